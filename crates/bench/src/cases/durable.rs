@@ -1,0 +1,408 @@
+//! Writes in flight: set and cas in every durability, as threads and as tickets.
+//!
+//! The peer is the bare log in the same form; a write cannot be faster than its append.
+
+use super::load;
+use crate::context::{Context, Outcome};
+use crate::forms::{Landing, threads, tickets};
+use crate::harness::{Side, interleave};
+use crate::peers::bare_log::{BareLog, PAYLOAD_BYTES, Seat};
+use crate::peers::{fjall::Fjall, redb::Redb};
+use crate::workload::{self, Random};
+use mainstay::{Answer, CellCommand, Database, Durability, Name, Options, Receipt, Transaction};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operation {
+    /// Any of the cells.
+    Set,
+    /// Any of the cells, conditional on its counter.
+    Cas,
+    /// The same cell, by everyone.
+    Hot,
+}
+
+/// How it is in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Threads,
+    Tickets,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    operation: Operation,
+    durability: Durability,
+    form: Form,
+    in_flight: usize,
+}
+
+impl Case {
+    fn name(&self) -> String {
+        let operation = match self.operation {
+            Operation::Set => "set",
+            Operation::Cas => "cas",
+            Operation::Hot => "set of one hot cell",
+        };
+        let durability = match self.durability {
+            Durability::Memory => "memory",
+            Durability::Interval => "interval",
+            Durability::Sync => "sync",
+        };
+        let form = match (self.form, self.in_flight) {
+            (Form::Threads, 1) => "thread",
+            (Form::Threads, _) => "threads",
+            (Form::Tickets, 1) => "ticket",
+            (Form::Tickets, _) => "tickets",
+        };
+        format!("{operation}, {durability}, {} {form}", self.in_flight)
+    }
+
+    /// The bar for ours divided by the first peer.
+    fn must(&self) -> Option<f64> {
+        if self.durability != Durability::Sync {
+            return None;
+        }
+        match (self.operation, self.form, self.in_flight) {
+            (Operation::Set | Operation::Hot, _, 64) => Some(0.8),
+            (Operation::Set, Form::Threads, 1) => Some(0.8),
+            (Operation::Cas, _, 64) => Some(0.6),
+            _ => None,
+        }
+    }
+
+    /// Submitters and how many each has in flight.
+    fn submitters(&self) -> (usize, usize) {
+        let count = self.in_flight.min(2);
+        (count, self.in_flight / count)
+    }
+}
+
+fn cases(durability: Durability) -> Vec<Case> {
+    let forms = [Form::Threads, Form::Tickets];
+    let all = |operation, counts: &[usize]| -> Vec<Case> {
+        let of = |form| counts.iter().map(move |&in_flight| (form, in_flight)).collect::<Vec<_>>();
+        let pairs = forms.into_iter().flat_map(of);
+        let case = |(form, in_flight)| Case { operation, durability, form, in_flight };
+        pairs.map(case).collect()
+    };
+    let mut cases = all(Operation::Set, &[1, 2, 16, 64]);
+    cases.extend(all(Operation::Cas, &[1, 2, 16, 64]));
+    if durability == Durability::Sync {
+        cases.extend(all(Operation::Hot, &[64]));
+    }
+    cases
+}
+
+/// Runs the matrix, one database per durability.
+pub fn run(context: &mut Context) -> Outcome<()> {
+    for durability in [Durability::Sync, Durability::Interval, Durability::Memory] {
+        let wanted = cases(durability).into_iter().filter(|case| context.wants(&case.name()));
+        let wanted: Vec<Case> = wanted.collect();
+        if !wanted.is_empty() {
+            run_durability(context, durability, &wanted)?;
+        }
+    }
+    Ok(())
+}
+
+fn run_durability(context: &mut Context, durability: Durability, cases: &[Case]) -> Outcome<()> {
+    let directory = context.directory("durable")?;
+    let ours = Ours {
+        database: Options::new().durability(durability).open(directory.path().join("ours"))?,
+        names: workload::names(context.sized(100_000)),
+        values: workload::values(),
+    };
+    load(&ours.database, ours.names.iter().cloned(), &ours.values)?;
+    let log = BareLog::create(directory.path())?;
+    for case in cases {
+        run_case(context, case, &ours, &log)?;
+    }
+    Ok(())
+}
+
+fn run_case(context: &mut Context, case: &Case, ours: &Ours, log: &BareLog) -> Outcome<()> {
+    let pace = if case.must().is_some() { context.disk_bar() } else { context.shown() };
+    let mut sides = vec![Side::new("ours", ours.side(case)?)];
+    match case.operation {
+        Operation::Hot => {
+            let spread = Case { operation: Operation::Set, ..*case };
+            sides.push(Side::new("spread cells", ours.side(&spread)?));
+        }
+        _ => sides.push(Side::new(log_name(case.durability), log_side(log, case))),
+    }
+    let measured = interleave(&mut sides, pace)?;
+    drop(sides);
+    context.report.compare(&case.name(), &measured, case.must());
+    other_stores(context, case, ours)
+}
+
+/// fjall and redb beside it where their calls have the same meaning; in a comparison of their own,
+/// because redb's many syncs would take the time from the pair that has a bar.
+fn other_stores(context: &mut Context, case: &Case, ours: &Ours) -> Outcome<()> {
+    let same = matches!(case.operation, Operation::Set)
+        && (case.durability, case.form) == (Durability::Sync, Form::Threads);
+    if !same || !matches!(case.in_flight, 1 | 64) {
+        return Ok(());
+    }
+    let directory = context.directory("stores")?;
+    let fjall = Fjall::open(&directory.path().join("fjall"), 32 << 20)?;
+    let redb = Redb::create(directory.path(), 32 << 20)?;
+    let set_fjall = ours.setters(case.in_flight, |name, value| fjall.set_durable(name, value));
+    let set_redb = ours.setters(case.in_flight, |name, value| redb.set_durable(name, value));
+    let mut sides = [
+        Side::new("ours", ours.side(case)?),
+        Side::new("fjall", in_threads(set_fjall)),
+        Side::new("redb", in_threads(set_redb)),
+    ];
+    let measured = interleave(&mut sides, context.shown())?;
+    drop(sides);
+    context.report.compare(&case.name(), &measured, None);
+    Ok(())
+}
+
+fn log_name(durability: Durability) -> &'static str {
+    match durability {
+        Durability::Sync => "bare log",
+        _ => "bare log, unsynced",
+    }
+}
+
+type Run<'a> = Box<dyn FnMut(Duration) -> Outcome<crate::harness::Slice> + 'a>;
+
+fn in_threads<'a, W: FnMut() -> Outcome<()> + Send + 'a>(mut workers: Vec<W>) -> Run<'a> {
+    Box::new(move |slice| threads(&mut workers, 1, slice))
+}
+
+fn in_tickets<'a, S: FnMut(Landing) -> Outcome<()> + Send + 'a>(
+    mut submitters: Vec<S>,
+    depth: usize,
+) -> Run<'a> {
+    Box::new(move |slice| tickets(&mut submitters, depth, slice))
+}
+
+fn log_side<'a>(log: &'a BareLog, case: &Case) -> Run<'a> {
+    let payload = [0x5a; PAYLOAD_BYTES];
+    let synced = case.durability == Durability::Sync;
+    let (count, depth) = case.submitters();
+    match case.form {
+        Form::Threads => in_threads((0..case.in_flight).map(|_| appender(log, synced)).collect()),
+        Form::Tickets if synced => {
+            let submit = move |landing: Landing| {
+                log.append_with(&payload, move |result| landing.answer(result));
+                Ok(())
+            };
+            in_tickets(vec![submit; count], depth)
+        }
+        Form::Tickets => {
+            let submit = move |landing: Landing| {
+                landing.answer(log.append_unsynced(&payload));
+                Ok(())
+            };
+            in_tickets(vec![submit; count], depth)
+        }
+    }
+}
+
+fn appender(log: &BareLog, synced: bool) -> impl FnMut() -> Outcome<()> + Send + '_ {
+    let payload = [0x5a; PAYLOAD_BYTES];
+    let mut seat: Option<Arc<Seat>> = None;
+    move || {
+        if !synced {
+            return Ok(log.append_unsynced(&payload)?);
+        }
+        // Every slice has new threads: a seat is made again when it belongs to another one.
+        let seat = match &mut seat {
+            Some(seat) if seat.is_mine() => seat,
+            other => other.insert(Seat::new()),
+        };
+        Ok(log.append(seat, &payload)?)
+    }
+}
+
+/// Our side: the database and what is written to it.
+struct Ours {
+    database: Database,
+    names: Vec<String>,
+    values: Vec<String>,
+}
+
+impl Ours {
+    fn side(&self, case: &Case) -> Outcome<Run<'_>> {
+        let (count, depth) = case.submitters();
+        Ok(match (case.form, case.operation) {
+            (Form::Threads, Operation::Cas) => in_threads(self.swappers(case.in_flight)?),
+            (Form::Threads, Operation::Set) => in_threads(self.cell_setters(case.in_flight)),
+            (Form::Threads, Operation::Hot) => in_threads(self.hot_setters(case.in_flight)),
+            (Form::Tickets, Operation::Cas) => in_tickets(self.swap_submitters(count)?, depth),
+            (Form::Tickets, Operation::Set) => {
+                in_tickets(self.set_submitters(count, &self.names), depth)
+            }
+            (Form::Tickets, Operation::Hot) => {
+                in_tickets(self.set_submitters(count, &self.names[..1]), depth)
+            }
+        })
+    }
+
+    /// Workers that each write random names with random values.
+    fn setters<'a>(
+        &'a self,
+        count: usize,
+        set: impl Fn(&str, &str) -> Outcome<()> + Clone + Send + 'a,
+    ) -> Vec<impl FnMut() -> Outcome<()> + Send + 'a> {
+        let worker = |seed| {
+            let (set, mut random) = (set.clone(), Random::new(seed));
+            move || set(random.pick(&self.names), random.pick(&self.values))
+        };
+        (0..count as u64).map(worker).collect()
+    }
+
+    fn cell_setters(&self, count: usize) -> Vec<impl FnMut() -> Outcome<()> + Send + '_> {
+        let cells = self.database.cells();
+        self.setters(count, move |name, value| cells.set(name, value).map(drop).map_err(Into::into))
+    }
+
+    fn hot_setters(&self, count: usize) -> Vec<impl FnMut() -> Outcome<()> + Send + '_> {
+        let (cells, hot) = (self.database.cells(), &self.names[0]);
+        self.setters(count, move |_, value| cells.set(hot, value).map(drop).map_err(Into::into))
+    }
+
+    fn set_submitters<'a>(
+        &'a self,
+        count: usize,
+        names: &'a [String],
+    ) -> Vec<impl FnMut(Landing) -> Outcome<()> + Send + 'a> {
+        let submitter = |seed| {
+            let mut random = Random::new(seed);
+            move |landing: Landing| {
+                let name = Name::new(random.pick(names))?;
+                let set = CellCommand::set(name, random.pick(&self.values));
+                let transaction = Transaction::new().step(set);
+                self.database.submit_with(transaction, move |result| {
+                    landing.answer(result.map(drop));
+                });
+                Ok(())
+            }
+        };
+        (0..count as u64).map(submitter).collect()
+    }
+
+    fn swappers(&self, count: usize) -> Outcome<Vec<impl FnMut() -> Outcome<()> + Send + '_>> {
+        let swapper = |mut own: Owned| {
+            let cells = self.database.cells();
+            let mut random = Random::new(own.first as u64);
+            move || {
+                let (name, expected) = own.next(&self.names);
+                match cells.cas(name, Some(expected), random.pick(&self.values))? {
+                    Some(_) => Ok(()),
+                    None => Err(lost(name).into()),
+                }
+            }
+        };
+        Ok(self.owned(count)?.into_iter().map(swapper).collect())
+    }
+
+    fn swap_submitters(
+        &self,
+        count: usize,
+    ) -> Outcome<Vec<impl FnMut(Landing) -> Outcome<()> + Send + '_>> {
+        let submitter = |mut own: Owned| {
+            let mut random = Random::new(own.first as u64);
+            move |landing: Landing| {
+                let (name, expected) = own.next(&self.names);
+                let name = Name::new(name)?;
+                let value = random.pick(&self.values).into();
+                let cas = CellCommand::Cas { name, expected: Some(expected), value };
+                let transaction = Transaction::new().step(cas);
+                self.database.submit_with(transaction, move |result| landing.answer(won(result)));
+                Ok(())
+            }
+        };
+        Ok(self.owned(count)?.into_iter().map(submitter).collect())
+    }
+
+    /// Deals the cells out, so that every swap can know its counter and has to win.
+    fn owned(&self, count: usize) -> Outcome<Vec<Owned>> {
+        let cells = self.database.cells();
+        let mut counters = Vec::with_capacity(self.names.len());
+        for name in &self.names {
+            let found = cells.get_versioned(name)?;
+            counters.push(found.ok_or_else(|| format!("the cell {name} is not there"))?.counter);
+        }
+        let own = |first: usize| Owned {
+            first,
+            step: count,
+            turn: 0,
+            counters: counters.iter().skip(first).step_by(count).copied().collect(),
+        };
+        Ok((0..count).map(own).collect())
+    }
+}
+
+/// One worker's share of the cells: every so-manieth one, taken in turn.
+struct Owned {
+    first: usize,
+    step: usize,
+    turn: usize,
+    counters: Vec<u64>,
+}
+
+impl Owned {
+    /// The next cell and the counter it has once all earlier swaps have won.
+    fn next<'a>(&mut self, names: &'a [String]) -> (&'a str, u64) {
+        self.turn = (self.turn + 1) % self.counters.len();
+        let counter = self.counters[self.turn];
+        self.counters[self.turn] += 1;
+        (&names[self.first + self.turn * self.step], counter)
+    }
+}
+
+fn won(result: mainstay::Result<Receipt>) -> Result<(), String> {
+    match result.map_err(|error| error.to_string())?.answers.first() {
+        Some(Answer::MaybeCounter(Some(_))) => Ok(()),
+        _ => Err(lost("in flight")),
+    }
+}
+
+fn lost(name: &str) -> String {
+    format!("a cas that nobody contested was lost: {name}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_disjoint_and_counters_follow() {
+        let names = workload::names(10);
+        let mut own = Owned { first: 1, step: 4, turn: 0, counters: vec![5, 6, 7] };
+        let taken: Vec<_> = (0..4).map(|_| own.next(&names)).collect();
+        let expected = [(5, 6), (9, 7), (1, 5), (5, 7)];
+        let expected = expected.map(|(index, counter)| (names[index].as_str(), counter));
+        assert_eq!(taken, expected);
+    }
+
+    #[test]
+    fn the_bars_stand_where_they_were_set() {
+        let barred: Vec<String> = cases(Durability::Sync)
+            .iter()
+            .filter_map(|case| Some(format!("{} {}", case.name(), case.must()?)))
+            .collect();
+        let expected = [
+            "set, sync, 1 thread 0.8",
+            "set, sync, 64 threads 0.8",
+            "set, sync, 64 tickets 0.8",
+            "cas, sync, 64 threads 0.6",
+            "cas, sync, 64 tickets 0.6",
+            "set of one hot cell, sync, 64 threads 0.8",
+            "set of one hot cell, sync, 64 tickets 0.8",
+        ];
+        assert_eq!(barred, expected);
+        assert!(cases(Durability::Memory).iter().all(|case| case.must().is_none()));
+        let pairs = cases(Durability::Memory).into_iter().map(|case| case.submitters());
+        let in_flight: Vec<usize> = pairs.map(|(count, depth)| count * depth).take(4).collect();
+        assert_eq!(in_flight, [1, 2, 16, 64]);
+    }
+}

@@ -1,0 +1,47 @@
+//! Unsynced writes that keep history: what our set does by itself, fjall does as a batch of two.
+
+use crate::context::{Context, Outcome, short_count};
+use crate::forms::threads;
+use crate::harness::{Side, interleave};
+use crate::peers::fjall::Fjall;
+use crate::workload::{self, Random};
+use mainstay::{Durability, Options};
+
+/// The clock is read around one write of so many.
+const SAMPLE: u64 = 16;
+
+/// Runs the comparison.
+pub fn run(context: &mut Context) -> Outcome<()> {
+    let count = context.sized(100_000);
+    let case = format!("set with history, interval, {} keys, 1 thread", short_count(count));
+    if !context.wants(&case) {
+        return Ok(());
+    }
+    let (names, values) = (workload::names(count), workload::values());
+    let directory = context.directory("interval")?;
+    let database =
+        Options::new().durability(Durability::Interval).open(directory.path().join("ours"))?;
+    let fjall = Fjall::open(&directory.path().join("fjall"), 32 << 20)?;
+    let cells = database.cells();
+    let ours = |name: &str, value: &str| Ok(cells.set(name, value).map(drop)?);
+    let theirs = |name: &str, value: &str| fjall.set_with_history(name, value);
+    let mut sides = [
+        writer("ours", &names, &values, ours),
+        writer("fjall, value + history entry", &names, &values, theirs),
+    ];
+    let measured = interleave(&mut sides, context.disk_bar())?;
+    drop(sides);
+    context.report.compare(&case, &measured, Some(1.5));
+    Ok(())
+}
+
+fn writer<'a>(
+    side: &str,
+    names: &'a [String],
+    values: &'a [String],
+    write: impl Fn(&str, &str) -> Outcome<()> + Send + 'a,
+) -> Side<'a> {
+    let mut random = Random::new(3);
+    let mut workers = [move || write(random.pick(names), random.pick(values))];
+    Side::new(side, move |slice| threads(&mut workers, SAMPLE, slice))
+}

@@ -1,0 +1,55 @@
+//! Reads that miss the cache of values and go to the tree, beside fjall's with the same block cache.
+
+use super::cached::reader;
+use super::load;
+use crate::context::{Context, Outcome, short_count};
+use crate::harness::{Side, interleave};
+use crate::peers::fjall::Fjall;
+use crate::workload;
+use mainstay::{Database, Options};
+use std::hint::black_box;
+
+/// Smaller than the data, so that blocks come and go.
+const BLOCK_CACHE_BYTES: u64 = 8 << 20;
+/// The least the engine takes: next to nothing of the data fits.
+const VALUE_CACHE_BYTES: u64 = 0;
+
+/// Runs the comparison.
+pub fn run(context: &mut Context) -> Outcome<()> {
+    let count = context.sized(1_000_000);
+    let case = format!("get, uncached, {} keys, 1 thread", short_count(count));
+    if !context.wants(&case) {
+        return Ok(());
+    }
+    let (names, values) = (workload::names(count), workload::values());
+    let directory = context.directory("uncached")?;
+    let database = Options::new()
+        .cache_bytes(VALUE_CACHE_BYTES)
+        .block_cache_bytes(BLOCK_CACHE_BYTES)
+        .open(directory.path().join("ours"))?;
+    load(&database, names.iter().cloned(), &values)?;
+    database.trim()?;
+    let fjall = Fjall::open(&directory.path().join("fjall"), BLOCK_CACHE_BYTES)?;
+    for (name, value) in names.iter().zip(values.iter().cycle()) {
+        fjall.set(name, value)?;
+    }
+    fjall.settle()?;
+    let mut sides = sides(&database, &fjall, &names);
+    let measured = interleave(&mut sides, context.processor_bar())?;
+    drop(sides);
+    context.report.compare(&case, &measured, Some(0.8));
+    Ok(())
+}
+
+fn sides<'a>(database: &Database, fjall: &'a Fjall, names: &'a [String]) -> [Side<'a>; 2] {
+    let cells = database.cells();
+    let ours = move |name: &str| match black_box(cells.get(name)?) {
+        Some(_) => Ok(()),
+        None => Err(format!("ours has lost {name}").into()),
+    };
+    let theirs = |name: &str| match black_box(fjall.get(name)?) {
+        true => Ok(()),
+        false => Err(format!("fjall has lost {name}").into()),
+    };
+    [reader("ours", names, 1, ours), reader("fjall", names, 1, theirs)]
+}

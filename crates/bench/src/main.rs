@@ -1,0 +1,69 @@
+//! The benchmarks: our engine and its peers, in one run and one harness.
+//!
+//! ```text
+//!   bench engine            bench engine --quick --json figures.json
+//!        |
+//!   cases/  one file per question        peers/  what we are measured against
+//!        \____________  ________________/
+//!                     \/
+//!   harness: ours, peer, ours, peer … in short slices; the ratio is the median over the rounds
+//!                     |
+//!   report: an aligned table, and the figures as JSON
+//! ```
+
+// Time is an argument everywhere else; measuring it is what this program is for.
+#![allow(clippy::disallowed_methods)]
+
+mod args;
+mod cases;
+mod context;
+mod forms;
+mod harness;
+mod histogram;
+mod json;
+mod peers;
+mod report;
+mod workload;
+
+use args::{Args, Task};
+use context::{Context, Outcome};
+use std::process::ExitCode;
+
+// One allocator for all sides, so that none of them wins by its own.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    match args::parse(std::env::args().skip(1)).and_then(run) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> Outcome<()> {
+    match task {
+        Task::Help => {
+            println!("{}", args::USAGE);
+            Ok(())
+        }
+        Task::Engine(args) => engine(args),
+        Task::WriteUntilKilled { directory, cells } => {
+            cases::reopen::write_until_killed(&directory, cells)
+        }
+        Task::MeasureMemory { directory, cells } => cases::memory::child(&directory, cells),
+    }
+}
+
+fn engine(args: Args) -> Outcome<()> {
+    let json = args.json.clone();
+    let mut context = Context::new("engine", args)?;
+    cases::run_all(&mut context)?;
+    context.report.print();
+    match json {
+        Some(path) => context.report.write_json(&path),
+        None => Ok(()),
+    }
+}

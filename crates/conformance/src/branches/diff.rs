@@ -1,0 +1,163 @@
+//! `diff(a, b)`: three-way against the common ancestor, by meaning.
+
+use crate::World;
+use crate::check::*;
+use mainstay::{At, Code, Difference, DifferenceKind, Value};
+
+fn found(w: &World, a: &str, b: &str) -> Vec<Difference> {
+    w.db().diff(a, b).unwrap()
+}
+
+/// Base, a, b.
+fn values(difference: &Difference) -> [Option<Value>; 3] {
+    [difference.base.clone(), difference.a.clone(), difference.b.clone()]
+}
+
+fn one_cell_and_a_fork(w: &World) {
+    w.cells().set("k", 0).unwrap();
+    w.cells().set("still", 0).unwrap();
+    w.db().fork("dev", "main", At::Latest).unwrap();
+}
+
+/// Fresh forks do not differ; nor does a branch from itself.
+pub fn fresh_forks_do_not_differ(w: &mut World) {
+    one_cell_and_a_fork(w);
+    assert!(found(w, "main", "dev").is_empty());
+    assert!(found(w, "main", "main").is_empty());
+}
+
+/// A change on one side only.
+pub fn change_on_one_side(w: &mut World) {
+    one_cell_and_a_fork(w);
+    w.on("dev").set("k", 1).unwrap();
+    let seen = found(w, "main", "dev");
+    assert_eq!((seen.len(), seen[0].key.as_str()), (1, "k"));
+    assert!(matches!(seen[0].kind, DifferenceKind::OnlyB));
+    assert_eq!(values(&seen[0]), [int(0), int(0), int(1)]);
+    let turned = found(w, "dev", "main");
+    assert!(matches!(turned[0].kind, DifferenceKind::OnlyA));
+    assert_eq!(values(&turned[0]), [int(0), int(1), int(0)]);
+}
+
+/// Different changes on both sides.
+pub fn change_on_both_sides(w: &mut World) {
+    one_cell_and_a_fork(w);
+    w.cells().set("k", 1).unwrap();
+    w.on("dev").set("k", 2).unwrap();
+    let seen = found(w, "main", "dev");
+    assert_eq!(seen.len(), 1);
+    assert!(matches!(seen[0].kind, DifferenceKind::Both));
+    assert_eq!(values(&seen[0]), [int(0), int(1), int(2)]);
+}
+
+/// The same change on both sides is no difference, whatever stamps and counters say.
+pub fn same_change_on_both_sides_is_none(w: &mut World) {
+    one_cell_and_a_fork(w);
+    w.cells().set("k", 1).unwrap();
+    w.pass_ms(5);
+    w.on("dev").set("k", 7).unwrap();
+    w.on("dev").set("k", 1).unwrap();
+    assert!(found(w, "main", "dev").is_empty());
+}
+
+/// A value that went and came back is no difference.
+pub fn there_and_back_is_none(w: &mut World) {
+    one_cell_and_a_fork(w);
+    w.on("dev").set("k", 1).unwrap();
+    w.on("dev").set("k", 0).unwrap();
+    assert!(found(w, "main", "dev").is_empty());
+}
+
+/// A deletion is a difference.
+pub fn deletion_is_a_difference(w: &mut World) {
+    one_cell_and_a_fork(w);
+    w.on("dev").delete("k").unwrap();
+    let seen = found(w, "main", "dev");
+    assert_eq!(values(&seen[0]), [int(0), int(0), None]);
+}
+
+/// Deleted on both sides is none.
+pub fn deleted_on_both_sides_is_none(w: &mut World) {
+    one_cell_and_a_fork(w);
+    w.on("dev").delete("k").unwrap();
+    w.cells().delete("k").unwrap();
+    assert!(found(w, "main", "dev").is_empty());
+}
+
+/// Deleted here, changed there: both.
+pub fn deleted_here_changed_there(w: &mut World) {
+    one_cell_and_a_fork(w);
+    w.on("dev").delete("k").unwrap();
+    w.cells().set("k", 1).unwrap();
+    let seen = found(w, "main", "dev");
+    assert!(matches!(seen[0].kind, DifferenceKind::Both));
+    assert_eq!(values(&seen[0]), [int(0), int(1), None]);
+}
+
+/// A new key has no base.
+pub fn new_key_has_no_base(w: &mut World) {
+    one_cell_and_a_fork(w);
+    w.on("dev").set("new", 1).unwrap();
+    assert_eq!(values(&found(w, "main", "dev")[0]), [None, None, int(1)]);
+}
+
+/// A key that came and went is no difference.
+pub fn come_and_gone_is_none(w: &mut World) {
+    one_cell_and_a_fork(w);
+    w.on("dev").set("new", 1).unwrap();
+    w.on("dev").delete("new").unwrap();
+    assert!(found(w, "main", "dev").is_empty());
+}
+
+/// Null against absence is a difference.
+pub fn null_is_not_absence(w: &mut World) {
+    one_cell_and_a_fork(w);
+    w.on("dev").set("new", ()).unwrap();
+    assert_eq!(values(&found(w, "main", "dev")[0]), [None, None, Some(Value::Null)]);
+}
+
+/// Siblings meet where the first of them left their parent.
+pub fn siblings_meet_at_the_older_fork(w: &mut World) {
+    w.cells().set("k", 0).unwrap();
+    w.db().fork("one", "main", At::Latest).unwrap();
+    w.cells().set("k", 1).unwrap();
+    w.db().fork("two", "main", At::Latest).unwrap();
+    let seen = found(w, "one", "two");
+    assert_eq!(seen.len(), 1);
+    assert!(matches!(seen[0].kind, DifferenceKind::OnlyB));
+    assert_eq!(values(&seen[0]), [int(0), int(0), int(1)]);
+}
+
+/// A grandchild meets its grandparent where its parent left it.
+pub fn grandchild_meets_its_grandparent(w: &mut World) {
+    one_cell_and_a_fork(w);
+    w.on("dev").set("k", 1).unwrap();
+    w.db().fork("deep", "dev", At::Latest).unwrap();
+    w.cells().set("k", 2).unwrap();
+    let seen = found(w, "deep", "main");
+    assert_eq!(values(&seen[0]), [int(0), int(1), int(2)]);
+}
+
+/// Differences come in the order of their keys.
+pub fn in_the_order_of_keys(w: &mut World) {
+    one_cell_and_a_fork(w);
+    for cell in ["z", "a", "m"] {
+        w.on("dev").set(cell, 1).unwrap();
+    }
+    w.cells().set("b", 1).unwrap();
+    let keys: Vec<String> = found(w, "main", "dev").into_iter().map(|d| d.key).collect();
+    assert_eq!(keys, ["a", "b", "m", "z"]);
+}
+
+/// A branch that is not there is refused.
+pub fn unknown_branch_is_refused(w: &mut World) {
+    refused(w.db().diff("main", "nowhere").map(drop), Code::BranchNotFound);
+    refused(w.db().diff("nowhere", "main").map(drop), Code::BranchNotFound);
+}
+
+/// Looking writes nothing.
+pub fn looking_writes_nothing(w: &mut World) {
+    one_cell_and_a_fork(w);
+    w.on("dev").set("k", 1).unwrap();
+    writes_nothing(w.db(), || found(w, "main", "dev"));
+}

@@ -1,0 +1,103 @@
+//! Deleting and renaming branches.
+
+use crate::World;
+use crate::check::*;
+use mainstay::{At, Code};
+
+/// A deleted branch is gone, with what was written on it.
+pub fn deleted_is_gone(w: &mut World) {
+    w.db().fork("dev", "main", At::Latest).unwrap();
+    w.on("dev").set("a", 1).unwrap();
+    assert!(w.db().delete_branch("dev").unwrap());
+    refused(w.db().branch("dev").map(drop), Code::BranchNotFound);
+    refused(w.db().branch_info("dev"), Code::BranchNotFound);
+    assert_eq!(w.db().branches().len(), 1);
+    assert!(names(&w.cells(), "").is_empty());
+}
+
+/// Handles of a deleted branch are refused.
+pub fn handles_of_a_deleted_branch_are_refused(w: &mut World) {
+    w.db().fork("dev", "main", At::Latest).unwrap();
+    let dev = w.on("dev");
+    dev.set("a", 1).unwrap();
+    w.db().delete_branch("dev").unwrap();
+    refused(dev.get("a"), Code::BranchNotFound);
+    refused(dev.set("a", 1), Code::BranchNotFound);
+}
+
+/// Deleting what is not there answers false.
+pub fn unknown_answers_false(w: &mut World) {
+    assert!(!writes_nothing(w.db(), || w.db().delete_branch("nowhere").unwrap()));
+}
+
+/// `main` stays.
+pub fn main_stays(w: &mut World) {
+    writes_nothing(w.db(), || refused(w.db().delete_branch("main"), Code::BranchInUse));
+}
+
+/// A branch with children stays, until they are gone.
+pub fn parents_stay(w: &mut World) {
+    w.db().fork("b1", "main", At::Latest).unwrap();
+    w.db().fork("b2", "b1", At::Latest).unwrap();
+    writes_nothing(w.db(), || refused(w.db().delete_branch("b1"), Code::BranchInUse));
+    assert!(w.db().delete_branch("b2").unwrap());
+    assert!(w.db().delete_branch("b1").unwrap());
+}
+
+/// A branch recreated under the same name starts anew.
+pub fn recreated_starts_anew(w: &mut World) {
+    w.cells().set("a", 1).unwrap();
+    w.db().fork("dev", "main", At::Latest).unwrap();
+    let first = w.db().branch_info("dev").unwrap().id;
+    w.on("dev").set("a", 2).unwrap();
+    w.on("dev").set("b", 2).unwrap();
+    w.db().delete_branch("dev").unwrap();
+    w.db().fork("dev", "main", At::Latest).unwrap();
+    assert_eq!(names(&w.on("dev"), ""), ["a"]);
+    assert_eq!(w.on("dev").get("a").unwrap(), int(1));
+    assert_eq!(w.on("dev").history("a", 9, None).unwrap().len(), 1);
+    assert_ne!(w.db().branch_info("dev").unwrap().id, first);
+}
+
+/// A renamed branch keeps everything but its name.
+pub fn renamed_keeps_everything(w: &mut World) {
+    w.cells().set("a", 1).unwrap();
+    w.db().fork("dev", "main", At::Latest).unwrap();
+    w.on("dev").set("a", 2).unwrap();
+    let id = w.db().branch_info("dev").unwrap().id;
+    w.db().rename_branch("dev", "next").unwrap();
+    refused(w.db().branch("dev").map(drop), Code::BranchNotFound);
+    assert_eq!(w.on("next").get("a").unwrap(), int(2));
+    assert_eq!(w.on("next").history("a", 9, None).unwrap().len(), 2);
+    assert_eq!(w.db().branch_info("next").unwrap().id, id);
+}
+
+/// Children follow their parent's new name.
+pub fn children_follow_the_name(w: &mut World) {
+    w.db().fork("b1", "main", At::Latest).unwrap();
+    w.db().fork("b2", "b1", At::Latest).unwrap();
+    w.db().rename_branch("b1", "other").unwrap();
+    assert_eq!(w.db().branch_info("b2").unwrap().parent.as_deref(), Some("other"));
+}
+
+/// A name that is taken, and one that is not there, are refused.
+pub fn bad_renames_are_refused(w: &mut World) {
+    w.db().fork("b1", "main", At::Latest).unwrap();
+    w.db().fork("b2", "main", At::Latest).unwrap();
+    writes_nothing(w.db(), || {
+        refused(w.db().rename_branch("b1", "b2"), Code::BranchExists);
+        refused(w.db().rename_branch("b1", "main"), Code::BranchExists);
+        refused(w.db().rename_branch("nowhere", "b3"), Code::BranchNotFound);
+        refused(w.db().rename_branch("b1", ""), Code::InvalidName);
+    });
+}
+
+/// The old name is free again.
+pub fn old_name_is_free_again(w: &mut World) {
+    w.db().fork("b1", "main", At::Latest).unwrap();
+    w.on("b1").set("a", 1).unwrap();
+    w.db().rename_branch("b1", "b2").unwrap();
+    w.db().fork("b1", "main", At::Latest).unwrap();
+    assert!(names(&w.on("b1"), "").is_empty());
+    assert_eq!(names(&w.on("b2"), ""), ["a"]);
+}

@@ -1,0 +1,102 @@
+//! What a merge does where both sides changed.
+
+use crate::World;
+use crate::check::*;
+use mainstay::{At, Code, ErrorKind, MergeStrategy::*};
+
+/// `k` and `l` changed on both sides, `m` only on the source, `n` only on the target.
+fn conflicting(w: &World) {
+    for cell in ["k", "l", "m", "n"] {
+        w.cells().set(cell, 0).unwrap();
+    }
+    w.db().fork("dev", "main", At::Latest).unwrap();
+    for cell in ["k", "l", "m"] {
+        w.on("dev").set(cell, 1).unwrap();
+    }
+    for cell in ["k", "l", "n"] {
+        w.cells().set(cell, 2).unwrap();
+    }
+}
+
+fn all(w: &World) -> Vec<i64> {
+    let value = |cell: &str| w.cells().get(cell).unwrap().unwrap().as_i64().unwrap();
+    ["k", "l", "m", "n"].map(value).to_vec()
+}
+
+/// `strict` changes nothing and lists the keys.
+pub fn strict_changes_nothing_and_lists_the_keys(w: &mut World) {
+    conflicting(w);
+    let error = writes_nothing(w.db(), || w.db().merge("dev", "main", Strict).unwrap_err());
+    assert_eq!((error.code(), error.kind()), (Code::MergeConflict, ErrorKind::Conflict));
+    assert_eq!(error.keys(), ["k", "l"]);
+    assert_eq!(all(w), [2, 2, 0, 2]);
+}
+
+/// `theirs`: the source wins.
+pub fn theirs_takes_the_source(w: &mut World) {
+    conflicting(w);
+    w.db().merge("dev", "main", Theirs).unwrap();
+    assert_eq!(all(w), [1, 1, 1, 2]);
+}
+
+/// `ours`: the target wins, and the rest comes.
+pub fn ours_keeps_the_target(w: &mut World) {
+    conflicting(w);
+    w.db().merge("dev", "main", Ours).unwrap();
+    assert_eq!(all(w), [2, 2, 1, 2]);
+    assert_eq!(counter(&w.cells(), "k"), Some(2), "what stays is not written");
+}
+
+/// After `ours` the same conflict does not come back.
+pub fn settled_by_ours_stays_settled(w: &mut World) {
+    conflicting(w);
+    w.db().merge("dev", "main", Ours).unwrap();
+    w.on("dev").set("m", 3).unwrap();
+    w.db().merge("dev", "main", Strict).unwrap();
+    assert_eq!(all(w), [2, 2, 3, 2]);
+}
+
+/// After `ours` the way back brings the target's values.
+pub fn settled_by_ours_comes_back(w: &mut World) {
+    conflicting(w);
+    w.db().merge("dev", "main", Ours).unwrap();
+    w.db().merge("main", "dev", Strict).unwrap();
+    assert_eq!(w.on("dev").get("k").unwrap(), int(2));
+}
+
+/// Under `theirs` a deletion wins over a change.
+pub fn theirs_brings_deletions(w: &mut World) {
+    conflicting(w);
+    w.on("dev").delete("k").unwrap();
+    w.db().merge("dev", "main", Theirs).unwrap();
+    assert_eq!(w.cells().get("k").unwrap(), None);
+}
+
+/// Under `theirs` a change wins over a deletion.
+pub fn theirs_brings_back_what_was_deleted(w: &mut World) {
+    conflicting(w);
+    w.cells().delete("k").unwrap();
+    w.db().merge("dev", "main", Theirs).unwrap();
+    assert_eq!(w.cells().get("k").unwrap(), int(1));
+    assert_eq!(counter(&w.cells(), "k"), Some(4));
+}
+
+/// Deleted here and changed there is a conflict under `strict`.
+pub fn deletion_against_change_conflicts(w: &mut World) {
+    conflicting(w);
+    w.on("dev").set("k", 2).unwrap();
+    w.on("dev").set("l", 2).unwrap();
+    w.on("dev").delete("n").unwrap();
+    let error = w.db().merge("dev", "main", Strict).unwrap_err();
+    assert_eq!(error.keys(), ["n"]);
+}
+
+/// The same change on both sides is no conflict.
+pub fn same_change_is_no_conflict(w: &mut World) {
+    conflicting(w);
+    w.on("dev").set("k", 2).unwrap();
+    w.on("dev").set("l", 2).unwrap();
+    w.db().merge("dev", "main", Strict).unwrap();
+    assert_eq!(all(w), [2, 2, 1, 2]);
+    assert_eq!(counter(&w.cells(), "k"), Some(2), "nothing had to be written");
+}

@@ -1,0 +1,96 @@
+//! `cas`: one winner, answers at once, never retried inside.
+
+use crate::World;
+use crate::check::*;
+use mainstay::{Code, Ttl};
+
+/// With the right counter the value is swapped and the counter is the next.
+pub fn right_counter_wins(w: &mut World) {
+    w.cells().set("k", 1).unwrap();
+    assert_eq!(w.cells().cas("k", Some(1), 2).unwrap(), Some(2));
+    assert_eq!(w.cells().get("k").unwrap(), int(2));
+}
+
+/// With a counter of the past nothing happens, and it is an answer, not an error.
+pub fn stale_counter_loses(w: &mut World) {
+    w.cells().set("k", 1).unwrap();
+    w.cells().set("k", 2).unwrap();
+    let lost = writes_nothing(w.db(), || w.cells().cas("k", Some(1), 9).unwrap());
+    assert_eq!(lost, None);
+    assert_eq!(w.cells().get("k").unwrap(), int(2));
+}
+
+/// With a counter of the future nothing happens.
+pub fn future_counter_loses(w: &mut World) {
+    w.cells().set("k", 1).unwrap();
+    assert_eq!(writes_nothing(w.db(), || w.cells().cas("k", Some(2), 9).unwrap()), None);
+    assert_eq!(counter(&w.cells(), "k"), Some(1));
+}
+
+/// A counter expected of an absent cell loses.
+pub fn expected_counter_on_absent_loses(w: &mut World) {
+    assert_eq!(writes_nothing(w.db(), || w.cells().cas("k", Some(1), 9).unwrap()), None);
+    assert_eq!(w.cells().cas("k", Some(0), 9).unwrap(), None);
+    assert_eq!(w.cells().get("k").unwrap(), None);
+}
+
+/// Expecting absence wins on an absent cell.
+pub fn none_on_absent_wins(w: &mut World) {
+    assert_eq!(w.cells().cas("k", None, 1).unwrap(), Some(1));
+    assert_eq!(w.cells().get("k").unwrap(), int(1));
+}
+
+/// Expecting absence loses on a present cell.
+pub fn none_on_present_loses(w: &mut World) {
+    w.cells().set("k", 1).unwrap();
+    assert_eq!(writes_nothing(w.db(), || w.cells().cas("k", None, 2).unwrap()), None);
+    assert_eq!(w.cells().get("k").unwrap(), int(1));
+}
+
+/// Expecting absence wins after a deletion and goes on counting.
+pub fn none_after_deletion_continues_the_counter(w: &mut World) {
+    w.cells().set("k", 1).unwrap();
+    w.cells().delete("k").unwrap();
+    assert_eq!(w.cells().cas("k", None, 2).unwrap(), Some(3));
+}
+
+/// The counter of before a deletion never wins again.
+pub fn stale_counter_loses_across_deletion(w: &mut World) {
+    w.cells().set("k", 1).unwrap();
+    w.cells().delete("k").unwrap();
+    assert_eq!(w.cells().cas("k", Some(1), 9).unwrap(), None);
+    assert_eq!(w.cells().cas("k", Some(2), 9).unwrap(), None, "2 was the deletion");
+    w.cells().set("k", 2).unwrap();
+    assert_eq!(w.cells().cas("k", Some(1), 9).unwrap(), None);
+    assert_eq!(w.cells().get("k").unwrap(), int(2));
+}
+
+/// A null in the cell is not absence.
+pub fn null_is_not_absence(w: &mut World) {
+    w.cells().set("k", ()).unwrap();
+    assert_eq!(w.cells().cas("k", None, 1).unwrap(), None);
+    assert_eq!(w.cells().cas("k", Some(1), 1).unwrap(), Some(2));
+}
+
+/// A swap keeps the time to live.
+pub fn keeps_the_time_to_live(w: &mut World) {
+    w.cells().set_with("k", 1, Ttl::Millis(10)).unwrap();
+    assert_eq!(w.cells().cas("k", Some(1), 2).unwrap(), Some(2));
+    w.pass_ms(9);
+    assert_eq!(w.cells().get("k").unwrap(), int(2));
+    w.pass_ms(2);
+    assert_eq!(w.cells().get("k").unwrap(), None);
+}
+
+/// A bad name is refused even where the swap would lose.
+pub fn bad_name_is_an_error_not_an_answer(w: &mut World) {
+    writes_nothing(w.db(), || refused(w.cells().cas("", Some(4), 1), Code::InvalidName));
+}
+
+/// Of callers that all saw the same counter exactly one wins.
+pub fn same_counter_wins_once(w: &mut World) {
+    w.cells().set("k", 0).unwrap();
+    let won = (0..5).filter(|n| w.cells().cas("k", Some(1), *n).unwrap().is_some()).count();
+    assert_eq!(won, 1);
+    assert_eq!(w.cells().get("k").unwrap(), int(0));
+}

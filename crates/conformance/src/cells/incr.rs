@@ -1,0 +1,98 @@
+//! `incr`: whole numbers stay whole, one float makes a float, anything else is refused.
+
+use crate::World;
+use crate::check::*;
+use mainstay::{Code, Ttl, Value};
+
+/// An absent cell counts as zero.
+pub fn absent_starts_from_zero(w: &mut World) {
+    assert_eq!(w.cells().incr("k", 5).unwrap(), (Value::Int(5), 1));
+    assert_eq!(w.cells().get("k").unwrap(), int(5));
+}
+
+/// Whole numbers add; the counter rises with each.
+pub fn adds_and_counts(w: &mut World) {
+    w.cells().set("k", 40).unwrap();
+    assert_eq!(w.cells().incr("k", 3).unwrap(), (Value::Int(43), 2));
+    assert_eq!(w.cells().incr("k", -1).unwrap(), (Value::Int(42), 3));
+}
+
+/// Adding zero is a write too.
+pub fn by_zero_is_a_write(w: &mut World) {
+    w.cells().set("k", 1).unwrap();
+    assert_eq!(writes_once(w.db(), || w.cells().incr("k", 0).unwrap()), (Value::Int(1), 2));
+}
+
+/// After a deletion it starts from zero, and the counter goes on.
+pub fn after_deletion_starts_from_zero(w: &mut World) {
+    w.cells().set("k", 40).unwrap();
+    w.cells().delete("k").unwrap();
+    assert_eq!(w.cells().incr("k", 1).unwrap(), (Value::Int(1), 3));
+}
+
+/// A float on either side makes a float.
+pub fn float_on_either_side_makes_a_float(w: &mut World) {
+    w.cells().set("i", 1).unwrap();
+    assert_eq!(w.cells().incr("i", 0.5).unwrap().0, Value::Float(1.5));
+    w.cells().set("f", 1.5).unwrap();
+    assert_eq!(w.cells().incr("f", 1).unwrap().0, Value::Float(2.5));
+    assert_eq!(w.cells().incr("f", 0.25).unwrap().0, Value::Float(2.75));
+    assert_eq!(w.cells().incr("absent", 0.5).unwrap().0, Value::Float(0.5));
+}
+
+/// Beyond the largest whole number it is refused, and nothing is written.
+pub fn overflow_is_refused(w: &mut World) {
+    w.cells().set("max", i64::MAX).unwrap();
+    w.cells().set("min", i64::MIN).unwrap();
+    writes_nothing(w.db(), || {
+        refused(w.cells().incr("max", 1), Code::Overflow);
+        refused(w.cells().incr("min", -1), Code::Overflow);
+    });
+    assert_eq!(w.cells().get("max").unwrap(), int(i64::MAX));
+    assert_eq!(w.cells().incr("max", -1).unwrap(), (Value::Int(i64::MAX - 1), 2));
+}
+
+/// The bounds themselves can be reached.
+pub fn bounds_can_be_reached(w: &mut World) {
+    w.cells().set("k", i64::MAX - 1).unwrap();
+    assert_eq!(w.cells().incr("k", 1).unwrap().0, Value::Int(i64::MAX));
+    assert_eq!(w.cells().incr("low", i64::MIN).unwrap().0, Value::Int(i64::MIN));
+}
+
+/// Finite floats never become infinite.
+pub fn float_overflow_is_refused(w: &mut World) {
+    w.cells().set("k", f64::MAX).unwrap();
+    writes_nothing(w.db(), || refused(w.cells().incr("k", f64::MAX), Code::Overflow));
+    assert_eq!(w.cells().get("k").unwrap(), Some(f64::MAX.into()));
+}
+
+/// What is not finite already may stay so.
+pub fn infinity_stays(w: &mut World) {
+    w.cells().set("k", f64::INFINITY).unwrap();
+    assert_eq!(w.cells().incr("k", 1).unwrap().0, Value::Float(f64::INFINITY));
+}
+
+/// Nothing but a number can be added to.
+pub fn other_types_are_refused(w: &mut World) {
+    let others: [Value; 6] =
+        [().into(), true.into(), "1".into(), vec![1u8].into(), Value::Array(vec![]), object()];
+    for other in others {
+        w.cells().set("k", other.clone()).unwrap();
+        writes_nothing(w.db(), || refused(w.cells().incr("k", 1), Code::NotANumber));
+        assert_eq!(w.cells().get("k").unwrap(), Some(other));
+    }
+}
+
+fn object() -> Value {
+    Value::Object(std::collections::BTreeMap::new())
+}
+
+/// Adding keeps the time to live.
+pub fn keeps_the_time_to_live(w: &mut World) {
+    w.cells().set_with("k", 1, Ttl::Millis(10)).unwrap();
+    w.cells().incr("k", 1).unwrap();
+    w.pass_ms(9);
+    assert_eq!(w.cells().get("k").unwrap(), int(2));
+    w.pass_ms(2);
+    assert_eq!(w.cells().get("k").unwrap(), None);
+}

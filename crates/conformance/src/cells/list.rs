@@ -1,0 +1,106 @@
+//! `list(prefix, after, limit)`: byte order, a cursor.
+
+use crate::World;
+use crate::check::*;
+use mainstay::{At, Code};
+
+fn fill(w: &World, names: &[&str]) {
+    for name in names.iter() {
+        w.cells().set(name, 1).unwrap();
+    }
+}
+
+/// An empty database lists nothing.
+pub fn empty_lists_nothing(w: &mut World) {
+    let page = w.cells().list("", None, 10).unwrap();
+    assert_eq!((page.names.len(), page.next), (0, None));
+}
+
+/// Names come in the order of their bytes.
+pub fn goes_in_byte_order(w: &mut World) {
+    fill(w, &["b", "é", "a", "B", "aa", "a/b", "a-b", "~", "\u{10ffff}", "\u{1}"]);
+    let expected = ["\u{1}", "B", "a", "a-b", "a/b", "aa", "b", "~", "é", "\u{10ffff}"];
+    assert_eq!(names(&w.cells(), ""), expected);
+}
+
+/// Only names with the prefix are listed, the prefix itself included.
+pub fn keeps_to_the_prefix(w: &mut World) {
+    fill(w, &["a", "job", "job/", "job/1", "job/2", "job0", "joc", "k"]);
+    assert_eq!(names(&w.cells(), "job/"), ["job/", "job/1", "job/2"]);
+    assert_eq!(names(&w.cells(), "job"), ["job", "job/", "job/1", "job/2", "job0"]);
+    assert!(names(&w.cells(), "nothing").is_empty());
+}
+
+/// A prefix at the end of the order has no upper neighbour, and still ends.
+pub fn prefix_at_the_end_of_the_order(w: &mut World) {
+    fill(w, &["a", "\u{10ffff}", "\u{10ffff}b"]);
+    assert_eq!(names(&w.cells(), "\u{10ffff}"), ["\u{10ffff}", "\u{10ffff}b"]);
+}
+
+/// `after` is exclusive and need not exist.
+pub fn after_is_exclusive(w: &mut World) {
+    fill(w, &["a", "b", "c"]);
+    assert_eq!(w.cells().list("", Some("a"), 10).unwrap().names, ["b", "c"]);
+    assert_eq!(w.cells().list("", Some("aa"), 10).unwrap().names, ["b", "c"]);
+    assert!(w.cells().list("", Some("c"), 10).unwrap().names.is_empty());
+}
+
+/// `after` before the prefix starts at the prefix; behind it, nothing is left.
+pub fn after_outside_the_prefix(w: &mut World) {
+    fill(w, &["a", "p/1", "p/2", "z"]);
+    assert_eq!(w.cells().list("p/", Some("a"), 10).unwrap().names, ["p/1", "p/2"]);
+    assert!(w.cells().list("p/", Some("q"), 10).unwrap().names.is_empty());
+}
+
+/// The cursor is there while more follows, and gone at the end.
+pub fn cursor_is_none_at_the_end(w: &mut World) {
+    fill(w, &["a", "b", "c"]);
+    let first = w.cells().list("", None, 2).unwrap();
+    assert_eq!((first.names, first.next.as_deref()), (vec!["a".into(), "b".into()], Some("b")));
+    let second = w.cells().list("", Some("b"), 2).unwrap();
+    assert_eq!((second.names, second.next), (vec!["c".to_owned()], None));
+}
+
+/// Pages follow each other without a gap or a repetition.
+pub fn pages_give_everything_once(w: &mut World) {
+    let expected: Vec<String> = (0..37).map(|n| format!("k{n:02}")).collect();
+    for name in expected.iter() {
+        w.cells().set(name, 1).unwrap();
+    }
+    let (mut all, mut after) = (Vec::new(), None);
+    loop {
+        let page = w.cells().list("k", after.as_deref(), 5).unwrap();
+        assert!(page.names.len() <= 5);
+        all.extend(page.names);
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(all, expected);
+}
+
+/// Deleted names in between cost no places on the page.
+pub fn deleted_names_take_no_place(w: &mut World) {
+    fill(w, &["a", "b", "c", "d"]);
+    w.cells().delete("b").unwrap();
+    assert_eq!(w.cells().list("", None, 2).unwrap().names, ["a", "c"]);
+}
+
+/// A limit of zero or above a hundred thousand is refused.
+pub fn limits_are_checked(w: &mut World) {
+    refused(w.cells().list("", None, 0), Code::InvalidLimit);
+    refused(w.cells().list("", None, 100_001), Code::InvalidLimit);
+    assert!(w.cells().list("", None, 100_000).is_ok());
+}
+
+/// A list of the past shows the past.
+pub fn at_a_revision(w: &mut World) {
+    fill(w, &["a", "b"]);
+    let then = w.db().revision();
+    w.cells().delete("a").unwrap();
+    w.cells().set("c", 1).unwrap();
+    let past = w.cells().at(At::Revision(then)).unwrap();
+    assert_eq!(past.list("", None, 10).unwrap().names, ["a", "b"]);
+    assert_eq!(names(&w.cells(), ""), ["b", "c"]);
+}

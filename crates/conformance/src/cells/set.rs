@@ -1,0 +1,89 @@
+//! `get`, `get_versioned` and `set`.
+
+use crate::World;
+use crate::check::*;
+use mainstay::{At, Ttl, Value};
+
+/// A cell that never was is absent.
+pub fn never_written_is_absent(w: &mut World) {
+    assert_eq!(w.cells().get("k").unwrap(), None);
+    assert_eq!(w.cells().get_versioned("k").unwrap(), None);
+}
+
+/// The first set gives counter 1, each further one more.
+pub fn raises_the_counter_by_one(w: &mut World) {
+    for expected in 1..=5 {
+        assert_eq!(w.cells().set("k", expected as i64).unwrap(), expected);
+        assert_eq!(w.cells().get("k").unwrap(), int(expected as i64));
+    }
+}
+
+/// Each set is one revision.
+pub fn takes_one_revision(w: &mut World) {
+    writes_once(w.db(), || w.cells().set("k", 1).unwrap());
+    writes_once(w.db(), || w.cells().set("k", 1).unwrap());
+}
+
+/// Setting the same value again is a write like any other.
+pub fn of_the_same_value_is_a_write(w: &mut World) {
+    w.cells().set("k", 1).unwrap();
+    assert_eq!(w.cells().set("k", 1).unwrap(), 2);
+}
+
+/// `get_versioned` gives value, counter, stamp and revision of the last write.
+pub fn versioned_tells_everything(w: &mut World) {
+    w.cells().set("k", 1).unwrap();
+    w.pass_ms(5);
+    w.cells().set("k", 2).unwrap();
+    let (revision, stamp) = (w.db().revision(), w.wall_us());
+    w.cells().set("other", 1).unwrap();
+    let seen = w.cells().get_versioned("k").unwrap().unwrap();
+    assert_eq!((seen.value, seen.counter), (Value::Int(2), 2));
+    assert_eq!((seen.revision, seen.stamp, seen.expires), (revision, stamp, None));
+    assert_eq!(w.db().stamp_of(revision).unwrap(), stamp);
+}
+
+/// Cells do not touch each other.
+pub fn cells_are_independent(w: &mut World) {
+    w.cells().set("a", 1).unwrap();
+    w.cells().set("ab", 2).unwrap();
+    w.cells().set("a", 3).unwrap();
+    assert_eq!(counter(&w.cells(), "a"), Some(2));
+    assert_eq!(counter(&w.cells(), "ab"), Some(1));
+    assert_eq!(w.cells().get("ab").unwrap(), int(2));
+}
+
+/// After a deletion, set goes on counting.
+pub fn after_deletion_continues_the_counter(w: &mut World) {
+    w.cells().set("k", 1).unwrap();
+    w.cells().delete("k").unwrap();
+    assert_eq!(w.cells().set("k", 2).unwrap(), 3);
+}
+
+/// A plain set takes the time to live away.
+pub fn clears_the_time_to_live(w: &mut World) {
+    w.cells().set_with("k", 1, Ttl::Millis(10)).unwrap();
+    w.cells().set("k", 2).unwrap();
+    w.pass_ms(50);
+    assert_eq!(w.cells().get("k").unwrap(), int(2));
+}
+
+/// A set with `Keep` leaves the expiry as it is.
+pub fn keep_keeps_the_time_to_live(w: &mut World) {
+    w.cells().set_with("k", 1, Ttl::Millis(10)).unwrap();
+    let before = w.cells().get_versioned("k").unwrap().unwrap().expires;
+    w.pass_ms(5);
+    w.cells().set_with("k", 2, Ttl::Keep).unwrap();
+    assert_eq!(w.cells().get_versioned("k").unwrap().unwrap().expires, before);
+    w.pass_ms(6);
+    assert_eq!(w.cells().get("k").unwrap(), None);
+}
+
+/// A read asks for one revision and gets the newest version not newer than it.
+pub fn old_values_stay_readable(w: &mut World) {
+    w.cells().set("k", 1).unwrap();
+    let then = w.db().revision();
+    w.cells().set("k", 2).unwrap();
+    assert_eq!(read_at(&w.cells(), At::Revision(then), "k").unwrap(), int(1));
+    assert_eq!(read_at(&w.cells(), At::Latest, "k").unwrap(), int(2));
+}

@@ -1,0 +1,161 @@
+//! Small words that the cases are written in.
+
+use mainstay::{
+    At, CellCommand, Cells, Code, Database, Event, Feed, Guard, Name, Number, Result, Revision,
+    Ttl, Value,
+};
+use std::time::Duration;
+
+/// How long to wait for what must come; reached only by a failing test.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A name that is known to be good.
+pub fn name(text: &str) -> Name {
+    Name::new(text).unwrap()
+}
+
+/// Ends a closure that is run for what it does, not for what it answers.
+pub fn done<T>(_: T) {}
+
+/// Asserts that something was refused with this code.
+#[track_caller]
+pub fn refused<T>(result: Result<T>, code: Code) {
+    match result {
+        Ok(_) => panic!("expected {code:?}, but it was accepted"),
+        Err(error) => assert_eq!(error.code(), code, "{error}"),
+    }
+}
+
+/// Asserts that something was refused with this code at this position.
+#[track_caller]
+pub fn refused_at<T>(result: Result<T>, code: Code, position: usize) {
+    match result {
+        Ok(_) => panic!("expected {code:?} at {position}, but it was accepted"),
+        Err(error) => {
+            assert_eq!(error.code(), code, "{error}");
+            assert_eq!(error.position(), Some(position), "{error}");
+        }
+    }
+}
+
+/// Asserts that no revision was taken meanwhile.
+#[track_caller]
+pub fn writes_nothing<T>(db: &Database, body: impl FnOnce() -> T) -> T {
+    let before = db.revision();
+    let out = body();
+    assert_eq!(db.revision(), before, "something was written");
+    out
+}
+
+/// Asserts that exactly one revision was taken meanwhile.
+#[track_caller]
+pub fn writes_once<T>(db: &Database, body: impl FnOnce() -> T) -> T {
+    let before = db.revision();
+    let out = body();
+    assert_eq!(db.revision(), before + 1, "exactly one transaction was expected");
+    out
+}
+
+/// The counter of a live cell.
+pub fn counter(cells: &Cells, name: &str) -> Option<u64> {
+    cells.get_versioned(name).unwrap().map(|seen| seen.counter)
+}
+
+/// The value of a cell as of some point.
+pub fn read_at(cells: &Cells, at: At, name: &str) -> Result<Option<Value>> {
+    cells.at(at)?.get(name)
+}
+
+/// The names of a list, all of them.
+pub fn names(cells: &Cells, prefix: &str) -> Vec<String> {
+    cells.list(prefix, None, 1_000).unwrap().names
+}
+
+/// An integer value.
+pub fn int(n: i64) -> Option<Value> {
+    Some(Value::Int(n))
+}
+
+/// The command that sets a cell.
+pub fn set(cell: &str, value: impl Into<Value>) -> CellCommand {
+    CellCommand::set(name(cell), value)
+}
+
+/// The command that sets a cell with a time to live.
+pub fn set_with(cell: &str, value: impl Into<Value>, ttl: Ttl) -> CellCommand {
+    CellCommand::Set { name: name(cell), value: value.into(), ttl }
+}
+
+/// The command that initialises a cell.
+pub fn init(cell: &str, value: impl Into<Value>) -> CellCommand {
+    CellCommand::Init { name: name(cell), value: value.into() }
+}
+
+/// The command that compares and swaps a cell.
+pub fn cas(cell: &str, expected: Option<u64>, value: impl Into<Value>) -> CellCommand {
+    CellCommand::Cas { name: name(cell), expected, value: value.into() }
+}
+
+/// The command that deletes a cell.
+pub fn delete(cell: &str) -> CellCommand {
+    CellCommand::Delete { name: name(cell), counter: None }
+}
+
+/// The command that adds to a cell.
+pub fn incr(cell: &str, by: impl Into<Number>) -> CellCommand {
+    CellCommand::Incr { name: name(cell), by: by.into() }
+}
+
+/// The command that changes a time to live.
+pub fn expire(cell: &str, ttl: Ttl) -> CellCommand {
+    CellCommand::Expire { name: name(cell), ttl }
+}
+
+/// The command that reads a cell.
+pub fn get(cell: &str) -> CellCommand {
+    CellCommand::Get { name: name(cell) }
+}
+
+/// The command that lists cells.
+pub fn list(prefix: &str) -> CellCommand {
+    CellCommand::List { prefix: prefix.to_owned(), after: None, limit: 1_000 }
+}
+
+/// The guard that a cell has a counter.
+pub fn counter_is(cell: &str, is: Option<u64>) -> Guard {
+    Guard::Counter { name: name(cell), is }
+}
+
+/// The guard that a cell has a value.
+pub fn value_is(cell: &str, is: Option<Value>) -> Guard {
+    Guard::Value { name: name(cell), is }
+}
+
+/// The guard that a cell has not been written since.
+pub fn unchanged(cell: &str, since: Revision) -> Guard {
+    Guard::Unchanged { name: name(cell), since, expires: None }
+}
+
+/// The guard that a range has not been written since.
+pub fn range_unchanged(prefix: &str, since: Revision) -> Guard {
+    Guard::RangeUnchanged {
+        prefix: prefix.to_owned(),
+        after: None,
+        upto: None,
+        since,
+        expires: None,
+    }
+}
+
+/// The next events, exactly this many.
+#[track_caller]
+pub fn events(feed: &mut Feed, count: usize) -> Vec<Event> {
+    let next = |_| feed.next(PATIENCE).unwrap().expect("the feed ended too early");
+    (0..count).map(next).collect()
+}
+
+/// The keys of the next events.
+#[track_caller]
+pub fn keys(feed: &mut Feed, count: usize) -> Vec<String> {
+    events(feed, count).into_iter().map(|event| event.key).collect()
+}

@@ -1,0 +1,4 @@
+//! Durability: three modes, one result; and what a reopened database has.
+
+pub mod modes;
+pub mod reopening;

@@ -1,0 +1,75 @@
+//! Filters: by branch, contract, prefix or single key.
+
+use crate::World;
+use mainstay::{At, Contract, Filter};
+
+/// Writes on two branches, then reads what comes through, up to the key `end`.
+fn through(w: &World, filter: Filter) -> Vec<String> {
+    w.db().fork("dev", "main", At::Latest).unwrap();
+    let mut feed = w.db().watch(filter, w.db().revision()).unwrap();
+    for (branch, cell) in [
+        ("main", "a/1"),
+        ("dev", "a/1"),
+        ("main", "b"),
+        ("main", "a/2"),
+        ("dev", "a"),
+        ("main", "a"),
+    ] {
+        w.on(branch).set(cell, 1).unwrap();
+    }
+    w.db().fork("later", "main", At::Latest).unwrap();
+    let mut seen = Vec::new();
+    while let Some(event) = feed.next(std::time::Duration::from_millis(20)).unwrap() {
+        seen.push(format!("{}:{}", event.branch, event.key));
+    }
+    seen
+}
+
+/// By branch.
+pub fn by_branch(w: &mut World) {
+    let filter =
+        Filter { branch: Some("dev".into()), contract: Some(Contract::Cells), ..Filter::default() };
+    assert_eq!(through(w, filter), ["dev:a/1", "dev:a"]);
+}
+
+/// By prefix.
+pub fn by_prefix(w: &mut World) {
+    let filter =
+        Filter { prefix: Some("a/".into()), contract: Some(Contract::Cells), ..Filter::default() };
+    assert_eq!(through(w, filter), ["main:a/1", "dev:a/1", "main:a/2"]);
+}
+
+/// By a single key, which is no prefix.
+pub fn by_key(w: &mut World) {
+    let filter =
+        Filter { key: Some("a".into()), contract: Some(Contract::Cells), ..Filter::default() };
+    assert_eq!(through(w, filter), ["dev:a", "main:a"]);
+}
+
+/// By contract.
+pub fn by_contract(w: &mut World) {
+    let cells = Filter { contract: Some(Contract::Cells), ..Filter::default() };
+    assert_eq!(through(w, cells).len(), 6);
+}
+
+/// By the branches' own contract.
+pub fn by_the_contract_of_branches(w: &mut World) {
+    let branches = Filter { contract: Some(Contract::Branches), ..Filter::default() };
+    assert_eq!(through(w, branches).len(), 1);
+}
+
+/// All at once.
+pub fn all_at_once(w: &mut World) {
+    let filter = Filter {
+        branch: Some("main".into()),
+        contract: Some(Contract::Cells),
+        prefix: Some("a".into()),
+        key: Some("a/2".into()),
+    };
+    assert_eq!(through(w, filter), ["main:a/2"]);
+}
+
+/// Without a filter, everything.
+pub fn without_everything_comes(w: &mut World) {
+    assert_eq!(through(w, Filter::default()).len(), 7);
+}

@@ -1,0 +1,146 @@
+//! Resuming after a revision; older than the log reaches is an error, never a gap.
+
+use crate::World;
+use crate::check::*;
+use mainstay::{Durability, ErrorKind, Event, Filter, Result, Transaction};
+use std::time::Duration;
+
+/// Everything the feed has from a revision on, or the error it met.
+fn rest(w: &World, after: u64) -> Result<Vec<Event>> {
+    let mut feed = w.db().watch(Filter::default(), after)?;
+    let mut seen = Vec::new();
+    while let Some(event) = feed.next(Duration::from_millis(20))? {
+        seen.push(event);
+    }
+    Ok(seen)
+}
+
+/// After a revision comes the next one.
+pub fn after_is_exclusive(w: &mut World) {
+    w.cells().set("a", 1).unwrap();
+    let here = w.db().revision();
+    w.cells().set("b", 1).unwrap();
+    w.cells().set("c", 1).unwrap();
+    let mut feed = w.db().watch(Filter::default(), here).unwrap();
+    assert_eq!(keys(&mut feed, 2), ["b", "c"]);
+    let mut feed = w.db().watch(Filter::default(), here + 1).unwrap();
+    assert_eq!(keys(&mut feed, 1), ["c"]);
+}
+
+/// From the start, everything.
+pub fn from_the_start(w: &mut World) {
+    let start = w.db().revision();
+    for n in 0..30 {
+        w.cells().set(&format!("k{n:02}"), n).unwrap();
+    }
+    let seen = rest(w, start).unwrap();
+    let revisions: Vec<u64> = seen.iter().map(|event| event.revision).collect();
+    assert_eq!(revisions, (start + 1..=start + 30).collect::<Vec<u64>>());
+}
+
+/// Resumed at any event's revision, nothing is missed and nothing comes twice.
+pub fn resumed_anywhere_misses_nothing(w: &mut World) {
+    let start = w.db().revision();
+    for n in 0..12 {
+        w.cells().set("k", n).unwrap();
+    }
+    for cut in 0..12 {
+        let seen = rest(w, start + cut).unwrap();
+        assert_eq!(seen.len() as u64, 12 - cut);
+        assert_eq!(seen[0].revision, start + cut + 1);
+    }
+}
+
+/// Two consumers do not disturb each other.
+pub fn two_consumers(w: &mut World) {
+    let mut one = w.db().watch(Filter::default(), w.db().revision()).unwrap();
+    let mut two = w.db().watch(Filter::default(), w.db().revision()).unwrap();
+    w.cells().set("a", 1).unwrap();
+    w.cells().set("b", 1).unwrap();
+    assert_eq!(keys(&mut one, 2), ["a", "b"]);
+    assert_eq!(keys(&mut two, 2), ["a", "b"]);
+}
+
+/// A consumer that reads nothing does not hold up writers; what it gets then has no gap unless
+/// it is told.
+pub fn slow_consumer_is_told_or_served(w: &mut World) {
+    let start = w.db().revision();
+    let mut feed = w.db().watch(Filter::default(), start).unwrap();
+    for n in 0..3_000 {
+        let blind = Transaction::new().step(set("k", n)).durability(Durability::Memory);
+        w.db().execute(blind).unwrap();
+    }
+    w.db().sync().unwrap();
+    let mut expected = start + 1;
+    loop {
+        match feed.next(Duration::from_millis(50)) {
+            Ok(Some(event)) => assert_eq!(event.revision, expected, "a silent gap"),
+            Ok(None) => break,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::HistoryTrimmed, "{error}");
+                return;
+            }
+        }
+        expected += 1;
+    }
+    assert_eq!(expected, w.db().revision() + 1);
+}
+
+/// The feed shows only synced revisions, and all of them after a sync.
+pub fn shows_all_after_a_sync(w: &mut World) {
+    let start = w.db().revision();
+    for n in 0..5 {
+        let unsynced = Transaction::new().step(set("k", n)).durability(Durability::Memory);
+        w.db().execute(unsynced).unwrap();
+    }
+    let synced = w.db().sync().unwrap();
+    assert_eq!(synced, w.db().revision());
+    assert_eq!(rest(w, start).unwrap().len(), 5);
+}
+
+/// Older than the log reaches: told, not skipped.
+pub fn trimmed_is_told(w: &mut World) {
+    let minute = Duration::from_secs(60);
+    w.configure(move |options| {
+        options.retention(minute).feed_retention(minute, 1).write_buffer_bytes(1 << 20)
+    });
+    let start = w.db().revision();
+    let filler = "x".repeat(100_000);
+    for n in 0..200 {
+        w.cells().set(&format!("k{}", n % 10), filler.as_str()).unwrap();
+        w.pass(minute);
+        if n % 50 == 49 {
+            w.db().trim().unwrap();
+        }
+    }
+    w.db().trim().unwrap();
+    match rest(w, start) {
+        Ok(seen) => {
+            let whole = seen.len() == 200 && seen[0].revision == start + 1;
+            assert!(whole, "{} events came, the first at {}", seen.len(), seen[0].revision);
+            panic!("twenty megabytes of an old log are still there");
+        }
+        Err(error) => assert_eq!(error.kind(), ErrorKind::HistoryTrimmed, "{error}"),
+    }
+}
+
+/// (Disk.) What is not synced yet is not shown yet.
+pub fn waits_for_the_sync(w: &mut World) {
+    w.configure(|options| options.durability(Durability::Memory));
+    let mut feed = w.db().watch(Filter::default(), w.db().revision()).unwrap();
+    w.cells().set("k", 1).unwrap();
+    assert!(feed.next(Duration::from_millis(50)).unwrap().is_none());
+    w.db().sync().unwrap();
+    assert_eq!(keys(&mut feed, 1), ["k"]);
+}
+
+/// (Disk.) A later synced write makes all before it durable, and the feed shows them in order.
+pub fn later_sync_shows_all_before(w: &mut World) {
+    w.configure(|options| options.durability(Durability::Memory));
+    let mut feed = w.db().watch(Filter::default(), w.db().revision()).unwrap();
+    w.cells().set("a", 1).unwrap();
+    w.cells().set("b", 1).unwrap();
+    let synced = Transaction::new().step(set("c", 1)).durability(Durability::Sync);
+    w.db().execute(synced).unwrap();
+    assert_eq!(keys(&mut feed, 3), ["a", "b", "c"]);
+}

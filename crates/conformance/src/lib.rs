@@ -1,0 +1,25 @@
+//! The suite that every implementation must pass, one named function per case, and the readable
+//! model that random programs are compared with.
+//!
+//! ```text
+//!   SEMANTICS ── cases (cells, transactions, branches, time, feed, limits, durability)
+//!            \                 └ run in memory and on disk: tests/memory.rs, tests/disk.rs
+//!             └─ oracle ── random programs: tests/random.rs
+//! ```
+//!
+//! A case gets a [`World`]: a database and a clock in the test's hand. It fails by panicking,
+//! as tests do; that is why this crate may.
+
+pub mod branches;
+pub mod cases;
+pub mod cells;
+pub mod check;
+pub mod durability;
+pub mod feed;
+pub mod limits;
+pub mod oracle;
+pub mod time;
+pub mod transactions;
+pub mod world;
+
+pub use world::World;

@@ -1,0 +1,72 @@
+//! Limits on how large things are.
+
+use crate::World;
+use crate::check::*;
+use mainstay::{Code, ErrorKind, Transaction, Value};
+
+fn megabytes(count: usize) -> Value {
+    Value::Bytes(vec![7; count << 20])
+}
+
+/// A transaction writes at most 64 MiB.
+pub fn bytes_of_a_transaction(w: &mut World) {
+    let mut transaction = Transaction::new();
+    for n in 0..5 {
+        transaction = transaction.step(set(&format!("k{n}"), megabytes(14)));
+    }
+    writes_nothing(w.db(), || refused(w.db().execute(transaction), Code::TransactionTooLarge));
+    assert!(names(&w.cells(), "").is_empty());
+}
+
+/// An interactive transaction writes at most 64 MiB, too.
+pub fn bytes_of_an_interactive_transaction(w: &mut World) {
+    let write = || {
+        let mut t = w.db().begin()?;
+        for n in 0..5 {
+            t.set(&format!("k{n}"), megabytes(14))?;
+        }
+        t.commit()
+    };
+    writes_nothing(w.db(), || refused(write(), Code::TransactionTooLarge));
+}
+
+/// A value that is too large is refused inside a transaction with its position.
+pub fn value_in_a_transaction(w: &mut World) {
+    let transaction = Transaction::new().step(set("a", 1)).step(set("b", megabytes(16)));
+    writes_nothing(w.db(), || refused_at(w.db().execute(transaction), Code::ValueTooLarge, 1));
+    assert_eq!(w.cells().get("a").unwrap(), None);
+}
+
+/// A value that is too deep is refused inside a transaction with its position.
+pub fn depth_in_a_transaction(w: &mut World) {
+    let deep = (0..129).fold(Value::Null, |inside, _| Value::Array(vec![inside]));
+    let transaction = Transaction::new().step(set("a", 1)).step(init("b", deep));
+    writes_nothing(w.db(), || refused_at(w.db().execute(transaction), Code::ValueTooDeep, 1));
+}
+
+/// An error of size says what kind it is.
+pub fn kind_is_too_large(w: &mut World) {
+    let error = w.cells().set("k", megabytes(16)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooLarge);
+    assert!(!error.message().is_empty());
+}
+
+/// In a batch, a value that is too large fails alone.
+pub fn value_in_a_batch_fails_alone(w: &mut World) {
+    let answers = w.cells().batch(vec![set("a", 1), set("b", megabytes(16)), set("c", 1)]);
+    refused(answers[1].clone(), Code::ValueTooLarge);
+    assert_eq!(names(&w.cells(), ""), ["a", "c"]);
+}
+
+/// A merge over the transaction limit is refused and changes nothing.
+pub fn bytes_of_a_merge(w: &mut World) {
+    w.db().fork("dev", "main", mainstay::At::Latest).unwrap();
+    for n in 0..5 {
+        w.on("dev").set(&format!("k{n}"), megabytes(14)).unwrap();
+    }
+    let error = writes_nothing(w.db(), || {
+        w.db().merge("dev", "main", mainstay::MergeStrategy::Strict).unwrap_err()
+    });
+    assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}");
+    assert!(names(&w.cells(), "").is_empty());
+}

@@ -1,0 +1,211 @@
+//! The readable model: what the engine promises, written for the eye and not for speed.
+//!
+//! ```text
+//!   Oracle ── Line (a branch) ── cells: name -> versions, oldest first
+//!                └ a fork copies the lines' versions up to the fork: no reading through
+//! ```
+//!
+//! A transaction runs on a full copy of its branch, which replaces the branch when it commits and
+//! is dropped when it fails. Whatever this module says is what the semantics say; where the
+//! engine differs, one of the two is wrong.
+
+mod branches;
+mod cells;
+mod interactive;
+#[cfg(test)]
+mod tests;
+mod transaction;
+
+pub use branches::{Change, ChangedOn};
+pub use cells::{Cells, Version};
+pub use interactive::Open;
+
+use mainstay_model::{
+    At, Code, Error, MAIN, Page, Receipt, RequestId, Result, Revision, Stamp, Versioned,
+};
+use std::collections::BTreeMap;
+
+/// A whole database, in plain maps.
+#[derive(Clone, Debug)]
+pub struct Oracle {
+    /// What the wall clock shows, in microseconds; the test moves it together with the engine's.
+    pub wall: u64,
+    revision: Revision,
+    first: Revision,
+    last_stamp: Stamp,
+    stamps: BTreeMap<Revision, Stamp>,
+    names: BTreeMap<String, u32>,
+    lines: BTreeMap<u32, Line>,
+    next_id: u32,
+    merges: BTreeMap<(u32, u32), (u32, Revision)>,
+    tags: BTreeMap<String, (u32, Revision)>,
+    receipts: BTreeMap<RequestId, Receipt>,
+}
+
+/// A branch: where it comes from, and a full copy of its cells.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// The branch it was forked from.
+    pub parent: Option<u32>,
+    /// The newest revision it has in common with its parent.
+    pub fork_revision: Revision,
+    /// The revision that made it.
+    pub created: Revision,
+    /// How many forks lie between it and `main`.
+    pub depth: usize,
+    /// Every version of every cell.
+    pub cells: Cells,
+}
+
+/// A moment to read at: a revision and the `now` that judges expiry.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    /// The newest revision that is seen.
+    pub revision: Revision,
+    /// The time at which expiry is judged.
+    pub now: Stamp,
+}
+
+impl Oracle {
+    /// An empty database that stands at this revision, with the clock at `wall`.
+    pub fn new(revision: Revision, wall: u64) -> Oracle {
+        let cells = Cells::new();
+        let main = Line { parent: None, fork_revision: 0, created: revision, depth: 0, cells };
+        Oracle {
+            wall,
+            revision,
+            first: revision,
+            last_stamp: 0,
+            stamps: BTreeMap::new(),
+            names: BTreeMap::from([(MAIN.to_owned(), 0)]),
+            lines: BTreeMap::from([(0, main)]),
+            next_id: 1,
+            merges: BTreeMap::new(),
+            tags: BTreeMap::new(),
+            receipts: BTreeMap::new(),
+        }
+    }
+
+    /// The newest revision.
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// The revision the database began with.
+    pub fn first_revision(&self) -> Revision {
+        self.first
+    }
+
+    /// The stamp of the newest transaction, zero before the first.
+    pub fn last_stamp(&self) -> Stamp {
+        self.last_stamp
+    }
+
+    /// The stamp of a revision.
+    pub fn stamp_of(&self, revision: Revision) -> Option<Stamp> {
+        self.stamps.get(&revision).copied()
+    }
+
+    /// The stamp the next transaction gets: the clock's, but never one given before.
+    pub fn next_stamp(&self) -> Stamp {
+        self.wall.max(self.last_stamp + 1)
+    }
+
+    /// The newest moment.
+    pub fn latest(&self) -> Moment {
+        Moment { revision: self.revision, now: self.wall.max(self.last_stamp) }
+    }
+
+    /// The moment a point in time names.
+    pub fn moment(&self, at: At) -> Result<Moment> {
+        match at {
+            At::Latest => Ok(self.latest()),
+            At::Revision(revision) if revision > self.revision => Err(future()),
+            At::Revision(revision) => {
+                Ok(Moment { revision, now: self.stamp_of(revision).unwrap_or(0) })
+            }
+            At::Stamp(stamp) if stamp > self.latest().now => Err(future()),
+            At::Stamp(stamp) => Ok(Moment { revision: self.revision_at(stamp), now: stamp }),
+        }
+    }
+
+    /// The newest revision not stamped later than this.
+    fn revision_at(&self, stamp: Stamp) -> Revision {
+        let seen =
+            self.stamps.iter().filter(|(_, at)| **at <= stamp).map(|(revision, _)| *revision);
+        seen.max().unwrap_or(self.first)
+    }
+
+    /// The branches by name.
+    pub fn branches(&self) -> Vec<String> {
+        self.names.keys().cloned().collect()
+    }
+
+    /// A branch.
+    pub fn line(&self, branch: &str) -> Result<&Line> {
+        Ok(&self.lines[&self.id(branch)?])
+    }
+
+    fn id(&self, branch: &str) -> Result<u32> {
+        let missing = || Error::new(Code::BranchNotFound, format!("no branch `{branch}`"));
+        self.names.get(branch).copied().ok_or_else(missing)
+    }
+
+    /// What a cell holds at a moment.
+    pub fn get(&self, branch: &str, name: &str, moment: Moment) -> Result<Option<Versioned>> {
+        let cells = &self.line(branch)?.cells;
+        Ok(cells::live(cells, name, moment).map(Version::shown))
+    }
+
+    /// A page of the names that are live at a moment, in byte order.
+    pub fn list(
+        &self,
+        branch: &str,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+        moment: Moment,
+    ) -> Result<Page> {
+        cells::list(&self.line(branch)?.cells, prefix, after, limit, moment)
+    }
+
+    /// The versions of a cell up to a moment, newest first, deletions included.
+    pub fn history(
+        &self,
+        branch: &str,
+        name: &str,
+        limit: usize,
+        before: Option<u64>,
+        moment: Moment,
+    ) -> Result<Vec<Version>> {
+        let versions = self.line(branch)?.cells.get(name).cloned().unwrap_or_default();
+        let seen = versions.into_iter().rev().filter(|v| v.revision <= moment.revision);
+        Ok(seen.filter(|v| before.is_none_or(|b| v.counter < b)).take(limit).collect())
+    }
+
+    /// Turns every expiry that is due into a deletion; inherited ones stay as they are.
+    pub fn sweep(&mut self) -> u64 {
+        let stamp = self.next_stamp();
+        let mut swept = 0;
+        for (id, line) in &mut self.lines {
+            let mut run = cells::Run::new(&mut line.cells, self.revision + 1, stamp, *id);
+            swept += run.expire_own();
+        }
+        if swept > 0 {
+            self.committed(stamp);
+        }
+        swept
+    }
+
+    /// Takes the next revision.
+    fn committed(&mut self, stamp: Stamp) -> Revision {
+        self.revision += 1;
+        self.last_stamp = stamp;
+        self.stamps.insert(self.revision, stamp);
+        self.revision
+    }
+}
+
+fn future() -> Error {
+    Error::new(Code::FutureRevision, "that point lies in the future")
+}

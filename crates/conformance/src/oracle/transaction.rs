@@ -1,0 +1,125 @@
+//! Transactions in the model: guards, steps, otherwise; all of it or nothing.
+
+use super::cells::{self, Cells, Run};
+use super::{Moment, Oracle};
+use mainstay_model::{
+    Answer, CellCommand, Code, Command, Error, Guard, Receipt, Result, Step, Transaction, Value,
+};
+
+impl Oracle {
+    /// Runs a transaction: its receipt when it commits, nothing changed when it fails.
+    pub fn execute(&mut self, transaction: &Transaction) -> Result<Receipt> {
+        if let Some(earlier) = transaction.request.as_ref().and_then(|id| self.receipts.get(id)) {
+            return Ok(Receipt { repeated: true, ..earlier.clone() });
+        }
+        let receipt = match transaction.steps.as_slice() {
+            [Step { command: Command::Branch(command), .. }] => self.branch_command(command)?,
+            _ => self.cell_transaction(transaction)?,
+        };
+        if let Some(id) = &transaction.request {
+            self.receipts.insert(id.clone(), receipt.clone());
+        }
+        Ok(receipt)
+    }
+
+    /// Runs commands that fail alone: `joined` in one transaction, or one after the other.
+    pub fn batch(
+        &mut self,
+        branch: &str,
+        commands: &[CellCommand],
+        joined: bool,
+    ) -> Vec<Result<Answer>> {
+        if joined {
+            return self.joined(branch, commands);
+        }
+        let alone = |command: &CellCommand| {
+            let transaction = Transaction::on(branch).step(command.clone());
+            self.execute(&transaction).map(|receipt| receipt.answers[0].clone())
+        };
+        commands.iter().map(alone).collect()
+    }
+
+    fn joined(&mut self, branch: &str, commands: &[CellCommand]) -> Vec<Result<Answer>> {
+        let id = match self.id(branch) {
+            Ok(id) => id,
+            Err(error) => return commands.iter().map(|_| Err(error.clone())).collect(),
+        };
+        let stamp = self.next_stamp();
+        let mut copy = self.lines[&id].cells.clone();
+        let mut run = Run::new(&mut copy, self.revision + 1, stamp, id);
+        let answers = commands.iter().map(|command| run.command(command)).collect();
+        if run.wrote {
+            self.committed(stamp);
+            self.line_mut(id).cells = copy;
+        }
+        answers
+    }
+
+    fn cell_transaction(&mut self, transaction: &Transaction) -> Result<Receipt> {
+        let id = self.id(&transaction.branch)?;
+        if transaction.branch_id.is_some_and(|expected| expected != id) {
+            return Err(Error::new(Code::Conflict, "the branch is another one now"));
+        }
+        let stamp = self.next_stamp();
+        let mut copy = self.lines[&id].cells.clone();
+        let mut run = Run::new(&mut copy, self.revision + 1, stamp, id);
+        let held = transaction.guards.iter().all(|g| holds(g, run.cells(), run.moment()));
+        let answers = match (&transaction.otherwise, held) {
+            (_, true) => steps(&mut run, &transaction.steps)?,
+            (Some(otherwise), false) => steps(&mut run, otherwise)?,
+            (None, false) => return Err(Error::new(Code::GuardFailed, "a guard does not hold")),
+        };
+        if run.wrote {
+            self.committed(stamp);
+            self.line_mut(id).cells = copy;
+        }
+        let answers = answers.into_iter().collect();
+        Ok(Receipt { revision: self.revision, stamp, held, repeated: false, answers })
+    }
+}
+
+fn steps(run: &mut Run<'_>, steps: &[Step]) -> Result<Vec<Answer>> {
+    let one = |(position, step): (usize, &Step)| {
+        one_step(run, step).map_err(|error| error.at_position(position))
+    };
+    steps.iter().enumerate().map(one).collect()
+}
+
+fn one_step(run: &mut Run<'_>, step: &Step) -> Result<Answer> {
+    let Command::Cell(command) = &step.command else {
+        return Err(Error::new(Code::InvalidArgument, "branch commands stand alone"));
+    };
+    let answer = run.command(command)?;
+    if step.must && !answer.took_effect() {
+        return Err(Error::new(Code::MustFailed, "it had to take effect"));
+    }
+    Ok(answer)
+}
+
+/// Whether a guard holds at a moment.
+fn holds(guard: &Guard, cells: &Cells, moment: Moment) -> bool {
+    let alive = |expires: &Option<u64>| expires.is_none_or(|at| at > moment.now);
+    match guard {
+        Guard::Counter { name, is } => {
+            cells::live(cells, name.as_str(), moment).map(|version| version.counter) == *is
+        }
+        Guard::Value { name, is } => {
+            let seen: Option<Value> = cells::value(cells, name.as_str(), moment);
+            seen == *is
+        }
+        Guard::Unchanged { name, since, expires } => {
+            unwritten(cells, name.as_str(), *since, moment) && alive(expires)
+        }
+        Guard::RangeUnchanged { prefix, after, upto, since, expires } => {
+            let inside =
+                |name: &&String| cells::in_range(name, prefix, after.as_deref(), upto.as_deref());
+            cells.keys().filter(inside).all(|name| unwritten(cells, name, *since, moment))
+                && alive(expires)
+        }
+        _ => false,
+    }
+}
+
+fn unwritten(cells: &Cells, name: &str, since: u64, moment: Moment) -> bool {
+    cells::newest(cells, name, moment.revision).is_none_or(|version| version.revision <= since)
+}

@@ -1,0 +1,80 @@
+//! Expiry is judged at the snapshot's `now`; a read of the past judges in the past.
+
+use crate::World;
+use crate::check::*;
+use mainstay::{Answer, At, Transaction, Ttl};
+
+/// A read at a revision judges at that revision's stamp.
+pub fn past_revision_judges_then(w: &mut World) {
+    w.cells().set_with("k", 1, Ttl::Millis(10)).unwrap();
+    let then = w.db().revision();
+    w.pass_ms(20);
+    w.cells().set("other", 1).unwrap();
+    let later = w.db().revision();
+    assert_eq!(read_at(&w.cells(), At::Revision(then), "k").unwrap(), int(1));
+    assert_eq!(read_at(&w.cells(), At::Revision(later), "k").unwrap(), None);
+}
+
+/// A read at a stamp judges at that stamp, though no transaction has it.
+pub fn past_stamp_judges_then(w: &mut World) {
+    w.cells().set_with("k", 1, Ttl::Millis(10)).unwrap();
+    let start = w.wall_us();
+    w.pass_ms(30);
+    w.cells().set("other", 1).unwrap();
+    assert_eq!(read_at(&w.cells(), At::Stamp(start + 9_000), "k").unwrap(), int(1));
+    assert_eq!(read_at(&w.cells(), At::Stamp(start + 11_000), "k").unwrap(), None);
+}
+
+/// Lists of the past judge in the past.
+pub fn past_lists_judge_then(w: &mut World) {
+    w.cells().set_with("k", 1, Ttl::Millis(10)).unwrap();
+    let then = w.db().revision();
+    w.pass_ms(20);
+    let past = w.cells().at(At::Revision(then)).unwrap();
+    assert_eq!(past.list("", None, 9).unwrap().names, ["k"]);
+    assert!(names(&w.cells(), "").is_empty());
+}
+
+/// A sweep changes the future, not the past.
+pub fn sweep_leaves_the_past(w: &mut World) {
+    w.cells().set_with("k", 1, Ttl::Millis(10)).unwrap();
+    let then = w.db().revision();
+    w.pass_ms(20);
+    assert_eq!(w.db().sweep().unwrap(), 1);
+    assert_eq!(read_at(&w.cells(), At::Revision(then), "k").unwrap(), int(1));
+}
+
+/// `now` is one for all steps of a transaction.
+pub fn now_is_fixed_for_a_transaction(w: &mut World) {
+    let transaction = Transaction::new()
+        .step(set_with("a", 1, Ttl::Millis(10)))
+        .step(set_with("b", 1, Ttl::Millis(10)))
+        .step(get("a"));
+    let receipt = w.db().execute(transaction).unwrap();
+    let expiry = |cell| w.cells().get_versioned(cell).unwrap().unwrap().expires;
+    assert_eq!(expiry("a"), Some(receipt.stamp + 10_000));
+    assert_eq!(expiry("a"), expiry("b"));
+    assert!(matches!(&receipt.answers[2], Answer::Cell(Some(_))));
+}
+
+/// A reader that holds its place judges at its own time.
+pub fn reader_judges_at_its_own_time(w: &mut World) {
+    w.cells().set_with("k", 1, Ttl::Millis(10)).unwrap();
+    let here = w.cells().at(At::Latest).unwrap();
+    w.pass_ms(20);
+    assert_eq!(here.get("k").unwrap(), int(1));
+    assert_eq!(w.cells().get("k").unwrap(), None);
+}
+
+/// Swept or not makes no difference to readers.
+pub fn swept_or_not_reads_the_same(w: &mut World) {
+    for cell in ["a", "b", "c"] {
+        w.cells().set_with(cell, 1, Ttl::Millis(10)).unwrap();
+    }
+    w.cells().set("d", 1).unwrap();
+    w.pass_ms(20);
+    let seen = |w: &World| (names(&w.cells(), ""), w.cells().get("a").unwrap());
+    let before = seen(w);
+    assert_eq!(w.db().sweep().unwrap(), 3);
+    assert_eq!(seen(w), before);
+}

@@ -1,0 +1,6 @@
+//! Time: travel, the clock, expiry and retention.
+
+pub mod clock;
+pub mod expiry;
+pub mod retention;
+pub mod travel;

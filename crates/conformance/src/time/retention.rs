@@ -1,0 +1,221 @@
+//! Retention: shadowed versions go after their time; what is trimmed is an error, never a wrong
+//! answer; branches, tags and open readers keep what they need.
+
+use crate::World;
+use crate::check::*;
+use mainstay::{At, Code, Revision};
+use std::time::Duration;
+
+const MINUTE: Duration = Duration::from_secs(60);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// `k` was 1 at the revision given, and was 2 already a day ago.
+fn shadowed_long_ago(w: &World) -> Revision {
+    w.cells().set("k", 1).unwrap();
+    let then = w.db().revision();
+    w.pass(MINUTE);
+    w.cells().set("k", 2).unwrap();
+    w.pass(MINUTE);
+    then
+}
+
+fn a_day_goes_by(w: &World) {
+    w.pass(DAY);
+    w.cells().set("later", 1).unwrap();
+    w.pass(MINUTE);
+    w.cells().set("later", 2).unwrap();
+    w.db().trim().unwrap();
+}
+
+/// What nothing needs is trimmed, and says so.
+pub fn trimmed_says_so(w: &mut World) {
+    w.configure(|options| options.retention(MINUTE * 10));
+    let then = shadowed_long_ago(w);
+    let stamp = w.db().stamp_of(then).unwrap();
+    a_day_goes_by(w);
+    refused(read_at(&w.cells(), At::Revision(then), "k"), Code::HistoryTrimmed);
+    refused(read_at(&w.cells(), At::Stamp(stamp), "k"), Code::HistoryTrimmed);
+    refused(w.db().fork("old", "main", At::Revision(then)), Code::HistoryTrimmed);
+    refused(w.db().tag("old", "main", At::Revision(then)), Code::HistoryTrimmed);
+}
+
+/// The present is untouched: values, counters, names.
+pub fn present_is_untouched(w: &mut World) {
+    w.configure(|options| options.retention(MINUTE * 10));
+    shadowed_long_ago(w);
+    a_day_goes_by(w);
+    assert_eq!(w.cells().get("k").unwrap(), int(2));
+    assert_eq!(counter(&w.cells(), "k"), Some(2));
+    assert_eq!(names(&w.cells(), ""), ["k", "later"]);
+    assert_eq!(w.cells().set("k", 3).unwrap(), 3);
+}
+
+/// Within the retention the past is there, trimmed or not.
+pub fn within_the_retention_all_is_there(w: &mut World) {
+    w.configure(|options| options.retention(DAY * 7));
+    let then = shadowed_long_ago(w);
+    a_day_goes_by(w);
+    assert_eq!(read_at(&w.cells(), At::Revision(then), "k").unwrap(), int(1));
+    assert_eq!(w.cells().history("k", 9, None).unwrap().len(), 2);
+}
+
+/// By default cells keep seven days.
+pub fn default_is_seven_days(w: &mut World) {
+    let then = shadowed_long_ago(w);
+    w.pass(DAY * 5);
+    a_day_goes_by(w);
+    assert_eq!(read_at(&w.cells(), At::Revision(then), "k").unwrap(), int(1));
+    w.pass(DAY);
+    a_day_goes_by(w);
+    refused(read_at(&w.cells(), At::Revision(then), "k"), Code::HistoryTrimmed);
+}
+
+/// All can be kept.
+pub fn all_can_be_kept(w: &mut World) {
+    w.configure(|options| options.retention_all());
+    let then = shadowed_long_ago(w);
+    w.pass(DAY * 400);
+    a_day_goes_by(w);
+    assert_eq!(read_at(&w.cells(), At::Revision(then), "k").unwrap(), int(1));
+}
+
+/// A class of names can have a retention of its own.
+pub fn classes_have_their_own(w: &mut World) {
+    w.configure(|options| options.retention(MINUTE * 10).retention_class("audit/", None));
+    w.cells().set("audit/k", 1).unwrap();
+    let then = shadowed_long_ago(w);
+    w.cells().set("audit/k", 2).unwrap();
+    a_day_goes_by(w);
+    assert_eq!(w.cells().history("audit/k", 9, None).unwrap().len(), 2);
+    assert_eq!(read_at(&w.cells(), At::Revision(then), "audit/k").unwrap(), int(1));
+    refused(read_at(&w.cells(), At::Revision(then), "k"), Code::HistoryTrimmed);
+}
+
+/// Never a wrong answer: every revision either shows its state or says that it is trimmed.
+pub fn never_a_wrong_answer(w: &mut World) {
+    w.configure(|options| options.retention(MINUTE * 10));
+    let mut truth = Vec::new();
+    for n in 0..40 {
+        w.cells().set("k", n).unwrap();
+        truth.push((w.db().revision(), n));
+        w.pass(MINUTE);
+        if n % 7 == 0 {
+            w.db().trim().unwrap();
+        }
+    }
+    w.db().trim().unwrap();
+    let mut kept = 0;
+    for (revision, n) in truth {
+        match read_at(&w.cells(), At::Revision(revision), "k") {
+            Ok(seen) => {
+                assert_eq!(seen, int(n));
+                kept += 1;
+            }
+            Err(error) => assert_eq!(error.code(), Code::HistoryTrimmed, "{error}"),
+        }
+    }
+    assert!((10..40).contains(&kept), "{kept} are kept, ten minutes' worth is due");
+}
+
+/// A tag keeps its revision readable, until it is removed.
+pub fn tag_keeps_its_revision(w: &mut World) {
+    w.configure(|options| options.retention(MINUTE * 10));
+    let then = shadowed_long_ago(w);
+    w.db().tag("keep", "main", At::Revision(then)).unwrap();
+    a_day_goes_by(w);
+    assert_eq!(read_at(&w.cells(), At::Revision(then), "k").unwrap(), int(1));
+    assert!(!w.db().pins().is_empty());
+    w.db().untag("keep").unwrap();
+    a_day_goes_by(w);
+    refused(read_at(&w.cells(), At::Revision(then), "k"), Code::HistoryTrimmed);
+}
+
+/// A branch keeps what it shows.
+pub fn branch_keeps_what_it_shows(w: &mut World) {
+    w.configure(|options| options.retention(MINUTE * 10));
+    let then = shadowed_long_ago(w);
+    w.db().fork("dev", "main", At::Revision(then)).unwrap();
+    a_day_goes_by(w);
+    assert_eq!(w.on("dev").get("k").unwrap(), int(1));
+    assert_eq!(names(&w.on("dev"), ""), ["k"]);
+    assert_eq!(w.on("dev").set("k", 9).unwrap(), 2);
+    assert_eq!(w.cells().get("k").unwrap(), int(2));
+}
+
+/// A branch keeps what its parent deleted.
+pub fn branch_keeps_what_its_parent_deleted(w: &mut World) {
+    w.configure(|options| options.retention(MINUTE * 10));
+    w.cells().set("gone", 1).unwrap();
+    w.db().fork("dev", "main", At::Latest).unwrap();
+    w.cells().delete("gone").unwrap();
+    a_day_goes_by(w);
+    assert_eq!(w.on("dev").get("gone").unwrap(), int(1));
+    assert_eq!(w.cells().get("gone").unwrap(), None);
+}
+
+/// The base of a merge is kept while both branches live.
+pub fn base_of_a_merge_is_kept(w: &mut World) {
+    w.configure(|options| options.retention(MINUTE * 10));
+    w.cells().set("k", 0).unwrap();
+    w.db().fork("dev", "main", At::Latest).unwrap();
+    w.on("dev").set("k", 1).unwrap();
+    w.on("dev").set("k", 0).unwrap();
+    w.cells().set("k", 2).unwrap();
+    w.cells().set("k", 3).unwrap();
+    a_day_goes_by(w);
+    w.db().merge("dev", "main", mainstay::MergeStrategy::Strict).unwrap();
+    assert_eq!(w.cells().get("k").unwrap(), int(3), "dev changed nothing");
+}
+
+/// An open reader keeps what it sees.
+pub fn open_reader_keeps_what_it_sees(w: &mut World) {
+    w.configure(|options| options.retention(MINUTE));
+    let then = shadowed_long_ago(w);
+    let reader = w.cells().at(At::Revision(then)).unwrap();
+    w.pass(MINUTE * 20);
+    w.cells().set("later", 1).unwrap();
+    w.db().trim().unwrap();
+    assert_eq!(reader.get("k").unwrap(), int(1));
+    assert_eq!(reader.list("", None, 9).unwrap().names, ["k"]);
+}
+
+/// A reader open for more than an hour is cut, and told.
+pub fn old_reader_is_cut(w: &mut World) {
+    w.configure(|options| options.retention(MINUTE));
+    let then = shadowed_long_ago(w);
+    let reader = w.cells().at(At::Revision(then)).unwrap();
+    w.pass(MINUTE * 90);
+    a_day_goes_by(w);
+    refused(reader.get("k"), Code::HistoryTrimmed);
+}
+
+/// A live cell keeps its counter for ever.
+pub fn live_counters_outlive_retention(w: &mut World) {
+    w.configure(|options| options.retention(MINUTE));
+    for n in 0..10 {
+        w.cells().set("k", n).unwrap();
+    }
+    a_day_goes_by(w);
+    a_day_goes_by(w);
+    assert_eq!(w.cells().cas("k", Some(10), 0).unwrap(), Some(11));
+}
+
+/// Within the retention a deleted cell keeps its counter, trimmed or not.
+pub fn deleted_counters_live_for_the_retention(w: &mut World) {
+    w.configure(|options| options.retention(DAY * 7));
+    w.cells().set("k", 1).unwrap();
+    w.cells().delete("k").unwrap();
+    a_day_goes_by(w);
+    assert_eq!(w.cells().set("k", 2).unwrap(), 3);
+}
+
+/// (Disk.) What is trimmed stays trimmed over a reopen, and the rest is there.
+pub fn trimmed_stays_trimmed_over_a_reopen(w: &mut World) {
+    w.configure(|options| options.retention(MINUTE * 10));
+    let then = shadowed_long_ago(w);
+    a_day_goes_by(w);
+    w.reopen();
+    refused(read_at(&w.cells(), At::Revision(then), "k"), Code::HistoryTrimmed);
+    assert_eq!(w.cells().get("k").unwrap(), int(2));
+    assert_eq!(counter(&w.cells(), "k"), Some(2));
+}

@@ -1,0 +1,132 @@
+//! Reading at a revision or a stamp: the newest version not newer than it.
+
+use crate::World;
+use crate::check::*;
+use mainstay::{At, Code, Value};
+
+/// Every revision shows its own state.
+pub fn every_revision_shows_its_state(w: &mut World) {
+    let mut revisions = Vec::new();
+    for n in 0..10 {
+        w.cells().set("k", n).unwrap();
+        revisions.push(w.db().revision());
+    }
+    for (n, revision) in revisions.into_iter().enumerate() {
+        assert_eq!(read_at(&w.cells(), At::Revision(revision), "k").unwrap(), int(n as i64));
+    }
+}
+
+/// A revision in which something else was written shows the version before it.
+pub fn newest_not_newer(w: &mut World) {
+    w.cells().set("k", 1).unwrap();
+    w.cells().set("other", 1).unwrap();
+    let between = w.db().revision();
+    w.cells().set("k", 2).unwrap();
+    assert_eq!(read_at(&w.cells(), At::Revision(between), "k").unwrap(), int(1));
+}
+
+/// Before the first version the cell is absent.
+pub fn before_the_first_is_absent(w: &mut World) {
+    w.cells().set("other", 1).unwrap();
+    let before = w.db().revision();
+    w.cells().set("k", 1).unwrap();
+    let past = w.cells().at(At::Revision(before)).unwrap();
+    assert_eq!(past.get("k").unwrap(), None);
+    assert_eq!(past.get_versioned("k").unwrap(), None);
+    assert!(past.history("k", 9, None).unwrap().is_empty());
+    assert_eq!(past.list("", None, 9).unwrap().names, ["other"]);
+}
+
+/// Before everything there is nothing.
+pub fn before_everything_is_nothing(w: &mut World) {
+    let start = w.db().revision();
+    w.cells().set("k", 1).unwrap();
+    let past = w.cells().at(At::Revision(start)).unwrap();
+    assert!(past.list("", None, 9).unwrap().names.is_empty());
+    let long_ago = w.cells().at(At::Stamp(w.wall_us() - 1_000_000)).unwrap();
+    assert_eq!(long_ago.get("k").unwrap(), None);
+}
+
+/// A deletion is seen from its revision on.
+pub fn deletion_is_seen_from_its_revision_on(w: &mut World) {
+    w.cells().set("k", 1).unwrap();
+    let there = w.db().revision();
+    w.cells().delete("k").unwrap();
+    let gone = w.db().revision();
+    w.cells().set("k", 2).unwrap();
+    assert_eq!(read_at(&w.cells(), At::Revision(there), "k").unwrap(), int(1));
+    assert_eq!(read_at(&w.cells(), At::Revision(gone), "k").unwrap(), None);
+}
+
+/// A stamp shows the newest revision not stamped later.
+pub fn stamp_shows_the_newest_not_later(w: &mut World) {
+    w.cells().set("k", 1).unwrap();
+    let first = w.wall_us();
+    w.pass_ms(10);
+    w.cells().set("k", 2).unwrap();
+    let second = w.wall_us();
+    w.pass_ms(10);
+    let at = |stamp| read_at(&w.cells(), At::Stamp(stamp), "k").unwrap();
+    assert_eq!(at(first - 1), None);
+    assert_eq!(at(first), int(1));
+    assert_eq!(at(second - 1), int(1));
+    assert_eq!(at(second), int(2));
+    assert_eq!(at(second + 1), int(2));
+}
+
+/// The versioned read of the past tells that version's counter, stamp and revision.
+pub fn versioned_in_the_past(w: &mut World) {
+    w.cells().set("k", 1).unwrap();
+    let (revision, stamp) = (w.db().revision(), w.wall_us());
+    w.cells().set("k", 2).unwrap();
+    let past = w.cells().at(At::Revision(revision)).unwrap();
+    let seen = past.get_versioned("k").unwrap().unwrap();
+    assert_eq!((seen.value, seen.counter), (Value::Int(1), 1));
+    assert_eq!((seen.revision, seen.stamp), (revision, stamp));
+    assert_eq!(past.revision(), revision);
+}
+
+/// The history of the past ends there.
+pub fn history_of_the_past_ends_there(w: &mut World) {
+    for n in 0..5 {
+        w.cells().set("k", n).unwrap();
+    }
+    let then = w.db().revision() - 2;
+    let past = w.cells().at(At::Revision(then)).unwrap();
+    let counters: Vec<u64> =
+        past.history("k", 9, None).unwrap().iter().map(|entry| entry.counter).collect();
+    assert_eq!(counters, [3, 2, 1]);
+}
+
+/// The future is refused.
+pub fn future_is_refused(w: &mut World) {
+    w.cells().set("k", 1).unwrap();
+    let next = w.db().revision() + 1;
+    refused(w.cells().at(At::Revision(next)).map(drop), Code::FutureRevision);
+    let later = w.wall_us() + 3_600_000_000;
+    refused(w.cells().at(At::Stamp(later)).map(drop), Code::FutureRevision);
+}
+
+/// A reader at the newest revision stays there while others write.
+pub fn reader_stays_where_it_is(w: &mut World) {
+    w.cells().set("k", 1).unwrap();
+    let here = w.cells().at(At::Latest).unwrap();
+    w.cells().set("k", 2).unwrap();
+    w.cells().set("new", 2).unwrap();
+    assert_eq!(here.get("k").unwrap(), int(1));
+    assert_eq!(here.list("", None, 9).unwrap().names, ["k"]);
+    assert_eq!(here.revision(), w.db().revision() - 2);
+}
+
+/// Every transaction's stamp is known.
+pub fn stamps_are_known(w: &mut World) {
+    let mut last = 0;
+    for n in 0..4 {
+        w.pass_ms(n);
+        w.cells().set("k", n as i64).unwrap();
+        let stamp = w.db().stamp_of(w.db().revision()).unwrap();
+        assert!(stamp > last);
+        assert_eq!(stamp, w.cells().get_versioned("k").unwrap().unwrap().stamp);
+        last = stamp;
+    }
+}

@@ -1,0 +1,275 @@
+//! Serializable: `Conflict` if what was read, found absent or scanned has changed since.
+
+use crate::World;
+use crate::check::*;
+use mainstay::{At, Code, ErrorKind, Interactive, Ttl};
+
+/// Runs one transaction around another writer; says whether it committed.
+#[track_caller]
+fn survives(w: &World, inside: impl FnOnce(&mut Interactive), meanwhile: impl FnOnce()) -> bool {
+    let mut t = w.db().begin().unwrap();
+    inside(&mut t);
+    t.set("result", 1).unwrap();
+    meanwhile();
+    let before = w.db().revision();
+    match t.commit() {
+        Ok(_) => true,
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+            assert_eq!(w.db().revision(), before, "a conflict writes nothing");
+            false
+        }
+    }
+}
+
+/// A key that was read and written since.
+pub fn read_then_changed(w: &mut World) {
+    w.cells().set("k", 1).unwrap();
+    let meanwhile = || done(w.cells().set("k", 1).unwrap());
+    assert!(!survives(w, |t| done(t.get("k").unwrap()), meanwhile));
+    assert_eq!(w.cells().get("result").unwrap(), None);
+}
+
+/// A key read with its version.
+pub fn read_versioned_then_changed(w: &mut World) {
+    w.cells().set("k", 1).unwrap();
+    let meanwhile = || done(w.cells().set("k", 2).unwrap());
+    assert!(!survives(w, |t| done(t.get_versioned("k").unwrap()), meanwhile));
+}
+
+/// A key that was read and deleted since.
+pub fn read_then_deleted(w: &mut World) {
+    w.cells().set("k", 1).unwrap();
+    let meanwhile = || done(w.cells().delete("k").unwrap());
+    assert!(!survives(w, |t| done(t.get("k").unwrap()), meanwhile));
+}
+
+/// A key that was found absent and is there now.
+pub fn absent_then_created(w: &mut World) {
+    let meanwhile = || done(w.cells().set("k", 1).unwrap());
+    assert!(!survives(w, |t| assert_eq!(t.get("k").unwrap(), None), meanwhile));
+}
+
+/// A key that was found absent, then was there, then not.
+pub fn absent_then_created_and_deleted(w: &mut World) {
+    let meanwhile = || {
+        w.cells().set("k", 1).unwrap();
+        w.cells().delete("k").unwrap();
+    };
+    assert!(!survives(w, |t| assert_eq!(t.get("k").unwrap(), None), meanwhile));
+}
+
+/// A key nobody touched does not conflict, whatever else is written.
+pub fn untouched_does_not_conflict(w: &mut World) {
+    w.cells().set("k", 1).unwrap();
+    let meanwhile = || done(w.cells().set("other", 1).unwrap());
+    assert!(survives(w, |t| done(t.get("k").unwrap()), meanwhile));
+    assert_eq!(w.cells().get("result").unwrap(), int(1));
+}
+
+/// A write refused or without effect is no change.
+pub fn write_without_effect_is_no_change(w: &mut World) {
+    w.cells().set("k", 1).unwrap();
+    let meanwhile = || {
+        assert_eq!(w.cells().cas("k", Some(9), 2).unwrap(), None);
+        assert_eq!(w.cells().init("k", 2).unwrap(), 1);
+        assert!(!w.cells().delete_if("k", 9).unwrap());
+    };
+    assert!(survives(w, |t| done(t.get("k").unwrap()), meanwhile));
+}
+
+/// A phantom: a name that appears in a range that was listed.
+pub fn phantom_in_a_listed_range(w: &mut World) {
+    w.cells().set("p/a", 1).unwrap();
+    let meanwhile = || done(w.cells().set("p/b", 1).unwrap());
+    assert!(!survives(w, |t| done(t.list("p/", None, 10).unwrap()), meanwhile));
+}
+
+/// A phantom in a range that was empty.
+pub fn phantom_in_an_empty_range(w: &mut World) {
+    let meanwhile = || done(w.cells().set("p/a", 1).unwrap());
+    assert!(!survives(w, |t| done(t.list("p/", None, 10).unwrap()), meanwhile));
+}
+
+/// A name that disappears from a range that was listed.
+pub fn deletion_in_a_listed_range(w: &mut World) {
+    w.cells().set("p/a", 1).unwrap();
+    w.cells().set("p/b", 1).unwrap();
+    let meanwhile = || done(w.cells().delete("p/a").unwrap());
+    assert!(!survives(w, |t| done(t.list("p/", None, 10).unwrap()), meanwhile));
+}
+
+/// Writes outside the listed range are no concern.
+pub fn outside_the_listed_range(w: &mut World) {
+    w.cells().set("p/a", 1).unwrap();
+    let meanwhile = || {
+        w.cells().set("p", 1).unwrap();
+        w.cells().set("p0", 1).unwrap();
+        w.cells().set("q/a", 1).unwrap();
+    };
+    assert!(survives(w, |t| done(t.list("p/", None, 10).unwrap()), meanwhile));
+}
+
+/// Only the page that was read counts: far behind it others may write.
+pub fn behind_the_page_that_was_read(w: &mut World) {
+    for cell in ["p/a", "p/b", "p/c", "p/d"] {
+        w.cells().set(cell, 1).unwrap();
+    }
+    let meanwhile = || done(w.cells().set("p/z", 1).unwrap());
+    assert!(survives(w, |t| done(t.list("p/", None, 2).unwrap()), meanwhile));
+    let meanwhile = || done(w.cells().set("p/aa", 1).unwrap());
+    assert!(!survives(w, |t| done(t.list("p/", None, 2).unwrap()), meanwhile));
+}
+
+/// Blind writes never conflict: the last one to commit stands on top.
+pub fn blind_writes_never_conflict(w: &mut World) {
+    w.cells().set("k", 0).unwrap();
+    let meanwhile = || done(w.cells().set("k", 2).unwrap());
+    assert!(survives(w, |t| done(t.set("k", 1).unwrap()), meanwhile));
+    assert_eq!(w.cells().get("k").unwrap(), int(1));
+    assert_eq!(counter(&w.cells(), "k"), Some(3));
+}
+
+/// Reading back an own blind write is no read of what was there.
+pub fn reading_an_own_write_guards_nothing(w: &mut World) {
+    let inside = |t: &mut Interactive| {
+        t.set("k", 1).unwrap();
+        assert_eq!(t.get("k").unwrap(), int(1));
+    };
+    assert!(survives(w, inside, || done(w.cells().set("k", 2).unwrap())));
+    assert_eq!(w.cells().get("k").unwrap(), int(1));
+}
+
+/// Read first, written then: still a read.
+pub fn read_before_write_still_guards(w: &mut World) {
+    let inside = |t: &mut Interactive| {
+        t.get("k").unwrap();
+        t.set("k", 1).unwrap();
+    };
+    assert!(!survives(w, inside, || done(w.cells().set("k", 2).unwrap())));
+    assert_eq!(w.cells().get("k").unwrap(), int(2));
+}
+
+/// One that only reads never fails, whatever changed.
+pub fn read_only_never_fails(w: &mut World) {
+    w.cells().set("k", 1).unwrap();
+    let mut t = w.db().begin().unwrap();
+    t.get("k").unwrap();
+    t.list("", None, 10).unwrap();
+    w.cells().set("k", 2).unwrap();
+    w.cells().set("new", 2).unwrap();
+    assert!(t.commit().is_ok());
+}
+
+/// A swap answers with what it read, so it guards it: won or lost.
+pub fn cas_is_a_read(w: &mut World) {
+    w.cells().set("k", 1).unwrap();
+    let won = |t: &mut Interactive| assert_eq!(t.cas("k", Some(1), 5).unwrap(), Some(2));
+    assert!(!survives(w, won, || done(w.cells().set("k", 2).unwrap())));
+    let lost = |t: &mut Interactive| assert_eq!(t.cas("k", Some(9), 5).unwrap(), None);
+    assert!(!survives(w, lost, || done(w.cells().set("k", 3).unwrap())));
+    assert_eq!(w.cells().get("k").unwrap(), int(3));
+}
+
+/// Adding answers with the sum, so it guards what it added to.
+pub fn incr_is_a_read(w: &mut World) {
+    w.cells().set("k", 1).unwrap();
+    let inside = |t: &mut Interactive| done(t.incr("k", 1).unwrap());
+    assert!(!survives(w, inside, || done(w.cells().set("k", 10).unwrap())));
+    assert_eq!(w.cells().get("k").unwrap(), int(10));
+}
+
+/// A deletion answers whether the cell existed, so it guards that.
+pub fn delete_is_a_read(w: &mut World) {
+    w.cells().set("k", 1).unwrap();
+    let inside = |t: &mut Interactive| assert!(t.delete("k").unwrap());
+    assert!(!survives(w, inside, || done(w.cells().delete("k").unwrap())));
+}
+
+/// Write skew cannot happen: two that read both and write one each do not both commit.
+pub fn write_skew_cannot_happen(w: &mut World) {
+    w.cells().set("a", 1).unwrap();
+    w.cells().set("b", 1).unwrap();
+    let (mut one, mut two) = (w.db().begin().unwrap(), w.db().begin().unwrap());
+    for t in [&mut one, &mut two] {
+        assert_eq!((t.get("a").unwrap(), t.get("b").unwrap()), (int(1), int(1)));
+    }
+    one.set("a", 0).unwrap();
+    two.set("b", 0).unwrap();
+    one.commit().unwrap();
+    refused(two.commit(), Code::Conflict);
+    assert_eq!(w.cells().get("b").unwrap(), int(1));
+}
+
+/// Read live but expired when the transaction commits.
+pub fn read_live_but_expired_at_commit(w: &mut World) {
+    w.cells().set_with("k", 1, Ttl::Millis(10)).unwrap();
+    let inside = |t: &mut Interactive| assert_eq!(t.get("k").unwrap(), int(1));
+    assert!(!survives(w, inside, || w.pass_ms(20)));
+}
+
+/// Listed live but expired when the transaction commits.
+pub fn listed_live_but_expired_at_commit(w: &mut World) {
+    w.cells().set_with("p/k", 1, Ttl::Millis(10)).unwrap();
+    let inside = |t: &mut Interactive| assert_eq!(t.list("p/", None, 9).unwrap().names.len(), 1);
+    assert!(!survives(w, inside, || w.pass_ms(20)));
+}
+
+/// Read live and still live at commit: no conflict.
+pub fn read_live_and_still_live(w: &mut World) {
+    w.cells().set_with("k", 1, Ttl::Millis(10)).unwrap();
+    let inside = |t: &mut Interactive| assert_eq!(t.get("k").unwrap(), int(1));
+    assert!(survives(w, inside, || w.pass_ms(5)));
+}
+
+/// Expiry is judged at the snapshot's time, fixed for the transaction.
+pub fn expiry_is_judged_at_the_snapshot(w: &mut World) {
+    w.cells().set_with("k", 1, Ttl::Millis(10)).unwrap();
+    let mut t = w.db().begin().unwrap();
+    w.pass_ms(20);
+    assert_eq!(t.get("k").unwrap(), int(1));
+    assert_eq!(t.list("", None, 9).unwrap().names, ["k"]);
+    assert_eq!(w.cells().get("k").unwrap(), None);
+    assert!(t.commit().is_ok(), "it wrote nothing");
+}
+
+/// Another branch's writes are no concern.
+pub fn other_branches_do_not_conflict(w: &mut World) {
+    w.cells().set("k", 1).unwrap();
+    w.db().fork("dev", "main", At::Latest).unwrap();
+    let meanwhile = || done(w.on("dev").set("k", 2).unwrap());
+    let inside = |t: &mut Interactive| {
+        t.get("k").unwrap();
+        t.list("", None, 9).unwrap();
+    };
+    assert!(survives(w, inside, meanwhile));
+}
+
+/// A merge into the branch changes what it brings.
+pub fn merge_changes_what_it_brings(w: &mut World) {
+    w.cells().set("k", 1).unwrap();
+    w.db().fork("dev", "main", At::Latest).unwrap();
+    w.on("dev").set("k", 2).unwrap();
+    let meanwhile = || done(w.db().merge("dev", "main", Default::default()).unwrap());
+    assert!(!survives(w, |t| done(t.get("k").unwrap()), meanwhile));
+}
+
+/// One begun before its branch was deleted and recreated cannot commit.
+pub fn branch_deleted_and_recreated(w: &mut World) {
+    w.db().fork("dev", "main", At::Latest).unwrap();
+    let mut t = w.db().branch("dev").unwrap().begin().unwrap();
+    t.set("k", 1).unwrap();
+    w.db().delete_branch("dev").unwrap();
+    w.db().fork("dev", "main", At::Latest).unwrap();
+    assert!(writes_nothing(w.db(), || t.commit()).is_err());
+    assert_eq!(w.on("dev").get("k").unwrap(), None);
+}
+
+/// One whose branch was deleted cannot commit.
+pub fn branch_deleted(w: &mut World) {
+    w.db().fork("dev", "main", At::Latest).unwrap();
+    let mut t = w.db().branch("dev").unwrap().begin().unwrap();
+    t.set("k", 1).unwrap();
+    w.db().delete_branch("dev").unwrap();
+    assert!(writes_nothing(w.db(), || t.commit()).is_err());
+}

@@ -1,0 +1,112 @@
+//! Connections: one transaction at a time, opened and closed by commands.
+
+use crate::World;
+use crate::check::*;
+use mainstay::{At, Code};
+
+/// Without a transaction, operations go straight to the database.
+pub fn without_transaction_goes_straight(w: &mut World) {
+    let mut c = w.db().connection();
+    assert!(!c.in_transaction());
+    assert_eq!(c.set("k", 1).unwrap(), 1);
+    assert_eq!(w.cells().get("k").unwrap(), int(1));
+    assert_eq!(c.get("k").unwrap(), int(1));
+}
+
+/// Inside a transaction they wait for the commit.
+pub fn inside_waits_for_the_commit(w: &mut World) {
+    let mut c = w.db().connection();
+    c.begin().unwrap();
+    assert!(c.in_transaction());
+    c.set("k", 1).unwrap();
+    assert_eq!(c.get("k").unwrap(), int(1));
+    assert_eq!(w.cells().get("k").unwrap(), None);
+    c.commit().unwrap();
+    assert!(!c.in_transaction());
+    assert_eq!(w.cells().get("k").unwrap(), int(1));
+}
+
+/// Beginning twice is refused, and the first stays open.
+pub fn begin_twice_is_refused(w: &mut World) {
+    let mut c = w.db().connection();
+    c.begin().unwrap();
+    c.set("k", 1).unwrap();
+    refused(c.begin(), Code::TransactionActive);
+    c.commit().unwrap();
+    assert_eq!(w.cells().get("k").unwrap(), int(1));
+}
+
+/// Commit without begin is refused.
+pub fn commit_without_begin_is_refused(w: &mut World) {
+    let mut c = w.db().connection();
+    refused(c.commit(), Code::NoTransaction);
+    c.begin().unwrap();
+    c.commit().unwrap();
+    refused(c.commit(), Code::NoTransaction);
+}
+
+/// Rollback without begin is refused.
+pub fn rollback_without_begin_is_refused(w: &mut World) {
+    let mut c = w.db().connection();
+    refused(c.rollback(), Code::NoTransaction);
+    c.begin().unwrap();
+    c.rollback().unwrap();
+    refused(c.rollback(), Code::NoTransaction);
+}
+
+/// Rolling back forgets what was written.
+pub fn rollback_forgets(w: &mut World) {
+    let mut c = w.db().connection();
+    c.begin().unwrap();
+    c.set("k", 1).unwrap();
+    c.rollback().unwrap();
+    assert_eq!(c.get("k").unwrap(), None);
+}
+
+/// A failed command leaves the transaction open.
+pub fn failed_command_leaves_it_open(w: &mut World) {
+    w.cells().set("text", "x").unwrap();
+    let mut c = w.db().connection();
+    c.begin().unwrap();
+    refused(c.incr("text", 1), Code::NotANumber);
+    assert!(c.in_transaction());
+    c.set("k", 1).unwrap();
+    c.commit().unwrap();
+    assert_eq!(w.cells().get("k").unwrap(), int(1));
+}
+
+/// After a conflict the transaction is over, and the next can begin.
+pub fn conflict_ends_it(w: &mut World) {
+    let mut c = w.db().connection();
+    c.begin().unwrap();
+    c.get("k").unwrap();
+    c.set("k", 1).unwrap();
+    w.cells().set("k", 2).unwrap();
+    refused(c.commit(), Code::Conflict);
+    assert!(!c.in_transaction());
+    c.begin().unwrap();
+    assert_eq!(c.get("k").unwrap(), int(2));
+}
+
+/// Dropping the connection rolls back.
+pub fn dropping_rolls_back(w: &mut World) {
+    let mut c = w.db().connection();
+    c.begin().unwrap();
+    c.set("k", 1).unwrap();
+    drop(c);
+    assert_eq!(w.cells().get("k").unwrap(), None);
+}
+
+/// A connection can move to another branch.
+pub fn moves_to_another_branch(w: &mut World) {
+    w.db().fork("dev", "main", At::Latest).unwrap();
+    let mut c = w.db().connection();
+    c.use_branch("dev").unwrap();
+    c.set("k", 1).unwrap();
+    c.begin().unwrap();
+    c.set("l", 1).unwrap();
+    c.commit().unwrap();
+    assert_eq!(names(&w.on("dev"), ""), ["k", "l"]);
+    assert!(names(&w.cells(), "").is_empty());
+    refused(c.use_branch("nowhere"), Code::BranchNotFound);
+}

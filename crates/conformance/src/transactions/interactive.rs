@@ -1,0 +1,237 @@
+//! Interactive transactions: a snapshot, read-your-writes, commit or not.
+
+use crate::World;
+use crate::check::*;
+use mainstay::{Answer, Code, Error, Ttl, Value};
+
+/// Reads see the snapshot, whatever is written meanwhile.
+pub fn reads_a_snapshot(w: &mut World) {
+    w.cells().set("a", 1).unwrap();
+    w.cells().set("b", 1).unwrap();
+    let mut t = w.db().begin().unwrap();
+    assert_eq!(t.revision(), w.db().revision());
+    assert_eq!(t.get("a").unwrap(), int(1));
+    w.cells().set("b", 2).unwrap();
+    w.cells().set("c", 2).unwrap();
+    assert_eq!(t.get("b").unwrap(), int(1));
+    assert_eq!(t.get("c").unwrap(), None);
+    assert_eq!(t.list("", None, 10).unwrap().names, ["a", "b"]);
+}
+
+/// The snapshot is that of `begin`, not of the first read.
+pub fn snapshot_is_taken_at_begin(w: &mut World) {
+    w.cells().set("a", 1).unwrap();
+    let mut t = w.db().begin().unwrap();
+    w.cells().set("a", 2).unwrap();
+    assert_eq!(t.get("a").unwrap(), int(1));
+}
+
+/// Own writes are read back, others do not see them before the commit.
+pub fn reads_its_own_writes(w: &mut World) {
+    w.cells().set("a", 1).unwrap();
+    let mut t = w.db().begin().unwrap();
+    t.set("a", 2).unwrap();
+    t.set("b", 3).unwrap();
+    assert_eq!((t.get("a").unwrap(), t.get("b").unwrap()), (int(2), int(3)));
+    assert_eq!((w.cells().get("a").unwrap(), w.cells().get("b").unwrap()), (int(1), None));
+    t.commit().unwrap();
+    assert_eq!((w.cells().get("a").unwrap(), w.cells().get("b").unwrap()), (int(2), int(3)));
+}
+
+/// Own writes have no revision yet; those of others have theirs.
+pub fn own_writes_have_no_revision_yet(w: &mut World) {
+    w.cells().set("a", 1).unwrap();
+    let mut t = w.db().begin().unwrap();
+    let seen = t.get_versioned("a").unwrap().unwrap();
+    assert_eq!((seen.counter, seen.revision), (1, w.db().revision()));
+    t.set("a", 2).unwrap();
+    let own = t.get_versioned("a").unwrap().unwrap();
+    assert_eq!((own.value, own.counter, own.revision), (Value::Int(2), 2, 0));
+}
+
+/// Own deletions are seen.
+pub fn sees_its_own_deletions(w: &mut World) {
+    w.cells().set("a", 1).unwrap();
+    let mut t = w.db().begin().unwrap();
+    assert!(t.delete("a").unwrap());
+    assert!(!t.delete("a").unwrap());
+    assert_eq!(t.get("a").unwrap(), None);
+    assert_eq!(t.cas("a", None, 2).unwrap(), Some(3));
+    t.commit().unwrap();
+    assert_eq!(counter(&w.cells(), "a"), Some(3));
+}
+
+/// Lists see own writes and own deletions, in their places.
+pub fn lists_see_its_own_writes(w: &mut World) {
+    for cell in ["p/b", "p/d", "p/f"] {
+        w.cells().set(cell, 1).unwrap();
+    }
+    let mut t = w.db().begin().unwrap();
+    t.set("p/a", 1).unwrap();
+    t.delete("p/d").unwrap();
+    t.set("p/e", 1).unwrap();
+    t.set("p/x", 1).unwrap();
+    t.delete("p/x").unwrap();
+    assert_eq!(t.list("p/", None, 10).unwrap().names, ["p/a", "p/b", "p/e", "p/f"]);
+    let page = t.list("p/", Some("p/a"), 2).unwrap();
+    assert_eq!((page.names, page.next.as_deref()), (vec!["p/b".into(), "p/e".into()], Some("p/e")));
+}
+
+/// Each operation answers as it would outside.
+pub fn operations_answer_as_outside(w: &mut World) {
+    w.cells().set("n", 1).unwrap();
+    let mut t = w.db().begin().unwrap();
+    assert_eq!(t.init("i", 1).unwrap(), 1);
+    assert_eq!(t.init("n", 9).unwrap(), 1);
+    assert_eq!(t.cas("n", Some(7), 9).unwrap(), None);
+    assert_eq!(t.cas("n", Some(1), 2).unwrap(), Some(2));
+    assert_eq!(t.incr("n", 3).unwrap(), (Value::Int(5), 3));
+    assert!(t.expire("n", Ttl::Millis(10)).unwrap());
+    assert!(!t.expire("absent", Ttl::Millis(10)).unwrap());
+    assert!(!t.delete_if("n", 1).unwrap());
+    assert!(t.delete_if("n", 4).unwrap());
+    t.set_with("ttl", 1, Ttl::Millis(10)).unwrap();
+    t.commit().unwrap();
+    assert_eq!(w.cells().get("n").unwrap(), None);
+    assert_eq!(names(&w.cells(), ""), ["i", "ttl"]);
+    w.pass_ms(11);
+    assert_eq!(names(&w.cells(), ""), ["i"]);
+}
+
+/// A commit is one transaction: one revision, one version per key.
+pub fn commit_is_one_revision(w: &mut World) {
+    w.cells().set("k", 0).unwrap();
+    let mut t = w.db().begin().unwrap();
+    t.set("k", 1).unwrap();
+    t.set("k", 2).unwrap();
+    t.set("other", 2).unwrap();
+    let receipt = writes_once(w.db(), || t.commit().unwrap());
+    assert_eq!(receipt.revision, w.db().revision());
+    let newest = &w.cells().history("k", 10, None).unwrap()[0];
+    assert_eq!((newest.counter, newest.writes, newest.revision), (3, 2, receipt.revision));
+}
+
+/// Rolling back leaves nothing.
+pub fn rollback_leaves_nothing(w: &mut World) {
+    writes_nothing(w.db(), || {
+        let mut t = w.db().begin().unwrap();
+        t.set("k", 1).unwrap();
+        t.rollback();
+    });
+    assert_eq!(w.cells().get("k").unwrap(), None);
+}
+
+/// Dropping rolls back.
+pub fn dropping_rolls_back(w: &mut World) {
+    writes_nothing(w.db(), || {
+        let mut t = w.db().begin().unwrap();
+        t.set("k", 1).unwrap();
+        drop(t);
+    });
+    assert_eq!(w.cells().get("k").unwrap(), None);
+}
+
+/// A failed command leaves the transaction open, and leaves no trace in it.
+pub fn failed_command_leaves_it_open(w: &mut World) {
+    w.cells().set("text", "x").unwrap();
+    let mut t = w.db().begin().unwrap();
+    t.set("a", 1).unwrap();
+    refused(t.incr("text", 1), Code::NotANumber);
+    refused(t.set("", 1), Code::InvalidName);
+    refused(t.set_with("b", 1, Ttl::Millis(0)), Code::InvalidTtl);
+    refused(t.list("", None, 0), Code::InvalidLimit);
+    t.set("c", 1).unwrap();
+    t.commit().unwrap();
+    assert_eq!(names(&w.cells(), ""), ["a", "c", "text"]);
+    assert_eq!(w.cells().get("text").unwrap(), Some("x".into()));
+}
+
+/// One that only read takes no revision, and its receipt names the snapshot's.
+pub fn read_only_takes_no_revision(w: &mut World) {
+    w.cells().set("k", 1).unwrap();
+    let mut t = w.db().begin().unwrap();
+    t.get("k").unwrap();
+    let snapshot = t.revision();
+    let receipt = writes_nothing(w.db(), || t.commit().unwrap());
+    assert_eq!(receipt.revision, snapshot);
+}
+
+/// Counters inside are provisional; the receipt has the final ones.
+pub fn receipt_has_the_final_counters(w: &mut World) {
+    w.cells().set("k", 0).unwrap();
+    let mut t = w.db().begin().unwrap();
+    assert_eq!(t.set("k", 1).unwrap(), 2);
+    w.cells().set("k", 7).unwrap();
+    w.cells().set("k", 8).unwrap();
+    let receipt = t.commit().unwrap();
+    assert_eq!(receipt.answers.last(), Some(&Answer::Counter(4)));
+    assert_eq!(counter(&w.cells(), "k"), Some(4));
+}
+
+/// The closure form commits what it wrote and gives its value.
+pub fn closure_commits(w: &mut World) {
+    w.cells().set("n", 1).unwrap();
+    let sum = w.db().transaction(|t| Ok(t.incr("n", 41)?.0)).unwrap();
+    assert_eq!(sum, Value::Int(42));
+    assert_eq!(w.cells().get("n").unwrap(), int(42));
+}
+
+/// The closure form rolls back on an error and hands it on.
+pub fn closure_rolls_back_on_error(w: &mut World) {
+    let result: mainstay::Result<()> = writes_nothing(w.db(), || {
+        w.db().transaction(|t| {
+            t.set("k", 1)?;
+            Err(Error::new(Code::InvalidArgument, "changed my mind"))
+        })
+    });
+    refused(result, Code::InvalidArgument);
+    assert_eq!(w.cells().get("k").unwrap(), None);
+}
+
+/// The closure form is run again after a conflict, on a fresh snapshot.
+pub fn closure_is_retried_on_conflict(w: &mut World) {
+    w.cells().set("n", 1).unwrap();
+    let mut runs = 0;
+    let seen = w.db().transaction(|t| {
+        runs += 1;
+        let n = t.get("n")?.and_then(|value| value.as_i64()).unwrap();
+        if runs == 1 {
+            w.cells().set("n", 10)?;
+        }
+        t.set("n", n + 1)?;
+        Ok(n)
+    });
+    assert_eq!((seen.unwrap(), runs), (10, 2));
+    assert_eq!(w.cells().get("n").unwrap(), int(11));
+}
+
+/// Idle for more than thirty seconds it is over, and nothing of it is written.
+pub fn idle_too_long_is_over(w: &mut World) {
+    let mut t = w.db().begin().unwrap();
+    t.set("k", 1).unwrap();
+    w.pass_ms(31_000);
+    writes_nothing(w.db(), || refused(t.commit(), Code::TransactionExpired));
+}
+
+/// Twenty-nine seconds between two calls are fine.
+pub fn almost_idle_too_long_is_fine(w: &mut World) {
+    let mut t = w.db().begin().unwrap();
+    t.set("k", 1).unwrap();
+    w.pass_ms(29_000);
+    t.set("k", 2).unwrap();
+    w.pass_ms(29_000);
+    t.commit().unwrap();
+    assert_eq!(w.cells().get("k").unwrap(), int(2));
+}
+
+/// After five minutes in all it is over, however busy.
+pub fn open_too_long_is_over(w: &mut World) {
+    let mut t = w.db().begin().unwrap();
+    for n in 0..15 {
+        if t.set("k", n).is_err() {
+            break;
+        }
+        w.pass_ms(21_000);
+    }
+    writes_nothing(w.db(), || refused(t.commit(), Code::TransactionExpired));
+}

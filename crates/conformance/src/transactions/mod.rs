@@ -1,0 +1,9 @@
+//! Transactions: all or nothing, serializable, as values and interactive.
+
+pub mod answers;
+pub mod conflicts;
+pub mod connection;
+pub mod guards;
+pub mod interactive;
+pub mod otherwise;
+pub mod requests;

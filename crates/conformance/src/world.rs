@@ -1,0 +1,115 @@
+//! Where a case runs: a database in memory or on disk, and a clock in the test's hand.
+
+use mainstay::{Cells, Clock, Database, ManualClock, Options};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Where the clock starts, in microseconds; any moment long after the epoch will do.
+pub const START_US: u64 = 1_700_000_000_000_000;
+
+/// A database and everything around it.
+pub struct World {
+    clock: Arc<ManualClock>,
+    files: TempDir,
+    on_disk: bool,
+    settings: Box<dyn Fn(Options) -> Options>,
+    db: Option<Database>,
+    started: usize,
+}
+
+impl World {
+    /// A fresh database in memory.
+    pub fn memory() -> World {
+        World::new(false)
+    }
+
+    /// A fresh database in a directory of its own.
+    pub fn disk() -> World {
+        World::new(true)
+    }
+
+    fn new(on_disk: bool) -> World {
+        let clock = ManualClock::new(START_US);
+        let files = TempDir::new().unwrap();
+        let settings = Box::new(|options| options);
+        let mut world = World { clock, files, on_disk, settings, db: None, started: 0 };
+        world.open();
+        world
+    }
+
+    /// Starts over with an empty database that has other settings.
+    pub fn configure(&mut self, settings: impl Fn(Options) -> Options + 'static) -> &mut World {
+        self.db = None;
+        self.settings = Box::new(settings);
+        self.started += 1;
+        self.open();
+        self
+    }
+
+    /// Closes the database and opens it again. Only on disk is anything left.
+    pub fn reopen(&mut self) {
+        assert!(self.on_disk, "only a database on disk can be opened again");
+        self.db = None;
+        self.open();
+    }
+
+    fn open(&mut self) {
+        let clock: Arc<dyn Clock> = self.clock.clone();
+        let options = (self.settings)(Options::new().sweep_interval(None)).clock(clock);
+        let opened = if self.on_disk { options.open(self.directory()) } else { options.memory() };
+        self.db = Some(opened.unwrap());
+    }
+
+    /// The database.
+    pub fn db(&self) -> &Database {
+        self.db.as_ref().unwrap()
+    }
+
+    /// The cells of `main`.
+    pub fn cells(&self) -> Cells {
+        self.db().cells()
+    }
+
+    /// The cells of a branch.
+    pub fn on(&self, branch: &str) -> Cells {
+        self.db().branch(branch).unwrap().cells()
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> &ManualClock {
+        &self.clock
+    }
+
+    /// What the wall clock shows.
+    pub fn wall_us(&self) -> u64 {
+        self.clock.wall_us()
+    }
+
+    /// Lets time go by.
+    pub fn pass(&self, time: Duration) {
+        self.clock.advance(time);
+    }
+
+    /// Lets milliseconds go by.
+    pub fn pass_ms(&self, ms: u64) {
+        self.pass(Duration::from_millis(ms));
+    }
+
+    /// Whether the database is on disk.
+    pub fn is_on_disk(&self) -> bool {
+        self.on_disk
+    }
+
+    /// The directory of the database.
+    pub fn directory(&self) -> PathBuf {
+        self.files.path().join(format!("db{}", self.started))
+    }
+
+    /// A path for a file of the test's own.
+    pub fn file(&self, name: &str) -> PathBuf {
+        let files: &Path = self.files.path();
+        files.join(name)
+    }
+}

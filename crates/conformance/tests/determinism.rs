@@ -1,0 +1,112 @@
+//! The same script gives the same canonical hash: in memory and on disk, in every durability,
+//! on every machine; and the log alone gives it again.
+
+use mainstay::{
+    At, CellCommand, Database, Durability, MergeStrategy, Name, Transaction, Ttl, Value,
+};
+use mainstay_conformance::World;
+
+/// What the script gives on `main` and on `dev`, whoever runs it. It changes only together with
+/// the format of exports, and then on purpose.
+const MAIN: &str = "";
+const DEV: &str = "";
+
+const MODES: [Durability; 3] = [Durability::Memory, Durability::Interval, Durability::Sync];
+
+/// Everything that leaves a trace: values of all types, transactions, branches, merges, expiry.
+fn script(w: &World) {
+    for n in 0..200i64 {
+        w.cells().set(&format!("k{:02}", n % 40), value(n)).unwrap();
+        if n % 7 == 0 {
+            w.cells().delete(&format!("k{:02}", n % 11)).unwrap();
+        }
+        w.pass_ms(1);
+    }
+    w.db().fork("dev", "main", At::Latest).unwrap();
+    for n in 0..30i64 {
+        let name = |text: String| Name::new(&text).unwrap();
+        let transaction = Transaction::on(if n % 3 == 0 { "main" } else { "dev" })
+            .step(CellCommand::Incr { name: name(format!("n{}", n % 4)), by: n.into() })
+            .step(CellCommand::set(name(format!("t{}", n % 6)), n));
+        w.db().execute(transaction).unwrap();
+    }
+    w.cells().set_with("short", 1, Ttl::Millis(20)).unwrap();
+    w.on("dev").set_with("long", 1, Ttl::Millis(60_000)).unwrap();
+    w.db().tag("v1", "main", At::Latest).unwrap();
+    w.pass_ms(50);
+    w.db().sweep().unwrap();
+    w.db().merge("dev", "main", MergeStrategy::Theirs).unwrap();
+    w.on("dev").delete("k05").unwrap();
+}
+
+fn value(n: i64) -> Value {
+    match n % 6 {
+        0 => n.into(),
+        1 => (n as f64 / 4.0).into(),
+        2 => format!("text {n} {}", "x".repeat((n as usize * 37) % 900)).into(),
+        3 => Value::Bytes(vec![n as u8; n as usize]),
+        4 => Value::Array(vec![n.into(), Value::Null, true.into()]),
+        _ => f64::NAN.into(),
+    }
+}
+
+fn hex(hash: [u8; 32]) -> String {
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn hashes(db: &Database) -> (String, String) {
+    (hex(db.export_hash("main").unwrap()), hex(db.export_hash("dev").unwrap()))
+}
+
+fn expected() -> (String, String) {
+    (MAIN.to_owned(), DEV.to_owned())
+}
+
+fn run(mut world: World, mode: Durability) -> (World, (String, String)) {
+    world.configure(move |options| options.durability(mode).write_buffer_bytes(64 << 10));
+    script(&world);
+    let hashes = hashes(world.db());
+    (world, hashes)
+}
+
+#[test]
+fn in_memory_in_every_durability() {
+    for mode in MODES {
+        assert_eq!(run(World::memory(), mode).1, expected(), "{mode:?}");
+    }
+}
+
+#[test]
+fn on_disk_in_every_durability() {
+    for mode in MODES {
+        assert_eq!(run(World::disk(), mode).1, expected(), "{mode:?}");
+    }
+}
+
+#[test]
+fn twice_is_the_same() {
+    assert_eq!(run(World::disk(), Durability::Sync).1, run(World::disk(), Durability::Sync).1);
+}
+
+#[test]
+fn a_reopened_database_is_the_same() {
+    let (mut world, before) = run(World::disk(), Durability::Sync);
+    world.reopen();
+    assert_eq!(hashes(world.db()), before);
+}
+
+#[test]
+fn another_history_is_another_hash() {
+    let (world, before) = run(World::memory(), Durability::Sync);
+    world.cells().set("one", "more").unwrap();
+    let after = hashes(world.db());
+    assert_ne!(after.0, before.0);
+    assert_eq!(after.1, before.1, "dev was not touched");
+}
+
+#[test]
+fn compaction_changes_nothing() {
+    let (world, before) = run(World::disk(), Durability::Sync);
+    world.db().trim().unwrap();
+    assert_eq!(hashes(world.db()), before);
+}

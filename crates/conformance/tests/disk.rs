@@ -1,0 +1,21 @@
+//! Every case on a database on disk, and those that need one.
+
+use mainstay_conformance::World;
+
+macro_rules! make {
+    ($($area:ident :: $file:ident { $($case:ident,)* })*) => {
+        $(mod $file {
+            $(#[test]
+            fn $case() {
+                mainstay_conformance::$area::$file::$case(&mut super::World::disk());
+            })*
+        })*
+    };
+}
+
+mainstay_conformance::every_case!(make);
+
+mod reopened {
+    use super::World;
+    mainstay_conformance::every_disk_case!(make);
+}

@@ -1,0 +1,37 @@
+//! Every case in the source is in the list, so that none is written and never run.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+macro_rules! list {
+    ($($area:ident :: $file:ident { $($case:ident,)* })*) => {
+        vec![$($(concat!(stringify!($area), "/", stringify!($file), "/", stringify!($case))),*),*]
+    };
+}
+
+fn written() -> BTreeSet<String> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut found = BTreeSet::new();
+    for area in ["cells", "transactions", "branches", "time", "feed", "limits", "durability"] {
+        for entry in std::fs::read_dir(source.join(area)).unwrap() {
+            let path = entry.unwrap().path();
+            let file = path.file_stem().unwrap().to_string_lossy().into_owned();
+            for line in std::fs::read_to_string(&path).unwrap().lines() {
+                let case = line.strip_prefix("pub fn ").and_then(|rest| rest.split_once('('));
+                if let Some((case, _)) = case {
+                    found.insert(format!("{area}/{file}/{case}"));
+                }
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn every_case_is_listed() {
+    let both: Vec<&str> = mainstay_conformance::every_case!(list);
+    let disk: Vec<&str> = mainstay_conformance::every_disk_case!(list);
+    let listed: BTreeSet<String> = both.into_iter().chain(disk).map(str::to_owned).collect();
+    assert!(listed.len() >= 150, "only {} cases", listed.len());
+    assert_eq!(written(), listed);
+}

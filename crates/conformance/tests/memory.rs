@@ -1,0 +1,16 @@
+//! Every case on a database in memory.
+
+use mainstay_conformance::World;
+
+macro_rules! make {
+    ($($area:ident :: $file:ident { $($case:ident,)* })*) => {
+        $(mod $file {
+            $(#[test]
+            fn $case() {
+                mainstay_conformance::$area::$file::$case(&mut super::World::memory());
+            })*
+        })*
+    };
+}
+
+mainstay_conformance::every_case!(make);

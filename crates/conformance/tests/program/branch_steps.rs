@@ -1,0 +1,95 @@
+//! Forks, deletions, renames, merges, diffs, tags.
+
+use super::driver::{Driver, same};
+use super::step::{BRANCHES, Step, TAGS};
+use mainstay::{At, Difference, DifferenceKind};
+use mainstay_conformance::oracle::{Change, ChangedOn};
+
+impl Driver {
+    /// Runs a step about branches; says whether it was one.
+    pub fn branch_step(&mut self, step: &Step) -> bool {
+        match step {
+            Step::Fork { name, from, back } => self.fork(BRANCHES[*name], BRANCHES[*from], *back),
+            Step::Delete { name } => self.delete(BRANCHES[*name]),
+            Step::Rename { name, to } => self.rename(BRANCHES[*name], BRANCHES[*to]),
+            Step::Merge { from, into, strategy } => {
+                let (from, into) = (BRANCHES[*from], BRANCHES[*into]);
+                if self.neighbours(from, into) {
+                    let engine = self.world.db().merge(from, into, *strategy);
+                    let model = self.oracle.merge(from, into, *strategy);
+                    let keys = |error: &mainstay::Error| error.keys().to_vec();
+                    assert_eq!(engine.as_ref().err().map(keys), model.as_ref().err().map(keys));
+                    same(engine, model);
+                }
+            }
+            Step::Diff { a, b } => self.diff(BRANCHES[*a], BRANCHES[*b]),
+            Step::Tag { name, branch, back } => {
+                let at = self.back(BRANCHES[*branch], *back);
+                let engine = self.world.db().tag(TAGS[*name], BRANCHES[*branch], At::Revision(at));
+                same(engine, self.oracle.tag(TAGS[*name], BRANCHES[*branch], Some(at)));
+            }
+            Step::Untag { name } => {
+                let engine = self.world.db().untag(TAGS[*name]);
+                same(engine, Ok(self.oracle.untag(TAGS[*name])));
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn fork(&mut self, name: &str, from: &str, back: u64) {
+        let at = self.back(from, back);
+        let engine = self.world.db().fork(name, from, At::Revision(at));
+        same(engine.map(drop), self.oracle.fork(name, from, Some(at)).map(drop));
+    }
+
+    /// A revision some back, but not from before the branch was made.
+    fn back(&self, branch: &str, back: u64) -> u64 {
+        let created = self.oracle.line(branch).map_or(0, |line| line.created);
+        self.oracle.revision().saturating_sub(back).max(created)
+    }
+
+    fn delete(&mut self, name: &str) {
+        if self.oracle.tags().iter().any(|(_, branch, _)| branch == name) {
+            return;
+        }
+        same(self.world.db().delete_branch(name), self.oracle.delete_branch(name));
+    }
+
+    fn rename(&mut self, name: &str, to: &str) {
+        if name == "main" {
+            return;
+        }
+        for slot in &mut self.slots {
+            if slot.as_ref().is_some_and(|slot| slot.branch == name) {
+                *slot = None;
+            }
+        }
+        same(self.world.db().rename_branch(name, to), self.oracle.rename_branch(name, to));
+    }
+
+    /// Only parent and child are merged: there the common ancestor is beyond doubt.
+    fn neighbours(&self, a: &str, b: &str) -> bool {
+        let parent = |a: &str, b: &str| self.oracle.parent(a).as_deref() == Some(b);
+        a != b && (parent(a, b) || parent(b, a))
+    }
+
+    fn diff(&mut self, a: &str, b: &str) {
+        if self.oracle.any_merges() && !self.neighbours(a, b) {
+            return;
+        }
+        let engine = self.world.db().diff(a, b).map(|all| all.into_iter().map(change).collect());
+        same(engine, self.oracle.diff(a, b));
+    }
+}
+
+fn change(difference: Difference) -> Change {
+    let on = match difference.kind {
+        DifferenceKind::OnlyA => ChangedOn::A,
+        DifferenceKind::OnlyB => ChangedOn::B,
+        DifferenceKind::Both => ChangedOn::Both,
+        other => panic!("{other:?} is never listed"),
+    };
+    let Difference { key, base, a, b, .. } = difference;
+    Change { key, on, base, a, b }
+}

@@ -1,0 +1,213 @@
+//! Runs each step on the engine and on the model, and compares every answer.
+
+use super::step::*;
+use mainstay::{
+    Answer, CellCommand, Cells, Code, Interactive, Receipt, RequestId, Result, Transaction, Ttl,
+};
+use mainstay_conformance::World;
+use mainstay_conformance::oracle::{Open, Oracle};
+use std::fmt::Debug;
+
+/// An interactive transaction on both sides, and the branch it runs on.
+pub struct Slot {
+    pub engine: Interactive,
+    pub model: Open,
+    pub branch: String,
+}
+
+/// The engine, the model, and what is open between steps.
+pub struct Driver {
+    pub world: World,
+    pub oracle: Oracle,
+    pub slots: [Option<Slot>; 2],
+    named: Option<Transaction>,
+    requests: u64,
+    /// Ranges are remembered from here on.
+    pub floor: u64,
+}
+
+impl Driver {
+    /// Both sides, empty. The write buffer is small, so that flushes happen during the program.
+    pub fn new(mut world: World) -> Driver {
+        world.configure(|options| options.write_buffer_bytes(64 << 10));
+        let oracle = Oracle::new(world.db().revision(), world.wall_us());
+        let floor = oracle.revision();
+        Driver { world, oracle, slots: [None, None], named: None, requests: 0, floor }
+    }
+
+    /// Runs a whole program, then compares everything there is.
+    pub fn run(mut self, program: &[Step]) {
+        for step in program {
+            self.step(step);
+            assert_eq!(self.world.db().revision(), self.oracle.revision(), "after {step:?}");
+        }
+        self.compare_everything();
+    }
+
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::One { branch, write } => self.one(BRANCHES[*branch], write),
+            Step::Batch { branch, writes } => self.batch(BRANCHES[*branch], writes),
+            Step::Transact { branch, guards, steps, otherwise, named } => {
+                self.transact(BRANCHES[*branch], guards, steps, otherwise.as_ref(), *named);
+            }
+            Step::Repeat => self.repeat(),
+            Step::Begin { slot, branch } => self.begin(*slot, BRANCHES[*branch]),
+            Step::Within { slot, act } => self.within(*slot, act),
+            Step::Commit { slot } => self.commit(*slot),
+            Step::Abandon { slot } => self.slots[*slot] = None,
+            Step::Pass { tens } => {
+                self.world.pass_ms(tens * 10);
+                self.oracle.wall += tens * 10_000;
+            }
+            Step::Sweep => {
+                assert_eq!(self.world.db().sweep().unwrap(), self.oracle.sweep(), "swept");
+            }
+            Step::Reopen => self.reopen(),
+            other if self.branch_step(other) => {}
+            other => self.read_step(other),
+        }
+    }
+
+    fn reopen(&mut self) {
+        if self.world.is_on_disk() {
+            self.slots = [None, None];
+            self.world.reopen();
+            self.floor = self.oracle.revision();
+        }
+    }
+
+    fn one(&mut self, branch: &str, write: &Write) {
+        let command = write.command(&self.oracle, branch);
+        let engine = self.world.db().branch(branch).and_then(|b| call(&b.cells(), &command));
+        let model = self.oracle.execute(&Transaction::on(branch).step(command));
+        same(engine, model.map(|receipt| receipt.answers[0].clone()));
+    }
+
+    fn batch(&mut self, branch: &str, writes: &[Write]) {
+        let Ok(handle) = self.world.db().branch(branch) else { return };
+        // Counters are planned before the batch, for both sides alike.
+        let commands: Vec<_> = writes.iter().map(|w| w.command(&self.oracle, branch)).collect();
+        let before = self.world.db().revision();
+        let engine = handle.cells().batch(commands.clone());
+        let taken = self.world.db().revision() - before;
+        let model = self.oracle.batch(branch, &commands, taken <= 1);
+        assert_eq!(engine.len(), model.len());
+        engine.into_iter().zip(model).for_each(|(engine, model)| same_answer(engine, model));
+    }
+
+    fn transact(
+        &mut self,
+        branch: &str,
+        guards: &[Check],
+        steps: &Musts,
+        otherwise: Option<&Musts>,
+        named: bool,
+    ) {
+        let floor = self.oracle.line(branch).map_or(self.floor, |l| l.created.max(self.floor));
+        let plan = |musts: &Musts| -> Vec<mainstay::Step> {
+            let one = |(write, must): &(Write, bool)| {
+                let command = write.command(&self.oracle, branch).into();
+                mainstay::Step { command, must: *must }
+            };
+            musts.iter().map(one).collect()
+        };
+        let mut transaction = Transaction::on(branch);
+        transaction.guards = guards.iter().map(|g| g.guard(&self.oracle, branch, floor)).collect();
+        transaction.steps = plan(steps).into_iter().collect();
+        transaction.otherwise = otherwise.map(plan);
+        if named {
+            self.requests += 1;
+            transaction.request = Some(RequestId::new(self.requests.to_be_bytes()).unwrap());
+        }
+        if self.execute(&transaction) && named {
+            self.named = Some(transaction);
+        }
+    }
+
+    fn repeat(&mut self) {
+        if let Some(transaction) = self.named.clone() {
+            self.execute(&transaction);
+        }
+    }
+
+    /// Runs on both sides; says whether it wrote.
+    fn execute(&mut self, transaction: &Transaction) -> bool {
+        let before = self.oracle.revision();
+        let engine = self.world.db().execute(transaction.clone());
+        let model = self.oracle.execute(transaction);
+        let wrote = self.oracle.revision() > before;
+        same_receipt(engine, model, wrote);
+        wrote
+    }
+}
+
+/// Calls the function of its own that a command has.
+pub fn call(cells: &Cells, command: &CellCommand) -> Result<Answer> {
+    match command.clone() {
+        CellCommand::Init { name, value } => cells.init(name.as_str(), value).map(Answer::Counter),
+        CellCommand::Set { name, value, ttl: Ttl::Clear } => {
+            cells.set(name.as_str(), value).map(Answer::Counter)
+        }
+        CellCommand::Set { name, value, ttl } => {
+            cells.set_with(name.as_str(), value, ttl).map(Answer::Counter)
+        }
+        CellCommand::Cas { name, expected, value } => {
+            cells.cas(name.as_str(), expected, value).map(Answer::MaybeCounter)
+        }
+        CellCommand::Delete { name, counter: None } => cells.delete(name.as_str()).map(Answer::Did),
+        CellCommand::Delete { name, counter: Some(counter) } => {
+            cells.delete_if(name.as_str(), counter).map(Answer::Did)
+        }
+        CellCommand::Incr { name, by } => {
+            let sum = cells.incr(name.as_str(), by);
+            sum.map(|(value, counter)| Answer::Number { value, counter })
+        }
+        CellCommand::Expire { name, ttl } => cells.expire(name.as_str(), ttl).map(Answer::Did),
+        CellCommand::Get { name } => cells.get_versioned(name.as_str()).map(Answer::Cell),
+        CellCommand::List { prefix, after, limit } => {
+            cells.list(&prefix, after.as_deref(), limit).map(Answer::Names)
+        }
+        other => panic!("{other:?} is not in any program"),
+    }
+}
+
+/// The same answer, or the same code.
+#[track_caller]
+pub fn same<T: PartialEq + Debug>(engine: Result<T>, model: Result<T>) {
+    assert_eq!(engine.map_err(|e| e.code()), model.map_err(|e| e.code()));
+}
+
+/// The same answer; what the transaction itself wrote may have no revision yet.
+#[track_caller]
+pub fn same_answer(engine: Result<Answer>, model: Result<Answer>) {
+    match (&engine, &model) {
+        (Ok(Answer::Cell(Some(e))), Ok(Answer::Cell(Some(m)))) if e.revision == 0 => {
+            assert_eq!((&e.value, e.counter, e.expires), (&m.value, m.counter, m.expires));
+        }
+        _ => same(engine, model),
+    }
+}
+
+/// The same receipt. One that wrote nothing has no stamp of its own.
+#[track_caller]
+fn same_receipt(engine: Result<Receipt>, model: Result<Receipt>, wrote: bool) {
+    match (engine, model) {
+        (Ok(engine), Ok(model)) => {
+            let head = |r: &Receipt| (r.revision, r.held, r.repeated, r.answers.len());
+            assert_eq!(head(&engine), head(&model));
+            if wrote || model.repeated {
+                assert_eq!(engine.stamp, model.stamp);
+            }
+            let pairs = engine.answers.into_iter().zip(model.answers);
+            pairs.for_each(|(engine, model)| same_answer(Ok(engine), Ok(model)));
+        }
+        (Err(engine), Err(model)) => {
+            assert_eq!(engine.code(), model.code(), "{engine}");
+            if engine.code() != Code::GuardFailed && model.position().is_some() {
+                assert_eq!(engine.position(), model.position(), "{engine}");
+            }
+        }
+        (engine, model) => panic!("engine {engine:?}\nmodel {model:?}"),
+    }
+}

@@ -1,0 +1,159 @@
+//! How random programs are made.
+
+use super::step::*;
+use mainstay::{MergeStrategy, Number, Ttl, Value};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+
+/// A program: either with times to live or with merges. What a merge makes of values that
+/// expire meanwhile has cases of its own.
+pub fn program() -> impl Strategy<Value = Vec<Step>> {
+    prop_oneof![vec(step(true), 30..120), vec(step(false), 30..120)]
+}
+
+fn step(ttl: bool) -> BoxedStrategy<Step> {
+    let merging = if ttl { 0 } else { 3 };
+    let expiring = if ttl { 3 } else { 0 };
+    prop_oneof![
+        8 => (branch(), write(ttl)).prop_map(|(branch, write)| Step::One { branch, write }),
+        1 => (branch(), vec(write(ttl), 1..5))
+            .prop_map(|(branch, writes)| Step::Batch { branch, writes }),
+        6 => transact(ttl),
+        1 => Just(Step::Repeat),
+        4 => (slot(), branch()).prop_map(|(slot, branch)| Step::Begin { slot, branch }),
+        9 => (slot(), act(ttl)).prop_map(|(slot, act)| Step::Within { slot, act }),
+        4 => slot().prop_map(|slot| Step::Commit { slot }),
+        1 => slot().prop_map(|slot| Step::Abandon { slot }),
+        3 => (branch(), branch(), 0..6u64)
+            .prop_map(|(name, from, back)| Step::Fork { name, from, back }),
+        1 => branch().prop_map(|name| Step::Delete { name }),
+        1 => (branch(), branch()).prop_map(|(name, to)| Step::Rename { name, to }),
+        merging => (branch(), branch(), strategy())
+            .prop_map(|(from, into, strategy)| Step::Merge { from, into, strategy }),
+        merging => (branch(), branch()).prop_map(|(a, b)| Step::Diff { a, b }),
+        1 => (0..TAGS.len(), branch(), 0..6u64)
+            .prop_map(|(name, branch, back)| Step::Tag { name, branch, back }),
+        1 => (0..TAGS.len()).prop_map(|name| Step::Untag { name }),
+        2 => (1..8u64).prop_map(|tens| Step::Pass { tens }),
+        expiring => Just(Step::Sweep),
+        1 => Just(Step::Reopen),
+        3 => (branch(), a_cell(), 0..30u64)
+            .prop_map(|(branch, cell, back)| Step::Read { branch, cell, back }),
+        2 => (branch(), a_cell(), 0..30u64, -20_000..20_000i64)
+            .prop_map(|(branch, cell, back, off_us)| Step::ReadStamp { branch, cell, back, off_us }),
+        2 => (branch(), a_cell(), 1..6usize, option::of(0..12u64), 0..10u64)
+            .prop_map(|(branch, cell, limit, before, back)| {
+                Step::History { branch, cell, limit, before, back }
+            }),
+        3 => (branch(), 0..PREFIXES.len(), option::of(a_cell()), 1..5usize, 0..10u64)
+            .prop_map(|(branch, prefix, after, limit, back)| {
+                Step::List { branch, prefix, after, limit, back }
+            }),
+    ]
+    .boxed()
+}
+
+fn transact(ttl: bool) -> impl Strategy<Value = Step> {
+    let steps = || vec((write(ttl), prop::bool::weighted(0.1)), 0..6);
+    (branch(), vec(check(), 0..3), steps(), option::weighted(0.3, steps()), any::<bool>()).prop_map(
+        |(branch, guards, steps, otherwise, named)| Step::Transact {
+            branch,
+            guards,
+            steps,
+            otherwise,
+            named,
+        },
+    )
+}
+
+fn act(ttl: bool) -> impl Strategy<Value = Act> {
+    prop_oneof![
+        3 => a_cell().prop_map(Act::Get),
+        1 => (0..PREFIXES.len()).prop_map(Act::List),
+        5 => write(ttl).prop_map(Act::Do),
+    ]
+}
+
+fn write(ttl: bool) -> BoxedStrategy<Write> {
+    prop_oneof![
+        2 => (a_cell(), value()).prop_map(|(at, value)| Write::Init(at, value)),
+        5 => (a_cell(), value(), a_ttl(ttl)).prop_map(|(at, v, ttl)| Write::Set(at, v, ttl)),
+        3 => (a_cell(), expect(), value()).prop_map(|(at, e, value)| Write::Cas(at, e, value)),
+        2 => (a_cell(), option::of(expect())).prop_map(|(at, e)| Write::Delete(at, e)),
+        2 => (a_cell(), number()).prop_map(|(at, by)| Write::Incr(at, by)),
+        if ttl { 2 } else { 0 } => (a_cell(), a_ttl(ttl)).prop_map(|(at, ttl)| Write::Expire(at, ttl)),
+        1 => a_cell().prop_map(Write::Get),
+        1 => (0..PREFIXES.len()).prop_map(Write::List),
+    ]
+    .boxed()
+}
+
+fn check() -> impl Strategy<Value = Check> {
+    prop_oneof![
+        (a_cell(), expect()).prop_map(|(at, expect)| Check::Counter(at, expect)),
+        (a_cell(), option::of(value())).prop_map(|(at, value)| Check::Value(at, value)),
+        a_cell().prop_map(Check::SameValue),
+        (a_cell(), 0..8u64).prop_map(|(at, back)| Check::Unchanged(at, back)),
+        (0..PREFIXES.len(), 0..8u64).prop_map(|(at, back)| Check::Range(at, back)),
+    ]
+}
+
+fn branch() -> impl Strategy<Value = usize> {
+    prop_oneof![4 => Just(0), 3 => Just(1), 2 => Just(2), 1 => Just(3)]
+}
+
+fn a_cell() -> impl Strategy<Value = usize> {
+    0..CELLS.len()
+}
+
+fn slot() -> impl Strategy<Value = usize> {
+    0..2usize
+}
+
+fn expect() -> impl Strategy<Value = Expect> {
+    prop_oneof![
+        2 => Just(Expect::Absent),
+        4 => Just(Expect::Near(0)),
+        1 => (-2..3i8).prop_map(Expect::Near),
+    ]
+}
+
+fn value() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        6 => (0..3i64).prop_map(Value::Int),
+        1 => Just(Value::Int(i64::MAX)),
+        1 => Just(Value::Float(0.5)),
+        1 => Just(Value::Float(f64::NAN)),
+        1 => Just(Value::Null),
+        1 => Just(Value::from("text")),
+        // Large ones fill the write buffer, so that it is flushed on the way.
+        2 => (1..4usize).prop_map(|n| Value::from("large ".repeat(n * 700))),
+    ]
+}
+
+fn number() -> impl Strategy<Value = Number> {
+    prop_oneof![
+        4 => (-2..5i64).prop_map(Number::Int),
+        1 => Just(Number::Float(0.25)),
+        1 => Just(Number::Float(f64::MAX)),
+    ]
+}
+
+/// Clocks move in tens of milliseconds and times to live end between them: which microsecond a
+/// read counts as `now` never matters.
+fn a_ttl(any: bool) -> BoxedStrategy<Ttl> {
+    if !any {
+        return Just(Ttl::Clear).boxed();
+    }
+    prop_oneof![
+        3 => Just(Ttl::Clear),
+        1 => Just(Ttl::Keep),
+        4 => (0..12u64).prop_map(|tens| Ttl::Millis(tens * 10 + 5)),
+    ]
+    .boxed()
+}
+
+fn strategy() -> impl Strategy<Value = MergeStrategy> {
+    prop_oneof![Just(MergeStrategy::Strict), Just(MergeStrategy::Theirs), Just(MergeStrategy::Ours)]
+}

@@ -1,0 +1,8 @@
+//! Random programs: what a step can be, how it is made, how it runs on the engine and the model.
+
+pub mod branch_steps;
+pub mod driver;
+pub mod make;
+pub mod open_steps;
+pub mod read_steps;
+pub mod step;

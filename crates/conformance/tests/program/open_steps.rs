@@ -1,0 +1,118 @@
+//! Interactive transactions, interleaved with everything else.
+
+use super::driver::{Driver, Slot, same};
+use super::step::{Act, PREFIXES, Write, cell};
+use mainstay::{Answer, CellCommand, Code, ErrorKind, Interactive, Result, Ttl, Versioned};
+use mainstay_conformance::oracle::Open;
+
+impl Driver {
+    pub fn begin(&mut self, slot: usize, branch: &str) {
+        self.slots[slot] = None;
+        let engine = self.world.db().branch(branch).and_then(|branch| branch.begin());
+        let model = Open::begin(&self.oracle, branch);
+        match (engine, model) {
+            (Ok(engine), Ok(model)) => {
+                assert_eq!(engine.revision(), model.revision());
+                self.slots[slot] = Some(Slot { engine, model, branch: branch.to_owned() });
+            }
+            (engine, model) => same(engine.map(drop), model.map(drop)),
+        }
+    }
+
+    pub fn within(&mut self, slot: usize, act: &Act) {
+        let Some(open) = &mut self.slots[slot] else { return };
+        match act {
+            Act::Get(at) => get(open, *at),
+            Act::List(at) => {
+                let engine = open.engine.list(PREFIXES[*at], None, 1_000);
+                same(engine, open.model.list(PREFIXES[*at], None, 1_000));
+            }
+            Act::Do(Write::Get(at)) => get(open, *at),
+            Act::Do(Write::List(_)) => {}
+            Act::Do(write) => run(open, &write.command(&self.oracle, &open.branch.clone()), write),
+        }
+    }
+
+    pub fn commit(&mut self, slot: usize) {
+        let Some(Slot { engine, model, branch }) = self.slots[slot].take() else { return };
+        let wrote = model.wrote();
+        let (engine, model) = (engine.commit(), model.commit(&mut self.oracle));
+        match (engine, model) {
+            (Ok(engine), Ok(Some(model))) => {
+                assert_eq!((engine.revision, engine.stamp), (model.revision, model.stamp));
+            }
+            (Ok(_), Ok(None)) => {}
+            // Commands without effect may or may not count as writing.
+            (Err(error), Ok(None)) => {
+                assert!(!wrote && error.kind() == ErrorKind::Conflict, "{error}");
+            }
+            (Err(engine), Err(model)) if model.code() == Code::Conflict => {
+                assert_eq!(engine.kind(), ErrorKind::Conflict, "{engine} on {branch}");
+            }
+            (Err(_), Err(_)) => {}
+            (engine, model) => panic!("on {branch}: engine {engine:?}\nmodel {model:?}"),
+        }
+    }
+}
+
+/// Reads one cell. Of what the transaction wrote itself, stamp and expiry come with the commit.
+fn get(open: &mut Slot, at: usize) {
+    let name = cell(at);
+    let own = open.model.owns(name.as_str());
+    let engine = open.engine.get_versioned(name.as_str()).unwrap();
+    let model = open.model.get(&name);
+    let told = |seen: Option<Versioned>| seen.map(|seen| (seen.value, seen.counter, seen.revision));
+    if own {
+        assert_eq!(told(engine), told(model));
+    } else {
+        assert_eq!(engine, model);
+    }
+}
+
+/// Runs one command on both sides. Where it is open whether a command counts as a read, the cell
+/// is read first; a swap against a counter that is still provisional is left out.
+fn run(open: &mut Slot, command: &CellCommand, write: &Write) {
+    let (at, conditional) = match write {
+        Write::Init(at, _) | Write::Expire(at, _) => {
+            get(open, *at);
+            (*at, false)
+        }
+        Write::Cas(at, ..) | Write::Delete(at, Some(_)) => (*at, true),
+        Write::Set(at, ..) | Write::Delete(at, None) | Write::Incr(at, _) => (*at, false),
+        Write::Get(_) | Write::List(_) => return,
+    };
+    if conditional && open.model.owns(cell(at).as_str()) {
+        return;
+    }
+    let engine = call(&mut open.engine, command);
+    let failed = engine.is_err();
+    same(engine, open.model.command(command));
+    if failed {
+        get(open, at);
+    }
+}
+
+fn call(t: &mut Interactive, command: &CellCommand) -> Result<Answer> {
+    match command.clone() {
+        CellCommand::Init { name, value } => t.init(name.as_str(), value).map(Answer::Counter),
+        CellCommand::Set { name, value, ttl: Ttl::Clear } => {
+            t.set(name.as_str(), value).map(Answer::Counter)
+        }
+        CellCommand::Set { name, value, ttl } => {
+            t.set_with(name.as_str(), value, ttl).map(Answer::Counter)
+        }
+        CellCommand::Cas { name, expected, value } => {
+            t.cas(name.as_str(), expected, value).map(Answer::MaybeCounter)
+        }
+        CellCommand::Delete { name, counter: None } => t.delete(name.as_str()).map(Answer::Did),
+        CellCommand::Delete { name, counter: Some(counter) } => {
+            t.delete_if(name.as_str(), counter).map(Answer::Did)
+        }
+        CellCommand::Incr { name, by } => {
+            let sum = t.incr(name.as_str(), by);
+            sum.map(|(value, counter)| Answer::Number { value, counter })
+        }
+        CellCommand::Expire { name, ttl } => t.expire(name.as_str(), ttl).map(Answer::Did),
+        other => panic!("{other:?} is not in any program"),
+    }
+}

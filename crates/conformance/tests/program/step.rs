@@ -1,0 +1,193 @@
+//! The steps of a random program. Numbers pick from small pools, so that things collide.
+
+use mainstay::{CellCommand, Guard, MergeStrategy, Name, Number, Ttl, Value};
+use mainstay_conformance::oracle::Oracle;
+
+/// The cells: prefixes of each other, and one beyond ASCII.
+pub const CELLS: [&str; 7] = ["a", "a/1", "a/2", "ab", "b", "b/1", "é"];
+/// The prefixes to list.
+pub const PREFIXES: [&str; 5] = ["", "a", "a/", "b", "x"];
+/// The branches.
+pub const BRANCHES: [&str; 4] = ["main", "dev", "exp", "fix"];
+/// The tags.
+pub const TAGS: [&str; 2] = ["v1", "v2"];
+
+/// One step of a program.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// One command by its own function.
+    One { branch: usize, write: Write },
+    /// Commands that fail alone.
+    Batch { branch: usize, writes: Vec<Write> },
+    /// A transaction as a value.
+    Transact {
+        branch: usize,
+        guards: Vec<Check>,
+        steps: Musts,
+        otherwise: Option<Musts>,
+        named: bool,
+    },
+    /// The last named transaction once more.
+    Repeat,
+    /// Begins an interactive transaction.
+    Begin { slot: usize, branch: usize },
+    /// Does something in an interactive transaction.
+    Within { slot: usize, act: Act },
+    /// Commits it.
+    Commit { slot: usize },
+    /// Drops it.
+    Abandon { slot: usize },
+    /// Makes a branch, some revisions back.
+    Fork { name: usize, from: usize, back: u64 },
+    /// Deletes a branch.
+    Delete { name: usize },
+    /// Renames a branch.
+    Rename { name: usize, to: usize },
+    /// Merges two branches.
+    Merge { from: usize, into: usize, strategy: MergeStrategy },
+    /// Compares two branches.
+    Diff { a: usize, b: usize },
+    /// Tags a revision, some back.
+    Tag { name: usize, branch: usize, back: u64 },
+    /// Removes a tag.
+    Untag { name: usize },
+    /// Lets time go by, in tens of milliseconds.
+    Pass { tens: u64 },
+    /// Expires what is due.
+    Sweep,
+    /// Closes and opens again, on disk.
+    Reopen,
+    /// Reads a cell, some revisions back.
+    Read { branch: usize, cell: usize, back: u64 },
+    /// Reads a cell at a stamp near that of a revision.
+    ReadStamp { branch: usize, cell: usize, back: u64, off_us: i64 },
+    /// Reads a cell's history.
+    History { branch: usize, cell: usize, limit: usize, before: Option<u64>, back: u64 },
+    /// Lists names, some revisions back.
+    List { branch: usize, prefix: usize, after: Option<usize>, limit: usize, back: u64 },
+}
+
+/// Commands and whether each must take effect.
+pub type Musts = Vec<(Write, bool)>;
+
+/// What is done inside an interactive transaction.
+#[derive(Clone, Debug)]
+pub enum Act {
+    /// Reads a cell.
+    Get(usize),
+    /// Lists a prefix.
+    List(usize),
+    /// Runs a command.
+    Do(Write),
+}
+
+/// A command before its counters are known.
+#[derive(Clone, Debug)]
+pub enum Write {
+    /// `init`.
+    Init(usize, Value),
+    /// `set`.
+    Set(usize, Value, Ttl),
+    /// `cas`.
+    Cas(usize, Expect, Value),
+    /// `delete`, conditional or not.
+    Delete(usize, Option<Expect>),
+    /// `incr`.
+    Incr(usize, Number),
+    /// `expire`.
+    Expire(usize, Ttl),
+    /// `get`.
+    Get(usize),
+    /// `list`.
+    List(usize),
+}
+
+/// A counter relative to what the cell has.
+#[derive(Clone, Copy, Debug)]
+pub enum Expect {
+    /// The cell is absent.
+    Absent,
+    /// The counter is that of the cell, give or take.
+    Near(i8),
+}
+
+/// A guard before revisions and counters are known.
+#[derive(Clone, Debug)]
+pub enum Check {
+    /// The counter.
+    Counter(usize, Expect),
+    /// A value of the pool, or absence.
+    Value(usize, Option<Value>),
+    /// The value it has.
+    SameValue(usize),
+    /// Unchanged for some revisions.
+    Unchanged(usize, u64),
+    /// A range unchanged for some revisions.
+    Range(usize, u64),
+}
+
+/// A name of the pool.
+pub fn cell(index: usize) -> Name {
+    Name::new(CELLS[index]).unwrap()
+}
+
+impl Write {
+    /// The command, with counters near those that the model has.
+    pub fn command(&self, oracle: &Oracle, branch: &str) -> CellCommand {
+        match self.clone() {
+            Write::Init(at, value) => CellCommand::Init { name: cell(at), value },
+            Write::Set(at, value, ttl) => CellCommand::Set { name: cell(at), value, ttl },
+            Write::Cas(at, expect, value) => {
+                let expected = expect.counter(oracle, branch, at);
+                CellCommand::Cas { name: cell(at), expected, value }
+            }
+            Write::Delete(at, expect) => {
+                let counter = expect.and_then(|expect| expect.counter(oracle, branch, at));
+                CellCommand::Delete { name: cell(at), counter }
+            }
+            Write::Incr(at, by) => CellCommand::Incr { name: cell(at), by },
+            Write::Expire(at, ttl) => CellCommand::Expire { name: cell(at), ttl },
+            Write::Get(at) => CellCommand::Get { name: cell(at) },
+            Write::List(at) => {
+                CellCommand::List { prefix: PREFIXES[at].to_owned(), after: None, limit: 3 }
+            }
+        }
+    }
+}
+
+impl Expect {
+    fn counter(self, oracle: &Oracle, branch: &str, at: usize) -> Option<u64> {
+        let Expect::Near(off) = self else { return None };
+        let versions = oracle.history(branch, CELLS[at], 1, None, oracle.latest());
+        let has = versions.ok().and_then(|seen| seen.first().map(|v| v.counter)).unwrap_or(0);
+        Some(has.saturating_add_signed(off.into()))
+    }
+}
+
+impl Check {
+    /// The guard. Ranges reach back only to where the window of remembered writes begins.
+    pub fn guard(&self, oracle: &Oracle, branch: &str, floor: u64) -> Guard {
+        let back = |back: &u64| oracle.revision().saturating_sub(*back).max(floor);
+        let now = |at: &usize| oracle.get(branch, CELLS[*at], oracle.latest()).ok().flatten();
+        match self {
+            Check::Counter(at, expect) => {
+                Guard::Counter { name: cell(*at), is: expect.counter(oracle, branch, *at) }
+            }
+            Check::Value(at, is) => Guard::Value { name: cell(*at), is: is.clone() },
+            Check::SameValue(at) => {
+                Guard::Value { name: cell(*at), is: now(at).map(|seen| seen.value) }
+            }
+            Check::Unchanged(at, by) => {
+                let expires = now(at).and_then(|seen| seen.expires);
+                Guard::Unchanged { name: cell(*at), since: back(by), expires }
+            }
+            Check::Range(at, by) => Guard::RangeUnchanged {
+                prefix: PREFIXES[*at].to_owned(),
+                after: None,
+                upto: None,
+                since: back(by),
+                expires: None,
+            },
+        }
+    }
+}

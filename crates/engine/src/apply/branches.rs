@@ -1,0 +1,165 @@
+//! Branches and tags: a fork writes one small record, whatever it forks.
+
+use crate::apply::merge;
+use crate::catalog::{BranchRecord, Catalog, TagRecord};
+use crate::entry::DELETED;
+use crate::index::Index;
+use crate::overlay::{Overlay, Payload, Write};
+use crate::spaces::{Key, MAIN_ID};
+use mainstay_model::{Answer, BranchCommand, Code, Error, Name, Result, Revision, Stamp};
+
+/// What a command on branches sees.
+pub(crate) struct Context<'a> {
+    pub index: &'a Index,
+    pub catalog: &'a Catalog,
+    pub now: Stamp,
+    /// The revision that the transaction gets.
+    pub revision: Revision,
+}
+
+impl Context<'_> {
+    /// Writes a record of the catalog.
+    pub fn write(&self, overlay: &mut Overlay, key: &Key, payload: &[u8]) -> Result<()> {
+        self.write_flagged(overlay, key, 0, payload)
+    }
+
+    fn write_flagged(
+        &self,
+        overlay: &mut Overlay,
+        key: &Key,
+        flags: u8,
+        payload: &[u8],
+    ) -> Result<()> {
+        let hash = self.index.current.hash(key);
+        let payload = Payload::Bytes(payload);
+        let write = Write { flags, counter: 1, writes: 1, expires: None, prior: None, payload };
+        overlay.write(key, hash, write)
+    }
+}
+
+/// Runs a command on branches or tags.
+pub(crate) fn run(
+    context: &Context<'_>,
+    overlay: &mut Overlay,
+    command: &BranchCommand,
+) -> Result<Answer> {
+    match command {
+        BranchCommand::Fork { name, from, at } => fork(context, overlay, name, from, *at),
+        BranchCommand::Create { name } => create(context, overlay, name, None),
+        BranchCommand::Delete { name } => delete(context, overlay, name),
+        BranchCommand::Rename { name, to } => rename(context, overlay, name, to),
+        BranchCommand::Merge { from, into, strategy } => {
+            merge::merge(context, overlay, from, into, *strategy)
+        }
+        BranchCommand::Tag { name, branch, at } => tag(context, overlay, name, branch, *at),
+        BranchCommand::Untag { name } => untag(context, overlay, name),
+        _ => Err(Error::new(Code::Unsupported, "this version does not know that branch command")),
+    }
+}
+
+fn fork(
+    context: &Context<'_>,
+    overlay: &mut Overlay,
+    name: &Name,
+    from: &Name,
+    at: Option<Revision>,
+) -> Result<Answer> {
+    let parent = context.catalog.live(from.as_str())?;
+    let fork = point(context, at)?;
+    context.catalog.check_depth(parent.id)?;
+    create(context, overlay, name, Some((parent.id, fork)))
+}
+
+fn create(
+    context: &Context<'_>,
+    overlay: &mut Overlay,
+    name: &Name,
+    parent: Option<(u32, Revision)>,
+) -> Result<Answer> {
+    if context.catalog.live(name.as_str()).is_ok() {
+        return Err(branch_exists(name));
+    }
+    let record = BranchRecord {
+        id: context.catalog.next_id(),
+        name: name.as_str().to_owned(),
+        parent,
+        created: context.revision,
+        created_stamp: context.now,
+        deleted: None,
+    };
+    context.write(overlay, &record.key(), &record.encode())?;
+    Ok(Answer::Revision(parent.map_or(context.revision, |(_, fork)| fork)))
+}
+
+/// The revision meant, if it is past and still kept.
+fn point(context: &Context<'_>, at: Option<Revision>) -> Result<Revision> {
+    let newest = context.revision - 1;
+    let at = at.unwrap_or(newest);
+    if at > newest {
+        let message = format!("revision {at} has not happened: the newest is {newest}");
+        return Err(Error::new(Code::FutureRevision, message));
+    }
+    context.index.check_all_reach(at)?;
+    Ok(at)
+}
+
+fn delete(context: &Context<'_>, overlay: &mut Overlay, name: &Name) -> Result<Answer> {
+    let Ok(record) = context.catalog.live(name.as_str()) else { return Ok(Answer::Did(false)) };
+    let in_use = |message: String| Err(Error::new(Code::BranchInUse, message));
+    if record.id == MAIN_ID {
+        return in_use("`main` cannot be deleted".to_owned());
+    }
+    if let Some(child) = context.catalog.children(record.id).next() {
+        return in_use(format!("`{name}` has the fork `{}`: delete that first", child.name));
+    }
+    if let Some((tag, _)) = context.catalog.tags().find(|(_, tag)| tag.branch == record.id) {
+        return in_use(format!("`{name}` has the tag `{tag}`: remove that first"));
+    }
+    let record = BranchRecord { deleted: Some(context.revision), ..record.clone() };
+    context.write(overlay, &record.key(), &record.encode())?;
+    Ok(Answer::Did(true))
+}
+
+fn rename(context: &Context<'_>, overlay: &mut Overlay, name: &Name, to: &Name) -> Result<Answer> {
+    let record = context.catalog.live(name.as_str())?;
+    if record.id == MAIN_ID {
+        return Err(Error::new(Code::BranchInUse, "`main` keeps its name"));
+    }
+    if context.catalog.live(to.as_str()).is_ok() {
+        return Err(branch_exists(to));
+    }
+    let record = BranchRecord { name: to.as_str().to_owned(), ..record.clone() };
+    context.write(overlay, &record.key(), &record.encode())?;
+    Ok(Answer::Did(true))
+}
+
+fn tag(
+    context: &Context<'_>,
+    overlay: &mut Overlay,
+    name: &Name,
+    branch: &Name,
+    at: Option<Revision>,
+) -> Result<Answer> {
+    let branch = context.catalog.live(branch.as_str())?.id;
+    if context.catalog.tag(name.as_str()).is_some() {
+        let message = format!("there is a tag `{name}` already: remove it first");
+        return Err(Error::new(Code::TagExists, message));
+    }
+    let revision = point(context, at)?;
+    let record = TagRecord { branch, revision, created: context.revision };
+    context.write(overlay, &TagRecord::key(name.as_str()), &record.encode())?;
+    Ok(Answer::Revision(revision))
+}
+
+fn untag(context: &Context<'_>, overlay: &mut Overlay, name: &Name) -> Result<Answer> {
+    if context.catalog.tag(name.as_str()).is_none() {
+        return Ok(Answer::Did(false));
+    }
+    context.write_flagged(overlay, &TagRecord::key(name.as_str()), DELETED, b"")?;
+    Ok(Answer::Did(true))
+}
+
+#[cold]
+fn branch_exists(name: &Name) -> Error {
+    Error::new(Code::BranchExists, format!("there is a branch `{name}` already"))
+}

@@ -1,0 +1,97 @@
+//! Expiry: markers wait in their own space, ordered by time; the sweep turns those due into
+//! deletions.
+
+use crate::apply::cells;
+use crate::catalog::Layers;
+use crate::entry::DELETED;
+use crate::index::{Index, NEWEST};
+use crate::overlay::{Overlay, Payload, Write};
+use crate::spaces::{self, Key};
+use crate::view::View;
+use mainstay_model::{Answer, Result, Stamp};
+use smallvec::smallvec;
+use std::ops::Bound;
+
+/// Turns what is due into deletions, at most `limit`; answers how many keys it touched. Nothing is
+/// due before `from`.
+pub(crate) fn sweep(
+    index: &Index,
+    overlay: &mut Overlay,
+    from: Stamp,
+    now: Stamp,
+    limit: usize,
+) -> Result<Answer> {
+    let mut count = 0;
+    for marker in due(index, from, now, limit)? {
+        let key = &marker[spaces::PREFIX_BYTES + 8..];
+        let Some((_, branch, _)) = spaces::split(key) else { continue };
+        // Only the branch's own layer has markers: what is inherited expires lazily.
+        let layers: Layers = smallvec![(branch, NEWEST)];
+        let view = View { index, layers: &layers, now, fresh: false };
+        if !cells::lapse_key(&view, overlay, key)? {
+            remove_marker(index, overlay, &marker)?;
+        }
+        count += 1;
+    }
+    Ok(Answer::Count(count))
+}
+
+/// The markers between two moments, earliest first.
+fn due(index: &Index, from: Stamp, now: Stamp, limit: usize) -> Result<Vec<Key>> {
+    let from = spaces::key(spaces::EXPIRIES, spaces::MAIN_ID, &from.to_be_bytes());
+    let to = spaces::key(spaces::EXPIRIES, spaces::MAIN_ID, &now.saturating_add(1).to_be_bytes());
+    let mut due = Vec::new();
+    for row in index.scan(Bound::Included(&from), Bound::Excluded(&to), NEWEST) {
+        if due.len() == limit {
+            break;
+        }
+        let row = row?;
+        if !crate::entry::parse(row.entry())?.0.is_deleted() {
+            due.push(Key::from_slice(row.key()));
+        }
+    }
+    Ok(due)
+}
+
+/// When the next marker from a moment on is due.
+pub(crate) fn next_due(index: &Index, from: Stamp) -> Result<Option<Stamp>> {
+    let first = due(index, from, Stamp::MAX - 1, 1)?;
+    let stamp = first.first().and_then(|marker| marker[spaces::PREFIX_BYTES..].first_chunk::<8>());
+    Ok(stamp.map(|stamp| u64::from_be_bytes(*stamp)))
+}
+
+/// Adds the markers that a transaction's writes need, and removes those they end.
+pub(crate) fn follow(index: &Index, overlay: &mut Overlay) -> Result<Option<Stamp>> {
+    let moved = |effect: &&crate::overlay::Effect| {
+        let live = effect.flags & DELETED == 0;
+        effect.prior != effect.expires.filter(|_| live)
+    };
+    let changes: Vec<(Key, Option<Stamp>, Option<Stamp>)> = overlay
+        .effects()
+        .iter()
+        .filter(moved)
+        .map(|effect| (effect.key.clone(), effect.prior, effect.expires))
+        .collect();
+    let mut earliest: Option<Stamp> = None;
+    for (key, prior, expires) in changes {
+        if let Some(prior) = prior {
+            remove_marker(index, overlay, &spaces::expiry_key(prior, &key))?;
+        }
+        if let Some(expires) = expires {
+            write_marker(index, overlay, &spaces::expiry_key(expires, &key), 0)?;
+            earliest = Some(earliest.map_or(expires, |earliest| earliest.min(expires)));
+        }
+    }
+    Ok(earliest)
+}
+
+fn remove_marker(index: &Index, overlay: &mut Overlay, marker: &Key) -> Result<()> {
+    write_marker(index, overlay, marker, DELETED)
+}
+
+fn write_marker(index: &Index, overlay: &mut Overlay, marker: &Key, flags: u8) -> Result<()> {
+    let hash = index.current.hash(marker);
+    let payload = Payload::Bytes(b"");
+    let write = Write { flags, counter: 1, writes: 1, expires: None, prior: None, payload };
+    overlay.write(marker, hash, write)
+}

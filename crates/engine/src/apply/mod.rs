@@ -1,0 +1,15 @@
+//! Applying commands: a command, the state it sees and its stamp in; effects and an answer out.
+//!
+//! ```text
+//!   command + view (state, now) -> overlay (effects) + answer
+//! ```
+//!
+//! No clock, no chance, no unordered walk in here: the same command on the same state at the same
+//! stamp has the same effects. The writer runs it to commit; an interactive transaction runs the
+//! same code over its snapshot to answer before it commits.
+
+pub(crate) mod branches;
+pub(crate) mod cells;
+pub(crate) mod expire;
+pub(crate) mod guards;
+pub(crate) mod merge;

@@ -1,0 +1,307 @@
+//! Cells: named values with compare-and-swap, counters and full history.
+
+use crate::core::Core;
+use crate::entry::{self, DELETED};
+use crate::pins::PinGuard;
+use crate::snapshot::{HistoryEntry, Snapshot};
+use crate::spaces::{self, MAIN_ID};
+use mainstay_model::{
+    Answer, At, CellCommand, Code, CompactString, Error, MAIN, Name, Number, Page, Result,
+    Revision, Transaction, Ttl, Value, Versioned, check_name, codec, from_value, to_value,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+
+/// The cells of a branch.
+///
+/// ```
+/// let db = mainstay::Database::memory()?;
+/// let cells = db.cells();
+/// assert_eq!(cells.set("a", "first")?, 1);
+/// assert_eq!(cells.cas("a", Some(1), "second")?, Some(2));
+/// assert_eq!(cells.cas("a", Some(1), "too late")?, None);
+/// assert_eq!(cells.history("a", 10, None)?.len(), 2);
+/// # Ok::<(), mainstay::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Cells {
+    core: Arc<Core>,
+    branch: CompactString,
+    is_main: bool,
+}
+
+impl Cells {
+    pub(crate) fn main(core: Arc<Core>) -> Cells {
+        Cells { core, branch: CompactString::const_new(MAIN), is_main: true }
+    }
+
+    pub(crate) fn on(core: Arc<Core>, branch: &str) -> Cells {
+        Cells { core, branch: branch.into(), is_main: branch == MAIN }
+    }
+
+    fn snapshot(&self) -> Result<Snapshot> {
+        Snapshot::new(&self.core, &self.branch, At::Latest)
+    }
+
+    /// The value of a cell.
+    #[inline]
+    pub fn get(&self, name: &str) -> Result<Option<Value>> {
+        if self.is_main {
+            return self.get_on_main(name);
+        }
+        Ok(self.get_versioned(name)?.map(|cell| cell.value))
+    }
+
+    /// The shortest way to a value: `main` has no layers, and most cells no expiry.
+    #[inline]
+    fn get_on_main(&self, name: &str) -> Result<Option<Value>> {
+        check_name(name)?;
+        self.core.check_open()?;
+        let index = self.core.index();
+        let key = spaces::key(spaces::CELLS, MAIN_ID, name.as_bytes());
+        let hash = index.current.hash(&key);
+        let read = |entry: &[u8]| {
+            if entry.first().is_some_and(|flags| flags & DELETED != 0) {
+                return Ok(None);
+            }
+            let (head, payload) = entry::parse(entry)?;
+            match head.expires {
+                Some(expires) if expires <= self.core.now() => Ok(None),
+                _ => codec::decode(payload).map(Some),
+            }
+        };
+        loop {
+            let at = self.core.sequencer.published();
+            let found = index.entry(hash, &key, at, true, read)?;
+            // Retention may have passed this snapshot by while it was read: then look again.
+            if index.floor(index.classes.of(&key)) <= at {
+                return found.transpose().map(Option::flatten);
+            }
+        }
+    }
+
+    /// The value of a cell with its counter, stamp and revision.
+    pub fn get_versioned(&self, name: &str) -> Result<Option<Versioned>> {
+        let name = Name::new(name)?;
+        loop {
+            match self.snapshot()?.get(&name) {
+                Err(error) if error.code() == Code::HistoryTrimmed => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// The values of several cells, each with its own answer.
+    pub fn get_many(&self, names: &[&str]) -> Vec<Result<Option<Value>>> {
+        names.iter().map(|name| self.get(name)).collect()
+    }
+
+    /// The value of a cell as a type of your own.
+    ///
+    /// ```
+    /// #[derive(serde::Serialize, serde::Deserialize, PartialEq, Debug)]
+    /// struct Job { state: String, tries: u32 }
+    /// let cells = mainstay::Database::memory()?.cells();
+    /// let job = Job { state: "running".into(), tries: 1 };
+    /// cells.set_as("job", &job)?;
+    /// assert_eq!(cells.get_as("job")?, Some(job));
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    pub fn get_as<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
+        self.get(name)?.map(from_value).transpose()
+    }
+
+    /// Writes a value of your own type; gives the new counter.
+    pub fn set_as<T: Serialize + ?Sized>(&self, name: &str, value: &T) -> Result<u64> {
+        self.set(name, to_value(value)?)
+    }
+
+    /// Compares and swaps with a value of your own type.
+    pub fn cas_as<T: Serialize + ?Sized>(
+        &self,
+        name: &str,
+        expected: Option<u64>,
+        value: &T,
+    ) -> Result<Option<u64>> {
+        self.cas(name, expected, to_value(value)?)
+    }
+
+    #[inline]
+    fn run(&self, command: CellCommand) -> Result<Answer> {
+        let mut transaction = Transaction::on(&self.branch);
+        transaction.steps.push(command.into());
+        let receipt = self.core.sequencer.execute(transaction, 0)?;
+        receipt.answers.into_iter().next().ok_or_else(unexpected)
+    }
+
+    /// Writes when the cell is absent; gives its counter either way.
+    pub fn init(&self, name: &str, value: impl Into<Value>) -> Result<u64> {
+        let name = Name::new(name)?;
+        counter(self.run(CellCommand::Init { name, value: value.into() })?)
+    }
+
+    /// Writes; gives the new counter. A time to live ends.
+    pub fn set(&self, name: &str, value: impl Into<Value>) -> Result<u64> {
+        self.set_with(name, value, Ttl::Clear)
+    }
+
+    /// Writes with a time to live; gives the new counter.
+    pub fn set_with(&self, name: &str, value: impl Into<Value>, ttl: Ttl) -> Result<u64> {
+        let name = Name::new(name)?;
+        counter(self.run(CellCommand::Set { name, value: value.into(), ttl })?)
+    }
+
+    /// Writes when the counter is the expected one (`None`: when absent); gives the new counter, or
+    /// nothing when another was faster.
+    pub fn cas(
+        &self,
+        name: &str,
+        expected: Option<u64>,
+        value: impl Into<Value>,
+    ) -> Result<Option<u64>> {
+        let name = Name::new(name)?;
+        maybe_counter(self.run(CellCommand::Cas { name, expected, value: value.into() })?)
+    }
+
+    /// Deletes; says whether the cell existed. Its counter goes on.
+    pub fn delete(&self, name: &str) -> Result<bool> {
+        did(self.run(CellCommand::Delete { name: Name::new(name)?, counter: None })?)
+    }
+
+    /// Deletes when the counter is this one.
+    pub fn delete_if(&self, name: &str, counter: u64) -> Result<bool> {
+        did(self.run(CellCommand::Delete { name: Name::new(name)?, counter: Some(counter) })?)
+    }
+
+    /// Adds to a number; gives the sum and the new counter.
+    pub fn incr(&self, name: &str, by: impl Into<Number>) -> Result<(Value, u64)> {
+        number(self.run(CellCommand::Incr { name: Name::new(name)?, by: by.into() })?)
+    }
+
+    /// Changes a cell's time to live; says whether the cell exists.
+    pub fn expire(&self, name: &str, ttl: Ttl) -> Result<bool> {
+        did(self.run(CellCommand::Expire { name: Name::new(name)?, ttl })?)
+    }
+
+    /// Runs commands side by side, each with its own answer: one that is wrong fails alone.
+    pub fn batch(&self, commands: Vec<CellCommand>) -> Vec<Result<Answer>> {
+        let submit = |command: CellCommand| {
+            let mut transaction = Transaction::on(&self.branch);
+            transaction.steps.push(command.into());
+            self.core.sequencer.submit(transaction)
+        };
+        let tickets: Vec<_> = commands.into_iter().map(submit).collect();
+        let answer = |receipt: mainstay_model::Receipt| {
+            receipt.answers.into_iter().next().ok_or_else(unexpected)
+        };
+        tickets.into_iter().map(|ticket| ticket.wait().and_then(answer)).collect()
+    }
+
+    /// The versions of a cell, newest first, deletions included; `before` leaves out counters from
+    /// it on.
+    pub fn history(
+        &self,
+        name: &str,
+        limit: usize,
+        before: Option<u64>,
+    ) -> Result<Vec<HistoryEntry>> {
+        let name = Name::new(name)?;
+        self.snapshot()?.history(&name, limit, before)
+    }
+
+    /// Names in byte order: those that begin with `prefix` and come behind `after`.
+    pub fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
+        loop {
+            match self.snapshot()?.list(prefix, after, limit) {
+                Err(error) if error.code() == Code::HistoryTrimmed => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// The cells as they were, for as long as the view lives (an hour at most).
+    pub fn at(&self, at: At) -> Result<CellsAt> {
+        CellsAt::new(&self.core, &self.branch, at)
+    }
+}
+
+/// The cells of a branch as of one point in time.
+pub struct CellsAt {
+    snapshot: Snapshot,
+    _pin: PinGuard,
+}
+
+impl CellsAt {
+    pub(crate) fn new(core: &Arc<Core>, branch: &str, at: At) -> Result<CellsAt> {
+        let mut snapshot = Snapshot::new(core, branch, at)?;
+        snapshot.fresh = false;
+        // Pinned first, checked second: what is readable now stays so.
+        let pin = core.pins.hold("reader", core.clock.monotonic_us(), snapshot.revision);
+        core.index().check_all_reach(snapshot.revision)?;
+        Ok(CellsAt { snapshot, _pin: pin })
+    }
+
+    /// The revision it shows.
+    pub fn revision(&self) -> Revision {
+        self.snapshot.revision
+    }
+
+    /// The value of a cell.
+    pub fn get(&self, name: &str) -> Result<Option<Value>> {
+        Ok(self.get_versioned(name)?.map(|cell| cell.value))
+    }
+
+    /// The value of a cell with its counter, stamp and revision.
+    pub fn get_versioned(&self, name: &str) -> Result<Option<Versioned>> {
+        self.snapshot.get(&Name::new(name)?)
+    }
+
+    /// The versions of a cell up to here, newest first.
+    pub fn history(
+        &self,
+        name: &str,
+        limit: usize,
+        before: Option<u64>,
+    ) -> Result<Vec<HistoryEntry>> {
+        self.snapshot.history(&Name::new(name)?, limit, before)
+    }
+
+    /// Names in byte order: those that begin with `prefix` and come behind `after`.
+    pub fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
+        self.snapshot.list(prefix, after, limit)
+    }
+}
+
+pub(crate) fn counter(answer: Answer) -> Result<u64> {
+    match answer {
+        Answer::Counter(counter) => Ok(counter),
+        _ => Err(unexpected()),
+    }
+}
+
+pub(crate) fn maybe_counter(answer: Answer) -> Result<Option<u64>> {
+    match answer {
+        Answer::MaybeCounter(counter) => Ok(counter),
+        _ => Err(unexpected()),
+    }
+}
+
+pub(crate) fn did(answer: Answer) -> Result<bool> {
+    match answer {
+        Answer::Did(did) => Ok(did),
+        _ => Err(unexpected()),
+    }
+}
+
+pub(crate) fn number(answer: Answer) -> Result<(Value, u64)> {
+    match answer {
+        Answer::Number { value, counter } => Ok((value, counter)),
+        _ => Err(unexpected()),
+    }
+}
+
+#[cold]
+pub(crate) fn unexpected() -> Error {
+    Error::new(Code::Unsupported, "the command has another answer than expected")
+}

@@ -1,0 +1,153 @@
+//! Three-way comparison of two branches against their common ancestor.
+//!
+//! ```text
+//!            base
+//!           /    \        candidates: names written in a layer since the base,
+//!          a      b       judged by meaning: equal values are equal whatever their stamps
+//! ```
+
+use crate::catalog::{Catalog, Layers};
+use crate::entry::{self, Head};
+use crate::index::Index;
+use crate::overlay::Overlay;
+use crate::spaces::{self, CELLS};
+use crate::view::View;
+use mainstay_model::{Result, Revision, Stamp};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+
+/// A branch as of a revision.
+pub(crate) type Point = (u32, Revision);
+
+/// What one side holds under a name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Side {
+    /// The encoded value, if there is one.
+    pub payload: Option<Vec<u8>>,
+    pub counter: u64,
+    pub expires: Option<Stamp>,
+    /// The expiry whose marker stands in the side's own layer.
+    pub marked: Option<Stamp>,
+}
+
+/// One name as base and both sides have it.
+pub(crate) struct Triple {
+    pub name: Vec<u8>,
+    pub base: Side,
+    pub a: Side,
+    pub b: Side,
+}
+
+impl Triple {
+    pub fn a_changed(&self) -> bool {
+        self.a.payload != self.base.payload
+    }
+
+    pub fn b_changed(&self) -> bool {
+        self.b.payload != self.base.payload
+    }
+
+    /// Whether both sides mean the same.
+    pub fn agrees(&self) -> bool {
+        self.a.payload == self.b.payload
+    }
+}
+
+/// Reads the three sides of names.
+pub(crate) struct Comparison<'a> {
+    index: &'a Index,
+    base: Layers,
+    a: Layers,
+    b: Layers,
+    now: Stamp,
+}
+
+impl<'a> Comparison<'a> {
+    pub fn new(
+        index: &'a Index,
+        catalog: &Catalog,
+        a: Point,
+        b: Point,
+        now: Stamp,
+    ) -> Result<Comparison<'a>> {
+        let base = catalog.merge_base(a, b);
+        index.check_all_reach(base.1)?;
+        let layers = |point: Point| catalog.layers(point.0, point.1);
+        Ok(Comparison { index, base: layers(base), a: layers(a), b: layers(b), now })
+    }
+
+    /// The names that side `a` may have changed since the base.
+    pub fn changed_in_a(&self) -> Result<BTreeSet<Vec<u8>>> {
+        changed(self.index, &self.base, &self.a)
+    }
+
+    /// The names that side `b` may have changed since the base.
+    pub fn changed_in_b(&self) -> Result<BTreeSet<Vec<u8>>> {
+        changed(self.index, &self.base, &self.b)
+    }
+
+    pub fn triple(&self, name: Vec<u8>) -> Result<Triple> {
+        let base = self.side(&self.base, &name)?;
+        let (a, b) = (self.side(&self.a, &name)?, self.side(&self.b, &name)?);
+        Ok(Triple { name, base, a, b })
+    }
+
+    fn side(&self, layers: &Layers, name: &[u8]) -> Result<Side> {
+        let view = View { index: self.index, layers, now: self.now, fresh: false };
+        let (key, hash) = view.key(CELLS, name);
+        let read = |head: Head, payload: &[u8]| {
+            let live = head.is_live(self.now);
+            let payload = live.then(|| payload.to_vec());
+            let expires = head.expires.filter(|_| live);
+            let marked = head.expires.filter(|_| !head.is_deleted());
+            Ok(Side { payload, counter: head.counter, expires, marked })
+        };
+        let found = view.find(&Overlay::default(), &key, hash, read)?;
+        Ok(found.map_or_else(Side::default, |(side, origin)| Side {
+            marked: side.marked.filter(|_| origin == crate::view::Origin::Own),
+            ..side
+        }))
+    }
+}
+
+/// The names written in a layer between what two views see of it.
+///
+/// A layer that both see up to the same revision is skipped, so comparing a fork with its base
+/// costs what was written on the fork.
+fn changed(index: &Index, base: &Layers, side: &Layers) -> Result<BTreeSet<Vec<u8>>> {
+    let mut bounds: BTreeMap<u32, (Revision, Revision)> = BTreeMap::new();
+    for &(branch, at) in base {
+        bounds.entry(branch).or_default().0 = at;
+    }
+    for &(branch, at) in side {
+        bounds.entry(branch).or_default().1 = at;
+    }
+    let mut names = BTreeSet::new();
+    for (branch, (in_base, in_side)) in bounds {
+        if in_base != in_side {
+            let (older, newer) = (in_base.min(in_side), in_base.max(in_side));
+            written(index, branch, older, newer, &mut names)?;
+        }
+    }
+    Ok(names)
+}
+
+/// Adds the names of a branch's layer that were written after one revision, up to another.
+fn written(
+    index: &Index,
+    branch: u32,
+    older: Revision,
+    newer: Revision,
+    names: &mut BTreeSet<Vec<u8>>,
+) -> Result<()> {
+    let from = spaces::key(CELLS, branch, b"");
+    let end = spaces::after_prefix(&from);
+    let to = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+    for row in index.scan(Bound::Included(&from), to, newer) {
+        let row = row?;
+        if entry::revision_of(row.entry()) > older {
+            names.insert(row.key()[spaces::PREFIX_BYTES..].to_vec());
+        }
+    }
+    Ok(())
+}

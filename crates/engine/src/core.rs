@@ -1,0 +1,447 @@
+//! The core that all handles share, and how it is opened and recovered.
+//!
+//! ```text
+//!   DATABASE, LOCK  ->  index (stores + MARK)  ->  replay the log behind the mark  ->  threads
+//!                         | damaged?
+//!                         v
+//!                       the log reaches back to revision 1: rebuild, else refuse
+//! ```
+
+use crate::apply::expire;
+use crate::catalog::Layers;
+use crate::classes::Classes;
+use crate::clock::{Clock, Stamper};
+use crate::executor::{Executor, State, load_catalog};
+use crate::identity::{self, Identity};
+use crate::index::{Index, IndexParts};
+use crate::log::{self, Cut, DatabaseId, DiskFiles, Files, FrameBuilder, Log, LogOptions};
+use crate::maintenance::Workers;
+use crate::mark::{Mark, io_error};
+use crate::options::Options;
+use crate::pins::Pins;
+use crate::purge::Purger;
+use crate::sequencer::{SEALED_LIMIT, Sequencer};
+use crate::store::{Store, StoreOptions};
+use crate::trail::Trail;
+use crate::version::Version;
+use mainstay_model::{At, Code, Error, Result, Revision, Stamp};
+use parking_lot::{Mutex, RwLock};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// The size of a segment of a log in memory.
+const MEMORY_SEGMENT_BYTES: u64 = 1 << 20;
+
+pub(crate) struct Core {
+    pub options: Options,
+    pub state: Arc<State>,
+    pub sequencer: Arc<Sequencer>,
+    pub log: Log,
+    pub pins: Arc<Pins>,
+    pub clock: Arc<dyn Clock>,
+    pub report: OpenReport,
+    pub purger: Arc<Purger>,
+    pub workers: Mutex<Option<Workers>>,
+    /// One flush at a time.
+    pub flushing: Mutex<()>,
+    pub on_disk: bool,
+    /// What went wrong last in the background, and where.
+    failure: Mutex<Option<String>>,
+    /// Keeps the directory locked; let go when the database is closed.
+    pub identity: Mutex<Option<Identity>>,
+}
+
+/// What opening found and did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenReport {
+    /// Revisions that were read from the log because the index did not hold them.
+    pub replayed: u64,
+    /// A torn end of the log that was cut off: nothing in it had been acknowledged.
+    pub cut: Option<String>,
+    /// Why the index was rebuilt from the log, if it was.
+    pub rebuilt: Option<String>,
+}
+
+impl Core {
+    pub fn open(directory: &Path, options: Options) -> Result<Arc<Core>> {
+        let identity = Identity::claim(directory)?;
+        let log_directory = directory.join("log");
+        make_dir(&log_directory)?;
+        let files: Arc<dyn Files> = match &options.files {
+            Some(files) => files.clone(),
+            None => Arc::new(DiskFiles::new(log_directory)),
+        };
+        let database = identity.id;
+        let index = directory.join("index");
+        let place = Place { files, database, index: Some(index), identity: Some(identity) };
+        Core::start(place, options)
+    }
+
+    pub fn memory(options: Options) -> Result<Arc<Core>> {
+        let files: Arc<dyn Files> = match &options.files {
+            Some(files) => files.clone(),
+            None => Arc::new(log::MemoryFiles::new()),
+        };
+        let database = identity::random_id();
+        Core::start(Place { files, database, index: None, identity: None }, options)
+    }
+
+    fn start(place: Place, options: Options) -> Result<Arc<Core>> {
+        let purger: Arc<Purger> = Arc::default();
+        let (index, rebuilt) = open_index(&place, &options, &purger)?;
+        let mark = index.flushed();
+        let segment_bytes = match place.index {
+            Some(_) => options.segment_bytes,
+            // Memory is not reserved ahead.
+            None => options.segment_bytes.min(MEMORY_SEGMENT_BYTES),
+        };
+        let options_of_log = LogOptions { segment_bytes };
+        let id = DatabaseId(place.database);
+        let exists = place.files.list().map_err(|e| log_error(&e))?;
+        let exists = exists.iter().any(|name| name.ends_with(".seg"));
+        let (log, writer, end) = if exists {
+            sync_all(&*place.files)?;
+            let mut replay = Replay { index: &index, replayed: 0 };
+            let visit = &mut |frame: &log::Frame<'_>| replay.frame(frame, mark);
+            let (log, writer, found) =
+                Log::open(place.files.clone(), id, mark, options_of_log, visit)?;
+            let replayed = replay.replayed;
+            let last = found.last_revision.max(mark);
+            (
+                log,
+                writer,
+                End { last, stamp: found.last_stamp, chain: found.chain, cut: found.cut, replayed },
+            )
+        } else if mark > 0 {
+            return Err(missing_log(mark));
+        } else {
+            let (log, writer) = Log::create(place.files.clone(), id, 1, options_of_log)?;
+            (log, writer, End::default())
+        };
+        let cut = end.cut.as_ref().map(describe_cut);
+        let report = OpenReport { replayed: end.replayed, cut, rebuilt };
+        let stamp = end.stamp.max(index.stamp_of(end.last)?.unwrap_or(0));
+        let catalog = load_catalog(&index)?;
+        purger.learn(&catalog);
+        let next_expiry = expire::next_due(&index, 0)?.unwrap_or(Stamp::MAX);
+        let state = Arc::new(State {
+            index,
+            catalog: RwLock::new(catalog),
+            trail: Trail::new(end.last),
+            next_expiry: AtomicU64::new(next_expiry),
+            time_offset_us: AtomicU64::new(0),
+            sealed: AtomicUsize::new(0),
+        });
+        let stamper = Stamper::new(options.clock.clone(), stamp);
+        let builder = FrameBuilder::new(end.chain, &id);
+        let mut executor = Executor::new(state.clone(), stamper, builder, end.last);
+        executor.now();
+        let sequencer =
+            Sequencer::new(state.clone(), executor, writer, end.chain, options.durability);
+        let core = Arc::new(Core {
+            clock: options.clock.clone(),
+            options,
+            state,
+            sequencer: Arc::new(sequencer),
+            log,
+            pins: Arc::default(),
+            report,
+            purger,
+            workers: Mutex::new(None),
+            flushing: Mutex::new(()),
+            on_disk: place.index.is_some(),
+            failure: Mutex::new(None),
+            identity: Mutex::new(place.identity),
+        });
+        *core.workers.lock() = Some(Workers::start(&core)?);
+        Ok(core)
+    }
+
+    /// Keeps what went wrong in the background for whoever asks.
+    pub fn note_failure(&self, what: &str, error: &Error) {
+        *self.failure.lock() = Some(format!("{what}: {error}"));
+    }
+
+    /// What went wrong last in the background.
+    pub fn last_failure(&self) -> Option<String> {
+        self.failure.lock().clone()
+    }
+
+    #[inline]
+    pub fn index(&self) -> &Index {
+        &self.state.index
+    }
+
+    /// The time as stamps see it.
+    pub fn now(&self) -> Stamp {
+        let offset = self.state.time_offset_us.load(Ordering::Relaxed);
+        offset.wrapping_add(self.clock.monotonic_us())
+    }
+
+    /// The revision and the time that a read at a point in time means.
+    pub fn resolve(&self, at: At) -> Result<(Revision, Stamp)> {
+        let published = self.sequencer.published();
+        match at {
+            At::Latest => Ok((published, self.now())),
+            At::Revision(revision) if revision > published => {
+                let message =
+                    format!("revision {revision} is not visible yet: the newest is {published}");
+                Err(Error::new(Code::FutureRevision, message))
+            }
+            At::Revision(revision) => Ok((revision, self.index().stamp_of(revision)?.unwrap_or(0))),
+            At::Stamp(stamp) => {
+                let revision = self.index().revision_at(stamp)?.min(published);
+                let first = self.index().first_time().map_or(1, |first| first.0);
+                if revision == 0 && first > 1 {
+                    let message =
+                        format!("stamp {stamp} lies before revision {first}, the first kept");
+                    return Err(Error::new(Code::HistoryTrimmed, message));
+                }
+                Ok((revision, stamp.min(self.now())))
+            }
+        }
+    }
+
+    /// The layers of a branch as readers see it at a revision, and its number.
+    pub fn layers(&self, branch: &str, at: Revision) -> Result<(u32, Layers)> {
+        let catalog = self.state.catalog.read();
+        let id = catalog.visible(branch, self.sequencer.published())?.id;
+        Ok((id, catalog.layers(id, at)))
+    }
+
+    /// Finishes what is under way, then stops everything. Reads and writes fail from then on.
+    pub fn close(&self) -> Result<()> {
+        self.sequencer.sync_written();
+        self.sequencer.close();
+        if let Some(workers) = self.workers.lock().take() {
+            workers.join();
+        }
+        self.sequencer.sync_written();
+        *self.identity.lock() = None;
+        Ok(())
+    }
+
+    pub fn check_open(&self) -> Result<()> {
+        if self.sequencer.is_closed() {
+            return Err(Error::new(Code::Closed, "the database was closed"));
+        }
+        Ok(())
+    }
+
+    /// Waits until a revision is visible.
+    pub fn wait_for(&self, revision: Revision, timeout: Duration) -> Result<()> {
+        let there = || self.sequencer.published() >= revision;
+        if there() || self.sequencer.wait_until(timeout, there) {
+            return Ok(());
+        }
+        self.check_open()?;
+        let message = format!("revision {revision} was not reached in {timeout:?}");
+        Err(Error::new(Code::TimedOut, message))
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        // Whoever wants to know closes first.
+        let _ = self.close();
+    }
+}
+
+struct Place {
+    files: Arc<dyn Files>,
+    database: [u8; 16],
+    /// The index's directory; nothing in memory.
+    index: Option<PathBuf>,
+    identity: Option<Identity>,
+}
+
+#[derive(Default)]
+struct End {
+    last: Revision,
+    stamp: Stamp,
+    chain: u32,
+    cut: Option<Cut>,
+    replayed: u64,
+}
+
+/// Opens the index, or starts it anew where the log can fill it again; says why.
+fn open_index(
+    place: &Place,
+    options: &Options,
+    purger: &Arc<Purger>,
+) -> Result<(Index, Option<String>)> {
+    let why = match try_index(place, options, purger, false) {
+        Ok(index) => return Ok((index, None)),
+        Err(error) if error.code() == Code::CorruptIndex => error,
+        Err(error) => return Err(error),
+    };
+    let first = log::inspect(&*place.files)?.segments.first().map(|segment| segment.first_revision);
+    if first != Some(1) {
+        let begins =
+            first.map_or("is empty".to_owned(), |first| format!("begins at revision {first}"));
+        let message = format!(
+            "{}; the log {begins}, so the index cannot be rebuilt from it: restore a backup",
+            why.message()
+        );
+        return Err(Error::new(Code::CorruptIndex, message));
+    }
+    let index = try_index(place, options, purger, true)?;
+    Ok((index, Some(why.message().to_owned())))
+}
+
+fn try_index(
+    place: &Place,
+    options: &Options,
+    purger: &Arc<Purger>,
+    rebuild: bool,
+) -> Result<Index> {
+    let us = |retention: Duration| u64::try_from(retention.as_micros()).unwrap_or(u64::MAX);
+    let prefixes: Vec<_> =
+        options.classes.iter().map(|(prefix, kept)| (prefix.clone(), kept.map(us))).collect();
+    let classes = Classes::new(options.retention.map(us), &prefixes);
+    let fresh = Mark {
+        database: place.database,
+        revision: 0,
+        classes: classes.all().iter().map(|class| (class.prefix.clone(), 0)).collect(),
+    };
+    let (mark, stores) = match &place.index {
+        None => (fresh, classes.all().iter().map(|_| Store::memory(purger.rule())).collect()),
+        Some(directory) => {
+            open_stores(place, directory, options, purger, &classes, fresh, rebuild)?
+        }
+    };
+    Index::new(IndexParts {
+        classes,
+        stores,
+        mark,
+        directory: place.index.clone(),
+        cache_bytes: usize::try_from(options.cache_bytes).unwrap_or(usize::MAX),
+        buffer_bytes: options.write_buffer_bytes as usize / (SEALED_LIMIT + 1),
+    })
+}
+
+fn open_stores(
+    place: &Place,
+    directory: &Path,
+    options: &Options,
+    purger: &Arc<Purger>,
+    classes: &Classes,
+    fresh: Mark,
+    rebuild: bool,
+) -> Result<(Mark, Vec<Store>)> {
+    let log_exists = place.files.list().map_err(|e| log_error(&e))?;
+    let log_exists = log_exists.iter().any(|name| name.ends_with(".seg"));
+    let known = if rebuild { None } else { Mark::read(directory)? };
+    if known.is_none() && log_exists && !rebuild {
+        return Err(Error::new(Code::CorruptIndex, "the index is missing its MARK file"));
+    }
+    if known.is_none() && directory.exists() {
+        std::fs::remove_dir_all(directory).map_err(|e| io_error("clear", directory, &e))?;
+    }
+    make_dir(directory)?;
+    let store_options = StoreOptions {
+        block_cache: Arc::new(lsm_tree::Cache::with_capacity_bytes(options.block_cache_bytes)),
+        descriptors: Some(Arc::new(lsm_tree::DescriptorTable::new(256))),
+        purge: purger.rule(),
+    };
+    let existing = known.is_some();
+    if let Some(mark) = &known {
+        check_mark(mark, place, classes)?;
+    }
+    let open =
+        |class| Store::open(&directory.join(classes.directory(class)), &store_options, existing);
+    let stores = (0..classes.all().len()).map(open).collect::<Result<Vec<_>>>()?;
+    let mark = match known {
+        Some(mark) => mark,
+        None => {
+            fresh.write(directory)?;
+            fresh
+        }
+    };
+    Ok((mark, stores))
+}
+
+/// The index must belong to this database and have the classes that are asked for.
+fn check_mark(mark: &Mark, place: &Place, classes: &Classes) -> Result<()> {
+    if mark.database != place.database {
+        return Err(Error::new(Code::CorruptIndex, "the index belongs to another database"));
+    }
+    let asked: Vec<&str> = classes.all().iter().map(|class| class.prefix.as_str()).collect();
+    let there: Vec<&str> = mark.classes.iter().map(|class| class.0.as_str()).collect();
+    if asked == there {
+        return Ok(());
+    }
+    Err(Error::new(Code::CorruptIndex, "the index has other retention classes than asked for"))
+}
+
+/// Puts what the log holds behind the mark into the index.
+struct Replay<'a> {
+    index: &'a Index,
+    replayed: u64,
+}
+
+impl Replay<'_> {
+    fn frame(&mut self, frame: &log::Frame<'_>, mark: Revision) -> Result<()> {
+        for transaction in frame.transactions() {
+            let transaction = transaction?;
+            if transaction.revision <= mark {
+                continue;
+            }
+            let active = self.index.tables().active.clone();
+            for (key, entry) in transaction.effects {
+                let hash = self.index.current.hash(key);
+                self.index.put(&active, hash, Version::new(key, entry));
+            }
+            active.note_time(transaction.revision, transaction.stamp);
+            self.replayed += 1;
+            if self.index.wants_seal(&active) {
+                self.index.seal(transaction.revision);
+                self.index.flush_oldest()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Replay may flush what it reads, so that has to be on stable storage first.
+fn sync_all(files: &dyn Files) -> Result<()> {
+    let steps = || -> std::io::Result<()> {
+        for name in files.list()?.iter().filter(|name| name.ends_with(".seg")) {
+            files.open(name)?.sync()?;
+        }
+        Ok(())
+    };
+    steps().map_err(|error| log_error(&error))
+}
+
+pub(crate) fn make_dir(directory: &Path) -> Result<()> {
+    let steps = || -> std::io::Result<()> {
+        if directory.is_dir() {
+            return Ok(());
+        }
+        std::fs::create_dir(directory)?;
+        match directory.parent() {
+            Some(parent) => std::fs::File::open(parent)?.sync_all(),
+            None => Ok(()),
+        }
+    };
+    steps().map_err(|error| io_error("make", directory, &error))
+}
+
+fn log_error(error: &std::io::Error) -> Error {
+    io_error("read", Path::new("log"), error)
+}
+
+fn describe_cut(cut: &Cut) -> String {
+    format!("{} at byte {}: {} bytes, {}", cut.file, cut.offset, cut.bytes, cut.reason)
+}
+
+#[cold]
+fn missing_log(mark: Revision) -> Error {
+    let message = format!(
+        "the index holds everything up to revision {mark}, but the log is gone: restore its files"
+    );
+    Error::new(Code::CorruptLog, message)
+}

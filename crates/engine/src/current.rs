@@ -1,0 +1,362 @@
+//! The newest version of every key that was written or read lately.
+//!
+//! ```text
+//!   key --hash--> shard --> slot { newest, older: the versions before it that are not flushed }
+//!
+//!   write            newest becomes older's last, the new version takes its place   (dirty)
+//!   flush settles    what the stores now hold leaves `older`; newest becomes clean
+//!   read of a store  puts the newest version in, clean
+//!   over the budget  a clock hand evicts clean slots that were not read since it came by
+//! ```
+//!
+//! Write buffer and cache are one table, so a read finds a key with one lookup wherever it is, and a
+//! writer changes one place. Versions enter when they are executed, before they are durable:
+//! readers look for the newest version not newer than their snapshot and never see them early.
+//!
+//! A slot always holds the newest version there is. That is why a reader that brings a version from
+//! a store may put it in only if no slot has appeared and nothing newer than its snapshot was
+//! evicted meanwhile.
+
+use crate::version::Version;
+use foldhash::quality::FixedState;
+use hashbrown::HashTable;
+use mainstay_model::Revision;
+use parking_lot::RwLock;
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Enough that two readers rarely meet.
+const SHARDS: usize = 256;
+
+/// How many slots the clock hand passes at most for one insertion.
+const HAND_STEPS: usize = 64;
+
+pub(crate) struct Current {
+    shards: Box<[RwLock<Shard>]>,
+    hasher: FixedState,
+    shard_budget_bytes: usize,
+}
+
+#[derive(Default)]
+struct Shard {
+    table: HashTable<u32>,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    hand: usize,
+    clean_bytes: usize,
+    /// The newest revision that was ever evicted here.
+    evicted: Revision,
+}
+
+struct Slot {
+    hash: u64,
+    newest: Option<Version>,
+    older: Vec<Version>,
+    clean: bool,
+    visited: AtomicBool,
+}
+
+/// What looking for a version gave.
+pub(crate) enum Lookup<T> {
+    Found(T),
+    /// Not here: the stores know.
+    Elsewhere,
+}
+
+impl Current {
+    pub fn new(budget_bytes: usize, seed: u64) -> Current {
+        let shards = (0..SHARDS).map(|_| RwLock::default()).collect();
+        let hasher = FixedState::with_seed(seed);
+        Current { shards, hasher, shard_budget_bytes: budget_bytes / SHARDS }
+    }
+
+    #[inline]
+    pub fn hash(&self, key: &[u8]) -> u64 {
+        self.hasher.hash_one(key)
+    }
+
+    #[inline]
+    fn shard(&self, hash: u64) -> &RwLock<Shard> {
+        // The low bits choose the bucket inside the shard, the high seven its tag.
+        &self.shards[(hash >> 40) as usize % SHARDS]
+    }
+
+    /// Looks for the newest version not newer than `at`.
+    #[inline]
+    pub fn lookup<T>(
+        &self,
+        hash: u64,
+        key: &[u8],
+        at: Revision,
+        found: impl FnOnce(&Version) -> T,
+    ) -> Lookup<T> {
+        let shard = self.shard(hash).read();
+        let Some(slot) = shard.find(hash, key) else { return Lookup::Elsewhere };
+        if !slot.visited.load(Ordering::Relaxed) {
+            slot.visited.store(true, Ordering::Relaxed);
+        }
+        match slot.at(at) {
+            Some(version) => Lookup::Found(found(version)),
+            None => Lookup::Elsewhere,
+        }
+    }
+
+    /// Puts in a version that was just executed.
+    pub fn put(&self, hash: u64, version: Version) {
+        let mut shard = self.shard(hash).write();
+        if let Some(i) = shard.index(hash, version.key()) {
+            shard.replace(i, version);
+        } else {
+            shard.insert(hash, version, false);
+            // New keys would otherwise crowd out nothing until the next flush.
+            shard.evict(self.shard_budget_bytes);
+        }
+    }
+
+    /// Puts in what a reader at `snapshot` found in a store to be the newest.
+    pub fn put_clean(&self, hash: u64, version: Version, snapshot: Revision) {
+        let mut shard = self.shard(hash).write();
+        if shard.evicted > snapshot || shard.index(hash, version.key()).is_some() {
+            return;
+        }
+        shard.clean_bytes += version.cost_bytes();
+        shard.insert(hash, version, true);
+        shard.evict(self.shard_budget_bytes);
+    }
+
+    /// Notes that the stores hold all versions of this key up to a revision.
+    pub fn settle(&self, key: &[u8], upto: Revision) {
+        let hash = self.hash(key);
+        let mut shard = self.shard(hash).write();
+        let Some(i) = shard.index(hash, key) else { return };
+        let added = shard.slots[i].settle(upto);
+        shard.clean_bytes += added;
+        shard.evict(self.shard_budget_bytes);
+    }
+
+    /// Takes back a version that will never be durable. Versions must be taken back newest first.
+    pub fn undo(&self, version: &Version, flushed: Revision) {
+        let hash = self.hash(version.key());
+        let mut shard = self.shard(hash).write();
+        let Some(i) = shard.index(hash, version.key()) else { return };
+        let slot = &mut shard.slots[i];
+        if slot.newest.as_ref().map(Version::revision) != Some(version.revision()) {
+            return;
+        }
+        match slot.older.pop() {
+            Some(previous) => {
+                slot.clean = previous.revision() <= flushed && slot.older.is_empty();
+                let cost = if slot.clean { previous.cost_bytes() } else { 0 };
+                slot.newest = Some(previous);
+                shard.clean_bytes += cost;
+            }
+            None => shard.remove(i),
+        }
+    }
+
+    /// The bytes of clean values held.
+    pub fn clean_bytes(&self) -> usize {
+        self.shards.iter().map(|shard| shard.read().clean_bytes).sum()
+    }
+}
+
+impl Slot {
+    #[inline]
+    fn at(&self, at: Revision) -> Option<&Version> {
+        let newest = self.newest.as_ref()?;
+        if newest.revision() <= at {
+            return Some(newest);
+        }
+        let older = self.older.partition_point(|version| version.revision() <= at);
+        self.older[..older].last()
+    }
+
+    /// Drops what is flushed; gives the bytes that became clean.
+    fn settle(&mut self, upto: Revision) -> usize {
+        let flushed = self.older.partition_point(|version| version.revision() <= upto);
+        self.older.drain(..flushed);
+        if self.older.is_empty() {
+            self.older = Vec::new();
+        }
+        match &self.newest {
+            Some(newest) if !self.clean && newest.revision() <= upto => {
+                self.clean = true;
+                newest.cost_bytes()
+            }
+            _ => 0,
+        }
+    }
+}
+
+impl Shard {
+    #[inline]
+    fn index(&self, hash: u64, key: &[u8]) -> Option<usize> {
+        let is_key = |&i: &u32| {
+            let slot = &self.slots[i as usize];
+            slot.hash == hash && slot.newest.as_ref().is_some_and(|newest| newest.key() == key)
+        };
+        self.table.find(hash, is_key).map(|&i| i as usize)
+    }
+
+    #[inline]
+    fn find(&self, hash: u64, key: &[u8]) -> Option<&Slot> {
+        self.index(hash, key).map(|i| &self.slots[i])
+    }
+
+    fn replace(&mut self, i: usize, version: Version) {
+        let slot = &mut self.slots[i];
+        let Some(old) = slot.newest.replace(version) else { return };
+        if slot.clean {
+            slot.clean = false;
+            self.clean_bytes = self.clean_bytes.saturating_sub(old.cost_bytes());
+        }
+        slot.older.push(old);
+    }
+
+    fn insert(&mut self, hash: u64, version: Version, clean: bool) {
+        let newest = Some(version);
+        let slot = Slot { hash, newest, older: Vec::new(), clean, visited: AtomicBool::new(false) };
+        let i = match self.free.pop() {
+            Some(i) => {
+                self.slots[i as usize] = slot;
+                i
+            }
+            None => {
+                self.slots.push(slot);
+                (self.slots.len() - 1) as u32
+            }
+        };
+        let slots = &self.slots;
+        self.table.insert_unique(hash, i, |&i| slots[i as usize].hash);
+    }
+
+    fn remove(&mut self, i: usize) {
+        let hash = self.slots[i].hash;
+        if let Ok(entry) = self.table.find_entry(hash, |&j| j as usize == i) {
+            entry.remove();
+        }
+        let slot = &mut self.slots[i];
+        if slot.clean {
+            let cost = slot.newest.as_ref().map_or(0, Version::cost_bytes);
+            self.clean_bytes = self.clean_bytes.saturating_sub(cost);
+        }
+        slot.newest = None;
+        slot.older = Vec::new();
+        slot.clean = false;
+        self.free.push(i as u32);
+    }
+
+    /// Lets the clock hand go round until the clean values fit again, or it has gone far enough.
+    fn evict(&mut self, budget_bytes: usize) {
+        let mut steps = 0;
+        while self.clean_bytes > budget_bytes && steps < HAND_STEPS && !self.slots.is_empty() {
+            steps += 1;
+            let i = self.hand % self.slots.len();
+            self.hand = i + 1;
+            let slot = &mut self.slots[i];
+            if !slot.clean || !slot.older.is_empty() || slot.newest.is_none() {
+                continue;
+            }
+            // A second chance, unless that would take the table far over its budget.
+            let pressed = self.clean_bytes > budget_bytes + budget_bytes / 8;
+            if std::mem::take(slot.visited.get_mut()) && !pressed {
+                continue;
+            }
+            let revision = slot.newest.as_ref().map_or(0, Version::revision);
+            self.evicted = self.evicted.max(revision);
+            self.remove(i);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::Head;
+
+    fn version(name: &str, revision: Revision) -> Version {
+        let head =
+            Head { flags: 0, revision, stamp: revision, counter: 1, writes: 1, expires: None };
+        let mut entry = Vec::new();
+        head.write(&[b'v'; 100], &mut entry);
+        Version::new(name.as_bytes(), &entry)
+    }
+
+    fn put(current: &Current, name: &str, revision: Revision) {
+        current.put(current.hash(name.as_bytes()), version(name, revision));
+    }
+
+    fn seen(current: &Current, name: &str, at: Revision) -> Option<Revision> {
+        let key = name.as_bytes();
+        match current.lookup(current.hash(key), key, at, Version::revision) {
+            Lookup::Found(revision) => Some(revision),
+            Lookup::Elsewhere => None,
+        }
+    }
+
+    #[test]
+    fn a_reader_sees_the_version_of_its_snapshot() {
+        let current = Current::new(1 << 20, 1);
+        for revision in [3, 5, 9] {
+            put(&current, "a", revision);
+        }
+        let views: Vec<_> = (2..10).map(|at| seen(&current, "a", at)).collect();
+        let expected = [None, Some(3), Some(3), Some(5), Some(5), Some(5), Some(5), Some(9)];
+        assert_eq!(views, expected);
+    }
+
+    #[test]
+    fn settling_leaves_only_what_the_stores_lack() {
+        let current = Current::new(1 << 20, 1);
+        for revision in [3, 5, 9] {
+            put(&current, "a", revision);
+        }
+        current.settle(b"a", 5);
+        assert_eq!((seen(&current, "a", 5), seen(&current, "a", 9)), (None, Some(9)));
+        assert_eq!(current.clean_bytes(), 0);
+        current.settle(b"a", 9);
+        assert_eq!(current.clean_bytes(), version("a", 9).cost_bytes());
+        put(&current, "a", 11);
+        assert_eq!(current.clean_bytes(), 0);
+        assert_eq!(seen(&current, "a", 10), Some(9));
+    }
+
+    #[test]
+    fn a_stale_read_never_replaces_what_was_written_and_evicted_meanwhile() {
+        let current = Current::new(0, 1);
+        put(&current, "a", 9);
+        current.settle(b"a", 9);
+        assert_eq!(seen(&current, "a", 9), None, "a budget of nothing evicts at once");
+        current.put_clean(current.hash(b"a"), version("a", 3), 4);
+        assert_eq!(seen(&current, "a", 9), None, "revision 3 is not the newest");
+    }
+
+    #[test]
+    fn undoing_brings_back_the_version_before() {
+        let current = Current::new(1 << 20, 1);
+        put(&current, "a", 3);
+        put(&current, "a", 5);
+        current.undo(&version("a", 5), 3);
+        assert_eq!(seen(&current, "a", 9), Some(3));
+        current.undo(&version("a", 3), 0);
+        assert_eq!(seen(&current, "a", 9), None);
+        assert_eq!(current.clean_bytes(), 0);
+    }
+
+    #[test]
+    fn clean_values_stay_within_the_budget_and_dirty_ones_stay() {
+        let budget = 256 * 2 * version("key 00000", 1).cost_bytes();
+        let current = Current::new(budget, 1);
+        for i in 0..20_000_u64 {
+            put(&current, &format!("key {i:05}"), i + 1);
+        }
+        let there = |i: u64| seen(&current, &format!("key {i:05}"), u64::MAX).is_some();
+        assert!((0..20_000).all(there), "dirty versions are never evicted");
+        for i in 0..20_000_u64 {
+            current.settle(format!("key {i:05}").as_bytes(), 20_000);
+        }
+        let limit = budget + budget / 8;
+        assert!(current.clean_bytes() <= limit, "{} > {limit}", current.clean_bytes());
+        assert!((0..20_000).filter(|&i| there(i)).count() > 300);
+    }
+}

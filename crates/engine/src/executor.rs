@@ -1,0 +1,401 @@
+//! The executor: runs transactions one after the other, before they are durable.
+//!
+//! ```text
+//!   transaction --guards, apply--> overlay --commit--> frame (for the log)
+//!                                                  \-> index: current, buffer, trail, catalog
+//! ```
+//!
+//! Effects enter the index as soon as they are executed, under a revision that readers do not look
+//! at yet, so the next transaction builds on them while the log is being written. If writing fails,
+//! [`Executor::undo`] takes them back.
+
+use crate::apply::branches::Context;
+use crate::apply::{branches, cells, expire, guards};
+use crate::catalog::{Catalog, Layers};
+use crate::clock::Stamper;
+use crate::entry::Head;
+use crate::index::{Index, NEWEST};
+use crate::log::FrameBuilder;
+use crate::memtable::Memtable;
+use crate::overlay::{Overlay, Payload, Write};
+use crate::receipts;
+use crate::spaces::{self, MAIN_ID};
+use crate::trail::Trail;
+use crate::version::Version;
+use crate::view::View;
+use mainstay_model::limits::{GUARD_LIMIT, TRANSACTION_LIMIT_COMMANDS};
+use mainstay_model::{
+    Answer, Code, Command, Error, MAIN, Receipt, RequestId, Result, Revision, SmallVec, Stamp,
+    Step, SystemCommand, Transaction,
+};
+use parking_lot::RwLock;
+use smallvec::smallvec;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// What the executor shares with readers.
+pub(crate) struct State {
+    pub index: Index,
+    pub catalog: RwLock<Catalog>,
+    pub trail: Trail,
+    /// The earliest moment at which something may expire.
+    pub next_expiry: AtomicU64,
+    /// What stamps say the time is, less the monotonic clock.
+    pub time_offset_us: AtomicU64,
+    /// Sealed buffers that wait to be flushed.
+    pub sealed: AtomicUsize,
+}
+
+pub(crate) struct Executor {
+    state: Arc<State>,
+    pub stamper: Stamper,
+    builder: FrameBuilder,
+    active: Arc<Memtable>,
+    /// The revision that the next transaction gets.
+    next: Revision,
+    overlay: Overlay,
+    scratch: Vec<u8>,
+    main: Layers,
+    /// Frames of this round, and the first revision in the open one.
+    frames: Vec<u8>,
+    open: Option<Revision>,
+}
+
+/// What a round of execution leaves for the log.
+pub(crate) struct Round<'a> {
+    pub frames: &'a [u8],
+    pub first: Revision,
+    pub last: Revision,
+    pub chain: u32,
+}
+
+impl Executor {
+    pub fn new(
+        state: Arc<State>,
+        stamper: Stamper,
+        builder: FrameBuilder,
+        last: Revision,
+    ) -> Executor {
+        let active = state.index.tables().active.clone();
+        Executor {
+            state,
+            stamper,
+            builder,
+            active,
+            next: last + 1,
+            overlay: Overlay::default(),
+            scratch: Vec::new(),
+            main: smallvec![(MAIN_ID, NEWEST)],
+            frames: Vec::new(),
+            open: None,
+        }
+    }
+
+    /// The newest executed revision.
+    pub fn executed(&self) -> Revision {
+        self.next - 1
+    }
+
+    /// Runs one transaction at time `now`; its range guards hold up to `checked` already.
+    pub fn run(
+        &mut self,
+        transaction: &Transaction,
+        checked: Revision,
+        now: Stamp,
+    ) -> Result<Receipt> {
+        check_limits(transaction)?;
+        let fingerprint = match &transaction.request {
+            Some(id) => {
+                let fingerprint = receipts::fingerprint(transaction);
+                if let Some(receipt) = self.kept(id, fingerprint, now)? {
+                    return Ok(receipt);
+                }
+                fingerprint
+            }
+            None => 0,
+        };
+        // The stamp is taken when it is certain that it is used.
+        let stamp = now.max(self.stamper.last() + 1);
+        let mut overlay = std::mem::take(&mut self.overlay);
+        let done = self.apply(transaction, checked, stamp, &mut overlay);
+        let done =
+            done.and_then(|receipt| self.finish(transaction, fingerprint, &mut overlay, receipt));
+        overlay.clear();
+        self.overlay = overlay;
+        done
+    }
+
+    fn kept(&self, id: &RequestId, fingerprint: u64, now: Stamp) -> Result<Option<Receipt>> {
+        let key = receipts::key(id);
+        let index = &self.state.index;
+        let read = |entry: &[u8]| {
+            let (head, payload) = crate::entry::parse(entry)?;
+            if !head.is_live(now) {
+                return Ok(None);
+            }
+            receipts::decode(payload, fingerprint).map(Some)
+        };
+        let found = index.entry(index.current.hash(&key), &key, NEWEST, false, read)?;
+        found.transpose().map(Option::flatten)
+    }
+
+    fn apply(
+        &mut self,
+        transaction: &Transaction,
+        checked: Revision,
+        stamp: Stamp,
+        overlay: &mut Overlay,
+    ) -> Result<Receipt> {
+        let forked;
+        let layers = if transaction.branch == MAIN && transaction.branch_id.is_none() {
+            &self.main
+        } else {
+            forked = self.layers(transaction)?;
+            &forked
+        };
+        let view = View { index: &self.state.index, layers, now: stamp, fresh: false };
+        let mut held = true;
+        for guard in &transaction.guards {
+            held = held && guards::holds(&view, &self.state.trail, checked, guard)?;
+        }
+        let steps: &[Step] = match (&transaction.otherwise, held) {
+            (_, true) => &transaction.steps,
+            (Some(otherwise), false) => otherwise,
+            (None, false) => return Err(guard_failed()),
+        };
+        let mut answers: SmallVec<[Answer; 1]> = SmallVec::with_capacity(steps.len());
+        for (position, step) in steps.iter().enumerate() {
+            let answer = self
+                .step(&view, overlay, transaction, &step.command)
+                .and_then(|answer| check_must(step, answer))
+                .map_err(|error| error.at_position(position))?;
+            answers.push(answer);
+        }
+        let revision = self.executed();
+        Ok(Receipt { revision, stamp, held, repeated: false, answers })
+    }
+
+    fn layers(&self, transaction: &Transaction) -> Result<Layers> {
+        let catalog = self.state.catalog.read();
+        let branch = catalog.live(&transaction.branch)?;
+        if transaction.branch_id.is_some_and(|id| id != branch.id) {
+            let message =
+                format!("`{}` was deleted and made anew since: begin again", transaction.branch);
+            return Err(Error::new(Code::Conflict, message));
+        }
+        Ok(catalog.layers(branch.id, NEWEST))
+    }
+
+    fn step(
+        &self,
+        view: &View<'_>,
+        overlay: &mut Overlay,
+        transaction: &Transaction,
+        command: &Command,
+    ) -> Result<Answer> {
+        match command {
+            Command::Cell(command) => cells::run(view, overlay, command),
+            Command::Branch(command) => {
+                check_alone(transaction)?;
+                let catalog = self.state.catalog.read();
+                let (index, revision) = (&self.state.index, self.next);
+                let context = Context { index, catalog: &catalog, now: view.now, revision };
+                branches::run(&context, overlay, command)
+            }
+            Command::System(SystemCommand::Sweep { limit }) => {
+                let from = self.state.next_expiry.load(Ordering::Relaxed);
+                expire::sweep(&self.state.index, overlay, from, view.now, *limit)
+            }
+            _ => Err(Error::new(Code::Unsupported, "this version does not know that command")),
+        }
+    }
+
+    fn finish(
+        &mut self,
+        transaction: &Transaction,
+        fingerprint: u64,
+        overlay: &mut Overlay,
+        mut receipt: Receipt,
+    ) -> Result<Receipt> {
+        if overlay.is_empty() && transaction.request.is_none() {
+            return Ok(receipt);
+        }
+        receipt.revision = self.next;
+        if let Some(id) = &transaction.request {
+            self.keep(id, fingerprint, &receipt, overlay)?;
+        }
+        let due = expire::follow(&self.state.index, overlay)?;
+        let request = transaction.request.as_ref().map_or(&b""[..], |id| id.as_bytes());
+        self.commit(overlay, receipt.stamp, request)?;
+        if let Some(due) = due {
+            self.state.next_expiry.fetch_min(due, Ordering::Relaxed);
+        }
+        Ok(receipt)
+    }
+
+    fn keep(
+        &self,
+        id: &RequestId,
+        fingerprint: u64,
+        receipt: &Receipt,
+        overlay: &mut Overlay,
+    ) -> Result<()> {
+        let key = receipts::key(id);
+        let hash = self.state.index.current.hash(&key);
+        let start = overlay.stage(|out| receipts::encode(fingerprint, receipt, out))?;
+        let payload = Payload::Staged(start);
+        let expires = Some(receipt.stamp + receipts::KEPT_US);
+        let write = Write { flags: 0, counter: 1, writes: 1, expires, prior: None, payload };
+        overlay.write(&key, hash, write)
+    }
+
+    /// Gives the overlay its revision: into the frame and into the index.
+    fn commit(&mut self, overlay: &Overlay, stamp: Stamp, request: &[u8]) -> Result<()> {
+        let revision = self.next;
+        if self.open.is_none() {
+            self.open = Some(revision);
+            self.builder.begin(&mut self.frames, revision);
+        }
+        let effects = overlay.effects();
+        self.builder.transaction(&mut self.frames, stamp, request, effects.len());
+        let index = &self.state.index;
+        for effect in effects {
+            let head = Head {
+                flags: effect.flags,
+                revision,
+                stamp,
+                counter: effect.counter,
+                writes: effect.writes,
+                expires: effect.expires,
+            };
+            self.scratch.clear();
+            Version::begin(&effect.key, &mut self.scratch);
+            head.write(overlay.payload(effect), &mut self.scratch);
+            let version = Version::from_bytes(&self.scratch);
+            self.builder.effect(&mut self.frames, version.key(), version.entry());
+            if Catalog::concerns(effect.key[0]) {
+                self.state.catalog.write().absorb(&effect.key, &head, overlay.payload(effect))?;
+            }
+            index.put(&self.active, effect.hash, version);
+        }
+        let keys = effects.iter().map(|effect| effect.key.as_slice());
+        self.state.trail.note(revision, keys.filter(|key| !spaces::is_system(key[0])));
+        self.active.note_time(revision, stamp);
+        let stamped = self.stamper.stamp(stamp);
+        debug_assert_eq!(stamped, stamp);
+        self.next += 1;
+        Ok(())
+    }
+
+    /// Closes the round's frame, hands the frames over, and seals the buffer when it is full.
+    pub fn end_round<T>(
+        &mut self,
+        synced: Revision,
+        hand_over: impl FnOnce(Option<Round<'_>>) -> T,
+    ) -> (T, bool) {
+        let Some(first) = self.open.take() else { return (hand_over(None), false) };
+        self.builder.finish(&mut self.frames, synced);
+        let last = self.next - 1;
+        let round = Round { frames: &self.frames, first, last, chain: self.builder.chain() };
+        let handed = hand_over(Some(round));
+        self.frames.clear();
+        if self.frames.capacity() > 4 << 20 {
+            self.frames = Vec::new();
+        }
+        let sealed = self.state.index.wants_seal(&self.active);
+        if sealed {
+            self.seal();
+        }
+        (handed, sealed)
+    }
+
+    /// Looks when the next expiry is due, after all up to `now` were turned into deletions.
+    pub fn swept(&self, now: Stamp) -> Result<()> {
+        let next = expire::next_due(&self.state.index, now + 1)?.unwrap_or(Stamp::MAX);
+        self.state.next_expiry.store(next, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Starts a new buffer.
+    pub fn seal(&mut self) {
+        self.state.sealed.fetch_add(1, Ordering::Relaxed);
+        self.active = self.state.index.seal(self.next - 1);
+    }
+
+    /// The time as stamps see it; readers judge expiry by the same clock.
+    pub fn now(&mut self) -> Stamp {
+        let (now, monotonic) = self.stamper.now();
+        let offset = now.wrapping_sub(monotonic);
+        if self.state.time_offset_us.load(Ordering::Relaxed) != offset {
+            self.state.time_offset_us.store(offset, Ordering::Relaxed);
+        }
+        now
+    }
+
+    /// Takes back everything after a revision that was written, with its stamp and chain.
+    pub fn undo(&mut self, last: Revision, stamp: Stamp, chain: u32) -> Result<()> {
+        self.state.next_expiry.store(0, Ordering::Relaxed);
+        self.state.index.undo(last);
+        self.state.trail.undo(last);
+        self.builder.reset(chain);
+        self.next = last + 1;
+        self.stamper.rewind(stamp);
+        let catalog = load_catalog(&self.state.index)?;
+        *self.state.catalog.write() = catalog;
+        Ok(())
+    }
+}
+
+/// Reads the catalog from its spaces.
+pub(crate) fn load_catalog(index: &Index) -> Result<Catalog> {
+    use std::ops::Bound::{Excluded, Included};
+    let mut catalog = Catalog::new();
+    for space in [spaces::BRANCHES, spaces::TAGS, spaces::MERGES] {
+        let (from, to) = (spaces::key(space, MAIN_ID, b""), spaces::key(space + 1, MAIN_ID, b""));
+        for row in index.scan(Included(&from), Excluded(&to), NEWEST) {
+            let row = row?;
+            let (head, payload) = crate::entry::parse(row.entry())?;
+            catalog.absorb(row.key(), &head, payload)?;
+        }
+    }
+    Ok(catalog)
+}
+
+fn check_limits(transaction: &Transaction) -> Result<()> {
+    let otherwise = transaction.otherwise.as_ref().map_or(0, Vec::len);
+    let commands = transaction.steps.len().max(otherwise);
+    if commands > TRANSACTION_LIMIT_COMMANDS {
+        let message = format!("{commands} commands: a transaction has at most 100,000");
+        return Err(Error::new(Code::TransactionTooLarge, message));
+    }
+    if transaction.guards.len() > GUARD_LIMIT {
+        let message = format!(
+            "the transaction has {} guards (it read that much): {GUARD_LIMIT} are the most",
+            transaction.guards.len()
+        );
+        return Err(Error::new(Code::TransactionTooLarge, message));
+    }
+    Ok(())
+}
+
+fn check_must(step: &Step, answer: Answer) -> Result<Answer> {
+    if !step.must || answer.took_effect() {
+        return Ok(answer);
+    }
+    let message = "a command that must take effect did not: nothing was written";
+    Err(Error::new(Code::MustFailed, message))
+}
+
+/// Forks and merges change what a branch is: they stand alone in their transaction.
+fn check_alone(transaction: &Transaction) -> Result<()> {
+    if transaction.steps.len() == 1 && transaction.guards.is_empty() {
+        return Ok(());
+    }
+    let message = "commands on branches and tags stand alone in their transaction";
+    Err(Error::new(Code::InvalidArgument, message))
+}
+
+#[cold]
+fn guard_failed() -> Error {
+    Error::new(Code::GuardFailed, "a guard of the transaction does not hold: read again and retry")
+}

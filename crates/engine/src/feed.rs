@@ -1,0 +1,118 @@
+//! The feed: every committed change once, in order, read from the log.
+//!
+//! ```text
+//!   log (durable frames) --Reader--> effects -> events -> filter -> next()
+//! ```
+//!
+//! A consumer reads at its own pace and holds nobody up. One that falls behind what the log keeps is
+//! told so, with the revision to resume after; nothing is ever left out silently.
+
+use crate::core::Core;
+use crate::db::Database;
+use crate::event::{self, Contract, Event};
+use crate::log::Reader;
+use mainstay_model::{Result, Revision};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Which changes are wanted; the default is all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Only on this branch.
+    pub branch: Option<String>,
+    /// Only of this kind of state.
+    pub contract: Option<Contract>,
+    /// Only keys that begin with this.
+    pub prefix: Option<String>,
+    /// Only this key.
+    pub key: Option<String>,
+}
+
+impl Filter {
+    fn wants(&self, event: &Event) -> bool {
+        self.branch.as_ref().is_none_or(|branch| *branch == event.branch)
+            && self.contract.is_none_or(|contract| contract == event.contract)
+            && self.prefix.as_ref().is_none_or(|prefix| event.key.starts_with(prefix.as_str()))
+            && self.key.as_ref().is_none_or(|key| *key == event.key)
+    }
+}
+
+/// A place in the stream of changes.
+pub struct Feed {
+    core: Arc<Core>,
+    filter: Filter,
+    reader: Reader,
+    after: Revision,
+    ready: VecDeque<Event>,
+}
+
+impl Database {
+    /// Follows the changes after a revision.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let db = mainstay::Database::memory()?;
+    /// let mut feed = db.watch(mainstay::Filter::default(), db.revision())?;
+    /// db.cells().set("a", 1)?;
+    /// let event = feed.next(Duration::from_secs(1))?.expect("the change of `a`");
+    /// assert_eq!((event.key.as_str(), event.value), ("a", Some(1.into())));
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    pub fn watch(&self, filter: Filter, after: Revision) -> Result<Feed> {
+        self.core.check_open()?;
+        let reader = self.core.log.reader(after)?;
+        Ok(Feed { core: self.core.clone(), filter, reader, after, ready: VecDeque::new() })
+    }
+}
+
+impl Feed {
+    /// The next change; nothing when there is none within the time.
+    ///
+    /// The error `Lagged` says that the log no longer reaches back to here, and where to resume.
+    pub fn next(&mut self, timeout: Duration) -> Result<Option<Event>> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Ok(Some(event));
+            }
+            if self.read_frame()? {
+                continue;
+            }
+            let (core, after) = (&self.core, self.after);
+            if !core.sequencer.wait_until(timeout, || core.sequencer.durable() > after) {
+                core.check_open()?;
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The revision up to which everything was seen: resume after it.
+    pub fn position(&self) -> Revision {
+        match self.ready.front() {
+            // The rest of a transaction that was given in part is not seen yet.
+            Some(event) => event.revision - 1,
+            None => self.after,
+        }
+    }
+
+    /// Takes the next durable frame in; false when there is none.
+    fn read_frame(&mut self) -> Result<bool> {
+        let Some(frame) = self.reader.next(self.core.sequencer.durable())? else {
+            return Ok(false);
+        };
+        let catalog = self.core.state.catalog.read();
+        let mut events = Vec::new();
+        for transaction in frame.transactions() {
+            let transaction = transaction?;
+            if transaction.revision <= self.after {
+                continue;
+            }
+            for (key, entry) in transaction.effects {
+                event::events(&catalog, key, entry, &mut events)?;
+            }
+        }
+        self.ready.extend(events.into_iter().filter(|event| self.filter.wants(event)));
+        self.after = self.after.max(frame.last_revision());
+        Ok(true)
+    }
+}

@@ -1,0 +1,233 @@
+//! What makes a directory a database: its header file, its identity and its lock.
+//!
+//! ```text
+//!   DATABASE   | "MAINSTAY" | format u32 LE | id 16 bytes | crc32c u32 LE |
+//!   LOCK       held by the process that has the database open
+//!   log/       segments
+//!   index/     MARK and a directory per retention class
+//! ```
+
+use crate::mark::io_error;
+use mainstay_model::{Code, Error, Result};
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{self, File};
+use std::hash::{BuildHasher, RandomState};
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+
+const MAGIC: &[u8; 8] = b"MAINSTAY";
+const FILE: &str = "DATABASE";
+const LOCK: &str = "LOCK";
+
+/// The format that this program writes, and the newest it reads.
+pub(crate) const FORMAT: u32 = 1;
+
+/// A directory that is ours, locked.
+pub(crate) struct Identity {
+    pub id: [u8; 16],
+    /// Whether the directory was made just now.
+    pub fresh: bool,
+    _lock: File,
+}
+
+impl Identity {
+    /// Recognises or makes a database; touches nothing in a directory that is something else.
+    pub fn claim(directory: &Path) -> Result<Identity> {
+        let known = read(directory)?;
+        if known.is_none() {
+            check_empty(directory)?;
+            make_directory(directory)?;
+        }
+        let lock = lock(directory)?;
+        // Somebody may have made it while this one waited for nothing but the lock.
+        if let Some(id) = read(directory)? {
+            return Ok(Identity { id, fresh: false, _lock: lock });
+        }
+        let id = random_id();
+        write(directory, &id)?;
+        Ok(Identity { id, fresh: true, _lock: lock })
+    }
+
+    /// Takes the lock of a database that must exist.
+    pub fn existing(directory: &Path) -> Result<Identity> {
+        match read(directory)? {
+            Some(id) => Ok(Identity { id, fresh: false, _lock: lock(directory)? }),
+            None => Err(foreign(directory)),
+        }
+    }
+}
+
+/// The id of the database in a directory; nothing when there is none.
+pub(crate) fn read(directory: &Path) -> Result<Option<[u8; 16]>> {
+    let path = directory.join(FILE);
+    let bytes = match fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(io_error("read", &path, &error)),
+    };
+    decode(&bytes, &path).map(Some)
+}
+
+fn decode(bytes: &[u8], path: &Path) -> Result<[u8; 16]> {
+    let damaged = || {
+        let message = format!("{} is not the header of a Mainstay database", path.display());
+        Error::new(Code::ForeignDirectory, message)
+    };
+    let (magic, rest) = bytes.split_first_chunk::<8>().ok_or_else(damaged)?;
+    let (format, rest) = rest.split_first_chunk::<4>().ok_or_else(damaged)?;
+    if magic != MAGIC {
+        return Err(damaged());
+    }
+    let format = u32::from_le_bytes(*format);
+    if format > FORMAT {
+        let message = format!(
+            "{} has format {format}, this program knows up to {FORMAT}: use a newer one",
+            path.display()
+        );
+        return Err(Error::new(Code::NewerFormat, message));
+    }
+    let (id, rest) = rest.split_first_chunk::<16>().ok_or_else(damaged)?;
+    let crc = rest.first_chunk::<4>().ok_or_else(damaged)?;
+    if crc32c::crc32c(&bytes[..28]) != u32::from_le_bytes(*crc) || rest.len() != 4 {
+        return Err(Error::new(Code::CorruptData, format!("{} is damaged", path.display())));
+    }
+    Ok(*id)
+}
+
+fn write(directory: &Path, id: &[u8; 16]) -> Result<()> {
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend_from_slice(&FORMAT.to_le_bytes());
+    bytes.extend_from_slice(id);
+    bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
+    let next = directory.join("DATABASE.next");
+    let steps = || -> std::io::Result<()> {
+        let mut file = File::create(&next)?;
+        file.write_all(&bytes)?;
+        file.sync_all()?;
+        fs::rename(&next, directory.join(FILE))?;
+        File::open(directory)?.sync_all()
+    };
+    steps().map_err(|error| io_error("write", &directory.join(FILE), &error))
+}
+
+/// What an interrupted start may leave in a directory.
+fn is_our_litter(name: &str) -> bool {
+    matches!(name, LOCK | "DATABASE.next" | "log" | "index")
+}
+
+fn check_empty(directory: &Path) -> Result<()> {
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotADirectory => {
+            let message = format!("{} is not a directory", directory.display());
+            return Err(Error::new(Code::ForeignDirectory, message));
+        }
+        Err(error) => return Err(io_error("read", directory, &error)),
+    };
+    let names: Vec<String> = entries
+        .filter_map(|entry| entry.ok())
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    let ours = names.is_empty() || names.iter().any(|name| name == LOCK);
+    if ours && names.iter().all(|name| is_our_litter(name)) {
+        return Ok(());
+    }
+    Err(foreign(directory))
+}
+
+fn foreign(directory: &Path) -> Error {
+    let message = format!(
+        "{} holds something that is not a Mainstay database: nothing was touched; \
+         give an empty or a new directory",
+        directory.display()
+    );
+    Error::new(Code::ForeignDirectory, message)
+}
+
+fn make_directory(directory: &Path) -> Result<()> {
+    let steps = || -> std::io::Result<()> {
+        fs::create_dir_all(directory)?;
+        // The entry in the parent has to survive a power cut as well.
+        match directory.canonicalize()?.parent() {
+            Some(parent) => File::open(parent)?.sync_all(),
+            None => Ok(()),
+        }
+    };
+    steps().map_err(|error| io_error("make", directory, &error))
+}
+
+fn lock(directory: &Path) -> Result<File> {
+    let path = directory.join(LOCK);
+    let file = File::options().create(true).truncate(false).read(true).write(true).open(&path);
+    let file = file.map_err(|error| io_error("open", &path, &error))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            let message = format!(
+                "{} is open in another process (or twice in this one): close it there first",
+                directory.display()
+            );
+            Err(Error::new(Code::Locked, message))
+        }
+        Err(error) => Err(io_error("lock", &path, &error.into())),
+    }
+}
+
+/// Sixteen bytes that no other database has.
+pub(crate) fn random_id() -> [u8; 16] {
+    let mut id = [0; 16];
+    // The standard library seeds each of these from the system's randomness.
+    id[..8].copy_from_slice(&RandomState::new().hash_one(1).to_le_bytes());
+    id[8..].copy_from_slice(&RandomState::new().hash_one(2).to_le_bytes());
+    id
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_directory_is_made_and_recognised() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("a/b");
+        let made = Identity::claim(&path).unwrap();
+        assert!(made.fresh);
+        assert_eq!(Identity::claim(&path).err().unwrap().code(), Code::Locked);
+        let id = made.id;
+        drop(made);
+        let again = Identity::claim(&path).unwrap();
+        assert_eq!((again.id, again.fresh), (id, false));
+    }
+
+    #[test]
+    fn foreign_directories_and_files_are_left_alone() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("thesis.txt"), "x").unwrap();
+        let error = Identity::claim(root.path()).err().unwrap();
+        assert_eq!(error.code(), Code::ForeignDirectory);
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
+        let error = Identity::claim(&root.path().join("thesis.txt")).err().unwrap();
+        assert_eq!(error.code(), Code::ForeignDirectory);
+    }
+
+    #[test]
+    fn newer_formats_and_damage_are_told_apart() {
+        let root = tempfile::tempdir().unwrap();
+        drop(Identity::claim(root.path()).unwrap());
+        let file = root.path().join(FILE);
+        let whole = fs::read(&file).unwrap();
+        let mut newer = whole.clone();
+        newer[8] = 99;
+        fs::write(&file, &newer).unwrap();
+        assert_eq!(Identity::claim(root.path()).err().unwrap().code(), Code::NewerFormat);
+        let mut damaged = whole.clone();
+        damaged[15] ^= 1;
+        fs::write(&file, &damaged).unwrap();
+        assert_eq!(Identity::claim(root.path()).err().unwrap().code(), Code::CorruptData);
+        fs::write(&file, b"MAIN").unwrap();
+        assert_eq!(Identity::claim(root.path()).err().unwrap().code(), Code::ForeignDirectory);
+    }
+}

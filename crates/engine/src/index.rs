@@ -1,0 +1,303 @@
+//! The index: every retained version of every key, fed by effects only.
+//!
+//! ```text
+//!   put ----> current (newest of each key) ----------------> point reads
+//!        \--> active buffer --seal--> sealed buffers ------> scans
+//!                                        | flush (background)
+//!                                        v
+//!                            a store per retention class --> older versions, everything else
+//! ```
+//!
+//! All stores are fed up to one revision at a time, which becomes the replay mark: after a crash, the
+//! log is replayed from there. The index is never synced on the way to an acknowledgement.
+
+use crate::classes::{self, Classes};
+use crate::current::{Current, Lookup};
+use crate::mark::Mark;
+use crate::memtable::Memtable;
+use crate::scan::{Scan, StoreRows};
+use crate::store::Store;
+use crate::times::Times;
+use crate::version::Version;
+use mainstay_model::{Code, Error, Result, Revision, Stamp};
+use parking_lot::{Mutex, RwLock};
+use std::ops::Bound;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A bound above every revision, for the writer, who sees everything executed.
+pub(crate) const NEWEST: Revision = (1 << 62) - 1;
+
+pub(crate) struct Index {
+    pub classes: Classes,
+    stores: Vec<Store>,
+    /// Per class: reads before this revision are refused.
+    floors: Vec<AtomicU64>,
+    pub current: Current,
+    tables: RwLock<Arc<Tables>>,
+    times: Times,
+    /// The stores hold everything up to here.
+    flushed: AtomicU64,
+    buffer_bytes: usize,
+    database: [u8; 16],
+    /// Where the mark is kept; nothing in memory.
+    directory: Option<PathBuf>,
+    /// One writer of marks at a time.
+    marking: Mutex<()>,
+}
+
+pub(crate) struct Tables {
+    pub active: Arc<Memtable>,
+    /// Oldest first, each with its last revision.
+    pub sealed: Vec<(Arc<Memtable>, Revision)>,
+}
+
+impl Tables {
+    fn all(&self) -> impl Iterator<Item = &Arc<Memtable>> {
+        self.sealed.iter().map(|(table, _)| table).chain([&self.active])
+    }
+}
+
+/// What an index is opened with.
+pub(crate) struct IndexParts {
+    pub classes: Classes,
+    pub stores: Vec<Store>,
+    pub mark: Mark,
+    pub directory: Option<PathBuf>,
+    pub cache_bytes: usize,
+    pub buffer_bytes: usize,
+}
+
+impl Index {
+    pub fn new(parts: IndexParts) -> Result<Index> {
+        let times = Times::load(&parts.stores[classes::SYSTEM], parts.mark.revision)?;
+        let floors = parts.mark.classes.iter().map(|class| AtomicU64::new(class.1)).collect();
+        let seed = u64::from_le_bytes(parts.mark.database[..8].try_into().unwrap_or_default());
+        Ok(Index {
+            classes: parts.classes,
+            stores: parts.stores,
+            floors,
+            current: Current::new(parts.cache_bytes, seed),
+            tables: RwLock::new(Arc::new(Tables { active: Arc::default(), sealed: Vec::new() })),
+            times,
+            flushed: AtomicU64::new(parts.mark.revision),
+            buffer_bytes: parts.buffer_bytes,
+            database: parts.mark.database,
+            directory: parts.directory,
+            marking: Mutex::new(()),
+        })
+    }
+
+    pub fn tables(&self) -> Arc<Tables> {
+        self.tables.read().clone()
+    }
+
+    pub fn stores(&self) -> &[Store] {
+        &self.stores
+    }
+
+    pub fn flushed(&self) -> Revision {
+        self.flushed.load(Ordering::Acquire)
+    }
+
+    /// Looks at the newest entry of a key that is not newer than `at`.
+    ///
+    /// `fresh` says that `at` is the newest visible revision, so that what a store gives may be
+    /// kept as current.
+    #[inline]
+    pub fn entry<T>(
+        &self,
+        hash: u64,
+        key: &[u8],
+        at: Revision,
+        fresh: bool,
+        mut read: impl FnMut(&[u8]) -> T,
+    ) -> Result<Option<T>> {
+        match self.current.lookup(hash, key, at, |version| read(version.entry())) {
+            Lookup::Found(found) => Ok(Some(found)),
+            Lookup::Elsewhere => self.stored(hash, key, at, fresh, read),
+        }
+    }
+
+    fn stored<T>(
+        &self,
+        hash: u64,
+        key: &[u8],
+        at: Revision,
+        fresh: bool,
+        mut read: impl FnMut(&[u8]) -> T,
+    ) -> Result<Option<T>> {
+        let Some(entry) = self.stores[self.classes.of(key)].get(key, at)? else { return Ok(None) };
+        if fresh {
+            self.current.put_clean(hash, Version::new(key, &entry), at);
+        }
+        Ok(Some(read(&entry)))
+    }
+
+    /// Walks the keys of a range as of a revision.
+    pub fn scan(&self, from: Bound<&[u8]>, to: Bound<&[u8]>, at: Revision) -> Scan {
+        let tables = self.tables();
+        let buffers: Vec<_> = tables.all().cloned().collect();
+        let system = match from {
+            Bound::Included(key) | Bound::Excluded(key) => self.classes.of(key) == classes::SYSTEM,
+            Bound::Unbounded => false,
+        };
+        let range = |store: &Store| -> StoreRows { store.range(from, to, at) };
+        let stores: Vec<_> = match system {
+            true => vec![range(&self.stores[classes::SYSTEM])],
+            false => self.stores[classes::CELLS..].iter().map(range).collect(),
+        };
+        Scan::new(buffers.into_iter(), stores.into_iter(), from, to, at)
+    }
+
+    /// Puts in a version that was executed or replayed.
+    #[inline]
+    pub fn put(&self, active: &Memtable, hash: u64, version: Version) {
+        active.push(version.clone());
+        self.current.put(hash, version);
+    }
+
+    /// Whether the active buffer is full.
+    pub fn wants_seal(&self, active: &Memtable) -> bool {
+        active.bytes() >= self.buffer_bytes
+    }
+
+    /// Starts a new active buffer; the old one ends at `last`.
+    pub fn seal(&self, last: Revision) -> Arc<Memtable> {
+        let mut tables = self.tables.write();
+        let mut sealed = tables.sealed.clone();
+        sealed.push((tables.active.clone(), last));
+        let active: Arc<Memtable> = Arc::default();
+        *tables = Arc::new(Tables { active: active.clone(), sealed });
+        active
+    }
+
+    /// Moves the oldest sealed buffer into the stores. Its last revision must be durable.
+    pub fn flush_oldest(&self) -> Result<bool> {
+        let tables = self.tables();
+        let Some((table, last)) = tables.sealed.first() else { return Ok(false) };
+        let sorted = table.sorted();
+        self.fill_stores(table, &sorted, *last)?;
+        self.write_mark(*last)?;
+        self.flushed.store(*last, Ordering::Release);
+        let mut previous: &[u8] = b"";
+        for version in &sorted {
+            if previous != version.key() {
+                previous = version.key();
+                self.current.settle(previous, *last);
+            }
+        }
+        let points = table.times();
+        let mut tables = self.tables.write();
+        self.times.settle(&points, *last);
+        let sealed = tables.sealed[1..].to_vec();
+        *tables = Arc::new(Tables { active: tables.active.clone(), sealed });
+        Ok(true)
+    }
+
+    fn fill_stores(&self, table: &Memtable, sorted: &[Version], last: Revision) -> Result<()> {
+        let number = self.stores[classes::SYSTEM].highest().unwrap_or(0).max(last) + 1;
+        let times = Times::blocks(&table.times(), last, number);
+        for (class, store) in self.stores.iter().enumerate() {
+            let own = sorted.iter().filter(|version| self.classes.of(version.key()) == class);
+            // The stamps' space is the last of all, so their blocks follow in order.
+            let times = times.iter().filter(|_| class == classes::SYSTEM);
+            let mut versions = own
+                .chain(times)
+                .map(|version| (version.key(), version.revision(), version.entry()))
+                .peekable();
+            if versions.peek().is_some() {
+                store.ingest(versions)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_mark(&self, revision: Revision) -> Result<()> {
+        let _one = self.marking.lock();
+        let Some(directory) = &self.directory else { return Ok(()) };
+        let class = |(class, floor): (&classes::Class, &AtomicU64)| {
+            (class.prefix.clone(), floor.load(Ordering::Acquire))
+        };
+        let classes = self.classes.all().iter().zip(&self.floors).map(class).collect();
+        Mark { database: self.database, revision, classes }.write(directory)
+    }
+
+    /// Takes back everything executed after a revision.
+    pub fn undo(&self, after: Revision) {
+        let tables = self.tables();
+        let flushed = self.flushed();
+        let tables: Vec<_> = tables.all().cloned().collect();
+        for table in tables.iter().rev() {
+            for version in table.undo(after) {
+                self.current.undo(&version, flushed);
+            }
+        }
+    }
+
+    /// The revision from which a class can be read.
+    pub fn floor(&self, class: usize) -> Revision {
+        self.floors[class].load(Ordering::Acquire)
+    }
+
+    /// The revision from which all data can be read.
+    pub fn data_floor(&self) -> Revision {
+        (classes::CELLS..self.floors.len()).map(|class| self.floor(class)).max().unwrap_or(0)
+    }
+
+    /// Raises the floor of a class: reads before it are refused from now on.
+    pub fn set_floor(&self, class: usize, floor: Revision) {
+        self.floors[class].fetch_max(floor, Ordering::AcqRel);
+    }
+
+    /// Keeps the floors durably, before anything below them is dropped.
+    pub fn keep_floors(&self) -> Result<()> {
+        self.write_mark(self.flushed())
+    }
+
+    /// Refuses reads of a key before its class's floor.
+    pub fn check_reach(&self, key: &[u8], at: Revision) -> Result<()> {
+        check_floor(self.floor(self.classes.of(key)), at)
+    }
+
+    /// Refuses reads before the floor of any data.
+    pub fn check_all_reach(&self, at: Revision) -> Result<()> {
+        check_floor(self.data_floor(), at)
+    }
+
+    /// The newest revision that was not stamped later than `stamp`.
+    pub fn revision_at(&self, stamp: Stamp) -> Result<Revision> {
+        self.with_times(|times, buffers, store| times.revision_at(stamp, buffers, store))
+    }
+
+    /// The stamp of a revision; nothing before the first one known.
+    pub fn stamp_of(&self, revision: Revision) -> Result<Option<Stamp>> {
+        self.with_times(|times, buffers, store| times.stamp_of(revision, buffers, store))
+    }
+
+    /// The first revision whose stamp is known.
+    pub fn first_time(&self) -> Option<(Revision, Stamp)> {
+        self.with_times(|times, buffers, _| times.first(buffers))
+    }
+
+    fn with_times<T>(&self, read: impl FnOnce(&Times, &[&Memtable], &Store) -> T) -> T {
+        // The lock keeps a flush from moving points between the buffers and the directory.
+        let tables = self.tables.read();
+        let buffers: Vec<&Memtable> = tables.all().map(Arc::as_ref).collect();
+        read(&self.times, &buffers, &self.stores[classes::SYSTEM])
+    }
+
+    /// The bytes of versions that are not in the stores yet.
+    pub fn buffered_bytes(&self) -> usize {
+        self.tables().all().map(|table| table.bytes()).sum()
+    }
+}
+
+fn check_floor(floor: Revision, at: Revision) -> Result<()> {
+    if at >= floor {
+        return Ok(());
+    }
+    let message = format!("revision {at} is no longer kept: history begins at revision {floor}");
+    Err(Error::new(Code::HistoryTrimmed, message))
+}

@@ -1,0 +1,35 @@
+//! From errors of the disk to errors of the log.
+
+use std::io::{self, ErrorKind};
+
+use mainstay_model::{Code, Error};
+
+/// An error of the disk, as one sentence that names the file.
+pub(super) fn io_failure(doing: &str, file: &str, error: &io::Error) -> Error {
+    let (code, advice) = match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            (Code::DiskFull, "make space, writes then resume")
+        }
+        ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied => {
+            (Code::ReadOnlyFiles, "make the directory writable for this user and reopen")
+        }
+        _ => (Code::Io, "check the disk"),
+    };
+    Error::new(code, format!("{doing} {file} failed: {error}; {advice}"))
+}
+
+/// A failed sync: what is on stable storage is unknown from here on.
+pub(super) fn sync_failure(file: &str, error: &io::Error) -> Error {
+    let message = format!(
+        "syncing {file} failed: {error}; what was not acknowledged may be lost, reopen the database"
+    );
+    Error::new(Code::SyncFailed, message)
+}
+
+/// Bytes of the log that are not what was written.
+pub(super) fn damage(file: &str, offset: u64, what: &str) -> Error {
+    let message = format!(
+        "{file} is damaged at byte {offset}: {what}; nothing was changed, run `mainstay doctor`"
+    );
+    Error::new(Code::CorruptLog, message)
+}

@@ -1,0 +1,244 @@
+//! The frame: one batch of transactions as bytes.
+//!
+//! All numbers are little endian; a frame starts at a multiple of eight bytes.
+//!
+//! ```text
+//!  offset  bytes
+//!       0      4  crc       crc32c of everything behind it in the frame, padding included,
+//!                           continued from the crc of the frame before: the chain
+//!       4      4  length    bytes of payload, without padding
+//!       8      8  first     revision of the first transaction
+//!      16      8  synced    highest revision known to be on stable storage when this was written
+//!      24      4  count     transactions, at least one; their revisions are consecutive
+//!      28      4  reserved  zero
+//!      32      4  head crc  crc32c of bytes 4..32, continued from the crc32c of the database id,
+//!                           so that a frame is recognised without the frame before it
+//!      36      4  magic     0x4D534652
+//!      40      …  payload   the transactions, one behind the other
+//!       …   0..7  padding   zeros up to a multiple of eight
+//!
+//!  transaction   varint stamp (the first: absolute; then the difference to the one before)
+//!                varint length of the request id, its bytes (0: none)
+//!                varint number of effects, then for each:
+//!                    varint key length, key, varint entry length, entry
+//! ```
+//!
+//! Varints are LEB128 of at most 64 bits. The first frame of a log continues from chain 0.
+
+use mainstay_model::{Revision, Stamp};
+
+use super::DatabaseId;
+use super::transactions::Transactions;
+use super::varint;
+
+/// Bytes before the payload.
+pub(super) const HEAD_BYTES: usize = 40;
+/// Frames start at multiples of this.
+pub(super) const ALIGN: usize = 8;
+const MAGIC: u32 = 0x4D53_4652;
+
+/// Encodes frames, several of them into one buffer that is written at once.
+#[derive(Debug)]
+pub struct FrameBuilder {
+    chain: u32,
+    seed: u32,
+    start: usize,
+    first: Revision,
+    count: u32,
+    stamp: Stamp,
+}
+
+impl FrameBuilder {
+    /// Continues the chain behind a frame with this crc, 0 for a new log.
+    pub fn new(chain: u32, database: &DatabaseId) -> FrameBuilder {
+        FrameBuilder { chain, seed: database.seed(), start: 0, first: 0, count: 0, stamp: 0 }
+    }
+
+    /// The crc of the last finished frame.
+    pub fn chain(&self) -> u32 {
+        self.chain
+    }
+
+    /// Goes back to the frame with this crc, because those after it were not written.
+    pub fn reset(&mut self, chain: u32) {
+        self.chain = chain;
+    }
+
+    /// Starts a frame at the end of `out`, which holds nothing but finished frames.
+    pub fn begin(&mut self, out: &mut Vec<u8>, first: Revision) {
+        debug_assert!(out.len().is_multiple_of(ALIGN), "only whole frames come before");
+        self.start = out.len();
+        self.first = first;
+        self.count = 0;
+        self.stamp = 0;
+        out.extend_from_slice(&[0; HEAD_BYTES]);
+    }
+
+    /// Starts a transaction; exactly `effects` calls of [`FrameBuilder::effect`] follow.
+    pub fn transaction(&mut self, out: &mut Vec<u8>, stamp: Stamp, request: &[u8], effects: usize) {
+        varint::put(out, stamp.wrapping_sub(self.stamp));
+        varint::put_bytes(out, request);
+        varint::put(out, effects as u64);
+        self.stamp = stamp;
+        self.count += 1;
+    }
+
+    /// Appends an effect of the transaction.
+    #[inline]
+    pub fn effect(&mut self, out: &mut Vec<u8>, key: &[u8], entry: &[u8]) {
+        varint::put_bytes(out, key);
+        varint::put_bytes(out, entry);
+    }
+
+    /// Pads the frame, fills in its header and advances the chain.
+    ///
+    /// A frame without transactions leaves no trace. Frames beyond
+    /// [`WRITE_LIMIT_BYTES`](super::WRITE_LIMIT_BYTES) are refused when they are written.
+    pub fn finish(&mut self, out: &mut Vec<u8>, synced: Revision) {
+        if self.count == 0 {
+            out.truncate(self.start);
+            return;
+        }
+        let length = (out.len() - self.start - HEAD_BYTES) as u32;
+        out.resize(out.len().next_multiple_of(ALIGN), 0);
+        let frame = &mut out[self.start..];
+        frame[4..8].copy_from_slice(&length.to_le_bytes());
+        frame[8..16].copy_from_slice(&self.first.to_le_bytes());
+        frame[16..24].copy_from_slice(&synced.to_le_bytes());
+        frame[24..28].copy_from_slice(&self.count.to_le_bytes());
+        let head_crc = crc32c::crc32c_append(self.seed, &frame[4..32]);
+        frame[32..36].copy_from_slice(&head_crc.to_le_bytes());
+        frame[36..40].copy_from_slice(&MAGIC.to_le_bytes());
+        self.chain = crc32c::crc32c_append(self.chain, &frame[4..]);
+        frame[..4].copy_from_slice(&self.chain.to_le_bytes());
+    }
+}
+
+/// The header of a frame, checked on its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    pub(super) crc: u32,
+    pub(super) length: u32,
+    pub(super) first: Revision,
+    pub(super) synced: Revision,
+    pub(super) count: u32,
+}
+
+impl Head {
+    /// Reads a header; `None` when these bytes are not one of this database.
+    pub(super) fn parse(bytes: &[u8], seed: u32) -> Option<Head> {
+        let bytes: &[u8; HEAD_BYTES] = bytes.first_chunk()?;
+        // The magic rejects nearly everything before a checksum has to be computed.
+        if number(bytes, 36) != MAGIC || number(bytes, 28) != 0 {
+            return None;
+        }
+        if crc32c::crc32c_append(seed, &bytes[4..32]) != number(bytes, 32) {
+            return None;
+        }
+        let head = Head {
+            crc: number(bytes, 0),
+            length: number(bytes, 4),
+            first: wide(bytes, 8),
+            synced: wide(bytes, 16),
+            count: number(bytes, 24),
+        };
+        let sound = head.count > 0 && head.first.checked_add(u64::from(head.count)).is_some();
+        sound.then_some(head)
+    }
+
+    /// The revision of the last transaction.
+    pub(super) fn last(&self) -> Revision {
+        self.first + u64::from(self.count - 1)
+    }
+
+    /// Bytes of the whole frame, padding included.
+    pub(super) fn size(&self) -> usize {
+        (HEAD_BYTES + self.length as usize).next_multiple_of(ALIGN)
+    }
+
+    /// Whether the whole frame's checksum holds behind the frame with crc `chain`.
+    pub(super) fn matches(&self, frame: &[u8], chain: u32) -> bool {
+        crc32c::crc32c_append(chain, &frame[4..]) == self.crc
+    }
+}
+
+fn number(bytes: &[u8; HEAD_BYTES], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+fn wide(bytes: &[u8; HEAD_BYTES], at: usize) -> u64 {
+    u64::from(number(bytes, at)) | u64::from(number(bytes, at + 4)) << 32
+}
+
+/// A frame whose checksum holds, borrowed from where it was read.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    head: Head,
+    payload: &'a [u8],
+}
+
+impl<'a> Frame<'a> {
+    /// The frame in `bytes`, which [`Head::matches`] found whole.
+    pub(super) fn new(head: Head, bytes: &'a [u8]) -> Frame<'a> {
+        Frame { head, payload: &bytes[HEAD_BYTES..HEAD_BYTES + head.length as usize] }
+    }
+
+    /// The revision of the first transaction.
+    pub fn first_revision(&self) -> Revision {
+        self.head.first
+    }
+
+    /// The revision of the last transaction.
+    pub fn last_revision(&self) -> Revision {
+        self.head.last()
+    }
+
+    /// The highest revision known to be on stable storage when this frame was written.
+    pub fn synced_revision(&self) -> Revision {
+        self.head.synced
+    }
+
+    /// Bytes of the whole frame, header and padding included.
+    pub(super) fn size(&self) -> usize {
+        self.head.size()
+    }
+
+    /// The transactions in order.
+    pub fn transactions(&self) -> Transactions<'a> {
+        Transactions::new(self.head.first, self.head.count, self.payload)
+    }
+
+    /// The frame with its bytes.
+    pub fn to_owned_frame(&self) -> OwnedFrame {
+        OwnedFrame { head: self.head, payload: self.payload.into() }
+    }
+}
+
+/// A frame that owns its bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnedFrame {
+    head: Head,
+    payload: Box<[u8]>,
+}
+
+impl OwnedFrame {
+    /// The same frame, borrowed.
+    pub fn frame(&self) -> Frame<'_> {
+        Frame { head: self.head, payload: &self.payload }
+    }
+
+    /// The revision of the first transaction.
+    pub fn first_revision(&self) -> Revision {
+        self.head.first
+    }
+
+    /// The revision of the last transaction.
+    pub fn last_revision(&self) -> Revision {
+        self.head.last()
+    }
+
+    /// The transactions in order.
+    pub fn transactions(&self) -> Transactions<'_> {
+        self.frame().transactions()
+    }
+}

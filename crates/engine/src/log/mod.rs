@@ -1,0 +1,289 @@
+//! The write-ahead log: what was committed, in order, and nothing else.
+//!
+//! ```text
+//!   sequencer ── FrameBuilder ──► frames ── Writer::write ── Writer::sync
+//!                                              │
+//!   log-…001.seg        log-…420.seg           ▼ log-…913.seg          log-next.tmp
+//!  ┌──────┬─────────┐  ┌──────┬─────────┐  ┌──────┬──────┬───────┐    ┌───────────┐
+//!  │header│ frames… │─►│header│ frames… │─►│header│frames│ zeros │    │ reserved  │
+//!  └──────┴─────────┘  └──────┴─────────┘  └──────┴──────┴───────┘    └───────────┘
+//!     ▲ trim removes      │ chain: every frame's checksum continues      ▲ prepare makes,
+//!     │ whole segments    ▼ the one before, across segments              │ the writer renames
+//!                       Reader (any number, up to what is published)
+//! ```
+//!
+//! - A segment is synced before the next one exists, so only the newest can have a torn tail.
+//! - Every frame says which revision was synced when it was written. A bad frame that a later one
+//!   calls synced is damage and refused; one that nothing calls synced is a torn tail and cut.
+//! - Segments are never reused, and what is cut is overwritten with zeros: behind the last frame
+//!   there is nothing that could be taken for one.
+//!
+//! The bytes are described in [`frame`] and [`segment`], the rules of recovery in [`recover`].
+
+mod failure;
+pub mod files;
+pub mod frame;
+pub mod inspect;
+pub mod reader;
+pub mod recover;
+mod salvage;
+mod scanner;
+pub mod segment;
+mod survey;
+#[cfg(test)]
+mod tests;
+pub mod transactions;
+mod varint;
+pub mod writer;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use mainstay_model::{Code, Error, Result, Revision};
+use parking_lot::{Mutex, RwLock};
+
+pub use files::{DiskFiles, File, Files, MemoryFiles};
+pub use frame::{Frame, FrameBuilder, OwnedFrame};
+pub use inspect::{Problem, Report, SegmentReport, inspect};
+pub use reader::Reader;
+pub use recover::{Cut, Recovered};
+pub use salvage::{SalvageReport, salvage};
+pub use transactions::{Effects, LoggedTransaction, Transactions};
+pub use writer::Writer;
+
+use failure::{io_failure, sync_failure};
+use segment::{Header, Segment};
+use survey::Survey;
+
+/// The most bytes one [`Writer::write`] takes, and with it the largest frame.
+pub const WRITE_LIMIT_BYTES: usize = 1 << 30;
+
+/// Sixteen bytes that tell one database from all others.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct DatabaseId(pub [u8; 16]);
+
+impl DatabaseId {
+    /// What the checksums of frame headers start from.
+    fn seed(&self) -> u32 {
+        crc32c::crc32c(&self.0)
+    }
+}
+
+impl fmt::Display for DatabaseId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for DatabaseId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// How the log is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogOptions {
+    /// The size of a segment, reserved when it is made.
+    pub segment_bytes: u64,
+}
+
+impl LogOptions {
+    /// The smallest segment.
+    pub const MIN_SEGMENT_BYTES: u64 = 4096;
+}
+
+impl Default for LogOptions {
+    fn default() -> LogOptions {
+        LogOptions { segment_bytes: 64 * 1024 * 1024 }
+    }
+}
+
+/// The log of one database: gives readers, trims, prepares. Cheap to clone and to share.
+#[derive(Clone)]
+pub struct Log {
+    shared: Arc<Shared>,
+}
+
+impl Log {
+    /// Starts a new log in a directory that holds none.
+    pub fn create(
+        files: Arc<dyn Files>,
+        id: DatabaseId,
+        first: Revision,
+        options: LogOptions,
+    ) -> Result<(Log, Writer)> {
+        segment::check_options(&options)?;
+        clear_unused(&*files, &id)?;
+        let header = Header { database: id, first, previous: first, chain: 0 };
+        let file = segment::prepare_file(&*files, options.segment_bytes)?;
+        segment::install(&*files, &*file, &header)?;
+        let segment = Arc::new(Segment::new(&header, options.segment_bytes));
+        segment.set_end(segment::HEADER_BYTES);
+        let shared = Arc::new(Shared::new(files, id, options, vec![segment.clone()]));
+        let writer = Writer::new(shared.clone(), file, segment, header.chain);
+        Ok((Log { shared }, writer))
+    }
+
+    /// Opens a log whose effects up to `after` are known elsewhere on stable storage.
+    ///
+    /// Calls `visit` with every frame that holds a later revision, in order, after checking the
+    /// chain from the segment that holds `after` on; cuts a torn tail; refuses damage, and then
+    /// changes nothing. What it returns is on stable storage.
+    pub fn open(
+        files: Arc<dyn Files>,
+        id: DatabaseId,
+        after: Revision,
+        options: LogOptions,
+        visit: &mut dyn FnMut(&Frame<'_>) -> Result<()>,
+    ) -> Result<(Log, Writer, Recovered)> {
+        segment::check_options(&options)?;
+        let (shared, writer, recovered) = recover::recover(files, id, after, options, visit)?;
+        Ok((Log { shared }, writer, recovered))
+    }
+
+    /// The oldest revision still held.
+    pub fn first_revision(&self) -> Revision {
+        self.shared.first()
+    }
+
+    /// A reader of all frames with a revision above `after`.
+    pub fn reader(&self, after: Revision) -> Result<Reader> {
+        Reader::open(self.shared.clone(), after)
+    }
+
+    /// Removes whole segments that end before `keep_from` and returns the bytes freed.
+    ///
+    /// The newest segment stays, and so does the one that holds the newest revision.
+    pub fn trim(&self, keep_from: Revision) -> Result<u64> {
+        let _alone = self.shared.trimming.lock();
+        let mut freed = 0;
+        while let Some(segment) = self.shared.pop_ending_before(keep_from) {
+            if let Err(error) = self.shared.files.remove(&segment.name) {
+                let failure = io_failure("removing", &segment.name, &error);
+                self.shared.push_oldest(segment);
+                return Err(failure);
+            }
+            // One by one, oldest first: a power cut must not leave a hole in the middle.
+            let synced = self.shared.files.sync_dir();
+            synced.map_err(|error| sync_failure("the directory of the log", &error))?;
+            freed += segment.size();
+        }
+        Ok(freed)
+    }
+
+    /// The bytes of disk the segments take.
+    pub fn bytes(&self) -> u64 {
+        self.shared.segments.read().iter().map(|segment| segment.size()).sum()
+    }
+
+    /// The first revision and the size of each segment, oldest first.
+    pub fn segments(&self) -> Vec<(Revision, u64)> {
+        let segments = self.shared.segments.read();
+        segments.iter().map(|segment| (segment.first, segment.size())).collect()
+    }
+
+    /// Reserves the next segment ahead, so that the writer only has to name it. Call it from a
+    /// background thread after a segment was started; it does nothing when one is reserved.
+    pub fn prepare(&self) -> Result<()> {
+        let mut prepared = self.shared.prepared.lock();
+        if prepared.is_none() {
+            let size = self.shared.options.segment_bytes;
+            *prepared = Some(segment::prepare_file(&*self.shared.files, size)?);
+        }
+        Ok(())
+    }
+}
+
+/// Makes way for a new log: refuses when there is one, removes what a crash in `create` left.
+fn clear_unused(files: &dyn Files, id: &DatabaseId) -> Result<()> {
+    let survey = Survey::read(files, Some(id))?;
+    if survey.segments.is_empty() && survey.problem.is_none() {
+        return survey.remove_unfinished(files);
+    }
+    let message = format!(
+        "the directory holds a log already, with {}: open it, or choose another place",
+        survey.names.join(", ")
+    );
+    Err(Error::new(Code::InvalidArgument, message))
+}
+
+/// What the writer, the readers and the handle share.
+struct Shared {
+    files: Arc<dyn Files>,
+    id: DatabaseId,
+    options: LogOptions,
+    /// Oldest first, never empty.
+    segments: RwLock<VecDeque<Arc<Segment>>>,
+    first: AtomicU64,
+    /// The revision behind the last one written.
+    next: AtomicU64,
+    prepared: Mutex<Option<Arc<dyn File>>>,
+    trimming: Mutex<()>,
+}
+
+impl Shared {
+    fn new(
+        files: Arc<dyn Files>,
+        id: DatabaseId,
+        options: LogOptions,
+        segments: Vec<Arc<Segment>>,
+    ) -> Shared {
+        let first = segments.first().map_or(0, |segment| segment.first);
+        let next = segments.last().map_or(0, |segment| segment.first);
+        Shared {
+            files,
+            id,
+            options,
+            segments: RwLock::new(segments.into()),
+            first: AtomicU64::new(first),
+            next: AtomicU64::new(next),
+            prepared: Mutex::new(None),
+            trimming: Mutex::new(()),
+        }
+    }
+
+    fn first(&self) -> Revision {
+        self.first.load(Ordering::Acquire)
+    }
+
+    fn next(&self) -> Revision {
+        self.next.load(Ordering::Acquire)
+    }
+
+    fn set_next(&self, next: Revision) {
+        self.next.store(next, Ordering::Release);
+    }
+
+    /// The segment whose frames hold this revision, or will.
+    fn segment_of(&self, revision: Revision) -> Option<Arc<Segment>> {
+        let segments = self.segments.read();
+        let after = segments.partition_point(|segment| segment.first <= revision);
+        after.checked_sub(1).and_then(|at| segments.get(at)).cloned()
+    }
+
+    fn push_newest(&self, segment: Arc<Segment>) {
+        self.segments.write().push_back(segment);
+    }
+
+    fn push_oldest(&self, segment: Arc<Segment>) {
+        let mut segments = self.segments.write();
+        self.first.store(segment.first, Ordering::Release);
+        segments.push_front(segment);
+    }
+
+    /// Takes the oldest segment off the list when all of it lies before `keep_from`.
+    fn pop_ending_before(&self, keep_from: Revision) -> Option<Arc<Segment>> {
+        let mut segments = self.segments.write();
+        let second = segments.get(1)?.first;
+        // An empty newest segment knows no stamp, so the one before it stays as well.
+        if second > keep_from || second >= self.next() {
+            return None;
+        }
+        // Readers learn of it before the file is gone.
+        self.first.store(second, Ordering::Release);
+        segments.pop_front()
+    }
+}

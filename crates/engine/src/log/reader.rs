@@ -1,0 +1,143 @@
+//! Reads the log while it is written: feeds, watches, followers.
+
+use std::io;
+use std::sync::Arc;
+
+use mainstay_model::{Code, Error, Result, Revision};
+
+use super::Shared;
+use super::failure::{damage, io_failure};
+use super::frame::OwnedFrame;
+use super::scanner::{Peek, Scanner};
+use super::segment::{Place, Segment};
+
+/// Read in pieces of this size.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+/// Gives the frames above one revision, in order. Readers never wait for the writer, nor it for
+/// them.
+pub struct Reader {
+    shared: Arc<Shared>,
+    segment: Arc<Segment>,
+    scanner: Scanner,
+    after: Revision,
+}
+
+impl Reader {
+    pub(super) fn open(shared: Arc<Shared>, after: Revision) -> Result<Reader> {
+        let next = after.saturating_add(1);
+        if next > shared.next() {
+            let message = format!(
+                "revision {after} is in the future, the log ends at {}",
+                shared.next().saturating_sub(1)
+            );
+            return Err(Error::new(Code::FutureRevision, message));
+        }
+        let segment = shared.segment_of(next).ok_or_else(|| trimmed(&shared, next))?;
+        let place = segment.place_of(next);
+        let scanner = open_scanner(&shared, &segment, place, next, trimmed)?;
+        Ok(Reader { shared, segment, scanner, after })
+    }
+
+    /// The next frame, if its last revision is at most `upto`; `None` when there is none yet.
+    ///
+    /// The first frame may also hold revisions up to the one the reader was opened after.
+    pub fn next(&mut self, upto: Revision) -> Result<Option<OwnedFrame>> {
+        self.check_place()?;
+        loop {
+            let next = self.shared.next();
+            let place = self.scanner.place();
+            if place.first > upto || place.first >= next {
+                return Ok(None);
+            }
+            // Bytes before the end are complete and final, so what was read ahead stays true.
+            let limit = self.segment.end();
+            match self.scanner.peek(limit).map_err(|error| self.unreadable(&error))? {
+                Peek::Head(head) if head.last() > upto => return Ok(None),
+                Peek::Head(head) => {
+                    let taken = self.scanner.take(head, limit);
+                    let taken = taken.map_err(|e| io_failure("reading", &self.segment.name, &e))?;
+                    let frame =
+                        taken.map_err(|what| damage(&self.segment.name, place.offset, what))?;
+                    self.segment.note(place);
+                    if head.last() > self.after {
+                        return Ok(Some(frame.to_owned_frame()));
+                    }
+                }
+                Peek::End => self.enter_next_segment()?,
+                Peek::Bad(what) => return Err(damage(&self.segment.name, place.offset, what)),
+            }
+        }
+    }
+
+    /// The revision the next frame starts with.
+    pub fn position(&self) -> Revision {
+        self.scanner.place().first.max(self.after.saturating_add(1))
+    }
+
+    fn check_place(&self) -> Result<()> {
+        if self.position() < self.shared.first() {
+            return Err(lagged(&self.shared, self.position()));
+        }
+        Ok(())
+    }
+
+    fn unreadable(&self, error: &io::Error) -> Error {
+        io_failure("reading", &self.segment.name, error)
+    }
+
+    /// Goes on in the segment that starts with the next revision.
+    fn enter_next_segment(&mut self) -> Result<()> {
+        let place = self.scanner.place();
+        let found = self.shared.segment_of(place.first);
+        // Only after the look: a trim explains what is not there, and then it is no damage.
+        self.check_place()?;
+        let later =
+            |found: &Arc<Segment>| found.first == place.first && found.first > self.segment.first;
+        let segment = found.filter(later);
+        let Some(segment) = segment else {
+            let what = format!("the frame with revision {} is missing", place.first);
+            return Err(damage(&self.segment.name, place.offset, &what));
+        };
+        if segment.chain != place.chain {
+            let what = "it does not continue the segment before it";
+            return Err(damage(&segment.name, 0, what));
+        }
+        let start = segment.place_of(segment.first);
+        self.scanner = open_scanner(&self.shared, &segment, start, place.first, lagged)?;
+        self.segment = segment;
+        Ok(())
+    }
+}
+
+/// Opens the file of a segment; `gone` is the error when a trim was faster.
+fn open_scanner(
+    shared: &Shared,
+    segment: &Segment,
+    place: Place,
+    next: Revision,
+    gone: fn(&Shared, Revision) -> Error,
+) -> Result<Scanner> {
+    let opened = shared.files.open(&segment.name);
+    if next < shared.first() {
+        return Err(gone(shared, next));
+    }
+    let file = opened.map_err(|error| io_failure("opening", &segment.name, &error))?;
+    Ok(Scanner::new(file, shared.id.seed(), place, CHUNK_BYTES))
+}
+
+fn trimmed(shared: &Shared, revision: Revision) -> Error {
+    let message = format!(
+        "revision {revision} is no longer in the log, it starts at revision {}",
+        shared.first()
+    );
+    Error::new(Code::HistoryTrimmed, message)
+}
+
+fn lagged(shared: &Shared, revision: Revision) -> Error {
+    let message = format!(
+        "the log was trimmed past revision {revision} before it was read: resume at revision {}",
+        shared.first()
+    );
+    Error::new(Code::Lagged, message)
+}

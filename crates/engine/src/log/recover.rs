@@ -1,0 +1,222 @@
+//! Opening a log after any kind of end.
+//!
+//! | found | what happens |
+//! |---|---|
+//! | zeros behind the last frame | a clean end |
+//! | a bad frame in the newest segment that nothing calls synced | a torn tail: zeroed, reported |
+//! | a bad frame that a later frame, a later segment or the caller calls synced | refused |
+//! | a newest segment without header and content | its creation was cut off: removed, reported |
+//! | a missing or foreign segment, a damaged header, a gap in revisions | refused |
+//! | a newer format version | refused |
+//! | a reserved file | removed |
+//!
+//! Nothing is changed before everything was checked, so a refusal leaves the files as they were.
+
+use std::sync::Arc;
+
+use mainstay_model::{Code, Error, Result, Revision, Stamp};
+
+use super::failure::{damage, io_failure, sync_failure};
+use super::files::{File, Files, read_full};
+use super::frame::Frame;
+use super::inspect::Problem;
+use super::scanner::{Peek, Scanner, last_used_byte, zero_tail};
+use super::segment::{HEADER_BYTES, Segment};
+use super::survey::{self, Survey, Unfinished, Walk};
+use super::{DatabaseId, Log, LogOptions, Shared, Writer};
+
+/// What opening a log found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recovered {
+    /// The last revision in the log, one before the first when it is empty.
+    pub last_revision: Revision,
+    /// Its stamp, 0 when the log is empty.
+    pub last_stamp: Stamp,
+    /// The oldest revision in the log.
+    pub first_revision: Revision,
+    /// What was cut off, if anything.
+    pub cut: Option<Cut>,
+    /// The crc of the last frame: where a new frame continues.
+    pub chain: u32,
+}
+
+/// A torn end that was cut off; nothing in it had been acknowledged as synced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// The file it was in.
+    pub file: String,
+    /// Where it began.
+    pub offset: u64,
+    /// How long it was.
+    pub bytes: u64,
+    /// What was wrong with it.
+    pub reason: String,
+}
+
+/// Checks everything, then repairs what a crash may leave, then gives the log.
+pub(super) fn recover(
+    files: Arc<dyn Files>,
+    id: DatabaseId,
+    after: Revision,
+    options: LogOptions,
+    visit: &mut dyn FnMut(&Frame<'_>) -> Result<()>,
+) -> Result<(Arc<Shared>, Writer, Recovered)> {
+    let survey = Survey::read(&*files, Some(&id))?;
+    if let Some(problem) = &survey.problem {
+        return Err(problem.refusal());
+    }
+    let Some(oldest) = survey.segments.first() else {
+        return restart(files, id, after, options, &survey);
+    };
+    check_reach(after, oldest.header.first)?;
+    let first_revision = oldest.header.first;
+    let segments: Vec<Arc<Segment>> = survey
+        .segments
+        .iter()
+        .map(|found| Arc::new(Segment::new(&found.header, found.size)))
+        .collect();
+    // From the segment that holds `after`, because its stamp may be the last one.
+    let from = survey.segments.iter().rposition(|found| found.header.first <= after).unwrap_or(0);
+    let mut proven = 0;
+    let walk = survey::walk(&*files, &survey, from, &mut |at, place, frame| {
+        segments[at].note(place);
+        proven = proven.max(frame.synced_revision());
+        if frame.last_revision() > after { visit(frame) } else { Ok(()) }
+    })?;
+    check_walk(&survey, &walk, after)?;
+    let newest = segments[walk.at].clone();
+    let file = survey::open(&*files, &newest.name)?;
+    let cut = repair(&*files, &*file, &survey, &walk)?;
+    let unproven = first_above(&file, &newest, id.seed(), proven)?;
+    make_durable(&*files, &*file, &newest.name, unproven, walk.end.offset)?;
+
+    newest.set_end(walk.end.offset);
+    let shared = Arc::new(Shared::new(files, id, options, segments));
+    shared.set_next(walk.end.first);
+    let writer = Writer::new(shared.clone(), file, newest, walk.end.chain);
+    let recovered = Recovered {
+        last_revision: walk.end.first.saturating_sub(1),
+        last_stamp: walk.last_stamp,
+        first_revision,
+        cut,
+        chain: walk.end.chain,
+    };
+    Ok((shared, writer, recovered))
+}
+
+fn check_reach(after: Revision, first: Revision) -> Result<()> {
+    if after.saturating_add(1) >= first {
+        return Ok(());
+    }
+    let message = format!(
+        "the log starts at revision {first} and cannot be replayed after revision {after}: \
+         restore a backup"
+    );
+    Err(Error::new(Code::HistoryTrimmed, message))
+}
+
+fn check_walk(survey: &Survey, walk: &Walk, after: Revision) -> Result<()> {
+    let refused =
+        walk.problem.as_ref().filter(|problem| !problem.torn || after >= problem.expected);
+    if let Some(problem) = refused {
+        return Err(problem.refusal());
+    }
+    if after < walk.end.first {
+        return Ok(());
+    }
+    let what =
+        format!("the log ends before revision {}, but revision {after} was synced", walk.end.first);
+    Err(damage(&survey.segments[walk.at].name, walk.end.offset, &what))
+}
+
+/// Removes what a crash left: a torn tail, a segment without header, a reserved file.
+fn repair(files: &dyn Files, file: &dyn File, survey: &Survey, walk: &Walk) -> Result<Option<Cut>> {
+    let mut cut = survey.unfinished.as_ref().map(unfinished_cut);
+    if let Some(Problem { file: name, offset, what, .. }) = &walk.problem {
+        let failed = |error| io_failure("cutting the torn tail of", name, &error);
+        let used = last_used_byte(file, *offset).map_err(failed)?.unwrap_or(*offset);
+        zero_tail(file, *offset).map_err(failed)?;
+        let (file, reason) = (name.clone(), what.clone());
+        cut = Some(Cut { file, offset: *offset, bytes: used - offset, reason });
+    }
+    if survey.unfinished.is_some() || survey.prepared {
+        survey.remove_unfinished(files)?;
+    }
+    Ok(cut)
+}
+
+fn unfinished_cut(unfinished: &Unfinished) -> Cut {
+    Cut {
+        file: unfinished.name.clone(),
+        offset: 0,
+        bytes: unfinished.size,
+        reason: "the segment was not finished when the program or machine stopped".into(),
+    }
+}
+
+/// Where the first frame of a segment starts that holds a revision above this one.
+fn first_above(
+    file: &Arc<dyn File>,
+    segment: &Segment,
+    seed: u32,
+    revision: Revision,
+) -> Result<u64> {
+    let failed = |error| io_failure("reading", &segment.name, &error);
+    let place = segment.place_of(revision.saturating_add(1));
+    let mut scanner = Scanner::new(file.clone(), seed, place, 64 * 1024);
+    while let Peek::Head(head) = scanner.peek(u64::MAX).map_err(failed)?
+        && head.last() <= revision
+        && scanner.take(head, u64::MAX).map_err(failed)?.is_ok()
+    {}
+    Ok(scanner.place().offset)
+}
+
+/// Puts on stable storage what was read, for it may have been in the memory of the system only.
+///
+/// After a sync that failed, the system may hold pages for clean that never reached the disk:
+/// frames that nothing proves synced are written once more, with the same bytes.
+fn make_durable(files: &dyn Files, file: &dyn File, name: &str, from: u64, end: u64) -> Result<()> {
+    let mut buffer = vec![0; 256 * 1024];
+    let mut offset = from;
+    while offset < end {
+        let piece = buffer.len().min((end - offset) as usize);
+        let failed = |error| io_failure("rewriting the end of", name, &error);
+        let read = read_full(file, &mut buffer[..piece], offset).map_err(failed)?;
+        if read == 0 {
+            break;
+        }
+        file.write_at(&buffer[..read], offset).map_err(failed)?;
+        offset += read as u64;
+    }
+    file.sync().map_err(|error| sync_failure(name, &error))?;
+    files.sync_dir().map_err(|error| sync_failure("the directory of the log", &error))
+}
+
+/// A log whose very first segment was not finished starts again; one without any is refused.
+fn restart(
+    files: Arc<dyn Files>,
+    id: DatabaseId,
+    after: Revision,
+    options: LogOptions,
+    survey: &Survey,
+) -> Result<(Arc<Shared>, Writer, Recovered)> {
+    let Some(unfinished) = &survey.unfinished else {
+        let message = "the directory holds no log segment: restore it, or run `mainstay doctor`";
+        return Err(Error::new(Code::CorruptLog, message));
+    };
+    check_reach(after, unfinished.first)?;
+    if after >= unfinished.first {
+        let what = format!("it is empty, but revision {after} was synced");
+        return Err(damage(&unfinished.name, HEADER_BYTES, &what));
+    }
+    let first = unfinished.first;
+    let (log, writer) = Log::create(files, id, first, options)?;
+    let recovered = Recovered {
+        last_revision: first.saturating_sub(1),
+        last_stamp: 0,
+        first_revision: first,
+        cut: Some(unfinished_cut(unfinished)),
+        chain: 0,
+    };
+    Ok((log.shared, writer, recovered))
+}

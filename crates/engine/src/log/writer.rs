@@ -1,0 +1,193 @@
+//! The one writer: appends frames, starts new segments, syncs.
+
+use std::io;
+use std::sync::Arc;
+
+use mainstay_model::{Code, Error, Result, Revision};
+
+use super::failure::{io_failure, sync_failure};
+use super::files::File;
+use super::frame::ALIGN;
+use super::segment::{self, HEADER_BYTES, Header, PREPARED, Place, Segment};
+use super::{Shared, WRITE_LIMIT_BYTES};
+
+/// Appends to the log. There is one for each log.
+pub struct Writer {
+    shared: Arc<Shared>,
+    file: Arc<dyn File>,
+    segment: Arc<Segment>,
+    /// Where the next frame goes.
+    offset: u64,
+    /// Frames beyond this go into the next segment.
+    capacity: u64,
+    next: Revision,
+    chain: u32,
+    /// Why nothing can be written until the log is opened again.
+    broken: Option<Error>,
+}
+
+impl Writer {
+    /// A writer that continues at the end of the newest segment.
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        file: Arc<dyn File>,
+        segment: Arc<Segment>,
+        chain: u32,
+    ) -> Writer {
+        let offset = segment.end();
+        let capacity = segment.size().max(shared.options.segment_bytes);
+        let next = shared.next();
+        Writer { shared, file, segment, offset, capacity, next, chain, broken: None }
+    }
+
+    /// The last revision written, one before the first when there is none.
+    pub fn end(&self) -> Revision {
+        self.next.saturating_sub(1)
+    }
+
+    /// The crc of the last frame written: where a [`FrameBuilder`](super::FrameBuilder) goes back
+    /// to after a failed write.
+    pub fn chain(&self) -> u32 {
+        self.chain
+    }
+
+    /// Appends frames with the revisions `first..=last`; `chain` is the crc of the last of them.
+    ///
+    /// On an error nothing of it is in the log, and after [`Code::DiskFull`] the same revisions
+    /// can be written again once there is space.
+    pub fn write(
+        &mut self,
+        frames: &[u8],
+        first: Revision,
+        last: Revision,
+        chain: u32,
+    ) -> Result<()> {
+        self.check(frames, first, last)?;
+        self.make_room(frames.len() as u64, first)?;
+        if let Err(error) = self.file.write_at(frames, self.offset) {
+            return Err(self.cut_back(&error));
+        }
+        self.segment.note(Place { first, offset: self.offset, chain: self.chain });
+        self.offset += frames.len() as u64;
+        self.next = last + 1;
+        self.chain = chain;
+        // The bytes before the revision: a reader that sees the revision may read up to them.
+        self.segment.set_end(self.offset);
+        self.shared.set_next(self.next);
+        Ok(())
+    }
+
+    /// Puts everything written on stable storage.
+    pub fn sync(&mut self) -> Result<()> {
+        self.check_whole()?;
+        let synced = self.file.sync();
+        synced.map_err(|error| self.break_with(sync_failure(&self.segment.name, &error)))
+    }
+
+    fn check_whole(&self) -> Result<()> {
+        self.broken.clone().map_or(Ok(()), Err)
+    }
+
+    fn break_with(&mut self, error: Error) -> Error {
+        self.broken = Some(error.clone());
+        error
+    }
+
+    fn check(&self, frames: &[u8], first: Revision, last: Revision) -> Result<()> {
+        self.check_whole()?;
+        if frames.len() > WRITE_LIMIT_BYTES {
+            let message = format!(
+                "{} bytes for revisions {first} to {last} are more than the log takes at once, \
+                 {WRITE_LIMIT_BYTES}: use smaller transactions",
+                frames.len()
+            );
+            return Err(Error::new(Code::TransactionTooLarge, message));
+        }
+        let whole = !frames.is_empty() && frames.len().is_multiple_of(ALIGN);
+        if whole && first == self.next && last >= first && last < Revision::MAX {
+            return Ok(());
+        }
+        let message = format!(
+            "revisions {first} to {last} in {} bytes of frames cannot follow revision {}",
+            frames.len(),
+            self.end()
+        );
+        Err(Error::new(Code::InvalidArgument, message))
+    }
+
+    fn make_room(&mut self, bytes: u64, first: Revision) -> Result<()> {
+        if self.offset + bytes <= self.capacity {
+            return Ok(());
+        }
+        if self.offset > HEADER_BYTES { self.roll(bytes, first) } else { self.grow(bytes) }
+    }
+
+    /// Makes an empty segment large enough for frames that exceed the usual size.
+    fn grow(&mut self, bytes: u64) -> Result<()> {
+        let size = self.offset + bytes;
+        if let Err(error) = self.file.allocate(size) {
+            // A part may have been reserved; it reads as zeros, so it only takes space.
+            let _ = self.file.truncate(self.capacity);
+            return Err(io_failure("reserving space for", &self.segment.name, &error));
+        }
+        self.capacity = size;
+        self.segment.set_size(size);
+        Ok(())
+    }
+
+    /// Starts the next segment with `first`, large enough for `bytes`.
+    fn roll(&mut self, bytes: u64, first: Revision) -> Result<()> {
+        // Only the newest segment may hold frames that are not on stable storage.
+        self.sync()?;
+        let size = self.shared.options.segment_bytes.max(HEADER_BYTES + bytes);
+        let header = Header {
+            database: self.shared.id,
+            first,
+            previous: self.segment.first,
+            chain: self.chain,
+        };
+        let file = self.new_file(size, &header)?;
+        self.segment = Arc::new(Segment::new(&header, size));
+        self.segment.set_end(HEADER_BYTES);
+        self.file = file;
+        self.offset = HEADER_BYTES;
+        self.capacity = size;
+        self.shared.push_newest(self.segment.clone());
+        Ok(())
+    }
+
+    fn new_file(&mut self, size: u64, header: &Header) -> Result<Arc<dyn File>> {
+        let shared = self.shared.clone();
+        // Held to the end, so that nobody prepares another file under the same name meanwhile.
+        let mut prepared = shared.prepared.lock();
+        let file = match prepared.take() {
+            Some(file) => file,
+            None => segment::prepare_file(&*shared.files, size)?,
+        };
+        let reserved =
+            if size > shared.options.segment_bytes { file.allocate(size) } else { Ok(()) };
+        let reserved =
+            reserved.map_err(|error| io_failure("reserving space for", PREPARED, &error));
+        match reserved.and_then(|()| segment::install(&*shared.files, &*file, header)) {
+            Ok(()) => Ok(file),
+            Err(error) if error.code() == Code::SyncFailed => Err(self.break_with(error)),
+            Err(error) => {
+                // What cannot be removed now is removed by the next attempt.
+                let _ = shared.files.remove(PREPARED);
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes back a failed write, so that zeros follow the last frame again.
+    fn cut_back(&mut self, error: &io::Error) -> Error {
+        let failure = io_failure("writing", &self.segment.name, error);
+        if let Err(error) = self.file.truncate(self.offset) {
+            return self.break_with(io_failure("cutting back", &self.segment.name, &error));
+        }
+        // Without the reservation the next write takes its blocks when it comes.
+        let kept = self.file.allocate(self.capacity).is_ok();
+        self.segment.set_size(if kept { self.capacity } else { self.offset });
+        failure
+    }
+}

@@ -1,0 +1,263 @@
+//! Work in the background: the log's stage, flushing, compaction, retention and expiry.
+//!
+//! ```text
+//!   log      writes and syncs groups when no caller does it
+//!   flush    sealed buffers -> stores, mark; trims the log; reserves the next segment
+//!   compact  merges tables; raises floors as retention allows
+//!   sweep    turns expiries into deletions
+//! ```
+
+use crate::classes;
+use crate::core::Core;
+use mainstay_model::{Answer, Code, Error, Result, Revision, SystemCommand, Transaction};
+use parking_lot::{Condvar, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How often compaction looks for work of its own accord.
+const COMPACT_EVERY: Duration = Duration::from_millis(500);
+/// How often retention is looked at, in rounds of compaction.
+const RETENTION_ROUNDS: u32 = 120;
+/// The most keys one sweep turns into deletions in one transaction.
+pub(crate) const SWEEP_LIMIT: usize = 1000;
+
+/// The threads of a database, and how they are woken and stopped.
+pub(crate) struct Workers {
+    bell: Arc<Bell>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Rings when there is something to flush or to compact, or when all is over.
+#[derive(Default)]
+struct Bell {
+    rung: Mutex<bool>,
+    ring: Condvar,
+    over: AtomicBool,
+}
+
+impl Bell {
+    fn ring(&self) {
+        *self.rung.lock() = true;
+        self.ring.notify_all();
+    }
+
+    fn end(&self) {
+        self.over.store(true, Ordering::Release);
+        self.ring();
+    }
+
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+
+    /// Waits for the bell or the time; false when all is over.
+    fn wait(&self, timeout: Duration) -> bool {
+        let mut rung = self.rung.lock();
+        if !*rung && !self.is_over() {
+            self.ring.wait_for(&mut rung, timeout);
+        }
+        *rung = false;
+        !self.is_over()
+    }
+}
+
+impl Workers {
+    pub fn start(core: &Arc<Core>) -> Result<Workers> {
+        let bell: Arc<Bell> = Arc::default();
+        let flush_bell: Arc<Bell> = Arc::default();
+        let mut workers = Workers { bell: bell.clone(), threads: Vec::new() };
+        let sequencer = core.sequencer.clone();
+        let interval = core.options.sync_interval;
+        workers.spawn("mainstay-log", move || sequencer.run_log(interval))?;
+        let (weak, own, next) = (Arc::downgrade(core), flush_bell.clone(), bell.clone());
+        workers.spawn("mainstay-flush", move || run_flush(&weak, &own, &next))?;
+        let (weak, own) = (Arc::downgrade(core), bell.clone());
+        workers.spawn("mainstay-compact", move || run_compact(&weak, &own, &flush_bell))?;
+        if let Some(interval) = core.options.sweep_interval {
+            let (weak, sweep_bell) = (Arc::downgrade(core), bell);
+            workers.spawn("mainstay-sweep", move || run_sweep(&weak, &sweep_bell, interval))?;
+        }
+        Ok(workers)
+    }
+
+    fn spawn(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run);
+        let thread = thread.map_err(|error| {
+            Error::new(Code::Io, format!("cannot start the thread {name}: {error}"))
+        })?;
+        self.threads.push(thread);
+        Ok(())
+    }
+
+    /// Stops the threads and waits for them, except for the one that asks.
+    pub fn join(self) {
+        self.bell.end();
+        self.threads.iter().for_each(|thread| thread.thread().unpark());
+        for thread in self.threads {
+            if thread.thread().id() != std::thread::current().id() {
+                // A thread that panicked has nothing more to finish.
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+/// Runs a background step; what goes wrong is kept for [`Core::last_failure`].
+fn attempt(core: &Core, what: &str, step: impl FnOnce() -> Result<()>) -> bool {
+    match step() {
+        Ok(()) => true,
+        Err(error) => {
+            core.note_failure(what, &error);
+            false
+        }
+    }
+}
+
+fn run_flush(core: &Weak<Core>, bell: &Arc<Bell>, compaction: &Bell) {
+    if let Some(core) = core.upgrade() {
+        let bell = bell.clone();
+        core.sequencer.when_sealed(move || bell.ring());
+    }
+    while bell.wait(Duration::from_secs(1)) {
+        let Some(core) = core.upgrade() else { return };
+        while !bell.is_over() && core.state.sealed.load(Ordering::Relaxed) > 0 {
+            if !attempt(&core, "flush", || core.flush_one()) {
+                break;
+            }
+            compaction.ring();
+            attempt(&core, "log", || core.prepare_segment());
+        }
+    }
+}
+
+fn run_compact(core: &Weak<Core>, bell: &Bell, flush: &Bell) {
+    let mut rounds = 0_u32;
+    while bell.wait(COMPACT_EVERY) {
+        let Some(core) = core.upgrade() else { break };
+        let stores = core.index().stores();
+        for (class, store) in stores.iter().enumerate() {
+            while !bell.is_over() && store.compaction_due() {
+                if !attempt(&core, "compact", || store.compact(core.index().floor(class))) {
+                    break;
+                }
+            }
+        }
+        rounds += 1;
+        if rounds.is_multiple_of(RETENTION_ROUNDS) {
+            attempt(&core, "retention", || core.raise_floors());
+            attempt(&core, "log", || core.trim_log().map(|_| ()));
+        }
+    }
+    flush.end();
+}
+
+fn run_sweep(core: &Weak<Core>, bell: &Bell, interval: Duration) {
+    while !bell.is_over() {
+        std::thread::park_timeout(interval.min(Duration::from_millis(100)));
+        let Some(core) = core.upgrade() else { return };
+        if core.now() >= core.state.next_expiry.load(Ordering::Relaxed) {
+            attempt(&core, "sweep", || core.sweep().map(|_| ()));
+        }
+    }
+}
+
+impl Core {
+    /// Moves the oldest sealed buffer into the stores, once the log holds it durably.
+    pub fn flush_one(&self) -> Result<()> {
+        let _one = self.flushing.lock();
+        let Some(last) = self.index().tables().sealed.first().map(|sealed| sealed.1) else {
+            return Ok(());
+        };
+        if self.sequencer.durable() < last {
+            self.sequencer.sync()?;
+        }
+        if self.index().flush_oldest()? {
+            self.sequencer.buffer_flushed();
+        }
+        Ok(())
+    }
+
+    /// Reserves the log's next segment ahead, where that costs a file system something.
+    fn prepare_segment(&self) -> Result<()> {
+        match self.on_disk {
+            true => self.log.prepare(),
+            false => Ok(()),
+        }
+    }
+
+    /// Moves everything into the stores.
+    pub fn flush_all(&self) -> Result<()> {
+        {
+            let mut exec = self.sequencer.exec.lock();
+            exec.seal();
+        }
+        while !self.index().tables().sealed.is_empty() {
+            self.flush_one()?;
+        }
+        Ok(())
+    }
+
+    /// Raises each class's floor as far as retention, pins and the mark allow.
+    pub fn raise_floors(&self) -> Result<()> {
+        let now = self.now();
+        let cut = self.clock.monotonic_us();
+        let limit = u64::try_from(self.options.reader_limit.as_micros()).unwrap_or(u64::MAX);
+        for (class, rule) in self.index().classes.all().iter().enumerate() {
+            let horizon = match rule.retention_us {
+                None => continue,
+                Some(0) => Revision::MAX,
+                Some(kept) => self.index().revision_at(now.saturating_sub(kept))?,
+            };
+            // Nobody can fork, tag or take a snapshot while the executor is held.
+            let exec = self.sequencer.exec.lock();
+            let catalog = self.state.catalog.read();
+            self.purger.learn(&catalog);
+            let mut floor = horizon.min(self.index().flushed()).min(self.sequencer.published());
+            if class != classes::SYSTEM {
+                floor = catalog.pins().iter().map(|pin| pin.0).fold(floor, Revision::min);
+                let readers = self.pins.oldest(cut.saturating_sub(limit));
+                floor = readers.map_or(floor, |revision| floor.min(revision));
+            }
+            self.index().set_floor(class, floor);
+            drop(exec);
+        }
+        self.index().keep_floors()
+    }
+
+    /// Drops segments of the log that neither replay nor the feed needs.
+    pub fn trim_log(&self) -> Result<u64> {
+        let kept = u64::try_from(self.options.feed_retention.as_micros()).unwrap_or(u64::MAX);
+        let mut keep_from = self.index().revision_at(self.now().saturating_sub(kept))? + 1;
+        let starts = self.log.segments();
+        let mut bytes: u64 = starts.iter().map(|segment| segment.1).sum();
+        for pair in starts.windows(2) {
+            if bytes <= self.options.feed_retention_bytes {
+                break;
+            }
+            keep_from = keep_from.max(pair[1].0);
+            bytes -= pair[0].1;
+        }
+        self.log.trim(keep_from.min(self.index().flushed() + 1))
+    }
+
+    /// Turns every expiry that is due into a deletion; kept receipts expire too.
+    pub fn sweep(&self) -> Result<u64> {
+        let mut swept = 0;
+        loop {
+            let command = SystemCommand::Sweep { limit: SWEEP_LIMIT };
+            let receipt = self.sequencer.execute(Transaction::new().step(command), 0)?;
+            let count = match receipt.answers.first() {
+                Some(Answer::Count(count)) => *count,
+                _ => 0,
+            };
+            swept += count;
+            if count < SWEEP_LIMIT as u64 {
+                let exec = self.sequencer.exec.lock();
+                exec.swept(receipt.stamp)?;
+                return Ok(swept);
+            }
+        }
+    }
+}

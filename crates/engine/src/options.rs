@@ -1,0 +1,209 @@
+//! Settings: data, with defaults that suit an embedded database.
+
+use crate::clock::{Clock, SystemClock};
+use crate::db::Database;
+use crate::log::Files;
+use mainstay_model::{Code, Durability, Error, Result};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// How a database is opened.
+///
+/// ```
+/// use mainstay::{Durability, Options};
+/// let db = Options::new().durability(Durability::Interval).cache_bytes(8 << 20).memory()?;
+/// db.cells().set("a", 1)?;
+/// # Ok::<(), mainstay::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Options {
+    pub(crate) durability: Durability,
+    pub(crate) sync_interval: Duration,
+    pub(crate) cache_bytes: u64,
+    pub(crate) block_cache_bytes: u64,
+    pub(crate) write_buffer_bytes: u64,
+    pub(crate) segment_bytes: u64,
+    /// `None`: for ever.
+    pub(crate) retention: Option<Duration>,
+    pub(crate) classes: Vec<(String, Option<Duration>)>,
+    pub(crate) feed_retention: Duration,
+    pub(crate) feed_retention_bytes: u64,
+    pub(crate) sweep_interval: Option<Duration>,
+    pub(crate) reader_limit: Duration,
+    pub(crate) idle_limit: Duration,
+    pub(crate) transaction_limit: Duration,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) files: Option<Arc<dyn Files>>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options::new()
+    }
+}
+
+impl Options {
+    /// The defaults.
+    pub fn new() -> Options {
+        Options {
+            durability: Durability::Sync,
+            sync_interval: Duration::from_millis(100),
+            cache_bytes: 64 << 20,
+            block_cache_bytes: 64 << 20,
+            write_buffer_bytes: 96 << 20,
+            segment_bytes: 64 << 20,
+            retention: Some(7 * DAY),
+            classes: Vec::new(),
+            feed_retention: DAY,
+            feed_retention_bytes: 1 << 30,
+            sweep_interval: Some(Duration::from_secs(1)),
+            reader_limit: Duration::from_secs(3600),
+            idle_limit: Duration::from_secs(30),
+            transaction_limit: Duration::from_secs(300),
+            clock: Arc::new(SystemClock::new()),
+            files: None,
+        }
+    }
+
+    /// What a write waits for, unless its transaction says otherwise. Default: `Sync`.
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Options {
+        self.durability = durability;
+        self
+    }
+
+    /// How long a write may stay unsynced under `Interval`. Default: 100 ms.
+    #[must_use]
+    pub fn sync_interval(mut self, interval: Duration) -> Options {
+        self.sync_interval = interval;
+        self
+    }
+
+    /// The memory for current values that are on disk too. Default: 64 MiB.
+    #[must_use]
+    pub fn cache_bytes(mut self, bytes: u64) -> Options {
+        self.cache_bytes = bytes;
+        self
+    }
+
+    /// The memory for blocks of the stores. Default: 64 MiB.
+    #[must_use]
+    pub fn block_cache_bytes(mut self, bytes: u64) -> Options {
+        self.block_cache_bytes = bytes;
+        self
+    }
+
+    /// The memory for versions that the stores do not hold yet, all buffers together. When they are
+    /// full, writers wait. Default: 96 MiB.
+    #[must_use]
+    pub fn write_buffer_bytes(mut self, bytes: u64) -> Options {
+        self.write_buffer_bytes = bytes;
+        self
+    }
+
+    /// The size of a segment of the log. Default: 64 MiB.
+    #[must_use]
+    pub fn segment_bytes(mut self, bytes: u64) -> Options {
+        self.segment_bytes = bytes;
+        self
+    }
+
+    /// How long shadowed versions of cells stay readable. Default: 7 days.
+    #[must_use]
+    pub fn retention(mut self, retention: Duration) -> Options {
+        self.retention = Some(retention);
+        self
+    }
+
+    /// Keeps all versions of cells for ever.
+    #[must_use]
+    pub fn retention_all(mut self) -> Options {
+        self.retention = None;
+        self
+    }
+
+    /// Gives cells under a prefix their own retention; `None` keeps all.
+    #[must_use]
+    pub fn retention_class(mut self, prefix: &str, retention: Option<Duration>) -> Options {
+        self.classes.push((prefix.to_owned(), retention));
+        self
+    }
+
+    /// How long, and up to how many bytes, the log is kept for the feed. Default: 24 hours, 1 GiB.
+    #[must_use]
+    pub fn feed_retention(mut self, retention: Duration, limit_bytes: u64) -> Options {
+        self.feed_retention = retention;
+        self.feed_retention_bytes = limit_bytes;
+        self
+    }
+
+    /// How often expiries are looked for; `None`: only when [`Database::sweep`] is called.
+    /// Default: every second.
+    #[must_use]
+    pub fn sweep_interval(mut self, interval: Option<Duration>) -> Options {
+        self.sweep_interval = interval;
+        self
+    }
+
+    /// How long a reader may hold back retention before it is cut. Default: an hour.
+    #[must_use]
+    pub fn reader_limit(mut self, limit: Duration) -> Options {
+        self.reader_limit = limit;
+        self
+    }
+
+    /// How long an interactive transaction may be idle, and open in all. Default: 30 s, 5 min.
+    #[must_use]
+    pub fn transaction_limits(mut self, idle: Duration, total: Duration) -> Options {
+        self.idle_limit = idle;
+        self.transaction_limit = total;
+        self
+    }
+
+    /// Where time comes from.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Options {
+        self.clock = clock;
+        self
+    }
+
+    /// Where the log's files live, instead of the directory's `log`.
+    #[must_use]
+    pub fn files(mut self, files: Arc<dyn Files>) -> Options {
+        self.files = Some(files);
+        self
+    }
+
+    /// Opens the database in a directory, or makes one there.
+    pub fn open(self, directory: impl AsRef<Path>) -> Result<Database> {
+        self.check()?;
+        Database::open_with(directory.as_ref(), self)
+    }
+
+    /// A database in memory: the same in everything but its end.
+    pub fn memory(self) -> Result<Database> {
+        self.check()?;
+        Database::memory_with(self)
+    }
+
+    fn check(&self) -> Result<()> {
+        let invalid = |message: &str| Err(Error::new(Code::InvalidOption, message));
+        if self.write_buffer_bytes < 64 << 10 {
+            return invalid("write_buffer_bytes: 64 KiB are the least");
+        }
+        if self.sync_interval.is_zero() {
+            return invalid("sync_interval: at least a microsecond; Durability::Sync has none");
+        }
+        if self.sweep_interval.is_some_and(|interval| interval.is_zero()) {
+            return invalid("sweep_interval: more than zero, or None");
+        }
+        for (prefix, _) in &self.classes {
+            mainstay_model::check_name(prefix)
+                .map_err(|error| Error::new(Code::InvalidOption, error.message()))?;
+        }
+        Ok(())
+    }
+}

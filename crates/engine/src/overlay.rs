@@ -1,0 +1,190 @@
+//! The overlay: what a transaction has written but not committed.
+//!
+//! A key stands in it once, whatever the number of writes: a transaction leaves one version per
+//! key, which says how many writes it stands for.
+
+use crate::spaces::Key;
+use hashbrown::HashMap;
+use mainstay_model::limits::TRANSACTION_LIMIT_BYTES;
+use mainstay_model::{Code, Error, Result, Stamp};
+use std::ops::Range;
+
+/// Up to this many effects a walk is faster than a map.
+const WALK_LIMIT: usize = 12;
+
+/// A write to one key.
+pub(crate) struct Effect {
+    pub key: Key,
+    pub hash: u64,
+    pub flags: u8,
+    pub counter: u64,
+    pub writes: u64,
+    pub expires: Option<Stamp>,
+    /// The expiry that the key's own layer had before: its marker has to go.
+    pub prior: Option<Stamp>,
+    payload: Range<usize>,
+}
+
+#[derive(Default)]
+pub(crate) struct Overlay {
+    effects: Vec<Effect>,
+    payloads: Vec<u8>,
+    places: HashMap<Key, usize>,
+    key_bytes: usize,
+}
+
+/// What a write changes.
+pub(crate) struct Write<'a> {
+    pub flags: u8,
+    pub counter: u64,
+    /// How many writes it adds.
+    pub writes: u64,
+    pub expires: Option<Stamp>,
+    pub prior: Option<Stamp>,
+    pub payload: Payload<'a>,
+}
+
+/// What a write leaves as the key's payload.
+pub(crate) enum Payload<'a> {
+    Bytes(&'a [u8]),
+    /// What [`Overlay::stage`] has put aside.
+    Staged(usize),
+}
+
+impl Overlay {
+    pub fn is_empty(&self) -> bool {
+        self.effects.is_empty()
+    }
+
+    pub fn clear(&mut self) {
+        self.effects.clear();
+        self.payloads.clear();
+        // One large transaction must not keep its memory for ever.
+        if self.payloads.capacity() > 1 << 20 {
+            self.payloads = Vec::new();
+        }
+        if !self.places.is_empty() {
+            self.places = HashMap::new();
+        }
+        self.key_bytes = 0;
+    }
+
+    pub fn effects(&self) -> &[Effect] {
+        &self.effects
+    }
+
+    pub fn payload(&self, effect: &Effect) -> &[u8] {
+        &self.payloads[effect.payload.clone()]
+    }
+
+    #[inline]
+    pub fn find(&self, hash: u64, key: &[u8]) -> Option<&Effect> {
+        self.place(hash, key).map(|place| &self.effects[place])
+    }
+
+    #[inline]
+    fn place(&self, hash: u64, key: &[u8]) -> Option<usize> {
+        if self.effects.len() > WALK_LIMIT {
+            return self.places.get(key).copied();
+        }
+        self.effects.iter().position(|effect| effect.hash == hash && effect.key.as_slice() == key)
+    }
+
+    /// Encodes a payload straight into the overlay; gives back where it began.
+    #[inline]
+    pub fn stage(&mut self, encode: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<usize> {
+        let start = self.payloads.len();
+        encode(&mut self.payloads)?;
+        Ok(start)
+    }
+
+    /// Writes a key; a second write to it replaces the first and counts with it.
+    pub fn write(&mut self, key: &Key, hash: u64, write: Write<'_>) -> Result<()> {
+        let payload = self.take(&write.payload);
+        if self.payloads.len() + self.key_bytes + key.len() > TRANSACTION_LIMIT_BYTES {
+            let message = "the transaction writes more than 64 MiB: make it several";
+            return Err(Error::new(Code::TransactionTooLarge, message));
+        }
+        let Write { flags, counter, writes, expires, prior, .. } = write;
+        if let Some(place) = self.place(hash, key) {
+            let effect = &mut self.effects[place];
+            let writes = effect.writes + writes;
+            let prior = effect.prior;
+            let key = std::mem::take(&mut effect.key);
+            *effect = Effect { key, hash, flags, counter, writes, expires, prior, payload };
+            return Ok(());
+        }
+        self.key_bytes += key.len();
+        let key = key.clone();
+        self.effects.push(Effect { key, hash, flags, counter, writes, expires, prior, payload });
+        self.remember();
+        Ok(())
+    }
+
+    fn take(&mut self, payload: &Payload<'_>) -> Range<usize> {
+        match *payload {
+            Payload::Staged(start) => start..self.payloads.len(),
+            Payload::Bytes(bytes) => {
+                let start = self.payloads.len();
+                self.payloads.extend_from_slice(bytes);
+                start..self.payloads.len()
+            }
+        }
+    }
+
+    /// Keeps the map in step once there are too many effects to walk.
+    fn remember(&mut self) {
+        let count = self.effects.len();
+        if count <= WALK_LIMIT {
+            return;
+        }
+        let first = if count == WALK_LIMIT + 1 { 0 } else { count - 1 };
+        for place in first..count {
+            self.places.insert(self.effects[place].key.clone(), place);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spaces;
+
+    fn write<'a>(counter: u64, payload: &'a [u8]) -> Write<'a> {
+        let payload = Payload::Bytes(payload);
+        Write { flags: 0, counter, writes: 1, expires: None, prior: None, payload }
+    }
+
+    #[test]
+    fn a_key_stands_once_and_counts_its_writes() {
+        let mut overlay = Overlay::default();
+        for round in 1..=3_u64 {
+            for i in 0..40_u64 {
+                let key = spaces::key(spaces::CELLS, 0, &i.to_be_bytes());
+                let payload = [round as u8; 3];
+                overlay.write(&key, i, write(round, &payload)).unwrap();
+            }
+        }
+        assert_eq!(overlay.effects().len(), 40);
+        for i in 0..40_u64 {
+            let key = spaces::key(spaces::CELLS, 0, &i.to_be_bytes());
+            let effect = overlay.find(i, &key).unwrap();
+            assert_eq!((effect.counter, effect.writes), (3, 3));
+            assert_eq!(overlay.payload(effect), [3; 3]);
+        }
+        overlay.clear();
+        assert!(overlay.find(1, b"x").is_none());
+    }
+
+    #[test]
+    fn the_limit_in_bytes_is_kept() {
+        let mut overlay = Overlay::default();
+        let big = vec![0; TRANSACTION_LIMIT_BYTES / 4];
+        let key = |i: u8| spaces::key(spaces::CELLS, 0, &[i]);
+        for i in 0..3 {
+            overlay.write(&key(i), u64::from(i), write(1, &big)).unwrap();
+        }
+        let error = overlay.write(&key(9), 9, write(1, &big)).unwrap_err();
+        assert_eq!(error.code(), Code::TransactionTooLarge);
+    }
+}

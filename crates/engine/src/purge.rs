@@ -1,0 +1,43 @@
+//! What compaction may drop besides shadowed versions.
+//!
+//! - Deletions on `main` and in the system spaces hide nothing below them.
+//! - Keys of a deleted branch are needed by nobody.
+//!
+//! Both go only once their revision is below the floor of their class.
+
+use crate::catalog::Catalog;
+use crate::entry::DELETED;
+use crate::spaces::{self, MAIN_ID};
+use crate::store::Purge;
+use parking_lot::RwLock;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+#[derive(Default)]
+pub(crate) struct Purger {
+    /// The numbers of deleted branches.
+    dropped: RwLock<HashSet<u32>>,
+}
+
+impl Purger {
+    /// Takes note of deleted branches; their numbers are never used again.
+    pub fn learn(&self, catalog: &Catalog) {
+        let deleted = catalog.branches().filter(|branch| branch.deleted.is_some());
+        *self.dropped.write() = deleted.map(|branch| branch.id).collect();
+    }
+
+    /// The rule as stores want it.
+    pub fn rule(self: &Arc<Purger>) -> Purge {
+        let purger = self.clone();
+        Arc::new(move |key, entry| purger.may_go(key, entry))
+    }
+
+    fn may_go(&self, key: &[u8], entry: &[u8]) -> bool {
+        let Some((space, branch, _)) = spaces::split(key) else { return false };
+        let deleted = entry.first().is_some_and(|flags| flags & DELETED != 0);
+        if spaces::is_system(space) || branch == MAIN_ID {
+            return deleted;
+        }
+        self.dropped.read().contains(&branch)
+    }
+}

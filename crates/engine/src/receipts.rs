@@ -1,0 +1,165 @@
+//! Kept receipts: a request that had an id is answered again without being done again.
+//!
+//! A receipt is stored as a value under the request's id, in the same transaction as the effects,
+//! beside a fingerprint of the transaction, so that an id used for something else is noticed.
+
+use crate::spaces::{self, Key};
+use mainstay_model::{
+    Answer, Code, Error, Page, Receipt, RequestId, Result, SmallVec, Transaction, Value, Versioned,
+    codec,
+};
+
+/// How long receipts are kept, in microseconds.
+pub(crate) const KEPT_US: u64 = 24 * 3_600_000_000;
+
+/// The key of a request's receipt.
+pub(crate) fn key(id: &RequestId) -> Key {
+    spaces::key(spaces::RECEIPTS, spaces::MAIN_ID, id.as_bytes())
+}
+
+/// A number that differs for transactions that differ.
+pub(crate) fn fingerprint(transaction: &Transaction) -> u64 {
+    let Transaction { branch, guards, steps, otherwise, .. } = transaction;
+    let text = format!("{branch:?} {guards:?} {steps:?} {otherwise:?}");
+    xxhash_rust::xxh3::xxh3_64(text.as_bytes())
+}
+
+/// Encodes what is kept of a receipt.
+pub(crate) fn encode(fingerprint: u64, receipt: &Receipt, out: &mut Vec<u8>) -> Result<()> {
+    let fields = vec![
+        int(fingerprint),
+        int(receipt.revision),
+        int(receipt.stamp),
+        Value::Bool(receipt.held),
+        Value::Array(receipt.answers.iter().map(answer_to_value).collect()),
+    ];
+    codec::encode(&Value::Array(fields), out)
+}
+
+/// The receipt that was kept; an error if the id was used for another transaction.
+pub(crate) fn decode(payload: &[u8], fingerprint: u64) -> Result<Receipt> {
+    let Value::Array(fields) = codec::decode(payload)? else { return Err(damaged()) };
+    let [Value::Int(kept), Value::Int(revision), Value::Int(stamp), Value::Bool(held), answers] =
+        fields.as_slice()
+    else {
+        return Err(damaged());
+    };
+    if *kept as u64 != fingerprint {
+        let message = "this request id was used for another transaction: choose a new one";
+        return Err(Error::new(Code::RequestReused, message));
+    }
+    let Value::Array(answers) = answers else { return Err(damaged()) };
+    let answers: Option<SmallVec<[Answer; 1]>> = answers.iter().map(answer_from_value).collect();
+    Ok(Receipt {
+        revision: *revision as u64,
+        stamp: *stamp as u64,
+        held: *held,
+        repeated: true,
+        answers: answers.ok_or_else(damaged)?,
+    })
+}
+
+fn int(n: u64) -> Value {
+    Value::Int(n as i64)
+}
+
+fn maybe(n: Option<u64>) -> Value {
+    n.map_or(Value::Null, int)
+}
+
+fn tagged(tag: &str, fields: impl IntoIterator<Item = Value>) -> Value {
+    Value::Array([Value::from(tag)].into_iter().chain(fields).collect())
+}
+
+fn answer_to_value(answer: &Answer) -> Value {
+    match answer {
+        Answer::Counter(n) => tagged("counter", [int(*n)]),
+        Answer::MaybeCounter(n) => tagged("maybe", [maybe(*n)]),
+        Answer::Did(did) => tagged("did", [Value::Bool(*did)]),
+        Answer::Number { value, counter } => tagged("number", [value.clone(), int(*counter)]),
+        Answer::Cell(None) => tagged("cell", []),
+        Answer::Cell(Some(cell)) => {
+            let Versioned { value, counter, stamp, revision, expires } = cell;
+            let rest = [int(*counter), int(*stamp), int(*revision), maybe(*expires)];
+            tagged("cell", [value.clone()].into_iter().chain(rest))
+        }
+        Answer::Names(page) => {
+            let names = page.names.iter().map(|name| Value::from(name.as_str())).collect();
+            let next = page.next.as_deref().map_or(Value::Null, Value::from);
+            tagged("names", [next, Value::Array(names)])
+        }
+        Answer::Revision(n) => tagged("revision", [int(*n)]),
+        Answer::Count(n) => tagged("count", [int(*n)]),
+        _ => Value::Null,
+    }
+}
+
+fn answer_from_value(value: &Value) -> Option<Answer> {
+    let Value::Array(fields) = value else { return None };
+    let (Value::String(tag), rest) = fields.split_first()? else { return None };
+    let n = |value: &Value| value.as_i64().map(|n| n as u64);
+    Some(match (tag.as_str(), rest) {
+        ("counter", [counter]) => Answer::Counter(n(counter)?),
+        ("maybe", [counter]) => Answer::MaybeCounter(n(counter)),
+        ("did", [Value::Bool(did)]) => Answer::Did(*did),
+        ("number", [value, counter]) => {
+            Answer::Number { value: value.clone(), counter: n(counter)? }
+        }
+        ("cell", []) => Answer::Cell(None),
+        ("cell", [value, counter, stamp, revision, expires]) => Answer::Cell(Some(Versioned {
+            value: value.clone(),
+            counter: n(counter)?,
+            stamp: n(stamp)?,
+            revision: n(revision)?,
+            expires: n(expires),
+        })),
+        ("names", [next, Value::Array(names)]) => {
+            let name = |value: &Value| value.as_str().map(str::to_owned);
+            let names = names.iter().map(name).collect::<Option<Vec<_>>>()?;
+            Answer::Names(Page { names, next: name(next) })
+        }
+        ("revision", [revision]) => Answer::Revision(n(revision)?),
+        ("count", [count]) => Answer::Count(n(count)?),
+        _ => return None,
+    })
+}
+
+#[cold]
+fn damaged() -> Error {
+    Error::new(Code::CorruptData, "a kept receipt cannot be read: run `mainstay doctor`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_answer_comes_back() {
+        let cell = Versioned {
+            value: Value::Float(f64::NAN),
+            counter: 3,
+            stamp: 4,
+            revision: 5,
+            expires: Some(6),
+        };
+        let page = Page { names: vec!["a".into()], next: None };
+        let answers = SmallVec::from_vec(vec![
+            Answer::Counter(1),
+            Answer::MaybeCounter(None),
+            Answer::MaybeCounter(Some(2)),
+            Answer::Did(true),
+            Answer::Number { value: Value::Int(-1), counter: 9 },
+            Answer::Cell(None),
+            Answer::Cell(Some(cell)),
+            Answer::Names(page),
+            Answer::Revision(8),
+            Answer::Count(0),
+        ]);
+        let receipt = Receipt { revision: 7, stamp: 8, held: false, repeated: false, answers };
+        let mut bytes = Vec::new();
+        encode(u64::MAX, &receipt, &mut bytes).unwrap();
+        let kept = decode(&bytes, u64::MAX).unwrap();
+        assert_eq!(kept, Receipt { repeated: true, ..receipt });
+        assert_eq!(decode(&bytes, 1).unwrap_err().code(), Code::RequestReused);
+    }
+}

@@ -1,0 +1,569 @@
+//! The sequencer: one writer, whole batches.
+//!
+//! ```text
+//!   submit -> queue --combine--> executor -> group (forming) --drive--> log: write, sync
+//!             whoever finds the              | the next round executes     |
+//!             executor free runs             | while the last one syncs    v
+//!             all that queued                                    publish, complete
+//! ```
+//!
+//! - Two stages, each a lock that whoever finds free takes: *execute* and *log*. A caller that is
+//!   alone does both itself, with no hand-off; under load the log thread keeps the second one.
+//! - Whoever leaves a stage looks once more for work that came meanwhile, so none is left lying:
+//!   a caller either takes the stage, or the one who holds it sees what the caller put down.
+//! - Answers leave, and readers see, only what the durability asked for allows: a group is published
+//!   when it is written, and synced first if any of its transactions asks for that.
+
+use crate::clock::{Clock, SystemClock};
+use crate::executor::{Executor, Round, State};
+use crate::gather::Gather;
+use crate::log::Writer;
+use crate::ticket::{Completion, Ticket, Waiter};
+use mainstay_model::{Code, Durability, Error, Receipt, Result, Revision, Stamp, Transaction};
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::Thread;
+use std::time::Duration;
+
+/// The most transactions under way at once: a further one waits until one is done.
+pub(crate) const IN_FLIGHT_LIMIT: usize = 65_536;
+
+/// The most transactions executed in one round, so that the first are not kept waiting.
+const ROUND_LIMIT: usize = 1024;
+
+/// The most sealed buffers: with one more, writers wait until one is flushed.
+pub(crate) const SEALED_LIMIT: usize = 5;
+
+const OPEN: u8 = 0;
+const FAILED: u8 = 1;
+const CLOSED: u8 = 2;
+
+/// A submitted transaction.
+struct Pending {
+    work: Work,
+    completion: Completion,
+}
+
+enum Work {
+    /// With the revision up to which its range guards were checked.
+    Run(Transaction, Revision),
+    /// Nothing but to be durable with all before it.
+    Sync,
+}
+
+/// Executed transactions that wait for the log together.
+#[derive(Default)]
+struct Group {
+    frames: Vec<u8>,
+    first: Revision,
+    last: Revision,
+    chain: u32,
+    stamp: Stamp,
+    sync: bool,
+    waiting: Vec<(Completion, Result<Receipt>)>,
+}
+
+impl Group {
+    fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.frames.is_empty()
+    }
+
+    fn add_round(&mut self, round: &Round<'_>, stamp: Stamp) {
+        if self.frames.is_empty() {
+            self.first = round.first;
+        }
+        self.frames.extend_from_slice(round.frames);
+        self.last = round.last;
+        self.chain = round.chain;
+        self.stamp = stamp;
+    }
+}
+
+/// The second stage: the log's writer and what it has written.
+struct LogStage {
+    writer: Writer,
+    written: Revision,
+    stamp: Stamp,
+    chain: u32,
+    unsynced: bool,
+    /// The last group's memory, to be used again.
+    spare: Group,
+    gather: Gather,
+}
+
+pub(crate) struct Sequencer {
+    pub state: Arc<State>,
+    durability: Durability,
+    queue: Mutex<VecDeque<Pending>>,
+    pub exec: Mutex<Executor>,
+    group: Mutex<Group>,
+    log: Mutex<LogStage>,
+    published: AtomicU64,
+    durable: AtomicU64,
+    mode: AtomicU8,
+    in_flight: AtomicUsize,
+    room: Mutex<()>,
+    room_made: Condvar,
+    log_thread: OnceLock<Thread>,
+    log_idle: AtomicBool,
+    /// Whoever waits for a revision to be visible or durable.
+    listening: AtomicUsize,
+    moved: Mutex<()>,
+    moved_on: Condvar,
+    /// Told when a buffer was sealed.
+    on_seal: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    clock: SystemClock,
+    longest_stall_us: AtomicU64,
+}
+
+impl Sequencer {
+    pub fn new(
+        state: Arc<State>,
+        executor: Executor,
+        writer: Writer,
+        chain: u32,
+        durability: Durability,
+    ) -> Sequencer {
+        let written = executor.executed();
+        let stamp = executor.stamper.last();
+        let log = LogStage {
+            writer,
+            written,
+            stamp,
+            chain,
+            unsynced: false,
+            spare: Group::default(),
+            gather: Gather::default(),
+        };
+        Sequencer {
+            state,
+            durability,
+            queue: Mutex::default(),
+            exec: Mutex::new(executor),
+            group: Mutex::default(),
+            log: Mutex::new(log),
+            published: AtomicU64::new(written),
+            durable: AtomicU64::new(written),
+            mode: AtomicU8::new(OPEN),
+            in_flight: AtomicUsize::new(0),
+            room: Mutex::new(()),
+            room_made: Condvar::new(),
+            log_thread: OnceLock::new(),
+            log_idle: AtomicBool::new(false),
+            listening: AtomicUsize::new(0),
+            moved: Mutex::new(()),
+            moved_on: Condvar::new(),
+            on_seal: OnceLock::new(),
+            clock: SystemClock::new(),
+            longest_stall_us: AtomicU64::new(0),
+        }
+    }
+
+    /// Says what to do when a buffer was sealed.
+    pub fn when_sealed(&self, tell: impl Fn() + Send + Sync + 'static) {
+        // Set once, when the database is opened.
+        let _ = self.on_seal.set(Box::new(tell));
+    }
+
+    /// The newest revision that readers see.
+    #[inline]
+    pub fn published(&self) -> Revision {
+        self.published.load(Ordering::Acquire)
+    }
+
+    /// The newest revision on stable storage.
+    pub fn durable(&self) -> Revision {
+        self.durable.load(Ordering::Acquire)
+    }
+
+    /// Submits and waits; does the work itself where nobody else is at it.
+    pub fn execute(&self, transaction: Transaction, checked: Revision) -> Result<Receipt> {
+        self.wait_on(Work::Run(transaction, checked))
+    }
+
+    /// Waits until everything submitted before is on stable storage.
+    pub fn sync(&self) -> Result<Revision> {
+        self.wait_on(Work::Sync).map(|receipt| receipt.revision)
+    }
+
+    fn wait_on(&self, work: Work) -> Result<Receipt> {
+        let waiter: Arc<Waiter> = Arc::default();
+        self.push(work, Completion::Waiter(waiter.clone()))?;
+        self.combine();
+        if !waiter.is_done() {
+            self.drive();
+        }
+        waiter.wait()
+    }
+
+    /// Submits; the ticket has the answer.
+    pub fn submit(&self, transaction: Transaction) -> Ticket {
+        let waiter: Arc<Waiter> = Arc::default();
+        self.submit_to(transaction, Completion::Waiter(waiter.clone()));
+        Ticket { waiter }
+    }
+
+    /// Submits; the callback gets the answer, on whichever thread has it.
+    pub fn submit_with(
+        &self,
+        transaction: Transaction,
+        done: impl FnOnce(Result<Receipt>) + Send + 'static,
+    ) {
+        self.submit_to(transaction, Completion::Callback(Box::new(done)));
+    }
+
+    fn submit_to(&self, transaction: Transaction, completion: Completion) {
+        if self.push(Work::Run(transaction, 0), completion).is_ok() {
+            self.combine();
+            self.wake_log();
+        }
+    }
+
+    /// Puts work into the queue, waiting while too much is under way. On a closed database the
+    /// completion gets the error.
+    fn push(&self, work: Work, completion: Completion) -> Result<()> {
+        if let Err(error) = self.check_open() {
+            completion.complete(Err(error.clone()));
+            return Err(error);
+        }
+        let in_flight = self.in_flight.fetch_add(1, Ordering::Relaxed);
+        if in_flight >= IN_FLIGHT_LIMIT || self.buffers_full() {
+            self.wait_for_room();
+        }
+        self.queue.lock().push_back(Pending { work, completion });
+        Ok(())
+    }
+
+    fn check_open(&self) -> Result<()> {
+        match self.mode.load(Ordering::Acquire) {
+            OPEN => Ok(()),
+            FAILED => Err(Error::new(
+                Code::SyncFailed,
+                "a sync of the log failed: nothing is written until the database is reopened",
+            )),
+            _ => Err(Error::new(Code::Closed, "the database was closed")),
+        }
+    }
+
+    fn wait_for_room(&self) {
+        // A callback that submits must not wait for itself: the log thread goes on.
+        if self.log_thread.get().is_some_and(|thread| thread.id() == std::thread::current().id()) {
+            return;
+        }
+        let begun = self.clock.monotonic_us();
+        let mut room = self.room.lock();
+        while self.check_open().is_ok()
+            && (self.in_flight.load(Ordering::Relaxed) > IN_FLIGHT_LIMIT || self.buffers_full())
+        {
+            self.room_made.wait_for(&mut room, Duration::from_millis(10));
+        }
+        let stall = self.clock.monotonic_us() - begun;
+        self.longest_stall_us.fetch_max(stall, Ordering::Relaxed);
+    }
+
+    fn buffers_full(&self) -> bool {
+        self.state.sealed.load(Ordering::Relaxed) >= SEALED_LIMIT
+    }
+
+    /// Lets writers go on who waited for a buffer.
+    pub fn buffer_flushed(&self) {
+        self.state.sealed.fetch_sub(1, Ordering::Relaxed);
+        drop(self.room.lock());
+        self.room_made.notify_all();
+    }
+
+    /// The longest time that a writer was kept waiting for room.
+    pub fn longest_stall_us(&self) -> u64 {
+        self.longest_stall_us.load(Ordering::Relaxed)
+    }
+
+    /// The first stage: executes what is queued, if nobody else does.
+    fn combine(&self) {
+        loop {
+            let Some(mut exec) = self.exec.try_lock() else { return };
+            let (failed, sealed) = self.round(&mut exec);
+            drop(exec);
+            let count = failed.len();
+            for (completion, result) in failed {
+                completion.complete(result);
+            }
+            self.leave(count);
+            if sealed {
+                self.on_seal.get().inspect(|tell| tell());
+            }
+            if self.queue.lock().is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Executes one round; gives back what failed, and whether a buffer was sealed.
+    fn round(&self, exec: &mut Executor) -> (Vec<(Completion, Result<Receipt>)>, bool) {
+        let batch = {
+            let mut queue = self.queue.lock();
+            let count = queue.len().min(ROUND_LIMIT);
+            if count == queue.len() {
+                std::mem::take(&mut *queue)
+            } else {
+                queue.drain(..count).collect()
+            }
+        };
+        if batch.is_empty() {
+            return (Vec::new(), false);
+        }
+        let now = exec.now();
+        let mut sync = false;
+        let mut failed = Vec::new();
+        let mut done = Vec::with_capacity(batch.len());
+        for Pending { work, completion } in batch {
+            let result = match &work {
+                Work::Run(transaction, checked) => {
+                    let durability = transaction.durability.unwrap_or(self.durability);
+                    sync |= durability == Durability::Sync;
+                    exec.run(transaction, *checked, now)
+                }
+                Work::Sync => {
+                    sync = true;
+                    Ok(empty_receipt(exec.executed(), now))
+                }
+            };
+            match result {
+                Ok(receipt) => done.push((completion, Ok(receipt))),
+                Err(error) => failed.push((completion, Err(error))),
+            }
+        }
+        let stamp = exec.stamper.last();
+        let ((), sealed) = exec.end_round(self.durable(), |round| {
+            let mut group = self.group.lock();
+            if let Some(round) = &round {
+                group.add_round(round, stamp);
+            }
+            group.sync |= sync;
+            if group.waiting.is_empty() {
+                std::mem::swap(&mut group.waiting, &mut done);
+            }
+            group.waiting.append(&mut done);
+        });
+        (failed, sealed)
+    }
+
+    /// The second stage, by a caller: does the log's work if nobody else does.
+    fn drive(&self) {
+        if let Some(mut log) = self.log.try_lock() {
+            self.log_group(&mut log);
+            drop(log);
+        }
+        self.wake_log();
+    }
+
+    /// Wakes the log thread if it rests while there is work.
+    fn wake_log(&self) {
+        if !self.log_idle.load(Ordering::SeqCst) || self.group.lock().is_empty() {
+            return;
+        }
+        if self.log_idle.swap(false, Ordering::SeqCst) {
+            self.log_thread.get().inspect(|thread| thread.unpark());
+        }
+    }
+
+    /// The second stage, by the log thread: until the database is closed.
+    pub fn run_log(&self, sync_interval: Duration) {
+        let _ = self.log_thread.set(std::thread::current());
+        loop {
+            {
+                let mut log = self.log.lock();
+                while self.log_group(&mut log) {}
+            }
+            self.log_idle.store(true, Ordering::SeqCst);
+            if !self.group.lock().is_empty() {
+                self.log_idle.store(false, Ordering::SeqCst);
+                continue;
+            }
+            if self.mode.load(Ordering::Acquire) == CLOSED {
+                return;
+            }
+            std::thread::park_timeout(sync_interval);
+            if self.log_idle.swap(false, Ordering::SeqCst) {
+                self.sync_late();
+            }
+        }
+    }
+
+    /// Syncs what was published unsynced, when its interval is over.
+    fn sync_late(&self) {
+        if self.durability == Durability::Memory || self.published() == self.durable() {
+            return;
+        }
+        self.sync_written();
+    }
+
+    /// Puts everything written on stable storage.
+    pub fn sync_written(&self) {
+        let mut log = self.log.lock();
+        if log.unsynced && self.sync_log(&mut log).is_err() {
+            self.latch();
+        }
+    }
+
+    fn sync_log(&self, log: &mut LogStage) -> Result<()> {
+        log.writer.sync()?;
+        log.unsynced = false;
+        self.durable.store(log.written, Ordering::Release);
+        self.tell_listeners();
+        Ok(())
+    }
+
+    /// Writes, syncs, publishes and answers one group; nothing to do: false.
+    fn log_group(&self, log: &mut LogStage) -> bool {
+        log.gather.wait(|| self.group.lock().waiting.len());
+        let mut group = std::mem::take(&mut log.spare);
+        std::mem::swap(&mut *self.group.lock(), &mut group);
+        if group.is_empty() {
+            log.spare = group;
+            return false;
+        }
+        match self.make_durable(log, &group) {
+            Ok(()) => self.answer(log, &mut group),
+            Err(error) => self.fail(log, &mut group, &error),
+        }
+        group.frames.clear();
+        group.sync = false;
+        if group.frames.capacity() > 4 << 20 {
+            group.frames = Vec::new();
+        }
+        log.spare = group;
+        true
+    }
+
+    fn make_durable(&self, log: &mut LogStage, group: &Group) -> Result<()> {
+        self.check_open_for_log()?;
+        if !group.frames.is_empty() {
+            log.writer.write(&group.frames, group.first, group.last, group.chain)?;
+            (log.written, log.stamp, log.chain) = (group.last, group.stamp, group.chain);
+            log.unsynced = true;
+        }
+        if group.sync && log.unsynced {
+            let measured = log.gather.begin_sync();
+            self.sync_log(log)?;
+            log.gather.end_sync(measured, group.waiting.len());
+        }
+        Ok(())
+    }
+
+    /// Closing lets the log finish; only a failed sync stops it.
+    fn check_open_for_log(&self) -> Result<()> {
+        match self.mode.load(Ordering::Acquire) {
+            FAILED => self.check_open(),
+            _ => Ok(()),
+        }
+    }
+
+    fn answer(&self, log: &LogStage, group: &mut Group) {
+        self.published.store(log.written, Ordering::Release);
+        self.tell_listeners();
+        let count = group.waiting.len();
+        for (completion, result) in group.waiting.drain(..) {
+            completion.complete(result);
+        }
+        self.leave(count);
+    }
+
+    fn leave(&self, count: usize) {
+        let before = self.in_flight.fetch_sub(count, Ordering::Relaxed);
+        if before >= IN_FLIGHT_LIMIT {
+            self.room_made.notify_all();
+        }
+    }
+
+    /// Takes back what could not be written, with everything executed on top of it.
+    #[cold]
+    fn fail(&self, log: &mut LogStage, group: &mut Group, error: &Error) {
+        let full = error.code() == Code::DiskFull;
+        let mut exec = self.exec.lock();
+        let mut later = std::mem::take(&mut *self.group.lock());
+        if full {
+            // Undoing reads the catalog again; if that fails, the disk is not merely full.
+            if exec.undo(log.written, log.stamp, log.chain).is_err() {
+                self.latch();
+            }
+        } else {
+            self.latch();
+        }
+        drop(exec);
+        let outcome = if full
+            || error.kind() == mainstay_model::ErrorKind::ReadOnly && !log.unsynced
+        {
+            error.clone()
+        } else {
+            let message = format!("it is not known whether this was written: {}", error.message());
+            Error::new(Code::UnknownOutcome, message)
+        };
+        let count = group.waiting.len() + later.waiting.len();
+        for (completion, _) in group.waiting.drain(..).chain(later.waiting.drain(..)) {
+            completion.complete(Err(outcome.clone()));
+        }
+        self.leave(count);
+    }
+
+    /// Refuses writes until the database is reopened.
+    #[cold]
+    fn latch(&self) {
+        let _ = self.mode.compare_exchange(OPEN, FAILED, Ordering::AcqRel, Ordering::Acquire);
+        self.tell_listeners();
+    }
+
+    /// Whether writes are refused because a sync failed.
+    pub fn is_latched(&self) -> bool {
+        self.mode.load(Ordering::Acquire) == FAILED
+    }
+
+    /// Refuses new work; what is under way is finished by the log thread.
+    pub fn close(&self) {
+        let _ = self.mode.compare_exchange(OPEN, CLOSED, Ordering::AcqRel, Ordering::Acquire);
+        self.log_idle.store(false, Ordering::SeqCst);
+        self.log_thread.get().inspect(|thread| thread.unpark());
+        self.tell_listeners();
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.mode.load(Ordering::Acquire) == CLOSED
+    }
+
+    fn tell_listeners(&self) {
+        if self.listening.load(Ordering::SeqCst) > 0 {
+            drop(self.moved.lock());
+            self.moved_on.notify_all();
+        }
+    }
+
+    /// Waits until `ready`, asked whenever revisions move, says so; false when the time is over.
+    pub fn wait_until(&self, timeout: Duration, mut ready: impl FnMut() -> bool) -> bool {
+        self.listening.fetch_add(1, Ordering::SeqCst);
+        let mut moved = self.moved.lock();
+        let mut left = true;
+        let done = loop {
+            if ready() {
+                break true;
+            }
+            if !left || self.mode.load(Ordering::Acquire) == CLOSED {
+                break false;
+            }
+            left = !self.moved_on.wait_for(&mut moved, timeout).timed_out();
+        };
+        drop(moved);
+        self.listening.fetch_sub(1, Ordering::SeqCst);
+        done
+    }
+}
+
+fn empty_receipt(revision: Revision, stamp: Stamp) -> Receipt {
+    Receipt {
+        revision,
+        stamp,
+        held: true,
+        repeated: false,
+        answers: mainstay_model::SmallVec::new(),
+    }
+}

@@ -1,0 +1,116 @@
+//! Snapshots: one branch as of one revision, read without any lock on writers.
+
+use crate::apply::cells;
+use crate::catalog::Layers;
+use crate::core::Core;
+use crate::entry::{self, Head};
+use crate::overlay::Overlay;
+use crate::spaces::CELLS;
+use crate::view::View;
+use mainstay_model::{At, Name, Page, Result, Revision, Stamp, Value, Versioned, codec};
+use std::sync::Arc;
+
+/// One version of a cell.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HistoryEntry {
+    /// The cell's counter after this version.
+    pub counter: u64,
+    /// How many writes the version stands for: its transaction may have made several.
+    pub writes: u64,
+    /// The value; nothing where the cell was deleted.
+    pub value: Option<Value>,
+    /// When it was written.
+    pub stamp: Stamp,
+    /// The transaction that wrote it.
+    pub revision: Revision,
+    /// When it expires or expired.
+    pub expires: Option<Stamp>,
+}
+
+/// A branch as of a revision.
+pub(crate) struct Snapshot {
+    pub core: Arc<Core>,
+    pub branch: u32,
+    pub layers: Layers,
+    pub revision: Revision,
+    pub now: Stamp,
+    /// Whether this was the newest revision when it was taken.
+    pub fresh: bool,
+}
+
+impl Snapshot {
+    pub fn new(core: &Arc<Core>, branch: &str, at: At) -> Result<Snapshot> {
+        core.check_open()?;
+        let (revision, now) = core.resolve(at)?;
+        let (branch, layers) = core.layers(branch, revision)?;
+        let fresh = at == At::Latest;
+        Ok(Snapshot { core: core.clone(), branch, layers, revision, now, fresh })
+    }
+
+    pub fn view(&self) -> View<'_> {
+        let fresh = self.fresh;
+        View { index: self.core.index(), layers: &self.layers, now: self.now, fresh }
+    }
+
+    pub fn get(&self, name: &Name) -> Result<Option<Versioned>> {
+        let found = cells::get(&self.view(), &Overlay::default(), name)?;
+        self.check_reach(name)?;
+        Ok(found)
+    }
+
+    pub fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
+        let page = cells::list(&self.view(), &Overlay::default(), prefix, after, limit)?;
+        self.core.index().check_all_reach(self.revision)?;
+        Ok(page)
+    }
+
+    /// Checked after the read: history that is trimmed meanwhile is noticed as well.
+    fn check_reach(&self, name: &Name) -> Result<()> {
+        let (key, _) = self.view().key(CELLS, name.as_bytes());
+        self.core.index().check_reach(&key, self.revision)
+    }
+
+    /// The versions of a cell, newest first, those of the branches it was forked from included.
+    pub fn history(
+        &self,
+        name: &Name,
+        limit: usize,
+        before: Option<u64>,
+    ) -> Result<Vec<HistoryEntry>> {
+        cells::check_limit(limit)?;
+        self.check_reach(name)?;
+        let view = self.view();
+        let index = self.core.index();
+        let mut entries = Vec::new();
+        for &(branch, bound) in &self.layers {
+            let key = crate::spaces::key(CELLS, branch, name.as_bytes());
+            let hash = index.current.hash(&key);
+            let floor = index.floor(index.classes.of(&key));
+            let mut at = bound;
+            while entries.len() < limit {
+                let read = |entry: &[u8]| history_entry(entry);
+                let Some(found) = index.entry(hash, &key, at, false, read)? else { break };
+                let entry = found?;
+                let revision = entry.revision;
+                if before.is_none_or(|before| entry.counter < before) {
+                    entries.push(entry);
+                }
+                // What was shadowed at the floor may be gone already, or not yet: it is not shown.
+                if revision <= floor || revision == 0 {
+                    break;
+                }
+                at = revision - 1;
+            }
+        }
+        drop(view);
+        Ok(entries)
+    }
+}
+
+fn history_entry(entry: &[u8]) -> Result<HistoryEntry> {
+    let (head, payload) = entry::parse(entry)?;
+    let deleted = head.is_deleted();
+    let Head { counter, writes, stamp, revision, expires, .. } = head;
+    let value = if deleted { None } else { Some(codec::decode(payload)?) };
+    Ok(HistoryEntry { counter, writes, value, stamp, revision, expires })
+}

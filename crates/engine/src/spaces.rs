@@ -1,0 +1,105 @@
+//! All key spaces, in one table.
+//!
+//! ```text
+//!  | space u8 | branch u32 BE | name ... |
+//! ```
+//!
+//! | space | holds | name |
+//! |---|---|---|
+//! | 0x01 | cells | the cell's name |
+//! | 0x10 | branches | id u32 BE |
+//! | 0x11 | tags | the tag's name |
+//! | 0x12 | receipts of named requests | the request id |
+//! | 0x13 | expiries to come | stamp u64 BE, then the key that expires |
+//! | 0x14 | last merge of a pair | into u32 BE, from u32 BE |
+//! | 0x15 | stamps of revisions | first revision u64 BE |
+//!
+//! 0x02 to 0x05 are kept for records, runs, keyed and sessions. Spaces from 0x10 on belong to the
+//! database, not to a branch: their branch is 0 and only their newest version matters.
+
+use smallvec::SmallVec;
+
+/// Named values.
+pub(crate) const CELLS: u8 = 0x01;
+/// The branches of the database.
+pub(crate) const BRANCHES: u8 = 0x10;
+/// Pinned revisions.
+pub(crate) const TAGS: u8 = 0x11;
+/// Receipts of requests that had an id.
+pub(crate) const RECEIPTS: u8 = 0x12;
+/// What expires when.
+pub(crate) const EXPIRIES: u8 = 0x13;
+/// The last merge between each pair of branches.
+pub(crate) const MERGES: u8 = 0x14;
+/// Which revision was stamped when.
+pub(crate) const TIMES: u8 = 0x15;
+
+/// The number of the branch `main`.
+pub(crate) const MAIN_ID: u32 = 0;
+
+/// The bytes before the name.
+pub(crate) const PREFIX_BYTES: usize = 5;
+
+/// A key as the index knows it.
+pub(crate) type Key = SmallVec<[u8; 48]>;
+
+/// Puts a key together.
+#[inline]
+pub(crate) fn key(space: u8, branch: u32, name: &[u8]) -> Key {
+    let mut key = Key::new();
+    key.push(space);
+    key.extend_from_slice(&branch.to_be_bytes());
+    key.extend_from_slice(name);
+    key
+}
+
+/// The key under which an expiry waits.
+pub(crate) fn expiry_key(expires: u64, key: &[u8]) -> Key {
+    let mut marker = self::key(EXPIRIES, MAIN_ID, &expires.to_be_bytes());
+    marker.extend_from_slice(key);
+    marker
+}
+
+/// Space, branch and name of a key; nothing for bytes that are no key.
+#[inline]
+pub(crate) fn split(key: &[u8]) -> Option<(u8, u32, &[u8])> {
+    let (prefix, name) = key.split_first_chunk::<PREFIX_BYTES>()?;
+    let branch = u32::from_be_bytes([prefix[1], prefix[2], prefix[3], prefix[4]]);
+    Some((prefix[0], branch, name))
+}
+
+/// Whether the space belongs to the database as a whole.
+#[inline]
+pub(crate) fn is_system(space: u8) -> bool {
+    space >= BRANCHES
+}
+
+/// The smallest key behind all keys that begin with `prefix`; nothing if there is none.
+pub(crate) fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.pop() {
+        if last < u8::MAX {
+            end.push(last + 1);
+            return Some(end);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_splits_into_what_it_was_made_of() {
+        assert_eq!(split(&key(CELLS, 7, b"name")), Some((CELLS, 7, &b"name"[..])));
+        assert_eq!(split(b"abc"), None);
+    }
+
+    #[test]
+    fn the_end_of_a_prefix_is_behind_all_of_it() {
+        assert_eq!(after_prefix(b"a"), Some(b"b".to_vec()));
+        assert_eq!(after_prefix(b"a\xff\xff"), Some(b"b".to_vec()));
+        assert_eq!(after_prefix(b"\xff"), None);
+    }
+}

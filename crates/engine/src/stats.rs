@@ -1,0 +1,60 @@
+//! Figures about a database as it stands.
+
+use crate::core::Core;
+use mainstay_model::Revision;
+
+/// Figures about a database as it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// The newest visible revision.
+    pub revision: Revision,
+    /// The newest revision on stable storage.
+    pub durable: Revision,
+    /// The index holds everything up to here; the log is replayed from here.
+    pub flushed: Revision,
+    /// The first revision that all data can be read at.
+    pub floor: Revision,
+    /// The first revision in the log: the feed can start behind it.
+    pub log_first: Revision,
+    /// The log's files.
+    pub log_bytes: u64,
+    /// The stores' tables.
+    pub index_bytes: u64,
+    /// Versions in the stores.
+    pub index_entries: u64,
+    /// Current values held in memory beside the write buffers.
+    pub cache_bytes: u64,
+    /// Versions that the stores do not hold yet.
+    pub buffer_bytes: u64,
+    /// The longest time that a writer was kept waiting for room in the buffers.
+    pub longest_stall_us: u64,
+    /// By how much the wall clock is ahead, when it jumped and is not believed.
+    pub clock_jump_us: Option<u64>,
+    /// Whether a failed sync keeps the database read-only.
+    pub read_only: bool,
+    /// What went wrong last in the background.
+    pub last_failure: Option<String>,
+}
+
+impl Stats {
+    pub(crate) fn of(core: &Core) -> Stats {
+        let index = core.index();
+        Stats {
+            revision: core.sequencer.published(),
+            durable: core.sequencer.durable(),
+            flushed: index.flushed(),
+            floor: index.data_floor(),
+            log_first: core.log.first_revision(),
+            log_bytes: core.log.bytes(),
+            index_bytes: index.stores().iter().map(|store| store.disk_bytes()).sum(),
+            index_entries: index.stores().iter().map(|store| store.entries()).sum(),
+            cache_bytes: index.current.clean_bytes() as u64,
+            buffer_bytes: index.buffered_bytes() as u64,
+            longest_stall_us: core.sequencer.longest_stall_us(),
+            clock_jump_us: core.sequencer.exec.lock().stamper.jump_us(),
+            read_only: core.sequencer.is_latched(),
+            last_failure: core.last_failure(),
+        }
+    }
+}

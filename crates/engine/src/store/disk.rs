@@ -1,0 +1,283 @@
+//! The store on disk: an lsm-tree without its memtable, its journal and its garbage collection.
+
+use std::fs::{self, File};
+use std::ops::Bound;
+use std::panic::AssertUnwindSafe;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use lsm_tree::compaction::Leveled;
+use lsm_tree::{AbstractTree, AnyTree, Guard, InternalValue, Table, Tree, ValueType};
+use mainstay_model::{Code, Error, Result, Revision};
+use parking_lot::Mutex;
+
+use super::failure::{corrupt, io_failure, tree_failure};
+use super::filter::SieveFactory;
+use super::layout::{self, TABLE_BYTES};
+use super::litter::Litter;
+use super::manifest::{self, Found};
+use super::version::{Checker, REVISION_LIMIT, check_key};
+use super::{Entries, Slice, StoreOptions, bounds};
+
+/// Revision r is stored under number r + 2^40. The tree numbers its own states from 0 and picks
+/// the state for a read by number, so every read must lie above all of them.
+const NUMBER_BASE: u64 = 1 << 40;
+
+/// Between the numbers of states and those of versions: the tree lets go of states that nobody
+/// reads, but never drops a version by itself. Its own rule drops a shadowed version by its own
+/// number instead of that of the version that shadows it, which loses what reads above the
+/// watermark need.
+const WATERMARK: u64 = 1 << 39;
+
+/// A store in a directory.
+pub struct DiskStore {
+    tree: Tree,
+    dir: PathBuf,
+    table_bytes: u64,
+    floor: Arc<AtomicU64>,
+    due: AtomicBool,
+    litter: Litter,
+    /// One ingest at a time: tables must enter in order.
+    ingesting: Mutex<()>,
+    /// One compaction at a time: purges rest on it.
+    compacting: Mutex<()>,
+}
+
+impl DiskStore {
+    /// Opens or creates; see [`Store::open`](super::Store::open).
+    pub fn open(dir: &Path, options: &StoreOptions, expect_existing: bool) -> Result<DiskStore> {
+        DiskStore::open_sized(dir, options, expect_existing, TABLE_BYTES)
+    }
+
+    /// Opens with another size of tables: small ones let a test fill all levels.
+    pub(super) fn open_sized(
+        dir: &Path,
+        options: &StoreOptions,
+        expect_existing: bool,
+        table_bytes: u64,
+    ) -> Result<DiskStore> {
+        if manifest::inspect(dir, expect_existing)? == Found::Nothing {
+            create_directory(dir)?;
+        }
+        let floor = Arc::new(AtomicU64::new(0));
+        let factory =
+            SieveFactory { floor: floor.clone(), purge: AssertUnwindSafe(options.purge.clone()) };
+        let tree = open_tree(layout::config(dir, options, factory), dir)?;
+        let store = DiskStore {
+            tree,
+            dir: dir.to_owned(),
+            table_bytes,
+            floor,
+            due: AtomicBool::new(true),
+            litter: Litter::default(),
+            ingesting: Mutex::default(),
+            compacting: Mutex::default(),
+        };
+        store.list_tables();
+        Ok(store)
+    }
+
+    /// See [`Store::get`](super::Store::get).
+    pub fn get(&self, key: &[u8], at: Revision) -> Result<Option<Slice>> {
+        check_key(key)?;
+        self.tree.get(key, read_bound(at)).map_err(|error| self.failure(error, "reading"))
+    }
+
+    /// See [`Store::range`](super::Store::range).
+    pub fn range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>, at: Revision) -> Entries {
+        let Some(bounds) = bounds::normalise(from, to) else {
+            return Box::new(std::iter::empty());
+        };
+        let dir = self.dir.clone();
+        let items = self.tree.range::<&[u8], _>(bounds, read_bound(at), None);
+        Box::new(items.map(move |item| {
+            item.into_inner().map_err(|error| tree_failure(error, "reading", &dir))
+        }))
+    }
+
+    /// See [`Store::ingest`](super::Store::ingest).
+    pub fn ingest<'a>(
+        &self,
+        versions: impl Iterator<Item = (&'a [u8], Revision, &'a [u8])>,
+    ) -> Result<()> {
+        let mut versions = versions.peekable();
+        if versions.peek().is_none() {
+            return Ok(());
+        }
+        let _one = self.ingesting.lock();
+        let written = self.write_tables(versions).and_then(|tables| self.register(&tables));
+        if written.is_err()
+            && let Some(_idle) = self.compacting.try_lock()
+        {
+            self.sweep();
+        }
+        written
+    }
+
+    /// See [`Store::compact`](super::Store::compact).
+    pub fn compact(&self, floor: Revision) -> Result<()> {
+        self.compact_with(floor, || {
+            let strategy = Leveled::default().with_table_target_size(self.table_bytes);
+            self.tree.compact(Arc::new(strategy), WATERMARK)
+        })
+    }
+
+    /// See [`Store::compact_all`](super::Store::compact_all).
+    pub fn compact_all(&self, floor: Revision) -> Result<()> {
+        if self.tree.table_count() == 0 {
+            return Ok(());
+        }
+        self.compact_with(floor, || self.tree.major_compact(self.table_bytes, WATERMARK))
+    }
+
+    /// Whether something was ingested or moved since a compaction last found nothing to do.
+    pub fn compaction_due(&self) -> bool {
+        self.due.load(Ordering::Acquire)
+    }
+
+    /// See [`Store::l0_runs`](super::Store::l0_runs).
+    pub fn l0_runs(&self) -> usize {
+        self.tree.l0_run_count()
+    }
+
+    /// See [`Store::disk_bytes`](super::Store::disk_bytes).
+    pub fn disk_bytes(&self) -> u64 {
+        self.tree.disk_space()
+    }
+
+    /// See [`Store::entries`](super::Store::entries).
+    pub fn entries(&self) -> u64 {
+        self.tree.approximate_len() as u64
+    }
+
+    /// See [`Store::highest`](super::Store::highest).
+    pub fn highest(&self) -> Option<Revision> {
+        let number = self.tree.get_highest_persisted_seqno()?;
+        Some(number.saturating_sub(NUMBER_BASE))
+    }
+
+    /// The bytes of filters and indexes that stay in memory outside the block cache.
+    pub fn pinned_bytes(&self) -> usize {
+        self.tree.pinned_filter_size() + self.tree.pinned_block_index_size()
+    }
+
+    #[cfg(test)]
+    pub(super) fn tables_per_level(&self) -> Vec<usize> {
+        (0..).map_while(|level| self.tree.level_table_count(level)).collect()
+    }
+
+    /// Writes the versions into tables that nobody sees yet.
+    ///
+    /// lsm-tree syncs each finished table file and then the directory that holds it.
+    fn write_tables<'a>(
+        &self,
+        versions: impl Iterator<Item = (&'a [u8], Revision, &'a [u8])>,
+    ) -> Result<Vec<Table>> {
+        let mut checker = Checker::default();
+        let mut refused = None;
+        let items = versions.map(|(key, revision, entry)| {
+            if let Err(error) = checker.check(key, revision, entry) {
+                refused = Some(error);
+                return Err(lsm_tree::Error::Unrecoverable);
+            }
+            let number = revision + NUMBER_BASE;
+            Ok(InternalValue::from_components(key, entry, number, ValueType::Value))
+        });
+        let written = self.tree.flush_to_tables(items);
+        match (refused, written) {
+            (Some(error), _) => Err(error),
+            (None, Ok(written)) => Ok(written.map(|(tables, _)| tables).unwrap_or_default()),
+            (None, Err(error)) => Err(self.failure(error, "writing")),
+        }
+    }
+
+    /// Makes tables part of the tree.
+    ///
+    /// lsm-tree syncs the new manifest, its directory, and the file that points to it.
+    fn register(&self, tables: &[Table]) -> Result<()> {
+        self.litter.list(tables.iter().map(Table::id));
+        let registered = self.tree.register_tables(tables, None, None, &[], WATERMARK);
+        registered.map_err(|error| self.failure(error, "writing"))?;
+        self.due.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    fn compact_with(
+        &self,
+        floor: Revision,
+        run: impl FnOnce() -> lsm_tree::Result<()>,
+    ) -> Result<()> {
+        let _one = self.compacting.lock();
+        self.floor.store(floor, Ordering::Release);
+        self.due.store(false, Ordering::Release);
+        let before = self.tree.current_version().id();
+        let ran = run();
+        self.list_tables();
+        if ran.is_err()
+            && let Some(_idle) = self.ingesting.try_lock()
+        {
+            self.sweep();
+        }
+        if ran.is_err() || self.tree.current_version().id() != before {
+            self.due.store(true, Ordering::Release);
+        }
+        ran.map_err(|error| self.failure(error, "compacting"))
+    }
+
+    fn list_tables(&self) {
+        self.litter.list(self.tree.current_version().iter_tables().map(Table::id));
+    }
+
+    /// Removes what a failure left, unless the failure came after `current` was switched: then
+    /// the next start needs the new tables.
+    fn sweep(&self) {
+        let switched = match manifest::current_id(&self.dir) {
+            Ok(id) => id != Some(self.tree.current_version().id()),
+            Err(_) => true,
+        };
+        if !switched {
+            self.litter.sweep(&self.dir.join(manifest::TABLES));
+        }
+    }
+
+    #[cold]
+    fn failure(&self, error: lsm_tree::Error, doing: &str) -> Error {
+        tree_failure(error, doing, &self.dir)
+    }
+}
+
+/// The tree takes its bound as exclusive.
+fn read_bound(at: Revision) -> u64 {
+    at.min(REVISION_LIMIT) + NUMBER_BASE + 1
+}
+
+fn open_tree(config: lsm_tree::Config, dir: &Path) -> Result<Tree> {
+    match config.open() {
+        Ok(AnyTree::Standard(tree)) => Ok(tree),
+        Ok(AnyTree::Blob(_)) => {
+            Err(Error::new(Code::Unsupported, "the index keeps no values apart from its keys"))
+        }
+        Err(lsm_tree::Error::Unrecoverable) => {
+            Err(corrupt(dir, "tables are missing or do not belong to it"))
+        }
+        Err(error) => Err(tree_failure(error, "opening", dir)),
+    }
+}
+
+/// Creates a directory so that it is still there after a power cut. What is inside it lsm-tree
+/// syncs itself.
+fn create_directory(dir: &Path) -> Result<()> {
+    let parent = match dir.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    if !parent.exists() {
+        create_directory(parent)?;
+    }
+    if !dir.exists() {
+        fs::create_dir(dir).map_err(|error| io_failure(&error, "creating", dir))?;
+    }
+    let synced = File::open(parent).and_then(|parent| parent.sync_all());
+    synced.map_err(|error| io_failure(&error, "creating", dir))
+}

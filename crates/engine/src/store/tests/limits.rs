@@ -1,0 +1,94 @@
+//! The largest and the impossible.
+
+use std::ops::Bound;
+
+use mainstay_model::Code;
+
+use super::super::{KEY_LIMIT_BYTES, REVISION_LIMIT, Store};
+use super::{VALUE, entry, ingest, open_small, options, purge};
+
+fn both(test: impl Fn(&Store)) {
+    let dir = tempfile::tempdir().unwrap();
+    test(&open_small(dir.path(), false));
+    test(&Store::memory(std::sync::Arc::new(purge)));
+}
+
+#[test]
+fn values_of_17_mib_come_back_whole_after_compaction_and_reopening() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), &options(), false).unwrap();
+    let payload: Vec<u8> = (0..17 * 1024 * 1024u32).map(|i| (i >> 3) as u8).collect();
+    let big = entry(VALUE, 2, &payload);
+    let small = entry(VALUE, 1, b"small");
+    ingest(&store, &[(b"k".to_vec(), 2, big.clone()), (b"k".to_vec(), 1, small)]).unwrap();
+    assert!(store.get(b"k", 2).unwrap().unwrap()[..] == big[..]);
+    store.compact_all(1).unwrap();
+    drop(store);
+    let store = Store::open(dir.path(), &options(), true).unwrap();
+    assert!(store.get(b"k", 2).unwrap().unwrap()[..] == big[..]);
+    assert_eq!(&store.get(b"k", 1).unwrap().unwrap()[9..], b"small");
+}
+
+#[test]
+fn the_longest_key_works_and_longer_or_empty_ones_are_refused() {
+    both(|store| {
+        let longest = vec![7; KEY_LIMIT_BYTES];
+        ingest(store, &[(longest.clone(), 1, entry(VALUE, 1, b""))]).unwrap();
+        assert!(store.get(&longest, 1).unwrap().is_some());
+        for key in [vec![], vec![7; KEY_LIMIT_BYTES + 1]] {
+            let refused = ingest(store, &[(key.clone(), 2, entry(VALUE, 2, b""))]).unwrap_err();
+            assert_eq!(refused.code(), Code::InvalidArgument);
+            assert_eq!(store.get(&key, 2).unwrap_err().code(), Code::InvalidArgument);
+        }
+        assert_eq!(store.entries(), 1);
+    });
+}
+
+#[test]
+fn bounds_longer_than_any_key_lie_just_above_their_prefix() {
+    both(|store| {
+        let longest = vec![7; KEY_LIMIT_BYTES];
+        ingest(store, &[(longest, 1, entry(VALUE, 1, b""))]).unwrap();
+        let longer = &[7; KEY_LIMIT_BYTES + 1][..];
+        let count = |from, to| store.range(from, to, 1).count();
+        assert_eq!(count(Bound::Included(longer), Bound::Unbounded), 0);
+        assert_eq!(count(Bound::Excluded(longer), Bound::Unbounded), 0);
+        assert_eq!(count(Bound::Unbounded, Bound::Excluded(longer)), 1);
+        assert_eq!(count(Bound::Unbounded, Bound::Included(longer)), 1);
+        assert_eq!(count(Bound::Included(longer), Bound::Included(longer)), 0);
+    });
+}
+
+#[test]
+fn the_highest_revision_works_and_one_more_is_refused() {
+    both(|store| {
+        let top = REVISION_LIMIT;
+        ingest(store, &[(b"k".to_vec(), top, entry(VALUE, top, b""))]).unwrap();
+        assert!(store.get(b"k", top).unwrap().is_some());
+        assert!(store.get(b"k", u64::MAX).unwrap().is_some());
+        assert!(store.get(b"k", top - 1).unwrap().is_none());
+        assert_eq!(store.highest(), Some(top));
+        let above = (b"l".to_vec(), top + 1, entry(VALUE, top + 1, b""));
+        assert_eq!(ingest(store, &[above]).unwrap_err().code(), Code::InvalidArgument);
+    });
+}
+
+#[test]
+fn versions_out_of_order_or_without_their_revision_are_refused_as_a_whole() {
+    both(|store| {
+        let version = |key: &[u8], revision| (key.to_vec(), revision, entry(VALUE, revision, b""));
+        let wrong = [
+            vec![version(b"b", 1), version(b"a", 2)],
+            vec![version(b"a", 1), version(b"a", 2)],
+            vec![version(b"a", 1), version(b"a", 1)],
+            vec![version(b"a", 1), (b"b".to_vec(), 2, entry(VALUE, 3, b""))],
+            vec![version(b"a", 1), (b"b".to_vec(), 2, vec![0; 8])],
+        ];
+        for versions in wrong {
+            assert_eq!(ingest(store, &versions).unwrap_err().code(), Code::InvalidArgument);
+        }
+        assert_eq!(store.entries(), 0);
+        ingest(store, &[version(b"a", 1)]).unwrap();
+        assert_eq!(store.entries(), 1);
+    });
+}

@@ -1,0 +1,187 @@
+//! Which revision was stamped when: exact, both ways.
+//!
+//! ```text
+//!   points (revision, stamp): between two of them both rise by one
+//!
+//!   flushed blocks of up to 512 points, in the system store    directory of them in memory
+//!   then the points of the sealed buffers, then those of the active one
+//! ```
+
+use crate::entry::{self, Head};
+use crate::memtable::Memtable;
+use crate::spaces;
+use crate::store::Store;
+use crate::version::Version;
+use mainstay_model::{Code, Error, Result, Revision, Stamp, codec};
+use parking_lot::RwLock;
+use std::ops::Bound;
+
+/// The most points in one stored block.
+const BLOCK_POINTS: usize = 512;
+
+/// Reads of stored blocks see all of them.
+const NEWEST: Revision = (1 << 62) - 1;
+
+type Point = (Revision, Stamp);
+
+#[derive(Default)]
+pub(crate) struct Times {
+    blocks: RwLock<Vec<Block>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    first: Point,
+    /// The last revision it speaks for.
+    end: Revision,
+}
+
+/// A point and the one behind it, between which what was asked for lies.
+struct Place {
+    point: Point,
+    next: Option<Point>,
+}
+
+impl Times {
+    /// Reads the directory of what was flushed up to the replay mark.
+    pub fn load(store: &Store, mark: Revision) -> Result<Times> {
+        let from = spaces::key(spaces::TIMES, spaces::MAIN_ID, b"");
+        let to = spaces::key(spaces::TIMES + 1, spaces::MAIN_ID, b"");
+        let mut blocks: Vec<Block> = Vec::new();
+        for row in store.range(Bound::Included(&from), Bound::Excluded(&to), NEWEST) {
+            let (_, entry) = row?;
+            let (end, points) = decode(entry::parse(&entry)?.1)?;
+            let Some(&first) = points.first() else { continue };
+            // A flush that was cut short by a crash was done again: its blocks overlap these.
+            let covered = blocks.last().is_some_and(|last| last.end >= first.0);
+            if !covered && end <= mark {
+                blocks.push(Block { first, end });
+            }
+        }
+        Ok(Times { blocks: RwLock::new(blocks) })
+    }
+
+    /// The blocks for the points of a buffer that ends at `end`, numbered above all that is stored.
+    pub fn blocks(points: &[Point], end: Revision, number: Revision) -> Vec<Version> {
+        let mut versions = Vec::new();
+        let mut chunks = points.chunks(BLOCK_POINTS).peekable();
+        while let Some(chunk) = chunks.next() {
+            let end = chunks.peek().map_or(end, |next| next[0].0 - 1);
+            versions.push(encode(chunk, end, number));
+        }
+        versions
+    }
+
+    /// Adds to the directory what was flushed.
+    pub fn settle(&self, points: &[Point], end: Revision) {
+        let mut blocks = self.blocks.write();
+        let mut chunks = points.chunks(BLOCK_POINTS).peekable();
+        while let Some(chunk) = chunks.next() {
+            let end = chunks.peek().map_or(end, |next| next[0].0 - 1);
+            blocks.push(Block { first: chunk[0], end });
+        }
+    }
+
+    /// The newest revision that was not stamped later; 0 when the first one was.
+    pub fn revision_at(&self, stamp: Stamp, buffers: &[&Memtable], store: &Store) -> Result<u64> {
+        let Some(place) = self.place(|point| point.1 <= stamp, buffers, store)? else {
+            return Ok(0);
+        };
+        let (revision, start) = place.point;
+        let reached = revision.saturating_add(stamp - start);
+        Ok(place.next.map_or(reached, |next| reached.min(next.0 - 1)))
+    }
+
+    /// The stamp of a revision.
+    pub fn stamp_of(
+        &self,
+        revision: Revision,
+        buffers: &[&Memtable],
+        store: &Store,
+    ) -> Result<Option<Stamp>> {
+        let place = self.place(|point| point.0 <= revision, buffers, store)?;
+        Ok(place.map(|place| place.point.1 + (revision - place.point.0)))
+    }
+
+    /// The first revision whose stamp is known.
+    pub fn first(&self, buffers: &[&Memtable]) -> Option<Point> {
+        let stored = self.blocks.read().first().map(|block| block.first);
+        stored.or_else(|| {
+            buffers.iter().find_map(|table| table.with_times(|times| times.first().copied()))
+        })
+    }
+
+    /// Looks from the newest to the oldest; `buffers` are given oldest first.
+    fn place(
+        &self,
+        reached: impl Fn(&Point) -> bool,
+        buffers: &[&Memtable],
+        store: &Store,
+    ) -> Result<Option<Place>> {
+        let mut next = None;
+        for table in buffers.iter().rev() {
+            let found = table.with_times(|times| last_reached(times, &reached, &mut next));
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        let block = {
+            let blocks = self.blocks.read();
+            let count = blocks.partition_point(|block| reached(&block.first));
+            next = blocks.get(count).map(|block| block.first).or(next);
+            let Some(block) = blocks[..count].last() else { return Ok(None) };
+            *block
+        };
+        let key = spaces::key(spaces::TIMES, spaces::MAIN_ID, &block.first.0.to_be_bytes());
+        let Some(entry) = store.get(&key, NEWEST)? else { return Err(missing(block.first.0)) };
+        let (_, points) = decode(entry::parse(&entry)?.1)?;
+        Ok(last_reached(&points, &reached, &mut next))
+    }
+}
+
+fn last_reached(
+    points: &[Point],
+    reached: &impl Fn(&Point) -> bool,
+    next: &mut Option<Point>,
+) -> Option<Place> {
+    let count = points.partition_point(reached);
+    *next = points.get(count).copied().or(*next);
+    points[..count].last().map(|&point| Place { point, next: *next })
+}
+
+fn encode(points: &[Point], end: Revision, number: Revision) -> Version {
+    let mut payload = Vec::new();
+    codec::put_varint(&mut payload, end);
+    let mut last = (0, 0);
+    for &(revision, stamp) in points {
+        codec::put_varint(&mut payload, revision - last.0);
+        codec::put_varint(&mut payload, stamp - last.1);
+        last = (revision, stamp);
+    }
+    let head =
+        Head { flags: 0, revision: number, stamp: last.1, counter: 1, writes: 1, expires: None };
+    let mut entry = Vec::new();
+    head.write(&payload, &mut entry);
+    let key = spaces::key(spaces::TIMES, spaces::MAIN_ID, &points[0].0.to_be_bytes());
+    Version::new(&key, &entry)
+}
+
+fn decode(mut payload: &[u8]) -> Result<(Revision, Vec<Point>)> {
+    let mut read = || codec::get_varint(&mut payload);
+    let end = read().ok_or_else(|| missing(0))?;
+    let mut points = Vec::new();
+    let mut last: Point = (0, 0);
+    while let Some(revision) = read() {
+        let stamp = read().ok_or_else(|| missing(last.0))?;
+        last = (last.0.saturating_add(revision), last.1.saturating_add(stamp));
+        points.push(last);
+    }
+    Ok((end, points))
+}
+
+#[cold]
+fn missing(revision: Revision) -> Error {
+    let message =
+        format!("the stamps from revision {revision} on cannot be read: run `mainstay doctor`");
+    Error::new(Code::CorruptIndex, message)
+}

@@ -1,0 +1,236 @@
+//! A view: one branch as of one revision, with what a transaction has written on top.
+//!
+//! ```text
+//!   overlay (own writes)
+//!     -> own layer  (branch, revision)
+//!       -> parent layer (parent, fork revision) -> ... -> main
+//! ```
+//!
+//! The first layer that has the key decides, also when it says "deleted".
+
+use crate::catalog::Layers;
+use crate::entry::{self, Head};
+use crate::index::Index;
+use crate::memtable::is_before_end;
+use crate::overlay::Overlay;
+use crate::scan::{Row, Scan};
+use crate::spaces::{self, Key};
+use mainstay_model::{Result, Stamp};
+use std::ops::Bound;
+
+/// Where an entry was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Overlay,
+    Own,
+    Inherited,
+}
+
+pub(crate) struct View<'a> {
+    pub index: &'a Index,
+    pub layers: &'a Layers,
+    /// The time at which expiry is judged.
+    pub now: Stamp,
+    /// Whether the view's revision is the newest, so that what it reads may be kept as current.
+    pub fresh: bool,
+}
+
+impl View<'_> {
+    pub fn branch(&self) -> u32 {
+        self.layers[0].0
+    }
+
+    /// The key of a name on this branch, and its hash.
+    #[inline]
+    pub fn key(&self, space: u8, name: &[u8]) -> (Key, u64) {
+        let key = spaces::key(space, self.branch(), name);
+        let hash = self.index.current.hash(&key);
+        (key, hash)
+    }
+
+    /// Looks a key of this branch up, own writes first.
+    #[inline]
+    pub fn find<T>(
+        &self,
+        overlay: &Overlay,
+        key: &Key,
+        hash: u64,
+        mut read: impl FnMut(Head, &[u8]) -> Result<T>,
+    ) -> Result<Option<(T, Origin)>> {
+        if let Some(effect) = overlay.find(hash, key) {
+            let head = Head {
+                flags: effect.flags,
+                revision: 0,
+                stamp: self.now,
+                counter: effect.counter,
+                writes: effect.writes,
+                expires: effect.expires,
+            };
+            return Ok(Some((read(head, overlay.payload(effect))?, Origin::Overlay)));
+        }
+        self.find_stored(key, hash, read)
+    }
+
+    /// Looks a key of this branch up in its layers.
+    #[inline]
+    pub fn find_stored<T>(
+        &self,
+        key: &Key,
+        hash: u64,
+        mut read: impl FnMut(Head, &[u8]) -> Result<T>,
+    ) -> Result<Option<(T, Origin)>> {
+        let mut parse = |entry: &[u8]| {
+            let (head, payload) = entry::parse(entry)?;
+            read(head, payload)
+        };
+        let found = self.index.entry(hash, key, self.layers[0].1, self.fresh, &mut parse)?;
+        if let Some(found) = found {
+            return Ok(Some((found?, Origin::Own)));
+        }
+        for &(branch, at) in &self.layers[1..] {
+            let key = rebased(key, branch);
+            let hash = self.index.current.hash(&key);
+            // An inherited version may have been shadowed since on its own branch: not current.
+            if let Some(found) = self.index.entry(hash, &key, at, false, &mut parse)? {
+                return Ok(Some((found?, Origin::Inherited)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Walks the names of a space in order, layers and own writes merged; deletions are shown.
+    pub fn walk<'o>(
+        &self,
+        overlay: &'o Overlay,
+        space: u8,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+    ) -> Walk<'o> {
+        let layer = |&(branch, at): &(u32, u64)| {
+            let from = match after.filter(|after| *after >= prefix) {
+                Some(after) => Bound::Excluded(spaces::key(space, branch, after)),
+                None => Bound::Included(spaces::key(space, branch, prefix)),
+            };
+            let end = spaces::after_prefix(&spaces::key(space, branch, prefix));
+            let to = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+            Layer::new(self.index.scan(from.as_ref().map(|key| key.as_slice()), to, at))
+        };
+        let from = match after.filter(|after| *after >= prefix) {
+            Some(after) => Bound::Excluded(after),
+            None => Bound::Included(prefix),
+        };
+        let end = spaces::after_prefix(prefix);
+        let to = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let own = own_names(overlay, space, self.branch(), from, to);
+        let layers = self.layers.iter().map(layer).collect();
+        Walk { overlay, own, layers, now: self.now }
+    }
+}
+
+fn rebased(key: &Key, branch: u32) -> Key {
+    let mut key = key.clone();
+    key[1..spaces::PREFIX_BYTES].copy_from_slice(&branch.to_be_bytes());
+    key
+}
+
+/// The places of the overlay's effects in a range, last name first.
+fn own_names(
+    overlay: &Overlay,
+    space: u8,
+    branch: u32,
+    from: Bound<&[u8]>,
+    to: Bound<&[u8]>,
+) -> Vec<usize> {
+    let name = |place: &usize| &overlay.effects()[*place].key[spaces::PREFIX_BYTES..];
+    let mut own: Vec<usize> = (0..overlay.effects().len())
+        .filter(|place| {
+            let Some((s, b, name)) = spaces::split(&overlay.effects()[*place].key) else {
+                return false;
+            };
+            let begun = match from {
+                Bound::Included(from) => name >= from,
+                Bound::Excluded(from) => name > from,
+                Bound::Unbounded => true,
+            };
+            s == space && b == branch && begun && is_before_end(name, to)
+        })
+        .collect();
+    own.sort_by(|a, b| name(b).cmp(name(a)));
+    own
+}
+
+struct Layer {
+    scan: Scan,
+    row: Option<Row>,
+    started: bool,
+}
+
+impl Layer {
+    fn new(scan: Scan) -> Layer {
+        Layer { scan, row: None, started: false }
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        self.started = true;
+        self.row = self.scan.next().transpose()?;
+        Ok(())
+    }
+
+    fn name(&self) -> Option<&[u8]> {
+        self.row.as_ref().map(|row| &row.key()[spaces::PREFIX_BYTES..])
+    }
+}
+
+/// A walk over the names of a view.
+pub(crate) struct Walk<'o> {
+    overlay: &'o Overlay,
+    own: Vec<usize>,
+    layers: Vec<Layer>,
+    now: Stamp,
+}
+
+/// A name that a walk came by.
+pub(crate) struct Step {
+    pub name: Vec<u8>,
+    pub head: Head,
+    pub payload: Vec<u8>,
+}
+
+impl Walk<'_> {
+    /// The next name; `wanted` says whether its payload is needed.
+    pub fn next(&mut self, wanted: bool) -> Result<Option<Step>> {
+        for layer in self.layers.iter_mut().filter(|layer| !layer.started) {
+            layer.advance()?;
+        }
+        let own = self.own.last().map(|&place| &self.overlay.effects()[place]);
+        let own_name = own.map(|effect| &effect.key[spaces::PREFIX_BYTES..]);
+        let names = own_name.into_iter().chain(self.layers.iter().filter_map(Layer::name));
+        let Some(name) = names.min().map(<[u8]>::to_vec) else { return Ok(None) };
+        let keep = |payload: &[u8]| if wanted { payload.to_vec() } else { Vec::new() };
+        let mut step = None;
+        if let Some(effect) = own.filter(|_| own_name == Some(name.as_slice())) {
+            let head = Head {
+                flags: effect.flags,
+                revision: 0,
+                stamp: self.now,
+                counter: effect.counter,
+                writes: effect.writes,
+                expires: effect.expires,
+            };
+            let payload = keep(self.overlay.payload(effect));
+            step = Some(Step { name: name.clone(), head, payload });
+            self.own.pop();
+        }
+        for layer in &mut self.layers {
+            if layer.name() != Some(name.as_slice()) {
+                continue;
+            }
+            if let (None, Some(row)) = (&step, &layer.row) {
+                let (head, payload) = entry::parse(row.entry())?;
+                step = Some(Step { name: name.clone(), head, payload: keep(payload) });
+            }
+            layer.advance()?;
+        }
+        Ok(step)
+    }
+}

@@ -1,0 +1,230 @@
+//! Commands: what a transaction can do, one enum per contract.
+
+use crate::{Name, Revision, Value};
+
+/// One command on one of the contracts.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Command {
+    /// On a named cell.
+    Cell(CellCommand),
+    /// On the branches and tags of the database.
+    Branch(BranchCommand),
+    /// On behalf of the engine: expiry.
+    System(SystemCommand),
+}
+
+/// What can be done with a cell.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum CellCommand {
+    /// Writes when absent; answers the counter either way.
+    Init {
+        /// The cell.
+        name: Name,
+        /// Its first value.
+        value: Value,
+    },
+    /// Writes; answers the new counter.
+    Set {
+        /// The cell.
+        name: Name,
+        /// Its new value.
+        value: Value,
+        /// What becomes of its time to live.
+        ttl: Ttl,
+    },
+    /// Writes when the counter is the expected one (`None`: when absent).
+    Cas {
+        /// The cell.
+        name: Name,
+        /// The counter it must have, `None` for absent.
+        expected: Option<u64>,
+        /// Its new value.
+        value: Value,
+    },
+    /// Deletes; answers whether it existed and the condition held.
+    Delete {
+        /// The cell.
+        name: Name,
+        /// The counter it must have, if that matters.
+        counter: Option<u64>,
+    },
+    /// Adds to a number; an absent cell counts as zero.
+    Incr {
+        /// The cell.
+        name: Name,
+        /// What to add.
+        by: Number,
+    },
+    /// Changes the time to live and nothing else; answers whether the cell exists.
+    Expire {
+        /// The cell.
+        name: Name,
+        /// Its new time to live.
+        ttl: Ttl,
+    },
+    /// Writes a version as an export kept it; the counter never falls.
+    Restore {
+        /// The cell.
+        name: Name,
+        /// The value; nothing for a deletion.
+        value: Option<Value>,
+        /// The counter the version had.
+        counter: u64,
+        /// When it expires, in microseconds.
+        expires: Option<u64>,
+    },
+    /// Reads, at the point where the transaction stands.
+    Get {
+        /// The cell.
+        name: Name,
+    },
+    /// Lists names in byte order, at the point where the transaction stands.
+    List {
+        /// Only names that begin with this.
+        prefix: String,
+        /// Only names behind this one.
+        after: Option<String>,
+        /// At most this many.
+        limit: usize,
+    },
+}
+
+impl CellCommand {
+    /// A plain set that leaves no time to live.
+    pub fn set(name: Name, value: impl Into<Value>) -> CellCommand {
+        CellCommand::Set { name, value: value.into(), ttl: Ttl::Clear }
+    }
+}
+
+impl From<CellCommand> for Command {
+    fn from(command: CellCommand) -> Command {
+        Command::Cell(command)
+    }
+}
+
+/// What a write does to a time to live.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ttl {
+    /// The value lives until it is deleted.
+    #[default]
+    Clear,
+    /// The expiry stays as it is.
+    Keep,
+    /// The value lives for this many milliseconds from the transaction's stamp.
+    Millis(u64),
+    /// The value lives until this stamp, in microseconds; a past one expires at once.
+    Until(u64),
+}
+
+/// A number to add.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Number {
+    /// A whole number.
+    Int(i64),
+    /// A floating-point number.
+    Float(f64),
+}
+
+impl From<i64> for Number {
+    fn from(n: i64) -> Number {
+        Number::Int(n)
+    }
+}
+
+impl From<f64> for Number {
+    fn from(n: f64) -> Number {
+        Number::Float(n)
+    }
+}
+
+/// What can be done with branches and tags.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum BranchCommand {
+    /// Makes a branch that starts as `from` was at `at`.
+    Fork {
+        /// The new branch.
+        name: Name,
+        /// The branch it starts from.
+        from: Name,
+        /// The revision it starts at, `None` for the newest.
+        at: Option<Revision>,
+    },
+    /// Makes a branch that starts empty.
+    Create {
+        /// The new branch.
+        name: Name,
+    },
+    /// Removes a branch and what was written on it.
+    Delete {
+        /// The branch.
+        name: Name,
+    },
+    /// Gives a branch another name.
+    Rename {
+        /// The branch.
+        name: Name,
+        /// Its new name.
+        to: Name,
+    },
+    /// Brings the changes of `from` into `into`.
+    Merge {
+        /// The branch whose changes are wanted.
+        from: Name,
+        /// The branch that receives them.
+        into: Name,
+        /// What happens where both changed.
+        strategy: MergeStrategy,
+    },
+    /// Pins a revision of a branch by name.
+    Tag {
+        /// The tag.
+        name: Name,
+        /// The branch.
+        branch: Name,
+        /// The revision, `None` for the newest.
+        at: Option<Revision>,
+    },
+    /// Removes a tag.
+    Untag {
+        /// The tag.
+        name: Name,
+    },
+}
+
+impl From<BranchCommand> for Command {
+    fn from(command: BranchCommand) -> Command {
+        Command::Branch(command)
+    }
+}
+
+/// What a merge does with keys that both sides changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum MergeStrategy {
+    /// Changes nothing and lists the keys.
+    #[default]
+    Strict,
+    /// The source wins.
+    Theirs,
+    /// The target wins.
+    Ours,
+}
+
+/// What the engine asks of itself.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum SystemCommand {
+    /// Turns every expiry that is due into a deletion, at most this many.
+    Sweep {
+        /// The most keys to touch in this transaction.
+        limit: usize,
+    },
+}
+
+impl From<SystemCommand> for Command {
+    fn from(command: SystemCommand) -> Command {
+        Command::System(command)
+    }
+}

@@ -1,0 +1,21 @@
+//! The vocabulary of Mainstay: values, names, commands, transactions, errors. No I/O.
+
+mod command;
+mod error;
+/// Every stated limit in one place.
+pub mod limits;
+mod name;
+mod time;
+mod transaction;
+mod value;
+
+pub use command::{BranchCommand, CellCommand, Command, MergeStrategy, Number, SystemCommand, Ttl};
+pub use compact_str::CompactString;
+pub use error::{Code, Error, ErrorKind, Result};
+pub use name::{NAME_LIMIT_BYTES, Name, RESERVED_PREFIX, check_name};
+pub use smallvec::{SmallVec, smallvec};
+pub use time::{At, Durability, Revision, Stamp};
+pub use transaction::{
+    Answer, Guard, MAIN, Page, Receipt, RequestId, Step, Transaction, Versioned,
+};
+pub use value::{Value, codec, from_value, to_value};

@@ -1,0 +1,18 @@
+//! Every stated limit in one place.
+
+/// The largest value, encoded.
+pub const VALUE_LIMIT_BYTES: usize = 16 << 20;
+/// The deepest nesting of arrays and objects.
+pub const VALUE_LIMIT_DEPTH: usize = 128;
+/// The most bytes of effects one transaction may write.
+pub const TRANSACTION_LIMIT_BYTES: usize = 64 << 20;
+/// The most commands one transaction may hold.
+pub const TRANSACTION_LIMIT_COMMANDS: usize = 100_000;
+/// The most guards an interactive transaction may gather.
+pub const GUARD_LIMIT: usize = 10_000;
+/// A page's size when none is given.
+pub const PAGE_DEFAULT: usize = 1_000;
+/// The largest page.
+pub const PAGE_LIMIT: usize = 100_000;
+/// How many forks of forks there may be.
+pub const BRANCH_LIMIT_DEPTH: usize = 32;

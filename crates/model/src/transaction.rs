@@ -1,0 +1,267 @@
+//! The transaction value: the narrow waist that every way in goes through.
+//!
+//! ```text
+//!   Transaction { request, branch, guards, steps, otherwise }
+//!        |  all guards hold          |  one does not
+//!        v                           v
+//!      steps                     otherwise (or the error GuardFailed)
+//!        \___________  ____________/
+//!                    \/
+//!             Receipt { revision, stamp, answers }
+//! ```
+
+use crate::{Code, Command, Durability, Error, Name, Revision, Stamp, Value};
+use compact_str::CompactString;
+use smallvec::SmallVec;
+
+/// The branch that is always there.
+pub const MAIN: &str = "main";
+
+/// A mix of commands that takes effect as a whole or not at all.
+///
+/// ```
+/// use mainstay_model::{CellCommand, Name, Transaction};
+/// let name = Name::new("greeting")?;
+/// let transaction = Transaction::new().step(CellCommand::set(name, "hello"));
+/// assert_eq!(transaction.steps.len(), 1);
+/// # Ok::<(), mainstay_model::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Transaction {
+    /// Names this request, so that asking again gives the same receipt and does nothing twice.
+    pub request: Option<RequestId>,
+    /// The branch it reads and writes.
+    pub branch: CompactString,
+    /// The branch must still be the one that had this number; names can be taken again.
+    pub branch_id: Option<u32>,
+    /// What must hold for the steps to run.
+    pub guards: Vec<Guard>,
+    /// What it does.
+    pub steps: SmallVec<[Step; 1]>,
+    /// What it does instead when a guard fails; without it the transaction fails.
+    pub otherwise: Option<Vec<Step>>,
+    /// What must have happened before the answer; `None`: as the database is set.
+    pub durability: Option<Durability>,
+}
+
+impl Transaction {
+    /// An empty transaction on `main`.
+    pub fn new() -> Transaction {
+        Transaction::on(MAIN)
+    }
+
+    /// An empty transaction on a branch.
+    pub fn on(branch: &str) -> Transaction {
+        Transaction {
+            request: None,
+            branch: CompactString::new(branch),
+            branch_id: None,
+            guards: Vec::new(),
+            steps: SmallVec::new(),
+            otherwise: None,
+            durability: None,
+        }
+    }
+
+    /// Adds a command.
+    #[must_use]
+    pub fn step(mut self, command: impl Into<Command>) -> Transaction {
+        self.steps.push(Step { command: command.into(), must: false });
+        self
+    }
+
+    /// Adds a command that has to take effect, or the whole transaction fails.
+    #[must_use]
+    pub fn must(mut self, command: impl Into<Command>) -> Transaction {
+        self.steps.push(Step { command: command.into(), must: true });
+        self
+    }
+
+    /// Adds a condition.
+    #[must_use]
+    pub fn guard(mut self, guard: Guard) -> Transaction {
+        self.guards.push(guard);
+        self
+    }
+
+    /// Says what happens when a guard fails.
+    #[must_use]
+    pub fn otherwise(mut self, steps: Vec<Step>) -> Transaction {
+        self.otherwise = Some(steps);
+        self
+    }
+
+    /// Names the request.
+    #[must_use]
+    pub fn request(mut self, id: RequestId) -> Transaction {
+        self.request = Some(id);
+        self
+    }
+
+    /// Overrides the database's durability.
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Transaction {
+        self.durability = Some(durability);
+        self
+    }
+}
+
+impl Default for Transaction {
+    fn default() -> Transaction {
+        Transaction::new()
+    }
+}
+
+/// A command and how serious it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// What to do.
+    pub command: Command,
+    /// Whether "it did not take effect" (a lost CAS, a delete of nothing) fails everything.
+    pub must: bool,
+}
+
+impl<C: Into<Command>> From<C> for Step {
+    fn from(command: C) -> Step {
+        Step { command: command.into(), must: false }
+    }
+}
+
+/// The caller's own name for a request: 1 to 64 bytes.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct RequestId(SmallVec<[u8; 16]>);
+
+impl RequestId {
+    /// The longest id, in bytes.
+    pub const LIMIT_BYTES: usize = 64;
+
+    /// Checks and keeps an id.
+    pub fn new(id: impl AsRef<[u8]>) -> Result<RequestId, Error> {
+        let id = id.as_ref();
+        if id.is_empty() || id.len() > RequestId::LIMIT_BYTES {
+            let message = format!("a request id has 1 to 64 bytes, this one {}", id.len());
+            return Err(Error::new(Code::InvalidArgument, message));
+        }
+        Ok(RequestId(SmallVec::from_slice(id)))
+    }
+
+    /// The id's bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// What must hold for a transaction's steps to run.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Guard {
+    /// The cell has this counter (`None`: it is absent).
+    Counter {
+        /// The cell.
+        name: Name,
+        /// Its counter, `None` for absent.
+        is: Option<u64>,
+    },
+    /// The cell has this value (`None`: it is absent).
+    Value {
+        /// The cell.
+        name: Name,
+        /// Its value, `None` for absent.
+        is: Option<Value>,
+    },
+    /// The cell has not been written since this revision, nor has it expired.
+    Unchanged {
+        /// The cell.
+        name: Name,
+        /// The revision it was read at.
+        since: Revision,
+        /// Its expiry as it was read, so that expiring counts as a change.
+        expires: Option<Stamp>,
+    },
+    /// No cell in this range has been written since this revision.
+    RangeUnchanged {
+        /// Only names that begin with this.
+        prefix: String,
+        /// Only names behind this one.
+        after: Option<String>,
+        /// Only names up to and including this one.
+        upto: Option<String>,
+        /// The revision it was read at.
+        since: Revision,
+        /// The earliest expiry seen in the range, so that expiring counts as a change.
+        expires: Option<Stamp>,
+    },
+}
+
+/// What a committed transaction answers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Receipt {
+    /// The transaction's revision; of one that wrote nothing, the revision it read at.
+    pub revision: Revision,
+    /// Its stamp, the `now` of all its commands.
+    pub stamp: Stamp,
+    /// Whether the guards held, so that the answers are those of `steps`.
+    pub held: bool,
+    /// Whether an earlier request of this id did the work.
+    pub repeated: bool,
+    /// One answer per command that ran.
+    pub answers: SmallVec<[Answer; 1]>,
+}
+
+/// What a command answers.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Answer {
+    /// The counter after a write that always takes effect.
+    Counter(u64),
+    /// The counter after a conditional write, `None` when the condition did not hold.
+    MaybeCounter(Option<u64>),
+    /// Whether something happened.
+    Did(bool),
+    /// The number after `incr`, and the cell's counter.
+    Number {
+        /// The sum, an integer or a float.
+        value: Value,
+        /// The cell's counter.
+        counter: u64,
+    },
+    /// What a cell holds.
+    Cell(Option<Versioned>),
+    /// A page of names.
+    Names(Page),
+    /// A revision: of a fork, a tag, a merge.
+    Revision(Revision),
+    /// How many keys were touched.
+    Count(u64),
+}
+
+impl Answer {
+    /// Whether the command took effect; what `must` asks.
+    pub fn took_effect(&self) -> bool {
+        !matches!(self, Answer::MaybeCounter(None) | Answer::Did(false))
+    }
+}
+
+/// A cell's value and everything known about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Versioned {
+    /// The value.
+    pub value: Value,
+    /// How often the cell has been written, deletions included.
+    pub counter: u64,
+    /// When it was written.
+    pub stamp: Stamp,
+    /// The transaction that wrote it. Zero inside the transaction that is still open.
+    pub revision: Revision,
+    /// When it expires.
+    pub expires: Option<Stamp>,
+}
+
+/// A page of names, and where the next one begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// The names, in byte order.
+    pub names: Vec<String>,
+    /// Pass this as `after` for the next page; `None` at the end.
+    pub next: Option<String>,
+}

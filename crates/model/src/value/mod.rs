@@ -1,0 +1,224 @@
+//! Values: what a cell, a field or an event holds.
+
+pub mod codec;
+mod convert;
+mod de;
+mod display;
+mod failure;
+mod key;
+mod ser;
+mod visit;
+
+#[cfg(test)]
+mod codec_tests;
+#[cfg(test)]
+mod samples;
+#[cfg(test)]
+mod serde_tests;
+#[cfg(test)]
+mod value_tests;
+
+pub use de::from_value;
+pub use ser::to_value;
+
+use crate::limits::{VALUE_LIMIT_BYTES, VALUE_LIMIT_DEPTH};
+use crate::{Code, Error, Result};
+use std::collections::BTreeMap;
+
+/// Anything that can be stored. `Null` is a value, not absence.
+///
+/// Equality goes by meaning and agrees with the encoded bytes: an integer never equals a float,
+/// and floats are equal when their bits are, so a NaN equals itself and `-0.0` is not `0.0`.
+///
+/// ```
+/// use mainstay_model::Value;
+/// assert_eq!(Value::from(3), Value::Int(3));
+/// assert_ne!(Value::from(3), Value::from(3.0));
+/// assert_eq!(Value::from(f64::NAN), Value::from(f64::NAN));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub enum Value {
+    /// Nothing, said explicitly.
+    #[default]
+    Null,
+    /// True or false.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// A floating-point number; every bit pattern survives.
+    Float(f64),
+    /// Text.
+    String(String),
+    /// Bytes that need not be text.
+    Bytes(Vec<u8>),
+    /// A list.
+    Array(Vec<Value>),
+    /// Values by name, in byte order of the names.
+    Object(BTreeMap<String, Value>),
+}
+
+impl Value {
+    /// The integer, if this is one; floats are never rounded into integers.
+    pub fn as_i64(&self) -> Option<i64> {
+        match self {
+            Value::Int(n) => Some(*n),
+            _ => None,
+        }
+    }
+
+    /// The float, if this is one; integers are never rounded into floats.
+    pub fn as_f64(&self) -> Option<f64> {
+        match self {
+            Value::Float(n) => Some(*n),
+            _ => None,
+        }
+    }
+
+    /// The truth value, if this is one.
+    pub fn as_bool(&self) -> Option<bool> {
+        match self {
+            Value::Bool(b) => Some(*b),
+            _ => None,
+        }
+    }
+
+    /// The text, if this is a string.
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Value::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The bytes, if these are bytes; a string is not.
+    pub fn as_bytes(&self) -> Option<&[u8]> {
+        match self {
+            Value::Bytes(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// The elements, if this is an array.
+    pub fn as_array(&self) -> Option<&[Value]> {
+        match self {
+            Value::Array(items) => Some(items),
+            _ => None,
+        }
+    }
+
+    /// The fields, if this is an object.
+    pub fn as_object(&self) -> Option<&BTreeMap<String, Value>> {
+        match self {
+            Value::Object(fields) => Some(fields),
+            _ => None,
+        }
+    }
+
+    /// Whether this is null.
+    pub fn is_null(&self) -> bool {
+        matches!(self, Value::Null)
+    }
+
+    /// What kind of value this is, in one word.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Value::Null => "null",
+            Value::Bool(_) => "bool",
+            Value::Int(_) => "int",
+            Value::Float(_) => "float",
+            Value::String(_) => "string",
+            Value::Bytes(_) => "bytes",
+            Value::Array(_) => "array",
+            Value::Object(_) => "object",
+        }
+    }
+
+    /// How many arrays and objects lie inside each other at the deepest place; a scalar has 0.
+    pub fn depth(&self) -> usize {
+        let mut deepest = 0;
+        let mut open = vec![(self, 0)];
+        while let Some((value, around)) = open.pop() {
+            if value.is_container() {
+                deepest = deepest.max(around + 1);
+                value.push_children(around + 1, &mut open);
+            }
+        }
+        deepest
+    }
+
+    /// Says whether the value may be stored: at most 128 deep and 16 MiB encoded.
+    ///
+    /// Encoding checks the same; this is for those who want to know before.
+    pub fn check(&self) -> Result<()> {
+        let mut room_bytes = VALUE_LIMIT_BYTES;
+        self.check_within(VALUE_LIMIT_DEPTH, &mut room_bytes)
+    }
+
+    fn check_within(&self, levels: usize, room_bytes: &mut usize) -> Result<()> {
+        if levels == 0 && self.is_container() {
+            return Err(too_deep());
+        }
+        *room_bytes = room_bytes.checked_sub(codec::own_bytes(self)).ok_or_else(too_large)?;
+        match self {
+            Value::Array(items) => {
+                items.iter().try_for_each(|item| item.check_within(levels - 1, room_bytes))
+            }
+            Value::Object(fields) => {
+                fields.values().try_for_each(|item| item.check_within(levels - 1, room_bytes))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the value has at most this many levels; recursion ends with the levels.
+    fn fits(&self, levels: usize) -> bool {
+        match self {
+            Value::Array(items) => levels > 0 && items.iter().all(|item| item.fits(levels - 1)),
+            Value::Object(map) => levels > 0 && map.values().all(|item| item.fits(levels - 1)),
+            _ => true,
+        }
+    }
+
+    fn is_container(&self) -> bool {
+        matches!(self, Value::Array(_) | Value::Object(_))
+    }
+
+    fn push_children<'a>(&'a self, around: usize, open: &mut Vec<(&'a Value, usize)>) {
+        match self {
+            Value::Array(items) => open.extend(items.iter().map(|item| (item, around))),
+            Value::Object(fields) => open.extend(fields.values().map(|item| (item, around))),
+            _ => {}
+        }
+    }
+}
+
+impl PartialEq for Value {
+    fn eq(&self, other: &Value) -> bool {
+        match (self, other) {
+            (Value::Null, Value::Null) => true,
+            (Value::Bool(a), Value::Bool(b)) => a == b,
+            (Value::Int(a), Value::Int(b)) => a == b,
+            (Value::Float(a), Value::Float(b)) => a.to_bits() == b.to_bits(),
+            (Value::String(a), Value::String(b)) => a == b,
+            (Value::Bytes(a), Value::Bytes(b)) => a == b,
+            (Value::Array(a), Value::Array(b)) => a == b,
+            (Value::Object(a), Value::Object(b)) => a == b,
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Value {}
+
+#[cold]
+fn too_deep() -> Error {
+    let message = format!("the value is nested deeper than {VALUE_LIMIT_DEPTH} levels: flatten it");
+    Error::new(Code::ValueTooDeep, message)
+}
+
+#[cold]
+fn too_large() -> Error {
+    let message =
+        format!("the value needs more than {VALUE_LIMIT_BYTES} bytes encoded: store it in parts");
+    Error::new(Code::ValueTooLarge, message)
+}
