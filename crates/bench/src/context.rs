@@ -39,25 +39,28 @@ impl Context {
     ///
     /// The disk swings between one second and the next, so slices are short and rounds are many.
     pub fn disk_bar(&self) -> Pace {
-        self.pace(8.0, 2.1, if self.args.quick { 7 } else { 15 })
+        self.pace(1, if self.args.quick { 7 } else { 15 })
     }
 
     /// The pace of a comparison of processor work that has to reach a bar.
     pub fn processor_bar(&self) -> Pace {
-        self.pace(4.0, 1.0, if self.args.quick { 7 } else { 15 })
+        self.pace(2, if self.args.quick { 7 } else { 15 })
     }
 
     /// The pace of a comparison that is only shown.
     pub fn shown(&self) -> Pace {
-        self.pace(2.0, 0.3, 5)
+        self.pace(7, 5)
     }
 
-    fn pace(&self, full: f64, quick: f64, rounds: usize) -> Pace {
-        let default = if self.args.quick { quick } else { full };
-        // `--seconds` is said of the comparisons on the disk; the others keep their proportion.
-        let factor =
-            self.args.seconds.map_or(1.0, |asked| asked / if self.args.quick { 2.1 } else { 8.0 });
-        Pace { rounds, total: Duration::from_secs_f64(default * factor) }
+    /// The pace of a comparison that is only shown and needs no sync.
+    pub fn shown_unsynced(&self) -> Pace {
+        self.pace(14, 5)
+    }
+
+    /// A part of the time that a comparison on the disk takes.
+    fn pace(&self, part: u32, rounds: usize) -> Pace {
+        let whole = self.args.seconds.unwrap_or(if self.args.quick { 1.8 } else { 8.0 });
+        Pace { rounds, total: Duration::from_secs_f64(whole) / part }
     }
 
     /// A fresh directory inside the run's own.

@@ -4,6 +4,7 @@ use crate::context::Outcome;
 use crate::harness::{Measured, Ratio, median_round};
 use crate::json;
 use std::path::Path;
+use std::time::Instant;
 
 /// Which way is better, and how a bar is to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,20 +105,22 @@ impl Row {
 /// All rows of a run.
 pub struct Report {
     bench: &'static str,
+    started: Instant,
     rows: Vec<Row>,
 }
 
 impl Report {
     /// An empty report of this bench.
     pub fn new(bench: &'static str) -> Report {
-        Report { bench, rows: Vec::new() }
+        Report { bench, started: Instant::now(), rows: Vec::new() }
     }
 
     /// Adds a row, and says so on the side: a full run takes minutes.
     pub fn add(&mut self, row: Row) {
         let peer = row.peer.as_ref().map_or("nothing", |(name, _)| name.as_str());
         let ratio = row.ratio().map_or_else(String::new, |ratio| format!(" {ratio:.2}"));
-        eprintln!("{} / {peer}:{ratio}", row.case);
+        let seconds = self.started.elapsed().as_secs_f64();
+        eprintln!("{seconds:6.1} s  {} / {peer}:{ratio}", row.case);
         self.rows.push(row);
     }
 

@@ -129,9 +129,9 @@ macro_rules! every_case {
                 must_counts_there_too,
             }
             transactions::requests {
-                repeated_gives_the_same_receipt, another_id_runs, failed_runs_again,
-                reused_for_another_transaction_does_not_run, remembered_for_a_day,
-                submitted_twice_at_once_runs_once, ids_have_limits,
+                repeated_gives_the_same_receipt, reading_is_remembered_too, another_id_runs,
+                failed_runs_again, reused_for_another_transaction_does_not_run,
+                remembered_for_a_day, submitted_twice_at_once_runs_once, ids_have_limits,
             }
             branches::diff {
                 fresh_forks_do_not_differ, change_on_one_side, change_on_both_sides,
@@ -159,11 +159,12 @@ macro_rules! every_case {
                 deletions_travel_with_their_counter, time_to_live_travels,
                 last_merge_is_the_next_base, changes_since_the_last_merge_conflict,
                 there_and_back, diff_after_merge_shows_what_changed_since,
-                unknown_branch_is_refused, is_one_transaction,
+                unknown_branch_is_refused, into_itself_is_refused, is_one_transaction,
             }
             branches::remove {
-                deleted_is_gone, handles_of_a_deleted_branch_are_refused, unknown_answers_false,
-                main_stays, parents_stay, recreated_starts_anew, renamed_keeps_everything,
+                deleted_is_gone, handles_of_a_deleted_branch_are_refused, deleted_is_not_swept,
+                unknown_answers_false, main_stays, parents_stay, tagged_stays,
+                main_keeps_its_name, recreated_starts_anew, renamed_keeps_everything,
                 children_follow_the_name, bad_renames_are_refused, old_name_is_free_again,
             }
             branches::strategy {
@@ -262,8 +263,9 @@ macro_rules! every_disk_case {
                 everything_is_there, past_is_readable, revisions_go_on,
                 branches_and_tags_are_there, deleted_branch_stays_deleted,
                 times_to_live_run_while_closed, request_ids_are_remembered, feed_goes_on,
-                orderly_close_keeps_unsynced_writes, uncommitted_is_not_there,
-                many_reopens_with_a_small_buffer, opened_twice_is_refused, hash_is_the_same,
+                orderly_close_keeps_unsynced_writes, dropping_the_last_handle_closes,
+                uncommitted_is_not_there, many_reopens_with_a_small_buffer,
+                opened_twice_is_refused, hash_is_the_same,
             }
         }
     };

@@ -16,6 +16,7 @@ pub mod cells;
 pub mod check;
 pub mod durability;
 pub mod feed;
+pub mod kill;
 pub mod limits;
 pub mod oracle;
 pub mod time;

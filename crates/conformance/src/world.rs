@@ -51,6 +51,13 @@ impl World {
     /// Closes the database and opens it again. Only on disk is anything left.
     pub fn reopen(&mut self) {
         assert!(self.on_disk, "only a database on disk can be opened again");
+        self.db().close().unwrap();
+        self.db = None;
+        self.open();
+    }
+
+    /// As [`World::reopen`], but nobody says `close`: the last handle is dropped, no more.
+    pub fn drop_and_reopen(&mut self) {
         self.db = None;
         self.open();
     }

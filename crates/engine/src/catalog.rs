@@ -92,10 +92,9 @@ impl Catalog {
     }
 
     fn absorb_branch(&mut self, record: BranchRecord) {
-        if let Some(old) = self.branches.get(&record.id) {
-            if let Some(ids) = self.names.get_mut(&old.name) {
-                ids.retain(|&id| id != record.id);
-            }
+        let old = self.branches.get(&record.id);
+        if let Some(ids) = old.and_then(|old| self.names.get_mut(&old.name)) {
+            ids.retain(|&id| id != record.id);
         }
         let ids = self.names.entry(record.name.clone()).or_default();
         ids.push(record.id);
@@ -241,12 +240,6 @@ impl Catalog {
             }
         }
         pins
-    }
-
-    /// Whether a branch's keys are needed by nobody any more.
-    pub fn is_dropped(&self, id: u32, floor: Revision) -> bool {
-        let deleted = self.branches.get(&id).and_then(|record| record.deleted);
-        deleted.is_some_and(|deleted| deleted <= floor)
     }
 }
 

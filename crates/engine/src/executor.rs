@@ -246,7 +246,7 @@ impl Executor {
         let payload = Payload::Staged(start);
         let expires = Some(receipt.stamp + receipts::KEPT_US);
         let write = Write { flags: 0, counter: 1, writes: 1, expires, prior: None, payload };
-        overlay.write(&key, hash, write)
+        overlay.write(key, hash, write)
     }
 
     /// Gives the overlay its revision: into the frame and into the index.

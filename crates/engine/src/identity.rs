@@ -17,7 +17,7 @@ use std::path::Path;
 
 const MAGIC: &[u8; 8] = b"MAINSTAY";
 const FILE: &str = "DATABASE";
-const LOCK: &str = "LOCK";
+pub(crate) const LOCK: &str = "LOCK";
 
 /// The format that this program writes, and the newest it reads.
 pub(crate) const FORMAT: u32 = 1;
@@ -25,8 +25,6 @@ pub(crate) const FORMAT: u32 = 1;
 /// A directory that is ours, locked.
 pub(crate) struct Identity {
     pub id: [u8; 16],
-    /// Whether the directory was made just now.
-    pub fresh: bool,
     _lock: File,
 }
 
@@ -41,17 +39,17 @@ impl Identity {
         let lock = lock(directory)?;
         // Somebody may have made it while this one waited for nothing but the lock.
         if let Some(id) = read(directory)? {
-            return Ok(Identity { id, fresh: false, _lock: lock });
+            return Ok(Identity { id, _lock: lock });
         }
         let id = random_id();
         write(directory, &id)?;
-        Ok(Identity { id, fresh: true, _lock: lock })
+        Ok(Identity { id, _lock: lock })
     }
 
     /// Takes the lock of a database that must exist.
     pub fn existing(directory: &Path) -> Result<Identity> {
         match read(directory)? {
-            Some(id) => Ok(Identity { id, fresh: false, _lock: lock(directory)? }),
+            Some(id) => Ok(Identity { id, _lock: lock(directory)? }),
             None => Err(foreign(directory)),
         }
     }
@@ -194,12 +192,11 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("a/b");
         let made = Identity::claim(&path).unwrap();
-        assert!(made.fresh);
         assert_eq!(Identity::claim(&path).err().unwrap().code(), Code::Locked);
         let id = made.id;
         drop(made);
         let again = Identity::claim(&path).unwrap();
-        assert_eq!((again.id, again.fresh), (id, false));
+        assert_eq!(again.id, id);
     }
 
     #[test]

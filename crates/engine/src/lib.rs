@@ -1,4 +1,51 @@
-//! Mainstay, the state engine.
+//! Mainstay, the state engine: named cells with compare-and-swap, transactions, full history, branches
+//! and time travel, in your process.
+//!
+//! ```
+//! use mainstay::{At, Database, MergeStrategy};
+//!
+//! let db = Database::memory()?; // or Database::open("./data")?
+//! let cells = db.cells();
+//!
+//! // Compare-and-swap: of two who saw counter 1, one wins.
+//! assert_eq!(cells.set("job", "pending")?, 1);
+//! assert_eq!(cells.cas("job", Some(1), "claimed by A")?, Some(2));
+//! assert_eq!(cells.cas("job", Some(1), "claimed by B")?, None);
+//!
+//! // A transaction: all or nothing, retried while it conflicts.
+//! let before = db.revision();
+//! db.transaction(|t| {
+//!     t.set("job", "done")?;
+//!     t.incr("finished", 1)?;
+//!     Ok(())
+//! })?;
+//!
+//! // Time travel: what was, stays readable.
+//! let then = cells.at(At::Revision(before))?;
+//! assert_eq!(then.get("job")?, Some("claimed by A".into()));
+//!
+//! // A fork costs the same for ten keys and ten million; merge it back, or drop it.
+//! db.fork("try", "main", At::Latest)?;
+//! db.branch("try")?.cells().set("job", "reopened")?;
+//! assert_eq!(cells.get("job")?, Some("done".into()));
+//! db.merge("try", "main", MergeStrategy::Strict)?;
+//! assert_eq!(cells.get("job")?, Some("reopened".into()));
+//! # Ok::<(), mainstay::Error>(())
+//! ```
+//!
+//! ```text
+//!   handles: Cells, Interactive, Connection, Branch
+//!        |  Transaction { guards, steps, otherwise }          the narrow waist
+//!   sequencer: execute (one writer, whole batches) -> log (one sync per group) -> publish
+//!        |  effects
+//!   index: current values, write buffers, a store per retention class
+//!        |
+//!   readers at any kept revision          feed: every change, from the log
+//! ```
+//!
+//! Everything is blocking and thread-safe; clone handles freely. [`Database::submit_with`] completes by
+//! callback for those who must not block. ARCHITECTURE.md in the repository has the map.
+
 mod apply;
 mod branch;
 mod catalog;
@@ -10,9 +57,12 @@ mod connection;
 mod core;
 mod current;
 mod db;
+/// Looks at a database that may be damaged, and saves what can be saved.
+pub mod doctor;
 mod entry;
 mod event;
 mod executor;
+mod export;
 mod feed;
 mod gather;
 mod identity;
@@ -30,6 +80,7 @@ mod receipts;
 mod scan;
 mod sequencer;
 mod snapshot;
+mod sorter;
 mod spaces;
 mod stats;
 mod store;
@@ -45,6 +96,7 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use connection::Connection;
 pub use db::Database;
 pub use event::{ChangeKind, Contract, Event};
+pub use export::{ExportReport, ImportReport, Progress};
 pub use feed::{Feed, Filter};
 pub use interactive::Interactive;
 pub use log::{File, Files, MemoryFiles};

@@ -20,6 +20,8 @@ use std::time::Duration;
 const COMPACT_EVERY: Duration = Duration::from_millis(500);
 /// How often retention is looked at, in rounds of compaction.
 const RETENTION_ROUNDS: u32 = 120;
+/// The most fresh tables, one over the other, before flushing waits for compaction.
+const RUNS_LIMIT: usize = 20;
 /// The most keys one sweep turns into deletions in one transaction.
 pub(crate) const SWEEP_LIMIT: usize = 1000;
 
@@ -123,6 +125,12 @@ fn run_flush(core: &Weak<Core>, bell: &Arc<Bell>, compaction: &Bell) {
     while bell.wait(Duration::from_secs(1)) {
         let Some(core) = core.upgrade() else { return };
         while !bell.is_over() && core.state.sealed.load(Ordering::Relaxed) > 0 {
+            if core.index().stores().iter().any(|store| store.l0_runs() >= RUNS_LIMIT) {
+                // Reads would have to look into too many tables: compaction comes first.
+                compaction.ring();
+                std::thread::sleep(Duration::from_millis(5));
+                continue;
+            }
             if !attempt(&core, "flush", || core.flush_one()) {
                 break;
             }

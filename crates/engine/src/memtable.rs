@@ -59,10 +59,10 @@ impl Memtable {
     /// Notes the stamp of a revision; revisions come in order.
     pub fn note_time(&self, revision: Revision, stamp: Stamp) {
         let mut times = self.times.lock();
-        if let Some(&(first, start)) = times.last() {
-            if revision - first == stamp.wrapping_sub(start) {
-                return;
-            }
+        let rises =
+            |&(first, start): &(Revision, Stamp)| revision - first == stamp.wrapping_sub(start);
+        if times.last().is_some_and(rises) {
+            return;
         }
         times.push((revision, stamp));
         self.bytes.fetch_add(size_of::<(Revision, Stamp)>(), Memory::Relaxed);

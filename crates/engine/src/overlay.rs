@@ -99,14 +99,14 @@ impl Overlay {
     }
 
     /// Writes a key; a second write to it replaces the first and counts with it.
-    pub fn write(&mut self, key: &Key, hash: u64, write: Write<'_>) -> Result<()> {
+    pub fn write(&mut self, key: Key, hash: u64, write: Write<'_>) -> Result<()> {
         let payload = self.take(&write.payload);
         if self.payloads.len() + self.key_bytes + key.len() > TRANSACTION_LIMIT_BYTES {
             let message = "the transaction writes more than 64 MiB: make it several";
             return Err(Error::new(Code::TransactionTooLarge, message));
         }
         let Write { flags, counter, writes, expires, prior, .. } = write;
-        if let Some(place) = self.place(hash, key) {
+        if let Some(place) = self.place(hash, &key) {
             let effect = &mut self.effects[place];
             let writes = effect.writes + writes;
             let prior = effect.prior;
@@ -115,7 +115,6 @@ impl Overlay {
             return Ok(());
         }
         self.key_bytes += key.len();
-        let key = key.clone();
         self.effects.push(Effect { key, hash, flags, counter, writes, expires, prior, payload });
         self.remember();
         Ok(())
@@ -162,7 +161,7 @@ mod tests {
             for i in 0..40_u64 {
                 let key = spaces::key(spaces::CELLS, 0, &i.to_be_bytes());
                 let payload = [round as u8; 3];
-                overlay.write(&key, i, write(round, &payload)).unwrap();
+                overlay.write(key, i, write(round, &payload)).unwrap();
             }
         }
         assert_eq!(overlay.effects().len(), 40);
@@ -182,9 +181,9 @@ mod tests {
         let big = vec![0; TRANSACTION_LIMIT_BYTES / 4];
         let key = |i: u8| spaces::key(spaces::CELLS, 0, &[i]);
         for i in 0..3 {
-            overlay.write(&key(i), u64::from(i), write(1, &big)).unwrap();
+            overlay.write(key(i), u64::from(i), write(1, &big)).unwrap();
         }
-        let error = overlay.write(&key(9), 9, write(1, &big)).unwrap_err();
+        let error = overlay.write(key(9), 9, write(1, &big)).unwrap_err();
         assert_eq!(error.code(), Code::TransactionTooLarge);
     }
 }

@@ -19,8 +19,10 @@ use crate::executor::{Executor, Round, State};
 use crate::gather::Gather;
 use crate::log::Writer;
 use crate::ticket::{Completion, Ticket, Waiter};
-use mainstay_model::{Code, Durability, Error, Receipt, Result, Revision, Stamp, Transaction};
-use parking_lot::{Condvar, Mutex};
+use mainstay_model::{
+    Code, Durability, Error, Receipt, Result, Revision, SmallVec, Stamp, Transaction,
+};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -46,11 +48,57 @@ struct Pending {
     completion: Completion,
 }
 
+#[allow(clippy::large_enum_variant, reason = "nearly every work is a transaction")]
 enum Work {
     /// With the revision up to which its range guards were checked.
     Run(Transaction, Revision),
     /// Nothing but to be durable with all before it.
     Sync,
+}
+
+/// What one turn at the executor gives.
+struct ExecutedRound {
+    now: Stamp,
+    sync: bool,
+    done: SmallVec<[(Completion, Receipt); 1]>,
+    failed: Vec<(Completion, Error)>,
+}
+
+impl ExecutedRound {
+    fn begin(exec: &mut Executor) -> ExecutedRound {
+        let now = exec.now();
+        ExecutedRound { now, sync: false, done: SmallVec::new(), failed: Vec::new() }
+    }
+
+    fn run_all(&mut self, sequencer: &Sequencer, exec: &mut Executor, batch: VecDeque<Pending>) {
+        for Pending { work, completion } in batch {
+            self.run(sequencer, exec, &work, completion);
+        }
+    }
+
+    fn run(
+        &mut self,
+        sequencer: &Sequencer,
+        exec: &mut Executor,
+        work: &Work,
+        completion: Completion,
+    ) {
+        let result = match work {
+            Work::Run(transaction, checked) => {
+                let durability = transaction.durability.unwrap_or(sequencer.durability);
+                self.sync |= durability == Durability::Sync;
+                exec.run(transaction, *checked, self.now)
+            }
+            Work::Sync => {
+                self.sync = true;
+                Ok(empty_receipt(exec.executed(), self.now))
+            }
+        };
+        match result {
+            Ok(receipt) => self.done.push((completion, receipt)),
+            Err(error) => self.failed.push((completion, error)),
+        }
+    }
 }
 
 /// Executed transactions that wait for the log together.
@@ -62,7 +110,7 @@ struct Group {
     chain: u32,
     stamp: Stamp,
     sync: bool,
-    waiting: Vec<(Completion, Result<Receipt>)>,
+    waiting: Vec<(Completion, Receipt)>,
 }
 
 impl Group {
@@ -190,8 +238,7 @@ impl Sequencer {
 
     fn wait_on(&self, work: Work) -> Result<Receipt> {
         let waiter: Arc<Waiter> = Arc::default();
-        self.push(work, Completion::Waiter(waiter.clone()))?;
-        self.combine();
+        self.enter(work, Completion::Waiter(waiter.clone()));
         if !waiter.is_done() {
             self.drive();
         }
@@ -215,25 +262,35 @@ impl Sequencer {
     }
 
     fn submit_to(&self, transaction: Transaction, completion: Completion) {
-        if self.push(Work::Run(transaction, 0), completion).is_ok() {
-            self.combine();
-            self.wake_log();
-        }
+        self.enter(Work::Run(transaction, 0), completion);
+        self.wake_log();
     }
 
-    /// Puts work into the queue, waiting while too much is under way. On a closed database the
-    /// completion gets the error.
-    fn push(&self, work: Work, completion: Completion) -> Result<()> {
+    /// Executes work if nobody else is at it, else leaves it to whoever is. Waits while too much is
+    /// under way; on a closed database the completion gets the error.
+    fn enter(&self, work: Work, completion: Completion) {
         if let Err(error) = self.check_open() {
-            completion.complete(Err(error.clone()));
-            return Err(error);
+            completion.complete(Err(error));
+            return;
         }
         let in_flight = self.in_flight.fetch_add(1, Ordering::Relaxed);
         if in_flight >= IN_FLIGHT_LIMIT || self.buffers_full() {
             self.wait_for_room();
         }
-        self.queue.lock().push_back(Pending { work, completion });
-        Ok(())
+        let Some(mut exec) = self.exec.try_lock() else {
+            self.queue.lock().push_back(Pending { work, completion });
+            return self.combine();
+        };
+        let mut round = ExecutedRound::begin(&mut exec);
+        if self.queue.lock().is_empty() {
+            round.run(self, &mut exec, &work, completion);
+        } else {
+            let mut batch = self.take_queued();
+            batch.push_back(Pending { work, completion });
+            round.run_all(self, &mut exec, batch);
+        }
+        self.end(round, exec);
+        self.combine();
     }
 
     fn check_open(&self) -> Result<()> {
@@ -281,59 +338,26 @@ impl Sequencer {
 
     /// The first stage: executes what is queued, if nobody else does.
     fn combine(&self) {
-        loop {
+        while !self.queue.lock().is_empty() {
             let Some(mut exec) = self.exec.try_lock() else { return };
-            let (failed, sealed) = self.round(&mut exec);
-            drop(exec);
-            let count = failed.len();
-            for (completion, result) in failed {
-                completion.complete(result);
-            }
-            self.leave(count);
-            if sealed {
-                self.on_seal.get().inspect(|tell| tell());
-            }
-            if self.queue.lock().is_empty() {
-                return;
-            }
+            let batch = self.take_queued();
+            let mut round = ExecutedRound::begin(&mut exec);
+            round.run_all(self, &mut exec, batch);
+            self.end(round, exec);
         }
     }
 
-    /// Executes one round; gives back what failed, and whether a buffer was sealed.
-    fn round(&self, exec: &mut Executor) -> (Vec<(Completion, Result<Receipt>)>, bool) {
-        let batch = {
-            let mut queue = self.queue.lock();
-            let count = queue.len().min(ROUND_LIMIT);
-            if count == queue.len() {
-                std::mem::take(&mut *queue)
-            } else {
-                queue.drain(..count).collect()
-            }
-        };
-        if batch.is_empty() {
-            return (Vec::new(), false);
+    fn take_queued(&self) -> VecDeque<Pending> {
+        let mut queue = self.queue.lock();
+        if queue.len() <= ROUND_LIMIT {
+            return std::mem::take(&mut *queue);
         }
-        let now = exec.now();
-        let mut sync = false;
-        let mut failed = Vec::new();
-        let mut done = Vec::with_capacity(batch.len());
-        for Pending { work, completion } in batch {
-            let result = match &work {
-                Work::Run(transaction, checked) => {
-                    let durability = transaction.durability.unwrap_or(self.durability);
-                    sync |= durability == Durability::Sync;
-                    exec.run(transaction, *checked, now)
-                }
-                Work::Sync => {
-                    sync = true;
-                    Ok(empty_receipt(exec.executed(), now))
-                }
-            };
-            match result {
-                Ok(receipt) => done.push((completion, Ok(receipt))),
-                Err(error) => failed.push((completion, Err(error))),
-            }
-        }
+        queue.drain(..ROUND_LIMIT).collect()
+    }
+
+    /// Hands a round over to the log and lets the executor go; what failed is answered at once.
+    fn end(&self, round: ExecutedRound, mut exec: MutexGuard<'_, Executor>) {
+        let ExecutedRound { sync, mut done, failed, .. } = round;
         let stamp = exec.stamper.last();
         let ((), sealed) = exec.end_round(self.durable(), |round| {
             let mut group = self.group.lock();
@@ -341,12 +365,19 @@ impl Sequencer {
                 group.add_round(round, stamp);
             }
             group.sync |= sync;
-            if group.waiting.is_empty() {
-                std::mem::swap(&mut group.waiting, &mut done);
-            }
-            group.waiting.append(&mut done);
+            group.waiting.extend(done.drain(..));
         });
-        (failed, sealed)
+        drop(exec);
+        let count = failed.len();
+        for (completion, error) in failed {
+            completion.complete(Err(error));
+        }
+        if count > 0 {
+            self.leave(count);
+        }
+        if sealed {
+            self.on_seal.get().inspect(|tell| tell());
+        }
     }
 
     /// The second stage, by a caller: does the log's work if nobody else does.
@@ -417,7 +448,11 @@ impl Sequencer {
 
     /// Writes, syncs, publishes and answers one group; nothing to do: false.
     fn log_group(&self, log: &mut LogStage) -> bool {
-        log.gather.wait(|| self.group.lock().waiting.len());
+        log.gather.wait(|| {
+            let group = self.group.lock();
+            // Only a sync is worth waiting for.
+            if group.sync { group.waiting.len() } else { 0 }
+        });
         let mut group = std::mem::take(&mut log.spare);
         std::mem::swap(&mut *self.group.lock(), &mut group);
         if group.is_empty() {
@@ -464,8 +499,8 @@ impl Sequencer {
         self.published.store(log.written, Ordering::Release);
         self.tell_listeners();
         let count = group.waiting.len();
-        for (completion, result) in group.waiting.drain(..) {
-            completion.complete(result);
+        for (completion, receipt) in group.waiting.drain(..) {
+            completion.complete(Ok(receipt));
         }
         self.leave(count);
     }
@@ -559,11 +594,5 @@ impl Sequencer {
 }
 
 fn empty_receipt(revision: Revision, stamp: Stamp) -> Receipt {
-    Receipt {
-        revision,
-        stamp,
-        held: true,
-        repeated: false,
-        answers: mainstay_model::SmallVec::new(),
-    }
+    Receipt { revision, stamp, held: true, repeated: false, answers: SmallVec::new() }
 }

@@ -79,7 +79,6 @@ impl Snapshot {
     ) -> Result<Vec<HistoryEntry>> {
         cells::check_limit(limit)?;
         self.check_reach(name)?;
-        let view = self.view();
         let index = self.core.index();
         let mut entries = Vec::new();
         for &(branch, bound) in &self.layers {
@@ -102,7 +101,6 @@ impl Snapshot {
                 at = revision - 1;
             }
         }
-        drop(view);
         Ok(entries)
     }
 }

@@ -21,6 +21,8 @@ pub struct Stats {
     pub log_bytes: u64,
     /// The stores' tables.
     pub index_bytes: u64,
+    /// The memory for the stores' filters and indexes, outside the block cache.
+    pub index_pinned_bytes: u64,
     /// Versions in the stores.
     pub index_entries: u64,
     /// Current values held in memory beside the write buffers.
@@ -48,6 +50,7 @@ impl Stats {
             log_first: core.log.first_revision(),
             log_bytes: core.log.bytes(),
             index_bytes: index.stores().iter().map(|store| store.disk_bytes()).sum(),
+            index_pinned_bytes: index.stores().iter().map(|store| store.pinned_bytes()).sum(),
             index_entries: index.stores().iter().map(|store| store.entries()).sum(),
             cache_bytes: index.current.clean_bytes() as u64,
             buffer_bytes: index.buffered_bytes() as u64,

@@ -193,12 +193,11 @@ pub(crate) struct Walk<'o> {
 pub(crate) struct Step {
     pub name: Vec<u8>,
     pub head: Head,
-    pub payload: Vec<u8>,
 }
 
 impl Walk<'_> {
-    /// The next name; `wanted` says whether its payload is needed.
-    pub fn next(&mut self, wanted: bool) -> Result<Option<Step>> {
+    /// The next name.
+    pub fn next(&mut self) -> Result<Option<Step>> {
         for layer in self.layers.iter_mut().filter(|layer| !layer.started) {
             layer.advance()?;
         }
@@ -206,7 +205,6 @@ impl Walk<'_> {
         let own_name = own.map(|effect| &effect.key[spaces::PREFIX_BYTES..]);
         let names = own_name.into_iter().chain(self.layers.iter().filter_map(Layer::name));
         let Some(name) = names.min().map(<[u8]>::to_vec) else { return Ok(None) };
-        let keep = |payload: &[u8]| if wanted { payload.to_vec() } else { Vec::new() };
         let mut step = None;
         if let Some(effect) = own.filter(|_| own_name == Some(name.as_slice())) {
             let head = Head {
@@ -217,8 +215,7 @@ impl Walk<'_> {
                 writes: effect.writes,
                 expires: effect.expires,
             };
-            let payload = keep(self.overlay.payload(effect));
-            step = Some(Step { name: name.clone(), head, payload });
+            step = Some(Step { name: name.clone(), head });
             self.own.pop();
         }
         for layer in &mut self.layers {
@@ -226,8 +223,8 @@ impl Walk<'_> {
                 continue;
             }
             if let (None, Some(row)) = (&step, &layer.row) {
-                let (head, payload) = entry::parse(row.entry())?;
-                step = Some(Step { name: name.clone(), head, payload: keep(payload) });
+                let (head, _) = entry::parse(row.entry())?;
+                step = Some(Step { name: name.clone(), head });
             }
             layer.advance()?;
         }

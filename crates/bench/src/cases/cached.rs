@@ -10,21 +10,22 @@ use crate::workload::{self, Random};
 use mainstay::Options;
 use std::hint::black_box;
 
+/// Few enough to be loaded quickly, enough to be larger than the processor's caches.
+const KEYS: usize = 100_000;
 /// The clock is read around one lookup of so many.
 const SAMPLE: u64 = 64;
 
 /// Runs with one and with two threads.
 pub fn run(context: &mut Context) -> Outcome<()> {
-    let count = context.sized(100_000).max(100_000);
     let case = |threads: usize| {
         let word = if threads == 1 { "thread" } else { "threads" };
-        format!("get, cached, {} keys, {threads} {word}", short_count(count))
+        format!("get, cached, {} keys, {threads} {word}", short_count(KEYS))
     };
     let wanted: Vec<usize> = [1, 2].into_iter().filter(|&n| context.wants(&case(n))).collect();
     if wanted.is_empty() {
         return Ok(());
     }
-    let (names, values) = (workload::names(count), workload::values());
+    let (names, values) = (workload::names(KEYS), workload::values());
     let directory = context.directory("cached")?;
     let database = Options::new().cache_bytes(256 << 20).open(directory.path().join("ours"))?;
     load(&database, names.iter().cloned(), &values)?;

@@ -3,13 +3,14 @@
 //! The peer is the bare log in the same form; a write cannot be faster than its append.
 
 use super::load;
+use super::writers::Ours;
 use crate::context::{Context, Outcome};
 use crate::forms::{Landing, threads, tickets};
-use crate::harness::{Side, interleave};
+use crate::harness::{Side, Slice, interleave};
 use crate::peers::bare_log::{BareLog, PAYLOAD_BYTES, Seat};
 use crate::peers::{fjall::Fjall, redb::Redb};
-use crate::workload::{self, Random};
-use mainstay::{Answer, CellCommand, Database, Durability, Name, Options, Receipt, Transaction};
+use crate::workload;
+use mainstay::{Durability, Options};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -124,12 +125,16 @@ fn run_durability(context: &mut Context, durability: Durability, cases: &[Case])
 }
 
 fn run_case(context: &mut Context, case: &Case, ours: &Ours, log: &BareLog) -> Outcome<()> {
-    let pace = if case.must().is_some() { context.disk_bar() } else { context.shown() };
-    let mut sides = vec![Side::new("ours", ours.side(case)?)];
+    let pace = match case.durability {
+        Durability::Sync if case.must().is_some() => context.disk_bar(),
+        Durability::Sync => context.shown(),
+        _ => context.shown_unsynced(),
+    };
+    let mut sides = vec![Side::new("ours", our_side(ours, case)?)];
     match case.operation {
         Operation::Hot => {
             let spread = Case { operation: Operation::Set, ..*case };
-            sides.push(Side::new("spread cells", ours.side(&spread)?));
+            sides.push(Side::new("spread cells", our_side(ours, &spread)?));
         }
         _ => sides.push(Side::new(log_name(case.durability), log_side(log, case))),
     }
@@ -153,7 +158,7 @@ fn other_stores(context: &mut Context, case: &Case, ours: &Ours) -> Outcome<()> 
     let set_fjall = ours.setters(case.in_flight, |name, value| fjall.set_durable(name, value));
     let set_redb = ours.setters(case.in_flight, |name, value| redb.set_durable(name, value));
     let mut sides = [
-        Side::new("ours", ours.side(case)?),
+        Side::new("ours", our_side(ours, case)?),
         Side::new("fjall", in_threads(set_fjall)),
         Side::new("redb", in_threads(set_redb)),
     ];
@@ -170,7 +175,7 @@ fn log_name(durability: Durability) -> &'static str {
     }
 }
 
-type Run<'a> = Box<dyn FnMut(Duration) -> Outcome<crate::harness::Slice> + 'a>;
+type Run<'a> = Box<dyn FnMut(Duration) -> Outcome<Slice> + 'a>;
 
 fn in_threads<'a, W: FnMut() -> Outcome<()> + Send + 'a>(mut workers: Vec<W>) -> Run<'a> {
     Box::new(move |slice| threads(&mut workers, 1, slice))
@@ -222,167 +227,26 @@ fn appender(log: &BareLog, synced: bool) -> impl FnMut() -> Outcome<()> + Send +
     }
 }
 
-/// Our side: the database and what is written to it.
-struct Ours {
-    database: Database,
-    names: Vec<String>,
-    values: Vec<String>,
-}
-
-impl Ours {
-    fn side(&self, case: &Case) -> Outcome<Run<'_>> {
-        let (count, depth) = case.submitters();
-        Ok(match (case.form, case.operation) {
-            (Form::Threads, Operation::Cas) => in_threads(self.swappers(case.in_flight)?),
-            (Form::Threads, Operation::Set) => in_threads(self.cell_setters(case.in_flight)),
-            (Form::Threads, Operation::Hot) => in_threads(self.hot_setters(case.in_flight)),
-            (Form::Tickets, Operation::Cas) => in_tickets(self.swap_submitters(count)?, depth),
-            (Form::Tickets, Operation::Set) => {
-                in_tickets(self.set_submitters(count, &self.names), depth)
-            }
-            (Form::Tickets, Operation::Hot) => {
-                in_tickets(self.set_submitters(count, &self.names[..1]), depth)
-            }
-        })
-    }
-
-    /// Workers that each write random names with random values.
-    fn setters<'a>(
-        &'a self,
-        count: usize,
-        set: impl Fn(&str, &str) -> Outcome<()> + Clone + Send + 'a,
-    ) -> Vec<impl FnMut() -> Outcome<()> + Send + 'a> {
-        let worker = |seed| {
-            let (set, mut random) = (set.clone(), Random::new(seed));
-            move || set(random.pick(&self.names), random.pick(&self.values))
-        };
-        (0..count as u64).map(worker).collect()
-    }
-
-    fn cell_setters(&self, count: usize) -> Vec<impl FnMut() -> Outcome<()> + Send + '_> {
-        let cells = self.database.cells();
-        self.setters(count, move |name, value| cells.set(name, value).map(drop).map_err(Into::into))
-    }
-
-    fn hot_setters(&self, count: usize) -> Vec<impl FnMut() -> Outcome<()> + Send + '_> {
-        let (cells, hot) = (self.database.cells(), &self.names[0]);
-        self.setters(count, move |_, value| cells.set(hot, value).map(drop).map_err(Into::into))
-    }
-
-    fn set_submitters<'a>(
-        &'a self,
-        count: usize,
-        names: &'a [String],
-    ) -> Vec<impl FnMut(Landing) -> Outcome<()> + Send + 'a> {
-        let submitter = |seed| {
-            let mut random = Random::new(seed);
-            move |landing: Landing| {
-                let name = Name::new(random.pick(names))?;
-                let set = CellCommand::set(name, random.pick(&self.values));
-                let transaction = Transaction::new().step(set);
-                self.database.submit_with(transaction, move |result| {
-                    landing.answer(result.map(drop));
-                });
-                Ok(())
-            }
-        };
-        (0..count as u64).map(submitter).collect()
-    }
-
-    fn swappers(&self, count: usize) -> Outcome<Vec<impl FnMut() -> Outcome<()> + Send + '_>> {
-        let swapper = |mut own: Owned| {
-            let cells = self.database.cells();
-            let mut random = Random::new(own.first as u64);
-            move || {
-                let (name, expected) = own.next(&self.names);
-                match cells.cas(name, Some(expected), random.pick(&self.values))? {
-                    Some(_) => Ok(()),
-                    None => Err(lost(name).into()),
-                }
-            }
-        };
-        Ok(self.owned(count)?.into_iter().map(swapper).collect())
-    }
-
-    fn swap_submitters(
-        &self,
-        count: usize,
-    ) -> Outcome<Vec<impl FnMut(Landing) -> Outcome<()> + Send + '_>> {
-        let submitter = |mut own: Owned| {
-            let mut random = Random::new(own.first as u64);
-            move |landing: Landing| {
-                let (name, expected) = own.next(&self.names);
-                let name = Name::new(name)?;
-                let value = random.pick(&self.values).into();
-                let cas = CellCommand::Cas { name, expected: Some(expected), value };
-                let transaction = Transaction::new().step(cas);
-                self.database.submit_with(transaction, move |result| landing.answer(won(result)));
-                Ok(())
-            }
-        };
-        Ok(self.owned(count)?.into_iter().map(submitter).collect())
-    }
-
-    /// Deals the cells out, so that every swap can know its counter and has to win.
-    fn owned(&self, count: usize) -> Outcome<Vec<Owned>> {
-        let cells = self.database.cells();
-        let mut counters = Vec::with_capacity(self.names.len());
-        for name in &self.names {
-            let found = cells.get_versioned(name)?;
-            counters.push(found.ok_or_else(|| format!("the cell {name} is not there"))?.counter);
+/// Our side in the case's form.
+fn our_side<'a>(ours: &'a Ours, case: &Case) -> Outcome<Run<'a>> {
+    let (count, depth) = case.submitters();
+    Ok(match (case.form, case.operation) {
+        (Form::Threads, Operation::Cas) => in_threads(ours.swappers(case.in_flight)?),
+        (Form::Threads, Operation::Set) => in_threads(ours.cell_setters(case.in_flight)),
+        (Form::Threads, Operation::Hot) => in_threads(ours.hot_setters(case.in_flight)),
+        (Form::Tickets, Operation::Cas) => in_tickets(ours.swap_submitters(count)?, depth),
+        (Form::Tickets, Operation::Set) => {
+            in_tickets(ours.set_submitters(count, &ours.names), depth)
         }
-        let own = |first: usize| Owned {
-            first,
-            step: count,
-            turn: 0,
-            counters: counters.iter().skip(first).step_by(count).copied().collect(),
-        };
-        Ok((0..count).map(own).collect())
-    }
-}
-
-/// One worker's share of the cells: every so-manieth one, taken in turn.
-struct Owned {
-    first: usize,
-    step: usize,
-    turn: usize,
-    counters: Vec<u64>,
-}
-
-impl Owned {
-    /// The next cell and the counter it has once all earlier swaps have won.
-    fn next<'a>(&mut self, names: &'a [String]) -> (&'a str, u64) {
-        self.turn = (self.turn + 1) % self.counters.len();
-        let counter = self.counters[self.turn];
-        self.counters[self.turn] += 1;
-        (&names[self.first + self.turn * self.step], counter)
-    }
-}
-
-fn won(result: mainstay::Result<Receipt>) -> Result<(), String> {
-    match result.map_err(|error| error.to_string())?.answers.first() {
-        Some(Answer::MaybeCounter(Some(_))) => Ok(()),
-        _ => Err(lost("in flight")),
-    }
-}
-
-fn lost(name: &str) -> String {
-    format!("a cas that nobody contested was lost: {name}")
+        (Form::Tickets, Operation::Hot) => {
+            in_tickets(ours.set_submitters(count, &ours.names[..1]), depth)
+        }
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn shares_are_disjoint_and_counters_follow() {
-        let names = workload::names(10);
-        let mut own = Owned { first: 1, step: 4, turn: 0, counters: vec![5, 6, 7] };
-        let taken: Vec<_> = (0..4).map(|_| own.next(&names)).collect();
-        let expected = [(5, 6), (9, 7), (1, 5), (5, 7)];
-        let expected = expected.map(|(index, counter)| (names[index].as_str(), counter));
-        assert_eq!(taken, expected);
-    }
 
     #[test]
     fn the_bars_stand_where_they_were_set() {

@@ -8,6 +8,7 @@ pub mod memory;
 pub mod misc;
 pub mod reopen;
 pub mod uncached;
+mod writers;
 
 use crate::context::{Context, Outcome};
 use mainstay::{CellCommand, Database, Durability, Name, Transaction};

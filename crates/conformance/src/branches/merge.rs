@@ -179,6 +179,11 @@ pub fn unknown_branch_is_refused(w: &mut World) {
     refused(w.db().merge("nowhere", "main", Strict), Code::BranchNotFound);
 }
 
+/// A branch cannot be merged into itself.
+pub fn into_itself_is_refused(w: &mut World) {
+    writes_nothing(w.db(), || refused(w.db().merge("main", "main", Strict), Code::InvalidArgument));
+}
+
 /// All merged writes are one transaction: no reader sees half.
 pub fn is_one_transaction(w: &mut World) {
     forked(w);

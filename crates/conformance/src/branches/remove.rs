@@ -25,6 +25,15 @@ pub fn handles_of_a_deleted_branch_are_refused(w: &mut World) {
     refused(dev.set("a", 1), Code::BranchNotFound);
 }
 
+/// What would have expired on a deleted branch is gone with it: no sweep finds it.
+pub fn deleted_is_not_swept(w: &mut World) {
+    w.db().fork("dev", "main", At::Latest).unwrap();
+    w.on("dev").set_with("a", 1, mainstay::Ttl::Millis(5)).unwrap();
+    w.db().delete_branch("dev").unwrap();
+    w.pass_ms(10);
+    assert_eq!(writes_nothing(w.db(), || w.db().sweep().unwrap()), 0);
+}
+
 /// Deleting what is not there answers false.
 pub fn unknown_answers_false(w: &mut World) {
     assert!(!writes_nothing(w.db(), || w.db().delete_branch("nowhere").unwrap()));
@@ -42,6 +51,20 @@ pub fn parents_stay(w: &mut World) {
     writes_nothing(w.db(), || refused(w.db().delete_branch("b1"), Code::BranchInUse));
     assert!(w.db().delete_branch("b2").unwrap());
     assert!(w.db().delete_branch("b1").unwrap());
+}
+
+/// A branch with a tag stays, until the tag is removed.
+pub fn tagged_stays(w: &mut World) {
+    w.db().fork("dev", "main", At::Latest).unwrap();
+    w.db().tag("v", "dev", At::Latest).unwrap();
+    writes_nothing(w.db(), || refused(w.db().delete_branch("dev"), Code::BranchInUse));
+    w.db().untag("v").unwrap();
+    assert!(w.db().delete_branch("dev").unwrap());
+}
+
+/// `main` keeps its name.
+pub fn main_keeps_its_name(w: &mut World) {
+    writes_nothing(w.db(), || refused(w.db().rename_branch("main", "x"), Code::BranchInUse));
 }
 
 /// A branch recreated under the same name starts anew.

@@ -115,8 +115,9 @@ pub fn cas_none_on_expired_wins(w: &mut World) {
 /// The counter an expired cell had loses.
 pub fn cas_with_the_counter_of_expired_loses(w: &mut World) {
     five_then_expired(w);
-    assert_eq!(w.cells().cas("k", Some(5), 9).unwrap(), None);
+    assert_eq!(writes_nothing(w.db(), || w.cells().cas("k", Some(5), 9).unwrap()), None);
     assert_eq!(w.cells().get("k").unwrap(), None);
+    assert_eq!(w.cells().set("k", 9).unwrap(), 7);
 }
 
 /// `init` on an expired cell writes.
@@ -137,8 +138,10 @@ pub fn incr_on_expired_starts_from_zero(w: &mut World) {
 /// An expired cell cannot be brought back by `expire`.
 pub fn expire_does_not_bring_back(w: &mut World) {
     five_then_expired(w);
-    assert!(!w.cells().expire("k", Ttl::Clear).unwrap());
-    assert_eq!(w.cells().get("k").unwrap(), None);
+    for ttl in [Ttl::Clear, Ttl::Keep, Ttl::Millis(99)] {
+        assert!(!writes_nothing(w.db(), || w.cells().expire("k", ttl).unwrap()));
+        assert_eq!(w.cells().get("k").unwrap(), None);
+    }
 }
 
 /// A sweep turns what is due into deletions and leaves the rest.

@@ -114,6 +114,17 @@ pub fn orderly_close_keeps_unsynced_writes(w: &mut World) {
     }
 }
 
+/// Dropping the last handle closes: everything is there, and the directory is free at once.
+pub fn dropping_the_last_handle_closes(w: &mut World) {
+    w.configure(|options| options.write_buffer_bytes(64 << 10));
+    let filler = "x".repeat(5_000);
+    for round in 1..=20 {
+        (0..20).for_each(|n| done(w.cells().set(&format!("k{n}"), filler.as_str()).unwrap()));
+        w.drop_and_reopen();
+        assert_eq!(counter(&w.cells(), "k7"), Some(round));
+    }
+}
+
 /// What was not committed is not there.
 pub fn uncommitted_is_not_there(w: &mut World) {
     w.cells().set("k", 1).unwrap();

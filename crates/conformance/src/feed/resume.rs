@@ -102,7 +102,8 @@ pub fn shows_all_after_a_sync(w: &mut World) {
 pub fn trimmed_is_told(w: &mut World) {
     let minute = Duration::from_secs(60);
     w.configure(move |options| {
-        options.retention(minute).feed_retention(minute, 1).write_buffer_bytes(1 << 20)
+        let options = options.retention(minute).feed_retention(minute, 1);
+        options.segment_bytes(1 << 20).write_buffer_bytes(1 << 20)
     });
     let start = w.db().revision();
     let filler = "x".repeat(100_000);

@@ -90,12 +90,12 @@ impl Oracle {
     /// Removes a branch; answers whether it was there.
     pub fn delete_branch(&mut self, name: &str) -> Result<bool> {
         let Ok(id) = self.id(name) else { return Ok(false) };
-        if name == MAIN || self.children(id) > 0 {
-            return Err(Error::new(Code::BranchInUse, "`main` and parents stay"));
+        let tagged = self.tags.values().any(|(branch, _)| *branch == id);
+        if name == MAIN || self.children(id) > 0 || tagged {
+            return Err(Error::new(Code::BranchInUse, "`main`, parents and the tagged stay"));
         }
         self.names.remove(name);
         self.lines.remove(&id);
-        self.tags.retain(|_, (branch, _)| *branch != id);
         self.committed(self.next_stamp());
         Ok(true)
     }
@@ -103,6 +103,9 @@ impl Oracle {
     /// Gives a branch another name.
     pub fn rename_branch(&mut self, name: &str, to: &str) -> Result<()> {
         let id = self.id(name)?;
+        if name == MAIN {
+            return Err(Error::new(Code::BranchInUse, "`main` keeps its name"));
+        }
         if self.names.contains_key(to) {
             return Err(Error::new(Code::BranchExists, format!("branch `{to}` exists")));
         }

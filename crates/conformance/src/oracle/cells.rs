@@ -138,7 +138,7 @@ impl<'a> Run<'a> {
     }
 
     fn init(&mut self, name: &str, value: &Value) -> Answer {
-        let counter = match self.touch(name) {
+        let counter = match self.seen(name) {
             Some(version) => version.counter,
             None => self.write(name, Some(value.clone()), None),
         };
@@ -146,13 +146,13 @@ impl<'a> Run<'a> {
     }
 
     fn set(&mut self, name: &str, value: &Value, ttl: Ttl) -> Result<Answer> {
-        let old = self.touch(name).and_then(|version| version.expires);
+        let old = self.seen(name).and_then(|version| version.expires);
         let expires = self.expiry(ttl, old)?;
         Ok(Answer::Counter(self.write(name, Some(value.clone()), expires)))
     }
 
     fn cas(&mut self, name: &str, expected: Option<u64>, value: &Value) -> Answer {
-        let seen = self.touch(name);
+        let seen = self.seen(name);
         if seen.as_ref().map(|version| version.counter) != expected {
             return Answer::MaybeCounter(None);
         }
@@ -160,8 +160,10 @@ impl<'a> Run<'a> {
         Answer::MaybeCounter(Some(self.write(name, Some(value.clone()), expires)))
     }
 
+    /// A deletion leaves one in any case: of an expired cell it writes the expiry.
     fn delete(&mut self, name: &str, counter: Option<u64>) -> Answer {
-        let Some(seen) = self.touch(name) else { return Answer::Did(false) };
+        self.settle(name);
+        let Some(seen) = self.seen(name) else { return Answer::Did(false) };
         if counter.is_some_and(|counter| counter != seen.counter) {
             return Answer::Did(false);
         }
@@ -170,7 +172,7 @@ impl<'a> Run<'a> {
     }
 
     fn incr(&mut self, name: &str, by: Number) -> Result<Answer> {
-        let seen = self.touch(name);
+        let seen = self.seen(name);
         let expires = seen.as_ref().and_then(|version| version.expires);
         let old = seen.and_then(|version| version.value).unwrap_or(Value::Int(0));
         let sum = add(&old, by)?;
@@ -179,21 +181,26 @@ impl<'a> Run<'a> {
     }
 
     fn expire(&mut self, name: &str, ttl: Ttl) -> Result<Answer> {
-        let Some(seen) = self.touch(name) else { return Ok(Answer::Did(false)) };
-        let expires = self.expiry(ttl, seen.expires)?;
+        let seen = self.seen(name);
+        let expires = self.expiry(ttl, seen.as_ref().and_then(|version| version.expires))?;
+        let Some(seen) = seen else { return Ok(Answer::Did(false)) };
         if expires != seen.expires {
             self.write(name, seen.value, expires);
         }
         Ok(Answer::Did(true))
     }
 
-    /// The live version; one that has expired first becomes a deletion, which is a write.
-    fn touch(&mut self, name: &str) -> Option<Version> {
-        let newest = newest(self.cells, name, self.revision)?.clone();
-        if newest.expired(self.stamp) {
-            self.write(name, None, None);
+    /// The live version.
+    fn seen(&self, name: &str) -> Option<Version> {
+        live(self.cells, name, self.moment()).cloned()
+    }
+
+    /// Turns an expiry that is due into a deletion, which is a write.
+    fn settle(&mut self, name: &str) {
+        let newest = newest(self.cells, name, self.revision);
+        if newest.is_some_and(|version| version.expired(self.stamp)) {
+            self.write_as(name, None, None, self.counter(name) + 1);
         }
-        Some(newest).filter(|version| version.live(self.stamp))
     }
 
     fn expiry(&self, ttl: Ttl, old: Option<Stamp>) -> Result<Option<Stamp>> {
@@ -210,7 +217,9 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Writes; a cell that has expired is deleted first, and that counts.
     fn write(&mut self, name: &str, value: Option<Value>, expires: Option<Stamp>) -> u64 {
+        self.settle(name);
         let counter = self.counter(name) + 1;
         self.write_as(name, value, expires, counter)
     }
@@ -245,9 +254,7 @@ impl<'a> Run<'a> {
         };
         let names: Vec<String> =
             self.cells.iter().filter(|(_, v)| due(v)).map(|(name, _)| name.clone()).collect();
-        for name in &names {
-            self.write(name, None, None);
-        }
+        names.iter().for_each(|name| self.settle(name));
         names.len() as u64
     }
 }

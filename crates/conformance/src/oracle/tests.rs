@@ -37,7 +37,7 @@ fn an_expired_cell_of_counter_five_is_set_to_seven() {
     assert_eq!(run(&mut o, "main", cas("k", Some(5), 6)), Answer::MaybeCounter(None));
     assert_eq!(run(&mut o, "main", set("k", 7)), Answer::Counter(7));
     let versions = o.history("main", "k", 2, None, o.latest()).unwrap();
-    assert_eq!((versions[0].writes, versions[1].value.clone()), (1, None));
+    assert_eq!((versions[0].writes, versions[1].counter), (2, 5));
 }
 
 #[test]

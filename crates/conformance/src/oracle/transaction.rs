@@ -69,7 +69,8 @@ impl Oracle {
             (Some(otherwise), false) => steps(&mut run, otherwise)?,
             (None, false) => return Err(Error::new(Code::GuardFailed, "a guard does not hold")),
         };
-        if run.wrote {
+        // A named transaction leaves at least its receipt, to be found when it is asked again.
+        if run.wrote || transaction.request.is_some() {
             self.committed(stamp);
             self.line_mut(id).cells = copy;
         }

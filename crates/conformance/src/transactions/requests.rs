@@ -19,6 +19,16 @@ pub fn repeated_gives_the_same_receipt(w: &mut World) {
     assert_eq!(w.cells().get("n").unwrap(), int(100));
 }
 
+/// One that only read is remembered too: asked again, it shows what it showed then.
+pub fn reading_is_remembered_too(w: &mut World) {
+    w.cells().set("n", 1).unwrap();
+    let named = || Transaction::new().request(RequestId::new("r").unwrap()).step(get("n"));
+    let first = w.db().execute(named()).unwrap();
+    w.cells().set("n", 2).unwrap();
+    let again = w.db().execute(named()).unwrap();
+    assert_eq!(again, Receipt { repeated: true, ..first });
+}
+
 /// Another id is another request.
 pub fn another_id_runs(w: &mut World) {
     w.db().execute(named("r1")).unwrap();

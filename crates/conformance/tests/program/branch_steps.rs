@@ -10,7 +10,10 @@ impl Driver {
     pub fn branch_step(&mut self, step: &Step) -> bool {
         match step {
             Step::Fork { name, from, back } => self.fork(BRANCHES[*name], BRANCHES[*from], *back),
-            Step::Delete { name } => self.delete(BRANCHES[*name]),
+            Step::Delete { name } => {
+                let engine = self.world.db().delete_branch(BRANCHES[*name]);
+                same(engine, self.oracle.delete_branch(BRANCHES[*name]));
+            }
             Step::Rename { name, to } => self.rename(BRANCHES[*name], BRANCHES[*to]),
             Step::Merge { from, into, strategy } => {
                 let (from, into) = (BRANCHES[*from], BRANCHES[*into]);
@@ -40,7 +43,7 @@ impl Driver {
     fn fork(&mut self, name: &str, from: &str, back: u64) {
         let at = self.back(from, back);
         let engine = self.world.db().fork(name, from, At::Revision(at));
-        same(engine.map(drop), self.oracle.fork(name, from, Some(at)).map(drop));
+        same(engine, self.oracle.fork(name, from, Some(at)));
     }
 
     /// A revision some back, but not from before the branch was made.
@@ -49,17 +52,7 @@ impl Driver {
         self.oracle.revision().saturating_sub(back).max(created)
     }
 
-    fn delete(&mut self, name: &str) {
-        if self.oracle.tags().iter().any(|(_, branch, _)| branch == name) {
-            return;
-        }
-        same(self.world.db().delete_branch(name), self.oracle.delete_branch(name));
-    }
-
     fn rename(&mut self, name: &str, to: &str) {
-        if name == "main" {
-            return;
-        }
         for slot in &mut self.slots {
             if slot.as_ref().is_some_and(|slot| slot.branch == name) {
                 *slot = None;

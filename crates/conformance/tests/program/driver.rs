@@ -2,7 +2,8 @@
 
 use super::step::*;
 use mainstay::{
-    Answer, CellCommand, Cells, Code, Interactive, Receipt, RequestId, Result, Transaction, Ttl,
+    Answer, CellCommand, Cells, Code, Durability, Interactive, Receipt, RequestId, Result,
+    Transaction, Ttl,
 };
 use mainstay_conformance::World;
 use mainstay_conformance::oracle::{Open, Oracle};
@@ -28,16 +29,18 @@ pub struct Driver {
 
 impl Driver {
     /// Both sides, empty. The write buffer is small, so that flushes happen during the program.
-    pub fn new(mut world: World) -> Driver {
-        world.configure(|options| options.write_buffer_bytes(64 << 10));
+    pub fn new(mut world: World, durability: Durability) -> Driver {
+        world.configure(move |options| {
+            options.durability(durability).write_buffer_bytes(64 << 10).segment_bytes(64 << 10)
+        });
         let oracle = Oracle::new(world.db().revision(), world.wall_us());
         let floor = oracle.revision();
         Driver { world, oracle, slots: [None, None], named: None, requests: 0, floor }
     }
 
     /// Runs a whole program, then compares everything there is.
-    pub fn run(mut self, program: &[Step]) {
-        for step in program {
+    pub fn run(mut self, program: &Program) {
+        for step in &program.0 {
             self.step(step);
             assert_eq!(self.world.db().revision(), self.oracle.revision(), "after {step:?}");
         }

@@ -8,13 +8,11 @@ use proptest::prelude::*;
 
 /// A program: either with times to live or with merges. What a merge makes of values that
 /// expire meanwhile has cases of its own.
-pub fn program() -> impl Strategy<Value = Vec<Step>> {
-    prop_oneof![vec(step(true), 30..120), vec(step(false), 30..120)]
+pub fn program() -> impl Strategy<Value = Program> {
+    prop_oneof![vec(step(true), 30..120), vec(step(false), 30..120)].prop_map(Program)
 }
 
 fn step(ttl: bool) -> BoxedStrategy<Step> {
-    let merging = if ttl { 0 } else { 3 };
-    let expiring = if ttl { 3 } else { 0 };
     prop_oneof![
         8 => (branch(), write(ttl)).prop_map(|(branch, write)| Step::One { branch, write }),
         1 => (branch(), vec(write(ttl), 1..5))
@@ -29,14 +27,11 @@ fn step(ttl: bool) -> BoxedStrategy<Step> {
             .prop_map(|(name, from, back)| Step::Fork { name, from, back }),
         1 => branch().prop_map(|name| Step::Delete { name }),
         1 => (branch(), branch()).prop_map(|(name, to)| Step::Rename { name, to }),
-        merging => (branch(), branch(), strategy())
-            .prop_map(|(from, into, strategy)| Step::Merge { from, into, strategy }),
-        merging => (branch(), branch()).prop_map(|(a, b)| Step::Diff { a, b }),
+        5 => expiring_or_merging(ttl),
         1 => (0..TAGS.len(), branch(), 0..6u64)
             .prop_map(|(name, branch, back)| Step::Tag { name, branch, back }),
         1 => (0..TAGS.len()).prop_map(|name| Step::Untag { name }),
         2 => (1..8u64).prop_map(|tens| Step::Pass { tens }),
-        expiring => Just(Step::Sweep),
         1 => Just(Step::Reopen),
         3 => (branch(), a_cell(), 0..30u64)
             .prop_map(|(branch, cell, back)| Step::Read { branch, cell, back }),
@@ -52,6 +47,19 @@ fn step(ttl: bool) -> BoxedStrategy<Step> {
             }),
     ]
     .boxed()
+}
+
+fn expiring_or_merging(ttl: bool) -> BoxedStrategy<Step> {
+    if ttl {
+        return Just(Step::Sweep).boxed();
+    }
+    let merge = (branch(), branch(), strategy()).prop_map(|(from, into, strategy)| Step::Merge {
+        from,
+        into,
+        strategy,
+    });
+    let diff = (branch(), branch()).prop_map(|(a, b)| Step::Diff { a, b });
+    prop_oneof![merge, diff].boxed()
 }
 
 fn transact(ttl: bool) -> impl Strategy<Value = Step> {
@@ -82,7 +90,8 @@ fn write(ttl: bool) -> BoxedStrategy<Write> {
         3 => (a_cell(), expect(), value()).prop_map(|(at, e, value)| Write::Cas(at, e, value)),
         2 => (a_cell(), option::of(expect())).prop_map(|(at, e)| Write::Delete(at, e)),
         2 => (a_cell(), number()).prop_map(|(at, by)| Write::Incr(at, by)),
-        if ttl { 2 } else { 0 } => (a_cell(), a_ttl(ttl)).prop_map(|(at, ttl)| Write::Expire(at, ttl)),
+        // Without times to live, `Clear` leaves everything as it is: that is to be tried, too.
+        2 => (a_cell(), a_ttl(ttl)).prop_map(|(at, ttl)| Write::Expire(at, ttl)),
         1 => a_cell().prop_map(Write::Get),
         1 => (0..PREFIXES.len()).prop_map(Write::List),
     ]

@@ -2,6 +2,7 @@
 
 use mainstay::{CellCommand, Guard, MergeStrategy, Name, Number, Ttl, Value};
 use mainstay_conformance::oracle::Oracle;
+use std::fmt;
 
 /// The cells: prefixes of each other, and one beyond ASCII.
 pub const CELLS: [&str; 7] = ["a", "a/1", "a/2", "ab", "b", "b/1", "é"];
@@ -11,6 +12,21 @@ pub const PREFIXES: [&str; 5] = ["", "a", "a/", "b", "x"];
 pub const BRANCHES: [&str; 4] = ["main", "dev", "exp", "fix"];
 /// The tags.
 pub const TAGS: [&str; 2] = ["v1", "v2"];
+
+/// A program, shown one step a line.
+#[derive(Clone)]
+pub struct Program(pub Vec<Step>);
+
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for step in &self.0 {
+            // A large value says what it is long before it ends.
+            let shown: String = format!("{step:?}").replace("large large ", "");
+            write!(f, "\n    {shown}")?;
+        }
+        Ok(())
+    }
+}
 
 /// One step of a program.
 #[derive(Clone, Debug)]

@@ -33,7 +33,7 @@ impl Context<'_> {
         let hash = self.index.current.hash(key);
         let payload = Payload::Bytes(payload);
         let write = Write { flags, counter: 1, writes: 1, expires: None, prior: None, payload };
-        overlay.write(key, hash, write)
+        overlay.write(key.clone(), hash, write)
     }
 }
 

@@ -36,7 +36,7 @@ pub(crate) fn run(view: &View<'_>, overlay: &mut Overlay, command: &CellCommand)
         CellCommand::Set { name, value, ttl } => {
             let seen = see(view, overlay, name)?;
             let expires = expiry(view.now, *ttl, seen.expires)?;
-            put(overlay, &seen, value, expires).map(Answer::Counter)
+            put(overlay, seen, value, expires).map(Answer::Counter)
         }
         CellCommand::Cas { name, expected, value } => cas(view, overlay, name, *expected, value),
         CellCommand::Delete { name, counter } => delete(view, overlay, name, *counter),
@@ -86,11 +86,11 @@ impl Seen {
     }
 }
 
-fn put(overlay: &mut Overlay, seen: &Seen, value: &Value, expires: Option<Stamp>) -> Result<u64> {
+fn put(overlay: &mut Overlay, seen: Seen, value: &Value, expires: Option<Stamp>) -> Result<u64> {
     let start = overlay.stage(|out| codec::encode(value, out))?;
     let write = seen.write(0, expires, Payload::Staged(start));
     let counter = write.counter;
-    overlay.write(&seen.key, seen.hash, write)?;
+    overlay.write(seen.key, seen.hash, write)?;
     Ok(counter)
 }
 
@@ -101,7 +101,7 @@ fn init(view: &View<'_>, overlay: &mut Overlay, name: &Name, value: &Value) -> R
         value.check()?;
         return Ok(Answer::Counter(seen.counter));
     }
-    put(overlay, &seen, value, None).map(Answer::Counter)
+    put(overlay, seen, value, None).map(Answer::Counter)
 }
 
 fn cas(
@@ -120,7 +120,8 @@ fn cas(
         value.check()?;
         return Ok(Answer::MaybeCounter(None));
     }
-    let counter = put(overlay, &seen, value, seen.expires)?;
+    let expires = seen.expires;
+    let counter = put(overlay, seen, value, expires)?;
     Ok(Answer::MaybeCounter(Some(counter)))
 }
 
@@ -132,18 +133,19 @@ fn delete(
 ) -> Result<Answer> {
     let seen = see(view, overlay, name)?;
     if seen.lapsed {
-        lapse(overlay, &seen)?;
+        lapse(overlay, seen)?;
         return Ok(Answer::Did(false));
     }
     if !seen.live || counter.is_some_and(|counter| counter != seen.counter) {
         return Ok(Answer::Did(false));
     }
-    overlay.write(&seen.key, seen.hash, seen.write(DELETED, None, Payload::Bytes(b"")))?;
+    let write = seen.write(DELETED, None, Payload::Bytes(b""));
+    overlay.write(seen.key, seen.hash, write)?;
     Ok(Answer::Did(true))
 }
 
 /// Turns an expiry that came due into a deletion.
-fn lapse(overlay: &mut Overlay, seen: &Seen) -> Result<()> {
+fn lapse(overlay: &mut Overlay, seen: Seen) -> Result<()> {
     let write = Write {
         flags: DELETED | EXPIRED,
         counter: seen.counter + 1,
@@ -152,7 +154,7 @@ fn lapse(overlay: &mut Overlay, seen: &Seen) -> Result<()> {
         prior: seen.marked,
         payload: Payload::Bytes(b""),
     };
-    overlay.write(&seen.key, seen.hash, write)
+    overlay.write(seen.key, seen.hash, write)
 }
 
 /// Turns the expiry of one key into a deletion, if its own layer says that it is due.
@@ -164,7 +166,7 @@ pub(crate) fn lapse_key(view: &View<'_>, overlay: &mut Overlay, key: &[u8]) -> R
     if !seen.lapsed || seen.marked.is_none() {
         return Ok(false);
     }
-    lapse(overlay, &seen)?;
+    lapse(overlay, seen)?;
     Ok(true)
 }
 
@@ -181,7 +183,8 @@ fn incr(view: &View<'_>, overlay: &mut Overlay, name: &Name, by: Number) -> Resu
     };
     let value = sum(value.unwrap_or(Value::Int(0)), by, name)?;
     let seen = seen(key, hash, found, view.now);
-    let counter = put(overlay, &seen, &value, seen.expires)?;
+    let expires = seen.expires;
+    let counter = put(overlay, seen, &value, expires)?;
     Ok(Answer::Number { value, counter })
 }
 
@@ -221,7 +224,7 @@ fn expire(view: &View<'_>, overlay: &mut Overlay, name: &Name, ttl: Ttl) -> Resu
     }
     if expires != seen.expires {
         let write = seen.write(0, expires, Payload::Bytes(&payload));
-        overlay.write(&seen.key, seen.hash, write)?;
+        overlay.write(seen.key, seen.hash, write)?;
     }
     Ok(Answer::Did(true))
 }
@@ -249,7 +252,7 @@ fn restore(
     write.counter = write.counter.max(counter);
     write.writes = write.counter - seen.counter;
     let counter = write.counter;
-    overlay.write(&seen.key, seen.hash, write)?;
+    overlay.write(seen.key, seen.hash, write)?;
     Ok(Answer::Counter(counter))
 }
 
@@ -309,7 +312,7 @@ pub(crate) fn list_until(
     let mut walk = view.walk(overlay, CELLS, prefix.as_bytes(), after.map(str::as_bytes));
     let mut page = Page::default();
     let mut expires: Option<Stamp> = None;
-    while let Some(step) = walk.next(false)? {
+    while let Some(step) = walk.next()? {
         if !step.head.is_live(view.now) {
             continue;
         }

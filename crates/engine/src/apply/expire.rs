@@ -93,5 +93,5 @@ fn write_marker(index: &Index, overlay: &mut Overlay, marker: &Key, flags: u8) -
     let hash = index.current.hash(marker);
     let payload = Payload::Bytes(b"");
     let write = Write { flags, counter: 1, writes: 1, expires: None, prior: None, payload };
-    overlay.write(marker, hash, write)
+    overlay.write(marker.clone(), hash, write)
 }

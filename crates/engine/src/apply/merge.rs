@@ -66,7 +66,7 @@ fn take(context: &Context<'_>, overlay: &mut Overlay, target: u32, triple: &Trip
         prior: triple.b.marked,
         payload: Payload::Bytes(triple.a.payload.as_deref().unwrap_or_default()),
     };
-    overlay.write(&key, hash, write)
+    overlay.write(key, hash, write)
 }
 
 /// Remembers the merge, so that the next one starts from here.

@@ -184,6 +184,7 @@ impl<'a> Frame<'a> {
     }
 
     /// The revision of the first transaction.
+    #[cfg(test)]
     pub fn first_revision(&self) -> Revision {
         self.head.first
     }
@@ -209,7 +210,7 @@ impl<'a> Frame<'a> {
     }
 
     /// The frame with its bytes.
-    pub fn to_owned_frame(&self) -> OwnedFrame {
+    pub fn to_owned_frame(self) -> OwnedFrame {
         OwnedFrame { head: self.head, payload: self.payload.into() }
     }
 }
@@ -228,6 +229,7 @@ impl OwnedFrame {
     }
 
     /// The revision of the first transaction.
+    #[cfg(test)]
     pub fn first_revision(&self) -> Revision {
         self.head.first
     }

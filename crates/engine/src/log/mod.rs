@@ -45,12 +45,11 @@ use mainstay_model::{Code, Error, Result, Revision};
 use parking_lot::{Mutex, RwLock};
 
 pub use files::{DiskFiles, File, Files, MemoryFiles};
-pub use frame::{Frame, FrameBuilder, OwnedFrame};
+pub use frame::{Frame, FrameBuilder};
 pub use inspect::{Problem, Report, SegmentReport, inspect};
 pub use reader::Reader;
 pub use recover::{Cut, Recovered};
-pub use salvage::{SalvageReport, salvage};
-pub use transactions::{Effects, LoggedTransaction, Transactions};
+pub use salvage::salvage;
 pub use writer::Writer;
 
 use failure::{io_failure, sync_failure};

@@ -12,6 +12,7 @@ pub struct LoggedTransaction<'a> {
     /// The stamp it was given.
     pub stamp: Stamp,
     /// Its request id, empty when it had none.
+    #[allow(dead_code, reason = "part of the format; replay and feed need only the effects")]
     pub request: &'a [u8],
     /// What it changed.
     pub effects: Effects<'a>,

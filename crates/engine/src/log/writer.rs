@@ -47,6 +47,7 @@ impl Writer {
 
     /// The crc of the last frame written: where a [`FrameBuilder`](super::FrameBuilder) goes back
     /// to after a failed write.
+    #[cfg(test)]
     pub fn chain(&self) -> u32 {
         self.chain
     }

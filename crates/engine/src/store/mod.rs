@@ -16,6 +16,7 @@
 //! 1..9 hold the revision as `u64` little-endian, the rest belongs to the caller again.
 
 mod bounds;
+mod check;
 mod disk;
 mod failure;
 mod filter;
@@ -35,9 +36,11 @@ use std::sync::Arc;
 
 use mainstay_model::{Result, Revision};
 
+pub use check::{check_list, check_tables};
 pub use disk::DiskStore;
 pub use memory::MemoryStore;
-pub use version::{ENTRY_HEADER_BYTES, KEY_LIMIT_BYTES, REVISION_LIMIT, revision_of};
+#[cfg(test)]
+use version::{KEY_LIMIT_BYTES, REVISION_LIMIT, revision_of};
 
 /// Bytes that are cheap to clone, as they lie in a block of the store.
 pub type Slice = lsm_tree::Slice;
@@ -148,6 +151,14 @@ impl Store {
     pub fn l0_runs(&self) -> usize {
         match self {
             Store::Disk(store) => store.l0_runs(),
+            Store::Memory(_) => 0,
+        }
+    }
+
+    /// The memory for filters and indexes that stays outside the block cache.
+    pub fn pinned_bytes(&self) -> u64 {
+        match self {
+            Store::Disk(store) => store.pinned_bytes() as u64,
             Store::Memory(_) => 0,
         }
     }

@@ -1,0 +1,77 @@
+//! Kills a database over and over and checks that nothing acknowledged is lost.
+//!
+//! `kill [--cycles 200] [--seed n] [--dir d]`; ends with 1 and keeps the directory on a violation.
+
+use mainstay_conformance::kill::parent::{self, Plan, Tally};
+use mainstay_conformance::kill::{Outcome, child};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let done = match words.first().map(String::as_str) {
+        Some("child") => be_child(&words),
+        _ => be_parent(&words),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(what) => {
+            println!("VIOLATION: {what}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn be_child(words: &[String]) -> Outcome<()> {
+    let [_, directory, seed, generation] = words else {
+        return Err("usage: kill child DIR SEED GENERATION".to_owned());
+    };
+    let (seed, generation) = (number(seed)?, number(generation)?);
+    child::run(Path::new(directory), seed, generation).map_err(|error| error.to_string())
+}
+
+fn be_parent(words: &[String]) -> Outcome<()> {
+    let (mut cycles, mut seed, mut directory) = (200, u64::from(std::process::id()), None);
+    for pair in words.chunks(2) {
+        match pair {
+            [option, value] if option == "--cycles" => cycles = number(value)?,
+            [option, value] if option == "--seed" => seed = number(value)?,
+            [option, value] if option == "--dir" => directory = Some(PathBuf::from(value)),
+            _ => return Err("usage: kill [--cycles 200] [--seed n] [--dir d]".to_owned()),
+        }
+    }
+    let program = std::env::current_exe().map_err(|error| format!("where am I: {error}"))?;
+    let home = tempfile::Builder::new().prefix("mainstay-kill-").tempdir();
+    // Kept until everything went well.
+    let home = home.map_err(|error| format!("no temporary directory: {error}"))?.keep();
+    let directory = directory.unwrap_or_else(|| home.join("db"));
+    let plan = Plan { cycles, seed, directory, program };
+    println!("seed {seed}, directory {}", plan.directory.display());
+    let tally = parent::run(&plan, summary)?;
+    // What stays behind does no harm.
+    let _ = std::fs::remove_dir_all(home);
+    let Tally { cycles, acknowledged, second_kills, .. } = tally;
+    println!(
+        "{cycles} cycles, {acknowledged} acknowledged writes, {second_kills} second kills, 0 lost"
+    );
+    Ok(())
+}
+
+fn summary(tally: &Tally) {
+    println!(
+        "{} cycles: {} acknowledged writes, {} second kills, {} kills while opening, {} requests asked \
+         again, {} torn ends cut, {} indexes rebuilt, {} unsynced writes gone",
+        tally.cycles,
+        tally.acknowledged,
+        tally.second_kills,
+        tally.during_open,
+        tally.requests,
+        tally.cut,
+        tally.rebuilt,
+        tally.unsynced_lost
+    );
+}
+
+fn number(word: &str) -> Outcome<u64> {
+    word.parse().map_err(|_| format!("`{word}` is not a number"))
+}

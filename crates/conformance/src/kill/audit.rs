@@ -1,0 +1,212 @@
+//! The audit: what must hold for the database as a whole, whatever was reported.
+
+use super::journal::{Ack, End, Entry, Run};
+use super::ledger::{Ledger, Request, Settled};
+use super::op::answers;
+use super::random::Random;
+use super::sight::{Known, hash};
+use super::{ACCOUNTS, Outcome, account};
+use mainstay::{At, ChangeKind, Contract, Database, ErrorKind, Filter, MAIN, Revision, Value};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How many past revisions are looked at each time.
+const PAST_REVISIONS: u64 = 10;
+/// How many cells are looked at in each of them.
+const PAST_CELLS: u64 = 8;
+/// How many requests are asked again each time.
+const REQUESTS: usize = 200;
+
+/// Money is neither made nor lost, now and at past revisions; past values are what they were.
+pub fn check_past(db: &Database, ledger: &Ledger, random: &mut Random) -> Outcome<()> {
+    check_at(db, ledger, ledger.tip, random)?;
+    for _ in 0..PAST_REVISIONS {
+        check_at(db, ledger, random.below(ledger.tip + 1), random)?;
+    }
+    Ok(())
+}
+
+fn check_at(
+    db: &Database,
+    ledger: &Ledger,
+    revision: Revision,
+    random: &mut Random,
+) -> Outcome<()> {
+    let told = |error: mainstay::Error| format!("reading at revision {revision}: {error}");
+    let cells = db.cells().at(At::Revision(revision)).map_err(told)?;
+    let mut sum = 0;
+    for k in 0..ACCOUNTS {
+        let balance = cells.get(&account(k)).map_err(told)?;
+        sum += balance.as_ref().and_then(Value::as_i64).unwrap_or(0);
+    }
+    if sum != 0 {
+        return Err(format!("the accounts hold {sum} instead of 0 at revision {revision}"));
+    }
+    for _ in 0..PAST_CELLS {
+        let at = random.below(ledger.past.len() as u64) as usize;
+        let Some((name, known)) = ledger.past.iter().nth(at) else { continue };
+        let end = known.partition_point(|known| known.revision <= revision);
+        let expected = known[..end].last().filter(|known| known.value.is_some());
+        let expected = expected.map(|known| (known.counter, known.revision, known.value));
+        let found = cells.get_versioned(name).map_err(told)?;
+        let found = found.map(|cell| (cell.counter, cell.revision, Some(hash(&cell.value))));
+        if found != expected {
+            return Err(format!(
+                "`{name}` at revision {revision} reads as {found:?} instead of {expected:?}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Every version of every cell is still what it was.
+pub fn check_everything(db: &Database, ledger: &Ledger) -> Outcome<()> {
+    for (name, known) in &ledger.past {
+        let mut found = Vec::new();
+        let mut before = None;
+        loop {
+            let page = db.cells().history(name, 50_000, before);
+            let page = page.map_err(|error| format!("history of `{name}`: {error}"))?;
+            let Some(last) = page.last() else { break };
+            before = Some(last.counter);
+            found.extend(page.iter().map(Known::of));
+        }
+        found.reverse();
+        if found != *known {
+            let at = found.iter().zip(known).take_while(|(a, b)| a == b).count();
+            return Err(format!(
+                "LOST: version {at} of `{name}` is {:?} instead of {:?}",
+                found.get(at),
+                known.get(at)
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The feed has every revision from the beginning of the log to its end, and tells of the new ones
+/// what the cells hold. What nobody owns is the work of operations on branches.
+pub fn check_feed(
+    db: &Database,
+    ledger: &Ledger,
+    settled: &Settled,
+    since: Revision,
+) -> Outcome<()> {
+    let tip = ledger.tip;
+    let start = beginning(db, tip)?;
+    let told = |error: mainstay::Error| format!("the feed after {start}: {error}");
+    let mut feed = db.watch(Filter::default(), start).map_err(told)?;
+    let mut last = start;
+    let mut versions: BTreeMap<(String, Revision), Known> = BTreeMap::new();
+    for (name, known) in &ledger.past {
+        let from = known.partition_point(|known| known.revision <= since.max(start));
+        versions.extend(known[from..].iter().map(|k| ((name.clone(), k.revision), *k)));
+    }
+    while last < tip || feed.position() < tip {
+        let event = feed.next(Duration::ZERO).map_err(told)?;
+        let Some(event) = event else {
+            return Err(format!("the feed ends at revision {last}, the database at {tip}"));
+        };
+        if event.revision != last && event.revision != last + 1 {
+            return Err(format!("the feed goes from revision {last} to {}", event.revision));
+        }
+        last = event.revision;
+        if event.branch != MAIN || event.contract != Contract::Cells || last <= since {
+            continue;
+        }
+        let known = versions.remove(&(event.key.clone(), last));
+        let (value, counter) = (event.value.as_ref().map(hash), event.counter);
+        let same = known.is_some_and(|known| known.value == value && known.counter == counter);
+        if !same || (event.kind == ChangeKind::Deleted) != value.is_none() {
+            return Err(format!("the feed tells {event:?}, the cell's history {known:?}"));
+        }
+    }
+    if let Some(untold) = versions.first_key_value() {
+        return Err(format!("the feed does not tell of {untold:?}"));
+    }
+    let nobodys = (since + 1..=tip).filter(|revision| !settled.owners.contains_key(revision));
+    let nobodys = nobodys.count() as u64;
+    if nobodys > settled.open_branch_ops {
+        return Err(format!(
+            "of the revisions from {since} to {tip}, nobody announced {nobodys}; operations on \
+             branches explain {}",
+            settled.open_branch_ops
+        ));
+    }
+    Ok(())
+}
+
+/// The revision after which the log begins.
+fn beginning(db: &Database, tip: Revision) -> Outcome<Revision> {
+    let (mut trimmed, mut kept) = (0, tip);
+    let reaches = |after| match db.watch(Filter::default(), after) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::HistoryTrimmed => Ok(false),
+        Err(error) => Err(format!("the feed after {after}: {error}")),
+    };
+    if reaches(0)? {
+        return Ok(0);
+    }
+    while trimmed + 1 < kept {
+        let middle = trimmed + (kept - trimmed) / 2;
+        if reaches(middle)? { kept = middle } else { trimmed = middle }
+    }
+    Ok(kept)
+}
+
+/// Asks requests again: those that are there answer as they did and do nothing; the others run now
+/// and are given back as acknowledged, with how many were asked.
+pub fn ask_again(
+    db: &Database,
+    requests: &mut Vec<Request>,
+    fresh: Vec<Request>,
+    random: &mut Random,
+) -> Outcome<(Run, u64)> {
+    let mut run = Run::default();
+    let mut asked = Vec::new();
+    for _ in 0..requests.len().min(REQUESTS / 4) {
+        asked.push(requests[random.below(requests.len() as u64) as usize].clone());
+    }
+    let every = fresh.len().div_ceil(REQUESTS).max(1) as u64;
+    for request in fresh {
+        if request.ack.is_none() || random.below(every) == 0 {
+            asked.push(request.clone());
+        }
+        requests.extend(Some(request).filter(|request| request.ack.is_some()));
+    }
+    let count = asked.len() as u64;
+    for request in asked {
+        if let Some(entry) = ask(db, &request)? {
+            let End::Acknowledged(ack) = entry.end.clone() else { continue };
+            let revision = Some(ack.revision);
+            requests.push(Request { ack: Some(ack), revision, ..request });
+            run.entries.push(entry);
+        }
+    }
+    Ok((run, count))
+}
+
+/// Asks one request again; gives what it did, if it was done only now.
+fn ask(db: &Database, request: &Request) -> Outcome<Option<Entry>> {
+    let Request { id, op, ack, revision } = request;
+    let told = |error: mainstay::Error| format!("asking {id} ({op}) again: {error}");
+    let Some(transaction) = op.transaction(*id).map_err(told)? else { return Ok(None) };
+    let receipt = db.execute(transaction).map_err(told)?;
+    let now = Ack {
+        revision: receipt.revision,
+        stamp: receipt.stamp,
+        answers: answers(&receipt).unwrap_or_default(),
+    };
+    let same = ack.as_ref().is_none_or(|ack| *ack == now)
+        && revision.is_none_or(|revision| revision == now.revision);
+    if receipt.repeated != revision.is_some() || !same {
+        return Err(format!(
+            "LOST: {id} ({op}), found at {revision:?}, was answered {ack:?}; asked again it says \
+             {receipt:?}"
+        ));
+    }
+    if receipt.repeated {
+        return Ok(None);
+    }
+    Ok(Some(Entry { id: *id, op: op.clone(), end: End::Acknowledged(now) }))
+}

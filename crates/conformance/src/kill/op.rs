@@ -1,0 +1,254 @@
+//! Operations: what writers do, as transactions and as words on the pipe.
+
+use super::random::Random;
+use super::{account, cas_cell, hot_cell, mark_cell, own_cell};
+use mainstay::{
+    Answer, BranchCommand, CellCommand, Durability, MergeStrategy, Name, Number, Receipt,
+    RequestId, Result, Transaction, Value,
+};
+use std::fmt;
+
+/// Names one operation of all: which process, which of its writers, which of its operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Id {
+    /// The process, counted from the first one.
+    pub generation: u64,
+    /// The writer.
+    pub thread: u64,
+    /// The writer's operation.
+    pub seq: u64,
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.generation, self.thread, self.seq)
+    }
+}
+
+impl Id {
+    /// The value this operation writes: its name, then filler that nobody else would write.
+    pub fn value(&self, filler: u64) -> Value {
+        let mut random = Random::of(&[self.generation, self.thread, self.seq]);
+        let mut text = format!("{self}:");
+        text.extend((0..filler).map(|_| char::from(b'a' + random.below(26) as u8)));
+        Value::from(text)
+    }
+
+    /// The request id, for operations that have one.
+    pub fn request(&self) -> Result<RequestId> {
+        RequestId::new(self.to_string())
+    }
+}
+
+/// How a transfer is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Blind increments in one transaction.
+    Blind,
+    /// The same with a request id.
+    Request,
+    /// An interactive transaction that reads both balances and sets them.
+    Interactive,
+}
+
+/// One operation of a writer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Sets a cell of its own.
+    Set { k: u64, filler: u64, durability: Durability, request: bool },
+    /// Deletes a cell of its own.
+    Delete { k: u64, durability: Durability },
+    /// Increments a counter that everybody increments.
+    Hot { k: u64, durability: Durability },
+    /// Swaps a cell that everybody swaps.
+    Cas { k: u64, expected: Option<u64>, filler: u64 },
+    /// Moves money and notes it in the same transaction.
+    Move { from: u64, to: u64, amount: i64, way: Way, durability: Durability },
+    /// Forks a branch off `main`.
+    Fork { branch: String },
+    /// Sets a cell of its own on its branch.
+    Put { branch: String, k: u64, filler: u64 },
+    /// Merges its branch into `main`.
+    Merge { branch: String },
+    /// Deletes its branch.
+    Drop { branch: String },
+    /// Makes everything before durable.
+    Sync,
+}
+
+impl Op {
+    /// Whether its acknowledgement promises that it is on stable storage.
+    pub fn is_synced(&self) -> bool {
+        match self {
+            Op::Set { durability, .. }
+            | Op::Delete { durability, .. }
+            | Op::Hot { durability, .. }
+            | Op::Move { durability, .. } => *durability == Durability::Sync,
+            _ => true,
+        }
+    }
+
+    /// Whether it carries a request id.
+    pub fn has_request(&self) -> bool {
+        matches!(self, Op::Set { request: true, .. } | Op::Move { way: Way::Request, .. })
+    }
+
+    /// The branch it is about, other than `main`.
+    pub fn branch(&self) -> Option<&str> {
+        match self {
+            Op::Fork { branch } | Op::Put { branch, .. } => Some(branch),
+            Op::Merge { branch } | Op::Drop { branch } => Some(branch),
+            _ => None,
+        }
+    }
+
+    /// The transaction it is, unless it is interactive or a sync.
+    pub fn transaction(&self, id: Id) -> Result<Option<Transaction>> {
+        let own = |k: u64| Name::new(&own_cell(id.thread, k));
+        let transaction = match self {
+            Op::Set { k, filler, durability, .. } => Transaction::new()
+                .step(CellCommand::set(own(*k)?, id.value(*filler)))
+                .durability(*durability),
+            Op::Delete { k, durability } => Transaction::new()
+                .step(CellCommand::Delete { name: own(*k)?, counter: None })
+                .durability(*durability),
+            Op::Hot { k, durability } => Transaction::new()
+                .step(CellCommand::Incr { name: Name::new(&hot_cell(*k))?, by: Number::Int(1) })
+                .durability(*durability),
+            Op::Cas { k, expected, filler } => {
+                let (name, value) = (Name::new(&cas_cell(*k))?, id.value(*filler));
+                Transaction::new().step(CellCommand::Cas { name, expected: *expected, value })
+            }
+            Op::Move { way: Way::Interactive, .. } | Op::Sync => return Ok(None),
+            Op::Move { from, to, amount, durability, .. } => {
+                let add = |k: u64, by: i64| {
+                    let name = Name::new(&account(k))?;
+                    Ok::<_, mainstay::Error>(CellCommand::Incr { name, by: Number::Int(by) })
+                };
+                let mark = Name::new(&mark_cell(id.thread))?;
+                Transaction::new()
+                    .step(add(*from, -amount)?)
+                    .step(add(*to, *amount)?)
+                    .step(CellCommand::set(mark, id.value(0)))
+                    .durability(*durability)
+            }
+            Op::Put { branch, k, filler } => {
+                Transaction::on(branch).step(CellCommand::set(own(*k)?, id.value(*filler)))
+            }
+            Op::Fork { branch } => Transaction::new().step(BranchCommand::Fork {
+                name: Name::new(branch)?,
+                from: Name::new(mainstay::MAIN)?,
+                at: None,
+            }),
+            Op::Merge { branch } => Transaction::new().step(BranchCommand::Merge {
+                from: Name::new(branch)?,
+                into: Name::new(mainstay::MAIN)?,
+                strategy: MergeStrategy::Theirs,
+            }),
+            Op::Drop { branch } => {
+                Transaction::new().step(BranchCommand::Delete { name: Name::new(branch)? })
+            }
+        };
+        let request = if self.has_request() { Some(id.request()?) } else { None };
+        Ok(Some(Transaction { request, ..transaction }))
+    }
+
+    /// Reads the words that [`fmt::Display`] wrote.
+    pub fn parse(words: &[&str]) -> Option<Op> {
+        let n = |word: &str| word.parse::<u64>().ok();
+        Some(match words {
+            ["set", k, filler, durability, request] => Op::Set {
+                k: n(k)?,
+                filler: n(filler)?,
+                durability: durability_of(durability)?,
+                request: *request == "r",
+            },
+            ["delete", k, durability] => {
+                Op::Delete { k: n(k)?, durability: durability_of(durability)? }
+            }
+            ["hot", k, durability] => Op::Hot { k: n(k)?, durability: durability_of(durability)? },
+            ["cas", k, expected, filler] => {
+                let expected = if *expected == "-" { None } else { Some(n(expected)?) };
+                Op::Cas { k: n(k)?, expected, filler: n(filler)? }
+            }
+            ["move", from, to, amount, way, durability] => Op::Move {
+                from: n(from)?,
+                to: n(to)?,
+                amount: amount.parse().ok()?,
+                way: match *way {
+                    "b" => Way::Blind,
+                    "r" => Way::Request,
+                    _ => Way::Interactive,
+                },
+                durability: durability_of(durability)?,
+            },
+            ["fork", branch] => Op::Fork { branch: (*branch).to_owned() },
+            ["put", branch, k, filler] => {
+                Op::Put { branch: (*branch).to_owned(), k: n(k)?, filler: n(filler)? }
+            }
+            ["merge", branch] => Op::Merge { branch: (*branch).to_owned() },
+            ["drop", branch] => Op::Drop { branch: (*branch).to_owned() },
+            ["sync"] => Op::Sync,
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Op::Set { k, filler, durability, request } => {
+                let request = if *request { "r" } else { "-" };
+                write!(f, "set {k} {filler} {} {request}", letter(*durability))
+            }
+            Op::Delete { k, durability } => write!(f, "delete {k} {}", letter(*durability)),
+            Op::Hot { k, durability } => write!(f, "hot {k} {}", letter(*durability)),
+            Op::Cas { k, expected: Some(n), filler } => write!(f, "cas {k} {n} {filler}"),
+            Op::Cas { k, expected: None, filler } => write!(f, "cas {k} - {filler}"),
+            Op::Move { from, to, amount, way, durability } => {
+                let way = match way {
+                    Way::Blind => "b",
+                    Way::Request => "r",
+                    Way::Interactive => "i",
+                };
+                write!(f, "move {from} {to} {amount} {way} {}", letter(*durability))
+            }
+            Op::Fork { branch } => write!(f, "fork {branch}"),
+            Op::Put { branch, k, filler } => write!(f, "put {branch} {k} {filler}"),
+            Op::Merge { branch } => write!(f, "merge {branch}"),
+            Op::Drop { branch } => write!(f, "drop {branch}"),
+            Op::Sync => write!(f, "sync"),
+        }
+    }
+}
+
+fn letter(durability: Durability) -> &'static str {
+    match durability {
+        Durability::Sync => "s",
+        Durability::Interval => "i",
+        Durability::Memory => "m",
+    }
+}
+
+fn durability_of(letter: &str) -> Option<Durability> {
+    match letter {
+        "s" => Some(Durability::Sync),
+        "i" => Some(Durability::Interval),
+        "m" => Some(Durability::Memory),
+        _ => None,
+    }
+}
+
+/// The answers of a receipt in words; nothing when one says that nothing happened.
+pub fn answers(receipt: &Receipt) -> Option<Vec<String>> {
+    let word = |answer: &Answer| match answer {
+        _ if !answer.took_effect() => None,
+        Answer::Counter(n) | Answer::MaybeCounter(Some(n)) => Some(format!("c{n}")),
+        Answer::Number { value, counter } => {
+            Some(format!("c{counter}={}", value.as_i64().unwrap_or(i64::MIN)))
+        }
+        Answer::Revision(n) => Some(format!("r{n}")),
+        _ => Some("did".to_owned()),
+    };
+    receipt.answers.iter().map(word).collect()
+}

@@ -1,0 +1,266 @@
+//! The parent: starts children, kills them, and looks at what is left.
+
+use super::journal::Run;
+use super::ledger::{Ledger, Request};
+use super::random::Random;
+use super::{Outcome, audit, options};
+use mainstay::{Clock, Database, SystemClock};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// Every so many cycles the whole past is read again.
+const EVERYTHING_EVERY: u64 = 25;
+/// A child that has not opened by then hangs.
+const OPEN_LIMIT: Duration = Duration::from_secs(60);
+/// How long an acknowledgement is waited for when a kill is aimed at one.
+const AIM_LIMIT: Duration = Duration::from_secs(1);
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// How often to kill.
+    pub cycles: u64,
+    /// What all choices come from.
+    pub seed: u64,
+    /// The database's directory.
+    pub directory: PathBuf,
+    /// The program that is the child when it is called with `child`.
+    pub program: PathBuf,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Cycles that were checked.
+    pub cycles: u64,
+    /// Writes that were acknowledged as durable, and are there.
+    pub acknowledged: u64,
+    /// Writes without that promise that a crash took.
+    pub unsynced_lost: u64,
+    /// Kills of a child that was to recover from the first one.
+    pub second_kills: u64,
+    /// Kills that came before the database was open; the first cycle has some more of them.
+    pub during_open: u64,
+    /// Requests that were asked again.
+    pub requests: u64,
+    /// How often the index had to be rebuilt from the log.
+    pub rebuilt: u64,
+    /// How often a torn end of the log was cut off.
+    pub cut: u64,
+}
+
+/// Runs the plan; the error says what was violated.
+pub fn run(plan: &Plan, mut say: impl FnMut(&Tally)) -> Outcome<Tally> {
+    let mut parent = Parent::new(plan);
+    for cycle in 1..=plan.cycles {
+        parent.cycle(cycle).map_err(|what| {
+            let Plan { seed, directory, .. } = plan;
+            format!("cycle {cycle}, seed {seed}, directory {}: {what}", directory.display())
+        })?;
+        if cycle.is_multiple_of(10) {
+            say(&parent.tally);
+        }
+    }
+    Ok(parent.tally)
+}
+
+struct Parent<'a> {
+    plan: &'a Plan,
+    random: Random,
+    clock: SystemClock,
+    ledger: Ledger,
+    requests: Vec<Request>,
+    /// What the parent itself did since the last check.
+    own: Run,
+    generation: u64,
+    /// How long opening took last.
+    open_us: u64,
+    tally: Tally,
+}
+
+impl<'a> Parent<'a> {
+    fn new(plan: &'a Plan) -> Parent<'a> {
+        Parent {
+            plan,
+            random: Random::of(&[plan.seed]),
+            clock: SystemClock::new(),
+            ledger: Ledger::default(),
+            requests: Vec::new(),
+            own: Run::default(),
+            generation: 0,
+            open_us: 20_000,
+            tally: Tally::default(),
+        }
+    }
+
+    fn cycle(&mut self, cycle: u64) -> Outcome<()> {
+        let mut runs = vec![std::mem::take(&mut self.own)];
+        // The first directory is made under fire, too.
+        let early = if cycle == 1 { 3 } else { 0 };
+        for _ in 0..early {
+            let after = Duration::from_micros(self.random.below(self.open_us));
+            runs.push(self.kill_early(after)?);
+        }
+        runs.push(self.kill_late()?);
+        if self.random.below(3) == 0 {
+            let after = Duration::from_micros(self.random.below(self.open_us + self.open_us / 4));
+            runs.push(self.kill_early(after)?);
+            self.tally.second_kills += 1;
+        }
+        let db = options().open(&self.plan.directory);
+        let db = db.map_err(|error| format!("LOST: opening after the crash: {error}"))?;
+        self.check(&db, cycle, &runs)?;
+        db.close().map_err(|error| format!("closing: {error}"))
+    }
+
+    fn check(&mut self, db: &Database, cycle: u64, runs: &[Run]) -> Outcome<()> {
+        let report = db.open_report();
+        self.tally.rebuilt += u64::from(report.rebuilt.is_some());
+        self.tally.cut += u64::from(report.cut.is_some());
+        let since = self.ledger.tip;
+        let mut settled = self.ledger.settle(db, runs)?;
+        audit::check_past(db, &self.ledger, &mut self.random)?;
+        audit::check_feed(db, &self.ledger, &settled, since)?;
+        if cycle.is_multiple_of(EVERYTHING_EVERY) || cycle == self.plan.cycles {
+            audit::check_everything(db, &self.ledger)?;
+        }
+        let fresh = std::mem::take(&mut settled.requests);
+        let (own, asked) = audit::ask_again(db, &mut self.requests, fresh, &mut self.random)?;
+        self.own = own;
+        self.tally.requests += asked;
+        self.tally.cycles = cycle;
+        self.tally.acknowledged = self.ledger.acknowledged;
+        self.tally.unsynced_lost = self.ledger.unsynced_lost;
+        Ok(())
+    }
+
+    /// Lets a child write for a while, then kills it.
+    fn kill_late(&mut self) -> Outcome<Run> {
+        let begun = self.clock.monotonic_us();
+        let mut child = self.spawn()?;
+        let opened = child.opened.recv_timeout(OPEN_LIMIT).is_ok();
+        self.open_us = (self.clock.monotonic_us() - begun).max(1000);
+        if opened {
+            thread::sleep(Duration::from_millis(5 + self.random.below(396)));
+            // Half of the kills come right behind an acknowledgement, where a lie would show.
+            if self.random.chance(50) {
+                child.aim();
+            }
+        }
+        let run = child.end()?;
+        match run.opened {
+            Some(_) => Ok(run),
+            None => Err(format!("a child did not open the database in {OPEN_LIMIT:?}")),
+        }
+    }
+
+    /// Kills a child that is about to open, or has just opened.
+    fn kill_early(&mut self, after: Duration) -> Outcome<Run> {
+        let mut child = self.spawn()?;
+        thread::sleep(after);
+        let run = child.end()?;
+        self.tally.during_open += u64::from(run.opened.is_none());
+        Ok(run)
+    }
+
+    fn spawn(&mut self) -> Outcome<Running> {
+        self.generation += 1;
+        let Plan { program, directory, seed, .. } = self.plan;
+        Running::spawn(program, directory, *seed, self.generation)
+    }
+}
+
+/// A child that runs, and the thread that reads what it says.
+struct Running {
+    child: Arc<Mutex<Child>>,
+    /// Set when the next acknowledgement is to be the last.
+    aimed: Arc<AtomicBool>,
+    shot: Receiver<()>,
+    generation: u64,
+    opened: Receiver<()>,
+    reader: Option<JoinHandle<String>>,
+}
+
+impl Running {
+    fn spawn(program: &Path, directory: &Path, seed: u64, generation: u64) -> Outcome<Running> {
+        let mut command = Command::new(program);
+        command.arg("child").arg(directory).args([seed.to_string(), generation.to_string()]);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+        let mut child =
+            child.map_err(|error| format!("cannot start {}: {error}", program.display()))?;
+        let out = child.stdout.take().ok_or("the child has no output")?;
+        let (tell, opened) = channel();
+        let (hit, shot) = channel();
+        let (child, aimed) = (Arc::new(Mutex::new(child)), Arc::new(AtomicBool::new(false)));
+        let target = Target { child: child.clone(), aimed: aimed.clone(), hit };
+        let reader = Some(thread::spawn(move || read(out, &tell, &target)));
+        Ok(Running { child, aimed, shot, generation, opened, reader })
+    }
+
+    /// Lets the reader kill it behind the next acknowledgement.
+    fn aim(&self) {
+        self.aimed.store(true, Ordering::Release);
+        // A child that says nothing any more is killed as any other.
+        let _ = self.shot.recv_timeout(AIM_LIMIT);
+    }
+
+    /// Kills it and gives what it said.
+    fn end(&mut self) -> Outcome<Run> {
+        self.kill();
+        let text = self.reader.take().map(JoinHandle::join).and_then(Result::ok);
+        Run::read(self.generation, &text.ok_or("what the child said cannot be read")?)
+    }
+
+    fn kill(&mut self) {
+        // It may have ended by itself; what it said before tells why.
+        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A child to be killed as soon as it acknowledges something.
+struct Target {
+    child: Arc<Mutex<Child>>,
+    aimed: Arc<AtomicBool>,
+    hit: Sender<()>,
+}
+
+impl Target {
+    fn shoot(&self) {
+        let _ = self.child.lock().unwrap_or_else(PoisonError::into_inner).kill();
+        let _ = self.hit.send(());
+    }
+}
+
+/// Reads to the end; tells when the database is open, and kills when that is wanted.
+fn read(out: ChildStdout, opened: &Sender<()>, target: &Target) -> String {
+    let mut out = BufReader::with_capacity(1 << 16, out);
+    let mut text = String::new();
+    loop {
+        let begin = text.len();
+        // An error is an end as well: the child is dead.
+        if !out.read_line(&mut text).is_ok_and(|bytes| bytes > 0) {
+            return text;
+        }
+        let line = &text[begin..];
+        if line.starts_with("A ") && target.aimed.swap(false, Ordering::AcqRel) {
+            target.shoot();
+        } else if line.starts_with("O ") {
+            // Nobody listens when it is killed early.
+            let _ = opened.send(());
+        }
+    }
+}

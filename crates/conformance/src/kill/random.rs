@@ -1,0 +1,33 @@
+//! Random numbers from a seed (SplitMix64): the same seed, the same choices.
+
+/// A stream of numbers.
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// A stream of its own for each list of numbers.
+    pub fn of(parts: &[u64]) -> Random {
+        let mix = |state: u64, part: &u64| Random(state ^ part.wrapping_mul(0x2545_F491)).next();
+        Random(parts.iter().fold(0x6D61_696E, mix))
+    }
+
+    /// The next number.
+    #[allow(clippy::should_implement_trait, reason = "a stream without end is no iterator here")]
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `limit`, which is not zero.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
+    /// Whether something of this chance, in percent, happens.
+    pub fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+}

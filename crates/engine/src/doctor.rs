@@ -1,0 +1,171 @@
+//! The doctor: looks at a database without changing a byte, and salvages one when asked to.
+//!
+//! ```text
+//!   DATABASE, log, index --look--> Report --judge--> Verdict, cure
+//!                                                       | only in `salvage`, under the lock
+//!                                                       v
+//!                            nothing is deleted: what goes is renamed to `...damaged...`
+//! ```
+
+mod cure;
+mod index;
+mod judge;
+mod later;
+mod show;
+
+use crate::identity::{self, FORMAT};
+use crate::log::{self, DatabaseId, DiskFiles};
+use crate::mark::io_error;
+use judge::Cure;
+use mainstay_model::{Code, Error, Result, Revision};
+use rustix::fs::{FlockOperation, flock};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+pub use crate::log::{Problem, Report as LogReport, SegmentReport};
+pub use cure::{SalvageReport, salvage};
+pub use index::{IndexReport, IndexState, StoreReport};
+
+/// What a look at a database found.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Report {
+    /// Where the database is.
+    pub directory: PathBuf,
+    /// Its id.
+    pub database: DatabaseId,
+    /// The newest format that this program reads; that of the database is not above it.
+    pub format: u32,
+    /// Whether a process has it open, so that it may change while it is looked at.
+    pub in_use: bool,
+    /// The log, checked frame by frame.
+    pub log: LogReport,
+    /// The index, checked file by file.
+    pub index: IndexReport,
+    /// What it comes to.
+    pub verdict: Verdict,
+    /// What was found, in sentences; empty when all is well.
+    pub findings: Vec<String>,
+    /// What to do.
+    pub advice: String,
+    cure: Cure,
+}
+
+/// What a look at a database comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Verdict {
+    /// It opens and holds everything; a torn end that a crash left counts as well.
+    Healthy,
+    /// The next open repairs it by itself and loses nothing.
+    Mends,
+    /// Opening is refused, or will be; `salvage` keeps what can be kept.
+    Salvage,
+    /// It was written by a newer program.
+    Newer,
+    /// Neither log nor index suffices: restore a backup.
+    Beyond,
+}
+
+impl Report {
+    /// Whether nothing needs to be done.
+    pub fn is_healthy(&self) -> bool {
+        self.verdict == Verdict::Healthy
+    }
+
+    /// Whether the index could be built again from the log alone.
+    pub fn can_rebuild(&self) -> bool {
+        judge::reaches_back(&self.log) && self.log.problem.as_ref().is_none_or(|p| p.torn)
+    }
+}
+
+/// Looks at the database in a directory; changes nothing.
+///
+/// ```
+/// let directory = tempfile::tempdir().unwrap();
+/// mainstay::Database::open(directory.path())?.cells().set("a", 1)?;
+/// let report = mainstay::doctor::inspect(directory.path())?;
+/// assert!(report.is_healthy(), "{report}");
+/// # Ok::<(), mainstay::Error>(())
+/// ```
+pub fn inspect(directory: &Path) -> Result<Report> {
+    let id = identity::read(directory)?.ok_or_else(|| not_a_database(directory))?;
+    // Held while looking, so that nobody begins to write meanwhile.
+    let guard = SharedLock::take(directory)?;
+    look(directory, id, guard.is_none())
+}
+
+/// Looks while the caller sees to it that nobody writes.
+fn look(directory: &Path, id: [u8; 16], in_use: bool) -> Result<Report> {
+    let log = look_at_log(&directory.join("log"))?;
+    let index = index::look(&directory.join("index"), &id)?;
+    let diagnosis = judge::judge(&directory.join("log"), &DatabaseId(id), &log, &index);
+    Ok(Report {
+        directory: directory.to_owned(),
+        database: DatabaseId(id),
+        format: FORMAT,
+        in_use,
+        log,
+        index,
+        verdict: diagnosis.verdict,
+        findings: diagnosis.findings,
+        advice: diagnosis.advice,
+        cure: diagnosis.cure,
+    })
+}
+
+fn look_at_log(directory: &Path) -> Result<LogReport> {
+    if directory.exists() {
+        return log::inspect(&DiskFiles::read_only(directory));
+    }
+    Ok(LogReport {
+        database: None,
+        segments: Vec::new(),
+        unchecked: Vec::new(),
+        unfinished: None,
+        problem: None,
+        seen_behind: None,
+    })
+}
+
+/// The last revision that the log holds without a gap; nothing when it holds none.
+fn log_end(log: &LogReport) -> Option<Revision> {
+    log.last_revision()
+}
+
+fn not_a_database(directory: &Path) -> Error {
+    let what = match directory.metadata() {
+        Err(_) => "does not exist or cannot be looked into",
+        Ok(found) if !found.is_dir() => "is a file, not a directory",
+        Ok(_) => "is not a Mainstay database: it has no file DATABASE",
+    };
+    let message = format!(
+        "{} {what}; nothing was touched, give the directory that the database was opened with",
+        directory.display()
+    );
+    Error::new(Code::ForeignDirectory, message)
+}
+
+/// A lock that lets others look but not write; held on a file that is never made for it.
+struct SharedLock {
+    _file: Option<File>,
+}
+
+impl SharedLock {
+    /// Nothing when somebody has the database open.
+    fn take(directory: &Path) -> Result<Option<SharedLock>> {
+        let path = directory.join(identity::LOCK);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(Some(SharedLock { _file: None }));
+            }
+            Err(error) => return Err(io_error("open", &path, &error)),
+        };
+        match flock(&file, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => Ok(Some(SharedLock { _file: Some(file) })),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(io_error("lock", &path, &error.into())),
+        }
+    }
+}

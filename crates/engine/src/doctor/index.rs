@@ -1,0 +1,161 @@
+//! The doctor's look at the index: its mark, and every file of its stores.
+
+use crate::classes::Classes;
+use crate::mark::{Mark, io_error};
+use crate::store;
+use mainstay_model::{Code, Result, Revision};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What the index is like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct IndexReport {
+    /// Where it is.
+    pub directory: PathBuf,
+    /// Whether it can be used.
+    pub state: IndexState,
+    /// Its stores, one per retention class; without a readable mark, the directories found.
+    pub stores: Vec<StoreReport>,
+}
+
+/// Whether an index can be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IndexState {
+    /// There is none.
+    Absent,
+    /// It holds everything up to this revision, its replay mark.
+    Sound(Revision),
+    /// Opening refuses it, and why.
+    Damaged(String),
+    /// A table is damaged, and how: opening may not notice, but reads of it fail.
+    BadTable(String),
+}
+
+/// What one store of the index is like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StoreReport {
+    /// The name of its directory.
+    pub name: String,
+    /// The names it holds begin with this, where it is a class of its own.
+    pub prefix: String,
+    /// Reads before this revision are refused, where the mark could be read.
+    pub floor: Option<Revision>,
+    /// The bytes of its files.
+    pub bytes: u64,
+    /// The number of its tables.
+    pub tables: u64,
+    /// What is wrong with its list of tables: opening refuses it.
+    pub problem: Option<String>,
+    /// What is wrong with a table: opening may not notice, but reads of it fail.
+    pub bad_table: Option<String>,
+}
+
+pub(super) fn look(directory: &Path, id: &[u8; 16]) -> Result<IndexReport> {
+    let report = |state, stores| IndexReport { directory: directory.to_owned(), state, stores };
+    let mark = match Mark::read(directory) {
+        Ok(mark) => mark,
+        Err(error) if error.code() == Code::CorruptIndex => {
+            let state = IndexState::Damaged(error.message().to_owned());
+            return Ok(report(state, unnamed(directory)?));
+        }
+        Err(error) => return Err(error),
+    };
+    let Some(mark) = mark else {
+        let stores = unnamed(directory)?;
+        let state = match stores.iter().any(|store| store.tables > 0) {
+            true => IndexState::Damaged("the index is missing its MARK file".to_owned()),
+            false => IndexState::Absent,
+        };
+        return Ok(report(state, stores));
+    };
+    let Some(classes) = classes(&mark) else {
+        let state = IndexState::Damaged("the index's MARK file lists no classes".to_owned());
+        return Ok(report(state, unnamed(directory)?));
+    };
+    let stores = named(directory, &mark, &classes)?;
+    let state = if mark.database != *id {
+        IndexState::Damaged("the index belongs to another database".to_owned())
+    } else if let Some(problem) = stores.iter().find_map(|store| store.problem.clone()) {
+        IndexState::Damaged(problem)
+    } else if let Some(problem) = stores.iter().find_map(|store| store.bad_table.clone()) {
+        IndexState::BadTable(problem)
+    } else {
+        IndexState::Sound(mark.revision)
+    };
+    Ok(report(state, stores))
+}
+
+fn classes(mark: &Mark) -> Option<Classes> {
+    let prefixes = mark.classes.get(2..)?;
+    let prefixes: Vec<_> = prefixes.iter().map(|(prefix, _)| (prefix.clone(), None)).collect();
+    let classes = Classes::new(None, &prefixes);
+    (classes.all().len() == mark.classes.len()).then_some(classes)
+}
+
+/// The stores that the mark speaks of.
+fn named(directory: &Path, mark: &Mark, classes: &Classes) -> Result<Vec<StoreReport>> {
+    let store = |(class, (prefix, floor)): (usize, &(String, Revision))| {
+        let name = classes.directory(class);
+        let mut report = measure(&directory.join(&name), name)?;
+        (report.prefix, report.floor) = (prefix.clone(), Some(*floor));
+        let directory = directory.join(&report.name);
+        report.problem = damage(store::check_list(&directory))?;
+        if report.problem.is_none() {
+            report.bad_table = damage(store::check_tables(&directory))?;
+        }
+        Ok(report)
+    };
+    mark.classes.iter().enumerate().map(store).collect()
+}
+
+/// Damage is something to report; every other failure stops the look.
+fn damage(checked: Result<()>) -> Result<Option<String>> {
+    match checked {
+        Ok(()) => Ok(None),
+        Err(error) if error.code() == Code::CorruptIndex => Ok(Some(error.message().to_owned())),
+        Err(error) => Err(error),
+    }
+}
+
+/// The directories of an index whose mark says nothing.
+fn unnamed(directory: &Path) -> Result<Vec<StoreReport>> {
+    let mut stores = Vec::new();
+    for (name, path) in entries(directory)? {
+        if path.is_dir() {
+            stores.push(measure(&path, name)?);
+        }
+    }
+    Ok(stores)
+}
+
+fn measure(directory: &Path, name: String) -> Result<StoreReport> {
+    let tables = entries(&directory.join("tables"))?;
+    let files = entries(directory)?.into_iter().chain(tables.iter().cloned());
+    let size = |(_, path): (String, PathBuf)| path.metadata().map_or(0, |found| found.len());
+    Ok(StoreReport {
+        name,
+        prefix: String::new(),
+        floor: None,
+        bytes: files.filter(|(_, path)| path.is_file()).map(size).sum(),
+        tables: tables.len() as u64,
+        problem: None,
+        bad_table: None,
+    })
+}
+
+/// Names and paths in a directory, sorted; none where there is no directory.
+fn entries(directory: &Path) -> Result<Vec<(String, PathBuf)>> {
+    if !directory.is_dir() {
+        return Ok(Vec::new());
+    }
+    let read = || -> std::io::Result<Vec<(String, PathBuf)>> {
+        let name =
+            |entry: fs::DirEntry| (entry.file_name().to_string_lossy().into_owned(), entry.path());
+        fs::read_dir(directory)?.map(|entry| entry.map(name)).collect()
+    };
+    let mut entries = read().map_err(|error| io_error("read", directory, &error))?;
+    entries.sort();
+    Ok(entries)
+}

@@ -1,0 +1,242 @@
+//! From what was found to what it comes to, and to the cure.
+//!
+//! | log | index | cure |
+//! |---|---|---|
+//! | sound, or torn behind the mark | sound | none |
+//! | damaged behind the mark | sound | end the log before the damage |
+//! | damaged before the mark, whole from a later segment on | sound | set the older segments aside |
+//! | damaged before the mark, too short or gone | sound | set it aside, go on from the index |
+//! | reaches back to revision 1 | damaged | set the index aside: the next open rebuilds it |
+//! | does not | damaged | a backup |
+
+use super::index::{IndexReport, IndexState};
+use super::later::Later;
+use super::{LogReport, Problem, Verdict, log_end};
+use crate::log::{self, DatabaseId};
+use mainstay_model::{Code, Revision};
+use std::path::Path;
+
+const SALVAGE: &str =
+    "Copy the directory to a safe place, then run `mainstay doctor DIR --salvage`.";
+
+/// What `salvage` would do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Cure {
+    /// Nothing.
+    Nothing,
+    /// End the log before its first problem.
+    CutLog,
+    /// The same, and let the next open rebuild the index.
+    CutLogAndRebuild,
+    /// Set aside all segments before this one.
+    DropBefore(String),
+    /// Set aside all segments and start a new log behind the index.
+    NewLog { first: Revision },
+    /// Nothing can be done without losing what is nowhere else.
+    Beyond,
+}
+
+pub(super) struct Diagnosis {
+    pub(super) verdict: Verdict,
+    pub(super) findings: Vec<String>,
+    pub(super) advice: String,
+    pub(super) cure: Cure,
+}
+
+impl Diagnosis {
+    fn new(verdict: Verdict, cure: Cure, finding: impl Into<String>, advice: &str) -> Diagnosis {
+        let findings = vec![finding.into()];
+        Diagnosis { verdict, findings, advice: advice.to_owned(), cure }
+    }
+
+    fn healthy() -> Diagnosis {
+        let advice = "Nothing needs to be done.".to_owned();
+        Diagnosis { verdict: Verdict::Healthy, findings: Vec::new(), advice, cure: Cure::Nothing }
+    }
+
+    fn beyond(finding: impl Into<String>, advice: &str) -> Diagnosis {
+        Diagnosis::new(Verdict::Beyond, Cure::Beyond, finding, advice)
+    }
+
+    fn salvage(cure: Cure, finding: impl Into<String>) -> Diagnosis {
+        Diagnosis::new(Verdict::Salvage, cure, finding, SALVAGE)
+    }
+}
+
+/// Whether the log begins where the database did.
+pub(super) fn reaches_back(log: &LogReport) -> bool {
+    log.segments.first().is_some_and(|segment| segment.first_revision == 1)
+}
+
+pub(super) fn judge(
+    directory: &Path,
+    id: &DatabaseId,
+    log: &LogReport,
+    index: &IndexReport,
+) -> Diagnosis {
+    if let Some(other) = log.database.filter(|other| other != id) {
+        let finding = format!("The log belongs to database {other}, not to this one.");
+        return Diagnosis::beyond(finding, "Put this database's own log back.");
+    }
+    if let Some(problem) = log.problem.as_ref().filter(|found| found.code == Code::NewerFormat) {
+        let finding = format!("{}: {}.", problem.file, problem.what);
+        let advice = "Use the newer program that wrote it.";
+        return Diagnosis::new(Verdict::Newer, Cure::Nothing, finding, advice);
+    }
+    let mut diagnosis = match &index.state {
+        IndexState::Sound(mark) => with_index(directory, log, *mark),
+        IndexState::Damaged(why) => without_index(log, why),
+        IndexState::BadTable(why) => with_bad_table(log, why),
+        IndexState::Absent if !has_log(log) => Diagnosis::healthy(),
+        IndexState::Absent => without_index(log, "the index is missing"),
+    };
+    if let Some(problem) = &log.problem {
+        diagnosis.findings.insert(0, describe(log, problem));
+    }
+    diagnosis
+}
+
+fn has_log(log: &LogReport) -> bool {
+    !log.segments.is_empty() || log.problem.is_some()
+}
+
+fn is_damage(problem: &Problem) -> bool {
+    !problem.torn
+}
+
+/// The problem of the log, in a sentence.
+fn describe(log: &LogReport, problem: &Problem) -> String {
+    let Problem { file, offset, what, expected, .. } = problem;
+    if problem.torn {
+        return format!(
+            "A write was cut off at the end of {file} (byte {offset}: {what}). Nothing in it was \
+             acknowledged as synced; the next open cuts it."
+        );
+    }
+    let behind = match log.seen_behind {
+        Some(seen) => format!("revisions {expected} to {seen} lie behind it"),
+        None => "nothing readable lies behind it".to_owned(),
+    };
+    format!(
+        "{file} is damaged at byte {offset}, where revision {expected} starts: {what}; {behind}."
+    )
+}
+
+fn without_index(log: &LogReport, why: &str) -> Diagnosis {
+    let finding = format!("The index cannot be used: {why}.");
+    if !reaches_back(log) {
+        let begins = match log.segments.first() {
+            Some(first) => format!("begins at revision {}", first.first_revision),
+            None => "holds nothing that can be read".to_owned(),
+        };
+        let advice = format!(
+            "Restore a backup: the log {begins}, so the index cannot be rebuilt from it without \
+             losing what the log no longer holds."
+        );
+        return Diagnosis::beyond(finding, &advice);
+    }
+    if log.problem.as_ref().is_some_and(is_damage) {
+        return match log_end(log) {
+            Some(_) => Diagnosis::salvage(Cure::CutLogAndRebuild, finding),
+            None => Diagnosis::beyond(finding, "Restore a backup: the log begins with the damage."),
+        };
+    }
+    let advice = "Open the database: it rebuilds the index from the log, which holds everything.";
+    Diagnosis::new(Verdict::Mends, Cure::CutLogAndRebuild, finding, advice)
+}
+
+/// Opening may not notice it, so the index has to be set aside for a rebuild.
+fn with_bad_table(log: &LogReport, why: &str) -> Diagnosis {
+    let diagnosis = without_index(log, why);
+    match diagnosis.verdict {
+        Verdict::Mends => Diagnosis::salvage(
+            diagnosis.cure,
+            format!(
+                "Reads of a damaged table fail: {why}. The log holds everything: the index can be rebuilt."
+            ),
+        ),
+        _ => diagnosis,
+    }
+}
+
+fn with_index(directory: &Path, log: &LogReport, mark: Revision) -> Diagnosis {
+    let Some(first) = log.segments.first().map(|segment| segment.first_revision) else {
+        return without_log(log, mark);
+    };
+    if first > mark.saturating_add(1) {
+        let finding = format!(
+            "The index ends at revision {mark}, but the log begins at revision {first}: \
+             segments in between are missing."
+        );
+        return Diagnosis::beyond(finding, "Put the missing segments back, or restore a backup.");
+    }
+    let end = log_end(log).unwrap_or(first.saturating_sub(1));
+    match &log.problem {
+        Some(problem) if problem.expected <= mark => old_damage(directory, log, problem, mark),
+        Some(problem) if is_damage(problem) && end == 0 => {
+            Diagnosis::beyond("Nothing lies before the damage.", "Restore a backup.")
+        }
+        Some(problem) if is_damage(problem) => {
+            let finding = format!("Everything up to revision {end} can be kept.");
+            Diagnosis::salvage(Cure::CutLog, finding)
+        }
+        problem if end >= mark => {
+            let cure = if problem.is_some() { Cure::CutLog } else { Cure::Nothing };
+            Diagnosis { cure, ..Diagnosis::healthy() }
+        }
+        _ => {
+            let finding = format!(
+                "The log ends at revision {end}, but the index holds everything up to revision \
+                 {mark}: the end of the log is gone."
+            );
+            Diagnosis::salvage(Cure::NewLog { first: mark + 1 }, finding)
+        }
+    }
+}
+
+fn without_log(log: &LogReport, mark: Revision) -> Diagnosis {
+    match mark {
+        0 if log.problem.is_none() => Diagnosis::healthy(),
+        0 => Diagnosis::beyond("The log was all there is.", "Restore a backup."),
+        _ => {
+            let finding = format!(
+                "The log has no readable segment; the index holds everything up to revision {mark}."
+            );
+            Diagnosis::salvage(Cure::NewLog { first: mark + 1 }, finding)
+        }
+    }
+}
+
+/// Damage to what the index holds: the log is needed from the mark on only.
+fn old_damage(directory: &Path, log: &LogReport, problem: &Problem, mark: Revision) -> Diagnosis {
+    let holds = format!("The index holds everything up to revision {mark}");
+    match sound_from(directory, log, problem, mark) {
+        Some(segment) => {
+            let finding = format!(
+                "{holds}, and the log is sound from {segment} on: only the feed's past is concerned."
+            );
+            Diagnosis::salvage(Cure::DropBefore(segment), finding)
+        }
+        None => {
+            let finding = format!("{holds}, more than the sound part of the log.");
+            Diagnosis::salvage(Cure::NewLog { first: mark.saturating_add(1) }, finding)
+        }
+    }
+}
+
+/// The first segment behind the problem from which the log is sound and covers the mark.
+fn sound_from(
+    directory: &Path,
+    log: &LogReport,
+    problem: &Problem,
+    mark: Revision,
+) -> Option<String> {
+    let names = log.segments.iter().map(|segment| &segment.file).chain(&log.unchecked);
+    let sound = |name: &&String| {
+        let Ok(rest) = log::inspect(&Later::new(directory, name)) else { return false };
+        let begins = rest.segments.first().is_some_and(|first| first.first_revision <= mark);
+        let whole = rest.problem.as_ref().is_none_or(|p| p.torn && p.expected > mark);
+        begins && whole && rest.database == log.database && rest.last_revision() >= Some(mark)
+    };
+    names.filter(|name| **name >= problem.file).find(sound).cloned()
+}

@@ -1,0 +1,505 @@
+//! Export and import: a branch in one file, with its retained versions, counters and tags.
+//!
+//! ```text
+//!   "MSTEXPT1" | record ... | end record | blake3 of all before, 32 bytes
+//!   record: length u32 LE | kind u8 | body
+//!     1 head     a value: format, branch, revision
+//!     2 version  revision u64 LE | name length u16 LE | name | entry      by revision
+//!     3 tag      revision u64 LE | name                                   behind its revision
+//!     9 end      number of versions u64 LE
+//! ```
+//!
+//! Versions stand in the order of their revisions, so an import replays history: each
+//! transaction of the source becomes one of the target, with the target's own revision and stamp.
+//! What the branch inherits is its own in the file. Nothing of the file is used before all of it
+//! has been checked.
+
+use crate::core::Core;
+use crate::db::Database;
+use crate::entry::{self, Head};
+use crate::mark::io_error;
+use crate::overlay::Overlay;
+use crate::snapshot::Snapshot;
+use crate::sorter::Sorter;
+use crate::spaces::{self, CELLS};
+use mainstay_model::{
+    At, BranchCommand, CellCommand, Code, Error, Name, Result, Revision, Transaction, Value, codec,
+};
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+const MAGIC: &[u8; 8] = b"MSTEXPT1";
+const FORMAT: i64 = 1;
+const HEAD: u8 = 1;
+const VERSION: u8 = 2;
+const TAG: u8 = 3;
+const END: u8 = 9;
+/// The largest record: a value and its name, with room to spare.
+const RECORD_LIMIT_BYTES: usize = 17 << 20;
+/// How many transactions an import keeps under way.
+const UNDER_WAY: usize = 256;
+
+/// How far an export or import has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// What is being done.
+    pub phase: &'static str,
+    /// Versions, or bytes when checking, dealt with so far.
+    pub done: u64,
+    /// How many there are, where that is known.
+    pub total: Option<u64>,
+}
+
+/// What was exported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExportReport {
+    /// The revision that the file shows.
+    pub revision: Revision,
+    /// Cells, deleted ones included.
+    pub cells: u64,
+    /// Versions of them.
+    pub versions: u64,
+    /// Tags of the branch.
+    pub tags: u64,
+    /// The file's size.
+    pub bytes: u64,
+}
+
+/// What was imported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImportReport {
+    /// The branch that was exported.
+    pub source: String,
+    /// Versions written.
+    pub versions: u64,
+    /// Tags made; a name that is taken gets the branch's name before it.
+    pub tags: u64,
+    /// The revision of the last transaction.
+    pub revision: Revision,
+}
+
+impl Database {
+    /// Writes a branch to one file, which must not exist yet.
+    pub fn export(
+        &self,
+        branch: &str,
+        path: &Path,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<ExportReport> {
+        let snapshot = Snapshot::new(&self.core, branch, At::Latest)?;
+        let _pin = self.core.pins.hold(
+            "export",
+            self.core.clock.monotonic_us(),
+            self.core.index().data_floor().min(snapshot.revision),
+        );
+        let mut sorter = Sorter::beside(path)?;
+        let mut cells = 0;
+        let mut versions = 0_u64;
+        for_each_cell(&snapshot, |name, history| {
+            cells += 1;
+            for entry in history {
+                sorter.push(entry::revision_of(entry), name, entry)?;
+                versions += 1;
+                if versions.is_multiple_of(1024) {
+                    progress(Progress { phase: "reading", done: versions, total: None });
+                }
+            }
+            Ok(())
+        })?;
+        let tags = tags_of(&self.core, &snapshot);
+        let count = tags.len() as u64;
+        let file = ExportFile::create(path)?;
+        let bytes = file.fill(branch, snapshot.revision, sorter, tags, versions, progress)?;
+        let revision = snapshot.revision;
+        Ok(ExportReport { revision, cells, versions, tags: count, bytes })
+    }
+
+    /// Makes a branch from a file; the file is checked as a whole before anything is written.
+    pub fn import(
+        &self,
+        path: &Path,
+        as_branch: &str,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<ImportReport> {
+        let name = Name::new(as_branch)?;
+        check_file(path, progress)?;
+        self.execute(Transaction::new().step(BranchCommand::Create { name: name.clone() }))?;
+        let done = Import::new(self, as_branch).run(path, progress);
+        if done.is_err() {
+            // Half an import is none.
+            let _ = self.execute(Transaction::new().step(BranchCommand::Delete { name }));
+        }
+        done
+    }
+
+    /// A hash of all retained versions of a branch: equal for equal logs, on any machine.
+    pub fn export_hash(&self, branch: &str) -> Result<[u8; 32]> {
+        let snapshot = Snapshot::new(&self.core, branch, At::Latest)?;
+        let mut hasher = blake3::Hasher::new();
+        for_each_cell(&snapshot, |name, history| {
+            hasher.update(&(name.len() as u64).to_le_bytes());
+            hasher.update(name);
+            hasher.update(&(history.len() as u64).to_le_bytes());
+            for entry in history {
+                hasher.update(&(entry.len() as u64).to_le_bytes());
+                hasher.update(entry);
+            }
+            Ok(())
+        })?;
+        for (revision, tag) in tags_of(&self.core, &snapshot) {
+            hasher.update(&revision.to_le_bytes());
+            hasher.update(tag.as_bytes());
+        }
+        Ok(*hasher.finalize().as_bytes())
+    }
+}
+
+/// Visits the cells of a branch in order, each with its retained entries, oldest first.
+fn for_each_cell(
+    snapshot: &Snapshot,
+    mut visit: impl FnMut(&[u8], &[Vec<u8>]) -> Result<()>,
+) -> Result<()> {
+    let nothing = Overlay::default();
+    let index = snapshot.core.index();
+    let mut walk = snapshot.view().walk(&nothing, CELLS, b"", None);
+    while let Some(step) = walk.next()? {
+        let mut history = Vec::new();
+        for &(branch, bound) in &snapshot.layers {
+            let key = spaces::key(CELLS, branch, &step.name);
+            let hash = index.current.hash(&key);
+            let floor = index.floor(index.classes.of(&key));
+            let mut at = bound;
+            while let Some(entry) = index.entry(hash, &key, at, false, <[u8]>::to_vec)? {
+                let revision = entry::revision_of(&entry);
+                history.push(entry);
+                if revision <= floor || revision == 0 {
+                    break;
+                }
+                at = revision - 1;
+            }
+        }
+        history.reverse();
+        visit(&step.name, &history)?;
+    }
+    Ok(())
+}
+
+/// The tags of a branch, by revision.
+fn tags_of(core: &Arc<Core>, snapshot: &Snapshot) -> VecDeque<(Revision, String)> {
+    let catalog = core.state.catalog.read();
+    let own = catalog.tags().filter(|(_, tag)| tag.branch == snapshot.branch);
+    let mut tags: Vec<_> = own.map(|(name, tag)| (tag.revision, name.clone())).collect();
+    tags.sort();
+    tags.into()
+}
+
+/// A file being written, under another name until it is complete.
+struct ExportFile<'a> {
+    path: &'a Path,
+    part: std::path::PathBuf,
+    out: BufWriter<File>,
+    hasher: blake3::Hasher,
+    bytes: u64,
+}
+
+impl<'a> ExportFile<'a> {
+    fn create(path: &'a Path) -> Result<ExportFile<'a>> {
+        if path.exists() {
+            let message = format!("{} exists already: choose another name", path.display());
+            return Err(Error::new(Code::InvalidArgument, message));
+        }
+        let mut part = path.as_os_str().to_owned();
+        part.push(".part");
+        let part = std::path::PathBuf::from(part);
+        let file = File::create(&part).map_err(|e| io_error("create", &part, &e))?;
+        let (out, hasher) = (BufWriter::with_capacity(1 << 20, file), blake3::Hasher::new());
+        Ok(ExportFile { path, part, out, hasher, bytes: 0 })
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        self.hasher.update(bytes);
+        self.bytes += bytes.len() as u64;
+        self.out.write_all(bytes).map_err(|e| io_error("write", &self.part, &e))
+    }
+
+    fn record(&mut self, kind: u8, parts: &[&[u8]]) -> Result<()> {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        self.put(&(length as u32 + 1).to_le_bytes())?;
+        self.put(&[kind])?;
+        parts.iter().try_for_each(|part| self.put(part))
+    }
+
+    fn fill(
+        mut self,
+        branch: &str,
+        revision: Revision,
+        sorter: Sorter,
+        mut tags: VecDeque<(Revision, String)>,
+        versions: u64,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<u64> {
+        self.put(MAGIC)?;
+        self.record(HEAD, &[&head(branch, revision)?])?;
+        let mut done = 0_u64;
+        for version in sorter.sorted()? {
+            let (revision, name, entry) = version?;
+            self.put_tags(&mut tags, revision)?;
+            let length = (name.len() as u16).to_le_bytes();
+            self.record(VERSION, &[&revision.to_le_bytes(), &length, &name, &entry])?;
+            done += 1;
+            if done.is_multiple_of(1024) {
+                progress(Progress { phase: "writing", done, total: Some(versions) });
+            }
+        }
+        self.put_tags(&mut tags, Revision::MAX)?;
+        self.record(END, &[&versions.to_le_bytes()])?;
+        progress(Progress { phase: "writing", done, total: Some(versions) });
+        self.finish()
+    }
+
+    /// Writes the tags that stand before a revision.
+    fn put_tags(
+        &mut self,
+        tags: &mut VecDeque<(Revision, String)>,
+        before: Revision,
+    ) -> Result<()> {
+        while tags.front().is_some_and(|(revision, _)| *revision < before) {
+            let Some((revision, name)) = tags.pop_front() else { break };
+            self.record(TAG, &[&revision.to_le_bytes(), name.as_bytes()])?;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<u64> {
+        let hash = *self.hasher.finalize().as_bytes();
+        self.put(&hash)?;
+        let steps = || -> std::io::Result<()> {
+            self.out.flush()?;
+            self.out.get_ref().sync_all()?;
+            std::fs::rename(&self.part, self.path)?;
+            let parent = self.path.canonicalize()?;
+            parent.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
+        };
+        let bytes = self.bytes;
+        let mut steps = steps;
+        steps().map_err(|e| io_error("finish", self.path, &e))?;
+        Ok(bytes)
+    }
+}
+
+fn head(branch: &str, revision: Revision) -> Result<Vec<u8>> {
+    let head = Value::Object(BTreeMap::from([
+        ("branch".to_owned(), Value::from(branch)),
+        ("format".to_owned(), Value::Int(FORMAT)),
+        ("revision".to_owned(), Value::Int(revision as i64)),
+    ]));
+    let mut bytes = Vec::new();
+    codec::encode(&head, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// Reads records, hashing what it reads.
+struct Records<'a> {
+    path: &'a Path,
+    input: BufReader<File>,
+    hasher: blake3::Hasher,
+    read: u64,
+}
+
+impl<'a> Records<'a> {
+    fn open(path: &'a Path) -> Result<Records<'a>> {
+        let file = File::open(path).map_err(|e| io_error("open", path, &e))?;
+        let input = BufReader::with_capacity(1 << 20, file);
+        let mut records = Records { path, input, hasher: blake3::Hasher::new(), read: 0 };
+        let mut magic = [0; 8];
+        records.take(&mut magic)?;
+        if magic != *MAGIC {
+            let message = format!("{} is not an export of Mainstay", path.display());
+            return Err(Error::new(Code::CorruptData, message));
+        }
+        Ok(records)
+    }
+
+    fn damaged(&self, what: &str) -> Error {
+        let message = format!(
+            "{} is damaged at byte {}: {what}; nothing was imported",
+            self.path.display(),
+            self.read
+        );
+        Error::new(Code::CorruptData, message)
+    }
+
+    fn take(&mut self, bytes: &mut [u8]) -> Result<()> {
+        self.input.read_exact(bytes).map_err(|error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => self.damaged("it ends too early"),
+            _ => io_error("read", self.path, &error),
+        })?;
+        self.hasher.update(bytes);
+        self.read += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<(u8, Vec<u8>)> {
+        let mut length = [0; 4];
+        self.take(&mut length)?;
+        let length = u32::from_le_bytes(length) as usize;
+        if length == 0 || length > RECORD_LIMIT_BYTES {
+            return Err(self.damaged("a record has an impossible length"));
+        }
+        let mut body = vec![0; length];
+        self.take(&mut body)?;
+        let kind = body.remove(0);
+        Ok((kind, body))
+    }
+
+    /// Checks the hash behind the last record, and that nothing follows.
+    fn check_end(&mut self) -> Result<()> {
+        let expected = *self.hasher.finalize().as_bytes();
+        let mut hash = [0; 32];
+        self.take(&mut hash)?;
+        let mut rest = [0; 1];
+        let more = self.input.read(&mut rest).map_err(|e| io_error("read", self.path, &e))?;
+        match hash == expected && more == 0 {
+            true => Ok(()),
+            false => Err(self.damaged("the checksum does not match")),
+        }
+    }
+}
+
+/// Reads the whole file once, checking everything that can be wrong with it.
+fn check_file(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<()> {
+    let total = std::fs::metadata(path).map_err(|e| io_error("read", path, &e))?.len();
+    let mut records = Records::open(path)?;
+    let mut versions = 0_u64;
+    loop {
+        let (kind, body) = records.next()?;
+        match kind {
+            HEAD => {
+                source_of(&body).ok_or_else(|| records.damaged("its head cannot be read"))?;
+            }
+            VERSION => {
+                version_of(&body).ok_or_else(|| records.damaged("a version cannot be read"))?;
+                versions += 1;
+            }
+            TAG => {
+                tag_of(&body).ok_or_else(|| records.damaged("a tag cannot be read"))?;
+            }
+            END if body == versions.to_le_bytes() => return records.check_end(),
+            _ => return Err(records.damaged("a record of an unknown kind")),
+        }
+        if versions.is_multiple_of(1024) {
+            progress(Progress { phase: "checking", done: records.read, total: Some(total) });
+        }
+    }
+}
+
+fn source_of(body: &[u8]) -> Option<String> {
+    let Ok(Value::Object(head)) = codec::decode(body) else { return None };
+    let known = head.get("format")?.as_i64()? <= FORMAT;
+    known.then(|| head.get("branch")?.as_str().map(str::to_owned))?
+}
+
+fn version_of(body: &[u8]) -> Option<(Revision, CellCommand)> {
+    let (revision, rest) = body.split_first_chunk::<8>()?;
+    let (length, rest) = rest.split_first_chunk::<2>()?;
+    let (name, entry) = rest.split_at_checked(usize::from(u16::from_le_bytes(*length)))?;
+    let name = Name::new(std::str::from_utf8(name).ok()?).ok()?;
+    let (head, payload) = entry::parse(entry).ok()?;
+    let Head { counter, expires, .. } = head;
+    let value = if head.is_deleted() { None } else { Some(codec::decode(payload).ok()?) };
+    let command = CellCommand::Restore { name, value, counter, expires };
+    Some((u64::from_le_bytes(*revision), command))
+}
+
+fn tag_of(body: &[u8]) -> Option<Name> {
+    let (_, name) = body.split_first_chunk::<8>()?;
+    Name::new(std::str::from_utf8(name).ok()?).ok()
+}
+
+/// Replays a checked file.
+struct Import<'a> {
+    db: &'a Database,
+    branch: &'a str,
+    under_way: VecDeque<crate::ticket::Ticket>,
+    group: Option<(Revision, Transaction)>,
+    report: ImportReport,
+}
+
+impl<'a> Import<'a> {
+    fn new(db: &'a Database, branch: &'a str) -> Import<'a> {
+        let report = ImportReport { source: String::new(), versions: 0, tags: 0, revision: 0 };
+        Import { db, branch, under_way: VecDeque::new(), group: None, report }
+    }
+
+    fn run(mut self, path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<ImportReport> {
+        let mut records = Records::open(path)?;
+        loop {
+            let (kind, body) = records.next()?;
+            match kind {
+                HEAD => self.report.source = source_of(&body).unwrap_or_default(),
+                VERSION => {
+                    let version = version_of(&body);
+                    let (revision, command) = version.ok_or_else(|| records.damaged("changed"))?;
+                    self.add(revision, command)?;
+                }
+                TAG => {
+                    self.settle()?;
+                    self.tag(&tag_of(&body).ok_or_else(|| records.damaged("changed"))?)?;
+                }
+                _ => break,
+            }
+            if self.report.versions.is_multiple_of(1024) {
+                let done = self.report.versions;
+                progress(Progress { phase: "importing", done, total: None });
+            }
+        }
+        self.settle()?;
+        self.report.revision = self.db.revision();
+        let done = self.report.versions;
+        progress(Progress { phase: "importing", done, total: Some(done) });
+        Ok(self.report)
+    }
+
+    /// Adds a version to its transaction; the one before it is complete.
+    fn add(&mut self, revision: Revision, command: CellCommand) -> Result<()> {
+        if self.group.as_ref().is_some_and(|group| group.0 != revision) {
+            self.submit()?;
+        }
+        let (_, transaction) =
+            self.group.get_or_insert_with(|| (revision, Transaction::on(self.branch)));
+        transaction.steps.push(command.into());
+        self.report.versions += 1;
+        Ok(())
+    }
+
+    fn submit(&mut self) -> Result<()> {
+        if let Some((_, transaction)) = self.group.take() {
+            self.under_way.push_back(self.db.submit(transaction));
+        }
+        if self.under_way.len() >= UNDER_WAY {
+            self.under_way.pop_front().map_or(Ok(()), |ticket| ticket.wait().map(|_| ()))?;
+        }
+        Ok(())
+    }
+
+    /// Waits until all so far is written.
+    fn settle(&mut self) -> Result<()> {
+        self.submit()?;
+        self.under_way.drain(..).try_for_each(|ticket| ticket.wait().map(|_| ()))
+    }
+
+    fn tag(&mut self, name: &Name) -> Result<()> {
+        let made = match self.db.tag(name.as_str(), self.branch, At::Latest) {
+            Err(error) if error.code() == Code::TagExists => {
+                self.db.tag(&format!("{}/{name}", self.branch), self.branch, At::Latest)
+            }
+            other => other,
+        };
+        made?;
+        self.report.tags += 1;
+        Ok(())
+    }
+}

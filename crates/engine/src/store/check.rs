@@ -1,0 +1,83 @@
+//! Checks a whole store without opening it: opening may delete files.
+//!
+//! The manifest is an archive whose section `tables` lists, little-endian: levels `u8`, and per
+//! level its runs `u8`, and per run its tables `u32`, and per table its id `u64`, checksum type
+//! `u8` (0), xxh3-128 `u128` of its file and first number `u64`.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use mainstay_model::Result;
+use xxhash_rust::xxh3::Xxh3;
+
+use super::failure::{corrupt, io_failure};
+use super::manifest;
+
+/// Checks the list of tables in `dir`, which opening checks too; damage is `CorruptIndex`.
+pub fn check_list(dir: &Path) -> Result<()> {
+    manifest::inspect(dir, true).map(|_| ())
+}
+
+/// Reads every table of the store in `dir`, whose list is sound; damage is `CorruptIndex`.
+pub fn check_tables(dir: &Path) -> Result<()> {
+    let Some(id) = manifest::current_id(dir)? else {
+        return Err(corrupt(dir, "its file `current` is missing"));
+    };
+    let path = dir.join(format!("v{id}"));
+    let archive = sfa::Reader::new(&path).map_err(|_| corrupt(&path, "it cannot be read"))?;
+    let section = archive.toc().section(b"tables");
+    let section = section.ok_or_else(|| corrupt(&path, "it lists no tables"))?;
+    let mut listed = section.buf_reader(&path).map_err(|e| io_failure(&e, "reading", &path))?;
+    let tables = read_list(&mut listed).map_err(|e| io_failure(&e, "reading", &path))?;
+    tables.iter().try_for_each(|table| check_table(&dir.join(manifest::TABLES), table))
+}
+
+struct Listed {
+    id: u64,
+    checksum: u128,
+}
+
+fn read_list(list: &mut impl Read) -> io::Result<Vec<Listed>> {
+    let mut tables = Vec::new();
+    for _level in 0..u8::from_le_bytes(take(list)?) {
+        for _run in 0..u8::from_le_bytes(take(list)?) {
+            for _table in 0..u32::from_le_bytes(take(list)?) {
+                let id = u64::from_le_bytes(take(list)?);
+                let [_type] = take(list)?;
+                let checksum = u128::from_le_bytes(take(list)?);
+                let _first: [u8; 8] = take(list)?;
+                tables.push(Listed { id, checksum });
+            }
+        }
+    }
+    Ok(tables)
+}
+
+fn take<const N: usize>(list: &mut impl Read) -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    list.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn check_table(tables: &Path, listed: &Listed) -> Result<()> {
+    let path = tables.join(listed.id.to_string());
+    let checksum = checksum(&path).map_err(|error| io_failure(&error, "reading", &path))?;
+    if checksum == listed.checksum {
+        return Ok(());
+    }
+    Err(corrupt(&path, "its checksum does not match the one in the list of tables"))
+}
+
+fn checksum(path: &Path) -> io::Result<u128> {
+    let mut file = File::open(path)?;
+    let (mut hasher, mut buffer) = (Xxh3::new(), vec![0; 256 * 1024]);
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => return Ok(hasher.digest128()),
+            Ok(read) => hasher.update(&buffer[..read]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Damage to the index.
+
+use super::*;
+use mainstay::Code;
+use mainstay::doctor::IndexState;
+use std::time::Duration;
+
+/// The files that a flipped bit is tried in.
+fn index_files(directory: &Path) -> Vec<PathBuf> {
+    let files = contents(&directory.join("index")).into_iter().filter(|(_, bytes)| bytes.is_some());
+    let wanted = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        name == "MARK" || name == "current" || name.starts_with('v')
+    };
+    files.map(|(path, _)| path).filter(wanted).collect()
+}
+
+/// A database whose log no longer reaches back to its beginning.
+fn trimmed() -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let db = options().feed_retention(Duration::ZERO, 0).open(directory.path()).unwrap();
+    write(&db.cells(), 1..=300);
+    db.trim().unwrap();
+    assert!(db.stats().log_first > 1);
+    db.close().unwrap();
+    directory
+}
+
+#[test]
+fn a_deleted_index_is_rebuilt_with_all_history() {
+    let directory = database(200, 300);
+    let db = options().open(directory.path()).unwrap();
+    let before = histories(&db);
+    drop(db);
+    fs::remove_dir_all(directory.path().join("index")).unwrap();
+    let report = assert_verdict(directory.path(), Verdict::Mends);
+    assert_eq!(report.index.state, IndexState::Absent);
+    let db = options().open(directory.path()).unwrap();
+    assert!(db.open_report().rebuilt.is_some());
+    assert_eq!(db.open_report().replayed, 300);
+    assert_eq!(histories(&db), before);
+    drop(db);
+    let db = assert_opens_with(directory.path(), 300);
+    assert_eq!(db.open_report().rebuilt, None);
+}
+
+#[test]
+fn a_flipped_bit_in_the_index_leads_to_a_rebuild() {
+    let directory = database(200, 300);
+    let files = index_files(directory.path());
+    assert!(files.len() >= 5, "{files:?}");
+    let whole = contents(directory.path());
+    for path in files {
+        let middle = path.metadata().unwrap().len() / 2;
+        flip(&path, middle);
+        let report = assert_verdict(directory.path(), Verdict::Mends);
+        assert!(matches!(report.index.state, IndexState::Damaged(_)), "{path:?}: {report}");
+        let db = assert_opens_with(directory.path(), 300);
+        assert!(db.open_report().rebuilt.is_some(), "{path:?}");
+        drop(db);
+        restore(directory.path(), &whole);
+    }
+}
+
+#[test]
+fn a_damaged_table_is_found_and_set_aside() {
+    let directory = database(200, 300);
+    let table = contents(&directory.path().join("index/cells/tables"))[0].0.clone();
+    flip(&table, 100);
+    let report = assert_verdict(directory.path(), Verdict::Salvage);
+    assert!(report.to_string().contains("DAMAGED"), "{report}");
+    let salvaged = doctor::salvage(directory.path()).unwrap();
+    assert_eq!(salvaged.aside, [directory.path().join("index.damaged-1")]);
+    assert!(salvaged.aside[0].join("MARK").is_file());
+    assert_eq!((salvaged.kept, salvaged.lost), (300, None));
+    let db = assert_opens_with(directory.path(), 300);
+    assert!(db.open_report().rebuilt.is_some());
+}
+
+#[test]
+fn a_damaged_index_over_a_trimmed_log_is_refused() {
+    let directory = trimmed();
+    assert_verdict(directory.path(), Verdict::Healthy);
+    flip(&directory.path().join("index/MARK"), 20);
+    let report = assert_verdict(directory.path(), Verdict::Beyond);
+    assert!(report.advice.contains("Restore a backup"), "{report}");
+    let before = contents(directory.path());
+    let error = options().open(directory.path()).err().unwrap();
+    assert_eq!(error.code(), Code::CorruptIndex);
+    assert!(error.message().contains("restore a backup"), "{error}");
+    let error = doctor::salvage(directory.path()).unwrap_err();
+    assert_eq!(error.code(), Code::CorruptIndex);
+    assert!(error.message().contains("Nothing was changed"), "{error}");
+    assert!(contents(directory.path()) == before);
+}
+
+#[test]
+fn a_trimmed_log_that_is_damaged_does_not_cost_the_index() {
+    let directory = trimmed();
+    let segment = inspect(directory.path()).log.segments[0].clone();
+    flip(&directory.path().join("log").join(&segment.file), 80);
+    let salvaged = doctor::salvage(directory.path()).unwrap();
+    assert_eq!((salvaged.kept, salvaged.lost), (300, None), "{salvaged}");
+    drop(assert_opens_with(directory.path(), 300));
+}
+
+#[test]
+fn damage_to_both_keeps_what_the_log_holds() {
+    let directory = database(200, 300);
+    let log = inspect(directory.path()).log;
+    let segment = &log.segments[1];
+    flip(&directory.path().join("log").join(&segment.file), segment.bytes / 2);
+    flip(&directory.path().join("index/MARK"), 20);
+    let report = assert_verdict(directory.path(), Verdict::Salvage);
+    let end = report.log.last_revision().unwrap();
+    assert_eq!(doctor::salvage(directory.path()).unwrap().kept, end);
+    assert!(directory.path().join("index.damaged-1").is_dir());
+    drop(assert_opens_with(directory.path(), end));
+}
+
+fn restore(directory: &Path, whole: &[(PathBuf, Option<Vec<u8>>)]) {
+    for name in ["index", "log"] {
+        fs::remove_dir_all(directory.join(name)).unwrap();
+    }
+    for (path, bytes) in whole {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        match bytes {
+            Some(bytes) => fs::write(path, bytes).unwrap(),
+            None => fs::create_dir_all(path).unwrap(),
+        }
+    }
+}

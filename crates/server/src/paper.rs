@@ -1,0 +1,69 @@
+//! What is written on: headings, calls with their results, notes.
+
+use std::io::{self, IsTerminal, StdoutLock, Write};
+
+/// Calls and results stand in two columns.
+const CALL_WIDTH: usize = 53;
+
+const BOLD: &str = "1";
+const DIM: &str = "2";
+const GREEN: &str = "32";
+
+/// The standard output, in colours where they are wanted.
+pub struct Paper {
+    out: StdoutLock<'static>,
+    colours: bool,
+}
+
+impl Paper {
+    pub fn stdout() -> Paper {
+        let out = io::stdout().lock();
+        let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let colours = out.is_terminal() && !unwanted;
+        Paper { out, colours }
+    }
+
+    pub fn line(&mut self, text: &str) {
+        // Nobody reads on where writing fails, as in `mainstay | head -1`.
+        let _ = writeln!(self.out, "{text}");
+    }
+
+    pub fn heading(&mut self, text: &str) {
+        let text = self.paint(BOLD, text);
+        self.line(&format!("\n{text}"));
+    }
+
+    pub fn note(&mut self, text: &str) {
+        let text = self.paint(DIM, text);
+        self.line(&format!("  {text}"));
+    }
+
+    /// A call and what it gave.
+    pub fn call(&mut self, call: &str, result: impl ToString) {
+        let result = self.paint(GREEN, &result.to_string());
+        self.line(&format!("  {call:CALL_WIDTH$} → {result}"));
+    }
+
+    /// A line of code that the next one goes on with.
+    pub fn code(&mut self, code: &str) {
+        self.line(&format!("  {code}"));
+    }
+
+    /// A line of a longer result.
+    pub fn result(&mut self, text: &str) {
+        let text = self.paint(GREEN, text);
+        self.line(&format!("    → {text}"));
+    }
+
+    fn paint(&self, colour: &str, text: &str) -> String {
+        match self.colours {
+            true => format!("\x1b[{colour}m{text}\x1b[0m"),
+            false => text.to_owned(),
+        }
+    }
+}
+
+/// Says what went wrong on the standard error.
+pub fn complain(what: &str) {
+    let _ = writeln!(io::stderr(), "mainstay: {what}");
+}
