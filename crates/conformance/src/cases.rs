@@ -94,9 +94,10 @@ macro_rules! every_case {
                 reading_an_own_write_guards_nothing, read_before_write_still_guards,
                 read_only_never_fails, cas_is_a_read, incr_is_a_read, delete_is_a_read,
                 write_skew_cannot_happen, read_live_but_expired_at_commit,
-                listed_live_but_expired_at_commit, read_live_and_still_live,
-                expiry_is_judged_at_the_snapshot, other_branches_do_not_conflict,
-                merge_changes_what_it_brings, branch_deleted_and_recreated, branch_deleted,
+                listed_live_but_expired_at_commit, own_time_to_live_in_a_listed_range,
+                read_live_and_still_live, expiry_is_judged_at_the_snapshot,
+                other_branches_do_not_conflict, merge_changes_what_it_brings,
+                branch_deleted_and_recreated, branch_deleted,
             }
             transactions::connection {
                 without_transaction_goes_straight, inside_waits_for_the_commit,

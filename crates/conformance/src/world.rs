@@ -50,9 +50,15 @@ impl World {
 
     /// Closes the database and opens it again. Only on disk is anything left.
     pub fn reopen(&mut self) {
+        self.reopen_after(|_| {});
+    }
+
+    /// Closes the database, does something to its directory, and opens it again.
+    pub fn reopen_after(&mut self, between: impl FnOnce(&Path)) {
         assert!(self.on_disk, "only a database on disk can be opened again");
         self.db().close().unwrap();
         self.db = None;
+        between(&self.directory());
         self.open();
     }
 

@@ -18,7 +18,7 @@ fn config() -> ProptestConfig {
         ..ProptestConfig::default()
     };
     if std::env::var_os("PROPTEST_CASES").is_none() {
-        config.cases = 60;
+        config.cases = 400;
     }
     config
 }

@@ -1,6 +1,7 @@
 //! Cells: named values with compare-and-swap, counters and full history.
 
 use crate::core::Core;
+use crate::current::Lookup;
 use crate::entry::{self, DELETED};
 use crate::pins::PinGuard;
 use crate::snapshot::{HistoryEntry, Snapshot};
@@ -56,11 +57,8 @@ impl Cells {
     /// The shortest way to a value: `main` has no layers, and most cells no expiry.
     #[inline]
     fn get_on_main(&self, name: &str) -> Result<Option<Value>> {
-        check_name(name)?;
         self.core.check_open()?;
         let index = self.core.index();
-        let key = spaces::key(spaces::CELLS, MAIN_ID, name.as_bytes());
-        let hash = index.current.hash(&key);
         let read = |entry: &[u8]| {
             if entry.first().is_some_and(|flags| flags & DELETED != 0) {
                 return Ok(None);
@@ -71,6 +69,17 @@ impl Cells {
                 _ => codec::decode(payload).map(Some),
             }
         };
+        let at = self.core.sequencer.published();
+        let prefix = &spaces::CELLS_ON_MAIN;
+        // What is found under a name needs no check of the name.
+        if let Lookup::Found(found) =
+            index.current.lookup_name(prefix, name.as_bytes(), at, |version| read(version.entry()))
+        {
+            return found;
+        }
+        check_name(name)?;
+        let key = spaces::key(spaces::CELLS, MAIN_ID, name.as_bytes());
+        let hash = index.current.hash(&key);
         loop {
             let at = self.core.sequencer.published();
             let found = index.entry(hash, &key, at, true, read)?;
@@ -238,7 +247,7 @@ impl CellsAt {
         snapshot.fresh = false;
         // Pinned first, checked second: what is readable now stays so.
         let pin = core.pins.hold("reader", core.clock.monotonic_us(), snapshot.revision);
-        core.index().check_all_reach(snapshot.revision)?;
+        core.index().check_any_reach(snapshot.revision)?;
         Ok(CellsAt { snapshot, _pin: pin })
     }
 

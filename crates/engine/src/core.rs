@@ -9,7 +9,7 @@
 
 use crate::apply::expire;
 use crate::catalog::Layers;
-use crate::classes::Classes;
+use crate::classes::{self, Classes};
 use crate::clock::{Clock, Stamper};
 use crate::executor::{Executor, State, load_catalog};
 use crate::identity::{self, Identity};
@@ -17,6 +17,7 @@ use crate::index::{Index, IndexParts};
 use crate::log::{self, Cut, DatabaseId, DiskFiles, Files, FrameBuilder, Log, LogOptions};
 use crate::maintenance::Workers;
 use crate::mark::{Mark, io_error};
+use crate::migrate;
 use crate::options::Options;
 use crate::pins::Pins;
 use crate::purge::Purger;
@@ -31,10 +32,28 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+/// How far the clocks of callers may be ahead of the database's.
+const CLOCK_SLACK_US: u64 = 60_000_000;
+
 /// The size of a segment of a log in memory.
 const MEMORY_SEGMENT_BYTES: u64 = 1 << 20;
 
+/// What handles hold: when the last one goes, the database is closed.
 pub(crate) struct Core {
+    inner: Arc<Inner>,
+}
+
+impl std::ops::Deref for Core {
+    type Target = Inner;
+
+    #[inline]
+    fn deref(&self) -> &Inner {
+        &self.inner
+    }
+}
+
+/// What handles and background threads share.
+pub(crate) struct Inner {
     pub options: Options,
     pub state: Arc<State>,
     pub sequencer: Arc<Sequencer>,
@@ -140,7 +159,7 @@ impl Core {
         executor.now();
         let sequencer =
             Sequencer::new(state.clone(), executor, writer, end.chain, options.durability);
-        let core = Arc::new(Core {
+        let inner = Arc::new(Inner {
             clock: options.clock.clone(),
             options,
             state,
@@ -155,10 +174,13 @@ impl Core {
             failure: Mutex::new(None),
             identity: Mutex::new(place.identity),
         });
-        *core.workers.lock() = Some(Workers::start(&core)?);
+        let core = Arc::new(Core { inner });
+        *core.workers.lock() = Some(Workers::start(&core.inner)?);
         Ok(core)
     }
+}
 
+impl Inner {
     /// Keeps what went wrong in the background for whoever asks.
     pub fn note_failure(&self, what: &str, error: &Error) {
         *self.failure.lock() = Some(format!("{what}: {error}"));
@@ -191,6 +213,10 @@ impl Core {
                 Err(Error::new(Code::FutureRevision, message))
             }
             At::Revision(revision) => Ok((revision, self.index().stamp_of(revision)?.unwrap_or(0))),
+            At::Stamp(stamp) if stamp > self.now().saturating_add(CLOCK_SLACK_US) => {
+                let message = format!("stamp {stamp} lies in the future");
+                Err(Error::new(Code::FutureRevision, message))
+            }
             At::Stamp(stamp) => {
                 let revision = self.index().revision_at(stamp)?.min(published);
                 let first = self.index().first_time().map_or(1, |first| first.0);
@@ -277,12 +303,18 @@ fn open_index(
         Err(error) if error.code() == Code::CorruptIndex => error,
         Err(error) => return Err(error),
     };
-    let first = log::inspect(&*place.files)?.segments.first().map(|segment| segment.first_revision);
+    let report = log::inspect(&*place.files)?;
+    if let Some(problem) = report.problem.as_ref().filter(|problem| !problem.torn) {
+        // With log and index both damaged nothing may be thrown away.
+        return Err(problem.refusal());
+    }
+    let first = report.segments.first().map(|segment| segment.first_revision);
     if first != Some(1) {
         let begins =
             first.map_or("is empty".to_owned(), |first| format!("begins at revision {first}"));
         let message = format!(
-            "{}; the log {begins}, so the index cannot be rebuilt from it: restore a backup",
+            "{}; the log {begins}, so the index cannot be rebuilt from it: restore a backup, or \
+             look with `mainstay doctor`",
             why.message()
         );
         return Err(Error::new(Code::CorruptIndex, message));
@@ -333,12 +365,13 @@ fn open_stores(
 ) -> Result<(Mark, Vec<Store>)> {
     let log_exists = place.files.list().map_err(|e| log_error(&e))?;
     let log_exists = log_exists.iter().any(|name| name.ends_with(".seg"));
+    migrate::settle(directory)?;
     let known = if rebuild { None } else { Mark::read(directory)? };
     if known.is_none() && log_exists && !rebuild {
         return Err(Error::new(Code::CorruptIndex, "the index is missing its MARK file"));
     }
     if known.is_none() && directory.exists() {
-        std::fs::remove_dir_all(directory).map_err(|e| io_error("clear", directory, &e))?;
+        set_aside(directory)?;
     }
     make_dir(directory)?;
     let store_options = StoreOptions {
@@ -347,9 +380,16 @@ fn open_stores(
         purge: purger.rule(),
     };
     let existing = known.is_some();
-    if let Some(mark) = &known {
-        check_mark(mark, place, classes)?;
-    }
+    let known = match known {
+        Some(mark) => {
+            check_mark(&mark, place)?;
+            match fits(&mark, classes) {
+                true => Some(mark),
+                false => Some(migrate::migrate(directory, &store_options, &mark, classes)?),
+            }
+        }
+        None => None,
+    };
     let open =
         |class| Store::open(&directory.join(classes.directory(class)), &store_options, existing);
     let stores = (0..classes.all().len()).map(open).collect::<Result<Vec<_>>>()?;
@@ -363,17 +403,18 @@ fn open_stores(
     Ok((mark, stores))
 }
 
-/// The index must belong to this database and have the classes that are asked for.
-fn check_mark(mark: &Mark, place: &Place, classes: &Classes) -> Result<()> {
-    if mark.database != place.database {
-        return Err(Error::new(Code::CorruptIndex, "the index belongs to another database"));
-    }
-    let asked: Vec<&str> = classes.all().iter().map(|class| class.prefix.as_str()).collect();
-    let there: Vec<&str> = mark.classes.iter().map(|class| class.0.as_str()).collect();
-    if asked == there {
+/// The index must belong to this database.
+fn check_mark(mark: &Mark, place: &Place) -> Result<()> {
+    if mark.database == place.database && mark.classes.len() > classes::CELLS {
         return Ok(());
     }
-    Err(Error::new(Code::CorruptIndex, "the index has other retention classes than asked for"))
+    Err(Error::new(Code::CorruptIndex, "the index belongs to another database"))
+}
+
+/// Whether the index has the classes that are asked for.
+fn fits(mark: &Mark, classes: &Classes) -> bool {
+    let asked = classes.all().iter().map(|class| class.prefix.as_str());
+    asked.eq(mark.classes.iter().map(|class| class.0.as_str()))
 }
 
 /// Puts what the log holds behind the mark into the index.
@@ -403,6 +444,18 @@ impl Replay<'_> {
         }
         Ok(())
     }
+}
+
+/// Keeps a damaged index under another name, in place of one kept before.
+fn set_aside(directory: &Path) -> Result<()> {
+    let aside = directory.with_extension("damaged");
+    let steps = || -> std::io::Result<()> {
+        if aside.exists() {
+            std::fs::remove_dir_all(&aside)?;
+        }
+        std::fs::rename(directory, &aside)
+    };
+    steps().map_err(|error| io_error("set aside", directory, &error))
 }
 
 /// Replay may flush what it reads, so that has to be on stable storage first.

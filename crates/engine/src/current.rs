@@ -17,12 +17,13 @@
 //! a store may put it in only if no slot has appeared and nothing newer than its snapshot was
 //! evicted meanwhile.
 
+use crate::spaces::PREFIX_BYTES;
 use crate::version::Version;
 use foldhash::quality::FixedState;
 use hashbrown::HashTable;
 use mainstay_model::Revision;
 use parking_lot::RwLock;
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Enough that two readers rarely meet.
@@ -70,9 +71,37 @@ impl Current {
         Current { shards, hasher, shard_budget_bytes: budget_bytes / SHARDS }
     }
 
+    /// The hash of a key: of its space and branch, then of its name.
     #[inline]
     pub fn hash(&self, key: &[u8]) -> u64 {
-        self.hasher.hash_one(key)
+        match key.split_first_chunk::<PREFIX_BYTES>() {
+            Some((prefix, name)) => self.hash_parts(prefix, name),
+            None => self.hasher.hash_one(key),
+        }
+    }
+
+    #[inline]
+    fn hash_parts(&self, prefix: &[u8; PREFIX_BYTES], name: &[u8]) -> u64 {
+        let [a, b, c, d, e] = *prefix;
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write_u64(u64::from_le_bytes([a, b, c, d, e, 0, 0, 0]));
+        hasher.write(name);
+        hasher.finish()
+    }
+
+    /// Looks for the newest version of a name not newer than `at`, without making its key.
+    #[inline]
+    pub fn lookup_name<T>(
+        &self,
+        prefix: &[u8; PREFIX_BYTES],
+        name: &[u8],
+        at: Revision,
+        found: impl FnOnce(&Version) -> T,
+    ) -> Lookup<T> {
+        let hash = self.hash_parts(prefix, name);
+        let shard = self.shard(hash).read();
+        let is_name = |key: &[u8]| key.split_first_chunk() == Some((prefix, name));
+        shard.read(shard.index_where(hash, is_name), at, found)
     }
 
     #[inline]
@@ -91,14 +120,7 @@ impl Current {
         found: impl FnOnce(&Version) -> T,
     ) -> Lookup<T> {
         let shard = self.shard(hash).read();
-        let Some(slot) = shard.find(hash, key) else { return Lookup::Elsewhere };
-        if !slot.visited.load(Ordering::Relaxed) {
-            slot.visited.store(true, Ordering::Relaxed);
-        }
-        match slot.at(at) {
-            Some(version) => Lookup::Found(found(version)),
-            None => Lookup::Elsewhere,
-        }
+        shard.read(shard.index(hash, key), at, found)
     }
 
     /// Puts in a version that was just executed.
@@ -115,6 +137,9 @@ impl Current {
 
     /// Puts in what a reader at `snapshot` found in a store to be the newest.
     pub fn put_clean(&self, hash: u64, version: Version, snapshot: Revision) {
+        if self.shard_budget_bytes == 0 {
+            return;
+        }
         let mut shard = self.shard(hash).write();
         if shard.evicted > snapshot || shard.index(hash, version.key()).is_some() {
             return;
@@ -191,16 +216,34 @@ impl Slot {
 impl Shard {
     #[inline]
     fn index(&self, hash: u64, key: &[u8]) -> Option<usize> {
-        let is_key = |&i: &u32| {
-            let slot = &self.slots[i as usize];
-            slot.hash == hash && slot.newest.as_ref().is_some_and(|newest| newest.key() == key)
-        };
-        self.table.find(hash, is_key).map(|&i| i as usize)
+        self.index_where(hash, |other| other == key)
     }
 
     #[inline]
-    fn find(&self, hash: u64, key: &[u8]) -> Option<&Slot> {
-        self.index(hash, key).map(|i| &self.slots[i])
+    fn index_where(&self, hash: u64, is_key: impl Fn(&[u8]) -> bool) -> Option<usize> {
+        let is_slot = |&i: &u32| {
+            let slot = &self.slots[i as usize];
+            slot.hash == hash && slot.newest.as_ref().is_some_and(|newest| is_key(newest.key()))
+        };
+        self.table.find(hash, is_slot).map(|&i| i as usize)
+    }
+
+    #[inline]
+    fn read<T>(
+        &self,
+        place: Option<usize>,
+        at: Revision,
+        found: impl FnOnce(&Version) -> T,
+    ) -> Lookup<T> {
+        let Some(i) = place else { return Lookup::Elsewhere };
+        let slot = &self.slots[i];
+        if !slot.visited.load(Ordering::Relaxed) {
+            slot.visited.store(true, Ordering::Relaxed);
+        }
+        match slot.at(at) {
+            Some(version) => Lookup::Found(found(version)),
+            None => Lookup::Elsewhere,
+        }
     }
 
     fn replace(&mut self, i: usize, version: Version) {

@@ -211,7 +211,11 @@ pub(crate) fn retry<T>(
         let done = body(&mut transaction);
         let outcome = done.and_then(|value| transaction.commit().map(|_| value));
         match outcome {
-            Err(error) if error.kind() == ErrorKind::Conflict => last = Some(error),
+            Err(error) if error.kind() == ErrorKind::Conflict => {
+                last = Some(error);
+                // What it conflicted with may be executed but not visible yet.
+                core.sequencer.settle();
+            }
             other => return other,
         }
     }

@@ -109,7 +109,7 @@ fn look(directory: &Path, id: [u8; 16], in_use: bool) -> Result<Report> {
         index,
         verdict: diagnosis.verdict,
         findings: diagnosis.findings,
-        advice: diagnosis.advice,
+        advice: diagnosis.advice.replace("DIR", &directory.display().to_string()),
         cure: diagnosis.cure,
     })
 }

@@ -204,7 +204,8 @@ impl Executor {
             }
             Command::System(SystemCommand::Sweep { limit }) => {
                 let from = self.state.next_expiry.load(Ordering::Relaxed);
-                expire::sweep(&self.state.index, overlay, from, view.now, *limit)
+                let catalog = self.state.catalog.read();
+                expire::sweep(&self.state.index, &catalog, overlay, from, view.now, *limit)
             }
             _ => Err(Error::new(Code::Unsupported, "this version does not know that command")),
         }

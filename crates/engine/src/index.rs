@@ -226,14 +226,18 @@ impl Index {
 
     /// Takes back everything executed after a revision.
     pub fn undo(&self, after: Revision) {
-        let tables = self.tables();
+        let mut tables = self.tables.write();
         let flushed = self.flushed();
-        let tables: Vec<_> = tables.all().cloned().collect();
-        for table in tables.iter().rev() {
+        let all: Vec<_> = tables.all().cloned().collect();
+        for table in all.iter().rev() {
             for version in table.undo(after) {
                 self.current.undo(&version, flushed);
             }
         }
+        // Their numbers will be given again: no buffer may claim to hold them.
+        let end = |(table, last): &(Arc<Memtable>, Revision)| (table.clone(), (*last).min(after));
+        let sealed = tables.sealed.iter().map(end).collect();
+        *tables = Arc::new(Tables { active: tables.active.clone(), sealed });
     }
 
     /// The revision from which a class can be read.
@@ -259,6 +263,12 @@ impl Index {
     /// Refuses reads of a key before its class's floor.
     pub fn check_reach(&self, key: &[u8], at: Revision) -> Result<()> {
         check_floor(self.floor(self.classes.of(key)), at)
+    }
+
+    /// Refuses reads before the floor of all data.
+    pub fn check_any_reach(&self, at: Revision) -> Result<()> {
+        let floors = (classes::CELLS..self.floors.len()).map(|class| self.floor(class));
+        check_floor(floors.min().unwrap_or(0), at)
     }
 
     /// Refuses reads before the floor of any data.

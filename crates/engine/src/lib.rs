@@ -72,6 +72,7 @@ mod log;
 mod maintenance;
 mod mark;
 mod memtable;
+mod migrate;
 mod options;
 mod overlay;
 mod pins;

@@ -8,11 +8,11 @@
 //! ```
 
 use crate::classes;
-use crate::core::Core;
+use crate::core::Inner;
 use mainstay_model::{Answer, Code, Error, Result, Revision, SystemCommand, Transaction};
 use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -66,22 +66,35 @@ impl Bell {
 }
 
 impl Workers {
-    pub fn start(core: &Arc<Core>) -> Result<Workers> {
-        let bell: Arc<Bell> = Arc::default();
+    pub fn start(core: &Arc<Inner>) -> Result<Workers> {
+        let mut workers = Workers { bell: Arc::default(), threads: Vec::new() };
+        match workers.spawn_all(core) {
+            Ok(()) => Ok(workers),
+            Err(error) => {
+                core.sequencer.close();
+                workers.join();
+                Err(error)
+            }
+        }
+    }
+
+    fn spawn_all(&mut self, core: &Arc<Inner>) -> Result<()> {
+        let bell = self.bell.clone();
         let flush_bell: Arc<Bell> = Arc::default();
-        let mut workers = Workers { bell: bell.clone(), threads: Vec::new() };
         let sequencer = core.sequencer.clone();
         let interval = core.options.sync_interval;
-        workers.spawn("mainstay-log", move || sequencer.run_log(interval))?;
-        let (weak, own, next) = (Arc::downgrade(core), flush_bell.clone(), bell.clone());
-        workers.spawn("mainstay-flush", move || run_flush(&weak, &own, &next))?;
-        let (weak, own) = (Arc::downgrade(core), bell.clone());
-        workers.spawn("mainstay-compact", move || run_compact(&weak, &own, &flush_bell))?;
+        self.spawn("mainstay-log", move || sequencer.run_log(interval))?;
+        let sequencer = core.sequencer.clone();
+        self.spawn("mainstay-answer", move || sequencer.run_answers())?;
+        let (inner, own, next) = (core.clone(), bell.clone(), flush_bell.clone());
+        self.spawn("mainstay-compact", move || run_compact(&inner, &own, &next))?;
+        let (inner, next) = (core.clone(), bell.clone());
+        self.spawn("mainstay-flush", move || run_flush(&inner, &flush_bell, &next))?;
         if let Some(interval) = core.options.sweep_interval {
-            let (weak, sweep_bell) = (Arc::downgrade(core), bell);
-            workers.spawn("mainstay-sweep", move || run_sweep(&weak, &sweep_bell, interval))?;
+            let inner = core.clone();
+            self.spawn("mainstay-sweep", move || run_sweep(&inner, &bell, interval))?;
         }
-        Ok(workers)
+        Ok(())
     }
 
     fn spawn(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
@@ -106,8 +119,8 @@ impl Workers {
     }
 }
 
-/// Runs a background step; what goes wrong is kept for [`Core::last_failure`].
-fn attempt(core: &Core, what: &str, step: impl FnOnce() -> Result<()>) -> bool {
+/// Runs a background step; what goes wrong is kept for [`Inner::last_failure`].
+fn attempt(core: &Inner, what: &str, step: impl FnOnce() -> Result<()>) -> bool {
     match step() {
         Ok(()) => true,
         Err(error) => {
@@ -117,13 +130,12 @@ fn attempt(core: &Core, what: &str, step: impl FnOnce() -> Result<()>) -> bool {
     }
 }
 
-fn run_flush(core: &Weak<Core>, bell: &Arc<Bell>, compaction: &Bell) {
-    if let Some(core) = core.upgrade() {
+fn run_flush(core: &Inner, bell: &Arc<Bell>, compaction: &Bell) {
+    {
         let bell = bell.clone();
         core.sequencer.when_sealed(move || bell.ring());
     }
     while bell.wait(Duration::from_secs(1)) {
-        let Some(core) = core.upgrade() else { return };
         while !bell.is_over() && core.state.sealed.load(Ordering::Relaxed) > 0 {
             if core.index().stores().iter().any(|store| store.l0_runs() >= RUNS_LIMIT) {
                 // Reads would have to look into too many tables: compaction comes first.
@@ -131,47 +143,45 @@ fn run_flush(core: &Weak<Core>, bell: &Arc<Bell>, compaction: &Bell) {
                 std::thread::sleep(Duration::from_millis(5));
                 continue;
             }
-            if !attempt(&core, "flush", || core.flush_one()) {
+            if !attempt(core, "flush", || core.flush_one()) {
                 break;
             }
             compaction.ring();
-            attempt(&core, "log", || core.prepare_segment());
+            attempt(core, "log", || core.prepare_segment());
         }
     }
 }
 
-fn run_compact(core: &Weak<Core>, bell: &Bell, flush: &Bell) {
+fn run_compact(core: &Inner, bell: &Bell, flush: &Bell) {
     let mut rounds = 0_u32;
     while bell.wait(COMPACT_EVERY) {
-        let Some(core) = core.upgrade() else { break };
         let stores = core.index().stores();
         for (class, store) in stores.iter().enumerate() {
             while !bell.is_over() && store.compaction_due() {
-                if !attempt(&core, "compact", || store.compact(core.index().floor(class))) {
+                if !attempt(core, "compact", || store.compact(core.index().floor(class))) {
                     break;
                 }
             }
         }
         rounds += 1;
         if rounds.is_multiple_of(RETENTION_ROUNDS) {
-            attempt(&core, "retention", || core.raise_floors());
-            attempt(&core, "log", || core.trim_log().map(|_| ()));
+            attempt(core, "retention", || core.raise_floors());
+            attempt(core, "log", || core.trim_log().map(|_| ()));
         }
     }
     flush.end();
 }
 
-fn run_sweep(core: &Weak<Core>, bell: &Bell, interval: Duration) {
+fn run_sweep(core: &Inner, bell: &Bell, interval: Duration) {
     while !bell.is_over() {
         std::thread::park_timeout(interval.min(Duration::from_millis(100)));
-        let Some(core) = core.upgrade() else { return };
         if core.now() >= core.state.next_expiry.load(Ordering::Relaxed) {
-            attempt(&core, "sweep", || core.sweep().map(|_| ()));
+            attempt(core, "sweep", || core.sweep().map(|_| ()));
         }
     }
 }
 
-impl Core {
+impl Inner {
     /// Moves the oldest sealed buffer into the stores, once the log holds it durably.
     pub fn flush_one(&self) -> Result<()> {
         let _one = self.flushing.lock();
@@ -180,6 +190,11 @@ impl Core {
         };
         if self.sequencer.durable() < last {
             self.sequencer.sync()?;
+            // A full disk may have taken some of it back meanwhile: look again.
+            let last = self.index().tables().sealed.first().map_or(0, |sealed| sealed.1);
+            if self.sequencer.durable() < last {
+                return Err(Error::new(Code::TimedOut, "the buffer's log is not durable yet"));
+            }
         }
         if self.index().flush_oldest()? {
             self.sequencer.buffer_flushed();

@@ -33,11 +33,18 @@ impl Purger {
     }
 
     fn may_go(&self, key: &[u8], entry: &[u8]) -> bool {
-        let Some((space, branch, _)) = spaces::split(key) else { return false };
+        let Some((space, branch, name)) = spaces::split(key) else { return false };
         let deleted = entry.first().is_some_and(|flags| flags & DELETED != 0);
-        if spaces::is_system(space) || branch == MAIN_ID {
-            return deleted;
+        // A marker of an expiry names the key that expires behind its time.
+        let marked = name.get(8..).and_then(spaces::split).map(|(_, branch, _)| branch);
+        match space {
+            spaces::EXPIRIES => deleted || marked.is_none_or(|branch| self.is_dropped(branch)),
+            _ if spaces::is_system(space) || branch == MAIN_ID => deleted,
+            _ => self.is_dropped(branch),
         }
+    }
+
+    fn is_dropped(&self, branch: u32) -> bool {
         self.dropped.read().contains(&branch)
     }
 }

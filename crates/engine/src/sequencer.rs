@@ -18,13 +18,14 @@ use crate::clock::{Clock, SystemClock};
 use crate::executor::{Executor, Round, State};
 use crate::gather::Gather;
 use crate::log::Writer;
-use crate::ticket::{Completion, Ticket, Waiter};
+use crate::ticket::{self, Completion, Ticket, Waiter};
 use mainstay_model::{
     Code, Durability, Error, Receipt, Result, Revision, SmallVec, Stamp, Transaction,
 };
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::cell::Cell;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
 use std::time::Duration;
@@ -32,15 +33,19 @@ use std::time::Duration;
 /// The most transactions under way at once: a further one waits until one is done.
 pub(crate) const IN_FLIGHT_LIMIT: usize = 65_536;
 
+/// The most bytes that may wait for the log.
+const UNWRITTEN_LIMIT_BYTES: usize = 128 << 20;
+
 /// The most transactions executed in one round, so that the first are not kept waiting.
 const ROUND_LIMIT: usize = 1024;
 
 /// The most sealed buffers: with one more, writers wait until one is flushed.
 pub(crate) const SEALED_LIMIT: usize = 5;
 
-const OPEN: u8 = 0;
-const FAILED: u8 = 1;
-const CLOSED: u8 = 2;
+thread_local! {
+    /// Whether this thread is giving out answers, so that it may be running a caller's callback.
+    static ANSWERING: Cell<bool> = const { Cell::new(false) };
+}
 
 /// A submitted transaction.
 struct Pending {
@@ -60,6 +65,7 @@ enum Work {
 struct ExecutedRound {
     now: Stamp,
     sync: bool,
+    soon: bool,
     done: SmallVec<[(Completion, Receipt); 1]>,
     failed: Vec<(Completion, Error)>,
 }
@@ -67,7 +73,7 @@ struct ExecutedRound {
 impl ExecutedRound {
     fn begin(exec: &mut Executor) -> ExecutedRound {
         let now = exec.now();
-        ExecutedRound { now, sync: false, done: SmallVec::new(), failed: Vec::new() }
+        ExecutedRound { now, sync: false, soon: false, done: SmallVec::new(), failed: Vec::new() }
     }
 
     fn run_all(&mut self, sequencer: &Sequencer, exec: &mut Executor, batch: VecDeque<Pending>) {
@@ -87,6 +93,7 @@ impl ExecutedRound {
             Work::Run(transaction, checked) => {
                 let durability = transaction.durability.unwrap_or(sequencer.durability);
                 self.sync |= durability == Durability::Sync;
+                self.soon |= durability == Durability::Interval;
                 exec.run(transaction, *checked, self.now)
             }
             Work::Sync => {
@@ -110,6 +117,8 @@ struct Group {
     chain: u32,
     stamp: Stamp,
     sync: bool,
+    /// Whether something in it has to be synced before long.
+    soon: bool,
     waiting: Vec<(Completion, Receipt)>,
 }
 
@@ -136,6 +145,8 @@ struct LogStage {
     stamp: Stamp,
     chain: u32,
     unsynced: bool,
+    /// Whether something unsynced has to be synced before long.
+    soon: bool,
     /// The last group's memory, to be used again.
     spare: Group,
     gather: Gather,
@@ -150,12 +161,20 @@ pub(crate) struct Sequencer {
     log: Mutex<LogStage>,
     published: AtomicU64,
     durable: AtomicU64,
-    mode: AtomicU8,
+    /// A sync failed: nothing is written until the database is reopened.
+    failed: AtomicBool,
+    closed: AtomicBool,
     in_flight: AtomicUsize,
+    unwritten_bytes: AtomicUsize,
     room: Mutex<()>,
     room_made: Condvar,
     log_thread: OnceLock<Thread>,
     log_idle: AtomicBool,
+    log_ended: AtomicBool,
+    /// Answers that the log leaves to the answer thread.
+    answers: Mutex<Vec<(Completion, Receipt)>>,
+    answer_thread: OnceLock<Thread>,
+    answer_idle: AtomicBool,
     /// Whoever waits for a revision to be visible or durable.
     listening: AtomicUsize,
     moved: Mutex<()>,
@@ -182,6 +201,7 @@ impl Sequencer {
             stamp,
             chain,
             unsynced: false,
+            soon: false,
             spare: Group::default(),
             gather: Gather::default(),
         };
@@ -194,12 +214,18 @@ impl Sequencer {
             log: Mutex::new(log),
             published: AtomicU64::new(written),
             durable: AtomicU64::new(written),
-            mode: AtomicU8::new(OPEN),
+            failed: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
             in_flight: AtomicUsize::new(0),
+            unwritten_bytes: AtomicUsize::new(0),
             room: Mutex::new(()),
             room_made: Condvar::new(),
             log_thread: OnceLock::new(),
             log_idle: AtomicBool::new(false),
+            log_ended: AtomicBool::new(false),
+            answers: Mutex::default(),
+            answer_thread: OnceLock::new(),
+            answer_idle: AtomicBool::new(false),
             listening: AtomicUsize::new(0),
             moved: Mutex::new(()),
             moved_on: Condvar::new(),
@@ -231,9 +257,18 @@ impl Sequencer {
         self.wait_on(Work::Run(transaction, checked))
     }
 
-    /// Waits until everything submitted before is on stable storage.
+    /// Waits until everything submitted before is on stable storage. It never waits for room: the
+    /// flush, which makes room, asks for it.
     pub fn sync(&self) -> Result<Revision> {
         self.wait_on(Work::Sync).map(|receipt| receipt.revision)
+    }
+
+    /// Waits until all that is executed is visible, so that a new snapshot sees it.
+    pub fn settle(&self) {
+        let executed = self.exec.lock().executed();
+        if self.published() < executed {
+            self.wait_until(Duration::from_millis(100), || self.published() >= executed);
+        }
     }
 
     fn wait_on(&self, work: Work) -> Result<Receipt> {
@@ -274,7 +309,8 @@ impl Sequencer {
             return;
         }
         let in_flight = self.in_flight.fetch_add(1, Ordering::Relaxed);
-        if in_flight >= IN_FLIGHT_LIMIT || self.buffers_full() {
+        let waits = matches!(work, Work::Run(..));
+        if waits && (in_flight >= IN_FLIGHT_LIMIT || self.is_full()) {
             self.wait_for_room();
         }
         let Some(mut exec) = self.exec.try_lock() else {
@@ -294,25 +330,21 @@ impl Sequencer {
     }
 
     fn check_open(&self) -> Result<()> {
-        match self.mode.load(Ordering::Acquire) {
-            OPEN => Ok(()),
-            FAILED => Err(Error::new(
-                Code::SyncFailed,
-                "a sync of the log failed: nothing is written until the database is reopened",
-            )),
-            _ => Err(Error::new(Code::Closed, "the database was closed")),
+        if self.is_closed() {
+            return Err(Error::new(Code::Closed, "the database was closed"));
         }
+        self.check_sound()
     }
 
     fn wait_for_room(&self) {
-        // A callback that submits must not wait for itself: the log thread goes on.
-        if self.log_thread.get().is_some_and(|thread| thread.id() == std::thread::current().id()) {
+        // A callback that submits must not wait for the answers that come behind its own.
+        if ANSWERING.get() {
             return;
         }
         let begun = self.clock.monotonic_us();
         let mut room = self.room.lock();
         while self.check_open().is_ok()
-            && (self.in_flight.load(Ordering::Relaxed) > IN_FLIGHT_LIMIT || self.buffers_full())
+            && (self.in_flight.load(Ordering::Relaxed) > IN_FLIGHT_LIMIT || self.is_full())
         {
             self.room_made.wait_for(&mut room, Duration::from_millis(10));
         }
@@ -320,8 +352,9 @@ impl Sequencer {
         self.longest_stall_us.fetch_max(stall, Ordering::Relaxed);
     }
 
-    fn buffers_full(&self) -> bool {
+    fn is_full(&self) -> bool {
         self.state.sealed.load(Ordering::Relaxed) >= SEALED_LIMIT
+            || self.unwritten_bytes.load(Ordering::Relaxed) >= UNWRITTEN_LIMIT_BYTES
     }
 
     /// Lets writers go on who waited for a buffer.
@@ -357,14 +390,16 @@ impl Sequencer {
 
     /// Hands a round over to the log and lets the executor go; what failed is answered at once.
     fn end(&self, round: ExecutedRound, mut exec: MutexGuard<'_, Executor>) {
-        let ExecutedRound { sync, mut done, failed, .. } = round;
+        let ExecutedRound { sync, soon, mut done, failed, .. } = round;
         let stamp = exec.stamper.last();
         let ((), sealed) = exec.end_round(self.durable(), |round| {
             let mut group = self.group.lock();
             if let Some(round) = &round {
                 group.add_round(round, stamp);
+                self.unwritten_bytes.fetch_add(round.frames.len(), Ordering::Relaxed);
             }
             group.sync |= sync;
+            group.soon |= soon;
             group.waiting.extend(done.drain(..));
         });
         drop(exec);
@@ -412,7 +447,9 @@ impl Sequencer {
                 self.log_idle.store(false, Ordering::SeqCst);
                 continue;
             }
-            if self.mode.load(Ordering::Acquire) == CLOSED {
+            if self.is_closed() {
+                self.log_ended.store(true, Ordering::SeqCst);
+                self.answer_thread.get().inspect(|thread| thread.unpark());
                 return;
             }
             std::thread::park_timeout(sync_interval);
@@ -424,10 +461,10 @@ impl Sequencer {
 
     /// Syncs what was published unsynced, when its interval is over.
     fn sync_late(&self) {
-        if self.durability == Durability::Memory || self.published() == self.durable() {
-            return;
+        let mut log = self.log.lock();
+        if log.soon && self.sync_log(&mut log).is_err() {
+            self.latch();
         }
-        self.sync_written();
     }
 
     /// Puts everything written on stable storage.
@@ -441,6 +478,7 @@ impl Sequencer {
     fn sync_log(&self, log: &mut LogStage) -> Result<()> {
         log.writer.sync()?;
         log.unsynced = false;
+        log.soon = false;
         self.durable.store(log.written, Ordering::Release);
         self.tell_listeners();
         Ok(())
@@ -460,11 +498,16 @@ impl Sequencer {
             return false;
         }
         match self.make_durable(log, &group) {
-            Ok(()) => self.answer(log, &mut group),
+            Ok(()) => {
+                self.published.store(log.written, Ordering::Release);
+                self.tell_listeners();
+                self.answer(&mut group.waiting);
+            }
             Err(error) => self.fail(log, &mut group, &error),
         }
+        self.unwritten_bytes.fetch_sub(group.frames.len(), Ordering::Relaxed);
         group.frames.clear();
-        group.sync = false;
+        (group.sync, group.soon) = (false, false);
         if group.frames.capacity() > 4 << 20 {
             group.frames = Vec::new();
         }
@@ -473,11 +516,12 @@ impl Sequencer {
     }
 
     fn make_durable(&self, log: &mut LogStage, group: &Group) -> Result<()> {
-        self.check_open_for_log()?;
+        self.check_sound()?;
         if !group.frames.is_empty() {
             log.writer.write(&group.frames, group.first, group.last, group.chain)?;
             (log.written, log.stamp, log.chain) = (group.last, group.stamp, group.chain);
             log.unsynced = true;
+            log.soon |= group.soon;
         }
         if group.sync && log.unsynced {
             let measured = log.gather.begin_sync();
@@ -488,21 +532,55 @@ impl Sequencer {
     }
 
     /// Closing lets the log finish; only a failed sync stops it.
-    fn check_open_for_log(&self) -> Result<()> {
-        match self.mode.load(Ordering::Acquire) {
-            FAILED => self.check_open(),
-            _ => Ok(()),
+    fn check_sound(&self) -> Result<()> {
+        if !self.is_latched() {
+            return Ok(());
+        }
+        let message = "a sync of the log failed: nothing is written until the database is reopened";
+        Err(Error::new(Code::SyncFailed, message))
+    }
+
+    /// Gives out answers, or leaves that to the answer thread where the next group waits already:
+    /// whoever is woken may take this thread's place on the processor, and the disk would idle.
+    fn answer(&self, waiting: &mut Vec<(Completion, Receipt)>) {
+        if waiting.len() <= 1 || self.group.lock().is_empty() {
+            return self.give_answers(waiting);
+        }
+        self.answers.lock().append(waiting);
+        if self.answer_idle.swap(false, Ordering::SeqCst) {
+            self.answer_thread.get().inspect(|thread| thread.unpark());
         }
     }
 
-    fn answer(&self, log: &LogStage, group: &mut Group) {
-        self.published.store(log.written, Ordering::Release);
-        self.tell_listeners();
-        let count = group.waiting.len();
-        for (completion, receipt) in group.waiting.drain(..) {
-            completion.complete(Ok(receipt));
+    fn give_answers(&self, waiting: &mut Vec<(Completion, Receipt)>) {
+        let count = waiting.len();
+        let mut sleeping = Vec::new();
+        let before = ANSWERING.replace(true);
+        for (completion, receipt) in waiting.drain(..) {
+            completion.settle(Ok(receipt), &mut sleeping);
         }
+        ANSWERING.set(before);
+        ticket::wake(sleeping);
         self.leave(count);
+    }
+
+    /// Gives out what the log leaves to it: until the database is closed and all is answered.
+    pub fn run_answers(&self) {
+        let _ = self.answer_thread.set(std::thread::current());
+        let mut waiting = Vec::new();
+        loop {
+            self.answer_idle.store(true, Ordering::SeqCst);
+            std::mem::swap(&mut *self.answers.lock(), &mut waiting);
+            if !waiting.is_empty() {
+                self.answer_idle.store(false, Ordering::SeqCst);
+                self.give_answers(&mut waiting);
+                continue;
+            }
+            if self.log_ended.load(Ordering::SeqCst) {
+                return;
+            }
+            std::thread::park();
+        }
     }
 
     fn leave(&self, count: usize) {
@@ -518,6 +596,7 @@ impl Sequencer {
         let full = error.code() == Code::DiskFull;
         let mut exec = self.exec.lock();
         let mut later = std::mem::take(&mut *self.group.lock());
+        self.unwritten_bytes.fetch_sub(later.frames.len(), Ordering::Relaxed);
         if full {
             // Undoing reads the catalog again; if that fails, the disk is not merely full.
             if exec.undo(log.written, log.stamp, log.chain).is_err() {
@@ -545,25 +624,25 @@ impl Sequencer {
     /// Refuses writes until the database is reopened.
     #[cold]
     fn latch(&self) {
-        let _ = self.mode.compare_exchange(OPEN, FAILED, Ordering::AcqRel, Ordering::Acquire);
+        self.failed.store(true, Ordering::Release);
         self.tell_listeners();
     }
 
     /// Whether writes are refused because a sync failed.
     pub fn is_latched(&self) -> bool {
-        self.mode.load(Ordering::Acquire) == FAILED
+        self.failed.load(Ordering::Acquire)
     }
 
     /// Refuses new work; what is under way is finished by the log thread.
     pub fn close(&self) {
-        let _ = self.mode.compare_exchange(OPEN, CLOSED, Ordering::AcqRel, Ordering::Acquire);
+        self.closed.store(true, Ordering::Release);
         self.log_idle.store(false, Ordering::SeqCst);
         self.log_thread.get().inspect(|thread| thread.unpark());
         self.tell_listeners();
     }
 
     pub fn is_closed(&self) -> bool {
-        self.mode.load(Ordering::Acquire) == CLOSED
+        self.closed.load(Ordering::Acquire)
     }
 
     fn tell_listeners(&self) {
@@ -582,7 +661,7 @@ impl Sequencer {
             if ready() {
                 break true;
             }
-            if !left || self.mode.load(Ordering::Acquire) == CLOSED {
+            if !left || self.is_closed() {
                 break false;
             }
             left = !self.moved_on.wait_for(&mut moved, timeout).timed_out();

@@ -40,6 +40,9 @@ pub(crate) const MAIN_ID: u32 = 0;
 /// The bytes before the name.
 pub(crate) const PREFIX_BYTES: usize = 5;
 
+/// The prefix of cells on `main`.
+pub(crate) const CELLS_ON_MAIN: [u8; PREFIX_BYTES] = [CELLS, 0, 0, 0, 0];
+
 /// A key as the index knows it.
 pub(crate) type Key = SmallVec<[u8; 48]>;
 

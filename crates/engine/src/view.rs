@@ -193,6 +193,8 @@ pub(crate) struct Walk<'o> {
 pub(crate) struct Step {
     pub name: Vec<u8>,
     pub head: Head,
+    /// Whether the transaction itself wrote it.
+    pub own: bool,
 }
 
 impl Walk<'_> {
@@ -215,7 +217,7 @@ impl Walk<'_> {
                 writes: effect.writes,
                 expires: effect.expires,
             };
-            step = Some(Step { name: name.clone(), head });
+            step = Some(Step { name: name.clone(), head, own: true });
             self.own.pop();
         }
         for layer in &mut self.layers {
@@ -224,7 +226,7 @@ impl Walk<'_> {
             }
             if let (None, Some(row)) = (&step, &layer.row) {
                 let (head, _) = entry::parse(row.entry())?;
-                step = Some(Step { name: name.clone(), head });
+                step = Some(Step { name: name.clone(), head, own: false });
             }
             layer.advance()?;
         }

@@ -9,8 +9,9 @@ use crate::workload;
 use mainstay::{Database, Options};
 use std::hint::black_box;
 
-/// Smaller than the data, so that blocks come and go.
-const BLOCK_CACHE_BYTES: u64 = 8 << 20;
+/// Smaller than the data, so that blocks come and go: eight bytes for each key, whatever
+/// their number, so that a quick run misses as often as a full one.
+const BLOCK_CACHE_BYTES_PER_KEY: u64 = 8;
 /// The least the engine takes: next to nothing of the data fits.
 const VALUE_CACHE_BYTES: u64 = 0;
 
@@ -23,13 +24,14 @@ pub fn run(context: &mut Context) -> Outcome<()> {
     }
     let (names, values) = (workload::names(count), workload::values());
     let directory = context.directory("uncached")?;
+    let block_cache_bytes = BLOCK_CACHE_BYTES_PER_KEY * count as u64;
     let database = Options::new()
         .cache_bytes(VALUE_CACHE_BYTES)
-        .block_cache_bytes(BLOCK_CACHE_BYTES)
+        .block_cache_bytes(block_cache_bytes)
         .open(directory.path().join("ours"))?;
     load(&database, names.iter().cloned(), &values)?;
     database.trim()?;
-    let fjall = Fjall::open(&directory.path().join("fjall"), BLOCK_CACHE_BYTES)?;
+    let fjall = Fjall::open(&directory.path().join("fjall"), block_cache_bytes)?;
     for (name, value) in names.iter().zip(values.iter().cycle()) {
         fjall.set(name, value)?;
     }

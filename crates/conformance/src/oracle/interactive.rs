@@ -47,7 +47,9 @@ impl Open {
 
     /// Reads a cell: its own write, or the snapshot's, which is then guarded.
     pub fn get(&mut self, name: &Name) -> Option<Versioned> {
-        self.note(name);
+        if !self.owns(name.as_str()) {
+            self.guard(name);
+        }
         let seen = cells::live(&self.copy, name.as_str(), self.moment());
         seen.map(|version| shown(version.shown()))
     }
@@ -67,10 +69,11 @@ impl Open {
         Ok(page)
     }
 
-    /// Runs a command on the private copy. All but a plain set answer with what they read.
+    /// Runs a command on the private copy. All but a plain set answer with something about the
+    /// cell, be it a counter that rests on what was there before: they count as reads.
     pub fn command(&mut self, command: &CellCommand) -> Result<Answer> {
         if let Some(name) = read_by(command) {
-            self.note(name);
+            self.guard(name);
         }
         let mut run = Run::new(&mut self.copy, OPEN, self.snapshot.now, self.id);
         let answer = run.command(command)?;
@@ -100,12 +103,9 @@ impl Open {
         Moment { revision: OPEN, now: self.snapshot.now }
     }
 
-    /// Guards a cell unless it is this transaction's own.
-    fn note(&mut self, name: &Name) {
-        if self.owns(name.as_str()) {
-            return;
-        }
-        let seen = cells::live(&self.copy, name.as_str(), self.moment());
+    /// Guards a cell as the snapshot has it.
+    fn guard(&mut self, name: &Name) {
+        let seen = cells::live(&self.copy, name.as_str(), self.snapshot);
         let expires = seen.and_then(|version| version.expires);
         let (name, since) = (name.clone(), self.snapshot.revision);
         self.guards.push(Guard::Unchanged { name, since, expires });

@@ -215,6 +215,16 @@ pub fn listed_live_but_expired_at_commit(w: &mut World) {
     assert!(!survives(w, inside, || w.pass_ms(20)));
 }
 
+/// An own write in a listed range has its time to live from the commit on: it cannot expire before.
+pub fn own_time_to_live_in_a_listed_range(w: &mut World) {
+    let inside = |t: &mut Interactive| {
+        t.set_with("p/own", 1, Ttl::Millis(5)).unwrap();
+        assert_eq!(t.list("p/", None, 9).unwrap().names, ["p/own"]);
+    };
+    assert!(survives(w, inside, || w.pass_ms(20)));
+    assert_eq!(w.cells().get("p/own").unwrap(), int(1));
+}
+
 /// Read live and still live at commit: no conflict.
 pub fn read_live_and_still_live(w: &mut World) {
     w.cells().set_with("k", 1, Ttl::Millis(10)).unwrap();

@@ -81,7 +81,6 @@ fn change(difference: Difference) -> Change {
         DifferenceKind::OnlyA => ChangedOn::A,
         DifferenceKind::OnlyB => ChangedOn::B,
         DifferenceKind::Both => ChangedOn::Both,
-        other => panic!("{other:?} is never listed"),
     };
     let Difference { key, base, a, b, .. } = difference;
     Change { key, on, base, a, b }

@@ -300,7 +300,7 @@ pub(crate) fn list(
     list_until(view, overlay, prefix, after, limit).map(|(page, _)| page)
 }
 
-/// Lists names, and says when the first of them expires.
+/// Lists names, and says when the first of them that others wrote expires.
 pub(crate) fn list_until(
     view: &View<'_>,
     overlay: &Overlay,
@@ -320,7 +320,8 @@ pub(crate) fn list_until(
             page.next = page.names.last().cloned();
             break;
         }
-        expires = [expires, step.head.expires].into_iter().flatten().min();
+        let theirs = step.head.expires.filter(|_| !step.own);
+        expires = [expires, theirs].into_iter().flatten().min();
         page.names.push(String::from_utf8_lossy(&step.name).into_owned());
     }
     Ok((page, expires))

@@ -2,7 +2,7 @@
 //! deletions.
 
 use crate::apply::cells;
-use crate::catalog::Layers;
+use crate::catalog::{Catalog, Layers};
 use crate::entry::DELETED;
 use crate::index::{Index, NEWEST};
 use crate::overlay::{Overlay, Payload, Write};
@@ -16,6 +16,7 @@ use std::ops::Bound;
 /// due before `from`.
 pub(crate) fn sweep(
     index: &Index,
+    catalog: &Catalog,
     overlay: &mut Overlay,
     from: Stamp,
     now: Stamp,
@@ -25,6 +26,10 @@ pub(crate) fn sweep(
     for marker in due(index, from, now, limit)? {
         let key = &marker[spaces::PREFIX_BYTES + 8..];
         let Some((_, branch, _)) = spaces::split(key) else { continue };
+        if catalog.by_id(branch).is_none_or(|branch| branch.deleted.is_some()) {
+            // The marker goes with the branch's keys, when compaction comes by.
+            continue;
+        }
         // Only the branch's own layer has markers: what is inherited expires lazily.
         let layers: Layers = smallvec![(branch, NEWEST)];
         let view = View { index, layers: &layers, now, fresh: false };

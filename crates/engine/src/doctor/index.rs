@@ -114,7 +114,11 @@ fn named(directory: &Path, mark: &Mark, classes: &Classes) -> Result<Vec<StoreRe
 fn damage(checked: Result<()>) -> Result<Option<String>> {
     match checked {
         Ok(()) => Ok(None),
-        Err(error) if error.code() == Code::CorruptIndex => Ok(Some(error.message().to_owned())),
+        Err(error) if error.code() == Code::CorruptIndex => {
+            // The advice in it is for those who open; the verdict has its own.
+            let what = error.message().split("; nothing was changed").next();
+            Ok(Some(what.unwrap_or_default().to_owned()))
+        }
         Err(error) => Err(error),
     }
 }

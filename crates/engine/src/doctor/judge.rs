@@ -147,15 +147,15 @@ fn without_index(log: &LogReport, why: &str) -> Diagnosis {
 
 /// Opening may not notice it, so the index has to be set aside for a rebuild.
 fn with_bad_table(log: &LogReport, why: &str) -> Diagnosis {
-    let diagnosis = without_index(log, why);
-    match diagnosis.verdict {
-        Verdict::Mends => Diagnosis::salvage(
-            diagnosis.cure,
-            format!(
-                "Reads of a damaged table fail: {why}. The log holds everything: the index can be rebuilt."
-            ),
+    let finding = format!("The database may open, but reads of a damaged table fail: {why}.");
+    let Diagnosis { verdict, cure, .. } = without_index(log, why);
+    match verdict {
+        Verdict::Beyond => Diagnosis::beyond(
+            finding,
+            "Restore a backup, or open it and export what can still be read: the log no longer \
+             holds enough to rebuild the index.",
         ),
-        _ => diagnosis,
+        _ => Diagnosis::salvage(cure, finding),
     }
 }
 

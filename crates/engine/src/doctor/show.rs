@@ -3,6 +3,9 @@
 use super::{IndexReport, IndexState, LogReport, Report, SalvageReport, Verdict};
 use std::fmt;
 
+/// Sentences are broken before this column.
+const LINE_WIDTH: usize = 78;
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "Database   {}", self.directory.display())?;
@@ -18,8 +21,8 @@ impl fmt::Display for Report {
         };
         writeln!(f, "           {rebuild}")?;
         write!(f, "\n{}", self.verdict)?;
-        self.findings.iter().try_for_each(|finding| write!(f, "\n  {finding}"))?;
-        write!(f, "\n  {}", self.advice)
+        self.findings.iter().try_for_each(|finding| write_wrapped(f, finding))?;
+        write_wrapped(f, &self.advice)
     }
 }
 
@@ -105,6 +108,22 @@ impl fmt::Display for SalvageReport {
         write!(f, "  What was taken out is kept:")?;
         self.aside.iter().try_for_each(|path| write!(f, "\n    {}", path.display()))
     }
+}
+
+/// Writes a sentence on lines of their own that fit a terminal.
+fn write_wrapped(f: &mut fmt::Formatter<'_>, sentence: &str) -> fmt::Result {
+    let mut column = 0;
+    for word in sentence.split(' ') {
+        let length = word.chars().count();
+        if column == 0 || column + 1 + length > LINE_WIDTH {
+            write!(f, "\n{}{word}", if column == 0 { "  - " } else { "    " })?;
+            column = 4 + length;
+        } else {
+            write!(f, " {word}")?;
+            column += 1 + length;
+        }
+    }
+    Ok(())
 }
 
 /// A size as people read it.

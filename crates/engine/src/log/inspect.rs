@@ -65,7 +65,7 @@ pub struct Problem {
 
 impl Problem {
     /// The error with which opening the log is refused.
-    pub(super) fn refusal(&self) -> Error {
+    pub(crate) fn refusal(&self) -> Error {
         if self.code == Code::CorruptLog {
             return damage(&self.file, self.offset, &self.what);
         }

@@ -95,6 +95,17 @@ fn a_damaged_index_over_a_trimmed_log_is_refused() {
 }
 
 #[test]
+fn a_damaged_table_over_a_trimmed_log_is_left_for_reading() {
+    let directory = trimmed();
+    flip(&contents(&directory.path().join("index/cells/tables"))[0].0, 100);
+    let report = assert_verdict(directory.path(), Verdict::Beyond);
+    assert!(report.advice.contains("export what can still be read"), "{report}");
+    let before = contents(directory.path());
+    assert_eq!(doctor::salvage(directory.path()).unwrap_err().code(), Code::CorruptIndex);
+    assert!(contents(directory.path()) == before);
+}
+
+#[test]
 fn a_trimmed_log_that_is_damaged_does_not_cost_the_index() {
     let directory = trimmed();
     let segment = inspect(directory.path()).log.segments[0].clone();

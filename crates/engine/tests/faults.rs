@@ -1,0 +1,173 @@
+//! What happens when the disk fails: through the seam of the log's files.
+
+use mainstay::{Code, Database, Durability, ErrorKind, File, Files, MemoryFiles, Options};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+/// Files in memory that run full or fail to sync when told so.
+#[derive(Default)]
+struct Faults {
+    /// Bytes that may still be written; negative: no limit.
+    room: AtomicI64,
+    sync_fails: AtomicBool,
+}
+
+struct FaultyFiles {
+    inner: MemoryFiles,
+    faults: Arc<Faults>,
+}
+
+struct FaultyFile {
+    inner: Arc<dyn File>,
+    faults: Arc<Faults>,
+}
+
+impl FaultyFiles {
+    fn new() -> (Arc<FaultyFiles>, Arc<Faults>) {
+        let faults = Arc::new(Faults { room: AtomicI64::new(-1), ..Faults::default() });
+        (Arc::new(FaultyFiles { inner: MemoryFiles::new(), faults: faults.clone() }), faults)
+    }
+
+    fn wrap(&self, inner: Arc<dyn File>) -> Arc<dyn File> {
+        Arc::new(FaultyFile { inner, faults: self.faults.clone() })
+    }
+}
+
+impl Files for FaultyFiles {
+    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        self.inner.create(name).map(|file| self.wrap(file))
+    }
+    fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        self.inner.open(name).map(|file| self.wrap(file))
+    }
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.inner.list()
+    }
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.inner.remove(name)
+    }
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.inner.rename(from, to)
+    }
+    fn sync_dir(&self) -> io::Result<()> {
+        self.inner.sync_dir()
+    }
+}
+
+impl File for FaultyFile {
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let room = self.faults.room.load(Ordering::SeqCst);
+        if room >= 0 && (bytes.len() as i64) > room {
+            return Err(io::Error::from(io::ErrorKind::StorageFull));
+        }
+        self.inner.write_at(bytes, offset)
+    }
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.inner.read_at(buf, offset)
+    }
+    fn sync(&self) -> io::Result<()> {
+        match self.faults.sync_fails.load(Ordering::SeqCst) {
+            true => Err(io::Error::other("the disk is gone")),
+            false => self.inner.sync(),
+        }
+    }
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        self.inner.allocate(len)
+    }
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.inner.truncate(len)
+    }
+    fn len(&self) -> io::Result<u64> {
+        self.inner.len()
+    }
+}
+
+fn open(durability: Durability) -> (Database, Arc<Faults>) {
+    let (files, faults) = FaultyFiles::new();
+    let options = Options::new().durability(durability).sweep_interval(None).files(files);
+    (options.memory().unwrap(), faults)
+}
+
+#[test]
+fn a_full_disk_takes_nothing_and_writing_goes_on_when_space_returns() {
+    for durability in [Durability::Sync, Durability::Interval, Durability::Memory] {
+        let (db, faults) = open(durability);
+        let cells = db.cells();
+        assert_eq!(cells.set("a", "kept").unwrap(), 1);
+        db.fork("side", "main", mainstay::At::Latest).unwrap();
+        let before = db.revision();
+        faults.room.store(0, Ordering::SeqCst);
+        for _ in 0..3 {
+            let error = cells.set("a", "lost").unwrap_err();
+            assert_eq!((error.code(), error.kind()), (Code::DiskFull, ErrorKind::ReadOnly));
+        }
+        assert_eq!(
+            db.fork("gone", "main", mainstay::At::Latest).unwrap_err().code(),
+            Code::DiskFull
+        );
+        assert!(db.branch("gone").is_err(), "the fork never happened");
+        assert_eq!(cells.get("a").unwrap(), Some("kept".into()), "reads go on");
+        assert_eq!(cells.list("", None, 10).unwrap().names, ["a"]);
+        assert_eq!(db.revision(), before);
+        faults.room.store(-1, Ordering::SeqCst);
+        assert_eq!(cells.set("a", "new").unwrap(), 2, "no gap in the counter");
+        assert_eq!(db.revision(), before + 1, "no gap in the revisions");
+        assert_eq!(cells.history("a", 10, None).unwrap().len(), 2);
+        assert!(db.branch("side").is_ok());
+    }
+}
+
+#[test]
+fn writers_at_a_full_disk_lose_nothing_that_was_acknowledged() {
+    let (db, faults) = open(Durability::Sync);
+    let total = std::sync::atomic::AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..200 {
+                    match db.cells().incr("n", 1) {
+                        Ok(_) => drop(total.fetch_add(1, Ordering::SeqCst)),
+                        Err(error) => assert_eq!(error.code(), Code::DiskFull),
+                    }
+                }
+            });
+        }
+        for _ in 0..50 {
+            faults.room.store(0, Ordering::SeqCst);
+            std::thread::yield_now();
+            faults.room.store(-1, Ordering::SeqCst);
+            std::thread::yield_now();
+        }
+    });
+    let total = total.load(Ordering::SeqCst);
+    assert_eq!(db.cells().get("n").unwrap(), Some((total as i64).into()));
+    let history = db.cells().history("n", 100_000, None).unwrap();
+    assert_eq!(history.len() as u64, total, "one version for each, none for those that failed");
+    assert_eq!(db.revision(), total);
+}
+
+#[test]
+fn after_a_failed_sync_nothing_is_acknowledged_and_reads_go_on() {
+    let (db, faults) = open(Durability::Sync);
+    db.cells().set("a", 1).unwrap();
+    faults.sync_fails.store(true, Ordering::SeqCst);
+    let error = db.cells().set("a", 2).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::UnknownOutcome);
+    faults.sync_fails.store(false, Ordering::SeqCst);
+    let error = db.cells().set("a", 3).unwrap_err();
+    assert_eq!((error.code(), error.kind()), (Code::SyncFailed, ErrorKind::ReadOnly));
+    assert_eq!(db.cells().get("a").unwrap(), Some(1.into()), "what is not durable is not seen");
+    assert!(db.stats().read_only);
+    db.close().unwrap();
+    assert_eq!(db.cells().get("a").unwrap_err().code(), Code::Closed);
+}
+
+#[test]
+fn a_failed_late_sync_latches_too() {
+    let (db, faults) = open(Durability::Interval);
+    faults.sync_fails.store(true, Ordering::SeqCst);
+    db.cells().set("a", 1).unwrap();
+    assert_eq!(db.sync().unwrap_err().kind(), ErrorKind::UnknownOutcome);
+    assert_eq!(db.cells().set("a", 2).unwrap_err().code(), Code::SyncFailed);
+}
