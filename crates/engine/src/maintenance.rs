@@ -136,6 +136,7 @@ fn run_flush(core: &Inner, bell: &Arc<Bell>, compaction: &Bell) {
         core.sequencer.when_sealed(move || bell.ring());
     }
     while bell.wait(Duration::from_secs(1)) {
+        attempt(core, "log", || core.prepare_segment());
         while !bell.is_over() && core.state.sealed.load(Ordering::Relaxed) > 0 {
             if core.index().stores().iter().any(|store| store.l0_runs() >= RUNS_LIMIT) {
                 // Reads would have to look into too many tables: compaction comes first.
@@ -147,7 +148,6 @@ fn run_flush(core: &Inner, bell: &Arc<Bell>, compaction: &Bell) {
                 break;
             }
             compaction.ring();
-            attempt(core, "log", || core.prepare_segment());
         }
     }
 }
@@ -204,7 +204,7 @@ impl Inner {
 
     /// Reserves the log's next segment ahead, where that costs a file system something.
     fn prepare_segment(&self) -> Result<()> {
-        match self.on_disk {
+        match self.on_disk && self.sequencer.wants_segment() {
             true => self.log.prepare(),
             false => Ok(()),
         }

@@ -166,6 +166,8 @@ pub(crate) struct Sequencer {
     closed: AtomicBool,
     in_flight: AtomicUsize,
     unwritten_bytes: AtomicUsize,
+    /// The log's segment is half full: the next one should be prepared.
+    wants_segment: AtomicBool,
     room: Mutex<()>,
     room_made: Condvar,
     log_thread: OnceLock<Thread>,
@@ -179,7 +181,7 @@ pub(crate) struct Sequencer {
     listening: AtomicUsize,
     moved: Mutex<()>,
     moved_on: Condvar,
-    /// Told when a buffer was sealed.
+    /// Told when there is work for the background.
     on_seal: OnceLock<Box<dyn Fn() + Send + Sync>>,
     clock: SystemClock,
     longest_stall_us: AtomicU64,
@@ -218,6 +220,7 @@ impl Sequencer {
             closed: AtomicBool::new(false),
             in_flight: AtomicUsize::new(0),
             unwritten_bytes: AtomicUsize::new(0),
+            wants_segment: AtomicBool::new(false),
             room: Mutex::new(()),
             room_made: Condvar::new(),
             log_thread: OnceLock::new(),
@@ -235,7 +238,7 @@ impl Sequencer {
         }
     }
 
-    /// Says what to do when a buffer was sealed.
+    /// Says what to do when a buffer was sealed or a segment is half full.
     pub fn when_sealed(&self, tell: impl Fn() + Send + Sync + 'static) {
         // Set once, when the database is opened.
         let _ = self.on_seal.set(Box::new(tell));
@@ -411,8 +414,18 @@ impl Sequencer {
             self.leave(count);
         }
         if sealed {
-            self.on_seal.get().inspect(|tell| tell());
+            self.tell_workers();
         }
+    }
+
+    /// Whether the log's segment is half full.
+    pub fn wants_segment(&self) -> bool {
+        self.wants_segment.load(Ordering::Relaxed)
+    }
+
+    /// Rings for the background: a buffer was sealed, or a segment is half full.
+    fn tell_workers(&self) {
+        self.on_seal.get().inspect(|tell| tell());
     }
 
     /// The second stage, by a caller: does the log's work if nobody else does.
@@ -522,6 +535,11 @@ impl Sequencer {
             (log.written, log.stamp, log.chain) = (group.last, group.stamp, group.chain);
             log.unsynced = true;
             log.soon |= group.soon;
+            let wants = log.writer.wants_next();
+            if wants != self.wants_segment() {
+                self.wants_segment.store(wants, Ordering::Relaxed);
+                self.tell_workers();
+            }
         }
         if group.sync && log.unsynced {
             let measured = log.gather.begin_sync();

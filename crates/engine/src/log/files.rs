@@ -38,6 +38,11 @@ pub trait File: Send + Sync {
     fn sync(&self) -> io::Result<()>;
     /// Reserves real blocks up to this length; what is new reads as zeros, nothing is lost.
     fn allocate(&self, len: u64) -> io::Result<()>;
+    /// Writes zeros up to this length where that makes later syncs cheaper: a file system that only
+    /// reserved blocks has to note for each of them that it is used now.
+    fn prefill(&self, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
     /// Cuts the file to this length.
     fn truncate(&self, len: u64) -> io::Result<()>;
     /// The length in bytes.
@@ -167,6 +172,11 @@ impl File for DiskFile {
                 other => return other.map_err(io::Error::from),
             }
         }
+    }
+
+    fn prefill(&self, len: u64) -> io::Result<()> {
+        write_zeros(self, 0, len)?;
+        self.sync()
     }
 
     fn truncate(&self, len: u64) -> io::Result<()> {

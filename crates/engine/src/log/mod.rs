@@ -117,9 +117,10 @@ impl Log {
         segment::check_options(&options)?;
         clear_unused(&*files, &id)?;
         let header = Header { database: id, first, previous: first, chain: 0 };
-        let file = segment::prepare_file(&*files, options.segment_bytes)?;
+        let size = options.segment_bytes.min(FIRST_SEGMENT_BYTES);
+        let file = segment::prefill_file(&*files, segment::PREPARED, size)?;
         segment::install(&*files, &*file, &header)?;
-        let segment = Arc::new(Segment::new(&header, options.segment_bytes));
+        let segment = Arc::new(Segment::new(&header, size));
         segment.set_end(segment::HEADER_BYTES);
         let shared = Arc::new(Shared::new(files, id, options, vec![segment.clone()]));
         let writer = Writer::new(shared.clone(), file, segment, header.chain);
@@ -184,14 +185,21 @@ impl Log {
         segments.iter().map(|segment| (segment.first, segment.size())).collect()
     }
 
-    /// Reserves the next segment ahead, so that the writer only has to name it. Call it from a
+    /// Reserves and fills the next segment ahead, so that the writer only has to name it. Call it from a
     /// background thread after a segment was started; it does nothing when one is reserved.
     pub fn prepare(&self) -> Result<()> {
-        let mut prepared = self.shared.prepared.lock();
-        if prepared.is_none() {
-            let size = self.shared.options.segment_bytes;
-            *prepared = Some(segment::prepare_file(&*self.shared.files, size)?);
+        let _one = self.shared.preparing.lock();
+        if self.shared.prepared.lock().is_some() {
+            return Ok(());
         }
+        let newest = self.shared.segments.read().back().map_or(0, |segment| segment.size());
+        let size = self.shared.next_size(newest);
+        let file = segment::prefill_file(&*self.shared.files, segment::FILLING, size)?;
+        // The writer takes the file under this lock, so the name and the handle change together.
+        let mut prepared = self.shared.prepared.lock();
+        let renamed = self.shared.files.rename(segment::FILLING, segment::PREPARED);
+        renamed.map_err(|error| io_failure("naming", segment::PREPARED, &error))?;
+        *prepared = Some((file, size));
         Ok(())
     }
 }
@@ -209,6 +217,9 @@ fn clear_unused(files: &dyn Files, id: &DatabaseId) -> Result<()> {
     Err(Error::new(Code::InvalidArgument, message))
 }
 
+/// The size of a database's first segment: small ones stay small.
+const FIRST_SEGMENT_BYTES: u64 = 4 << 20;
+
 /// What the writer, the readers and the handle share.
 struct Shared {
     files: Arc<dyn Files>,
@@ -219,7 +230,10 @@ struct Shared {
     first: AtomicU64,
     /// The revision behind the last one written.
     next: AtomicU64,
-    prepared: Mutex<Option<Arc<dyn File>>>,
+    /// The next segment's file and its size.
+    prepared: Mutex<Option<(Arc<dyn File>, u64)>>,
+    /// One at a time prepares.
+    preparing: Mutex<()>,
     trimming: Mutex<()>,
 }
 
@@ -240,8 +254,14 @@ impl Shared {
             first: AtomicU64::new(first),
             next: AtomicU64::new(next),
             prepared: Mutex::new(None),
+            preparing: Mutex::new(()),
             trimming: Mutex::new(()),
         }
+    }
+
+    /// The size of the segment behind one of this size: they grow up to the full size.
+    fn next_size(&self, size: u64) -> u64 {
+        size.saturating_mul(4).max(FIRST_SEGMENT_BYTES).min(self.options.segment_bytes)
     }
 
     fn first(&self) -> Revision {

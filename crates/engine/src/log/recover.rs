@@ -139,7 +139,7 @@ fn repair(files: &dyn Files, file: &dyn File, survey: &Survey, walk: &Walk) -> R
         let (file, reason) = (name.clone(), what.clone());
         cut = Some(Cut { file, offset: *offset, bytes: used - offset, reason });
     }
-    if survey.unfinished.is_some() || survey.prepared {
+    if survey.unfinished.is_some() || !survey.prepared.is_empty() {
         survey.remove_unfinished(files)?;
     }
     Ok(cut)

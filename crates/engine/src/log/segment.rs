@@ -34,6 +34,8 @@ use super::{DatabaseId, LogOptions};
 pub(super) const HEADER_BYTES: u64 = 64;
 /// The file that becomes the next segment.
 pub(super) const PREPARED: &str = "log-next.tmp";
+/// A file that is still being filled, to become the prepared one.
+pub(super) const FILLING: &str = "log-fill.tmp";
 /// One known place per so many bytes.
 const PLACE_BYTES: u64 = 64 * 1024;
 /// The end of a segment that was not read yet.
@@ -183,17 +185,35 @@ impl Segment {
 
 /// Reserves the file of a segment under its temporary name.
 pub(super) fn prepare_file(files: &dyn Files, size: u64) -> Result<Arc<dyn File>> {
+    make_file(files, PREPARED, size, |_| Ok(()))
+}
+
+/// Reserves the file of a segment under its temporary name and fills it with zeros.
+pub(super) fn prefill_file(files: &dyn Files, name: &str, size: u64) -> Result<Arc<dyn File>> {
+    make_file(files, name, size, |file| file.prefill(size))
+}
+
+fn make_file(
+    files: &dyn Files,
+    name: &str,
+    size: u64,
+    fill: impl FnOnce(&dyn File) -> std::io::Result<()>,
+) -> Result<Arc<dyn File>> {
     // One that is here already belongs to nobody: the caller would know of it.
-    if let Err(error) = files.remove(PREPARED)
+    if let Err(error) = files.remove(name)
         && error.kind() != ErrorKind::NotFound
     {
-        return Err(io_failure("removing", PREPARED, &error));
+        return Err(io_failure("removing", name, &error));
     }
-    let created = files.create(PREPARED).and_then(|file| file.allocate(size).map(|()| file));
+    let created = files.create(name).and_then(|file| {
+        file.allocate(size)?;
+        fill(&*file)?;
+        Ok(file)
+    });
     created.map_err(|error| {
         // Half a file only takes space; when it cannot be removed now, the next open does it.
-        let _ = files.remove(PREPARED);
-        io_failure("reserving space for", PREPARED, &error)
+        let _ = files.remove(name);
+        io_failure("reserving space for", name, &error)
     })
 }
 

@@ -10,7 +10,7 @@ use super::files::{File, Files, read_full};
 use super::frame::Frame;
 use super::inspect::Problem;
 use super::scanner::{Peek, Scanner, find_heads, last_used_byte};
-use super::segment::{self, HEADER_BYTES, Header, HeaderFault, PREPARED, Place};
+use super::segment::{self, FILLING, HEADER_BYTES, Header, HeaderFault, PREPARED, Place};
 
 /// Recovery reads in pieces of this size.
 const CHUNK_BYTES: usize = 1024 * 1024;
@@ -35,8 +35,8 @@ pub(super) struct Survey {
     pub(super) segments: Vec<Found>,
     /// Nothing acknowledged can be inside: the header is synced before anything else goes in.
     pub(super) unfinished: Option<Unfinished>,
-    /// A reserved file that never became a segment.
-    pub(super) prepared: bool,
+    /// Reserved files that never became segments.
+    pub(super) prepared: Vec<&'static str>,
     pub(super) problem: Option<Problem>,
     /// The names of all segments, those from the problem on included.
     pub(super) names: Vec<String>,
@@ -46,7 +46,8 @@ impl Survey {
     /// Reads names and headers; without an id, that of the oldest segment counts.
     pub(super) fn read(files: &dyn Files, id: Option<&DatabaseId>) -> Result<Survey> {
         let listed = files.list().map_err(|e| io_failure("listing", "the log", &e))?;
-        let prepared = listed.iter().any(|name| name == PREPARED);
+        let there = |name: &&str| listed.iter().any(|listed| listed == name);
+        let prepared = [PREPARED, FILLING].into_iter().filter(there).collect();
         let mut names: Vec<String> =
             listed.into_iter().filter(|name| segment::parse_name(name).is_some()).collect();
         names.sort_unstable();
@@ -64,7 +65,7 @@ impl Survey {
     /// Removes a segment whose creation was cut off, and the reserved file.
     pub(super) fn remove_unfinished(&self, files: &dyn Files) -> Result<()> {
         let unfinished = self.unfinished.as_ref().map(|unfinished| unfinished.name.as_str());
-        for name in unfinished.into_iter().chain(self.prepared.then_some(PREPARED)) {
+        for name in unfinished.into_iter().chain(self.prepared.iter().copied()) {
             files.remove(name).map_err(|error| io_failure("removing", name, &error))?;
         }
         files.sync_dir().map_err(|error| sync_failure("the directory of the log", &error))

@@ -35,7 +35,7 @@ impl Writer {
         chain: u32,
     ) -> Writer {
         let offset = segment.end();
-        let capacity = segment.size().max(shared.options.segment_bytes);
+        let capacity = segment.size();
         let next = shared.next();
         Writer { shared, file, segment, offset, capacity, next, chain, broken: None }
     }
@@ -76,6 +76,11 @@ impl Writer {
         self.segment.set_end(self.offset);
         self.shared.set_next(self.next);
         Ok(())
+    }
+
+    /// Whether the next segment should be prepared: half of this one is used.
+    pub fn wants_next(&self) -> bool {
+        self.offset > self.capacity / 2
     }
 
     /// Puts everything written on stable storage.
@@ -140,14 +145,14 @@ impl Writer {
     fn roll(&mut self, bytes: u64, first: Revision) -> Result<()> {
         // Only the newest segment may hold frames that are not on stable storage.
         self.sync()?;
-        let size = self.shared.options.segment_bytes.max(HEADER_BYTES + bytes);
+        let size = self.shared.next_size(self.capacity).max(HEADER_BYTES + bytes);
         let header = Header {
             database: self.shared.id,
             first,
             previous: self.segment.first,
             chain: self.chain,
         };
-        let file = self.new_file(size, &header)?;
+        let (file, size) = self.new_file(size, bytes, &header)?;
         self.segment = Arc::new(Segment::new(&header, size));
         self.segment.set_end(HEADER_BYTES);
         self.file = file;
@@ -157,20 +162,21 @@ impl Writer {
         Ok(())
     }
 
-    fn new_file(&mut self, size: u64, header: &Header) -> Result<Arc<dyn File>> {
+    /// Names the prepared file, or one reserved now; gives its size.
+    fn new_file(&mut self, size: u64, bytes: u64, header: &Header) -> Result<(Arc<dyn File>, u64)> {
         let shared = self.shared.clone();
         // Held to the end, so that nobody prepares another file under the same name meanwhile.
         let mut prepared = shared.prepared.lock();
-        let file = match prepared.take() {
-            Some(file) => file,
-            None => segment::prepare_file(&*shared.files, size)?,
+        let (file, there) = match prepared.take() {
+            Some(prepared) => prepared,
+            None => (segment::prepare_file(&*shared.files, size)?, size),
         };
-        let reserved =
-            if size > shared.options.segment_bytes { file.allocate(size) } else { Ok(()) };
+        let size = there.max(HEADER_BYTES + bytes);
+        let reserved = if size > there { file.allocate(size) } else { Ok(()) };
         let reserved =
             reserved.map_err(|error| io_failure("reserving space for", PREPARED, &error));
         match reserved.and_then(|()| segment::install(&*shared.files, &*file, header)) {
-            Ok(()) => Ok(file),
+            Ok(()) => Ok((file, size)),
             Err(error) if error.code() == Code::SyncFailed => Err(self.break_with(error)),
             Err(error) => {
                 // What cannot be removed now is removed by the next attempt.

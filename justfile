@@ -1,0 +1,23 @@
+# What is done often. `just` alone lists it.
+
+default:
+    @just --list
+
+# Format, lints and all tests: what has to pass before anything is kept.
+test:
+    ./test
+
+# The benchmarks beside their peers; `just bench --quick` takes under a minute of measuring.
+bench *ARGS:
+    cargo run --release -p bench -- engine {{ARGS}}
+
+# Kills a database with 16 writers over and over; `just kill --cycles 20 --seed 7`.
+kill *ARGS:
+    cargo run --release -p mainstay-conformance --bin kill -- {{ARGS}}
+
+fmt:
+    cargo fmt --all
+
+# The documentation of the library.
+doc:
+    cargo doc --no-deps -p mainstay -p mainstay-model --open
