@@ -439,7 +439,7 @@ impl Replay<'_> {
             self.replayed += 1;
             if self.index.wants_seal(&active) {
                 self.index.seal(transaction.revision);
-                self.index.flush_oldest()?;
+                self.index.flush(transaction.revision)?;
             }
         }
         Ok(())

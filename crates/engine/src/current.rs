@@ -23,6 +23,7 @@ use foldhash::quality::FixedState;
 use hashbrown::HashTable;
 use mainstay_model::Revision;
 use parking_lot::RwLock;
+use smallvec::SmallVec;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -52,7 +53,8 @@ struct Shard {
 struct Slot {
     hash: u64,
     newest: Option<Version>,
-    older: Vec<Version>,
+    /// Mostly none, or the one before.
+    older: SmallVec<[Version; 1]>,
     clean: bool,
     visited: AtomicBool,
 }
@@ -201,7 +203,7 @@ impl Slot {
         let flushed = self.older.partition_point(|version| version.revision() <= upto);
         self.older.drain(..flushed);
         if self.older.is_empty() {
-            self.older = Vec::new();
+            self.older = SmallVec::new();
         }
         match &self.newest {
             Some(newest) if !self.clean && newest.revision() <= upto => {
@@ -258,7 +260,8 @@ impl Shard {
 
     fn insert(&mut self, hash: u64, version: Version, clean: bool) {
         let newest = Some(version);
-        let slot = Slot { hash, newest, older: Vec::new(), clean, visited: AtomicBool::new(false) };
+        let slot =
+            Slot { hash, newest, older: SmallVec::new(), clean, visited: AtomicBool::new(false) };
         let i = match self.free.pop() {
             Some(i) => {
                 self.slots[i as usize] = slot;
@@ -284,7 +287,7 @@ impl Shard {
             self.clean_bytes = self.clean_bytes.saturating_sub(cost);
         }
         slot.newest = None;
-        slot.older = Vec::new();
+        slot.older = SmallVec::new();
         slot.clean = false;
         self.free.push(i as u32);
     }

@@ -168,37 +168,48 @@ impl Index {
         let mut tables = self.tables.write();
         let mut sealed = tables.sealed.clone();
         sealed.push((tables.active.clone(), last));
-        let active: Arc<Memtable> = Arc::default();
+        let active = Arc::new(Memtable::like(&tables.active));
         *tables = Arc::new(Tables { active: active.clone(), sealed });
         active
     }
 
-    /// Moves the oldest sealed buffer into the stores. Its last revision must be durable.
-    pub fn flush_oldest(&self) -> Result<bool> {
+    /// Moves the sealed buffers up to a durable revision into the stores; gives how many they were.
+    ///
+    /// Several at once make fewer and larger tables, which compaction has less work with.
+    pub fn flush(&self, durable: Revision) -> Result<usize> {
         let tables = self.tables();
-        let Some((table, last)) = tables.sealed.first() else { return Ok(false) };
-        let sorted = table.sorted();
-        self.fill_stores(table, &sorted, *last)?;
-        self.write_mark(*last)?;
-        self.flushed.store(*last, Ordering::Release);
+        let ready = tables.sealed.iter().take_while(|(_, last)| *last <= durable);
+        let ready: Vec<(&Memtable, Revision)> =
+            ready.map(|(table, last)| (table.as_ref(), *last)).collect();
+        let Some(&(_, last)) = ready.last() else { return Ok(0) };
+        let buffers: Vec<&Memtable> = ready.iter().map(|(table, _)| *table).collect();
+        let sorted = Memtable::sorted(&buffers);
+        let points: Vec<_> = buffers.iter().flat_map(|table| table.times()).collect();
+        self.fill_stores(&sorted, &points, last)?;
+        self.write_mark(last)?;
+        self.flushed.store(last, Ordering::Release);
         let mut previous: &[u8] = b"";
         for version in &sorted {
             if previous != version.key() {
                 previous = version.key();
-                self.current.settle(previous, *last);
+                self.current.settle(previous, last);
             }
         }
-        let points = table.times();
         let mut tables = self.tables.write();
-        self.times.settle(&points, *last);
-        let sealed = tables.sealed[1..].to_vec();
+        self.times.settle(&points, last);
+        let sealed = tables.sealed[ready.len()..].to_vec();
         *tables = Arc::new(Tables { active: tables.active.clone(), sealed });
-        Ok(true)
+        Ok(ready.len())
     }
 
-    fn fill_stores(&self, table: &Memtable, sorted: &[Version], last: Revision) -> Result<()> {
+    fn fill_stores(
+        &self,
+        sorted: &[Version],
+        points: &[(Revision, Stamp)],
+        last: Revision,
+    ) -> Result<()> {
         let number = self.stores[classes::SYSTEM].highest().unwrap_or(0).max(last) + 1;
-        let times = Times::blocks(&table.times(), last, number);
+        let times = Times::blocks(points, last, number);
         for (class, store) in self.stores.iter().enumerate() {
             let own = sorted.iter().filter(|version| self.classes.of(version.key()) == class);
             // The stamps' space is the last of all, so their blocks follow in order.

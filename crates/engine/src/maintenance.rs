@@ -9,6 +9,7 @@
 
 use crate::classes;
 use crate::core::Inner;
+use crate::priority;
 use mainstay_model::{Answer, Code, Error, Result, Revision, SystemCommand, Transaction};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
@@ -84,12 +85,16 @@ impl Workers {
         let sequencer = core.sequencer.clone();
         let interval = core.options.sync_interval;
         self.spawn("mainstay-log", move || sequencer.run_log(interval))?;
-        let sequencer = core.sequencer.clone();
-        self.spawn("mainstay-answer", move || sequencer.run_answers())?;
         let (inner, own, next) = (core.clone(), bell.clone(), flush_bell.clone());
-        self.spawn("mainstay-compact", move || run_compact(&inner, &own, &next))?;
+        self.spawn("mainstay-compact", move || {
+            priority::stay_behind();
+            run_compact(&inner, &own, &next);
+        })?;
         let (inner, next) = (core.clone(), bell.clone());
-        self.spawn("mainstay-flush", move || run_flush(&inner, &flush_bell, &next))?;
+        self.spawn("mainstay-flush", move || {
+            priority::stay_behind();
+            run_flush(&inner, &flush_bell, &next);
+        })?;
         if let Some(interval) = core.options.sweep_interval {
             let inner = core.clone();
             self.spawn("mainstay-sweep", move || run_sweep(&inner, &bell, interval))?;
@@ -144,7 +149,7 @@ fn run_flush(core: &Inner, bell: &Arc<Bell>, compaction: &Bell) {
                 std::thread::sleep(Duration::from_millis(5));
                 continue;
             }
-            if !attempt(core, "flush", || core.flush_one()) {
+            if !attempt(core, "flush", || core.flush_sealed()) {
                 break;
             }
             compaction.ring();
@@ -182,8 +187,8 @@ fn run_sweep(core: &Inner, bell: &Bell, interval: Duration) {
 }
 
 impl Inner {
-    /// Moves the oldest sealed buffer into the stores, once the log holds it durably.
-    pub fn flush_one(&self) -> Result<()> {
+    /// Moves sealed buffers into the stores, once the log holds the oldest durably.
+    pub fn flush_sealed(&self) -> Result<()> {
         let _one = self.flushing.lock();
         let Some(last) = self.index().tables().sealed.first().map(|sealed| sealed.1) else {
             return Ok(());
@@ -196,9 +201,8 @@ impl Inner {
                 return Err(Error::new(Code::TimedOut, "the buffer's log is not durable yet"));
             }
         }
-        if self.index().flush_oldest()? {
-            self.sequencer.buffer_flushed();
-        }
+        let count = self.index().flush(self.sequencer.durable())?;
+        self.sequencer.buffers_flushed(count);
         Ok(())
     }
 
@@ -217,7 +221,7 @@ impl Inner {
             exec.seal();
         }
         while !self.index().tables().sealed.is_empty() {
-            self.flush_one()?;
+            self.flush_sealed()?;
         }
         Ok(())
     }

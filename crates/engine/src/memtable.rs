@@ -41,6 +41,14 @@ struct Order {
 }
 
 impl Memtable {
+    /// A buffer that takes about as many versions as the last one without growing its list.
+    pub fn like(last: &Memtable) -> Memtable {
+        let table = Memtable::default();
+        let count = last.data.versions.read().len();
+        table.data.versions.write().reserve(count + count / 8);
+        table
+    }
+
     /// Appends a version; the caller is the only one who does.
     #[inline]
     pub fn push(&self, version: Version) {
@@ -108,11 +116,19 @@ impl Memtable {
         order.page(from, to, at, limit)
     }
 
-    /// All versions by key, the newest of each key first.
-    pub fn sorted(&self) -> Vec<Version> {
-        let mut sorted = self.data.sorted();
-        sorted.append(&mut self.system.sorted());
-        sorted
+    /// All versions of several buffers by key, the newest of each key first.
+    pub fn sorted(tables: &[&Memtable]) -> Vec<Version> {
+        let all = |list: fn(&Memtable) -> &List| {
+            let mut versions = Vec::new();
+            for table in tables {
+                versions.extend_from_slice(&list(table).versions.read());
+            }
+            sorted(versions)
+        };
+        // Keys of the system spaces come behind all data.
+        let mut versions = all(|table| &table.data);
+        versions.append(&mut all(|table| &table.system));
+        versions
     }
 }
 
@@ -125,20 +141,19 @@ impl List {
         *self.order.lock() = Order::default();
         undone
     }
+}
 
-    fn sorted(&self) -> Vec<Version> {
-        let versions = self.versions.read();
-        let shared = shared_prefix(&versions);
-        let mut places: Vec<(u64, u32)> = Vec::with_capacity(versions.len());
-        for (i, version) in versions.iter().enumerate() {
-            places.push((leading(&version.key()[shared..]), i as u32));
-        }
-        // Eight bytes behind the shared prefix decide nearly every comparison in the array itself.
-        places.sort_unstable_by(|a, b| {
-            a.0.cmp(&b.0).then_with(|| compare(&versions[a.1 as usize], &versions[b.1 as usize]))
-        });
-        places.into_iter().map(|(_, i)| versions[i as usize].clone()).collect()
+fn sorted(versions: Vec<Version>) -> Vec<Version> {
+    let shared = shared_prefix(&versions);
+    let mut places: Vec<(u64, u32)> = Vec::with_capacity(versions.len());
+    for (i, version) in versions.iter().enumerate() {
+        places.push((leading(&version.key()[shared..]), i as u32));
     }
+    // Eight bytes behind the shared prefix decide nearly every comparison in the array itself.
+    places.sort_unstable_by(|a, b| {
+        a.0.cmp(&b.0).then_with(|| compare(&versions[a.1 as usize], &versions[b.1 as usize]))
+    });
+    places.into_iter().map(|(_, i)| versions[i as usize].clone()).collect()
 }
 
 /// The number of bytes with which all keys begin.
@@ -299,7 +314,7 @@ mod tests {
             let page: Vec<_> = page.iter().map(|v| (v.key().to_vec(), v.revision())).collect();
             prop_assert_eq!(page, expected);
             let sorted: Vec<_> =
-                table.sorted().iter().map(|v| (v.key().to_vec(), v.revision())).collect();
+                Memtable::sorted(&[&table]).iter().map(|v| (v.key().to_vec(), v.revision())).collect();
             let expected: Vec<_> = model
                 .iter()
                 .flat_map(|(name, all)| all.iter().rev().map(|&r| (name.clone(), r)))

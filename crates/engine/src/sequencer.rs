@@ -16,7 +16,6 @@
 
 use crate::clock::{Clock, SystemClock};
 use crate::executor::{Executor, Round, State};
-use crate::gather::Gather;
 use crate::log::Writer;
 use crate::ticket::{self, Completion, Ticket, Waiter};
 use mainstay_model::{
@@ -149,7 +148,6 @@ struct LogStage {
     soon: bool,
     /// The last group's memory, to be used again.
     spare: Group,
-    gather: Gather,
 }
 
 pub(crate) struct Sequencer {
@@ -172,11 +170,6 @@ pub(crate) struct Sequencer {
     room_made: Condvar,
     log_thread: OnceLock<Thread>,
     log_idle: AtomicBool,
-    log_ended: AtomicBool,
-    /// Answers that the log leaves to the answer thread.
-    answers: Mutex<Vec<(Completion, Receipt)>>,
-    answer_thread: OnceLock<Thread>,
-    answer_idle: AtomicBool,
     /// Whoever waits for a revision to be visible or durable.
     listening: AtomicUsize,
     moved: Mutex<()>,
@@ -205,7 +198,6 @@ impl Sequencer {
             unsynced: false,
             soon: false,
             spare: Group::default(),
-            gather: Gather::default(),
         };
         Sequencer {
             state,
@@ -225,10 +217,6 @@ impl Sequencer {
             room_made: Condvar::new(),
             log_thread: OnceLock::new(),
             log_idle: AtomicBool::new(false),
-            log_ended: AtomicBool::new(false),
-            answers: Mutex::default(),
-            answer_thread: OnceLock::new(),
-            answer_idle: AtomicBool::new(false),
             listening: AtomicUsize::new(0),
             moved: Mutex::new(()),
             moved_on: Condvar::new(),
@@ -361,8 +349,8 @@ impl Sequencer {
     }
 
     /// Lets writers go on who waited for a buffer.
-    pub fn buffer_flushed(&self) {
-        self.state.sealed.fetch_sub(1, Ordering::Relaxed);
+    pub fn buffers_flushed(&self, count: usize) {
+        self.state.sealed.fetch_sub(count, Ordering::Relaxed);
         drop(self.room.lock());
         self.room_made.notify_all();
     }
@@ -461,8 +449,6 @@ impl Sequencer {
                 continue;
             }
             if self.is_closed() {
-                self.log_ended.store(true, Ordering::SeqCst);
-                self.answer_thread.get().inspect(|thread| thread.unpark());
                 return;
             }
             std::thread::park_timeout(sync_interval);
@@ -499,11 +485,6 @@ impl Sequencer {
 
     /// Writes, syncs, publishes and answers one group; nothing to do: false.
     fn log_group(&self, log: &mut LogStage) -> bool {
-        log.gather.wait(|| {
-            let group = self.group.lock();
-            // Only a sync is worth waiting for.
-            if group.sync { group.waiting.len() } else { 0 }
-        });
         let mut group = std::mem::take(&mut log.spare);
         std::mem::swap(&mut *self.group.lock(), &mut group);
         if group.is_empty() {
@@ -514,7 +495,7 @@ impl Sequencer {
             Ok(()) => {
                 self.published.store(log.written, Ordering::Release);
                 self.tell_listeners();
-                self.answer(&mut group.waiting);
+                self.give_answers(&mut group.waiting);
             }
             Err(error) => self.fail(log, &mut group, &error),
         }
@@ -542,9 +523,7 @@ impl Sequencer {
             }
         }
         if group.sync && log.unsynced {
-            let measured = log.gather.begin_sync();
             self.sync_log(log)?;
-            log.gather.end_sync(measured, group.waiting.len());
         }
         Ok(())
     }
@@ -558,18 +537,6 @@ impl Sequencer {
         Err(Error::new(Code::SyncFailed, message))
     }
 
-    /// Gives out answers, or leaves that to the answer thread where the next group waits already:
-    /// whoever is woken may take this thread's place on the processor, and the disk would idle.
-    fn answer(&self, waiting: &mut Vec<(Completion, Receipt)>) {
-        if waiting.len() <= 1 || self.group.lock().is_empty() {
-            return self.give_answers(waiting);
-        }
-        self.answers.lock().append(waiting);
-        if self.answer_idle.swap(false, Ordering::SeqCst) {
-            self.answer_thread.get().inspect(|thread| thread.unpark());
-        }
-    }
-
     fn give_answers(&self, waiting: &mut Vec<(Completion, Receipt)>) {
         let count = waiting.len();
         let mut sleeping = Vec::new();
@@ -580,25 +547,6 @@ impl Sequencer {
         ANSWERING.set(before);
         ticket::wake(sleeping);
         self.leave(count);
-    }
-
-    /// Gives out what the log leaves to it: until the database is closed and all is answered.
-    pub fn run_answers(&self) {
-        let _ = self.answer_thread.set(std::thread::current());
-        let mut waiting = Vec::new();
-        loop {
-            self.answer_idle.store(true, Ordering::SeqCst);
-            std::mem::swap(&mut *self.answers.lock(), &mut waiting);
-            if !waiting.is_empty() {
-                self.answer_idle.store(false, Ordering::SeqCst);
-                self.give_answers(&mut waiting);
-                continue;
-            }
-            if self.log_ended.load(Ordering::SeqCst) {
-                return;
-            }
-            std::thread::park();
-        }
     }
 
     fn leave(&self, count: usize) {
