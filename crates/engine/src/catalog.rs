@@ -38,7 +38,7 @@ pub(crate) struct TagRecord {
     pub created: Revision,
 }
 
-/// The last merge from one branch into another: what the next one starts from.
+/// A merge from one branch into another: what the next one starts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MergeRecord {
     pub from_revision: Revision,
@@ -51,7 +51,8 @@ pub(crate) struct Catalog {
     /// Branches by name; of several that had it in turn, the last one is the newest.
     names: HashMap<String, Vec<u32>>,
     tags: BTreeMap<String, TagRecord>,
-    merges: BTreeMap<(u32, u32), MergeRecord>,
+    /// The merges of each pair (into, from), oldest first.
+    merges: BTreeMap<(u32, u32), Vec<MergeRecord>>,
 }
 
 impl Catalog {
@@ -114,7 +115,12 @@ impl Catalog {
 
     fn absorb_merge(&mut self, name: &[u8], payload: &[u8]) -> Result<()> {
         let pair = MergeRecord::pair(name).ok_or_else(|| damaged("merge"))?;
-        self.merges.insert(pair, MergeRecord::decode(payload)?);
+        let record = MergeRecord::decode(payload)?;
+        let merges = self.merges.entry(pair).or_default();
+        let place = merges.partition_point(|other| other.into_revision < record.into_revision);
+        if merges.get(place) != Some(&record) {
+            merges.insert(place, record);
+        }
         Ok(())
     }
 
@@ -205,8 +211,11 @@ impl Catalog {
             let parent = self.branches.get(&branch).and_then(|record| record.parent);
             todo.extend(parent.map(|(parent, fork)| (parent, fork.min(upto))));
             let merged = self.merges.range((branch, 0)..=(branch, u32::MAX));
-            let merged = merged.filter(|(_, merge)| merge.into_revision <= upto);
-            todo.extend(merged.map(|(&(_, from), merge)| (from, merge.from_revision)));
+            let last = |merges: &[MergeRecord]| {
+                let before = merges.partition_point(|merge| merge.into_revision <= upto);
+                merges[..before].last().map(|merge| merge.from_revision)
+            };
+            todo.extend(merged.filter_map(|(&(_, from), merges)| Some((from, last(merges)?))));
         }
         past
     }
@@ -232,7 +241,8 @@ impl Catalog {
             pins.extend(record.parent.map(|(_, fork)| (fork, format!("branch {}", record.name))));
         }
         pins.extend(self.tags.iter().map(|(name, tag)| (tag.revision, format!("tag {name}"))));
-        for (&(into, from), merge) in &self.merges {
+        for (&(into, from), merges) in &self.merges {
+            let Some(merge) = merges.last() else { continue };
             if live(into) && live(from) {
                 let name = |id| self.by_id(id).map_or("", |record| record.name.as_str());
                 let what = format!("merge of {} into {}", name(from), name(into));
@@ -312,9 +322,10 @@ impl TagRecord {
 }
 
 impl MergeRecord {
-    pub fn key(into: u32, from: u32) -> spaces::Key {
+    pub fn key(&self, into: u32, from: u32) -> spaces::Key {
         let mut key = spaces::key(spaces::MERGES, MAIN_ID, &into.to_be_bytes());
         key.extend_from_slice(&from.to_be_bytes());
+        key.extend_from_slice(&self.into_revision.to_be_bytes());
         key
     }
 
@@ -400,7 +411,7 @@ mod tests {
         assert_eq!(catalog.merge_base((0, 100), (1, 100)), (0, 10));
         assert_eq!(catalog.merge_base((0, 100), (2, 100)), (0, 10));
         assert_eq!(catalog.merge_base((1, 100), (2, 100)), (1, 20));
-        catalog.merges.insert((0, 1), MergeRecord { from_revision: 50, into_revision: 51 });
+        catalog.merges.insert((0, 1), vec![MergeRecord { from_revision: 50, into_revision: 51 }]);
         assert_eq!(catalog.merge_base((0, 100), (1, 100)), (1, 50));
         assert_eq!(catalog.merge_base((1, 100), (0, 100)), (1, 50));
         assert_eq!(catalog.merge_base((0, 50), (1, 100)), (0, 10), "before the merge");

@@ -71,7 +71,10 @@ impl<'a> Comparison<'a> {
         now: Stamp,
     ) -> Result<Comparison<'a>> {
         let base = catalog.merge_base(a, b);
-        index.check_all_reach(base.1)?;
+        if base.1 > 0 {
+            // Revision 0 is the empty state, which nothing can trim.
+            index.check_all_reach(base.1)?;
+        }
         let layers = |point: Point| catalog.layers(point.0, point.1);
         Ok(Comparison { index, base: layers(base), a: layers(a), b: layers(b), now })
     }

@@ -143,7 +143,7 @@ impl Core {
         let report = OpenReport { replayed: end.replayed, cut, rebuilt };
         let stamp = end.stamp.max(index.stamp_of(end.last)?.unwrap_or(0));
         let catalog = load_catalog(&index)?;
-        purger.learn(&catalog);
+        purger.learn(&catalog, index.data_floor_min());
         let next_expiry = expire::next_due(&index, 0)?.unwrap_or(Stamp::MAX);
         let state = Arc::new(State {
             index,
@@ -157,8 +157,9 @@ impl Core {
         let builder = FrameBuilder::new(end.chain, &id);
         let mut executor = Executor::new(state.clone(), stamper, builder, end.last);
         executor.now();
+        let (durability, interval) = (options.durability, options.sync_interval);
         let sequencer =
-            Sequencer::new(state.clone(), executor, writer, end.chain, options.durability);
+            Sequencer::new(state.clone(), executor, writer, end.chain, durability, interval);
         let inner = Arc::new(Inner {
             clock: options.clock.clone(),
             options,
@@ -239,12 +240,10 @@ impl Inner {
 
     /// Finishes what is under way, then stops everything. Reads and writes fail from then on.
     pub fn close(&self) -> Result<()> {
-        self.sequencer.sync_written();
         self.sequencer.close();
         if let Some(workers) = self.workers.lock().take() {
             workers.join();
         }
-        self.sequencer.sync_written();
         *self.identity.lock() = None;
         Ok(())
     }

@@ -160,7 +160,7 @@ impl Database {
         self.core.flush_all()?;
         self.core.raise_floors()?;
         for (class, store) in self.core.index().stores().iter().enumerate() {
-            store.compact_all(self.core.index().floor(class))?;
+            store.compact_all(self.core.index().trim_floor(class))?;
         }
         self.core.trim_log().map(|_| ())
     }
@@ -183,9 +183,10 @@ impl Database {
 
     /// Believes a wall clock that jumped ahead by more than an hour.
     pub fn confirm_clock(&self) {
-        let mut exec = self.core.sequencer.exec.lock();
-        exec.stamper.confirm();
-        exec.now();
+        self.core.sequencer.with_exec(|exec| {
+            exec.stamper.confirm();
+            exec.now();
+        });
     }
 
     /// Figures about the database as it stands.

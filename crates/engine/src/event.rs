@@ -88,7 +88,11 @@ pub(crate) fn events(
                 event(Contract::Cells, branch_name(branch), text(name), kind, value, counter)
             };
             if head.flags & LAPSED != 0 {
-                out.push(cell(ChangeKind::Expired, None, head.counter.saturating_sub(1)));
+                out.push(cell(
+                    ChangeKind::Expired,
+                    None,
+                    (head.counter + 1).saturating_sub(head.writes),
+                ));
             }
             out.push(match head.flags {
                 flags if flags & EXPIRED != 0 => cell(ChangeKind::Expired, None, head.counter),

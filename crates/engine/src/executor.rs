@@ -288,6 +288,11 @@ impl Executor {
         Ok(())
     }
 
+    /// The bytes of frames in this round so far.
+    pub fn round_bytes(&self) -> usize {
+        self.frames.len()
+    }
+
     /// Closes the round's frame, hands the frames over, and seals the buffer when it is full.
     pub fn end_round<T>(
         &mut self,

@@ -129,7 +129,10 @@ impl Database {
         self.execute(Transaction::new().step(BranchCommand::Create { name: name.clone() }))?;
         let done = Import::new(self, as_branch).run(path, progress);
         if done.is_err() {
-            // Half an import is none.
+            // Half an import is none; its tags would hold it.
+            for tag in self.tags().iter().filter(|tag| tag.branch == as_branch) {
+                let _ = self.untag(&tag.name);
+            }
             let _ = self.execute(Transaction::new().step(BranchCommand::Delete { name }));
         }
         done

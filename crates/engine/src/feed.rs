@@ -7,6 +7,7 @@
 //! A consumer reads at its own pace and holds nobody up. One that falls behind what the log keeps is
 //! told so, with the revision to resume after; nothing is ever left out silently.
 
+use crate::clock::{Clock, SystemClock};
 use crate::core::Core;
 use crate::db::Database;
 use crate::event::{self, Contract, Event};
@@ -71,6 +72,7 @@ impl Feed {
     ///
     /// The error `Lagged` says that the log no longer reaches back to here, and where to resume.
     pub fn next(&mut self, timeout: Duration) -> Result<Option<Event>> {
+        let clock = SystemClock::new();
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Ok(Some(event));
@@ -79,7 +81,8 @@ impl Feed {
                 continue;
             }
             let (core, after) = (&self.core, self.after);
-            if !core.sequencer.wait_until(timeout, || core.sequencer.durable() > after) {
+            let left = timeout.saturating_sub(Duration::from_micros(clock.monotonic_us()));
+            if !core.sequencer.wait_until(left, || core.sequencer.durable() > after) {
                 core.check_open()?;
                 return Ok(None);
             }

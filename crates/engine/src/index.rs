@@ -34,6 +34,8 @@ pub(crate) struct Index {
     stores: Vec<Store>,
     /// Per class: reads before this revision are refused.
     floors: Vec<AtomicU64>,
+    /// Per class: the floor that the mark holds, below which things may be dropped.
+    trim_floors: Vec<AtomicU64>,
     pub current: Current,
     tables: RwLock<Arc<Tables>>,
     times: Times,
@@ -72,12 +74,14 @@ pub(crate) struct IndexParts {
 impl Index {
     pub fn new(parts: IndexParts) -> Result<Index> {
         let times = Times::load(&parts.stores[classes::SYSTEM], parts.mark.revision)?;
-        let floors = parts.mark.classes.iter().map(|class| AtomicU64::new(class.1)).collect();
+        let floors = || parts.mark.classes.iter().map(|class| AtomicU64::new(class.1)).collect();
+        let (floors, trim_floors) = (floors(), floors());
         let seed = u64::from_le_bytes(parts.mark.database[..8].try_into().unwrap_or_default());
         Ok(Index {
             classes: parts.classes,
             stores: parts.stores,
             floors,
+            trim_floors,
             current: Current::new(parts.cache_bytes, seed),
             tables: RwLock::new(Arc::new(Tables { active: Arc::default(), sealed: Vec::new() })),
             times,
@@ -187,7 +191,6 @@ impl Index {
         let points: Vec<_> = buffers.iter().flat_map(|table| table.times()).collect();
         self.fill_stores(&sorted, &points, last)?;
         self.write_mark(last)?;
-        self.flushed.store(last, Ordering::Release);
         let mut previous: &[u8] = b"";
         for version in &sorted {
             if previous != version.key() {
@@ -227,12 +230,20 @@ impl Index {
 
     fn write_mark(&self, revision: Revision) -> Result<()> {
         let _one = self.marking.lock();
-        let Some(directory) = &self.directory else { return Ok(()) };
-        let class = |(class, floor): (&classes::Class, &AtomicU64)| {
-            (class.prefix.clone(), floor.load(Ordering::Acquire))
-        };
-        let classes = self.classes.all().iter().zip(&self.floors).map(class).collect();
-        Mark { database: self.database, revision, classes }.write(directory)
+        // A mark never goes back, whoever writes it.
+        let revision = revision.max(self.flushed());
+        let floors: Vec<Revision> = (0..self.floors.len()).map(|class| self.floor(class)).collect();
+        if let Some(directory) = &self.directory {
+            let class =
+                |(class, floor): (&classes::Class, &Revision)| (class.prefix.clone(), *floor);
+            let classes = self.classes.all().iter().zip(&floors).map(class).collect();
+            Mark { database: self.database, revision, classes }.write(directory)?;
+        }
+        self.flushed.fetch_max(revision, Ordering::AcqRel);
+        for (trimmed, floor) in self.trim_floors.iter().zip(floors) {
+            trimmed.fetch_max(floor, Ordering::AcqRel);
+        }
+        Ok(())
     }
 
     /// Takes back everything executed after a revision.
@@ -254,6 +265,16 @@ impl Index {
     /// The revision from which a class can be read.
     pub fn floor(&self, class: usize) -> Revision {
         self.floors[class].load(Ordering::Acquire)
+    }
+
+    /// The revision below which a class may drop what is shadowed: the mark holds it durably.
+    pub fn trim_floor(&self, class: usize) -> Revision {
+        self.trim_floors[class].load(Ordering::Acquire)
+    }
+
+    /// The revision from which some data can be read.
+    pub fn data_floor_min(&self) -> Revision {
+        (classes::CELLS..self.floors.len()).map(|class| self.floor(class)).min().unwrap_or(0)
     }
 
     /// The revision from which all data can be read.
@@ -278,8 +299,7 @@ impl Index {
 
     /// Refuses reads before the floor of all data.
     pub fn check_any_reach(&self, at: Revision) -> Result<()> {
-        let floors = (classes::CELLS..self.floors.len()).map(|class| self.floor(class));
-        check_floor(floors.min().unwrap_or(0), at)
+        check_floor(self.data_floor_min(), at)
     }
 
     /// Refuses reads before the floor of any data.

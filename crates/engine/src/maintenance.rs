@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   log      writes and syncs groups when no caller does it
-//!   flush    sealed buffers -> stores, mark; trims the log; reserves the next segment
-//!   compact  merges tables; raises floors as retention allows
+//!   flush    sealed buffers -> stores, mark; reserves the log's next segment
+//!   compact  merges tables; raises floors as retention allows; trims the log
 //!   sweep    turns expiries into deletions
 //! ```
 
@@ -83,8 +83,7 @@ impl Workers {
         let bell = self.bell.clone();
         let flush_bell: Arc<Bell> = Arc::default();
         let sequencer = core.sequencer.clone();
-        let interval = core.options.sync_interval;
-        self.spawn("mainstay-log", move || sequencer.run_log(interval))?;
+        self.spawn("mainstay-log", move || sequencer.run_log())?;
         let (inner, own, next) = (core.clone(), bell.clone(), flush_bell.clone());
         self.spawn("mainstay-compact", move || {
             priority::stay_behind();
@@ -138,7 +137,7 @@ fn attempt(core: &Inner, what: &str, step: impl FnOnce() -> Result<()>) -> bool 
 fn run_flush(core: &Inner, bell: &Arc<Bell>, compaction: &Bell) {
     {
         let bell = bell.clone();
-        core.sequencer.when_sealed(move || bell.ring());
+        core.sequencer.when_work(move || bell.ring());
     }
     while bell.wait(Duration::from_secs(1)) {
         attempt(core, "log", || core.prepare_segment());
@@ -163,7 +162,7 @@ fn run_compact(core: &Inner, bell: &Bell, flush: &Bell) {
         let stores = core.index().stores();
         for (class, store) in stores.iter().enumerate() {
             while !bell.is_over() && store.compaction_due() {
-                if !attempt(core, "compact", || store.compact(core.index().floor(class))) {
+                if !attempt(core, "compact", || store.compact(core.index().trim_floor(class))) {
                     break;
                 }
             }
@@ -201,9 +200,9 @@ impl Inner {
                 return Err(Error::new(Code::TimedOut, "the buffer's log is not durable yet"));
             }
         }
-        let count = self.index().flush(self.sequencer.durable())?;
-        self.sequencer.buffers_flushed(count);
-        Ok(())
+        let flushed = self.index().flush(self.sequencer.durable());
+        self.sequencer.buffers_flushed(flushed.as_ref().ok().copied());
+        flushed.map(|_| ())
     }
 
     /// Reserves the log's next segment ahead, where that costs a file system something.
@@ -216,10 +215,7 @@ impl Inner {
 
     /// Moves everything into the stores.
     pub fn flush_all(&self) -> Result<()> {
-        {
-            let mut exec = self.sequencer.exec.lock();
-            exec.seal();
-        }
+        self.sequencer.with_exec(|exec| exec.seal());
         while !self.index().tables().sealed.is_empty() {
             self.flush_sealed()?;
         }
@@ -227,29 +223,36 @@ impl Inner {
     }
 
     /// Raises each class's floor as far as retention, pins and the mark allow.
+    ///
+    /// Whoever takes a snapshot pins it first and looks at the floor afterwards, so a floor that is
+    /// raised meanwhile is noticed. Forks and tags are made by the executor, which is held.
     pub fn raise_floors(&self) -> Result<()> {
         let now = self.now();
-        let cut = self.clock.monotonic_us();
         let limit = u64::try_from(self.options.reader_limit.as_micros()).unwrap_or(u64::MAX);
+        let young = self.clock.monotonic_us().saturating_sub(limit);
+        // A tag or branch whose removal is not durable yet would come back after a power cut:
+        // what was pinned before the sync stays pinned.
+        let before = self.state.catalog.read().pins();
+        self.sequencer.sync()?;
         for (class, rule) in self.index().classes.all().iter().enumerate() {
             let horizon = match rule.retention_us {
                 None => continue,
                 Some(0) => Revision::MAX,
                 Some(kept) => self.index().revision_at(now.saturating_sub(kept))?,
             };
-            // Nobody can fork, tag or take a snapshot while the executor is held.
-            let exec = self.sequencer.exec.lock();
-            let catalog = self.state.catalog.read();
-            self.purger.learn(&catalog);
-            let mut floor = horizon.min(self.index().flushed()).min(self.sequencer.published());
-            if class != classes::SYSTEM {
-                floor = catalog.pins().iter().map(|pin| pin.0).fold(floor, Revision::min);
-                let readers = self.pins.oldest(cut.saturating_sub(limit));
-                floor = readers.map_or(floor, |revision| floor.min(revision));
-            }
-            self.index().set_floor(class, floor);
-            drop(exec);
+            self.sequencer.with_exec(|_| {
+                let mut floor = horizon.min(self.index().flushed()).min(self.sequencer.published());
+                if class != classes::SYSTEM {
+                    let pins = self.state.catalog.read().pins();
+                    let pinned = pins.iter().chain(&before).map(|pin| pin.0);
+                    floor = pinned.chain(self.pins.oldest(young)).fold(floor, Revision::min);
+                }
+                self.index().set_floor(class, floor);
+            });
         }
+        let catalog = self.state.catalog.read();
+        self.purger.learn(&catalog, self.index().data_floor_min());
+        drop(catalog);
         self.index().keep_floors()
     }
 
@@ -281,8 +284,7 @@ impl Inner {
             };
             swept += count;
             if count < SWEEP_LIMIT as u64 {
-                let exec = self.sequencer.exec.lock();
-                exec.swept(receipt.stamp)?;
+                self.sequencer.with_exec(|exec| exec.swept(receipt.stamp))?;
                 return Ok(swept);
             }
         }

@@ -134,11 +134,13 @@ impl Memtable {
 
 impl List {
     fn undo(&self, after: Revision) -> Vec<Version> {
+        // The order of the two locks is that of a scan.
+        let mut order = self.order.lock();
         let mut versions = self.versions.write();
         let keep = versions.partition_point(|version| version.revision() <= after);
         let mut undone = versions.split_off(keep);
         undone.reverse();
-        *self.order.lock() = Order::default();
+        *order = Order::default();
         undone
     }
 }

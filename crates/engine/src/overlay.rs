@@ -3,6 +3,7 @@
 //! A key stands in it once, whatever the number of writes: a transaction leaves one version per
 //! key, which says how many writes it stands for.
 
+use crate::entry::LAPSED;
 use crate::spaces::Key;
 use hashbrown::HashMap;
 use mainstay_model::limits::TRANSACTION_LIMIT_BYTES;
@@ -102,6 +103,7 @@ impl Overlay {
     pub fn write(&mut self, key: Key, hash: u64, write: Write<'_>) -> Result<()> {
         let payload = self.take(&write.payload);
         if self.payloads.len() + self.key_bytes + key.len() > TRANSACTION_LIMIT_BYTES {
+            self.payloads.truncate(payload.start);
             let message = "the transaction writes more than 64 MiB: make it several";
             return Err(Error::new(Code::TransactionTooLarge, message));
         }
@@ -109,6 +111,8 @@ impl Overlay {
         if let Some(place) = self.place(hash, &key) {
             let effect = &mut self.effects[place];
             let writes = effect.writes + writes;
+            // What came due before the first write stays told.
+            let flags = flags | effect.flags & LAPSED;
             let prior = effect.prior;
             let key = std::mem::take(&mut effect.key);
             *effect = Effect { key, hash, flags, counter, writes, expires, prior, payload };

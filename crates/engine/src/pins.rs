@@ -44,7 +44,7 @@ pub(crate) struct PinGuard {
 }
 
 impl Pins {
-    /// Holds a revision; `take` gives it while nobody can raise a floor.
+    /// Holds a revision; look at the floor afterwards.
     pub fn hold(
         self: &Arc<Pins>,
         holder: &'static str,

@@ -9,6 +9,7 @@ use crate::catalog::Catalog;
 use crate::entry::DELETED;
 use crate::spaces::{self, MAIN_ID};
 use crate::store::Purge;
+use mainstay_model::Revision;
 use parking_lot::RwLock;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,9 +21,11 @@ pub(crate) struct Purger {
 }
 
 impl Purger {
-    /// Takes note of deleted branches; their numbers are never used again.
-    pub fn learn(&self, catalog: &Catalog) {
-        let deleted = catalog.branches().filter(|branch| branch.deleted.is_some());
+    /// Takes note of branches that were deleted before all floors: no reader can look at them any
+    /// more, and their numbers are never used again.
+    pub fn learn(&self, catalog: &Catalog, floor: Revision) {
+        let gone = |deleted: Option<Revision>| deleted.is_some_and(|deleted| deleted <= floor);
+        let deleted = catalog.branches().filter(|branch| gone(branch.deleted));
         *self.dropped.write() = deleted.map(|branch| branch.id).collect();
     }
 

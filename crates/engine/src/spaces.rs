@@ -11,7 +11,7 @@
 //! | 0x11 | tags | the tag's name |
 //! | 0x12 | receipts of named requests | the request id |
 //! | 0x13 | expiries to come | stamp u64 BE, then the key that expires |
-//! | 0x14 | last merge of a pair | into u32 BE, from u32 BE |
+//! | 0x14 | merges | into u32 BE, from u32 BE, into revision u64 BE |
 //! | 0x15 | stamps of revisions | first revision u64 BE |
 //!
 //! 0x02 to 0x05 are kept for records, runs, keyed and sessions. Spaces from 0x10 on belong to the
@@ -29,7 +29,7 @@ pub(crate) const TAGS: u8 = 0x11;
 pub(crate) const RECEIPTS: u8 = 0x12;
 /// What expires when.
 pub(crate) const EXPIRIES: u8 = 0x13;
-/// The last merge between each pair of branches.
+/// The merges between branches.
 pub(crate) const MERGES: u8 = 0x14;
 /// Which revision was stamped when.
 pub(crate) const TIMES: u8 = 0x15;

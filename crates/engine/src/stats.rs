@@ -55,7 +55,7 @@ impl Stats {
             cache_bytes: index.current.clean_bytes() as u64,
             buffer_bytes: index.buffered_bytes() as u64,
             longest_stall_us: core.sequencer.longest_stall_us(),
-            clock_jump_us: core.sequencer.exec.lock().stamper.jump_us(),
+            clock_jump_us: core.sequencer.with_exec(|exec| exec.stamper.jump_us()),
             read_only: core.sequencer.is_latched(),
             last_failure: core.last_failure(),
         }

@@ -247,14 +247,25 @@ fn restore(
         Some(value) => overlay.stage(|out| codec::encode(value, out))?,
         None => overlay.stage(|_| Ok(()))?,
     };
-    let flags = if value.is_some() { 0 } else { DELETED };
-    let mut write = seen.write(flags, expires, Payload::Staged(start));
-    write.counter = write.counter.max(counter);
-    write.writes = write.counter - seen.counter;
-    let counter = write.counter;
+    if counter > LAST_COUNTER {
+        return Err(Error::new(Code::InvalidArgument, "a counter beyond all that can be counted"));
+    }
+    // The version says what happened: an expiry before it has a version of its own.
+    let counter = counter.max(seen.counter + 1);
+    let write = Write {
+        flags: if value.is_some() { 0 } else { DELETED },
+        counter,
+        writes: counter - seen.counter,
+        expires,
+        prior: seen.marked,
+        payload: Payload::Staged(start),
+    };
     overlay.write(seen.key, seen.hash, write)?;
     Ok(Answer::Counter(counter))
 }
+
+/// The highest counter that an import may bring: writing on never overflows.
+const LAST_COUNTER: u64 = 1 << 62;
 
 /// The latest moment a stamp may name: far beyond any calendar, and safe to add to.
 const LAST_STAMP: u64 = 1 << 62;

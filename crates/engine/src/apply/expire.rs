@@ -23,13 +23,11 @@ pub(crate) fn sweep(
     limit: usize,
 ) -> Result<Answer> {
     let mut count = 0;
-    for marker in due(index, from, now, limit)? {
+    // A marker of a deleted branch goes with the branch's keys, when compaction comes by.
+    let lives = |branch| catalog.by_id(branch).is_some_and(|branch| branch.deleted.is_none());
+    for marker in due(index, from, now, limit, lives)? {
         let key = &marker[spaces::PREFIX_BYTES + 8..];
         let Some((_, branch, _)) = spaces::split(key) else { continue };
-        if catalog.by_id(branch).is_none_or(|branch| branch.deleted.is_some()) {
-            // The marker goes with the branch's keys, when compaction comes by.
-            continue;
-        }
         // Only the branch's own layer has markers: what is inherited expires lazily.
         let layers: Layers = smallvec![(branch, NEWEST)];
         let view = View { index, layers: &layers, now, fresh: false };
@@ -41,8 +39,14 @@ pub(crate) fn sweep(
     Ok(Answer::Count(count))
 }
 
-/// The markers between two moments, earliest first.
-fn due(index: &Index, from: Stamp, now: Stamp, limit: usize) -> Result<Vec<Key>> {
+/// The markers between two moments on branches that live, earliest first.
+fn due(
+    index: &Index,
+    from: Stamp,
+    now: Stamp,
+    limit: usize,
+    lives: impl Fn(u32) -> bool,
+) -> Result<Vec<Key>> {
     let from = spaces::key(spaces::EXPIRIES, spaces::MAIN_ID, &from.to_be_bytes());
     let to = spaces::key(spaces::EXPIRIES, spaces::MAIN_ID, &now.saturating_add(1).to_be_bytes());
     let mut due = Vec::new();
@@ -51,7 +55,9 @@ fn due(index: &Index, from: Stamp, now: Stamp, limit: usize) -> Result<Vec<Key>>
             break;
         }
         let row = row?;
-        if !crate::entry::parse(row.entry())?.0.is_deleted() {
+        let key = row.key().get(spaces::PREFIX_BYTES + 8..).and_then(spaces::split);
+        let lives = key.is_none_or(|(_, branch, _)| lives(branch));
+        if lives && !crate::entry::parse(row.entry())?.0.is_deleted() {
             due.push(Key::from_slice(row.key()));
         }
     }
@@ -60,7 +66,7 @@ fn due(index: &Index, from: Stamp, now: Stamp, limit: usize) -> Result<Vec<Key>>
 
 /// When the next marker from a moment on is due.
 pub(crate) fn next_due(index: &Index, from: Stamp) -> Result<Option<Stamp>> {
-    let first = due(index, from, Stamp::MAX - 1, 1)?;
+    let first = due(index, from, Stamp::MAX - 1, 1, |_| true)?;
     let stamp = first.first().and_then(|marker| marker[spaces::PREFIX_BYTES..].first_chunk::<8>());
     Ok(stamp.map(|stamp| u64::from_be_bytes(*stamp)))
 }

@@ -33,6 +33,10 @@ pub(crate) fn holds(
         }
         Guard::Unchanged { name, since, expires } => {
             let (key, hash) = view.key(CELLS, name.as_bytes());
+            if view.index.check_reach(&key, *since).is_err() {
+                // A deletion since then may be gone without a trace.
+                return Err(too_old());
+            }
             let found = view.find(&nothing, &key, hash, |head, _| Ok(head.revision))?;
             // Inherited versions are fixed by the fork: only the own layer can change.
             let newest = found.filter(|(_, origin)| *origin == Origin::Own);

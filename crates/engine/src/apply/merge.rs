@@ -73,7 +73,7 @@ fn take(context: &Context<'_>, overlay: &mut Overlay, target: u32, triple: &Trip
 fn record(context: &Context<'_>, overlay: &mut Overlay, source: u32, target: u32) -> Result<()> {
     let from_revision = context.revision - 1;
     let record = MergeRecord { from_revision, into_revision: context.revision };
-    context.write(overlay, &MergeRecord::key(target, source), &record.encode())
+    context.write(overlay, &record.key(target, source), &record.encode())
 }
 
 fn check_size(names: usize) -> Result<()> {

@@ -80,7 +80,8 @@ impl MemoryStore {
             accepted.push((key, revision, Slice::from(entry)));
         }
         let mut versions = self.shared.versions.write();
-        for (key, revision, entry) in accepted {
+        // Oldest first, so that each goes to the end of its key's history.
+        for (key, revision, entry) in accepted.into_iter().rev() {
             versions.put(key, revision, entry);
         }
         Ok(())

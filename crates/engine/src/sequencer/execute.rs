@@ -1,0 +1,171 @@
+//! The first stage: transactions are executed, one round of them at a time.
+
+use super::{IN_FLIGHT_LIMIT, Sequencer};
+use crate::executor::Executor;
+use crate::ticket::Completion;
+use mainstay_model::{Durability, Error, Receipt, Revision, SmallVec, Stamp, Transaction};
+use parking_lot::MutexGuard;
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+
+/// The most transactions executed in one round, so that the first are not kept waiting.
+const ROUND_LIMIT: usize = 1024;
+/// A round ends when its frames are this large.
+const ROUND_LIMIT_BYTES: usize = 32 << 20;
+
+/// A submitted transaction.
+pub(super) struct Pending {
+    work: Work,
+    completion: Completion,
+}
+
+#[allow(clippy::large_enum_variant, reason = "nearly every work is a transaction")]
+pub(super) enum Work {
+    /// With the revision up to which its range guards were checked.
+    Run(Transaction, Revision),
+    /// Nothing but to be durable with all before it.
+    Sync,
+}
+
+/// What one turn at the executor gives.
+struct ExecutedRound {
+    now: Stamp,
+    sync: bool,
+    soon: bool,
+    done: SmallVec<[(Completion, Receipt); 1]>,
+    failed: Vec<(Completion, Error)>,
+}
+
+impl ExecutedRound {
+    fn begin(exec: &mut Executor) -> ExecutedRound {
+        let now = exec.now();
+        ExecutedRound { now, sync: false, soon: false, done: SmallVec::new(), failed: Vec::new() }
+    }
+
+    /// Runs what fits into the round; gives back the rest.
+    fn run_all(
+        &mut self,
+        sequencer: &Sequencer,
+        exec: &mut Executor,
+        mut batch: VecDeque<Pending>,
+    ) -> VecDeque<Pending> {
+        while exec.round_bytes() < ROUND_LIMIT_BYTES {
+            let Some(Pending { work, completion }) = batch.pop_front() else { break };
+            self.run(sequencer, exec, &work, completion);
+        }
+        batch
+    }
+
+    fn run(
+        &mut self,
+        sequencer: &Sequencer,
+        exec: &mut Executor,
+        work: &Work,
+        completion: Completion,
+    ) {
+        let result = match work {
+            Work::Run(transaction, checked) => {
+                let durability = transaction.durability.unwrap_or(sequencer.durability);
+                self.sync |= durability == Durability::Sync;
+                self.soon |= durability == Durability::Interval;
+                exec.run(transaction, *checked, self.now)
+            }
+            Work::Sync => {
+                self.sync = true;
+                Ok(Receipt {
+                    revision: exec.executed(),
+                    stamp: self.now,
+                    held: true,
+                    repeated: false,
+                    answers: SmallVec::new(),
+                })
+            }
+        };
+        match result {
+            Ok(receipt) => self.done.push((completion, receipt)),
+            Err(error) => self.failed.push((completion, error)),
+        }
+    }
+}
+
+impl Sequencer {
+    /// Executes work if nobody else is at it, else leaves it to whoever is. Waits while too much is
+    /// under way; on a closed database the completion gets the error.
+    pub(super) fn enter(&self, work: Work, completion: Completion) {
+        if let Err(error) = self.check_open() {
+            return completion.complete(Err(error));
+        }
+        let in_flight = self.in_flight.fetch_add(1, Ordering::Relaxed);
+        let waits = matches!(work, Work::Run(..));
+        if waits
+            && (in_flight >= IN_FLIGHT_LIMIT || self.is_full())
+            && let Err(error) = self.wait_for_room()
+        {
+            self.leave(1);
+            return completion.complete(Err(error));
+        }
+        let Some(mut exec) = self.exec.try_lock() else {
+            self.queue.lock().push_back(Pending { work, completion });
+            return self.combine();
+        };
+        let mut round = ExecutedRound::begin(&mut exec);
+        if self.queue.lock().is_empty() {
+            round.run(self, &mut exec, &work, completion);
+        } else {
+            self.queue.lock().push_back(Pending { work, completion });
+            self.run_queued(&mut round, &mut exec);
+        }
+        self.end(round, exec);
+        self.combine();
+    }
+
+    /// Executes what is queued, if nobody else does.
+    pub(super) fn combine(&self) {
+        while !self.queue.lock().is_empty() {
+            let Some(mut exec) = self.exec.try_lock() else { return };
+            let mut round = ExecutedRound::begin(&mut exec);
+            self.run_queued(&mut round, &mut exec);
+            self.end(round, exec);
+        }
+    }
+
+    fn run_queued(&self, round: &mut ExecutedRound, exec: &mut Executor) {
+        let batch = {
+            let mut queue = self.queue.lock();
+            match queue.len() <= ROUND_LIMIT {
+                true => std::mem::take(&mut *queue),
+                false => queue.drain(..ROUND_LIMIT).collect(),
+            }
+        };
+        let mut rest = round.run_all(self, exec, batch);
+        if !rest.is_empty() {
+            let mut queue = self.queue.lock();
+            rest.append(&mut queue);
+            *queue = rest;
+        }
+    }
+
+    /// Hands a round over to the log and lets the executor go; what failed is answered at once.
+    fn end(&self, round: ExecutedRound, mut exec: MutexGuard<'_, Executor>) {
+        let ExecutedRound { sync, soon, mut done, failed, .. } = round;
+        let stamp = exec.stamper.last();
+        let ((), sealed) = exec.end_round(self.durable(), |round| {
+            let mut group = self.group.lock();
+            if let Some(round) = &round {
+                group.add_round(round, stamp);
+                self.unwritten_bytes.fetch_add(round.frames.len(), Ordering::Relaxed);
+            }
+            group.sync |= sync;
+            group.soon |= soon;
+            group.waiting.extend(done.drain(..));
+        });
+        drop(exec);
+        if !failed.is_empty() {
+            self.leave(failed.len());
+            self.answer(failed.into_iter().map(|(completion, error)| (completion, Err(error))));
+        }
+        if sealed {
+            self.tell_workers();
+        }
+    }
+}

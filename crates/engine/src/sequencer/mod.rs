@@ -1,0 +1,330 @@
+//! The sequencer: one writer, whole batches.
+//!
+//! ```text
+//!   enter -> queue --combine--> executor -> group (forming) --drive--> log: write, sync
+//!            whoever finds the              | the next round executes     |
+//!            executor free runs             | while the last one syncs    v
+//!            all that queued                                    publish, answer
+//! ```
+//!
+//! - Two stages, each a lock that whoever finds free takes: *execute* ([`execute`]) and *log*
+//!   ([`stage`]). A caller that is alone does both itself, with no hand-off; else the log
+//!   thread does the second.
+//! - Whoever leaves a stage looks once more for work that came meanwhile, so none is left lying:
+//!   a caller either takes the stage, or the one who holds it sees what the caller put down. That is
+//!   why the executor is reached through [`Sequencer::with_exec`] alone.
+//! - Answers leave, and readers see, only what the durability asked for allows: a group is published
+//!   when it is written, and synced first if any of its transactions asks for that.
+//! - Answers are given with no lock held: a callback may submit, execute, close or panic.
+
+mod execute;
+mod stage;
+
+use crate::clock::{Clock, SystemClock};
+use crate::executor::{Executor, State};
+use crate::log::Writer;
+use crate::ticket::{Completion, Ticket, Waiter};
+use execute::{Pending, Work};
+use mainstay_model::{Code, Durability, Error, Receipt, Result, Revision, Transaction};
+use parking_lot::{Condvar, Mutex};
+use stage::{Group, LogStage};
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::Thread;
+use std::time::Duration;
+
+/// The most transactions under way at once: a further one waits until one is done.
+pub(crate) const IN_FLIGHT_LIMIT: usize = 65_536;
+
+/// The most bytes that may wait for the log.
+const UNWRITTEN_LIMIT_BYTES: usize = 128 << 20;
+
+/// The most sealed buffers: with one more, writers wait until one is flushed.
+pub(crate) const SEALED_LIMIT: usize = 5;
+
+/// How long a writer waits for buffers that cannot be flushed.
+const STUCK_US: u64 = 5_000_000;
+
+thread_local! {
+    /// Whether this thread is giving out answers, so that it may be running a caller's callback.
+    static ANSWERING: Cell<bool> = const { Cell::new(false) };
+}
+
+pub(crate) struct Sequencer {
+    pub state: Arc<State>,
+    durability: Durability,
+    sync_interval: Duration,
+    queue: Mutex<VecDeque<Pending>>,
+    exec: Mutex<Executor>,
+    group: Mutex<Group>,
+    log: Mutex<LogStage>,
+    /// Groups that were answered, whose memory is used again.
+    spares: Mutex<Vec<Group>>,
+    published: AtomicU64,
+    durable: AtomicU64,
+    /// A sync failed: nothing is written until the database is reopened.
+    failed: AtomicBool,
+    closed: AtomicBool,
+    in_flight: AtomicUsize,
+    unwritten_bytes: AtomicUsize,
+    /// The log's segment is half full: the next one should be prepared.
+    wants_segment: AtomicBool,
+    /// The last flush failed: waiting for room may be in vain.
+    flush_failed: AtomicBool,
+    room: Mutex<()>,
+    room_made: Condvar,
+    log_thread: OnceLock<Thread>,
+    log_idle: AtomicBool,
+    /// Whoever waits for a revision to be visible or durable.
+    listening: AtomicUsize,
+    moved: Mutex<()>,
+    moved_on: Condvar,
+    /// Told when there is work for the background.
+    on_work: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    clock: SystemClock,
+    longest_stall_us: AtomicU64,
+}
+
+impl Sequencer {
+    pub fn new(
+        state: Arc<State>,
+        executor: Executor,
+        writer: Writer,
+        chain: u32,
+        durability: Durability,
+        sync_interval: Duration,
+    ) -> Sequencer {
+        let written = executor.executed();
+        let log = LogStage::new(writer, written, executor.stamper.last(), chain);
+        Sequencer {
+            state,
+            durability,
+            sync_interval,
+            queue: Mutex::default(),
+            exec: Mutex::new(executor),
+            group: Mutex::default(),
+            log: Mutex::new(log),
+            spares: Mutex::default(),
+            published: AtomicU64::new(written),
+            durable: AtomicU64::new(written),
+            failed: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            in_flight: AtomicUsize::new(0),
+            unwritten_bytes: AtomicUsize::new(0),
+            wants_segment: AtomicBool::new(false),
+            flush_failed: AtomicBool::new(false),
+            room: Mutex::new(()),
+            room_made: Condvar::new(),
+            log_thread: OnceLock::new(),
+            log_idle: AtomicBool::new(false),
+            listening: AtomicUsize::new(0),
+            moved: Mutex::new(()),
+            moved_on: Condvar::new(),
+            on_work: OnceLock::new(),
+            clock: SystemClock::new(),
+            longest_stall_us: AtomicU64::new(0),
+        }
+    }
+
+    /// Says what to do when a buffer was sealed or a segment is half full.
+    pub fn when_work(&self, tell: impl Fn() + Send + Sync + 'static) {
+        // Set once, when the database is opened.
+        let _ = self.on_work.set(Box::new(tell));
+    }
+
+    fn tell_workers(&self) {
+        self.on_work.get().inspect(|tell| tell());
+    }
+
+    /// Whether the log's segment is half full.
+    pub fn wants_segment(&self) -> bool {
+        self.wants_segment.load(Ordering::Relaxed)
+    }
+
+    /// The newest revision that readers see.
+    #[inline]
+    pub fn published(&self) -> Revision {
+        self.published.load(Ordering::Acquire)
+    }
+
+    /// The newest revision on stable storage.
+    pub fn durable(&self) -> Revision {
+        self.durable.load(Ordering::Acquire)
+    }
+
+    /// Submits and waits; does the work itself where nobody else is at it.
+    pub fn execute(&self, transaction: Transaction, checked: Revision) -> Result<Receipt> {
+        self.wait_on(Work::Run(transaction, checked))
+    }
+
+    /// Waits until everything submitted before is on stable storage. It never waits for room: the
+    /// flush, which makes room, asks for it.
+    pub fn sync(&self) -> Result<Revision> {
+        self.wait_on(Work::Sync).map(|receipt| receipt.revision)
+    }
+
+    fn wait_on(&self, work: Work) -> Result<Receipt> {
+        let waiter: Arc<Waiter> = Arc::default();
+        self.enter(work, Completion::Waiter(waiter.clone()));
+        if waiter.is_done() {
+            // It failed, but its round may have executed what others wait for.
+            self.wake_log();
+        } else {
+            self.drive();
+        }
+        waiter.wait()
+    }
+
+    /// Submits; the ticket has the answer.
+    pub fn submit(&self, transaction: Transaction) -> Ticket {
+        let waiter: Arc<Waiter> = Arc::default();
+        self.submit_to(transaction, Completion::Waiter(waiter.clone()));
+        Ticket { waiter }
+    }
+
+    /// Submits; the callback gets the answer, on whichever thread has it.
+    pub fn submit_with(
+        &self,
+        transaction: Transaction,
+        done: impl FnOnce(Result<Receipt>) + Send + 'static,
+    ) {
+        self.submit_to(transaction, Completion::Callback(Box::new(done)));
+    }
+
+    fn submit_to(&self, transaction: Transaction, completion: Completion) {
+        self.enter(Work::Run(transaction, 0), completion);
+        self.wake_log();
+    }
+
+    /// Holds the executor for a moment, then does what came meanwhile.
+    pub fn with_exec<T>(&self, hold: impl FnOnce(&mut Executor) -> T) -> T {
+        let held = hold(&mut self.exec.lock());
+        self.combine();
+        self.wake_log();
+        held
+    }
+
+    /// Waits until all that is executed is visible, so that a new snapshot sees it.
+    pub fn settle(&self) {
+        let executed = self.with_exec(|exec| exec.executed());
+        if self.published() < executed {
+            self.wait_until(Duration::from_millis(100), || self.published() >= executed);
+        }
+    }
+
+    fn check_open(&self) -> Result<()> {
+        if self.is_closed() {
+            return Err(closed());
+        }
+        self.check_sound()
+    }
+
+    /// Closing lets the log finish; only a failed sync stops it.
+    fn check_sound(&self) -> Result<()> {
+        if !self.is_latched() {
+            return Ok(());
+        }
+        let message = "a sync of the log failed: nothing is written until the database is reopened";
+        Err(Error::new(Code::SyncFailed, message))
+    }
+
+    /// Waits while too much is under way.
+    fn wait_for_room(&self) -> Result<()> {
+        // A callback that submits must not wait for the answers that come behind its own.
+        if ANSWERING.get() {
+            return Ok(());
+        }
+        let begun = self.clock.monotonic_us();
+        let mut room = self.room.lock();
+        let mut waited = 0;
+        while self.is_full() || self.in_flight.load(Ordering::Relaxed) > IN_FLIGHT_LIMIT {
+            self.check_open()?;
+            if waited > STUCK_US && self.flush_failed.load(Ordering::Relaxed) {
+                let message = "the write buffers are full and cannot be flushed: see the \
+                               database's last failure";
+                return Err(Error::new(Code::QueueFull, message));
+            }
+            self.room_made.wait_for(&mut room, Duration::from_millis(10));
+            waited = self.clock.monotonic_us() - begun;
+        }
+        self.longest_stall_us.fetch_max(waited, Ordering::Relaxed);
+        self.check_open()
+    }
+
+    fn is_full(&self) -> bool {
+        self.state.sealed.load(Ordering::Relaxed) >= SEALED_LIMIT
+            || self.unwritten_bytes.load(Ordering::Relaxed) >= UNWRITTEN_LIMIT_BYTES
+    }
+
+    /// Lets writers go on who waited for a buffer; nothing: the flush failed.
+    pub fn buffers_flushed(&self, count: Option<usize>) {
+        self.flush_failed.store(count.is_none(), Ordering::Relaxed);
+        self.state.sealed.fetch_sub(count.unwrap_or(0), Ordering::Relaxed);
+        drop(self.room.lock());
+        self.room_made.notify_all();
+    }
+
+    /// The longest time that a writer was kept waiting for room.
+    pub fn longest_stall_us(&self) -> u64 {
+        self.longest_stall_us.load(Ordering::Relaxed)
+    }
+
+    fn leave(&self, count: usize) {
+        let before = self.in_flight.fetch_sub(count, Ordering::Relaxed);
+        if before >= IN_FLIGHT_LIMIT {
+            self.room_made.notify_all();
+        }
+    }
+
+    /// Refuses writes until the database is reopened.
+    #[cold]
+    fn latch(&self) {
+        self.failed.store(true, Ordering::Release);
+        self.tell_listeners();
+    }
+
+    /// Whether writes are refused because a sync failed.
+    pub fn is_latched(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    fn tell_listeners(&self) {
+        if self.listening.load(Ordering::SeqCst) > 0 {
+            drop(self.moved.lock());
+            self.moved_on.notify_all();
+        }
+    }
+
+    /// Waits until `ready`, asked whenever revisions move, says so; false when the time is over.
+    pub fn wait_until(&self, timeout: Duration, mut ready: impl FnMut() -> bool) -> bool {
+        self.listening.fetch_add(1, Ordering::SeqCst);
+        let begun = self.clock.monotonic_us();
+        let mut moved = self.moved.lock();
+        let done = loop {
+            if ready() {
+                break true;
+            }
+            let waited = Duration::from_micros(self.clock.monotonic_us() - begun);
+            let Some(left) = timeout.checked_sub(waited).filter(|left| !left.is_zero()) else {
+                break false;
+            };
+            if self.is_closed() {
+                break false;
+            }
+            self.moved_on.wait_for(&mut moved, left);
+        };
+        drop(moved);
+        self.listening.fetch_sub(1, Ordering::SeqCst);
+        done
+    }
+}
+
+fn closed() -> Error {
+    Error::new(Code::Closed, "the database was closed")
+}

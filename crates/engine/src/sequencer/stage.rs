@@ -1,0 +1,301 @@
+//! The second stage: groups are written, synced, published and answered.
+
+use super::{ANSWERING, Sequencer, closed};
+use crate::clock::Clock;
+use crate::executor::Round;
+use crate::log::Writer;
+use crate::ticket::{self, Completion};
+use mainstay_model::{Code, Error, Receipt, Result, Revision, Stamp};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// The log is written in pieces of about this size.
+const WRITE_BYTES: usize = 64 << 20;
+
+/// Executed transactions that wait for the log together.
+#[derive(Default)]
+pub(super) struct Group {
+    frames: Vec<u8>,
+    /// The rounds in it.
+    parts: Vec<Part>,
+    pub sync: bool,
+    /// Whether something in it has to be synced before long.
+    pub soon: bool,
+    pub waiting: Vec<(Completion, Receipt)>,
+    /// Answers of what could not be written.
+    failed: Vec<(Completion, Result<Receipt>)>,
+}
+
+/// A round: where its frames end, and what they hold.
+struct Part {
+    end: usize,
+    first: Revision,
+    last: Revision,
+    chain: u32,
+    stamp: Stamp,
+}
+
+impl Group {
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.frames.is_empty()
+    }
+
+    pub fn add_round(&mut self, round: &Round<'_>, stamp: Stamp) {
+        self.frames.extend_from_slice(round.frames);
+        let Round { first, last, chain, .. } = *round;
+        self.parts.push(Part { end: self.frames.len(), first, last, chain, stamp });
+    }
+
+    fn clear(&mut self) {
+        self.frames.clear();
+        if self.frames.capacity() > 4 << 20 {
+            self.frames = Vec::new();
+        }
+        self.parts.clear();
+        self.waiting.clear();
+        (self.sync, self.soon) = (false, false);
+    }
+}
+
+/// The log's writer and what it has written.
+pub(super) struct LogStage {
+    writer: Writer,
+    written: Revision,
+    stamp: Stamp,
+    chain: u32,
+    unsynced: bool,
+    /// When the oldest write was made that has to be synced before long.
+    soon_since_us: Option<u64>,
+    /// Nothing is written any more.
+    closed: bool,
+}
+
+impl LogStage {
+    pub fn new(writer: Writer, written: Revision, stamp: Stamp, chain: u32) -> LogStage {
+        let (unsynced, soon_since_us, closed) = (false, None, false);
+        LogStage { writer, written, stamp, chain, unsynced, soon_since_us, closed }
+    }
+
+    /// Writes a group's rounds, several at a time.
+    fn write(&mut self, group: &Group) -> Result<()> {
+        let (mut start, mut begin) = (0, 0);
+        for (i, part) in group.parts.iter().enumerate() {
+            let next = group.parts.get(i + 1).map(|next| next.end);
+            if next.is_some_and(|end| end - start <= WRITE_BYTES) {
+                continue;
+            }
+            let first = group.parts[begin].first;
+            self.writer.write(&group.frames[start..part.end], first, part.last, part.chain)?;
+            (self.written, self.stamp, self.chain) = (part.last, part.stamp, part.chain);
+            self.unsynced = true;
+            (start, begin) = (part.end, i + 1);
+        }
+        Ok(())
+    }
+}
+
+impl Sequencer {
+    /// By a caller: does the log's work if nobody else does.
+    pub(super) fn drive(&self) {
+        let group = self.log.try_lock().and_then(|mut log| self.log_group(&mut log));
+        // The next group first, then the answers of this one: the disk should not wait.
+        self.wake_log();
+        self.answer_group(group);
+    }
+
+    /// Wakes the log thread if it rests while there is work.
+    pub(super) fn wake_log(&self) {
+        if self.is_closed() {
+            // The log thread may have ended: what came too late is answered here.
+            let group = self.log_group(&mut self.log.lock());
+            return self.answer_group(group);
+        }
+        if !self.log_idle.load(Ordering::SeqCst) || self.group.lock().is_empty() {
+            return;
+        }
+        if self.log_idle.swap(false, Ordering::SeqCst) {
+            self.log_thread.get().inspect(|thread| thread.unpark());
+        }
+    }
+
+    /// By the log thread: until the database is closed.
+    pub fn run_log(&self) {
+        let _ = self.log_thread.set(std::thread::current());
+        // Looked at four times an interval, so that nothing stays unsynced for longer than one.
+        let pause = (self.sync_interval / 4).max(Duration::from_micros(100));
+        loop {
+            loop {
+                let group = self.log_group(&mut self.log.lock());
+                if group.is_none() {
+                    break;
+                }
+                self.answer_group(group);
+            }
+            self.sync_late();
+            self.log_idle.store(true, Ordering::SeqCst);
+            if !self.group.lock().is_empty() {
+                self.log_idle.store(false, Ordering::SeqCst);
+                continue;
+            }
+            if self.is_closed() {
+                return;
+            }
+            std::thread::park_timeout(pause);
+            self.log_idle.store(false, Ordering::SeqCst);
+        }
+    }
+
+    /// Syncs what was published unsynced, when its interval is nearly over.
+    fn sync_late(&self) {
+        let mut log = self.log.lock();
+        if self.is_due(&log) && self.sync_log(&mut log).is_err() {
+            self.latch();
+        }
+    }
+
+    fn is_due(&self, log: &LogStage) -> bool {
+        let limit = u64::try_from(self.sync_interval.as_micros()).unwrap_or(u64::MAX) / 4 * 3;
+        log.soon_since_us.is_some_and(|since| self.clock.monotonic_us() - since >= limit)
+    }
+
+    fn sync_log(&self, log: &mut LogStage) -> Result<()> {
+        log.writer.sync()?;
+        log.unsynced = false;
+        log.soon_since_us = None;
+        self.durable.store(log.written, Ordering::SeqCst);
+        self.tell_listeners();
+        Ok(())
+    }
+
+    /// Writes, syncs and publishes one group; gives it back to be answered.
+    fn log_group(&self, log: &mut LogStage) -> Option<Group> {
+        let mut group = self.spares.lock().pop().unwrap_or_default();
+        std::mem::swap(&mut *self.group.lock(), &mut group);
+        if group.is_empty() {
+            self.spares.lock().push(group);
+            return None;
+        }
+        let written = self.make_durable(log, &group);
+        self.unwritten_bytes.fetch_sub(group.frames.len(), Ordering::Relaxed);
+        match written {
+            Ok(()) => {
+                self.published.store(log.written, Ordering::SeqCst);
+                self.tell_listeners();
+            }
+            Err(error) => self.fail(log, &mut group, &error),
+        }
+        Some(group)
+    }
+
+    fn make_durable(&self, log: &mut LogStage, group: &Group) -> Result<()> {
+        if log.closed {
+            return Err(closed());
+        }
+        self.check_sound()?;
+        log.write(group)?;
+        if group.soon && log.soon_since_us.is_none() {
+            log.soon_since_us = Some(self.clock.monotonic_us());
+        }
+        let wants = log.writer.wants_next();
+        if wants != self.wants_segment() {
+            self.wants_segment.store(wants, Ordering::Relaxed);
+            self.tell_workers();
+        }
+        if log.unsynced && (group.sync || self.is_due(log)) {
+            self.sync_log(log)?;
+        }
+        Ok(())
+    }
+
+    /// Gives out a group's answers, with no lock held.
+    fn answer_group(&self, group: Option<Group>) {
+        let Some(mut group) = group else { return };
+        self.leave(group.waiting.len() + group.failed.len());
+        let receipts = group.waiting.drain(..);
+        let receipts = receipts.map(|(completion, receipt)| (completion, Ok(receipt)));
+        self.answer(receipts.chain(group.failed.drain(..)));
+        group.clear();
+        let mut spares = self.spares.lock();
+        if spares.len() < 4 {
+            spares.push(group);
+        }
+    }
+
+    /// Gives out answers; a callback that panics harms nobody else.
+    pub(super) fn answer(&self, answers: impl Iterator<Item = (Completion, Result<Receipt>)>) {
+        let mut sleeping = Vec::new();
+        let before = ANSWERING.replace(true);
+        for (completion, result) in answers {
+            // The panic was reported when it happened.
+            let settle = AssertUnwindSafe(|| completion.settle(result, &mut sleeping));
+            let _ = catch_unwind(settle);
+        }
+        ANSWERING.set(before);
+        ticket::wake(sleeping);
+    }
+
+    /// Takes back what could not be written, with everything executed on top of it.
+    #[cold]
+    fn fail(&self, log: &mut LogStage, group: &mut Group, error: &Error) {
+        // Nothing of it is in the log after these; after others nobody knows.
+        let clean = matches!(error.code(), Code::DiskFull | Code::TransactionTooLarge);
+        let mut failed = std::mem::take(&mut group.waiting);
+        let mut exec = self.exec.lock();
+        let mut later = std::mem::take(&mut *self.group.lock());
+        self.unwritten_bytes.fetch_sub(later.frames.len(), Ordering::Relaxed);
+        failed.append(&mut later.waiting);
+        // Undoing reads the catalog again; if that fails, the disk is not merely full.
+        let undone = clean && exec.undo(log.written, log.stamp, log.chain).is_ok();
+        drop(exec);
+        if !undone && error.code() != Code::Closed {
+            self.latch();
+        }
+        // Pieces of the group that were written before the one that failed are in the log.
+        if undone && log.unsynced && group.sync && self.sync_log(log).is_err() {
+            self.latch();
+        }
+        let written = if undone { log.written } else { 0 };
+        self.published.fetch_max(written, Ordering::SeqCst);
+        let known = undone || error.code() == Code::Closed;
+        let outcome = |receipt: Receipt| match receipt.revision <= written {
+            true => Ok(receipt),
+            false if known => Err(error.clone()),
+            false => {
+                let message =
+                    format!("it is not known whether this was written: {}", error.message());
+                Err(Error::new(Code::UnknownOutcome, message))
+            }
+        };
+        let answers =
+            failed.into_iter().map(|(completion, receipt)| (completion, outcome(receipt)));
+        group.failed.extend(answers);
+    }
+
+    /// Refuses new work and finishes what is under way. Nothing is written when it returns.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.combine();
+        loop {
+            let mut log = self.log.lock();
+            match self.log_group(&mut log) {
+                Some(group) => {
+                    drop(log);
+                    self.answer_group(Some(group));
+                }
+                None => {
+                    if log.unsynced && !self.is_latched() && self.sync_log(&mut log).is_err() {
+                        self.latch();
+                    }
+                    log.closed = true;
+                    break;
+                }
+            }
+        }
+        self.log_idle.store(false, Ordering::SeqCst);
+        self.log_thread.get().inspect(|thread| thread.unpark());
+        drop(self.room.lock());
+        self.room_made.notify_all();
+        self.tell_listeners();
+    }
+}
