@@ -349,7 +349,9 @@ fn try_index(
         mark,
         directory: place.index.clone(),
         cache_bytes: usize::try_from(options.cache_bytes).unwrap_or(usize::MAX),
-        buffer_bytes: options.write_buffer_bytes as usize / (SEALED_LIMIT + 1),
+        // One active, the sealed ones, and a third of all for what a flush works with and for what
+        // the allocator loses between versions that live for different times.
+        buffer_bytes: options.write_buffer_bytes as usize / (SEALED_LIMIT + 4),
     })
 }
 

@@ -268,6 +268,10 @@ impl Shard {
                 i
             }
             None => {
+                if self.slots.len() == self.slots.capacity() {
+                    // Doubling would hold far more than the budget that slots are counted in.
+                    self.slots.reserve_exact(self.slots.len() / 8 + 16);
+                }
                 self.slots.push(slot);
                 (self.slots.len() - 1) as u32
             }

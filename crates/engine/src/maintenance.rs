@@ -22,7 +22,7 @@ const COMPACT_EVERY: Duration = Duration::from_millis(500);
 /// How often retention is looked at, in rounds of compaction.
 const RETENTION_ROUNDS: u32 = 120;
 /// The most fresh tables, one over the other, before flushing waits for compaction.
-const RUNS_LIMIT: usize = 20;
+const RUNS_LIMIT: usize = 40;
 /// The most keys one sweep turns into deletions in one transaction.
 pub(crate) const SWEEP_LIMIT: usize = 1000;
 

@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// The trail reaches back this many revisions, or as far as its bytes allow.
 const WINDOW_REVISIONS: u64 = 1_000_000;
 /// The most memory the trail takes.
-const LIMIT_BYTES: usize = 24 << 20;
+const LIMIT_BYTES: usize = 12 << 20;
 const CHUNK_BYTES: usize = 64 << 10;
 
 pub(crate) struct Trail {
