@@ -13,7 +13,6 @@ use crate::apply::branches::Context;
 use crate::apply::{branches, cells, expire, guards};
 use crate::catalog::{Catalog, Layers};
 use crate::clock::Stamper;
-use crate::entry::Head;
 use crate::index::{Index, NEWEST};
 use crate::log::FrameBuilder;
 use crate::memtable::Memtable;
@@ -261,14 +260,7 @@ impl Executor {
         self.builder.transaction(&mut self.frames, stamp, request, effects.len());
         let index = &self.state.index;
         for effect in effects {
-            let head = Head {
-                flags: effect.flags,
-                revision,
-                stamp,
-                counter: effect.counter,
-                writes: effect.writes,
-                expires: effect.expires,
-            };
+            let head = effect.head(revision, stamp);
             self.scratch.clear();
             Version::begin(&effect.key, &mut self.scratch);
             head.write(overlay.payload(effect), &mut self.scratch);

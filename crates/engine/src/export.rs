@@ -21,7 +21,7 @@ use crate::mark::io_error;
 use crate::overlay::Overlay;
 use crate::snapshot::Snapshot;
 use crate::sorter::Sorter;
-use crate::spaces::{self, CELLS};
+use crate::spaces::CELLS;
 use mainstay_model::{
     At, BranchCommand, CellCommand, Code, Error, Name, Result, Revision, Transaction, Value, codec,
 };
@@ -166,24 +166,13 @@ fn for_each_cell(
     mut visit: impl FnMut(&[u8], &[Vec<u8>]) -> Result<()>,
 ) -> Result<()> {
     let nothing = Overlay::default();
-    let index = snapshot.core.index();
     let mut walk = snapshot.view().walk(&nothing, CELLS, b"", None);
     while let Some(step) = walk.next()? {
         let mut history = Vec::new();
-        for &(branch, bound) in &snapshot.layers {
-            let key = spaces::key(CELLS, branch, &step.name);
-            let hash = index.current.hash(&key);
-            let floor = index.floor(index.classes.of(&key));
-            let mut at = bound;
-            while let Some(entry) = index.entry(hash, &key, at, false, <[u8]>::to_vec)? {
-                let revision = entry::revision_of(&entry);
-                history.push(entry);
-                if revision <= floor || revision == 0 {
-                    break;
-                }
-                at = revision - 1;
-            }
-        }
+        snapshot.versions(&step.name, |entry| {
+            history.push(entry.to_vec());
+            Ok(true)
+        })?;
         history.reverse();
         visit(&step.name, &history)?;
     }

@@ -3,11 +3,11 @@
 //! A key stands in it once, whatever the number of writes: a transaction leaves one version per
 //! key, which says how many writes it stands for.
 
-use crate::entry::LAPSED;
+use crate::entry::{Head, LAPSED};
 use crate::spaces::Key;
 use hashbrown::HashMap;
 use mainstay_model::limits::TRANSACTION_LIMIT_BYTES;
-use mainstay_model::{Code, Error, Result, Stamp};
+use mainstay_model::{Code, Error, Result, Revision, Stamp};
 use std::ops::Range;
 
 /// Up to this many effects a walk is faster than a map.
@@ -24,6 +24,15 @@ pub(crate) struct Effect {
     /// The expiry that the key's own layer had before: its marker has to go.
     pub prior: Option<Stamp>,
     payload: Range<usize>,
+}
+
+impl Effect {
+    /// Its head as of a revision; 0 while it has none.
+    #[inline]
+    pub fn head(&self, revision: Revision, stamp: Stamp) -> Head {
+        let Effect { flags, counter, writes, expires, .. } = *self;
+        Head { flags, revision, stamp, counter, writes, expires }
+    }
 }
 
 #[derive(Default)]

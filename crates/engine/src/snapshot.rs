@@ -79,20 +79,35 @@ impl Snapshot {
     ) -> Result<Vec<HistoryEntry>> {
         cells::check_limit(limit)?;
         self.check_reach(name)?;
-        let index = self.core.index();
         let mut entries = Vec::new();
+        self.versions(name.as_bytes(), |entry| {
+            let entry = history_entry(entry)?;
+            if before.is_none_or(|before| entry.counter < before) {
+                entries.push(entry);
+            }
+            Ok(entries.len() < limit)
+        })?;
+        Ok(entries)
+    }
+
+    /// Visits the kept entries of a cell, newest first, layer by layer, until told to stop.
+    pub fn versions(
+        &self,
+        name: &[u8],
+        mut visit: impl FnMut(&[u8]) -> Result<bool>,
+    ) -> Result<()> {
+        let index = self.core.index();
         for &(branch, bound) in &self.layers {
-            let key = crate::spaces::key(CELLS, branch, name.as_bytes());
+            let key = crate::spaces::key(CELLS, branch, name);
             let hash = index.current.hash(&key);
             let floor = index.floor(index.classes.of(&key));
             let mut at = bound;
-            while entries.len() < limit {
-                let read = |entry: &[u8]| history_entry(entry);
+            loop {
+                let read = |entry: &[u8]| Ok((entry::revision_of(entry), visit(entry)?));
                 let Some(found) = index.entry(hash, &key, at, false, read)? else { break };
-                let entry = found?;
-                let revision = entry.revision;
-                if before.is_none_or(|before| entry.counter < before) {
-                    entries.push(entry);
+                let (revision, more): (Revision, bool) = found?;
+                if !more {
+                    return Ok(());
                 }
                 // What was shadowed at the floor may be gone already, or not yet: it is not shown.
                 if revision <= floor || revision == 0 {
@@ -101,7 +116,7 @@ impl Snapshot {
                 at = revision - 1;
             }
         }
-        Ok(entries)
+        Ok(())
     }
 }
 

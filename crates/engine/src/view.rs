@@ -58,14 +58,7 @@ impl View<'_> {
         mut read: impl FnMut(Head, &[u8]) -> Result<T>,
     ) -> Result<Option<(T, Origin)>> {
         if let Some(effect) = overlay.find(hash, key) {
-            let head = Head {
-                flags: effect.flags,
-                revision: 0,
-                stamp: self.now,
-                counter: effect.counter,
-                writes: effect.writes,
-                expires: effect.expires,
-            };
+            let head = effect.head(0, self.now);
             return Ok(Some((read(head, overlay.payload(effect))?, Origin::Overlay)));
         }
         self.find_stored(key, hash, read)
@@ -209,14 +202,7 @@ impl Walk<'_> {
         let Some(name) = names.min().map(<[u8]>::to_vec) else { return Ok(None) };
         let mut step = None;
         if let Some(effect) = own.filter(|_| own_name == Some(name.as_slice())) {
-            let head = Head {
-                flags: effect.flags,
-                revision: 0,
-                stamp: self.now,
-                counter: effect.counter,
-                writes: effect.writes,
-                expires: effect.expires,
-            };
+            let head = effect.head(0, self.now);
             step = Some(Step { name: name.clone(), head, own: true });
             self.own.pop();
         }

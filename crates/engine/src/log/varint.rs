@@ -1,32 +1,9 @@
-//! Numbers in as few bytes as they need: seven bits a byte, the lowest first.
+//! Numbers as in values, and bytes behind their length.
 
-/// Appends a number.
-#[inline]
-pub(super) fn put(out: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
-}
+use mainstay_model::codec;
 
-/// Takes a number off the front; `None` when it is cut short or beyond 64 bits.
-#[inline]
-pub(super) fn take(input: &mut &[u8]) -> Option<u64> {
-    let mut number = 0u64;
-    for shift in (0..64).step_by(7) {
-        let (&byte, rest) = input.split_first()?;
-        *input = rest;
-        if shift == 63 && byte > 1 {
-            return None;
-        }
-        number |= u64::from(byte & 0x7f) << shift;
-        if byte < 0x80 {
-            return Some(number);
-        }
-    }
-    None
-}
+pub(super) use codec::get_varint as take;
+pub(super) use codec::put_varint as put;
 
 /// Appends bytes behind their length.
 #[inline]
