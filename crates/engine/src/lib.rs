@@ -47,6 +47,7 @@
 //! callback for those who must not block. ARCHITECTURE.md in the repository has the map.
 
 mod apply;
+mod bell;
 mod branch;
 mod catalog;
 mod cells;

@@ -1,18 +1,15 @@
 //! Tickets: the answer to come of a submitted transaction.
 //!
 //! ```text
-//!   one sync answers many: the log puts all answers down, then wakes a few threads,
-//!   and each thread that wakes wakes some of the others
-//!
-//!        log --> t1 --> t3 --> t7        so the next sync starts after a handful of wake-ups,
-//!           \       \-> t6               not after all of them
-//!            \-> t2 --> t5
+//!   one sync answers many: the log puts all answers down, then rings the bell of their group once
 //! ```
 
+use crate::bell::{self, Bell, Chime};
 use mainstay_model::{Receipt, Result};
 use parking_lot::Mutex;
+use std::cell::Cell;
 use std::sync::Arc;
-use std::thread::Thread;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Who is told when a transaction is done.
 pub(crate) enum Completion {
@@ -23,87 +20,130 @@ pub(crate) enum Completion {
 impl Completion {
     /// Tells one.
     pub fn complete(self, result: Result<Receipt>) {
-        let mut sleeping = Vec::new();
-        self.settle(result, &mut sleeping);
-        wake(sleeping);
+        let mut sleepers = Sleepers::default();
+        self.settle(result, &mut sleepers);
+        sleepers.wake();
     }
 
     /// Puts the answer down; whoever sleeps is added to those to be woken.
-    pub fn settle(self, result: Result<Receipt>, sleeping: &mut Vec<Arc<Waiter>>) {
+    pub fn settle(self, result: Result<Receipt>, sleepers: &mut Sleepers) {
         match self {
             Completion::Callback(callback) => callback(result),
-            Completion::Waiter(waiter) => {
-                if waiter.put(result) {
-                    sleeping.push(waiter);
-                }
-            }
+            Completion::Waiter(waiter) => match waiter.put(result) {
+                OPEN | DONE => {}
+                ALONE => sleepers.alone.push(waiter),
+                asleep => sleepers.chime.add(asleep - ASLEEP),
+            },
+        }
+    }
+
+    /// Says at which bell the answer will be rung.
+    pub fn expect_at(&self, bell: u32) {
+        if let Completion::Waiter(waiter) = self {
+            waiter.bell.store(bell, Ordering::Relaxed);
         }
     }
 }
 
-/// Wakes sleepers whose answers were put down, with their own help.
-pub(crate) fn wake(mut sleeping: Vec<Arc<Waiter>>) {
-    while let Some(waiter) = sleeping.pop() {
-        let half = sleeping.split_off(sleeping.len() / 2);
-        sleeping.extend(waiter.wake(half));
+/// Those who sleep although their answers are there.
+#[derive(Default)]
+pub(crate) struct Sleepers {
+    chime: Chime,
+    /// Who slept before the group was known.
+    alone: Vec<Arc<Waiter>>,
+}
+
+impl Sleepers {
+    pub fn wake(self) {
+        self.chime.ring();
+        self.alone.iter().for_each(|waiter| waiter.own.ring());
     }
 }
 
-/// A place for one answer, and the thread that waits for it.
-#[derive(Default)]
+/// No answer yet, and nobody sleeps.
+const OPEN: u32 = 0;
+/// The answer is there.
+const DONE: u32 = 1;
+/// Somebody sleeps at the waiter's own bell.
+const ALONE: u32 = 2;
+/// Somebody sleeps at the group's bell `state - ASLEEP`.
+const ASLEEP: u32 = 3;
+
+/// No bell is known yet.
+const NO_BELL: u32 = u32::MAX;
+
+/// A place for one answer, and who waits for it.
 pub(crate) struct Waiter {
-    place: Mutex<Place>,
+    state: AtomicU32,
+    /// The bell of the group that the transaction is in.
+    bell: AtomicU32,
+    own: Bell,
+    result: Mutex<Option<Result<Receipt>>>,
 }
 
-#[derive(Default)]
-struct Place {
-    result: Option<Result<Receipt>>,
-    thread: Option<Thread>,
-    /// Others to wake on the way out.
-    others: Vec<Arc<Waiter>>,
+impl Default for Waiter {
+    fn default() -> Waiter {
+        Waiter {
+            state: AtomicU32::new(OPEN),
+            bell: AtomicU32::new(NO_BELL),
+            own: Bell::new(),
+            result: Mutex::new(None),
+        }
+    }
+}
+
+thread_local! {
+    /// A thread waits for one answer after the other at the same place.
+    static SEAT: Cell<Option<Arc<Waiter>>> = const { Cell::new(None) };
 }
 
 impl Waiter {
-    /// Puts the answer down; says whether its thread sleeps.
-    fn put(&self, result: Result<Receipt>) -> bool {
-        let mut place = self.place.lock();
-        place.result = Some(result);
-        place.thread.is_some()
+    /// Lends this thread's own place.
+    pub fn with_seat<T>(wait: impl FnOnce(&Arc<Waiter>) -> T) -> T {
+        // A callback that waits finds the seat taken and gets another.
+        let seat = SEAT.take().unwrap_or_default();
+        seat.state.store(OPEN, Ordering::Relaxed);
+        seat.bell.store(NO_BELL, Ordering::Relaxed);
+        let waited = wait(&seat);
+        SEAT.set(Some(seat));
+        waited
     }
 
-    /// Wakes the thread and gives it others to wake; gives them back if it has gone already.
-    fn wake(&self, others: Vec<Arc<Waiter>>) -> Vec<Arc<Waiter>> {
-        let thread = {
-            let mut place = self.place.lock();
-            if place.result.is_none() {
-                return others;
-            }
-            place.others = others;
-            place.thread.take()
-        };
-        if let Some(thread) = thread {
-            thread.unpark();
-        }
-        Vec::new()
+    /// Puts the answer down; gives the state before.
+    fn put(&self, result: Result<Receipt>) -> u32 {
+        *self.result.lock() = Some(result);
+        // The place may be used again from here on.
+        self.state.swap(DONE, Ordering::SeqCst)
     }
 
     pub fn is_done(&self) -> bool {
-        self.place.lock().result.is_some()
+        self.state.load(Ordering::Acquire) == DONE
     }
 
     pub fn wait(&self) -> Result<Receipt> {
         loop {
+            if self.is_done()
+                && let Some(result) = self.result.lock().take()
             {
-                let mut place = self.place.lock();
-                if let Some(result) = place.result.take() {
-                    let others = std::mem::take(&mut place.others);
-                    drop(place);
-                    wake(others);
-                    return result;
-                }
-                place.thread = Some(std::thread::current());
+                return result;
             }
-            std::thread::park();
+            self.sleep();
+        }
+    }
+
+    fn sleep(&self) {
+        let bell = self.bell.load(Ordering::Relaxed);
+        let (asleep, at) = match bell {
+            NO_BELL => (ALONE, &self.own),
+            bell => (ASLEEP + bell, bell::get(bell)),
+        };
+        // Looked at before the state says that somebody sleeps: who then rings is noticed.
+        let rung = at.rung();
+        let order = (Ordering::SeqCst, Ordering::SeqCst);
+        if self.state.compare_exchange(OPEN, asleep, order.0, order.1).is_ok() {
+            at.wait(rung);
+            // Fails if the answer came, which is what is hoped for.
+            let _ = self.state.compare_exchange(asleep, OPEN, order.0, order.1);
         }
     }
 }
@@ -137,23 +177,26 @@ mod tests {
 
     #[test]
     fn everyone_gets_the_own_answer_however_they_sleep() {
-        for round in 0..200 {
+        for round in 0..200_u32 {
             let waiters: Vec<Arc<Waiter>> = (0..17).map(|_| Arc::default()).collect();
             std::thread::scope(|scope| {
                 for (i, waiter) in waiters.iter().enumerate() {
                     scope.spawn(move || {
-                        if (i + round) % 3 == 0 {
+                        if (i + round as usize).is_multiple_of(3) {
                             std::thread::yield_now();
                         }
                         assert_eq!(waiter.wait().unwrap().revision, i as u64);
                     });
                 }
-                let mut sleeping = Vec::new();
+                let mut sleepers = Sleepers::default();
                 for (i, waiter) in waiters.iter().enumerate() {
                     let completion = Completion::Waiter(waiter.clone());
-                    completion.settle(Ok(receipt(i as u64)), &mut sleeping);
+                    if i.is_multiple_of(2) {
+                        completion.expect_at(bell::of_group(round));
+                    }
+                    completion.settle(Ok(receipt(i as u64)), &mut sleepers);
                 }
-                wake(sleeping);
+                sleepers.wake();
             });
         }
     }

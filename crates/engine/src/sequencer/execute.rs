@@ -1,6 +1,7 @@
 //! The first stage: transactions are executed, one round of them at a time.
 
 use super::{IN_FLIGHT_LIMIT, Sequencer};
+use crate::bell;
 use crate::executor::Executor;
 use crate::ticket::Completion;
 use mainstay_model::{Durability, Error, Receipt, Revision, SmallVec, Stamp, Transaction};
@@ -96,15 +97,18 @@ impl Sequencer {
             return completion.complete(Err(error));
         }
         let in_flight = self.in_flight.fetch_add(1, Ordering::Relaxed);
-        let waits = matches!(work, Work::Run(..));
-        if waits
-            && (in_flight >= IN_FLIGHT_LIMIT || self.is_full())
+        if matches!(work, Work::Sync) {
+            return self.queue.lock().push_back(Pending { work, completion });
+        }
+        if (in_flight >= IN_FLIGHT_LIMIT || self.is_full())
             && let Err(error) = self.wait_for_room()
         {
             self.leave(1);
             return completion.complete(Err(error));
         }
         let Some(mut exec) = self.exec.try_lock() else {
+            // Whoever executes will most likely put it into the group that forms now.
+            completion.expect_at(bell::of_group(self.forming.load(Ordering::Relaxed)));
             self.queue.lock().push_back(Pending { work, completion });
             return self.combine();
         };
@@ -117,6 +121,11 @@ impl Sequencer {
         }
         self.end(round, exec);
         self.combine();
+    }
+
+    /// Whether work is queued that nobody may be looking at.
+    pub(super) fn has_queued(&self) -> bool {
+        !self.queue.lock().is_empty()
     }
 
     /// Executes what is queued, if nobody else does.
@@ -157,7 +166,7 @@ impl Sequencer {
             }
             group.sync |= sync;
             group.soon |= soon;
-            group.waiting.extend(done.drain(..));
+            done.drain(..).for_each(|done| group.add(done));
         });
         drop(exec);
         if !failed.is_empty() {

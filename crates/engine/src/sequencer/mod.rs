@@ -30,7 +30,7 @@ use parking_lot::{Condvar, Mutex};
 use stage::{Group, LogStage};
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
 use std::time::Duration;
@@ -60,6 +60,8 @@ pub(crate) struct Sequencer {
     exec: Mutex<Executor>,
     group: Mutex<Group>,
     log: Mutex<LogStage>,
+    /// The number of the group that forms.
+    forming: AtomicU32,
     /// Groups that were answered, whose memory is used again.
     spares: Mutex<Vec<Group>>,
     published: AtomicU64,
@@ -106,6 +108,7 @@ impl Sequencer {
             exec: Mutex::new(executor),
             group: Mutex::default(),
             log: Mutex::new(log),
+            forming: AtomicU32::new(0),
             spares: Mutex::default(),
             published: AtomicU64::new(written),
             durable: AtomicU64::new(written),
@@ -166,13 +169,18 @@ impl Sequencer {
     }
 
     fn wait_on(&self, work: Work) -> Result<Receipt> {
-        let waiter: Arc<Waiter> = Arc::default();
+        Waiter::with_seat(|waiter| self.wait_at(work, waiter))
+    }
+
+    fn wait_at(&self, work: Work, waiter: &Arc<Waiter>) -> Result<Receipt> {
+        // Who only waits for the others leaves the work to them: the flush runs behind writers.
+        let hands_on = !matches!(work, Work::Sync);
         self.enter(work, Completion::Waiter(waiter.clone()));
-        if waiter.is_done() {
-            // It failed, but its round may have executed what others wait for.
-            self.wake_log();
-        } else {
+        if hands_on && !waiter.is_done() {
             self.drive();
+        } else {
+            // It may have failed, but its round may have executed what others wait for.
+            self.wake_log();
         }
         waiter.wait()
     }

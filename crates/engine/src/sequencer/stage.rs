@@ -1,10 +1,11 @@
 //! The second stage: groups are written, synced, published and answered.
 
 use super::{ANSWERING, Sequencer, closed};
+use crate::bell;
 use crate::clock::Clock;
 use crate::executor::Round;
 use crate::log::Writer;
-use crate::ticket::{self, Completion};
+use crate::ticket::{Completion, Sleepers};
 use mainstay_model::{Code, Error, Receipt, Result, Revision, Stamp};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
@@ -23,6 +24,8 @@ pub(super) struct Group {
     /// Whether something in it has to be synced before long.
     pub soon: bool,
     pub waiting: Vec<(Completion, Receipt)>,
+    /// Groups are numbered, so that each has its bell.
+    number: u32,
     /// Answers of what could not be written.
     failed: Vec<(Completion, Result<Receipt>)>,
 }
@@ -39,6 +42,12 @@ struct Part {
 impl Group {
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.frames.is_empty()
+    }
+
+    /// Takes a transaction that was executed.
+    pub fn add(&mut self, (completion, receipt): (Completion, Receipt)) {
+        completion.expect_at(bell::of_group(self.number));
+        self.waiting.push((completion, receipt));
     }
 
     pub fn add_round(&mut self, round: &Round<'_>, stamp: Stamp) {
@@ -108,15 +117,22 @@ impl Sequencer {
     pub(super) fn wake_log(&self) {
         if self.is_closed() {
             // The log thread may have ended: what came too late is answered here.
+            self.combine();
             let group = self.log_group(&mut self.log.lock());
             return self.answer_group(group);
         }
-        if !self.log_idle.load(Ordering::SeqCst) || self.group.lock().is_empty() {
+        if !self.log_idle.load(Ordering::SeqCst) || !self.has_work() {
             return;
         }
         if self.log_idle.swap(false, Ordering::SeqCst) {
             self.log_thread.get().inspect(|thread| thread.unpark());
         }
+    }
+
+    /// Whether something waits for the log, executed or not. What is queued while somebody
+    /// executes is that one's to do, and to tell.
+    fn has_work(&self) -> bool {
+        !self.group.lock().is_empty() || self.has_queued() && !self.exec.is_locked()
     }
 
     /// By the log thread: until the database is closed.
@@ -134,8 +150,9 @@ impl Sequencer {
             }
             self.sync_late();
             self.log_idle.store(true, Ordering::SeqCst);
-            if !self.group.lock().is_empty() {
+            if self.has_work() {
                 self.log_idle.store(false, Ordering::SeqCst);
+                self.combine();
                 continue;
             }
             if self.is_closed() {
@@ -171,7 +188,12 @@ impl Sequencer {
     /// Writes, syncs and publishes one group; gives it back to be answered.
     fn log_group(&self, log: &mut LogStage) -> Option<Group> {
         let mut group = self.spares.lock().pop().unwrap_or_default();
-        std::mem::swap(&mut *self.group.lock(), &mut group);
+        {
+            let mut forming = self.group.lock();
+            group.number = forming.number.wrapping_add(1);
+            self.forming.store(group.number, Ordering::Relaxed);
+            std::mem::swap(&mut *forming, &mut group);
+        }
         if group.is_empty() {
             self.spares.lock().push(group);
             return None;
@@ -224,15 +246,15 @@ impl Sequencer {
 
     /// Gives out answers; a callback that panics harms nobody else.
     pub(super) fn answer(&self, answers: impl Iterator<Item = (Completion, Result<Receipt>)>) {
-        let mut sleeping = Vec::new();
+        let mut sleepers = Sleepers::default();
         let before = ANSWERING.replace(true);
         for (completion, result) in answers {
             // The panic was reported when it happened.
-            let settle = AssertUnwindSafe(|| completion.settle(result, &mut sleeping));
+            let settle = AssertUnwindSafe(|| completion.settle(result, &mut sleepers));
             let _ = catch_unwind(settle);
         }
         ANSWERING.set(before);
-        ticket::wake(sleeping);
+        sleepers.wake();
     }
 
     /// Takes back what could not be written, with everything executed on top of it.
