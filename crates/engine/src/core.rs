@@ -14,7 +14,7 @@ use crate::clock::{Clock, Stamper};
 use crate::executor::{Executor, State, load_catalog};
 use crate::identity::{self, Identity};
 use crate::index::{Index, IndexParts};
-use crate::log::{self, Cut, DatabaseId, DiskFiles, Files, FrameBuilder, Log, LogOptions};
+use crate::log::{self, Chain, Cut, DatabaseId, DiskFiles, Files, Log, LogOptions};
 use crate::maintenance::Workers;
 use crate::mark::{Mark, io_error};
 use crate::migrate;
@@ -154,12 +154,12 @@ impl Core {
             sealed: AtomicUsize::new(0),
         });
         let stamper = Stamper::new(options.clock.clone(), stamp);
-        let builder = FrameBuilder::new(end.chain, &id);
-        let mut executor = Executor::new(state.clone(), stamper, builder, end.last);
+        let mut executor = Executor::new(state.clone(), stamper, end.last);
         executor.now();
         let (durability, interval) = (options.durability, options.sync_interval);
+        let chain = Chain::new(end.chain, &id);
         let sequencer =
-            Sequencer::new(state.clone(), executor, writer, end.chain, durability, interval);
+            Sequencer::new(state.clone(), executor, writer, chain, durability, interval);
         let inner = Arc::new(Inner {
             clock: options.clock.clone(),
             options,

@@ -14,9 +14,9 @@ use crate::apply::{branches, cells, expire, guards};
 use crate::catalog::{Catalog, Layers};
 use crate::clock::Stamper;
 use crate::index::{Index, NEWEST};
-use crate::log::FrameBuilder;
+use crate::log::Payload;
 use crate::memtable::Memtable;
-use crate::overlay::{Overlay, Payload, Write};
+use crate::overlay::{self, Overlay, Write};
 use crate::receipts;
 use crate::spaces::{self, MAIN_ID};
 use crate::trail::Trail;
@@ -48,45 +48,36 @@ pub(crate) struct State {
 pub(crate) struct Executor {
     state: Arc<State>,
     pub stamper: Stamper,
-    builder: FrameBuilder,
     active: Arc<Memtable>,
     /// The revision that the next transaction gets.
     next: Revision,
     overlay: Overlay,
     scratch: Vec<u8>,
     main: Layers,
-    /// Frames of this round, and the first revision in the open one.
-    frames: Vec<u8>,
-    open: Option<Revision>,
+    /// The transactions of this round for the log, and the first one's revision.
+    payload: Payload,
+    first: Option<Revision>,
 }
 
 /// What a round of execution leaves for the log.
 pub(crate) struct Round<'a> {
-    pub frames: &'a [u8],
+    pub payload: &'a Payload,
     pub first: Revision,
-    pub last: Revision,
-    pub chain: u32,
 }
 
 impl Executor {
-    pub fn new(
-        state: Arc<State>,
-        stamper: Stamper,
-        builder: FrameBuilder,
-        last: Revision,
-    ) -> Executor {
+    pub fn new(state: Arc<State>, stamper: Stamper, last: Revision) -> Executor {
         let active = state.index.tables().active.clone();
         Executor {
             state,
             stamper,
-            builder,
             active,
             next: last + 1,
             overlay: Overlay::default(),
             scratch: Vec::new(),
             main: smallvec![(MAIN_ID, NEWEST)],
-            frames: Vec::new(),
-            open: None,
+            payload: Payload::default(),
+            first: None,
         }
     }
 
@@ -243,7 +234,7 @@ impl Executor {
         let key = receipts::key(id);
         let hash = self.state.index.current.hash(&key);
         let start = overlay.stage(|out| receipts::encode(fingerprint, receipt, out))?;
-        let payload = Payload::Staged(start);
+        let payload = overlay::Payload::Staged(start);
         let expires = Some(receipt.stamp + receipts::KEPT_US);
         let write = Write { flags: 0, counter: 1, writes: 1, expires, prior: None, payload };
         overlay.write(key, hash, write)
@@ -252,12 +243,9 @@ impl Executor {
     /// Gives the overlay its revision: into the frame and into the index.
     fn commit(&mut self, overlay: &Overlay, stamp: Stamp, request: &[u8]) -> Result<()> {
         let revision = self.next;
-        if self.open.is_none() {
-            self.open = Some(revision);
-            self.builder.begin(&mut self.frames, revision);
-        }
+        self.first.get_or_insert(revision);
         let effects = overlay.effects();
-        self.builder.transaction(&mut self.frames, stamp, request, effects.len());
+        self.payload.transaction(stamp, request, effects.len());
         let index = &self.state.index;
         for effect in effects {
             let head = effect.head(revision, stamp);
@@ -265,7 +253,7 @@ impl Executor {
             Version::begin(&effect.key, &mut self.scratch);
             head.write(overlay.payload(effect), &mut self.scratch);
             let version = Version::from_bytes(&self.scratch);
-            self.builder.effect(&mut self.frames, version.key(), version.entry());
+            self.payload.effect(version.key(), version.entry());
             if Catalog::concerns(effect.key[0]) {
                 self.state.catalog.write().absorb(&effect.key, &head, overlay.payload(effect))?;
             }
@@ -280,26 +268,16 @@ impl Executor {
         Ok(())
     }
 
-    /// The bytes of frames in this round so far.
+    /// The bytes for the log in this round so far.
     pub fn round_bytes(&self) -> usize {
-        self.frames.len()
+        self.payload.len_bytes()
     }
 
-    /// Closes the round's frame, hands the frames over, and seals the buffer when it is full.
-    pub fn end_round<T>(
-        &mut self,
-        synced: Revision,
-        hand_over: impl FnOnce(Option<Round<'_>>) -> T,
-    ) -> (T, bool) {
-        let Some(first) = self.open.take() else { return (hand_over(None), false) };
-        self.builder.finish(&mut self.frames, synced);
-        let last = self.next - 1;
-        let round = Round { frames: &self.frames, first, last, chain: self.builder.chain() };
-        let handed = hand_over(Some(round));
-        self.frames.clear();
-        if self.frames.capacity() > 4 << 20 {
-            self.frames = Vec::new();
-        }
+    /// Hands the round over, and seals the buffer when it is full.
+    pub fn end_round<T>(&mut self, hand_over: impl FnOnce(Option<Round<'_>>) -> T) -> (T, bool) {
+        let Some(first) = self.first.take() else { return (hand_over(None), false) };
+        let handed = hand_over(Some(Round { payload: &self.payload, first }));
+        self.payload.clear();
         let sealed = self.state.index.wants_seal(&self.active);
         if sealed {
             self.seal();
@@ -330,12 +308,11 @@ impl Executor {
         now
     }
 
-    /// Takes back everything after a revision that was written, with its stamp and chain.
-    pub fn undo(&mut self, last: Revision, stamp: Stamp, chain: u32) -> Result<()> {
+    /// Takes back everything after a revision that was written, with its stamp.
+    pub fn undo(&mut self, last: Revision, stamp: Stamp) -> Result<()> {
         self.state.next_expiry.store(0, Ordering::Relaxed);
         self.state.index.undo(last);
         self.state.trail.undo(last);
-        self.builder.reset(chain);
         self.next = last + 1;
         self.stamper.rewind(stamp);
         let catalog = load_catalog(&self.state.index)?;

@@ -37,80 +37,145 @@ pub(super) const HEAD_BYTES: usize = 40;
 pub(super) const ALIGN: usize = 8;
 const MAGIC: u32 = 0x4D53_4652;
 
-/// Encodes frames, several of them into one buffer that is written at once.
-#[derive(Debug)]
-pub struct FrameBuilder {
-    chain: u32,
-    seed: u32,
+/// Transactions as bytes, one behind the other: what goes into a frame.
+///
+/// The first one's stamp is not among the bytes, because it depends on what comes before it.
+#[derive(Debug, Default)]
+pub struct Payload {
+    bytes: Vec<u8>,
+    count: u32,
+    first: Stamp,
+    last: Stamp,
+}
+
+impl Payload {
+    /// Starts a transaction; exactly `effects` calls of [`Payload::effect`] follow.
+    pub fn transaction(&mut self, stamp: Stamp, request: &[u8], effects: usize) {
+        match self.count {
+            0 => self.first = stamp,
+            _ => varint::put(&mut self.bytes, stamp.wrapping_sub(self.last)),
+        }
+        varint::put_bytes(&mut self.bytes, request);
+        varint::put(&mut self.bytes, effects as u64);
+        self.last = stamp;
+        self.count += 1;
+    }
+
+    /// Appends an effect of the transaction.
+    #[inline]
+    pub fn effect(&mut self, key: &[u8], entry: &[u8]) {
+        varint::put_bytes(&mut self.bytes, key);
+        varint::put_bytes(&mut self.bytes, entry);
+    }
+
+    /// How large it is.
+    pub fn len_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Forgets all, and keeps the memory unless it is much.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        if self.bytes.capacity() > 4 << 20 {
+            self.bytes = Vec::new();
+        }
+        self.count = 0;
+    }
+}
+
+/// A frame that grows at the end of a buffer, until it is written.
+#[derive(Clone, Copy, Debug)]
+pub struct Growing {
     start: usize,
     first: Revision,
     count: u32,
     stamp: Stamp,
 }
 
-impl FrameBuilder {
-    /// Continues the chain behind a frame with this crc, 0 for a new log.
-    pub fn new(chain: u32, database: &DatabaseId) -> FrameBuilder {
-        FrameBuilder { chain, seed: database.seed(), start: 0, first: 0, count: 0, stamp: 0 }
-    }
-
-    /// The crc of the last finished frame.
-    pub fn chain(&self) -> u32 {
-        self.chain
-    }
-
-    /// Goes back to the frame with this crc, because those after it were not written.
-    pub fn reset(&mut self, chain: u32) {
-        self.chain = chain;
-    }
-
-    /// Starts a frame at the end of `out`, which holds nothing but finished frames.
-    pub fn begin(&mut self, out: &mut Vec<u8>, first: Revision) {
-        debug_assert!(out.len().is_multiple_of(ALIGN), "only whole frames come before");
-        self.start = out.len();
-        self.first = first;
-        self.count = 0;
-        self.stamp = 0;
-        out.extend_from_slice(&[0; HEAD_BYTES]);
-    }
-
-    /// Starts a transaction; exactly `effects` calls of [`FrameBuilder::effect`] follow.
-    pub fn transaction(&mut self, out: &mut Vec<u8>, stamp: Stamp, request: &[u8], effects: usize) {
-        varint::put(out, stamp.wrapping_sub(self.stamp));
-        varint::put_bytes(out, request);
-        varint::put(out, effects as u64);
-        self.stamp = stamp;
-        self.count += 1;
-    }
-
-    /// Appends an effect of the transaction.
-    #[inline]
-    pub fn effect(&mut self, out: &mut Vec<u8>, key: &[u8], entry: &[u8]) {
-        varint::put_bytes(out, key);
-        varint::put_bytes(out, entry);
-    }
-
-    /// Pads the frame, fills in its header and advances the chain.
-    ///
-    /// A frame without transactions leaves no trace. Frames beyond
-    /// [`WRITE_LIMIT_BYTES`](super::WRITE_LIMIT_BYTES) are refused when they are written.
-    pub fn finish(&mut self, out: &mut Vec<u8>, synced: Revision) {
-        if self.count == 0 {
-            out.truncate(self.start);
-            return;
-        }
-        let length = (out.len() - self.start - HEAD_BYTES) as u32;
+impl Growing {
+    /// Starts a frame behind the others in a buffer.
+    pub fn begin(out: &mut Vec<u8>, first: Revision) -> Growing {
         out.resize(out.len().next_multiple_of(ALIGN), 0);
-        let frame = &mut out[self.start..];
-        frame[4..8].copy_from_slice(&length.to_le_bytes());
-        frame[8..16].copy_from_slice(&self.first.to_le_bytes());
-        frame[16..24].copy_from_slice(&synced.to_le_bytes());
-        frame[24..28].copy_from_slice(&self.count.to_le_bytes());
-        let head_crc = crc32c::crc32c_append(self.seed, &frame[4..32]);
-        frame[32..36].copy_from_slice(&head_crc.to_le_bytes());
-        frame[36..40].copy_from_slice(&MAGIC.to_le_bytes());
-        self.chain = crc32c::crc32c_append(self.chain, &frame[4..]);
-        frame[..4].copy_from_slice(&self.chain.to_le_bytes());
+        let start = out.len();
+        out.extend_from_slice(&[0; HEAD_BYTES]);
+        Growing { start, first, count: 0, stamp: 0 }
+    }
+
+    /// Appends transactions; the frame is the last thing in the buffer.
+    pub fn append(&mut self, out: &mut Vec<u8>, payload: &Payload) {
+        varint::put(out, payload.first.wrapping_sub(self.stamp));
+        out.extend_from_slice(&payload.bytes);
+        self.count += payload.count;
+        self.stamp = payload.last;
+    }
+
+    /// Where it begins.
+    pub fn start(&self) -> usize {
+        self.start
+    }
+
+    /// The revision of its first transaction.
+    pub fn first(&self) -> Revision {
+        self.first
+    }
+
+    /// The revision of its last transaction.
+    pub fn last(&self) -> Revision {
+        self.first + u64::from(self.count) - 1
+    }
+
+    /// The stamp of its last transaction.
+    pub fn stamp(&self) -> Stamp {
+        self.stamp
+    }
+}
+
+/// The chain of checksums that goes through all frames of a log.
+#[derive(Clone, Copy, Debug)]
+pub struct Chain {
+    crc: u32,
+    seed: u32,
+}
+
+impl Chain {
+    /// Continues behind a frame with this crc, 0 for a new log.
+    pub fn new(crc: u32, database: &DatabaseId) -> Chain {
+        Chain { crc, seed: database.seed() }
+    }
+
+    /// The crc of the last frame.
+    pub fn crc(&self) -> u32 {
+        self.crc
+    }
+
+    /// Makes a frame whole: pads it, fills in its header and gives its bytes. `end` is where its
+    /// payload ends in the buffer.
+    ///
+    /// Frames beyond [`WRITE_LIMIT_BYTES`](super::WRITE_LIMIT_BYTES) are refused when they are
+    /// written.
+    pub fn seal<'a>(
+        &mut self,
+        out: &'a mut Vec<u8>,
+        frame: &Growing,
+        end: usize,
+        synced: Revision,
+    ) -> &'a [u8] {
+        let padded = end.next_multiple_of(ALIGN);
+        if out.len() < padded {
+            out.resize(padded, 0);
+        }
+        let length = (end - frame.start - HEAD_BYTES) as u32;
+        let frame_bytes = &mut out[frame.start..padded];
+        frame_bytes[4..8].copy_from_slice(&length.to_le_bytes());
+        frame_bytes[8..16].copy_from_slice(&frame.first.to_le_bytes());
+        frame_bytes[16..24].copy_from_slice(&synced.to_le_bytes());
+        frame_bytes[24..28].copy_from_slice(&frame.count.to_le_bytes());
+        let head_crc = crc32c::crc32c_append(self.seed, &frame_bytes[4..32]);
+        frame_bytes[32..36].copy_from_slice(&head_crc.to_le_bytes());
+        frame_bytes[36..40].copy_from_slice(&MAGIC.to_le_bytes());
+        self.crc = crc32c::crc32c_append(self.crc, &frame_bytes[4..]);
+        frame_bytes[..4].copy_from_slice(&self.crc.to_le_bytes());
+        frame_bytes
     }
 }
 

@@ -1,7 +1,7 @@
 //! The write-ahead log: what was committed, in order, and nothing else.
 //!
 //! ```text
-//!   sequencer ── FrameBuilder ──► frames ── Writer::write ── Writer::sync
+//!   sequencer ── Growing, Chain ──► frames ── Writer::write ── Writer::sync
 //!                                              │
 //!   log-…001.seg        log-…420.seg           ▼ log-…913.seg          log-next.tmp
 //!  ┌──────┬─────────┐  ┌──────┬─────────┐  ┌──────┬──────┬───────┐    ┌───────────┐
@@ -45,7 +45,7 @@ use mainstay_model::{Code, Error, Result, Revision};
 use parking_lot::{Mutex, RwLock};
 
 pub use files::{DiskFiles, File, Files, MemoryFiles};
-pub use frame::{Frame, FrameBuilder};
+pub use frame::{Chain, Frame, Growing, Payload};
 pub use inspect::{Problem, Report, SegmentReport, inspect};
 pub use reader::Reader;
 pub use recover::{Cut, Recovered};

@@ -45,8 +45,7 @@ impl Writer {
         self.next.saturating_sub(1)
     }
 
-    /// The crc of the last frame written: where a [`FrameBuilder`](super::FrameBuilder) goes back
-    /// to after a failed write.
+    /// The crc of the last frame written.
     #[cfg(test)]
     pub fn chain(&self) -> u32 {
         self.chain

@@ -157,12 +157,11 @@ impl Sequencer {
     /// Hands a round over to the log and lets the executor go; what failed is answered at once.
     fn end(&self, round: ExecutedRound, mut exec: MutexGuard<'_, Executor>) {
         let ExecutedRound { sync, soon, mut done, failed, .. } = round;
-        let stamp = exec.stamper.last();
-        let ((), sealed) = exec.end_round(self.durable(), |round| {
+        let ((), sealed) = exec.end_round(|round| {
             let mut group = self.group.lock();
             if let Some(round) = &round {
-                group.add_round(round, stamp);
-                self.unwritten_bytes.fetch_add(round.frames.len(), Ordering::Relaxed);
+                let grown = group.add_round(round);
+                self.unwritten_bytes.fetch_add(grown, Ordering::Relaxed);
             }
             group.sync |= sync;
             group.soon |= soon;

@@ -22,7 +22,7 @@ mod stage;
 
 use crate::clock::{Clock, SystemClock};
 use crate::executor::{Executor, State};
-use crate::log::Writer;
+use crate::log::{Chain, Writer};
 use crate::ticket::{Completion, Ticket, Waiter};
 use execute::{Pending, Work};
 use mainstay_model::{Code, Durability, Error, Receipt, Result, Revision, Transaction};
@@ -94,7 +94,7 @@ impl Sequencer {
         state: Arc<State>,
         executor: Executor,
         writer: Writer,
-        chain: u32,
+        chain: Chain,
         durability: Durability,
         sync_interval: Duration,
     ) -> Sequencer {

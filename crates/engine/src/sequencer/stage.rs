@@ -4,22 +4,22 @@ use super::{ANSWERING, Sequencer, closed};
 use crate::bell;
 use crate::clock::Clock;
 use crate::executor::Round;
-use crate::log::Writer;
+use crate::log::{Chain, Growing, Writer};
 use crate::ticket::{Completion, Sleepers};
 use mainstay_model::{Code, Error, Receipt, Result, Revision, Stamp};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The log is written in pieces of about this size.
-const WRITE_BYTES: usize = 64 << 20;
+/// A frame takes further rounds until it has this size.
+const FRAME_BYTES: usize = 16 << 20;
 
 /// Executed transactions that wait for the log together.
 #[derive(Default)]
 pub(super) struct Group {
     frames: Vec<u8>,
-    /// The rounds in it.
-    parts: Vec<Part>,
+    /// The frames in it, and where each one's payload ends: nearly always one.
+    parts: Vec<(Growing, usize)>,
     pub sync: bool,
     /// Whether something in it has to be synced before long.
     pub soon: bool,
@@ -28,15 +28,6 @@ pub(super) struct Group {
     number: u32,
     /// Answers of what could not be written.
     failed: Vec<(Completion, Result<Receipt>)>,
-}
-
-/// A round: where its frames end, and what they hold.
-struct Part {
-    end: usize,
-    first: Revision,
-    last: Revision,
-    chain: u32,
-    stamp: Stamp,
 }
 
 impl Group {
@@ -50,10 +41,19 @@ impl Group {
         self.waiting.push((completion, receipt));
     }
 
-    pub fn add_round(&mut self, round: &Round<'_>, stamp: Stamp) {
-        self.frames.extend_from_slice(round.frames);
-        let Round { first, last, chain, .. } = *round;
-        self.parts.push(Part { end: self.frames.len(), first, last, chain, stamp });
+    /// Takes a round's transactions; gives how many bytes they add.
+    pub fn add_round(&mut self, round: &Round<'_>) -> usize {
+        let before = self.frames.len();
+        let (mut frame, _) = match self.parts.pop() {
+            Some(part) if before - part.0.start() < FRAME_BYTES => part,
+            full => {
+                self.parts.extend(full);
+                (Growing::begin(&mut self.frames, round.first), 0)
+            }
+        };
+        frame.append(&mut self.frames, round.payload);
+        self.parts.push((frame, self.frames.len()));
+        self.frames.len() - before
     }
 
     fn clear(&mut self) {
@@ -72,7 +72,7 @@ pub(super) struct LogStage {
     writer: Writer,
     written: Revision,
     stamp: Stamp,
-    chain: u32,
+    chain: Chain,
     unsynced: bool,
     /// When the oldest write was made that has to be synced before long.
     soon_since_us: Option<u64>,
@@ -81,24 +81,19 @@ pub(super) struct LogStage {
 }
 
 impl LogStage {
-    pub fn new(writer: Writer, written: Revision, stamp: Stamp, chain: u32) -> LogStage {
+    pub fn new(writer: Writer, written: Revision, stamp: Stamp, chain: Chain) -> LogStage {
         let (unsynced, soon_since_us, closed) = (false, None, false);
         LogStage { writer, written, stamp, chain, unsynced, soon_since_us, closed }
     }
 
-    /// Writes a group's rounds, several at a time.
-    fn write(&mut self, group: &Group) -> Result<()> {
-        let (mut start, mut begin) = (0, 0);
-        for (i, part) in group.parts.iter().enumerate() {
-            let next = group.parts.get(i + 1).map(|next| next.end);
-            if next.is_some_and(|end| end - start <= WRITE_BYTES) {
-                continue;
-            }
-            let first = group.parts[begin].first;
-            self.writer.write(&group.frames[start..part.end], first, part.last, part.chain)?;
-            (self.written, self.stamp, self.chain) = (part.last, part.stamp, part.chain);
+    /// Writes a group's frames.
+    fn write(&mut self, group: &mut Group, synced: Revision) -> Result<()> {
+        for (frame, end) in &group.parts {
+            let mut chain = self.chain;
+            let bytes = chain.seal(&mut group.frames, frame, *end, synced);
+            self.writer.write(bytes, frame.first(), frame.last(), chain.crc())?;
+            (self.written, self.stamp, self.chain) = (frame.last(), frame.stamp(), chain);
             self.unsynced = true;
-            (start, begin) = (part.end, i + 1);
         }
         Ok(())
     }
@@ -198,8 +193,8 @@ impl Sequencer {
             self.spares.lock().push(group);
             return None;
         }
-        let written = self.make_durable(log, &group);
         self.unwritten_bytes.fetch_sub(group.frames.len(), Ordering::Relaxed);
+        let written = self.make_durable(log, &mut group);
         match written {
             Ok(()) => {
                 self.published.store(log.written, Ordering::SeqCst);
@@ -210,12 +205,12 @@ impl Sequencer {
         Some(group)
     }
 
-    fn make_durable(&self, log: &mut LogStage, group: &Group) -> Result<()> {
+    fn make_durable(&self, log: &mut LogStage, group: &mut Group) -> Result<()> {
         if log.closed {
             return Err(closed());
         }
         self.check_sound()?;
-        log.write(group)?;
+        log.write(group, self.durable())?;
         if group.soon && log.soon_since_us.is_none() {
             log.soon_since_us = Some(self.clock.monotonic_us());
         }
@@ -268,7 +263,7 @@ impl Sequencer {
         self.unwritten_bytes.fetch_sub(later.frames.len(), Ordering::Relaxed);
         failed.append(&mut later.waiting);
         // Undoing reads the catalog again; if that fails, the disk is not merely full.
-        let undone = clean && exec.undo(log.written, log.stamp, log.chain).is_ok();
+        let undone = clean && exec.undo(log.written, log.stamp).is_ok();
         drop(exec);
         if !undone && error.code() != Code::Closed {
             self.latch();

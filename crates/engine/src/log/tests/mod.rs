@@ -82,6 +82,48 @@ fn entry(revision: Revision, bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (revision as usize * 7 + at) as u8).collect()
 }
 
+/// Encodes frames, one after the other.
+struct FrameBuilder {
+    chain: Chain,
+    frame: Option<Growing>,
+    payload: Payload,
+}
+
+impl FrameBuilder {
+    fn new(crc: u32, database: &DatabaseId) -> FrameBuilder {
+        FrameBuilder { chain: Chain::new(crc, database), frame: None, payload: Payload::default() }
+    }
+
+    fn chain(&self) -> u32 {
+        self.chain.crc()
+    }
+
+    /// Goes back to the frame with this crc, because those after it were not written.
+    fn reset(&mut self, crc: u32) {
+        self.chain = Chain::new(crc, &ID);
+    }
+
+    fn begin(&mut self, out: &mut Vec<u8>, first: Revision) {
+        self.frame = Some(Growing::begin(out, first));
+    }
+
+    fn transaction(&mut self, stamp: u64, request: &[u8], effects: usize) {
+        self.payload.transaction(stamp, request, effects);
+    }
+
+    fn effect(&mut self, key: &[u8], entry: &[u8]) {
+        self.payload.effect(key, entry);
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>, synced: Revision) {
+        let mut frame = self.frame.take().unwrap();
+        frame.append(out, &self.payload);
+        self.payload.clear();
+        let end = out.len();
+        self.chain.seal(out, &frame, end, synced);
+    }
+}
+
 fn encode(
     builder: &mut FrameBuilder,
     first: Revision,
@@ -92,8 +134,8 @@ fn encode(
     let mut out = Vec::new();
     builder.begin(&mut out, first);
     for revision in first..first + count {
-        builder.transaction(&mut out, revision * 1000, format!("r{revision}").as_bytes(), 1);
-        builder.effect(&mut out, &revision.to_be_bytes(), &entry(revision, bytes));
+        builder.transaction(revision * 1000, format!("r{revision}").as_bytes(), 1);
+        builder.effect(&revision.to_be_bytes(), &entry(revision, bytes));
     }
     builder.finish(&mut out, synced);
     out

@@ -45,8 +45,8 @@ proptest! {
             for frame in group {
                 builder.begin(&mut out, next);
                 for (stamp, request, effects) in frame {
-                    builder.transaction(&mut out, *stamp, request, effects.len());
-                    effects.iter().for_each(|(key, entry)| builder.effect(&mut out, key, entry));
+                    builder.transaction(*stamp, request, effects.len());
+                    effects.iter().for_each(|(key, entry)| builder.effect(key, entry));
                 }
                 builder.finish(&mut out, 0);
                 next += frame.len() as u64;
@@ -74,13 +74,34 @@ proptest! {
 }
 
 #[test]
-fn a_frame_without_transactions_leaves_no_trace() {
-    let mut builder = FrameBuilder::new(7, &ID);
-    let mut out = Vec::new();
-    builder.begin(&mut out, 1);
-    builder.finish(&mut out, 0);
-    assert!(out.is_empty());
-    assert_eq!(builder.chain(), 7);
+fn rounds_share_a_frame_and_several_frames_a_buffer() {
+    let bench = Bench::new();
+    let mut writer = bench.writer;
+    let (mut chain, mut out) = (Chain::new(0, &ID), Vec::new());
+    let round = |stamps: &[u64]| {
+        let mut payload = Payload::default();
+        for stamp in stamps {
+            payload.transaction(*stamp, b"", 1);
+            payload.effect(b"key", &stamp.to_le_bytes());
+        }
+        payload
+    };
+    let mut first = Growing::begin(&mut out, 1);
+    first.append(&mut out, &round(&[1000, 2000]));
+    first.append(&mut out, &round(&[3000]));
+    let first_end = out.len();
+    let mut second = Growing::begin(&mut out, 4);
+    second.append(&mut out, &round(&[4000, 5000]));
+    let second_end = out.len();
+    for (frame, end, last) in [(first, first_end, 3), (second, second_end, 5)] {
+        assert_eq!((frame.last(), frame.stamp()), (last, last * 1000));
+        let bytes = chain.seal(&mut out, &frame, end, 0).to_vec();
+        writer.write(&bytes, frame.first(), frame.last(), chain.crc()).unwrap();
+    }
+    writer.sync().unwrap();
+    // The helper checks that every stamp is its revision's.
+    assert_eq!(reopen(&bench.files, 0).0, [1, 2, 3, 4, 5]);
+    assert_eq!(reopen(&bench.files, 2).0.last(), Some(&5));
 }
 
 #[test]
