@@ -100,12 +100,14 @@ thread_local! {
 impl Waiter {
     /// Lends this thread's own place.
     pub fn with_seat<T>(wait: impl FnOnce(&Arc<Waiter>) -> T) -> T {
-        // A callback that waits finds the seat taken and gets another.
-        let seat = SEAT.take().unwrap_or_default();
+        // A callback that waits finds the seat taken, and a thread that ends finds none: both get
+        // another.
+        let seat = SEAT.try_with(Cell::take).ok().flatten().unwrap_or_default();
         seat.state.store(OPEN, Ordering::Relaxed);
         seat.bell.store(NO_BELL, Ordering::Relaxed);
         let waited = wait(&seat);
-        SEAT.set(Some(seat));
+        // At a thread's end there is nobody to keep it for.
+        let _ = SEAT.try_with(|kept| kept.set(Some(seat)));
         waited
     }
 
