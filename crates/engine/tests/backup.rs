@@ -505,6 +505,12 @@ fn a_base_of_the_last_revision_suffices() {
     assert_same(&db, &case.expected);
 }
 
+/// Where an error says that a file is damaged.
+fn named_byte(error: &mainstay::Error) -> usize {
+    let (_, rest) = error.message().split_once("at byte ").expect("it names the place");
+    rest.split(':').next().unwrap().parse().unwrap()
+}
+
 #[test]
 fn every_flipped_byte_is_refused() {
     let case = Case::new();
@@ -524,6 +530,9 @@ fn every_flipped_byte_is_refused() {
         let mut bytes = whole.clone();
         bytes[at] ^= 1 << (at % 8);
         let error = refused(&bytes, at);
+        if (40..whole.len() - 32).contains(&at) {
+            assert!(named_byte(&error) <= at, "byte {at}: {error} does not name its block");
+        }
         if at % (7 * 64) == 0 {
             case.assert_refused(&damaged, error.code(), &["damaged"]);
             let copy = case.root.path().join("copy");
