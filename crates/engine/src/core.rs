@@ -4,10 +4,13 @@
 //!   DATABASE, LOCK  ->  index (stores + MARK)  ->  replay the log behind the mark  ->  threads
 //!                         | damaged?
 //!                         v
-//!                       the log reaches back to revision 1: rebuild, else refuse
+//!                       the log reaches back to revision 1: rebuild it from there
+//!                       it reaches back to a verified base: fill it from that, replay from there
+//!                       else refuse
 //! ```
 
 use crate::apply::expire;
+use crate::backup::restore::Base;
 use crate::catalog::Layers;
 use crate::classes::{self, Classes};
 use crate::clock::{Clock, Stamper};
@@ -79,13 +82,15 @@ pub struct OpenReport {
     pub replayed: u64,
     /// A torn end of the log that was cut off: nothing in it had been acknowledged.
     pub cut: Option<String>,
-    /// Why the index was rebuilt from the log, if it was.
+    /// Why the index was rebuilt from the log, or from a base and the log, if it was.
     pub rebuilt: Option<String>,
+    /// The revision of the backup that the index was filled from, if it was.
+    pub base: Option<Revision>,
 }
 
 impl Core {
     pub fn open(directory: &Path, options: Options) -> Result<Arc<Core>> {
-        let identity = Identity::claim(directory)?;
+        let (identity, base) = claim(directory, &options)?;
         let log_directory = directory.join("log");
         make_dir(&log_directory)?;
         let files: Arc<dyn Files> = match &options.files {
@@ -94,7 +99,7 @@ impl Core {
         };
         let database = identity.id;
         let index = directory.join("index");
-        let place = Place { files, database, index: Some(index), identity: Some(identity) };
+        let place = Place { files, database, index: Some(index), identity: Some(identity), base };
         Core::start(place, options)
     }
 
@@ -104,12 +109,13 @@ impl Core {
             None => Arc::new(log::MemoryFiles::new()),
         };
         let database = identity::random_id();
-        Core::start(Place { files, database, index: None, identity: None }, options)
+        let place = Place { files, database, index: None, identity: None, base: None };
+        Core::start(place, options)
     }
 
-    fn start(place: Place, options: Options) -> Result<Arc<Core>> {
+    fn start(mut place: Place, options: Options) -> Result<Arc<Core>> {
         let purger: Arc<Purger> = Arc::default();
-        let (index, rebuilt) = open_index(&place, &options, &purger)?;
+        let Opened { index, rebuilt, base, restored } = open_index(&mut place, &options, &purger)?;
         let mark = index.flushed();
         let segment_bytes = match place.index {
             Some(_) => options.segment_bytes,
@@ -118,9 +124,7 @@ impl Core {
         };
         let options_of_log = LogOptions { segment_bytes };
         let id = DatabaseId(place.database);
-        let exists = place.files.list().map_err(|e| log_error(&e))?;
-        let exists = exists.iter().any(|name| name.ends_with(".seg"));
-        let (log, writer, end) = if exists {
+        let (log, writer, end) = if has_segments(&place)? {
             sync_all(&*place.files)?;
             let mut replay = Replay { index: &index, replayed: 0 };
             let visit = &mut |frame: &log::Frame<'_>| replay.frame(frame, mark);
@@ -133,14 +137,17 @@ impl Core {
                 writer,
                 End { last, stamp: found.last_stamp, chain: found.chain, cut: found.cut, replayed },
             )
-        } else if mark > 0 {
+        } else if mark > 0 && !restored {
             return Err(missing_log(mark));
         } else {
-            let (log, writer) = Log::create(place.files.clone(), id, 1, options_of_log)?;
-            (log, writer, End::default())
+            let (log, writer) = Log::create(place.files.clone(), id, mark + 1, options_of_log)?;
+            (log, writer, End { last: mark, ..End::default() })
         };
+        if let Some(identity) = &mut place.identity {
+            identity.complete()?;
+        }
         let cut = end.cut.as_ref().map(describe_cut);
-        let report = OpenReport { replayed: end.replayed, cut, rebuilt };
+        let report = OpenReport { replayed: end.replayed, cut, rebuilt, base };
         let stamp = end.stamp.max(index.stamp_of(end.last)?.unwrap_or(0));
         let catalog = load_catalog(&index)?;
         purger.learn(&catalog, index.data_floor_min());
@@ -280,6 +287,8 @@ struct Place {
     /// The index's directory; nothing in memory.
     index: Option<PathBuf>,
     identity: Option<Identity>,
+    /// What an empty directory is filled from.
+    base: Option<Base>,
 }
 
 #[derive(Default)]
@@ -291,14 +300,37 @@ struct End {
     replayed: u64,
 }
 
-/// Opens the index, or starts it anew where the log can fill it again; says why.
-fn open_index(
-    place: &Place,
-    options: &Options,
-    purger: &Arc<Purger>,
-) -> Result<(Index, Option<String>)> {
+/// Takes the directory; where there is no database yet, as the one that a base was taken of.
+fn claim(directory: &Path, options: &Options) -> Result<(Identity, Option<Base>)> {
+    match &options.base {
+        Some(base) if identity::read(directory)?.is_none() => {
+            let base = Base::open(base)?;
+            Ok((Identity::reserve(directory, base.database())?, Some(base)))
+        }
+        _ => Ok((Identity::claim(directory)?, None)),
+    }
+}
+
+/// An index, and how it came to be.
+struct Opened {
+    index: Index,
+    /// Why it was rebuilt, if it was.
+    rebuilt: Option<String>,
+    /// The revision of the base it was filled from, if it was.
+    base: Option<Revision>,
+    /// Whether the base is all there is, so that the log starts behind it.
+    restored: bool,
+}
+
+/// Opens the index, or starts it anew where the log can fill it again, or a base and the log; says
+/// why.
+fn open_index(place: &mut Place, options: &Options, purger: &Arc<Purger>) -> Result<Opened> {
+    if let Some(base) = restores(place, options)? {
+        let index = fill_index(place, options, purger, &base)?;
+        return Ok(Opened { index, rebuilt: None, base: Some(base.revision()), restored: true });
+    }
     let why = match try_index(place, options, purger, false) {
-        Ok(index) => return Ok((index, None)),
+        Ok(index) => return Ok(Opened { index, rebuilt: None, base: None, restored: false }),
         Err(error) if error.code() == Code::CorruptIndex => error,
         Err(error) => return Err(error),
     };
@@ -308,18 +340,83 @@ fn open_index(
         return Err(problem.refusal());
     }
     let first = report.segments.first().map(|segment| segment.first_revision);
-    if first != Some(1) {
-        let begins =
-            first.map_or("is empty".to_owned(), |first| format!("begins at revision {first}"));
-        let message = format!(
-            "{}; the log {begins}, so the index cannot be rebuilt from it: restore a backup, or \
-             look with `mainstay doctor`",
-            why.message()
-        );
-        return Err(Error::new(Code::CorruptIndex, message));
+    let rebuilt = Some(why.message().to_owned());
+    if first == Some(1) {
+        let index = try_index(place, options, purger, true)?;
+        return Ok(Opened { index, rebuilt, base: None, restored: false });
     }
-    let index = try_index(place, options, purger, true)?;
-    Ok((index, Some(why.message().to_owned())))
+    let begins = first.map_or("is empty".to_owned(), |first| format!("begins at revision {first}"));
+    let Some(base) = &options.base else { return Err(no_base(&why, &begins)) };
+    let unfit = |error: Error| {
+        let message =
+            format!("{}; the log {begins}, and the base: {}", why.message(), error.message());
+        Error::new(error.code(), message)
+    };
+    let base = Base::open(base).map_err(unfit)?;
+    base.check_owner(place.database).and_then(|()| base.check_reach(&report)).map_err(unfit)?;
+    let index = fill_index(place, options, purger, &base)?;
+    Ok(Opened { index, rebuilt, base: Some(base.revision()), restored: false })
+}
+
+/// The base, checked, where there is nothing else to open: neither a log nor an index.
+fn restores(place: &mut Place, options: &Options) -> Result<Option<Base>> {
+    if let Some(base) = place.base.take() {
+        if has_segments(place)? {
+            check_left(place, &base)?;
+        }
+        return Ok(Some(base));
+    }
+    let (Some(base), Some(directory)) = (&options.base, &place.index) else { return Ok(None) };
+    if has_segments(place)? || !matches!(Mark::read(directory), Ok(None)) {
+        return Ok(None);
+    }
+    let base = Base::open(base)?;
+    base.check_owner(place.database)?;
+    Ok(Some(base))
+}
+
+/// A restore that was cut short leaves a log that begins behind the base and in which nothing is.
+fn check_left(place: &Place, base: &Base) -> Result<()> {
+    let log = log::inspect(&*place.files)?;
+    let next = base.revision() + 1;
+    if log.database == Some(DatabaseId(place.database))
+        && log.problem.is_none()
+        && log.last_revision().is_none()
+        && log.segments.iter().all(|segment| segment.first_revision == next)
+    {
+        return Ok(());
+    }
+    let message = "the directory has a log but no file DATABASE: put the file back, or restore to \
+                   an empty directory; nothing was touched";
+    Err(Error::new(Code::ForeignDirectory, message))
+}
+
+fn has_segments(place: &Place) -> Result<bool> {
+    let names = place.files.list().map_err(|e| log_error(&e))?;
+    Ok(names.iter().any(|name| name.ends_with(".seg")))
+}
+
+/// Fills a new index from a base and opens it.
+fn fill_index(
+    place: &Place,
+    options: &Options,
+    purger: &Arc<Purger>,
+    base: &Base,
+) -> Result<Index> {
+    if let Some(directory) = &place.index {
+        base.fill(directory, &store_options(options, purger))?;
+    }
+    try_index(place, options, purger, false)
+}
+
+#[cold]
+fn no_base(why: &Error, begins: &str) -> Error {
+    let message = format!(
+        "{}; the log {begins}, so the index cannot be rebuilt from it alone: restore a backup by \
+         opening with it as the base (`Options::base`), or look with `mainstay doctor`",
+        why.message()
+    );
+    Error::new(Code::CorruptIndex, message)
 }
 
 fn try_index(
@@ -364,8 +461,7 @@ fn open_stores(
     fresh: Mark,
     rebuild: bool,
 ) -> Result<(Mark, Vec<Store>)> {
-    let log_exists = place.files.list().map_err(|e| log_error(&e))?;
-    let log_exists = log_exists.iter().any(|name| name.ends_with(".seg"));
+    let log_exists = has_segments(place)?;
     migrate::settle(directory)?;
     let known = if rebuild { None } else { Mark::read(directory)? };
     if known.is_none() && log_exists && !rebuild {
@@ -375,11 +471,7 @@ fn open_stores(
         set_aside(directory)?;
     }
     make_dir(directory)?;
-    let store_options = StoreOptions {
-        block_cache: Arc::new(lsm_tree::Cache::with_capacity_bytes(options.block_cache_bytes)),
-        descriptors: Some(Arc::new(lsm_tree::DescriptorTable::new(256))),
-        purge: purger.rule(),
-    };
+    let store_options = store_options(options, purger);
     let existing = known.is_some();
     let known = match known {
         Some(mark) => {
@@ -402,6 +494,14 @@ fn open_stores(
         }
     };
     Ok((mark, stores))
+}
+
+fn store_options(options: &Options, purger: &Arc<Purger>) -> StoreOptions {
+    StoreOptions {
+        block_cache: Arc::new(lsm_tree::Cache::with_capacity_bytes(options.block_cache_bytes)),
+        descriptors: Some(Arc::new(lsm_tree::DescriptorTable::new(256))),
+        purge: purger.rule(),
+    }
 }
 
 /// The index must belong to this database.
@@ -448,7 +548,7 @@ impl Replay<'_> {
 }
 
 /// Keeps a damaged index under another name, in place of one kept before.
-fn set_aside(directory: &Path) -> Result<()> {
+pub(crate) fn set_aside(directory: &Path) -> Result<()> {
     let aside = directory.with_extension("damaged");
     let steps = || -> std::io::Result<()> {
         if aside.exists() {

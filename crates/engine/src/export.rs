@@ -17,7 +17,7 @@
 use crate::core::Core;
 use crate::db::Database;
 use crate::entry::{self, Head};
-use crate::mark::io_error;
+use crate::hashed::{HashedReader, HashedWriter};
 use crate::overlay::Overlay;
 use crate::snapshot::Snapshot;
 use crate::sorter::Sorter;
@@ -26,8 +26,6 @@ use mainstay_model::{
     At, BranchCommand, CellCommand, Code, Error, Name, Result, Revision, Transaction, Value, codec,
 };
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -111,7 +109,7 @@ impl Database {
         })?;
         let tags = tags_of(&self.core, &snapshot);
         let count = tags.len() as u64;
-        let file = ExportFile::create(path)?;
+        let file = ExportFile { file: HashedWriter::create(path)? };
         let bytes = file.fill(branch, snapshot.revision, sorter, tags, versions, progress)?;
         let revision = snapshot.revision;
         Ok(ExportReport { revision, cells, versions, tags: count, bytes })
@@ -188,40 +186,17 @@ fn tags_of(core: &Arc<Core>, snapshot: &Snapshot) -> VecDeque<(Revision, String)
     tags.into()
 }
 
-/// A file being written, under another name until it is complete.
+/// An export being written.
 struct ExportFile<'a> {
-    path: &'a Path,
-    part: std::path::PathBuf,
-    out: BufWriter<File>,
-    hasher: blake3::Hasher,
-    bytes: u64,
+    file: HashedWriter<'a>,
 }
 
-impl<'a> ExportFile<'a> {
-    fn create(path: &'a Path) -> Result<ExportFile<'a>> {
-        if path.exists() {
-            let message = format!("{} exists already: choose another name", path.display());
-            return Err(Error::new(Code::InvalidArgument, message));
-        }
-        let mut part = path.as_os_str().to_owned();
-        part.push(".part");
-        let part = std::path::PathBuf::from(part);
-        let file = File::create(&part).map_err(|e| io_error("create", &part, &e))?;
-        let (out, hasher) = (BufWriter::with_capacity(1 << 20, file), blake3::Hasher::new());
-        Ok(ExportFile { path, part, out, hasher, bytes: 0 })
-    }
-
-    fn put(&mut self, bytes: &[u8]) -> Result<()> {
-        self.hasher.update(bytes);
-        self.bytes += bytes.len() as u64;
-        self.out.write_all(bytes).map_err(|e| io_error("write", &self.part, &e))
-    }
-
+impl ExportFile<'_> {
     fn record(&mut self, kind: u8, parts: &[&[u8]]) -> Result<()> {
         let length: usize = parts.iter().map(|part| part.len()).sum();
-        self.put(&(length as u32 + 1).to_le_bytes())?;
-        self.put(&[kind])?;
-        parts.iter().try_for_each(|part| self.put(part))
+        self.file.put(&(length as u32 + 1).to_le_bytes())?;
+        self.file.put(&[kind])?;
+        parts.iter().try_for_each(|part| self.file.put(part))
     }
 
     fn fill(
@@ -233,7 +208,7 @@ impl<'a> ExportFile<'a> {
         versions: u64,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<u64> {
-        self.put(MAGIC)?;
+        self.file.put(MAGIC)?;
         self.record(HEAD, &[&head(branch, revision)?])?;
         let mut done = 0_u64;
         for version in sorter.sorted()? {
@@ -249,7 +224,7 @@ impl<'a> ExportFile<'a> {
         self.put_tags(&mut tags, Revision::MAX)?;
         self.record(END, &[&versions.to_le_bytes()])?;
         progress(Progress { phase: "writing", done, total: Some(versions) });
-        self.finish()
+        self.file.finish()
     }
 
     /// Writes the tags that stand before a revision.
@@ -264,22 +239,6 @@ impl<'a> ExportFile<'a> {
         }
         Ok(())
     }
-
-    fn finish(mut self) -> Result<u64> {
-        let hash = *self.hasher.finalize().as_bytes();
-        self.put(&hash)?;
-        let steps = || -> std::io::Result<()> {
-            self.out.flush()?;
-            self.out.get_ref().sync_all()?;
-            std::fs::rename(&self.part, self.path)?;
-            let parent = self.path.canonicalize()?;
-            parent.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
-        };
-        let bytes = self.bytes;
-        let mut steps = steps;
-        steps().map_err(|e| io_error("finish", self.path, &e))?;
-        Ok(bytes)
-    }
 }
 
 fn head(branch: &str, revision: Revision) -> Result<Vec<u8>> {
@@ -293,21 +252,16 @@ fn head(branch: &str, revision: Revision) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads records, hashing what it reads.
+/// Reads the records of an export.
 struct Records<'a> {
-    path: &'a Path,
-    input: BufReader<File>,
-    hasher: blake3::Hasher,
-    read: u64,
+    file: HashedReader<'a>,
 }
 
 impl<'a> Records<'a> {
     fn open(path: &'a Path) -> Result<Records<'a>> {
-        let file = File::open(path).map_err(|e| io_error("open", path, &e))?;
-        let input = BufReader::with_capacity(1 << 20, file);
-        let mut records = Records { path, input, hasher: blake3::Hasher::new(), read: 0 };
+        let mut records = Records { file: HashedReader::open(path)? };
         let mut magic = [0; 8];
-        records.take(&mut magic)?;
+        records.file.take(&mut magic)?;
         if magic != *MAGIC {
             let message = format!("{} is not an export of Mainstay", path.display());
             return Err(Error::new(Code::CorruptData, message));
@@ -316,54 +270,25 @@ impl<'a> Records<'a> {
     }
 
     fn damaged(&self, what: &str) -> Error {
-        let message = format!(
-            "{} is damaged at byte {}: {what}; nothing was imported",
-            self.path.display(),
-            self.read
-        );
-        Error::new(Code::CorruptData, message)
-    }
-
-    fn take(&mut self, bytes: &mut [u8]) -> Result<()> {
-        self.input.read_exact(bytes).map_err(|error| match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => self.damaged("it ends too early"),
-            _ => io_error("read", self.path, &error),
-        })?;
-        self.hasher.update(bytes);
-        self.read += bytes.len() as u64;
-        Ok(())
+        self.file.damaged(what)
     }
 
     fn next(&mut self) -> Result<(u8, Vec<u8>)> {
         let mut length = [0; 4];
-        self.take(&mut length)?;
+        self.file.take(&mut length)?;
         let length = u32::from_le_bytes(length) as usize;
         if length == 0 || length > RECORD_LIMIT_BYTES {
             return Err(self.damaged("a record has an impossible length"));
         }
         let mut body = vec![0; length];
-        self.take(&mut body)?;
+        self.file.take(&mut body)?;
         let kind = body.remove(0);
         Ok((kind, body))
-    }
-
-    /// Checks the hash behind the last record, and that nothing follows.
-    fn check_end(&mut self) -> Result<()> {
-        let expected = *self.hasher.finalize().as_bytes();
-        let mut hash = [0; 32];
-        self.take(&mut hash)?;
-        let mut rest = [0; 1];
-        let more = self.input.read(&mut rest).map_err(|e| io_error("read", self.path, &e))?;
-        match hash == expected && more == 0 {
-            true => Ok(()),
-            false => Err(self.damaged("the checksum does not match")),
-        }
     }
 }
 
 /// Reads the whole file once, checking everything that can be wrong with it.
 fn check_file(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<()> {
-    let total = std::fs::metadata(path).map_err(|e| io_error("read", path, &e))?.len();
     let mut records = Records::open(path)?;
     let mut versions = 0_u64;
     loop {
@@ -379,11 +304,12 @@ fn check_file(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<()> {
             TAG => {
                 tag_of(&body).ok_or_else(|| records.damaged("a tag cannot be read"))?;
             }
-            END if body == versions.to_le_bytes() => return records.check_end(),
+            END if body == versions.to_le_bytes() => return records.file.check_end(),
             _ => return Err(records.damaged("a record of an unknown kind")),
         }
         if versions.is_multiple_of(1024) {
-            progress(Progress { phase: "checking", done: records.read, total: Some(total) });
+            let (done, total) = (records.file.position(), Some(records.file.total()));
+            progress(Progress { phase: "checking", done, total });
         }
     }
 }

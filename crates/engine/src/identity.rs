@@ -13,7 +13,7 @@ use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{ErrorKind, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8; 8] = b"MAINSTAY";
 const FILE: &str = "DATABASE";
@@ -25,6 +25,8 @@ pub(crate) const FORMAT: u32 = 1;
 /// A directory that is ours, locked.
 pub(crate) struct Identity {
     pub id: [u8; 16],
+    /// Where the header file is still to be written.
+    reserved: Option<PathBuf>,
     _lock: File,
 }
 
@@ -34,22 +36,44 @@ impl Identity {
         let known = read(directory)?;
         if known.is_none() {
             check_empty(directory)?;
+            check_unused(directory)?;
             make_directory(directory)?;
         }
         let lock = lock(directory)?;
         // Somebody may have made it while this one waited for nothing but the lock.
         if let Some(id) = read(directory)? {
-            return Ok(Identity { id, _lock: lock });
+            return Ok(Identity { id, reserved: None, _lock: lock });
         }
         let id = random_id();
         write(directory, &id)?;
-        Ok(Identity { id, _lock: lock })
+        Ok(Identity { id, reserved: None, _lock: lock })
+    }
+
+    /// Takes an empty directory for a database that is restored. It becomes one by
+    /// [`complete`](Identity::complete), when all of it is there: half a restore is none.
+    pub fn reserve(directory: &Path, id: [u8; 16]) -> Result<Identity> {
+        check_empty(directory)?;
+        make_directory(directory)?;
+        let lock = lock(directory)?;
+        match read(directory)? {
+            Some(_) => Err(foreign(directory)),
+            None => Ok(Identity { id, reserved: Some(directory.to_owned()), _lock: lock }),
+        }
+    }
+
+    /// Makes a reserved directory a database.
+    pub fn complete(&mut self) -> Result<()> {
+        if let Some(directory) = &self.reserved {
+            write(directory, &self.id)?;
+        }
+        self.reserved = None;
+        Ok(())
     }
 
     /// Takes the lock of a database that must exist.
     pub fn existing(directory: &Path) -> Result<Identity> {
         match read(directory)? {
-            Some(id) => Ok(Identity { id, _lock: lock(directory)? }),
+            Some(id) => Ok(Identity { id, reserved: None, _lock: lock(directory)? }),
             None => Err(foreign(directory)),
         }
     }
@@ -112,7 +136,27 @@ fn write(directory: &Path, id: &[u8; 16]) -> Result<()> {
 
 /// What an interrupted start may leave in a directory.
 fn is_our_litter(name: &str) -> bool {
-    matches!(name, LOCK | "DATABASE.next" | "log" | "index")
+    matches!(name, LOCK | "DATABASE.next" | "log" | "index" | "index.next" | "index.damaged")
+}
+
+/// A start makes the header file before all else: a log or an index without one is what is left
+/// of a restore, or of a database that lost its header. Neither is to be written over.
+fn check_unused(directory: &Path) -> Result<()> {
+    let log = match fs::read_dir(directory.join("log")) {
+        Ok(entries) => entries
+            .filter_map(|entry| entry.ok())
+            .any(|entry| entry.path().extension().is_some_and(|extension| extension == "seg")),
+        Err(_) => false,
+    };
+    if !log && !directory.join("index").join("MARK").exists() {
+        return Ok(());
+    }
+    let message = format!(
+        "{} has a log or an index but no file {FILE}: a restore was cut short, or the file is lost. \
+         Restore again with the backup as the base, or put the file back; nothing was touched",
+        directory.display()
+    );
+    Err(Error::new(Code::ForeignDirectory, message))
 }
 
 fn check_empty(directory: &Path) -> Result<()> {

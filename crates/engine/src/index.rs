@@ -13,11 +13,12 @@
 
 use crate::classes::{self, Classes};
 use crate::current::{Current, Lookup};
+use crate::entry;
 use crate::mark::Mark;
 use crate::memtable::Memtable;
 use crate::scan::{Scan, StoreRows};
 use crate::store::Store;
-use crate::times::Times;
+use crate::times::{Picture, Times};
 use crate::version::Version;
 use mainstay_model::{Code, Error, Result, Revision, Stamp};
 use parking_lot::{Mutex, RwLock};
@@ -101,6 +102,10 @@ impl Index {
         &self.stores
     }
 
+    pub fn database(&self) -> [u8; 16] {
+        self.database
+    }
+
     pub fn flushed(&self) -> Revision {
         self.flushed.load(Ordering::Acquire)
     }
@@ -137,6 +142,29 @@ impl Index {
             self.current.put_clean(hash, Version::new(key, &entry), at);
         }
         Ok(Some(read(&entry)))
+    }
+
+    /// Visits the kept entries of a key, newest first, from a revision down, until told to stop;
+    /// says whether it was not.
+    pub fn versions(
+        &self,
+        key: &[u8],
+        from: Revision,
+        visit: &mut impl FnMut(&[u8]) -> Result<bool>,
+    ) -> Result<bool> {
+        let hash = self.current.hash(key);
+        let floor = self.floor(self.classes.of(key));
+        let mut at = from;
+        loop {
+            let read = |entry: &[u8]| Ok((entry::revision_of(entry), visit(entry)?));
+            let Some(found) = self.entry(hash, key, at, false, read)? else { return Ok(true) };
+            let (revision, more): (Revision, bool) = found?;
+            // What was shadowed at the floor may be gone already, or not yet: it is not shown.
+            if !more || revision <= floor || revision == 0 {
+                return Ok(more);
+            }
+            at = revision - 1;
+        }
     }
 
     /// Walks the keys of a range as of a revision.
@@ -315,6 +343,11 @@ impl Index {
     /// The stamp of a revision; nothing before the first one known.
     pub fn stamp_of(&self, revision: Revision) -> Result<Option<Stamp>> {
         self.with_times(|times, buffers, store| times.stamp_of(revision, buffers, store))
+    }
+
+    /// All stamps that are known, taken hold of.
+    pub fn times(&self) -> Picture {
+        self.with_times(|times, buffers, _| times.picture(buffers))
     }
 
     /// The first revision whose stamp is known.

@@ -10,6 +10,7 @@
 use crate::classes::{self, Classes};
 use crate::entry;
 use crate::mark::{Mark, io_error};
+use crate::pour::Pour;
 use crate::store::{Store, StoreOptions};
 use mainstay_model::{Result, Revision};
 use std::fs::{self, File};
@@ -18,10 +19,6 @@ use std::path::{Path, PathBuf};
 
 /// Reads see every version.
 const NEWEST: Revision = (1 << 62) - 1;
-/// How many versions are taken at a time.
-const CHUNK: usize = 50_000;
-
-type Owned = (Vec<u8>, Revision, Vec<u8>);
 
 /// Finishes or takes back what a crash interrupted.
 pub(crate) fn settle(directory: &Path) -> Result<()> {
@@ -78,47 +75,37 @@ pub(crate) fn migrate(
 
 /// Copies every version of a store to the store of its new class.
 fn copy(source: &Store, targets: &[Store], classes: &Classes) -> Result<()> {
-    let mut chunks: Vec<Vec<Owned>> = targets.iter().map(|_| Vec::new()).collect();
+    let mut pour = Pour::new(targets, classes);
     for row in source.range(Bound::Unbounded, Bound::Unbounded, NEWEST) {
         let (key, newest) = row?;
-        let class = classes.of(&key);
         let mut entry = Some(newest);
         while let Some(version) = entry {
-            let revision = entry::revision_of(&version);
-            chunks[class].push((key.to_vec(), revision, version.to_vec()));
-            entry = match revision.checked_sub(1) {
+            pour.version(&key, &version)?;
+            entry = match entry::revision_of(&version).checked_sub(1) {
                 Some(at) => source.get(&key, at)?,
                 None => None,
             };
         }
-        // A chunk ends with a key, never within one.
-        if chunks[class].len() >= CHUNK {
-            pour(&mut chunks[class], &targets[class])?;
-        }
     }
-    chunks.iter_mut().zip(targets).try_for_each(|(chunk, target)| pour(chunk, target))
-}
-
-fn pour(chunk: &mut Vec<Owned>, target: &Store) -> Result<()> {
-    if !chunk.is_empty() {
-        target
-            .ingest(chunk.iter().map(|(key, revision, entry)| (&key[..], *revision, &entry[..])))?;
-    }
-    chunk.clear();
-    Ok(())
+    pour.finish()
 }
 
 fn swap(directory: &Path, next: &Path) -> Result<()> {
     let old = beside(directory, "old");
     let steps = || -> std::io::Result<()> {
         fs::rename(directory, &old)?;
-        fs::rename(next, directory)?;
-        directory.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())?;
+        rename_durably(next, directory)?;
         fs::remove_dir_all(&old)
     };
     steps().map_err(|error| io_error("replace", directory, &error))
 }
 
-fn beside(directory: &Path, what: &str) -> PathBuf {
+/// Renames so that it survives a power cut.
+pub(crate) fn rename_durably(from: &Path, to: &Path) -> std::io::Result<()> {
+    fs::rename(from, to)?;
+    to.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
+}
+
+pub(crate) fn beside(directory: &Path, what: &str) -> PathBuf {
     directory.with_extension(what)
 }

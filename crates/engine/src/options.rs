@@ -4,7 +4,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::db::Database;
 use crate::log::Files;
 use mainstay_model::{Code, Durability, Error, Result};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,6 +37,7 @@ pub struct Options {
     pub(crate) transaction_limit: Duration,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) files: Option<Arc<dyn Files>>,
+    pub(crate) base: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -65,6 +66,7 @@ impl Options {
             transaction_limit: Duration::from_secs(300),
             clock: Arc::new(SystemClock::new()),
             files: None,
+            base: None,
         }
     }
 
@@ -177,6 +179,18 @@ impl Options {
         self
     }
 
+    /// A backup to fill the index from, made by [`Database::backup`].
+    ///
+    /// It is used in two cases only. An empty directory becomes a copy of the database as it was
+    /// backed up. Where the index is missing or damaged and the log no longer holds everything, the
+    /// index is filled from the backup and the log is replayed behind it. The file is checked as a
+    /// whole before anything is written.
+    #[must_use]
+    pub fn base(mut self, backup: impl Into<PathBuf>) -> Options {
+        self.base = Some(backup.into());
+        self
+    }
+
     /// Opens the database in a directory, or makes one there.
     pub fn open(self, directory: impl AsRef<Path>) -> Result<Database> {
         self.check()?;
@@ -186,6 +200,10 @@ impl Options {
     /// A database in memory: the same in everything but its end.
     pub fn memory(self) -> Result<Database> {
         self.check()?;
+        if self.base.is_some() {
+            let message = "base: a backup fills a database in a directory, not one in memory";
+            return Err(Error::new(Code::InvalidOption, message));
+        }
         Database::memory_with(self)
     }
 

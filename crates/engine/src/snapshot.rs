@@ -99,21 +99,8 @@ impl Snapshot {
         let index = self.core.index();
         for &(branch, bound) in &self.layers {
             let key = crate::spaces::key(CELLS, branch, name);
-            let hash = index.current.hash(&key);
-            let floor = index.floor(index.classes.of(&key));
-            let mut at = bound;
-            loop {
-                let read = |entry: &[u8]| Ok((entry::revision_of(entry), visit(entry)?));
-                let Some(found) = index.entry(hash, &key, at, false, read)? else { break };
-                let (revision, more): (Revision, bool) = found?;
-                if !more {
-                    return Ok(());
-                }
-                // What was shadowed at the floor may be gone already, or not yet: it is not shown.
-                if revision <= floor || revision == 0 {
-                    break;
-                }
-                at = revision - 1;
+            if !index.versions(&key, bound, &mut visit)? {
+                return Ok(());
             }
         }
         Ok(())

@@ -82,6 +82,12 @@ impl Times {
         }
     }
 
+    /// All that is known, taken hold of; `buffers` are given oldest first.
+    pub fn picture(&self, buffers: &[&Memtable]) -> Picture {
+        let points = buffers.iter().flat_map(|table| table.times()).collect();
+        Picture { blocks: self.blocks.read().clone(), points }
+    }
+
     /// The newest revision that was not stamped later; 0 when the first one was.
     pub fn revision_at(&self, stamp: Stamp, buffers: &[&Memtable], store: &Store) -> Result<u64> {
         let Some(place) = self.place(|point| point.1 <= stamp, buffers, store)? else {
@@ -132,10 +138,45 @@ impl Times {
             let Some(block) = blocks[..count].last() else { return Ok(None) };
             *block
         };
-        let key = spaces::key(spaces::TIMES, spaces::MAIN_ID, &block.first.0.to_be_bytes());
-        let Some(entry) = store.get(&key, NEWEST)? else { return Err(missing(block.first.0)) };
-        let (_, points) = decode(entry::parse(&entry)?.1)?;
+        let (_, points) = read(store, block.first.0)?;
         Ok(last_reached(&points, &reached, &mut next))
+    }
+}
+
+/// What was known at one moment: stored blocks stay as they are, the buffers' points are a copy.
+pub(crate) struct Picture {
+    blocks: Vec<Block>,
+    points: Vec<Point>,
+}
+
+impl Picture {
+    /// The blocks of an index that ends at a revision, in order.
+    pub fn blocks_upto(
+        self,
+        upto: Revision,
+        store: &Store,
+    ) -> impl Iterator<Item = Result<Version>> {
+        let number = upto + 1;
+        let begun = self.blocks.into_iter().take_while(move |block| block.first.0 <= upto);
+        let stored = begun.map(move |block| {
+            let (end, mut points) = read(store, block.first.0)?;
+            points.retain(|point| point.0 <= upto);
+            Ok(encode(&points, end.min(upto), number))
+        });
+        let mut points = self.points;
+        points.retain(|point| point.0 <= upto);
+        stored.chain(Times::blocks(&points, upto, number).into_iter().map(Ok))
+    }
+}
+
+/// The block that begins with a revision.
+fn read(store: &Store, first: Revision) -> Result<(Revision, Vec<Point>)> {
+    let key = spaces::key(spaces::TIMES, spaces::MAIN_ID, &first.to_be_bytes());
+    let entry = store.get(&key, NEWEST)?.ok_or_else(|| missing(first))?;
+    let (end, points) = decode(entry::parse(&entry)?.1)?;
+    match points.first().is_some_and(|point| point.0 == first) {
+        true => Ok((end, points)),
+        false => Err(missing(first)),
     }
 }
 

@@ -7,7 +7,7 @@
 //! | damaged before the mark, whole from a later segment on | sound | set the older segments aside |
 //! | damaged before the mark, too short or gone | sound | set it aside, go on from the index |
 //! | reaches back to revision 1 | damaged | set the index aside: the next open rebuilds it |
-//! | does not | damaged | a backup |
+//! | does not | damaged | a backup, as the base of a new index |
 
 use super::index::{IndexReport, IndexState};
 use super::later::Later;
@@ -131,7 +131,8 @@ fn without_index(log: &LogReport, why: &str) -> Diagnosis {
         };
         let advice = format!(
             "Restore a backup: the log {begins}, so the index cannot be rebuilt from it without \
-             losing what the log no longer holds."
+             losing what the log no longer holds. Opened with `Options::base`, a backup that was \
+             taken with `Database::backup` and that the log goes on from loses nothing."
         );
         return Diagnosis::beyond(finding, &advice);
     }
@@ -153,7 +154,8 @@ fn with_bad_table(log: &LogReport, why: &str) -> Diagnosis {
         Verdict::Beyond => Diagnosis::beyond(
             finding,
             "Restore a backup, or open it and export what can still be read: the log no longer \
-             holds enough to rebuild the index.",
+             holds enough to rebuild the index. With the directory `index` moved away, a backup \
+             that the log goes on from, opened with `Options::base`, loses nothing.",
         ),
         _ => Diagnosis::salvage(cure, finding),
     }

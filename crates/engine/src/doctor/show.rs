@@ -17,7 +17,9 @@ impl fmt::Display for Report {
         write_index(f, &self.index)?;
         let rebuild = match self.can_rebuild() {
             true => "the index can be rebuilt from the log",
-            false => "the index cannot be rebuilt from the log alone: keep backups",
+            false => {
+                "the index cannot be rebuilt from the log alone: keep backups (`Database::backup`)"
+            }
         };
         writeln!(f, "           {rebuild}")?;
         write!(f, "\n{}", self.verdict)?;

@@ -1,0 +1,234 @@
+//! Backups: everything that the index holds at one revision, in one file that can be its base.
+//!
+//! ```text
+//!   index at revision R --backup--> file --verify--> index.next --rename--> index
+//!     versions of all spaces,                          the log is replayed from R + 1 on
+//!     classes and floors
+//! ```
+//!
+//! A backup is a picture of one published revision. It is taken while writers go on: a pin holds
+//! history back, and what the database keeps about itself, whose old versions no pin holds, is read
+//! from a state of its store that was taken hold of at that revision.
+
+mod file;
+pub(crate) mod restore;
+
+use crate::classes;
+use crate::core::Core;
+use crate::db::Database;
+use crate::entry;
+use crate::export::Progress;
+use crate::hashed::HashedWriter;
+use crate::log::DatabaseId;
+use crate::mark::Mark;
+use crate::scan::Scan;
+use crate::spaces;
+use crate::times::Picture;
+use file::{Blocks, Contents};
+use mainstay_model::{Code, Error, Result, Revision};
+use std::ops::Bound;
+use std::path::Path;
+
+/// What a backup holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BackupReport {
+    /// The database it was taken of.
+    pub database: DatabaseId,
+    /// The revision that it shows: everything up to it, nothing behind it.
+    pub revision: Revision,
+    /// Keys: cells of all branches, deleted ones included, and what the database keeps beside them.
+    pub keys: u64,
+    /// Versions of them.
+    pub versions: u64,
+    /// The file's size.
+    pub bytes: u64,
+}
+
+impl Database {
+    /// Writes everything that is kept at the newest revision to one file, which must not exist yet:
+    /// all branches with their history, tags, expiries and receipts.
+    ///
+    /// Writers go on meanwhile; history is held back until it is done, up to the reader limit. With
+    /// [`Options::base`](crate::Options::base) the file fills an empty directory, or stands in for
+    /// the part of the log that an index cannot be rebuilt from any more.
+    ///
+    /// ```
+    /// use mainstay::{Database, Options};
+    /// let root = tempfile::tempdir().unwrap();
+    /// let (file, copy) = (root.path().join("backup"), root.path().join("copy"));
+    /// let db = Database::memory()?;
+    /// db.cells().set("a", 1)?;
+    /// let report = db.backup(&file, &mut |_| {})?;
+    /// db.cells().set("a", 2)?;
+    ///
+    /// let restored = Options::new().base(&file).open(&copy)?;
+    /// assert_eq!(restored.revision(), report.revision);
+    /// assert_eq!(restored.cells().get("a")?, Some(1.into()));
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    pub fn backup(&self, path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<BackupReport> {
+        self.core.check_open()?;
+        let file = HashedWriter::create(path)?;
+        let (index, now) = (self.core.index(), self.core.clock.monotonic_us());
+        let _pin = self.core.pins.hold("backup", now, index.data_floor_min());
+        let moment = Moment::take(&self.core);
+        let mut backup = Backup { core: &self.core, progress, keys: 0, versions: 0 };
+        let blocks = Blocks::begin(file, &index.database(), moment.revision)?;
+        backup.run(moment, blocks)
+    }
+}
+
+/// Reads a backup and checks all of it; changes nothing.
+///
+/// ```
+/// let root = tempfile::tempdir().unwrap();
+/// let file = root.path().join("backup");
+/// let db = mainstay::Database::memory()?;
+/// db.cells().set("a", 1)?;
+/// let report = db.backup(&file, &mut |_| {})?;
+/// assert_eq!(mainstay::verify_backup(&file)?, report);
+/// # Ok::<(), mainstay::Error>(())
+/// ```
+pub fn verify_backup(path: &Path) -> Result<BackupReport> {
+    verify(path).map(|contents| report(&contents.mark, &contents))
+}
+
+/// Reads all of a backup, checking everything that can be wrong with it.
+pub(crate) fn verify(path: &Path) -> Result<Contents> {
+    file::read(path, &mut |_, _| Ok(()))
+}
+
+fn report(mark: &Mark, contents: &Contents) -> BackupReport {
+    BackupReport {
+        database: DatabaseId(mark.database),
+        revision: mark.revision,
+        keys: contents.keys,
+        versions: contents.versions,
+        bytes: contents.bytes,
+    }
+}
+
+/// One published revision, taken hold of.
+struct Moment {
+    revision: Revision,
+    data: Scan,
+    system: Scan,
+    times: Picture,
+}
+
+impl Moment {
+    /// Floors are raised, and never above what is published, while the executor is held: so none
+    /// is above this revision, and what the scans take hold of is complete at it.
+    fn take(core: &Core) -> Moment {
+        core.sequencer.with_exec(|_| {
+            let revision = core.sequencer.published();
+            let (first, end) = ([spaces::BRANCHES], [spaces::TIMES]);
+            let (first, end) = (&first[..], &end[..]);
+            let index = core.index();
+            Moment {
+                revision,
+                data: index.scan(Bound::Unbounded, Bound::Excluded(first), revision),
+                system: index.scan(Bound::Included(first), Bound::Excluded(end), revision),
+                times: index.times(),
+            }
+        })
+    }
+}
+
+struct Backup<'a> {
+    core: &'a Core,
+    progress: &'a mut dyn FnMut(Progress),
+    keys: u64,
+    versions: u64,
+}
+
+impl Backup<'_> {
+    fn run(&mut self, moment: Moment, mut blocks: Blocks<'_>) -> Result<BackupReport> {
+        self.data(moment.data, &mut blocks)?;
+        self.system(moment.system, &mut blocks)?;
+        let store = &self.core.index().stores()[classes::SYSTEM];
+        for version in moment.times.blocks_upto(moment.revision, store) {
+            let version = version?;
+            self.keys += 1;
+            self.put(&mut blocks, version.key(), version.entry())?;
+        }
+        let mark = self.mark(moment.revision)?;
+        self.make_durable(moment.revision)?;
+        let bytes = blocks.end(&mark, self.keys, self.versions)?;
+        self.tell();
+        let contents = Contents { mark, keys: self.keys, versions: self.versions, bytes };
+        Ok(report(&contents.mark, &contents))
+    }
+
+    /// All kept versions of the users' keys.
+    fn data(&mut self, scan: Scan, blocks: &mut Blocks<'_>) -> Result<()> {
+        let index = self.core.index();
+        for row in scan {
+            let row = row?;
+            self.keys += 1;
+            self.put(blocks, row.key(), row.entry())?;
+            let newest = entry::revision_of(row.entry());
+            if newest > index.floor(index.classes.of(row.key())) {
+                index.versions(row.key(), newest - 1, &mut |entry| {
+                    self.put(blocks, row.key(), entry).map(|()| true)
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Of what the database keeps about itself only the newest version matters.
+    fn system(&mut self, scan: Scan, blocks: &mut Blocks<'_>) -> Result<()> {
+        for row in scan {
+            let row = row?;
+            self.keys += 1;
+            self.put(blocks, row.key(), row.entry())?;
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, blocks: &mut Blocks<'_>, key: &[u8], entry: &[u8]) -> Result<()> {
+        blocks.version(key, entry)?;
+        self.versions += 1;
+        if self.versions.is_multiple_of(1024) {
+            self.tell();
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self) {
+        let done = self.versions;
+        (self.progress)(Progress { phase: "writing", done, total: None });
+    }
+
+    /// The mark of an index that holds what was written, with the floors as they are now: when the
+    /// backup outlived its pin, what was trimmed meanwhile is trimmed in it as well.
+    fn mark(&self, revision: Revision) -> Result<Mark> {
+        let index = self.core.index();
+        if index.data_floor() > revision {
+            return Err(outlived(revision));
+        }
+        let floor = |class| index.floor(class).min(revision);
+        let all = index.classes.all().iter().enumerate();
+        let classes = all.map(|(class, rule)| (rule.prefix.clone(), floor(class))).collect();
+        Ok(Mark { database: index.database(), revision, classes })
+    }
+
+    /// A backup never holds what its database could still lose: the log would not reach up to it.
+    fn make_durable(&self, revision: Revision) -> Result<()> {
+        match self.core.sequencer.durable() >= revision {
+            true => Ok(()),
+            false => self.core.sequencer.sync().map(|_| ()),
+        }
+    }
+}
+
+#[cold]
+fn outlived(revision: Revision) -> Error {
+    let message = format!(
+        "the backup of revision {revision} took longer than a reader may hold history back, and \
+         some of it was trimmed meanwhile: raise `reader_limit` and take it again"
+    );
+    Error::new(Code::HistoryTrimmed, message)
+}

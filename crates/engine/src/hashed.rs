@@ -1,0 +1,133 @@
+//! Files that are written once and checked as a whole: exports and backups.
+//!
+//! ```text
+//!   <name>.part   | bytes ... | blake3 of all before, 32 bytes |   --sync, rename-->   <name>
+//! ```
+
+use crate::mark::io_error;
+use mainstay_model::{Code, Error, Result};
+use std::fs::File;
+use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// A file being written, under another name until it is complete.
+pub(crate) struct HashedWriter<'a> {
+    path: &'a Path,
+    part: PathBuf,
+    out: BufWriter<File>,
+    hasher: blake3::Hasher,
+    bytes: u64,
+    complete: bool,
+}
+
+impl<'a> HashedWriter<'a> {
+    /// Begins a file that must not exist yet.
+    pub fn create(path: &'a Path) -> Result<HashedWriter<'a>> {
+        if path.exists() {
+            let message = format!("{} exists already: choose another name", path.display());
+            return Err(Error::new(Code::InvalidArgument, message));
+        }
+        let mut part = path.as_os_str().to_owned();
+        part.push(".part");
+        let part = PathBuf::from(part);
+        let file = File::create(&part).map_err(|e| io_error("create", &part, &e))?;
+        let out = BufWriter::with_capacity(BUFFER_BYTES, file);
+        let hasher = blake3::Hasher::new();
+        Ok(HashedWriter { path, part, out, hasher, bytes: 0, complete: false })
+    }
+
+    pub fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        self.hasher.update(bytes);
+        self.bytes += bytes.len() as u64;
+        self.out.write_all(bytes).map_err(|e| io_error("write", &self.part, &e))
+    }
+
+    /// Adds the hash and gives the file its name, so that it survives a power cut; gives its size.
+    pub fn finish(mut self) -> Result<u64> {
+        let hash = *self.hasher.finalize().as_bytes();
+        self.put(&hash)?;
+        let mut steps = || -> std::io::Result<()> {
+            self.out.flush()?;
+            self.out.get_ref().sync_all()?;
+            std::fs::rename(&self.part, self.path)?;
+            let path = self.path.canonicalize()?;
+            path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
+        };
+        steps().map_err(|e| io_error("finish", self.path, &e))?;
+        self.complete = true;
+        Ok(self.bytes)
+    }
+}
+
+impl Drop for HashedWriter<'_> {
+    fn drop(&mut self) {
+        if !self.complete {
+            // Half a file is of no use; where it cannot be removed, the next one takes its place.
+            let _ = std::fs::remove_file(&self.part);
+        }
+    }
+}
+
+/// Reads such a file, hashing what it reads.
+pub(crate) struct HashedReader<'a> {
+    path: &'a Path,
+    input: BufReader<File>,
+    hasher: blake3::Hasher,
+    read: u64,
+    total: u64,
+}
+
+impl<'a> HashedReader<'a> {
+    pub fn open(path: &'a Path) -> Result<HashedReader<'a>> {
+        let file = File::open(path).map_err(|e| io_error("open", path, &e))?;
+        let total = file.metadata().map_err(|e| io_error("read", path, &e))?.len();
+        let input = BufReader::with_capacity(BUFFER_BYTES, file);
+        Ok(HashedReader { path, input, hasher: blake3::Hasher::new(), read: 0, total })
+    }
+
+    /// How many bytes were read.
+    pub fn position(&self) -> u64 {
+        self.read
+    }
+
+    /// The file's size.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// The error for what was read last.
+    pub fn damaged(&self, what: &str) -> Error {
+        self.damaged_at(self.read, what)
+    }
+
+    pub fn damaged_at(&self, offset: u64, what: &str) -> Error {
+        let path = self.path.display();
+        let message = format!("{path} is damaged at byte {offset}: {what}; nothing was changed");
+        Error::new(Code::CorruptData, message)
+    }
+
+    pub fn take(&mut self, bytes: &mut [u8]) -> Result<()> {
+        self.input.read_exact(bytes).map_err(|error| match error.kind() {
+            ErrorKind::UnexpectedEof => self.damaged("it ends too early"),
+            _ => io_error("read", self.path, &error),
+        })?;
+        self.hasher.update(bytes);
+        self.read += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Checks the hash behind the last bytes, and that nothing follows.
+    pub fn check_end(&mut self) -> Result<()> {
+        let expected = *self.hasher.finalize().as_bytes();
+        let mut hash = [0; 32];
+        self.take(&mut hash)?;
+        let mut rest = [0; 1];
+        let more = self.input.read(&mut rest).map_err(|e| io_error("read", self.path, &e))?;
+        match hash == expected && more == 0 {
+            true => Ok(()),
+            false => Err(self.damaged("the checksum does not match")),
+        }
+    }
+}
