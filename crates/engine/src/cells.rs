@@ -195,16 +195,13 @@ impl Cells {
 
     /// Runs commands side by side, each with its own answer: one that is wrong fails alone.
     pub fn batch(&self, commands: Vec<CellCommand>) -> Vec<Result<Answer>> {
-        let submit = |command: CellCommand| {
-            let mut transaction = Transaction::on(&self.branch);
-            transaction.steps.push(command.into());
-            self.core.sequencer.submit(transaction)
-        };
-        let tickets: Vec<_> = commands.into_iter().map(submit).collect();
+        let transaction = |command: CellCommand| Transaction::on(&self.branch).step(command);
+        let transactions = commands.into_iter().map(transaction).collect();
         let answer = |receipt: mainstay_model::Receipt| {
             receipt.answers.into_iter().next().ok_or_else(unexpected)
         };
-        tickets.into_iter().map(|ticket| ticket.wait().and_then(answer)).collect()
+        let receipts = self.core.sequencer.execute_all(transactions);
+        receipts.into_iter().map(|receipt| receipt.and_then(answer)).collect()
     }
 
     /// The versions of a cell, newest first, deletions included; `before` leaves out counters from

@@ -71,6 +71,25 @@ impl Database {
         self.core.sequencer.execute(transaction, 0)
     }
 
+    /// Executes transactions side by side: they share the log's sync, and each has its own answer.
+    ///
+    /// They are executed in this order, but others may come between them.
+    ///
+    /// ```
+    /// use mainstay::{CellCommand, Code, Database, Guard, Name, Transaction};
+    /// let db = Database::memory()?;
+    /// let name = Name::new("a")?;
+    /// let set = Transaction::new().step(CellCommand::set(name.clone(), 1));
+    /// let not_twice = set.clone().guard(Guard::Counter { name, is: None });
+    /// let receipts = db.execute_all(vec![set.clone(), not_twice, set]);
+    /// assert!(receipts[0].is_ok() && receipts[2].is_ok());
+    /// assert_eq!(receipts[1].as_ref().unwrap_err().code(), Code::GuardFailed);
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    pub fn execute_all(&self, transactions: Vec<Transaction>) -> Vec<Result<Receipt>> {
+        self.core.sequencer.execute_all(transactions)
+    }
+
     /// Submits a transaction; the ticket has its answer.
     ///
     /// At most 65,536 transactions are under way at once; a further one waits here for room.

@@ -5,16 +5,18 @@
 //! ```
 
 use crate::bell::{self, Bell, Chime};
-use mainstay_model::{Receipt, Result};
+use mainstay_model::{Receipt, Result, SmallVec};
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// Who is told when a transaction is done.
 pub(crate) enum Completion {
     Waiter(Arc<Waiter>),
     Callback(Box<dyn FnOnce(Result<Receipt>) + Send>),
+    /// A place in answers that are waited for together.
+    Part(Arc<Batch>, usize),
 }
 
 impl Completion {
@@ -34,13 +36,21 @@ impl Completion {
                 ALONE => sleepers.alone.push(waiter),
                 asleep => sleepers.chime.add(asleep - ASLEEP),
             },
+            Completion::Part(batch, place) => {
+                if let Some(waiter) = batch.put(place, result) {
+                    waiter.settle(Ok(nothing()), sleepers);
+                }
+            }
         }
     }
 
     /// Says at which bell the answer will be rung.
     pub fn expect_at(&self, bell: u32) {
-        if let Completion::Waiter(waiter) = self {
-            waiter.bell.store(bell, Ordering::Relaxed);
+        match self {
+            Completion::Waiter(waiter) => waiter.bell.store(bell, Ordering::Relaxed),
+            // The last group of a batch is the one that is waited for.
+            Completion::Part(batch, _) => batch.waiter.bell.store(bell, Ordering::Relaxed),
+            Completion::Callback(_) => {}
         }
     }
 }
@@ -150,6 +160,43 @@ impl Waiter {
     }
 }
 
+/// Answers that are waited for together.
+pub(crate) struct Batch {
+    answers: Mutex<Vec<Option<Result<Receipt>>>>,
+    left: AtomicUsize,
+    waiter: Arc<Waiter>,
+}
+
+impl Batch {
+    /// A batch of so many, at least one.
+    pub fn new(count: usize, waiter: &Arc<Waiter>) -> Arc<Batch> {
+        let answers = Mutex::new((0..count).map(|_| None).collect());
+        Arc::new(Batch { answers, left: AtomicUsize::new(count), waiter: waiter.clone() })
+    }
+
+    /// Puts one answer down; the last one gives whom to tell.
+    fn put(&self, place: usize, result: Result<Receipt>) -> Option<Completion> {
+        if let Some(answer) = self.answers.lock().get_mut(place) {
+            *answer = Some(result);
+        }
+        let last = self.left.fetch_sub(1, Ordering::AcqRel) == 1;
+        last.then(|| Completion::Waiter(self.waiter.clone()))
+    }
+
+    /// Waits for all answers.
+    pub fn wait(&self) -> Vec<Result<Receipt>> {
+        // What it says is in the answers.
+        let _ = self.waiter.wait();
+        std::mem::take(&mut *self.answers.lock()).into_iter().flatten().collect()
+    }
+}
+
+/// A receipt that nobody looks at.
+fn nothing() -> Receipt {
+    let answers = SmallVec::new();
+    Receipt { revision: 0, stamp: 0, held: true, repeated: false, answers }
+}
+
 /// The answer to come of a submitted transaction.
 pub struct Ticket {
     pub(crate) waiter: Arc<Waiter>,
@@ -170,7 +217,6 @@ impl Ticket {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mainstay_model::SmallVec;
 
     fn receipt(revision: u64) -> Receipt {
         let answers = SmallVec::new();

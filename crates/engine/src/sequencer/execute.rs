@@ -123,6 +123,22 @@ impl Sequencer {
         self.combine();
     }
 
+    /// Executes several transactions one behind the other, in as few rounds as they fit into.
+    pub(super) fn enter_all(&self, chunk: Vec<(Transaction, Completion)>) {
+        let count = chunk.len();
+        self.in_flight.fetch_add(count, Ordering::Relaxed);
+        if let Err(error) = self.check_open().and_then(|()| self.wait_for_room()) {
+            self.leave(count);
+            let refused = |(_, completion): (_, Completion)| (completion, Err(error.clone()));
+            return self.answer(chunk.into_iter().map(refused));
+        }
+        let pending = chunk
+            .into_iter()
+            .map(|(run, completion)| Pending { work: Work::Run(run, 0), completion });
+        self.queue.lock().extend(pending);
+        self.combine();
+    }
+
     /// Whether work is queued that nobody may be looking at.
     pub(super) fn has_queued(&self) -> bool {
         !self.queue.lock().is_empty()

@@ -23,7 +23,7 @@ mod stage;
 use crate::clock::{Clock, SystemClock};
 use crate::executor::{Executor, State};
 use crate::log::{Chain, Writer};
-use crate::ticket::{Completion, Ticket, Waiter};
+use crate::ticket::{Batch, Completion, Ticket, Waiter};
 use execute::{Pending, Work};
 use mainstay_model::{Code, Durability, Error, Receipt, Result, Revision, Transaction};
 use parking_lot::{Condvar, Mutex};
@@ -37,6 +37,9 @@ use std::time::Duration;
 
 /// The most transactions under way at once: a further one waits until one is done.
 pub(crate) const IN_FLIGHT_LIMIT: usize = 65_536;
+
+/// How many transactions of a batch enter at once; far fewer than may be under way.
+const CHUNK_LIMIT: usize = 1024;
 
 /// The most bytes that may wait for the log.
 const UNWRITTEN_LIMIT_BYTES: usize = 128 << 20;
@@ -176,13 +179,43 @@ impl Sequencer {
         // Who only waits for the others leaves the work to them: the flush runs behind writers.
         let hands_on = !matches!(work, Work::Sync);
         self.enter(work, Completion::Waiter(waiter.clone()));
-        if hands_on && !waiter.is_done() {
-            self.drive();
-        } else {
-            // It may have failed, but its round may have executed what others wait for.
-            self.wake_log();
+        match hands_on {
+            true => self.drive_unless(waiter),
+            false => self.wake_log(),
         }
         waiter.wait()
+    }
+
+    /// Does the log's work for somebody who has no answer yet.
+    fn drive_unless(&self, waiter: &Waiter) {
+        match waiter.is_done() {
+            // It failed, but its round may have executed what others wait for.
+            true => self.wake_log(),
+            false => self.drive(),
+        }
+    }
+
+    /// Submits several, side by side, and waits for all; each has its own answer.
+    pub fn execute_all(&self, transactions: Vec<Transaction>) -> Vec<Result<Receipt>> {
+        if transactions.is_empty() {
+            return Vec::new();
+        }
+        Waiter::with_seat(|waiter| {
+            let batch = Batch::new(transactions.len(), waiter);
+            let mut parts = transactions
+                .into_iter()
+                .enumerate()
+                .map(|(place, transaction)| (transaction, Completion::Part(batch.clone(), place)));
+            loop {
+                let chunk: Vec<_> = parts.by_ref().take(CHUNK_LIMIT).collect();
+                if chunk.is_empty() {
+                    break;
+                }
+                self.enter_all(chunk);
+                self.drive_unless(waiter);
+            }
+            batch.wait()
+        })
     }
 
     /// Submits; the ticket has the answer.
