@@ -6,7 +6,7 @@
 use crate::spaces::{self, Key};
 use mainstay_model::{
     Answer, Code, Error, Page, Receipt, RequestId, Result, SmallVec, Transaction, Value, Versioned,
-    codec,
+    canonical, codec,
 };
 
 /// How long receipts are kept, in microseconds.
@@ -17,11 +17,12 @@ pub(crate) fn key(id: &RequestId) -> Key {
     spaces::key(spaces::RECEIPTS, spaces::MAIN_ID, id.as_bytes())
 }
 
-/// A number that differs for transactions that differ.
+/// A number that differs for transactions that differ, and stays the same from one version of this
+/// program to the next: a retry may reach a newer one.
 pub(crate) fn fingerprint(transaction: &Transaction) -> u64 {
-    let Transaction { branch, guards, steps, otherwise, .. } = transaction;
-    let text = format!("{branch:?} {guards:?} {steps:?} {otherwise:?}");
-    xxhash_rust::xxh3::xxh3_64(text.as_bytes())
+    let mut hasher = xxhash_rust::xxh3::Xxh3::new();
+    canonical::transaction(transaction, &mut |bytes| hasher.update(bytes));
+    hasher.digest()
 }
 
 /// Encodes what is kept of a receipt.
@@ -132,6 +133,24 @@ fn damaged() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mainstay_model::{BranchCommand, CellCommand, Guard, Name};
+
+    /// Receipts outlive the program that wrote them: these numbers may never change.
+    #[test]
+    fn fingerprints_stay_what_they_are() {
+        let name = |name: &str| Name::new(name).unwrap();
+        let set = CellCommand::set(name("k"), Value::from("v"));
+        let cas = CellCommand::Cas { name: name("c"), expected: Some(7), value: Value::Null };
+        let guard = Guard::Counter { name: name("g"), is: None };
+        let fork = BranchCommand::Fork { name: name("b"), from: name("main"), at: Some(9) };
+        let mixed = Transaction::on("side").guard(guard).must(cas).otherwise(vec![]);
+        assert_eq!(fingerprint(&Transaction::new()), 0x32fb_2bd6_bfec_c3ab);
+        assert_eq!(fingerprint(&Transaction::new().step(set)), 0xeaa0_e12b_5e28_7ce2);
+        assert_eq!(fingerprint(&mixed), 0x97ac_0d67_342a_d58a);
+        assert_eq!(fingerprint(&Transaction::new().step(fork)), 0x2680_8b19_5cc8_1216);
+        let id = RequestId::new("r").unwrap();
+        assert_eq!(fingerprint(&mixed.clone().request(id)), fingerprint(&mixed));
+    }
 
     #[test]
     fn every_answer_comes_back() {
