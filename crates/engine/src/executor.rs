@@ -243,6 +243,8 @@ impl Executor {
         let key = receipts::key(id);
         let hash = self.state.index.current.hash(&key);
         let start = overlay.stage(|out| receipts::encode(fingerprint, receipt, out))?;
+        // The receipt's key, and that key again in the marker of its expiry.
+        overlay.make_room(start, key.len() + spaces::expiry_key(0, &key).len());
         let payload = Payload::Staged(start);
         let expires = Some(receipt.stamp + receipts::KEPT_US);
         let write = Write { flags: 0, counter: 1, writes: 1, expires, prior: None, payload };

@@ -4,6 +4,7 @@
 //! beside a fingerprint of the transaction, so that an id used for something else is noticed.
 
 use crate::spaces::{self, Key};
+use mainstay_model::limits::{RECEIPT_LIMIT_BYTES, VALUE_LIMIT_DEPTH};
 use mainstay_model::{
     Answer, Code, Error, Page, Receipt, RequestId, Result, SmallVec, Transaction, Value, Versioned,
     canonical, codec,
@@ -11,6 +12,11 @@ use mainstay_model::{
 
 /// How long receipts are kept, in microseconds.
 pub(crate) const KEPT_US: u64 = 24 * 3_600_000_000;
+
+/// A receipt holds answers, which hold values: it is three levels deeper than the deepest of them,
+/// and larger than all of them together.
+const BOUNDS: codec::Bounds =
+    codec::Bounds { limit_bytes: RECEIPT_LIMIT_BYTES, limit_depth: VALUE_LIMIT_DEPTH + 3 };
 
 /// The key of a request's receipt.
 pub(crate) fn key(id: &RequestId) -> Key {
@@ -34,12 +40,14 @@ pub(crate) fn encode(fingerprint: u64, receipt: &Receipt, out: &mut Vec<u8>) -> 
         Value::Bool(receipt.held),
         Value::Array(receipt.answers.iter().map(answer_to_value).collect()),
     ];
-    codec::encode(&Value::Array(fields), out)
+    codec::encode_within(BOUNDS, &Value::Array(fields), out).map_err(|_| too_large())
 }
 
 /// The receipt that was kept; an error if the id was used for another transaction.
 pub(crate) fn decode(payload: &[u8], fingerprint: u64) -> Result<Receipt> {
-    let Value::Array(fields) = codec::decode(payload)? else { return Err(damaged()) };
+    let Value::Array(fields) = codec::decode_within(BOUNDS, payload)? else {
+        return Err(damaged());
+    };
     let [Value::Int(kept), Value::Int(revision), Value::Int(stamp), Value::Bool(held), answers] =
         fields.as_slice()
     else {
@@ -123,6 +131,13 @@ fn answer_from_value(value: &Value) -> Option<Answer> {
         ("count", [count]) => Answer::Count(n(count)?),
         _ => return None,
     })
+}
+
+#[cold]
+fn too_large() -> Error {
+    let message = "the answers of this request take more than 128 MiB, which is the most that is \
+                   kept under a request id: ask in several requests, or without an id";
+    Error::new(Code::TransactionTooLarge, message)
 }
 
 #[cold]
