@@ -308,6 +308,9 @@ impl<'a> Records<'a> {
         let mut records = Records { path, input, hasher: blake3::Hasher::new(), read: 0 };
         let mut magic = [0; 8];
         records.take(&mut magic)?;
+        if let Some(format) = format_of(&magic).filter(|format| *format > FORMAT) {
+            return Err(newer(path, format));
+        }
         if magic != *MAGIC {
             let message = format!("{} is not an export of Mainstay", path.display());
             return Err(Error::new(Code::CorruptData, message));
@@ -369,9 +372,7 @@ fn check_file(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<()> {
     loop {
         let (kind, body) = records.next()?;
         match kind {
-            HEAD => {
-                source_of(&body).ok_or_else(|| records.damaged("its head cannot be read"))?;
-            }
+            HEAD => check_head(&records, &body)?,
             VERSION => {
                 version_of(&body).ok_or_else(|| records.damaged("a version cannot be read"))?;
                 versions += 1;
@@ -388,10 +389,35 @@ fn check_file(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<()> {
     }
 }
 
+/// Refuses a head that cannot be read, and by name one that a newer program wrote.
+fn check_head(records: &Records<'_>, body: &[u8]) -> Result<()> {
+    let damaged = || records.damaged("its head cannot be read");
+    let Ok(Value::Object(head)) = codec::decode(body) else { return Err(damaged()) };
+    match head.get("format").and_then(Value::as_i64) {
+        Some(format) if format > FORMAT => Err(newer(records.path, format)),
+        Some(_) => source_of(body).map(|_| ()).ok_or_else(damaged),
+        None => Err(damaged()),
+    }
+}
+
 fn source_of(body: &[u8]) -> Option<String> {
     let Ok(Value::Object(head)) = codec::decode(body) else { return None };
-    let known = head.get("format")?.as_i64()? <= FORMAT;
-    known.then(|| head.get("branch")?.as_str().map(str::to_owned))?
+    head.get("branch")?.as_str().map(str::to_owned)
+}
+
+/// The format that the magic at the front of an export speaks of.
+fn format_of(magic: &[u8; 8]) -> Option<i64> {
+    let digit = magic.strip_prefix(&MAGIC[..7])?.first()?;
+    digit.is_ascii_digit().then(|| i64::from(digit - b'0'))
+}
+
+#[cold]
+fn newer(path: &Path, format: i64) -> Error {
+    let message = format!(
+        "{} has format {format}, this program knows up to {FORMAT}: import it with a newer one",
+        path.display()
+    );
+    Error::new(Code::NewerFormat, message)
 }
 
 fn version_of(body: &[u8]) -> Option<(Revision, CellCommand)> {

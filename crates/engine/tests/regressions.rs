@@ -590,3 +590,24 @@ fn the_largest_named_transactions_are_done() {
     db.execute(spare(full(Transaction::new()))).unwrap();
     db.execute(spare(full(named_request("full")))).unwrap();
 }
+
+#[test]
+fn an_export_of_a_newer_format_is_refused_by_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("main.export");
+    let db = Database::memory().unwrap();
+    db.cells().set("a", 1).unwrap();
+    db.export("main", &path, &mut |_| {}).unwrap();
+    let whole = std::fs::read(&path).unwrap();
+    let format = whole.windows(6).position(|part| part == b"format").unwrap() + 7;
+    for (place, newer) in [(7, b'2'), (format, 2)] {
+        let mut bytes = whole.clone();
+        bytes[place] = newer;
+        std::fs::write(&path, bytes).unwrap();
+        let error = db.import(&path, "copy", &mut |_| {}).unwrap_err();
+        assert_eq!(error.code(), Code::NewerFormat, "{error}");
+        assert!(error.message().contains("format 2"), "{error}");
+        assert!(error.message().contains("up to 1"), "{error}");
+    }
+    assert!(db.branch("copy").is_err());
+}
