@@ -169,7 +169,7 @@ impl Database {
     pub fn pins(&self) -> Vec<Pin> {
         let newest = self.revision();
         let now = self.core.now();
-        let mut pins: Vec<(Revision, String)> = self.core.state.catalog.read().pins();
+        let mut pins: Vec<(Revision, String)> = self.core.state.catalog.read().pins(newest);
         let readers = self.core.pins.held();
         pins.extend(readers.into_iter().map(|held| (held.revision, held.holder.to_owned())));
         pins.sort();

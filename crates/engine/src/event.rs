@@ -46,7 +46,7 @@ pub struct Event {
     pub revision: Revision,
     /// When that was.
     pub stamp: Stamp,
-    /// The branch it was made on.
+    /// The branch it was made on, by the name that it had then.
     pub branch: String,
     /// The kind of state.
     pub contract: Contract,
@@ -70,8 +70,11 @@ pub(crate) fn events(
     let Some((space, branch, name)) = spaces::split(key) else { return Ok(()) };
     let (head, payload) = entry::parse(entry)?;
     let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
-    let branch_name =
-        |id: u32| catalog.by_id(id).map_or_else(|| format!("#{id}"), |b| b.name.clone());
+    // What a branch is called later does not change what happened.
+    let branch_name = |id: u32| {
+        let name = catalog.name_at(id, head.revision).map(str::to_owned);
+        name.unwrap_or_else(|| format!("#{id}"))
+    };
     let event = |contract, branch, key, kind, value, counter| Event {
         revision: head.revision,
         stamp: head.stamp,

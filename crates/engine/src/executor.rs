@@ -52,6 +52,8 @@ pub(crate) struct Executor {
     active: Arc<Memtable>,
     /// The revision that the next transaction gets.
     next: Revision,
+    /// Readers are at this revision or later.
+    pub seen: Revision,
     overlay: Overlay,
     scratch: Vec<u8>,
     main: Layers,
@@ -82,6 +84,7 @@ impl Executor {
             builder,
             active,
             next: last + 1,
+            seen: last,
             overlay: Overlay::default(),
             scratch: Vec::new(),
             main: smallvec![(MAIN_ID, NEWEST)],
@@ -269,7 +272,9 @@ impl Executor {
             let version = Version::from_bytes(&self.scratch);
             self.builder.effect(&mut self.frames, version.key(), version.entry());
             if Catalog::concerns(effect.key[0]) {
-                self.state.catalog.write().absorb(&effect.key, &head, overlay.payload(effect))?;
+                let mut catalog = self.state.catalog.write();
+                catalog.forget(self.seen);
+                catalog.absorb(&effect.key, &head, overlay.payload(effect))?;
             }
             index.put(&self.active, effect.hash, version);
         }

@@ -182,7 +182,8 @@ fn for_each_cell(
 /// The tags of a branch, by revision.
 fn tags_of(core: &Arc<Core>, snapshot: &Snapshot) -> VecDeque<(Revision, String)> {
     let catalog = core.state.catalog.read();
-    let own = catalog.tags().filter(|(_, tag)| tag.branch == snapshot.branch);
+    let all = catalog.tags_at(snapshot.revision).into_iter();
+    let own = all.filter(|(_, tag)| tag.branch == snapshot.branch);
     let mut tags: Vec<_> = own.map(|(name, tag)| (tag.revision, name.clone())).collect();
     tags.sort();
     tags.into()

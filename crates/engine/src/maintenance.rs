@@ -9,6 +9,7 @@
 
 use crate::classes;
 use crate::core::Inner;
+use crate::index::NEWEST;
 use crate::priority;
 use mainstay_model::{Answer, Code, Error, Result, Revision, SystemCommand, Transaction};
 use parking_lot::{Condvar, Mutex};
@@ -232,7 +233,7 @@ impl Inner {
         let young = self.clock.monotonic_us().saturating_sub(limit);
         // A tag or branch whose removal is not durable yet would come back after a power cut:
         // what was pinned before the sync stays pinned.
-        let before = self.state.catalog.read().pins();
+        let before = self.state.catalog.read().pins(NEWEST);
         self.sequencer.sync()?;
         for (class, rule) in self.index().classes.all().iter().enumerate() {
             let horizon = match rule.retention_us {
@@ -243,7 +244,7 @@ impl Inner {
             self.sequencer.with_exec(|_| {
                 let mut floor = horizon.min(self.index().flushed()).min(self.sequencer.published());
                 if class != classes::SYSTEM {
-                    let pins = self.state.catalog.read().pins();
+                    let pins = self.state.catalog.read().pins(NEWEST);
                     let pinned = pins.iter().chain(&before).map(|pin| pin.0);
                     floor = pinned.chain(self.pins.oldest(young)).fold(floor, Revision::min);
                 }

@@ -611,3 +611,49 @@ fn an_export_of_a_newer_format_is_refused_by_name() {
     }
     assert!(db.branch("copy").is_err());
 }
+
+#[test]
+fn events_name_a_branch_as_it_was_called() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = || Options::new().sweep_interval(None).open(directory.path()).unwrap();
+    let db = open();
+    db.fork("one", "main", At::Latest).unwrap();
+    db.branch("one").unwrap().cells().set("a", 1).unwrap();
+    db.tag("v", "one", At::Latest).unwrap();
+    db.rename_branch("one", "two").unwrap();
+    db.branch("two").unwrap().cells().set("a", 2).unwrap();
+    db.merge("two", "main", MergeStrategy::Strict).unwrap();
+    db.untag("v").unwrap();
+    db.rename_branch("two", "three").unwrap();
+    db.branch("three").unwrap().cells().set("a", 3).unwrap();
+    db.delete_branch("three").unwrap();
+    db.fork("one", "main", At::Latest).unwrap();
+    let names = |db: &Database, filter: Filter| {
+        let mut feed = db.watch(filter, 0).unwrap();
+        let next = || feed.next(Duration::ZERO).unwrap();
+        let told = std::iter::from_fn(next).map(|e| format!("{} {}", e.branch, e.key));
+        told.collect::<Vec<_>>()
+    };
+    let all = [
+        "one one",
+        "one a",
+        "one v",
+        "two two",
+        "two a",
+        "main a",
+        "main two",
+        " v",
+        "three three",
+        "three a",
+        "three three",
+        "one one",
+    ];
+    assert_eq!(names(&db, Filter::default()), all);
+    let two = Filter { branch: Some("two".into()), ..Filter::default() };
+    assert_eq!(names(&db, two.clone()), ["two two", "two a"]);
+    db.trim().unwrap();
+    drop(db);
+    let db = open();
+    assert_eq!(names(&db, Filter::default()), all);
+    assert_eq!(names(&db, two), ["two two", "two a"]);
+}

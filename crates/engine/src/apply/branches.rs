@@ -3,7 +3,7 @@
 use crate::apply::merge;
 use crate::catalog::{BranchRecord, Catalog, TagRecord};
 use crate::entry::DELETED;
-use crate::index::Index;
+use crate::index::{Index, NEWEST};
 use crate::overlay::{Overlay, Payload, Write};
 use crate::spaces::{Key, MAIN_ID};
 use mainstay_model::{Answer, BranchCommand, Code, Error, Name, Result, Revision, Stamp};
@@ -82,6 +82,7 @@ fn create(
     let record = BranchRecord {
         id: context.catalog.next_id(),
         name: name.as_str().to_owned(),
+        former: Vec::new(),
         parent,
         created: context.revision,
         created_stamp: context.now,
@@ -109,7 +110,7 @@ fn delete(context: &Context<'_>, overlay: &mut Overlay, name: &Name) -> Result<A
     if record.id == MAIN_ID {
         return in_use("`main` cannot be deleted".to_owned());
     }
-    if let Some(child) = context.catalog.children(record.id).next() {
+    if let Some(child) = context.catalog.children(record.id, NEWEST).next() {
         return in_use(format!("`{name}` has the fork `{}`: delete that first", child.name));
     }
     if let Some((tag, _)) = context.catalog.tags().find(|(_, tag)| tag.branch == record.id) {
@@ -128,7 +129,7 @@ fn rename(context: &Context<'_>, overlay: &mut Overlay, name: &Name, to: &Name) 
     if context.catalog.live(to.as_str()).is_ok() {
         return Err(branch_exists(to));
     }
-    let record = BranchRecord { name: to.as_str().to_owned(), ..record.clone() };
+    let record = record.renamed(to.as_str(), context.revision);
     context.write(overlay, &record.key(), &record.encode())?;
     Ok(Answer::Did(true))
 }

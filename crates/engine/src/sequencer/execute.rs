@@ -158,6 +158,7 @@ impl Sequencer {
     fn end(&self, round: ExecutedRound, mut exec: MutexGuard<'_, Executor>) {
         let ExecutedRound { sync, soon, mut done, failed, .. } = round;
         let stamp = exec.stamper.last();
+        exec.seen = self.published();
         let ((), sealed) = exec.end_round(self.durable(), |round| {
             let mut group = self.group.lock();
             if let Some(round) = &round {
