@@ -18,7 +18,7 @@ use crate::index::NEWEST;
 use crate::spaces::{self, MAIN_ID};
 use mainstay_model::limits::BRANCH_LIMIT_DEPTH;
 use mainstay_model::{Code, Error, MAIN, Result, Revision};
-pub(crate) use record::{BranchRecord, MergeRecord, TagRecord};
+pub(crate) use record::{BranchRecord, MergeRecord, TagRecord, UNFINISHED};
 use smallvec::{SmallVec, smallvec};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -33,6 +33,8 @@ pub(crate) struct Catalog {
     tags: BTreeMap<String, TagRecord>,
     /// Removed tags that readers still see, with the revision of their removal, oldest first.
     removed: VecDeque<(Revision, String, TagRecord)>,
+    /// Imports under way, with the revision they began at.
+    imports: BTreeMap<u32, Revision>,
     /// The merges of each pair (into, from), oldest first.
     merges: BTreeMap<(u32, u32), Vec<MergeRecord>>,
 }
@@ -54,6 +56,7 @@ impl Catalog {
             names: HashMap::from([(MAIN.to_owned(), vec![MAIN_ID])]),
             tags: BTreeMap::new(),
             removed: VecDeque::new(),
+            imports: BTreeMap::new(),
             merges: BTreeMap::new(),
         }
     }
@@ -68,7 +71,7 @@ impl Catalog {
     pub fn absorb(&mut self, key: &[u8], head: &Head, payload: &[u8]) -> Result<()> {
         let Some((space, _, name)) = spaces::split(key) else { return Ok(()) };
         match space {
-            spaces::BRANCHES => self.absorb_branch(BranchRecord::decode(payload)?),
+            spaces::BRANCHES => self.absorb_branch(BranchRecord::decode(payload)?, head.revision),
             spaces::TAGS => self.absorb_tag(name, head, payload)?,
             spaces::MERGES => self.absorb_merge(name, payload)?,
             _ => {}
@@ -76,7 +79,11 @@ impl Catalog {
         Ok(())
     }
 
-    fn absorb_branch(&mut self, record: BranchRecord) {
+    fn absorb_branch(&mut self, record: BranchRecord, revision: Revision) {
+        match record.is_unfinished() {
+            true => self.imports.insert(record.id, revision),
+            false => self.imports.remove(&record.id),
+        };
         let old = self.branches.get(&record.id);
         for name in old.iter().flat_map(|old| old.names()) {
             self.names.entry(name.clone()).and_modify(|ids| ids.retain(|&id| id != record.id));
@@ -118,6 +125,27 @@ impl Catalog {
     /// The live branch of this name, as the writer sees it.
     pub fn live(&self, name: &str) -> Result<&BranchRecord> {
         self.visible(name, NEWEST)
+    }
+
+    /// The branch that a transaction means. One that is being imported is reached by its number,
+    /// which only the import knows.
+    pub fn meant(&self, name: &str, id: Option<u32>) -> Result<&BranchRecord> {
+        let import = id.filter(|id| self.imports.contains_key(id)).and_then(|id| self.by_id(id));
+        match import.filter(|record| record.name == name) {
+            Some(record) => Ok(record),
+            None => self.live(name),
+        }
+    }
+
+    /// The branch that holds a name against others: a live one, or one that is being imported.
+    pub fn holder(&self, name: &str) -> Option<&BranchRecord> {
+        let mut imports = self.imports();
+        self.live(name).ok().or_else(|| imports.find(|record| record.name == name))
+    }
+
+    /// The branches that are being imported, or were when a crash came.
+    pub fn imports(&self) -> impl Iterator<Item = &BranchRecord> {
+        self.imports.keys().filter_map(|id| self.branches.get(id))
     }
 
     /// The branch that had this name at a revision.
@@ -247,6 +275,11 @@ impl Catalog {
             let what = || format!("branch {}", record.name_at(at));
             pins.extend(record.parent.map(|(_, fork)| (fork, what())));
         }
+        // The tags of an import are made when it is finished: until then it holds all its past.
+        for (id, begun) in self.imports.iter().filter(|(_, begun)| **begun <= at) {
+            let name = self.name_at(*id, at).unwrap_or_default();
+            pins.push((*begun, format!("import {name}")));
+        }
         let tags = self.tags_at(at).into_iter();
         pins.extend(tags.map(|(name, tag)| (tag.revision, format!("tag {name}"))));
         for (&(into, from), merges) in &self.merges {
@@ -278,8 +311,8 @@ mod tests {
 
     fn catalog() -> Catalog {
         let mut catalog = Catalog::new();
-        catalog.absorb_branch(branch(1, "a", MAIN_ID, 10));
-        catalog.absorb_branch(branch(2, "b", 1, 20));
+        catalog.absorb_branch(branch(1, "a", MAIN_ID, 10), 0);
+        catalog.absorb_branch(branch(2, "b", 1, 20), 0);
         catalog
     }
 
@@ -300,12 +333,12 @@ mod tests {
     fn names_hold_from_when_to_when_they_were_given() {
         let mut catalog = catalog();
         let a = catalog.live("a").unwrap().renamed("c", 50);
-        catalog.absorb_branch(a);
+        catalog.absorb_branch(a, 0);
         assert_eq!(catalog.visible("a", 49).unwrap().id, 1);
         assert!(catalog.visible("c", 49).is_err());
         assert_eq!(catalog.visible("c", 50).unwrap().id, 1);
         assert!(catalog.live("a").is_err());
-        catalog.absorb_branch(branch(3, "a", MAIN_ID, 60));
+        catalog.absorb_branch(branch(3, "a", MAIN_ID, 60), 0);
         assert_eq!(catalog.visible("a", 49).unwrap().id, 1);
         assert_eq!(catalog.live("a").unwrap().id, 3);
     }
@@ -334,10 +367,10 @@ mod tests {
         let mut catalog = catalog();
         let mut a = branch(1, "a", MAIN_ID, 10);
         a.deleted = Some(30);
-        catalog.absorb_branch(a);
+        catalog.absorb_branch(a, 0);
         assert!(catalog.live("a").is_err());
         assert_eq!(catalog.visible("a", 29).unwrap().id, 1);
-        catalog.absorb_branch(branch(3, "a", MAIN_ID, 40));
+        catalog.absorb_branch(branch(3, "a", MAIN_ID, 40), 0);
         assert_eq!(catalog.live("a").unwrap().id, 3);
         assert_eq!(catalog.visible("a", 29).unwrap().id, 1);
         assert!(catalog.visible("a", 35).is_err());

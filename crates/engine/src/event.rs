@@ -1,6 +1,6 @@
 //! Events: what the feed tells of a committed change.
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, UNFINISHED};
 use crate::entry::{self, DELETED, EXPIRED, LAPSED};
 use crate::spaces;
 use mainstay_model::{Result, Revision, Stamp, Value, codec};
@@ -107,7 +107,12 @@ pub(crate) fn events(
             let record = crate::catalog::BranchRecord::decode(payload)?;
             let kind = match record {
                 _ if record.deleted == Some(head.revision) => ChangeKind::BranchDeleted,
-                _ if record.created == head.revision => ChangeKind::Forked,
+                // An import is told when it begins, before its cells, not when it is shown.
+                _ if record.created == UNFINISHED => ChangeKind::Forked,
+                _ if record.created == head.revision => match record.created_stamp == head.stamp {
+                    true => ChangeKind::Forked,
+                    false => return Ok(()),
+                },
                 _ => ChangeKind::Renamed,
             };
             let name = record.name;

@@ -24,8 +24,8 @@ use crate::version::Version;
 use crate::view::View;
 use mainstay_model::limits::{GUARD_LIMIT, TRANSACTION_LIMIT_COMMANDS};
 use mainstay_model::{
-    Answer, Code, Command, Error, MAIN, Receipt, RequestId, Result, Revision, SmallVec, Stamp,
-    Step, SystemCommand, Transaction,
+    Answer, BranchCommand, Code, Command, Error, MAIN, Receipt, RequestId, Result, Revision,
+    SmallVec, Stamp, Step, SystemCommand, Transaction,
 };
 use parking_lot::RwLock;
 use smallvec::smallvec;
@@ -52,6 +52,8 @@ pub(crate) struct Executor {
     active: Arc<Memtable>,
     /// The revision that the next transaction gets.
     next: Revision,
+    /// The earliest moment at which something may expire that was written since the last sweep.
+    due_since_sweep: Stamp,
     /// Readers are at this revision or later.
     pub seen: Revision,
     overlay: Overlay,
@@ -84,6 +86,7 @@ impl Executor {
             builder,
             active,
             next: last + 1,
+            due_since_sweep: Stamp::MAX,
             seen: last,
             overlay: Overlay::default(),
             scratch: Vec::new(),
@@ -179,7 +182,7 @@ impl Executor {
 
     fn layers(&self, transaction: &Transaction) -> Result<Layers> {
         let catalog = self.state.catalog.read();
-        let branch = catalog.live(&transaction.branch)?;
+        let branch = catalog.meant(&transaction.branch, transaction.branch_id)?;
         if transaction.branch_id.is_some_and(|id| id != branch.id) {
             let message =
                 format!("`{}` was deleted and made anew since: begin again", transaction.branch);
@@ -220,6 +223,10 @@ impl Executor {
         overlay: &mut Overlay,
         mut receipt: Receipt,
     ) -> Result<Receipt> {
+        let command = transaction.steps.first().map(|step| &step.command);
+        if matches!(command, Some(Command::System(SystemCommand::Sweep { .. }))) {
+            self.due_since_sweep = Stamp::MAX;
+        }
         if overlay.is_empty() && transaction.request.is_none() {
             return Ok(receipt);
         }
@@ -230,7 +237,10 @@ impl Executor {
         let due = expire::follow(&self.state.index, overlay)?;
         let request = transaction.request.as_ref().map_or(&b""[..], |id| id.as_bytes());
         self.commit(overlay, receipt.stamp, request)?;
-        if let Some(due) = due {
+        // Sweeps have passed an import by: what came due in it comes due now.
+        let shown = matches!(command, Some(Command::Branch(BranchCommand::Finish { .. })));
+        if let Some(due) = if shown { Some(0) } else { due } {
+            self.due_since_sweep = self.due_since_sweep.min(due);
             self.state.next_expiry.fetch_min(due, Ordering::Relaxed);
         }
         Ok(receipt)
@@ -317,6 +327,7 @@ impl Executor {
     /// Looks when the next expiry is due, after all up to `now` were turned into deletions.
     pub fn swept(&self, now: Stamp) -> Result<()> {
         let next = expire::next_due(&self.state.index, now + 1)?.unwrap_or(Stamp::MAX);
+        let next = next.min(self.due_since_sweep);
         self.state.next_expiry.store(next, Ordering::Relaxed);
         Ok(())
     }

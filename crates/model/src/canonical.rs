@@ -190,6 +190,15 @@ impl Out<'_> {
                 self.maybe(*at);
             }
             BranchCommand::Untag { name } => self.named(38, name.as_str()),
+            BranchCommand::Import { name } => self.named(39, name.as_str()),
+            BranchCommand::Finish { name, tags } => {
+                self.named(40, name.as_str());
+                self.number(tags.len() as u64);
+                for (tag, revision) in tags {
+                    self.text(tag.as_str());
+                    self.number(*revision);
+                }
+            }
         }
     }
 

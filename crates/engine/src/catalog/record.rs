@@ -4,6 +4,9 @@ use crate::index::NEWEST;
 use crate::spaces::{self, MAIN_ID};
 use mainstay_model::{Code, Error, Result, Revision, Stamp, Value, codec};
 
+/// When a branch was made whose import is not finished: never, as far as anybody sees.
+pub(crate) const UNFINISHED: Revision = Revision::MAX;
+
 /// The most former names that a branch remembers; before them it is called by the oldest.
 const FORMER_LIMIT: usize = 256;
 
@@ -14,7 +17,7 @@ pub(crate) struct BranchRecord {
     /// The names it had before, oldest first, each with the revision that gave it the next one.
     pub former: Vec<(Revision, String)>,
     pub parent: Option<(u32, Revision)>,
-    /// The transaction that made it: it is seen from there on.
+    /// The transaction from which on it is seen: the one that made it, of an import the last one.
     pub created: Revision,
     pub created_stamp: Stamp,
     /// The transaction that deleted it. The record stays, so that the feed can name it.
@@ -39,6 +42,11 @@ impl BranchRecord {
     /// Whether it is there for somebody who sees everything up to a revision.
     pub fn lives_at(&self, at: Revision) -> bool {
         self.created <= at && self.deleted.is_none_or(|deleted| deleted > at)
+    }
+
+    /// Whether it is being imported, or was when a crash came.
+    pub fn is_unfinished(&self) -> bool {
+        self.created == UNFINISHED && self.deleted.is_none()
     }
 
     /// Whether it is there for the writer.
