@@ -162,7 +162,9 @@ impl Database {
         for (class, store) in self.core.index().stores().iter().enumerate() {
             store.compact_all(self.core.index().trim_floor(class))?;
         }
-        self.core.trim_log().map(|_| ())
+        self.core.trim_log()?;
+        self.core.drop_times();
+        Ok(())
     }
 
     /// What holds history back, oldest first.

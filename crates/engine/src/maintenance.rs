@@ -172,6 +172,7 @@ fn run_compact(core: &Inner, bell: &Bell, flush: &Bell) {
         if rounds.is_multiple_of(RETENTION_ROUNDS) {
             attempt(core, "retention", || core.raise_floors());
             attempt(core, "log", || core.trim_log().map(|_| ()));
+            core.drop_times();
         }
     }
     flush.end();
@@ -271,6 +272,15 @@ impl Inner {
             bytes -= pair[0].1;
         }
         self.log.trim(keep_from.min(self.index().flushed() + 1))
+    }
+
+    /// Lets go of stamps of revisions that can be read neither in the data nor in the log. Floors
+    /// that a crash could take back do not count.
+    pub fn drop_times(&self) {
+        let first_logged = self.log.segments().first().map_or(0, |segment| segment.0);
+        let before = self.index().data_trim_floor_min().min(first_logged);
+        self.index().forget_times(before);
+        self.purger.drop_times(before);
     }
 
     /// Turns every expiry that is due into a deletion; kept receipts expire too.
