@@ -144,19 +144,19 @@ impl Database {
     pub fn branches(&self) -> Vec<BranchInfo> {
         let published = self.revision();
         let catalog = self.core.state.catalog.read();
-        let there = |deleted: Option<Revision>| deleted.is_none_or(|deleted| deleted > published);
-        let visible = catalog.branches().filter(|b| b.created <= published && there(b.deleted));
+        let visible = catalog.branches().filter(|branch| branch.lives_at(published));
         let mut branches: Vec<BranchInfo> = visible
             .map(|branch| {
-                let parent = branch.parent.and_then(|(parent, _)| catalog.by_id(parent));
+                let parent =
+                    branch.parent.and_then(|(parent, _)| catalog.name_at(parent, published));
                 BranchInfo {
-                    name: branch.name.clone(),
+                    name: branch.name_at(published).to_owned(),
                     id: branch.id,
-                    parent: parent.map(|parent| parent.name.clone()),
+                    parent: parent.map(str::to_owned),
                     fork_revision: branch.parent.map_or(0, |(_, fork)| fork),
                     created: branch.created_stamp,
                     depth: catalog.depth(branch.id),
-                    children: catalog.children(branch.id).count(),
+                    children: catalog.children(branch.id, published).count(),
                 }
             })
             .collect();
@@ -234,10 +234,10 @@ impl Database {
     pub fn tags(&self) -> Vec<TagInfo> {
         let published = self.revision();
         let catalog = self.core.state.catalog.read();
-        let tags = catalog.tags().filter(|(_, tag)| tag.created <= published);
+        let tags = catalog.tags_at(published).into_iter();
         tags.map(|(name, tag)| TagInfo {
             name: name.clone(),
-            branch: catalog.by_id(tag.branch).map_or_else(String::new, |b| b.name.clone()),
+            branch: catalog.name_at(tag.branch, published).unwrap_or_default().to_owned(),
             revision: tag.revision,
         })
         .collect()

@@ -7,50 +7,34 @@
 //! ```
 //!
 //! The catalog is a picture of its spaces: every effect on them, executed or replayed, goes through
-//! [`Catalog::absorb`], and nothing else changes it.
+//! [`Catalog::absorb`], and nothing else changes it. It runs ahead of what readers may see, so its
+//! records say from when to when they hold: the writer asks for what is newest, a reader for what
+//! there was at the revision that is published.
+
+mod record;
 
 use crate::entry::Head;
+use crate::index::NEWEST;
 use crate::spaces::{self, MAIN_ID};
 use mainstay_model::limits::BRANCH_LIMIT_DEPTH;
-use mainstay_model::{Code, Error, MAIN, Result, Revision, Stamp, Value, codec};
+use mainstay_model::{Code, Error, MAIN, Result, Revision};
+pub(crate) use record::{BranchRecord, MergeRecord, TagRecord, UNFINISHED};
 use smallvec::{SmallVec, smallvec};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// A branch and up to which revision it is read, the branch itself first, then its ancestors.
 pub(crate) type Layers = SmallVec<[(u32, Revision); 2]>;
 
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct BranchRecord {
-    pub id: u32,
-    pub name: String,
-    pub parent: Option<(u32, Revision)>,
-    /// The transaction that made it: it is seen from there on.
-    pub created: Revision,
-    pub created_stamp: Stamp,
-    /// The transaction that deleted it. The record stays, so that the feed can name it.
-    pub deleted: Option<Revision>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct TagRecord {
-    pub branch: u32,
-    pub revision: Revision,
-    pub created: Revision,
-}
-
-/// A merge from one branch into another: what the next one starts from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct MergeRecord {
-    pub from_revision: Revision,
-    pub into_revision: Revision,
-}
-
 #[derive(Clone, Debug)]
 pub(crate) struct Catalog {
     branches: BTreeMap<u32, BranchRecord>,
-    /// Branches by name; of several that had it in turn, the last one is the newest.
+    /// Branches by the names they have and had.
     names: HashMap<String, Vec<u32>>,
     tags: BTreeMap<String, TagRecord>,
+    /// Removed tags that readers still see, with the revision of their removal, oldest first.
+    removed: VecDeque<(Revision, String, TagRecord)>,
+    /// Imports under way, with the revision they began at.
+    imports: BTreeMap<u32, Revision>,
     /// The merges of each pair (into, from), oldest first.
     merges: BTreeMap<(u32, u32), Vec<MergeRecord>>,
 }
@@ -61,6 +45,7 @@ impl Catalog {
         let main = BranchRecord {
             id: MAIN_ID,
             name: MAIN.to_owned(),
+            former: Vec::new(),
             parent: None,
             created: 0,
             created_stamp: 0,
@@ -70,6 +55,8 @@ impl Catalog {
             branches: BTreeMap::from([(MAIN_ID, main)]),
             names: HashMap::from([(MAIN.to_owned(), vec![MAIN_ID])]),
             tags: BTreeMap::new(),
+            removed: VecDeque::new(),
+            imports: BTreeMap::new(),
             merges: BTreeMap::new(),
         }
     }
@@ -84,7 +71,7 @@ impl Catalog {
     pub fn absorb(&mut self, key: &[u8], head: &Head, payload: &[u8]) -> Result<()> {
         let Some((space, _, name)) = spaces::split(key) else { return Ok(()) };
         match space {
-            spaces::BRANCHES => self.absorb_branch(BranchRecord::decode(payload)?),
+            spaces::BRANCHES => self.absorb_branch(BranchRecord::decode(payload)?, head.revision),
             spaces::TAGS => self.absorb_tag(name, head, payload)?,
             spaces::MERGES => self.absorb_merge(name, payload)?,
             _ => {}
@@ -92,29 +79,40 @@ impl Catalog {
         Ok(())
     }
 
-    fn absorb_branch(&mut self, record: BranchRecord) {
+    fn absorb_branch(&mut self, record: BranchRecord, revision: Revision) {
+        match record.is_unfinished() {
+            true => self.imports.insert(record.id, revision),
+            false => self.imports.remove(&record.id),
+        };
         let old = self.branches.get(&record.id);
-        if let Some(ids) = old.and_then(|old| self.names.get_mut(&old.name)) {
-            ids.retain(|&id| id != record.id);
+        for name in old.iter().flat_map(|old| old.names()) {
+            self.names.entry(name.clone()).and_modify(|ids| ids.retain(|&id| id != record.id));
         }
-        let ids = self.names.entry(record.name.clone()).or_default();
-        ids.push(record.id);
-        ids.sort_unstable();
+        for name in record.names() {
+            self.names.entry(name.clone()).or_default().push(record.id);
+        }
         self.branches.insert(record.id, record);
     }
 
     fn absorb_tag(&mut self, name: &[u8], head: &Head, payload: &[u8]) -> Result<()> {
         let name = String::from_utf8_lossy(name).into_owned();
-        if head.is_deleted() {
-            self.tags.remove(&name);
-        } else {
+        if !head.is_deleted() {
             self.tags.insert(name, TagRecord::decode(payload)?);
+        } else if let Some(tag) = self.tags.remove(&name) {
+            self.removed.push_back((head.revision, name, tag));
         }
         Ok(())
     }
 
+    /// Lets go of what no reader sees any more, all of them being at this revision or later.
+    pub fn forget(&mut self, seen: Revision) {
+        while self.removed.front().is_some_and(|(removed, ..)| *removed <= seen) {
+            self.removed.pop_front();
+        }
+    }
+
     fn absorb_merge(&mut self, name: &[u8], payload: &[u8]) -> Result<()> {
-        let pair = MergeRecord::pair(name).ok_or_else(|| damaged("merge"))?;
+        let pair = MergeRecord::pair(name).ok_or_else(|| record::damaged("merge"))?;
         let record = MergeRecord::decode(payload)?;
         let merges = self.merges.entry(pair).or_default();
         let place = merges.partition_point(|other| other.into_revision < record.into_revision);
@@ -126,14 +124,33 @@ impl Catalog {
 
     /// The live branch of this name, as the writer sees it.
     pub fn live(&self, name: &str) -> Result<&BranchRecord> {
-        self.visible(name, Revision::MAX)
+        self.visible(name, NEWEST)
+    }
+
+    /// The branch that a transaction means. One that is being imported is reached by its number,
+    /// which only the import knows.
+    pub fn meant(&self, name: &str, id: Option<u32>) -> Result<&BranchRecord> {
+        let import = id.filter(|id| self.imports.contains_key(id)).and_then(|id| self.by_id(id));
+        match import.filter(|record| record.name == name) {
+            Some(record) => Ok(record),
+            None => self.live(name),
+        }
+    }
+
+    /// The branch that holds a name against others: a live one, or one that is being imported.
+    pub fn holder(&self, name: &str) -> Option<&BranchRecord> {
+        let mut imports = self.imports();
+        self.live(name).ok().or_else(|| imports.find(|record| record.name == name))
+    }
+
+    /// The branches that are being imported, or were when a crash came.
+    pub fn imports(&self) -> impl Iterator<Item = &BranchRecord> {
+        self.imports.keys().filter_map(|id| self.branches.get(id))
     }
 
     /// The branch that had this name at a revision.
     pub fn visible(&self, name: &str, at: Revision) -> Result<&BranchRecord> {
-        let there = |record: &&BranchRecord| {
-            record.created <= at && record.deleted.is_none_or(|deleted| deleted > at)
-        };
+        let there = |record: &&BranchRecord| record.lives_at(at) && record.name_at(at) == name;
         let ids = self.names.get(name).into_iter().flatten().rev();
         let mut records = ids.filter_map(|id| self.branches.get(id));
         records.find(there).ok_or_else(|| {
@@ -152,6 +169,21 @@ impl Catalog {
 
     pub fn tags(&self) -> impl Iterator<Item = (&String, &TagRecord)> {
         self.tags.iter()
+    }
+
+    /// The tags that were there at a revision, in the order of their names.
+    pub fn tags_at(&self, at: Revision) -> Vec<(&String, &TagRecord)> {
+        let removed = self.removed.iter().filter(|(removed, ..)| *removed > at);
+        let removed = removed.map(|(_, name, tag)| (name, tag));
+        let there = |(_, tag): &(&String, &TagRecord)| tag.created <= at;
+        let mut tags: Vec<_> = self.tags.iter().chain(removed).filter(there).collect();
+        tags.sort_by_key(|(name, _)| *name);
+        tags
+    }
+
+    /// The name that a branch had at a revision.
+    pub fn name_at(&self, id: u32, at: Revision) -> Option<&str> {
+        self.branches.get(&id).map(|record| record.name_at(at))
     }
 
     pub fn tag(&self, name: &str) -> Option<&TagRecord> {
@@ -188,10 +220,10 @@ impl Catalog {
         Err(Error::new(Code::BranchTooDeep, message))
     }
 
-    /// The live branches that were forked from this one.
-    pub fn children(&self, id: u32) -> impl Iterator<Item = &BranchRecord> {
+    /// The branches that were forked from this one and were there at a revision.
+    pub fn children(&self, id: u32, at: Revision) -> impl Iterator<Item = &BranchRecord> {
         let is_child = move |record: &&BranchRecord| {
-            record.deleted.is_none() && record.parent.is_some_and(|(parent, _)| parent == id)
+            record.lives_at(at) && record.parent.is_some_and(|(parent, _)| parent == id)
         };
         self.branches.values().filter(is_child)
     }
@@ -224,7 +256,8 @@ impl Catalog {
     pub fn merge_base(&self, a: (u32, Revision), b: (u32, Revision)) -> (u32, Revision) {
         let (past_a, past_b) = (self.past(a.0, a.1), self.past(b.0, b.1));
         // The keys of a deleted branch may be gone: it is no base.
-        let live = |id: u32| self.branches.get(&id).is_some_and(|record| record.deleted.is_none());
+        let at = a.1.max(b.1);
+        let live = |id: u32| self.branches.get(&id).is_some_and(|record| record.lives_at(at));
         let past_a = past_a.iter().filter(|(branch, _)| live(**branch));
         let shared = past_a.filter_map(|(&branch, &upto)| {
             past_b.get(&branch).map(|&other| (upto.min(other), branch))
@@ -233,139 +266,31 @@ impl Catalog {
         (branch, revision)
     }
 
-    /// The revisions that live branches, tags and merges need, with what needs them.
-    pub fn pins(&self) -> Vec<(Revision, String)> {
-        let live = |id: u32| self.branches.get(&id).is_some_and(|record| record.deleted.is_none());
+    /// The revisions that branches, tags and merges need that were there at a revision, with what
+    /// needs them.
+    pub fn pins(&self, at: Revision) -> Vec<(Revision, String)> {
+        let live = |id: u32| self.branches.get(&id).filter(|record| record.lives_at(at));
         let mut pins = Vec::new();
-        for record in self.branches.values().filter(|record| record.deleted.is_none()) {
-            pins.extend(record.parent.map(|(_, fork)| (fork, format!("branch {}", record.name))));
+        for record in self.branches.values().filter(|record| record.lives_at(at)) {
+            let what = || format!("branch {}", record.name_at(at));
+            pins.extend(record.parent.map(|(_, fork)| (fork, what())));
         }
-        pins.extend(self.tags.iter().map(|(name, tag)| (tag.revision, format!("tag {name}"))));
+        // The tags of an import are made when it is finished: until then it holds all its past.
+        for (id, begun) in self.imports.iter().filter(|(_, begun)| **begun <= at) {
+            let name = self.name_at(*id, at).unwrap_or_default();
+            pins.push((*begun, format!("import {name}")));
+        }
+        let tags = self.tags_at(at).into_iter();
+        pins.extend(tags.map(|(name, tag)| (tag.revision, format!("tag {name}"))));
         for (&(into, from), merges) in &self.merges {
             let Some(merge) = merges.last() else { continue };
-            if live(into) && live(from) {
-                let name = |id| self.by_id(id).map_or("", |record| record.name.as_str());
-                let what = format!("merge of {} into {}", name(from), name(into));
+            if let (Some(into), Some(from)) = (live(into), live(from)) {
+                let what = format!("merge of {} into {}", from.name_at(at), into.name_at(at));
                 pins.push((merge.from_revision, what));
             }
         }
         pins
     }
-}
-
-impl BranchRecord {
-    pub fn key(&self) -> spaces::Key {
-        spaces::key(spaces::BRANCHES, MAIN_ID, &self.id.to_be_bytes())
-    }
-
-    pub fn encode(&self) -> Vec<u8> {
-        let (parent, fork) = self.parent.map_or((-1, 0), |(id, fork)| (i64::from(id), fork as i64));
-        fields(&[
-            Value::Int(i64::from(self.id)),
-            Value::String(self.name.clone()),
-            Value::Int(parent),
-            Value::Int(fork),
-            Value::Int(self.created as i64),
-            Value::Int(self.created_stamp as i64),
-            Value::Int(self.deleted.map_or(-1, |deleted| deleted as i64)),
-        ])
-    }
-
-    pub fn decode(payload: &[u8]) -> Result<BranchRecord> {
-        use Value::{Int, String};
-        let fields = list(payload, "branch")?;
-        match fields.as_slice() {
-            [
-                Int(id),
-                String(name),
-                Int(parent),
-                Int(fork),
-                Int(created),
-                Int(stamp),
-                Int(gone),
-            ] => Ok(BranchRecord {
-                id: *id as u32,
-                name: name.clone(),
-                parent: (*parent >= 0).then_some((*parent as u32, *fork as u64)),
-                created: *created as u64,
-                created_stamp: *stamp as u64,
-                deleted: (*gone >= 0).then_some(*gone as u64),
-            }),
-            _ => Err(damaged("branch")),
-        }
-    }
-}
-
-impl TagRecord {
-    pub fn key(name: &str) -> spaces::Key {
-        spaces::key(spaces::TAGS, MAIN_ID, name.as_bytes())
-    }
-
-    pub fn encode(&self) -> Vec<u8> {
-        fields(&[
-            Value::Int(i64::from(self.branch)),
-            Value::Int(self.revision as i64),
-            Value::Int(self.created as i64),
-        ])
-    }
-
-    pub fn decode(payload: &[u8]) -> Result<TagRecord> {
-        match list(payload, "tag")?.as_slice() {
-            [Value::Int(branch), Value::Int(revision), Value::Int(created)] => Ok(TagRecord {
-                branch: *branch as u32,
-                revision: *revision as u64,
-                created: *created as u64,
-            }),
-            _ => Err(damaged("tag")),
-        }
-    }
-}
-
-impl MergeRecord {
-    pub fn key(&self, into: u32, from: u32) -> spaces::Key {
-        let mut key = spaces::key(spaces::MERGES, MAIN_ID, &into.to_be_bytes());
-        key.extend_from_slice(&from.to_be_bytes());
-        key.extend_from_slice(&self.into_revision.to_be_bytes());
-        key
-    }
-
-    /// The branches of a merge: into which, from which.
-    pub fn pair(name: &[u8]) -> Option<(u32, u32)> {
-        let (into, from) = name.split_first_chunk::<4>()?;
-        Some((u32::from_be_bytes(*into), u32::from_be_bytes(*from.first_chunk::<4>()?)))
-    }
-
-    pub fn encode(&self) -> Vec<u8> {
-        fields(&[Value::Int(self.from_revision as i64), Value::Int(self.into_revision as i64)])
-    }
-
-    fn decode(payload: &[u8]) -> Result<MergeRecord> {
-        match list(payload, "merge")?.as_slice() {
-            [Value::Int(from), Value::Int(into)] => {
-                Ok(MergeRecord { from_revision: *from as u64, into_revision: *into as u64 })
-            }
-            _ => Err(damaged("merge")),
-        }
-    }
-}
-
-fn fields(fields: &[Value]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    // A record of the catalog is far below every limit of a value.
-    let _ = codec::encode(&Value::Array(fields.to_vec()), &mut bytes);
-    bytes
-}
-
-fn list(payload: &[u8], what: &str) -> Result<Vec<Value>> {
-    match codec::decode(payload)? {
-        Value::Array(fields) => Ok(fields),
-        _ => Err(damaged(what)),
-    }
-}
-
-#[cold]
-fn damaged(what: &str) -> Error {
-    Error::new(Code::CorruptData, format!("the record of a {what} cannot be read"))
 }
 
 #[cfg(test)]
@@ -376,6 +301,7 @@ mod tests {
         BranchRecord {
             id,
             name: name.into(),
+            former: Vec::new(),
             parent: Some((parent, fork)),
             created: fork + 1,
             created_stamp: 0,
@@ -385,8 +311,8 @@ mod tests {
 
     fn catalog() -> Catalog {
         let mut catalog = Catalog::new();
-        catalog.absorb_branch(branch(1, "a", MAIN_ID, 10));
-        catalog.absorb_branch(branch(2, "b", 1, 20));
+        catalog.absorb_branch(branch(1, "a", MAIN_ID, 10), 0);
+        catalog.absorb_branch(branch(2, "b", 1, 20), 0);
         catalog
     }
 
@@ -397,6 +323,24 @@ mod tests {
         let gone = BranchRecord { deleted: Some(5), parent: None, ..record };
         assert_eq!(BranchRecord::decode(&gone.encode()).unwrap(), gone);
         assert!(BranchRecord::decode(b"\x00").is_err());
+        let renamed = gone.renamed("y", 100).renamed("z", 200);
+        assert_eq!(BranchRecord::decode(&renamed.encode()).unwrap(), renamed);
+        let names = [99, 100, 199, 200].map(|at| renamed.name_at(at));
+        assert_eq!(names, ["x", "y", "y", "z"]);
+    }
+
+    #[test]
+    fn names_hold_from_when_to_when_they_were_given() {
+        let mut catalog = catalog();
+        let a = catalog.live("a").unwrap().renamed("c", 50);
+        catalog.absorb_branch(a, 0);
+        assert_eq!(catalog.visible("a", 49).unwrap().id, 1);
+        assert!(catalog.visible("c", 49).is_err());
+        assert_eq!(catalog.visible("c", 50).unwrap().id, 1);
+        assert!(catalog.live("a").is_err());
+        catalog.absorb_branch(branch(3, "a", MAIN_ID, 60), 0);
+        assert_eq!(catalog.visible("a", 49).unwrap().id, 1);
+        assert_eq!(catalog.live("a").unwrap().id, 3);
     }
 
     #[test]
@@ -423,10 +367,10 @@ mod tests {
         let mut catalog = catalog();
         let mut a = branch(1, "a", MAIN_ID, 10);
         a.deleted = Some(30);
-        catalog.absorb_branch(a);
+        catalog.absorb_branch(a, 0);
         assert!(catalog.live("a").is_err());
         assert_eq!(catalog.visible("a", 29).unwrap().id, 1);
-        catalog.absorb_branch(branch(3, "a", MAIN_ID, 40));
+        catalog.absorb_branch(branch(3, "a", MAIN_ID, 40), 0);
         assert_eq!(catalog.live("a").unwrap().id, 3);
         assert_eq!(catalog.visible("a", 29).unwrap().id, 1);
         assert!(catalog.visible("a", 35).is_err());

@@ -28,7 +28,7 @@ use crate::sequencer::{SEALED_LIMIT, Sequencer};
 use crate::store::{Store, StoreOptions};
 use crate::trail::Trail;
 use crate::version::Version;
-use mainstay_model::{At, Code, Error, Result, Revision, Stamp};
+use mainstay_model::{At, BranchCommand, Code, Error, Name, Result, Revision, Stamp, Transaction};
 use parking_lot::{Mutex, RwLock};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -184,6 +184,7 @@ impl Core {
         });
         let core = Arc::new(Core { inner });
         *core.workers.lock() = Some(Workers::start(&core.inner)?);
+        core.drop_imports();
         Ok(core)
     }
 }
@@ -243,6 +244,20 @@ impl Inner {
         let catalog = self.state.catalog.read();
         let id = catalog.visible(branch, self.sequencer.published())?.id;
         Ok((id, catalog.layers(id, at)))
+    }
+
+    /// Deletes what a crash left of imports. Nobody sees it, so failing to is no reason not to open.
+    fn drop_imports(&self) {
+        let names: Vec<_> = {
+            let catalog = self.state.catalog.read();
+            catalog.imports().filter_map(|record| Name::new(&record.name).ok()).collect()
+        };
+        for name in names {
+            let delete = Transaction::new().step(BranchCommand::Delete { name });
+            if let Err(error) = self.sequencer.execute(delete, 0) {
+                self.note_failure("import", &error);
+            }
+        }
     }
 
     /// Finishes what is under way, then stops everything. Reads and writes fail from then on.

@@ -181,14 +181,16 @@ impl Database {
         for (class, store) in self.core.index().stores().iter().enumerate() {
             store.compact_all(self.core.index().trim_floor(class))?;
         }
-        self.core.trim_log().map(|_| ())
+        self.core.trim_log()?;
+        self.core.drop_times();
+        Ok(())
     }
 
     /// What holds history back, oldest first.
     pub fn pins(&self) -> Vec<Pin> {
         let newest = self.revision();
         let now = self.core.now();
-        let mut pins: Vec<(Revision, String)> = self.core.state.catalog.read().pins();
+        let mut pins: Vec<(Revision, String)> = self.core.state.catalog.read().pins(newest);
         let readers = self.core.pins.held();
         pins.extend(readers.into_iter().map(|held| (held.revision, held.holder.to_owned())));
         pins.sort();

@@ -1,6 +1,6 @@
 //! Events: what the feed tells of a committed change.
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, UNFINISHED};
 use crate::entry::{self, DELETED, EXPIRED, LAPSED};
 use crate::spaces;
 use mainstay_model::{Result, Revision, Stamp, Value, codec};
@@ -46,7 +46,7 @@ pub struct Event {
     pub revision: Revision,
     /// When that was.
     pub stamp: Stamp,
-    /// The branch it was made on.
+    /// The branch it was made on, by the name that it had then.
     pub branch: String,
     /// The kind of state.
     pub contract: Contract,
@@ -70,8 +70,11 @@ pub(crate) fn events(
     let Some((space, branch, name)) = spaces::split(key) else { return Ok(()) };
     let (head, payload) = entry::parse(entry)?;
     let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
-    let branch_name =
-        |id: u32| catalog.by_id(id).map_or_else(|| format!("#{id}"), |b| b.name.clone());
+    // What a branch is called later does not change what happened.
+    let branch_name = |id: u32| {
+        let name = catalog.name_at(id, head.revision).map(str::to_owned);
+        name.unwrap_or_else(|| format!("#{id}"))
+    };
     let event = |contract, branch, key, kind, value, counter| Event {
         revision: head.revision,
         stamp: head.stamp,
@@ -104,7 +107,12 @@ pub(crate) fn events(
             let record = crate::catalog::BranchRecord::decode(payload)?;
             let kind = match record {
                 _ if record.deleted == Some(head.revision) => ChangeKind::BranchDeleted,
-                _ if record.created == head.revision => ChangeKind::Forked,
+                // An import is told when it begins, before its cells, not when it is shown.
+                _ if record.created == UNFINISHED => ChangeKind::Forked,
+                _ if record.created == head.revision => match record.created_stamp == head.stamp {
+                    true => ChangeKind::Forked,
+                    false => return Ok(()),
+                },
                 _ => ChangeKind::Renamed,
             };
             let name = record.name;

@@ -24,8 +24,8 @@ use crate::version::Version;
 use crate::view::View;
 use mainstay_model::limits::{GUARD_LIMIT, TRANSACTION_LIMIT_COMMANDS};
 use mainstay_model::{
-    Answer, Code, Command, Error, MAIN, Receipt, RequestId, Result, Revision, SmallVec, Stamp,
-    Step, SystemCommand, Transaction,
+    Answer, BranchCommand, Code, Command, Error, MAIN, Receipt, RequestId, Result, Revision,
+    SmallVec, Stamp, Step, SystemCommand, Transaction,
 };
 use parking_lot::RwLock;
 use smallvec::smallvec;
@@ -51,6 +51,10 @@ pub(crate) struct Executor {
     active: Arc<Memtable>,
     /// The revision that the next transaction gets.
     next: Revision,
+    /// The earliest moment at which something may expire that was written since the last sweep.
+    due_since_sweep: Stamp,
+    /// Readers are at this revision or later.
+    pub seen: Revision,
     overlay: Overlay,
     scratch: Vec<u8>,
     main: Layers,
@@ -73,6 +77,8 @@ impl Executor {
             stamper,
             active,
             next: last + 1,
+            due_since_sweep: Stamp::MAX,
+            seen: last,
             overlay: Overlay::default(),
             scratch: Vec::new(),
             main: smallvec![(MAIN_ID, NEWEST)],
@@ -167,7 +173,7 @@ impl Executor {
 
     fn layers(&self, transaction: &Transaction) -> Result<Layers> {
         let catalog = self.state.catalog.read();
-        let branch = catalog.live(&transaction.branch)?;
+        let branch = catalog.meant(&transaction.branch, transaction.branch_id)?;
         if transaction.branch_id.is_some_and(|id| id != branch.id) {
             let message =
                 format!("`{}` was deleted and made anew since: begin again", transaction.branch);
@@ -208,6 +214,10 @@ impl Executor {
         overlay: &mut Overlay,
         mut receipt: Receipt,
     ) -> Result<Receipt> {
+        let command = transaction.steps.first().map(|step| &step.command);
+        if matches!(command, Some(Command::System(SystemCommand::Sweep { .. }))) {
+            self.due_since_sweep = Stamp::MAX;
+        }
         if overlay.is_empty() && transaction.request.is_none() {
             return Ok(receipt);
         }
@@ -218,7 +228,10 @@ impl Executor {
         let due = expire::follow(&self.state.index, overlay)?;
         let request = transaction.request.as_ref().map_or(&b""[..], |id| id.as_bytes());
         self.commit(overlay, receipt.stamp, request)?;
-        if let Some(due) = due {
+        // Sweeps have passed an import by: what came due in it comes due now.
+        let shown = matches!(command, Some(Command::Branch(BranchCommand::Finish { .. })));
+        if let Some(due) = if shown { Some(0) } else { due } {
+            self.due_since_sweep = self.due_since_sweep.min(due);
             self.state.next_expiry.fetch_min(due, Ordering::Relaxed);
         }
         Ok(receipt)
@@ -234,6 +247,8 @@ impl Executor {
         let key = receipts::key(id);
         let hash = self.state.index.current.hash(&key);
         let start = overlay.stage(|out| receipts::encode(fingerprint, receipt, out))?;
+        // The receipt's key, and that key again in the marker of its expiry.
+        overlay.make_room(start, key.len() + spaces::expiry_key(0, &key).len());
         let payload = overlay::Payload::Staged(start);
         let expires = Some(receipt.stamp + receipts::KEPT_US);
         let write = Write { flags: 0, counter: 1, writes: 1, expires, prior: None, payload };
@@ -255,7 +270,9 @@ impl Executor {
             let version = Version::from_bytes(&self.scratch);
             self.payload.effect(version.key(), version.entry());
             if Catalog::concerns(effect.key[0]) {
-                self.state.catalog.write().absorb(&effect.key, &head, overlay.payload(effect))?;
+                let mut catalog = self.state.catalog.write();
+                catalog.forget(self.seen);
+                catalog.absorb(&effect.key, &head, overlay.payload(effect))?;
             }
             index.put(&self.active, effect.hash, version);
         }
@@ -288,6 +305,7 @@ impl Executor {
     /// Looks when the next expiry is due, after all up to `now` were turned into deletions.
     pub fn swept(&self, now: Stamp) -> Result<()> {
         let next = expire::next_due(&self.state.index, now + 1)?.unwrap_or(Stamp::MAX);
+        let next = next.min(self.due_since_sweep);
         self.state.next_expiry.store(next, Ordering::Relaxed);
         Ok(())
     }

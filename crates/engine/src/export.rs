@@ -23,7 +23,8 @@ use crate::snapshot::Snapshot;
 use crate::sorter::Sorter;
 use crate::spaces::CELLS;
 use mainstay_model::{
-    At, BranchCommand, CellCommand, Code, Error, Name, Result, Revision, Transaction, Value, codec,
+    At, BranchCommand, CellCommand, Code, Command, Error, Name, Result, Revision, Transaction,
+    Value, codec,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -124,14 +125,12 @@ impl Database {
     ) -> Result<ImportReport> {
         let name = Name::new(as_branch)?;
         check_file(path, progress)?;
-        self.execute(Transaction::new().step(BranchCommand::Create { name: name.clone() }))?;
-        let done = Import::new(self, as_branch).run(path, progress);
+        let import = Import::begin(self, name)?;
+        let give_up = import.on_branch(BranchCommand::Delete { name: import.name.clone() });
+        let done = import.run(path, progress);
         if done.is_err() {
-            // Half an import is none; its tags would hold it.
-            for tag in self.tags().iter().filter(|tag| tag.branch == as_branch) {
-                let _ = self.untag(&tag.name);
-            }
-            let _ = self.execute(Transaction::new().step(BranchCommand::Delete { name }));
+            // Half an import is none; what cannot be deleted now is when the database is opened.
+            let _ = self.execute(give_up);
         }
         done
     }
@@ -180,7 +179,8 @@ fn for_each_cell(
 /// The tags of a branch, by revision.
 fn tags_of(core: &Arc<Core>, snapshot: &Snapshot) -> VecDeque<(Revision, String)> {
     let catalog = core.state.catalog.read();
-    let own = catalog.tags().filter(|(_, tag)| tag.branch == snapshot.branch);
+    let all = catalog.tags_at(snapshot.revision).into_iter();
+    let own = all.filter(|(_, tag)| tag.branch == snapshot.branch);
     let mut tags: Vec<_> = own.map(|(name, tag)| (tag.revision, name.clone())).collect();
     tags.sort();
     tags.into()
@@ -262,6 +262,9 @@ impl<'a> Records<'a> {
         let mut records = Records { file: HashedReader::open(path)? };
         let mut magic = [0; 8];
         records.file.take(&mut magic)?;
+        if let Some(format) = format_of(&magic).filter(|format| *format > FORMAT) {
+            return Err(newer(path, format));
+        }
         if magic != *MAGIC {
             let message = format!("{} is not an export of Mainstay", path.display());
             return Err(Error::new(Code::CorruptData, message));
@@ -294,9 +297,7 @@ fn check_file(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<()> {
     loop {
         let (kind, body) = records.next()?;
         match kind {
-            HEAD => {
-                source_of(&body).ok_or_else(|| records.damaged("its head cannot be read"))?;
-            }
+            HEAD => check_head(&records, &body)?,
             VERSION => {
                 version_of(&body).ok_or_else(|| records.damaged("a version cannot be read"))?;
                 versions += 1;
@@ -314,10 +315,35 @@ fn check_file(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<()> {
     }
 }
 
+/// Refuses a head that cannot be read, and by name one that a newer program wrote.
+fn check_head(records: &Records<'_>, body: &[u8]) -> Result<()> {
+    let damaged = || records.damaged("its head cannot be read");
+    let Ok(Value::Object(head)) = codec::decode(body) else { return Err(damaged()) };
+    match head.get("format").and_then(Value::as_i64) {
+        Some(format) if format > FORMAT => Err(newer(records.file.path(), format)),
+        Some(_) => source_of(body).map(|_| ()).ok_or_else(damaged),
+        None => Err(damaged()),
+    }
+}
+
 fn source_of(body: &[u8]) -> Option<String> {
     let Ok(Value::Object(head)) = codec::decode(body) else { return None };
-    let known = head.get("format")?.as_i64()? <= FORMAT;
-    known.then(|| head.get("branch")?.as_str().map(str::to_owned))?
+    head.get("branch")?.as_str().map(str::to_owned)
+}
+
+/// The format that the magic at the front of an export speaks of.
+fn format_of(magic: &[u8; 8]) -> Option<i64> {
+    let digit = magic.strip_prefix(&MAGIC[..7])?.first()?;
+    digit.is_ascii_digit().then(|| i64::from(digit - b'0'))
+}
+
+#[cold]
+fn newer(path: &Path, format: i64) -> Error {
+    let message = format!(
+        "{} has format {format}, this program knows up to {FORMAT}: import it with a newer one",
+        path.display()
+    );
+    Error::new(Code::NewerFormat, message)
 }
 
 fn version_of(body: &[u8]) -> Option<(Revision, CellCommand)> {
@@ -338,18 +364,44 @@ fn tag_of(body: &[u8]) -> Option<Name> {
 }
 
 /// Replays a checked file.
+///
+/// ```text
+///   Import: a branch that nobody sees --> its versions --> Finish: it is seen, with its tags
+/// ```
+///
+/// After a crash there is no more of it than before: what is not finished is deleted when the
+/// database is opened. Sweeps pass it by, so that nothing expires which the next record replaces.
 struct Import<'a> {
     db: &'a Database,
-    branch: &'a str,
+    name: Name,
+    /// The branch's number: by its name nobody reaches it before it is finished.
+    id: u32,
     under_way: VecDeque<crate::ticket::Ticket>,
     group: Option<(Revision, Transaction)>,
+    /// The revision of the newest transaction that was waited for.
+    reached: Revision,
+    tags: Vec<(Name, Revision)>,
     report: ImportReport,
 }
 
 impl<'a> Import<'a> {
-    fn new(db: &'a Database, branch: &'a str) -> Import<'a> {
+    fn begin(db: &'a Database, name: Name) -> Result<Import<'a>> {
+        let command = BranchCommand::Import { name: name.clone() };
+        let begun = db.execute(Transaction::new().step(command))?;
+        let catalog = db.core.state.catalog.read();
+        // A name can be taken again; a stamp is given once.
+        let mut imports = catalog.imports();
+        let own = imports.find(|record| record.created_stamp == begun.stamp);
+        let id = own.ok_or_else(|| deleted_meanwhile(&name))?.id;
         let report = ImportReport { source: String::new(), versions: 0, tags: 0, revision: 0 };
-        Import { db, branch, under_way: VecDeque::new(), group: None, report }
+        let (under_way, group, tags) = (VecDeque::new(), None, Vec::new());
+        Ok(Import { db, name, id, under_way, group, reached: begun.revision, tags, report })
+    }
+
+    fn on_branch(&self, command: impl Into<Command>) -> Transaction {
+        let mut transaction = Transaction::on(self.name.as_str()).step(command);
+        transaction.branch_id = Some(self.id);
+        transaction
     }
 
     fn run(mut self, path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<ImportReport> {
@@ -365,7 +417,8 @@ impl<'a> Import<'a> {
                 }
                 TAG => {
                     self.settle()?;
-                    self.tag(&tag_of(&body).ok_or_else(|| records.damaged("changed"))?)?;
+                    let tag = tag_of(&body).ok_or_else(|| records.damaged("changed"))?;
+                    self.tags.push((tag, self.reached));
                 }
                 _ => break,
             }
@@ -374,8 +427,7 @@ impl<'a> Import<'a> {
                 progress(Progress { phase: "importing", done, total: None });
             }
         }
-        self.settle()?;
-        self.report.revision = self.db.revision();
+        self.finish()?;
         let done = self.report.versions;
         progress(Progress { phase: "importing", done, total: Some(done) });
         Ok(self.report)
@@ -383,22 +435,33 @@ impl<'a> Import<'a> {
 
     /// Adds a version to its transaction; the one before it is complete.
     fn add(&mut self, revision: Revision, command: CellCommand) -> Result<()> {
-        if self.group.as_ref().is_some_and(|group| group.0 != revision) {
-            self.submit()?;
-        }
-        let (_, transaction) =
-            self.group.get_or_insert_with(|| (revision, Transaction::on(self.branch)));
-        transaction.steps.push(command.into());
         self.report.versions += 1;
-        Ok(())
+        match &mut self.group {
+            Some((group, transaction)) if *group == revision => {
+                transaction.steps.push(command.into());
+                Ok(())
+            }
+            _ => {
+                self.submit()?;
+                self.group = Some((revision, self.on_branch(command)));
+                Ok(())
+            }
+        }
     }
 
     fn submit(&mut self) -> Result<()> {
         if let Some((_, transaction)) = self.group.take() {
             self.under_way.push_back(self.db.submit(transaction));
         }
-        if self.under_way.len() >= UNDER_WAY {
-            self.under_way.pop_front().map_or(Ok(()), |ticket| ticket.wait().map(|_| ()))?;
+        match self.under_way.len() >= UNDER_WAY {
+            true => self.wait_for_one(),
+            false => Ok(()),
+        }
+    }
+
+    fn wait_for_one(&mut self) -> Result<()> {
+        if let Some(ticket) = self.under_way.pop_front() {
+            self.reached = ticket.wait()?.revision;
         }
         Ok(())
     }
@@ -406,18 +469,25 @@ impl<'a> Import<'a> {
     /// Waits until all so far is written.
     fn settle(&mut self) -> Result<()> {
         self.submit()?;
-        self.under_way.drain(..).try_for_each(|ticket| ticket.wait().map(|_| ()))
-    }
-
-    fn tag(&mut self, name: &Name) -> Result<()> {
-        let made = match self.db.tag(name.as_str(), self.branch, At::Latest) {
-            Err(error) if error.code() == Code::TagExists => {
-                self.db.tag(&format!("{}/{name}", self.branch), self.branch, At::Latest)
-            }
-            other => other,
-        };
-        made?;
-        self.report.tags += 1;
+        while !self.under_way.is_empty() {
+            self.wait_for_one()?;
+        }
         Ok(())
     }
+
+    /// Shows the branch and its tags, in one transaction.
+    fn finish(&mut self) -> Result<()> {
+        self.settle()?;
+        let tags = std::mem::take(&mut self.tags);
+        self.report.tags = tags.len() as u64;
+        let finish = BranchCommand::Finish { name: self.name.clone(), tags };
+        self.report.revision = self.db.execute(self.on_branch(finish))?.revision;
+        Ok(())
+    }
+}
+
+#[cold]
+fn deleted_meanwhile(name: &Name) -> Error {
+    let message = format!("`{name}` was deleted while it was imported: import it again");
+    Error::new(Code::BranchNotFound, message)
 }

@@ -87,6 +87,11 @@ impl<'a> HashedReader<'a> {
         Ok(HashedReader { path, input, hasher: blake3::Hasher::new(), read: 0, total })
     }
 
+    /// The file that is read.
+    pub fn path(&self) -> &'a Path {
+        self.path
+    }
+
     /// How many bytes were read.
     pub fn position(&self) -> u64 {
         self.read

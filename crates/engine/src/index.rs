@@ -305,6 +305,12 @@ impl Index {
         (classes::CELLS..self.floors.len()).map(|class| self.floor(class)).min().unwrap_or(0)
     }
 
+    /// The revision from which some data can be read, also after a crash.
+    pub fn data_trim_floor_min(&self) -> Revision {
+        let floors = (classes::CELLS..self.floors.len()).map(|class| self.trim_floor(class));
+        floors.min().unwrap_or(0)
+    }
+
     /// The revision from which all data can be read.
     pub fn data_floor(&self) -> Revision {
         (classes::CELLS..self.floors.len()).map(|class| self.floor(class)).max().unwrap_or(0)
@@ -353,6 +359,13 @@ impl Index {
     /// The first revision whose stamp is known.
     pub fn first_time(&self) -> Option<(Revision, Stamp)> {
         self.with_times(|times, buffers, _| times.first(buffers))
+    }
+
+    /// Forgets the stamps of what lies before a revision, as far as whole blocks do.
+    pub fn forget_times(&self, before: Revision) {
+        // Whoever reads them holds this lock: once it was had, nobody reads what is forgotten.
+        let _tables = self.tables.write();
+        self.times.forget(before);
     }
 
     fn with_times<T>(&self, read: impl FnOnce(&Times, &[&Memtable], &Store) -> T) -> T {

@@ -9,6 +9,7 @@
 
 use crate::classes;
 use crate::core::Inner;
+use crate::index::NEWEST;
 use crate::priority;
 use mainstay_model::{Answer, Code, Error, Result, Revision, SystemCommand, Transaction};
 use parking_lot::{Condvar, Mutex};
@@ -171,6 +172,7 @@ fn run_compact(core: &Inner, bell: &Bell, flush: &Bell) {
         if rounds.is_multiple_of(RETENTION_ROUNDS) {
             attempt(core, "retention", || core.raise_floors());
             attempt(core, "log", || core.trim_log().map(|_| ()));
+            core.drop_times();
         }
     }
     flush.end();
@@ -232,7 +234,7 @@ impl Inner {
         let young = self.clock.monotonic_us().saturating_sub(limit);
         // A tag or branch whose removal is not durable yet would come back after a power cut:
         // what was pinned before the sync stays pinned.
-        let before = self.state.catalog.read().pins();
+        let before = self.state.catalog.read().pins(NEWEST);
         self.sequencer.sync()?;
         for (class, rule) in self.index().classes.all().iter().enumerate() {
             let horizon = match rule.retention_us {
@@ -243,7 +245,7 @@ impl Inner {
             self.sequencer.with_exec(|_| {
                 let mut floor = horizon.min(self.index().flushed()).min(self.sequencer.published());
                 if class != classes::SYSTEM {
-                    let pins = self.state.catalog.read().pins();
+                    let pins = self.state.catalog.read().pins(NEWEST);
                     let pinned = pins.iter().chain(&before).map(|pin| pin.0);
                     floor = pinned.chain(self.pins.oldest(young)).fold(floor, Revision::min);
                 }
@@ -270,6 +272,15 @@ impl Inner {
             bytes -= pair[0].1;
         }
         self.log.trim(keep_from.min(self.index().flushed() + 1))
+    }
+
+    /// Lets go of stamps of revisions that can be read neither in the data nor in the log. Floors
+    /// that a crash could take back do not count.
+    pub fn drop_times(&self) {
+        let first_logged = self.log.segments().first().map_or(0, |segment| segment.0);
+        let before = self.index().data_trim_floor_min().min(first_logged);
+        self.index().forget_times(before);
+        self.purger.drop_times(before);
     }
 
     /// Turns every expiry that is due into a deletion; kept receipts expire too.

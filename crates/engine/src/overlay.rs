@@ -41,6 +41,8 @@ pub(crate) struct Overlay {
     payloads: Vec<u8>,
     places: HashMap<Key, usize>,
     key_bytes: usize,
+    /// Bytes that do not count towards the limit: the engine adds them, not the user.
+    spare_bytes: usize,
 }
 
 /// What a write changes.
@@ -76,7 +78,7 @@ impl Overlay {
         if !self.places.is_empty() {
             self.places = HashMap::new();
         }
-        self.key_bytes = 0;
+        (self.key_bytes, self.spare_bytes) = (0, 0);
     }
 
     pub fn effects(&self) -> &[Effect] {
@@ -108,10 +110,17 @@ impl Overlay {
         Ok(start)
     }
 
+    /// Makes room for a receipt: its payload, staged from `start` on, and what goes with it. The
+    /// limit is on what a transaction does, not on what is kept so that it can be answered again.
+    pub fn make_room(&mut self, start: usize, keys_bytes: usize) {
+        self.spare_bytes += self.payloads.len() - start + keys_bytes;
+    }
+
     /// Writes a key; a second write to it replaces the first and counts with it.
     pub fn write(&mut self, key: Key, hash: u64, write: Write<'_>) -> Result<()> {
         let payload = self.take(&write.payload);
-        if self.payloads.len() + self.key_bytes + key.len() > TRANSACTION_LIMIT_BYTES {
+        let bytes = self.payloads.len() + self.key_bytes + key.len();
+        if bytes > TRANSACTION_LIMIT_BYTES + self.spare_bytes {
             self.payloads.truncate(payload.start);
             let message = "the transaction writes more than 64 MiB: make it several";
             return Err(Error::new(Code::TransactionTooLarge, message));

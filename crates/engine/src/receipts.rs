@@ -4,24 +4,31 @@
 //! beside a fingerprint of the transaction, so that an id used for something else is noticed.
 
 use crate::spaces::{self, Key};
+use mainstay_model::limits::{RECEIPT_LIMIT_BYTES, VALUE_LIMIT_DEPTH};
 use mainstay_model::{
     Answer, Code, Error, Page, Receipt, RequestId, Result, SmallVec, Transaction, Value, Versioned,
-    codec,
+    canonical, codec,
 };
 
 /// How long receipts are kept, in microseconds.
 pub(crate) const KEPT_US: u64 = 24 * 3_600_000_000;
+
+/// A receipt holds answers, which hold values: it is three levels deeper than the deepest of them,
+/// and larger than all of them together.
+const BOUNDS: codec::Bounds =
+    codec::Bounds { limit_bytes: RECEIPT_LIMIT_BYTES, limit_depth: VALUE_LIMIT_DEPTH + 3 };
 
 /// The key of a request's receipt.
 pub(crate) fn key(id: &RequestId) -> Key {
     spaces::key(spaces::RECEIPTS, spaces::MAIN_ID, id.as_bytes())
 }
 
-/// A number that differs for transactions that differ.
+/// A number that differs for transactions that differ, and stays the same from one version of this
+/// program to the next: a retry may reach a newer one.
 pub(crate) fn fingerprint(transaction: &Transaction) -> u64 {
-    let Transaction { branch, guards, steps, otherwise, .. } = transaction;
-    let text = format!("{branch:?} {guards:?} {steps:?} {otherwise:?}");
-    xxhash_rust::xxh3::xxh3_64(text.as_bytes())
+    let mut hasher = xxhash_rust::xxh3::Xxh3::new();
+    canonical::transaction(transaction, &mut |bytes| hasher.update(bytes));
+    hasher.digest()
 }
 
 /// Encodes what is kept of a receipt.
@@ -33,12 +40,14 @@ pub(crate) fn encode(fingerprint: u64, receipt: &Receipt, out: &mut Vec<u8>) -> 
         Value::Bool(receipt.held),
         Value::Array(receipt.answers.iter().map(answer_to_value).collect()),
     ];
-    codec::encode(&Value::Array(fields), out)
+    codec::encode_within(BOUNDS, &Value::Array(fields), out).map_err(|_| too_large())
 }
 
 /// The receipt that was kept; an error if the id was used for another transaction.
 pub(crate) fn decode(payload: &[u8], fingerprint: u64) -> Result<Receipt> {
-    let Value::Array(fields) = codec::decode(payload)? else { return Err(damaged()) };
+    let Value::Array(fields) = codec::decode_within(BOUNDS, payload)? else {
+        return Err(damaged());
+    };
     let [Value::Int(kept), Value::Int(revision), Value::Int(stamp), Value::Bool(held), answers] =
         fields.as_slice()
     else {
@@ -125,6 +134,13 @@ fn answer_from_value(value: &Value) -> Option<Answer> {
 }
 
 #[cold]
+fn too_large() -> Error {
+    let message = "the answers of this request take more than 128 MiB, which is the most that is \
+                   kept under a request id: ask in several requests, or without an id";
+    Error::new(Code::TransactionTooLarge, message)
+}
+
+#[cold]
 fn damaged() -> Error {
     Error::new(Code::CorruptData, "a kept receipt cannot be read: run `mainstay doctor`")
 }
@@ -132,6 +148,24 @@ fn damaged() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mainstay_model::{BranchCommand, CellCommand, Guard, Name};
+
+    /// Receipts outlive the program that wrote them: these numbers may never change.
+    #[test]
+    fn fingerprints_stay_what_they_are() {
+        let name = |name: &str| Name::new(name).unwrap();
+        let set = CellCommand::set(name("k"), Value::from("v"));
+        let cas = CellCommand::Cas { name: name("c"), expected: Some(7), value: Value::Null };
+        let guard = Guard::Counter { name: name("g"), is: None };
+        let fork = BranchCommand::Fork { name: name("b"), from: name("main"), at: Some(9) };
+        let mixed = Transaction::on("side").guard(guard).must(cas).otherwise(vec![]);
+        assert_eq!(fingerprint(&Transaction::new()), 0x32fb_2bd6_bfec_c3ab);
+        assert_eq!(fingerprint(&Transaction::new().step(set)), 0xeaa0_e12b_5e28_7ce2);
+        assert_eq!(fingerprint(&mixed), 0x97ac_0d67_342a_d58a);
+        assert_eq!(fingerprint(&Transaction::new().step(fork)), 0x2680_8b19_5cc8_1216);
+        let id = RequestId::new("r").unwrap();
+        assert_eq!(fingerprint(&mixed.clone().request(id)), fingerprint(&mixed));
+    }
 
     #[test]
     fn every_answer_comes_back() {

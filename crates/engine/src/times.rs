@@ -54,9 +54,14 @@ impl Times {
             let Some(&first) = points.first() else { continue };
             // A flush that was cut short by a crash was done again: its blocks overlap these.
             let covered = blocks.last().is_some_and(|last| last.end >= first.0);
-            if !covered && end <= mark {
-                blocks.push(Block { first, end });
+            if covered || end > mark {
+                continue;
             }
+            // Compaction drops old blocks in any order: what lies before a gap is no longer needed.
+            if blocks.last().is_some_and(|last| last.end + 1 < first.0) {
+                blocks.clear();
+            }
+            blocks.push(Block { first, end });
         }
         Ok(Times { blocks: RwLock::new(blocks) })
     }
@@ -86,6 +91,18 @@ impl Times {
     pub fn picture(&self, buffers: &[&Memtable]) -> Picture {
         let points = buffers.iter().flat_map(|table| table.times()).collect();
         Picture { blocks: self.blocks.read().clone(), points }
+    }
+
+    /// Forgets the blocks that end before a revision.
+    pub fn forget(&self, before: Revision) {
+        let mut blocks = self.blocks.write();
+        let count = blocks.partition_point(|block| block.end < before);
+        blocks.drain(..count);
+    }
+
+    /// The last revision that a stored block speaks for.
+    pub fn end_of(payload: &[u8]) -> Option<Revision> {
+        codec::get_varint(&mut &payload[..])
     }
 
     /// The newest revision that was not stamped later; 0 when the first one was.
@@ -225,4 +242,35 @@ fn missing(revision: Revision) -> Error {
     let message =
         format!("the stamps from revision {revision} on cannot be read: run `mainstay doctor`");
     Error::new(Code::CorruptIndex, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    fn stored(blocks: &[(Revision, Revision)], mark: Revision) -> Vec<(Revision, Revision)> {
+        let store = Store::memory(Arc::new(|_, _| false));
+        for (number, &(first, end)) in blocks.iter().enumerate() {
+            let block = encode(&[(first, first * 10)], end, 1000 + number as u64);
+            let rows = [(block.key(), block.revision(), block.entry())];
+            store.ingest(rows.into_iter()).unwrap();
+        }
+        let times = Times::load(&store, mark).unwrap();
+        let kept = times.blocks.read();
+        kept.iter().map(|block| (block.first.0, block.end)).collect()
+    }
+
+    #[test]
+    fn what_lies_before_a_gap_is_not_used() {
+        assert_eq!(stored(&[(1, 10), (11, 20), (31, 40)], 40), [(31, 40)]);
+        assert_eq!(stored(&[(11, 20), (21, 30)], 30), [(11, 20), (21, 30)]);
+    }
+
+    #[test]
+    fn blocks_of_a_flush_that_was_cut_short_are_no_gap() {
+        assert_eq!(stored(&[(1, 10), (11, 15), (16, 30)], 10), [(1, 10)]);
+        assert_eq!(stored(&[(1, 10), (16, 30)], 10), [(1, 10)]);
+        assert_eq!(stored(&[(16, 30), (1, 10), (11, 20), (21, 40)], 40).len(), 3);
+    }
 }

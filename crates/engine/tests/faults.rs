@@ -1,6 +1,6 @@
 //! What happens when the disk fails: through the seam of the log's files.
 
-use mainstay::{Code, Database, Durability, ErrorKind, File, Files, MemoryFiles, Options};
+use mainstay::{At, Code, Database, Durability, ErrorKind, File, Files, MemoryFiles, Options};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -11,6 +11,9 @@ struct Faults {
     /// Bytes that may still be written; negative: no limit.
     room: AtomicI64,
     sync_fails: AtomicBool,
+    /// Syncs wait while this is set, and count themselves.
+    sync_waits: AtomicBool,
+    waiting: AtomicI64,
 }
 
 struct FaultyFiles {
@@ -67,6 +70,11 @@ impl File for FaultyFile {
         self.inner.read_at(buf, offset)
     }
     fn sync(&self) -> io::Result<()> {
+        self.faults.waiting.fetch_add(1, Ordering::SeqCst);
+        while self.faults.sync_waits.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+        self.faults.waiting.fetch_sub(1, Ordering::SeqCst);
         match self.faults.sync_fails.load(Ordering::SeqCst) {
             true => Err(io::Error::other("the disk is gone")),
             false => self.inner.sync(),
@@ -170,4 +178,53 @@ fn a_failed_late_sync_latches_too() {
     db.cells().set("a", 1).unwrap();
     assert_eq!(db.sync().unwrap_err().kind(), ErrorKind::UnknownOutcome);
     assert_eq!(db.cells().set("a", 2).unwrap_err().code(), Code::SyncFailed);
+}
+
+/// Runs a write whose sync waits; gives what a reader sees while it does.
+fn seen_before_durable<T>(
+    db: &Database,
+    faults: &Faults,
+    write: impl FnOnce() + Send,
+    look: impl FnOnce() -> T,
+) -> T {
+    let before = db.revision();
+    faults.sync_waits.store(true, Ordering::SeqCst);
+    std::thread::scope(|scope| {
+        scope.spawn(write);
+        while faults.waiting.load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+        let seen = look();
+        assert_eq!(db.revision(), before);
+        faults.sync_waits.store(false, Ordering::SeqCst);
+        seen
+    })
+}
+
+#[test]
+fn branches_and_tags_change_for_readers_when_the_change_is_durable() {
+    let (db, faults) = open(Durability::Sync);
+    db.fork("old", "main", At::Latest).unwrap();
+    db.branch("old").unwrap().cells().set("a", 1).unwrap();
+    db.tag("v", "old", At::Latest).unwrap();
+    let look = || {
+        let names: Vec<_> = db.branches().into_iter().map(|branch| branch.name).collect();
+        let tags: Vec<_> = db.tags().into_iter().map(|tag| (tag.name, tag.branch)).collect();
+        let reads = ["old", "new"].map(|name| db.branch(name).is_ok());
+        (names, tags, reads)
+    };
+    let sees = |names: [&str; 2], tags: &[(&str, &str)], reads: [bool; 2]| {
+        let text = |text: &str| text.to_owned();
+        let tags: Vec<_> = tags.iter().map(|(tag, branch)| (text(tag), text(branch))).collect();
+        (names.map(text).to_vec(), tags, reads)
+    };
+    let rename = || db.rename_branch("old", "new").unwrap();
+    let before = seen_before_durable(&db, &faults, rename, look);
+    assert_eq!(before, sees(["main", "old"], &[("v", "old")], [true, false]));
+    assert_eq!(look(), sees(["main", "new"], &[("v", "new")], [false, true]));
+    let untag = || assert!(db.untag("v").unwrap());
+    let before = seen_before_durable(&db, &faults, untag, look);
+    assert_eq!(before, sees(["main", "new"], &[("v", "new")], [false, true]));
+    assert_eq!(look(), sees(["main", "new"], &[], [false, true]));
+    assert!(db.pins().iter().all(|pin| !pin.holder.contains("tag")));
 }

@@ -534,3 +534,233 @@ fn a_guard_older_than_history_is_refused() {
     eprintln!("{r:?}");
     assert!(r.is_err());
 }
+
+fn named_request(id: &str) -> Transaction {
+    Transaction::new().request(RequestId::new(id).unwrap())
+}
+
+fn cell(name: &str) -> Name {
+    Name::new(name).unwrap()
+}
+
+#[test]
+fn the_largest_answers_are_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = || Options::new().sweep_interval(None).open(directory.path()).unwrap();
+    let db = open();
+    let largest = Value::Bytes(vec![7; limits::VALUE_LIMIT_BYTES - 5]);
+    let deepest = (0..limits::VALUE_LIMIT_DEPTH).fold(Value::Null, |v, _| Value::Array(vec![v]));
+    db.cells().set("large", largest).unwrap();
+    db.cells().set("deep", deepest).unwrap();
+    let get = |name: &str| CellCommand::Get { name: cell(name) };
+    let one = || named_request("one").step(get("large"));
+    let all = || (0..7).fold(named_request("all"), |t, _| t.step(get("large"))).step(get("deep"));
+    let (first, whole) = (db.execute(one()).unwrap(), db.execute(all()).unwrap());
+    assert_eq!(db.execute(one()).unwrap(), Receipt { repeated: true, ..first.clone() });
+    // From the log, and then from the stores.
+    drop(db);
+    let db = open();
+    assert_eq!(db.execute(all()).unwrap(), Receipt { repeated: true, ..whole.clone() });
+    db.trim().unwrap();
+    drop(db);
+    let db = open();
+    assert_eq!(db.execute(one()).unwrap(), Receipt { repeated: true, ..first });
+    assert_eq!(db.execute(all()).unwrap(), Receipt { repeated: true, ..whole });
+    let beyond = (0..8).fold(named_request("beyond"), |t, _| t.step(get("large")));
+    assert_eq!(db.execute(beyond).unwrap_err().code(), Code::TransactionTooLarge);
+}
+
+#[test]
+fn the_largest_named_transactions_are_done() {
+    let db = Options::new().sweep_interval(None).memory().unwrap();
+    let many = || {
+        let mut transaction = named_request("many");
+        let set = |n| CellCommand::set(cell(&format!("k{n}")), n);
+        transaction.steps = (0..100_000_i64).map(|n| set(n).into()).collect();
+        transaction
+    };
+    let receipt = db.execute(many()).unwrap();
+    assert_eq!(receipt.answers.len(), 100_000);
+    assert_eq!(db.execute(many()).unwrap(), Receipt { repeated: true, ..receipt });
+    // What the receipt adds does not count: with an id as much can be written as without.
+    let room = limits::TRANSACTION_LIMIT_BYTES / 4 - 32;
+    let set = |n| CellCommand::set(cell(&format!("big{n}")), Value::Bytes(vec![1; room]));
+    let full = |t: Transaction| (0..4).fold(t, |t, n| t.step(set(n)));
+    let spare = |t: Transaction| t.step(CellCommand::set(cell("rest"), "x".repeat(40)));
+    db.execute(spare(full(Transaction::new()))).unwrap();
+    db.execute(spare(full(named_request("full")))).unwrap();
+}
+
+#[test]
+fn an_export_of_a_newer_format_is_refused_by_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("main.export");
+    let db = Database::memory().unwrap();
+    db.cells().set("a", 1).unwrap();
+    db.export("main", &path, &mut |_| {}).unwrap();
+    let whole = std::fs::read(&path).unwrap();
+    let format = whole.windows(6).position(|part| part == b"format").unwrap() + 7;
+    for (place, newer) in [(7, b'2'), (format, 2)] {
+        let mut bytes = whole.clone();
+        bytes[place] = newer;
+        std::fs::write(&path, bytes).unwrap();
+        let error = db.import(&path, "copy", &mut |_| {}).unwrap_err();
+        assert_eq!(error.code(), Code::NewerFormat, "{error}");
+        assert!(error.message().contains("format 2"), "{error}");
+        assert!(error.message().contains("up to 1"), "{error}");
+    }
+    assert!(db.branch("copy").is_err());
+}
+
+#[test]
+fn events_name_a_branch_as_it_was_called() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = || Options::new().sweep_interval(None).open(directory.path()).unwrap();
+    let db = open();
+    db.fork("one", "main", At::Latest).unwrap();
+    db.branch("one").unwrap().cells().set("a", 1).unwrap();
+    db.tag("v", "one", At::Latest).unwrap();
+    db.rename_branch("one", "two").unwrap();
+    db.branch("two").unwrap().cells().set("a", 2).unwrap();
+    db.merge("two", "main", MergeStrategy::Strict).unwrap();
+    db.untag("v").unwrap();
+    db.rename_branch("two", "three").unwrap();
+    db.branch("three").unwrap().cells().set("a", 3).unwrap();
+    db.delete_branch("three").unwrap();
+    db.fork("one", "main", At::Latest).unwrap();
+    let names = |db: &Database, filter: Filter| {
+        let mut feed = db.watch(filter, 0).unwrap();
+        let next = || feed.next(Duration::ZERO).unwrap();
+        let told = std::iter::from_fn(next).map(|e| format!("{} {}", e.branch, e.key));
+        told.collect::<Vec<_>>()
+    };
+    let all = [
+        "one one",
+        "one a",
+        "one v",
+        "two two",
+        "two a",
+        "main a",
+        "main two",
+        " v",
+        "three three",
+        "three a",
+        "three three",
+        "one one",
+    ];
+    assert_eq!(names(&db, Filter::default()), all);
+    let two = Filter { branch: Some("two".into()), ..Filter::default() };
+    assert_eq!(names(&db, two.clone()), ["two two", "two a"]);
+    db.trim().unwrap();
+    drop(db);
+    let db = open();
+    assert_eq!(names(&db, Filter::default()), all);
+    assert_eq!(names(&db, two), ["two two", "two a"]);
+}
+
+fn copy_of(from: &std::path::Path) -> tempfile::TempDir {
+    fn copy(from: &std::path::Path, to: &std::path::Path) {
+        std::fs::create_dir_all(to).unwrap();
+        for entry in std::fs::read_dir(from).unwrap().map(std::result::Result::unwrap) {
+            let to = to.join(entry.file_name());
+            match entry.file_type().unwrap().is_dir() {
+                true => copy(&entry.path(), &to),
+                false => drop(std::fs::copy(entry.path(), to)),
+            }
+        }
+    }
+    let to = tempfile::tempdir().unwrap();
+    copy(from, to.path());
+    to
+}
+
+#[test]
+fn half_an_import_is_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("main.export");
+    let open = |path: &std::path::Path| {
+        Options::new().segment_bytes(1 << 16).sweep_interval(None).open(path).unwrap()
+    };
+    let source = Database::memory().unwrap();
+    source.cells().set("first", 1).unwrap();
+    source.tag("v", "main", At::Latest).unwrap();
+    for n in 0..1500 {
+        source.cells().set(&format!("k{n}"), n).unwrap();
+    }
+    source.export("main", &file, &mut |_| {}).unwrap();
+    let path = directory.path().join("db");
+    let db = open(&path);
+    db.tag("v", "main", At::Latest).unwrap();
+    let mut crashed = None;
+    db.import(&file, "copy", &mut |progress| {
+        if progress.phase != "importing" || progress.done != 1024 {
+            return;
+        }
+        crashed = Some(copy_of(&path));
+        // Nobody meets it, and nobody can take its name.
+        let names: Vec<_> = db.branches().into_iter().map(|branch| branch.name).collect();
+        assert_eq!((names, db.tags().len()), (vec!["main".to_owned()], 1));
+        assert_eq!(db.branch("copy").err().unwrap().code(), Code::BranchNotFound);
+        let write = Transaction::on("copy").step(CellCommand::set(cell("x"), 1));
+        assert_eq!(db.execute(write).unwrap_err().code(), Code::BranchNotFound);
+        let fork = db.fork("copy", "main", At::Latest);
+        assert_eq!(fork.unwrap_err().code(), Code::BranchExists);
+    })
+    .unwrap();
+    let whole = db.branch("copy").unwrap().cells();
+    assert_eq!(whole.list("", None, 9999).unwrap().names.len(), 1501);
+    let tag = db.tags().into_iter().find(|tag| tag.name == "copy/v").unwrap();
+    let then = whole.at(At::Revision(tag.revision));
+    assert_eq!(then.unwrap().list("", None, 9999).unwrap().names, ["first"]);
+
+    let crashed = crashed.unwrap();
+    let db = open(crashed.path());
+    assert_eq!(db.branches().len(), 1);
+    assert_eq!(db.tags().len(), 1);
+    assert!(db.pins().iter().all(|pin| !pin.holder.contains("copy")));
+    let told = |db: &Database| {
+        let mut feed = db.watch(Filter::default(), 0).unwrap();
+        let next = || feed.next(Duration::ZERO).unwrap();
+        let branches = std::iter::from_fn(next).filter(|e| e.contract == Contract::Branches);
+        branches.map(|e| (e.key, e.kind)).collect::<Vec<_>>()
+    };
+    let copy = |kind| ("copy".to_owned(), kind);
+    let events = told(&db);
+    assert_eq!(events[1..], [copy(ChangeKind::Forked), copy(ChangeKind::BranchDeleted)]);
+    db.import(&file, "copy", &mut |_| {}).unwrap();
+    assert_eq!(told(&db)[3], copy(ChangeKind::Forked));
+    let again = db.branch("copy").unwrap().cells();
+    assert_eq!(again.list("", None, 9999).unwrap().names.len(), 1501);
+}
+
+#[test]
+fn a_sweep_leaves_an_import_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("main.export");
+    let clock = ManualClock::new(1_000_000_000);
+    let options = Options::new().clock(clock.clone()).sweep_interval(None);
+    let db = options.memory().unwrap();
+    db.cells().set_with("k", 1, Ttl::Millis(1000)).unwrap();
+    db.cells().set_with("due", 1, Ttl::Millis(1000)).unwrap();
+    for n in 0..1500 {
+        db.cells().set(&format!("n{n}"), n).unwrap();
+    }
+    db.cells().set("k", 2).unwrap();
+    db.export("main", &file, &mut |_| {}).unwrap();
+    clock.advance(Duration::from_secs(10));
+    db.import(&file, "copy", &mut |progress| {
+        if progress.phase == "importing" {
+            db.sweep().unwrap();
+        }
+    })
+    .unwrap();
+    let copy = db.branch("copy").unwrap().cells();
+    let history = |name: &str| {
+        let kept = copy.history(name, 9, None).unwrap();
+        kept.into_iter().map(|entry| (entry.counter, entry.value)).collect::<Vec<_>>()
+    };
+    assert_eq!(history("k"), [(2, Some(2.into())), (1, Some(1.into()))]);
+    assert_eq!(copy.get("due").unwrap(), None);
+    db.sweep().unwrap();
+    assert_eq!(history("due"), [(2, None), (1, Some(1.into()))], "what is due comes due");
+}

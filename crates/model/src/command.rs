@@ -157,7 +157,19 @@ pub enum BranchCommand {
         /// The new branch.
         name: Name,
     },
-    /// Removes a branch and what was written on it.
+    /// Begins an import: a branch that starts empty and that nobody sees before it is finished.
+    Import {
+        /// The new branch.
+        name: Name,
+    },
+    /// Finishes an import: the branch is seen from here on, and its tags with it.
+    Finish {
+        /// The branch.
+        name: Name,
+        /// Its tags and what they pin; a name that is taken gets the branch's name before it.
+        tags: Vec<(Name, Revision)>,
+    },
+    /// Removes a branch and what was written on it; of an import that is not finished, all of it.
     Delete {
         /// The branch.
         name: Name,

@@ -115,8 +115,6 @@ codes! {
     RequestReused => Invalid,
     /// The branch does not exist.
     BranchNotFound => NotFound,
-    /// The tag does not exist.
-    TagNotFound => NotFound,
     /// A branch of this name exists.
     BranchExists => Exists,
     /// A tag of this name exists.

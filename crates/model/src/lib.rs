@@ -1,5 +1,7 @@
 //! The vocabulary of Mainstay: values, names, commands, transactions, errors. No I/O.
 
+/// Transactions as bytes, for fingerprints.
+pub mod canonical;
 mod command;
 mod error;
 /// Every stated limit in one place.

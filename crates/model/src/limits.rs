@@ -6,6 +6,8 @@ pub const VALUE_LIMIT_BYTES: usize = 16 << 20;
 pub const VALUE_LIMIT_DEPTH: usize = 128;
 /// The most bytes of effects one transaction may write.
 pub const TRANSACTION_LIMIT_BYTES: usize = 64 << 20;
+/// The most bytes of answers that are kept for a request with an id: the largest page fits.
+pub const RECEIPT_LIMIT_BYTES: usize = 128 << 20;
 /// The most commands one transaction may hold.
 pub const TRANSACTION_LIMIT_COMMANDS: usize = 100_000;
 /// The most guards an interactive transaction may gather.

@@ -1,12 +1,13 @@
 //! Branches and tags: a fork writes one small record, whatever it forks.
 
 use crate::apply::merge;
-use crate::catalog::{BranchRecord, Catalog, TagRecord};
+use crate::catalog::{BranchRecord, Catalog, TagRecord, UNFINISHED};
 use crate::entry::DELETED;
-use crate::index::Index;
+use crate::index::{Index, NEWEST};
 use crate::overlay::{Overlay, Payload, Write};
 use crate::spaces::{Key, MAIN_ID};
 use mainstay_model::{Answer, BranchCommand, Code, Error, Name, Result, Revision, Stamp};
+use std::collections::BTreeSet;
 
 /// What a command on branches sees.
 pub(crate) struct Context<'a> {
@@ -45,7 +46,9 @@ pub(crate) fn run(
 ) -> Result<Answer> {
     match command {
         BranchCommand::Fork { name, from, at } => fork(context, overlay, name, from, *at),
-        BranchCommand::Create { name } => create(context, overlay, name, None),
+        BranchCommand::Create { name } => create(context, overlay, name, None, context.revision),
+        BranchCommand::Import { name } => create(context, overlay, name, None, UNFINISHED),
+        BranchCommand::Finish { name, tags } => finish(context, overlay, name, tags),
         BranchCommand::Delete { name } => delete(context, overlay, name),
         BranchCommand::Rename { name, to } => rename(context, overlay, name, to),
         BranchCommand::Merge { from, into, strategy } => {
@@ -67,7 +70,7 @@ fn fork(
     let parent = context.catalog.live(from.as_str())?;
     let fork = point(context, at)?;
     context.catalog.check_depth(parent.id)?;
-    create(context, overlay, name, Some((parent.id, fork)))
+    create(context, overlay, name, Some((parent.id, fork)), context.revision)
 }
 
 fn create(
@@ -75,20 +78,62 @@ fn create(
     overlay: &mut Overlay,
     name: &Name,
     parent: Option<(u32, Revision)>,
+    created: Revision,
 ) -> Result<Answer> {
-    if context.catalog.live(name.as_str()).is_ok() {
+    if context.catalog.holder(name.as_str()).is_some() {
         return Err(branch_exists(name));
     }
     let record = BranchRecord {
         id: context.catalog.next_id(),
         name: name.as_str().to_owned(),
+        former: Vec::new(),
         parent,
-        created: context.revision,
+        created,
         created_stamp: context.now,
         deleted: None,
     };
     context.write(overlay, &record.key(), &record.encode())?;
     Ok(Answer::Revision(parent.map_or(context.revision, |(_, fork)| fork)))
+}
+
+/// Shows an import, with its tags: before this transaction there was nothing to see of it.
+fn finish(
+    context: &Context<'_>,
+    overlay: &mut Overlay,
+    name: &Name,
+    tags: &[(Name, Revision)],
+) -> Result<Answer> {
+    let import = context.catalog.imports().find(|record| record.name == name.as_str());
+    let import = import.ok_or_else(|| no_import(name))?;
+    let record = BranchRecord { created: context.revision, ..import.clone() };
+    context.write(overlay, &record.key(), &record.encode())?;
+    let mut given = BTreeSet::new();
+    for (tag, revision) in tags {
+        let tag = free_tag(context, &mut given, name, tag)?;
+        let revision = point(context, Some(*revision))?;
+        let record = TagRecord { branch: import.id, revision, created: context.revision };
+        context.write(overlay, &TagRecord::key(tag.as_str()), &record.encode())?;
+    }
+    Ok(Answer::Revision(context.revision))
+}
+
+/// The tag's name, or where that is taken, the same behind the branch's name.
+fn free_tag(
+    context: &Context<'_>,
+    given: &mut BTreeSet<Name>,
+    branch: &Name,
+    tag: &Name,
+) -> Result<Name> {
+    let mut take =
+        |tag: &Name| context.catalog.tag(tag.as_str()).is_none() && given.insert(tag.clone());
+    if take(tag) {
+        return Ok(tag.clone());
+    }
+    let longer = Name::new(&format!("{branch}/{tag}"))?;
+    if take(&longer) {
+        return Ok(longer);
+    }
+    Err(tag_exists(&longer))
 }
 
 /// The revision meant, if it is past and still kept.
@@ -104,12 +149,14 @@ fn point(context: &Context<'_>, at: Option<Revision>) -> Result<Revision> {
 }
 
 fn delete(context: &Context<'_>, overlay: &mut Overlay, name: &Name) -> Result<Answer> {
-    let Ok(record) = context.catalog.live(name.as_str()) else { return Ok(Answer::Did(false)) };
+    let Some(record) = context.catalog.holder(name.as_str()) else {
+        return Ok(Answer::Did(false));
+    };
     let in_use = |message: String| Err(Error::new(Code::BranchInUse, message));
     if record.id == MAIN_ID {
         return in_use("`main` cannot be deleted".to_owned());
     }
-    if let Some(child) = context.catalog.children(record.id).next() {
+    if let Some(child) = context.catalog.children(record.id, NEWEST).next() {
         return in_use(format!("`{name}` has the fork `{}`: delete that first", child.name));
     }
     if let Some((tag, _)) = context.catalog.tags().find(|(_, tag)| tag.branch == record.id) {
@@ -125,10 +172,10 @@ fn rename(context: &Context<'_>, overlay: &mut Overlay, name: &Name, to: &Name) 
     if record.id == MAIN_ID {
         return Err(Error::new(Code::BranchInUse, "`main` keeps its name"));
     }
-    if context.catalog.live(to.as_str()).is_ok() {
+    if context.catalog.holder(to.as_str()).is_some() {
         return Err(branch_exists(to));
     }
-    let record = BranchRecord { name: to.as_str().to_owned(), ..record.clone() };
+    let record = record.renamed(to.as_str(), context.revision);
     context.write(overlay, &record.key(), &record.encode())?;
     Ok(Answer::Did(true))
 }
@@ -142,8 +189,7 @@ fn tag(
 ) -> Result<Answer> {
     let branch = context.catalog.live(branch.as_str())?.id;
     if context.catalog.tag(name.as_str()).is_some() {
-        let message = format!("there is a tag `{name}` already: remove it first");
-        return Err(Error::new(Code::TagExists, message));
+        return Err(tag_exists(name));
     }
     let revision = point(context, at)?;
     let record = TagRecord { branch, revision, created: context.revision };
@@ -162,4 +208,16 @@ fn untag(context: &Context<'_>, overlay: &mut Overlay, name: &Name) -> Result<An
 #[cold]
 fn branch_exists(name: &Name) -> Error {
     Error::new(Code::BranchExists, format!("there is a branch `{name}` already"))
+}
+
+#[cold]
+fn tag_exists(name: &Name) -> Error {
+    let message = format!("there is a tag `{name}` already: remove it first");
+    Error::new(Code::TagExists, message)
+}
+
+#[cold]
+fn no_import(name: &Name) -> Error {
+    let message = format!("no import of `{name}` is under way: begin it first");
+    Error::new(Code::BranchNotFound, message)
 }

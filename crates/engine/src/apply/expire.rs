@@ -2,7 +2,7 @@
 //! deletions.
 
 use crate::apply::cells;
-use crate::catalog::{Catalog, Layers};
+use crate::catalog::{BranchRecord, Catalog, Layers};
 use crate::entry::DELETED;
 use crate::index::{Index, NEWEST};
 use crate::overlay::{Overlay, Payload, Write};
@@ -24,7 +24,7 @@ pub(crate) fn sweep(
 ) -> Result<Answer> {
     let mut count = 0;
     // A marker of a deleted branch goes with the branch's keys, when compaction comes by.
-    let lives = |branch| catalog.by_id(branch).is_some_and(|branch| branch.deleted.is_none());
+    let lives = |branch| catalog.by_id(branch).is_some_and(BranchRecord::lives);
     for marker in due(index, from, now, limit, lives)? {
         let key = &marker[spaces::PREFIX_BYTES + 8..];
         let Some((_, branch, _)) = spaces::split(key) else { continue };

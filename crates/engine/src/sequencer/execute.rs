@@ -173,6 +173,7 @@ impl Sequencer {
     /// Hands a round over to the log and lets the executor go; what failed is answered at once.
     fn end(&self, round: ExecutedRound, mut exec: MutexGuard<'_, Executor>) {
         let ExecutedRound { sync, soon, mut done, failed, .. } = round;
+        exec.seen = self.published();
         let ((), sealed) = exec.end_round(|round| {
             let mut group = self.group.lock();
             if let Some(round) = &round {

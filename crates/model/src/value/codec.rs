@@ -29,12 +29,30 @@ const OBJECT: u8 = 9;
 /// The most elements room is made for before they are seen: a damaged count costs no memory.
 const RESERVE_LIMIT: usize = 256;
 
+/// How large and how deep a value may be.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// The most bytes, encoded.
+    pub limit_bytes: usize,
+    /// The most levels of arrays and objects.
+    pub limit_depth: usize,
+}
+
+/// The bounds of what users store.
+const USUAL: Bounds = Bounds { limit_bytes: VALUE_LIMIT_BYTES, limit_depth: VALUE_LIMIT_DEPTH };
+
 /// Appends the value's bytes. On an error `out` is as it was before.
 #[inline]
 pub fn encode(value: &Value, out: &mut Vec<u8>) -> Result<()> {
+    encode_within(USUAL, value, out)
+}
+
+/// [`encode`] for what holds users' values and has to be larger and deeper than they are.
+#[inline]
+pub fn encode_within(bounds: Bounds, value: &Value, out: &mut Vec<u8>) -> Result<()> {
     let start = out.len();
-    let end = start.saturating_add(VALUE_LIMIT_BYTES);
-    let written = put_value(value, out, end, VALUE_LIMIT_DEPTH);
+    let end = start.saturating_add(bounds.limit_bytes);
+    let written = put_value(value, out, end, bounds.limit_depth);
     if written.is_err() {
         out.truncate(start);
     }
@@ -44,9 +62,15 @@ pub fn encode(value: &Value, out: &mut Vec<u8>) -> Result<()> {
 /// Reads what [`encode`] wrote; the value must be all there is.
 #[inline]
 pub fn decode(bytes: &[u8]) -> Result<Value> {
+    decode_within(USUAL, bytes)
+}
+
+/// Reads what [`encode_within`] wrote; the value must be all there is.
+#[inline]
+pub fn decode_within(bounds: Bounds, bytes: &[u8]) -> Result<Value> {
     let mut rest = bytes;
-    match take_value(&mut rest, VALUE_LIMIT_DEPTH) {
-        Ok(value) if rest.is_empty() && bytes.len() <= VALUE_LIMIT_BYTES => Ok(value),
+    match take_value(&mut rest, bounds.limit_depth) {
+        Ok(value) if rest.is_empty() && bytes.len() <= bounds.limit_bytes => Ok(value),
         Ok(_) if rest.is_empty() => Err(damaged(bytes, rest, "it is above the size limit")),
         Ok(_) => Err(damaged(bytes, rest, "more bytes follow its end")),
         Err(why) => Err(damaged(bytes, rest, why)),

@@ -1,0 +1,284 @@
+//! Transactions as bytes, for a fingerprint that outlives this program.
+//!
+//! ```text
+//!   transaction   1 | branch | guards | steps | otherwise
+//!   list          count | items          option   0, or 1 | what is there
+//!   text          length | bytes         value    length | canonical bytes
+//!   guard, command, ttl, number          tag | fields
+//! ```
+//!
+//! Every number is a `u64` in little-endian order, a tag is one byte. Nothing here follows from a
+//! derive: what is written stays as it is when types are renamed or reordered, and a new variant
+//! does not compile before it has a tag. Tags are never given twice.
+
+use crate::{
+    BranchCommand, CellCommand, Command, Guard, MergeStrategy, Number, Step, SystemCommand,
+    Transaction, Ttl, Value, codec,
+};
+
+/// Writes what a transaction asks for, piece by piece.
+///
+/// The request's id, its durability and the number of its branch are left out: they say how it is
+/// asked for, not what.
+pub fn transaction(transaction: &Transaction, write: &mut dyn FnMut(&[u8])) {
+    let Transaction { request: _, branch, branch_id: _, guards, steps, otherwise, durability: _ } =
+        transaction;
+    let mut out = Out { write, scratch: Vec::new() };
+    out.tag(1);
+    out.text(branch);
+    out.number(guards.len() as u64);
+    guards.iter().for_each(|guard| out.guard(guard));
+    out.steps(steps);
+    out.option(otherwise.as_ref(), |out, steps| out.steps(steps));
+}
+
+struct Out<'a> {
+    write: &'a mut dyn FnMut(&[u8]),
+    /// Room for the bytes of one value at a time.
+    scratch: Vec<u8>,
+}
+
+impl Out<'_> {
+    fn tag(&mut self, tag: u8) {
+        (self.write)(&[tag]);
+    }
+
+    fn number(&mut self, n: u64) {
+        (self.write)(&n.to_le_bytes());
+    }
+
+    fn text(&mut self, text: &str) {
+        self.number(text.len() as u64);
+        (self.write)(text.as_bytes());
+    }
+
+    fn option<T>(&mut self, value: Option<T>, some: impl FnOnce(&mut Self, T)) {
+        self.tag(u8::from(value.is_some()));
+        if let Some(value) = value {
+            some(self, value);
+        }
+    }
+
+    fn maybe(&mut self, n: Option<u64>) {
+        self.option(n, Out::number);
+    }
+
+    fn maybe_text(&mut self, text: Option<&str>) {
+        self.option(text, Out::text);
+    }
+
+    /// A value beyond the limits has no bytes; it cannot be written nor met, so it needs none.
+    fn value(&mut self, value: &Value) {
+        self.scratch.clear();
+        let _ = codec::encode(value, &mut self.scratch);
+        (self.write)(&(self.scratch.len() as u64).to_le_bytes());
+        (self.write)(&self.scratch);
+    }
+
+    fn guard(&mut self, guard: &Guard) {
+        match guard {
+            Guard::Counter { name, is } => {
+                self.tag(1);
+                self.text(name.as_str());
+                self.maybe(*is);
+            }
+            Guard::Value { name, is } => {
+                self.tag(2);
+                self.text(name.as_str());
+                self.option(is.as_ref(), Out::value);
+            }
+            Guard::Unchanged { name, since, expires } => {
+                self.tag(3);
+                self.text(name.as_str());
+                self.number(*since);
+                self.maybe(*expires);
+            }
+            Guard::RangeUnchanged { prefix, after, upto, since, expires } => {
+                self.tag(4);
+                self.text(prefix);
+                self.maybe_text(after.as_deref());
+                self.maybe_text(upto.as_deref());
+                self.number(*since);
+                self.maybe(*expires);
+            }
+        }
+    }
+
+    fn steps(&mut self, steps: &[Step]) {
+        self.number(steps.len() as u64);
+        for Step { command, must } in steps {
+            self.tag(u8::from(*must));
+            match command {
+                Command::Cell(command) => self.cell(command),
+                Command::Branch(command) => self.branch(command),
+                Command::System(SystemCommand::Sweep { limit }) => {
+                    self.tag(48);
+                    self.number(*limit as u64);
+                }
+            }
+        }
+    }
+
+    fn cell(&mut self, command: &CellCommand) {
+        match command {
+            CellCommand::Init { name, value } => {
+                self.named(1, name.as_str());
+                self.value(value);
+            }
+            CellCommand::Set { name, value, ttl } => {
+                self.named(2, name.as_str());
+                self.value(value);
+                self.ttl(*ttl);
+            }
+            CellCommand::Cas { name, expected, value } => {
+                self.named(3, name.as_str());
+                self.maybe(*expected);
+                self.value(value);
+            }
+            CellCommand::Delete { name, counter } => {
+                self.named(4, name.as_str());
+                self.maybe(*counter);
+            }
+            CellCommand::Incr { name, by } => {
+                self.named(5, name.as_str());
+                self.addend(*by);
+            }
+            CellCommand::Expire { name, ttl } => {
+                self.named(6, name.as_str());
+                self.ttl(*ttl);
+            }
+            CellCommand::Restore { name, value, counter, expires } => {
+                self.named(7, name.as_str());
+                self.option(value.as_ref(), Out::value);
+                self.number(*counter);
+                self.maybe(*expires);
+            }
+            CellCommand::Get { name } => self.named(8, name.as_str()),
+            CellCommand::List { prefix, after, limit } => {
+                self.named(9, prefix);
+                self.maybe_text(after.as_deref());
+                self.number(*limit as u64);
+            }
+        }
+    }
+
+    fn branch(&mut self, command: &BranchCommand) {
+        match command {
+            BranchCommand::Fork { name, from, at } => {
+                self.named(32, name.as_str());
+                self.text(from.as_str());
+                self.maybe(*at);
+            }
+            BranchCommand::Create { name } => self.named(33, name.as_str()),
+            BranchCommand::Delete { name } => self.named(34, name.as_str()),
+            BranchCommand::Rename { name, to } => {
+                self.named(35, name.as_str());
+                self.text(to.as_str());
+            }
+            BranchCommand::Merge { from, into, strategy } => {
+                self.named(36, from.as_str());
+                self.text(into.as_str());
+                self.tag(match strategy {
+                    MergeStrategy::Strict => 1,
+                    MergeStrategy::Theirs => 2,
+                    MergeStrategy::Ours => 3,
+                });
+            }
+            BranchCommand::Tag { name, branch, at } => {
+                self.named(37, name.as_str());
+                self.text(branch.as_str());
+                self.maybe(*at);
+            }
+            BranchCommand::Untag { name } => self.named(38, name.as_str()),
+            BranchCommand::Import { name } => self.named(39, name.as_str()),
+            BranchCommand::Finish { name, tags } => {
+                self.named(40, name.as_str());
+                self.number(tags.len() as u64);
+                for (tag, revision) in tags {
+                    self.text(tag.as_str());
+                    self.number(*revision);
+                }
+            }
+        }
+    }
+
+    fn named(&mut self, tag: u8, name: &str) {
+        self.tag(tag);
+        self.text(name);
+    }
+
+    fn ttl(&mut self, ttl: Ttl) {
+        let (tag, n) = match ttl {
+            Ttl::Clear => (1, 0),
+            Ttl::Keep => (2, 0),
+            Ttl::Millis(millis) => (3, millis),
+            Ttl::Until(stamp) => (4, stamp),
+        };
+        self.tag(tag);
+        self.number(n);
+    }
+
+    fn addend(&mut self, number: Number) {
+        let (tag, bits) = match number {
+            Number::Int(n) => (1, n as u64),
+            Number::Float(n) => (2, n.to_bits()),
+        };
+        self.tag(tag);
+        self.number(bits);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Name;
+
+    fn bytes(of: &Transaction) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        transaction(of, &mut |piece| bytes.extend_from_slice(piece));
+        bytes
+    }
+
+    #[test]
+    fn the_bytes_are_these() {
+        let set = CellCommand::set(Name::new("k").unwrap(), Value::Null);
+        let mut expected = vec![1, 4, 0, 0, 0, 0, 0, 0, 0];
+        expected.extend_from_slice(b"main");
+        expected.extend_from_slice(&[0; 8]);
+        expected.extend_from_slice(&[1, 0, 0, 0, 0, 0, 0, 0, 0]);
+        expected.extend_from_slice(&[2, 1, 0, 0, 0, 0, 0, 0, 0, b'k']);
+        expected.extend_from_slice(&[1, 0, 0, 0, 0, 0, 0, 0, 1]);
+        expected.extend_from_slice(&[1, 0, 0, 0, 0, 0, 0, 0, 0]);
+        expected.push(0);
+        assert_eq!(bytes(&Transaction::new().step(set)), expected);
+    }
+
+    #[test]
+    fn what_differs_has_other_bytes() {
+        let name = |name: &str| Name::new(name).unwrap();
+        let get = |n: &str| CellCommand::Get { name: name(n) };
+        let list = |prefix: &str, after: Option<&str>| CellCommand::List {
+            prefix: prefix.into(),
+            after: after.map(str::to_owned),
+            limit: 1,
+        };
+        let all = [
+            Transaction::new(),
+            Transaction::on("side"),
+            Transaction::new().step(get("ab")).step(get("c")),
+            Transaction::new().step(get("a")).step(get("bc")),
+            Transaction::new().must(get("ab")).step(get("c")),
+            Transaction::new().step(list("a", None)),
+            Transaction::new().step(list("a", Some(""))),
+            Transaction::new().otherwise(vec![]),
+            Transaction::new().otherwise(vec![get("a").into()]),
+            Transaction::new().guard(Guard::Counter { name: name("a"), is: None }),
+            Transaction::new().guard(Guard::Value { name: name("a"), is: None }),
+        ];
+        for (i, one) in all.iter().enumerate() {
+            for other in &all[..i] {
+                assert_ne!(bytes(one), bytes(other), "{one:?} and {other:?}");
+            }
+        }
+    }
+}
