@@ -79,7 +79,10 @@ impl Database {
     }
 
     /// Submits a transaction; the callback gets its answer, on a thread of the database or of
-    /// another caller. It should be short.
+    /// another caller.
+    ///
+    /// It should be short: callbacks are called one after the other. It may execute and submit, and wait
+    /// for what it submitted; it must not wait for another callback, or for a thread that writes.
     pub fn submit_with(
         &self,
         transaction: Transaction,

@@ -1,87 +1,11 @@
 //! What happens when the disk fails: through the seam of the log's files.
 
-use mainstay::{Code, Database, Durability, ErrorKind, File, Files, MemoryFiles, Options};
-use std::io;
+mod seam;
+
+use mainstay::{Code, Database, Durability, ErrorKind, Options};
+use seam::{Faults, FaultyFiles};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-
-/// Files in memory that run full or fail to sync when told so.
-#[derive(Default)]
-struct Faults {
-    /// Bytes that may still be written; negative: no limit.
-    room: AtomicI64,
-    sync_fails: AtomicBool,
-}
-
-struct FaultyFiles {
-    inner: MemoryFiles,
-    faults: Arc<Faults>,
-}
-
-struct FaultyFile {
-    inner: Arc<dyn File>,
-    faults: Arc<Faults>,
-}
-
-impl FaultyFiles {
-    fn new() -> (Arc<FaultyFiles>, Arc<Faults>) {
-        let faults = Arc::new(Faults { room: AtomicI64::new(-1), ..Faults::default() });
-        (Arc::new(FaultyFiles { inner: MemoryFiles::new(), faults: faults.clone() }), faults)
-    }
-
-    fn wrap(&self, inner: Arc<dyn File>) -> Arc<dyn File> {
-        Arc::new(FaultyFile { inner, faults: self.faults.clone() })
-    }
-}
-
-impl Files for FaultyFiles {
-    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        self.inner.create(name).map(|file| self.wrap(file))
-    }
-    fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        self.inner.open(name).map(|file| self.wrap(file))
-    }
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.inner.list()
-    }
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.inner.remove(name)
-    }
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.inner.rename(from, to)
-    }
-    fn sync_dir(&self) -> io::Result<()> {
-        self.inner.sync_dir()
-    }
-}
-
-impl File for FaultyFile {
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        let room = self.faults.room.load(Ordering::SeqCst);
-        if room >= 0 && (bytes.len() as i64) > room {
-            return Err(io::Error::from(io::ErrorKind::StorageFull));
-        }
-        self.inner.write_at(bytes, offset)
-    }
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.inner.read_at(buf, offset)
-    }
-    fn sync(&self) -> io::Result<()> {
-        match self.faults.sync_fails.load(Ordering::SeqCst) {
-            true => Err(io::Error::other("the disk is gone")),
-            false => self.inner.sync(),
-        }
-    }
-    fn allocate(&self, len: u64) -> io::Result<()> {
-        self.inner.allocate(len)
-    }
-    fn truncate(&self, len: u64) -> io::Result<()> {
-        self.inner.truncate(len)
-    }
-    fn len(&self) -> io::Result<u64> {
-        self.inner.len()
-    }
-}
+use std::sync::atomic::Ordering;
 
 fn open(durability: Durability) -> (Database, Arc<Faults>) {
     let (files, faults) = FaultyFiles::new();

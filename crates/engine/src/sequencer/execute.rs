@@ -1,6 +1,6 @@
 //! The first stage: transactions are executed, one round of them at a time.
 
-use super::{IN_FLIGHT_LIMIT, Sequencer};
+use super::{IN_FLIGHT_LIMIT, Sequencer, calls};
 use crate::bell;
 use crate::executor::Executor;
 use crate::ticket::Completion;
@@ -94,7 +94,7 @@ impl Sequencer {
     /// under way; on a closed database the completion gets the error.
     pub(super) fn enter(&self, work: Work, completion: Completion) {
         if let Err(error) = self.check_open() {
-            return completion.complete(Err(error));
+            return calls::answer([(completion, Err(error))].into_iter());
         }
         let in_flight = self.in_flight.fetch_add(1, Ordering::Relaxed);
         if matches!(work, Work::Sync) {
@@ -104,7 +104,7 @@ impl Sequencer {
             && let Err(error) = self.wait_for_room()
         {
             self.leave(1);
-            return completion.complete(Err(error));
+            return calls::answer([(completion, Err(error))].into_iter());
         }
         let Some(mut exec) = self.exec.try_lock() else {
             // Whoever executes will most likely put it into the group that forms now.
@@ -130,12 +130,24 @@ impl Sequencer {
 
     /// Executes what is queued, if nobody else does.
     pub(super) fn combine(&self) {
-        while !self.queue.lock().is_empty() {
-            let Some(mut exec) = self.exec.try_lock() else { return };
-            let mut round = ExecutedRound::begin(&mut exec);
-            self.run_queued(&mut round, &mut exec);
-            self.end(round, exec);
+        while self.has_queued() {
+            let Some(exec) = self.exec.try_lock() else { return };
+            self.run_round(exec);
         }
+    }
+
+    /// Executes what is queued, and waits for what somebody else is executing.
+    pub(super) fn combine_all(&self) {
+        self.run_round(self.exec.lock());
+        while self.has_queued() {
+            self.run_round(self.exec.lock());
+        }
+    }
+
+    fn run_round(&self, mut exec: MutexGuard<'_, Executor>) {
+        let mut round = ExecutedRound::begin(&mut exec);
+        self.run_queued(&mut round, &mut exec);
+        self.end(round, exec);
     }
 
     fn run_queued(&self, round: &mut ExecutedRound, exec: &mut Executor) {
@@ -171,7 +183,7 @@ impl Sequencer {
         drop(exec);
         if !failed.is_empty() {
             self.leave(failed.len());
-            self.answer(failed.into_iter().map(|(completion, error)| (completion, Err(error))));
+            calls::answer(failed.into_iter().map(|(completion, error)| (completion, Err(error))));
         }
         if sealed {
             self.tell_workers();

@@ -15,8 +15,11 @@
 //!   why the executor is reached through [`Sequencer::with_exec`] alone.
 //! - Answers leave, and readers see, only what the durability asked for allows: a group is published
 //!   when it is written, and synced first if any of its transactions asks for that.
-//! - Answers are given with no lock held: a callback may submit, execute, close or panic.
+//! - Answers are given with no lock held ([`calls`]): a callback may submit, execute, close or panic.
+//! - The log thread runs callbacks, too. Before it waits in one, it does what others leave to it
+//!   ([`Sequencer::see_through`]): nobody else would.
 
+mod calls;
 mod execute;
 mod stage;
 
@@ -28,7 +31,6 @@ use execute::{Pending, Work};
 use mainstay_model::{Code, Durability, Error, Receipt, Result, Revision, Transaction};
 use parking_lot::{Condvar, Mutex};
 use stage::{Group, LogStage};
-use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -46,11 +48,6 @@ pub(crate) const SEALED_LIMIT: usize = 5;
 
 /// How long a writer waits for buffers that cannot be flushed.
 const STUCK_US: u64 = 5_000_000;
-
-thread_local! {
-    /// Whether this thread is giving out answers, so that it may be running a caller's callback.
-    static ANSWERING: Cell<bool> = const { Cell::new(false) };
-}
 
 pub(crate) struct Sequencer {
     pub state: Arc<State>,
@@ -241,7 +238,7 @@ impl Sequencer {
     /// Waits while too much is under way.
     fn wait_for_room(&self) -> Result<()> {
         // A callback that submits must not wait for the answers that come behind its own.
-        if ANSWERING.get() {
+        if calls::is_calling() {
             return Ok(());
         }
         let begun = self.clock.monotonic_us();
