@@ -3,9 +3,9 @@
 mod seam;
 
 use mainstay::{Code, Database, Durability, ErrorKind, Options};
-use seam::{Faults, FaultyFiles};
+use seam::{Faults, FaultyFiles, within};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn open(durability: Durability) -> (Database, Arc<Faults>) {
     let (files, faults) = FaultyFiles::new();
@@ -94,4 +94,33 @@ fn a_failed_late_sync_latches_too() {
     db.cells().set("a", 1).unwrap();
     assert_eq!(db.sync().unwrap_err().kind(), ErrorKind::UnknownOutcome);
     assert_eq!(db.cells().set("a", 2).unwrap_err().code(), Code::SyncFailed);
+}
+
+#[test]
+fn scans_go_on_while_writes_are_undone() {
+    // Undo and a scan need the same two locks: taken in opposite order, both would wait for ever.
+    within(120, || {
+        let (db, faults) = open(Durability::Memory);
+        let names = ["a", "b", "c"];
+        for name in names {
+            db.cells().set(name, 1).unwrap();
+        }
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        assert_eq!(db.cells().list("", None, 10).unwrap().names, names);
+                    }
+                });
+            }
+            faults.room.store(0, Ordering::SeqCst);
+            for i in 0..200 {
+                let error = db.cells().set(&format!("new {i}"), 1).unwrap_err();
+                assert_eq!(error.code(), Code::DiskFull);
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(db.revision(), 3);
+    });
 }

@@ -27,7 +27,7 @@ fn name(i: usize) -> String {
 }
 
 fn large(i: usize, bytes: usize) -> Transaction {
-    let value = Value::Bytes(vec![i as u8; bytes].into());
+    let value = Value::Bytes(vec![i as u8; bytes]);
     Transaction::new().step(CellCommand::set(Name::new(&name(i)).unwrap(), value))
 }
 
@@ -38,7 +38,7 @@ fn check(db: &Database, answers: &[Result<Receipt>], bytes: usize) {
         let expected = answer.as_ref().ok().map(|receipt| receipt.revision);
         assert_eq!(found.as_ref().map(|cell| cell.revision), expected, "{}", name(i));
         if let Some(cell) = found {
-            assert!(cell.value == Value::Bytes(vec![i as u8; bytes].into()), "{}", name(i));
+            assert!(cell.value == Value::Bytes(vec![i as u8; bytes]), "{}", name(i));
         }
     }
 }
