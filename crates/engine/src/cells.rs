@@ -140,7 +140,7 @@ impl Cells {
     fn run(&self, command: CellCommand) -> Result<Answer> {
         let mut transaction = Transaction::on(&self.branch);
         transaction.steps.push(command.into());
-        let receipt = self.core.sequencer.execute(transaction, 0)?;
+        let receipt = self.core.sequencer.execute(transaction)?;
         receipt.answers.into_iter().next().ok_or_else(unexpected)
     }
 

@@ -65,6 +65,9 @@ pub(crate) struct Inner {
     pub workers: Mutex<Option<Workers>>,
     /// One flush at a time.
     pub flushing: Mutex<()>,
+    /// Called at every step of the search for a merge's candidates.
+    #[cfg(test)]
+    pub searching: Mutex<Option<Box<dyn FnMut() + Send>>>,
     pub on_disk: bool,
     /// What went wrong last in the background, and where.
     failure: Mutex<Option<String>>,
@@ -171,6 +174,8 @@ impl Core {
             purger,
             workers: Mutex::new(None),
             flushing: Mutex::new(()),
+            #[cfg(test)]
+            searching: Mutex::new(None),
             on_disk: place.index.is_some(),
             failure: Mutex::new(None),
             identity: Mutex::new(place.identity),

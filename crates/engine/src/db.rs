@@ -68,14 +68,14 @@ impl Database {
     /// # Ok::<(), mainstay::Error>(())
     /// ```
     pub fn execute(&self, transaction: Transaction) -> Result<Receipt> {
-        self.core.sequencer.execute(transaction, 0)
+        self.core.sequencer.execute(self.core.prepare(transaction))
     }
 
     /// Submits a transaction; the ticket has its answer.
     ///
     /// At most 65,536 transactions are under way at once; a further one waits here for room.
     pub fn submit(&self, transaction: Transaction) -> Ticket {
-        self.core.sequencer.submit(transaction)
+        self.core.sequencer.submit(self.core.prepare(transaction))
     }
 
     /// Submits a transaction; the callback gets its answer, on a thread of the database or of
@@ -88,7 +88,7 @@ impl Database {
         transaction: Transaction,
         done: impl FnOnce(Result<Receipt>) + Send + 'static,
     ) {
-        self.core.sequencer.submit_with(transaction, done);
+        self.core.sequencer.submit_with(self.core.prepare(transaction), done);
     }
 
     /// Begins an interactive transaction on `main`.

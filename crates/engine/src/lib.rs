@@ -49,6 +49,7 @@
 mod apply;
 mod bell;
 mod branch;
+mod candidates;
 mod catalog;
 mod cells;
 mod classes;

@@ -277,7 +277,7 @@ impl Inner {
         let mut swept = 0;
         loop {
             let command = SystemCommand::Sweep { limit: SWEEP_LIMIT };
-            let receipt = self.sequencer.execute(Transaction::new().step(command), 0)?;
+            let receipt = self.sequencer.execute(Transaction::new().step(command))?;
             let count = match receipt.answers.first() {
                 Some(Answer::Count(count)) => *count,
                 _ => 0,

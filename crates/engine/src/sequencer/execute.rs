@@ -2,9 +2,10 @@
 
 use super::{IN_FLIGHT_LIMIT, Sequencer, calls};
 use crate::bell;
+use crate::candidates::Submitted;
 use crate::executor::Executor;
 use crate::ticket::Completion;
-use mainstay_model::{Durability, Error, Receipt, Revision, SmallVec, Stamp, Transaction};
+use mainstay_model::{Durability, Error, Receipt, SmallVec, Stamp};
 use parking_lot::MutexGuard;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -22,8 +23,7 @@ pub(super) struct Pending {
 
 #[allow(clippy::large_enum_variant, reason = "nearly every work is a transaction")]
 pub(super) enum Work {
-    /// With the revision up to which its range guards were checked.
-    Run(Transaction, Revision),
+    Run(Submitted),
     /// Nothing but to be durable with all before it.
     Sync,
 }
@@ -65,11 +65,11 @@ impl ExecutedRound {
         completion: Completion,
     ) {
         let result = match work {
-            Work::Run(transaction, checked) => {
-                let durability = transaction.durability.unwrap_or(sequencer.durability);
+            Work::Run(submitted) => {
+                let durability = submitted.transaction.durability.unwrap_or(sequencer.durability);
                 self.sync |= durability == Durability::Sync;
                 self.soon |= durability == Durability::Interval;
-                exec.run(transaction, *checked, self.now)
+                exec.run(submitted, self.now)
             }
             Work::Sync => {
                 self.sync = true;

@@ -23,12 +23,13 @@ mod calls;
 mod execute;
 mod stage;
 
+use crate::candidates::Submitted;
 use crate::clock::{Clock, SystemClock};
 use crate::executor::{Executor, State};
 use crate::log::Writer;
 use crate::ticket::{Completion, Ticket, Waiter};
 use execute::{Pending, Work};
-use mainstay_model::{Code, Durability, Error, Receipt, Result, Revision, Transaction};
+use mainstay_model::{Code, Durability, Error, Receipt, Result, Revision};
 use parking_lot::{Condvar, Mutex};
 use stage::{Group, LogStage};
 use std::collections::VecDeque;
@@ -155,8 +156,8 @@ impl Sequencer {
     }
 
     /// Submits and waits; does the work itself where nobody else is at it.
-    pub fn execute(&self, transaction: Transaction, checked: Revision) -> Result<Receipt> {
-        self.wait_on(Work::Run(transaction, checked))
+    pub fn execute(&self, transaction: impl Into<Submitted>) -> Result<Receipt> {
+        self.wait_on(Work::Run(transaction.into()))
     }
 
     /// Waits until everything submitted before is on stable storage. It never waits for room: the
@@ -183,23 +184,23 @@ impl Sequencer {
     }
 
     /// Submits; the ticket has the answer.
-    pub fn submit(&self, transaction: Transaction) -> Ticket {
+    pub fn submit(&self, transaction: impl Into<Submitted>) -> Ticket {
         let waiter: Arc<Waiter> = Arc::default();
-        self.submit_to(transaction, Completion::Waiter(waiter.clone()));
+        self.submit_to(transaction.into(), Completion::Waiter(waiter.clone()));
         Ticket { waiter }
     }
 
     /// Submits; the callback gets the answer, on whichever thread has it.
     pub fn submit_with(
         &self,
-        transaction: Transaction,
+        transaction: impl Into<Submitted>,
         done: impl FnOnce(Result<Receipt>) + Send + 'static,
     ) {
-        self.submit_to(transaction, Completion::Callback(Box::new(done)));
+        self.submit_to(transaction.into(), Completion::Callback(Box::new(done)));
     }
 
-    fn submit_to(&self, transaction: Transaction, completion: Completion) {
-        self.enter(Work::Run(transaction, 0), completion);
+    fn submit_to(&self, submitted: Submitted, completion: Completion) {
+        self.enter(Work::Run(submitted), completion);
         self.wake_log();
     }
 
