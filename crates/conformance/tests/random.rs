@@ -7,8 +7,10 @@ mod program;
 
 use mainstay::Durability;
 use mainstay_conformance::World;
-use program::{driver::Driver, make};
+use program::{driver::Driver, make, tally::Tally};
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 
 /// As many as fit into some seconds, unless the caller says otherwise.
 fn config() -> ProptestConfig {
@@ -38,4 +40,22 @@ proptest! {
         let durability = durability[program.0.len() % 8 / 3];
         Driver::new(World::disk(), durability).run(&program);
     }
+}
+
+/// The same programs each time, so that what they count is the same each time.
+#[test]
+fn merges_of_all_kinds_happen_beside_expiries() {
+    let mut runner = TestRunner::new_with_rng(
+        ProptestConfig { failure_persistence: None, ..ProptestConfig::default() },
+        TestRng::deterministic_rng(RngAlgorithm::ChaCha),
+    );
+    let mut tally = Tally::default();
+    for _ in 0..300 {
+        let program = make::expiring_and_merging().new_tree(&mut runner).unwrap().current();
+        tally = tally.and(Driver::new(World::memory(), Durability::Memory).run(&program));
+    }
+    println!("{tally:?}");
+    let Tally { neighbours, ancestors, siblings, expiring } = tally;
+    assert!(neighbours >= 100 && ancestors >= 30 && siblings >= 100, "{tally:?}");
+    assert!(expiring >= 200, "{tally:?}");
 }

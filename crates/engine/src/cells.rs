@@ -140,7 +140,7 @@ impl Cells {
     fn run(&self, command: CellCommand) -> Result<Answer> {
         let mut transaction = Transaction::on(&self.branch);
         transaction.steps.push(command.into());
-        let receipt = self.core.sequencer.execute(transaction, 0)?;
+        let receipt = self.core.sequencer.execute(transaction)?;
         receipt.answers.into_iter().next().ok_or_else(unexpected)
     }
 
@@ -195,7 +195,7 @@ impl Cells {
 
     /// Runs commands side by side, each with its own answer: one that is wrong fails alone.
     pub fn batch(&self, commands: Vec<CellCommand>) -> Vec<Result<Answer>> {
-        let transaction = |command: CellCommand| Transaction::on(&self.branch).step(command);
+        let transaction = |command: CellCommand| Transaction::on(&self.branch).step(command).into();
         let transactions = commands.into_iter().map(transaction).collect();
         let answer = |receipt: mainstay_model::Receipt| {
             receipt.answers.into_iter().next().ok_or_else(unexpected)

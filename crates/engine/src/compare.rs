@@ -56,7 +56,9 @@ impl Triple {
 /// Reads the three sides of names.
 pub(crate) struct Comparison<'a> {
     index: &'a Index,
-    base: Layers,
+    /// The common ancestor.
+    pub base: Point,
+    base_layers: Layers,
     a: Layers,
     b: Layers,
     now: Stamp,
@@ -76,21 +78,27 @@ impl<'a> Comparison<'a> {
             index.check_all_reach(base.1)?;
         }
         let layers = |point: Point| catalog.layers(point.0, point.1);
-        Ok(Comparison { index, base: layers(base), a: layers(a), b: layers(b), now })
+        let (base_layers, a, b) = (layers(base), layers(a), layers(b));
+        Ok(Comparison { index, base, base_layers, a, b, now })
     }
 
     /// The names that side `a` may have changed since the base.
     pub fn changed_in_a(&self) -> Result<BTreeSet<Vec<u8>>> {
-        changed(self.index, &self.base, &self.a)
+        names(self.walk_a())
+    }
+
+    /// Every row that has to be looked at for that, with its name if it may be changed.
+    pub fn walk_a(&self) -> impl Iterator<Item = Result<Option<Vec<u8>>>> {
+        walk(self.index, &self.base_layers, &self.a)
     }
 
     /// The names that side `b` may have changed since the base.
     pub fn changed_in_b(&self) -> Result<BTreeSet<Vec<u8>>> {
-        changed(self.index, &self.base, &self.b)
+        names(walk(self.index, &self.base_layers, &self.b))
     }
 
     pub fn triple(&self, name: Vec<u8>) -> Result<Triple> {
-        let base = self.side(&self.base, &name)?;
+        let base = self.side(&self.base_layers, &name)?;
         let (a, b) = (self.side(&self.a, &name)?, self.side(&self.b, &name)?);
         Ok(Triple { name, base, a, b })
     }
@@ -113,11 +121,19 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// The names written in a layer between what two views see of it.
+fn names(walk: impl Iterator<Item = Result<Option<Vec<u8>>>>) -> Result<BTreeSet<Vec<u8>>> {
+    walk.filter_map(Result::transpose).collect()
+}
+
+/// Walks the rows of each layer that two views see differently, and names those written between.
 ///
 /// A layer that both see up to the same revision is skipped, so comparing a fork with its base
 /// costs what was written on the fork.
-fn changed(index: &Index, base: &Layers, side: &Layers) -> Result<BTreeSet<Vec<u8>>> {
+fn walk<'a>(
+    index: &'a Index,
+    base: &Layers,
+    side: &Layers,
+) -> impl Iterator<Item = Result<Option<Vec<u8>>>> + use<'a> {
     let mut bounds: BTreeMap<u32, (Revision, Revision)> = BTreeMap::new();
     for &(branch, at) in base {
         bounds.entry(branch).or_default().0 = at;
@@ -125,32 +141,25 @@ fn changed(index: &Index, base: &Layers, side: &Layers) -> Result<BTreeSet<Vec<u
     for &(branch, at) in side {
         bounds.entry(branch).or_default().1 = at;
     }
-    let mut names = BTreeSet::new();
-    for (branch, (in_base, in_side)) in bounds {
-        if in_base != in_side {
-            let (older, newer) = (in_base.min(in_side), in_base.max(in_side));
-            written(index, branch, older, newer, &mut names)?;
-        }
-    }
-    Ok(names)
+    let differ = bounds.into_iter().filter(|(_, (in_base, in_side))| in_base != in_side);
+    differ.flat_map(move |(branch, (in_base, in_side))| {
+        written(index, branch, in_base.min(in_side), in_base.max(in_side))
+    })
 }
 
-/// Adds the names of a branch's layer that were written after one revision, up to another.
+/// Walks a branch's layer as of one revision, and names what was written after another.
 fn written(
     index: &Index,
     branch: u32,
     older: Revision,
     newer: Revision,
-    names: &mut BTreeSet<Vec<u8>>,
-) -> Result<()> {
+) -> impl Iterator<Item = Result<Option<Vec<u8>>>> + use<> {
     let from = spaces::key(CELLS, branch, b"");
     let end = spaces::after_prefix(&from);
     let to = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-    for row in index.scan(Bound::Included(&from), to, newer) {
+    index.scan(Bound::Included(&from), to, newer).map(move |row| {
         let row = row?;
-        if entry::revision_of(row.entry()) > older {
-            names.insert(row.key()[spaces::PREFIX_BYTES..].to_vec());
-        }
-    }
-    Ok(())
+        let is_newer = entry::revision_of(row.entry()) > older;
+        Ok(is_newer.then(|| row.key()[spaces::PREFIX_BYTES..].to_vec()))
+    })
 }

@@ -68,6 +68,9 @@ pub(crate) struct Inner {
     pub workers: Mutex<Option<Workers>>,
     /// One flush at a time.
     pub flushing: Mutex<()>,
+    /// Called at every step of the search for a merge's candidates.
+    #[cfg(test)]
+    pub searching: Mutex<Option<Box<dyn FnMut() + Send>>>,
     pub on_disk: bool,
     /// What went wrong last in the background, and where.
     failure: Mutex<Option<String>>,
@@ -178,6 +181,8 @@ impl Core {
             purger,
             workers: Mutex::new(None),
             flushing: Mutex::new(()),
+            #[cfg(test)]
+            searching: Mutex::new(None),
             on_disk: place.index.is_some(),
             failure: Mutex::new(None),
             identity: Mutex::new(place.identity),
@@ -254,7 +259,7 @@ impl Inner {
         };
         for name in names {
             let delete = Transaction::new().step(BranchCommand::Delete { name });
-            if let Err(error) = self.sequencer.execute(delete, 0) {
+            if let Err(error) = self.sequencer.execute(delete) {
                 self.note_failure("import", &error);
             }
         }

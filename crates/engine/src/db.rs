@@ -68,7 +68,7 @@ impl Database {
     /// # Ok::<(), mainstay::Error>(())
     /// ```
     pub fn execute(&self, transaction: Transaction) -> Result<Receipt> {
-        self.core.sequencer.execute(transaction, 0)
+        self.core.sequencer.execute(self.core.prepare(transaction))
     }
 
     /// Executes transactions side by side: they share the log's sync, and each has its own answer.
@@ -87,24 +87,28 @@ impl Database {
     /// # Ok::<(), mainstay::Error>(())
     /// ```
     pub fn execute_all(&self, transactions: Vec<Transaction>) -> Vec<Result<Receipt>> {
-        self.core.sequencer.execute_all(transactions)
+        let prepare = |transaction| self.core.prepare(transaction);
+        self.core.sequencer.execute_all(transactions.into_iter().map(prepare).collect())
     }
 
     /// Submits a transaction; the ticket has its answer.
     ///
     /// At most 65,536 transactions are under way at once; a further one waits here for room.
     pub fn submit(&self, transaction: Transaction) -> Ticket {
-        self.core.sequencer.submit(transaction)
+        self.core.sequencer.submit(self.core.prepare(transaction))
     }
 
     /// Submits a transaction; the callback gets its answer, on a thread of the database or of
-    /// another caller. It should be short.
+    /// another caller.
+    ///
+    /// It should be short: callbacks are called one after the other. It may execute and submit, and wait
+    /// for what it submitted; it must not wait for another callback, or for a thread that writes.
     pub fn submit_with(
         &self,
         transaction: Transaction,
         done: impl FnOnce(Result<Receipt>) + Send + 'static,
     ) {
-        self.core.sequencer.submit_with(transaction, done);
+        self.core.sequencer.submit_with(self.core.prepare(transaction), done);
     }
 
     /// Begins an interactive transaction on `main`.

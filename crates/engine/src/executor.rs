@@ -11,6 +11,7 @@
 
 use crate::apply::branches::Context;
 use crate::apply::{branches, cells, expire, guards};
+use crate::candidates::Submitted;
 use crate::catalog::{Catalog, Layers};
 use crate::clock::Stamper;
 use crate::index::{Index, NEWEST};
@@ -92,13 +93,9 @@ impl Executor {
         self.next - 1
     }
 
-    /// Runs one transaction at time `now`; its range guards hold up to `checked` already.
-    pub fn run(
-        &mut self,
-        transaction: &Transaction,
-        checked: Revision,
-        now: Stamp,
-    ) -> Result<Receipt> {
+    /// Runs one transaction at time `now`.
+    pub fn run(&mut self, submitted: &Submitted, now: Stamp) -> Result<Receipt> {
+        let transaction = &submitted.transaction;
         check_limits(transaction)?;
         let fingerprint = match &transaction.request {
             Some(id) => {
@@ -113,7 +110,7 @@ impl Executor {
         // The stamp is taken when it is certain that it is used.
         let stamp = now.max(self.stamper.last() + 1);
         let mut overlay = std::mem::take(&mut self.overlay);
-        let done = self.apply(transaction, checked, stamp, &mut overlay);
+        let done = self.apply(submitted, stamp, &mut overlay);
         let done =
             done.and_then(|receipt| self.finish(transaction, fingerprint, &mut overlay, receipt));
         overlay.clear();
@@ -137,11 +134,11 @@ impl Executor {
 
     fn apply(
         &mut self,
-        transaction: &Transaction,
-        checked: Revision,
+        submitted: &Submitted,
         stamp: Stamp,
         overlay: &mut Overlay,
     ) -> Result<Receipt> {
+        let Submitted { transaction, checked, .. } = submitted;
         let forked;
         let layers = if transaction.branch == MAIN && transaction.branch_id.is_none() {
             &self.main
@@ -152,7 +149,7 @@ impl Executor {
         let view = View { index: &self.state.index, layers, now: stamp, fresh: false };
         let mut held = true;
         for guard in &transaction.guards {
-            held = held && guards::holds(&view, &self.state.trail, checked, guard)?;
+            held = held && guards::holds(&view, &self.state.trail, *checked, guard)?;
         }
         let steps: &[Step] = match (&transaction.otherwise, held) {
             (_, true) => &transaction.steps,
@@ -162,7 +159,7 @@ impl Executor {
         let mut answers: SmallVec<[Answer; 1]> = SmallVec::with_capacity(steps.len());
         for (position, step) in steps.iter().enumerate() {
             let answer = self
-                .step(&view, overlay, transaction, &step.command)
+                .step(&view, overlay, submitted, &step.command)
                 .and_then(|answer| check_must(step, answer))
                 .map_err(|error| error.at_position(position))?;
             answers.push(answer);
@@ -186,16 +183,22 @@ impl Executor {
         &self,
         view: &View<'_>,
         overlay: &mut Overlay,
-        transaction: &Transaction,
+        submitted: &Submitted,
         command: &Command,
     ) -> Result<Answer> {
         match command {
             Command::Cell(command) => cells::run(view, overlay, command),
             Command::Branch(command) => {
-                check_alone(transaction)?;
+                check_alone(&submitted.transaction)?;
                 let catalog = self.state.catalog.read();
-                let (index, revision) = (&self.state.index, self.next);
-                let context = Context { index, catalog: &catalog, now: view.now, revision };
+                let context = Context {
+                    index: &self.state.index,
+                    catalog: &catalog,
+                    now: view.now,
+                    revision: self.next,
+                    trail: &self.state.trail,
+                    candidates: submitted.candidates.as_deref(),
+                };
                 branches::run(&context, overlay, command)
             }
             Command::System(SystemCommand::Sweep { limit }) => {

@@ -11,6 +11,7 @@
 //! read and never conflicts; commands whose answer tells something of the cell count as reads.
 
 use crate::apply::{cells, guards};
+use crate::candidates::Submitted;
 use crate::cells::{counter, did, maybe_counter, number};
 use crate::core::Core;
 use crate::overlay::Overlay;
@@ -245,7 +246,8 @@ impl Interactive {
         let read = std::mem::take(&mut self.read).into_iter();
         let unchanged = read.map(|(name, expires)| Guard::Unchanged { name, since, expires });
         transaction.guards.extend(unchanged);
-        core.sequencer.execute(transaction, checked).map_err(|error| match error.code() {
+        let submitted = Submitted { transaction, checked, candidates: None };
+        core.sequencer.execute(submitted).map_err(|error| match error.code() {
             Code::GuardFailed => conflict(),
             _ => error,
         })

@@ -50,6 +50,7 @@ mod apply;
 mod backup;
 mod bell;
 mod branch;
+mod candidates;
 mod catalog;
 mod cells;
 mod classes;

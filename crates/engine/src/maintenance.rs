@@ -288,7 +288,7 @@ impl Inner {
         let mut swept = 0;
         loop {
             let command = SystemCommand::Sweep { limit: SWEEP_LIMIT };
-            let receipt = self.sequencer.execute(Transaction::new().step(command), 0)?;
+            let receipt = self.sequencer.execute(Transaction::new().step(command))?;
             let count = match receipt.answers.first() {
                 Some(Answer::Count(count)) => *count,
                 _ => 0,
@@ -299,5 +299,61 @@ impl Inner {
                 return Ok(swept);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Database, Durability, Options};
+    use std::path::Path;
+    use std::sync::atomic::Ordering;
+    use std::time::Duration;
+
+    fn open(directory: &Path) -> Database {
+        let options = Options::new().durability(Durability::Memory).sweep_interval(None);
+        let options = options.write_buffer_bytes(2 << 20).segment_bytes(16 << 10);
+        options.feed_retention(Duration::ZERO, 0).open(directory).unwrap()
+    }
+
+    fn copy(from: &Path, to: &Path) {
+        std::fs::create_dir_all(to).unwrap();
+        for entry in std::fs::read_dir(from).unwrap() {
+            let entry = entry.unwrap();
+            let target = to.join(entry.file_name());
+            match entry.path().is_dir() {
+                true => copy(&entry.path(), &target),
+                false => drop(std::fs::copy(entry.path(), target).unwrap()),
+            }
+        }
+    }
+
+    #[test]
+    fn the_log_is_not_trimmed_beyond_a_flush_that_lags() {
+        let directory = tempfile::tempdir().unwrap();
+        let db = open(&directory.path().join("db"));
+        let write = |i: i64| db.cells().set("a", i).unwrap();
+        for i in 0..3_000 {
+            write(i);
+        }
+        db.trim().unwrap();
+        let flushing = db.core.flushing.lock();
+        let mut i = 3_000;
+        while db.core.state.sealed.load(Ordering::Relaxed) < 3 {
+            write(i);
+            i += 1;
+        }
+        let mark = db.core.index().flushed();
+        let behind = db.core.log.segments().iter().filter(|segment| segment.0 > mark + 1).count();
+        assert!(behind > 3, "{behind} segments that replay needs");
+        db.core.trim_log().unwrap();
+        let first = db.core.log.first_revision();
+        assert!(first > 1 && first <= mark + 1, "the log begins at {first}, the mark is {mark}");
+        // What a crash would leave now.
+        db.sync().unwrap();
+        copy(&directory.path().join("db"), &directory.path().join("copy"));
+        drop(flushing);
+        let found = open(&directory.path().join("copy"));
+        assert_eq!(found.revision(), db.revision());
+        assert_eq!(found.cells().get("a").unwrap(), Some((i - 1).into()));
     }
 }

@@ -7,43 +7,22 @@
 use crate::bell::{self, Bell, Chime};
 use mainstay_model::{Receipt, Result, SmallVec};
 use parking_lot::Mutex;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+/// What is called with the answer of a transaction.
+pub(crate) type Callback = Box<dyn FnOnce(Result<Receipt>) + Send>;
 
 /// Who is told when a transaction is done.
 pub(crate) enum Completion {
     Waiter(Arc<Waiter>),
-    Callback(Box<dyn FnOnce(Result<Receipt>) + Send>),
+    Callback(Callback),
     /// A place in answers that are waited for together.
     Part(Arc<Batch>, usize),
 }
 
 impl Completion {
-    /// Tells one.
-    pub fn complete(self, result: Result<Receipt>) {
-        let mut sleepers = Sleepers::default();
-        self.settle(result, &mut sleepers);
-        sleepers.wake();
-    }
-
-    /// Puts the answer down; whoever sleeps is added to those to be woken.
-    pub fn settle(self, result: Result<Receipt>, sleepers: &mut Sleepers) {
-        match self {
-            Completion::Callback(callback) => callback(result),
-            Completion::Waiter(waiter) => match waiter.put(result) {
-                OPEN | DONE => {}
-                ALONE => sleepers.alone.push(waiter),
-                asleep => sleepers.chime.add(asleep - ASLEEP),
-            },
-            Completion::Part(batch, place) => {
-                if let Some(waiter) = batch.put(place, result) {
-                    waiter.settle(Ok(nothing()), sleepers);
-                }
-            }
-        }
-    }
-
     /// Says at which bell the answer will be rung.
     pub fn expect_at(&self, bell: u32) {
         match self {
@@ -64,6 +43,22 @@ pub(crate) struct Sleepers {
 }
 
 impl Sleepers {
+    /// Puts an answer down; whoever sleeps is added to those to be woken.
+    pub fn settle(&mut self, waiter: Arc<Waiter>, result: Result<Receipt>) {
+        match waiter.put(result) {
+            OPEN | DONE => {}
+            ALONE => self.alone.push(waiter),
+            asleep => self.chime.add(asleep - ASLEEP),
+        }
+    }
+
+    /// Puts an answer of a batch down; with the last one there is somebody to wake.
+    pub fn settle_part(&mut self, batch: &Batch, place: usize, result: Result<Receipt>) {
+        if let Some(waiter) = batch.put(place, result) {
+            self.settle(waiter, Ok(nothing()));
+        }
+    }
+
     pub fn wake(self) {
         self.chime.ring();
         self.alone.iter().for_each(|waiter| waiter.own.ring());
@@ -105,13 +100,25 @@ impl Default for Waiter {
 thread_local! {
     /// A thread waits for one answer after the other at the same place.
     static SEAT: Cell<Option<Arc<Waiter>>> = const { Cell::new(None) };
+
+    /// What this thread has to do before it may sleep, if others rely on it.
+    static DUTY: RefCell<Option<Box<dyn Fn()>>> = const { RefCell::new(None) };
+}
+
+/// Says what this thread has to do before it may sleep.
+pub(crate) fn before_sleep(duty: impl Fn() + 'static) {
+    DUTY.set(Some(Box::new(duty)));
+}
+
+/// A thread that ends has no duty any more.
+fn do_duty() {
+    let _ = DUTY.try_with(|duty| duty.borrow().as_ref().inspect(|duty| duty()).is_some());
 }
 
 impl Waiter {
     /// Lends this thread's own place.
     pub fn with_seat<T>(wait: impl FnOnce(&Arc<Waiter>) -> T) -> T {
-        // A callback that waits finds the seat taken, and a thread that ends finds none: both get
-        // another.
+        // A callback that waits finds the seat taken and gets another, and so does a thread that ends.
         let seat = SEAT.try_with(Cell::take).ok().flatten().unwrap_or_default();
         seat.state.store(OPEN, Ordering::Relaxed);
         seat.bell.store(NO_BELL, Ordering::Relaxed);
@@ -133,6 +140,9 @@ impl Waiter {
     }
 
     pub fn wait(&self) -> Result<Receipt> {
+        if !self.is_done() {
+            do_duty();
+        }
         loop {
             if self.is_done()
                 && let Some(result) = self.result.lock().take()
@@ -175,12 +185,12 @@ impl Batch {
     }
 
     /// Puts one answer down; the last one gives whom to tell.
-    fn put(&self, place: usize, result: Result<Receipt>) -> Option<Completion> {
+    fn put(&self, place: usize, result: Result<Receipt>) -> Option<Arc<Waiter>> {
         if let Some(answer) = self.answers.lock().get_mut(place) {
             *answer = Some(result);
         }
         let last = self.left.fetch_sub(1, Ordering::AcqRel) == 1;
-        last.then(|| Completion::Waiter(self.waiter.clone()))
+        last.then(|| self.waiter.clone())
     }
 
     /// Waits for all answers.
@@ -242,7 +252,7 @@ mod tests {
                     if i.is_multiple_of(2) {
                         completion.expect_at(bell::of_group(round));
                     }
-                    completion.settle(Ok(receipt(i as u64)), &mut sleepers);
+                    sleepers.settle(waiter.clone(), Ok(receipt(i as u64)));
                 }
                 sleepers.wake();
             });

@@ -1,95 +1,11 @@
 //! What happens when the disk fails: through the seam of the log's files.
 
-use mainstay::{At, Code, Database, Durability, ErrorKind, File, Files, MemoryFiles, Options};
-use std::io;
+mod seam;
+
+use mainstay::{At, Code, Database, Durability, ErrorKind, Options};
+use seam::{Faults, FaultyFiles, within};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-
-/// Files in memory that run full or fail to sync when told so.
-#[derive(Default)]
-struct Faults {
-    /// Bytes that may still be written; negative: no limit.
-    room: AtomicI64,
-    sync_fails: AtomicBool,
-    /// Syncs wait while this is set, and count themselves.
-    sync_waits: AtomicBool,
-    waiting: AtomicI64,
-}
-
-struct FaultyFiles {
-    inner: MemoryFiles,
-    faults: Arc<Faults>,
-}
-
-struct FaultyFile {
-    inner: Arc<dyn File>,
-    faults: Arc<Faults>,
-}
-
-impl FaultyFiles {
-    fn new() -> (Arc<FaultyFiles>, Arc<Faults>) {
-        let faults = Arc::new(Faults { room: AtomicI64::new(-1), ..Faults::default() });
-        (Arc::new(FaultyFiles { inner: MemoryFiles::new(), faults: faults.clone() }), faults)
-    }
-
-    fn wrap(&self, inner: Arc<dyn File>) -> Arc<dyn File> {
-        Arc::new(FaultyFile { inner, faults: self.faults.clone() })
-    }
-}
-
-impl Files for FaultyFiles {
-    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        self.inner.create(name).map(|file| self.wrap(file))
-    }
-    fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        self.inner.open(name).map(|file| self.wrap(file))
-    }
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.inner.list()
-    }
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.inner.remove(name)
-    }
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.inner.rename(from, to)
-    }
-    fn sync_dir(&self) -> io::Result<()> {
-        self.inner.sync_dir()
-    }
-}
-
-impl File for FaultyFile {
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        let room = self.faults.room.load(Ordering::SeqCst);
-        if room >= 0 && (bytes.len() as i64) > room {
-            return Err(io::Error::from(io::ErrorKind::StorageFull));
-        }
-        self.inner.write_at(bytes, offset)
-    }
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.inner.read_at(buf, offset)
-    }
-    fn sync(&self) -> io::Result<()> {
-        self.faults.waiting.fetch_add(1, Ordering::SeqCst);
-        while self.faults.sync_waits.load(Ordering::SeqCst) {
-            std::thread::yield_now();
-        }
-        self.faults.waiting.fetch_sub(1, Ordering::SeqCst);
-        match self.faults.sync_fails.load(Ordering::SeqCst) {
-            true => Err(io::Error::other("the disk is gone")),
-            false => self.inner.sync(),
-        }
-    }
-    fn allocate(&self, len: u64) -> io::Result<()> {
-        self.inner.allocate(len)
-    }
-    fn truncate(&self, len: u64) -> io::Result<()> {
-        self.inner.truncate(len)
-    }
-    fn len(&self) -> io::Result<u64> {
-        self.inner.len()
-    }
-}
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn open(durability: Durability) -> (Database, Arc<Faults>) {
     let (files, faults) = FaultyFiles::new();
@@ -188,15 +104,14 @@ fn seen_before_durable<T>(
     look: impl FnOnce() -> T,
 ) -> T {
     let before = db.revision();
-    faults.sync_waits.store(true, Ordering::SeqCst);
+    let came = faults.syncs.came();
+    faults.syncs.hold();
     std::thread::scope(|scope| {
         scope.spawn(write);
-        while faults.waiting.load(Ordering::SeqCst) == 0 {
-            std::thread::yield_now();
-        }
+        faults.syncs.wait_for_more_than(came);
         let seen = look();
         assert_eq!(db.revision(), before);
-        faults.sync_waits.store(false, Ordering::SeqCst);
+        faults.syncs.let_go();
         seen
     })
 }
@@ -227,4 +142,33 @@ fn branches_and_tags_change_for_readers_when_the_change_is_durable() {
     assert_eq!(before, sees(["main", "new"], &[("v", "new")], [false, true]));
     assert_eq!(look(), sees(["main", "new"], &[], [false, true]));
     assert!(db.pins().iter().all(|pin| !pin.holder.contains("tag")));
+}
+
+#[test]
+fn scans_go_on_while_writes_are_undone() {
+    // Undo and a scan need the same two locks: taken in opposite order, both would wait for ever.
+    within(120, || {
+        let (db, faults) = open(Durability::Memory);
+        let names = ["a", "b", "c"];
+        for name in names {
+            db.cells().set(name, 1).unwrap();
+        }
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        assert_eq!(db.cells().list("", None, 10).unwrap().names, names);
+                    }
+                });
+            }
+            faults.room.store(0, Ordering::SeqCst);
+            for i in 0..200 {
+                let error = db.cells().set(&format!("new {i}"), 1).unwrap_err();
+                assert_eq!(error.code(), Code::DiskFull);
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(db.revision(), 3);
+    });
 }

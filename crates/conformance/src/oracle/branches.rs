@@ -1,6 +1,7 @@
 //! Branches in the model: a fork is a copy, a merge is a three-way comparison of maps.
 
 use super::cells::{self, Cells, Run};
+use super::past::{self, Known, Past};
 use super::{Line, Oracle};
 use mainstay_model::{
     Answer, BranchCommand, Code, Error, MAIN, MergeStrategy, Receipt, Result, Revision, Value,
@@ -79,7 +80,9 @@ impl Oracle {
         }
         let cells = upto(&self.lines[&parent].cells, fork_revision);
         let created = self.revision + 1;
-        let line = Line { parent: Some(parent), fork_revision, created, depth, cells };
+        let mut past = Past::default();
+        past.learn(0, self.known(parent, fork_revision));
+        let line = Line { parent: Some(parent), fork_revision, created, depth, cells, past };
         self.lines.insert(self.next_id, line);
         self.names.insert(name.to_owned(), self.next_id);
         self.next_id += 1;
@@ -131,11 +134,6 @@ impl Oracle {
         self.names.iter().find(|(_, id)| **id == parent).map(|(name, _)| name.clone())
     }
 
-    /// Whether any two branches have been merged.
-    pub fn any_merges(&self) -> bool {
-        !self.merges.is_empty()
-    }
-
     /// Where two branches differ, by value, from what they have in common.
     pub fn diff(&self, a: &str, b: &str) -> Result<Vec<Change>> {
         let (a, b) = (self.id(a)?, self.id(b)?);
@@ -152,6 +150,9 @@ impl Oracle {
 
     /// Brings the changes of one branch into another, in one transaction; answers its revision.
     pub fn merge(&mut self, from: &str, into: &str, strategy: MergeStrategy) -> Result<Revision> {
+        if self.id(from)? == self.id(into)? {
+            return Err(Error::new(Code::InvalidArgument, "a branch cannot be merged into itself"));
+        }
         let changes = self.diff(from, into)?;
         let clashes: Vec<String> =
             changes.iter().filter(|c| c.on == ChangedOn::Both).map(|c| c.key.clone()).collect();
@@ -165,7 +166,8 @@ impl Oracle {
         for change in changes.iter().filter(|change| travels(change, strategy)) {
             bring(&mut run, &theirs, change);
         }
-        self.merges.insert(pair(source, target), (source, revision));
+        let known = self.known(source, revision - 1);
+        self.line_mut(target).past.learn(revision, known);
         Ok(self.committed(stamp))
     }
 
@@ -203,36 +205,19 @@ impl Oracle {
         self.tags.iter().map(shown).collect()
     }
 
-    /// What two branches have in common: the source of their last merge as it was then, else the
-    /// branch that both come from, as it was when the first of them left it.
+    /// What two branches have in common: the newest point that both come from, by forks or merges.
     fn common(&self, a: u32, b: u32) -> Cells {
-        if let Some((source, revision)) = self.merges.get(&pair(a, b)) {
-            return upto(&self.lines[source].cells, *revision);
-        }
-        let other = self.lineage(b);
-        for (id, left) in self.lineage(a) {
-            if let Some((_, right)) = other.iter().find(|(candidate, _)| *candidate == id) {
-                return upto(&self.lines[&id].cells, left.min(*right));
-            }
-        }
-        Cells::new()
+        let (a, b) = (self.known(a, self.revision), self.known(b, self.revision));
+        let shared = past::newest_shared(&a, &b, |id| self.lines.contains_key(&id));
+        shared.map_or_else(Cells::new, |(revision, id)| upto(&self.lines[&id].cells, revision))
     }
 
-    /// A branch and its ancestors, each with the newest of its revisions that the branch shows.
-    fn lineage(&self, branch: u32) -> Vec<(u32, Revision)> {
-        let (mut id, mut shows) = (branch, self.revision);
-        let mut line = vec![(id, shows)];
-        while let Some(parent) = self.lines[&id].parent {
-            shows = shows.min(self.lines[&id].fork_revision);
-            id = parent;
-            line.push((id, shows));
-        }
-        line
+    /// What a branch knew at a revision, itself included.
+    fn known(&self, branch: u32, revision: Revision) -> Known {
+        let mut known = self.lines[&branch].past.at(revision);
+        known.insert(branch, revision);
+        known
     }
-}
-
-fn pair(a: u32, b: u32) -> (u32, u32) {
-    (a.min(b), a.max(b))
 }
 
 /// A copy of the versions up to a revision.

@@ -12,6 +12,7 @@
 mod branches;
 mod cells;
 mod interactive;
+mod past;
 #[cfg(test)]
 mod tests;
 mod transaction;
@@ -19,6 +20,8 @@ mod transaction;
 pub use branches::{Change, ChangedOn};
 pub use cells::{Cells, Version};
 pub use interactive::Open;
+
+use past::Past;
 
 use mainstay_model::{
     At, Code, Error, MAIN, Page, Receipt, RequestId, Result, Revision, Stamp, Versioned,
@@ -37,7 +40,6 @@ pub struct Oracle {
     names: BTreeMap<String, u32>,
     lines: BTreeMap<u32, Line>,
     next_id: u32,
-    merges: BTreeMap<(u32, u32), (u32, Revision)>,
     tags: BTreeMap<String, (u32, Revision)>,
     receipts: BTreeMap<RequestId, Receipt>,
 }
@@ -55,6 +57,8 @@ pub struct Line {
     pub depth: usize,
     /// Every version of every cell.
     pub cells: Cells,
+    /// What it knows of other branches.
+    past: Past,
 }
 
 /// A moment to read at: a revision and the `now` that judges expiry.
@@ -70,7 +74,9 @@ impl Oracle {
     /// An empty database that stands at this revision, with the clock at `wall`.
     pub fn new(revision: Revision, wall: u64) -> Oracle {
         let cells = Cells::new();
-        let main = Line { parent: None, fork_revision: 0, created: revision, depth: 0, cells };
+        let past = Past::default();
+        let main =
+            Line { parent: None, fork_revision: 0, created: revision, depth: 0, cells, past };
         Oracle {
             wall,
             revision,
@@ -80,7 +86,6 @@ impl Oracle {
             names: BTreeMap::from([(MAIN.to_owned(), 0)]),
             lines: BTreeMap::from([(0, main)]),
             next_id: 1,
-            merges: BTreeMap::new(),
             tags: BTreeMap::new(),
             receipts: BTreeMap::new(),
         }

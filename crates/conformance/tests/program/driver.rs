@@ -1,6 +1,7 @@
 //! Runs each step on the engine and on the model, and compares every answer.
 
 use super::step::*;
+use super::tally::Tally;
 use mainstay::{
     Answer, CellCommand, Cells, Code, Durability, Interactive, Receipt, RequestId, Result,
     Transaction, Ttl,
@@ -25,6 +26,7 @@ pub struct Driver {
     requests: u64,
     /// Ranges are remembered from here on.
     pub floor: u64,
+    pub tally: Tally,
 }
 
 impl Driver {
@@ -35,16 +37,25 @@ impl Driver {
         });
         let oracle = Oracle::new(world.db().revision(), world.wall_us());
         let floor = oracle.revision();
-        Driver { world, oracle, slots: [None, None], named: None, requests: 0, floor }
+        Driver {
+            world,
+            oracle,
+            slots: [None, None],
+            named: None,
+            requests: 0,
+            floor,
+            tally: Tally::default(),
+        }
     }
 
-    /// Runs a whole program, then compares everything there is.
-    pub fn run(mut self, program: &Program) {
+    /// Runs a whole program, then compares everything there is; says which merges there were.
+    pub fn run(mut self, program: &Program) -> Tally {
         for step in &program.0 {
             self.step(step);
             assert_eq!(self.world.db().revision(), self.oracle.revision(), "after {step:?}");
         }
         self.compare_everything();
+        self.tally
     }
 
     fn step(&mut self, step: &Step) {

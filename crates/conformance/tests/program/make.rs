@@ -6,13 +6,28 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-/// A program: either with times to live or with merges. What a merge makes of values that
-/// expire meanwhile has cases of its own.
+/// A program: with times to live, with merges, or with both.
 pub fn program() -> impl Strategy<Value = Program> {
-    prop_oneof![vec(step(true), 30..120), vec(step(false), 30..120)].prop_map(Program)
+    let plain = |ttl, merges| vec(step(ttl, merges), 30..120).prop_map(Program);
+    prop_oneof![plain(true, false), plain(false, true), expiring_and_merging()]
 }
 
-fn step(ttl: bool) -> BoxedStrategy<Step> {
+/// A program with times to live, and with merges between all branches, which are there from the start:
+/// a child, a grandchild, and a sibling of the child.
+pub fn expiring_and_merging() -> BoxedStrategy<Program> {
+    let fork = |name, from| Step::Fork { name, from, back: 0 };
+    let forks = [fork(1, 0), fork(2, 1), fork(3, 0)];
+    let some = || vec(step(true, true), 5..40);
+    let steps = (some(), some(), some());
+    let program = steps.prop_map(move |(a, b, c)| {
+        let [child, grandchild, sibling] = forks.clone();
+        let all = a.into_iter().chain([child]).chain(b).chain([grandchild, sibling]).chain(c);
+        Program(all.collect())
+    });
+    program.boxed()
+}
+
+fn step(ttl: bool, merges: bool) -> BoxedStrategy<Step> {
     prop_oneof![
         8 => (branch(), write(ttl)).prop_map(|(branch, write)| Step::One { branch, write }),
         1 => (branch(), vec(write(ttl), 1..5))
@@ -27,7 +42,7 @@ fn step(ttl: bool) -> BoxedStrategy<Step> {
             .prop_map(|(name, from, back)| Step::Fork { name, from, back }),
         1 => branch().prop_map(|name| Step::Delete { name }),
         1 => (branch(), branch()).prop_map(|(name, to)| Step::Rename { name, to }),
-        5 => expiring_or_merging(ttl),
+        if merges { 24 } else { 5 } => expiring_or_merging(ttl, merges),
         1 => (0..TAGS.len(), branch(), 0..6u64)
             .prop_map(|(name, branch, back)| Step::Tag { name, branch, back }),
         1 => (0..TAGS.len()).prop_map(|name| Step::Untag { name }),
@@ -49,17 +64,21 @@ fn step(ttl: bool) -> BoxedStrategy<Step> {
     .boxed()
 }
 
-fn expiring_or_merging(ttl: bool) -> BoxedStrategy<Step> {
-    if ttl {
+fn expiring_or_merging(ttl: bool, merges: bool) -> BoxedStrategy<Step> {
+    if !merges {
         return Just(Step::Sweep).boxed();
     }
-    let merge = (branch(), branch(), strategy()).prop_map(|(from, into, strategy)| Step::Merge {
+    let any = || 0..BRANCHES.len();
+    let merge = (any(), any(), strategy()).prop_map(|(from, into, strategy)| Step::Merge {
         from,
         into,
         strategy,
     });
     let diff = (branch(), branch()).prop_map(|(a, b)| Step::Diff { a, b });
-    prop_oneof![merge, diff].boxed()
+    match ttl {
+        true => prop_oneof![3 => merge, 1 => diff, 2 => Just(Step::Sweep)].boxed(),
+        false => prop_oneof![merge, diff].boxed(),
+    }
 }
 
 fn transact(ttl: bool) -> impl Strategy<Value = Step> {

@@ -6,3 +6,4 @@ pub mod make;
 pub mod open_steps;
 pub mod read_steps;
 pub mod step;
+pub mod tally;

@@ -1,11 +1,13 @@
 //! Branches and tags: a fork writes one small record, whatever it forks.
 
 use crate::apply::merge;
+use crate::candidates::Candidates;
 use crate::catalog::{BranchRecord, Catalog, TagRecord, UNFINISHED};
 use crate::entry::DELETED;
 use crate::index::{Index, NEWEST};
 use crate::overlay::{Overlay, Payload, Write};
 use crate::spaces::{Key, MAIN_ID};
+use crate::trail::Trail;
 use mainstay_model::{Answer, BranchCommand, Code, Error, Name, Result, Revision, Stamp};
 use std::collections::BTreeSet;
 
@@ -16,6 +18,9 @@ pub(crate) struct Context<'a> {
     pub now: Stamp,
     /// The revision that the transaction gets.
     pub revision: Revision,
+    pub trail: &'a Trail,
+    /// What a merge need not look for.
+    pub candidates: Option<&'a Candidates>,
 }
 
 impl Context<'_> {

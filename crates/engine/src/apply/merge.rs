@@ -9,6 +9,7 @@ use crate::overlay::{Overlay, Payload, Write};
 use crate::spaces::{self, CELLS};
 use mainstay_model::limits::TRANSACTION_LIMIT_COMMANDS;
 use mainstay_model::{Answer, Code, Error, MergeStrategy, Name, Result};
+use std::borrow::Cow;
 
 /// Brings the changes of `from` into `into`.
 pub(crate) fn merge(
@@ -26,11 +27,11 @@ pub(crate) fn merge(
     }
     let (a, b) = ((source, NEWEST), (target, NEWEST));
     let comparison = Comparison::new(context.index, context.catalog, a, b, context.now)?;
-    let names = comparison.changed_in_a()?;
+    let names = names(context, source, &comparison)?;
     check_size(names.len())?;
     let mut conflicts = Vec::new();
     for name in names {
-        let triple = comparison.triple(name)?;
+        let triple = comparison.triple(name.into_owned())?;
         if !triple.a_changed() || triple.agrees() {
             continue;
         }
@@ -51,6 +52,19 @@ pub(crate) fn merge(
     }
     record(context, overlay, source, target)?;
     Ok(Answer::Revision(context.revision))
+}
+
+/// The names that the source may have changed, from its candidates if they are still the right ones.
+fn names<'a>(
+    context: &Context<'a>,
+    source: u32,
+    comparison: &Comparison<'_>,
+) -> Result<Vec<Cow<'a, [u8]>>> {
+    let found = context.candidates.and_then(|c| c.all(source, comparison.base, context.trail));
+    match found {
+        Some(names) => Ok(names),
+        None => Ok(comparison.changed_in_a()?.into_iter().map(Cow::Owned).collect()),
+    }
 }
 
 /// Writes the source's side to the target; the counter never falls.

@@ -1,10 +1,11 @@
 //! The first stage: transactions are executed, one round of them at a time.
 
-use super::{IN_FLIGHT_LIMIT, Sequencer};
+use super::{IN_FLIGHT_LIMIT, Sequencer, calls};
 use crate::bell;
+use crate::candidates::Submitted;
 use crate::executor::Executor;
 use crate::ticket::Completion;
-use mainstay_model::{Durability, Error, Receipt, Revision, SmallVec, Stamp, Transaction};
+use mainstay_model::{Durability, Error, Receipt, SmallVec, Stamp};
 use parking_lot::MutexGuard;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -22,8 +23,7 @@ pub(super) struct Pending {
 
 #[allow(clippy::large_enum_variant, reason = "nearly every work is a transaction")]
 pub(super) enum Work {
-    /// With the revision up to which its range guards were checked.
-    Run(Transaction, Revision),
+    Run(Submitted),
     /// Nothing but to be durable with all before it.
     Sync,
 }
@@ -65,11 +65,11 @@ impl ExecutedRound {
         completion: Completion,
     ) {
         let result = match work {
-            Work::Run(transaction, checked) => {
-                let durability = transaction.durability.unwrap_or(sequencer.durability);
+            Work::Run(submitted) => {
+                let durability = submitted.transaction.durability.unwrap_or(sequencer.durability);
                 self.sync |= durability == Durability::Sync;
                 self.soon |= durability == Durability::Interval;
-                exec.run(transaction, *checked, self.now)
+                exec.run(submitted, self.now)
             }
             Work::Sync => {
                 self.sync = true;
@@ -94,7 +94,7 @@ impl Sequencer {
     /// under way; on a closed database the completion gets the error.
     pub(super) fn enter(&self, work: Work, completion: Completion) {
         if let Err(error) = self.check_open() {
-            return completion.complete(Err(error));
+            return calls::answer([(completion, Err(error))].into_iter());
         }
         let in_flight = self.in_flight.fetch_add(1, Ordering::Relaxed);
         if matches!(work, Work::Sync) {
@@ -104,7 +104,7 @@ impl Sequencer {
             && let Err(error) = self.wait_for_room()
         {
             self.leave(1);
-            return completion.complete(Err(error));
+            return calls::answer([(completion, Err(error))].into_iter());
         }
         let Some(mut exec) = self.exec.try_lock() else {
             // Whoever executes will most likely put it into the group that forms now.
@@ -124,17 +124,16 @@ impl Sequencer {
     }
 
     /// Executes several transactions one behind the other, in as few rounds as they fit into.
-    pub(super) fn enter_all(&self, chunk: Vec<(Transaction, Completion)>) {
+    pub(super) fn enter_all(&self, chunk: Vec<(Submitted, Completion)>) {
         let count = chunk.len();
         self.in_flight.fetch_add(count, Ordering::Relaxed);
         if let Err(error) = self.check_open().and_then(|()| self.wait_for_room()) {
             self.leave(count);
             let refused = |(_, completion): (_, Completion)| (completion, Err(error.clone()));
-            return self.answer(chunk.into_iter().map(refused));
+            return calls::answer(chunk.into_iter().map(refused));
         }
-        let pending = chunk
-            .into_iter()
-            .map(|(run, completion)| Pending { work: Work::Run(run, 0), completion });
+        let pending =
+            chunk.into_iter().map(|(run, completion)| Pending { work: Work::Run(run), completion });
         self.queue.lock().extend(pending);
         self.combine();
     }
@@ -146,12 +145,24 @@ impl Sequencer {
 
     /// Executes what is queued, if nobody else does.
     pub(super) fn combine(&self) {
-        while !self.queue.lock().is_empty() {
-            let Some(mut exec) = self.exec.try_lock() else { return };
-            let mut round = ExecutedRound::begin(&mut exec);
-            self.run_queued(&mut round, &mut exec);
-            self.end(round, exec);
+        while self.has_queued() {
+            let Some(exec) = self.exec.try_lock() else { return };
+            self.run_round(exec);
         }
+    }
+
+    /// Executes what is queued, and waits for what somebody else is executing.
+    pub(super) fn combine_all(&self) {
+        self.run_round(self.exec.lock());
+        while self.has_queued() {
+            self.run_round(self.exec.lock());
+        }
+    }
+
+    fn run_round(&self, mut exec: MutexGuard<'_, Executor>) {
+        let mut round = ExecutedRound::begin(&mut exec);
+        self.run_queued(&mut round, &mut exec);
+        self.end(round, exec);
     }
 
     fn run_queued(&self, round: &mut ExecutedRound, exec: &mut Executor) {
@@ -187,7 +198,7 @@ impl Sequencer {
         drop(exec);
         if !failed.is_empty() {
             self.leave(failed.len());
-            self.answer(failed.into_iter().map(|(completion, error)| (completion, Err(error))));
+            calls::answer(failed.into_iter().map(|(completion, error)| (completion, Err(error))));
         }
         if sealed {
             self.tell_workers();

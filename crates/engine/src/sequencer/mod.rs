@@ -15,20 +15,23 @@
 //!   why the executor is reached through [`Sequencer::with_exec`] alone.
 //! - Answers leave, and readers see, only what the durability asked for allows: a group is published
 //!   when it is written, and synced first if any of its transactions asks for that.
-//! - Answers are given with no lock held: a callback may submit, execute, close or panic.
+//! - Answers are given with no lock held ([`calls`]): a callback may submit, execute, close or panic.
+//! - The log thread runs callbacks, too. Before it waits in one, it does what others leave to it
+//!   ([`Sequencer::see_through`]): nobody else would.
 
+mod calls;
 mod execute;
 mod stage;
 
+use crate::candidates::Submitted;
 use crate::clock::{Clock, SystemClock};
 use crate::executor::{Executor, State};
 use crate::log::{Chain, Writer};
 use crate::ticket::{Batch, Completion, Ticket, Waiter};
 use execute::{Pending, Work};
-use mainstay_model::{Code, Durability, Error, Receipt, Result, Revision, Transaction};
+use mainstay_model::{Code, Durability, Error, Receipt, Result, Revision};
 use parking_lot::{Condvar, Mutex};
 use stage::{Group, LogStage};
-use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -49,11 +52,6 @@ pub(crate) const SEALED_LIMIT: usize = 5;
 
 /// How long a writer waits for buffers that cannot be flushed.
 const STUCK_US: u64 = 5_000_000;
-
-thread_local! {
-    /// Whether this thread is giving out answers, so that it may be running a caller's callback.
-    static ANSWERING: Cell<bool> = const { Cell::new(false) };
-}
 
 pub(crate) struct Sequencer {
     pub state: Arc<State>,
@@ -161,8 +159,8 @@ impl Sequencer {
     }
 
     /// Submits and waits; does the work itself where nobody else is at it.
-    pub fn execute(&self, transaction: Transaction, checked: Revision) -> Result<Receipt> {
-        self.wait_on(Work::Run(transaction, checked))
+    pub fn execute(&self, transaction: impl Into<Submitted>) -> Result<Receipt> {
+        self.wait_on(Work::Run(transaction.into()))
     }
 
     /// Waits until everything submitted before is on stable storage. It never waits for room: the
@@ -196,7 +194,7 @@ impl Sequencer {
     }
 
     /// Submits several, side by side, and waits for all; each has its own answer.
-    pub fn execute_all(&self, transactions: Vec<Transaction>) -> Vec<Result<Receipt>> {
+    pub fn execute_all(&self, transactions: Vec<Submitted>) -> Vec<Result<Receipt>> {
         if transactions.is_empty() {
             return Vec::new();
         }
@@ -219,23 +217,23 @@ impl Sequencer {
     }
 
     /// Submits; the ticket has the answer.
-    pub fn submit(&self, transaction: Transaction) -> Ticket {
+    pub fn submit(&self, transaction: impl Into<Submitted>) -> Ticket {
         let waiter: Arc<Waiter> = Arc::default();
-        self.submit_to(transaction, Completion::Waiter(waiter.clone()));
+        self.submit_to(transaction.into(), Completion::Waiter(waiter.clone()));
         Ticket { waiter }
     }
 
     /// Submits; the callback gets the answer, on whichever thread has it.
     pub fn submit_with(
         &self,
-        transaction: Transaction,
+        transaction: impl Into<Submitted>,
         done: impl FnOnce(Result<Receipt>) + Send + 'static,
     ) {
-        self.submit_to(transaction, Completion::Callback(Box::new(done)));
+        self.submit_to(transaction.into(), Completion::Callback(Box::new(done)));
     }
 
-    fn submit_to(&self, transaction: Transaction, completion: Completion) {
-        self.enter(Work::Run(transaction, 0), completion);
+    fn submit_to(&self, submitted: Submitted, completion: Completion) {
+        self.enter(Work::Run(submitted), completion);
         self.wake_log();
     }
 
@@ -274,7 +272,7 @@ impl Sequencer {
     /// Waits while too much is under way.
     fn wait_for_room(&self) -> Result<()> {
         // A callback that submits must not wait for the answers that come behind its own.
-        if ANSWERING.get() {
+        if calls::is_calling() {
             return Ok(());
         }
         let begun = self.clock.monotonic_us();

@@ -1,13 +1,13 @@
 //! The second stage: groups are written, synced, published and answered.
 
-use super::{ANSWERING, Sequencer, closed};
+use super::{Sequencer, calls, closed};
 use crate::bell;
 use crate::clock::Clock;
 use crate::executor::Round;
 use crate::log::{Chain, Growing, Writer};
-use crate::ticket::{Completion, Sleepers};
+use crate::ticket::{self, Completion};
 use mainstay_model::{Code, Error, Receipt, Result, Revision, Stamp};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -112,9 +112,7 @@ impl Sequencer {
     pub(super) fn wake_log(&self) {
         if self.is_closed() {
             // The log thread may have ended: what came too late is answered here.
-            self.combine();
-            let group = self.log_group(&mut self.log.lock());
-            return self.answer_group(group);
+            return self.see_through();
         }
         if !self.log_idle.load(Ordering::SeqCst) || !self.has_work() {
             return;
@@ -124,6 +122,14 @@ impl Sequencer {
         }
     }
 
+    /// Brings everything that was submitted before through both stages, waiting for whoever is at them.
+    /// Then its answers are given, or somebody is giving them.
+    pub(super) fn see_through(&self) {
+        self.combine_all();
+        let group = self.log_group(&mut self.log.lock());
+        self.answer_group(group);
+    }
+
     /// Whether something waits for the log, executed or not. What is queued while somebody
     /// executes is that one's to do, and to tell.
     fn has_work(&self) -> bool {
@@ -131,8 +137,11 @@ impl Sequencer {
     }
 
     /// By the log thread: until the database is closed.
-    pub fn run_log(&self) {
+    pub fn run_log(self: Arc<Self>) {
         let _ = self.log_thread.set(std::thread::current());
+        let own = self.clone();
+        // A callback on this thread that waits would wait for itself.
+        ticket::before_sleep(move || own.see_through());
         // Looked at four times an interval, so that nothing stays unsynced for longer than one.
         let pause = (self.sync_interval / 4).max(Duration::from_micros(100));
         loop {
@@ -190,6 +199,8 @@ impl Sequencer {
             std::mem::swap(&mut *forming, &mut group);
         }
         if group.is_empty() {
+            // A transaction that failed may have asked for a sync: the next group need not.
+            group.clear();
             self.spares.lock().push(group);
             return None;
         }
@@ -210,10 +221,11 @@ impl Sequencer {
             return Err(closed());
         }
         self.check_sound()?;
-        log.write(group, self.durable())?;
         if group.soon && log.soon_since_us.is_none() {
+            // Before writing: if that fails in the middle, what is written has to be synced, too.
             log.soon_since_us = Some(self.clock.monotonic_us());
         }
+        log.write(group, self.durable())?;
         let wants = log.writer.wants_next();
         if wants != self.wants_segment() {
             self.wants_segment.store(wants, Ordering::Relaxed);
@@ -231,25 +243,12 @@ impl Sequencer {
         self.leave(group.waiting.len() + group.failed.len());
         let receipts = group.waiting.drain(..);
         let receipts = receipts.map(|(completion, receipt)| (completion, Ok(receipt)));
-        self.answer(receipts.chain(group.failed.drain(..)));
+        calls::answer(receipts.chain(group.failed.drain(..)));
         group.clear();
         let mut spares = self.spares.lock();
         if spares.len() < 4 {
             spares.push(group);
         }
-    }
-
-    /// Gives out answers; a callback that panics harms nobody else.
-    pub(super) fn answer(&self, answers: impl Iterator<Item = (Completion, Result<Receipt>)>) {
-        let mut sleepers = Sleepers::default();
-        let before = ANSWERING.replace(true);
-        for (completion, result) in answers {
-            // The panic was reported when it happened.
-            let settle = AssertUnwindSafe(|| completion.settle(result, &mut sleepers));
-            let _ = catch_unwind(settle);
-        }
-        ANSWERING.set(before);
-        sleepers.wake();
     }
 
     /// Takes back what could not be written, with everything executed on top of it.
@@ -259,40 +258,53 @@ impl Sequencer {
         let clean = matches!(error.code(), Code::DiskFull | Code::TransactionTooLarge);
         let mut failed = std::mem::take(&mut group.waiting);
         let mut exec = self.exec.lock();
-        let mut later = std::mem::take(&mut *self.group.lock());
-        self.unwritten_bytes.fetch_sub(later.frames.len(), Ordering::Relaxed);
+        let mut later = self.take_forming();
         failed.append(&mut later.waiting);
         // Undoing reads the catalog again; if that fails, the disk is not merely full.
         let undone = clean && exec.undo(log.written, log.stamp).is_ok();
         drop(exec);
-        if !undone && error.code() != Code::Closed {
-            self.latch();
-        }
-        // Pieces of the group that were written before the one that failed are in the log.
-        if undone && log.unsynced && group.sync && self.sync_log(log).is_err() {
+        let known = undone || error.code() == Code::Closed;
+        if !known {
             self.latch();
         }
         let written = if undone { log.written } else { 0 };
-        self.published.fetch_max(written, Ordering::SeqCst);
-        let known = undone || error.code() == Code::Closed;
+        let kept = self.keep_written(log, undone, group.sync || later.sync);
         let outcome = |receipt: Receipt| match receipt.revision <= written {
-            true => Ok(receipt),
+            true => kept.clone().map(|()| receipt).map_err(|error| unknown(&error)),
             false if known => Err(error.clone()),
-            false => {
-                let message =
-                    format!("it is not known whether this was written: {}", error.message());
-                Err(Error::new(Code::UnknownOutcome, message))
-            }
+            false => Err(unknown(error)),
         };
         let answers =
             failed.into_iter().map(|(completion, receipt)| (completion, outcome(receipt)));
         group.failed.extend(answers);
     }
 
+    /// Takes what was executed since the last group.
+    fn take_forming(&self) -> Group {
+        let mut forming = self.group.lock();
+        let taken = std::mem::take(&mut *forming);
+        forming.number = taken.number;
+        self.unwritten_bytes.fetch_sub(taken.frames.len(), Ordering::Relaxed);
+        taken
+    }
+
+    /// Publishes pieces of a group that were written before the one that failed.
+    fn keep_written(&self, log: &mut LogStage, undone: bool, sync: bool) -> Result<()> {
+        if !undone {
+            return Ok(());
+        }
+        if sync && log.unsynced {
+            self.sync_log(log).inspect_err(|_| self.latch())?;
+        }
+        self.published.fetch_max(log.written, Ordering::SeqCst);
+        self.tell_listeners();
+        Ok(())
+    }
+
     /// Refuses new work and finishes what is under way. Nothing is written when it returns.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        self.combine();
+        self.combine_all();
         loop {
             let mut log = self.log.lock();
             match self.log_group(&mut log) {
@@ -315,4 +327,9 @@ impl Sequencer {
         self.room_made.notify_all();
         self.tell_listeners();
     }
+}
+
+fn unknown(error: &Error) -> Error {
+    let message = format!("it is not known whether this was written: {}", error.message());
+    Error::new(Code::UnknownOutcome, message)
 }

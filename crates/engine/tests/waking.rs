@@ -1,0 +1,267 @@
+//! Nobody who waits for an answer is forgotten: not behind callbacks, not behind a sync that somebody
+//! else makes, not when the database is closed meanwhile.
+//!
+//! The log thread looks for work four times in a sync interval of its own accord, which would turn a
+//! lost wake-up into a short delay. Here the interval is so long that it is a hang, and a watchdog
+//! turns that into a failure.
+
+mod seam;
+
+use mainstay::{CellCommand, Code, Database, Durability, Name, Options, Transaction};
+use seam::{FaultyFiles, within};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+const NEVER: Duration = Duration::from_secs(3600);
+
+/// Longer than any of the tests takes on a busy machine.
+const WATCHDOG_SECS: u64 = 120;
+
+fn options() -> Options {
+    Options::new().sync_interval(NEVER).sweep_interval(None)
+}
+
+fn set(name: &str) -> Transaction {
+    Transaction::new().step(CellCommand::set(Name::new(name).unwrap(), 1))
+}
+
+/// Lets a thread that cannot be seen come to where it waits; too short a pause only weakens the test.
+fn let_others_wait() {
+    std::thread::sleep(Duration::from_millis(100));
+}
+
+#[test]
+fn a_callback_may_wait_for_a_ticket() {
+    within(WATCHDOG_SECS, || {
+        let (db, (sent, came)) = (options().memory().unwrap(), mpsc::channel());
+        let own = db.clone();
+        db.submit_with(set("a"), move |_| sent.send(own.submit(set("b")).wait()).unwrap());
+        came.recv().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn what_a_callback_executes_is_not_left_behind_a_sync_of_somebody_else() {
+    within(WATCHDOG_SECS, || {
+        let (files, faults) = FaultyFiles::new();
+        let db = options().files(files).memory().unwrap();
+        let (begun, is_begun) = mpsc::channel();
+        let (go, may_go) = mpsc::channel::<()>();
+        let (sent, came) = mpsc::channel();
+        let own = db.clone();
+        db.submit_with(set("first"), move |_| {
+            begun.send(()).unwrap();
+            may_go.recv().unwrap();
+            sent.send(own.execute(set("from the callback"))).unwrap();
+        });
+        is_begun.recv().unwrap();
+        // The log thread is in the callback now: this caller takes the log and is held up there.
+        faults.syncs.hold();
+        let before = faults.syncs.came();
+        let own = db.clone();
+        let caller = std::thread::spawn(move || own.execute(set("held up")));
+        faults.syncs.wait_for_more_than(before);
+        go.send(()).unwrap();
+        let_others_wait();
+        faults.syncs.let_go();
+        came.recv().unwrap().unwrap();
+        caller.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn who_sleeps_is_woken_before_callbacks_run() {
+    within(WATCHDOG_SECS, || {
+        let (files, faults) = FaultyFiles::new();
+        let db = options().files(files).memory().unwrap();
+        faults.syncs.hold();
+        let before = faults.syncs.came();
+        let first = db.submit(set("first"));
+        faults.syncs.wait_for_more_than(before);
+        // These two are one group, the callback first.
+        let (awake, is_awake) = mpsc::channel();
+        let (sent, came) = mpsc::channel();
+        db.submit_with(set("callback"), move |_| {
+            is_awake.recv().unwrap();
+            sent.send(()).unwrap();
+        });
+        let own = db.clone();
+        let sleeper = std::thread::spawn(move || {
+            own.execute(set("sleeper")).unwrap();
+            awake.send(()).unwrap();
+        });
+        let_others_wait();
+        faults.syncs.let_go();
+        came.recv().unwrap();
+        sleeper.join().unwrap();
+        first.wait().unwrap();
+    });
+}
+
+thread_local! {
+    static DEPTH: Cell<u64> = const { Cell::new(0) };
+}
+
+#[test]
+fn no_callback_runs_inside_another() {
+    within(WATCHDOG_SECS, || {
+        let db = options().durability(Durability::Memory).memory().unwrap();
+        let (deepest, (sent, came)) = (Arc::new(AtomicU64::new(0)), mpsc::channel());
+        for i in 0..3_000 {
+            let (own, deepest, sent) = (db.clone(), deepest.clone(), sent.clone());
+            db.submit_with(set("a"), move |_| {
+                DEPTH.set(DEPTH.get() + 1);
+                deepest.fetch_max(DEPTH.get(), Ordering::SeqCst);
+                sent.send(own.execute(set(&format!("{i}")))).unwrap();
+                DEPTH.set(DEPTH.get() - 1);
+            });
+        }
+        drop(sent);
+        let answers: Vec<_> = came.iter().collect();
+        assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 3_000);
+        assert_eq!(deepest.load(Ordering::SeqCst), 1, "the stack would grow with the load");
+    });
+}
+
+/// Keeps a database in a thread's own storage, and writes to it when the thread ends.
+struct Last(Database, mpsc::Sender<()>);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        self.0.cells().set("last", 1).unwrap();
+        self.1.send(()).unwrap();
+    }
+}
+
+thread_local! {
+    static LAST: Cell<Option<Last>> = const { Cell::new(None) };
+}
+
+#[test]
+fn a_thread_may_write_while_it_ends() {
+    within(WATCHDOG_SECS, || {
+        let (db, (sent, came)) = (options().memory().unwrap(), mpsc::channel());
+        let own = db.clone();
+        let thread = std::thread::spawn(move || {
+            LAST.set(Some(Last(own.clone(), sent)));
+            // The thread's place to wait at is made after, so it is gone before.
+            own.cells().set("first", 1).unwrap();
+        });
+        thread.join().unwrap();
+        came.recv().unwrap();
+        assert_eq!(db.cells().get("last").unwrap(), Some(1.into()));
+    });
+}
+
+/// What a run of many threads counts.
+#[derive(Default)]
+struct Tally {
+    written: AtomicU64,
+    refused: AtomicU64,
+    /// Callbacks that are still to come.
+    owed: AtomicU64,
+    stop: AtomicBool,
+}
+
+impl Tally {
+    fn note<T>(&self, answer: &mainstay::Result<T>) {
+        match answer {
+            Ok(_) => self.written.fetch_add(1, Ordering::SeqCst),
+            Err(error) => {
+                assert_eq!(error.code(), Code::Closed, "{error}");
+                self.refused.fetch_add(1, Ordering::SeqCst)
+            }
+        };
+    }
+}
+
+/// Writes in every way there is, to two databases that share the process's bells.
+fn write_in_every_way(me: u64, dbs: &[Database; 2], tally: &Arc<Tally>) {
+    for i in 0_u64.. {
+        if tally.stop.load(Ordering::Relaxed) {
+            return;
+        }
+        let db = &dbs[((me + i / 7) % 2) as usize];
+        let name = format!("{}", (me + i) % 5);
+        match (me + i) % 6 {
+            0 | 1 => tally.note(&db.execute(set(&name))),
+            2 => tally.note(&db.submit(set(&name)).wait()),
+            3 => {
+                let tickets = [db.submit(set(&name)), db.submit(set("x")), db.submit(set("y"))];
+                tickets.into_iter().for_each(|ticket| tally.note(&ticket.wait()));
+            }
+            4 => drop(db.sync()),
+            _ => call_back(dbs, db, i, tally),
+        }
+    }
+}
+
+/// A callback that writes itself, here or on the other database.
+fn call_back(dbs: &[Database; 2], db: &Database, i: u64, tally: &Arc<Tally>) {
+    let (other, own) = (dbs[(i % 2) as usize].clone(), tally.clone());
+    tally.owed.fetch_add(1, Ordering::SeqCst);
+    db.submit_with(set("callback"), move |answer| {
+        own.note(&answer);
+        match i % 4 {
+            0 => own.note(&other.execute(set("executed"))),
+            1 => own.note(&other.submit(set("submitted")).wait()),
+            2 => drop(other.sync()),
+            _ => {
+                let inner = own.clone();
+                own.owed.fetch_add(1, Ordering::SeqCst);
+                other.submit_with(set("again"), move |answer| {
+                    inner.note(&answer);
+                    inner.owed.fetch_sub(1, Ordering::SeqCst);
+                });
+            }
+        }
+        own.owed.fetch_sub(1, Ordering::SeqCst);
+    });
+}
+
+fn many_threads(durability: Durability, writes: u64, close: bool) {
+    let open = || options().durability(durability).memory().unwrap();
+    let (dbs, tally) = ([open(), open()], Arc::new(Tally::default()));
+    std::thread::scope(|scope| {
+        for me in 0..8 {
+            let (dbs, tally) = (&dbs, &tally);
+            scope.spawn(move || write_in_every_way(me, dbs, tally));
+        }
+        while tally.written.load(Ordering::SeqCst) < writes {
+            std::thread::yield_now();
+        }
+        if close {
+            dbs.iter().for_each(|db| db.close().unwrap());
+            while tally.refused.load(Ordering::SeqCst) < 100 {
+                std::thread::yield_now();
+            }
+        }
+        tally.stop.store(true, Ordering::Relaxed);
+    });
+    while tally.owed.load(Ordering::SeqCst) > 0 {
+        std::thread::yield_now();
+    }
+    let written = tally.written.load(Ordering::SeqCst);
+    assert_eq!(dbs[0].revision() + dbs[1].revision(), written, "each answer once");
+}
+
+#[test]
+fn everyone_is_answered_under_load() {
+    within(WATCHDOG_SECS, || {
+        for durability in [Durability::Sync, Durability::Memory, Durability::Interval] {
+            many_threads(durability, 20_000, false);
+        }
+    });
+}
+
+#[test]
+fn everyone_is_answered_when_closed_under_load() {
+    within(WATCHDOG_SECS, || {
+        for round in 0..30 {
+            let durability = [Durability::Sync, Durability::Memory][round % 2];
+            many_threads(durability, 300, true);
+        }
+    });
+}
