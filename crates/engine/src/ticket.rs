@@ -11,10 +11,13 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
+/// What a caller wants to be run with an answer.
+pub(crate) type Callback = Box<dyn FnOnce(Result<Receipt>) + Send>;
+
 /// Who is told when a transaction is done.
 pub(crate) enum Completion {
     Waiter(Arc<Waiter>),
-    Callback(Box<dyn FnOnce(Result<Receipt>) + Send>),
+    Callback(Callback),
     /// A place in answers that are waited for together.
     Part(Arc<Batch>, usize),
 }
@@ -23,25 +26,30 @@ impl Completion {
     /// Tells one.
     pub fn complete(self, result: Result<Receipt>) {
         let mut sleepers = Sleepers::default();
-        self.settle(result, &mut sleepers);
+        let callback = self.settle(result, &mut sleepers);
         sleepers.wake();
+        if let Some((callback, result)) = callback {
+            callback(result);
+        }
     }
 
-    /// Puts the answer down; whoever sleeps is added to those to be woken.
-    pub fn settle(self, result: Result<Receipt>, sleepers: &mut Sleepers) {
+    /// Puts the answer down; whoever sleeps is added to those to be woken. A callback is given
+    /// back, to be called when they are.
+    pub fn settle(
+        self,
+        result: Result<Receipt>,
+        sleepers: &mut Sleepers,
+    ) -> Option<(Callback, Result<Receipt>)> {
         match self {
-            Completion::Callback(callback) => callback(result),
-            Completion::Waiter(waiter) => match waiter.put(result) {
-                OPEN | DONE => {}
-                ALONE => sleepers.alone.push(waiter),
-                asleep => sleepers.chime.add(asleep - ASLEEP),
-            },
+            Completion::Callback(callback) => return Some((callback, result)),
+            Completion::Waiter(waiter) => waiter.settle(result, sleepers),
             Completion::Part(batch, place) => {
                 if let Some(waiter) = batch.put(place, result) {
-                    waiter.settle(Ok(nothing()), sleepers);
+                    waiter.clone().settle(Ok(nothing()), sleepers);
                 }
             }
         }
+        None
     }
 
     /// Says at which bell the answer will be rung.
@@ -121,6 +129,15 @@ impl Waiter {
         waited
     }
 
+    /// Puts the answer down; who sleeps here is added to those to be woken.
+    fn settle(self: Arc<Waiter>, result: Result<Receipt>, sleepers: &mut Sleepers) {
+        match self.put(result) {
+            OPEN | DONE => {}
+            ALONE => sleepers.alone.push(self),
+            asleep => sleepers.chime.add(asleep - ASLEEP),
+        }
+    }
+
     /// Puts the answer down; gives the state before.
     fn put(&self, result: Result<Receipt>) -> u32 {
         *self.result.lock() = Some(result);
@@ -175,12 +192,12 @@ impl Batch {
     }
 
     /// Puts one answer down; the last one gives whom to tell.
-    fn put(&self, place: usize, result: Result<Receipt>) -> Option<Completion> {
+    fn put(&self, place: usize, result: Result<Receipt>) -> Option<&Arc<Waiter>> {
         if let Some(answer) = self.answers.lock().get_mut(place) {
             *answer = Some(result);
         }
         let last = self.left.fetch_sub(1, Ordering::AcqRel) == 1;
-        last.then(|| Completion::Waiter(self.waiter.clone()))
+        last.then_some(&self.waiter)
     }
 
     /// Waits for all answers.
@@ -242,7 +259,7 @@ mod tests {
                     if i.is_multiple_of(2) {
                         completion.expect_at(bell::of_group(round));
                     }
-                    completion.settle(Ok(receipt(i as u64)), &mut sleepers);
+                    assert!(completion.settle(Ok(receipt(i as u64)), &mut sleepers).is_none());
                 }
                 sleepers.wake();
             });

@@ -5,7 +5,7 @@ use crate::bell;
 use crate::clock::Clock;
 use crate::executor::Round;
 use crate::log::{Chain, Growing, Writer};
-use crate::ticket::{Completion, Sleepers};
+use crate::ticket::{Completion, Sleepers, Waiter};
 use mainstay_model::{Code, Error, Receipt, Result, Revision, Stamp};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
@@ -106,6 +106,22 @@ impl Sequencer {
         // The next group first, then the answers of this one: the disk should not wait.
         self.wake_log();
         self.answer_group(group);
+    }
+
+    /// By a callback: does the log's work until the answer is there. The callback may run on the
+    /// very thread that everybody else leaves that work to, so it can rely on nobody.
+    pub(super) fn drive_until(&self, waiter: &Waiter) {
+        while !waiter.is_done() {
+            // Whoever had the executor has executed what was queued when this returns, or it is
+            // done here.
+            self.with_exec(|_| ());
+            let group = self.log_group(&mut self.log.lock());
+            if group.is_none() {
+                // Another took it and is about to answer.
+                std::thread::yield_now();
+            }
+            self.answer_group(group);
+        }
     }
 
     /// Wakes the log thread if it rests while there is work.
@@ -242,14 +258,18 @@ impl Sequencer {
     /// Gives out answers; a callback that panics harms nobody else.
     pub(super) fn answer(&self, answers: impl Iterator<Item = (Completion, Result<Receipt>)>) {
         let mut sleepers = Sleepers::default();
-        let before = ANSWERING.replace(true);
+        let mut callbacks = Vec::new();
         for (completion, result) in answers {
+            callbacks.extend(completion.settle(result, &mut sleepers));
+        }
+        // A callback takes as long as it likes: nobody else waits for it.
+        sleepers.wake();
+        let before = ANSWERING.replace(true);
+        for (callback, result) in callbacks {
             // The panic was reported when it happened.
-            let settle = AssertUnwindSafe(|| completion.settle(result, &mut sleepers));
-            let _ = catch_unwind(settle);
+            let _ = catch_unwind(AssertUnwindSafe(|| callback(result)));
         }
         ANSWERING.set(before);
-        sleepers.wake();
     }
 
     /// Takes back what could not be written, with everything executed on top of it.
@@ -262,22 +282,28 @@ impl Sequencer {
         let mut later = std::mem::take(&mut *self.group.lock());
         self.unwritten_bytes.fetch_sub(later.frames.len(), Ordering::Relaxed);
         failed.append(&mut later.waiting);
+        let sync = group.sync || later.sync;
         // Undoing reads the catalog again; if that fails, the disk is not merely full.
         let undone = clean && exec.undo(log.written, log.stamp).is_ok();
         drop(exec);
         if !undone && error.code() != Code::Closed {
             self.latch();
         }
-        // Pieces of the group that were written before the one that failed are in the log.
-        if undone && log.unsynced && group.sync && self.sync_log(log).is_err() {
+        // Pieces of the group that were written before the one that failed are in the log; like
+        // all else they are shown and acknowledged when they are synced.
+        let synced = undone && (!(log.unsynced && sync) || self.sync_log(log).is_ok());
+        if undone && !synced {
             self.latch();
         }
-        let written = if undone { log.written } else { 0 };
+        let written = if synced { log.written } else { 0 };
         self.published.fetch_max(written, Ordering::SeqCst);
-        let known = undone || error.code() == Code::Closed;
+        let is_known = |revision: Revision| match undone {
+            true => revision > log.written,
+            false => error.code() == Code::Closed,
+        };
         let outcome = |receipt: Receipt| match receipt.revision <= written {
             true => Ok(receipt),
-            false if known => Err(error.clone()),
+            false if is_known(receipt.revision) => Err(error.clone()),
             false => {
                 let message =
                     format!("it is not known whether this was written: {}", error.message());
