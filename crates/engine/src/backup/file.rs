@@ -15,6 +15,7 @@
 
 use crate::entry;
 use crate::hashed::{HashedReader, HashedWriter};
+use crate::index::NEWEST;
 use crate::mark::Mark;
 use crate::spaces;
 use mainstay_model::{Code, Error, Result, Revision, Value, codec};
@@ -172,6 +173,9 @@ fn head(file: &mut HashedReader<'_>, path: &Path) -> Result<([u8; 16], Revision,
     let mut database = [0; 16];
     database.copy_from_slice(&rest[4..20]);
     let revision = u64::from(number(20)) | u64::from(number(24)) << 32;
+    if revision >= NEWEST {
+        return Err(file.damaged_at(28, "its revision is one that cannot be"));
+    }
     Ok((database, revision, chain))
 }
 
