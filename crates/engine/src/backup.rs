@@ -159,7 +159,8 @@ impl Backup<'_> {
         self.make_durable(moment.revision)?;
         let bytes = blocks.end(&mark, self.keys, self.versions)?;
         self.tell();
-        let contents = Contents { mark, keys: self.keys, versions: self.versions, bytes };
+        let stamp = index.stamp_of(moment.revision)?;
+        let contents = Contents { mark, stamp, keys: self.keys, versions: self.versions, bytes };
         Ok(report(&contents.mark, &contents))
     }
 

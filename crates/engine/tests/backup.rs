@@ -751,3 +751,16 @@ fn places_within_a_frame_are_found_again() {
         assert_eq!(db.revision(), 3000);
     }
 }
+
+/// A copy has the id of the database it was restored from, but goes a way of its own.
+#[test]
+fn a_base_of_a_copy_that_went_another_way_is_refused() {
+    let case = Case::new();
+    let copy = case.options().base(case.base()).open(case.root.path().join("copy")).unwrap();
+    fill(&copy, &case.clock, 1);
+    let base = case.root.path().join("of the copy");
+    assert!(backup(&copy, &base).revision <= case.expected.revision);
+    case.lose_index();
+    case.assert_refused(&base, Code::CorruptIndex, &["another copy"]);
+    assert_same(&case.options().base(case.base()).open(case.db()).unwrap(), &case.expected);
+}

@@ -297,6 +297,7 @@ impl Sequencer {
         }
         let written = if synced { log.written } else { 0 };
         self.published.fetch_max(written, Ordering::SeqCst);
+        self.tell_listeners();
         let is_known = |revision: Revision| match undone {
             true => revision > log.written,
             false => error.code() == Code::Closed,
