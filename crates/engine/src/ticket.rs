@@ -23,16 +23,6 @@ pub(crate) enum Completion {
 }
 
 impl Completion {
-    /// Tells one.
-    pub fn complete(self, result: Result<Receipt>) {
-        let mut sleepers = Sleepers::default();
-        let callback = self.settle(result, &mut sleepers);
-        sleepers.wake();
-        if let Some((callback, result)) = callback {
-            callback(result);
-        }
-    }
-
     /// Puts the answer down; whoever sleeps is added to those to be woken. A callback is given
     /// back, to be called when they are.
     pub fn settle(

@@ -94,7 +94,7 @@ impl Sequencer {
     /// under way; on a closed database the completion gets the error.
     pub(super) fn enter(&self, work: Work, completion: Completion) {
         if let Err(error) = self.check_open() {
-            return completion.complete(Err(error));
+            return self.answer([(completion, Err(error))].into_iter());
         }
         let in_flight = self.in_flight.fetch_add(1, Ordering::Relaxed);
         if matches!(work, Work::Sync) {
@@ -104,7 +104,7 @@ impl Sequencer {
             && let Err(error) = self.wait_for_room(0)
         {
             self.leave(1);
-            return completion.complete(Err(error));
+            return self.answer([(completion, Err(error))].into_iter());
         }
         let Some(mut exec) = self.exec.try_lock() else {
             // Whoever executes will most likely put it into the group that forms now.
