@@ -147,8 +147,10 @@ impl Backup<'_> {
     fn run(&mut self, moment: Moment, mut blocks: Blocks<'_>) -> Result<BackupReport> {
         self.data(moment.data, &mut blocks)?;
         self.system(moment.system, &mut blocks)?;
-        let store = &self.core.index().stores()[classes::SYSTEM];
-        for version in moment.times.blocks_upto(moment.revision, store) {
+        let index = self.core.index();
+        let store = &index.stores()[classes::SYSTEM];
+        let is_forgotten = |first| index.first_time().is_none_or(|known| known.0 > first);
+        for version in moment.times.blocks_upto(moment.revision, store, is_forgotten) {
             let version = version?;
             self.keys += 1;
             self.put(&mut blocks, version.key(), version.entry())?;
@@ -157,7 +159,8 @@ impl Backup<'_> {
         self.make_durable(moment.revision)?;
         let bytes = blocks.end(&mark, self.keys, self.versions)?;
         self.tell();
-        let contents = Contents { mark, keys: self.keys, versions: self.versions, bytes };
+        let stamp = index.stamp_of(moment.revision)?;
+        let contents = Contents { mark, stamp, keys: self.keys, versions: self.versions, bytes };
         Ok(report(&contents.mark, &contents))
     }
 

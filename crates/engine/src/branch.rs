@@ -142,8 +142,9 @@ impl Database {
 
     /// All branches, in the order of their names.
     pub fn branches(&self) -> Vec<BranchInfo> {
-        let published = self.revision();
+        // In this order: what readers no longer see may go while the catalog is not held.
         let catalog = self.core.state.catalog.read();
+        let published = self.revision();
         let visible = catalog.branches().filter(|branch| branch.lives_at(published));
         let mut branches: Vec<BranchInfo> = visible
             .map(|branch| {
@@ -232,8 +233,9 @@ impl Database {
 
     /// All tags, in the order of their names.
     pub fn tags(&self) -> Vec<TagInfo> {
-        let published = self.revision();
+        // In this order: what readers no longer see may go while the catalog is not held.
         let catalog = self.core.state.catalog.read();
+        let published = self.revision();
         let tags = catalog.tags_at(published).into_iter();
         tags.map(|(name, tag)| TagInfo {
             name: name.clone(),

@@ -373,7 +373,8 @@ fn open_index(place: &mut Place, options: &Options, purger: &Arc<Purger>) -> Res
         Error::new(error.code(), message)
     };
     let base = Base::open(base).map_err(unfit)?;
-    base.check_owner(place.database).and_then(|()| base.check_reach(&report)).map_err(unfit)?;
+    let fits = base.check_owner(place.database).and_then(|()| base.check_reach(&report));
+    fits.and_then(|()| base.check_history(&*place.files)).map_err(unfit)?;
     let index = fill_index(place, options, purger, &base)?;
     Ok(Opened { index, rebuilt, base: Some(base.revision()), restored: false })
 }

@@ -94,6 +94,8 @@ impl Database {
             self.core.clock.monotonic_us(),
             self.core.index().data_floor().min(snapshot.revision),
         );
+        // Removed tags are not kept for long: they are asked for before the rest is read.
+        let tags = tags_of(&self.core, &snapshot);
         let mut sorter = Sorter::beside(path)?;
         let mut cells = 0;
         let mut versions = 0_u64;
@@ -108,7 +110,6 @@ impl Database {
             }
             Ok(())
         })?;
-        let tags = tags_of(&self.core, &snapshot);
         let count = tags.len() as u64;
         let file = ExportFile { file: HashedWriter::create(path)? };
         let bytes = file.fill(branch, snapshot.revision, sorter, tags, versions, progress)?;
@@ -138,6 +139,7 @@ impl Database {
     /// A hash of all retained versions of a branch: equal for equal logs, on any machine.
     pub fn export_hash(&self, branch: &str) -> Result<[u8; 32]> {
         let snapshot = Snapshot::new(&self.core, branch, At::Latest)?;
+        let tags = tags_of(&self.core, &snapshot);
         let mut hasher = blake3::Hasher::new();
         for_each_cell(&snapshot, |name, history| {
             hasher.update(&(name.len() as u64).to_le_bytes());
@@ -149,7 +151,7 @@ impl Database {
             }
             Ok(())
         })?;
-        for (revision, tag) in tags_of(&self.core, &snapshot) {
+        for (revision, tag) in tags {
             hasher.update(&revision.to_le_bytes());
             hasher.update(tag.as_bytes());
         }

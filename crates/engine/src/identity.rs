@@ -136,7 +136,8 @@ fn write(directory: &Path, id: &[u8; 16]) -> Result<()> {
 
 /// What an interrupted start may leave in a directory.
 fn is_our_litter(name: &str) -> bool {
-    matches!(name, LOCK | "DATABASE.next" | "log" | "index" | "index.next" | "index.damaged")
+    let index = matches!(name, "index" | "index.next" | "index.old" | "index.damaged");
+    index || matches!(name, LOCK | "DATABASE.next" | "log")
 }
 
 /// A start makes the header file before all else: a log or an index without one is what is left
@@ -148,7 +149,8 @@ fn check_unused(directory: &Path) -> Result<()> {
             .any(|entry| entry.path().extension().is_some_and(|extension| extension == "seg")),
         Err(_) => false,
     };
-    if !log && !directory.join("index").join("MARK").exists() {
+    let index = ["index", "index.old"].map(|name| directory.join(name).join("MARK"));
+    if !log && !index.iter().any(|mark| mark.exists()) {
         return Ok(());
     }
     let message = format!(

@@ -167,18 +167,23 @@ pub(crate) struct Picture {
 }
 
 impl Picture {
-    /// The blocks of an index that ends at a revision, in order.
+    /// The blocks of an index that ends at a revision, in order. What was let go of since the
+    /// picture was taken is left out: `is_forgotten` is asked about the first revision of a block.
     pub fn blocks_upto(
         self,
         upto: Revision,
         store: &Store,
+        is_forgotten: impl Fn(Revision) -> bool,
     ) -> impl Iterator<Item = Result<Version>> {
         let number = upto + 1;
         let begun = self.blocks.into_iter().take_while(move |block| block.first.0 <= upto);
-        let stored = begun.map(move |block| {
-            let (end, mut points) = read(store, block.first.0)?;
-            points.retain(|point| point.0 <= upto);
-            Ok(encode(&points, end.min(upto), number))
+        let stored = begun.filter_map(move |block| match read(store, block.first.0) {
+            Ok((end, mut points)) => {
+                points.retain(|point| point.0 <= upto);
+                Some(Ok(encode(&points, end.min(upto), number)))
+            }
+            Err(_) if is_forgotten(block.first.0) => None,
+            Err(error) => Some(Err(error)),
         });
         let mut points = self.points;
         points.retain(|point| point.0 <= upto);

@@ -656,3 +656,111 @@ fn a_backup_that_fails_leaves_nothing() {
     assert_eq!(db.backup(&root.path().join("a"), &mut |_| {}).unwrap_err().code(), Code::Closed);
     assert!(contents(root.path()).is_empty());
 }
+
+/// Blocks of stamps that the log alone still needed may go while a backup is written.
+#[test]
+fn stamps_that_go_meanwhile_are_left_out() {
+    let (root, clock) = (tempfile::tempdir().unwrap(), clock());
+    let hours = |count: u32| count * 60 * MINUTE;
+    let settings = || {
+        let options = Options::new().durability(Durability::Memory).sweep_interval(None);
+        let options = options.clock(clock.clone()).segment_bytes(16 << 10);
+        options.retention(hours(1)).feed_retention(hours(5), u64::MAX).reader_limit(hours(24))
+    };
+    let db = settings().open(root.path().join("db")).unwrap();
+    for i in 0..2000 {
+        db.cells().set(&format!("many/{i:04}"), i).unwrap();
+    }
+    for round in 0..10 {
+        clock.advance(25 * MINUTE);
+        db.cells().set("plain", vec![round; 4000]).unwrap();
+        db.trim().unwrap();
+    }
+    let (revision, floor) = (db.revision(), db.stats().floor);
+    assert!(floor > 2000 && db.stats().log_first == 1, "{:?}", db.stats());
+    let base = root.path().join("base");
+    let mut calls = 0;
+    let report = db.backup(&base, &mut |_| {
+        calls += 1;
+        if calls == 1 {
+            for _ in 0..10 {
+                clock.advance(hours(1));
+                db.cells().set("plain", vec![9; 4000]).unwrap();
+                db.trim().unwrap();
+            }
+            db.trim().unwrap();
+            assert!(db.stats().log_first > 1, "{:?}", db.stats());
+        }
+    });
+    assert_eq!(report.unwrap().revision, revision);
+    let copy = settings().base(&base).open(root.path().join("copy")).unwrap();
+    for revision in floor..=revision {
+        assert_eq!(copy.stamp_of(revision).unwrap(), db.stamp_of(revision).unwrap());
+    }
+}
+
+/// A restore for other classes writes the index anew, and may be cut short in the middle of that.
+#[test]
+fn a_restore_that_was_cut_short_between_classes_is_begun_again() {
+    let case = Case::new();
+    let copy = case.root.path().join("copy");
+    let restore = || case.options().retention_class("other/", None).base(case.base()).open(&copy);
+    let expected = answers(&restore().unwrap());
+    fs::remove_file(copy.join("DATABASE")).unwrap();
+    fs::remove_dir_all(copy.join("log")).unwrap();
+    fs::rename(copy.join("index"), copy.join("index.old")).unwrap();
+    let before = contents(&copy);
+    let error = case.options().open(&copy).err().expect("half a restore is no database");
+    assert_eq!(error.code(), Code::ForeignDirectory);
+    assert!(error.message().contains("cut short"), "{error}");
+    assert!(contents(&copy) == before);
+    assert_same(&restore().unwrap(), &expected);
+}
+
+/// Frames hold many transactions: the feed resumes within one, and an index may end within one.
+#[test]
+fn places_within_a_frame_are_found_again() {
+    let (root, clock) = (tempfile::tempdir().unwrap(), clock());
+    let settings = || {
+        let options = Options::new().clock(clock.clone()).sweep_interval(None);
+        options.write_buffer_bytes(64 << 10).segment_bytes(64 << 10)
+    };
+    let set = |i: i64| {
+        let name = Name::new(&format!("k{:02}", i % 50)).unwrap();
+        Transaction::new().step(CellCommand::set(name, i))
+    };
+    let follow = |db: &Database, after: Revision| {
+        let mut feed = db.watch(Filter::default(), after).unwrap();
+        let mut told = Vec::new();
+        while let Some(event) = feed.next(Duration::ZERO).unwrap() {
+            told.push((event.revision, event.value));
+        }
+        told
+    };
+    let expected = |after: i64| -> Vec<_> {
+        (after + 1..=3000).map(|i| (i as Revision, Some(Value::Int(i)))).collect()
+    };
+    let db = settings().open(root.path().join("db")).unwrap();
+    assert!(db.execute_all((1..=3000).map(set).collect()).iter().all(Result::is_ok));
+    drop(db);
+    for after in [0, 1, 511, 1023, 1024, 1500, 2999, 3000] {
+        let db = settings().open(root.path().join("db")).unwrap();
+        assert_eq!(follow(&db, after as Revision), expected(after), "after {after}");
+        let then = db.cells().at(At::Revision(after as Revision)).unwrap();
+        assert_eq!(then.get("k01").unwrap(), (1..=after).rfind(|i| i % 50 == 1).map(Value::Int));
+        assert_eq!(db.revision(), 3000);
+    }
+}
+
+/// A copy has the id of the database it was restored from, but goes a way of its own.
+#[test]
+fn a_base_of_a_copy_that_went_another_way_is_refused() {
+    let case = Case::new();
+    let copy = case.options().base(case.base()).open(case.root.path().join("copy")).unwrap();
+    fill(&copy, &case.clock, 1);
+    let base = case.root.path().join("of the copy");
+    assert!(backup(&copy, &base).revision <= case.expected.revision);
+    case.lose_index();
+    case.assert_refused(&base, Code::CorruptIndex, &["another copy"]);
+    assert_same(&case.options().base(case.base()).open(case.db()).unwrap(), &case.expected);
+}

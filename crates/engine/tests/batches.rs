@@ -1,6 +1,9 @@
 //! Transactions that are executed side by side.
 
-use mainstay::{Answer, CellCommand, Code, Database, Guard, Name, Transaction};
+use mainstay::{Answer, CellCommand, Code, Database, Durability, Guard, Name, Transaction};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
 
 fn set(name: &str, value: i64) -> Transaction {
     Transaction::new().step(CellCommand::set(Name::new(name).unwrap(), value))
@@ -65,4 +68,57 @@ fn an_empty_batch_answers_nothing_and_a_closed_database_refuses_each() {
     let receipts = db.execute_all(vec![set("a", 1), set("b", 2)]);
     assert!(receipts.iter().all(|r| r.as_ref().unwrap_err().code() == Code::Closed));
     assert_eq!(receipts.len(), 2);
+}
+
+/// A write of one durability or another.
+fn mixed(i: i64) -> Transaction {
+    let levels = [Durability::Sync, Durability::Memory, Durability::Interval];
+    set(&format!("k{}", i % 10), i).durability(levels[i as usize % 3])
+}
+
+/// Runs a batch; says whether each was done, or refused because the database was closed.
+fn is_answered(db: &Database, count: i64) -> bool {
+    let receipts = db.execute_all((0..count).map(mixed).collect());
+    let is_fine = |receipt: &mainstay::Result<_>| {
+        receipt.as_ref().err().is_none_or(|error| error.code() == Code::Closed)
+    };
+    receipts.len() as i64 == count && receipts.iter().all(is_fine)
+}
+
+/// Batches of all durabilities on two databases, beside callbacks that panic or run batches
+/// themselves, until one of them is closed under way.
+#[test]
+fn everyone_is_answered_whatever_the_neighbours_do() {
+    let directories = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let [one, two] = directories.each_ref().map(|at| Database::open(at.path()).unwrap());
+    let (told, tell) = mpsc::channel();
+    let called = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for thread in 0..6 {
+            let (one, two, told, called) = (&one, &two, told.clone(), &called);
+            scope.spawn(move || {
+                for round in 0..30 {
+                    let db = if (thread + round) % 2 == 0 { one } else { two };
+                    let (own, told) = (db.clone(), told.clone());
+                    called.fetch_add(1, Ordering::Relaxed);
+                    db.submit_with(mixed(round), move |_| {
+                        let fine = round % 3 != 0 || is_answered(&own, 50);
+                        // A thread of the database must not be the last to hold it.
+                        drop(own);
+                        told.send(fine).unwrap();
+                        assert!(round % 3 != 1, "a callback that panics");
+                    });
+                    assert!(is_answered(db, 20 + 40 * round));
+                    if (thread, round) == (0, 20) {
+                        two.close().unwrap();
+                    }
+                }
+            });
+        }
+    });
+    for _ in 0..called.load(Ordering::Relaxed) {
+        assert_eq!(tell.recv_timeout(Duration::from_secs(60)), Ok(true));
+    }
+    assert!(one.cells().set("last", 1).is_ok());
+    assert_eq!(two.cells().set("last", 1).unwrap_err().code(), Code::Closed);
 }

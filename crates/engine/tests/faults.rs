@@ -2,10 +2,14 @@
 
 mod seam;
 
-use mainstay::{At, Code, Database, Durability, ErrorKind, Options};
+use mainstay::{
+    At, BranchCommand, CellCommand, Code, Command, Database, Durability, ErrorKind, Filter, Name,
+    Options, Ticket, Transaction, Value,
+};
 use seam::{Faults, FaultyFiles, within};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 fn open(durability: Durability) -> (Database, Arc<Faults>) {
     let (files, faults) = FaultyFiles::new();
@@ -171,4 +175,196 @@ fn scans_go_on_while_writes_are_undone() {
         });
         assert_eq!(db.revision(), 3);
     });
+}
+
+fn name(name: &str) -> Name {
+    Name::new(name).unwrap()
+}
+
+fn step(command: impl Into<Command>) -> Transaction {
+    Transaction::new().step(command)
+}
+
+/// Writes nine megabytes so many times; two of these fill a frame.
+fn large(count: i64) -> Transaction {
+    let value = Value::Bytes(vec![7; 9 << 20]);
+    (0..count).fold(Transaction::new(), |transaction, i| {
+        transaction.step(CellCommand::set(name(&format!("large {i}")), value.clone()))
+    })
+}
+
+/// Submits so that all of it waits for the log together, as one group behind another.
+fn in_one_group(db: &Database, faults: &Faults, submit: impl FnOnce() -> Vec<Ticket>) -> Vec<Code> {
+    let first = || assert!(db.cells().set("first", 1).is_ok());
+    let tickets = seen_before_durable(db, faults, first, submit);
+    let code = |ticket: Ticket| ticket.wait().map_or_else(|error| error.code(), |_| Code::Closed);
+    tickets.into_iter().map(code).collect()
+}
+
+/// The code that [`in_one_group`] gives for what was done.
+const DONE: Code = Code::Closed;
+
+#[test]
+fn a_group_that_is_written_in_part_is_acknowledged_in_part() {
+    let (db, faults) = open(Durability::Sync);
+    let codes = in_one_group(&db, &faults, || {
+        faults.room.store(20 << 20, Ordering::SeqCst);
+        [large(1), large(1), large(3)].map(|t| db.submit(t)).into()
+    });
+    assert_eq!(codes, [DONE, DONE, Code::DiskFull]);
+    assert_eq!((db.revision(), db.durable_revision()), (3, 3));
+    faults.room.store(-1, Ordering::SeqCst);
+    db.execute(large(3)).unwrap();
+    assert_eq!(db.cells().history("large 0", 10, None).unwrap().len(), 3);
+}
+
+/// What was written of a group before the disk was full has to be synced before it is acknowledged.
+#[test]
+fn a_sync_that_fails_behind_a_full_disk_acknowledges_nothing() {
+    let (db, faults) = open(Durability::Sync);
+    let codes = in_one_group(&db, &faults, || {
+        faults.room.store(20 << 20, Ordering::SeqCst);
+        faults.full_is_broken.store(true, Ordering::SeqCst);
+        [large(1), large(1), large(3)].map(|t| db.submit(t)).into()
+    });
+    assert_eq!(codes, [Code::UnknownOutcome, Code::UnknownOutcome, Code::DiskFull]);
+    assert_eq!((db.revision(), db.durable_revision()), (1, 1), "nobody sees it");
+    assert_eq!(db.cells().get("large 0").unwrap(), None);
+    assert_eq!(db.cells().set("a", 1).unwrap_err().code(), Code::SyncFailed);
+}
+
+/// What a full disk takes back of branches and tags is as if it had never been tried.
+#[test]
+fn a_full_disk_takes_back_changes_of_the_catalog() {
+    let (db, faults) = open(Durability::Sync);
+    db.fork("side", "main", At::Latest).unwrap();
+    db.tag("kept", "side", At::Latest).unwrap();
+    db.execute(step(BranchCommand::Import { name: name("half") })).unwrap();
+    let look = |db: &Database| {
+        let names: Vec<_> = db.branches().into_iter().map(|b| (b.name, b.id, b.children)).collect();
+        let tags: Vec<_> = db.tags().into_iter().map(|t| (t.name, t.branch, t.revision)).collect();
+        (names, tags, db.pins().into_iter().map(|pin| pin.holder).collect::<Vec<_>>())
+    };
+    let before = look(&db);
+    let commands = || {
+        let fork = BranchCommand::Fork { name: name("new"), from: name("other"), at: None };
+        vec![
+            step(BranchCommand::Rename { name: name("side"), to: name("other") }),
+            step(BranchCommand::Untag { name: name("kept") }),
+            step(BranchCommand::Tag { name: name("kept"), branch: name("main"), at: None }),
+            step(BranchCommand::Finish { name: name("half"), tags: vec![(name("t"), 2)] }),
+            step(fork),
+        ]
+    };
+    let codes = in_one_group(&db, &faults, || {
+        faults.room.store(0, Ordering::SeqCst);
+        commands().into_iter().map(|t| db.submit(t)).collect()
+    });
+    assert_eq!(codes, [Code::DiskFull; 5]);
+    assert_eq!(look(&db), before);
+    assert!(db.branch("side").is_ok() && db.branch("other").is_err());
+    faults.room.store(-1, Ordering::SeqCst);
+    // The rename is written before the disk is full, what follows it is not.
+    let codes = in_one_group(&db, &faults, || {
+        faults.room.store(20 << 20, Ordering::SeqCst);
+        let commands = commands();
+        let kept = commands[0].clone();
+        let mut all = vec![large(1), kept, large(1), large(3)];
+        all.extend(commands.into_iter().skip(1));
+        all.into_iter().map(|t| db.submit(t)).collect()
+    });
+    assert_eq!(codes[..3], [DONE; 3]);
+    assert_eq!(codes[3..], [Code::DiskFull; 5]);
+    let renamed = look(&db);
+    assert_eq!(renamed.1, [("kept".to_owned(), "other".to_owned(), before.1[0].2)]);
+    assert!(db.branch("side").is_err() && db.branch("other").is_ok());
+    faults.room.store(-1, Ordering::SeqCst);
+    let receipts = db.execute_all(commands().into_iter().skip(1).collect());
+    assert!(receipts.iter().all(Result::is_ok), "{receipts:?}");
+    db.branch("new").unwrap().cells().set("a", 1).unwrap();
+    let mut feed = db.watch(Filter::default(), 0).unwrap();
+    let mut told = Vec::new();
+    while let Some(event) = feed.next(Duration::ZERO).unwrap() {
+        told.push((event.branch, event.key));
+    }
+    assert_eq!(told.last(), Some(&("new".to_owned(), "a".to_owned())));
+    assert!(told.iter().any(|(branch, _)| branch == "side"), "{told:?}");
+}
+
+/// Far more transactions than may be under way, in batches of many threads at once.
+#[test]
+fn batches_that_wait_for_room_do_not_wait_for_each_other() {
+    let (db, faults) = open(Durability::Sync);
+    let (done, all_done) = mpsc::channel();
+    let first = || assert!(db.cells().set("first", 1).is_ok());
+    seen_before_durable(&db, &faults, first, || {
+        for _ in 0..140 {
+            let (db, done) = (db.clone(), done.clone());
+            std::thread::spawn(move || {
+                let one = || step(CellCommand::Incr { name: name("n"), by: 1.into() });
+                let receipts = db.execute_all((0..1024).map(|_| one()).collect());
+                done.send(receipts.iter().filter(|receipt| receipt.is_ok()).count()).unwrap();
+            });
+        }
+        // Long enough for all of them to come.
+        std::thread::sleep(Duration::from_secs(1));
+    });
+    for _ in 0..140 {
+        let count = all_done.recv_timeout(Duration::from_secs(60));
+        assert_eq!(count, Ok(1024), "nobody waits for ever");
+    }
+    assert_eq!(db.cells().get("n").unwrap(), Some((140_i64 << 10).into()));
+}
+
+/// Runs in a callback on the log's own thread, while another thread is at the log.
+fn in_callback<T: Send + 'static>(work: impl FnOnce(&Database) -> T + Send + 'static) -> T {
+    let (db, faults) = open(Durability::Sync);
+    let (go, gone) = mpsc::channel();
+    let (begin, begun) = mpsc::channel();
+    let (done, answer) = mpsc::channel();
+    let own = db.clone();
+    db.submit_with(step(CellCommand::set(name("a"), 1)), move |result| {
+        result.unwrap();
+        begin.send(()).unwrap();
+        gone.recv().unwrap();
+        done.send(work(&own)).unwrap();
+    });
+    begun.recv().unwrap();
+    let first = || assert!(db.cells().set("first", 1).is_ok());
+    seen_before_durable(&db, &faults, first, || {
+        go.send(()).unwrap();
+        // Long enough for the callback to find the log taken.
+        std::thread::sleep(Duration::from_millis(50));
+    });
+    answer.recv_timeout(Duration::from_secs(20)).expect("the callback returns")
+}
+
+#[test]
+fn a_callback_may_wait_for_the_log() {
+    let set = || step(CellCommand::set(name("b"), 1));
+    in_callback(move |db| db.execute(set())).unwrap();
+    in_callback(|db| db.sync()).unwrap();
+    let all = in_callback(move |db| db.execute_all((0..3000).map(|_| set()).collect()));
+    assert!(all.iter().all(Result::is_ok));
+}
+
+/// Answers of a group are all there before the first of its callbacks runs.
+#[test]
+fn a_callback_keeps_no_neighbour_waiting() {
+    let (db, faults) = open(Durability::Sync);
+    let (told, tell) = mpsc::channel();
+    let (done, answer) = mpsc::channel();
+    let first = || assert!(db.cells().set("first", 1).is_ok());
+    let ticket = seen_before_durable(&db, &faults, first, || {
+        let neighbour = db.clone();
+        std::thread::spawn(move || told.send(neighbour.cells().set("b", 1)));
+        // Long enough for the neighbour to sleep.
+        std::thread::sleep(Duration::from_millis(50));
+        db.submit_with(step(CellCommand::set(name("a"), 1)), move |_| {
+            done.send(tell.recv_timeout(Duration::from_secs(20))).unwrap();
+        });
+        db.submit(step(CellCommand::set(name("c"), 1)))
+    });
+    ticket.wait().unwrap();
+    assert_eq!(answer.recv().unwrap().expect("it has its answer"), Ok(1));
 }

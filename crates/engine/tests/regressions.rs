@@ -764,3 +764,29 @@ fn a_sweep_leaves_an_import_alone() {
     db.sweep().unwrap();
     assert_eq!(history("due"), [(2, None), (1, Some(1.into()))], "what is due comes due");
 }
+
+#[test]
+fn an_export_has_the_tags_that_were_there_when_it_began() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("main.export");
+    let db = Database::memory().unwrap();
+    for i in 0..1500 {
+        db.cells().set(&format!("k{i:04}"), i).unwrap();
+    }
+    db.tag("early", "main", At::Latest).unwrap();
+    let mut calls = 0;
+    let report = db.export("main", &path, &mut |_| {
+        calls += 1;
+        if calls == 1 {
+            db.untag("early").unwrap();
+            db.tag("late", "main", At::Latest).unwrap();
+            db.tag("later", "main", At::Latest).unwrap();
+        }
+    });
+    assert_eq!(report.unwrap().tags, 1);
+    db.import(&path, "copy", &mut |_| {}).unwrap();
+    let tags = db.tags();
+    let copied: Vec<_> = tags.iter().filter(|tag| tag.branch == "copy").collect();
+    assert_eq!(copied.len(), 1);
+    assert_eq!(copied[0].name, "early");
+}

@@ -15,9 +15,10 @@
 
 use crate::entry;
 use crate::hashed::{HashedReader, HashedWriter};
+use crate::index::NEWEST;
 use crate::mark::Mark;
 use crate::spaces;
-use mainstay_model::{Code, Error, Result, Revision, Value, codec};
+use mainstay_model::{Code, Error, Result, Revision, Stamp, Value, codec};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -36,6 +37,8 @@ const BLOCK_BYTES: usize = 64 << 10;
 pub(crate) struct Contents {
     /// The mark of an index that holds it.
     pub mark: Mark,
+    /// When its revision was made; nothing if no version of it is left.
+    pub stamp: Option<Stamp>,
     pub keys: u64,
     pub versions: u64,
     pub bytes: u64,
@@ -119,7 +122,8 @@ pub(super) type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<()>;
 pub(super) fn read(path: &Path, visit: Visit<'_>) -> Result<Contents> {
     let mut file = HashedReader::open(path)?;
     let (database, revision, mut chain) = head(&mut file, path)?;
-    let mut checker = Checker { revision, key: Vec::new(), last: 0, keys: 0, versions: 0 };
+    let mut checker =
+        Checker { revision, stamp: None, key: Vec::new(), last: 0, keys: 0, versions: 0 };
     loop {
         let at = file.position();
         let block = block(&mut file, &mut chain)?;
@@ -138,7 +142,13 @@ pub(super) fn read(path: &Path, visit: Visit<'_>) -> Result<Contents> {
                 }
                 file.check_end()?;
                 let mark = Mark { database, revision, classes };
-                return Ok(Contents { mark, keys, versions, bytes: file.position() });
+                return Ok(Contents {
+                    mark,
+                    stamp: checker.stamp,
+                    keys,
+                    versions,
+                    bytes: file.position(),
+                });
             }
             _ => return Err(refused("a block of an unknown kind")),
         }
@@ -172,6 +182,9 @@ fn head(file: &mut HashedReader<'_>, path: &Path) -> Result<([u8; 16], Revision,
     let mut database = [0; 16];
     database.copy_from_slice(&rest[4..20]);
     let revision = u64::from(number(20)) | u64::from(number(24)) << 32;
+    if revision >= NEWEST {
+        return Err(file.damaged_at(28, "its revision is one that cannot be"));
+    }
     Ok((database, revision, chain))
 }
 
@@ -234,6 +247,8 @@ fn end(body: &[u8]) -> Option<End> {
 /// Checks each version on its own and against the one before it.
 struct Checker {
     revision: Revision,
+    /// The stamp of that revision, once a version of it came by.
+    stamp: Option<Stamp>,
     key: Vec<u8>,
     last: Revision,
     keys: u64,
@@ -251,6 +266,9 @@ impl Checker {
         let limit = self.revision + u64::from(space == spaces::TIMES);
         if head.revision > limit {
             return Err("a version is newer than the backup");
+        }
+        if head.revision == self.revision && space != spaces::TIMES {
+            self.stamp = Some(head.stamp);
         }
         match key.cmp(&self.key) {
             Ordering::Greater => {

@@ -10,7 +10,7 @@
 use super::file::{self, Contents};
 use super::verify;
 use crate::classes::{self, Classes};
-use crate::log::{DatabaseId, Report};
+use crate::log::{self, DatabaseId, Files, Report};
 use crate::mark::io_error;
 use crate::migrate;
 use crate::pour::Pour;
@@ -75,6 +75,16 @@ impl Base {
             return Err(self.short(&format!("the log ends at revision {last}: {missing}")));
         }
         Ok(())
+    }
+
+    /// Copies of a database go ways of their own under one id: where the log holds the base's
+    /// revision, it must be the same one.
+    pub fn check_history(&self, files: &dyn Files) -> Result<()> {
+        let logged = log::stamp_in(files, self.revision())?;
+        if logged.is_none() || self.contents.stamp.is_none() || logged == self.contents.stamp {
+            return Ok(());
+        }
+        Err(self.short("the log has another revision of that number: it is of another copy"))
     }
 
     #[cold]

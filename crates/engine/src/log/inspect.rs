@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use mainstay_model::{Code, Error, Result, Revision};
+use mainstay_model::{Code, Error, Result, Revision, Stamp};
 
 use super::DatabaseId;
 use super::failure::{damage, io_failure};
@@ -110,6 +110,24 @@ pub fn inspect(files: &dyn Files) -> Result<Report> {
     report.unchecked.retain(|name| Some(name) != report.unfinished.as_ref());
     report.seen_behind = look_behind(files, &survey, &report)?;
     Ok(report)
+}
+
+/// The stamp of a revision as the log has it; nothing if it is not in there.
+pub fn stamp_in(files: &dyn Files, revision: Revision) -> Result<Option<Stamp>> {
+    let survey = Survey::read(files, None)?;
+    let holds = survey.segments.iter().rposition(|found| found.header.first <= revision);
+    let Some(from) = holds else { return Ok(None) };
+    let mut stamp = None;
+    survey::walk(files, &survey, from, &mut |_, _, frame| {
+        for transaction in frame.transactions() {
+            let transaction = transaction?;
+            if transaction.revision == revision {
+                stamp = Some(transaction.stamp);
+            }
+        }
+        Ok(())
+    })?;
+    Ok(stamp)
 }
 
 /// What the headers alone say.

@@ -46,7 +46,7 @@ use parking_lot::{Mutex, RwLock};
 
 pub use files::{DiskFiles, File, Files, MemoryFiles};
 pub use frame::{Chain, Frame, Growing, Payload};
-pub use inspect::{Problem, Report, SegmentReport, inspect};
+pub use inspect::{Problem, Report, SegmentReport, inspect, stamp_in};
 pub use reader::Reader;
 pub use recover::{Cut, Recovered};
 pub use salvage::salvage;

@@ -101,7 +101,7 @@ impl Sequencer {
             return self.queue.lock().push_back(Pending { work, completion });
         }
         if (in_flight >= IN_FLIGHT_LIMIT || self.is_full())
-            && let Err(error) = self.wait_for_room()
+            && let Err(error) = self.wait_for_room(0)
         {
             self.leave(1);
             return calls::answer([(completion, Err(error))].into_iter());
@@ -125,10 +125,8 @@ impl Sequencer {
 
     /// Executes several transactions one behind the other, in as few rounds as they fit into.
     pub(super) fn enter_all(&self, chunk: Vec<(Submitted, Completion)>) {
-        let count = chunk.len();
-        self.in_flight.fetch_add(count, Ordering::Relaxed);
-        if let Err(error) = self.check_open().and_then(|()| self.wait_for_room()) {
-            self.leave(count);
+        let entered = self.check_open().and_then(|()| self.wait_for_room(chunk.len()));
+        if let Err(error) = entered {
             let refused = |(_, completion): (_, Completion)| (completion, Err(error.clone()));
             return calls::answer(chunk.into_iter().map(refused));
         }

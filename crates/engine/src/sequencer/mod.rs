@@ -269,16 +269,19 @@ impl Sequencer {
         Err(Error::new(Code::SyncFailed, message))
     }
 
-    /// Waits while too much is under way.
-    fn wait_for_room(&self) -> Result<()> {
+    /// Waits while too much is under way, then counts so many more in. They do not count before:
+    /// those who wait would keep each other out.
+    fn wait_for_room(&self, more: usize) -> Result<()> {
         // A callback that submits must not wait for the answers that come behind its own.
         if calls::is_calling() {
+            self.in_flight.fetch_add(more, Ordering::Relaxed);
             return Ok(());
         }
         let begun = self.clock.monotonic_us();
         let mut room = self.room.lock();
         let mut waited = 0;
-        while self.is_full() || self.in_flight.load(Ordering::Relaxed) > IN_FLIGHT_LIMIT {
+        let is_crowded = || self.in_flight.load(Ordering::Relaxed) + more > IN_FLIGHT_LIMIT;
+        while self.is_full() || is_crowded() {
             self.check_open()?;
             if waited > STUCK_US && self.flush_failed.load(Ordering::Relaxed) {
                 let message = "the write buffers are full and cannot be flushed: see the \
@@ -289,7 +292,10 @@ impl Sequencer {
             waited = self.clock.monotonic_us() - begun;
         }
         self.longest_stall_us.fetch_max(waited, Ordering::Relaxed);
-        self.check_open()
+        self.check_open()?;
+        // The lock is still held, so those who waited come in one after the other.
+        self.in_flight.fetch_add(more, Ordering::Relaxed);
+        Ok(())
     }
 
     fn is_full(&self) -> bool {
@@ -312,7 +318,7 @@ impl Sequencer {
 
     fn leave(&self, count: usize) {
         let before = self.in_flight.fetch_sub(count, Ordering::Relaxed);
-        if before >= IN_FLIGHT_LIMIT {
+        if before + CHUNK_LIMIT > IN_FLIGHT_LIMIT {
             self.room_made.notify_all();
         }
     }
