@@ -15,10 +15,40 @@ const ROUND_LIMIT: usize = 1024;
 /// A round ends when its frames are this large.
 const ROUND_LIMIT_BYTES: usize = 32 << 20;
 
-/// A submitted transaction.
+/// A submitted transaction; without its completion it has been executed.
 pub(super) struct Pending {
     work: Work,
-    completion: Completion,
+    completion: Option<Completion>,
+}
+
+/// What was submitted and is not executed yet.
+#[derive(Default)]
+pub(super) struct Queue {
+    waiting: VecDeque<Pending>,
+    /// An empty one: its memory is used again.
+    spare: VecDeque<Pending>,
+}
+
+impl Queue {
+    fn push(&mut self, work: Work, completion: Completion) {
+        self.waiting.push_back(Pending { work, completion: Some(completion) });
+    }
+
+    /// Takes what one round may execute.
+    fn take(&mut self) -> VecDeque<Pending> {
+        let mut taken = std::mem::take(&mut self.spare);
+        match self.waiting.len() <= ROUND_LIMIT {
+            true => std::mem::swap(&mut self.waiting, &mut taken),
+            false => taken.extend(self.waiting.drain(..ROUND_LIMIT)),
+        }
+        taken
+    }
+
+    /// Puts back what a round did not come to.
+    fn put_back(&mut self, mut rest: VecDeque<Pending>) {
+        rest.append(&mut self.waiting);
+        self.waiting = rest;
+    }
 }
 
 #[allow(clippy::large_enum_variant, reason = "nearly every work is a transaction")]
@@ -34,13 +64,17 @@ struct ExecutedRound {
     sync: bool,
     soon: bool,
     done: SmallVec<[(Completion, Receipt); 1]>,
+    /// What was queued and is executed. It is dropped when the executor is free again: its memory
+    /// belongs to other threads, and giving that back takes time.
+    spent: VecDeque<Pending>,
     failed: Vec<(Completion, Error)>,
 }
 
 impl ExecutedRound {
     fn begin(exec: &mut Executor) -> ExecutedRound {
         let now = exec.now();
-        ExecutedRound { now, sync: false, soon: false, done: SmallVec::new(), failed: Vec::new() }
+        let (done, spent, failed) = (SmallVec::new(), VecDeque::new(), Vec::new());
+        ExecutedRound { now, sync: false, soon: false, done, spent, failed }
     }
 
     /// Runs what fits into the round; gives back the rest.
@@ -50,11 +84,20 @@ impl ExecutedRound {
         exec: &mut Executor,
         mut batch: VecDeque<Pending>,
     ) -> VecDeque<Pending> {
-        while exec.round_bytes() < ROUND_LIMIT_BYTES {
-            let Some(Pending { work, completion }) = batch.pop_front() else { break };
-            self.run(sequencer, exec, &work, completion);
+        self.done.reserve(batch.len());
+        let mut ran = 0;
+        for Pending { work, completion } in &mut batch {
+            if exec.round_bytes() >= ROUND_LIMIT_BYTES {
+                break;
+            }
+            if let Some(completion) = completion.take() {
+                self.run(sequencer, exec, work, completion);
+            }
+            ran += 1;
         }
-        batch
+        let rest = batch.split_off(ran);
+        self.spent = batch;
+        rest
     }
 
     fn run(
@@ -98,7 +141,7 @@ impl Sequencer {
         }
         let in_flight = self.in_flight.fetch_add(1, Ordering::Relaxed);
         if matches!(work, Work::Sync) {
-            return self.queue.lock().push_back(Pending { work, completion });
+            return self.queue.lock().push(work, completion);
         }
         if (in_flight >= IN_FLIGHT_LIMIT || self.is_full())
             && let Err(error) = self.wait_for_room(0)
@@ -109,14 +152,14 @@ impl Sequencer {
         let Some(mut exec) = self.exec.try_lock() else {
             // Whoever executes will most likely put it into the group that forms now.
             completion.expect_at(bell::of_group(self.forming.load(Ordering::Relaxed)));
-            self.queue.lock().push_back(Pending { work, completion });
+            self.queue.lock().push(work, completion);
             return self.combine();
         };
         let mut round = ExecutedRound::begin(&mut exec);
-        if self.queue.lock().is_empty() {
+        if !self.has_queued() {
             round.run(self, &mut exec, &work, completion);
         } else {
-            self.queue.lock().push_back(Pending { work, completion });
+            self.queue.lock().push(work, completion);
             self.run_queued(&mut round, &mut exec);
         }
         self.end(round, exec);
@@ -130,15 +173,16 @@ impl Sequencer {
             let refused = |(_, completion): (_, Completion)| (completion, Err(error.clone()));
             return calls::answer(chunk.into_iter().map(refused));
         }
-        let pending =
-            chunk.into_iter().map(|(run, completion)| Pending { work: Work::Run(run), completion });
-        self.queue.lock().extend(pending);
+        {
+            let mut queue = self.queue.lock();
+            chunk.into_iter().for_each(|(run, completion)| queue.push(Work::Run(run), completion));
+        }
         self.combine();
     }
 
     /// Whether work is queued that nobody may be looking at.
     pub(super) fn has_queued(&self) -> bool {
-        !self.queue.lock().is_empty()
+        !self.queue.lock().waiting.is_empty()
     }
 
     /// Executes what is queued, if nobody else does.
@@ -164,24 +208,24 @@ impl Sequencer {
     }
 
     fn run_queued(&self, round: &mut ExecutedRound, exec: &mut Executor) {
-        let batch = {
-            let mut queue = self.queue.lock();
-            match queue.len() <= ROUND_LIMIT {
-                true => std::mem::take(&mut *queue),
-                false => queue.drain(..ROUND_LIMIT).collect(),
-            }
-        };
-        let mut rest = round.run_all(self, exec, batch);
+        let batch = self.queue.lock().take();
+        let rest = round.run_all(self, exec, batch);
         if !rest.is_empty() {
-            let mut queue = self.queue.lock();
-            rest.append(&mut queue);
-            *queue = rest;
+            self.queue.lock().put_back(rest);
+        }
+    }
+
+    /// Drops what was executed and keeps the memory of its list.
+    fn recycle(&self, mut spent: VecDeque<Pending>) {
+        spent.clear();
+        if spent.capacity() > 0 && spent.capacity() <= 2 * ROUND_LIMIT {
+            self.queue.lock().spare = spent;
         }
     }
 
     /// Hands a round over to the log and lets the executor go; what failed is answered at once.
     fn end(&self, round: ExecutedRound, mut exec: MutexGuard<'_, Executor>) {
-        let ExecutedRound { sync, soon, mut done, failed, .. } = round;
+        let ExecutedRound { sync, soon, mut done, spent, failed, .. } = round;
         exec.seen = self.published();
         let ((), sealed) = exec.end_round(|round| {
             let mut group = self.group.lock();
@@ -194,6 +238,7 @@ impl Sequencer {
             done.drain(..).for_each(|done| group.add(done));
         });
         drop(exec);
+        self.recycle(spent);
         if !failed.is_empty() {
             self.leave(failed.len());
             calls::answer(failed.into_iter().map(|(completion, error)| (completion, Err(error))));

@@ -28,11 +28,10 @@ use crate::clock::{Clock, SystemClock};
 use crate::executor::{Executor, State};
 use crate::log::{Chain, Writer};
 use crate::ticket::{Batch, Completion, Ticket, Waiter};
-use execute::{Pending, Work};
+use execute::{Queue, Work};
 use mainstay_model::{Code, Durability, Error, Receipt, Result, Revision};
 use parking_lot::{Condvar, Mutex};
 use stage::{Group, LogStage};
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
@@ -57,7 +56,7 @@ pub(crate) struct Sequencer {
     pub state: Arc<State>,
     durability: Durability,
     sync_interval: Duration,
-    queue: Mutex<VecDeque<Pending>>,
+    queue: Mutex<Queue>,
     exec: Mutex<Executor>,
     group: Mutex<Group>,
     log: Mutex<LogStage>,
