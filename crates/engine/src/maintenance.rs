@@ -22,6 +22,9 @@ use std::time::Duration;
 const COMPACT_EVERY: Duration = Duration::from_millis(500);
 /// How often retention is looked at, in rounds of compaction.
 const RETENTION_ROUNDS: u32 = 120;
+/// While buffers are being flushed, compaction waits until this many fresh tables lie one over the
+/// other: they go down together, and what lies below them is rewritten less often.
+const RUNS_WHEN_BUSY: usize = 12;
 /// The most fresh tables, one over the other, before flushing waits for compaction.
 const RUNS_LIMIT: usize = 40;
 /// The most keys one sweep turns into deletions in one transaction.
@@ -56,14 +59,14 @@ impl Bell {
         self.over.load(Ordering::Acquire)
     }
 
-    /// Waits for the bell or the time; false when all is over.
-    fn wait(&self, timeout: Duration) -> bool {
+    /// Waits for the bell or the time and says whether it rang; nothing when all is over.
+    fn wait(&self, timeout: Duration) -> Option<bool> {
         let mut rung = self.rung.lock();
         if !*rung && !self.is_over() {
             self.ring.wait_for(&mut rung, timeout);
         }
-        *rung = false;
-        !self.is_over()
+        let rang = std::mem::take(&mut *rung);
+        (!self.is_over()).then_some(rang)
     }
 }
 
@@ -140,7 +143,7 @@ fn run_flush(core: &Inner, bell: &Arc<Bell>, compaction: &Bell) {
         let bell = bell.clone();
         core.sequencer.when_work(move || bell.ring());
     }
-    while bell.wait(Duration::from_secs(1)) {
+    while bell.wait(Duration::from_secs(1)).is_some() {
         attempt(core, "log", || core.prepare_segment());
         while !bell.is_over() && core.state.sealed.load(Ordering::Relaxed) > 0 {
             if core.index().stores().iter().any(|store| store.l0_runs() >= RUNS_LIMIT) {
@@ -159,10 +162,11 @@ fn run_flush(core: &Inner, bell: &Arc<Bell>, compaction: &Bell) {
 
 fn run_compact(core: &Inner, bell: &Bell, flush: &Bell) {
     let mut rounds = 0_u32;
-    while bell.wait(COMPACT_EVERY) {
+    while let Some(busy) = bell.wait(COMPACT_EVERY) {
         let stores = core.index().stores();
         for (class, store) in stores.iter().enumerate() {
-            while !bell.is_over() && store.compaction_due() {
+            let runs = if busy { RUNS_WHEN_BUSY } else { 0 };
+            while !bell.is_over() && store.compaction_due() && store.l0_runs() >= runs {
                 if !attempt(core, "compact", || store.compact(core.index().trim_floor(class))) {
                     break;
                 }
