@@ -6,6 +6,7 @@
 
 use crate::mark::io_error;
 use mainstay_model::{Code, Error, Result};
+use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -25,14 +26,10 @@ pub(crate) struct HashedWriter<'a> {
 impl<'a> HashedWriter<'a> {
     /// Begins a file that must not exist yet.
     pub fn create(path: &'a Path) -> Result<HashedWriter<'a>> {
-        if path.exists() {
-            let message = format!("{} exists already: choose another name", path.display());
-            return Err(Error::new(Code::InvalidArgument, message));
-        }
         let mut part = path.as_os_str().to_owned();
         part.push(".part");
         let part = PathBuf::from(part);
-        let file = File::create(&part).map_err(|e| io_error("create", &part, &e))?;
+        let file = own_part(&part, path)?;
         let out = BufWriter::with_capacity(BUFFER_BYTES, file);
         let hasher = blake3::Hasher::new();
         Ok(HashedWriter { path, part, out, hasher, bytes: 0, complete: false })
@@ -58,6 +55,43 @@ impl<'a> HashedWriter<'a> {
         steps().map_err(|e| io_error("finish", self.path, &e))?;
         self.complete = true;
         Ok(self.bytes)
+    }
+}
+
+/// Takes hold of the file to write, alone, and empties what an earlier one left.
+fn own_part(part: &Path, path: &Path) -> Result<File> {
+    let refused = |why: &str| {
+        let message = format!("{} {why}: choose another name", path.display());
+        Error::new(Code::InvalidArgument, message)
+    };
+    let failed = |error: std::io::Error| io_error("create", part, &error);
+    if path.exists() {
+        return Err(refused("exists already"));
+    }
+    let open = File::options().write(true).create(true).truncate(false).open(part);
+    let file = open.map_err(failed)?;
+    // Whoever has the lock may have finished or given up just before it let go: then this is not the
+    // file under that name any more.
+    let is_ours = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
+        && is_same(&file, part).map_err(failed)?;
+    if path.exists() {
+        return Err(refused("exists already"));
+    }
+    if !is_ours {
+        return Err(refused("is being written by somebody else"));
+    }
+    file.set_len(0).map_err(failed)?;
+    Ok(file)
+}
+
+/// Whether a path leads to an open file.
+fn is_same(file: &File, path: &Path) -> std::io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+    let own = file.metadata()?;
+    match path.metadata() {
+        Ok(found) => Ok((found.dev(), found.ino()) == (own.dev(), own.ino())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
@@ -134,5 +168,32 @@ impl<'a> HashedReader<'a> {
             true => Ok(()),
             false => Err(self.damaged("the checksum does not match")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_at_a_time_writes_a_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        let code = || HashedWriter::create(&path).err().map(|error| error.code());
+        let mut first = HashedWriter::create(&path).unwrap();
+        first.put(b"all of it").unwrap();
+        assert_eq!(code(), Some(Code::InvalidArgument), "another is at it");
+        drop(first);
+        assert!(!path.exists(), "half a file is none");
+        let mut second = HashedWriter::create(&path).unwrap();
+        second.put(b"all of it").unwrap();
+        assert_eq!(second.finish().unwrap(), 9 + 32);
+        assert_eq!(code(), Some(Code::InvalidArgument), "it exists");
+        assert_eq!(
+            std::fs::read_dir(directory.path()).unwrap().count(),
+            1,
+            "and nothing beside it"
+        );
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), 9 + 32);
     }
 }
