@@ -247,7 +247,7 @@ fn take_run<'a>(rest: &mut &'a [u8]) -> Taken<&'a [u8]> {
 
 #[inline]
 fn take_text(rest: &mut &[u8]) -> Taken<String> {
-    let text = std::str::from_utf8(take_run(rest)?).map_err(|_| "a string is not UTF-8")?;
+    let text = simdutf8::basic::from_utf8(take_run(rest)?).map_err(|_| "a string is not UTF-8")?;
     Ok(text.to_owned())
 }
 
