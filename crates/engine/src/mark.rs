@@ -82,17 +82,22 @@ impl Mark {
         let Ok(Value::Object(body)) = codec::decode(body) else { return None };
         let database = body.get("database")?.as_bytes()?.try_into().ok()?;
         let revision = body.get("revision")?.as_i64()? as u64;
-        let Value::Array(list) = body.get("classes")? else { return None };
-        let class = |value: &Value| match value {
-            Value::Array(pair) => match pair.as_slice() {
-                [Value::String(prefix), Value::Int(floor)] => Some((prefix.clone(), *floor as u64)),
-                _ => None,
-            },
-            _ => None,
-        };
-        let classes = list.iter().map(class).collect::<Option<Vec<_>>>()?;
+        let classes = classes_of(body.get("classes")?)?;
         Some(Mark { database, revision, classes })
     }
+}
+
+/// Retention classes with their floors, as [`Mark`] and backups hold them.
+pub(crate) fn classes_of(list: &Value) -> Option<Vec<(String, Revision)>> {
+    let Value::Array(list) = list else { return None };
+    let class = |value: &Value| match value {
+        Value::Array(pair) => match pair.as_slice() {
+            [Value::String(prefix), Value::Int(floor)] => Some((prefix.clone(), *floor as u64)),
+            _ => None,
+        },
+        _ => None,
+    };
+    list.iter().map(class).collect()
 }
 
 /// An error of a file operation, with what to do where that is known.

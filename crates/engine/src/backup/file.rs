@@ -16,7 +16,7 @@
 use crate::entry;
 use crate::hashed::{HashedReader, HashedWriter};
 use crate::index::NEWEST;
-use crate::mark::Mark;
+use crate::mark::{Mark, classes_of};
 use crate::spaces;
 use mainstay_model::{Code, Error, Result, Revision, Stamp, Value, codec};
 use std::cmp::Ordering;
@@ -232,15 +232,7 @@ type End = (Vec<(String, Revision)>, u64, u64);
 fn end(body: &[u8]) -> Option<End> {
     let Ok(Value::Object(end)) = codec::decode(body) else { return None };
     let number = |name: &str| end.get(name)?.as_i64().map(|n| n as u64);
-    let Value::Array(list) = end.get("classes")? else { return None };
-    let class = |value: &Value| match value {
-        Value::Array(pair) => match pair.as_slice() {
-            [Value::String(prefix), Value::Int(floor)] => Some((prefix.clone(), *floor as u64)),
-            _ => None,
-        },
-        _ => None,
-    };
-    let classes = list.iter().map(class).collect::<Option<Vec<_>>>()?;
+    let classes = classes_of(end.get("classes")?)?;
     Some((classes, number("keys")?, number("versions")?))
 }
 
