@@ -22,9 +22,10 @@ use crate::version::Version;
 use foldhash::quality::FixedState;
 use hashbrown::HashTable;
 use mainstay_model::Revision;
-use parking_lot::RwLock;
+use parking_lot::{RwLock, RwLockReadGuard};
 use smallvec::SmallVec;
 use std::hash::{BuildHasher, Hasher};
+use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Enough that two readers rarely meet.
@@ -32,6 +33,11 @@ const SHARDS: usize = 256;
 
 /// How many slots the clock hand passes at most for one insertion.
 const HAND_STEPS: usize = 64;
+
+/// How many keys are touched at once.
+pub(crate) const TOUCH_LIMIT: usize = 16;
+
+type Touched<T> = SmallVec<[T; TOUCH_LIMIT]>;
 
 pub(crate) struct Current {
     shards: Box<[RwLock<Shard>]>,
@@ -41,13 +47,31 @@ pub(crate) struct Current {
 
 #[derive(Default)]
 struct Shard {
-    table: HashTable<u32>,
+    table: HashTable<Place>,
     slots: Vec<Slot>,
     free: Vec<u32>,
     hand: usize,
     clean_bytes: usize,
     /// The newest revision that was ever evicted here.
     evicted: Revision,
+}
+
+/// Where a slot is, with enough of its hash that looking there is hardly ever in vain.
+struct Place {
+    tag: u32,
+    slot: u32,
+}
+
+/// The low bits choose the bucket inside the shard, the high seven its own tag.
+#[inline]
+fn shard_of(hash: u64) -> usize {
+    (hash >> 40) as usize % SHARDS
+}
+
+/// The bits of a hash that choose neither the bucket nor its own tag; eight choose the shard.
+#[inline]
+fn tag(hash: u64) -> u32 {
+    (hash >> 16) as u32
 }
 
 struct Slot {
@@ -83,7 +107,7 @@ impl Current {
     }
 
     #[inline]
-    fn hash_parts(&self, prefix: &[u8; PREFIX_BYTES], name: &[u8]) -> u64 {
+    pub fn hash_parts(&self, prefix: &[u8; PREFIX_BYTES], name: &[u8]) -> u64 {
         let [a, b, c, d, e] = *prefix;
         let mut hasher = self.hasher.build_hasher();
         hasher.write_u64(u64::from_le_bytes([a, b, c, d, e, 0, 0, 0]));
@@ -102,14 +126,13 @@ impl Current {
     ) -> Lookup<T> {
         let hash = self.hash_parts(prefix, name);
         let shard = self.shard(hash).read();
-        let is_name = |key: &[u8]| key.split_first_chunk() == Some((prefix, name));
+        let is_name = |newest: &Version| newest.key().split_first_chunk() == Some((prefix, name));
         shard.read(shard.index_where(hash, is_name), at, found)
     }
 
     #[inline]
     fn shard(&self, hash: u64) -> &RwLock<Shard> {
-        // The low bits choose the bucket inside the shard, the high seven its tag.
-        &self.shards[(hash >> 40) as usize % SHARDS]
+        &self.shards[shard_of(hash)]
     }
 
     /// Looks for the newest version not newer than `at`.
@@ -123,6 +146,26 @@ impl Current {
     ) -> Lookup<T> {
         let shard = self.shard(hash).read();
         shard.read(shard.index(hash, key), at, found)
+    }
+
+    /// Brings the newest versions of several keys close to the processor. Looked up one after the
+    /// other, each would wait for memory anew; here the waits are for all at once, because no
+    /// lock is taken between them.
+    pub fn touch(&self, hashes: &[u64]) {
+        let shards: Touched<_> =
+            hashes.iter().map(|&hash| self.shard(hash).read_recursive()).collect();
+        let place = |(shard, &hash): (&RwLockReadGuard<'_, Shard>, &u64)| {
+            shard.table.find(hash, |place| place.tag == tag(hash)).map(|place| place.slot as usize)
+        };
+        let places: Touched<_> = shards.iter().zip(hashes).map(place).collect();
+        let slots: Touched<_> = shards
+            .iter()
+            .zip(&places)
+            .filter_map(|(shard, place)| shard.slots.get((*place)?))
+            .collect();
+        // Slots first, then versions: where the second are is written in the first.
+        let newest: Touched<_> = slots.iter().filter_map(|slot| slot.newest.as_ref()).collect();
+        black_box(newest.iter().fold(0, |all, version| all ^ version.touch()));
     }
 
     /// Puts in a version that was just executed.
@@ -151,14 +194,20 @@ impl Current {
         shard.evict(self.shard_budget_bytes);
     }
 
-    /// Notes that the stores hold all versions of this key up to a revision.
-    pub fn settle(&self, key: &[u8], upto: Revision) {
-        let hash = self.hash(key);
-        let mut shard = self.shard(hash).write();
-        let Some(i) = shard.index(hash, key) else { return };
-        let added = shard.slots[i].settle(upto);
-        shard.clean_bytes += added;
-        shard.evict(self.shard_budget_bytes);
+    /// Notes that the stores hold these versions, in order by key, and all older ones of their keys.
+    pub fn settle(&self, sorted: &[Version], upto: Revision) {
+        let is_first = |&i: &usize| i == 0 || sorted[i - 1].key() != sorted[i].key();
+        let keys = (0..sorted.len()).filter(is_first);
+        let mut keys: Vec<(u64, usize)> = keys.map(|i| (self.hash(sorted[i].key()), i)).collect();
+        // Shard by shard: one lock for many keys, and no lock between their waits for memory.
+        keys.sort_unstable_by_key(|&(hash, _)| shard_of(hash));
+        for together in keys.chunk_by(|(a, _), (b, _)| shard_of(*a) == shard_of(*b)) {
+            let mut shard = self.shard(together[0].0).write();
+            for &(hash, i) in together {
+                shard.settle(hash, &sorted[i], upto);
+                shard.evict(self.shard_budget_bytes);
+            }
+        }
     }
 
     /// Takes back a version that will never be durable. Versions must be taken back newest first.
@@ -218,16 +267,16 @@ impl Slot {
 impl Shard {
     #[inline]
     fn index(&self, hash: u64, key: &[u8]) -> Option<usize> {
-        self.index_where(hash, |other| other == key)
+        self.index_where(hash, |newest| newest.key() == key)
     }
 
     #[inline]
-    fn index_where(&self, hash: u64, is_key: impl Fn(&[u8]) -> bool) -> Option<usize> {
-        let is_slot = |&i: &u32| {
-            let slot = &self.slots[i as usize];
-            slot.hash == hash && slot.newest.as_ref().is_some_and(|newest| is_key(newest.key()))
+    fn index_where(&self, hash: u64, is_key: impl Fn(&Version) -> bool) -> Option<usize> {
+        let is_slot = |place: &Place| {
+            let slot = &self.slots[place.slot as usize];
+            place.tag == tag(hash) && slot.hash == hash && slot.newest.as_ref().is_some_and(&is_key)
         };
-        self.table.find(hash, is_slot).map(|&i| i as usize)
+        self.table.find(hash, is_slot).map(|place| place.slot as usize)
     }
 
     #[inline]
@@ -245,6 +294,14 @@ impl Shard {
         match slot.at(at) {
             Some(version) => Lookup::Found(found(version)),
             None => Lookup::Elsewhere,
+        }
+    }
+
+    fn settle(&mut self, hash: u64, version: &Version, upto: Revision) {
+        // Mostly the newest is this very version, and need not be looked into.
+        let is_key = |newest: &Version| newest.is(version) || newest.key() == version.key();
+        if let Some(i) = self.index_where(hash, is_key) {
+            self.clean_bytes += self.slots[i].settle(upto);
         }
     }
 
@@ -277,12 +334,13 @@ impl Shard {
             }
         };
         let slots = &self.slots;
-        self.table.insert_unique(hash, i, |&i| slots[i as usize].hash);
+        let place = Place { tag: tag(hash), slot: i };
+        self.table.insert_unique(hash, place, |place| slots[place.slot as usize].hash);
     }
 
     fn remove(&mut self, i: usize) {
         let hash = self.slots[i].hash;
-        if let Ok(entry) = self.table.find_entry(hash, |&j| j as usize == i) {
+        if let Ok(entry) = self.table.find_entry(hash, |place| place.slot as usize == i) {
             entry.remove();
         }
         let slot = &mut self.slots[i];
@@ -361,10 +419,10 @@ mod tests {
         for revision in [3, 5, 9] {
             put(&current, "a", revision);
         }
-        current.settle(b"a", 5);
+        current.settle(&[version("a", 5), version("a", 3)], 5);
         assert_eq!((seen(&current, "a", 5), seen(&current, "a", 9)), (None, Some(9)));
         assert_eq!(current.clean_bytes(), 0);
-        current.settle(b"a", 9);
+        current.settle(&[version("a", 9)], 9);
         assert_eq!(current.clean_bytes(), version("a", 9).cost_bytes());
         put(&current, "a", 11);
         assert_eq!(current.clean_bytes(), 0);
@@ -375,7 +433,7 @@ mod tests {
     fn a_stale_read_never_replaces_what_was_written_and_evicted_meanwhile() {
         let current = Current::new(0, 1);
         put(&current, "a", 9);
-        current.settle(b"a", 9);
+        current.settle(&[version("a", 9)], 9);
         assert_eq!(seen(&current, "a", 9), None, "a budget of nothing evicts at once");
         current.put_clean(current.hash(b"a"), version("a", 3), 4);
         assert_eq!(seen(&current, "a", 9), None, "revision 3 is not the newest");
@@ -402,9 +460,8 @@ mod tests {
         }
         let there = |i: u64| seen(&current, &format!("key {i:05}"), u64::MAX).is_some();
         assert!((0..20_000).all(there), "dirty versions are never evicted");
-        for i in 0..20_000_u64 {
-            current.settle(format!("key {i:05}").as_bytes(), 20_000);
-        }
+        let all: Vec<_> = (0..20_000_u64).map(|i| version(&format!("key {i:05}"), i + 1)).collect();
+        current.settle(&all, 20_000);
         let limit = budget + budget / 8;
         assert!(current.clean_bytes() <= limit, "{} > {limit}", current.clean_bytes());
         assert!((0..20_000).filter(|&i| there(i)).count() > 300);

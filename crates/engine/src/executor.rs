@@ -14,6 +14,7 @@ use crate::apply::{branches, cells, expire, guards};
 use crate::candidates::Submitted;
 use crate::catalog::{Catalog, Layers};
 use crate::clock::Stamper;
+use crate::current::TOUCH_LIMIT;
 use crate::index::{Index, NEWEST};
 use crate::log::Payload;
 use crate::memtable::Memtable;
@@ -91,6 +92,25 @@ impl Executor {
     /// The newest executed revision.
     pub fn executed(&self) -> Revision {
         self.next - 1
+    }
+
+    /// Brings close to the processor what the next transactions look at. Only a hint: those of
+    /// cells on `main` are all it knows.
+    pub fn touch<'a>(&self, next: impl Iterator<Item = &'a Transaction>) {
+        let current = &self.state.index.current;
+        let hash = |step: &Step| match &step.command {
+            Command::Cell(command) => {
+                let name = command.name()?.as_bytes();
+                Some(current.hash_parts(&spaces::CELLS_ON_MAIN, name))
+            }
+            _ => None,
+        };
+        let steps = next.filter(|next| next.branch == MAIN).flat_map(|next| &next.steps);
+        let hashes: SmallVec<[u64; TOUCH_LIMIT]> =
+            steps.filter_map(hash).take(TOUCH_LIMIT).collect();
+        if hashes.len() > 1 {
+            current.touch(&hashes);
+        }
     }
 
     /// Runs one transaction at time `now`.

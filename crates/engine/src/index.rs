@@ -219,13 +219,7 @@ impl Index {
         let points: Vec<_> = buffers.iter().flat_map(|table| table.times()).collect();
         self.fill_stores(&sorted, &points, last)?;
         self.write_mark(last)?;
-        let mut previous: &[u8] = b"";
-        for version in &sorted {
-            if previous != version.key() {
-                previous = version.key();
-                self.current.settle(previous, last);
-            }
-        }
+        self.current.settle(&sorted, last);
         let mut tables = self.tables.write();
         self.times.settle(&points, last);
         let sealed = tables.sealed[ready.len()..].to_vec();
@@ -241,16 +235,16 @@ impl Index {
     ) -> Result<()> {
         let number = self.stores[classes::SYSTEM].highest().unwrap_or(0).max(last) + 1;
         let times = Times::blocks(points, last, number);
-        for (class, store) in self.stores.iter().enumerate() {
-            let own = sorted.iter().filter(|version| self.classes.of(version.key()) == class);
-            // The stamps' space is the last of all, so their blocks follow in order.
-            let times = times.iter().filter(|_| class == classes::SYSTEM);
-            let mut versions = own
-                .chain(times)
-                .map(|version| (version.key(), version.revision(), version.entry()))
-                .peekable();
-            if versions.peek().is_some() {
-                store.ingest(versions)?;
+        let mut by_class: Vec<Vec<&Version>> = self.stores.iter().map(|_| Vec::new()).collect();
+        for version in sorted {
+            by_class[self.classes.of(version.key())].push(version);
+        }
+        // The stamps' space is the last of all, so their blocks follow in order.
+        by_class[classes::SYSTEM].extend(&times);
+        for (own, store) in by_class.iter().zip(&self.stores) {
+            let own = own.iter().copied();
+            if own.len() > 0 {
+                store.ingest(own.map(|it| (it.key(), it.revision(), it.entry())))?;
             }
         }
         Ok(())

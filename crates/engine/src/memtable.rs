@@ -155,7 +155,9 @@ fn sorted(versions: Vec<Version>) -> Vec<Version> {
     places.sort_unstable_by(|a, b| {
         a.0.cmp(&b.0).then_with(|| compare(&versions[a.1 as usize], &versions[b.1 as usize]))
     });
-    places.into_iter().map(|(_, i)| versions[i as usize].clone()).collect()
+    // Moved, not cloned: counting one more user of each would fetch it from memory.
+    let mut versions: Vec<_> = versions.into_iter().map(Some).collect();
+    places.into_iter().filter_map(|(_, i)| versions[i as usize].take()).collect()
 }
 
 /// The number of bytes with which all keys begin.

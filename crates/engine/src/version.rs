@@ -11,6 +11,9 @@ use std::sync::Arc;
 /// What a version costs beside its bytes: the slot, the list place, the counts, the allocator.
 const OVERHEAD_BYTES: usize = 136;
 
+/// Key and head of most entries end about here.
+const HEAD_BYTES: usize = 64;
+
 /// A key and the entry it had at one revision.
 #[derive(Clone, Debug)]
 pub(crate) struct Version(Arc<[u8]>);
@@ -48,6 +51,12 @@ impl Version {
         &self.0[2..2 + self.key_len()]
     }
 
+    /// Whether it is the same one, not merely an equal one.
+    #[inline]
+    pub fn is(&self, other: &Version) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     #[inline]
     pub fn entry(&self) -> &[u8] {
         &self.0[2 + self.key_len()..]
@@ -56,6 +65,13 @@ impl Version {
     #[inline]
     pub fn revision(&self) -> Revision {
         entry::revision_of(self.entry())
+    }
+
+    /// Reads of it what a write looks at: the key's length and the entry's head.
+    #[inline]
+    pub fn touch(&self) -> u8 {
+        let head = self.0.len().min(HEAD_BYTES) - 1;
+        self.0[0] ^ self.0[head]
     }
 
     /// The memory it holds, everything counted.

@@ -1,4 +1,4 @@
-//! More at once than one round or one write of the log takes: rounds end at 32 MiB, and groups are
+//! More at once than one round or one write of the log takes: rounds end at 16 MiB, and groups are
 //! written in pieces of 64 MiB.
 
 mod seam;

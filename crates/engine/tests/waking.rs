@@ -100,6 +100,36 @@ fn who_sleeps_is_woken_before_callbacks_run() {
     });
 }
 
+/// Work that comes while the log syncs is gathered, fewer than are executed at once here: whoever ends
+/// the sync has to see what nobody has executed.
+#[test]
+fn what_is_gathered_during_a_sync_is_not_left_lying() {
+    within(WATCHDOG_SECS, || {
+        let (files, faults) = FaultyFiles::new();
+        let db = options().files(files).memory().unwrap();
+        for (round, by_caller) in [(1, true), (2, false), (3, true)] {
+            faults.syncs.hold();
+            let before = faults.syncs.came();
+            let own = db.clone();
+            // The sync is held up in a caller's own thread, or in the log thread.
+            let first = std::thread::spawn(move || match by_caller {
+                true => own.execute(set("first")),
+                false => own.submit(set("first")).wait(),
+            });
+            faults.syncs.wait_for_more_than(before);
+            let tickets: Vec<_> = (0..3).map(|_| db.submit(set("gathered"))).collect();
+            let own = db.clone();
+            let sleeper = std::thread::spawn(move || own.execute(set("asleep")));
+            let_others_wait();
+            faults.syncs.let_go();
+            first.join().unwrap().unwrap();
+            sleeper.join().unwrap().unwrap();
+            tickets.into_iter().for_each(|ticket| drop(ticket.wait().unwrap()));
+            assert_eq!(db.revision(), 5 * round);
+        }
+    });
+}
+
 thread_local! {
     static DEPTH: Cell<u64> = const { Cell::new(0) };
 }

@@ -96,6 +96,21 @@ impl CellCommand {
     pub fn set(name: Name, value: impl Into<Value>) -> CellCommand {
         CellCommand::Set { name, value: value.into(), ttl: Ttl::Clear }
     }
+
+    /// The cell that it is about; a listing is about none.
+    pub fn name(&self) -> Option<&Name> {
+        match self {
+            CellCommand::Init { name, .. }
+            | CellCommand::Set { name, .. }
+            | CellCommand::Cas { name, .. }
+            | CellCommand::Delete { name, .. }
+            | CellCommand::Incr { name, .. }
+            | CellCommand::Expire { name, .. }
+            | CellCommand::Restore { name, .. }
+            | CellCommand::Get { name } => Some(name),
+            CellCommand::List { .. } => None,
+        }
+    }
 }
 
 impl From<CellCommand> for Command {

@@ -1,19 +1,22 @@
 //! The first stage: transactions are executed, one round of them at a time.
 
+use super::stage::FRAME_BYTES;
 use super::{IN_FLIGHT_LIMIT, Sequencer, calls};
 use crate::bell;
 use crate::candidates::Submitted;
+use crate::current::TOUCH_LIMIT;
 use crate::executor::Executor;
 use crate::ticket::Completion;
-use mainstay_model::{Durability, Error, Receipt, SmallVec, Stamp};
+use mainstay_model::{Durability, Error, Receipt, SmallVec, Stamp, Transaction};
 use parking_lot::MutexGuard;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 /// The most transactions executed in one round, so that the first are not kept waiting.
 const ROUND_LIMIT: usize = 1024;
-/// A round ends when its frames are this large.
-const ROUND_LIMIT_BYTES: usize = 32 << 20;
+
+/// So many are executed together while the log syncs.
+const GATHER_LIMIT: usize = 8;
 
 /// A submitted transaction; without its completion it has been executed.
 pub(super) struct Pending {
@@ -58,6 +61,15 @@ pub(super) enum Work {
     Sync,
 }
 
+impl Work {
+    fn transaction(&self) -> Option<&Transaction> {
+        match self {
+            Work::Run(submitted) => Some(&submitted.transaction),
+            Work::Sync => None,
+        }
+    }
+}
+
 /// What one turn at the executor gives.
 struct ExecutedRound {
     now: Stamp,
@@ -86,8 +98,13 @@ impl ExecutedRound {
     ) -> VecDeque<Pending> {
         self.done.reserve(batch.len());
         let mut ran = 0;
-        for Pending { work, completion } in &mut batch {
-            if exec.round_bytes() >= ROUND_LIMIT_BYTES {
+        for place in 0..batch.len() {
+            if place % TOUCH_LIMIT == 0 {
+                let next = batch.range(place..).take(TOUCH_LIMIT);
+                exec.touch(next.filter_map(|pending| pending.work.transaction()));
+            }
+            let Pending { work, completion } = &mut batch[place];
+            if exec.round_bytes() >= FRAME_BYTES {
                 break;
             }
             if let Some(completion) = completion.take() {
@@ -149,10 +166,11 @@ impl Sequencer {
             self.leave(1);
             return calls::answer([(completion, Err(error))].into_iter());
         }
+        if self.syncing.load(Ordering::Relaxed) {
+            return self.gather(work, completion);
+        }
         let Some(mut exec) = self.exec.try_lock() else {
-            // Whoever executes will most likely put it into the group that forms now.
-            completion.expect_at(bell::of_group(self.forming.load(Ordering::Relaxed)));
-            self.queue.lock().push(work, completion);
+            self.put_down(work, completion);
             return self.combine();
         };
         let mut round = ExecutedRound::begin(&mut exec);
@@ -164,6 +182,25 @@ impl Sequencer {
         }
         self.end(round, exec);
         self.combine();
+    }
+
+    /// While the log syncs nothing is gained by executing at once: several at a time share a round
+    /// and their waits for memory. What is left when the sync ends is seen by the log thread: either
+    /// its look at the queue comes behind this work, or this look at the flag behind the sync.
+    fn gather(&self, work: Work, completion: Completion) {
+        let gathered = self.put_down(work, completion);
+        if gathered >= GATHER_LIMIT || !self.syncing.load(Ordering::Relaxed) {
+            self.combine();
+        }
+    }
+
+    /// Queues; gives how much is queued now.
+    fn put_down(&self, work: Work, completion: Completion) -> usize {
+        // It will most likely come into the group that forms now.
+        completion.expect_at(bell::of_group(self.forming.load(Ordering::Relaxed)));
+        let mut queue = self.queue.lock();
+        queue.push(work, completion);
+        queue.waiting.len()
     }
 
     /// Executes several transactions one behind the other, in as few rounds as they fit into.

@@ -60,6 +60,9 @@ pub(crate) struct Sequencer {
     exec: Mutex<Executor>,
     group: Mutex<Group>,
     log: Mutex<LogStage>,
+    /// Whoever has the log is syncing it. Who ends a sync looks at the queue, or wakes the log
+    /// thread, which does.
+    syncing: AtomicBool,
     /// The number of the group that forms.
     forming: AtomicU32,
     /// Groups that were answered, whose memory is used again.
@@ -108,6 +111,7 @@ impl Sequencer {
             exec: Mutex::new(executor),
             group: Mutex::default(),
             log: Mutex::new(log),
+            syncing: AtomicBool::new(false),
             forming: AtomicU32::new(0),
             spares: Mutex::default(),
             published: AtomicU64::new(written),

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// A frame takes further rounds until it has this size.
-const FRAME_BYTES: usize = 16 << 20;
+/// A frame takes further rounds until it has this size; a round ends when it alone has it.
+pub(super) const FRAME_BYTES: usize = 16 << 20;
 
 /// Executed transactions that wait for the log together.
 #[derive(Default)]
@@ -146,6 +146,7 @@ impl Sequencer {
         let pause = (self.sync_interval / 4).max(Duration::from_micros(100));
         loop {
             loop {
+                self.combine();
                 let group = self.log_group(&mut self.log.lock());
                 if group.is_none() {
                     break;
@@ -181,7 +182,10 @@ impl Sequencer {
     }
 
     fn sync_log(&self, log: &mut LogStage) -> Result<()> {
-        log.writer.sync()?;
+        self.syncing.store(true, Ordering::Relaxed);
+        let synced = log.writer.sync();
+        self.syncing.store(false, Ordering::Relaxed);
+        synced?;
         log.unsynced = false;
         log.soon_since_us = None;
         self.durable.store(log.written, Ordering::SeqCst);
