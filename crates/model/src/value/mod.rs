@@ -5,6 +5,7 @@ mod convert;
 mod de;
 mod display;
 mod failure;
+mod json;
 mod key;
 mod ser;
 mod visit;

@@ -50,6 +50,11 @@ impl<'de> Deserialize<'de> for Value {
     }
 }
 
+/// Builds a value of at most so many levels.
+pub(super) fn build<'de, D: Deserializer<'de>>(from: D, levels: usize) -> Result<Value, D::Error> {
+    Builder { levels }.deserialize(from)
+}
+
 /// Builds a value of at most this many levels from whatever a format gives.
 #[derive(Clone, Copy)]
 struct Builder {
