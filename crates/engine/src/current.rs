@@ -226,7 +226,12 @@ impl Current {
                 slot.newest = Some(previous);
                 shard.clean_bytes += cost;
             }
-            None => shard.remove(i),
+            None => {
+                // What came before it may have been settled and dropped meanwhile: a reader that
+                // looked at the stores before that must not bring an older one in.
+                shard.evicted = shard.evicted.max(version.revision());
+                shard.remove(i);
+            }
         }
     }
 
@@ -437,6 +442,19 @@ mod tests {
         assert_eq!(seen(&current, "a", 9), None, "a budget of nothing evicts at once");
         current.put_clean(current.hash(b"a"), version("a", 3), 4);
         assert_eq!(seen(&current, "a", 9), None, "revision 3 is not the newest");
+    }
+
+    #[test]
+    fn a_stale_read_never_takes_the_place_of_what_was_undone() {
+        let current = Current::new(1 << 20, 1);
+        put(&current, "a", 5);
+        put(&current, "a", 9);
+        current.settle(&[version("a", 5)], 5);
+        current.undo(&version("a", 9), 5);
+        current.put_clean(current.hash(b"a"), version("a", 3), 4);
+        assert_eq!(seen(&current, "a", 9), None, "the stores know of revision 5");
+        current.put_clean(current.hash(b"a"), version("a", 5), 9);
+        assert_eq!(seen(&current, "a", 9), Some(5));
     }
 
     #[test]

@@ -7,7 +7,9 @@ use crate::candidates::Submitted;
 use crate::current::TOUCH_LIMIT;
 use crate::executor::Executor;
 use crate::ticket::Completion;
-use mainstay_model::{Durability, Error, Receipt, SmallVec, Stamp, Transaction};
+use mainstay_model::{
+    CellCommand, Command, Durability, Error, Receipt, SmallVec, Stamp, Transaction, Value,
+};
 use parking_lot::MutexGuard;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -15,8 +17,11 @@ use std::sync::atomic::Ordering;
 /// The most transactions executed in one round, so that the first are not kept waiting.
 const ROUND_LIMIT: usize = 1024;
 
-/// So many are executed together while the log syncs.
+/// So many are executed together while the log syncs; a light one does no more than this either.
 const GATHER_LIMIT: usize = 8;
+
+/// Values up to this are written in an instant.
+const LIGHT_BYTES: usize = 64 << 10;
 
 /// A submitted transaction; without its completion it has been executed.
 pub(super) struct Pending {
@@ -37,12 +42,12 @@ impl Queue {
         self.waiting.push_back(Pending { work, completion: Some(completion) });
     }
 
-    /// Takes what one round may execute.
-    fn take(&mut self) -> VecDeque<Pending> {
+    /// Takes what one round may execute, at most so many.
+    fn take(&mut self, limit: usize) -> VecDeque<Pending> {
         let mut taken = std::mem::take(&mut self.spare);
-        match self.waiting.len() <= ROUND_LIMIT {
+        match self.waiting.len() <= limit {
             true => std::mem::swap(&mut self.waiting, &mut taken),
-            false => taken.extend(self.waiting.drain(..ROUND_LIMIT)),
+            false => taken.extend(self.waiting.drain(..limit)),
         }
         taken
     }
@@ -62,11 +67,38 @@ pub(super) enum Work {
 }
 
 impl Work {
+    /// Whether it is done in an instant, so that it may be left for somebody else to do.
+    fn is_light(&self) -> bool {
+        self.transaction().is_some_and(|transaction| {
+            let Transaction { steps, guards, otherwise, .. } = transaction;
+            let few = steps.len() + guards.len() <= GATHER_LIMIT && otherwise.is_none();
+            few && steps.iter().all(|step| is_light(&step.command))
+        })
+    }
+
     fn transaction(&self) -> Option<&Transaction> {
         match self {
             Work::Run(submitted) => Some(&submitted.transaction),
             Work::Sync => None,
         }
+    }
+}
+
+/// Whether a command reads or writes one cell, and no large value.
+fn is_light(command: &Command) -> bool {
+    match command {
+        Command::Cell(
+            CellCommand::Init { value, .. }
+            | CellCommand::Set { value, .. }
+            | CellCommand::Cas { value, .. },
+        ) => match value {
+            Value::String(text) => text.len() <= LIGHT_BYTES,
+            Value::Bytes(bytes) => bytes.len() <= LIGHT_BYTES,
+            Value::Array(_) | Value::Object(_) => false,
+            _ => true,
+        },
+        Command::Cell(command) => command.name().is_some(),
+        _ => false,
     }
 }
 
@@ -166,7 +198,7 @@ impl Sequencer {
             self.leave(1);
             return calls::answer([(completion, Err(error))].into_iter());
         }
-        if self.syncing.load(Ordering::Relaxed) {
+        if self.syncing.load(Ordering::Relaxed) && work.is_light() {
             return self.gather(work, completion);
         }
         let Some(mut exec) = self.exec.try_lock() else {
@@ -178,7 +210,7 @@ impl Sequencer {
             round.run(self, &mut exec, &work, completion);
         } else {
             self.queue.lock().push(work, completion);
-            self.run_queued(&mut round, &mut exec);
+            self.run_queued(&mut round, &mut exec, ROUND_LIMIT);
         }
         self.end(round, exec);
         self.combine();
@@ -226,26 +258,36 @@ impl Sequencer {
     pub(super) fn combine(&self) {
         while self.has_queued() {
             let Some(exec) = self.exec.try_lock() else { return };
-            self.run_round(exec);
+            self.run_round(exec, ROUND_LIMIT);
+        }
+    }
+
+    /// By the log thread, before it writes: executes what was gathered last, if nobody else does. Only
+    /// so much: those in the group wait for the log.
+    pub(super) fn take_along(&self) {
+        if self.has_queued()
+            && let Some(exec) = self.exec.try_lock()
+        {
+            self.run_round(exec, GATHER_LIMIT);
         }
     }
 
     /// Executes what is queued, and waits for what somebody else is executing.
     pub(super) fn combine_all(&self) {
-        self.run_round(self.exec.lock());
+        self.run_round(self.exec.lock(), ROUND_LIMIT);
         while self.has_queued() {
-            self.run_round(self.exec.lock());
+            self.run_round(self.exec.lock(), ROUND_LIMIT);
         }
     }
 
-    fn run_round(&self, mut exec: MutexGuard<'_, Executor>) {
+    fn run_round(&self, mut exec: MutexGuard<'_, Executor>, limit: usize) {
         let mut round = ExecutedRound::begin(&mut exec);
-        self.run_queued(&mut round, &mut exec);
+        self.run_queued(&mut round, &mut exec, limit);
         self.end(round, exec);
     }
 
-    fn run_queued(&self, round: &mut ExecutedRound, exec: &mut Executor) {
-        let batch = self.queue.lock().take();
+    fn run_queued(&self, round: &mut ExecutedRound, exec: &mut Executor, limit: usize) {
+        let batch = self.queue.lock().take(limit);
         let rest = round.run_all(self, exec, batch);
         if !rest.is_empty() {
             self.queue.lock().put_back(rest);

@@ -146,7 +146,7 @@ impl Sequencer {
         let pause = (self.sync_interval / 4).max(Duration::from_micros(100));
         loop {
             loop {
-                self.combine();
+                self.take_along();
                 let group = self.log_group(&mut self.log.lock());
                 if group.is_none() {
                     break;
