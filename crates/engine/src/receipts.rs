@@ -99,6 +99,13 @@ fn answer_to_value(answer: &Answer) -> Value {
         }
         Answer::Revision(n) => tagged("revision", [int(*n)]),
         Answer::Count(n) => tagged("count", [int(*n)]),
+        Answer::Replaced { did, old: None } => tagged("replaced", [Value::Bool(*did)]),
+        Answer::Replaced { did, old: Some(old) } => {
+            tagged("replaced", [Value::Bool(*did), old.clone()])
+        }
+        Answer::Failed(error) => {
+            tagged("failed", [Value::from(error.code().name()), Value::from(error.message())])
+        }
         _ => Value::Null,
     }
 }
@@ -129,6 +136,13 @@ fn answer_from_value(value: &Value) -> Option<Answer> {
         }
         ("revision", [revision]) => Answer::Revision(n(revision)?),
         ("count", [count]) => Answer::Count(n(count)?),
+        ("replaced", [Value::Bool(did)]) => Answer::Replaced { did: *did, old: None },
+        ("replaced", [Value::Bool(did), old]) => {
+            Answer::Replaced { did: *did, old: Some(old.clone()) }
+        }
+        ("failed", [Value::String(code), Value::String(message)]) => {
+            Answer::Failed(Error::new(Code::from_name(code)?, message.as_str()))
+        }
         _ => return None,
     })
 }
@@ -188,6 +202,9 @@ mod tests {
             Answer::Names(page),
             Answer::Revision(8),
             Answer::Count(0),
+            Answer::Replaced { did: true, old: None },
+            Answer::Replaced { did: false, old: Some(Value::Null) },
+            Answer::Failed(Error::new(Code::NotANumber, "`k` holds text")),
         ]);
         let receipt = Receipt { revision: 7, stamp: 8, held: false, repeated: false, answers };
         let mut bytes = Vec::new();

@@ -161,6 +161,16 @@ proptest! {
     }
 
     #[test]
+    fn text_is_that_of_the_value(value in any_value()) {
+        let bytes = encoded(&value);
+        prop_assert_eq!(text(&bytes).unwrap(), value.as_text());
+        let in_place = matches!(value, Value::String(_) | Value::Bytes(_));
+        let borrowed = matches!(text(&bytes).unwrap(), std::borrow::Cow::Borrowed(_));
+        prop_assert_eq!(borrowed, in_place);
+        prop_assert!(text(&bytes[..bytes.len() - 1]).is_err());
+    }
+
+    #[test]
     fn equal_bytes_mean_equal_values(a in any_value(), b in any_value()) {
         prop_assert_eq!(a == b, encoded(&a) == encoded(&b));
     }
