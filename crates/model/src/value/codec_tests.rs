@@ -1,5 +1,5 @@
 use super::Value;
-use super::codec::{decode, encode, get_varint, put_varint};
+use super::codec::{decode, encode, get_varint, put_varint, text};
 use super::samples::{any_value, nested_arrays, nested_objects};
 use crate::Code;
 use crate::limits::VALUE_LIMIT_BYTES;
