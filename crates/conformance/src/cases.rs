@@ -74,6 +74,39 @@ macro_rules! every_case {
                 depth_limit_is_exact, size_limit_is_exact, typed_values_survive,
                 wrong_type_is_refused,
             }
+            strings::addition {
+                absent_is_zero, number_stays_a_number, bytes_become_text, only_plain_numbers,
+                other_types_are_refused, overflow_is_refused, keeps_the_time_to_live,
+            }
+            strings::appending {
+                absent_is_empty, nothing_makes_an_empty_text, bytes_until_it_is_text,
+                number_becomes_text, keeps_the_time_to_live, too_large_is_refused,
+            }
+            strings::decimals {
+                short_decimals_are_exact, texts_are_plain, float_stays_a_float,
+                whole_number_stays_where_it_can, no_number_is_refused, not_finite_is_refused,
+                keeps_the_time_to_live,
+            }
+            strings::lifetimes {
+                conditions_without_an_expiry, conditions_with_an_expiry, same_moment_is_neither,
+                absent_answers_false, past_moment_ends_it, persist_ends_it, touch_tells_and_changes,
+                touch_of_nothing,
+            }
+            strings::replacing {
+                always_writes_and_tells_the_old, only_absent, only_present, null_is_present,
+                only_equal, only_different, compares_texts, time_to_live_as_asked,
+                expired_is_absent, past_moment_is_gone_at_once,
+                bad_input_is_refused_whatever_is_there, must_fails_where_the_condition_does,
+                same_cells_on_branches,
+            }
+            strings::several {
+                all_at_once, last_of_a_name_wins, times_to_live_end, only_absent_is_all_or_none,
+                expired_is_absent, one_bad_value_writes_none,
+                too_much_leaves_an_open_transaction_as_it_was, none_at_all,
+            }
+            strings::taking {
+                tells_and_deletes, nothing_of_nothing,
+            }
             transactions::answers {
                 one_revision_and_stamp_for_all, revisions_rise_by_one_over_all_branches,
                 stamps_increase_while_the_clock_stands_still, answers_see_earlier_steps,
@@ -84,6 +117,12 @@ macro_rules! every_case {
                 branch_number_must_match, counter_rises_per_write_within,
                 branch_command_stands_alone, ticket_completes_when_visible,
                 tickets_commit_in_order, callback_gets_the_receipt, waiting_for_a_revision,
+            }
+            transactions::attempts {
+                others_take_effect, nothing_of_it_is_written, failing_alone_takes_no_revision,
+                others_may_still_not_fail, without_effect_is_its_usual_answer,
+                too_much_fails_everything, branch_commands_fail_everything, counts_in_otherwise_too,
+                named_remembers_the_failure,
             }
             transactions::conflicts {
                 read_then_changed, read_versioned_then_changed, read_then_deleted,
@@ -133,6 +172,12 @@ macro_rules! every_case {
                 repeated_gives_the_same_receipt, reading_is_remembered_too, another_id_runs,
                 failed_runs_again, reused_for_another_transaction_does_not_run,
                 remembered_for_a_day, submitted_twice_at_once_runs_once, ids_have_limits,
+            }
+            transactions::running {
+                reads_and_writes, failed_command_leaves_it_open, branch_commands_are_refused,
+                what_tells_something_is_a_read, blind_writes_do_not_conflict, as_a_value_it_commits,
+                as_a_value_reading_never_fails, as_a_value_of_another_branch,
+                as_a_value_idle_too_long, texts_are_read_in_place,
             }
             branches::diff {
                 fresh_forks_do_not_differ, change_on_one_side, change_on_both_sides,

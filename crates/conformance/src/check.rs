@@ -1,8 +1,8 @@
 //! Small words that the cases are written in.
 
 use mainstay::{
-    At, CellCommand, Cells, Code, Database, Event, Feed, Guard, Name, Number, Result, Revision,
-    Ttl, Value,
+    Answer, At, CellCommand, Cells, Code, Database, Event, Feed, Guard, Name, Number, Only, Result,
+    Revision, StringCommand, Transaction, Ttl, Value,
 };
 use std::time::Duration;
 
@@ -84,6 +84,17 @@ pub fn set(cell: &str, value: impl Into<Value>) -> CellCommand {
 /// The command that sets a cell with a time to live.
 pub fn set_with(cell: &str, value: impl Into<Value>, ttl: Ttl) -> CellCommand {
     CellCommand::Set { name: name(cell), value: value.into(), ttl }
+}
+
+/// The command that sets a cell by its text.
+pub fn string_set(cell: &str, value: impl Into<Value>, only: Only, ttl: Ttl) -> StringCommand {
+    StringCommand::Set { name: name(cell), value: value.into(), only, ttl }
+}
+
+/// Runs a command by itself on `main`.
+pub fn text(db: &Database, command: StringCommand) -> Result<Answer> {
+    let receipt = db.execute(Transaction::new().step(command))?;
+    Ok(receipt.answers[0].clone())
 }
 
 /// The command that initialises a cell.

@@ -12,7 +12,9 @@ macro_rules! list {
 fn written() -> BTreeSet<String> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut found = BTreeSet::new();
-    for area in ["cells", "transactions", "branches", "time", "feed", "limits", "durability"] {
+    for area in
+        ["cells", "strings", "transactions", "branches", "time", "feed", "limits", "durability"]
+    {
         for entry in std::fs::read_dir(source.join(area)).unwrap() {
             let path = entry.unwrap().path();
             let file = path.file_stem().unwrap().to_string_lossy().into_owned();

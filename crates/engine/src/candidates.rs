@@ -11,6 +11,7 @@
 //! for one source and one common ancestor; if the writer finds others, or the trail does not reach
 //! back to where the walk ended, it walks itself, as it does for a merge without candidates.
 
+use crate::apply::guards;
 use crate::compare::{Comparison, Point};
 use crate::core::Inner;
 use crate::index::NEWEST;
@@ -88,11 +89,22 @@ impl From<Transaction> for Submitted {
 }
 
 impl Inner {
-    /// Looks for a merge's candidates; any other transaction goes on as it is.
+    /// Looks for a merge's candidates, and whether guards on ranges hold so far; any other
+    /// transaction goes on as it is.
     pub fn prepare(&self, transaction: Transaction) -> Submitted {
+        let checked = self.checked(&transaction).unwrap_or(0);
         let merge = merge_of(&transaction);
         let candidates = merge.and_then(|(from, into)| self.find(from, into)).map(Box::new);
-        Submitted { transaction, checked: 0, candidates }
+        Submitted { transaction, checked, candidates }
+    }
+
+    /// Up to where guards on ranges hold; nothing where the writer has to look for itself. A branch
+    /// that is not known by its number may be another one by then.
+    fn checked(&self, transaction: &Transaction) -> Option<Revision> {
+        let branch = transaction.branch_id?;
+        let upto = self.sequencer.published();
+        let holds = guards::ranges_hold(&transaction.guards, branch, &self.state.trail, upto);
+        holds.is_ok_and(|holds| holds).then_some(upto)
     }
 
     /// Nothing if something is wrong: the writer will say what.

@@ -58,26 +58,13 @@ impl Cells {
     #[inline]
     fn get_on_main(&self, name: &str) -> Result<Option<Value>> {
         self.core.check_open()?;
-        let index = self.core.index();
-        let read = |entry: &[u8]| {
-            if entry.first().is_some_and(|flags| flags & DELETED != 0) {
-                return Ok(None);
-            }
-            let (head, payload) = entry::parse(entry)?;
-            match head.expires {
-                Some(expires) if expires <= self.core.now() => Ok(None),
-                _ => codec::decode(payload).map(Some),
-            }
-        };
-        let at = self.core.sequencer.published();
-        let prefix = &spaces::CELLS_ON_MAIN;
         // What is found under a name needs no check of the name.
-        if let Lookup::Found(found) =
-            index.current.lookup_name(prefix, name.as_bytes(), at, |version| read(version.entry()))
-        {
+        if let Lookup::Found(found) = self.current_on_main(name, codec::decode) {
             return found;
         }
         check_name(name)?;
+        let index = self.core.index();
+        let read = |entry: &[u8]| self.live_payload(entry)?.map(codec::decode).transpose();
         let key = spaces::key(spaces::CELLS, MAIN_ID, name.as_bytes());
         let hash = index.current.hash(&key);
         loop {
@@ -87,6 +74,60 @@ impl Cells {
             if index.floor(index.classes.of(&key)) <= at {
                 return found.transpose().map(Option::flatten);
             }
+        }
+    }
+
+    /// Looks at what a cell of `main` holds, if that is in memory.
+    #[inline]
+    fn current_on_main<T>(
+        &self,
+        name: &str,
+        read: impl FnOnce(&[u8]) -> Result<T>,
+    ) -> Lookup<Result<Option<T>>> {
+        let current = &self.core.index().current;
+        let at = self.core.sequencer.published();
+        current.lookup_name(&spaces::CELLS_ON_MAIN, name.as_bytes(), at, |version| {
+            self.live_payload(version.entry())?.map(read).transpose()
+        })
+    }
+
+    /// What an entry holds for somebody who looks now.
+    #[inline]
+    fn live_payload<'e>(&self, entry: &'e [u8]) -> Result<Option<&'e [u8]>> {
+        if entry.first().is_some_and(|flags| flags & DELETED != 0) {
+            return Ok(None);
+        }
+        let (head, payload) = entry::parse(entry)?;
+        match head.expires {
+            Some(expires) if expires <= self.core.now() => Ok(None),
+            _ => Ok(Some(payload)),
+        }
+    }
+
+    /// Looks at the text of a cell ([`Value::as_text`]) where it is: a string or bytes of `main` that are
+    /// in memory are not copied.
+    ///
+    /// `read` should be short and must not call the database: it may hold up writers.
+    ///
+    /// ```
+    /// let cells = mainstay::Database::memory()?.cells();
+    /// cells.set("a", "text")?;
+    /// assert_eq!(cells.read_text("a", |text| text.len())?, Some(4));
+    /// assert_eq!(cells.read_text("b", |text| text.len())?, None);
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    #[inline]
+    pub fn read_text<T>(&self, name: &str, read: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
+        if !self.is_main {
+            return Ok(self.get(name)?.map(|value| read(&value.as_text())));
+        }
+        self.core.check_open()?;
+        // Only one of the two looks at it; the compiler cannot know.
+        let mut read = Some(read);
+        let mut once = |text: &[u8]| read.take().map(|read| read(text));
+        match self.current_on_main(name, |payload| Ok(once(&codec::text(payload)?))) {
+            Lookup::Found(found) => Ok(found?.flatten()),
+            Lookup::Elsewhere => Ok(self.get(name)?.and_then(|value| once(&value.as_text()))),
         }
     }
 
@@ -303,6 +344,20 @@ pub(crate) fn did(answer: Answer) -> Result<bool> {
 pub(crate) fn number(answer: Answer) -> Result<(Value, u64)> {
     match answer {
         Answer::Number { value, counter } => Ok((value, counter)),
+        _ => Err(unexpected()),
+    }
+}
+
+pub(crate) fn cell(answer: Answer) -> Result<Option<Versioned>> {
+    match answer {
+        Answer::Cell(cell) => Ok(cell),
+        _ => Err(unexpected()),
+    }
+}
+
+pub(crate) fn page(answer: Answer) -> Result<Page> {
+    match answer {
+        Answer::Names(page) => Ok(page),
         _ => Err(unexpected()),
     }
 }

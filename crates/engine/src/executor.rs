@@ -10,7 +10,7 @@
 //! [`Executor::undo`] takes them back.
 
 use crate::apply::branches::Context;
-use crate::apply::{branches, cells, expire, guards};
+use crate::apply::{branches, cells, expire, guards, strings};
 use crate::candidates::Submitted;
 use crate::catalog::{Catalog, Layers};
 use crate::clock::Stamper;
@@ -26,8 +26,8 @@ use crate::version::Version;
 use crate::view::View;
 use mainstay_model::limits::{GUARD_LIMIT, TRANSACTION_LIMIT_COMMANDS};
 use mainstay_model::{
-    Answer, BranchCommand, Code, Command, Error, MAIN, Receipt, RequestId, Result, Revision,
-    SmallVec, Stamp, Step, SystemCommand, Transaction,
+    Answer, BranchCommand, Code, Command, Demand, Error, MAIN, Receipt, RequestId, Result,
+    Revision, SmallVec, Stamp, Step, SystemCommand, Transaction,
 };
 use parking_lot::RwLock;
 use smallvec::smallvec;
@@ -98,12 +98,13 @@ impl Executor {
     /// cells on `main` are all it knows.
     pub fn touch<'a>(&self, next: impl Iterator<Item = &'a Transaction>) {
         let current = &self.state.index.current;
-        let hash = |step: &Step| match &step.command {
-            Command::Cell(command) => {
-                let name = command.name()?.as_bytes();
-                Some(current.hash_parts(&spaces::CELLS_ON_MAIN, name))
-            }
-            _ => None,
+        let hash = |step: &Step| {
+            let name = match &step.command {
+                Command::Cell(command) => command.name(),
+                Command::String(command) => command.name(),
+                _ => None,
+            };
+            Some(current.hash_parts(&spaces::CELLS_ON_MAIN, name?.as_bytes()))
         };
         let steps = next.filter(|next| next.branch == MAIN).flat_map(|next| &next.steps);
         let hashes: SmallVec<[u64; TOUCH_LIMIT]> =
@@ -180,7 +181,8 @@ impl Executor {
         for (position, step) in steps.iter().enumerate() {
             let answer = self
                 .step(&view, overlay, submitted, &step.command)
-                .and_then(|answer| check_must(step, answer))
+                .and_then(|answer| check_effect(step, answer))
+                .or_else(|error| tolerate(step, error))
                 .map_err(|error| error.at_position(position))?;
             answers.push(answer);
         }
@@ -208,6 +210,7 @@ impl Executor {
     ) -> Result<Answer> {
         match command {
             Command::Cell(command) => cells::run(view, overlay, command),
+            Command::String(command) => strings::run(view, overlay, command),
             Command::Branch(command) => {
                 check_alone(&submitted.transaction)?;
                 let catalog = self.state.catalog.read();
@@ -394,8 +397,20 @@ fn check_limits(transaction: &Transaction) -> Result<()> {
     Ok(())
 }
 
-fn check_must(step: &Step, answer: Answer) -> Result<Answer> {
-    if !step.must || answer.took_effect() {
+/// Makes the error of a command that may fail its answer. It has written nothing, as no command on
+/// data has that fails.
+fn tolerate(step: &Step, error: Error) -> Result<Answer> {
+    let on_data = matches!(step.command, Command::Cell(_) | Command::String(_));
+    match step.demand {
+        Demand::Nothing if on_data && error.code().is_about_a_command() => {
+            Ok(Answer::Failed(error))
+        }
+        _ => Err(error),
+    }
+}
+
+fn check_effect(step: &Step, answer: Answer) -> Result<Answer> {
+    if step.demand != Demand::Effect || answer.took_effect() {
         return Ok(answer);
     }
     let message = "a command that must take effect did not: nothing was written";

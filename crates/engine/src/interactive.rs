@@ -10,9 +10,9 @@
 //! Answers inside the transaction are provisional; the receipt has the final ones. A blind write is no
 //! read and never conflicts; commands whose answer tells something of the cell count as reads.
 
-use crate::apply::{cells, guards};
+use crate::apply::{cells, guards, strings};
 use crate::candidates::Submitted;
-use crate::cells::{counter, did, maybe_counter, number};
+use crate::cells::{cell, counter, did, maybe_counter, number, page};
 use crate::core::Core;
 use crate::overlay::Overlay;
 use crate::pins::PinGuard;
@@ -21,8 +21,8 @@ use crate::spaces::CELLS;
 use crate::view::Origin;
 use mainstay_model::limits::GUARD_LIMIT;
 use mainstay_model::{
-    At, CellCommand, Code, Command, Durability, Error, Guard, Name, Number, Page, Receipt, Result,
-    Revision, SmallVec, Stamp, Step, Transaction, Ttl, Value, Versioned,
+    Answer, At, CellCommand, Code, Command, Durability, Error, Guard, Name, Number, Page, Receipt,
+    Result, Revision, SmallVec, Stamp, Step, StringCommand, Transaction, Ttl, Value, Versioned,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -118,11 +118,63 @@ impl Interactive {
         Ok(())
     }
 
-    fn write(&mut self, command: CellCommand) -> Result<mainstay_model::Answer> {
+    /// Runs a command on cells: a read, a write, or both. One that fails leaves the transaction open
+    /// and is forgotten, though what it read counts as read.
+    ///
+    /// ```
+    /// use mainstay::{Answer, Database, Name, StringCommand};
+    /// let db = Database::memory()?;
+    /// let mut t = db.begin()?;
+    /// let append = StringCommand::Append { name: Name::new("log")?, text: b"one".to_vec() };
+    /// assert_eq!(t.run(append)?, Answer::Count(3));
+    /// t.commit()?;
+    /// assert_eq!(db.cells().get("log")?, Some("one".into()));
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    pub fn run(&mut self, command: impl Into<Command>) -> Result<Answer> {
         self.touch()?;
-        let answer = cells::run(&self.snapshot.view(), &mut self.overlay, &command)?;
-        self.steps.push(Step { command: Command::Cell(command), must: false });
+        match command.into() {
+            Command::Cell(CellCommand::Get { name }) => self.look(&name).map(Answer::Cell),
+            Command::Cell(CellCommand::List { prefix, after, limit }) => {
+                self.walk(prefix, after, limit).map(Answer::Names)
+            }
+            command => self.change(command),
+        }
+    }
+
+    fn change(&mut self, command: Command) -> Result<Answer> {
+        for name in told(&command) {
+            self.note_read(name)?;
+        }
+        let view = self.snapshot.view();
+        let answer = match &command {
+            Command::Cell(command) => cells::run(&view, &mut self.overlay, command)?,
+            Command::String(command) => strings::run(&view, &mut self.overlay, command)?,
+            _ => return Err(not_on_cells()),
+        };
+        self.steps.push(command.into());
         Ok(answer)
+    }
+
+    fn look(&mut self, name: &Name) -> Result<Option<Versioned>> {
+        let (key, hash) = self.snapshot.view().key(CELLS, name.as_bytes());
+        if self.overlay.find(hash, &key).is_none() {
+            self.note_read(name)?;
+        }
+        let found = cells::get(&self.snapshot.view(), &self.overlay, name)?;
+        self.snapshot.core.index().check_reach(&key, self.snapshot.revision)?;
+        Ok(found)
+    }
+
+    fn walk(&mut self, prefix: String, after: Option<String>, limit: usize) -> Result<Page> {
+        let view = self.snapshot.view();
+        let since = self.snapshot.revision;
+        let (page, expires) =
+            cells::list_until(&view, &self.overlay, &prefix, after.as_deref(), limit)?;
+        self.snapshot.core.index().check_all_reach(since)?;
+        let upto = page.next.clone();
+        self.ranges.push(Guard::RangeUnchanged { prefix, after, upto, since, expires });
+        Ok(page)
     }
 
     /// The value of a cell.
@@ -132,38 +184,19 @@ impl Interactive {
 
     /// The value of a cell with its counter; the revision of an own write is 0.
     pub fn get_versioned(&mut self, name: &str) -> Result<Option<Versioned>> {
-        let name = Name::new(name)?;
-        self.touch()?;
-        let (key, hash) = self.snapshot.view().key(CELLS, name.as_bytes());
-        if self.overlay.find(hash, &key).is_none() {
-            self.note_read(&name)?;
-        }
-        let found = cells::get(&self.snapshot.view(), &self.overlay, &name)?;
-        self.snapshot.core.index().check_reach(&key, self.snapshot.revision)?;
-        Ok(found)
+        cell(self.run(CellCommand::Get { name: Name::new(name)? })?)
     }
 
     /// Names in byte order, own writes included.
     pub fn list(&mut self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
-        self.touch()?;
-        let view = self.snapshot.view();
-        let (page, expires) = cells::list_until(&view, &self.overlay, prefix, after, limit)?;
-        self.snapshot.core.index().check_all_reach(self.snapshot.revision)?;
-        self.ranges.push(Guard::RangeUnchanged {
-            prefix: prefix.to_owned(),
-            after: after.map(str::to_owned),
-            upto: page.next.clone(),
-            since: self.snapshot.revision,
-            expires,
-        });
-        Ok(page)
+        let (prefix, after) = (prefix.to_owned(), after.map(str::to_owned));
+        page(self.run(CellCommand::List { prefix, after, limit })?)
     }
 
     /// Writes when the cell is absent; gives its counter either way.
     pub fn init(&mut self, name: &str, value: impl Into<Value>) -> Result<u64> {
         let name = Name::new(name)?;
-        self.note_read(&name)?;
-        counter(self.write(CellCommand::Init { name, value: value.into() })?)
+        counter(self.run(CellCommand::Init { name, value: value.into() })?)
     }
 
     /// Writes; gives the provisional counter.
@@ -174,7 +207,7 @@ impl Interactive {
     /// Writes with a time to live; gives the provisional counter.
     pub fn set_with(&mut self, name: &str, value: impl Into<Value>, ttl: Ttl) -> Result<u64> {
         let name = Name::new(name)?;
-        counter(self.write(CellCommand::Set { name, value: value.into(), ttl })?)
+        counter(self.run(CellCommand::Set { name, value: value.into(), ttl })?)
     }
 
     /// Writes when the counter is the expected one (`None`: when absent).
@@ -185,67 +218,47 @@ impl Interactive {
         value: impl Into<Value>,
     ) -> Result<Option<u64>> {
         let name = Name::new(name)?;
-        self.note_read(&name)?;
-        maybe_counter(self.write(CellCommand::Cas { name, expected, value: value.into() })?)
+        maybe_counter(self.run(CellCommand::Cas { name, expected, value: value.into() })?)
     }
 
     /// Deletes; says whether the cell existed.
     pub fn delete(&mut self, name: &str) -> Result<bool> {
         let name = Name::new(name)?;
-        self.note_read(&name)?;
-        did(self.write(CellCommand::Delete { name, counter: None })?)
+        did(self.run(CellCommand::Delete { name, counter: None })?)
     }
 
     /// Deletes when the counter is this one.
     pub fn delete_if(&mut self, name: &str, counter: u64) -> Result<bool> {
         let name = Name::new(name)?;
-        self.note_read(&name)?;
-        did(self.write(CellCommand::Delete { name, counter: Some(counter) })?)
+        did(self.run(CellCommand::Delete { name, counter: Some(counter) })?)
     }
 
     /// Adds to a number; gives the sum and the provisional counter.
     pub fn incr(&mut self, name: &str, by: impl Into<Number>) -> Result<(Value, u64)> {
         let name = Name::new(name)?;
-        self.note_read(&name)?;
-        number(self.write(CellCommand::Incr { name, by: by.into() })?)
+        number(self.run(CellCommand::Incr { name, by: by.into() })?)
     }
 
     /// Changes a cell's time to live; says whether the cell exists.
     pub fn expire(&mut self, name: &str, ttl: Ttl) -> Result<bool> {
         let name = Name::new(name)?;
-        self.note_read(&name)?;
-        did(self.write(CellCommand::Expire { name, ttl })?)
+        did(self.run(CellCommand::Expire { name, ttl })?)
     }
 
     /// Commits, or fails with `Conflict` when something that was read has changed.
     pub fn commit(mut self) -> Result<Receipt> {
         self.touch()?;
-        let core = self.snapshot.core.clone();
         if self.steps.is_empty() {
-            // A snapshot is consistent in itself: who only reads need not ask anyone.
-            return Ok(Receipt {
-                revision: self.snapshot.revision,
-                stamp: self.snapshot.now,
-                held: true,
-                repeated: false,
-                answers: SmallVec::new(),
-            });
+            return Ok(self.read_only());
         }
-        let since = self.snapshot.revision;
-        let mut transaction = Transaction::on(&self.branch);
-        transaction.branch_id = Some(self.snapshot.branch);
-        transaction.durability = self.durability;
-        transaction.steps = std::mem::take(&mut self.steps);
-        transaction.guards = std::mem::take(&mut self.ranges);
+        let core = self.snapshot.core.clone();
+        let transaction = self.take();
         // The writer checks only what comes after this.
         let checked = core.sequencer.published();
         let (branch, trail) = (self.snapshot.branch, &core.state.trail);
         if !guards::ranges_hold(&transaction.guards, branch, trail, checked)? {
             return Err(conflict());
         }
-        let read = std::mem::take(&mut self.read).into_iter();
-        let unchanged = read.map(|(name, expires)| Guard::Unchanged { name, since, expires });
-        transaction.guards.extend(unchanged);
         let submitted = Submitted { transaction, checked, candidates: None };
         core.sequencer.execute(submitted).map_err(|error| match error.code() {
             Code::GuardFailed => conflict(),
@@ -253,8 +266,67 @@ impl Interactive {
         })
     }
 
+    /// A snapshot is consistent in itself: who only reads need not ask anyone.
+    fn read_only(&self) -> Receipt {
+        Receipt {
+            revision: self.snapshot.revision,
+            stamp: self.snapshot.now,
+            held: true,
+            repeated: false,
+            answers: SmallVec::new(),
+        }
+    }
+
+    /// What [`Interactive::commit`] would execute, to be executed beside others
+    /// ([`Database::execute_all`](crate::Database::execute_all)).
+    ///
+    /// It succeeds and fails as `commit` does, only that what was read and has changed is
+    /// `GuardFailed`, an error of the same kind as `Conflict`. Of one that only read, it is an empty
+    /// transaction. What it read is no longer held back from retention.
+    pub fn into_transaction(mut self) -> Result<Transaction> {
+        self.touch()?;
+        if self.steps.is_empty() {
+            return Ok(Transaction { durability: self.durability, ..Transaction::new() });
+        }
+        Ok(self.take())
+    }
+
+    /// What it did, behind guards for what it read.
+    fn take(&mut self) -> Transaction {
+        let since = self.snapshot.revision;
+        let mut transaction = Transaction::on(&self.branch);
+        transaction.branch_id = Some(self.snapshot.branch);
+        transaction.durability = self.durability;
+        transaction.steps = std::mem::take(&mut self.steps);
+        transaction.guards = std::mem::take(&mut self.ranges);
+        let read = std::mem::take(&mut self.read).into_iter();
+        let unchanged = read.map(|(name, expires)| Guard::Unchanged { name, since, expires });
+        transaction.guards.extend(unchanged);
+        transaction
+    }
+
     /// Forgets everything it wrote.
     pub fn rollback(self) {}
+}
+
+/// The cells of which the answer of a command tells something; a blind write tells nothing but its
+/// counter, which is provisional.
+fn told(command: &Command) -> SmallVec<[&Name; 1]> {
+    match command {
+        Command::Cell(CellCommand::Set { .. } | CellCommand::Restore { .. }) => SmallVec::new(),
+        Command::Cell(command) => command.name().into_iter().collect(),
+        Command::String(StringCommand::SetAll { pairs, only_absent: true }) => {
+            pairs.iter().map(|(name, _)| name).collect()
+        }
+        Command::String(command) => command.name().into_iter().collect(),
+        _ => SmallVec::new(),
+    }
+}
+
+#[cold]
+fn not_on_cells() -> Error {
+    let message = "only commands on cells stand in an open transaction: run this one by itself";
+    Error::new(Code::InvalidArgument, message)
 }
 
 #[cold]

@@ -119,11 +119,9 @@ impl Overlay {
     /// Writes a key; a second write to it replaces the first and counts with it.
     pub fn write(&mut self, key: Key, hash: u64, write: Write<'_>) -> Result<()> {
         let payload = self.take(&write.payload);
-        let bytes = self.payloads.len() + self.key_bytes + key.len();
-        if bytes > TRANSACTION_LIMIT_BYTES + self.spare_bytes {
+        if let Err(error) = self.check_room(key.len()) {
             self.payloads.truncate(payload.start);
-            let message = "the transaction writes more than 64 MiB: make it several";
-            return Err(Error::new(Code::TransactionTooLarge, message));
+            return Err(error);
         }
         let Write { flags, counter, writes, expires, prior, .. } = write;
         if let Some(place) = self.place(hash, &key) {
@@ -139,6 +137,16 @@ impl Overlay {
         self.key_bytes += key.len();
         self.effects.push(Effect { key, hash, flags, counter, writes, expires, prior, payload });
         self.remember();
+        Ok(())
+    }
+
+    /// Says whether this many further bytes of keys and payloads fit into the transaction.
+    #[inline]
+    pub fn check_room(&self, bytes: usize) -> Result<()> {
+        let bytes = self.payloads.len() + self.key_bytes + bytes;
+        if bytes > TRANSACTION_LIMIT_BYTES + self.spare_bytes {
+            return Err(too_large());
+        }
         Ok(())
     }
 
@@ -164,6 +172,12 @@ impl Overlay {
             self.places.insert(self.effects[place].key.clone(), place);
         }
     }
+}
+
+#[cold]
+fn too_large() -> Error {
+    let message = "the transaction writes more than 64 MiB: make it several";
+    Error::new(Code::TransactionTooLarge, message)
 }
 
 #[cfg(test)]

@@ -99,6 +99,13 @@ fn answer_to_value(answer: &Answer) -> Value {
         }
         Answer::Revision(n) => tagged("revision", [int(*n)]),
         Answer::Count(n) => tagged("count", [int(*n)]),
+        Answer::Replaced { did, old: None } => tagged("replaced", [Value::Bool(*did)]),
+        Answer::Replaced { did, old: Some(old) } => {
+            tagged("replaced", [Value::Bool(*did), old.clone()])
+        }
+        Answer::Failed(error) => {
+            tagged("failed", [Value::from(error.code().name()), Value::from(error.message())])
+        }
         _ => Value::Null,
     }
 }
@@ -129,6 +136,13 @@ fn answer_from_value(value: &Value) -> Option<Answer> {
         }
         ("revision", [revision]) => Answer::Revision(n(revision)?),
         ("count", [count]) => Answer::Count(n(count)?),
+        ("replaced", [Value::Bool(did)]) => Answer::Replaced { did: *did, old: None },
+        ("replaced", [Value::Bool(did), old]) => {
+            Answer::Replaced { did: *did, old: Some(old.clone()) }
+        }
+        ("failed", [Value::String(code), Value::String(message)]) => {
+            Answer::Failed(Error::new(Code::from_name(code)?, message.as_str()))
+        }
         _ => return None,
     })
 }
@@ -167,6 +181,34 @@ mod tests {
         assert_eq!(fingerprint(&mixed.clone().request(id)), fingerprint(&mixed));
     }
 
+    /// The fields are written down in formats.md: receipts of earlier versions are read, too.
+    #[test]
+    fn kept_answers_are_read_as_they_are_written_down() {
+        let text = Value::from;
+        let cases = [
+            (vec![text("counter"), Value::Int(3)], Answer::Counter(3)),
+            (vec![text("maybe"), Value::Null], Answer::MaybeCounter(None)),
+            (vec![text("did"), Value::Bool(true)], Answer::Did(true)),
+            (vec![text("count"), Value::Int(4)], Answer::Count(4)),
+            (vec![text("cell")], Answer::Cell(None)),
+            (
+                vec![text("replaced"), Value::Bool(true), Value::Null],
+                Answer::Replaced { did: true, old: Some(Value::Null) },
+            ),
+            (
+                vec![text("failed"), text("Overflow"), text("too large")],
+                Answer::Failed(Error::new(Code::Overflow, "too large")),
+            ),
+        ];
+        let (fields, answers): (Vec<Value>, Vec<Answer>) =
+            cases.into_iter().map(|(fields, answer)| (Value::Array(fields), answer)).unzip();
+        let head = [Value::Int(9), Value::Int(7), Value::Int(8), Value::Bool(true)];
+        let kept = Value::Array(head.into_iter().chain([Value::Array(fields)]).collect());
+        let mut bytes = Vec::new();
+        codec::encode(&kept, &mut bytes).unwrap();
+        assert_eq!(decode(&bytes, 9).unwrap().answers.into_vec(), answers);
+    }
+
     #[test]
     fn every_answer_comes_back() {
         let cell = Versioned {
@@ -188,6 +230,9 @@ mod tests {
             Answer::Names(page),
             Answer::Revision(8),
             Answer::Count(0),
+            Answer::Replaced { did: true, old: None },
+            Answer::Replaced { did: false, old: Some(Value::Null) },
+            Answer::Failed(Error::new(Code::NotANumber, "`k` holds text")),
         ]);
         let receipt = Receipt { revision: 7, stamp: 8, held: false, repeated: false, answers };
         let mut bytes = Vec::new();

@@ -4,7 +4,7 @@
 //!   transaction   1 | branch | guards | steps | otherwise
 //!   list          count | items          option   0, or 1 | what is there
 //!   text          length | bytes         value    length | canonical bytes
-//!   guard, command, ttl, number          tag | fields
+//!   guard, command, ttl, number, only    tag | fields
 //! ```
 //!
 //! Every number is a `u64` in little-endian order, a tag is one byte. Nothing here follows from a
@@ -12,8 +12,8 @@
 //! does not compile before it has a tag. Tags are never given twice.
 
 use crate::{
-    BranchCommand, CellCommand, Command, Guard, MergeStrategy, Number, Step, SystemCommand,
-    Transaction, Ttl, Value, codec,
+    BranchCommand, CellCommand, Command, Demand, ExpireOnly, Guard, MergeStrategy, Number, Only,
+    Step, StringCommand, SystemCommand, Transaction, Ttl, Value, codec,
 };
 
 /// Writes what a transaction asks for, piece by piece.
@@ -48,8 +48,12 @@ impl Out<'_> {
     }
 
     fn text(&mut self, text: &str) {
-        self.number(text.len() as u64);
-        (self.write)(text.as_bytes());
+        self.bytes(text.as_bytes());
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.number(bytes.len() as u64);
+        (self.write)(bytes);
     }
 
     fn option<T>(&mut self, value: Option<T>, some: impl FnOnce(&mut Self, T)) {
@@ -106,10 +110,15 @@ impl Out<'_> {
 
     fn steps(&mut self, steps: &[Step]) {
         self.number(steps.len() as u64);
-        for Step { command, must } in steps {
-            self.tag(u8::from(*must));
+        for Step { command, demand } in steps {
+            self.tag(match demand {
+                Demand::Success => 0,
+                Demand::Effect => 1,
+                Demand::Nothing => 2,
+            });
             match command {
                 Command::Cell(command) => self.cell(command),
+                Command::String(command) => self.string(command),
                 Command::Branch(command) => self.branch(command),
                 Command::System(SystemCommand::Sweep { limit }) => {
                     self.tag(48);
@@ -160,6 +169,73 @@ impl Out<'_> {
                 self.number(*limit as u64);
             }
         }
+    }
+
+    fn string(&mut self, command: &StringCommand) {
+        match command {
+            StringCommand::Set { name, value, only, ttl } => {
+                self.named(16, name.as_str());
+                self.value(value);
+                self.only(only);
+                self.ttl(*ttl);
+            }
+            StringCommand::SetAll { pairs, only_absent } => {
+                self.tag(17);
+                self.number(pairs.len() as u64);
+                for (name, value) in pairs {
+                    self.text(name.as_str());
+                    self.value(value);
+                }
+                self.tag(u8::from(*only_absent));
+            }
+            StringCommand::Take { name } => self.named(18, name.as_str()),
+            StringCommand::Touch { name, ttl } => {
+                self.named(19, name.as_str());
+                self.ttl(*ttl);
+            }
+            StringCommand::Append { name, text } => {
+                self.named(20, name.as_str());
+                self.bytes(text);
+            }
+            StringCommand::Add { name, by } => {
+                self.named(21, name.as_str());
+                self.number(*by as u64);
+            }
+            StringCommand::AddFloat { name, by } => {
+                self.named(22, name.as_str());
+                self.text(by);
+            }
+            StringCommand::Expire { name, ttl, only } => {
+                self.named(23, name.as_str());
+                self.ttl(*ttl);
+                self.expire_only(*only);
+            }
+            StringCommand::Persist { name } => self.named(24, name.as_str()),
+        }
+    }
+
+    fn only(&mut self, only: &Only) {
+        let (tag, value) = match only {
+            Only::Always => (1, None),
+            Only::Absent => (2, None),
+            Only::Present => (3, None),
+            Only::Equals(value) => (4, Some(value)),
+            Only::Differs(value) => (5, Some(value)),
+        };
+        self.tag(tag);
+        if let Some(value) = value {
+            self.value(value);
+        }
+    }
+
+    fn expire_only(&mut self, only: ExpireOnly) {
+        self.tag(match only {
+            ExpireOnly::Always => 1,
+            ExpireOnly::WithoutExpiry => 2,
+            ExpireOnly::WithExpiry => 3,
+            ExpireOnly::Later => 4,
+            ExpireOnly::Earlier => 5,
+        });
     }
 
     fn branch(&mut self, command: &BranchCommand) {
@@ -253,6 +329,62 @@ mod tests {
         assert_eq!(bytes(&Transaction::new().step(set)), expected);
     }
 
+    /// The bytes of the command in a transaction that has no other.
+    fn string_bytes(command: StringCommand) -> Vec<u8> {
+        let all = bytes(&Transaction::new().step(command));
+        let around = bytes(&Transaction::new());
+        // Before it stand the transaction's head and the step's demand, behind it the otherwise.
+        all[around.len()..all.len() - 1].to_vec()
+    }
+
+    fn number(n: u8) -> [u8; 8] {
+        u64::from(n).to_le_bytes()
+    }
+
+    #[test]
+    fn the_bytes_of_strings_are_these() {
+        let k = || Name::new("k").unwrap();
+        let named =
+            |tag: u8, rest: &[&[u8]]| [&[tag], &number(1)[..], b"k", &rest.concat()].concat();
+        let null: &[u8] = &[1, 0, 0, 0, 0, 0, 0, 0, 1];
+        let ttl: &[u8] = &[3, 5, 0, 0, 0, 0, 0, 0, 0];
+        let set =
+            |only| StringCommand::Set { name: k(), value: Value::Null, only, ttl: Ttl::Millis(5) };
+        let expire = |only| StringCommand::Expire { name: k(), ttl: Ttl::Millis(5), only };
+        let all =
+            |only_absent| StringCommand::SetAll { pairs: vec![(k(), Value::Null)], only_absent };
+        let pair = [&number(1)[..], &number(1), b"k", null].concat();
+        let cases = [
+            (set(Only::Always), named(16, &[null, &[1], ttl])),
+            (set(Only::Absent), named(16, &[null, &[2], ttl])),
+            (set(Only::Present), named(16, &[null, &[3], ttl])),
+            (set(Only::Equals(Value::Null)), named(16, &[null, &[4], null, ttl])),
+            (set(Only::Differs(Value::Null)), named(16, &[null, &[5], null, ttl])),
+            (all(false), [&[17][..], &pair, &[0]].concat()),
+            (all(true), [&[17][..], &pair, &[1]].concat()),
+            (StringCommand::Take { name: k() }, named(18, &[])),
+            (StringCommand::Touch { name: k(), ttl: Ttl::Millis(5) }, named(19, &[ttl])),
+            (
+                StringCommand::Append { name: k(), text: vec![0xff] },
+                named(20, &[&number(1), &[0xff]]),
+            ),
+            (StringCommand::Add { name: k(), by: -1 }, named(21, &[&[0xff; 8]])),
+            (
+                StringCommand::AddFloat { name: k(), by: "0.5".into() },
+                named(22, &[&number(3), b"0.5"]),
+            ),
+            (expire(ExpireOnly::Always), named(23, &[ttl, &[1]])),
+            (expire(ExpireOnly::WithoutExpiry), named(23, &[ttl, &[2]])),
+            (expire(ExpireOnly::WithExpiry), named(23, &[ttl, &[3]])),
+            (expire(ExpireOnly::Later), named(23, &[ttl, &[4]])),
+            (expire(ExpireOnly::Earlier), named(23, &[ttl, &[5]])),
+            (StringCommand::Persist { name: k() }, named(24, &[])),
+        ];
+        for (command, expected) in cases {
+            assert_eq!(string_bytes(command.clone()), expected, "{command:?}");
+        }
+    }
+
     #[test]
     fn what_differs_has_other_bytes() {
         let name = |name: &str| Name::new(name).unwrap();
@@ -268,6 +400,7 @@ mod tests {
             Transaction::new().step(get("ab")).step(get("c")),
             Transaction::new().step(get("a")).step(get("bc")),
             Transaction::new().must(get("ab")).step(get("c")),
+            Transaction::new().attempt(get("ab")).step(get("c")),
             Transaction::new().step(list("a", None)),
             Transaction::new().step(list("a", Some(""))),
             Transaction::new().otherwise(vec![]),

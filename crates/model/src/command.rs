@@ -1,6 +1,6 @@
 //! Commands: what a transaction can do, one enum per contract.
 
-use crate::{Name, Revision, Value};
+use crate::{Name, Revision, StringCommand, Value};
 
 /// One command on one of the contracts.
 #[derive(Clone, Debug, PartialEq)]
@@ -8,6 +8,8 @@ use crate::{Name, Revision, Value};
 pub enum Command {
     /// On a named cell.
     Cell(CellCommand),
+    /// On a named cell, by its text.
+    String(StringCommand),
     /// On the branches and tags of the database.
     Branch(BranchCommand),
     /// On behalf of the engine: expiry.

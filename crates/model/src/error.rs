@@ -59,6 +59,23 @@ macro_rules! codes {
                 match self { $(Code::$code => ErrorKind::$kind,)* }
             }
 
+            /// Whether it is about one command: its input, or what it met. Such an error can be
+            /// an answer ([`Demand::Nothing`](crate::Demand::Nothing)); all others are about the
+            /// transaction or the database.
+            pub fn is_about_a_command(self) -> bool {
+                match self {
+                    Code::ValueTooLarge | Code::ValueTooDeep => true,
+                    _ => matches!(
+                        self.kind(),
+                        ErrorKind::Invalid
+                            | ErrorKind::Fenced
+                            | ErrorKind::NotFound
+                            | ErrorKind::Exists
+                            | ErrorKind::WrongType
+                    ),
+                }
+            }
+
             /// The code's stable name, as stored in kept receipts.
             pub fn name(self) -> &'static str {
                 match self { $(Code::$code => stringify!($code),)* }
@@ -81,9 +98,9 @@ codes! {
     ValueTooLarge => TooLarge,
     /// A value is nested deeper than the limit.
     ValueTooDeep => TooLarge,
-    /// `incr` met something that is not a number.
+    /// An addition met something that is not a number, or not a whole one where it has to be.
     NotANumber => Invalid,
-    /// `incr` would leave the range of its type.
+    /// An addition would leave the range of its type, or not be finite.
     Overflow => Invalid,
     /// A page limit of zero or above the maximum.
     InvalidLimit => Invalid,
@@ -263,6 +280,16 @@ mod tests {
             assert_eq!(Code::from_name(code.name()), Some(code));
         }
         assert_eq!(Code::from_name("Nonsense"), None);
+    }
+
+    #[test]
+    fn only_errors_about_a_command_can_be_answers() {
+        for code in [Code::NotANumber, Code::Overflow, Code::InvalidTtl, Code::ValueTooLarge] {
+            assert!(code.is_about_a_command(), "{code:?}");
+        }
+        for code in [Code::TransactionTooLarge, Code::Io, Code::CorruptIndex, Code::DiskFull] {
+            assert!(!code.is_about_a_command(), "{code:?}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod error;
 /// Every stated limit in one place.
 pub mod limits;
 mod name;
+mod strings;
 mod time;
 mod transaction;
 mod value;
@@ -16,8 +17,9 @@ pub use compact_str::CompactString;
 pub use error::{Code, Error, ErrorKind, Result};
 pub use name::{NAME_LIMIT_BYTES, Name, RESERVED_PREFIX, check_name};
 pub use smallvec::{SmallVec, smallvec};
+pub use strings::{ExpireOnly, Only, StringCommand};
 pub use time::{At, Durability, Revision, Stamp};
 pub use transaction::{
-    Answer, Guard, MAIN, Page, Receipt, RequestId, Step, Transaction, Versioned,
+    Answer, Demand, Guard, MAIN, Page, Receipt, RequestId, Step, Transaction, Versioned,
 };
 pub use value::{Value, codec, from_value, to_value};

@@ -66,14 +66,29 @@ impl Transaction {
     /// Adds a command.
     #[must_use]
     pub fn step(mut self, command: impl Into<Command>) -> Transaction {
-        self.steps.push(Step { command: command.into(), must: false });
+        self.steps.push(Step { command: command.into(), demand: Demand::Success });
         self
     }
 
     /// Adds a command that has to take effect, or the whole transaction fails.
     #[must_use]
     pub fn must(mut self, command: impl Into<Command>) -> Transaction {
-        self.steps.push(Step { command: command.into(), must: true });
+        self.steps.push(Step { command: command.into(), demand: Demand::Effect });
+        self
+    }
+
+    /// Adds a command that may fail: its error is its answer, and the others take effect.
+    ///
+    /// ```
+    /// use mainstay_model::{CellCommand, Demand, Name, Transaction};
+    /// let get = CellCommand::Get { name: Name::new("a")? };
+    /// let transaction = Transaction::new().attempt(get);
+    /// assert_eq!(transaction.steps[0].demand, Demand::Nothing);
+    /// # Ok::<(), mainstay_model::Error>(())
+    /// ```
+    #[must_use]
+    pub fn attempt(mut self, command: impl Into<Command>) -> Transaction {
+        self.steps.push(Step { command: command.into(), demand: Demand::Nothing });
         self
     }
 
@@ -117,13 +132,27 @@ impl Default for Transaction {
 pub struct Step {
     /// What to do.
     pub command: Command,
-    /// Whether "it did not take effect" (a lost CAS, a delete of nothing) fails everything.
-    pub must: bool,
+    /// What it has to achieve for the transaction to go on.
+    pub demand: Demand,
+}
+
+/// What a step has to achieve for its transaction to go on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Demand {
+    /// Nothing: an error about its own input, or about what its cell holds, is its answer
+    /// ([`Answer::Failed`]), and nothing of it is written. Errors of the database fail everything,
+    /// and so does the error of a command that is not on data.
+    Nothing,
+    /// No error; that it did not take effect (a lost CAS, a delete of nothing) is an answer.
+    #[default]
+    Success,
+    /// An effect; else everything fails.
+    Effect,
 }
 
 impl<C: Into<Command>> From<C> for Step {
     fn from(command: C) -> Step {
-        Step { command: command.into(), must: false }
+        Step { command: command.into(), demand: Demand::default() }
     }
 }
 
@@ -218,9 +247,9 @@ pub enum Answer {
     MaybeCounter(Option<u64>),
     /// Whether something happened.
     Did(bool),
-    /// The number after `incr`, and the cell's counter.
+    /// The number after an addition, and the cell's counter.
     Number {
-        /// The sum, an integer or a float.
+        /// The sum: an integer, a float, or the text of a decimal.
         value: Value,
         /// The cell's counter.
         counter: u64,
@@ -231,14 +260,29 @@ pub enum Answer {
     Names(Page),
     /// A revision: of a fork, a tag, a merge.
     Revision(Revision),
-    /// How many keys were touched.
+    /// A number: how many keys were touched, how many bytes a text has.
     Count(u64),
+    /// What a cell held before, and whether the command did what it is for.
+    Replaced {
+        /// Whether the condition held: it was written, taken, or is there.
+        did: bool,
+        /// The value before.
+        old: Option<Value>,
+    },
+    /// The error of a command that was allowed to fail.
+    Failed(Error),
 }
 
 impl Answer {
     /// Whether the command took effect; what `must` asks.
     pub fn took_effect(&self) -> bool {
-        !matches!(self, Answer::MaybeCounter(None) | Answer::Did(false))
+        !matches!(
+            self,
+            Answer::MaybeCounter(None)
+                | Answer::Did(false)
+                | Answer::Replaced { did: false, .. }
+                | Answer::Failed(_)
+        )
     }
 }
 

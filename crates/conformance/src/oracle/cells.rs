@@ -2,8 +2,8 @@
 
 use super::Moment;
 use mainstay_model::{
-    Answer, CellCommand, Code, Error, Number, Page, Result, Revision, Stamp, Ttl, Value, Versioned,
-    limits,
+    Answer, CellCommand, Code, Command, Error, Number, Page, Result, Revision, Stamp, Ttl, Value,
+    Versioned, limits,
 };
 use std::collections::BTreeMap;
 
@@ -116,7 +116,15 @@ impl<'a> Run<'a> {
     }
 
     /// Runs one command and gives its answer.
-    pub fn command(&mut self, command: &CellCommand) -> Result<Answer> {
+    pub fn command(&mut self, command: &Command) -> Result<Answer> {
+        match command {
+            Command::Cell(command) => self.cell(command),
+            Command::String(command) => self.string(command),
+            _ => Err(Error::new(Code::InvalidArgument, "branch commands stand alone")),
+        }
+    }
+
+    fn cell(&mut self, command: &CellCommand) -> Result<Answer> {
         match command {
             CellCommand::Get { name } => {
                 let seen = live(self.cells, name.as_str(), self.moment());
@@ -161,7 +169,7 @@ impl<'a> Run<'a> {
     }
 
     /// A deletion leaves one in any case: of an expired cell it writes the expiry.
-    fn delete(&mut self, name: &str, counter: Option<u64>) -> Answer {
+    pub(super) fn delete(&mut self, name: &str, counter: Option<u64>) -> Answer {
         self.settle(name);
         let Some(seen) = self.seen(name) else { return Answer::Did(false) };
         if counter.is_some_and(|counter| counter != seen.counter) {
@@ -191,7 +199,7 @@ impl<'a> Run<'a> {
     }
 
     /// The live version.
-    fn seen(&self, name: &str) -> Option<Version> {
+    pub(super) fn seen(&self, name: &str) -> Option<Version> {
         live(self.cells, name, self.moment()).cloned()
     }
 
@@ -203,7 +211,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn expiry(&self, ttl: Ttl, old: Option<Stamp>) -> Result<Option<Stamp>> {
+    pub(super) fn expiry(&self, ttl: Ttl, old: Option<Stamp>) -> Result<Option<Stamp>> {
         let invalid = || Error::new(Code::InvalidTtl, "zero, or beyond the calendar");
         match ttl {
             Ttl::Clear => Ok(None),
@@ -218,7 +226,12 @@ impl<'a> Run<'a> {
     }
 
     /// Writes; a cell that has expired is deleted first, and that counts.
-    fn write(&mut self, name: &str, value: Option<Value>, expires: Option<Stamp>) -> u64 {
+    pub(super) fn write(
+        &mut self,
+        name: &str,
+        value: Option<Value>,
+        expires: Option<Stamp>,
+    ) -> u64 {
         self.settle(name);
         let counter = self.counter(name) + 1;
         self.write_as(name, value, expires, counter)

@@ -3,8 +3,8 @@
 use super::cells::{self, Cells, Run};
 use super::{Moment, Oracle};
 use mainstay_model::{
-    Answer, CellCommand, Code, Error, Guard, Name, Page, Receipt, Result, Revision, Stamp,
-    Transaction, Versioned,
+    Answer, CellCommand, Code, Command, Error, Guard, Name, Page, Receipt, Result, Revision, Stamp,
+    StringCommand, Transaction, Versioned,
 };
 
 /// The revision that stands for "written by this open transaction".
@@ -18,7 +18,7 @@ pub struct Open {
     snapshot: Moment,
     copy: Cells,
     guards: Vec<Guard>,
-    steps: Vec<CellCommand>,
+    steps: Vec<Command>,
     wrote: bool,
 }
 
@@ -71,14 +71,13 @@ impl Open {
 
     /// Runs a command on the private copy. All but a plain set answer with something about the
     /// cell, be it a counter that rests on what was there before: they count as reads.
-    pub fn command(&mut self, command: &CellCommand) -> Result<Answer> {
-        if let Some(name) = read_by(command) {
-            self.guard(name);
-        }
+    pub fn command(&mut self, command: impl Into<Command>) -> Result<Answer> {
+        let command = command.into();
+        read_by(&command).into_iter().for_each(|name| self.guard(name));
         let mut run = Run::new(&mut self.copy, OPEN, self.snapshot.now, self.id);
-        let answer = run.command(command)?;
+        let answer = run.command(&command)?;
         self.wrote |= run.wrote;
-        self.steps.push(command.clone());
+        self.steps.push(command);
         Ok(answer)
     }
 
@@ -127,15 +126,16 @@ fn shown(mut versioned: Versioned) -> Versioned {
     versioned
 }
 
-/// The cell whose state the answer of a command gives away, counters aside.
-fn read_by(command: &CellCommand) -> Option<&Name> {
+/// The cells whose state the answer of a command gives away, counters aside.
+fn read_by(command: &Command) -> Vec<&Name> {
     match command {
-        CellCommand::Init { name, .. }
-        | CellCommand::Cas { name, .. }
-        | CellCommand::Delete { name, .. }
-        | CellCommand::Incr { name, .. }
-        | CellCommand::Expire { name, .. }
-        | CellCommand::Get { name } => Some(name),
-        _ => None,
+        Command::Cell(CellCommand::Set { .. }) => vec![],
+        Command::Cell(command) => command.name().into_iter().collect(),
+        Command::String(StringCommand::SetAll { only_absent: false, .. }) => vec![],
+        Command::String(StringCommand::SetAll { pairs, .. }) => {
+            pairs.iter().map(|(name, _)| name).collect()
+        }
+        Command::String(command) => command.name().into_iter().collect(),
+        _ => vec![],
     }
 }

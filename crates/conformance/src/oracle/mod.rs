@@ -13,6 +13,7 @@ mod branches;
 mod cells;
 mod interactive;
 mod past;
+mod strings;
 #[cfg(test)]
 mod tests;
 mod transaction;

@@ -2,7 +2,7 @@
 
 use super::{ChangedOn, Open, Oracle};
 use crate::check::*;
-use mainstay_model::{Answer, At, Code, MergeStrategy, Transaction, Ttl, Value};
+use mainstay_model::{Answer, At, Code, MergeStrategy, StringCommand, Transaction, Ttl, Value};
 
 fn oracle() -> Oracle {
     Oracle::new(0, 1_000_000)
@@ -54,7 +54,7 @@ fn what_was_read_conflicts_and_what_was_not_does_not() {
     for (cell, conflicts) in [("read", true), ("other", false)] {
         let mut open = Open::begin(&o, "main").unwrap();
         open.get(&name("read"));
-        open.command(&set("blind", 1)).unwrap();
+        open.command(set("blind", 1)).unwrap();
         run(&mut o, "main", set(cell, 1));
         run(&mut o, "main", set("blind", 2));
         assert_eq!(open.commit(&mut o).is_err(), conflicts, "{cell}");
@@ -67,7 +67,7 @@ fn a_phantom_conflicts() {
     let mut o = oracle();
     let mut open = Open::begin(&o, "main").unwrap();
     assert!(open.list("p/", None, 10).unwrap().names.is_empty());
-    open.command(&set("x", 1)).unwrap();
+    open.command(set("x", 1)).unwrap();
     run(&mut o, "main", set("p/new", 1));
     assert_eq!(open.commit(&mut o).unwrap_err().code(), Code::Conflict);
 }
@@ -100,4 +100,27 @@ fn the_past_stays_as_it_was() {
         (None, int(1), None)
     );
     assert_eq!((at(At::Stamp(1_009_999)), at(At::Stamp(1_010_000))), (int(1), None));
+}
+
+#[test]
+fn texts_add_as_they_are_written_by_hand() {
+    let add = |cell: &str, by: &str| StringCommand::AddFloat { name: name(cell), by: by.into() };
+    let mut o = oracle();
+    let mut sum = |command: StringCommand| {
+        let receipt = o.execute(&Transaction::new().attempt(command)).unwrap();
+        match receipt.answers[0].clone() {
+            Answer::Number { value, .. } => String::from_utf8(value.as_text().to_vec()).unwrap(),
+            Answer::Failed(error) => format!("{:?}", error.code()),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(sum(add("k", "0.1")), "0.1");
+    assert_eq!(sum(add("k", "0.2")), "0.3");
+    assert_eq!(sum(add("k", "-1.25")), "-0.95");
+    assert_eq!(sum(add("k", "5.0e3")), "4999.05");
+    assert_eq!(sum(add("k", "x")), "NotANumber");
+    assert_eq!(sum(add("k", "inf")), "Overflow");
+    assert_eq!(sum(StringCommand::Add { name: name("k"), by: 1 }), "NotANumber");
+    assert_eq!(sum(StringCommand::Add { name: name("n"), by: 1 }), "1");
+    assert_eq!(sum(StringCommand::Add { name: name("n"), by: i64::MAX }), "Overflow");
 }

@@ -3,7 +3,8 @@
 use super::cells::{self, Cells, Run};
 use super::{Moment, Oracle};
 use mainstay_model::{
-    Answer, CellCommand, Code, Command, Error, Guard, Receipt, Result, Step, Transaction, Value,
+    Answer, Code, Command, Demand, Error, ErrorKind, Guard, Receipt, Result, Step, Transaction,
+    Value,
 };
 
 impl Oracle {
@@ -26,20 +27,20 @@ impl Oracle {
     pub fn batch(
         &mut self,
         branch: &str,
-        commands: &[CellCommand],
+        commands: &[Command],
         joined: bool,
     ) -> Vec<Result<Answer>> {
         if joined {
             return self.joined(branch, commands);
         }
-        let alone = |command: &CellCommand| {
+        let alone = |command: &Command| {
             let transaction = Transaction::on(branch).step(command.clone());
             self.execute(&transaction).map(|receipt| receipt.answers[0].clone())
         };
         commands.iter().map(alone).collect()
     }
 
-    fn joined(&mut self, branch: &str, commands: &[CellCommand]) -> Vec<Result<Answer>> {
+    fn joined(&mut self, branch: &str, commands: &[Command]) -> Vec<Result<Answer>> {
         let id = match self.id(branch) {
             Ok(id) => id,
             Err(error) => return commands.iter().map(|_| Err(error.clone())).collect(),
@@ -87,14 +88,20 @@ fn steps(run: &mut Run<'_>, steps: &[Step]) -> Result<Vec<Answer>> {
 }
 
 fn one_step(run: &mut Run<'_>, step: &Step) -> Result<Answer> {
-    let Command::Cell(command) = &step.command else {
-        return Err(Error::new(Code::InvalidArgument, "branch commands stand alone"));
-    };
-    let answer = run.command(command)?;
-    if step.must && !answer.took_effect() {
-        return Err(Error::new(Code::MustFailed, "it had to take effect"));
+    // What a command that fails would leave: in this model, it fails before it writes.
+    match (run.command(&step.command), step.demand) {
+        (Err(error), Demand::Nothing) if is_its_own(&error) => Ok(Answer::Failed(error)),
+        (Ok(answer), Demand::Effect) if !answer.took_effect() => {
+            Err(Error::new(Code::MustFailed, "it had to take effect"))
+        }
+        (answer, _) => answer,
     }
-    Ok(answer)
+}
+
+/// Whether an error is about the command, and not about the transaction as a whole.
+fn is_its_own(error: &Error) -> bool {
+    error.kind() == ErrorKind::Invalid
+        || matches!(error.code(), Code::ValueTooLarge | Code::ValueTooDeep)
 }
 
 /// Whether a guard holds at a moment.

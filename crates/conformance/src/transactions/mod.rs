@@ -1,9 +1,11 @@
 //! Transactions: all or nothing, serializable, as values and interactive.
 
 pub mod answers;
+pub mod attempts;
 pub mod conflicts;
 pub mod connection;
 pub mod guards;
 pub mod interactive;
 pub mod otherwise;
 pub mod requests;
+pub mod running;

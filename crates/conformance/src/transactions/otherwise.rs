@@ -2,7 +2,7 @@
 
 use crate::World;
 use crate::check::*;
-use mainstay::{Answer, Code, Step, Transaction};
+use mainstay::{Answer, Code, Demand, Step, Transaction};
 
 fn choice(w: &World) -> mainstay::Result<mainstay::Receipt> {
     let transaction = Transaction::new()
@@ -59,7 +59,7 @@ pub fn error_aborts_with_its_position(w: &mut World) {
 /// `must` counts there too.
 pub fn must_counts_there_too(w: &mut World) {
     w.cells().set("k", 1).unwrap();
-    let must = Step { command: delete("absent").into(), must: true };
+    let must = Step { command: delete("absent").into(), demand: Demand::Effect };
     let transaction =
         Transaction::new().guard(counter_is("k", None)).otherwise(vec![set("a", 1).into(), must]);
     writes_nothing(w.db(), || refused_at(w.db().execute(transaction), Code::MustFailed, 1));

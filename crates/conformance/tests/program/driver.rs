@@ -3,8 +3,8 @@
 use super::step::*;
 use super::tally::Tally;
 use mainstay::{
-    Answer, CellCommand, Cells, Code, Durability, Interactive, Receipt, RequestId, Result,
-    Transaction, Ttl,
+    Answer, CellCommand, Cells, Code, Command, Database, Demand, Durability, Interactive, Receipt,
+    RequestId, Result, Transaction, Ttl,
 };
 use mainstay_conformance::World;
 use mainstay_conformance::oracle::{Open, Oracle};
@@ -68,7 +68,7 @@ impl Driver {
             Step::Repeat => self.repeat(),
             Step::Begin { slot, branch } => self.begin(*slot, BRANCHES[*branch]),
             Step::Within { slot, act } => self.within(*slot, act),
-            Step::Commit { slot } => self.commit(*slot),
+            Step::Commit { slot, as_value } => self.commit(*slot, *as_value),
             Step::Abandon { slot } => self.slots[*slot] = None,
             Step::Pass { tens } => {
                 self.world.pass_ms(tens * 10);
@@ -93,7 +93,7 @@ impl Driver {
 
     fn one(&mut self, branch: &str, write: &Write) {
         let command = write.command(&self.oracle, branch);
-        let engine = self.world.db().branch(branch).and_then(|b| call(&b.cells(), &command));
+        let engine = run(self.world.db(), branch, &command);
         let model = self.oracle.execute(&Transaction::on(branch).step(command));
         same(engine, model.map(|receipt| receipt.answers[0].clone()));
     }
@@ -102,8 +102,10 @@ impl Driver {
         let Ok(handle) = self.world.db().branch(branch) else { return };
         // Counters are planned before the batch, for both sides alike.
         let commands: Vec<_> = writes.iter().map(|w| w.command(&self.oracle, branch)).collect();
+        let commands: Vec<CellCommand> = commands.into_iter().filter_map(on_cell).collect();
         let before = self.world.db().revision();
         let engine = handle.cells().batch(commands.clone());
+        let commands: Vec<Command> = commands.into_iter().map(Into::into).collect();
         let taken = self.world.db().revision() - before;
         let model = self.oracle.batch(branch, &commands, taken <= 1);
         assert_eq!(engine.len(), model.len());
@@ -114,17 +116,17 @@ impl Driver {
         &mut self,
         branch: &str,
         guards: &[Check],
-        steps: &Musts,
-        otherwise: Option<&Musts>,
+        steps: &Demands,
+        otherwise: Option<&Demands>,
         named: bool,
     ) {
         let floor = self.oracle.line(branch).map_or(self.floor, |l| l.created.max(self.floor));
-        let plan = |musts: &Musts| -> Vec<mainstay::Step> {
-            let one = |(write, must): &(Write, bool)| {
-                let command = write.command(&self.oracle, branch).into();
-                mainstay::Step { command, must: *must }
+        let plan = |demands: &Demands| -> Vec<mainstay::Step> {
+            let one = |(write, demand): &(Write, Demand)| {
+                let command = write.command(&self.oracle, branch);
+                mainstay::Step { command, demand: *demand }
             };
-            musts.iter().map(one).collect()
+            demands.iter().map(one).collect()
         };
         let mut transaction = Transaction::on(branch);
         transaction.guards = guards.iter().map(|g| g.guard(&self.oracle, branch, floor)).collect();
@@ -153,6 +155,25 @@ impl Driver {
         let wrote = self.oracle.revision() > before;
         same_receipt(engine, model, wrote);
         wrote
+    }
+}
+
+fn on_cell(command: Command) -> Option<CellCommand> {
+    match command {
+        Command::Cell(command) => Some(command),
+        _ => None,
+    }
+}
+
+/// Runs one command: by the function of its own that it has, or in a transaction.
+fn run(db: &Database, branch: &str, command: &Command) -> Result<Answer> {
+    let cells = db.branch(branch)?.cells();
+    match command {
+        Command::Cell(command) => call(&cells, command),
+        other => {
+            let receipt = db.execute(Transaction::on(branch).step(other.clone()))?;
+            Ok(receipt.answers[0].clone())
+        }
     }
 }
 
@@ -199,6 +220,7 @@ pub fn same_answer(engine: Result<Answer>, model: Result<Answer>) {
         (Ok(Answer::Cell(Some(e))), Ok(Answer::Cell(Some(m)))) if e.revision == 0 => {
             assert_eq!((&e.value, e.counter, e.expires), (&m.value, m.counter, m.expires));
         }
+        (Ok(Answer::Failed(e)), Ok(Answer::Failed(m))) => assert_eq!(e.code(), m.code()),
         _ => same(engine, model),
     }
 }

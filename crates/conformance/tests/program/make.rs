@@ -1,7 +1,8 @@
 //! How random programs are made.
 
 use super::step::*;
-use mainstay::{MergeStrategy, Number, Ttl, Value};
+use super::string_steps::{numeral, text};
+use mainstay::{Demand, MergeStrategy, Number, Ttl, Value};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -36,7 +37,8 @@ fn step(ttl: bool, merges: bool) -> BoxedStrategy<Step> {
         1 => Just(Step::Repeat),
         4 => (slot(), branch()).prop_map(|(slot, branch)| Step::Begin { slot, branch }),
         9 => (slot(), act(ttl)).prop_map(|(slot, act)| Step::Within { slot, act }),
-        4 => slot().prop_map(|slot| Step::Commit { slot }),
+        4 => (slot(), any::<bool>())
+            .prop_map(|(slot, as_value)| Step::Commit { slot, as_value }),
         1 => slot().prop_map(|slot| Step::Abandon { slot }),
         3 => (branch(), branch(), 0..6u64)
             .prop_map(|(name, from, back)| Step::Fork { name, from, back }),
@@ -82,7 +84,7 @@ fn expiring_or_merging(ttl: bool, merges: bool) -> BoxedStrategy<Step> {
 }
 
 fn transact(ttl: bool) -> impl Strategy<Value = Step> {
-    let steps = || vec((write(ttl), prop::bool::weighted(0.1)), 0..6);
+    let steps = || vec((write(ttl), demand()), 0..6);
     (branch(), vec(check(), 0..3), steps(), option::weighted(0.3, steps()), any::<bool>()).prop_map(
         |(branch, guards, steps, otherwise, named)| Step::Transact {
             branch,
@@ -113,8 +115,13 @@ fn write(ttl: bool) -> BoxedStrategy<Write> {
         2 => (a_cell(), a_ttl(ttl)).prop_map(|(at, ttl)| Write::Expire(at, ttl)),
         1 => a_cell().prop_map(Write::Get),
         1 => (0..PREFIXES.len()).prop_map(Write::List),
+        8 => text(ttl).prop_map(Write::Text),
     ]
     .boxed()
+}
+
+fn demand() -> impl Strategy<Value = Demand> {
+    prop_oneof![6 => Just(Demand::Success), 1 => Just(Demand::Effect), 2 => Just(Demand::Nothing)]
 }
 
 fn check() -> impl Strategy<Value = Check> {
@@ -131,7 +138,7 @@ fn branch() -> impl Strategy<Value = usize> {
     prop_oneof![4 => Just(0), 3 => Just(1), 2 => Just(2), 1 => Just(3)]
 }
 
-fn a_cell() -> impl Strategy<Value = usize> {
+pub fn a_cell() -> impl Strategy<Value = usize> {
     0..CELLS.len()
 }
 
@@ -147,7 +154,7 @@ fn expect() -> impl Strategy<Value = Expect> {
     ]
 }
 
-fn value() -> impl Strategy<Value = Value> {
+pub fn value() -> impl Strategy<Value = Value> {
     prop_oneof![
         6 => (0..3i64).prop_map(Value::Int),
         1 => Just(Value::Int(i64::MAX)),
@@ -155,6 +162,8 @@ fn value() -> impl Strategy<Value = Value> {
         1 => Just(Value::Float(f64::NAN)),
         1 => Just(Value::Null),
         1 => Just(Value::from("text")),
+        2 => numeral().prop_map(Value::from),
+        1 => Just(Value::Bytes(b"1".to_vec())),
         // Large ones fill the write buffer, so that it is flushed on the way.
         2 => (1..4usize).prop_map(|n| Value::from("large ".repeat(n * 700))),
     ]
@@ -170,7 +179,7 @@ fn number() -> impl Strategy<Value = Number> {
 
 /// Clocks move in tens of milliseconds and times to live end between them: which microsecond a
 /// read counts as `now` never matters.
-fn a_ttl(any: bool) -> BoxedStrategy<Ttl> {
+pub fn a_ttl(any: bool) -> BoxedStrategy<Ttl> {
     if !any {
         return Just(Ttl::Clear).boxed();
     }

@@ -6,4 +6,5 @@ pub mod make;
 pub mod open_steps;
 pub mod read_steps;
 pub mod step;
+pub mod string_steps;
 pub mod tally;

@@ -2,7 +2,9 @@
 
 use super::driver::{Driver, Slot, same};
 use super::step::{Act, PREFIXES, Write, cell};
-use mainstay::{Answer, CellCommand, Code, ErrorKind, Interactive, Result, Ttl, Versioned};
+use mainstay::{
+    Answer, CellCommand, Code, Command, ErrorKind, Interactive, Name, Result, Ttl, Versioned,
+};
 use mainstay_conformance::oracle::Open;
 
 impl Driver {
@@ -22,21 +24,25 @@ impl Driver {
     pub fn within(&mut self, slot: usize, act: &Act) {
         let Some(open) = &mut self.slots[slot] else { return };
         match act {
-            Act::Get(at) => get(open, *at),
+            Act::Get(at) => get(open, &cell(*at)),
             Act::List(at) => {
                 let engine = open.engine.list(PREFIXES[*at], None, 1_000);
                 same(engine, open.model.list(PREFIXES[*at], None, 1_000));
             }
-            Act::Do(Write::Get(at)) => get(open, *at),
+            Act::Do(Write::Get(at)) => get(open, &cell(*at)),
             Act::Do(Write::List(_)) => {}
-            Act::Do(write) => run(open, &write.command(&self.oracle, &open.branch.clone()), write),
+            Act::Do(write) => run(open, &write.command(&self.oracle, &open.branch)),
         }
     }
 
-    pub fn commit(&mut self, slot: usize) {
+    pub fn commit(&mut self, slot: usize, as_value: bool) {
         let Some(Slot { engine, model, branch }) = self.slots[slot].take() else { return };
         let wrote = model.wrote();
-        let (engine, model) = (engine.commit(), model.commit(&mut self.oracle));
+        let engine = match as_value {
+            true => engine.into_transaction().and_then(|value| self.world.db().execute(value)),
+            false => engine.commit(),
+        };
+        let model = model.commit(&mut self.oracle);
         match (engine, model) {
             (Ok(engine), Ok(Some(model))) => {
                 assert_eq!((engine.revision, engine.stamp), (model.revision, model.stamp));
@@ -57,11 +63,10 @@ impl Driver {
 }
 
 /// Reads one cell. Of what the transaction wrote itself, stamp and expiry come with the commit.
-fn get(open: &mut Slot, at: usize) {
-    let name = cell(at);
+fn get(open: &mut Slot, name: &Name) {
     let own = open.model.owns(name.as_str());
     let engine = open.engine.get_versioned(name.as_str()).unwrap();
-    let model = open.model.get(&name);
+    let model = open.model.get(name);
     let told = |seen: Option<Versioned>| seen.map(|seen| (seen.value, seen.counter, seen.revision));
     if own {
         assert_eq!(told(engine), told(model));
@@ -72,12 +77,16 @@ fn get(open: &mut Slot, at: usize) {
 
 /// Runs one command on both sides. After one that failed the cell is read, so that it is beyond
 /// doubt whether it was.
-fn run(open: &mut Slot, command: &CellCommand, write: &Write) {
-    let engine = call(&mut open.engine, command);
+fn run(open: &mut Slot, command: &Command) {
+    let (engine, name) = match command {
+        Command::Cell(command) => (call(&mut open.engine, command), command.name()),
+        Command::String(text) => (open.engine.run(text.clone()), text.name()),
+        other => panic!("{other:?} is not in any program"),
+    };
     let failed = engine.is_err();
-    same(engine, open.model.command(command));
-    if let (true, Write::Incr(at, _)) = (failed, write) {
-        get(open, *at);
+    same(engine, open.model.command(command.clone()));
+    if let (true, Some(name)) = (failed, name) {
+        get(open, name);
     }
 }
 

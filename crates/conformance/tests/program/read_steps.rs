@@ -95,7 +95,10 @@ impl Driver {
         for cell in CELLS {
             let model = self.oracle.get(branch, cell, self.oracle.latest()).unwrap();
             assert_eq!(cells.get_versioned(cell).unwrap(), model, "{branch} {cell}");
-            assert_eq!(cells.get(cell).unwrap(), model.map(|seen| seen.value), "{branch} {cell}");
+            let value = model.map(|seen| seen.value);
+            assert_eq!(cells.get(cell).unwrap(), value, "{branch} {cell}");
+            let text = cells.read_text(cell, <[u8]>::to_vec).unwrap();
+            assert_eq!(text, value.map(|value| value.as_text().into_owned()), "{branch} {cell}");
             self.history(branch, cell, 1_000, None, At::Latest);
         }
     }

@@ -1,6 +1,7 @@
 //! The steps of a random program. Numbers pick from small pools, so that things collide.
 
-use mainstay::{CellCommand, Guard, MergeStrategy, Name, Number, Ttl, Value};
+use super::string_steps::Text;
+use mainstay::{CellCommand, Command, Demand, Guard, MergeStrategy, Name, Number, Ttl, Value};
 use mainstay_conformance::oracle::Oracle;
 use std::fmt;
 
@@ -39,8 +40,8 @@ pub enum Step {
     Transact {
         branch: usize,
         guards: Vec<Check>,
-        steps: Musts,
-        otherwise: Option<Musts>,
+        steps: Demands,
+        otherwise: Option<Demands>,
         named: bool,
     },
     /// The last named transaction once more.
@@ -49,8 +50,8 @@ pub enum Step {
     Begin { slot: usize, branch: usize },
     /// Does something in an interactive transaction.
     Within { slot: usize, act: Act },
-    /// Commits it.
-    Commit { slot: usize },
+    /// Commits it, or executes the value that it is.
+    Commit { slot: usize, as_value: bool },
     /// Drops it.
     Abandon { slot: usize },
     /// Makes a branch, some revisions back.
@@ -83,8 +84,8 @@ pub enum Step {
     List { branch: usize, prefix: usize, after: Option<usize>, limit: usize, back: u64 },
 }
 
-/// Commands and whether each must take effect.
-pub type Musts = Vec<(Write, bool)>;
+/// Commands and what each has to achieve.
+pub type Demands = Vec<(Write, Demand)>;
 
 /// What is done inside an interactive transaction.
 #[derive(Clone, Debug)]
@@ -116,6 +117,8 @@ pub enum Write {
     Get(usize),
     /// `list`.
     List(usize),
+    /// A command on the text of a cell.
+    Text(Text),
 }
 
 /// A counter relative to what the cell has.
@@ -149,8 +152,8 @@ pub fn cell(index: usize) -> Name {
 
 impl Write {
     /// The command, with counters near those that the model has.
-    pub fn command(&self, oracle: &Oracle, branch: &str) -> CellCommand {
-        match self.clone() {
+    pub fn command(&self, oracle: &Oracle, branch: &str) -> Command {
+        let command = match self.clone() {
             Write::Init(at, value) => CellCommand::Init { name: cell(at), value },
             Write::Set(at, value, ttl) => CellCommand::Set { name: cell(at), value, ttl },
             Write::Cas(at, expect, value) => {
@@ -167,7 +170,9 @@ impl Write {
             Write::List(at) => {
                 CellCommand::List { prefix: PREFIXES[at].to_owned(), after: None, limit: 3 }
             }
-        }
+            Write::Text(text) => return text.command().into(),
+        };
+        command.into()
     }
 }
 

@@ -18,13 +18,13 @@ use mainstay_model::{
 };
 
 /// What is known of a cell before a write.
-struct Seen {
-    key: Key,
-    hash: u64,
+pub(super) struct Seen {
+    pub key: Key,
+    pub hash: u64,
     counter: u64,
-    live: bool,
-    lapsed: bool,
-    expires: Option<Stamp>,
+    pub live: bool,
+    pub lapsed: bool,
+    pub expires: Option<Stamp>,
     /// The expiry whose marker stands in this branch's own layer.
     marked: Option<Stamp>,
 }
@@ -53,10 +53,30 @@ pub(crate) fn run(view: &View<'_>, overlay: &mut Overlay, command: &CellCommand)
     }
 }
 
-fn see(view: &View<'_>, overlay: &Overlay, name: &Name) -> Result<Seen> {
+pub(super) fn see(view: &View<'_>, overlay: &Overlay, name: &Name) -> Result<Seen> {
     let (key, hash) = view.key(CELLS, name.as_bytes());
     let found = view.find(overlay, &key, hash, |head, _| Ok(head))?;
     Ok(seen(key, hash, found, view.now))
+}
+
+/// What is known of a cell, and what it holds if it is live.
+pub(super) fn see_with<T>(
+    view: &View<'_>,
+    overlay: &Overlay,
+    name: &Name,
+    mut read: impl FnMut(&[u8]) -> Result<T>,
+) -> Result<(Seen, Option<T>)> {
+    let (key, hash) = view.key(CELLS, name.as_bytes());
+    let read = |head: Head, payload: &[u8]| match head.is_live(view.now) {
+        true => Ok((head, Some(read(payload)?))),
+        false => Ok((head, None)),
+    };
+    let found = view.find(overlay, &key, hash, read)?;
+    let (found, held) = match found {
+        Some(((head, held), origin)) => (Some((head, origin)), held),
+        None => (None, None),
+    };
+    Ok((seen(key, hash, found, view.now), held))
 }
 
 fn seen(key: Key, hash: u64, found: Option<(Head, Origin)>, now: Stamp) -> Seen {
@@ -78,7 +98,7 @@ fn seen(key: Key, hash: u64, found: Option<(Head, Origin)>, now: Stamp) -> Seen 
 
 impl Seen {
     /// The write that follows, counting an expiry that came due before it.
-    fn write<'a>(&self, flags: u8, expires: Option<Stamp>, payload: Payload<'a>) -> Write<'a> {
+    pub fn write<'a>(&self, flags: u8, expires: Option<Stamp>, payload: Payload<'a>) -> Write<'a> {
         let writes = 1 + u64::from(self.lapsed);
         let flags = flags | if self.lapsed { LAPSED } else { 0 };
         let counter = self.counter + writes;
@@ -86,7 +106,13 @@ impl Seen {
     }
 }
 
-fn put(overlay: &mut Overlay, seen: Seen, value: &Value, expires: Option<Stamp>) -> Result<u64> {
+/// Writes a value; gives the new counter.
+pub(super) fn put(
+    overlay: &mut Overlay,
+    seen: Seen,
+    value: &Value,
+    expires: Option<Stamp>,
+) -> Result<u64> {
     let start = overlay.stage(|out| codec::encode(value, out))?;
     let write = seen.write(0, expires, Payload::Staged(start));
     let counter = write.counter;
@@ -139,13 +165,18 @@ fn delete(
     if !seen.live || counter.is_some_and(|counter| counter != seen.counter) {
         return Ok(Answer::Did(false));
     }
-    let write = seen.write(DELETED, None, Payload::Bytes(b""));
-    overlay.write(seen.key, seen.hash, write)?;
+    remove(overlay, seen)?;
     Ok(Answer::Did(true))
 }
 
+/// Deletes a cell that lives.
+pub(super) fn remove(overlay: &mut Overlay, seen: Seen) -> Result<()> {
+    let write = seen.write(DELETED, None, Payload::Bytes(b""));
+    overlay.write(seen.key, seen.hash, write)
+}
+
 /// Turns an expiry that came due into a deletion.
-fn lapse(overlay: &mut Overlay, seen: Seen) -> Result<()> {
+pub(super) fn lapse(overlay: &mut Overlay, seen: Seen) -> Result<()> {
     let write = Write {
         flags: DELETED | EXPIRED,
         counter: seen.counter + 1,
@@ -171,18 +202,8 @@ pub(crate) fn lapse_key(view: &View<'_>, overlay: &mut Overlay, key: &[u8]) -> R
 }
 
 fn incr(view: &View<'_>, overlay: &mut Overlay, name: &Name, by: Number) -> Result<Answer> {
-    let (key, hash) = view.key(CELLS, name.as_bytes());
-    let read = |head: Head, payload: &[u8]| match head.is_live(view.now) {
-        true => Ok((head, Some(codec::decode(payload)?))),
-        false => Ok((head, None)),
-    };
-    let found = view.find(overlay, &key, hash, read)?;
-    let (found, value) = match found {
-        Some(((head, value), origin)) => (Some((head, origin)), value),
-        None => (None, None),
-    };
+    let (seen, value) = see_with(view, overlay, name, codec::decode)?;
     let value = sum(value.unwrap_or(Value::Int(0)), by, name)?;
-    let seen = seen(key, hash, found, view.now);
     let expires = seen.expires;
     let counter = put(overlay, seen, &value, expires)?;
     Ok(Answer::Number { value, counter })
@@ -211,22 +232,25 @@ fn sum(value: Value, by: Number, name: &Name) -> Result<Value> {
 }
 
 fn expire(view: &View<'_>, overlay: &mut Overlay, name: &Name, ttl: Ttl) -> Result<Answer> {
-    let (key, hash) = view.key(CELLS, name.as_bytes());
-    let read = |head: Head, payload: &[u8]| Ok((head, payload.to_vec()));
-    let Some(((head, payload), origin)) = view.find(overlay, &key, hash, read)? else {
-        expiry(view.now, ttl, None)?;
-        return Ok(Answer::Did(false));
-    };
-    let seen = seen(key, hash, Some((head, origin)), view.now);
+    let (seen, payload) = see_with(view, overlay, name, |payload| Ok(payload.to_vec()))?;
     let expires = expiry(view.now, ttl, seen.expires)?;
-    if !seen.live {
-        return Ok(Answer::Did(false));
-    }
-    if expires != seen.expires {
-        let write = seen.write(0, expires, Payload::Bytes(&payload));
-        overlay.write(seen.key, seen.hash, write)?;
-    }
+    let Some(payload) = payload else { return Ok(Answer::Did(false)) };
+    set_expiry(overlay, seen, &payload, expires)?;
     Ok(Answer::Did(true))
+}
+
+/// Writes a live cell as it is with another expiry; with the same one, nothing.
+pub(super) fn set_expiry(
+    overlay: &mut Overlay,
+    seen: Seen,
+    payload: &[u8],
+    expires: Option<Stamp>,
+) -> Result<()> {
+    if expires == seen.expires {
+        return Ok(());
+    }
+    let write = seen.write(0, expires, Payload::Bytes(payload));
+    overlay.write(seen.key, seen.hash, write)
 }
 
 /// Writes a version as an export kept it.
@@ -271,7 +295,7 @@ const LAST_COUNTER: u64 = 1 << 62;
 const LAST_STAMP: u64 = 1 << 62;
 
 /// When a write makes its cell expire.
-fn expiry(now: Stamp, ttl: Ttl, current: Option<Stamp>) -> Result<Option<Stamp>> {
+pub(super) fn expiry(now: Stamp, ttl: Ttl, current: Option<Stamp>) -> Result<Option<Stamp>> {
     let invalid = |message: &str| Err(Error::new(Code::InvalidTtl, message));
     match ttl {
         Ttl::Clear => Ok(None),

@@ -7,9 +7,13 @@
 //! No clock, no chance, no unordered walk in here: the same command on the same state at the same
 //! stamp has the same effects. The writer runs it to commit; an interactive transaction runs the
 //! same code over its snapshot to answer before it commits.
+//!
+//! A command on data that fails has written nothing: its transaction can go on without it.
 
 pub(crate) mod branches;
 pub(crate) mod cells;
+mod decimal;
 pub(crate) mod expire;
 pub(crate) mod guards;
 pub(crate) mod merge;
+pub(crate) mod strings;

@@ -14,6 +14,7 @@
 use super::{Value, too_deep, too_large};
 use crate::limits::{VALUE_LIMIT_BYTES, VALUE_LIMIT_DEPTH};
 use crate::{Code, Error, Result};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 const NULL: u8 = 1;
@@ -75,6 +76,18 @@ pub fn decode_within(bounds: Bounds, bytes: &[u8]) -> Result<Value> {
         Ok(_) => Err(damaged(bytes, rest, "more bytes follow its end")),
         Err(why) => Err(damaged(bytes, rest, why)),
     }
+}
+
+/// The text of an encoded value, [`Value::as_text`]; that of a string or of bytes is not copied.
+#[inline]
+pub fn text(bytes: &[u8]) -> Result<Cow<'_, [u8]>> {
+    if let Some((&(STRING | BYTES), mut rest)) = bytes.split_first() {
+        let length = get_varint(&mut rest);
+        if length == Some(rest.len() as u64) {
+            return Ok(Cow::Borrowed(rest));
+        }
+    }
+    decode(bytes).map(|value| Cow::Owned(value.as_text().into_owned()))
 }
 
 /// Appends a number as a LEB128 varint.

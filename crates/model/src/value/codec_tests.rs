@@ -1,5 +1,5 @@
 use super::Value;
-use super::codec::{decode, encode, get_varint, put_varint};
+use super::codec::{decode, encode, get_varint, put_varint, text};
 use super::samples::{any_value, nested_arrays, nested_objects};
 use crate::Code;
 use crate::limits::VALUE_LIMIT_BYTES;
@@ -158,6 +158,16 @@ proptest! {
         let bytes = encoded(&value);
         prop_assert_eq!(&decode(&bytes).unwrap(), &value);
         prop_assert_eq!(encoded(&value.clone()), bytes);
+    }
+
+    #[test]
+    fn text_is_that_of_the_value(value in any_value()) {
+        let bytes = encoded(&value);
+        prop_assert_eq!(text(&bytes).unwrap(), value.as_text());
+        let in_place = matches!(value, Value::String(_) | Value::Bytes(_));
+        let borrowed = matches!(text(&bytes).unwrap(), std::borrow::Cow::Borrowed(_));
+        prop_assert_eq!(borrowed, in_place);
+        prop_assert!(text(&bytes[..bytes.len() - 1]).is_err());
     }
 
     #[test]

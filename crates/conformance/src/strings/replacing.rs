@@ -1,0 +1,132 @@
+//! `Set`: a condition, a time to live, and what was there before.
+
+use crate::World;
+use crate::check::*;
+use mainstay::{Answer, Code, Only, StringCommand, Ttl, Value};
+
+fn put(w: &World, value: impl Into<Value>, only: Only) -> Answer {
+    text(w.db(), string_set("k", value, only, Ttl::Clear)).unwrap()
+}
+
+fn replaced(did: bool, old: impl Into<Option<Value>>) -> Answer {
+    Answer::Replaced { did, old: old.into() }
+}
+
+/// Always writes, and tells what was there.
+pub fn always_writes_and_tells_the_old(w: &mut World) {
+    assert_eq!(put(w, "a", Only::Always), replaced(true, None));
+    assert_eq!(put(w, "b", Only::Always), replaced(true, Value::from("a")));
+    assert_eq!(w.cells().get("k").unwrap(), Some("b".into()));
+    assert_eq!(counter(&w.cells(), "k"), Some(2));
+}
+
+/// Only when absent: the present value stays and is told.
+pub fn only_absent(w: &mut World) {
+    assert_eq!(put(w, "a", Only::Absent), replaced(true, None));
+    let kept = writes_nothing(w.db(), || put(w, "b", Only::Absent));
+    assert_eq!(kept, replaced(false, Value::from("a")));
+    w.cells().delete("k").unwrap();
+    assert_eq!(put(w, "c", Only::Absent), replaced(true, None));
+}
+
+/// Only when present: an absent cell is not made.
+pub fn only_present(w: &mut World) {
+    let none = writes_nothing(w.db(), || put(w, "a", Only::Present));
+    assert_eq!(none, replaced(false, None));
+    w.cells().set("k", 1).unwrap();
+    assert_eq!(put(w, "b", Only::Present), replaced(true, Value::Int(1)));
+}
+
+/// Null is a value: the cell is present.
+pub fn null_is_present(w: &mut World) {
+    w.cells().set("k", ()).unwrap();
+    assert_eq!(put(w, "a", Only::Absent), replaced(false, Value::Null));
+}
+
+/// Only when equal: an absent cell equals nothing.
+pub fn only_equal(w: &mut World) {
+    let equals = |value: &str| Only::Equals(Value::from(value));
+    assert_eq!(writes_nothing(w.db(), || put(w, "a", equals("a"))), replaced(false, None));
+    w.cells().set("k", "a").unwrap();
+    let kept = writes_nothing(w.db(), || put(w, "c", equals("b")));
+    assert_eq!(kept, replaced(false, Value::from("a")));
+    assert_eq!(put(w, "c", equals("a")), replaced(true, Value::from("a")));
+}
+
+/// Only when different: an absent cell differs from everything.
+pub fn only_different(w: &mut World) {
+    let differs = |value: &str| Only::Differs(Value::from(value));
+    assert_eq!(put(w, "a", differs("a")), replaced(true, None));
+    let kept = writes_nothing(w.db(), || put(w, "b", differs("a")));
+    assert_eq!(kept, replaced(false, Value::from("a")));
+    assert_eq!(put(w, "b", differs("x")), replaced(true, Value::from("a")));
+}
+
+/// Texts are compared: a number equals its digits, bytes the string that they are.
+pub fn compares_texts(w: &mut World) {
+    w.cells().set("k", 12).unwrap();
+    assert_eq!(put(w, "a", Only::Equals("12".into())), replaced(true, Value::Int(12)));
+    let bytes = Only::Equals(Value::Bytes(b"a".to_vec()));
+    assert_eq!(put(w, "b", bytes), replaced(true, Value::from("a")));
+    w.cells().set("k", 1.0).unwrap();
+    let kept = put(w, "a", Only::Equals("1".into()));
+    assert_eq!(kept, replaced(false, Value::Float(1.0)));
+}
+
+/// The time to live is ended, set or kept; without a write it stays.
+pub fn time_to_live_as_asked(w: &mut World) {
+    let set = |only, ttl| text(w.db(), string_set("k", "v", only, ttl)).unwrap();
+    let expires = || w.cells().get_versioned("k").unwrap().unwrap().expires;
+    set(Only::Always, Ttl::Millis(50));
+    let first = expires();
+    assert!(first.is_some());
+    set(Only::Always, Ttl::Keep);
+    assert_eq!(expires(), first);
+    set(Only::Absent, Ttl::Clear);
+    assert_eq!(expires(), first);
+    set(Only::Always, Ttl::Clear);
+    assert_eq!(expires(), None);
+}
+
+/// An expired cell is absent; the write counts its expiry.
+pub fn expired_is_absent(w: &mut World) {
+    w.cells().set_with("k", "a", Ttl::Millis(10)).unwrap();
+    w.pass_ms(11);
+    assert_eq!(put(w, "b", Only::Absent), replaced(true, None));
+    assert_eq!(counter(&w.cells(), "k"), Some(3));
+}
+
+/// A moment that is past leaves a cell that nobody sees.
+pub fn past_moment_is_gone_at_once(w: &mut World) {
+    let set = string_set("k", "v", Only::Always, Ttl::Until(1));
+    assert_eq!(text(w.db(), set).unwrap(), replaced(true, None));
+    assert_eq!(w.cells().get("k").unwrap(), None);
+}
+
+/// Bad input is refused whether or not the condition holds.
+pub fn bad_input_is_refused_whatever_is_there(w: &mut World) {
+    let deep = (0..200).fold(Value::Null, |inner, _| Value::Array(vec![inner]));
+    for only in [Only::Always, Only::Present] {
+        let set = string_set("k", deep.clone(), only.clone(), Ttl::Clear);
+        writes_nothing(w.db(), || refused(text(w.db(), set), Code::ValueTooDeep));
+        let set = string_set("k", 1, only, Ttl::Millis(0));
+        writes_nothing(w.db(), || refused(text(w.db(), set), Code::InvalidTtl));
+    }
+}
+
+/// Marked `must`, a condition that does not hold fails everything.
+pub fn must_fails_where_the_condition_does(w: &mut World) {
+    let set = string_set("k", "v", Only::Present, Ttl::Clear);
+    let transaction = mainstay::Transaction::new().step(self::set("a", 1)).must(set);
+    writes_nothing(w.db(), || refused_at(w.db().execute(transaction), Code::MustFailed, 1));
+}
+
+/// It works on the cells that everybody sees, on branches too.
+pub fn same_cells_on_branches(w: &mut World) {
+    w.cells().set("k", 1).unwrap();
+    w.db().fork("dev", "main", mainstay::At::Latest).unwrap();
+    let take = StringCommand::Take { name: name("k") };
+    let receipt = w.db().execute(mainstay::Transaction::on("dev").step(take)).unwrap();
+    assert_eq!(receipt.answers[0], replaced(true, Value::Int(1)));
+    assert_eq!((w.on("dev").get("k").unwrap(), w.cells().get("k").unwrap()), (None, int(1)));
+}

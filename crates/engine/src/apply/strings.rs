@@ -1,0 +1,249 @@
+//! Redis's strings on cells: the same keys, the same entries, other rules.
+//!
+//! ```text
+//!   cell --text--> a string or bytes as they are, everything else as JSON
+//!                    |  condition, append, add
+//!                    v
+//!   cell <-------- text; but a number that the cell held as a number stays one
+//! ```
+//!
+//! Input is checked before anything is written, whatever the cell holds.
+
+use super::cells::{Seen, expiry, lapse, put, remove, see, see_with, set_expiry};
+use super::decimal::{self, Failure};
+use crate::overlay::{Overlay, Payload};
+use crate::view::View;
+use mainstay_model::limits::TRANSACTION_LIMIT_COMMANDS;
+use mainstay_model::{
+    Answer, Code, Error, ExpireOnly, Name, Only, Result, Stamp, StringCommand, Ttl, Value, codec,
+};
+
+/// Runs a command on a cell by its text.
+pub(crate) fn run(
+    view: &View<'_>,
+    overlay: &mut Overlay,
+    command: &StringCommand,
+) -> Result<Answer> {
+    match command {
+        StringCommand::Set { name, value, only, ttl } => {
+            set(view, overlay, name, value, only, *ttl)
+        }
+        StringCommand::SetAll { pairs, only_absent } => set_all(view, overlay, pairs, *only_absent),
+        StringCommand::Take { name } => take(view, overlay, name),
+        StringCommand::Touch { name, ttl } => touch(view, overlay, name, *ttl),
+        StringCommand::Append { name, text } => append(view, overlay, name, text),
+        StringCommand::Add { name, by } => add(view, overlay, name, *by),
+        StringCommand::AddFloat { name, by } => add_float(view, overlay, name, by),
+        StringCommand::Expire { name, ttl, only } => expire(view, overlay, name, *ttl, *only),
+        StringCommand::Persist { name } => persist(view, overlay, name),
+        _ => Err(Error::new(Code::Unsupported, "this version does not know that string command")),
+    }
+}
+
+fn set(
+    view: &View<'_>,
+    overlay: &mut Overlay,
+    name: &Name,
+    value: &Value,
+    only: &Only,
+    ttl: Ttl,
+) -> Result<Answer> {
+    let (seen, old) = see_with(view, overlay, name, codec::decode)?;
+    let expires = expiry(view.now, ttl, seen.expires)?;
+    let did = holds(only, old.as_ref());
+    match did {
+        true => drop(put(overlay, seen, value, expires)?),
+        // Bad input is an error whatever is stored.
+        false => value.check()?,
+    }
+    Ok(Answer::Replaced { did, old })
+}
+
+/// Whether a condition holds for what is there.
+fn holds(only: &Only, old: Option<&Value>) -> bool {
+    match only {
+        Only::Always => true,
+        Only::Absent => old.is_none(),
+        Only::Present => old.is_some(),
+        Only::Equals(value) => old.is_some_and(|old| old.as_text() == value.as_text()),
+        Only::Differs(value) => old.is_none_or(|old| old.as_text() != value.as_text()),
+    }
+}
+
+/// Everything that can fail is done before the first write, so that it is all of them or none.
+fn set_all(
+    view: &View<'_>,
+    overlay: &mut Overlay,
+    pairs: &[(Name, Value)],
+    only_absent: bool,
+) -> Result<Answer> {
+    let (bytes, ends) = encoded(pairs)?;
+    let see_one = |(name, _): &(Name, Value)| see(view, overlay, name);
+    let seen = pairs.iter().map(see_one).collect::<Result<Vec<Seen>>>()?;
+    if only_absent && seen.iter().any(|seen| seen.live) {
+        return Ok(Answer::Did(false));
+    }
+    overlay.check_room(bytes.len() + seen.iter().map(|seen| seen.key.len()).sum::<usize>())?;
+    let mut start = 0;
+    for ((mut seen, end), (name, _)) in seen.into_iter().zip(ends).zip(pairs) {
+        if overlay.find(seen.hash, &seen.key).is_some() {
+            // The name may stand twice among the pairs: its second write counts on.
+            seen = see(view, overlay, name)?;
+        }
+        let write = seen.write(0, None, Payload::Bytes(&bytes[start..end]));
+        overlay.write(seen.key, seen.hash, write)?;
+        start = end;
+    }
+    Ok(Answer::Did(true))
+}
+
+/// The values one behind the other, and where each ends.
+fn encoded(pairs: &[(Name, Value)]) -> Result<(Vec<u8>, Vec<usize>)> {
+    if pairs.len() > TRANSACTION_LIMIT_COMMANDS {
+        let message = format!("{} cells at once: a transaction sets at most 100,000", pairs.len());
+        return Err(Error::new(Code::TransactionTooLarge, message));
+    }
+    let mut bytes = Vec::new();
+    let mut ends = Vec::with_capacity(pairs.len());
+    for (_, value) in pairs {
+        codec::encode(value, &mut bytes)?;
+        ends.push(bytes.len());
+    }
+    Ok((bytes, ends))
+}
+
+fn take(view: &View<'_>, overlay: &mut Overlay, name: &Name) -> Result<Answer> {
+    let (seen, old) = see_with(view, overlay, name, codec::decode)?;
+    if seen.lapsed {
+        lapse(overlay, seen)?;
+    } else if seen.live {
+        remove(overlay, seen)?;
+    }
+    Ok(Answer::Replaced { did: old.is_some(), old })
+}
+
+fn touch(view: &View<'_>, overlay: &mut Overlay, name: &Name, ttl: Ttl) -> Result<Answer> {
+    let (seen, payload) = see_with(view, overlay, name, copied)?;
+    let expires = expiry(view.now, ttl, seen.expires)?;
+    let Some(payload) = payload else { return Ok(Answer::Replaced { did: false, old: None }) };
+    let old = Some(codec::decode(&payload)?);
+    set_expiry(overlay, seen, &payload, expires)?;
+    Ok(Answer::Replaced { did: true, old })
+}
+
+fn copied(payload: &[u8]) -> Result<Vec<u8>> {
+    Ok(payload.to_vec())
+}
+
+fn append(view: &View<'_>, overlay: &mut Overlay, name: &Name, more: &[u8]) -> Result<Answer> {
+    let (seen, old) = see_with(view, overlay, name, codec::decode)?;
+    let mut text = old.map_or_else(Vec::new, |old| old.as_text().into_owned());
+    text.extend_from_slice(more);
+    let expires = seen.expires;
+    put(overlay, seen, &Value::from_text(&text), expires)?;
+    Ok(Answer::Count(text.len() as u64))
+}
+
+fn add(view: &View<'_>, overlay: &mut Overlay, name: &Name, by: i64) -> Result<Answer> {
+    let (seen, old) = see_with(view, overlay, name, codec::decode)?;
+    let (n, is_text) = match &old {
+        Some(Value::Int(n)) => (*n, false),
+        Some(other) => (whole(&other.as_text()).ok_or_else(|| not_whole(name))?, true),
+        None => (0, true),
+    };
+    let sum = n.checked_add(by).ok_or_else(|| overflow(name))?;
+    let stored = if is_text { Value::String(sum.to_string()) } else { Value::Int(sum) };
+    let expires = seen.expires;
+    let counter = put(overlay, seen, &stored, expires)?;
+    Ok(Answer::Number { value: Value::Int(sum), counter })
+}
+
+/// The whole number that a text is, written as numbers are written: no plus, no zeros before it.
+fn whole(text: &[u8]) -> Option<i64> {
+    let text = std::str::from_utf8(text).ok()?;
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let plain = text == "0" || digits.starts_with(|c: char| matches!(c, '1'..='9'));
+    text.parse().ok().filter(|_| plain)
+}
+
+fn add_float(view: &View<'_>, overlay: &mut Overlay, name: &Name, by: &str) -> Result<Answer> {
+    let (seen, old) = see_with(view, overlay, name, codec::decode)?;
+    let value = float_sum(old.as_ref(), by).map_err(|failure| match failure {
+        Failure::NotANumber => not_a_number(name),
+        Failure::NotFinite => overflow(name),
+    })?;
+    let expires = seen.expires;
+    let counter = put(overlay, seen, &value, expires)?;
+    Ok(Answer::Number { value, counter })
+}
+
+/// The sum as it is stored: a number where there was one, else a text.
+fn float_sum(old: Option<&Value>, by: &str) -> std::result::Result<Value, Failure> {
+    let float =
+        |text: String| text.parse().map_or(Err(Failure::NotANumber), |n| Ok(Value::Float(n)));
+    match old {
+        None => decimal::sum("0", by).map(Value::String),
+        // No sum with it is finite, as with infinity; what is added is checked all the same.
+        Some(Value::Float(n)) if n.is_nan() => decimal::sum("inf", by).map(Value::String),
+        Some(Value::Float(n)) => decimal::sum(&n.to_string(), by).and_then(float),
+        Some(Value::Int(n)) => {
+            let text = decimal::sum(&n.to_string(), by)?;
+            whole(text.as_bytes()).map(Value::Int).map_or_else(|| float(text), Ok)
+        }
+        Some(other) => {
+            let text = other.as_text();
+            let text = std::str::from_utf8(&text).map_err(|_| Failure::NotANumber)?;
+            decimal::sum(text, by).map(Value::String)
+        }
+    }
+}
+
+fn expire(
+    view: &View<'_>,
+    overlay: &mut Overlay,
+    name: &Name,
+    ttl: Ttl,
+    only: ExpireOnly,
+) -> Result<Answer> {
+    let (seen, payload) = see_with(view, overlay, name, copied)?;
+    let expires = expiry(view.now, ttl, seen.expires)?;
+    let Some(payload) = payload.filter(|_| may_expire(only, seen.expires, expires)) else {
+        return Ok(Answer::Did(false));
+    };
+    set_expiry(overlay, seen, &payload, expires)?;
+    Ok(Answer::Did(true))
+}
+
+/// Whether the condition holds; no expiry is later than any.
+fn may_expire(only: ExpireOnly, old: Option<Stamp>, new: Option<Stamp>) -> bool {
+    let moment = |expires: Option<Stamp>| expires.unwrap_or(Stamp::MAX);
+    match only {
+        ExpireOnly::Always => true,
+        ExpireOnly::WithoutExpiry => old.is_none(),
+        ExpireOnly::WithExpiry => old.is_some(),
+        ExpireOnly::Later => moment(new) > moment(old),
+        ExpireOnly::Earlier => moment(new) < moment(old),
+    }
+}
+
+fn persist(view: &View<'_>, overlay: &mut Overlay, name: &Name) -> Result<Answer> {
+    expire(view, overlay, name, Ttl::Clear, ExpireOnly::WithExpiry)
+}
+
+#[cold]
+fn not_whole(name: &Name) -> Error {
+    let message = format!("`{name}` does not hold a whole number of 64 bits, plainly written");
+    Error::new(Code::NotANumber, message)
+}
+
+#[cold]
+fn not_a_number(name: &Name) -> Error {
+    let message = format!("what `{name}` holds, or what is to be added to it, is not a number");
+    Error::new(Code::NotANumber, message)
+}
+
+#[cold]
+fn overflow(name: &Name) -> Error {
+    let message = format!("adding to `{name}` leaves the range of its number");
+    Error::new(Code::Overflow, message)
+}
