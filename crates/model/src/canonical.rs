@@ -235,6 +235,7 @@ impl Out<'_> {
             ExpireOnly::WithExpiry => 3,
             ExpireOnly::Later => 4,
             ExpireOnly::Earlier => 5,
+            ExpireOnly::EarlierThanThere => 6,
         });
     }
 
@@ -378,6 +379,7 @@ mod tests {
             (expire(ExpireOnly::WithExpiry), named(23, &[ttl, &[3]])),
             (expire(ExpireOnly::Later), named(23, &[ttl, &[4]])),
             (expire(ExpireOnly::Earlier), named(23, &[ttl, &[5]])),
+            (expire(ExpireOnly::EarlierThanThere), named(23, &[ttl, &[6]])),
             (StringCommand::Persist { name: k() }, named(24, &[])),
         ];
         for (command, expected) in cases {

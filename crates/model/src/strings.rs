@@ -113,6 +113,8 @@ pub enum ExpireOnly {
     Later,
     /// The new expiry is earlier than the present one.
     Earlier,
+    /// The cell has an expiry, and the new one is earlier.
+    EarlierThanThere,
 }
 
 impl StringCommand {

@@ -31,6 +31,7 @@ Colours go away with NO_COLOR=1 and when the output is not a terminal.";
 #[derive(Debug, PartialEq, Eq)]
 enum Wish {
     Tour,
+    Serve,
     Doctor { directory: PathBuf, salvage: bool },
     Help,
     Version,
@@ -39,6 +40,7 @@ enum Wish {
 fn main() -> ExitCode {
     let mut paper = Paper::stdout();
     match wish(std::env::args_os().skip(1).collect()) {
+        Ok(Wish::Serve) => serve(&mut paper),
         Ok(Wish::Tour) => tour::run(Path::new(TOUR_DIRECTORY), &mut paper),
         Ok(Wish::Doctor { directory, salvage: false }) => doctor::look(&directory, &mut paper),
         Ok(Wish::Doctor { directory, salvage: true }) => doctor::salvage(&directory, &mut paper),
@@ -57,10 +59,35 @@ fn main() -> ExitCode {
     }
 }
 
+fn serve(paper: &mut Paper) -> ExitCode {
+    use mainstay_server::serve::{Serve, run};
+    let env = |name: &str, otherwise: &str| std::env::var(name).unwrap_or(otherwise.to_owned());
+    let mut settings = mainstay_server::resp::Settings::default();
+    if env("DURABILITY", "") == "interval" {
+        settings.durability = mainstay::Durability::Interval;
+    }
+    if let Ok(loops) = env("LOOPS", "2").parse() {
+        settings.loops = loops;
+    }
+    let serve = Serve {
+        data: env("DATA", TOUR_DIRECTORY).into(),
+        resp: env("RESP", "127.0.0.1:7379").parse().unwrap(),
+        settings,
+    };
+    match run(&serve, |_, at| paper.line(&format!("listening on {at}"))) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            paper::complain(&error.to_string());
+            ExitCode::from(2)
+        }
+    }
+}
+
 fn wish(arguments: Vec<OsString>) -> Result<Wish, String> {
     let mut arguments = arguments.into_iter();
     let Some(first) = arguments.next() else { return Ok(Wish::Tour) };
     let wish = match first.to_str() {
+        Some("serve") => Wish::Serve,
         Some("doctor") => return doctor_wish(arguments),
         Some("help" | "--help" | "-h") => Wish::Help,
         Some("version" | "--version" | "-V") => Wish::Version,

@@ -126,6 +126,7 @@ impl Run<'_> {
             ExpireOnly::WithExpiry => old.is_some(),
             ExpireOnly::Later => new.unwrap_or(never) > old.unwrap_or(never),
             ExpireOnly::Earlier => new.unwrap_or(never) < old.unwrap_or(never),
+            ExpireOnly::EarlierThanThere => old.is_some_and(|old| new.unwrap_or(never) < old),
         };
         if holds && new != old {
             self.write(name, seen.value, new);

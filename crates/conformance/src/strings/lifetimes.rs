@@ -29,6 +29,7 @@ pub fn conditions_without_an_expiry(w: &mut World) {
         (ExpireOnly::WithExpiry, false),
         (ExpireOnly::Later, false),
         (ExpireOnly::Earlier, true),
+        (ExpireOnly::EarlierThanThere, false),
     ];
     for (only, holds) in cases {
         w.cells().set("k", 1).unwrap();
@@ -45,6 +46,7 @@ pub fn conditions_with_an_expiry(w: &mut World) {
         (ExpireOnly::WithExpiry, true, true),
         (ExpireOnly::Later, false, true),
         (ExpireOnly::Earlier, true, false),
+        (ExpireOnly::EarlierThanThere, true, false),
     ];
     for (only, sooner, later) in cases {
         for (ms, holds) in [(50, sooner), (200, later)] {

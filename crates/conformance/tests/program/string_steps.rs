@@ -119,5 +119,6 @@ fn expire_only() -> impl Strategy<Value = ExpireOnly> {
         ExpireOnly::WithExpiry,
         ExpireOnly::Later,
         ExpireOnly::Earlier,
+        ExpireOnly::EarlierThanThere,
     ])
 }

@@ -223,6 +223,7 @@ fn may_expire(only: ExpireOnly, old: Option<Stamp>, new: Option<Stamp>) -> bool 
         ExpireOnly::WithExpiry => old.is_some(),
         ExpireOnly::Later => moment(new) > moment(old),
         ExpireOnly::Earlier => moment(new) < moment(old),
+        ExpireOnly::EarlierThanThere => old.is_some() && moment(new) < moment(old),
     }
 }
 

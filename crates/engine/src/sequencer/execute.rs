@@ -8,7 +8,8 @@ use crate::current::TOUCH_LIMIT;
 use crate::executor::Executor;
 use crate::ticket::Completion;
 use mainstay_model::{
-    CellCommand, Command, Durability, Error, Receipt, SmallVec, Stamp, Transaction, Value,
+    CellCommand, Command, Durability, Error, Receipt, SmallVec, Stamp, StringCommand, Transaction,
+    Value,
 };
 use parking_lot::MutexGuard;
 use std::collections::VecDeque;
@@ -91,14 +92,20 @@ fn is_light(command: &Command) -> bool {
             CellCommand::Init { value, .. }
             | CellCommand::Set { value, .. }
             | CellCommand::Cas { value, .. },
-        ) => match value {
-            Value::String(text) => text.len() <= LIGHT_BYTES,
-            Value::Bytes(bytes) => bytes.len() <= LIGHT_BYTES,
-            Value::Array(_) | Value::Object(_) => false,
-            _ => true,
-        },
+        ) => is_small(value),
         Command::Cell(command) => command.name().is_some(),
+        Command::String(StringCommand::Set { value, .. }) => is_small(value),
+        Command::String(command) => command.name().is_some(),
         _ => false,
+    }
+}
+
+fn is_small(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.len() <= LIGHT_BYTES,
+        Value::Bytes(bytes) => bytes.len() <= LIGHT_BYTES,
+        Value::Array(_) | Value::Object(_) => false,
+        _ => true,
     }
 }
 

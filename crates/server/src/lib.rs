@@ -1,0 +1,4 @@
+//! The server of the Mainstay state engine: its faces, as a library for the program `mainstay`.
+
+pub mod resp;
+pub mod serve;

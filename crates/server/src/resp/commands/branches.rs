@@ -1,0 +1,183 @@
+//! Branches and tags: `BRANCH.*`, `TAG.*`.
+
+use crate::resp::arguments::{name, syntax_error};
+use crate::resp::reply::{OK, Reply};
+use crate::resp::session::{Call, Job};
+use crate::resp::table::{Group, Run, Spec};
+use mainstay::{At, BranchInfo, ChangeKind, Code, Contract, DifferenceKind, MergeStrategy};
+
+/// The commands of this file.
+pub const COMMANDS: &[Spec] = &[
+    of("branch.fork", -2, Run::Slow(fork))
+        .writes()
+        .about("Makes a branch; the revision it begins at"),
+    of("branch.list", 1, Run::Settled(list)).about("The names of all branches"),
+    of("branch.info", 2, Run::Settled(info)).about("What is known of a branch, as JSON"),
+    of("branch.delete", 2, Run::Slow(delete)).writes().about("Deletes a branch"),
+    of("branch.rename", 3, Run::Slow(rename)).writes().about("Gives a branch another name"),
+    of("branch.diff", 3, Run::Slow(diff)).about("What two branches do not agree on"),
+    of("branch.merge", -3, Run::Slow(merge))
+        .writes()
+        .about("Brings one branch's changes into another"),
+    of("branch.use", 2, Run::Settled(use_branch)).about("This connection works on that branch"),
+    of("tag.set", -2, Run::Slow(tag)).writes().about("Pins a revision by name"),
+    of("tag.del", 2, Run::Slow(untag)).writes().about("Removes a tag"),
+    of("tag.list", 1, Run::Settled(tags)).about("All tags with their branch and revision"),
+];
+
+const fn of(name: &'static str, arity: i32, run: Run) -> Spec {
+    Spec::new(name, arity, Group::Branches, run)
+}
+
+/// A reply of what may fail.
+fn reply<T>(result: mainstay::Result<T>, of: impl FnOnce(T) -> Reply) -> Reply {
+    result.map_or_else(Reply::from, of)
+}
+
+fn fork(call: &mut Call<'_>) -> Result<Job, Reply> {
+    let mut arguments = call.arguments();
+    let name = arguments.name()?;
+    let from = match arguments.take("FROM") {
+        true => arguments.name()?.as_str().to_owned(),
+        false => call.session.branch.to_string(),
+    };
+    let at = arguments.point()?.unwrap_or_default();
+    arguments.end()?;
+    let db = call.shared().db.clone();
+    Ok(Box::new(move || reply(db.fork(name.as_str(), &from, at), Reply::number)))
+}
+
+fn list(call: &mut Call<'_>) -> Reply {
+    Reply::texts(call.shared().db.branches().into_iter().map(|branch| branch.name))
+}
+
+fn info(call: &mut Call<'_>) -> Reply {
+    let found = name(call.words[1])
+        .and_then(|name| call.shared().db.branch_info(name.as_str()).map_err(Reply::from));
+    found.map_or_else(|reply| reply, |info| Reply::text(json(&info)))
+}
+
+fn json(info: &BranchInfo) -> String {
+    serde_json::json!({
+        "name": info.name,
+        "id": info.id,
+        "parent": info.parent,
+        "fork_revision": info.fork_revision,
+        "created": info.created,
+        "depth": info.depth,
+        "children": info.children,
+    })
+    .to_string()
+}
+
+fn delete(call: &mut Call<'_>) -> Result<Job, Reply> {
+    let (db, name) = (call.shared().db.clone(), name(call.words[1])?);
+    Ok(Box::new(move || match db.delete_branch(name.as_str()) {
+        Err(error) if error.code() == Code::BranchNotFound => Reply::Int(0),
+        deleted => reply(deleted, |did| Reply::Int(did.into())),
+    }))
+}
+
+fn rename(call: &mut Call<'_>) -> Result<Job, Reply> {
+    let (from, to) = (name(call.words[1])?, name(call.words[2])?);
+    let db = call.shared().db.clone();
+    Ok(Box::new(move || reply(db.rename_branch(from.as_str(), to.as_str()), |()| OK)))
+}
+
+fn diff(call: &mut Call<'_>) -> Result<Job, Reply> {
+    let (a, b) = (name(call.words[1])?, name(call.words[2])?);
+    let db = call.shared().db.clone();
+    let row = |difference: mainstay::Difference| {
+        let kind = match difference.kind {
+            DifferenceKind::OnlyA => "a",
+            DifferenceKind::OnlyB => "b",
+            _ => "both",
+        };
+        Reply::texts([contract(difference.contract), &difference.key, kind])
+    };
+    Ok(Box::new(move || {
+        let rows = |all: Vec<_>| Reply::Array(all.into_iter().map(row).collect());
+        reply(db.diff(a.as_str(), b.as_str()), rows)
+    }))
+}
+
+/// The name of a kind of state.
+pub fn contract(contract: Contract) -> &'static str {
+    match contract {
+        Contract::Cells => "cells",
+        Contract::Branches => "branches",
+        _ => "other",
+    }
+}
+
+/// The name of what happened.
+pub fn change(kind: ChangeKind) -> &'static str {
+    match kind {
+        ChangeKind::Set => "set",
+        ChangeKind::Deleted => "deleted",
+        ChangeKind::Expired => "expired",
+        ChangeKind::Forked => "forked",
+        ChangeKind::BranchDeleted => "branch-deleted",
+        ChangeKind::Renamed => "renamed",
+        ChangeKind::Merged => "merged",
+        ChangeKind::Tagged => "tagged",
+        ChangeKind::Untagged => "untagged",
+        _ => "other",
+    }
+}
+
+fn merge(call: &mut Call<'_>) -> Result<Job, Reply> {
+    let mut arguments = call.arguments();
+    let (from, into) = (arguments.name()?, arguments.name()?);
+    let strategy = match () {
+        () if arguments.left() == 0 || arguments.take("STRICT") => MergeStrategy::Strict,
+        () if arguments.take("THEIRS") => MergeStrategy::Theirs,
+        () if arguments.take("OURS") => MergeStrategy::Ours,
+        () => return Err(syntax_error()),
+    };
+    arguments.end()?;
+    let db = call.shared().db.clone();
+    Ok(Box::new(move || reply(db.merge(from.as_str(), into.as_str(), strategy), Reply::number)))
+}
+
+fn use_branch(call: &mut Call<'_>) -> Reply {
+    if call.session.open.is_some() {
+        return Reply::error("ERR BRANCH.USE is not for inside a transaction");
+    }
+    let name = match name(call.words[1]) {
+        Ok(name) => name,
+        Err(reply) => return reply,
+    };
+    let branch = call.shared().db.branch(name.as_str());
+    reply(branch, |branch| {
+        call.session.cells = branch.cells();
+        call.session.branch = mainstay::CompactString::new(name.as_str());
+        // What was watched was watched on the other branch.
+        call.session.watched.clear();
+        OK
+    })
+}
+
+fn tag(call: &mut Call<'_>) -> Result<Job, Reply> {
+    let mut arguments = call.arguments();
+    let (name, at) = (arguments.name()?, arguments.point()?.unwrap_or(At::Latest));
+    arguments.end()?;
+    let (db, branch) = (call.shared().db.clone(), call.session.branch.clone());
+    Ok(Box::new(move || reply(db.tag(name.as_str(), &branch, at), Reply::number)))
+}
+
+fn untag(call: &mut Call<'_>) -> Result<Job, Reply> {
+    let (db, name) = (call.shared().db.clone(), name(call.words[1])?);
+    Ok(Box::new(move || reply(db.untag(name.as_str()), |did| Reply::Int(did.into()))))
+}
+
+fn tags(call: &mut Call<'_>) -> Reply {
+    let row = |tag: mainstay::TagInfo| {
+        Reply::Array(vec![
+            Reply::text(tag.name),
+            Reply::text(tag.branch),
+            Reply::number(tag.revision),
+        ])
+    };
+    Reply::Array(call.shared().db.tags().into_iter().map(row).collect())
+}

@@ -1,0 +1,216 @@
+//! Cells: `CELL.*`.
+
+use crate::resp::arguments::{Arguments, syntax_error};
+use crate::resp::plan::{Answers, Plan, Shape, only, unexpected};
+use crate::resp::reply::Reply;
+use crate::resp::session::Call;
+use crate::resp::table::{Group, Run, Spec};
+use mainstay::{Answer, At, CellCommand, HistoryEntry, Number, Stamp, Ttl, Versioned};
+
+/// How many versions or names are given where no limit is said.
+const DEFAULT_LIMIT: usize = 100;
+
+/// The commands of this file.
+pub const COMMANDS: &[Spec] = &[
+    cell("cell.init", -3, Run::Data(init))
+        .writes()
+        .about("Sets a cell unless it is there; its counter"),
+    cell("cell.get", -2, Run::Data(get)).about("The value of a cell, now or as it was"),
+    cell("cell.getv", -2, Run::Data(getv)).about("Value, counter, stamp and revision of a cell"),
+    cell("cell.set", -3, Run::Data(set)).writes().about("Sets a cell; its new counter"),
+    cell("cell.cas", -4, Run::Data(cas)).writes().about("Sets a cell if its counter is this one"),
+    cell("cell.del", -2, Run::Data(del))
+        .writes()
+        .about("Deletes a cell, if its counter is this one"),
+    cell("cell.incr", -2, Run::Data(incr))
+        .writes()
+        .about("Adds to a number; the sum and the counter"),
+    cell("cell.history", -2, Run::Settled(history)).about("The versions of a cell, newest first"),
+    Spec::new("cell.list", -1, Group::Cells, Run::Data(list)).about("Names of cells, in order"),
+];
+
+const fn cell(name: &'static str, arity: i32, run: Run) -> Spec {
+    Spec::new(name, arity, Group::Cells, run).keys(1, 1, 1)
+}
+
+fn init(words: &[&[u8]]) -> Result<Plan, Reply> {
+    let mut arguments = Arguments::behind(words);
+    let command = CellCommand::Init { name: arguments.name()?, value: arguments.value()? };
+    arguments.end()?;
+    Ok(Plan::one(command, Shape::ours(counter)))
+}
+
+fn set(words: &[&[u8]]) -> Result<Plan, Reply> {
+    let mut arguments = Arguments::behind(words);
+    let (name, value) = (arguments.name()?, arguments.value()?);
+    let ttl = match arguments.take("TTL") {
+        true => Ttl::Millis(arguments.count()?),
+        false => Ttl::Clear,
+    };
+    arguments.end()?;
+    Ok(Plan::one(CellCommand::Set { name, value, ttl }, Shape::ours(counter)))
+}
+
+fn cas(words: &[&[u8]]) -> Result<Plan, Reply> {
+    let mut arguments = Arguments::behind(words);
+    let name = arguments.name()?;
+    let expected = match arguments.take("NIL") {
+        true => None,
+        false => Some(arguments.count()?),
+    };
+    let value = arguments.value()?;
+    arguments.end()?;
+    Ok(Plan::one(CellCommand::Cas { name, expected, value }, Shape::ours(maybe_counter)))
+}
+
+fn del(words: &[&[u8]]) -> Result<Plan, Reply> {
+    let mut arguments = Arguments::behind(words);
+    let name = arguments.name()?;
+    let counter = match arguments.take("IF") {
+        true => Some(arguments.count()?),
+        false => None,
+    };
+    arguments.end()?;
+    Ok(Plan::one(CellCommand::Delete { name, counter }, Shape::ours(did)))
+}
+
+fn incr(words: &[&[u8]]) -> Result<Plan, Reply> {
+    let mut arguments = Arguments::behind(words);
+    let name = arguments.name()?;
+    let by = match arguments.next() {
+        Some(word) => number(word)?,
+        None => Number::Int(1),
+    };
+    arguments.end()?;
+    Ok(Plan::one(CellCommand::Incr { name, by }, Shape::ours(sum)))
+}
+
+/// An integer where it is one, else a float.
+fn number(word: &[u8]) -> Result<Number, Reply> {
+    let text = crate::resp::arguments::text(word)?;
+    let float = || text.parse().ok().filter(|n: &f64| n.is_finite()).map(Number::Float);
+    let number = text.parse().ok().map(Number::Int).or_else(float);
+    number.ok_or_else(|| Reply::error(format!("INVALID `{text}` is not a number to add")))
+}
+
+/// The counter after a write.
+pub fn counter(answers: Answers, _: Stamp) -> Reply {
+    match only(answers) {
+        Some(Answer::Counter(counter)) => Reply::number(counter),
+        _ => unexpected(),
+    }
+}
+
+fn maybe_counter(answers: Answers, _: Stamp) -> Reply {
+    match only(answers) {
+        Some(Answer::MaybeCounter(counter)) => Reply::maybe(counter.map(Reply::number)),
+        _ => unexpected(),
+    }
+}
+
+/// Whether something happened.
+pub fn did(answers: Answers, _: Stamp) -> Reply {
+    match only(answers) {
+        Some(Answer::Did(did)) => Reply::Int(did.into()),
+        _ => unexpected(),
+    }
+}
+
+fn sum(answers: Answers, _: Stamp) -> Reply {
+    match only(answers) {
+        Some(Answer::Number { value, counter }) => {
+            Reply::Array(vec![Reply::value(value), Reply::number(counter)])
+        }
+        _ => unexpected(),
+    }
+}
+
+/// The value of a cell.
+pub fn value(answers: Answers, _: Stamp) -> Reply {
+    match only(answers) {
+        Some(Answer::Cell(cell)) => Reply::maybe(cell.map(|cell| Reply::value(cell.value))),
+        _ => unexpected(),
+    }
+}
+
+fn versioned(answers: Answers, _: Stamp) -> Reply {
+    match only(answers) {
+        Some(Answer::Cell(cell)) => Reply::maybe(cell.map(whole_cell)),
+        _ => unexpected(),
+    }
+}
+
+fn whole_cell(cell: Versioned) -> Reply {
+    let Versioned { value, counter, stamp, revision, .. } = cell;
+    let numbers = [counter, stamp, revision].map(Reply::number);
+    Reply::Array([Reply::value(value)].into_iter().chain(numbers).collect())
+}
+
+fn names(answers: Answers, _: Stamp) -> Reply {
+    match only(answers) {
+        Some(Answer::Names(page)) => Reply::texts(page.names),
+        _ => unexpected(),
+    }
+}
+
+fn get(words: &[&[u8]]) -> Result<Plan, Reply> {
+    read_cell(words, Shape::ours(value))
+}
+
+fn getv(words: &[&[u8]]) -> Result<Plan, Reply> {
+    read_cell(words, Shape::ours(versioned))
+}
+
+fn read_cell(words: &[&[u8]], shape: Shape) -> Result<Plan, Reply> {
+    let mut arguments = Arguments::behind(words);
+    let (name, at) = (arguments.name()?, arguments.point()?);
+    arguments.end()?;
+    Ok(Plan::one(CellCommand::Get { name }, shape).at(at))
+}
+
+fn list(words: &[&[u8]]) -> Result<Plan, Reply> {
+    let mut arguments = Arguments::behind(words);
+    let (mut prefix, mut after, mut limit, mut at) = (String::new(), None, DEFAULT_LIMIT, None);
+    while arguments.left() > 0 {
+        if arguments.take("PREFIX") {
+            prefix = arguments.text()?.to_owned();
+        } else if arguments.take("AFTER") {
+            after = Some(arguments.text()?.to_owned());
+        } else if arguments.take("LIMIT") {
+            limit = arguments.limit()?;
+        } else {
+            at = Some(arguments.point()?.ok_or_else(syntax_error)?);
+        }
+    }
+    Ok(Plan::one(CellCommand::List { prefix, after, limit }, Shape::ours(names)).at(at))
+}
+
+fn history(call: &mut Call<'_>) -> Reply {
+    read_history(call).unwrap_or_else(|reply| reply)
+}
+
+fn read_history(call: &mut Call<'_>) -> Result<Reply, Reply> {
+    let mut arguments = call.arguments();
+    let name = arguments.name()?;
+    let (mut limit, mut before) = (DEFAULT_LIMIT, None);
+    while arguments.left() > 0 {
+        if arguments.take("LIMIT") {
+            limit = arguments.limit()?;
+        } else if arguments.take("BEFORE") {
+            before = Some(arguments.count()?);
+        } else {
+            arguments.end()?;
+        }
+    }
+    let versions = call.session.cells.at(At::Latest)?.history(name.as_str(), limit, before)?;
+    Ok(Reply::Array(versions.into_iter().map(version).collect()))
+}
+
+fn version(entry: HistoryEntry) -> Reply {
+    Reply::Array(vec![
+        Reply::number(entry.counter),
+        Reply::maybe(entry.value.map(Reply::value)),
+        Reply::number(entry.stamp),
+        Reply::number(entry.revision),
+    ])
+}

@@ -1,0 +1,96 @@
+//! The feed of changes: `FEED.READ`, `FEED.WATCH`.
+
+use super::branches::{change, contract};
+use crate::resp::arguments::syntax_error;
+use crate::resp::feeds::{Reading, Until};
+use crate::resp::reply::{Protocol, Reply};
+use crate::resp::session::{Call, Handled};
+use crate::resp::table::{Group, Run, Spec};
+use mainstay::{Event, Filter};
+
+/// How many changes are given where no limit is said.
+const DEFAULT_LIMIT: usize = 100;
+/// The most changes in one reply.
+const LIMIT: usize = 10_000;
+
+/// The commands of this file.
+pub const COMMANDS: &[Spec] = &[
+    Spec::new("feed.read", -1, Group::Feed, Run::Control(read)).about("Changes after a revision"),
+    Spec::new("feed.watch", -1, Group::Feed, Run::Control(watch))
+        .about("Changes as they come, pushed"),
+];
+
+/// What is asked for.
+struct Wish {
+    after: Option<u64>,
+    filter: Filter,
+    limit: usize,
+    wait_ms: u64,
+}
+
+fn wish(call: &Call<'_>) -> Result<Wish, Reply> {
+    let mut arguments = call.arguments();
+    let mut wish =
+        Wish { after: None, filter: Filter::default(), limit: DEFAULT_LIMIT, wait_ms: 0 };
+    while arguments.left() > 0 {
+        match () {
+            () if arguments.take("AFTER") => wish.after = Some(arguments.count()?),
+            () if arguments.take("PREFIX") => {
+                wish.filter.prefix = Some(arguments.text()?.to_owned());
+            }
+            () if arguments.take("LIMIT") => wish.limit = arguments.limit()?.clamp(1, LIMIT),
+            () if arguments.take("WAIT") => wish.wait_ms = arguments.count()?,
+            () => return Err(syntax_error()),
+        }
+    }
+    Ok(wish)
+}
+
+fn read(call: &mut Call<'_>) -> Handled {
+    reading(call).unwrap_or_else(Handled::Reply)
+}
+
+fn reading(call: &mut Call<'_>) -> Result<Handled, Reply> {
+    let wish = wish(call)?;
+    if wish.wait_ms > 0 && (call.session.multi.is_some() || call.session.open.is_some()) {
+        return Err(Reply::error("ERR waiting is not for inside a transaction"));
+    }
+    let shared = call.shared();
+    let feed = shared.db.watch(wish.filter, wish.after.unwrap_or(0))?;
+    let deadline_us = shared.ticks_us().saturating_add(wish.wait_ms.saturating_mul(1000));
+    let mut reading = Reading { feed, limit: wish.limit, until: Until::Once { deadline_us } };
+    match reading.look(shared.ticks_us()) {
+        Some(reply) => Ok(Handled::Reply(reply)),
+        None => Ok(Handled::Wait(Box::new(reading))),
+    }
+}
+
+fn watch(call: &mut Call<'_>) -> Handled {
+    watching(call).unwrap_or_else(Handled::Reply)
+}
+
+fn watching(call: &mut Call<'_>) -> Result<Handled, Reply> {
+    if call.session.protocol != Protocol::Three {
+        return Err(Reply::error("ERR FEED.WATCH pushes, which RESP2 cannot: say HELLO 3 first"));
+    }
+    if call.session.multi.is_some() || call.session.open.is_some() {
+        return Err(Reply::error("ERR FEED.WATCH is not for inside a transaction"));
+    }
+    let wish = wish(call)?;
+    let db = &call.shared().db;
+    let after = wish.after.unwrap_or_else(|| db.revision());
+    let feed = db.watch(wish.filter, after)?;
+    Ok(Handled::Watch(Box::new(Reading { feed, limit: LIMIT, until: Until::Gone })))
+}
+
+/// A change as a client sees it.
+pub fn row(event: Event) -> Reply {
+    Reply::Array(vec![
+        Reply::number(event.revision),
+        Reply::number(event.stamp),
+        Reply::text(event.branch),
+        Reply::text(contract(event.contract)),
+        Reply::text(event.key),
+        Reply::text(change(event.kind)),
+    ])
+}

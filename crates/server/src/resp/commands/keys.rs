@@ -1,0 +1,268 @@
+//! Names, whatever they hold: `DEL`, `EXPIRE`, `SCAN` and the like.
+
+use super::cells::did;
+use super::expiry::{Clock, Unit, expiry, invalid_time, remaining};
+use crate::resp::arguments::{Arguments, name, not_an_integer, syntax_error};
+use crate::resp::plan::{Answers, Plan, Shape, only, unexpected};
+use crate::resp::reply::{OK, Reply};
+use crate::resp::request::whole;
+use crate::resp::session::{Call, Job};
+use crate::resp::table::{Group, Run, Spec};
+use mainstay::{Answer, CellCommand, Cells, ExpireOnly, Stamp, StringCommand, Transaction};
+
+pub use crate::resp::glob::matches;
+
+/// How many names are looked at in one go.
+const PAGE: usize = 10_000;
+/// How many names `SCAN` looks at where it is not told.
+const SCAN_COUNT: usize = 10;
+
+/// The commands of this file.
+pub const COMMANDS: &[Spec] = &[
+    data("del", -2, del).writes().keys(1, -1, 1).about("Deletes keys; how many there were"),
+    data("unlink", -2, del).writes().keys(1, -1, 1).about("Deletes keys; how many there were"),
+    data("exists", -2, exists).keys(1, -1, 1).about("How many of these keys there are"),
+    data("touch", -2, exists).keys(1, -1, 1).about("How many of these keys there are"),
+    data("type", 2, kind).keys(1, 1, 1).about("What a key holds"),
+    data("expire", -3, expire).writes().keys(1, 1, 1).about("A key lives for so many seconds"),
+    data("pexpire", -3, pexpire)
+        .writes()
+        .keys(1, 1, 1)
+        .about("A key lives for so many milliseconds"),
+    data("expireat", -3, expireat).writes().keys(1, 1, 1).about("A key lives until this second"),
+    data("pexpireat", -3, pexpireat)
+        .writes()
+        .keys(1, 1, 1)
+        .about("A key lives until this millisecond"),
+    data("persist", 2, persist).writes().keys(1, 1, 1).about("A key lives for ever"),
+    data("ttl", 2, ttl).keys(1, 1, 1).about("How many seconds a key lives"),
+    data("pttl", 2, pttl).keys(1, 1, 1).about("How many milliseconds a key lives"),
+    data("expiretime", 2, expiretime).keys(1, 1, 1).about("The second until which a key lives"),
+    data("pexpiretime", 2, pexpiretime)
+        .keys(1, 1, 1)
+        .about("The millisecond until which a key lives"),
+    Spec::new("scan", -2, Group::Keys, Run::Settled(scan)).about("Names, piece by piece"),
+    Spec::new("keys", 2, Group::Keys, Run::Slow(keys)).about("All names that match a pattern"),
+    Spec::new("randomkey", 1, Group::Keys, Run::Settled(random)).about("Some name"),
+    Spec::new("flushdb", -1, Group::Keys, Run::Slow(flush))
+        .writes()
+        .about("Deletes all keys of the branch"),
+];
+
+const fn data(name: &'static str, arity: i32, plan: fn(&[&[u8]]) -> Result<Plan, Reply>) -> Spec {
+    Spec::new(name, arity, Group::Keys, Run::Data(plan))
+}
+
+fn del(words: &[&[u8]]) -> Result<Plan, Reply> {
+    let delete = |word: &&[u8]| Ok(CellCommand::Delete { name: name(word)?, counter: None });
+    let commands: Vec<_> = words[1..].iter().map(delete).collect::<Result<_, Reply>>()?;
+    Ok(Plan::all(commands, Shape::ours(how_many)))
+}
+
+fn exists(words: &[&[u8]]) -> Result<Plan, Reply> {
+    let get = |word: &&[u8]| Ok(CellCommand::Get { name: name(word)? });
+    let commands: Vec<_> = words[1..].iter().map(get).collect::<Result<_, Reply>>()?;
+    Ok(Plan::all(commands, Shape::ours(how_many)))
+}
+
+/// How many were there.
+fn how_many(answers: Answers, _: Stamp) -> Reply {
+    let there = |answer: &&Answer| matches!(answer, Answer::Did(true) | Answer::Cell(Some(_)));
+    Reply::number(answers.iter().filter(there).count() as u64)
+}
+
+fn looking(words: &[&[u8]], reply: fn(Answers, Stamp) -> Reply) -> Result<Plan, Reply> {
+    Ok(Plan::one(CellCommand::Get { name: name(words[1])? }, Shape::ours(reply)))
+}
+
+fn kind(words: &[&[u8]]) -> Result<Plan, Reply> {
+    looking(words, |answers, _| match only(answers) {
+        Some(Answer::Cell(Some(_))) => Reply::Status("string"),
+        Some(Answer::Cell(None)) => Reply::Status("none"),
+        _ => unexpected(),
+    })
+}
+
+fn ttl(words: &[&[u8]]) -> Result<Plan, Reply> {
+    looking(words, |answers, now| lives(answers, now, Unit::Seconds, Clock::FromNow))
+}
+
+fn pttl(words: &[&[u8]]) -> Result<Plan, Reply> {
+    looking(words, |answers, now| lives(answers, now, Unit::Millis, Clock::FromNow))
+}
+
+fn expiretime(words: &[&[u8]]) -> Result<Plan, Reply> {
+    looking(words, |answers, now| lives(answers, now, Unit::Seconds, Clock::Unix))
+}
+
+fn pexpiretime(words: &[&[u8]]) -> Result<Plan, Reply> {
+    looking(words, |answers, now| lives(answers, now, Unit::Millis, Clock::Unix))
+}
+
+fn lives(answers: Answers, now: Stamp, unit: Unit, clock: Clock) -> Reply {
+    match only(answers) {
+        Some(Answer::Cell(cell)) => {
+            Reply::Int(remaining(cell.map(|cell| cell.expires), now, unit, clock))
+        }
+        _ => unexpected(),
+    }
+}
+
+fn expire(words: &[&[u8]]) -> Result<Plan, Reply> {
+    expire_in(words, Unit::Seconds, Clock::FromNow, "expire")
+}
+
+fn pexpire(words: &[&[u8]]) -> Result<Plan, Reply> {
+    expire_in(words, Unit::Millis, Clock::FromNow, "pexpire")
+}
+
+fn expireat(words: &[&[u8]]) -> Result<Plan, Reply> {
+    expire_in(words, Unit::Seconds, Clock::Unix, "expireat")
+}
+
+fn pexpireat(words: &[&[u8]]) -> Result<Plan, Reply> {
+    expire_in(words, Unit::Millis, Clock::Unix, "pexpireat")
+}
+
+fn expire_in(words: &[&[u8]], unit: Unit, clock: Clock, command: &str) -> Result<Plan, Reply> {
+    let mut arguments = Arguments::behind(words);
+    let (name, time) = (arguments.name()?, arguments.word()?);
+    let only = expire_condition(&mut arguments)?;
+    let n = whole(time).ok_or_else(not_an_integer)?;
+    let ttl = expiry(n, unit, clock).ok_or_else(|| invalid_time(command))?;
+    Ok(Plan::one(StringCommand::Expire { name, ttl, only }, Shape::ours(did)))
+}
+
+fn expire_condition(arguments: &mut Arguments<'_>) -> Result<ExpireOnly, Reply> {
+    let (mut nx, mut xx, mut gt, mut lt) = (false, false, false, false);
+    while arguments.left() > 0 {
+        match () {
+            () if arguments.take("NX") => nx = true,
+            () if arguments.take("XX") => xx = true,
+            () if arguments.take("GT") => gt = true,
+            () if arguments.take("LT") => lt = true,
+            () => {
+                let word = String::from_utf8_lossy(arguments.word()?).into_owned();
+                return Err(Reply::error(format!("ERR Unsupported option {word}")));
+            }
+        }
+    }
+    match (nx, xx, gt, lt) {
+        (true, true, ..) | (true, _, true, _) | (true, _, _, true) => {
+            Err(Reply::error("ERR NX and XX, GT or LT options at the same time are not compatible"))
+        }
+        (_, _, true, true) => {
+            Err(Reply::error("ERR GT and LT options at the same time are not compatible"))
+        }
+        (true, ..) => Ok(ExpireOnly::WithoutExpiry),
+        // Later than no expiry is never.
+        (_, _, true, _) => Ok(ExpireOnly::Later),
+        (_, true, _, true) => Ok(ExpireOnly::EarlierThanThere),
+        (_, _, _, true) => Ok(ExpireOnly::Earlier),
+        (_, true, ..) => Ok(ExpireOnly::WithExpiry),
+        _ => Ok(ExpireOnly::Always),
+    }
+}
+
+fn persist(words: &[&[u8]]) -> Result<Plan, Reply> {
+    Ok(Plan::one(StringCommand::Persist { name: name(words[1])? }, Shape::ours(did)))
+}
+
+/// Gives all names that begin with a prefix, a page at a time, until there is enough.
+pub fn each_page(
+    cells: &Cells,
+    prefix: &str,
+    mut page: impl FnMut(Vec<String>) -> bool,
+) -> mainstay::Result<()> {
+    let cells = cells.at(mainstay::At::Latest)?;
+    let mut after = None;
+    loop {
+        let found = cells.list(prefix, after.as_deref(), PAGE)?;
+        if !page(found.names) || found.next.is_none() {
+            return Ok(());
+        }
+        after = found.next;
+    }
+}
+
+fn keys(call: &mut Call<'_>) -> Result<Job, Reply> {
+    let (cells, pattern) = (call.session.cells.clone(), call.words[1].to_vec());
+    Ok(Box::new(move || {
+        let mut found = Vec::new();
+        let prefix = crate::resp::glob::fixed_prefix(&pattern);
+        let looked = each_page(&cells, &prefix, |names| {
+            found.extend(names.into_iter().filter(|name| matches(&pattern, name.as_bytes())));
+            true
+        });
+        looked.map_or_else(Reply::from, |()| Reply::texts(found))
+    }))
+}
+
+fn scan(call: &mut Call<'_>) -> Reply {
+    scan_page(call).unwrap_or_else(|reply| reply)
+}
+
+fn scan_page(call: &mut Call<'_>) -> Result<Reply, Reply> {
+    let mut arguments = call.arguments();
+    let invalid = |_| Reply::error("ERR invalid cursor");
+    let cursor = arguments.count().map_err(invalid)?;
+    let (mut pattern, mut count, mut wanted) = (None, SCAN_COUNT, true);
+    while arguments.left() > 0 {
+        if arguments.take("MATCH") {
+            pattern = Some(arguments.word()?);
+        } else if arguments.take("COUNT") {
+            let given = arguments.whole()?;
+            count = usize::try_from(given).ok().filter(|n| *n > 0).ok_or_else(syntax_error)?;
+        } else if arguments.take("TYPE") {
+            wanted = arguments.word()?.eq_ignore_ascii_case(b"string");
+        } else {
+            return Err(syntax_error());
+        }
+    }
+    let after = call.shared().cursors.after(cursor).ok_or_else(|| invalid(OK))?;
+    let page = call.session.cells.list("", after.as_deref(), count.min(PAGE))?;
+    let next = page.next.map_or(0, |name| call.shared().cursors.keep(name));
+    let fits = |name: &String| wanted && pattern.is_none_or(|p| matches(p, name.as_bytes()));
+    let names = Reply::texts(page.names.into_iter().filter(fits));
+    Ok(Reply::Array(vec![Reply::text(next.to_string()), names]))
+}
+
+/// A name behind a random place in the order of names; where none follows, the first.
+fn random(call: &mut Call<'_>) -> Reply {
+    let cells = &call.session.cells;
+    let place = call.shared().random_text();
+    let behind = cells.list("", Some(&place), 1);
+    let page = behind.and_then(|page| match page.names.is_empty() {
+        true => cells.list("", None, 1),
+        false => Ok(page),
+    });
+    match page {
+        Ok(page) => Reply::maybe(page.names.into_iter().next().map(Reply::text)),
+        Err(error) => error.into(),
+    }
+}
+
+/// Deletes what is there, in pieces: what is written meanwhile may stay.
+fn flush(call: &mut Call<'_>) -> Result<Job, Reply> {
+    let mut arguments = call.arguments();
+    let _ = arguments.take("ASYNC") || arguments.take("SYNC");
+    arguments.end()?;
+    let (cells, empty) = (call.session.cells.clone(), call.session.transaction());
+    let db = call.shared().db.clone();
+    Ok(Box::new(move || {
+        let mut failed = None;
+        let looked = each_page(&cells, "", |names| {
+            failed = db.execute(deleting(empty.clone(), &names)).err();
+            failed.is_none()
+        });
+        match looked.err().or(failed) {
+            Some(error) => error.into(),
+            None => OK,
+        }
+    }))
+}
+
+fn deleting(transaction: Transaction, names: &[String]) -> Transaction {
+    let names = names.iter().filter_map(|name| mainstay::Name::new(name).ok());
+    names.fold(transaction, |all, name| all.step(CellCommand::Delete { name, counter: None }))
+}

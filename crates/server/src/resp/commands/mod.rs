@@ -1,0 +1,11 @@
+//! The commands, a file for each group.
+
+pub mod branches;
+pub mod cells;
+pub mod connection;
+pub mod expiry;
+pub mod feed;
+pub mod keys;
+pub mod server;
+pub mod strings;
+pub mod transactions;

@@ -1,0 +1,148 @@
+//! The server: `INFO`, `COMMAND`, `CONFIG`, `TIME` and the like.
+
+use crate::resp::arguments::syntax_error;
+use crate::resp::reply::{OK, Reply};
+use crate::resp::session::{Call, Job};
+use crate::resp::table::{self, Group, Run, Spec};
+use mainstay::{Durability, Stats};
+
+/// The commands of this file.
+pub const COMMANDS: &[Spec] = &[
+    of("command", -1, Run::Session(command)).about("What commands there are"),
+    of("config", -2, Run::Session(config)).about("CONFIG GET: settings by pattern"),
+    of("info", -1, Run::Session(info)).about("Figures about the server, as text"),
+    of("time", 1, Run::Session(time)).about("Seconds and microseconds of the clock"),
+    of("revision", 1, Run::Settled(revision)).about("The newest visible revision"),
+    of("durability", 2, Run::Session(durability)).about("What has to happen before an answer"),
+    of("dbsize", 1, Run::Slow(count)).about("How many cells there are, counted"),
+];
+
+const fn of(name: &'static str, arity: i32, run: Run) -> Spec {
+    Spec::new(name, arity, Group::Server, run)
+}
+
+fn command(call: &mut Call<'_>) -> Reply {
+    let mut arguments = call.arguments();
+    let what = arguments.next().unwrap_or_default().to_ascii_uppercase();
+    let named =
+        |names: &[&[u8]]| -> Vec<_> { names.iter().map(|name| table::named(name)).collect() };
+    match what.as_slice() {
+        b"" => Reply::Array(table::all().map(about).collect()),
+        b"COUNT" => Reply::number(table::all().count() as u64),
+        b"LIST" => Reply::texts(table::all().map(|spec| spec.name)),
+        b"INFO" if arguments.left() == 0 => Reply::Array(table::all().map(about).collect()),
+        b"INFO" => {
+            let found = named(arguments.rest()).into_iter();
+            Reply::Array(found.map(|spec| spec.map_or(Reply::NilArray, about)).collect())
+        }
+        b"DOCS" if arguments.left() == 0 => Reply::Map(table::all().map(docs).collect()),
+        b"DOCS" => Reply::Map(named(arguments.rest()).into_iter().flatten().map(docs).collect()),
+        _ => {
+            let what = String::from_utf8_lossy(&what).into_owned();
+            Reply::error(format!("ERR unknown subcommand '{what}'. Try COMMAND HELP."))
+        }
+    }
+}
+
+/// A command as `COMMAND` tells of it.
+fn about(spec: &'static Spec) -> Reply {
+    let (first, last, step) = spec.keys;
+    let flag = if spec.writes { "write" } else { "readonly" };
+    let number = |n: i32| Reply::Int(n.into());
+    let category = format!("@{}", spec.group.name());
+    let empty = || Reply::Array(Vec::new());
+    Reply::Array(vec![
+        Reply::text(spec.name),
+        number(spec.arity),
+        Reply::Array(vec![Reply::Status(flag)]),
+        number(first),
+        number(last),
+        number(step),
+        Reply::texts([category]),
+        empty(),
+        empty(),
+        empty(),
+    ])
+}
+
+fn docs(spec: &'static Spec) -> (Reply, Reply) {
+    let pair = |name: &str, value: &str| (Reply::text(name), Reply::text(value));
+    let about = vec![pair("summary", spec.summary), pair("group", spec.group.name())];
+    (Reply::text(spec.name), Reply::Map(about))
+}
+
+fn config(call: &mut Call<'_>) -> Reply {
+    let mut arguments = call.arguments();
+    if !arguments.take("GET") {
+        return Reply::error(
+            "ERR only CONFIG GET is known: settings are given when the server starts",
+        );
+    }
+    let patterns = arguments.rest();
+    let wanted = |name: &str| {
+        patterns
+            .iter()
+            .any(|pattern| super::keys::matches(&pattern.to_ascii_lowercase(), name.as_bytes()))
+    };
+    let settings = call.shared().settings_for_redis();
+    let pairs = settings.into_iter().filter(|(name, _)| wanted(name));
+    Reply::Map(pairs.map(|(name, value)| (Reply::text(name), Reply::text(value))).collect())
+}
+
+fn info(call: &mut Call<'_>) -> Reply {
+    let shared = call.shared();
+    let Stats { revision, durable, log_bytes, index_bytes, cache_bytes, buffer_bytes, .. } =
+        shared.db.stats();
+    let text = format!(
+        "# Server\r\nredis_version:7.0.0\r\nmainstay_version:{}\r\nredis_mode:standalone\r\nos:{}\r\n\
+         process_id:{}\r\ntcp_port:{}\r\nuptime_in_seconds:{}\r\n\r\n\
+         # Clients\r\nconnected_clients:{}\r\n\r\n\
+         # Persistence\r\nloading:0\r\naof_enabled:1\r\n\r\n\
+         # Replication\r\nrole:master\r\nconnected_slaves:0\r\n\r\n\
+         # Mainstay\r\nrevision:{revision}\r\ndurable_revision:{durable}\r\nlog_bytes:{log_bytes}\r\n\
+         index_bytes:{index_bytes}\r\ncache_bytes:{cache_bytes}\r\nbuffer_bytes:{buffer_bytes}\r\n",
+        env!("CARGO_PKG_VERSION"),
+        std::env::consts::OS,
+        std::process::id(),
+        shared.port(),
+        shared.uptime_secs(),
+        shared.client_count(),
+    );
+    Reply::text(text)
+}
+
+fn time(call: &mut Call<'_>) -> Reply {
+    let now_us = call.shared().now();
+    Reply::texts([(now_us / 1_000_000).to_string(), (now_us % 1_000_000).to_string()])
+}
+
+fn revision(call: &mut Call<'_>) -> Reply {
+    Reply::number(call.shared().db.revision())
+}
+
+fn durability(call: &mut Call<'_>) -> Reply {
+    let mut arguments = call.arguments();
+    let durability = match () {
+        () if arguments.take("SYNC") => Durability::Sync,
+        () if arguments.take("INTERVAL") => Durability::Interval,
+        () if arguments.take("MEMORY") => Durability::Memory,
+        () => return syntax_error(),
+    };
+    if call.session.open.is_some() {
+        return Reply::error("ERR DURABILITY is not for inside a transaction");
+    }
+    call.session.durability = Some(durability);
+    OK
+}
+
+fn count(call: &mut Call<'_>) -> Result<Job, Reply> {
+    let cells = call.session.cells.clone();
+    Ok(Box::new(move || {
+        let mut count = 0;
+        let counted = super::keys::each_page(&cells, "", |names| {
+            count += names.len() as u64;
+            true
+        });
+        counted.map_or_else(Reply::from, |()| Reply::number(count))
+    }))
+}

@@ -1,0 +1,359 @@
+//! Redis's strings, on cells: `GET`, `SET` and the like, with Redis's own semantics and words.
+
+use super::cells::{did, value};
+use super::expiry::{Clock, Unit, expiry, invalid_time};
+use crate::resp::arguments::{Arguments, name, not_an_integer, syntax_error};
+use crate::resp::plan::{Answers, Plan, Shape, only, unexpected};
+use crate::resp::reply::{OK, Reply};
+use crate::resp::request::whole;
+use crate::resp::table::{Group, Run, Spec, wrong_arity};
+use mainstay::{Answer, CellCommand, Code, Error, Name, Only, Stamp, StringCommand, Ttl, Value};
+
+/// The commands of this file.
+pub const COMMANDS: &[Spec] = &[
+    read("get", 2, get).keys(1, 1, 1).about("The value of a key"),
+    write("set", -3, set).about("Sets a key, perhaps only if, perhaps for a time"),
+    write("getset", 3, getset).about("Sets a key; the value before"),
+    write("getdel", 2, getdel).about("Deletes a key; its value"),
+    write("getex", -2, getex).about("The value of a key, and another time to live"),
+    write("setex", 4, setex).about("Sets a key for so many seconds"),
+    write("psetex", 4, psetex).about("Sets a key for so many milliseconds"),
+    write("setnx", 3, setnx).about("Sets a key unless it is there"),
+    read("mget", -2, mget).keys(1, -1, 1).about("The values of several keys"),
+    write("mset", -3, mset).keys(1, -1, 2).about("Sets several keys"),
+    write("msetnx", -3, msetnx).keys(1, -1, 2).about("Sets several keys unless one is there"),
+    write("incr", 2, incr).about("Adds one"),
+    write("decr", 2, decr).about("Subtracts one"),
+    write("incrby", 3, incrby).about("Adds a whole number"),
+    write("decrby", 3, decrby).about("Subtracts a whole number"),
+    write("incrbyfloat", 3, incrbyfloat).about("Adds a number"),
+    write("append", 3, append).about("Puts text behind the value; its length"),
+    read("strlen", 2, strlen).keys(1, 1, 1).about("The length of a value"),
+];
+
+/// A function that makes a plan.
+type Planner = fn(&[&[u8]]) -> Result<Plan, Reply>;
+
+const fn read(name: &'static str, arity: i32, plan: Planner) -> Spec {
+    Spec::new(name, arity, Group::Strings, Run::Data(plan))
+}
+
+const fn write(name: &'static str, arity: i32, plan: Planner) -> Spec {
+    read(name, arity, plan).writes().keys(1, 1, 1)
+}
+
+/// A shape with failures in Redis's words.
+const fn redis(reply: fn(Answers, Stamp) -> Reply) -> Shape {
+    Shape { reply, failure: redis_words }
+}
+
+/// What Redis says of numbers.
+fn redis_words(error: Error) -> Reply {
+    match error.code() {
+        Code::NotANumber => not_an_integer(),
+        Code::Overflow => Reply::error("ERR increment or decrement would overflow"),
+        _ => error.into(),
+    }
+}
+
+fn float_words(error: Error) -> Reply {
+    match error.code() {
+        Code::NotANumber => Reply::error("ERR value is not a valid float"),
+        Code::Overflow => Reply::error("ERR increment would produce NaN or Infinity"),
+        _ => error.into(),
+    }
+}
+
+fn get(words: &[&[u8]]) -> Result<Plan, Reply> {
+    Ok(Plan::one(CellCommand::Get { name: name(words[1])? }, Shape::ours(value)))
+}
+
+/// The options of `SET`.
+#[derive(Default)]
+struct SetOptions {
+    only: Option<Only>,
+    ttl: Option<Ttl>,
+    get: bool,
+}
+
+impl SetOptions {
+    fn read(arguments: &mut Arguments<'_>) -> Result<SetOptions, Reply> {
+        let mut options = SetOptions::default();
+        while arguments.left() > 0 {
+            options.read_one(arguments)?;
+        }
+        Ok(options)
+    }
+
+    fn read_one(&mut self, arguments: &mut Arguments<'_>) -> Result<(), Reply> {
+        if arguments.take("GET") {
+            self.get = true;
+            return Ok(());
+        }
+        if let Some(only) = condition(arguments)? {
+            return put_once(&mut self.only, only);
+        }
+        let ttl = match arguments.take("KEEPTTL") {
+            true => Ttl::Keep,
+            false => {
+                let (unit, clock) = expiry_form(arguments).ok_or_else(syntax_error)?;
+                positive_expiry(arguments.whole()?, unit, clock, "set")?
+            }
+        };
+        put_once(&mut self.ttl, ttl)
+    }
+}
+
+/// An option may stand once.
+fn put_once<T>(place: &mut Option<T>, option: T) -> Result<(), Reply> {
+    match place.replace(option) {
+        None => Ok(()),
+        Some(_) => Err(syntax_error()),
+    }
+}
+
+fn condition(arguments: &mut Arguments<'_>) -> Result<Option<Only>, Reply> {
+    Ok(Some(match () {
+        () if arguments.take("NX") => Only::Absent,
+        () if arguments.take("XX") => Only::Present,
+        () if arguments.take("IFEQ") => Only::Equals(Value::from_text(arguments.word()?)),
+        () if arguments.take("IFNE") => Only::Differs(Value::from_text(arguments.word()?)),
+        () => return Ok(None),
+    }))
+}
+
+/// `EX`, `PX`, `EXAT` or `PXAT`, if one of them comes next.
+fn expiry_form(arguments: &mut Arguments<'_>) -> Option<(Unit, Clock)> {
+    match () {
+        () if arguments.take("EX") => Some((Unit::Seconds, Clock::FromNow)),
+        () if arguments.take("PX") => Some((Unit::Millis, Clock::FromNow)),
+        () if arguments.take("EXAT") => Some((Unit::Seconds, Clock::Unix)),
+        () if arguments.take("PXAT") => Some((Unit::Millis, Clock::Unix)),
+        () => None,
+    }
+}
+
+/// An expiry that may not be zero or negative.
+fn positive_expiry(n: i64, unit: Unit, clock: Clock, command: &str) -> Result<Ttl, Reply> {
+    let ttl = if n > 0 { expiry(n, unit, clock) } else { None };
+    ttl.ok_or_else(|| invalid_time(command))
+}
+
+fn set(words: &[&[u8]]) -> Result<Plan, Reply> {
+    let mut arguments = Arguments::behind(words);
+    let (name, value) = (arguments.name()?, Value::from_text(arguments.word()?));
+    let options = SetOptions::read(&mut arguments)?;
+    let (only, ttl) = (options.only.unwrap_or_default(), options.ttl.unwrap_or_default());
+    if matches!(only, Only::Always) && !options.get {
+        return Ok(Plan::one(CellCommand::Set { name, value, ttl }, redis(ok)));
+    }
+    let shape = if options.get { old } else { ok_or_nil };
+    Ok(Plan::one(StringCommand::Set { name, value, only, ttl }, redis(shape)))
+}
+
+fn ok(_: Answers, _: Stamp) -> Reply {
+    OK
+}
+
+fn ok_or_nil(answers: Answers, _: Stamp) -> Reply {
+    match only_replaced(answers) {
+        Some((true, _)) => OK,
+        Some((false, _)) => Reply::Nil,
+        None => unexpected(),
+    }
+}
+
+fn old(answers: Answers, _: Stamp) -> Reply {
+    match only_replaced(answers) {
+        Some((_, old)) => Reply::maybe(old.map(Reply::value)),
+        None => unexpected(),
+    }
+}
+
+fn only_replaced(answers: Answers) -> Option<(bool, Option<Value>)> {
+    match only(answers)? {
+        Answer::Replaced { did, old } => Some((did, old)),
+        _ => None,
+    }
+}
+
+fn replaced_did(answers: Answers, _: Stamp) -> Reply {
+    match only_replaced(answers) {
+        Some((did, _)) => Reply::Int(did.into()),
+        None => unexpected(),
+    }
+}
+
+fn getset(words: &[&[u8]]) -> Result<Plan, Reply> {
+    Ok(Plan::one(plain_set(words[1], words[2], Only::Always, Ttl::Clear)?, redis(old)))
+}
+
+fn plain_set(key: &[u8], value: &[u8], only: Only, ttl: Ttl) -> Result<StringCommand, Reply> {
+    Ok(StringCommand::Set { name: name(key)?, value: Value::from_text(value), only, ttl })
+}
+
+fn setnx(words: &[&[u8]]) -> Result<Plan, Reply> {
+    let command = plain_set(words[1], words[2], Only::Absent, Ttl::Clear)?;
+    Ok(Plan::one(command, redis(replaced_did)))
+}
+
+fn setex(words: &[&[u8]]) -> Result<Plan, Reply> {
+    set_for(words, Unit::Seconds, "setex")
+}
+
+fn psetex(words: &[&[u8]]) -> Result<Plan, Reply> {
+    set_for(words, Unit::Millis, "psetex")
+}
+
+fn set_for(words: &[&[u8]], unit: Unit, command: &str) -> Result<Plan, Reply> {
+    let mut arguments = Arguments::behind(words);
+    let name = arguments.name()?;
+    let ttl = positive_expiry(arguments.whole()?, unit, Clock::FromNow, command)?;
+    let value = Value::from_text(arguments.word()?);
+    Ok(Plan::one(CellCommand::Set { name, value, ttl }, redis(ok)))
+}
+
+fn getdel(words: &[&[u8]]) -> Result<Plan, Reply> {
+    Ok(Plan::one(StringCommand::Take { name: name(words[1])? }, redis(old)))
+}
+
+fn getex(words: &[&[u8]]) -> Result<Plan, Reply> {
+    let mut arguments = Arguments::behind(words);
+    let name = arguments.name()?;
+    if arguments.left() == 0 {
+        return Ok(Plan::one(CellCommand::Get { name }, Shape::ours(value)));
+    }
+    if arguments.take("PERSIST") {
+        arguments.end()?;
+        return Ok(Plan::one(StringCommand::Touch { name, ttl: Ttl::Clear }, redis(old)));
+    }
+    let (unit, clock) = expiry_form(&mut arguments).ok_or_else(syntax_error)?;
+    let time = arguments.word()?;
+    arguments.end()?;
+    // Redis looks at the key first: a time that makes no sense is no error where there is no key.
+    let get = |name| CellCommand::Get { name };
+    let Some(n) = whole(time) else {
+        return Ok(Plan::one(get(name), Shape::ours(there_is_no_such_number)));
+    };
+    Ok(match positive_expiry(n, unit, clock, "getex") {
+        Ok(ttl) => Plan::one(StringCommand::Touch { name, ttl }, redis(old)),
+        Err(_) => Plan::one(get(name), Shape::ours(there_is_no_such_time)),
+    })
+}
+
+fn there_is_no_such_number(answers: Answers, _: Stamp) -> Reply {
+    if_there(answers, not_an_integer)
+}
+
+fn there_is_no_such_time(answers: Answers, _: Stamp) -> Reply {
+    if_there(answers, || invalid_time("getex"))
+}
+
+/// A failure where there is a key, and nothing where there is none.
+fn if_there(answers: Answers, failure: impl FnOnce() -> Reply) -> Reply {
+    match only(answers) {
+        Some(Answer::Cell(Some(_))) => failure(),
+        Some(Answer::Cell(None)) => Reply::Nil,
+        _ => unexpected(),
+    }
+}
+
+fn mget(words: &[&[u8]]) -> Result<Plan, Reply> {
+    let get = |word: &&[u8]| Ok(CellCommand::Get { name: name(word)? });
+    let commands: Vec<_> = words[1..].iter().map(get).collect::<Result<_, Reply>>()?;
+    Ok(Plan::all(commands, Shape::ours(values)))
+}
+
+fn values(answers: Answers, _: Stamp) -> Reply {
+    let value = |answer| match answer {
+        Answer::Cell(cell) => Reply::maybe(cell.map(|cell| Reply::value(cell.value))),
+        _ => unexpected(),
+    };
+    Reply::Array(answers.into_iter().map(value).collect())
+}
+
+fn mset(words: &[&[u8]]) -> Result<Plan, Reply> {
+    let command = StringCommand::SetAll { pairs: pairs(words, "mset")?, only_absent: false };
+    Ok(Plan::one(command, redis(ok)))
+}
+
+fn msetnx(words: &[&[u8]]) -> Result<Plan, Reply> {
+    let command = StringCommand::SetAll { pairs: pairs(words, "msetnx")?, only_absent: true };
+    Ok(Plan::one(command, redis(did)))
+}
+
+fn pairs(words: &[&[u8]], command: &str) -> Result<Vec<(Name, Value)>, Reply> {
+    let (pairs, []) = words[1..].as_chunks::<2>() else { return Err(wrong_arity(command)) };
+    pairs.iter().map(|[key, value]| Ok((name(key)?, Value::from_text(value)))).collect()
+}
+
+fn incr(words: &[&[u8]]) -> Result<Plan, Reply> {
+    add(words[1], 1)
+}
+
+fn decr(words: &[&[u8]]) -> Result<Plan, Reply> {
+    add(words[1], -1)
+}
+
+fn incrby(words: &[&[u8]]) -> Result<Plan, Reply> {
+    let by = Arguments::behind(&words[1..]).whole()?;
+    add(words[1], by)
+}
+
+fn decrby(words: &[&[u8]]) -> Result<Plan, Reply> {
+    let by = Arguments::behind(&words[1..]).whole()?;
+    let by = by.checked_neg().ok_or_else(|| Reply::error("ERR decrement would overflow"))?;
+    add(words[1], by)
+}
+
+fn add(key: &[u8], by: i64) -> Result<Plan, Reply> {
+    Ok(Plan::one(StringCommand::Add { name: name(key)?, by }, redis(whole_sum)))
+}
+
+fn whole_sum(answers: Answers, _: Stamp) -> Reply {
+    match only(answers) {
+        Some(Answer::Number { value: Value::Int(n), .. }) => Reply::Int(n),
+        _ => unexpected(),
+    }
+}
+
+fn incrbyfloat(words: &[&[u8]]) -> Result<Plan, Reply> {
+    let mut arguments = Arguments::behind(words);
+    let name = arguments.name()?;
+    let not_a_float = |_| Reply::error("ERR value is not a valid float");
+    let by = arguments.text().map_err(not_a_float)?.to_owned();
+    let shape = Shape { reply: sum, failure: float_words };
+    Ok(Plan::one(StringCommand::AddFloat { name, by }, shape))
+}
+
+fn sum(answers: Answers, _: Stamp) -> Reply {
+    match only(answers) {
+        Some(Answer::Number { value, .. }) => Reply::value(value),
+        _ => unexpected(),
+    }
+}
+
+fn append(words: &[&[u8]]) -> Result<Plan, Reply> {
+    let command = StringCommand::Append { name: name(words[1])?, text: words[2].to_vec() };
+    Ok(Plan::one(command, redis(length)))
+}
+
+fn length(answers: Answers, _: Stamp) -> Reply {
+    match only(answers) {
+        Some(Answer::Count(bytes)) => Reply::number(bytes),
+        _ => unexpected(),
+    }
+}
+
+fn strlen(words: &[&[u8]]) -> Result<Plan, Reply> {
+    Ok(Plan::one(CellCommand::Get { name: name(words[1])? }, Shape::ours(value_length)))
+}
+
+fn value_length(answers: Answers, _: Stamp) -> Reply {
+    match only(answers) {
+        Some(Answer::Cell(cell)) => {
+            Reply::number(cell.map_or(0, |cell| cell.value.as_text().len() as u64))
+        }
+        _ => unexpected(),
+    }
+}

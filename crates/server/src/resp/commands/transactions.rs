@@ -1,0 +1,95 @@
+//! Several commands at once: `MULTI`, `EXEC`, `WATCH`, and `TXN.*`.
+
+use crate::resp::multi;
+use crate::resp::reply::{OK, Reply};
+use crate::resp::session::{Call, Handled, Owed};
+use crate::resp::table::{Group, Run, Spec};
+use mainstay::Guard;
+
+/// The commands of this file.
+pub const COMMANDS: &[Spec] = &[
+    of("multi", 1, Run::Control(multi::multi)).about("Keeps the commands that follow for EXEC"),
+    of("exec", 1, Run::Control(multi::exec)).about("Does what was kept, all at once"),
+    of("discard", 1, Run::Control(multi::discard)).about("Forgets what was kept"),
+    of("watch", -2, Run::Control(watch)).keys(1, -1, 1).about("EXEC does nothing if these change"),
+    of("unwatch", 1, Run::Session(unwatch)).about("Watches nothing any more"),
+    of("txn.begin", 1, Run::Control(begin)).about("Opens a serializable transaction"),
+    of("txn.commit", 1, Run::Control(commit)).about("Commits it; the revision, or CONFLICT"),
+    of("txn.rollback", 1, Run::Control(rollback)).about("Forgets it"),
+];
+
+const fn of(name: &'static str, arity: i32, run: Run) -> Spec {
+    Spec::new(name, arity, Group::Transactions, run)
+}
+
+fn watch(call: &mut Call<'_>) -> Handled {
+    if call.session.multi.is_some() {
+        return Handled::Reply(Reply::error("ERR WATCH inside MULTI is not allowed"));
+    }
+    Handled::Reply(match watched(call) {
+        Ok(guards) => {
+            call.session.watched.extend(guards);
+            OK
+        }
+        Err(reply) => reply,
+    })
+}
+
+/// The cells as they are now, all as of one revision.
+fn watched(call: &Call<'_>) -> Result<Vec<Guard>, Reply> {
+    let cells = call.session.cells.at(mainstay::At::Latest)?;
+    let mut guards = Vec::with_capacity(call.words.len() - 1);
+    for word in &call.words[1..] {
+        let name = crate::resp::arguments::name(word)?;
+        let expires = cells.get_versioned(name.as_str())?.and_then(|cell| cell.expires);
+        guards.push(Guard::Unchanged { name, since: cells.revision(), expires });
+    }
+    Ok(guards)
+}
+
+fn unwatch(call: &mut Call<'_>) -> Reply {
+    call.session.watched.clear();
+    OK
+}
+
+fn begin(call: &mut Call<'_>) -> Handled {
+    let session = &mut *call.session;
+    if session.multi.is_some() {
+        return Handled::Reply(Reply::error("ERR TXN.BEGIN is not for inside MULTI"));
+    }
+    if session.open.is_some() {
+        let message = "ERR a transaction is open already: TXN.COMMIT or TXN.ROLLBACK first";
+        return Handled::Reply(Reply::error(message));
+    }
+    let begun = session.shared.db.branch(&session.branch).and_then(|branch| branch.begin());
+    Handled::Reply(match begun {
+        Ok(mut open) => {
+            if let Some(durability) = session.durability {
+                open.durability(durability);
+            }
+            session.open = Some(Box::new(open));
+            OK
+        }
+        Err(error) => error.into(),
+    })
+}
+
+/// What is said where no transaction is open.
+pub fn none_open() -> Reply {
+    Reply::error("ERR no transaction is open: TXN.BEGIN first")
+}
+
+fn commit(call: &mut Call<'_>) -> Handled {
+    let Some(open) = call.session.open.take() else { return Handled::Reply(none_open()) };
+    match open.into_transaction() {
+        Ok(transaction) => Handled::Run(Box::new(transaction), Owed::Commit),
+        Err(error) => Handled::Reply(error.into()),
+    }
+}
+
+fn rollback(call: &mut Call<'_>) -> Handled {
+    Handled::Reply(match call.session.open.take() {
+        Some(_) => OK,
+        None => none_open(),
+    })
+}

@@ -1,0 +1,324 @@
+//! Connections: bytes in, requests in order, replies in the same order, bytes out.
+//!
+//! ```text
+//!   bytes -> [ input: only what is incomplete ] -> request -> session
+//!                                                    |  a reply, or a debt that the batch will pay
+//!   bytes <- [ output: only what a slow reader leaves ] <- debts, first to last
+//! ```
+
+use super::Shared;
+use super::feeds::Reading;
+use super::reply::Reply;
+use super::request::{Malformed, Parsed, Parser, Words};
+use super::session::{Handled, Job, Owed, Session};
+use mainstay::{Receipt, Transaction};
+use mio::net::TcpStream;
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How many requests of one connection are taken in one turn, so that others come to theirs.
+const REQUESTS_A_TURN: usize = 2048;
+/// Buffers larger than this are given back when they are empty.
+const KEPT_BYTES: usize = 4 << 10;
+/// With more than this unsent, nothing more is read.
+const UNSENT_BYTES: usize = 1 << 20;
+
+/// A reply that is not written yet.
+enum Debt {
+    Reply(Reply),
+    /// The transaction of this place in the batch pays it.
+    Batch(usize, Owed),
+}
+
+/// What a connection waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Nothing: it may go on.
+    Open,
+    /// The batch has to be done first.
+    Paused,
+    /// Work that somebody else does.
+    Resting,
+    /// What is owed is sent, then it is over.
+    Closing,
+}
+
+/// What a connection wants done by others.
+pub enum Wish {
+    /// Long work.
+    Work(Job),
+    /// A reply when there are changes.
+    Wait(Box<Reading>),
+    /// A push for every change.
+    Watch(Box<Reading>),
+}
+
+/// A client's connection.
+pub struct Connection {
+    socket: TcpStream,
+    /// What it has said so far.
+    pub session: Session,
+    parser: Parser,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    sent: usize,
+    debts: VecDeque<Debt>,
+    /// What it waits for.
+    pub state: State,
+    /// There may be more to read.
+    pub readable: bool,
+    /// Requests were left that could have been taken.
+    left_over: bool,
+    /// It is on the list for this turn.
+    pub listed: bool,
+    alive: Arc<AtomicBool>,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.alive.store(false, Ordering::Release);
+    }
+}
+
+impl Connection {
+    /// One that has just come.
+    pub fn new(socket: TcpStream, shared: &Arc<Shared>, peer: String) -> Connection {
+        let session = Session::new(shared, peer);
+        session.tell_of_itself();
+        Connection {
+            socket,
+            session,
+            parser: Parser::default(),
+            input: Vec::new(),
+            output: Vec::new(),
+            sent: 0,
+            debts: VecDeque::new(),
+            state: State::Open,
+            readable: true,
+            left_over: false,
+            listed: false,
+            alive: Arc::new(AtomicBool::new(true)),
+        }
+    }
+
+    /// Its socket, to be registered.
+    pub fn socket(&mut self) -> &mut TcpStream {
+        &mut self.socket
+    }
+
+    /// Cleared when the connection is gone.
+    pub fn alive(&self) -> Arc<AtomicBool> {
+        self.alive.clone()
+    }
+
+    /// Whether requests may be taken.
+    fn may_go_on(&self) -> bool {
+        self.state == State::Open && self.output.len() - self.sent < UNSENT_BYTES
+    }
+
+    /// Whether there is something to do that no event will tell of.
+    pub fn has_more(&self) -> bool {
+        self.may_go_on() && (self.readable || self.left_over)
+    }
+
+    /// Takes requests and puts what they come to into the batch. Gives what others have to do.
+    pub fn take_requests(
+        &mut self,
+        buffer: &mut [u8],
+        batch: &mut Vec<Transaction>,
+    ) -> Option<Wish> {
+        let mut left = REQUESTS_A_TURN;
+        let mut wish = self.consume(&[], &mut left, batch);
+        while wish.is_none() && left > 0 && self.readable && self.may_go_on() {
+            match self.socket.read(buffer) {
+                Ok(0) => self.ends(),
+                Ok(count) => {
+                    // A socket that did not fill the buffer has nothing more, or will tell.
+                    self.readable = count == buffer.len();
+                    wish = self.consume(&buffer[..count], &mut left, batch);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable = false,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => self.ends(),
+            }
+        }
+        wish
+    }
+
+    /// The client says nothing more.
+    fn ends(&mut self) {
+        self.readable = false;
+        self.state = State::Closing;
+    }
+
+    /// Takes the requests in what was kept and what has come; keeps what is left.
+    fn consume(
+        &mut self,
+        fresh: &[u8],
+        left: &mut usize,
+        batch: &mut Vec<Transaction>,
+    ) -> Option<Wish> {
+        if self.input.is_empty() {
+            let (used, wish) = self.requests(fresh, left, batch);
+            self.input.extend_from_slice(&fresh[used..]);
+            return wish;
+        }
+        self.input.extend_from_slice(fresh);
+        let mut input = std::mem::take(&mut self.input);
+        let (used, wish) = self.requests(&input, left, batch);
+        match used == input.len() {
+            true => input = Vec::new(),
+            false => drop(input.drain(..used)),
+        }
+        self.input = input;
+        wish
+    }
+
+    fn requests(
+        &mut self,
+        bytes: &[u8],
+        left: &mut usize,
+        batch: &mut Vec<Transaction>,
+    ) -> (usize, Option<Wish>) {
+        let mut used = 0;
+        self.left_over = false;
+        while *left > 0 && self.may_go_on() && used < bytes.len() {
+            let limits = self.session.shared.settings.request;
+            let parsed = self.parser.next(&bytes[used..], &limits);
+            let (wish, taken) = match parsed {
+                Ok(Parsed::Incomplete) => return (used, None),
+                Ok(Parsed::Request(words, taken)) => (self.request(&words, batch), taken),
+                Ok(Parsed::Line(words, taken)) => {
+                    let words: Words<'_> = words.iter().map(Vec::as_slice).collect();
+                    (self.request(&words, batch), taken)
+                }
+                Err(malformed) => {
+                    self.refuse(&malformed);
+                    return (bytes.len(), None);
+                }
+            };
+            if self.state == State::Paused {
+                // It is asked again when the batch is done.
+                break;
+            }
+            used += taken;
+            *left -= 1;
+            if wish.is_some() {
+                self.left_over = used < bytes.len();
+                return (used, wish);
+            }
+        }
+        self.left_over = used < bytes.len();
+        (used, None)
+    }
+
+    fn request(&mut self, words: &[&[u8]], batch: &mut Vec<Transaction>) -> Option<Wish> {
+        if words.is_empty() {
+            return None;
+        }
+        match self.session.handle(words, !self.debts.is_empty()) {
+            Handled::Reply(reply) => self.owe(Debt::Reply(reply)),
+            Handled::Run(transaction, owed) => {
+                self.debts.push_back(Debt::Batch(batch.len(), owed));
+                batch.push(*transaction);
+            }
+            Handled::NotYet => self.state = State::Paused,
+            Handled::Close(reply) => {
+                self.owe(Debt::Reply(reply));
+                self.state = State::Closing;
+            }
+            Handled::Slow(job) => return self.rest(Wish::Work(job)),
+            Handled::Wait(reading) => return self.rest(Wish::Wait(reading)),
+            Handled::Watch(reading) => {
+                self.owe(Debt::Reply(super::reply::OK));
+                return Some(Wish::Watch(reading));
+            }
+        }
+        None
+    }
+
+    fn rest(&mut self, wish: Wish) -> Option<Wish> {
+        self.state = State::Resting;
+        Some(wish)
+    }
+
+    /// A reply that comes behind all that is owed.
+    fn owe(&mut self, debt: Debt) {
+        match debt {
+            Debt::Reply(reply) if self.debts.is_empty() => self.write(&reply),
+            debt => self.debts.push_back(debt),
+        }
+    }
+
+    fn write(&mut self, reply: &Reply) {
+        reply.write(self.session.protocol, &mut self.output);
+    }
+
+    /// The reply of work that somebody else did.
+    pub fn wake(&mut self, reply: &Reply) {
+        self.write(reply);
+        if self.state == State::Resting {
+            self.state = State::Open;
+        }
+    }
+
+    /// What comes unasked: each row as a push of its own.
+    pub fn push(&mut self, reply: Reply) {
+        let Reply::Array(rows) = reply else { return self.write(&reply) };
+        for row in rows {
+            self.write(&Reply::Push(vec![Reply::text("feed"), row]));
+        }
+    }
+
+    /// What cannot be read on is told why, and closed.
+    fn refuse(&mut self, malformed: &Malformed) {
+        self.owe(Debt::Reply(Reply::error(malformed.to_string())));
+        self.state = State::Closing;
+    }
+
+    /// Pays what is owed, from the receipts of the batch.
+    pub fn pay(&mut self, receipts: &mut [Option<mainstay::Result<Receipt>>]) {
+        while let Some(debt) = self.debts.pop_front() {
+            let reply = match debt {
+                Debt::Reply(reply) => reply,
+                Debt::Batch(place, owed) => match receipts.get_mut(place).and_then(Option::take) {
+                    Some(receipt) => owed.reply(receipt),
+                    None => Reply::error("ERR the batch lost an answer: a fault of the server"),
+                },
+            };
+            self.write(&reply);
+        }
+        if self.state == State::Paused {
+            self.state = State::Open;
+        }
+    }
+
+    /// Whether replies wait for the batch.
+    pub fn owes(&self) -> bool {
+        !self.debts.is_empty()
+    }
+
+    /// Sends what can be sent; false when the connection is over.
+    pub fn send(&mut self) -> bool {
+        while self.sent < self.output.len() {
+            match self.socket.write(&self.output[self.sent..]) {
+                Ok(0) => return false,
+                Ok(count) => self.sent += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return self.output.len() - self.sent
+                        <= self.session.shared.settings.output_bytes;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return false,
+            }
+        }
+        self.sent = 0;
+        match self.output.capacity() > KEPT_BYTES {
+            true => self.output = Vec::new(),
+            false => self.output.clear(),
+        }
+        self.state != State::Closing || self.owes()
+    }
+}

@@ -1,0 +1,356 @@
+//! The event loop: reads all sockets that are ready, does all they ask as one batch, answers.
+//!
+//! ```text
+//!   poll -> take requests of all that are ready -> send what is known already
+//!     ^                     |  batch
+//!     |                     v
+//!     +---- send <---- pay what is owed <---- execute_all: one sync for all
+//! ```
+//!
+//! The loop's thread drives the log itself: no task and no wake-up per command. Several loops share the
+//! connections, so that one executes while another syncs.
+
+use super::Shared;
+use super::connection::{Connection, State, Wish};
+use super::feeds::{Feeds, Reader};
+use super::reply::Reply;
+use super::workers::Workers;
+use mainstay::Transaction;
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token, Waker};
+use slab::Slab;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+const WAKER: Token = Token(usize::MAX);
+const LISTENER: Token = Token(usize::MAX - 1);
+
+/// What is read from a socket at once.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// What a loop is told by others.
+enum Message {
+    Connect(TcpStream, String),
+    /// The reply to a connection that rests; the number tells whether it is still the same one.
+    Done(usize, u64, Reply),
+    Push(usize, u64, Reply),
+    Stop,
+}
+
+/// The way to a loop.
+#[derive(Clone)]
+struct Address {
+    messages: Sender<Message>,
+    waker: Arc<Waker>,
+}
+
+impl Address {
+    fn send(&self, message: Message) {
+        // A loop that has ended has no connections that could miss it.
+        if self.messages.send(message).is_ok() {
+            let _ = self.waker.wake();
+        }
+    }
+}
+
+/// The face as it runs.
+pub struct Handle {
+    addresses: Vec<Address>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Handle {
+    /// Takes no new connections, answers what was asked, closes all, and ends.
+    pub fn stop(self) {
+        self.addresses.iter().for_each(|address| address.send(Message::Stop));
+        for thread in self.threads {
+            // It ends this way or by a panic, which was printed then.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Serves a listener.
+pub fn serve(listener: std::net::TcpListener, shared: &Arc<Shared>) -> io::Result<Handle> {
+    listener.set_nonblocking(true)?;
+    shared.listens_at(listener.local_addr()?.port());
+    let workers = Workers::start(shared.settings.workers)?;
+    let feeds = Feeds::start(shared.clone())?;
+    let mut loops = Vec::new();
+    for _ in 0..shared.settings.loops.max(1) {
+        loops.push(Loop::new(shared.clone(), workers.clone(), feeds.clone())?);
+    }
+    let addresses: Vec<Address> = loops.iter().map(|one| one.address.clone()).collect();
+    if let Some(first) = loops.first_mut() {
+        first.listen(TcpListener::from_std(listener), addresses.clone())?;
+    }
+    let mut threads = Vec::new();
+    for (number, one) in loops.into_iter().enumerate() {
+        let thread = std::thread::Builder::new().name(format!("mainstay-loop-{number}"));
+        threads.push(thread.spawn(move || one.run())?);
+    }
+    Ok(Handle { addresses, threads })
+}
+
+struct Listening {
+    listener: TcpListener,
+    /// Who takes the connections, in turn.
+    loops: Vec<Address>,
+    next: usize,
+}
+
+struct Loop {
+    shared: Arc<Shared>,
+    poll: Poll,
+    address: Address,
+    inbox: Receiver<Message>,
+    listening: Option<Listening>,
+    connections: Slab<Connection>,
+    /// Who has something to do in this turn.
+    ready: Vec<usize>,
+    /// Who had something to do in it.
+    served: Vec<usize>,
+    batch: Vec<Transaction>,
+    buffer: Vec<u8>,
+    workers: Workers,
+    feeds: Feeds,
+    stopping: bool,
+}
+
+impl Loop {
+    fn new(shared: Arc<Shared>, workers: Workers, feeds: Feeds) -> io::Result<Loop> {
+        let poll = Poll::new()?;
+        let (messages, inbox) = channel();
+        let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
+        Ok(Loop {
+            shared,
+            poll,
+            address: Address { messages, waker },
+            inbox,
+            listening: None,
+            connections: Slab::new(),
+            ready: Vec::new(),
+            served: Vec::new(),
+            batch: Vec::new(),
+            buffer: vec![0; BUFFER_BYTES],
+            workers,
+            feeds,
+            stopping: false,
+        })
+    }
+
+    fn listen(&mut self, mut listener: TcpListener, loops: Vec<Address>) -> io::Result<()> {
+        self.poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
+        self.listening = Some(Listening { listener, loops, next: 0 });
+        Ok(())
+    }
+
+    fn run(mut self) {
+        let mut events = Events::with_capacity(1024);
+        while !self.stopping || !self.connections.is_empty() {
+            let pause = (!self.ready.is_empty()).then_some(Duration::ZERO);
+            match self.poll.poll(&mut events, pause) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return eprintln!("mainstay: waiting for sockets failed: {error}"),
+            }
+            for event in &events {
+                match event.token() {
+                    WAKER => self.take_messages(),
+                    LISTENER => self.accept(),
+                    Token(place) => self.note(place, event.is_readable()),
+                }
+            }
+            self.turn();
+        }
+    }
+
+    fn note(&mut self, place: usize, readable: bool) {
+        if let Some(connection) = self.connections.get_mut(place) {
+            connection.readable |= readable;
+            self.list(place);
+        }
+    }
+
+    fn list(&mut self, place: usize) {
+        if let Some(connection) = self.connections.get_mut(place)
+            && !std::mem::replace(&mut connection.listed, true)
+        {
+            self.ready.push(place);
+        }
+    }
+
+    fn take_messages(&mut self) {
+        while let Ok(message) = self.inbox.try_recv() {
+            match message {
+                Message::Connect(socket, peer) => self.connect(socket, peer),
+                Message::Done(place, id, reply) => self.tell(place, id, |it| it.wake(&reply)),
+                Message::Push(place, id, reply) => self.tell(place, id, |it| it.push(reply)),
+                Message::Stop => self.stop(),
+            }
+        }
+    }
+
+    fn tell(&mut self, place: usize, id: u64, tell: impl FnOnce(&mut Connection)) {
+        if let Some(connection) = self.connections.get_mut(place)
+            && connection.session.id == id
+        {
+            tell(connection);
+            self.list(place);
+        }
+    }
+
+    /// Closes all when what they are owed is sent.
+    fn stop(&mut self) {
+        self.stopping = true;
+        self.listening = None;
+        let places: Vec<usize> = self.connections.iter().map(|(place, _)| place).collect();
+        places.into_iter().for_each(|place| self.list(place));
+    }
+
+    fn accept(&mut self) {
+        let Some(listening) = &mut self.listening else { return };
+        loop {
+            match listening.listener.accept() {
+                Ok((socket, peer)) => {
+                    let full = self.shared.client_count() >= self.shared.settings.connections;
+                    if full {
+                        refuse(socket);
+                        continue;
+                    }
+                    listening.next = (listening.next + 1) % listening.loops.len();
+                    listening.loops[listening.next]
+                        .send(Message::Connect(socket, peer.to_string()));
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // Out of files, for example: those who wait are served first.
+                Err(error) => return eprintln!("mainstay: a connection was not accepted: {error}"),
+            }
+        }
+    }
+
+    fn connect(&mut self, socket: TcpStream, peer: String) {
+        if self.stopping {
+            return;
+        }
+        // Replies are whole already: waiting for more would only delay them.
+        let _ = socket.set_nodelay(true);
+        let entry = self.connections.vacant_entry();
+        let place = entry.key();
+        let connection = entry.insert(Connection::new(socket, &self.shared, peer));
+        let both = Interest::READABLE | Interest::WRITABLE;
+        let registered = self.poll.registry().register(connection.socket(), Token(place), both);
+        match registered {
+            Ok(()) => self.list(place),
+            Err(error) => {
+                eprintln!("mainstay: a connection was not registered: {error}");
+                self.connections.remove(place);
+            }
+        }
+    }
+
+    fn turn(&mut self) {
+        let mut ready = std::mem::take(&mut self.ready);
+        ready.drain(..).for_each(|place| self.serve(place));
+        self.ready = ready;
+        self.send_known();
+        while !self.batch.is_empty() {
+            self.execute();
+        }
+        let mut served = std::mem::take(&mut self.served);
+        served.drain(..).for_each(|place| self.finish(place));
+        self.served = served;
+    }
+
+    /// Takes the requests of one connection.
+    fn serve(&mut self, place: usize) {
+        let Some(connection) = self.connections.get_mut(place) else { return };
+        if std::mem::take(&mut connection.listed) {
+            self.served.push(place);
+        }
+        let wish = connection.take_requests(&mut self.buffer, &mut self.batch);
+        if let Some(wish) = wish {
+            self.grant(place, wish);
+        }
+    }
+
+    /// Replies that wait for nothing do not wait for the sync.
+    fn send_known(&mut self) {
+        if self.batch.is_empty() {
+            return;
+        }
+        for &place in &self.served {
+            if let Some(connection) = self.connections.get_mut(place)
+                && !connection.owes()
+            {
+                // What goes wrong is seen again when the turn ends.
+                let _ = connection.send();
+            }
+        }
+    }
+
+    /// Does the batch, and goes on with those who waited for it.
+    fn execute(&mut self) {
+        let receipts = self.shared.db.execute_all(std::mem::take(&mut self.batch));
+        let mut receipts: Vec<_> = receipts.into_iter().map(Some).collect();
+        let mut paused = Vec::new();
+        for &place in &self.served {
+            let Some(connection) = self.connections.get_mut(place) else { continue };
+            if connection.state == State::Paused {
+                paused.push(place);
+            }
+            connection.pay(&mut receipts);
+        }
+        paused.into_iter().for_each(|place| self.serve(place));
+    }
+
+    /// Sends, and drops what is over.
+    fn finish(&mut self, place: usize) {
+        let Some(connection) = self.connections.get_mut(place) else { return };
+        if self.stopping && connection.state == State::Open {
+            connection.state = State::Closing;
+        }
+        if !connection.send() {
+            let mut connection = self.connections.remove(place);
+            let _ = self.poll.registry().deregister(connection.socket());
+            return;
+        }
+        if connection.has_more() {
+            self.list(place);
+        }
+    }
+
+    /// Has others do what a connection wants.
+    fn grant(&mut self, place: usize, wish: Wish) {
+        let Some(connection) = self.connections.get_mut(place) else { return };
+        let (id, address, alive) =
+            (connection.session.id, self.address.clone(), connection.alive());
+        let done = move |reply| address.send(Message::Done(place, id, reply));
+        let address = self.address.clone();
+        match wish {
+            Wish::Work(job) => {
+                if let Err(done) = self.workers.take(job, done) {
+                    done(Reply::error("UNAVAILABLE too much long work is under way: try later"));
+                }
+            }
+            Wish::Wait(reading) => {
+                self.feeds.take(Reader { reading: *reading, alive, tell: Box::new(done) });
+            }
+            Wish::Watch(reading) => {
+                let tell = Box::new(move |reply| address.send(Message::Push(place, id, reply)));
+                self.feeds.take(Reader { reading: *reading, alive, tell });
+                self.list(place);
+            }
+        }
+    }
+}
+
+/// Says why, and hangs up.
+fn refuse(mut socket: TcpStream) {
+    use std::io::Write;
+    let _ = socket.write(b"-ERR max number of clients reached\r\n");
+}

@@ -1,0 +1,126 @@
+//! Those who wait for changes: one thread looks for all of them.
+//!
+//! ```text
+//!   FEED.READ WAIT   ->  the thread looks whenever revisions move  ->  one reply
+//!   FEED.WATCH       ->                                            ->  a push per change, until it goes
+//! ```
+
+use super::Shared;
+use super::commands::feed::row;
+use super::reply::Reply;
+use mainstay::Feed;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+/// How long the thread waits for a change before it looks for new readers and for those whose time
+/// is over.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Until when somebody reads.
+pub enum Until {
+    /// Until there is something, or the time is over.
+    Once {
+        /// When the time is over.
+        deadline_us: u64,
+    },
+    /// Until the connection is gone.
+    Gone,
+}
+
+/// A place in the feed, and how much is wanted.
+pub struct Reading {
+    /// The place.
+    pub feed: Feed,
+    /// How many changes at once.
+    pub limit: usize,
+    /// Until when.
+    pub until: Until,
+}
+
+impl Reading {
+    /// What there is to tell; nothing if that has to be waited for.
+    pub fn look(&mut self, now_us: u64) -> Option<Reply> {
+        let rows = match self.rows() {
+            Ok(rows) => rows,
+            Err(error) => return Some(error.into()),
+        };
+        match self.until {
+            Until::Once { deadline_us } if rows.is_empty() && now_us < deadline_us => None,
+            Until::Gone if rows.is_empty() => None,
+            _ => Some(Reply::Array(rows)),
+        }
+    }
+
+    fn rows(&mut self) -> mainstay::Result<Vec<Reply>> {
+        let mut rows = Vec::new();
+        while rows.len() < self.limit {
+            match self.feed.next(Duration::ZERO)? {
+                Some(event) => rows.push(row(event)),
+                None => break,
+            }
+        }
+        Ok(rows)
+    }
+}
+
+/// Somebody who waits.
+pub struct Reader {
+    /// What for.
+    pub reading: Reading,
+    /// Cleared when the connection is gone.
+    pub alive: Arc<AtomicBool>,
+    /// Who is told, and whether something more may come.
+    pub tell: Box<dyn Fn(Reply) + Send>,
+}
+
+/// The thread's inbox.
+#[derive(Clone)]
+pub struct Feeds {
+    readers: Sender<Reader>,
+}
+
+impl Feeds {
+    /// Starts the thread. It ends when the last handle is dropped.
+    pub fn start(shared: Arc<Shared>) -> std::io::Result<Feeds> {
+        let (readers, inbox) = channel();
+        let thread = std::thread::Builder::new().name("mainstay-feeds".to_owned());
+        thread.spawn(move || pump(&shared, &inbox))?;
+        Ok(Feeds { readers })
+    }
+
+    /// Takes somebody on; false if the thread has ended.
+    pub fn take(&self, reader: Reader) -> bool {
+        self.readers.send(reader).is_ok()
+    }
+}
+
+fn pump(shared: &Shared, inbox: &Receiver<Reader>) {
+    let mut readers: Vec<Reader> = Vec::new();
+    loop {
+        if readers.is_empty() {
+            let Ok(reader) = inbox.recv() else { return };
+            readers.push(reader);
+        }
+        readers.extend(inbox.try_iter());
+        let durable = shared.db.durable_revision();
+        let now_us = shared.ticks_us();
+        readers.retain_mut(|reader| look(reader, now_us));
+        if shared.db.durable_revision() == durable {
+            // Not there in time is as good: then it is looked for again.
+            let _ = shared.db.wait_for(durable + 1, PAUSE);
+        }
+    }
+}
+
+/// Tells a reader what there is; false when it need not be looked for any more.
+fn look(reader: &mut Reader, now_us: u64) -> bool {
+    if !reader.alive.load(Ordering::Acquire) {
+        return false;
+    }
+    let Some(reply) = reader.reading.look(now_us) else { return true };
+    let failed = reply.is_error();
+    (reader.tell)(reply);
+    !failed && matches!(reader.reading.until, Until::Gone)
+}

@@ -1,0 +1,145 @@
+//! `MULTI` to `EXEC`: commands that are kept and then done at once.
+
+use super::plan::{Plan, Promise};
+use super::reply::{Protocol, Reply};
+use super::session::{Call, Handled, Owed, Session};
+use super::table::{Run, Spec};
+use mainstay::Receipt;
+
+/// Commands that wait for `EXEC`.
+#[derive(Default)]
+pub struct Multi {
+    queued: Vec<Queued>,
+    /// A command was not understood: nothing will be done.
+    spoilt: bool,
+}
+
+/// A command that waits for `EXEC`.
+enum Queued {
+    Plan(Plan),
+    /// Its arguments make no sense: that is its reply, and the others go on.
+    Wrong(Reply),
+    /// It concerns the session alone and is answered when its turn comes.
+    Session(fn(&mut Call<'_>) -> Reply, Vec<Vec<u8>>),
+}
+
+impl Multi {
+    /// Keeps a command.
+    pub fn push(&mut self, spec: &'static Spec, words: &[&[u8]]) -> Reply {
+        let owned = || words.iter().map(|word| word.to_vec()).collect();
+        let queued = match spec.run {
+            Run::Data(plan) => plan(words).map_or_else(Queued::Wrong, Queued::Plan),
+            Run::Session(run) | Run::Settled(run) if !spec.stands_alone() => {
+                Queued::Session(run, owned())
+            }
+            _ => {
+                self.spoilt = true;
+                let name = spec.name.to_uppercase();
+                return Reply::error(format!("ERR {name} is not for inside MULTI"));
+            }
+        };
+        self.queued.push(queued);
+        Reply::Status("QUEUED")
+    }
+
+    /// Nothing will be done.
+    pub fn spoil(&mut self) {
+        self.spoilt = true;
+    }
+}
+
+/// The replies of an `EXEC`.
+pub struct Exec(Vec<Share>);
+
+enum Share {
+    Promise(Promise),
+    Reply(Reply),
+}
+
+impl Exec {
+    /// The replies of all commands, or nothing if what was watched has changed.
+    pub fn reply(self, receipt: mainstay::Result<Receipt>) -> Reply {
+        let receipt = match receipt {
+            Ok(receipt) if !receipt.held => return Reply::NilArray,
+            Ok(receipt) => receipt,
+            Err(error) => return error.into(),
+        };
+        let (stamp, mut answers) = (receipt.stamp, receipt.answers.into_iter());
+        let reply = |share| match share {
+            Share::Promise(promise) => promise.keep_share(&mut answers, stamp),
+            Share::Reply(reply) => reply,
+        };
+        Reply::Array(self.0.into_iter().map(reply).collect())
+    }
+}
+
+/// Does what was queued, as one transaction.
+pub fn exec(call: &mut Call<'_>) -> Handled {
+    let session = &mut *call.session;
+    let Some(multi) = session.multi.take() else {
+        return Handled::Reply(Reply::error("ERR EXEC without MULTI"));
+    };
+    let watched = std::mem::take(&mut session.watched);
+    if multi.spoilt {
+        let message = "EXECABORT Transaction discarded because of previous errors.";
+        return Handled::Reply(Reply::error(message));
+    }
+    let mut transaction = session.transaction();
+    // Something has changed meanwhile: then nothing is done, and that is no failure.
+    transaction.otherwise = (!watched.is_empty()).then(Vec::new);
+    transaction.guards = watched;
+    let mut shares = Vec::with_capacity(multi.queued.len());
+    for queued in multi.queued {
+        shares.push(match queued {
+            Queued::Wrong(reply) => Share::Reply(reply),
+            Queued::Session(run, words) => Share::Reply(run_session(session, run, &words)),
+            Queued::Plan(plan) if plan.at.is_some() => Share::Reply(session.read(plan)),
+            Queued::Plan(plan) => {
+                let promise;
+                (transaction, promise) = plan.put_into(transaction);
+                Share::Promise(promise)
+            }
+        });
+    }
+    Handled::Run(Box::new(transaction), Owed::Exec(Exec(shares)))
+}
+
+fn run_session(session: &mut Session, run: fn(&mut Call<'_>) -> Reply, words: &[Vec<u8>]) -> Reply {
+    let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+    run(&mut Call { session, words: &words })
+}
+
+/// Starts to keep commands.
+pub fn multi(call: &mut Call<'_>) -> Handled {
+    let session = &mut *call.session;
+    Handled::Reply(match () {
+        () if session.multi.is_some() => Reply::error("ERR MULTI calls can not be nested"),
+        () if session.open.is_some() => {
+            Reply::error("ERR a transaction is open: TXN.COMMIT or TXN.ROLLBACK first")
+        }
+        () => {
+            session.multi = Some(Multi::default());
+            super::reply::OK
+        }
+    })
+}
+
+/// Forgets what was kept, and what was watched.
+pub fn discard(call: &mut Call<'_>) -> Handled {
+    if call.session.multi.take().is_none() {
+        return Handled::Reply(Reply::error("ERR DISCARD without MULTI"));
+    }
+    call.session.watched.clear();
+    Handled::Reply(super::reply::OK)
+}
+
+/// Sets a session back to how it began.
+pub fn reset(session: &mut Session) {
+    (session.multi, session.open) = (None, None);
+    session.watched.clear();
+    session.protocol = Protocol::Two;
+    session.branch = mainstay::CompactString::const_new(mainstay::MAIN);
+    session.cells = session.shared.db.cells();
+    session.durability = None;
+    session.name.clear();
+}

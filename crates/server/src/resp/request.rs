@@ -1,0 +1,389 @@
+//! Requests: what a client sends.
+//!
+//! ```text
+//!   *2\r\n$3\r\nGET\r\n$1\r\na\r\n        an array of words, as every client sends it
+//!   GET a\r\n                             a line, as a person types it
+//! ```
+//!
+//! Words are borrowed from the buffer they were read into. A request that is not complete leaves the
+//! parser where it stopped, so that a large one is not read again from its beginning with every piece.
+
+use memchr::memchr;
+use smallvec::SmallVec;
+use std::fmt;
+
+/// What a request may be.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The most words.
+    pub words: usize,
+    /// The longest word.
+    pub word_bytes: usize,
+    /// The most bytes in all.
+    pub request_bytes: usize,
+}
+
+/// A line has to end within this.
+const LINE_LIMIT_BYTES: usize = 64 << 10;
+
+/// The words of a request.
+pub type Words<'a> = SmallVec<[&'a [u8]; 8]>;
+
+/// What the parser found.
+#[derive(Debug, PartialEq)]
+pub enum Parsed<'a> {
+    /// A request, and how many bytes it takes.
+    Request(Words<'a>, usize),
+    /// A line that was typed, and how many bytes it takes. It may have no words.
+    Line(Vec<Vec<u8>>, usize),
+    /// The rest has to come first.
+    Incomplete,
+}
+
+/// What is wrong with a request. The connection cannot be read on after it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Malformed(pub String);
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ERR Protocol error: {}", self.0)
+    }
+}
+
+fn malformed<T>(what: impl Into<String>) -> Result<T, Malformed> {
+    Err(Malformed(what.into()))
+}
+
+/// How far a request was read.
+#[derive(Debug, Default)]
+pub struct Parser {
+    /// The words still to come; nothing before the array's head was read.
+    left: Option<usize>,
+    /// Where the words are that came.
+    words: Vec<(usize, usize)>,
+    at: usize,
+}
+
+impl Parser {
+    /// Reads the request that the input begins with. After `Incomplete` the input has to begin with the
+    /// same bytes again, and go on.
+    pub fn next<'a>(&mut self, input: &'a [u8], limits: &Limits) -> Result<Parsed<'a>, Malformed> {
+        match input.first() {
+            None => Ok(Parsed::Incomplete),
+            Some(b'*') => self.array(input, limits),
+            Some(_) => line(input),
+        }
+    }
+
+    /// Whether a request has begun.
+    pub fn is_between(&self) -> bool {
+        self.at == 0
+    }
+
+    fn array<'a>(&mut self, input: &'a [u8], limits: &Limits) -> Result<Parsed<'a>, Malformed> {
+        let mut left = match self.left {
+            Some(left) => left,
+            None => {
+                let Some((count, end)) = number(input, 1, "multibulk")? else {
+                    return Ok(Parsed::Incomplete);
+                };
+                self.at = end;
+                *self.left.insert(checked_count(count, limits)?)
+            }
+        };
+        while left > 0 {
+            let Some((start, end)) = self.word(input, limits)? else {
+                self.left = Some(left);
+                return Ok(Parsed::Incomplete);
+            };
+            self.words.push((start, end));
+            self.at = end + 2;
+            left -= 1;
+        }
+        let words = self.words.drain(..).map(|(start, end)| &input[start..end]).collect();
+        let bytes = self.at;
+        *self = Parser { words: std::mem::take(&mut self.words), ..Parser::default() };
+        Ok(Parsed::Request(words, bytes))
+    }
+
+    /// Where the next word lies, if all of it has come.
+    fn word(&self, input: &[u8], limits: &Limits) -> Result<Option<(usize, usize)>, Malformed> {
+        match input.get(self.at) {
+            None => return Ok(None),
+            Some(b'$') => {}
+            Some(other) => return malformed(format!("expected '$', got '{}'", printable(*other))),
+        }
+        let Some((length, start)) = number(input, self.at + 1, "bulk")? else { return Ok(None) };
+        let length = usize::try_from(length).ok().filter(|&length| length <= limits.word_bytes);
+        let Some(length) = length else { return malformed("invalid bulk length") };
+        if start + length > limits.request_bytes {
+            return malformed(format!("a request has at most {} bytes", limits.request_bytes));
+        }
+        let end = start + length;
+        match input.get(end..end + 2) {
+            None => Ok(None),
+            Some(b"\r\n") => Ok(Some((start, end))),
+            Some(_) => malformed("a word does not end where its length says"),
+        }
+    }
+}
+
+fn checked_count(count: i64, limits: &Limits) -> Result<usize, Malformed> {
+    // An array of nothing or less is no request, and no error.
+    let count = usize::try_from(count.max(0)).unwrap_or(usize::MAX);
+    match count <= limits.words {
+        true => Ok(count),
+        false => malformed("invalid multibulk length"),
+    }
+}
+
+fn printable(byte: u8) -> char {
+    if byte.is_ascii_graphic() || byte == b' ' { char::from(byte) } else { '?' }
+}
+
+/// The number that begins at a place and ends with its line, and where the next line begins.
+fn number(input: &[u8], at: usize, what: &str) -> Result<Option<(i64, usize)>, Malformed> {
+    /// Longer than any number.
+    const LIMIT: usize = 24;
+    let rest = &input[at..];
+    let Some(end) = memchr(b'\n', &rest[..rest.len().min(LIMIT)]) else {
+        return match rest.len() >= LIMIT {
+            true => malformed(format!("too big {what} count string")),
+            false => Ok(None),
+        };
+    };
+    let digits = rest[..end].strip_suffix(b"\r").and_then(whole);
+    match digits {
+        Some(number) => Ok(Some((number, at + end + 1))),
+        None => malformed(format!("invalid {what} length")),
+    }
+}
+
+/// A whole number, written as Redis wants it: no plus, no space, no leading zero.
+pub fn whole(text: &[u8]) -> Option<i64> {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    let canonical = match digits {
+        [b'0'] => digits.len() == text.len(),
+        [b'1'..=b'9', rest @ ..] => rest.iter().all(u8::is_ascii_digit),
+        _ => false,
+    };
+    canonical.then(|| std::str::from_utf8(text).ok()?.parse().ok()).flatten()
+}
+
+fn line(input: &[u8]) -> Result<Parsed<'_>, Malformed> {
+    let Some(end) = memchr(b'\n', input) else {
+        return match input.len() > LINE_LIMIT_BYTES {
+            true => malformed("too big inline request"),
+            false => Ok(Parsed::Incomplete),
+        };
+    };
+    if end > LINE_LIMIT_BYTES {
+        return malformed("too big inline request");
+    }
+    let text = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
+    match split(text) {
+        Some(words) => Ok(Parsed::Line(words, end + 1)),
+        None => malformed("unbalanced quotes in request"),
+    }
+}
+
+/// The words of a typed line: `"..."` with escapes, `'...'` without; nothing if a quote stays open.
+pub fn split(text: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let mut words = Vec::new();
+    let mut rest = text.trim_ascii_start();
+    while !rest.is_empty() {
+        let (word, after) = match rest[0] {
+            b'"' => double_quoted(&rest[1..])?,
+            b'\'' => single_quoted(&rest[1..])?,
+            _ => bare(rest)?,
+        };
+        words.push(word);
+        rest = after.trim_ascii_start();
+    }
+    Some(words)
+}
+
+/// A word without quotes at its beginning; quotes inside it begin a quoted part, as in a shell.
+fn bare(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
+    let end = text.iter().position(|byte| byte.is_ascii_whitespace()).unwrap_or(text.len());
+    let quote = text[..end].iter().position(|byte| matches!(byte, b'"' | b'\''));
+    let Some(quote) = quote else { return Some((text[..end].to_vec(), &text[end..])) };
+    let inside = &text[quote + 1..];
+    let (part, rest) = match text[quote] {
+        b'"' => double_quoted(inside)?,
+        _ => single_quoted(inside)?,
+    };
+    Some(([&text[..quote], &part].concat(), rest))
+}
+
+/// A closing quote ends a word.
+fn ends_word(rest: &[u8]) -> Option<&[u8]> {
+    rest.first().is_none_or(u8::is_ascii_whitespace).then_some(rest)
+}
+
+fn single_quoted(mut text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
+    let mut word = Vec::new();
+    loop {
+        (word, text) = match text {
+            [b'\\', b'\'', rest @ ..] => ([word.as_slice(), b"'"].concat(), rest),
+            [b'\'', rest @ ..] => return Some((word, ends_word(rest)?)),
+            [byte, rest @ ..] => {
+                word.push(*byte);
+                (word, rest)
+            }
+            [] => return None,
+        };
+    }
+}
+
+fn double_quoted(mut text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
+    let mut word = Vec::new();
+    loop {
+        match text {
+            [b'"', rest @ ..] => return Some((word, ends_word(rest)?)),
+            [b'\\', b'x', high, low, rest @ ..] if hex(*high).is_some() && hex(*low).is_some() => {
+                word.push(hex(*high)? << 4 | hex(*low)?);
+                text = rest;
+            }
+            [b'\\', byte, rest @ ..] => {
+                word.push(match byte {
+                    b'n' => b'\n',
+                    b'r' => b'\r',
+                    b't' => b'\t',
+                    b'b' => 8,
+                    b'a' => 7,
+                    other => *other,
+                });
+                text = rest;
+            }
+            [byte, rest @ ..] => {
+                word.push(*byte);
+                text = rest;
+            }
+            [] => return None,
+        }
+    }
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LIMITS: Limits = Limits { words: 1000, word_bytes: 1 << 20, request_bytes: 4 << 20 };
+
+    fn encode(words: &[Vec<u8>]) -> Vec<u8> {
+        let mut out = format!("*{}\r\n", words.len()).into_bytes();
+        for word in words {
+            out.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+            out.extend_from_slice(word);
+            out.extend_from_slice(b"\r\n");
+        }
+        out
+    }
+
+    fn parse(input: &[u8]) -> Result<Parsed<'_>, Malformed> {
+        Parser::default().next(input, &LIMITS)
+    }
+
+    proptest! {
+        #[test]
+        fn a_request_comes_back_however_it_is_cut(
+            words in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 1..8),
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+        ) {
+            let bytes = encode(&words);
+            let mut cuts: Vec<_> = cuts.iter().map(|cut| cut.index(bytes.len())).collect();
+            cuts.sort_unstable();
+            let mut parser = Parser::default();
+            for cut in cuts {
+                prop_assert_eq!(parser.next(&bytes[..cut], &LIMITS), Ok(Parsed::Incomplete));
+            }
+            let longer = [bytes.as_slice(), b"*1\r\n"].concat();
+            let words = words.iter().map(Vec::as_slice).collect();
+            prop_assert_eq!(parser.next(&longer, &LIMITS), Ok(Parsed::Request(words, bytes.len())));
+            prop_assert!(parser.is_between());
+        }
+
+        #[test]
+        fn nothing_makes_it_panic_or_read_too_far(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+            if let Ok(Parsed::Request(_, taken) | Parsed::Line(_, taken)) = parse(&bytes) {
+                prop_assert!(taken <= bytes.len());
+            }
+        }
+
+        #[test]
+        fn nor_does_what_nearly_is_a_request(bytes in "[*$0-9\r\nab-]{0,40}") {
+            if let Ok(Parsed::Request(_, taken) | Parsed::Line(_, taken)) = parse(bytes.as_bytes()) {
+                prop_assert!(taken <= bytes.len());
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_malformed_is_said_in_the_words_of_redis() {
+        let cases: [(&[u8], &str); 8] = [
+            (b"*x\r\n", "invalid multibulk length"),
+            (b"*1000000000\r\n", "invalid multibulk length"),
+            (b"*1\r\n:1\r\n", "expected '$', got ':'"),
+            (b"*1\r\n$-1\r\n", "invalid bulk length"),
+            (b"*1\r\n$1000000000\r\n", "invalid bulk length"),
+            (b"*1\r\n$1\r\nabc", "a word does not end where its length says"),
+            (b"*11111111111111111111111111", "too big multibulk count string"),
+            (b"set a \"b\r\n", "unbalanced quotes in request"),
+        ];
+        for (input, message) in cases {
+            assert_eq!(parse(input), malformed(message), "{}", input.escape_ascii());
+        }
+        let endless = vec![b'a'; LINE_LIMIT_BYTES + 1];
+        assert_eq!(parse(&endless), malformed("too big inline request"));
+    }
+
+    #[test]
+    fn a_request_is_bounded_as_a_whole() {
+        let limits = Limits { request_bytes: 100, ..LIMITS };
+        let bytes = encode(&[vec![1; 50], vec![2; 50]]);
+        assert!(Parser::default().next(&bytes, &limits).is_err());
+    }
+
+    #[test]
+    fn arrays_of_nothing_are_no_request() {
+        assert_eq!(parse(b"*0\r\n"), Ok(Parsed::Request(Words::new(), 4)));
+        assert_eq!(parse(b"*-1\r\n"), Ok(Parsed::Request(Words::new(), 5)));
+    }
+
+    #[test]
+    fn a_typed_line_is_split_as_a_shell_would() {
+        let words = |text: &str| {
+            let words = split(text.as_bytes())?;
+            Some(words.iter().map(|w| w.escape_ascii().to_string()).collect::<Vec<_>>().join("|"))
+        };
+        assert_eq!(words("  set  a  1 ").unwrap(), "set|a|1");
+        assert_eq!(words(r#"set "a b" '\'' "\x41\n""#).unwrap(), r"set|a b|\'|A\n");
+        assert_eq!(words(r#"k"ey" """#).unwrap(), "key|");
+        assert_eq!(words("").unwrap(), "");
+        assert_eq!((words(r#""a"#), words("'a"), words(r#""a"b"#)), (None, None, None));
+    }
+
+    #[test]
+    fn whole_numbers_have_one_form() {
+        let cases: [(&str, Option<i64>); 9] = [
+            ("0", Some(0)),
+            ("-1", Some(-1)),
+            ("9223372036854775807", Some(i64::MAX)),
+            ("+1", None),
+            ("01", None),
+            ("-0", None),
+            ("", None),
+            (" 1", None),
+            ("9223372036854775808", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(whole(text.as_bytes()), expected, "{text:?}");
+        }
+    }
+}

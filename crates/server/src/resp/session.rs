@@ -1,0 +1,282 @@
+//! Sessions: what a connection has said so far, and what its next command comes to.
+//!
+//! ```text
+//!   words --table--> Spec --+-- a reply at once
+//!                           +-- a transaction, and the promise of a reply
+//!                           +-- long work
+//!                           +-- not yet: what came before has to be done first
+//! ```
+//!
+//! A session knows no socket. The event loop drives many, the command line one.
+
+use super::Shared;
+use super::arguments::Arguments;
+use super::commands;
+use super::feeds::Reading;
+use super::multi::{Exec, Multi};
+use super::plan::{Answers, Plan, Promise};
+use super::reply::{OK, Protocol, Reply};
+use super::table::{self, Run, Spec};
+use mainstay::{
+    Answer, At, CellCommand, Cells, Command, CompactString, Durability, Guard, Interactive, MAIN,
+    Receipt, Transaction,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often somebody who waits looks again.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// What one connection has said so far.
+pub struct Session {
+    /// Its number.
+    pub id: u64,
+    /// Who is at the other end.
+    pub peer: String,
+    /// What it speaks.
+    pub protocol: Protocol,
+    /// What it calls itself.
+    pub name: String,
+    /// The library it uses, and that one's version.
+    pub library: (String, String),
+    /// The branch it works on.
+    pub branch: CompactString,
+    /// The cells of that branch.
+    pub cells: Cells,
+    /// What has to happen before its writes are answered, if it said so.
+    pub durability: Option<Durability>,
+    /// Commands between `MULTI` and `EXEC`.
+    pub multi: Option<Multi>,
+    /// What it watches.
+    pub watched: Vec<Guard>,
+    /// The transaction it has open.
+    pub open: Option<Box<Interactive>>,
+    /// What all sessions share.
+    pub shared: Arc<Shared>,
+}
+
+/// Work that takes a while and answers a reply.
+pub type Job = Box<dyn FnOnce() -> Reply + Send>;
+
+/// What a command comes to.
+pub enum Handled {
+    /// A reply at once.
+    Reply(Reply),
+    /// A transaction, and what becomes of its receipt.
+    Run(Box<Transaction>, Owed),
+    /// Work that is not for an event loop.
+    Slow(Job),
+    /// Changes that are not there yet: the reply comes with them.
+    Wait(Box<Reading>),
+    /// Changes as they come.
+    Watch(Box<Reading>),
+    /// The replies before it have to be known first: ask again then.
+    NotYet,
+    /// The last reply of this connection.
+    Close(Reply),
+}
+
+/// A reply that waits for a receipt.
+pub enum Owed {
+    /// Of one command.
+    Plan(Promise),
+    /// Of all commands of `EXEC`.
+    Exec(Exec),
+    /// Of a commit.
+    Commit,
+}
+
+impl Owed {
+    /// The reply.
+    pub fn reply(self, receipt: mainstay::Result<Receipt>) -> Reply {
+        match self {
+            Owed::Plan(promise) => promise.keep(receipt),
+            Owed::Exec(exec) => exec.reply(receipt),
+            Owed::Commit => match receipt {
+                Ok(receipt) => Reply::number(receipt.revision),
+                Err(error) => error.into(),
+            },
+        }
+    }
+}
+
+/// What a command may look at and change.
+pub struct Call<'a> {
+    /// The connection's.
+    pub session: &'a mut Session,
+    /// The command and its arguments.
+    pub words: &'a [&'a [u8]],
+}
+
+impl<'a> Call<'a> {
+    /// The words behind the command.
+    pub fn arguments(&self) -> Arguments<'a> {
+        Arguments::behind(self.words)
+    }
+
+    /// What all sessions share.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.session.shared
+    }
+}
+
+impl Session {
+    /// A new one, on `main`.
+    pub fn new(shared: &Arc<Shared>, peer: String) -> Session {
+        Session {
+            id: shared.next_session(),
+            peer,
+            protocol: Protocol::Two,
+            name: String::new(),
+            library: Default::default(),
+            branch: CompactString::const_new(MAIN),
+            cells: shared.db.cells(),
+            durability: None,
+            multi: None,
+            watched: Vec::new(),
+            open: None,
+            shared: shared.clone(),
+        }
+    }
+
+    /// Says what a command comes to. `pending` tells that replies before it are not known yet.
+    pub fn handle(&mut self, words: &[&[u8]], pending: bool) -> Handled {
+        let spec = match table::find(words) {
+            Ok(spec) => spec,
+            Err(reply) => {
+                self.spoil();
+                return Handled::Reply(reply);
+            }
+        };
+        if self.multi.is_some() && !spec.is_control() {
+            return Handled::Reply(self.queue(spec, words));
+        }
+        match spec.run {
+            Run::Data(plan) => match plan(words) {
+                Ok(plan) => self.data(plan, pending),
+                Err(reply) => Handled::Reply(reply),
+            },
+            Run::Session(run) => Handled::Reply(run(&mut Call { session: self, words })),
+            _ if pending => Handled::NotYet,
+            Run::Settled(run) => Handled::Reply(run(&mut Call { session: self, words })),
+            Run::Control(run) => run(&mut Call { session: self, words }),
+            Run::Slow(_) if self.open.is_some() => {
+                let name = spec.name.to_uppercase();
+                Handled::Reply(Reply::error(format!("ERR {name} is not for inside a transaction")))
+            }
+            Run::Slow(run) => match run(&mut Call { session: self, words }) {
+                Ok(job) => Handled::Slow(job),
+                Err(reply) => Handled::Reply(reply),
+            },
+        }
+    }
+
+    /// Answers one request, however long that takes.
+    pub fn answer(&mut self, words: &[&[u8]]) -> Reply {
+        match self.handle(words, false) {
+            Handled::Reply(reply) | Handled::Close(reply) => reply,
+            Handled::Run(transaction, owed) => owed.reply(self.shared.db.execute(*transaction)),
+            Handled::Slow(job) => job(),
+            Handled::Wait(mut reading) => loop {
+                if let Some(reply) = reading.look(self.shared.ticks_us()) {
+                    return reply;
+                }
+                let _ = self.shared.db.wait_for(self.shared.db.revision() + 1, PAUSE);
+            },
+            Handled::Watch(_) => Reply::error("ERR FEED.WATCH is for connections: see FEED.READ"),
+            Handled::NotYet => {
+                Reply::error("ERR a command waits for itself: a fault of the server")
+            }
+        }
+    }
+
+    fn queue(&mut self, spec: &'static Spec, words: &[&[u8]]) -> Reply {
+        let Some(multi) = &mut self.multi else { return OK };
+        multi.push(spec, words)
+    }
+
+    /// A request that cannot be understood makes `EXEC` fail.
+    fn spoil(&mut self) {
+        if let Some(multi) = &mut self.multi {
+            multi.spoil();
+        }
+    }
+
+    /// Runs a plan where the session stands: in its transaction, at once, or in the next batch.
+    fn data(&mut self, plan: Plan, pending: bool) -> Handled {
+        if plan.at.is_some() {
+            return Handled::Reply(self.read(plan));
+        }
+        if self.open.is_some() {
+            return Handled::Reply(self.inside(plan));
+        }
+        if plan.is_read() && !pending {
+            return Handled::Reply(self.read(plan));
+        }
+        let (transaction, promise) = plan.put_into(self.transaction());
+        Handled::Run(Box::new(transaction), Owed::Plan(promise))
+    }
+
+    /// An empty transaction as this session wants them.
+    pub fn transaction(&self) -> Transaction {
+        let mut transaction = Transaction::on(&self.branch);
+        transaction.durability = self.durability;
+        transaction
+    }
+
+    fn inside(&mut self, plan: Plan) -> Reply {
+        let Some(open) = &mut self.open else { return commands::transactions::none_open() };
+        let (commands, shape) = (plan.commands, plan.shape);
+        let answers: mainstay::Result<_> =
+            commands.into_iter().map(|command| open.run(command)).collect();
+        match answers {
+            Ok(answers) => (shape.reply)(answers, self.shared.now()),
+            Err(error) => (shape.failure)(error),
+        }
+    }
+
+    /// Reads what is published, or was.
+    pub fn read(&self, plan: Plan) -> Reply {
+        let shape = plan.shape;
+        let answers = match (plan.at, plan.commands.as_slice()) {
+            (None, [command]) => self.look(command).map(|answer| [answer].into_iter().collect()),
+            (at, commands) => self.look_back(commands, at.unwrap_or_default()),
+        };
+        match answers {
+            Ok(answers) => (shape.reply)(answers, self.shared.now()),
+            Err(error) => (shape.failure)(error),
+        }
+    }
+
+    fn look(&self, command: &Command) -> mainstay::Result<Answer> {
+        match command {
+            Command::Cell(CellCommand::List { prefix, after, limit }) => {
+                self.cells.list(prefix, after.as_deref(), *limit).map(Answer::Names)
+            }
+            Command::Cell(CellCommand::Get { name }) => {
+                self.cells.get_versioned(name.as_str()).map(Answer::Cell)
+            }
+            other => Err(no_read(other)),
+        }
+    }
+
+    /// All as of one moment.
+    fn look_back(&self, commands: &[Command], at: At) -> mainstay::Result<Answers> {
+        let cells = self.cells.at(at)?;
+        let look = |command: &Command| match command {
+            Command::Cell(CellCommand::List { prefix, after, limit }) => {
+                cells.list(prefix, after.as_deref(), *limit).map(Answer::Names)
+            }
+            Command::Cell(CellCommand::Get { name }) => {
+                cells.get_versioned(name.as_str()).map(Answer::Cell)
+            }
+            other => Err(no_read(other)),
+        };
+        commands.iter().map(look).collect()
+    }
+}
+
+fn no_read(command: &Command) -> mainstay::Error {
+    let message = format!("{command:?} does not only read");
+    mainstay::Error::new(mainstay::Code::Unsupported, message)
+}

@@ -1,0 +1,163 @@
+//! What all sessions share.
+
+use super::cursors::Cursors;
+use super::request::Limits;
+use super::session::Session;
+use mainstay::{Clock, Database, Durability, Stamp, SystemClock};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+
+/// What can be set about the face.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What a request may be.
+    pub request: Limits,
+    /// The most connections.
+    pub connections: usize,
+    /// The most bytes that wait for a slow reader; then it is disconnected.
+    pub output_bytes: usize,
+    /// How many event loops share the connections.
+    pub loops: usize,
+    /// How many threads do long work.
+    pub workers: usize,
+    /// What has to happen before a write is answered.
+    pub durability: Durability,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        let words = 1 << 20;
+        let request = Limits { words, word_bytes: 17 << 20, request_bytes: 80 << 20 };
+        Settings {
+            request,
+            connections: 10_000,
+            output_bytes: 256 << 20,
+            loops: 2,
+            workers: 2,
+            durability: Durability::Sync,
+        }
+    }
+}
+
+/// What all sessions share.
+pub struct Shared {
+    /// The database.
+    pub db: Database,
+    /// What can be set.
+    pub settings: Settings,
+    /// Where scans stand.
+    pub cursors: Cursors,
+    clock: SystemClock,
+    last_session: AtomicU64,
+    port: AtomicU16,
+    clients: Mutex<BTreeMap<u64, String>>,
+}
+
+impl Shared {
+    /// For one database.
+    pub fn new(db: Database, settings: Settings) -> Arc<Shared> {
+        Arc::new(Shared {
+            db,
+            settings,
+            cursors: Cursors::default(),
+            clock: SystemClock::new(),
+            last_session: AtomicU64::new(0),
+            port: AtomicU16::new(0),
+            clients: Mutex::default(),
+        })
+    }
+
+    /// The number of a new session.
+    pub fn next_session(&self) -> u64 {
+        self.last_session.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// The time on the clock, in microseconds.
+    pub fn now(&self) -> Stamp {
+        self.clock.wall_us()
+    }
+
+    /// Microseconds since the start, never going back.
+    pub fn ticks_us(&self) -> u64 {
+        self.clock.monotonic_us()
+    }
+
+    /// How long it has been there.
+    pub fn uptime_secs(&self) -> u64 {
+        self.clock.monotonic_us() / 1_000_000
+    }
+
+    /// Where it listens.
+    pub fn port(&self) -> u16 {
+        self.port.load(Ordering::Relaxed)
+    }
+
+    /// Notes where it listens.
+    pub fn listens_at(&self, port: u16) {
+        self.port.store(port, Ordering::Relaxed);
+    }
+
+    /// How many clients are connected.
+    pub fn client_count(&self) -> usize {
+        self.clients.lock().len()
+    }
+
+    /// A line for each client.
+    pub fn list_clients(&self) -> String {
+        self.clients.lock().values().map(|line| format!("{line}\n")).collect()
+    }
+
+    /// Some text, another one each time.
+    pub fn random_text(&self) -> String {
+        let random = RandomState::new().hash_one(self.now());
+        let letter = |byte: u8| char::from(b' ' + byte % 95);
+        random.to_le_bytes().into_iter().map(letter).collect()
+    }
+
+    /// The settings that Redis's own tools ask for.
+    pub fn settings_for_redis(&self) -> Vec<(&'static str, String)> {
+        let fsync = match self.settings.durability {
+            Durability::Sync => "always",
+            Durability::Interval => "everysec",
+            _ => "no",
+        };
+        vec![
+            ("appendonly", "yes".to_owned()),
+            ("appendfsync", fsync.to_owned()),
+            ("save", String::new()),
+            ("maxclients", self.settings.connections.to_string()),
+            ("maxmemory", "0".to_owned()),
+            ("databases", "1".to_owned()),
+            ("proto-max-bulk-len", self.settings.request.word_bytes.to_string()),
+        ]
+    }
+}
+
+impl Session {
+    /// A line about the session, as `CLIENT LIST` has it.
+    pub fn describe(&self) -> String {
+        let Session { id, peer, name, library, .. } = self;
+        let protocol = match self.protocol {
+            super::reply::Protocol::Two => 2,
+            super::reply::Protocol::Three => 3,
+        };
+        format!(
+            "id={id} addr={peer} name={name} db=0 branch={} resp={protocol} lib-name={} lib-ver={}",
+            self.branch, library.0, library.1
+        )
+    }
+
+    /// Notes for others who this is.
+    pub fn tell_of_itself(&self) {
+        self.shared.clients.lock().insert(self.id, self.describe());
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.shared.clients.lock().remove(&self.id);
+    }
+}

@@ -1,0 +1,276 @@
+//! Random programs of Redis's commands, on a real Redis and on us: the replies are the same, byte by byte.
+
+mod support;
+
+use support::{Client, Ours, Redis};
+
+/// How many programs, and how many commands in each.
+const PROGRAMS: u64 = 400;
+const COMMANDS: u64 = 60;
+
+/// A small generator, so that a seed gives the same program on every machine.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % sides
+    }
+
+    fn pick<'a, T: ?Sized>(&mut self, all: &[&'a T]) -> &'a T {
+        all[self.roll(all.len() as u64) as usize]
+    }
+
+    fn key(&mut self) -> &'static str {
+        self.pick(&["a", "b", "c", "key:1", "key:2", "über"])
+    }
+
+    fn value(&mut self) -> &'static str {
+        self.pick(&[
+            "",
+            "1",
+            "-7",
+            "10",
+            "01",
+            " 1",
+            "1.5",
+            "3.0e3",
+            "text",
+            "with space",
+            "9223372036854775807",
+            "-9223372036854775808",
+            "nan",
+            "0.5",
+            "\u{1F600}",
+        ])
+    }
+
+    fn number(&mut self) -> &'static str {
+        self.pick(&[
+            "1",
+            "-1",
+            "5",
+            "100",
+            "9223372036854775807",
+            "-9223372036854775808",
+            "x",
+            "1.5",
+            "",
+        ])
+    }
+
+    /// Only what binary fractions hold exactly, and on keys of their own: Redis adds in the machine's long doubles, we add
+    /// decimals.
+    fn float(&mut self) -> &'static str {
+        self.pick(&["0.5", "0.25", "-1.5", "3", "5.0e3", "1e2", "x", ""])
+    }
+
+    /// Times to live that do not end while the program runs, and some that are over.
+    fn time(&mut self) -> &'static str {
+        self.pick(&["1000", "5000", "-1", "0", "100000000", "x", "9223372036854775807"])
+    }
+
+    fn program_step(&mut self) -> Vec<String> {
+        let mut words: Vec<String> = self.words().into_iter().map(str::to_owned).collect();
+        // The same time twice: whether the second is later is a matter of the millisecond.
+        if words.iter().any(|word| word == "GT" || word == "LT") && words[2].ends_with("000") {
+            words[2] = (1000 + self.roll(10_000_000)).to_string();
+        }
+        words
+    }
+
+    fn words(&mut self) -> Vec<&'static str> {
+        let (key, other) = (self.key(), self.key());
+        match self.roll(44) {
+            0..=4 => vec!["SET", key, self.value()],
+            5 => vec!["SET", key, self.value(), self.pick(&["NX", "XX", "GET", "KEEPTTL", "FOO"])],
+            6 => vec!["SET", key, self.value(), self.pick(&["EX", "PX"]), self.time()],
+            7 => vec!["SET", key, self.value(), "NX", "GET"],
+            8 => vec!["SET", key, self.value(), "XX", self.pick(&["NX", "GET", "EX", "KEEPTTL"])],
+            9..=12 => vec!["GET", key],
+            13 => vec!["GETSET", key, self.value()],
+            14 => vec!["GETDEL", key],
+            15 => vec!["GETEX", key],
+            16 => vec!["GETEX", key, self.pick(&["PERSIST", "FOO", "EX"])],
+            17 => vec!["GETEX", key, "EX", self.time()],
+            18 => vec!["SETNX", key, self.value()],
+            19 => vec![self.pick(&["SETEX", "PSETEX"]), key, self.time(), self.value()],
+            20 => vec!["MGET", key, other, "none"],
+            21 => vec!["MSET", key, self.value(), other, self.value()],
+            22 => vec!["MSETNX", key, self.value(), other, self.value()],
+            23 => vec![self.pick(&["MSET", "MSETNX"]), key, self.value(), other],
+            24 => vec!["INCR", key],
+            25 => vec!["DECR", key],
+            26 => vec![self.pick(&["INCRBY", "DECRBY"]), key, self.number()],
+            27 => {
+                let key = self.pick(&["f:1", "f:2"]);
+                match self.roll(4) {
+                    0 => vec!["SET", key, self.float()],
+                    1 => vec!["GET", key],
+                    _ => vec!["INCRBYFLOAT", key, self.float()],
+                }
+            }
+            28 => vec!["APPEND", key, self.value()],
+            29 => vec!["STRLEN", key],
+            30 => vec![self.pick(&["DEL", "UNLINK"]), key, other],
+            31 => vec![self.pick(&["EXISTS", "TOUCH"]), key, other, key],
+            32 => vec!["TYPE", key],
+            33 => vec![self.pick(&["EXPIRE", "PEXPIRE"]), key, self.time()],
+            34 => {
+                let condition = self.pick(&["NX", "XX", "GT", "LT", "FOO"]);
+                vec![self.pick(&["EXPIRE", "PEXPIRE"]), key, self.time(), condition]
+            }
+            35 => vec!["EXPIRE", key, self.time(), "XX", self.pick(&["LT", "GT", "NX"])],
+            36 => vec![
+                self.pick(&["EXPIREAT", "PEXPIREAT"]),
+                key,
+                self.pick(&["99999999999", "1", "x", "-5"]),
+            ],
+            37 => vec!["PERSIST", key],
+            38 => vec![self.pick(&["TTL", "PTTL"]), key],
+            39 => vec![self.pick(&["EXPIRETIME", "PEXPIRETIME"]), key],
+            40 => vec!["KEYS", self.pick(&["*", "key:*", "[ab]", "?", "x*"])],
+            41 => vec!["DBSIZE"],
+            42 => vec![self.pick(&["GET", "SET", "INCR", "FOO", "TTL", "MSET", "EXPIRE"])],
+            _ => vec![self.pick(&["ECHO", "PING"]), self.value()],
+        }
+    }
+}
+
+/// Makes replies comparable that need not be equal: names in any order, times that go by.
+fn comparable(words: &[String], reply: String) -> String {
+    let name = words[0].as_str();
+    if name == "KEYS" {
+        let mut parts: Vec<&str> = reply.split(r"\r\n").collect();
+        parts.sort_unstable();
+        return parts.join(" ");
+    }
+    let is_time = matches!(name, "TTL" | "PTTL" | "EXPIRETIME" | "PEXPIRETIME");
+    let number = reply.trim_start_matches(':').trim_end_matches(r"\r\n").parse::<i64>();
+    match number {
+        // The minute is the same, give or take what a program takes.
+        Ok(n) if is_time && n > 0 => {
+            let ms = if name.starts_with('P') { n } else { n * 1000 };
+            format!("about {}", (ms + 30_000) / 100_000)
+        }
+        _ => reply,
+    }
+}
+
+struct Pair {
+    redis: Client,
+    ours: Client,
+}
+
+impl Pair {
+    fn both(&mut self, words: &[String], so_far: &[Vec<String>]) {
+        let theirs = comparable(words, self.redis.call(words));
+        let ours = comparable(words, self.ours.call(words));
+        assert_eq!(ours, theirs, "ours, theirs; {words:?} after {so_far:?}");
+    }
+
+    fn flush(&mut self) {
+        let flush = ["FLUSHDB".to_owned()];
+        self.both(&flush, &[]);
+    }
+}
+
+#[test]
+fn random_programs_are_answered_alike() {
+    let (redis, ours) = (Redis::start(), Ours::start());
+    let mut pair = Pair { redis: redis.client(), ours: ours.client() };
+    for seed in 1..=PROGRAMS {
+        let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        pair.flush();
+        let mut so_far = Vec::new();
+        for _ in 0..COMMANDS {
+            let words = dice.program_step();
+            pair.both(&words, &so_far);
+            so_far.push(words);
+        }
+    }
+}
+
+#[test]
+fn random_transactions_are_answered_alike() {
+    let (redis, ours) = (Redis::start(), Ours::start());
+    let mut one = Pair { redis: redis.client(), ours: ours.client() };
+    let mut other = Pair { redis: redis.client(), ours: ours.client() };
+    for seed in 1..=PROGRAMS / 2 {
+        let mut dice = Dice(seed.wrapping_mul(0xd1b5_4a32_d192_ed03));
+        one.flush();
+        let mut so_far = Vec::new();
+        for _ in 0..COMMANDS {
+            let word = |word: &str| vec![word.to_owned()];
+            let words = match dice.roll(12) {
+                0 | 1 => word("MULTI"),
+                2 | 3 => word("EXEC"),
+                4 => word(dice.pick(&["DISCARD", "UNWATCH"])),
+                5 => vec!["WATCH".to_owned(), dice.key().to_owned(), dice.key().to_owned()],
+                _ => dice.program_step(),
+            };
+            // Names in any order and times cannot be compared inside the reply of EXEC.
+            let plain = !matches!(words[0].as_str(), "KEYS" | "DBSIZE")
+                && !words[0].contains("TTL")
+                && !words[0].contains("TIME");
+            if plain {
+                one.both(&words, &so_far);
+                so_far.push(words);
+            }
+            if dice.roll(5) == 0 {
+                let words = vec!["SET".to_owned(), dice.key().to_owned(), dice.value().to_owned()];
+                other.both(&words, &so_far);
+                so_far.push(words);
+            }
+        }
+        let end = vec!["RESET".to_owned()];
+        one.both(&end, &so_far);
+    }
+}
+
+#[test]
+fn pipelines_are_answered_in_order_and_see_their_own_writes() {
+    let (redis, ours) = (Redis::start(), Ours::start());
+    let mut pair = Pair { redis: redis.client(), ours: ours.client() };
+    for seed in 1..=60_u64 {
+        let mut dice = Dice(seed.wrapping_mul(0xa24b_aed4_963e_e407));
+        pair.flush();
+        let steps: Vec<_> = (0..200).map(|_| dice.program_step()).collect();
+        let bytes: Vec<u8> = steps.iter().flat_map(|words| support::encode(words)).collect();
+        pair.redis.send_bytes(&bytes);
+        pair.ours.send_bytes(&bytes);
+        for (place, words) in steps.iter().enumerate() {
+            let theirs = comparable(words, pair.redis.receive());
+            let ours = comparable(words, pair.ours.receive());
+            assert_eq!(ours, theirs, "ours, theirs; {words:?} after {:?}", &steps[..place]);
+        }
+    }
+}
+
+#[test]
+fn a_scan_gives_every_name_once() {
+    let (redis, ours) = (Redis::start(), Ours::start());
+    let mut all = Vec::new();
+    for client in [&mut redis.client(), &mut ours.client()] {
+        for i in 0..257 {
+            client.call(&["SET", &format!("name {i}"), "x"]);
+        }
+        let (mut cursor, mut names) = ("0".to_owned(), Vec::new());
+        loop {
+            let reply = client.call(&["SCAN", &cursor, "COUNT", "20", "MATCH", "name *"]);
+            let mut parts: Vec<String> = reply.split(r"\r\n").map(str::to_owned).collect();
+            cursor = parts[2].clone();
+            names.extend(parts.drain(4..).filter(|part| part.starts_with("name ")));
+            if cursor == "0" {
+                break;
+            }
+        }
+        names.sort_unstable();
+        names.dedup();
+        all.push(names);
+    }
+    assert_eq!(all[0].len(), 257);
+    assert_eq!(all[0], all[1]);
+}

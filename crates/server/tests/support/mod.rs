@@ -1,0 +1,182 @@
+//! Servers and a client for the tests of the RESP face.
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use mainstay::{Database, Durability, Options};
+use mainstay_server::resp::{self, Handle, Settings, Shared};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Longer than any reply takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Our server, in this process.
+pub struct Ours {
+    pub address: SocketAddr,
+    pub db: Database,
+    handle: Option<Handle>,
+    _directory: TempDir,
+}
+
+impl Ours {
+    pub fn start() -> Ours {
+        Ours::with(Settings { durability: Durability::Interval, ..Settings::default() })
+    }
+
+    pub fn with(settings: Settings) -> Ours {
+        let directory = tempfile::tempdir().unwrap();
+        let options = Options::new().durability(settings.durability);
+        let db = options.open(directory.path().join("data")).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let handle = resp::serve(listener, &Shared::new(db.clone(), settings)).unwrap();
+        Ours { address, db, handle: Some(handle), _directory: directory }
+    }
+
+    pub fn client(&self) -> Client {
+        Client::to(self.address)
+    }
+
+    /// Drains and stops.
+    pub fn stop(&mut self) {
+        if let Some(handle) = self.handle.take() {
+            handle.stop();
+        }
+    }
+}
+
+impl Drop for Ours {
+    fn drop(&mut self) {
+        self.stop();
+        let _ = self.db.close();
+    }
+}
+
+/// A real Redis.
+pub struct Redis {
+    pub address: SocketAddr,
+    child: Child,
+    _directory: TempDir,
+}
+
+impl Redis {
+    pub fn start() -> Redis {
+        let directory = tempfile::tempdir().unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let child = Command::new("redis-server")
+            .args(["--port", &port.to_string(), "--save", "", "--appendonly", "no"])
+            .args(["--bind", "127.0.0.1", "--dir"])
+            .arg(directory.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("redis-server is installed by ./test");
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        wait_for(address);
+        Redis { address, child, _directory: directory }
+    }
+
+    pub fn client(&self) -> Client {
+        Client::to(self.address)
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits until somebody listens.
+pub fn wait_for(address: SocketAddr) {
+    for _ in 0..600 {
+        if TcpStream::connect(address).is_ok() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("nobody listens at {address}");
+}
+
+/// A client that sees every byte.
+pub struct Client {
+    stream: BufReader<TcpStream>,
+}
+
+impl Client {
+    pub fn to(address: SocketAddr) -> Client {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Client { stream: BufReader::new(stream) }
+    }
+
+    pub fn send_bytes(&mut self, bytes: &[u8]) {
+        self.stream.get_mut().write_all(bytes).unwrap();
+    }
+
+    pub fn send(&mut self, words: &[impl AsRef<[u8]>]) {
+        self.send_bytes(&encode(words));
+    }
+
+    /// One reply, as the bytes it came in.
+    pub fn receive(&mut self) -> String {
+        let mut reply = Vec::new();
+        self.read_one(&mut reply);
+        reply.escape_ascii().to_string()
+    }
+
+    fn read_one(&mut self, out: &mut Vec<u8>) {
+        let start = out.len();
+        self.stream.read_until(b'\n', out).unwrap();
+        let line = String::from_utf8_lossy(&out[start..]).into_owned();
+        let count = || line[1..].trim_end().parse::<i64>().unwrap();
+        match line.as_bytes().first() {
+            Some(b'$') if count() >= 0 => {
+                let mut bulk = vec![0; usize::try_from(count()).unwrap() + 2];
+                self.stream.read_exact(&mut bulk).unwrap();
+                out.extend_from_slice(&bulk);
+            }
+            Some(b'*' | b'>') => (0..count()).for_each(|_| self.read_one(out)),
+            Some(b'%') => (0..2 * count()).for_each(|_| self.read_one(out)),
+            _ => {}
+        }
+    }
+
+    /// Whether the other end has hung up.
+    pub fn is_closed(&mut self) -> bool {
+        matches!(self.stream.read(&mut [0; 64]), Ok(0) | Err(_))
+    }
+
+    /// Sends and receives.
+    pub fn call(&mut self, words: &[impl AsRef<[u8]>]) -> String {
+        self.send(words);
+        self.receive()
+    }
+
+    /// Sends a typed line and receives.
+    pub fn line(&mut self, line: &str) -> String {
+        let words: Vec<&str> = line.split(' ').filter(|word| !word.is_empty()).collect();
+        self.call(&words)
+    }
+}
+
+pub fn encode(words: &[impl AsRef<[u8]>]) -> Vec<u8> {
+    let mut out = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        let word = word.as_ref();
+        out.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+        out.extend_from_slice(word);
+        out.extend_from_slice(b"\r\n");
+    }
+    out
+}
+
+/// Whether a program is there.
+pub fn has(program: &str) -> bool {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&paths).any(|path| Path::new(&path).join(program).exists())
+}
