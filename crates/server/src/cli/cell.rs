@@ -261,7 +261,7 @@ impl List {
             let names = self.page(session, size)?;
             left -= (names.len() as u64).min(left);
             let ended = (names.len() as u64) < size;
-            self.after = names.last().map(|row| last_name(row)).or(self.after);
+            self.after = names.last().map(last_name).or(self.after);
             names.into_iter().for_each(|row| session.printer.row(row));
             if ended {
                 break;

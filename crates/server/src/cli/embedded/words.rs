@@ -2,13 +2,13 @@
 
 use super::Refusal;
 use mainstay::{At, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::str::FromStr;
 
 /// A command and what is left of its arguments.
 pub struct Words {
     command: String,
-    rest: std::vec::IntoIter<Vec<u8>>,
+    rest: VecDeque<Vec<u8>>,
 }
 
 /// What follows the fixed arguments: words by name, some with an argument.
@@ -17,8 +17,9 @@ pub struct Options(BTreeMap<String, Vec<u8>>);
 impl Words {
     /// Takes the command.
     pub fn new(words: &[Vec<u8>]) -> Result<Words, Refusal> {
-        let mut rest = words.to_vec().into_iter();
-        let command = rest.next().ok_or_else(|| Refusal("ERR the command is empty".to_owned()))?;
+        let mut rest = VecDeque::from(words.to_vec());
+        let command =
+            rest.pop_front().ok_or_else(|| Refusal("ERR the command is empty".to_owned()))?;
         let command = String::from_utf8_lossy(&command).to_uppercase();
         Ok(Words { command, rest })
     }
@@ -30,7 +31,7 @@ impl Words {
 
     /// The next argument.
     pub fn next(&mut self, what: &str) -> Result<Vec<u8>, Refusal> {
-        self.rest.next().ok_or_else(|| Refusal(format!("ERR {} needs {what}", self.command)))
+        self.rest.pop_front().ok_or_else(|| Refusal(format!("ERR {} needs {what}", self.command)))
     }
 
     /// The next argument as a name.
@@ -40,13 +41,13 @@ impl Words {
 
     /// The next argument, if there is one.
     pub fn maybe(&mut self) -> Option<Vec<u8>> {
-        self.rest.next()
+        self.rest.pop_front()
     }
 
     /// Everything that is left, as names.
     pub fn names(&mut self) -> Result<Vec<String>, Refusal> {
         let first = self.name()?;
-        let more = self.rest.by_ref().map(|name| text(name, "a name"));
+        let more = self.rest.drain(..).map(|name| text(name, "a name"));
         std::iter::once(Ok(first)).chain(more).collect()
     }
 
@@ -58,7 +59,7 @@ impl Words {
     /// Takes what is left: flags alone, the others with an argument, in any order.
     pub fn options(&mut self, flags: &[&str], pairs: &[&str]) -> Result<Options, Refusal> {
         let mut options = BTreeMap::new();
-        while let Some(word) = self.rest.next() {
+        while let Some(word) = self.rest.pop_front() {
             let name = String::from_utf8_lossy(&word).to_uppercase();
             let argument = match name.as_str() {
                 flag if flags.contains(&flag) => Vec::new(),
