@@ -41,12 +41,27 @@ impl Session {
     }
 
     fn open(&mut self, make: bool) -> Result<&mut Store> {
-        // A connection that broke is made anew; its branch and transaction went with it.
-        let store = match self.store.take().filter(|store| !store.is_broken()) {
+        let store = match self.store.take() {
+            Some(store) if store.is_broken() => self.again(&store)?,
             Some(store) => store,
             None => self.connect(make)?,
         };
         Ok(self.store.insert(store))
+    }
+
+    /// Connects anew where a connection broke, on the same branch: nobody asked for another one.
+    fn again(&mut self, broken: &Store) -> Result<Store> {
+        let mut store = self.connect(false)?;
+        store.use_branch(broken.branch())?;
+        if broken.in_transaction() {
+            self.printer.note("connected again; the transaction went with the connection");
+        }
+        Ok(store)
+    }
+
+    /// Whether the connection broke, so that what was begun on it is gone.
+    pub fn is_broken(&self) -> bool {
+        self.store.as_ref().is_some_and(Store::is_broken)
     }
 
     fn connect(&self, make: bool) -> Result<Store> {

@@ -92,7 +92,8 @@ impl Store {
         done.and_then(|done| back.map(|()| done))
     }
 
-    fn use_branch(&mut self, branch: &str) -> Result<()> {
+    /// Works on this branch from here on.
+    pub fn use_branch(&mut self, branch: &str) -> Result<()> {
         self.call(vec![b"BRANCH.USE".to_vec(), branch.into()]).map(|_| ())
     }
 

@@ -52,6 +52,31 @@ fn a_connection_that_breaks_leaves_the_outcome_open() {
 }
 
 #[test]
+fn a_script_ends_with_its_connection() {
+    let address = stranger(|mut stream| {
+        let _ = stream.read(&mut [0; 64]);
+        let _ = stream.write_all(b"%0\r\n");
+        let _ = stream.read(&mut [0; 64]);
+    });
+    let done = Program::new().fed(&["--server", &address, "repl"], b"TXN.BEGIN\nCELL.SET a 1\n");
+    let said = done.error();
+    assert!(said.contains("broke") && !said.contains("nobody listens"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
+
+#[test]
+fn what_needs_the_files_is_refused_over_resp() {
+    let address = stranger(|mut stream| {
+        let _ = stream.read(&mut [0; 64]);
+        let _ = stream.write_all(b"%0\r\n");
+    });
+    let program = Program::new();
+    let said = program.run(&["--server", &address, "backup", "file"]).error();
+    assert!(said.contains("--data DIR"), "{said}");
+    assert!(!program.path("file").exists());
+}
+
+#[test]
 fn a_server_that_says_nothing_is_given_up() {
     let address = stranger(|mut stream| {
         // Until the caller hangs up.

@@ -62,6 +62,8 @@ fn all(session: &mut Session, worst: &mut u8) -> Result<()> {
         match one(session, &line) {
             Ok(Next::GoOn) => {}
             Ok(Next::Leave) => break,
+            // A script must not go on outside of the transaction that it began.
+            Err(failure) if session.is_broken() && !lines.is_terminal() => return Err(failure),
             Err(failure) => {
                 complain(&failure.to_string());
                 // At a terminal everybody has seen it.
