@@ -5,6 +5,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use mainstay::Progress;
 use std::time::Duration;
 
+/// Where the end is not known.
+const COUNTING: &str = "{spinner} {msg} {human_pos}  {elapsed}";
 const TICK: Duration = Duration::from_millis(100);
 
 /// A bar that is drawn only where somebody can see it.
@@ -17,8 +19,7 @@ impl Bar {
     pub fn new(what: &'static str) -> Bar {
         // It draws nothing where the standard error is not a terminal.
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
-        bar.set_message(what);
-        bar.set_style(style("{spinner} {msg} {human_pos}  {elapsed}"));
+        let bar = bar.with_style(style(COUNTING)).with_message(what);
         bar.enable_steady_tick(TICK);
         Bar { bar }
     }
@@ -26,19 +27,23 @@ impl Bar {
     /// Shows how far the work has come.
     pub fn show(&self, progress: Progress) {
         if self.bar.length() != progress.total {
-            match progress.total {
-                Some(total) => {
-                    self.bar.set_length(total);
-                    self.bar.set_style(style(known()));
-                }
-                None => {
-                    self.bar.unset_length();
-                    self.bar.set_style(style("{spinner} {msg} {human_pos}  {elapsed}"));
-                }
-            }
+            self.measure(progress.total);
         }
         self.bar.set_message(progress.phase);
         self.bar.set_position(progress.done);
+    }
+
+    fn measure(&self, total: Option<u64>) {
+        match total {
+            Some(total) => {
+                self.bar.set_style(style(known()));
+                self.bar.set_length(total);
+            }
+            None => {
+                self.bar.set_style(style(COUNTING));
+                self.bar.unset_length();
+            }
+        }
     }
 }
 
