@@ -5,11 +5,16 @@
 //! ```
 
 use crate::resp;
-use mainstay::{Code, Database, Error, Result};
+use mainstay::{Code, Error, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::PathBuf;
+
+/// Where the database is and where the faces listen, if nothing is said.
+const DATA: &str = "mainstay-data";
+const RESP: &str = "127.0.0.1:7379";
+const HTTP: &str = "127.0.0.1:7380";
 
 /// What to serve, and where.
 #[derive(Clone, Debug)]
@@ -18,28 +23,74 @@ pub struct Serve {
     pub data: PathBuf,
     /// Where Redis clients connect.
     pub resp: SocketAddr,
-    /// The settings of that face.
+    /// Where HTTP is spoken.
+    pub http: SocketAddr,
+    /// The settings of the face for Redis clients.
     pub settings: resp::Settings,
 }
 
-/// Serves until a signal comes; `ready` is told where it listens.
-pub fn run(serve: &Serve, ready: impl FnOnce(&Database, SocketAddr)) -> Result<()> {
+impl Serve {
+    /// What is given, and defaults for the rest.
+    pub fn new(data: Option<PathBuf>, resp: Option<&str>, http: Option<&str>) -> Result<Serve> {
+        Ok(Serve {
+            data: data.unwrap_or_else(|| PathBuf::from(DATA)),
+            resp: address(resp.unwrap_or(RESP), "--resp")?,
+            http: address(http.unwrap_or(HTTP), "--http")?,
+            settings: resp::Settings::default(),
+        })
+    }
+}
+
+fn address(text: &str, flag: &str) -> Result<SocketAddr> {
+    let mut found = text.to_socket_addrs().map_err(|_| {
+        let message = format!("{flag} wants HOST:PORT, such as 127.0.0.1:7379, not `{text}`");
+        Error::new(Code::InvalidOption, message)
+    })?;
+    found.next().ok_or_else(|| Error::new(Code::InvalidOption, format!("{text} is no address")))
+}
+
+/// Serves until a signal comes. `welcome` is shown what to try, when it can be tried.
+pub fn run(serve: &Serve, welcome: impl FnOnce(&str)) -> Result<()> {
     check_reach(serve.resp)?;
-    let options = mainstay::Options::new().durability(serve.settings.durability);
-    let db = options.open(&serve.data)?;
-    let listener =
-        TcpListener::bind(serve.resp).map_err(|error| cannot_listen(serve.resp, &error))?;
-    let address = listener.local_addr().map_err(|error| cannot_listen(serve.resp, &error))?;
+    check_reach(serve.http)?;
+    let db = mainstay::Options::new().durability(serve.settings.durability).open(&serve.data)?;
+    let listener = listen(serve.resp, "--resp")?;
+    let at = listener.local_addr().map_err(|error| failed("the listener", &error))?;
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|error| failed("signals", &error))?;
     let shared = resp::Shared::new(db.clone(), serve.settings.clone());
     let face = resp::serve(listener, &shared).map_err(|error| failed("the event loops", &error))?;
-    ready(&db, address);
+    welcome(&what_to_try(serve, at));
     // Outside systemd nobody is told.
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
     let _ = signals.forever().next();
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Stopping]);
     face.stop();
     db.close()
+}
+
+fn what_to_try(serve: &Serve, at: SocketAddr) -> String {
+    let (data, port) = (serve.data.display(), at.port());
+    format!(
+        "mainstay serves {data}\n\n  \
+         redis-cli -p {port} SET greeting hello\n  \
+         redis-cli -p {port} CELL.GETV greeting        value, counter, stamp, revision\n  \
+         redis-cli -p {port} BRANCH.FORK trial         a branch, in constant time\n  \
+         redis-cli -p {port} CELL.GET greeting REV 1   as it was\n  \
+         mainstay repl                              all of it, with help\n\n\
+         Ctrl-C stops it."
+    )
+}
+
+fn listen(address: SocketAddr, flag: &str) -> Result<TcpListener> {
+    TcpListener::bind(address).map_err(|error| {
+        let hint = match error.kind() {
+            std::io::ErrorKind::AddrInUse => {
+                format!(": another program listens there; choose another address with {flag}")
+            }
+            _ => String::new(),
+        };
+        Error::new(Code::Io, format!("cannot listen on {address}: {error}{hint}"))
+    })
 }
 
 /// Whoever can reach the face can do everything: that has to be this machine alone.
@@ -52,14 +103,6 @@ fn check_reach(address: SocketAddr) -> Result<()> {
          127.0.0.1 and put a tunnel in front"
     );
     Err(Error::new(Code::InvalidOption, message))
-}
-
-fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> Error {
-    let hint = match error.kind() {
-        std::io::ErrorKind::AddrInUse => ": another program does; choose another with --resp",
-        _ => "",
-    };
-    Error::new(Code::Io, format!("cannot listen on {address}: {error}{hint}"))
 }
 
 fn failed(what: &str, error: &std::io::Error) -> Error {

@@ -26,7 +26,7 @@ impl<'a> Arguments<'a> {
     }
 
     /// The next word.
-    pub fn next(&mut self) -> Option<&'a [u8]> {
+    pub fn shift(&mut self) -> Option<&'a [u8]> {
         let (first, rest) = self.words.split_first()?;
         self.words = rest;
         Some(first)
@@ -34,7 +34,7 @@ impl<'a> Arguments<'a> {
 
     /// The next word, which has to be there.
     pub fn word(&mut self) -> Result<&'a [u8], Reply> {
-        self.next().ok_or_else(syntax_error)
+        self.shift().ok_or_else(syntax_error)
     }
 
     /// All words that are left.

@@ -53,13 +53,14 @@ impl Reading {
         }
     }
 
+    /// So many changes, and what else their last transaction made: whoever goes on behind its
+    /// revision misses nothing.
     fn rows(&mut self) -> mainstay::Result<Vec<Reply>> {
-        let mut rows = Vec::new();
-        while rows.len() < self.limit {
-            match self.feed.next(Duration::ZERO)? {
-                Some(event) => rows.push(row(event)),
-                None => break,
-            }
+        let (mut rows, mut last) = (Vec::new(), 0);
+        while rows.len() < self.limit || self.feed.position() < last {
+            let Some(event) = self.feed.next(Duration::ZERO)? else { break };
+            last = event.revision;
+            rows.push(row(event));
         }
         Ok(rows)
     }

@@ -1,6 +1,6 @@
 //! Replies: what a client gets, in either version of the protocol.
 
-use mainstay::{Error, ErrorKind, Value};
+use mainstay::{Code, Error, ErrorKind, Value};
 use std::borrow::Cow;
 
 /// The version of the protocol that a connection speaks.
@@ -100,6 +100,9 @@ impl Reply {
 
 impl From<Error> for Reply {
     fn from(error: Error) -> Reply {
+        if error.code() == Code::MergeConflict {
+            return Reply::error(format!("CONFLICT {}", error.keys().join(" ")));
+        }
         Reply::error(format!("{} {}", word(error.kind()), error.message()))
     }
 }
@@ -119,7 +122,7 @@ fn word(kind: ErrorKind) -> &'static str {
         ErrorKind::ResponseEvicted => "EVICTED",
         ErrorKind::Unsupported => "UNSUPPORTED",
         ErrorKind::ReadOnly => "READONLY",
-        ErrorKind::Unavailable => "UNAVAILABLE",
+        ErrorKind::Unavailable | ErrorKind::Closed => "UNAVAILABLE",
         ErrorKind::UnknownOutcome => "UNKNOWN",
         ErrorKind::Corrupt => "CORRUPT",
         _ => "ERR",

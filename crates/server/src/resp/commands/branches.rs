@@ -63,7 +63,7 @@ fn json(info: &BranchInfo) -> String {
         "id": info.id,
         "parent": info.parent,
         "fork_revision": info.fork_revision,
-        "created": info.created,
+        "created_us": info.created,
         "depth": info.depth,
         "children": info.children,
     })

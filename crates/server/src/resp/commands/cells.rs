@@ -77,7 +77,7 @@ fn del(words: &[&[u8]]) -> Result<Plan, Reply> {
 fn incr(words: &[&[u8]]) -> Result<Plan, Reply> {
     let mut arguments = Arguments::behind(words);
     let name = arguments.name()?;
-    let by = match arguments.next() {
+    let by = match arguments.shift() {
         Some(word) => number(word)?,
         None => Number::Int(1),
     };

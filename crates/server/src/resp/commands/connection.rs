@@ -40,7 +40,7 @@ fn hello(call: &mut Call<'_>) -> Reply {
 
 fn greet(call: &mut Call<'_>) -> Result<Reply, Reply> {
     let mut arguments = call.arguments();
-    let protocol = match arguments.next() {
+    let protocol = match arguments.shift() {
         None => call.session.protocol,
         Some(b"2") => Protocol::Two,
         Some(b"3") => Protocol::Three,

@@ -23,7 +23,7 @@ const fn of(name: &'static str, arity: i32, run: Run) -> Spec {
 
 fn command(call: &mut Call<'_>) -> Reply {
     let mut arguments = call.arguments();
-    let what = arguments.next().unwrap_or_default().to_ascii_uppercase();
+    let what = arguments.shift().unwrap_or_default().to_ascii_uppercase();
     let named =
         |names: &[&[u8]]| -> Vec<_> { names.iter().map(|name| table::named(name)).collect() };
     match what.as_slice() {

@@ -1,11 +1,13 @@
 //! The guided tour: every call beside what it gave, on a store that stays.
 
-use crate::paper::{Paper, complain};
+use super::failure;
+use super::paper::{Paper, complain};
+use clap::Args;
 use mainstay::{
     At, CellCommand, Clock, Code, Database, Error, Filter, MergeStrategy, Name, Result, Revision,
     SystemClock, Transaction, Value,
 };
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -14,7 +16,22 @@ const ALONE: u64 = 100;
 const TOGETHER: u64 = 10_000;
 const READS: u64 = 200_000;
 
-pub fn run(directory: &Path, paper: &mut Paper) -> ExitCode {
+/// The tour's arguments.
+#[derive(Debug, Args)]
+pub struct TourArgs {
+    /// Where the tour keeps its store
+    #[arg(default_value = "mainstay-tour")]
+    directory: PathBuf,
+}
+
+impl TourArgs {
+    /// Walks.
+    pub fn run(&self, paper: &mut Paper) -> ExitCode {
+        run(&self.directory, paper)
+    }
+}
+
+fn run(directory: &Path, paper: &mut Paper) -> ExitCode {
     match Tour::open(directory, paper).and_then(|mut tour| tour.walk(directory)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -22,7 +39,7 @@ pub fn run(directory: &Path, paper: &mut Paper) -> ExitCode {
             if error.code() != Code::Locked {
                 complain(&format!("`mainstay doctor {}` says more", directory.display()));
             }
-            ExitCode::FAILURE
+            ExitCode::from(failure::ERROR)
         }
     }
 }
@@ -46,8 +63,8 @@ impl Tour<'_> {
         paper.heading(concat!("Mainstay ", env!("CARGO_PKG_VERSION"), " - a guided tour"));
         let path = directory.display();
         paper.note(&match start {
-            0 => format!("A new store in ./{path}. It stays: run the tour again and it goes on."),
-            _ => format!("Run {run} on the store in ./{path}, at revision {start}."),
+            0 => format!("A new store in {path}. It stays: run the tour again and it goes on."),
+            _ => format!("Run {run} on the store in {path}, at revision {start}."),
         });
         let report = db.open_report();
         if let Some(why) = &report.rebuilt {
@@ -208,10 +225,11 @@ impl Tour<'_> {
         let path = directory.display();
         self.paper.heading("What to try next");
         let tries = [
-            ("cargo run --release".to_owned(), "again: the counters go on"),
-            (format!("cargo run --release -- doctor {path}"), "a look at the files"),
-            (format!("rm -r {path}/index; cargo run --release"), "the log rebuilds it"),
-            ("cargo run --release -- help".to_owned(), "what the program can do"),
+            (format!("mainstay tour {path}"), "again: the counters go on"),
+            (format!("mainstay --data {path} repl"), "type commands yourself"),
+            (format!("mainstay doctor {path}"), "a look at the files"),
+            (format!("rm -r {path}/index; mainstay tour {path}"), "the log rebuilds it"),
+            ("mainstay help".to_owned(), "what the program can do"),
             ("cargo doc --open -p mainstay".to_owned(), "what the library can do"),
         ];
         tries.iter().for_each(|(call, why)| self.paper.call(call, why));

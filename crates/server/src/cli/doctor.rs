@@ -1,16 +1,40 @@
 //! `mainstay doctor`: the engine's doctor at the command line.
 
-use crate::paper::{Paper, complain};
+use super::paper::{Paper, complain};
+use clap::Args;
 use mainstay::doctor::{self, Verdict};
 use mainstay::{Error, ErrorKind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const PROBLEM: u8 = 1;
 const COULD_NOT_LOOK: u8 = 2;
 
+/// Looking at a database, or salvaging it.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 healthy or salvaged; 1 a problem was found; 2 it could not look."
+)]
+pub struct Doctor {
+    /// The directory of the database
+    directory: PathBuf,
+    /// Make a damaged database open again; deletes nothing
+    #[arg(long)]
+    salvage: bool,
+}
+
+impl Doctor {
+    /// Does what was asked for.
+    pub fn run(&self, paper: &mut Paper) -> ExitCode {
+        match self.salvage {
+            true => salvage(&self.directory, paper),
+            false => look(&self.directory, paper),
+        }
+    }
+}
+
 /// Prints what is found; changes nothing.
-pub fn look(directory: &Path, paper: &mut Paper) -> ExitCode {
+fn look(directory: &Path, paper: &mut Paper) -> ExitCode {
     match doctor::inspect(directory) {
         Ok(report) => {
             paper.line(&report.to_string());
@@ -24,7 +48,7 @@ pub fn look(directory: &Path, paper: &mut Paper) -> ExitCode {
 }
 
 /// Makes the database open again where that is possible, and prints what was done.
-pub fn salvage(directory: &Path, paper: &mut Paper) -> ExitCode {
+fn salvage(directory: &Path, paper: &mut Paper) -> ExitCode {
     match doctor::salvage(directory) {
         Ok(report) => {
             paper.line(&report.to_string());

@@ -18,8 +18,7 @@ pub struct Paper {
 impl Paper {
     pub fn stdout() -> Paper {
         let out = io::stdout().lock();
-        let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let colours = out.is_terminal() && !unwanted;
+        let colours = out.is_terminal() && colours_wanted();
         Paper { out, colours }
     }
 
@@ -61,6 +60,11 @@ impl Paper {
             false => text.to_owned(),
         }
     }
+}
+
+/// Whether nobody has asked for plain output.
+pub fn colours_wanted() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// Says what went wrong on the standard error.

@@ -1,0 +1,39 @@
+//! Calls: the words of a command, put together piece by piece.
+
+/// The words of a command.
+#[derive(Clone, Debug)]
+pub struct Call(Vec<Vec<u8>>);
+
+impl Call {
+    /// A command without arguments so far.
+    pub fn new(command: &str) -> Call {
+        Call(vec![command.into()])
+    }
+
+    /// Adds an argument.
+    #[must_use]
+    pub fn word(mut self, word: impl AsRef<[u8]>) -> Call {
+        self.0.push(word.as_ref().to_vec());
+        self
+    }
+
+    /// Adds a word when it applies.
+    #[must_use]
+    pub fn flag(self, word: &str, applies: bool) -> Call {
+        if applies { self.word(word) } else { self }
+    }
+
+    /// Adds a word and its argument, when there is one.
+    #[must_use]
+    pub fn option(self, word: &str, argument: Option<impl ToString>) -> Call {
+        match argument {
+            Some(argument) => self.word(word).word(argument.to_string()),
+            None => self,
+        }
+    }
+
+    /// All words.
+    pub fn words(self) -> Vec<Vec<u8>> {
+        self.0
+    }
+}

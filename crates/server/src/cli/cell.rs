@@ -1,0 +1,308 @@
+//! `mainstay cell`: named values that count their writes.
+
+use super::args::{Moment, OnBranch};
+use super::call::Call;
+use super::failure::{Failure, Result};
+use super::field::{Row, named};
+use super::reply::Reply;
+use super::session::Session;
+use super::shape::{Shape, Shown};
+use super::{commands, time};
+use clap::{Args, Subcommand};
+use std::io::Read;
+
+/// How many names are asked for at once.
+const PAGE: u64 = 1000;
+
+/// What can be done with cells.
+#[derive(Debug, Subcommand)]
+pub enum CellVerb {
+    /// Show the value of a cell
+    Get(Get),
+    /// Show the value with its counter, time and revision
+    Getv(Get),
+    /// Write; shows the new counter
+    Set(Set),
+    /// Write only if the counter is the expected one; exit code 1 if not
+    Cas(Cas),
+    /// Delete; exit code 1 if there was nothing to delete
+    Delete(Delete),
+    /// Add to a number; a cell that is not there counts as zero
+    Incr(Incr),
+    /// Show the versions of a cell, newest first
+    History(History),
+    /// List names, in byte order
+    List(List),
+}
+
+/// Reading one cell.
+#[derive(Debug, Args)]
+pub struct Get {
+    /// The cell
+    name: String,
+    /// Show the value as the JSON it is, not as text
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    on: OnBranch,
+    #[command(flatten)]
+    moment: Moment,
+}
+
+/// Writing one cell.
+#[derive(Debug, Args)]
+pub struct Set {
+    /// The cell
+    name: String,
+    /// Its value, stored as text; - takes the standard input
+    #[arg(allow_negative_numbers = true)]
+    value: String,
+    /// The value is JSON: store it as the number, list or object it is
+    #[arg(long)]
+    json: bool,
+    /// How long it lives: milliseconds, or a span such as 30s
+    #[arg(long, value_name = "SPAN", value_parser = time::span_ms)]
+    ttl: Option<u64>,
+    #[command(flatten)]
+    on: OnBranch,
+}
+
+/// Writing one cell under a condition.
+#[derive(Debug, Args)]
+pub struct Cas {
+    /// The cell
+    name: String,
+    /// The counter it must have; nil if it must not be there
+    #[arg(value_parser = expected)]
+    expected: Expected,
+    /// Its value, stored as text; - takes the standard input
+    #[arg(allow_negative_numbers = true)]
+    value: String,
+    /// The value is JSON: store it as the number, list or object it is
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    on: OnBranch,
+}
+
+/// A counter, or that there must be none.
+#[derive(Clone, Copy, Debug)]
+struct Expected(Option<u64>);
+
+fn expected(text: &str) -> std::result::Result<Expected, String> {
+    match text.eq_ignore_ascii_case("nil") {
+        true => Ok(Expected(None)),
+        false => text
+            .parse()
+            .map(|counter| Expected(Some(counter)))
+            .map_err(|_| "write the counter that `cell getv` shows, or nil".to_owned()),
+    }
+}
+
+/// Deleting one cell.
+#[derive(Debug, Args)]
+pub struct Delete {
+    /// The cell
+    name: String,
+    /// Only if it has this counter
+    #[arg(long = "if", value_name = "COUNTER")]
+    condition: Option<u64>,
+    #[command(flatten)]
+    on: OnBranch,
+}
+
+/// Adding to one cell.
+#[derive(Debug, Args)]
+pub struct Incr {
+    /// The cell
+    name: String,
+    /// What to add, a whole number or not
+    #[arg(default_value = "1", allow_negative_numbers = true)]
+    by: String,
+    #[command(flatten)]
+    on: OnBranch,
+}
+
+/// Looking back at one cell.
+#[derive(Debug, Args)]
+pub struct History {
+    /// The cell
+    name: String,
+    /// At most this many versions
+    #[arg(long, default_value_t = 1000)]
+    limit: u64,
+    /// Only versions with a smaller counter
+    #[arg(long, value_name = "COUNTER")]
+    before: Option<u64>,
+    /// Show the values as the JSON they are, not as text
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    on: OnBranch,
+}
+
+/// Listing names.
+#[derive(Debug, Args)]
+pub struct List {
+    /// Only names that begin with this
+    #[arg(default_value = "")]
+    prefix: String,
+    /// Only names behind this one
+    #[arg(long, value_name = "NAME")]
+    after: Option<String>,
+    /// At most this many names
+    #[arg(long)]
+    limit: Option<u64>,
+    #[command(flatten)]
+    on: OnBranch,
+    #[command(flatten)]
+    moment: Moment,
+}
+
+impl CellVerb {
+    /// Does it.
+    pub fn run(self, session: &mut Session) -> Result<()> {
+        match self {
+            CellVerb::Get(get) => get.run(session, "CELL.GET"),
+            CellVerb::Getv(get) => get.run(session, "CELL.GETV"),
+            CellVerb::Set(set) => set.run(session),
+            CellVerb::Cas(cas) => cas.run(session),
+            CellVerb::Delete(delete) => delete.run(session),
+            CellVerb::Incr(incr) => incr.run(session),
+            CellVerb::History(history) => history.run(session),
+            CellVerb::List(list) => list.run(session),
+        }
+    }
+}
+
+impl Get {
+    fn run(self, session: &mut Session, command: &str) -> Result<()> {
+        let call = self.moment.on(Call::new(command).word(&self.name));
+        let reply = read(session, &self.on, call)?;
+        let missing = || format!("there is no cell {}: `mainstay cell list` lists them", self.name);
+        let known = named(&self.name);
+        session.show_typed(commands::shape(command), known, reply, self.json, missing)
+    }
+}
+
+impl Set {
+    fn run(self, session: &mut Session) -> Result<()> {
+        let value = given(self.value, session)?;
+        let call = Call::new("CELL.SET").word(&self.name).word(value);
+        let call = call.flag("JSON", self.json).option("TTL", self.ttl);
+        let reply = write(session, &self.on, call)?;
+        session.show(Shape::One("counter"), named(&self.name), reply, String::new)
+    }
+}
+
+impl Cas {
+    fn run(self, session: &mut Session) -> Result<()> {
+        let value = given(self.value, session)?;
+        let counter = self.expected.0.map_or_else(|| "NIL".to_owned(), |n| n.to_string());
+        let call = Call::new("CELL.CAS").word(&self.name).word(&counter).word(value);
+        let reply = write(session, &self.on, call.flag("JSON", self.json))?;
+        let name = &self.name;
+        let missing = || match self.expected.0 {
+            Some(n) => format!("the counter of {name} is not {n}: `mainstay cell getv {name}`"),
+            None => format!("{name} is there already: `mainstay cell getv {name}`"),
+        };
+        session.show(Shape::One("counter"), named(name), reply, missing)
+    }
+}
+
+impl Delete {
+    fn run(self, session: &mut Session) -> Result<()> {
+        let call = Call::new("CELL.DEL").word(&self.name).option("IF", self.condition);
+        // A directory without a database has nothing to delete.
+        let reply = read(session, &self.on, call)?;
+        let missing = || match self.condition {
+            Some(n) => format!("there is no cell {} with counter {n}", self.name),
+            None => format!("there is no cell {}", self.name),
+        };
+        session.show(Shape::Did("deleted"), named(&self.name), reply, missing)
+    }
+}
+
+impl Incr {
+    fn run(self, session: &mut Session) -> Result<()> {
+        let call = Call::new("CELL.INCR").word(&self.name).word(&self.by);
+        let reply = write(session, &self.on, call)?;
+        // A sum is a number whatever it is called on the wire.
+        let shape = commands::shape("CELL.INCR");
+        session.show_typed(shape, named(&self.name), reply, true, String::new)
+    }
+}
+
+impl History {
+    fn run(self, session: &mut Session) -> Result<()> {
+        let call = Call::new("CELL.HISTORY").word(&self.name).option("LIMIT", Some(self.limit));
+        let reply = read(session, &self.on, call.option("BEFORE", self.before))?;
+        let missing = || format!("{} has no versions that are kept", self.name);
+        if reply == Reply::Array(Vec::new()) {
+            return Err(Failure::not_held(missing()));
+        }
+        let shape = commands::shape("CELL.HISTORY");
+        session.show_typed(shape, Row::new(), reply, self.json, missing)
+    }
+}
+
+impl List {
+    /// Asks page by page, all at one revision, so that a long list is one picture.
+    fn run(mut self, session: &mut Session) -> Result<()> {
+        session.store()?;
+        let many = self.limit.is_none_or(|limit| limit > PAGE);
+        let now = self.moment.rev.is_none() && self.moment.at.is_none();
+        if many && now && !session.store()?.in_transaction() {
+            self.moment.rev = Some(session.revision()?);
+        }
+        let mut left = self.limit.unwrap_or(u64::MAX);
+        while left > 0 && !session.printer.is_closed() {
+            let size = left.min(PAGE);
+            let names = self.page(session, size)?;
+            left -= (names.len() as u64).min(left);
+            let ended = (names.len() as u64) < size;
+            self.after = names.last().map(last_name).or(self.after);
+            names.into_iter().for_each(|row| session.printer.row(row));
+            if ended {
+                break;
+            }
+        }
+        session.printer.finish();
+        Ok(())
+    }
+
+    fn page(&self, session: &mut Session, size: u64) -> Result<Vec<Row>> {
+        let prefix = Some(&self.prefix).filter(|prefix| !prefix.is_empty());
+        let call = Call::new("CELL.LIST").option("PREFIX", prefix);
+        let call = call.option("AFTER", self.after.as_ref()).option("LIMIT", Some(size));
+        let reply = read(session, &self.on, self.moment.on(call))?;
+        match Shape::List("name").show(reply, false) {
+            Shown::Many(rows) => Ok(rows),
+            odd => Err(Failure::error(format!("CELL.LIST answered {odd:?}"))),
+        }
+    }
+}
+
+fn last_name(row: &Row) -> String {
+    let name = row.first().map(|(_, field)| field.raw().into_owned());
+    String::from_utf8_lossy(&name.unwrap_or_default()).into_owned()
+}
+
+fn read(session: &mut Session, on: &OnBranch, call: Call) -> Result<Reply> {
+    session.store()?.on(on.branch.as_deref(), |store| store.call(call.words()))
+}
+
+fn write(session: &mut Session, on: &OnBranch, call: Call) -> Result<Reply> {
+    session.store_to_write()?.on(on.branch.as_deref(), |store| store.call(call.words()))
+}
+
+/// The value itself, or what the standard input holds.
+fn given(value: String, session: &Session) -> Result<Vec<u8>> {
+    if value != "-" || session.interactive {
+        return Ok(value.into_bytes());
+    }
+    let mut bytes = Vec::new();
+    let read = std::io::stdin().lock().read_to_end(&mut bytes);
+    read.map_err(|error| Failure::error(format!("the standard input could not be read: {error}")))?;
+    Ok(bytes)
+}

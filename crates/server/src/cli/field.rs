@@ -1,0 +1,93 @@
+//! Fields and rows: what is shown, before anybody knows how.
+
+use super::time;
+use mainstay::Value;
+use std::borrow::Cow;
+
+/// One thing that is shown.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Field {
+    /// A value; null where there is nothing.
+    Plain(Value),
+    /// A moment, in microseconds.
+    Stamp(u64),
+}
+
+/// Fields with their names, in the order in which they are shown.
+pub type Row = Vec<(Cow<'static, str>, Field)>;
+
+impl Field {
+    /// A number that is never negative.
+    pub fn number(n: u64) -> Field {
+        Field::Plain(Value::Int(i64::try_from(n).unwrap_or(i64::MAX)))
+    }
+
+    /// Bytes that are mostly text.
+    pub fn text(text: impl AsRef<[u8]>) -> Field {
+        Field::Plain(Value::from_text(text.as_ref()))
+    }
+
+    /// As JSON.
+    pub fn json(&self) -> String {
+        match self {
+            Field::Plain(value) => value.to_json(),
+            Field::Stamp(us) => us.to_string(),
+        }
+    }
+
+    /// The bare bytes.
+    pub fn raw(&self) -> Cow<'_, [u8]> {
+        match self {
+            Field::Plain(Value::Null) => Cow::Borrowed(b""),
+            Field::Plain(value) => value.as_text(),
+            Field::Stamp(us) => Cow::Owned(us.to_string().into_bytes()),
+        }
+    }
+
+    /// For eyes: times as times, and nothing that a terminal would obey.
+    pub fn seen(&self) -> String {
+        match self {
+            Field::Plain(Value::Null) | Field::Stamp(0) => "-".to_owned(),
+            Field::Plain(Value::Bytes(bytes)) => super::split::quote(bytes),
+            Field::Plain(value) => tame(&String::from_utf8_lossy(&value.as_text())),
+            Field::Stamp(us) => time::show(*us),
+        }
+    }
+}
+
+/// The beginning of a row about something that has a name.
+pub fn named(name: &str) -> Row {
+    vec![("name".into(), Field::text(name))]
+}
+
+/// Text without control characters: a stored value must not steer a terminal.
+pub fn tame(text: &str) -> String {
+    let tame = |letter: char| match letter {
+        '\n' => letter.to_string(),
+        control if control.is_control() => control.escape_default().to_string(),
+        plain => plain.to_string(),
+    };
+    text.chars().map(tame).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_has_three_faces() {
+        let stamp = Field::Stamp(1_000_000);
+        assert_eq!(stamp.json(), "1000000");
+        assert_eq!(stamp.seen(), "1970-01-01 00:00:01.000000Z");
+        let bytes = Field::text(b"\xff");
+        assert_eq!((bytes.json().as_str(), &*bytes.raw()), (r#"{"$bytes":"/w=="}"#, &b"\xff"[..]));
+        assert_eq!(bytes.seen(), r#""\xff""#);
+        assert_eq!(Field::Plain(Value::Null).json(), "null");
+        assert_eq!(Field::text("1").json(), r#""1""#, "a text is not a number");
+    }
+
+    #[test]
+    fn a_value_cannot_steer_the_terminal() {
+        assert_eq!(Field::text("a\x1b[31mb\nc").seen(), "a\\u{1b}[31mb\nc");
+    }
+}

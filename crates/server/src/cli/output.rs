@@ -1,0 +1,255 @@
+//! Output: rows as tables for people, as JSON for programs, or bare.
+//!
+//! ```text
+//!   rows --> table   collected, printed at the end
+//!        --> json    one object a line, at once
+//!        --> raw     bare values, at once, a tab between
+//! ```
+
+use super::field::{Field, Row, tame};
+use super::reply::Reply;
+use super::shape::{self, Shape, Shown};
+use super::split;
+use clap::ValueEnum;
+use comfy_table::{Attribute, Cell, ContentArrangement, Table, presets};
+use std::io::{self, IsTerminal, Write};
+
+/// No terminal is narrower than this.
+const NARROW: u16 = 20;
+const WIDTH: u16 = 80;
+
+/// How results are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// A table, as on a terminal.
+    Table,
+    /// JSON, as in a pipe: one object, or one per line for lists.
+    Json,
+    /// Bare values, a tab between those of a line.
+    Raw,
+}
+
+/// Where results go.
+pub struct Printer {
+    out: io::Stdout,
+    format: Format,
+    colours: bool,
+    /// Whether also a value alone ends with a line break.
+    lines: bool,
+    rows: Vec<Row>,
+    closed: bool,
+}
+
+impl Printer {
+    /// The standard output; what nobody chose is a table on a terminal and JSON elsewhere.
+    pub fn stdout(format: Option<Format>) -> Printer {
+        let out = io::stdout();
+        let terminal = out.is_terminal();
+        let fitting = if terminal { Format::Table } else { Format::Json };
+        let format = format.unwrap_or(fitting);
+        let colours = terminal && super::paper::colours_wanted();
+        Printer { out, format, colours, lines: terminal, rows: Vec::new(), closed: false }
+    }
+
+    /// Ends also values with a line break, for more than one result after the other.
+    pub fn end_lines(&mut self) {
+        self.lines = true;
+    }
+
+    /// Whether nobody reads any more, as in `mainstay cell list | head -1`.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Writes a whole reply; says whether there was something.
+    pub fn reply(&mut self, shape: Shape, reply: Reply, json: bool) -> bool {
+        self.shown(shape.show(reply, json), Row::new(), shape.bare())
+    }
+
+    /// Writes rows, each behind what is known of all of them; says whether there was something.
+    pub fn shown(&mut self, shown: Shown, known: Row, bare: Option<&str>) -> bool {
+        match shown {
+            Shown::Nothing => return false,
+            Shown::One(row) => self.one(joined(&known, row), bare),
+            Shown::Many(rows) => {
+                rows.into_iter().for_each(|row| self.row(joined(&known, row)));
+                self.finish();
+            }
+            Shown::Odd(reply) => self.odd(reply),
+        }
+        true
+    }
+
+    /// Writes one result.
+    pub fn one(&mut self, row: Row, bare: Option<&str>) {
+        match (self.format, bare) {
+            (Format::Table, _) => {
+                let table = self.table(std::slice::from_ref(&row));
+                self.line(&table);
+            }
+            (Format::Raw, Some(bare)) => {
+                let field = row.iter().find(|(name, _)| name == bare);
+                let bytes = field.map(|(_, field)| field.raw().into_owned()).unwrap_or_default();
+                // A value is written to the byte, so that it can go to a file.
+                self.bytes(&bytes, self.lines || bare != "value");
+            }
+            _ => self.row(row),
+        }
+    }
+
+    /// Writes one of many results; `finish` comes behind the last.
+    pub fn row(&mut self, row: Row) {
+        match self.format {
+            Format::Table => self.rows.push(row),
+            Format::Json => self.line(&json(&row)),
+            Format::Raw => {
+                let fields: Vec<_> = row.iter().map(|(_, field)| field.raw()).collect();
+                self.bytes(&fields.join(&b'\t'), true);
+            }
+        }
+    }
+
+    /// Writes what is still to be written of many results, also that there are none.
+    pub fn finish(&mut self) {
+        match self.format == Format::Table && self.rows.is_empty() {
+            true => self.line("(none)"),
+            false => self.flush(),
+        }
+    }
+
+    /// Writes the rows that were collected so far.
+    pub fn flush(&mut self) {
+        let rows = std::mem::take(&mut self.rows);
+        if !rows.is_empty() {
+            let table = self.table(&rows);
+            self.line(&table);
+        }
+    }
+
+    /// Writes a line for people; programs do not get it.
+    pub fn note(&mut self, text: &str) {
+        if self.format == Format::Table {
+            self.line(text);
+        }
+    }
+
+    /// Writes text that was asked for, whatever the format.
+    pub fn text(&mut self, text: &str) {
+        self.line(text.trim_end());
+    }
+
+    /// Writes what has no rows: as `redis-cli` does, or as one JSON value.
+    pub fn odd(&mut self, reply: Reply) {
+        match self.format {
+            Format::Table => self.line(&plain(&reply, "")),
+            Format::Json => self.line(&shape::value(reply).to_json()),
+            Format::Raw => bare(&reply).into_iter().for_each(|text| self.bytes(&text, true)),
+        }
+    }
+
+    fn line(&mut self, text: &str) {
+        self.bytes(text.as_bytes(), true);
+    }
+
+    fn bytes(&mut self, bytes: &[u8], line: bool) {
+        let mut out = self.out.lock();
+        let written = out.write_all(bytes).and_then(|()| match line {
+            true => out.write_all(b"\n"),
+            false => Ok(()),
+        });
+        // A line has to be there when it is read, also where a feed goes on for hours.
+        self.closed |= written.and_then(|()| out.flush()).is_err();
+    }
+
+    fn table(&self, rows: &[Row]) -> String {
+        let mut table = Table::new();
+        table.load_style(presets::UTF8_FULL_CONDENSED);
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+        if table.width().is_some_and(|width| width < NARROW) {
+            // Terminals that do not know their width say zero.
+            table.set_width(WIDTH);
+        }
+        let head = rows.first().map(Vec::as_slice).unwrap_or_default();
+        table.set_header(head.iter().map(|(name, _)| self.heading(name)));
+        for row in rows {
+            table.add_row(row.iter().map(|(_, field)| Cell::new(field.seen())));
+        }
+        table.to_string()
+    }
+
+    fn heading(&self, name: &str) -> Cell {
+        let cell = Cell::new(name.strip_suffix("_us").unwrap_or(name).replace('_', " "));
+        if self.colours { cell.add_attribute(Attribute::Bold) } else { cell }
+    }
+}
+
+fn joined(known: &Row, row: Row) -> Row {
+    known.iter().cloned().chain(row).collect()
+}
+
+fn json(row: &Row) -> String {
+    let name = |name: &str| Field::text(name).json();
+    let fields = row.iter().map(|(n, field)| format!("{}:{}", name(n), field.json()));
+    format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
+}
+
+/// A reply as `redis-cli` shows it; lists inside lists are set in.
+fn plain(reply: &Reply, indent: &str) -> String {
+    match reply {
+        Reply::Nil => "(nil)".to_owned(),
+        Reply::Int(n) => format!("(integer) {n}"),
+        Reply::Float(n) => format!("(double) {n}"),
+        Reply::Bool(yes) => format!("({yes})"),
+        Reply::Error(line) => format!("(error) {}", tame(line)),
+        Reply::Text(text) if text == b"OK" || text == b"PONG" => {
+            String::from_utf8_lossy(text).into_owned()
+        }
+        Reply::Text(text) => match split::quote(text) {
+            quoted if quoted.starts_with('"') => quoted,
+            bare => format!("\"{bare}\""),
+        },
+        Reply::Array(items) if items.is_empty() => "(empty)".to_owned(),
+        Reply::Array(items) => numbered(items, indent),
+        Reply::Map(pairs) => {
+            let flat: Vec<_> = pairs.iter().flat_map(|(k, v)| [k.clone(), v.clone()]).collect();
+            numbered(&flat, indent)
+        }
+    }
+}
+
+fn numbered(items: &[Reply], indent: &str) -> String {
+    let inner = format!("{indent}   ");
+    let item = |(n, item)| format!("{}) {}", n + 1, plain(item, &inner));
+    let lines: Vec<String> = items.iter().enumerate().map(item).collect();
+    lines.join(&format!("\n{indent}"))
+}
+
+/// The bare texts of a reply, in order.
+fn bare(reply: &Reply) -> Vec<Vec<u8>> {
+    match reply {
+        Reply::Array(items) => items.iter().flat_map(bare).collect(),
+        Reply::Map(pairs) => pairs.iter().flat_map(|(k, v)| [bare(k), bare(v)].concat()).collect(),
+        Reply::Error(line) => vec![line.clone().into_bytes()],
+        other => vec![Field::Plain(shape::value(other.clone())).raw().into_owned()],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_one_object_in_its_own_order() {
+        let row = vec![("b".into(), Field::number(1)), ("a".into(), Field::text("x\"y"))];
+        assert_eq!(json(&row), r#"{"b":1,"a":"x\"y"}"#);
+    }
+
+    #[test]
+    fn replies_without_rows_look_as_in_redis_cli() {
+        let inner = Reply::Array(vec![Reply::text("x y"), Reply::Nil]);
+        let reply = Reply::Array(vec![Reply::Int(1), inner, Reply::text("OK")]);
+        assert_eq!(plain(&reply, ""), "1) (integer) 1\n2) 1) \"x y\"\n   2) (nil)\n3) OK");
+        assert_eq!(plain(&Reply::text("a"), ""), "\"a\"");
+        assert_eq!(bare(&reply), [&b"1"[..], b"x y", b"", b"OK"]);
+    }
+}

@@ -1,0 +1,119 @@
+//! Completion: nouns, their verbs, and commands.
+
+use super::NounLine;
+use super::lines::is_comment;
+use crate::cli::commands::COMMANDS;
+use crate::cli::split::{Unsplit, split};
+use clap::CommandFactory;
+use rustyline::completion::Completer;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::{Context, Helper};
+
+/// What knows the words of a line.
+pub struct Words;
+
+/// Whether a line that begins so is one of nouns and verbs.
+pub fn is_noun(word: &str) -> bool {
+    NounLine::command().get_subcommands().any(|noun| noun.get_name() == word)
+}
+
+/// The words that may stand at the end of this line.
+fn candidates(line: &str) -> Vec<String> {
+    let (before, begun) = line.rsplit_once(' ').unwrap_or(("", line));
+    let before: Vec<&str> = before.split_whitespace().collect();
+    let known = match before.as_slice() {
+        [] => [nouns(), commands(), words(&["help", "exit"])].concat(),
+        ["help"] => [nouns(), commands()].concat(),
+        ["help", noun] | [noun] => verbs(noun),
+        [noun, verb, ..] => flags(noun, verb),
+    };
+    let upper = begun.to_uppercase();
+    let fits = |word: &String| word.starts_with(begun) || word.starts_with(&upper);
+    known.into_iter().filter(fits).collect()
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+fn nouns() -> Vec<String> {
+    let line = NounLine::command();
+    line.get_subcommands().map(|noun| noun.get_name().to_owned()).collect()
+}
+
+fn commands() -> Vec<String> {
+    COMMANDS.iter().map(|command| command.name.to_owned()).collect()
+}
+
+fn verbs(noun: &str) -> Vec<String> {
+    let line = NounLine::command();
+    let Some(noun) = line.find_subcommand(noun) else { return Vec::new() };
+    let verbs = noun.get_subcommands().map(|verb| verb.get_name().to_owned());
+    verbs.chain(long(noun)).collect()
+}
+
+fn flags(noun: &str, verb: &str) -> Vec<String> {
+    let line = NounLine::command();
+    let Some(noun) = line.find_subcommand(noun) else { return Vec::new() };
+    long(noun.find_subcommand(verb).unwrap_or(noun))
+}
+
+fn long(command: &clap::Command) -> Vec<String> {
+    command
+        .get_arguments()
+        .filter_map(|option| option.get_long())
+        .map(|l| format!("--{l}"))
+        .collect()
+}
+
+impl Completer for Words {
+    type Candidate = String;
+
+    fn complete(
+        &self,
+        line: &str,
+        position: usize,
+        _: &Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<String>)> {
+        let line = line.get(..position).unwrap_or(line);
+        let start = line.rfind(' ').map_or(0, |space| space + 1);
+        Ok((start, candidates(line)))
+    }
+}
+
+impl Validator for Words {
+    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
+        let line = context.input();
+        Ok(match split(line) {
+            Err(Unsplit::Open) if !is_comment(line) => ValidationResult::Incomplete,
+            _ => ValidationResult::Valid(None),
+        })
+    }
+}
+
+impl Hinter for Words {
+    type Hint = String;
+}
+
+impl Highlighter for Words {}
+
+impl Helper for Words {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nouns_verbs_flags_and_commands_are_completed() {
+        let both = candidates("cel");
+        assert!(both.contains(&"cell".to_owned()) && both.contains(&"CELL.CAS".to_owned()));
+        assert_eq!(candidates("cell get"), ["get", "getv"]);
+        assert_eq!(candidates("cell set a 1 --t"), ["--ttl"]);
+        assert_eq!(candidates("feed --fo"), ["--follow"]);
+        assert_eq!(candidates("help CELL.C"), ["CELL.CAS"]);
+        assert_eq!(candidates("branch.m"), ["BRANCH.MERGE"]);
+        assert_eq!(candidates("nothing x"), [""; 0]);
+    }
+}

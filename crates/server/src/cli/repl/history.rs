@@ -1,0 +1,33 @@
+//! The file that remembers lines between sessions.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// `mainstay/history` in the user's state directory; nothing where there is no home.
+pub fn file() -> Option<PathBuf> {
+    let directory = state(std::env::var_os("XDG_STATE_HOME"), std::env::var_os("HOME"))?;
+    let directory = directory.join("mainstay");
+    std::fs::create_dir_all(&directory).ok()?;
+    Some(directory.join("history"))
+}
+
+fn state(state: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
+    // A relative path would leave histories all over the place.
+    let absolute = |path: OsString| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
+    let beside_home = || home.and_then(absolute).map(|home| home.join(".local/state"));
+    state.and_then(absolute).or_else(beside_home)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_directory_is_the_users_own() {
+        let home = || Some("/home/u".into());
+        assert_eq!(state(Some("/s".into()), home()), Some("/s".into()));
+        assert_eq!(state(None, home()), Some("/home/u/.local/state".into()));
+        assert_eq!(state(Some("s".into()), home()), Some("/home/u/.local/state".into()));
+        assert_eq!(state(None, None), None);
+    }
+}

@@ -1,0 +1,137 @@
+//! `mainstay repl`: commands typed or piped in, one after the other.
+//!
+//! ```text
+//!   terminal --rustyline--+
+//!                         +--> line --split--> words --+--> noun and verb: as on the command line
+//!   pipe --lines----------+                            +--> anything else: a command of the store
+//! ```
+//!
+//! A line goes on in the next while a quote is open.
+
+mod complete;
+mod help;
+mod history;
+mod lines;
+
+use super::args::DataNoun;
+use super::failure::{Failure, Result};
+use super::paper::complain;
+use super::session::Session;
+use super::shape::Shape;
+use super::split::split;
+use super::{commands, execute};
+use clap::Parser;
+use lines::Lines;
+use std::process::ExitCode;
+
+/// A line that begins with a noun.
+#[derive(Debug, Parser)]
+#[command(name = "", no_binary_name = true, disable_help_subcommand = true)]
+struct NounLine {
+    #[command(subcommand)]
+    noun: DataNoun,
+}
+
+/// What becomes of the session after a line.
+enum Next {
+    GoOn,
+    Leave,
+}
+
+/// Reads and executes lines until they end; the exit code is that of the worst line.
+pub fn run(mut session: Session) -> ExitCode {
+    session.interactive = true;
+    session.printer.end_lines();
+    let mut worst = 0;
+    match all(&mut session, &mut worst).and_then(|()| session.close()) {
+        Ok(()) => ExitCode::from(worst),
+        Err(failure) => {
+            complain(&failure.to_string());
+            failure.exit()
+        }
+    }
+}
+
+fn all(session: &mut Session, worst: &mut u8) -> Result<()> {
+    let mut lines = Lines::open()?;
+    session.store_to_write()?;
+    if lines.is_terminal() {
+        session.printer.note("`help` lists what there is, Ctrl-D leaves.");
+    }
+    while let Some(line) = lines.next(&session.prompt())? {
+        match one(session, &line) {
+            Ok(Next::GoOn) => {}
+            Ok(Next::Leave) => break,
+            // A script must not go on outside of the transaction that it began.
+            Err(failure) if session.is_broken() && !lines.is_terminal() => return Err(failure),
+            Err(failure) => {
+                complain(&failure.to_string());
+                // At a terminal everybody has seen it.
+                if !lines.is_terminal() {
+                    *worst = failure.code().max(*worst);
+                }
+            }
+        }
+        if session.printer.is_closed() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn one(session: &mut Session, line: &str) -> Result<Next> {
+    if lines::is_comment(line) {
+        return Ok(Next::GoOn);
+    }
+    let words = split(line).map_err(|wrong| Failure::error(wrong.to_string()))?;
+    let Some(first) = words.first() else { return Ok(Next::GoOn) };
+    let first = String::from_utf8_lossy(first).to_lowercase();
+    match first.as_str() {
+        "exit" | "quit" => return Ok(Next::Leave),
+        "help" | "?" => help::show(&words[1..], &mut session.printer)?,
+        noun if complete::is_noun(noun) => noun_line(session, words)?,
+        _ => command(session, words)?,
+    }
+    Ok(Next::GoOn)
+}
+
+/// A line as the command line has it.
+fn noun_line(session: &mut Session, words: Vec<Vec<u8>>) -> Result<()> {
+    let mut texts = Vec::new();
+    for (index, word) in words.into_iter().enumerate() {
+        let text = String::from_utf8(word).map_err(|_| {
+            Failure::error("only UTF-8 here: bytes go in with CELL.SET name \"\\xff\"")
+        })?;
+        texts.push(if index == 0 { text.to_lowercase() } else { text });
+    }
+    match NounLine::try_parse_from(texts) {
+        Ok(line) => execute(line.noun, session),
+        Err(error) if error.exit_code() == 0 => {
+            session.printer.text(&error.to_string());
+            Ok(())
+        }
+        Err(error) => Err(Failure::error(error.to_string().trim_end().to_owned())),
+    }
+}
+
+/// Any other line is a command of the store.
+fn command(session: &mut Session, words: Vec<Vec<u8>>) -> Result<()> {
+    let name = words.first().map(|word| String::from_utf8_lossy(word).into_owned());
+    let shape = name.as_deref().map(commands::shape).unwrap_or(Shape::Any);
+    let reply = session.store()?.call(words)?;
+    if !session.printer.reply(shape, reply.clone(), false) {
+        session.printer.odd(reply);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_lines_contradict_nowhere() {
+        NounLine::command().debug_assert();
+    }
+}

@@ -1,0 +1,191 @@
+//! Shapes: what the replies of a command hold, so that all of them can be shown as rows.
+//!
+//! ```text
+//!   [["a", 1], ["b", 2]] --Shape::Rows([name, counter])--> {name: a, counter: 1}, {name: b, counter: 2}
+//! ```
+
+use super::field::{Field, Row};
+use super::reply::Reply;
+use mainstay::Value;
+use std::borrow::Cow;
+
+/// The fields of a branch, in the order in which they are worth reading.
+const BRANCH_ORDER: [&str; 6] =
+    ["name", "parent", "fork_revision", "created_us", "depth", "children"];
+
+/// What the replies of a command hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// One thing under this name; nil when it is not there.
+    One(&'static str),
+    /// Whether something happened, as 1 or 0.
+    Did(&'static str),
+    /// Several things that belong together; nil when they are not there.
+    Record(&'static [&'static str]),
+    /// A list of things under this name.
+    List(&'static str),
+    /// A list of things that belong together.
+    Rows(&'static [&'static str]),
+    /// The text of a JSON object.
+    Object,
+    /// Anything at all.
+    Any,
+}
+
+/// A reply in rows.
+#[derive(Debug, PartialEq)]
+pub enum Shown {
+    /// It is not there, or did not happen.
+    Nothing,
+    /// One row.
+    One(Row),
+    /// Any number of rows.
+    Many(Vec<Row>),
+    /// It does not have the shape that was expected: shown as it is.
+    Odd(Reply),
+}
+
+impl Shape {
+    /// The field that stands for the whole where only one is wanted.
+    pub fn bare(self) -> Option<&'static str> {
+        match self {
+            Shape::One(name) | Shape::Did(name) | Shape::List(name) => Some(name),
+            Shape::Record(names) => names.first().copied(),
+            Shape::Rows(_) | Shape::Object | Shape::Any => None,
+        }
+    }
+
+    /// Puts a reply into rows.
+    pub fn show(self, reply: Reply, json: bool) -> Shown {
+        let field = |name, reply| (Cow::Borrowed(name), field(name, reply, json));
+        match (self, reply) {
+            (Shape::One(_) | Shape::Record(_) | Shape::Object, Reply::Nil) => Shown::Nothing,
+            (Shape::Did(_), Reply::Int(0)) => Shown::Nothing,
+            (Shape::Did(name), Reply::Int(1)) => {
+                Shown::One(vec![(name.into(), Field::Plain(Value::Bool(true)))])
+            }
+            (Shape::One(name), reply) if is_plain(&reply) => Shown::One(vec![field(name, reply)]),
+            (Shape::Record(names), Reply::Array(items)) if items.len() == names.len() => {
+                Shown::One(names.iter().copied().zip(items).map(|(n, r)| field(n, r)).collect())
+            }
+            (Shape::List(name), Reply::Array(items)) if items.iter().all(is_plain) => {
+                Shown::Many(items.into_iter().map(|item| vec![field(name, item)]).collect())
+            }
+            (Shape::Rows(names), Reply::Array(items)) => rows(names, items, json),
+            (Shape::Object, Reply::Text(text)) => object(text),
+            (_, reply) => Shown::Odd(reply),
+        }
+    }
+}
+
+fn rows(names: &'static [&'static str], items: Vec<Reply>, json: bool) -> Shown {
+    let fits = |item: &Reply| matches!(item, Reply::Array(fields) if fields.len() == names.len());
+    if !items.iter().all(fits) {
+        return Shown::Odd(Reply::Array(items));
+    }
+    let row = |item| match item {
+        Reply::Array(fields) => {
+            let named = names.iter().copied().zip(fields);
+            named.map(|(name, reply)| (name.into(), field(name, reply, json))).collect()
+        }
+        _ => Row::new(),
+    };
+    Shown::Many(items.into_iter().map(row).collect())
+}
+
+fn object(text: Vec<u8>) -> Shown {
+    let parsed = std::str::from_utf8(&text).ok().and_then(|text| Value::from_json(text).ok());
+    let Some(Value::Object(mut fields)) = parsed else { return Shown::Odd(Reply::Text(text)) };
+    let known = BRANCH_ORDER.into_iter().filter_map(|name| fields.remove_entry(name));
+    let mut row: Vec<(String, Value)> = known.collect();
+    row.extend(fields);
+    let field = |(name, value): (String, Value)| match value {
+        Value::Int(us) if is_stamp(&name) => (name.into(), Field::Stamp(us.unsigned_abs())),
+        value => (name.into(), Field::Plain(value)),
+    };
+    Shown::One(row.into_iter().map(field).collect())
+}
+
+fn is_plain(reply: &Reply) -> bool {
+    !matches!(reply, Reply::Array(_) | Reply::Map(_) | Reply::Error(_))
+}
+
+fn is_stamp(name: &str) -> bool {
+    name.ends_with("_us")
+}
+
+fn field(name: &str, reply: Reply, json: bool) -> Field {
+    match reply {
+        Reply::Int(us) if is_stamp(name) => Field::Stamp(us.unsigned_abs()),
+        Reply::Text(text) if json && name == "value" => Field::Plain(typed(&text)),
+        reply => Field::Plain(value(reply)),
+    }
+}
+
+/// The value that a text stands for when it is JSON; the text when it is not.
+fn typed(text: &[u8]) -> Value {
+    let parsed = std::str::from_utf8(text).ok().and_then(|text| Value::from_json(text).ok());
+    parsed.unwrap_or_else(|| Value::from_text(text))
+}
+
+/// A reply as a value, for JSON and for what has no shape.
+pub fn value(reply: Reply) -> Value {
+    match reply {
+        Reply::Nil => Value::Null,
+        Reply::Int(n) => Value::Int(n),
+        Reply::Float(n) => Value::Float(n),
+        Reply::Bool(yes) => Value::Bool(yes),
+        Reply::Text(text) => Value::from_text(&text),
+        Reply::Array(items) => Value::Array(items.into_iter().map(value).collect()),
+        Reply::Map(pairs) => Value::Object(pairs.into_iter().map(pair).collect()),
+        Reply::Error(line) => Value::Object([("error".to_owned(), line.into())].into()),
+    }
+}
+
+fn pair((key, item): (Reply, Reply)) -> (String, Value) {
+    (String::from_utf8_lossy(&value(key).as_text()).into_owned(), value(item))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAIR: Shape = Shape::Rows(&["key", "stamp_us"]);
+
+    fn pairs(items: &[&[Reply]]) -> Reply {
+        Reply::Array(items.iter().map(|item| Reply::Array(item.to_vec())).collect())
+    }
+
+    #[test]
+    fn rows_get_names_and_stamps_become_times() {
+        let reply = pairs(&[&[Reply::text("a"), Reply::Int(7)]]);
+        let row = vec![("key".into(), Field::text("a")), ("stamp_us".into(), Field::Stamp(7))];
+        assert_eq!(PAIR.show(reply, false), Shown::Many(vec![row]));
+    }
+
+    #[test]
+    fn what_does_not_fit_its_shape_is_shown_as_it_is() {
+        let reply = pairs(&[&[Reply::Int(1)]]);
+        assert_eq!(PAIR.show(reply.clone(), false), Shown::Odd(reply));
+        assert_eq!(Shape::Object.show(Reply::text("no"), false), Shown::Odd(Reply::text("no")));
+        assert_eq!(Shape::Did("x").show(Reply::Int(7), false), Shown::Odd(Reply::Int(7)));
+    }
+
+    #[test]
+    fn nil_and_zero_are_nothing_only_where_they_mean_it() {
+        assert_eq!(Shape::One("value").show(Reply::Nil, false), Shown::Nothing);
+        assert_eq!(Shape::Did("deleted").show(Reply::Int(0), false), Shown::Nothing);
+        let zero = Shown::One(vec![("counter".into(), Field::number(0))]);
+        assert_eq!(Shape::One("counter").show(Reply::Int(0), false), zero);
+    }
+
+    #[test]
+    fn a_value_is_read_as_json_only_when_asked() {
+        let one = |field| Shown::One(vec![("value".into(), field)]);
+        let show = |text, json| Shape::One("value").show(Reply::text(text), json);
+        assert_eq!(show("[1]", false), one(Field::text("[1]")));
+        let list = Value::Array(vec![Value::Int(1)]);
+        assert_eq!(show("[1]", true), one(Field::Plain(list)));
+        assert_eq!(show("not json", true), one(Field::text("not json")));
+    }
+}

@@ -1,0 +1,166 @@
+//! `mainstay txn`: the commands of a file as one transaction.
+//!
+//! ```text
+//!   CELL.SET a 1      TXN.BEGIN
+//!   CELL.INCR b   --> CELL.SET a 1, CELL.INCR b  --> TXN.COMMIT
+//!                     the first that fails       --> TXN.ROLLBACK, nothing is written
+//! ```
+
+use super::args::OnBranch;
+use super::call::Call;
+use super::failure::{Failure, Result};
+use super::field::Field;
+use super::session::Session;
+use super::shape;
+use super::split::{Unsplit, quote, split};
+use super::store::Store;
+use clap::Args;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Commands that would end the transaction, or leave it.
+const NOT_INSIDE: [&str; 10] = [
+    "TXN.BEGIN",
+    "TXN.COMMIT",
+    "TXN.ROLLBACK",
+    "MULTI",
+    "EXEC",
+    "DISCARD",
+    "BRANCH.USE",
+    "HELLO",
+    "RESET",
+    "QUIT",
+];
+
+/// Running commands as one transaction.
+#[derive(Debug, Args)]
+pub struct Txn {
+    /// A file with a command a line, as CELL.SET a 1; # begins a comment [default: standard input]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    on: OnBranch,
+}
+
+/// A command and the line it begins at.
+struct Line {
+    number: usize,
+    words: Vec<Vec<u8>>,
+}
+
+/// What a command answered, beside the command.
+type Answered = (String, mainstay::Value);
+
+impl Txn {
+    /// Reads everything, runs it, shows the answers and the revision.
+    pub fn run(self, session: &mut Session) -> Result<()> {
+        if session.interactive && self.file.is_none() {
+            let how = "here a transaction is TXN.BEGIN, commands, TXN.COMMIT; or name a file";
+            return Err(Failure::error(how));
+        }
+        // All of it comes first: an open transaction does not wait for someone who types.
+        let lines = lines(&text(self.file.as_deref())?)?;
+        let store = session.store_to_write()?;
+        let (answers, revision) = store.on(self.on.branch.as_deref(), |store| all(store, lines))?;
+        for (command, answer) in answers {
+            let command = ("command".into(), Field::text(command));
+            session.printer.row(vec![command, ("answer".into(), Field::Plain(answer))]);
+        }
+        session.printer.flush();
+        session.printer.end_lines();
+        session.printer.one(vec![("revision".into(), Field::number(revision))], Some("revision"));
+        Ok(())
+    }
+}
+
+fn text(file: Option<&Path>) -> Result<String> {
+    let mut text = String::new();
+    let read = match file {
+        Some(path) => std::fs::read_to_string(path).map(|read| text = read),
+        None => std::io::stdin().lock().read_to_string(&mut text).map(|_| ()),
+    };
+    let name = file.map_or("the standard input".into(), |path| path.display().to_string());
+    read.map_err(|error| Failure::error(format!("{name} could not be read: {error}")))?;
+    Ok(text)
+}
+
+/// The commands; a quote that is open at the end of a line goes on in the next.
+fn lines(text: &str) -> Result<Vec<Line>> {
+    let (mut lines, mut open, mut began) = (Vec::new(), String::new(), 1);
+    for (index, line) in text.lines().enumerate() {
+        if open.is_empty() {
+            began = index + 1;
+            if line.trim().is_empty() || line.trim_start().starts_with('#') {
+                continue;
+            }
+        }
+        open.push_str(line);
+        match split(&open) {
+            Ok(words) => {
+                lines.push(inside(Line { number: began, words })?);
+                open.clear();
+            }
+            Err(Unsplit::Open) => open.push('\n'),
+            Err(wrong) => return Err(Failure::error(format!("line {began}: {wrong}"))),
+        }
+    }
+    match open.is_empty() {
+        true => Ok(lines),
+        false => Err(Failure::error(format!("line {began}: {}", Unsplit::Open))),
+    }
+}
+
+fn inside(line: Line) -> Result<Line> {
+    let command = line.words.first().map(|word| String::from_utf8_lossy(word).to_uppercase());
+    let command = command.unwrap_or_default();
+    match NOT_INSIDE.contains(&command.as_str()) {
+        false => Ok(line),
+        true => Err(Failure::error(format!(
+            "line {}: {command} has no place here: the lines are one transaction already; nothing \
+             was done",
+            line.number
+        ))),
+    }
+}
+
+fn all(store: &mut Store, lines: Vec<Line>) -> Result<(Vec<Answered>, u64)> {
+    store.call(Call::new("TXN.BEGIN").words())?;
+    let answers = lines.into_iter().map(|line| one(store, line)).collect::<Result<_>>();
+    let answers = answers.inspect_err(|_| {
+        // What failed may be the connection: then the server rolls back by itself.
+        let _ = store.call(Call::new("TXN.ROLLBACK").words());
+    })?;
+    let committed = store.call(Call::new("TXN.COMMIT").words())?;
+    let odd = || Failure::error(format!("TXN.COMMIT answered {committed:?}"));
+    Ok((answers, committed.as_u64().ok_or_else(odd)?))
+}
+
+fn one(store: &mut Store, line: Line) -> Result<Answered> {
+    let shown = line.words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ");
+    let reply = store.call(line.words).map_err(|failure| {
+        let what = format!("line {}: {failure}: nothing was written", line.number);
+        Failure::error(what)
+    })?;
+    Ok((shown, shape::value(reply)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_and_empty_lines_are_no_commands_and_quotes_go_over_lines() {
+        let text = "# first\n\nCELL.SET a \"x\ny\"\n  # second\nCELL.GET a\n";
+        let lines = lines(text).unwrap();
+        let numbers: Vec<usize> = lines.iter().map(|line| line.number).collect();
+        assert_eq!(numbers, [3, 6]);
+        assert_eq!(lines[0].words[2], b"x\ny");
+    }
+
+    #[test]
+    fn what_would_end_the_transaction_is_refused_by_its_line() {
+        for text in ["CELL.GET a\ntxn.commit", "\nMULTI", "CELL.SET a 'x", "CELL.SET 'a'b"] {
+            let failure = lines(text).err().unwrap().to_string();
+            assert!(failure.starts_with("line "), "{failure}");
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! The program as a person runs it: the real binary in a directory of its own, one test per rule.
+
+mod arguments;
+mod branches;
+mod cells;
+mod feed;
+mod files;
+mod output;
+mod program;
+mod repl;
+mod server;
+mod transfer;
+mod txn;
