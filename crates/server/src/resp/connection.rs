@@ -68,7 +68,9 @@ pub struct Connection {
     /// What it waits for.
     pub state: State,
     /// There may be more to read.
-    pub readable: bool,
+    readable: bool,
+    /// The client has closed its side: reading comes to an end that no further event tells of.
+    hung_up: bool,
     /// Requests were left that could have been taken.
     left_over: bool,
     /// It is on the list for this turn.
@@ -97,6 +99,7 @@ impl Connection {
             debts: VecDeque::new(),
             state: State::Open,
             readable: true,
+            hung_up: false,
             left_over: false,
             listed: false,
             alive: Arc::new(AtomicBool::new(true)),
@@ -111,6 +114,12 @@ impl Connection {
     /// Cleared when the connection is gone.
     pub fn alive(&self) -> Arc<AtomicBool> {
         self.alive.clone()
+    }
+
+    /// Notes an event: there is something to read, or the client has closed its side.
+    pub fn note(&mut self, readable: bool, hung_up: bool) {
+        self.hung_up |= hung_up;
+        self.readable |= readable || hung_up;
     }
 
     /// Whether requests may be taken.
@@ -136,7 +145,7 @@ impl Connection {
                 Ok(0) => self.ends(),
                 Ok(count) => {
                     // A socket that did not fill the buffer has nothing more, or will tell.
-                    self.readable = count == buffer.len();
+                    self.readable = count == buffer.len() || self.hung_up;
                     wish = self.consume(&buffer[..count], &mut left, batch);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable = false,

@@ -16,6 +16,7 @@ use super::feeds::{Feeds, Reader};
 use super::reply::Reply;
 use super::workers::Workers;
 use mainstay::Transaction;
+use mio::event::Event;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
@@ -161,16 +162,16 @@ impl Loop {
                 match event.token() {
                     WAKER => self.take_messages(),
                     LISTENER => self.accept(),
-                    Token(place) => self.note(place, event.is_readable()),
+                    Token(place) => self.note(place, event),
                 }
             }
             self.turn();
         }
     }
 
-    fn note(&mut self, place: usize, readable: bool) {
+    fn note(&mut self, place: usize, event: &Event) {
         if let Some(connection) = self.connections.get_mut(place) {
-            connection.readable |= readable;
+            connection.note(event.is_readable(), event.is_read_closed() || event.is_error());
             self.list(place);
         }
     }
@@ -256,6 +257,8 @@ impl Loop {
     fn turn(&mut self) {
         let mut ready = std::mem::take(&mut self.ready);
         ready.drain(..).for_each(|place| self.serve(place));
+        // Serving may have listed some anew.
+        ready.append(&mut self.ready);
         self.ready = ready;
         self.send_known();
         while !self.batch.is_empty() {

@@ -1,0 +1,303 @@
+//! The wire, byte by byte: our own commands, bad input, pushes, limits, draining.
+
+mod support;
+
+use mainstay_server::resp::Settings;
+use std::time::Duration;
+use support::{Ours, encode};
+
+#[test]
+fn cells_answer_as_written_down() {
+    let ours = Ours::start();
+    let mut client = ours.client();
+    let cases = [
+        ("CELL.INIT a 1", r":1\r\n"),
+        ("CELL.INIT a 2", r":1\r\n"),
+        ("CELL.GET a", r"$1\r\n1\r\n"),
+        ("CELL.CAS a 1 x", r":2\r\n"),
+        ("CELL.CAS a 1 y", r"$-1\r\n"),
+        ("CELL.CAS b NIL 7 JSON", r":1\r\n"),
+        ("CELL.INCR b 3", r"*2\r\n$2\r\n10\r\n:2\r\n"),
+        ("CELL.INCR b 0.5", r"*2\r\n$4\r\n10.5\r\n:3\r\n"),
+        ("CELL.INCR a", r"-INVALID `a` holds string, not a number\r\n"),
+        ("CELL.DEL a IF 1", r":0\r\n"),
+        ("CELL.DEL a IF 2", r":1\r\n"),
+        ("CELL.GET a", r"$-1\r\n"),
+        ("CELL.LIST PREFIX b", r"*1\r\n$1\r\nb\r\n"),
+        ("CELL.LIST LIMIT 0", r"-INVALID"),
+        ("CELL.SET c 1 TTL 100000", r":1\r\n"),
+        ("CELL.SET c 1 TTL 0", r"-INVALID"),
+        ("CELL.SET c {x JSON", r"-INVALID this is not JSON"),
+        ("CELL.SET c 1 BOGUS", r"-ERR syntax error\r\n"),
+        ("CELL.GET a REV 1", r"$1\r\n1\r\n"),
+        ("CELL.GET a REV 99999", r"-INVALID"),
+        ("REVISION", r":7\r\n"),
+    ];
+    for (line, expected) in cases {
+        let reply = client.line(line);
+        assert!(reply.starts_with(expected), "{line}: {reply}");
+    }
+    let history = client.line("CELL.HISTORY a LIMIT 2");
+    assert!(history.starts_with(r"*2\r\n*4\r\n:3\r\n$-1\r\n:"), "{history}");
+}
+
+#[test]
+fn branches_tags_and_merges_answer_as_written_down() {
+    let ours = Ours::start();
+    let (mut main, mut side) = (ours.client(), ours.client());
+    main.line("SET a 1");
+    assert_eq!(main.line("BRANCH.FORK side"), r":1\r\n");
+    assert!(main.line("BRANCH.FORK side").starts_with("-EXISTS "));
+    assert!(side.line("BRANCH.USE nowhere").starts_with("-NOTFOUND "));
+    assert_eq!(side.line("BRANCH.USE side"), r"+OK\r\n");
+    assert_eq!(side.line("SET a 2"), r"+OK\r\n");
+    assert_eq!(
+        (main.line("GET a"), side.line("GET a")),
+        (r"$1\r\n1\r\n".into(), r"$1\r\n2\r\n".into())
+    );
+    assert_eq!(main.line("BRANCH.LIST"), r"*2\r\n$4\r\nmain\r\n$4\r\nside\r\n");
+    assert_eq!(
+        main.line("BRANCH.DIFF main side"),
+        r"*1\r\n*3\r\n$5\r\ncells\r\n$1\r\na\r\n$1\r\nb\r\n"
+    );
+    main.line("SET a 3");
+    assert_eq!(main.line("BRANCH.MERGE side main"), r"-CONFLICT a\r\n");
+    assert!(main.line("BRANCH.MERGE side main THEIRS").starts_with(':'));
+    assert_eq!(main.line("GET a"), r"$1\r\n2\r\n");
+    assert!(main.line("BRANCH.INFO side").contains(r#"\"parent\":\"main\""#));
+    assert!(main.line("TAG.SET v1").starts_with(':'));
+    assert!(main.line("TAG.SET v1").starts_with("-EXISTS "));
+    assert!(main.line("TAG.LIST").starts_with(r"*1\r\n*3\r\n$2\r\nv1\r\n$4\r\nmain\r\n:"));
+    assert_eq!(
+        (main.line("TAG.DEL v1"), main.line("TAG.DEL v1")),
+        (r":1\r\n".into(), r":0\r\n".into())
+    );
+    assert_eq!(main.line("BRANCH.DELETE side"), r":1\r\n");
+    assert_eq!(main.line("BRANCH.DELETE side"), r":0\r\n");
+    assert!(side.line("SET a 4").starts_with("-NOTFOUND "));
+}
+
+#[test]
+fn a_transaction_sees_its_own_writes_and_loses_to_who_was_first() {
+    let ours = Ours::start();
+    let (mut one, mut other) = (ours.client(), ours.client());
+    assert!(one.line("TXN.COMMIT").starts_with("-ERR no transaction is open"));
+    assert_eq!(one.line("TXN.BEGIN"), r"+OK\r\n");
+    assert!(one.line("TXN.BEGIN").starts_with("-ERR "));
+    assert!(one.line("MULTI").starts_with("-ERR "));
+    assert_eq!(one.line("INCR n"), r":1\r\n");
+    assert_eq!(
+        (one.line("GET n"), other.line("GET n")),
+        (r"$1\r\n1\r\n".into(), r"$-1\r\n".into())
+    );
+    other.line("SET n 10");
+    assert!(one.line("TXN.COMMIT").starts_with("-CONFLICT "));
+    assert_eq!(one.line("GET n"), r"$2\r\n10\r\n");
+    one.line("TXN.BEGIN");
+    one.line("APPEND n x");
+    assert_eq!(one.line("TXN.ROLLBACK"), r"+OK\r\n");
+    one.line("TXN.BEGIN");
+    one.line("INCR n");
+    assert_eq!(one.line("TXN.COMMIT"), r":2\r\n");
+    assert_eq!(other.line("GET n"), r"$2\r\n11\r\n");
+}
+
+#[test]
+fn what_may_not_stand_in_a_transaction_is_refused() {
+    let ours = Ours::start();
+    let mut client = ours.client();
+    client.line("MULTI");
+    for line in
+        ["BRANCH.USE main", "DURABILITY SYNC", "BRANCH.FORK x", "KEYS *", "FEED.READ WAIT 5"]
+    {
+        assert!(client.line(line).starts_with("-ERR "), "{line}");
+    }
+    assert!(client.line("EXEC").starts_with("-EXECABORT "));
+    client.line("TXN.BEGIN");
+    for line in ["BRANCH.USE main", "DURABILITY SYNC", "BRANCH.FORK x", "FEED.READ WAIT 5"] {
+        assert!(client.line(line).starts_with("-ERR "), "{line}");
+    }
+}
+
+#[test]
+fn reads_inside_multi_see_what_came_before_them() {
+    let ours = Ours::start();
+    let mut client = ours.client();
+    client.line("CELL.SET a 1");
+    for line in ["MULTI", "CELL.SET a 2", "CELL.GET a", "CELL.GET a REV 1", "CELL.LIST"] {
+        client.line(line);
+    }
+    let expected = r"*4\r\n:2\r\n$1\r\n2\r\n$1\r\n1\r\n*1\r\n$1\r\na\r\n";
+    assert_eq!(client.line("EXEC"), expected);
+}
+
+#[test]
+fn changes_are_read_waited_for_and_pushed() {
+    // The feed tells what is durable.
+    let ours = Ours::with(Settings::default());
+    let (mut writer, mut reader, mut watcher) = (ours.client(), ours.client(), ours.client());
+    writer.line("MSET a 1 b 2");
+    let read = reader.line("FEED.READ LIMIT 1");
+    assert!(read.starts_with(r"*2\r\n*6\r\n:1\r\n"), "a transaction is never cut: {read}");
+    assert_eq!(reader.line("FEED.READ AFTER 1"), r"*0\r\n");
+    assert_eq!(reader.line("FEED.READ AFTER 1 WAIT 1"), r"*0\r\n");
+    assert!(watcher.line("FEED.WATCH").starts_with("-ERR FEED.WATCH pushes"));
+    watcher.line("HELLO 3");
+    assert_eq!(watcher.line("FEED.WATCH PREFIX c"), r"+OK\r\n");
+    reader.send(&["FEED.READ", "AFTER", "1", "WAIT", "60000"]);
+    writer.line("SET c 3");
+    let waited = reader.receive();
+    assert!(waited.contains(r"$1\r\nc\r\n$3\r\nset\r\n"), "{waited}");
+    let pushed = watcher.receive();
+    assert!(pushed.starts_with(r">2\r\n$4\r\nfeed\r\n*6\r\n:2\r\n"), "{pushed}");
+    // It goes on answering beside the pushes.
+    assert_eq!(watcher.line("PING"), r"+PONG\r\n");
+}
+
+#[test]
+fn bad_input_ends_its_own_connection_and_no_other() {
+    let ours = Ours::start();
+    let mut good = ours.client();
+    let deep = "*1\r\n".repeat(10_000);
+    let cases: [(&[u8], &str); 8] = [
+        (b"*1\r\n$1000000000\r\n", "-ERR Protocol error: invalid bulk length"),
+        (b"*1000000000\r\n", "-ERR Protocol error: invalid multibulk length"),
+        (b"*1\r\n$-5\r\n", "-ERR Protocol error: invalid bulk length"),
+        (deep.as_bytes(), r"-ERR Protocol error: expected \'$\', got \'*\'"),
+        (b"*2\r\n$3\r\nGET\r\n$1\r\nabc\r\n", "-ERR Protocol error"),
+        (b"\"unbalanced\r\n", "-ERR Protocol error: unbalanced quotes"),
+        (&[b'x'; 70_000], "-ERR Protocol error: too big inline request"),
+        (b"\xff\xfe\x00\x01\r\n", "-ERR unknown command"),
+    ];
+    for (bytes, expected) in cases {
+        let mut client = ours.client();
+        client.send_bytes(bytes);
+        let reply = client.receive();
+        assert!(reply.starts_with(expected), "{reply}");
+        assert!(reply.contains("unknown command") || client.is_closed(), "{expected}");
+        assert_eq!(good.line("PING"), r"+PONG\r\n");
+    }
+    drop(good);
+    let mut half = ours.client();
+    half.send_bytes(b"*2\r\n$3\r\nGET\r\n$10\r\nabc");
+    drop(half);
+    assert_eq!(ours.client().line("PING"), r"+PONG\r\n");
+}
+
+#[test]
+fn a_request_may_come_in_any_pieces() {
+    let ours = Ours::start();
+    let mut client = ours.client();
+    let bytes = encode(&["SET", "a", "in pieces"]);
+    for piece in bytes.chunks(3) {
+        client.send_bytes(piece);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(client.receive(), r"+OK\r\n");
+    let large = vec![b'v'; 3 << 20];
+    assert_eq!(client.call(&[b"SET".as_slice(), b"large", &large]), r"+OK\r\n");
+    assert_eq!(client.line("STRLEN large"), format!(r":{}\r\n", large.len()));
+    assert_eq!(client.line("GET large").len(), large.len() + r"$3145728\r\n\r\n".len());
+    // Typed, with quotes, and with nothing on a line.
+    client.send_bytes(b"\r\nset  'a b'  \"\\x41\"\r\nGET 'a b'\n");
+    assert_eq!((client.receive(), client.receive()), (r"+OK\r\n".into(), r"$1\r\nA\r\n".into()));
+}
+
+#[test]
+fn a_long_pipeline_with_waits_in_it_is_answered_in_order() {
+    let ours = Ours::start();
+    let mut client = ours.client();
+    let mut bytes = Vec::new();
+    for i in 0..3000 {
+        bytes.extend(encode(&["INCR", "n"]));
+        if i % 500 == 0 {
+            // These need all before them to be done.
+            bytes.extend(encode(&["WATCH", "n"]));
+            bytes.extend(encode(&["UNWATCH"]));
+            bytes.extend(encode(&["DBSIZE"]));
+            bytes.extend(encode(&["REVISION"]));
+        }
+    }
+    client.send_bytes(&bytes);
+    for i in 0..3000 {
+        assert_eq!(client.receive(), format!(r":{}\r\n", i + 1));
+        if i % 500 == 0 {
+            let replies: Vec<String> = (0..4).map(|_| client.receive()).collect();
+            let revision = format!(r":{}\r\n", i + 1);
+            assert_eq!(replies, [r"+OK\r\n", r"+OK\r\n", r":1\r\n", &revision]);
+        }
+    }
+}
+
+/// Data and the end of the connection may come as one event: the end must not be missed.
+#[test]
+fn who_asks_and_hangs_up_at_once_is_let_go() {
+    let mut ours = Ours::start();
+    for _ in 0..200 {
+        let mut client = ours.client();
+        client.send(&["PING"]);
+    }
+    let mut last = ours.client();
+    while !last.line("CLIENT LIST").contains("id=201 ") || last.line("INFO").contains("clients:2") {
+    }
+    ours.stop();
+}
+
+#[test]
+fn the_connection_commands_answer_as_clients_expect() {
+    let ours = Ours::start();
+    let mut client = ours.client();
+    let cases = [
+        ("SELECT 0", r"+OK\r\n"),
+        ("SELECT 1", r"-ERR DB index is out of range\r\n"),
+        ("AUTH secret", r"-ERR AUTH <password> called without any password"),
+        ("HELLO 4", r"-NOPROTO unsupported protocol version\r\n"),
+        ("CLIENT SETNAME me", r"+OK\r\n"),
+        ("CLIENT GETNAME", r"$2\r\nme\r\n"),
+        ("CLIENT SETINFO LIB-NAME x", r"+OK\r\n"),
+        ("CLIENT INFO", r"$"),
+        ("CLIENT NO-EVICT ON", r"+OK\r\n"),
+        ("CLIENT BOGUS", r"-ERR unknown subcommand"),
+        ("CONFIG GET appendfsync", r"*2\r\n$11\r\nappendfsync\r\n$8\r\neverysec\r\n"),
+        ("CONFIG SET a b", r"-ERR "),
+        ("COMMAND COUNT", r":"),
+        ("COMMAND INFO get", r"*1\r\n*10\r\n$3\r\nget\r\n:2\r\n"),
+        ("RESET", r"+RESET\r\n"),
+        ("CLIENT GETNAME", r"$-1\r\n"),
+        ("DURABILITY SYNC", r"+OK\r\n"),
+        ("DURABILITY NEVER", r"-ERR syntax error\r\n"),
+        ("QUIT", r"+OK\r\n"),
+    ];
+    for (line, expected) in cases {
+        let reply = client.line(line);
+        assert!(reply.starts_with(expected), "{line}: {reply}");
+    }
+    assert!(client.is_closed());
+    let mut third = ours.client();
+    assert!(
+        third.line("HELLO 3 SETNAME c").starts_with(r"%7\r\n$6\r\nserver\r\n$8\r\nmainstay\r\n")
+    );
+    assert_eq!(third.line("GET none"), r"_\r\n");
+}
+
+#[test]
+fn more_connections_than_allowed_are_told_so() {
+    let ours = Ours::with(Settings { connections: 2, ..Settings::default() });
+    let (mut one, mut two) = (ours.client(), ours.client());
+    assert_eq!((one.line("PING"), two.line("PING")), (r"+PONG\r\n".into(), r"+PONG\r\n".into()));
+    let mut three = ours.client();
+    assert_eq!(three.receive(), r"-ERR max number of clients reached\r\n");
+    assert!(three.is_closed());
+}
+
+#[test]
+fn stopping_answers_what_was_asked_and_then_hangs_up() {
+    let mut ours = Ours::with(Settings::default());
+    let mut client = ours.client();
+    client.line("SET a 1");
+    let mut idle = ours.client();
+    idle.line("PING");
+    ours.stop();
+    assert!(client.is_closed() && idle.is_closed());
+    assert_eq!(ours.db.cells().get("a").unwrap(), Some("1".into()));
+}
