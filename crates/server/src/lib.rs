@@ -1,0 +1,3 @@
+//! The server of Mainstay: its faces to the network.
+
+pub mod http;
