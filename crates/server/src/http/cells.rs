@@ -309,8 +309,10 @@ fn written(counter: u64, receipt: &Receipt) -> Written {
     Written { counter, revision, stamp, repeated }
 }
 
-fn entity_tag(counter: u64) -> [(header::HeaderName, HeaderValue); 1] {
+/// The counter as a tag; whoever keeps the answer asks whether it still holds.
+fn entity_tag(counter: u64) -> [(header::HeaderName, HeaderValue); 2] {
     // Digits in quotes are always a header's value.
     let tag = HeaderValue::try_from(format!("\"{counter}\""));
-    [(header::ETAG, tag.unwrap_or(HeaderValue::from_static("\"\"")))]
+    let tag = tag.unwrap_or(HeaderValue::from_static("\"\""));
+    [(header::ETAG, tag), (header::CACHE_CONTROL, HeaderValue::from_static("no-cache"))]
 }

@@ -198,7 +198,7 @@ fn method_name(method: &Method) -> &'static str {
 )]
 pub(crate) async fn show(State(app): State<Http>) -> Answered<Response> {
     let db = app.db().clone();
-    let stats = app.slowly(move || Ok(db.stats())).await?;
+    let stats = app.look(move || Ok(db.stats())).await?;
     let metrics = app.metrics();
     metrics.figures.set(&stats);
     let free = app.feed_readers().available_permits();

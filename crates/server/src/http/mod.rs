@@ -43,6 +43,9 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use work::Writer;
 
+/// How many may look at the state of the database at once; they never wait behind slow reads.
+const LOOKS: usize = 2;
+
 /// What all requests share. Clones share it, too.
 #[derive(Clone)]
 pub struct Http {
@@ -58,6 +61,8 @@ struct Shared {
     bodies: Arc<Semaphore>,
     slow_reads: Arc<Semaphore>,
     transfers: Arc<Semaphore>,
+    imports: Arc<Semaphore>,
+    looks: Arc<Semaphore>,
     feed_readers: Arc<Semaphore>,
     draining: CancellationToken,
 }
@@ -73,6 +78,8 @@ impl Http {
             bodies: seats(settings.bodies_limit_bytes / 1024),
             slow_reads: seats(settings.slow_reads),
             transfers: seats(settings.transfers),
+            imports: seats(settings.imports),
+            looks: seats(LOOKS),
             feed_readers: seats(settings.feed_readers),
             draining: CancellationToken::new(),
             db,
@@ -125,6 +132,14 @@ impl Http {
 
     fn transfers(&self) -> Arc<Semaphore> {
         self.shared.transfers.clone()
+    }
+
+    fn imports(&self) -> Arc<Semaphore> {
+        self.shared.imports.clone()
+    }
+
+    fn looks(&self) -> Arc<Semaphore> {
+        self.shared.looks.clone()
     }
 
     fn feed_readers(&self) -> Arc<Semaphore> {

@@ -19,7 +19,7 @@ pub(crate) type Answered<T> = Result<T, Refusal>;
 #[derive(Debug)]
 pub(crate) struct Refusal {
     status: StatusCode,
-    body: Problem,
+    body: Box<Problem>,
     /// The counter that the cell has, where a condition on it did not hold.
     counter: Option<u64>,
 }
@@ -58,7 +58,7 @@ impl Refusal {
     ) -> Refusal {
         let (kind, message) = (format!("{kind:?}"), message.into());
         let error = ProblemBody { code, kind, message, position: None, keys: Vec::new() };
-        Refusal { status, body: Problem { error }, counter: None }
+        Refusal { status, body: Box::new(Problem { error }), counter: None }
     }
 
     /// An argument that makes no sense.
@@ -133,10 +133,10 @@ impl Refusal {
 impl From<Error> for Refusal {
     fn from(error: Error) -> Refusal {
         let status = status_of(error.code());
-        let refusal = Refusal::own(status, error.code().name(), error.kind(), error.message());
-        let (position, keys) = (error.position(), error.keys().to_vec());
-        let error = ProblemBody { position, keys, ..refusal.body.error };
-        Refusal { body: Problem { error }, ..refusal }
+        let mut refusal = Refusal::own(status, error.code().name(), error.kind(), error.message());
+        refusal.body.error.position = error.position();
+        refusal.body.error.keys = error.keys().to_vec();
+        refusal
     }
 }
 

@@ -10,7 +10,7 @@
 
 use super::patience::Patient;
 use super::refusal::Refusal;
-use super::{Http, router};
+use super::{Http, LOOKS, router};
 use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -30,6 +30,8 @@ use tokio_util::sync::CancellationToken;
 const WORKERS: usize = 2;
 /// Threads that may block, beyond those for slow reads and transfers: pieces of files on their way.
 const FILE_THREADS: usize = 8;
+/// The most connections that can be asked for.
+const CONNECTIONS: usize = 1 << 20;
 /// How many connections that are one too many are told so at once; further ones are just closed.
 const REFUSALS: usize = 64;
 /// How long telling them may take.
@@ -72,7 +74,7 @@ impl Serving {
 /// Serves on a listener, on threads of its own, until it is stopped.
 pub fn serve(listener: std::net::TcpListener, app: Http, stop: Stop) -> io::Result<Serving> {
     listener.set_nonblocking(true)?;
-    let blocking = app.settings().slow_reads + app.settings().transfers + FILE_THREADS;
+    let blocking = app.settings().slow_reads + app.settings().transfers + LOOKS + FILE_THREADS;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKERS)
         .max_blocking_threads(blocking)
@@ -111,7 +113,7 @@ impl Server {
     fn new(app: Http) -> Server {
         Server {
             router: router(app.clone()),
-            seats: Arc::new(Semaphore::new(app.settings().connections)),
+            seats: Arc::new(Semaphore::new(app.settings().connections.clamp(1, CONNECTIONS))),
             refusals: Arc::new(Semaphore::new(REFUSALS)),
             graceful: GracefulShutdown::new(),
             app,

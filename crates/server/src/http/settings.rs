@@ -22,6 +22,10 @@ pub struct Settings {
     pub transaction_limit_bytes: usize,
     /// The largest file that is imported.
     pub import_limit_bytes: u64,
+    /// The time for receiving such a file.
+    pub import_limit: Duration,
+    /// How many such files are received at once; a further one is answered 503.
+    pub imports: usize,
     /// The memory for the bodies of all requests together; further uploads wait.
     pub bodies_limit_bytes: usize,
     /// How many slow reads (lists, history, comparisons, merges) run at once.
@@ -51,6 +55,8 @@ impl Default for Settings {
             value_limit_bytes: 17 << 20,
             transaction_limit_bytes: 65 << 20,
             import_limit_bytes: 1 << 40,
+            import_limit: Duration::from_secs(6 * 3600),
+            imports: 8,
             bodies_limit_bytes: 256 << 20,
             slow_reads: 8,
             transfers: 2,

@@ -108,14 +108,24 @@ pub(crate) async fn import(
     if length_of(&headers).is_some_and(|length| length as u64 > limit_bytes) {
         return Err(Refusal::too_large(limit_bytes));
     }
+    let _seat = app.imports().try_acquire_owned().map_err(|_| crowded())?;
     let scratch = scratch(&app)?;
-    receive(body, &scratch.path().join("import"), limit_bytes).await?;
+    let path = scratch.path().join("import");
+    let received = receive(body, &path, limit_bytes);
+    let received = tokio::time::timeout(app.settings().import_limit, received).await;
+    received.map_err(|_| Refusal::too_slow())??;
     let db = app.db().clone();
     let imported = app.transfer(move || {
-        let report = db.import(&scratch.path().join("import"), &name, &mut |_| {});
+        let report = db.import(&path, &name, &mut |_| {});
+        // It lies there until the import is over.
+        drop(scratch);
         Ok(imported(name, report.map_err(of_upload)?))
     });
     Ok((StatusCode::CREATED, Json(imported.await?)))
+}
+
+fn crowded() -> Refusal {
+    Refusal::unavailable("Busy", "as many files are being received as there may be: try later")
 }
 
 fn imported(name: String, report: ImportReport) -> Imported {

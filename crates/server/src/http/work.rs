@@ -71,7 +71,11 @@ impl Http {
         let write = Write { transaction, answer };
         if is_slow(&write.transaction) {
             let db = self.db().clone();
-            self.slowly(move || Ok(submit(&db, write))).await?;
+            let submit = move || {
+                submit(&db, write);
+                Ok(())
+            };
+            self.slowly(submit).await?;
         } else {
             self.writer().send(write).await?;
         }
@@ -84,6 +88,14 @@ impl Http {
         work: impl FnOnce() -> Answered<T> + Send + 'static,
     ) -> Answered<T> {
         bounded(self.slow_reads(), work).await
+    }
+
+    /// Looks at the figures of the database.
+    pub(crate) async fn look<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Answered<T> + Send + 'static,
+    ) -> Answered<T> {
+        bounded(self.looks(), work).await
     }
 
     /// Runs an export, an import or a backup, a bounded number at once.

@@ -125,6 +125,30 @@ fn a_reader_that_takes_nothing_is_told_and_cut() {
 }
 
 #[test]
+fn a_reader_that_the_log_has_left_behind_is_told_and_cut() {
+    let minute = Duration::from_secs(60);
+    let clock = ManualClock::new(1_000_000_000);
+    let options = Options::new().clock(clock.clone()).segment_bytes(1 << 20).sweep_interval(None);
+    let db = options.retention(minute).feed_retention(minute, 1).memory().unwrap();
+    let w = World::of(db, Settings::default());
+    let mut feed = w.follow("/v1/feed", &[]);
+    let text = "x".repeat(100_000);
+    for _ in 0..400 {
+        w.db.cells().set("big", text.as_str()).unwrap();
+        clock.advance(Duration::from_secs(10));
+    }
+    w.db.trim().unwrap();
+    let (mut last, mut count) = (None, 0);
+    while let Some(sent) = feed.next() {
+        (last, count) = (Some(sent), count + 1);
+    }
+    let last = last.unwrap();
+    let kind = &last.data["error"]["kind"];
+    assert_eq!((last.event.as_str(), kind), ("error", &json!("HistoryTrimmed")));
+    assert!(count < 400);
+}
+
+#[test]
 fn a_position_that_is_trimmed_or_in_the_future_is_refused() {
     let minute = Duration::from_secs(60);
     let clock = ManualClock::new(1_000_000_000);

@@ -65,6 +65,26 @@ fn an_upload_that_trickles_without_end_is_cut() {
 }
 
 #[test]
+fn an_import_that_trickles_without_end_is_cut_and_only_so_many_come_at_once() {
+    let settings = Settings { import_limit: SOON, imports: 1, ..Settings::default() };
+    let w = World::with(settings);
+    let head = b"POST /v1/import/a HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n";
+    let mut stream = w.connect();
+    stream.write_all(head).unwrap();
+    while stream.write_all(b"1\r\n1\r\n").is_ok() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let w = World::with(Settings { imports: 1, ..Settings::default() });
+    let mut first = w.connect();
+    first.write_all(head).unwrap();
+    // The first one is at it as soon as another is refused.
+    while w.post("/v1/import/b", "x").code() != (503, "Busy".into()) {
+        std::thread::yield_now();
+    }
+    assert_eq!(w.db.branches().len(), 1);
+}
+
+#[test]
 fn a_body_that_ends_too_early_writes_nothing() {
     let w = World::new();
     let mut stream = w.connect();
