@@ -51,7 +51,7 @@ pub(crate) struct BranchList {
 
 /// Lists all branches.
 #[utoipa::path(
-    get, path = "/v1/branches", tag = "branches",
+    get, path = "/v1/branches", tag = "branches", operation_id = "list_branches",
     responses((status = 200, description = "All branches, in the order of their names", body = BranchList))
 )]
 pub(crate) async fn list(State(app): State<Http>) -> Answered<Json<BranchList>> {
@@ -62,7 +62,7 @@ pub(crate) async fn list(State(app): State<Http>) -> Answered<Json<BranchList>> 
 
 /// Looks at one branch.
 #[utoipa::path(
-    get, path = "/v1/branches/{name}", tag = "branches",
+    get, path = "/v1/branches/{name}", tag = "branches", operation_id = "get_branch",
     params(("name" = String, Path, description = "The branch; it may hold slashes")),
     responses(
         (status = 200, description = "What is known of it", body = BranchForm),
@@ -110,7 +110,7 @@ pub(crate) struct Forked {
 
 /// Makes a branch that starts as another one is, or was.
 #[utoipa::path(
-    post, path = "/v1/branches", tag = "branches", request_body = ForkForm,
+    post, path = "/v1/branches", tag = "branches", operation_id = "fork_branch", request_body = ForkForm,
     params(("Idempotency-Key" = Option<String>, Header, description = "Names the request, 1 to 64 bytes")),
     responses(
         (status = 201, description = "It is there", body = Forked),
@@ -146,7 +146,7 @@ pub(crate) struct Removed {
 
 /// Deletes a branch and what was written on it.
 #[utoipa::path(
-    delete, path = "/v1/branches/{name}", tag = "branches",
+    delete, path = "/v1/branches/{name}", tag = "branches", operation_id = "delete_branch",
     params(
         ("name" = String, Path, description = "The branch; it may hold slashes"),
         ("Idempotency-Key" = Option<String>, Header, description = "Names the request, 1 to 64 bytes"),
@@ -167,6 +167,7 @@ pub(crate) async fn delete(
 
 /// Which branches are compared.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DiffArguments {
     /// The first branch.
@@ -222,7 +223,7 @@ impl From<Difference> for DifferenceForm {
 
 /// Compares two branches against their common ancestor.
 #[utoipa::path(
-    get, path = "/v1/diff", tag = "branches", params(DiffArguments),
+    get, path = "/v1/diff", tag = "branches", operation_id = "diff_branches", params(DiffArguments),
     responses(
         (status = 200, description = "The keys they do not agree on", body = DiffForm),
         (status = 404, description = "A branch is absent", body = Problem),
@@ -262,7 +263,7 @@ pub(crate) struct Merged {
 
 /// Brings the changes of one branch into another, in one transaction.
 #[utoipa::path(
-    post, path = "/v1/merges", tag = "branches", request_body = MergeForm,
+    post, path = "/v1/merges", tag = "branches", operation_id = "merge_branches", request_body = MergeForm,
     params(("Idempotency-Key" = Option<String>, Header, description = "Names the request, 1 to 64 bytes")),
     responses(
         (status = 200, description = "It is merged", body = Merged),

@@ -17,6 +17,7 @@ use utoipa::{IntoParams, ToSchema};
 
 /// Where and when a cell is read.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Where {
     /// The branch; `main` without it.
@@ -29,7 +30,7 @@ pub(crate) struct Where {
 
 /// Reads a cell.
 #[utoipa::path(
-    get, path = "/v1/cells/{name}", tag = "cells",
+    get, path = "/v1/cells/{name}", tag = "cells", operation_id = "get_cell",
     params(
         ("name" = String, Path, description = "The cell; it may hold slashes"), Where,
         ("If-None-Match" = Option<String>, Header, description = "A counter in quotes: answers 304 while the cell has it"),
@@ -64,6 +65,7 @@ pub(crate) async fn get(
 
 /// How a cell is written.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PutArguments {
     /// The branch; `main` without it.
@@ -87,7 +89,7 @@ pub(crate) struct Written {
 
 /// Writes a cell: the body is its value as JSON.
 #[utoipa::path(
-    put, path = "/v1/cells/{name}", tag = "cells",
+    put, path = "/v1/cells/{name}", tag = "cells", operation_id = "put_cell",
     params(
         ("name" = String, Path, description = "The cell; it may hold slashes"), PutArguments,
         ("If-Match" = Option<String>, Header, description = "A counter in quotes: writes only if the cell has it"),
@@ -125,6 +127,7 @@ pub(crate) async fn put(
 
 /// Where a write goes.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OnBranch {
     /// The branch; `main` without it.
@@ -144,7 +147,7 @@ pub(crate) struct Deleted {
 
 /// Deletes a cell; its counter goes on.
 #[utoipa::path(
-    delete, path = "/v1/cells/{name}", tag = "cells",
+    delete, path = "/v1/cells/{name}", tag = "cells", operation_id = "delete_cell",
     params(
         ("name" = String, Path, description = "The cell; it may hold slashes"), OnBranch,
         ("If-Match" = Option<String>, Header, description = "A counter in quotes: deletes only if the cell has it"),
@@ -199,7 +202,7 @@ pub(crate) struct Counted {
 
 /// Adds to a number; an absent cell counts as zero.
 #[utoipa::path(
-    post, path = "/v1/incr/{name}", tag = "cells", request_body = Addition,
+    post, path = "/v1/incr/{name}", tag = "cells", operation_id = "incr_cell", request_body = Addition,
     params(
         ("name" = String, Path, description = "The cell; it may hold slashes"), OnBranch,
         ("If-Match" = Option<String>, Header, description = "A counter in quotes: adds only if the cell has it"),
@@ -240,6 +243,7 @@ pub(crate) async fn incr(
 
 /// Which names are listed.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListArguments {
     /// Only names that begin with this.
@@ -260,7 +264,7 @@ pub(crate) struct ListArguments {
 
 /// Lists the names of cells in byte order.
 #[utoipa::path(
-    get, path = "/v1/cells", tag = "cells", params(ListArguments),
+    get, path = "/v1/cells", tag = "cells", operation_id = "list_cells", params(ListArguments),
     responses(
         (status = 200, description = "A page of names", body = PageForm),
         (status = 400, description = "A limit of zero or above 100,000", body = Problem),

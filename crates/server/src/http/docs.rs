@@ -15,7 +15,7 @@ const STYLE: &str = include_str!("docs.css");
 
 /// This documentation as a page.
 #[utoipa::path(
-    get, path = "/docs", tag = "operation",
+    get, path = "/docs", tag = "operation", operation_id = "docs",
     responses((status = 200, description = "One page, without anything from elsewhere", content_type = "text/html", body = String))
 )]
 pub(crate) async fn page(State(_): State<Http>) -> Html<String> {

@@ -18,7 +18,7 @@ pub(crate) struct Health {
 
 /// Answers while the process does.
 #[utoipa::path(
-    get, path = "/healthz", tag = "operation",
+    get, path = "/healthz", tag = "operation", operation_id = "health",
     responses((status = 200, description = "The process answers", body = Health))
 )]
 pub(crate) async fn alive(State(app): State<Http>) -> Json<Health> {
@@ -27,7 +27,7 @@ pub(crate) async fn alive(State(app): State<Http>) -> Json<Health> {
 
 /// Says whether the database is open and takes writes.
 #[utoipa::path(
-    get, path = "/readyz", tag = "operation",
+    get, path = "/readyz", tag = "operation", operation_id = "readiness",
     responses(
         (status = 200, description = "It is", body = Health),
         (status = 503, description = "It is not; the message says why", body = Problem),

@@ -13,6 +13,7 @@ use utoipa::{IntoParams, ToSchema};
 
 /// Which versions are wanted.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HistoryArguments {
     /// At most this many; 1,000 without it, 100,000 at most.
@@ -67,7 +68,7 @@ impl From<HistoryEntry> for VersionForm {
 
 /// The versions of a cell, newest first, deletions included.
 #[utoipa::path(
-    get, path = "/v1/history/{name}", tag = "cells",
+    get, path = "/v1/history/{name}", tag = "cells", operation_id = "cell_history",
     params(("name" = String, Path, description = "The cell; it may hold slashes"), HistoryArguments),
     responses(
         (status = 200, description = "A page of versions; none for a cell that never was", body = HistoryForm),

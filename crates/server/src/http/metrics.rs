@@ -193,7 +193,7 @@ fn method_name(method: &Method) -> &'static str {
 
 /// Figures about requests and the database, as Prometheus reads them.
 #[utoipa::path(
-    get, path = "/metrics", tag = "operation",
+    get, path = "/metrics", tag = "operation", operation_id = "metrics",
     responses((status = 200, description = "Names `mainstay_*`, in seconds and bytes", content_type = "application/openmetrics-text", body = String))
 )]
 pub(crate) async fn show(State(app): State<Http>) -> Answered<Response> {

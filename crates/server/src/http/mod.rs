@@ -19,6 +19,7 @@ mod feed;
 mod forms;
 mod health;
 mod history;
+mod leftover;
 mod metrics;
 mod openapi;
 mod patience;

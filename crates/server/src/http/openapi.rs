@@ -37,7 +37,7 @@ pub(crate) struct Document;
 
 /// This document.
 #[utoipa::path(
-    get, path = "/openapi.json", tag = "operation",
+    get, path = "/openapi.json", tag = "operation", operation_id = "openapi",
     responses((status = 200, description = "OpenAPI 3.1", body = serde_json::Value))
 )]
 pub(crate) async fn document(State(_): State<Http>) -> Json<utoipa::openapi::OpenApi> {

@@ -2,11 +2,11 @@
 
 use super::metrics::count;
 use super::refusal::Refusal;
-use super::{Http, branches, cells, docs, feed, health, history, metrics, openapi, tags};
+use super::{Http, branches, cells, docs, feed, health, history, leftover, metrics, openapi, tags};
 use super::{transactions, transfer};
 use axum::Router;
 use axum::extract::Request;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{MethodRouter, delete, get, post, put};
 use tower_http::timeout::RequestBodyTimeoutLayer;
 
@@ -67,6 +67,7 @@ pub fn router(app: Http) -> Router {
     all.fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(from_fn_with_state(app.clone(), count))
+        .layer(from_fn(leftover::finish))
         .with_state(app)
 }
 

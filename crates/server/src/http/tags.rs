@@ -39,7 +39,7 @@ pub(crate) struct TagList {
 
 /// Lists all tags.
 #[utoipa::path(
-    get, path = "/v1/tags", tag = "tags",
+    get, path = "/v1/tags", tag = "tags", operation_id = "list_tags",
     responses((status = 200, description = "All tags, in the order of their names", body = TagList))
 )]
 pub(crate) async fn list(State(app): State<Http>) -> Answered<Json<TagList>> {
@@ -73,7 +73,7 @@ pub(crate) struct Pinned {
 
 /// Pins a revision by name; it stays readable while the tag is there.
 #[utoipa::path(
-    put, path = "/v1/tags/{name}", tag = "tags", request_body = PinForm,
+    put, path = "/v1/tags/{name}", tag = "tags", operation_id = "put_tag", request_body = PinForm,
     params(
         ("name" = String, Path, description = "The tag; it may hold slashes"),
         ("Idempotency-Key" = Option<String>, Header, description = "Names the request, 1 to 64 bytes"),
@@ -101,7 +101,7 @@ pub(crate) async fn put(
 
 /// Removes a tag.
 #[utoipa::path(
-    delete, path = "/v1/tags/{name}", tag = "tags",
+    delete, path = "/v1/tags/{name}", tag = "tags", operation_id = "delete_tag",
     params(
         ("name" = String, Path, description = "The tag; it may hold slashes"),
         ("Idempotency-Key" = Option<String>, Header, description = "Names the request, 1 to 64 bytes"),

@@ -77,7 +77,7 @@ fn steps(forms: Vec<StepForm>) -> Result<Vec<Step>> {
 
 /// Executes a transaction: guards, commands, and what to do otherwise.
 #[utoipa::path(
-    post, path = "/v1/transactions", tag = "transactions", request_body = TransactionForm,
+    post, path = "/v1/transactions", tag = "transactions", operation_id = "execute_transaction", request_body = TransactionForm,
     params(("Idempotency-Key" = Option<String>, Header, description = "Names the request, 1 to 64 bytes: asking again gives the same receipt and does nothing twice")),
     responses(
         (status = 200, description = "It is committed, and its answers in order", body = ReceiptForm),

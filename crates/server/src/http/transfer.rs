@@ -39,7 +39,7 @@ struct Ready {
 
 /// Sends a branch as one file: its kept versions, counters and tags.
 #[utoipa::path(
-    get, path = "/v1/export/{name}", tag = "files",
+    get, path = "/v1/export/{name}", tag = "files", operation_id = "export_branch",
     params(("name" = String, Path, description = "The branch; it may hold slashes")),
     responses(
         (status = 200, description = "The file; the header Mainstay-Revision says what it shows", content_type = "application/octet-stream", body = Vec<u8>),
@@ -58,7 +58,7 @@ pub(crate) async fn export(State(app): State<Http>, Named(name): Named) -> Answe
 
 /// Sends a backup of everything as one file, after reading it back and checking all of it.
 #[utoipa::path(
-    post, path = "/v1/backup", tag = "files",
+    post, path = "/v1/backup", tag = "files", operation_id = "backup",
     responses((status = 200, description = "The file; the header Mainstay-Revision says what it shows", content_type = "application/octet-stream", body = Vec<u8>))
 )]
 pub(crate) async fn backup(State(app): State<Http>) -> Answered<Response> {
@@ -89,7 +89,7 @@ pub(crate) struct Imported {
 
 /// Makes a branch out of an exported file: all of it, or nothing.
 #[utoipa::path(
-    post, path = "/v1/import/{name}", tag = "files",
+    post, path = "/v1/import/{name}", tag = "files", operation_id = "import_branch",
     params(("name" = String, Path, description = "The new branch; it may hold slashes")),
     request_body(content = Vec<u8>, content_type = "application/octet-stream", description = "What an export gave"),
     responses(

@@ -1,5 +1,5 @@
 use crate::seam::FaultyFiles;
-use crate::world::World;
+use crate::world::{World, until};
 use mainstay::Options;
 use mainstay_server::http::Settings;
 use std::io::{Read, Write};
@@ -16,9 +16,7 @@ fn a_write_under_way_is_answered_before_the_end() {
     stream.write_all(b"PUT /v1/cells/a HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\n\r\n7").unwrap();
     faults.syncs.wait_for_more_than(before);
     w.stop.trigger();
-    while TcpStream::connect(w.address).is_ok() {
-        std::thread::yield_now();
-    }
+    until("nobody to be accepted", || TcpStream::connect(w.address).is_err());
     faults.syncs.let_go();
     let mut said = String::new();
     stream.read_to_string(&mut said).unwrap();

@@ -1,4 +1,4 @@
-use crate::world::World;
+use crate::world::{World, until};
 use mainstay_server::http::Settings;
 use std::io::{Read, Write};
 use std::time::Duration;
@@ -58,9 +58,7 @@ fn an_upload_that_trickles_without_end_is_cut() {
         .write_all(b"PUT /v1/cells/a HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
         .unwrap();
     // It ends because the server closes, not because we do.
-    while stream.write_all(b"1\r\n1\r\n").is_ok() {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    until("the cut", || stream.write_all(b"1\r\n1\r\n").is_err());
     assert_eq!(w.db.revision(), 0);
 }
 
@@ -71,16 +69,17 @@ fn an_import_that_trickles_without_end_is_cut_and_only_so_many_come_at_once() {
     let head = b"POST /v1/import/a HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n";
     let mut stream = w.connect();
     stream.write_all(head).unwrap();
-    while stream.write_all(b"1\r\n1\r\n").is_ok() {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    until("the cut", || stream.write_all(b"1\r\n1\r\n").is_err());
     let w = World::with(Settings { imports: 1, ..Settings::default() });
     let mut first = w.connect();
-    first.write_all(head).unwrap();
-    // The first one is at it as soon as another is refused.
-    while w.post("/v1/import/b", "x").code() != (503, "Busy".into()) {
-        std::thread::yield_now();
-    }
+    let expect =
+        String::from_utf8_lossy(head).replace("host: x", "host: x\r\nexpect: 100-continue");
+    first.write_all(expect.as_bytes()).unwrap();
+    // It is told to go on when it has its seat.
+    let mut go_on = [0; 12];
+    first.read_exact(&mut go_on).unwrap();
+    assert_eq!(&go_on, b"HTTP/1.1 100");
+    assert_eq!(w.post("/v1/import/b", "x").code(), (503, "Busy".into()));
     assert_eq!(w.db.branches().len(), 1);
 }
 
@@ -112,10 +111,8 @@ fn a_connection_too_many_is_told_so_and_the_others_go_on() {
     let said = w.raw(ask);
     assert!(said.starts_with("HTTP/1.1 503") && said.contains("TooManyConnections"), "{said}");
     drop(seated.pop());
-    while !w.raw(b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").contains(" 200 ")
-    {
-        std::thread::yield_now();
-    }
+    let ask = b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    until("a seat", || w.raw(ask).contains(" 200 "));
 }
 
 #[test]

@@ -82,6 +82,27 @@ fn the_openapi_document_lists_every_route_and_no_other() {
 }
 
 #[test]
+fn the_document_says_where_each_argument_stands_and_names_each_operation_once() {
+    let w = World::new();
+    let document = w.get("/openapi.json").ok();
+    let mut ids = BTreeSet::new();
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            let id = operation["operationId"].as_str().unwrap().to_owned();
+            assert!(ids.insert(id), "{method} {path} has an id of its own");
+            let empty = Vec::new();
+            for argument in operation["parameters"].as_array().unwrap_or(&empty) {
+                let name = argument["name"].as_str().unwrap();
+                let in_path = path.contains(&format!("{{{name}}}"));
+                assert_eq!(argument["in"] == "path", in_path, "{method} {path} {name}");
+                let needed = in_path || path == "/v1/diff";
+                assert_eq!(argument["required"] == true, needed, "{method} {path} {name}");
+            }
+        }
+    }
+}
+
+#[test]
 fn every_reference_in_the_document_leads_somewhere() {
     let w = World::new();
     let document = w.get("/openapi.json").ok();

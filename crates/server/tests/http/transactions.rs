@@ -48,8 +48,10 @@ fn every_command_on_cells_answers_in_order() {
         json!({"number": {"value": 2.5, "counter": 1}}),
         json!({"did": true}),
         json!({"did": true}),
+        json!({"counter": 7}),
+        json!({"counter": 9}),
     ];
-    assert_eq!(answers[..12], wanted);
+    assert_eq!(answers[..14], wanted);
     assert_eq!(answers[14]["cell"]["value"], 3);
     assert_eq!(answers[15], json!({"cell": null}));
     assert_eq!(answers[16], json!({"page": {"names": ["b", "n"], "next": "n"}}));

@@ -1,6 +1,6 @@
 //! A server on a port of its own, and a client that says things in one line.
 
-use mainstay::{Database, Options};
+use mainstay::{Clock, Database, Options, SystemClock};
 use mainstay_server::http::{Http, Serving, Settings, Stop, serve};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,6 +11,15 @@ use ureq::http::{HeaderMap, Request};
 
 /// A hang is a failure; nothing else is measured by it.
 pub const HANG: Duration = Duration::from_secs(60);
+
+/// Waits until something is so.
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let clock = SystemClock::new();
+    while !is_so() {
+        assert!(Duration::from_micros(clock.monotonic_us()) < HANG, "still waiting for {what}");
+        std::thread::yield_now();
+    }
+}
 
 pub struct World {
     pub db: Database,
@@ -144,9 +153,7 @@ impl World {
 
     /// Waits until a line of the metrics is so.
     pub fn wait_for_metric(&self, line: &str) {
-        while !self.get("/metrics").text.lines().any(|found| found == line) {
-            std::thread::yield_now();
-        }
+        until(line, || self.get("/metrics").text.lines().any(|found| found == line));
     }
 
     /// Stops the server and waits for its end.

@@ -42,6 +42,7 @@ impl Wanted {
 
 /// Which changes a stream carries.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FeedArguments {
     /// Only changes after this revision; those from now on without it.

@@ -23,6 +23,7 @@ const PAGE_LIMIT_BYTES: usize = 4 << 20;
 
 /// Which changes are wanted.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PageArguments {
     /// Only changes after this revision; those from now on without it.
@@ -49,7 +50,7 @@ pub(crate) struct PageOfEvents {
 
 /// A page of the changes after a revision.
 #[utoipa::path(
-    get, path = "/v1/feed/page", tag = "feed", params(PageArguments),
+    get, path = "/v1/feed/page", tag = "feed", operation_id = "page_feed", params(PageArguments),
     responses(
         (status = 200, description = "What there is; nothing when the wait was in vain", body = PageOfEvents),
         (status = 410, description = "The log no longer reaches back to there", body = Problem),

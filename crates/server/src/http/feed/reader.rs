@@ -88,9 +88,12 @@ impl Reader {
         }
     }
 
+    /// The hub may have been behind this reader when it came: what it has read itself is left out.
     fn take(&mut self, delivery: Delivery) {
-        self.read = self.read.max(delivery.revision);
-        self.ready.push_back(delivery);
+        if delivery.revision > self.read {
+            self.read = delivery.revision;
+            self.ready.push_back(delivery);
+        }
     }
 
     /// Reads on in the log; at its end, goes to the hub. Given up halfway, it begins there again.
@@ -148,5 +151,24 @@ impl Piece {
         }
         piece.position = piece.feed.position();
         Ok(piece)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::Settings;
+
+    #[test]
+    fn what_the_hub_gives_late_is_not_given_twice() {
+        let db = Database::memory().unwrap();
+        let app = Http::new(db, Settings::default()).unwrap();
+        let (wanted, ready) = (Wanted::default(), VecDeque::new());
+        let mut reader = Reader { app, wanted, read: 5, ready, place: Place::Nowhere };
+        for revision in [4, 5, 6, 6, 9] {
+            reader.take(Delivery { revision, changes: Vec::new() });
+        }
+        let seen: Vec<_> = reader.ready.iter().map(|delivery| delivery.revision).collect();
+        assert_eq!((seen, reader.read), (vec![6, 9], 9));
     }
 }

@@ -35,7 +35,7 @@ const CHANNEL_EVENTS: usize = 64;
 
 /// Follows the changes as server-sent events: `id` is the revision, `event` the kind, `data` the change.
 #[utoipa::path(
-    get, path = "/v1/feed", tag = "feed",
+    get, path = "/v1/feed", tag = "feed", operation_id = "follow_feed",
     params(FeedArguments, ("Last-Event-ID" = Option<u64>, Header, description = "Resumes after this revision; it goes before `after`")),
     responses(
         (status = 200, description = "Events without end; one called `error` is the last", content_type = "text/event-stream", body = super::change::EventForm),
