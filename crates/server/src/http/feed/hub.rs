@@ -176,3 +176,42 @@ impl Live {
         group.bytes <= GROUP_LIMIT_BYTES && self.sender.try_send(delivery).is_ok()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_is_behind_the_hub_cannot_join_it() {
+        let db = Database::memory().unwrap();
+        let hub = Hub::start(db.clone()).unwrap();
+        let mut first = hub.join(Wanted::default(), 0).unwrap();
+        for revision in 1..=3 {
+            db.cells().set("a", 1).unwrap();
+            assert_eq!(first.blocking_recv().unwrap().revision, revision);
+        }
+        assert!(hub.join(Wanted::default(), 2).is_none(), "it would miss revision 3");
+        let mut second = hub.join(Wanted::default(), 3).unwrap();
+        assert_eq!(hub.position_of(&second), Some(3));
+        db.cells().set("a", 1).unwrap();
+        assert_eq!(second.blocking_recv().unwrap().revision, 4);
+    }
+
+    #[test]
+    fn a_reader_that_is_full_is_let_go_and_nobody_waits_for_it() {
+        let db = Database::memory().unwrap();
+        let hub = Hub::start(db.clone()).unwrap();
+        let mut full = hub.join(Wanted::default(), 0).unwrap();
+        let mut quick = hub.join(Wanted::default(), 0).unwrap();
+        for revision in 1..=40 {
+            db.cells().set("a", 1).unwrap();
+            assert_eq!(quick.blocking_recv().unwrap().revision, revision);
+        }
+        assert_eq!(hub.position_of(&full), None, "it has to go on by itself");
+        let mut seen = Vec::new();
+        while let Some(delivery) = full.blocking_recv() {
+            seen.push(delivery.revision);
+        }
+        assert_eq!(seen, (1..=CHANNEL_GROUPS as u64).collect::<Vec<_>>(), "without a gap");
+    }
+}
