@@ -1,4 +1,5 @@
 //! The server of the Mainstay state engine: its faces, as a library for the program `mainstay`.
 
+pub mod http;
 pub mod resp;
 pub mod serve;

@@ -4,8 +4,8 @@
 //!   open the database -> listen -> welcome, READY -> SIGTERM -> drain -> close
 //! ```
 
-use crate::resp;
-use mainstay::{Code, Error, Result};
+use crate::{http, resp};
+use mainstay::{Code, Database, Error, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -59,16 +59,29 @@ pub fn run(serve: &Serve, welcome: impl FnOnce(&str)) -> Result<()> {
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|error| failed("signals", &error))?;
     let shared = resp::Shared::new(db.clone(), serve.settings.clone());
     let face = resp::serve(listener, &shared).map_err(|error| failed("the event loops", &error))?;
-    welcome(&what_to_try(serve, at));
+    let (app, stop) = (http_app(&db)?, http::Stop::default());
+    let web = listen(serve.http, "--http")?;
+    let web_at = web.local_addr().map_err(|error| failed("the listener", &error))?;
+    let serving = http::serve(web, app.clone(), stop.clone())
+        .map_err(|error| failed("the HTTP face", &error))?;
+    welcome(&what_to_try(serve, at, web_at));
     // Outside systemd nobody is told.
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
     let _ = signals.forever().next();
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Stopping]);
+    app.start_draining();
+    stop.trigger();
     face.stop();
+    serving.wait().map_err(|error| failed("the end of the HTTP face", &error))?;
     db.close()
 }
 
-fn what_to_try(serve: &Serve, at: SocketAddr) -> String {
+fn http_app(db: &Database) -> Result<http::Http> {
+    let app = http::Http::new(db.clone(), http::Settings::default());
+    app.map_err(|error| failed("the HTTP face", &error))
+}
+
+fn what_to_try(serve: &Serve, at: SocketAddr, web: SocketAddr) -> String {
     let (data, port) = (serve.data.display(), at.port());
     format!(
         "mainstay serves {data}\n\n  \
@@ -76,6 +89,8 @@ fn what_to_try(serve: &Serve, at: SocketAddr) -> String {
          redis-cli -p {port} CELL.GETV greeting        value, counter, stamp, revision\n  \
          redis-cli -p {port} BRANCH.FORK trial         a branch, in constant time\n  \
          redis-cli -p {port} CELL.GET greeting REV 1   as it was\n  \
+         curl http://{web}/v1/cells/greeting\n  \
+         curl http://{web}/docs                 the whole of it, for a browser\n  \
          mainstay repl                              all of it, with help\n\n\
          Ctrl-C stops it."
     )

@@ -1,0 +1,91 @@
+//! What headers ask for: conditions on a counter, and the id of a request.
+
+use super::refusal::{Answered, Refusal};
+use axum::http::{HeaderMap, HeaderName, header};
+use mainstay::{CellCommand, Guard, Name, RequestId, Step, Transaction};
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// What a cell must be like for a write to happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Condition {
+    Always,
+    /// `If-Match: "n"`
+    Counter(u64),
+    /// `If-None-Match: *`
+    Absent,
+}
+
+impl Condition {
+    /// Reads the headers.
+    pub fn of(headers: &HeaderMap) -> Answered<Condition> {
+        match (text(headers, &header::IF_MATCH)?, text(headers, &header::IF_NONE_MATCH)?) {
+            (None, None) => Ok(Condition::Always),
+            (Some(tag), None) => counter(tag).map(Condition::Counter).ok_or_else(|| {
+                Refusal::invalid(format!("If-Match takes one counter, as in \"7\", not {tag}"))
+            }),
+            (None, Some("*")) => Ok(Condition::Absent),
+            (None, Some(other)) => {
+                Err(Refusal::invalid(format!("If-None-Match takes * on a write, not {other}")))
+            }
+            _ => Err(Refusal::invalid("give If-Match or If-None-Match, not both")),
+        }
+    }
+
+    /// Makes a transaction do nothing but read the cell where the condition does not hold.
+    pub fn onto(self, transaction: Transaction, name: &Name) -> Transaction {
+        let is = match self {
+            Condition::Always => return transaction,
+            Condition::Counter(counter) => Some(counter),
+            Condition::Absent => None,
+        };
+        let look = Step::from(CellCommand::Get { name: name.clone() });
+        transaction.guard(Guard::Counter { name: name.clone(), is }).otherwise(vec![look])
+    }
+}
+
+/// Whether a reader has this version already.
+pub(crate) fn is_known(headers: &HeaderMap, counter_now: u64) -> bool {
+    let tags = headers.get(header::IF_NONE_MATCH).and_then(|tags| tags.to_str().ok());
+    tags.is_some_and(|tags| tags.split(',').any(|tag| counter(tag) == Some(counter_now)))
+}
+
+/// Names the request after its `Idempotency-Key`.
+pub(crate) fn identified(headers: &HeaderMap, transaction: Transaction) -> Answered<Transaction> {
+    match headers.get(IDEMPOTENCY_KEY) {
+        None => Ok(transaction),
+        Some(key) => Ok(transaction.request(RequestId::new(key.as_bytes())?)),
+    }
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Answered<Option<&'a str>> {
+    let mut all = headers.get_all(name).iter();
+    match (all.next(), all.next()) {
+        (Some(_), Some(_)) => Err(Refusal::invalid(format!("{name} was given twice"))),
+        (Some(value), None) => match value.to_str() {
+            Ok(text) => Ok(Some(text.trim())),
+            Err(_) => Err(Refusal::invalid(format!("{name} holds what is not text"))),
+        },
+        (None, _) => Ok(None),
+    }
+}
+
+/// The counter in an entity tag.
+fn counter(tag: &str) -> Option<u64> {
+    let digits = tag.trim().strip_prefix('"')?.strip_suffix('"')?;
+    digits.bytes().all(|digit| digit.is_ascii_digit()).then(|| digits.parse().ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_quoted_number_is_a_counter() {
+        assert_eq!(counter("\"7\""), Some(7));
+        assert_eq!(counter(" \"18446744073709551615\" "), Some(u64::MAX));
+        for bad in ["7", "W/\"7\"", "\"\"", "\"+7\"", "\"-7\"", "\"7", "*", "\"1\", \"2\""] {
+            assert_eq!(counter(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The documentation page: the OpenAPI document as one page of HTML that needs nothing else.
+
+use super::Http;
+use super::openapi::Document;
+use axum::extract::State;
+use axum::response::Html;
+use serde_json::Value;
+use std::fmt::Write;
+use utoipa::OpenApi;
+
+const META: &str = "<meta charset=\"utf-8\">\
+    <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+    <meta name=\"color-scheme\" content=\"light dark\">";
+const STYLE: &str = include_str!("docs.css");
+
+/// This documentation as a page.
+#[utoipa::path(
+    get, path = "/docs", tag = "operation", operation_id = "docs",
+    responses((status = 200, description = "One page, without anything from elsewhere", content_type = "text/html", body = String))
+)]
+pub(crate) async fn page(State(_): State<Http>) -> Html<String> {
+    let document = serde_json::to_value(Document::openapi()).unwrap_or_default();
+    Html(render(&document))
+}
+
+fn render(document: &Value) -> String {
+    let mut page = Page(String::new());
+    let info = &document["info"];
+    page.head(&text(&info["title"]), &text(&info["description"]));
+    for tag in list(&document["tags"]) {
+        page.chapter(document, tag);
+    }
+    page.forms(&document["components"]["schemas"]);
+    page.add(format_args!("</main></body></html>\n"));
+    page.0
+}
+
+struct Page(String);
+
+impl Page {
+    fn add(&mut self, html: std::fmt::Arguments<'_>) {
+        // Writing to a string cannot fail.
+        let _ = self.0.write_fmt(html);
+    }
+
+    fn head(&mut self, title: &str, what: &str) {
+        self.add(format_args!("<!doctype html><html lang=\"en\"><head>{META}"));
+        self.add(format_args!("<title>{title} over HTTP</title><style>{STYLE}</style></head>"));
+        self.add(format_args!("<body><main><h1>{title} over HTTP</h1><p>{what}</p>"));
+    }
+
+    fn chapter(&mut self, document: &Value, tag: &Value) {
+        self.add(format_args!(
+            "<h2>{}</h2><p>{}</p>",
+            text(&tag["name"]),
+            text(&tag["description"])
+        ));
+        for (path, methods) in fields(&document["paths"]) {
+            for (method, operation) in fields(methods) {
+                if list(&operation["tags"]).first() == Some(&tag["name"]) {
+                    self.operation(path, method, operation);
+                }
+            }
+        }
+    }
+
+    fn operation(&mut self, path: &str, method: &str, operation: &Value) {
+        let (method, path) = (method.to_uppercase(), escaped(path));
+        self.add(format_args!(
+            "<section><h3><b>{method}</b> <code>{path}</code></h3><p>{}</p>",
+            text(&operation["summary"])
+        ));
+        self.rows("Arguments", list(&operation["parameters"]).iter().map(parameter));
+        let body = &operation["requestBody"];
+        if body.is_object() {
+            let row = [content(body), text(&body["description"])];
+            self.rows("Body", std::iter::once(row));
+        }
+        let answers = fields(&operation["responses"]);
+        self.rows(
+            "Answers",
+            answers.map(|(status, answer)| {
+                [escaped(status), format!("{} {}", text(&answer["description"]), content(answer))]
+            }),
+        );
+        self.add(format_args!("</section>"));
+    }
+
+    fn rows(&mut self, title: &str, rows: impl Iterator<Item = [String; 2]>) {
+        let rows: String =
+            rows.map(|[name, what]| format!("<tr><td>{name}</td><td>{what}</td></tr>")).collect();
+        if !rows.is_empty() {
+            self.add(format_args!("<h4>{title}</h4><table>{rows}</table>"));
+        }
+    }
+
+    fn forms(&mut self, schemas: &Value) {
+        self.add(format_args!("<h2>forms</h2>"));
+        for (name, schema) in fields(schemas) {
+            let name = escaped(name);
+            self.add(format_args!(
+                "<section id=\"{name}\"><h3><code>{name}</code></h3><p>{}</p>",
+                text(&schema["description"])
+            ));
+            self.rows(
+                "Fields",
+                fields(&schema["properties"]).map(|(field, what)| {
+                    [
+                        format!("<code>{}</code>", escaped(field)),
+                        format!("{} {}", kind(what), text(&what["description"])),
+                    ]
+                }),
+            );
+            self.rows("One of", list(&schema["oneOf"]).iter().map(choice));
+            self.add(format_args!("</section>"));
+        }
+    }
+}
+
+/// A parameter: its name and place, what it is for.
+fn parameter(parameter: &Value) -> [String; 2] {
+    let need = if parameter["required"] == true { ", required" } else { "" };
+    let name = format!(
+        "<code>{}</code><br><small>{}{need}</small>",
+        text(&parameter["name"]),
+        text(&parameter["in"])
+    );
+    [name, format!("{} {}", kind(&parameter["schema"]), text(&parameter["description"]))]
+}
+
+/// One choice of an enum: its word, or its one field.
+fn choice(choice: &Value) -> [String; 2] {
+    let what = text(&choice["description"]);
+    match fields(&choice["properties"]).next() {
+        Some((field, form)) => {
+            [format!("<code>{}</code>", escaped(field)), format!("{} {what}", kind(form))]
+        }
+        None => [format!("<code>{}</code>", text(&choice["enum"][0])), what],
+    }
+}
+
+/// What a body is made of.
+fn content(body: &Value) -> String {
+    fields(&body["content"])
+        .map(|(media, content)| {
+            format!("<small>{}</small> {}", escaped(media), kind(&content["schema"]))
+        })
+        .collect()
+}
+
+/// The type of a schema, with a link to where it is described.
+fn kind(schema: &Value) -> String {
+    if let Some(name) = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next()) {
+        let name = escaped(name);
+        return format!("<a href=\"#{name}\">{name}</a>");
+    }
+    let one_of = list(&schema["oneOf"]).iter().map(kind).filter(|kind| !kind.is_empty());
+    let names: Vec<String> = match &schema["type"] {
+        Value::String(name) if name == "array" => {
+            vec![format!("array of {}", kind(&schema["items"]))]
+        }
+        Value::String(name) => vec![format!("<small>{}</small>", escaped(name))],
+        Value::Array(names) => {
+            names.iter().map(|name| format!("<small>{}</small>", text(name))).collect()
+        }
+        _ => one_of.collect(),
+    };
+    names.join(" or ")
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn fields(value: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    value.as_object().into_iter().flatten().map(|(name, value)| (name.as_str(), value))
+}
+
+fn text(value: &Value) -> String {
+    escaped(value.as_str().unwrap_or_default())
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}

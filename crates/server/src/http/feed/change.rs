@@ -1,0 +1,129 @@
+//! Changes: the events of one transaction, made into JSON once for all readers.
+
+use super::Wanted;
+use crate::http::forms::{Raw, raw};
+use mainstay::{ChangeKind, Contract, Event, Feed, Result, Revision};
+use serde::Serialize;
+use std::sync::Arc;
+use std::time::Duration;
+use utoipa::ToSchema;
+
+/// One change, ready to be sent.
+#[derive(Debug)]
+pub(crate) struct Change {
+    pub branch: String,
+    pub key: String,
+    pub kind: &'static str,
+    /// The event as JSON.
+    pub text: Raw,
+}
+
+/// All changes of one transaction: readers take them together, so that a position is a revision.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub revision: Revision,
+    /// How many events were looked at.
+    pub events: usize,
+    /// The JSON of the changes.
+    pub bytes: usize,
+    pub changes: Vec<Arc<Change>>,
+}
+
+/// A committed change.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct EventForm {
+    /// The transaction that made it.
+    revision: u64,
+    /// When that was, in microseconds.
+    stamp: u64,
+    /// The branch it was made on.
+    branch: String,
+    /// The kind of state.
+    #[schema(example = "cells")]
+    contract: &'static str,
+    /// The cell, branch or tag; for a merge, the branch that was merged.
+    key: String,
+    /// What happened.
+    #[schema(example = "set")]
+    kind: &'static str,
+    /// The new value; left out where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<serde_json::Value>)]
+    value: Option<Raw>,
+    /// The cell's counter after the change.
+    counter: u64,
+}
+
+/// The next transaction of a feed with what is wanted of it, which may be nothing; nothing at all
+/// when there is none within the time.
+pub(crate) fn next_group(
+    feed: &mut Feed,
+    wanted: &Wanted,
+    timeout: Duration,
+) -> Result<Option<Group>> {
+    let Some(first) = feed.next(timeout)? else { return Ok(None) };
+    let mut group = Group { revision: first.revision, events: 0, bytes: 0, changes: Vec::new() };
+    group.add(first, wanted);
+    // The rest of the transaction is there already: frames hold whole ones.
+    while feed.position() < group.revision {
+        match feed.next(Duration::ZERO)? {
+            Some(event) => group.add(event, wanted),
+            None => break,
+        }
+    }
+    Ok(Some(group))
+}
+
+impl Group {
+    fn add(&mut self, event: Event, wanted: &Wanted) {
+        self.events += 1;
+        if wanted.includes(&event.branch, &event.key) {
+            let change = change(event);
+            self.bytes += change.text.get().len();
+            self.changes.push(Arc::new(change));
+        }
+    }
+}
+
+fn change(event: Event) -> Change {
+    let Event { revision, stamp, branch, contract, key, kind, value, counter } = event;
+    let (kind, contract) = (kind_name(kind), contract_name(contract));
+    let value = value.as_ref().map(raw);
+    let (form_branch, form_key) = (branch.clone(), key.clone());
+    let form = EventForm {
+        revision,
+        stamp,
+        branch: form_branch,
+        contract,
+        key: form_key,
+        kind,
+        value,
+        counter,
+    };
+    // A form of text and numbers always has a JSON.
+    let text = serde_json::value::to_raw_value(&form);
+    Change { branch, key, kind, text: text.unwrap_or_default() }
+}
+
+fn kind_name(kind: ChangeKind) -> &'static str {
+    match kind {
+        ChangeKind::Set => "set",
+        ChangeKind::Deleted => "deleted",
+        ChangeKind::Expired => "expired",
+        ChangeKind::Forked => "forked",
+        ChangeKind::BranchDeleted => "branch_deleted",
+        ChangeKind::Renamed => "renamed",
+        ChangeKind::Merged => "merged",
+        ChangeKind::Tagged => "tagged",
+        ChangeKind::Untagged => "untagged",
+        _ => "changed",
+    }
+}
+
+fn contract_name(contract: Contract) -> &'static str {
+    match contract {
+        Contract::Cells => "cells",
+        Contract::Branches => "branches",
+        _ => "other",
+    }
+}

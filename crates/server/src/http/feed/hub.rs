@@ -1,0 +1,217 @@
+//! The hub: one thread follows the log and gives every change to all readers that are up to date.
+//!
+//! ```text
+//!   tail of the log --> group --try_send--> reader's channel
+//!                                  |full, or the group is large
+//!                                  v
+//!                       the reader is dropped here and goes on by itself, from its own position
+//! ```
+//!
+//! It never waits for a reader. While there is none, it follows nothing.
+
+use super::Wanted;
+use super::change::{Change, Group, next_group};
+use mainstay::{Database, Filter, Revision};
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// How many groups wait for a reader before it has to read the log itself.
+const CHANNEL_GROUPS: usize = 16;
+/// A larger group goes through no channel: its readers take it from the log.
+const GROUP_LIMIT_BYTES: usize = 1 << 20;
+/// How long the thread waits for a change before it looks whether it is still wanted.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// What a live reader receives: the changes it wants of one transaction.
+pub(crate) struct Delivery {
+    pub revision: Revision,
+    pub changes: Vec<Arc<Change>>,
+}
+
+struct Live {
+    wanted: Wanted,
+    sender: mpsc::Sender<Delivery>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Everything up to here was given to all readers.
+    position: Revision,
+    /// Whether the thread follows the log from `position` on.
+    following: bool,
+    readers: Vec<Live>,
+    stopped: bool,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// The first reader has come, or the end.
+    changed: Condvar,
+}
+
+/// The hub and its thread, which ends with it.
+pub(crate) struct Hub {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Hub {
+    pub fn start(db: Database) -> std::io::Result<Hub> {
+        let shared = Arc::new(Shared::default());
+        let follow = {
+            let shared = shared.clone();
+            move || while shared.follow(&db) {}
+        };
+        let thread = std::thread::Builder::new().name("mainstay-http-feed".into()).spawn(follow)?;
+        Ok(Hub { shared, thread: Some(thread) })
+    }
+
+    /// Joins at a position; nothing when the hub is ahead of it: then read on and try again.
+    pub fn join(&self, wanted: Wanted, position: Revision) -> Option<mpsc::Receiver<Delivery>> {
+        let mut state = self.shared.state.lock();
+        if !state.following {
+            state.following = true;
+            state.position = position;
+            self.shared.changed.notify_all();
+        }
+        if state.position > position {
+            return None;
+        }
+        let (sender, receiver) = mpsc::channel(CHANNEL_GROUPS);
+        state.readers.push(Live { wanted, sender });
+        Some(receiver)
+    }
+
+    /// The position of a reader that has taken everything: what it did not want is behind it, too.
+    pub fn position_of(&self, receiver: &mpsc::Receiver<Delivery>) -> Option<Revision> {
+        let state = self.shared.state.lock();
+        (receiver.is_empty() && !receiver.is_closed()).then_some(state.position)
+    }
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        self.shared.state.lock().stopped = true;
+        self.shared.changed.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // A panic there has been told on its own thread.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    /// Waits for readers and follows the log while there are some; false at the end.
+    fn follow(&self, db: &Database) -> bool {
+        let Some(position) = self.wait_for_readers() else { return false };
+        match db.watch(Filter::default(), position) {
+            Ok(mut tail) => while self.deliver(&mut tail) {},
+            Err(_) => self.let_go(),
+        }
+        true
+    }
+
+    fn wait_for_readers(&self) -> Option<Revision> {
+        let mut state = self.state.lock();
+        while !state.following && !state.stopped {
+            self.changed.wait(&mut state);
+        }
+        (!state.stopped).then_some(state.position)
+    }
+
+    /// Gives the next transaction to everybody; false when there is nobody left.
+    fn deliver(&self, tail: &mut mainstay::Feed) -> bool {
+        match next_group(tail, &Wanted::default(), LOOK) {
+            Ok(Some(group)) => self.send(&group),
+            Ok(None) => self.state.lock().advance(tail.position()),
+            // Each reader meets the failure by itself and tells its client.
+            Err(_) => {
+                self.let_go();
+                return false;
+            }
+        }
+        self.go_on()
+    }
+
+    fn send(&self, group: &Group) {
+        let mut state = self.state.lock();
+        state.readers.retain(|reader| reader.take(group));
+        state.advance(group.revision);
+    }
+
+    /// Whether anybody is still there. Under the same lock it is said that nobody follows any more.
+    fn go_on(&self) -> bool {
+        let mut state = self.state.lock();
+        state.readers.retain(|reader| !reader.sender.is_closed());
+        state.following = !state.readers.is_empty() && !state.stopped;
+        state.following
+    }
+
+    fn let_go(&self) {
+        let mut state = self.state.lock();
+        state.readers.clear();
+        state.following = false;
+    }
+}
+
+impl State {
+    fn advance(&mut self, position: Revision) {
+        self.position = self.position.max(position);
+    }
+}
+
+impl Live {
+    /// Gives a reader what it wants of a group; false when it has to go on by itself.
+    fn take(&self, group: &Group) -> bool {
+        let is_wanted = |change: &&Arc<Change>| self.wanted.includes(&change.branch, &change.key);
+        let changes: Vec<_> = group.changes.iter().filter(is_wanted).cloned().collect();
+        if changes.is_empty() {
+            return true;
+        }
+        let delivery = Delivery { revision: group.revision, changes };
+        group.bytes <= GROUP_LIMIT_BYTES && self.sender.try_send(delivery).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_is_behind_the_hub_cannot_join_it() {
+        let db = Database::memory().unwrap();
+        let hub = Hub::start(db.clone()).unwrap();
+        let mut first = hub.join(Wanted::default(), 0).unwrap();
+        for revision in 1..=3 {
+            db.cells().set("a", 1).unwrap();
+            assert_eq!(first.blocking_recv().unwrap().revision, revision);
+        }
+        assert!(hub.join(Wanted::default(), 2).is_none(), "it would miss revision 3");
+        let mut second = hub.join(Wanted::default(), 3).unwrap();
+        assert_eq!(hub.position_of(&second), Some(3));
+        db.cells().set("a", 1).unwrap();
+        assert_eq!(second.blocking_recv().unwrap().revision, 4);
+    }
+
+    #[test]
+    fn a_reader_that_is_full_is_let_go_and_nobody_waits_for_it() {
+        let db = Database::memory().unwrap();
+        let hub = Hub::start(db.clone()).unwrap();
+        let mut full = hub.join(Wanted::default(), 0).unwrap();
+        let mut quick = hub.join(Wanted::default(), 0).unwrap();
+        for revision in 1..=40 {
+            db.cells().set("a", 1).unwrap();
+            assert_eq!(quick.blocking_recv().unwrap().revision, revision);
+        }
+        assert_eq!(hub.position_of(&full), None, "it has to go on by itself");
+        let mut seen = Vec::new();
+        while let Some(delivery) = full.blocking_recv() {
+            seen.push(delivery.revision);
+        }
+        assert_eq!(seen, (1..=CHANNEL_GROUPS as u64).collect::<Vec<_>>(), "without a gap");
+    }
+}

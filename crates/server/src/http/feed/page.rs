@@ -1,0 +1,103 @@
+//! The feed in pages, for those who ask again and again.
+
+use super::hub::Delivery;
+use super::reader::Reader;
+use super::sse::full;
+use super::{Wanted, start};
+use crate::http::Http;
+use crate::http::extract::Asked;
+use crate::http::forms::Raw;
+use crate::http::refusal::{Answered, Problem, Refusal};
+use axum::Json;
+use axum::extract::State;
+use mainstay::limits::{PAGE_DEFAULT, PAGE_LIMIT};
+use mainstay::{Code, Error};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use utoipa::{IntoParams, ToSchema};
+
+/// The longest wait.
+const WAIT_LIMIT_MS: u64 = 60_000;
+/// A page ends behind the transaction that makes it this large.
+const PAGE_LIMIT_BYTES: usize = 4 << 20;
+
+/// Which changes are wanted.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PageArguments {
+    /// Only changes after this revision; those from now on without it.
+    after: Option<u64>,
+    /// Only keys that begin with this.
+    prefix: Option<String>,
+    /// Only changes on this branch.
+    branch: Option<String>,
+    /// A page ends behind the transaction that reaches this many events; 1,000 without it.
+    limit: Option<usize>,
+    /// How long to wait for a first change, in milliseconds; 60,000 at most.
+    wait_ms: Option<u64>,
+}
+
+/// A page of changes.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct PageOfEvents {
+    /// In order; whole transactions.
+    #[schema(value_type = Vec<super::change::EventForm>)]
+    events: Vec<Raw>,
+    /// Pass this as `after` for the next page.
+    next: u64,
+}
+
+/// A page of the changes after a revision.
+#[utoipa::path(
+    get, path = "/v1/feed/page", tag = "feed", operation_id = "page_feed", params(PageArguments),
+    responses(
+        (status = 200, description = "What there is; nothing when the wait was in vain", body = PageOfEvents),
+        (status = 410, description = "The log no longer reaches back to there", body = Problem),
+        (status = 503, description = "There are too many readers", body = Problem),
+    )
+)]
+pub(crate) async fn page(
+    State(app): State<Http>,
+    Asked(asked): Asked<PageArguments>,
+) -> Answered<Json<PageOfEvents>> {
+    let limit = limit(asked.limit)?;
+    let _seat = app.feed_readers().try_acquire_owned().map_err(|_| full())?;
+    let after = start(&app, asked.after)?;
+    let wanted = Wanted { branch: asked.branch, prefix: asked.prefix };
+    let mut reader = Reader::open(&app, wanted, after).await?;
+    let wait = Duration::from_millis(asked.wait_ms.unwrap_or(0).min(WAIT_LIMIT_MS));
+    let first = tokio::select! {
+        first = reader.next(wait) => first?,
+        () = app.draining().cancelled() => None,
+    };
+    gather(&mut reader, first, limit).await.map(Json)
+}
+
+fn limit(asked: Option<usize>) -> Answered<usize> {
+    match asked.unwrap_or(PAGE_DEFAULT) {
+        limit if (1..=PAGE_LIMIT).contains(&limit) => Ok(limit),
+        limit => {
+            let message = format!("a page has 1 to {PAGE_LIMIT} entries, not {limit}");
+            Err(Refusal::from(Error::new(Code::InvalidLimit, message)))
+        }
+    }
+}
+
+/// Fills a page with what is there.
+async fn gather(
+    reader: &mut Reader,
+    mut next: Option<Delivery>,
+    limit: usize,
+) -> Answered<PageOfEvents> {
+    let (mut events, mut bytes) = (Vec::new(), 0);
+    while let Some(delivery) = next {
+        bytes += delivery.changes.iter().map(|change| change.text.get().len()).sum::<usize>();
+        events.extend(delivery.changes.iter().map(|change| change.text.clone()));
+        if events.len() >= limit || bytes >= PAGE_LIMIT_BYTES {
+            return Ok(PageOfEvents { events, next: delivery.revision });
+        }
+        next = reader.at_once().await?;
+    }
+    Ok(PageOfEvents { events, next: reader.position() })
+}

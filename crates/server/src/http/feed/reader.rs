@@ -1,0 +1,174 @@
+//! A reader: goes through the log while it is behind, and waits at the hub when it is not.
+
+use super::Wanted;
+use super::change::next_group;
+use super::hub::Delivery;
+use crate::http::Http;
+use crate::http::refusal::Answered;
+use mainstay::{Database, Feed, Filter, Revision};
+use std::collections::VecDeque;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TryRecvError;
+
+/// How much of the log a reader that is behind looks at in one go.
+const PIECE_EVENTS: usize = 10_000;
+/// How much of it is kept in one go.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// One client's place in the feed.
+pub(crate) struct Reader {
+    app: Http,
+    wanted: Wanted,
+    /// Everything wanted up to here was given or is ready.
+    read: Revision,
+    ready: VecDeque<Delivery>,
+    place: Place,
+}
+
+enum Place {
+    /// Nothing is open: at the beginning, after falling behind, and while a piece is read.
+    Nowhere,
+    /// Going through the log.
+    Behind(Box<Feed>),
+    /// Waiting at the hub.
+    Live(mpsc::Receiver<Delivery>),
+}
+
+impl Reader {
+    /// Begins behind a revision; fails when the log no longer reaches back to it.
+    pub async fn open(app: &Http, wanted: Wanted, after: Revision) -> Answered<Reader> {
+        let (ready, place) = (VecDeque::new(), Place::Nowhere);
+        let mut reader = Reader { app: app.clone(), wanted, read: after, ready, place };
+        reader.read_piece().await?;
+        Ok(reader)
+    }
+
+    /// The revision up to which everything was given, while nothing is ready: resume after it.
+    pub fn position(&mut self) -> Revision {
+        if let Place::Live(receiver) = &self.place {
+            let position = self.app.hub().position_of(receiver);
+            self.read = self.read.max(position.unwrap_or_default());
+        }
+        match self.ready.front() {
+            Some(delivery) => delivery.revision - 1,
+            None => self.read,
+        }
+    }
+
+    /// The next wanted transaction; nothing when there is none for so long.
+    pub async fn next(&mut self, quiet: Duration) -> Answered<Option<Delivery>> {
+        loop {
+            if let Some(delivery) = self.at_once().await? {
+                return Ok(Some(delivery));
+            }
+            let Place::Live(receiver) = &mut self.place else { continue };
+            match tokio::time::timeout(quiet, receiver.recv()).await {
+                Ok(Some(delivery)) => self.take(delivery),
+                Ok(None) => self.place = Place::Nowhere,
+                Err(_) => return Ok(None),
+            }
+        }
+    }
+
+    /// The next wanted transaction if it is there now; nothing when the reader is up to date.
+    pub async fn at_once(&mut self) -> Answered<Option<Delivery>> {
+        loop {
+            if let Some(delivery) = self.ready.pop_front() {
+                return Ok(Some(delivery));
+            }
+            match &mut self.place {
+                Place::Live(receiver) => match receiver.try_recv() {
+                    Ok(delivery) => self.take(delivery),
+                    Err(TryRecvError::Empty) => return Ok(None),
+                    Err(TryRecvError::Disconnected) => self.place = Place::Nowhere,
+                },
+                _ => self.read_piece().await?,
+            }
+        }
+    }
+
+    /// The hub may have been behind this reader when it came: what it has read itself is left out.
+    fn take(&mut self, delivery: Delivery) {
+        if delivery.revision > self.read {
+            self.read = delivery.revision;
+            self.ready.push_back(delivery);
+        }
+    }
+
+    /// Reads on in the log; at its end, goes to the hub. Given up halfway, it begins there again.
+    async fn read_piece(&mut self) -> Answered<()> {
+        let place = std::mem::replace(&mut self.place, Place::Nowhere);
+        let feed = if let Place::Behind(feed) = place { Some(feed) } else { None };
+        let (db, wanted, after) = (self.app.db().clone(), self.wanted.clone(), self.read);
+        let read = move || Ok(Piece::read(&db, feed, &wanted, after)?);
+        let piece = self.app.slowly(read).await?;
+        self.ready.extend(piece.deliveries);
+        self.read = piece.position;
+        let live = piece.is_last.then(|| self.app.hub().join(self.wanted.clone(), self.read));
+        self.place = match live.flatten() {
+            Some(receiver) => Place::Live(receiver),
+            None => Place::Behind(piece.feed),
+        };
+        Ok(())
+    }
+}
+
+/// A piece of the log.
+struct Piece {
+    feed: Box<Feed>,
+    deliveries: Vec<Delivery>,
+    /// Everything up to here is in the deliveries, or was not wanted.
+    position: Revision,
+    /// Whether nothing more is there yet.
+    is_last: bool,
+}
+
+impl Piece {
+    /// The filter is ours and not the feed's, which would look for a wanted change without an end.
+    fn read(
+        db: &Database,
+        feed: Option<Box<Feed>>,
+        wanted: &Wanted,
+        after: Revision,
+    ) -> mainstay::Result<Piece> {
+        let feed = match feed {
+            Some(feed) => feed,
+            None => Box::new(db.watch(Filter::default(), after)?),
+        };
+        let mut piece = Piece { feed, deliveries: Vec::new(), position: after, is_last: false };
+        let (mut events, mut bytes) = (0, 0);
+        while events < PIECE_EVENTS && bytes < PIECE_BYTES {
+            let Some(group) = next_group(&mut piece.feed, wanted, Duration::ZERO)? else {
+                piece.is_last = true;
+                break;
+            };
+            (events, bytes) = (events + group.events, bytes + group.bytes);
+            if !group.changes.is_empty() {
+                let (revision, changes) = (group.revision, group.changes);
+                piece.deliveries.push(Delivery { revision, changes });
+            }
+        }
+        piece.position = piece.feed.position();
+        Ok(piece)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::Settings;
+
+    #[test]
+    fn what_the_hub_gives_late_is_not_given_twice() {
+        let db = Database::memory().unwrap();
+        let app = Http::new(db, Settings::default()).unwrap();
+        let (wanted, ready) = (Wanted::default(), VecDeque::new());
+        let mut reader = Reader { app, wanted, read: 5, ready, place: Place::Nowhere };
+        for revision in [4, 5, 6, 6, 9] {
+            reader.take(Delivery { revision, changes: Vec::new() });
+        }
+        let seen: Vec<_> = reader.ready.iter().map(|delivery| delivery.revision).collect();
+        assert_eq!((seen, reader.read), (vec![6, 9], 9));
+    }
+}

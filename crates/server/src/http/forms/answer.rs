@@ -1,0 +1,147 @@
+//! Answers and receipts.
+
+use super::{Raw, raw};
+use mainstay::{Answer, Code, Error, Page, Receipt, Result, Versioned};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// What a committed transaction answers.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ReceiptForm {
+    /// The transaction's revision; of one that wrote nothing, the revision it read at.
+    revision: u64,
+    /// Its stamp, in microseconds.
+    stamp: u64,
+    /// Whether the guards held, so that the answers are those of `commands`.
+    held: bool,
+    /// Whether an earlier request of this id did the work.
+    repeated: bool,
+    /// One answer per command that ran.
+    answers: Vec<AnswerForm>,
+}
+
+/// What a command answers.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum AnswerForm {
+    /// The counter after a write; null when its condition did not hold.
+    Counter(Option<u64>),
+    /// Whether something happened.
+    Did(bool),
+    /// The number after `incr`.
+    Number(NumberForm),
+    /// What a cell holds; null when it is absent.
+    Cell(Option<CellForm>),
+    /// A page of names.
+    Page(PageForm),
+    /// A revision: of a fork, a tag, a merge.
+    Revision(u64),
+    /// How many keys were touched.
+    Count(u64),
+    /// What a cell held before, and whether the command did what it is for.
+    Replaced(ReplacedForm),
+    /// The error of a command that was attempted.
+    Failed(FailedForm),
+}
+
+/// What a cell held before.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ReplacedForm {
+    /// Whether the command did what it is for.
+    did: bool,
+    /// The value before; null when there was none.
+    #[schema(value_type = Option<serde_json::Value>)]
+    old: Option<Raw>,
+}
+
+/// An error that is an answer.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct FailedForm {
+    /// Exactly what went wrong.
+    code: &'static str,
+    /// The same for people.
+    message: String,
+}
+
+/// A number that was added to.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct NumberForm {
+    /// The sum.
+    #[schema(value_type = f64)]
+    value: Raw,
+    /// The cell's counter.
+    counter: u64,
+}
+
+/// A cell's value and everything known about it.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct CellForm {
+    /// The value.
+    #[schema(value_type = serde_json::Value)]
+    value: Raw,
+    /// How often the cell has been written, deletions included.
+    counter: u64,
+    /// When it was written, in microseconds.
+    stamp: u64,
+    /// The transaction that wrote it; zero inside the transaction itself.
+    revision: u64,
+    /// When it expires, in microseconds.
+    expires: Option<u64>,
+}
+
+/// A page of names.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct PageForm {
+    /// The names, in byte order.
+    names: Vec<String>,
+    /// Pass this as `after` for the next page; null at the end.
+    next: Option<String>,
+}
+
+impl From<&Versioned> for CellForm {
+    fn from(cell: &Versioned) -> CellForm {
+        let &Versioned { ref value, counter, stamp, revision, expires } = cell;
+        CellForm { value: raw(value), counter, stamp, revision, expires }
+    }
+}
+
+impl From<Page> for PageForm {
+    fn from(page: Page) -> PageForm {
+        PageForm { names: page.names, next: page.next }
+    }
+}
+
+impl AnswerForm {
+    /// The form of an answer.
+    pub fn of(answer: Answer) -> Result<AnswerForm> {
+        Ok(match answer {
+            Answer::Counter(counter) => AnswerForm::Counter(Some(counter)),
+            Answer::MaybeCounter(counter) => AnswerForm::Counter(counter),
+            Answer::Did(did) => AnswerForm::Did(did),
+            Answer::Number { value, counter } => {
+                AnswerForm::Number(NumberForm { value: raw(&value), counter })
+            }
+            Answer::Cell(cell) => AnswerForm::Cell(cell.as_ref().map(CellForm::from)),
+            Answer::Names(page) => AnswerForm::Page(page.into()),
+            Answer::Revision(revision) => AnswerForm::Revision(revision),
+            Answer::Count(count) => AnswerForm::Count(count),
+            Answer::Replaced { did, old } => {
+                AnswerForm::Replaced(ReplacedForm { did, old: old.as_ref().map(raw) })
+            }
+            Answer::Failed(error) => AnswerForm::Failed(FailedForm {
+                code: error.code().name(),
+                message: error.message().to_owned(),
+            }),
+            _ => return Err(Error::new(Code::Unsupported, "this answer has no form over HTTP")),
+        })
+    }
+}
+
+impl ReceiptForm {
+    /// The form of a receipt.
+    pub fn of(receipt: Receipt) -> Result<ReceiptForm> {
+        let Receipt { revision, stamp, held, repeated, answers } = receipt;
+        let answers: Result<Vec<AnswerForm>> = answers.into_iter().map(AnswerForm::of).collect();
+        Ok(ReceiptForm { revision, stamp, held, repeated, answers: answers? })
+    }
+}

@@ -1,0 +1,207 @@
+//! Commands on cells.
+
+use super::{Raw, said, value};
+use mainstay::limits::PAGE_DEFAULT;
+use mainstay::{CellCommand, Code, Error, Name, Number, Result, Ttl, Value};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct InitForm {
+    /// The cell.
+    name: String,
+    /// Its first value.
+    #[schema(value_type = serde_json::Value)]
+    value: Raw,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SetForm {
+    /// The cell.
+    name: String,
+    /// Its new value.
+    #[schema(value_type = serde_json::Value)]
+    value: Raw,
+    /// What becomes of its time to live; without it, it ends.
+    #[serde(default)]
+    ttl: TtlForm,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CasForm {
+    /// The cell.
+    name: String,
+    /// The counter it must have, null for absent.
+    #[serde(deserialize_with = "said")]
+    #[schema(required = true)]
+    expected: Option<u64>,
+    /// Its new value.
+    #[schema(value_type = serde_json::Value)]
+    value: Raw,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DeleteForm {
+    /// The cell.
+    name: String,
+    /// The counter it must have, if that matters.
+    counter: Option<u64>,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct IncrForm {
+    /// The cell.
+    name: String,
+    /// What to add; 1 without it.
+    #[schema(value_type = Option<f64>)]
+    by: Option<Raw>,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ExpireForm {
+    /// The cell.
+    name: String,
+    /// Its new time to live.
+    ttl: TtlForm,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RestoreForm {
+    /// The cell.
+    name: String,
+    /// The value; left out for a deletion.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<serde_json::Value>)]
+    value: Option<Raw>,
+    /// The counter the version had.
+    counter: u64,
+    /// When it expires, in microseconds.
+    expires: Option<u64>,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GetForm {
+    /// The cell.
+    name: String,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListForm {
+    /// Only names that begin with this.
+    #[serde(default)]
+    prefix: String,
+    /// Only names behind this one.
+    after: Option<String>,
+    /// At most this many; 1,000 without it.
+    limit: Option<usize>,
+}
+
+/// What a write does to a time to live.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum TtlForm {
+    /// It lives until it is deleted.
+    #[default]
+    Clear,
+    /// The expiry stays as it is.
+    Keep,
+    /// It lives for this many milliseconds.
+    Ms(u64),
+    /// It lives until this stamp, in microseconds.
+    UntilUs(u64),
+}
+
+impl From<TtlForm> for Ttl {
+    fn from(form: TtlForm) -> Ttl {
+        match form {
+            TtlForm::Clear => Ttl::Clear,
+            TtlForm::Keep => Ttl::Keep,
+            TtlForm::Ms(ttl_ms) => Ttl::Millis(ttl_ms),
+            TtlForm::UntilUs(stamp_us) => Ttl::Until(stamp_us),
+        }
+    }
+}
+
+/// A field that is there has a value, and null is one.
+fn given<'de, D: serde::Deserializer<'de>>(from: D) -> std::result::Result<Option<Raw>, D::Error> {
+    Raw::deserialize(from).map(Some)
+}
+
+/// The number that is added; nothing stands for one.
+pub(crate) fn number(by: Option<&RawValue>) -> Result<Number> {
+    match by.map(value).transpose()? {
+        None => Ok(Number::Int(1)),
+        Some(Value::Int(n)) => Ok(Number::Int(n)),
+        Some(Value::Float(n)) => Ok(Number::Float(n)),
+        Some(_) => Err(Error::new(Code::InvalidArgument, "by: give a number to add")),
+    }
+}
+
+impl InitForm {
+    pub fn command(self) -> Result<CellCommand> {
+        Ok(CellCommand::Init { name: Name::new(&self.name)?, value: value(&self.value)? })
+    }
+}
+
+impl SetForm {
+    pub fn command(self) -> Result<CellCommand> {
+        let (name, value) = (Name::new(&self.name)?, value(&self.value)?);
+        Ok(CellCommand::Set { name, value, ttl: self.ttl.into() })
+    }
+}
+
+impl CasForm {
+    pub fn command(self) -> Result<CellCommand> {
+        let (name, value) = (Name::new(&self.name)?, value(&self.value)?);
+        Ok(CellCommand::Cas { name, expected: self.expected, value })
+    }
+}
+
+impl DeleteForm {
+    pub fn command(self) -> Result<CellCommand> {
+        Ok(CellCommand::Delete { name: Name::new(&self.name)?, counter: self.counter })
+    }
+}
+
+impl IncrForm {
+    pub fn command(self) -> Result<CellCommand> {
+        Ok(CellCommand::Incr { name: Name::new(&self.name)?, by: number(self.by.as_deref())? })
+    }
+}
+
+impl ExpireForm {
+    pub fn command(self) -> Result<CellCommand> {
+        Ok(CellCommand::Expire { name: Name::new(&self.name)?, ttl: self.ttl.into() })
+    }
+}
+
+impl RestoreForm {
+    pub fn command(self) -> Result<CellCommand> {
+        let RestoreForm { name, value: raw, counter, expires } = self;
+        let value = raw.map(|raw| value(&raw)).transpose()?;
+        Ok(CellCommand::Restore { name: Name::new(&name)?, value, counter, expires })
+    }
+}
+
+impl GetForm {
+    pub fn command(self) -> Result<CellCommand> {
+        Ok(CellCommand::Get { name: Name::new(&self.name)? })
+    }
+}
+
+impl ListForm {
+    pub fn command(self) -> Result<CellCommand> {
+        let ListForm { prefix, after, limit } = self;
+        Ok(CellCommand::List { prefix, after, limit: limit.unwrap_or(PAGE_DEFAULT) })
+    }
+}

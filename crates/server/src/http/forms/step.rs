@@ -1,0 +1,117 @@
+//! Steps: any command, and whether it has to take effect.
+
+use super::branch::{BranchForm, FinishForm, ForkForm, MergeForm, RenameForm, TagForm, UntagForm};
+use super::cell::{
+    CasForm, DeleteForm, ExpireForm, GetForm, IncrForm, InitForm, ListForm, RestoreForm, SetForm,
+};
+use mainstay::{BranchCommand, Code, Command, Demand, Error, Result, Step, SystemCommand};
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+/// What to do.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum StepForm {
+    /// Writes a cell when it is absent; answers its counter either way.
+    Init(InitForm),
+    /// Writes a cell; answers its counter.
+    Set(SetForm),
+    /// Writes a cell when its counter is the expected one; answers the counter or null.
+    Cas(CasForm),
+    /// Deletes a cell; answers whether it did.
+    Delete(DeleteForm),
+    /// Adds to a number; an absent cell counts as zero.
+    Incr(IncrForm),
+    /// Changes a cell's time to live; answers whether the cell exists.
+    Expire(ExpireForm),
+    /// Writes a version as an export kept it; the counter never falls.
+    Restore(RestoreForm),
+    /// Reads a cell, at the point where the transaction stands.
+    Get(GetForm),
+    /// Lists names in byte order.
+    List(ListForm),
+    /// Makes a branch that starts as another one was.
+    Fork(ForkForm),
+    /// Makes a branch that starts empty.
+    CreateBranch(BranchForm),
+    /// Begins an import: a branch that nobody sees before it is finished.
+    ImportBranch(BranchForm),
+    /// Finishes an import.
+    FinishImport(FinishForm),
+    /// Removes a branch.
+    DeleteBranch(BranchForm),
+    /// Gives a branch another name.
+    RenameBranch(RenameForm),
+    /// Brings the changes of one branch into another.
+    Merge(MergeForm),
+    /// Pins a revision by name.
+    Tag(TagForm),
+    /// Removes a tag.
+    Untag(UntagForm),
+    /// Turns expiries that are due into deletions.
+    Sweep(SweepForm),
+    /// Does what stands inside; where that does not take effect, the whole transaction fails.
+    #[schema(no_recursion)]
+    Must(Box<StepForm>),
+    /// Does what stands inside; where that fails, its error is its answer and the others go on.
+    #[schema(no_recursion)]
+    Attempt(Box<StepForm>),
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SweepForm {
+    /// The most keys to touch.
+    limit: usize,
+}
+
+impl StepForm {
+    /// The step it stands for.
+    pub fn step(self) -> Result<Step> {
+        match self {
+            StepForm::Must(inner) => inner.demanding(Demand::Effect),
+            StepForm::Attempt(inner) => inner.demanding(Demand::Nothing),
+            plain => plain.demanding(Demand::Success),
+        }
+    }
+
+    fn demanding(self, demand: Demand) -> Result<Step> {
+        if matches!(self, StepForm::Must(_) | StepForm::Attempt(_)) {
+            let message = "must and attempt: one of them, once, around a command";
+            return Err(Error::new(Code::InvalidArgument, message));
+        }
+        Ok(Step { command: self.command()?, demand })
+    }
+
+    fn command(self) -> Result<Command> {
+        Ok(match self {
+            StepForm::Init(form) => form.command()?.into(),
+            StepForm::Set(form) => form.command()?.into(),
+            StepForm::Cas(form) => form.command()?.into(),
+            StepForm::Delete(form) => form.command()?.into(),
+            StepForm::Incr(form) => form.command()?.into(),
+            StepForm::Expire(form) => form.command()?.into(),
+            StepForm::Restore(form) => form.command()?.into(),
+            StepForm::Get(form) => form.command()?.into(),
+            StepForm::List(form) => form.command()?.into(),
+            StepForm::Sweep(form) => SystemCommand::Sweep { limit: form.limit }.into(),
+            StepForm::Must(inner) | StepForm::Attempt(inner) => inner.command()?,
+            branch => branch.branch_command()?.into(),
+        })
+    }
+
+    fn branch_command(self) -> Result<BranchCommand> {
+        match self {
+            StepForm::Fork(form) => form.command(),
+            StepForm::CreateBranch(form) => Ok(BranchCommand::Create { name: form.named()? }),
+            StepForm::ImportBranch(form) => Ok(BranchCommand::Import { name: form.named()? }),
+            StepForm::FinishImport(form) => form.command(),
+            StepForm::DeleteBranch(form) => Ok(BranchCommand::Delete { name: form.named()? }),
+            StepForm::RenameBranch(form) => form.command(),
+            StepForm::Merge(form) => form.command(),
+            StepForm::Tag(form) => form.command(),
+            StepForm::Untag(form) => form.command(),
+            _ => Err(Error::new(Code::Unsupported, "this is no command on branches")),
+        }
+    }
+}

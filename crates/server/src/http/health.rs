@@ -1,0 +1,52 @@
+//! Health: whether the process answers, and whether it should be asked.
+
+use super::Http;
+use super::refusal::{Answered, Problem, Refusal};
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// How things stand.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Health {
+    /// Always `ok`: otherwise the answer is an error.
+    status: &'static str,
+    /// The newest visible revision.
+    revision: u64,
+}
+
+/// Answers while the process does.
+#[utoipa::path(
+    get, path = "/healthz", tag = "operation", operation_id = "health",
+    responses((status = 200, description = "The process answers", body = Health))
+)]
+pub(crate) async fn alive(State(app): State<Http>) -> Json<Health> {
+    Json(Health { status: "ok", revision: app.db().revision() })
+}
+
+/// Says whether the database is open and takes writes.
+#[utoipa::path(
+    get, path = "/readyz", tag = "operation", operation_id = "readiness",
+    responses(
+        (status = 200, description = "It is", body = Health),
+        (status = 503, description = "It is not; the message says why", body = Problem),
+    )
+)]
+pub(crate) async fn ready(State(app): State<Http>) -> Answered<Json<Health>> {
+    if app.is_draining() {
+        return Err(Refusal::unavailable("Draining", "the server is stopping: ask another one"));
+    }
+    let db = app.db().clone();
+    let stats = app.look(move || {
+        // A read fails when the database is closed; figures there are always.
+        db.cells().get("readyz")?;
+        Ok(db.stats())
+    });
+    let stats = stats.await?;
+    if stats.read_only {
+        let why = stats.last_failure.unwrap_or_else(|| "a sync failed".into());
+        return Err(Refusal::read_only(format!("{why}: reopen the database before writing again")));
+    }
+    Ok(Json(Health { status: "ok", revision: stats.revision }))
+}

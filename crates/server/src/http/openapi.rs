@@ -1,0 +1,45 @@
+//! The OpenAPI document, made out of the handlers.
+
+use super::{Http, branches, cells, docs, feed, health, history, metrics, tags};
+use super::{transactions, transfer};
+use axum::Json;
+use axum::extract::State;
+use utoipa::OpenApi;
+
+/// The whole face.
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Mainstay",
+        description = "The state engine over HTTP: cells with compare-and-swap, transactions, history, branches and a feed of every change. \
+            Every error has the form {\"error\": {code, kind, message}}."
+    ),
+    paths(
+        cells::list, cells::get, cells::put, cells::delete, cells::incr, history::history,
+        transactions::execute,
+        branches::list, branches::fork, branches::info, branches::delete, branches::diff, branches::merge,
+        tags::list, tags::put, tags::delete,
+        transfer::export, transfer::import, transfer::backup,
+        feed::stream, feed::page,
+        health::alive, health::ready, metrics::show, document, docs::page,
+    ),
+    tags(
+        (name = "cells", description = "Named values with compare-and-swap, counters and full history"),
+        (name = "transactions", description = "Any mix of commands, all or nothing"),
+        (name = "branches", description = "Fork in constant time, compare, merge"),
+        (name = "tags", description = "Revisions with names"),
+        (name = "files", description = "A branch there and back, and backups"),
+        (name = "feed", description = "Every committed change once, in order"),
+        (name = "operation", description = "About the server itself"),
+    )
+)]
+pub(crate) struct Document;
+
+/// This document.
+#[utoipa::path(
+    get, path = "/openapi.json", tag = "operation", operation_id = "openapi",
+    responses((status = 200, description = "OpenAPI 3.1", body = serde_json::Value))
+)]
+pub(crate) async fn document(State(_): State<Http>) -> Json<utoipa::openapi::OpenApi> {
+    Json(Document::openapi())
+}

@@ -1,0 +1,186 @@
+//! Refusals: every failure as a status and one form of body.
+//!
+//! ```text
+//!   mainstay::Error { code, message, position, keys }  --+
+//!   what only HTTP knows (no such route, 412, 413)     --+--> status + {"error": {code, kind, message, ...}}
+//! ```
+
+use axum::Json;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use mainstay::{Code, Error, ErrorKind};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// What every handler answers.
+pub(crate) type Answered<T> = Result<T, Refusal>;
+
+/// A request that was not done.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    status: StatusCode,
+    body: Box<Problem>,
+    /// The counter that the cell has, where a condition on it did not hold.
+    counter: Option<u64>,
+}
+
+/// What went wrong.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Problem {
+    error: ProblemBody,
+}
+
+/// What went wrong, and what to do about it.
+#[derive(Debug, Serialize, ToSchema)]
+struct ProblemBody {
+    /// Exactly what went wrong; stable.
+    #[schema(example = "InvalidName")]
+    code: &'static str,
+    /// What can be done about it; few and stable.
+    #[schema(example = "Invalid")]
+    kind: String,
+    /// A sentence for people.
+    message: String,
+    /// The command of the transaction, counted from zero.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    position: Option<usize>,
+    /// The keys concerned, as of a merge.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    keys: Vec<String>,
+}
+
+impl Refusal {
+    fn own(
+        status: StatusCode,
+        code: &'static str,
+        kind: ErrorKind,
+        message: impl Into<String>,
+    ) -> Refusal {
+        let (kind, message) = (format!("{kind:?}"), message.into());
+        let error = ProblemBody { code, kind, message, position: None, keys: Vec::new() };
+        Refusal { status, body: Box::new(Problem { error }), counter: None }
+    }
+
+    /// An argument that makes no sense.
+    pub fn invalid(message: impl Into<String>) -> Refusal {
+        Error::new(Code::InvalidArgument, message).into()
+    }
+
+    /// What was asked for is not there.
+    pub fn not_found(code: &'static str, message: impl Into<String>) -> Refusal {
+        Refusal::own(StatusCode::NOT_FOUND, code, ErrorKind::NotFound, message)
+    }
+
+    /// The path leads nowhere.
+    pub fn no_route(path: &str) -> Refusal {
+        let message = format!("there is nothing at {path}: /docs lists what there is");
+        Refusal::not_found("RouteNotFound", message)
+    }
+
+    /// The path is right and the method is not.
+    pub fn no_method(method: &str, path: &str) -> Refusal {
+        let message = format!("{path} does not know {method}: the header Allow says what it knows");
+        let status = StatusCode::METHOD_NOT_ALLOWED;
+        Refusal::own(status, "MethodNotAllowed", ErrorKind::Unsupported, message)
+    }
+
+    /// The condition in the headers does not hold; `counter` is what the cell has.
+    pub fn condition(name: &str, counter: Option<u64>) -> Refusal {
+        let now = counter.map_or("is absent".into(), |counter| format!("has counter {counter}"));
+        let message = format!("the cell {name:?} {now}: nothing was changed; read it again");
+        let status = StatusCode::PRECONDITION_FAILED;
+        let refusal = Refusal::own(status, "PreconditionFailed", ErrorKind::Conflict, message);
+        Refusal { counter, ..refusal }
+    }
+
+    /// The body is larger than this face takes.
+    pub fn too_large(limit_bytes: u64) -> Refusal {
+        let message = format!("the body is too large: {limit_bytes} bytes are the most here");
+        let status = StatusCode::PAYLOAD_TOO_LARGE;
+        Refusal::own(status, "BodyTooLarge", ErrorKind::TooLarge, message)
+    }
+
+    /// The body did not arrive in time.
+    pub fn too_slow() -> Refusal {
+        let message = "the body did not arrive in time: send it without long pauses";
+        let status = StatusCode::REQUEST_TIMEOUT;
+        Refusal::own(status, "BodyTimedOut", ErrorKind::Unavailable, message)
+    }
+
+    /// Not now.
+    pub fn unavailable(code: &'static str, message: impl Into<String>) -> Refusal {
+        Refusal::own(StatusCode::SERVICE_UNAVAILABLE, code, ErrorKind::Unavailable, message)
+    }
+
+    /// Writes are refused.
+    pub fn read_only(message: impl Into<String>) -> Refusal {
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        Refusal::own(status, "ReadOnly", ErrorKind::ReadOnly, message)
+    }
+
+    /// A panic or a lost thread: nobody knows how far it came.
+    pub fn lost() -> Refusal {
+        let message = "the server lost this request: ask again with the same Idempotency-Key";
+        Error::new(Code::UnknownOutcome, message).into()
+    }
+
+    /// The body as JSON text, for those who send it another way.
+    pub fn text(&self) -> String {
+        serde_json::to_string(&self.body).unwrap_or_default()
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Refusal {
+        let status = status_of(error.code());
+        let mut refusal = Refusal::own(status, error.code().name(), error.kind(), error.message());
+        refusal.body.error.position = error.position();
+        refusal.body.error.keys = error.keys().to_vec();
+        refusal
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, Json(self.body)).into_response();
+        let headers = response.headers_mut();
+        if let Some(tag) = self.counter.and_then(|counter| format!("\"{counter}\"").parse().ok()) {
+            headers.insert(header::ETAG, tag);
+        }
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
+fn status_of(code: Code) -> StatusCode {
+    match code {
+        Code::RequestReused => StatusCode::UNPROCESSABLE_ENTITY,
+        Code::BranchInUse => StatusCode::CONFLICT,
+        Code::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
+        code => status_of_kind(code.kind()),
+    }
+}
+
+fn status_of_kind(kind: ErrorKind) -> StatusCode {
+    match kind {
+        ErrorKind::Invalid => StatusCode::BAD_REQUEST,
+        ErrorKind::NotFound => StatusCode::NOT_FOUND,
+        ErrorKind::Conflict
+        | ErrorKind::Fenced
+        | ErrorKind::Exists
+        | ErrorKind::WrongType
+        | ErrorKind::TransactionActive
+        | ErrorKind::NoTransaction => StatusCode::CONFLICT,
+        ErrorKind::HistoryTrimmed | ErrorKind::SessionExpired | ErrorKind::ResponseEvicted => {
+            StatusCode::GONE
+        }
+        ErrorKind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        ErrorKind::Unsupported => StatusCode::NOT_IMPLEMENTED,
+        ErrorKind::ReadOnly | ErrorKind::Unavailable | ErrorKind::Closed => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
+        ErrorKind::UnknownOutcome | ErrorKind::Corrupt => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}

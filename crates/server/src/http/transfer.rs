@@ -1,0 +1,190 @@
+//! Files: a branch there and back, and a backup of everything.
+//!
+//! ```text
+//!   export, backup:  database --> scratch file, checked --> name removed --> response, piece by piece
+//!   import:          request, piece by piece --> scratch file --> checked and imported --> removed
+//! ```
+//!
+//! The files are as large as the data; memory holds one piece at a time.
+
+use super::Http;
+use super::extract::{Named, cut, length_of};
+use super::refusal::{Answered, Problem, Refusal};
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use http_body_util::BodyExt;
+use mainstay::{Code, Error, ImportReport, verify_backup};
+use serde::Serialize;
+use std::fs::File;
+use std::path::Path;
+use tempfile::TempDir;
+use tokio::io::AsyncWriteExt;
+use tokio_util::io::ReaderStream;
+use utoipa::ToSchema;
+
+/// A piece of a file on its way.
+const PIECE_BYTES: usize = 256 << 10;
+const REVISION: HeaderName = HeaderName::from_static("mainstay-revision");
+
+/// A finished file whose name is gone already: it vanishes with the last reader.
+struct Ready {
+    file: File,
+    bytes: u64,
+    revision: u64,
+    name: &'static str,
+}
+
+/// Sends a branch as one file: its kept versions, counters and tags.
+#[utoipa::path(
+    get, path = "/v1/export/{name}", tag = "files", operation_id = "export_branch",
+    params(("name" = String, Path, description = "The branch; it may hold slashes")),
+    responses(
+        (status = 200, description = "The file; the header Mainstay-Revision says what it shows", content_type = "application/octet-stream", body = Vec<u8>),
+        (status = 404, description = "The branch is absent", body = Problem),
+    )
+)]
+pub(crate) async fn export(State(app): State<Http>, Named(name): Named) -> Answered<Response> {
+    let (db, scratch) = (app.db().clone(), scratch(&app)?);
+    let ready = app.transfer(move || {
+        let path = scratch.path().join("export");
+        let report = db.export(&name, &path, &mut |_| {})?;
+        ready(&path, report.bytes, report.revision, "attachment; filename=\"branch.mainstay\"")
+    });
+    Ok(send(ready.await?))
+}
+
+/// Sends a backup of everything as one file, after reading it back and checking all of it.
+#[utoipa::path(
+    post, path = "/v1/backup", tag = "files", operation_id = "backup",
+    responses((status = 200, description = "The file; the header Mainstay-Revision says what it shows", content_type = "application/octet-stream", body = Vec<u8>))
+)]
+pub(crate) async fn backup(State(app): State<Http>) -> Answered<Response> {
+    let (db, scratch) = (app.db().clone(), scratch(&app)?);
+    let ready = app.transfer(move || {
+        let path = scratch.path().join("backup");
+        db.backup(&path, &mut |_| {})?;
+        let report = verify_backup(&path)?;
+        ready(&path, report.bytes, report.revision, "attachment; filename=\"backup.mainstay\"")
+    });
+    Ok(send(ready.await?))
+}
+
+/// What was imported.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Imported {
+    /// The new branch.
+    name: String,
+    /// The branch that was exported.
+    source: String,
+    /// Versions written.
+    versions: u64,
+    /// Tags made; a name that is taken gets the branch's name before it.
+    tags: u64,
+    /// The revision of the last transaction.
+    revision: u64,
+}
+
+/// Makes a branch out of an exported file: all of it, or nothing.
+#[utoipa::path(
+    post, path = "/v1/import/{name}", tag = "files", operation_id = "import_branch",
+    params(("name" = String, Path, description = "The new branch; it may hold slashes")),
+    request_body(content = Vec<u8>, content_type = "application/octet-stream", description = "What an export gave"),
+    responses(
+        (status = 201, description = "It is there", body = Imported),
+        (status = 400, description = "The file is damaged or none of ours; nothing was changed", body = Problem),
+        (status = 409, description = "A branch of this name exists", body = Problem),
+    )
+)]
+pub(crate) async fn import(
+    State(app): State<Http>,
+    Named(name): Named,
+    headers: HeaderMap,
+    body: Body,
+) -> Answered<(StatusCode, Json<Imported>)> {
+    let limit_bytes = app.settings().import_limit_bytes;
+    if length_of(&headers).is_some_and(|length| length as u64 > limit_bytes) {
+        return Err(Refusal::too_large(limit_bytes));
+    }
+    let _seat = app.imports().try_acquire_owned().map_err(|_| crowded())?;
+    let scratch = scratch(&app)?;
+    let path = scratch.path().join("import");
+    let received = receive(body, &path, limit_bytes);
+    let received = tokio::time::timeout(app.settings().import_limit, received).await;
+    received.map_err(|_| Refusal::too_slow())??;
+    let db = app.db().clone();
+    let imported = app.transfer(move || {
+        let report = db.import(&path, &name, &mut |_| {});
+        // It lies there until the import is over.
+        drop(scratch);
+        Ok(imported(name, report.map_err(of_upload)?))
+    });
+    Ok((StatusCode::CREATED, Json(imported.await?)))
+}
+
+fn crowded() -> Refusal {
+    Refusal::unavailable("Busy", "as many files are being received as there may be: try later")
+}
+
+fn imported(name: String, report: ImportReport) -> Imported {
+    let ImportReport { source, versions, tags, revision } = report;
+    Imported { name, source, versions, tags, revision }
+}
+
+/// A damaged upload is the client's, not the database's.
+fn of_upload(error: Error) -> Refusal {
+    match error.code() {
+        Code::CorruptData => {
+            Refusal::invalid("the file is damaged or no export of a branch; nothing was changed")
+        }
+        _ => error.into(),
+    }
+}
+
+/// Writes a body to a file, piece by piece.
+async fn receive(mut body: Body, path: &Path, limit_bytes: u64) -> Answered<()> {
+    let mut file = tokio::fs::File::create(path).await.map_err(|e| no_scratch(&e))?;
+    let mut received_bytes = 0;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| cut(&error, limit_bytes))?;
+        let Ok(piece) = frame.into_data() else { continue };
+        received_bytes += piece.len() as u64;
+        if received_bytes > limit_bytes {
+            return Err(Refusal::too_large(limit_bytes));
+        }
+        file.write_all(&piece).await.map_err(|e| no_scratch(&e))?;
+    }
+    file.flush().await.map_err(|e| no_scratch(&e))
+}
+
+fn scratch(app: &Http) -> Answered<TempDir> {
+    let made = match &app.settings().scratch {
+        Some(place) => TempDir::with_prefix_in("mainstay-", place),
+        None => TempDir::with_prefix("mainstay-"),
+    };
+    made.map_err(|error| no_scratch(&error))
+}
+
+fn no_scratch(error: &std::io::Error) -> Refusal {
+    let message = format!("the file on its way has no place: {error}; make room for scratch files");
+    Error::new(Code::Io, message).into()
+}
+
+/// Opens a finished file; its name goes with the scratch directory.
+fn ready(path: &Path, bytes: u64, revision: u64, name: &'static str) -> Answered<Ready> {
+    let file = File::open(path).map_err(|error| no_scratch(&error))?;
+    Ok(Ready { file, bytes, revision, name })
+}
+
+fn send(ready: Ready) -> Response {
+    let pieces = ReaderStream::with_capacity(tokio::fs::File::from_std(ready.file), PIECE_BYTES);
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream")),
+        (header::CONTENT_DISPOSITION, HeaderValue::from_static(ready.name)),
+        (header::CONTENT_LENGTH, HeaderValue::from(ready.bytes)),
+        (REVISION, HeaderValue::from(ready.revision)),
+    ];
+    (headers, Body::from_stream(pieces)).into_response()
+}

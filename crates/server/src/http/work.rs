@@ -1,0 +1,130 @@
+//! How requests reach the engine, which blocks, without an async thread ever waiting for it.
+//!
+//! ```text
+//!   write  --channel--> one thread: submit_with --> engine --callback--> oneshot --> the request
+//!   read that may be slow --permit--> a blocking thread --> the request
+//! ```
+//!
+//! Submitting can wait for room in the engine's queue, and may execute what others queued: that is
+//! why even it has a thread. Nothing waits there for the disk, so one is enough.
+
+use super::Http;
+use super::refusal::{Answered, Refusal};
+use mainstay::{BranchCommand, Command, Database, Receipt, Result, Step, Transaction};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+/// How many writes may wait for the thread that submits.
+const WAITING_WRITES: usize = 1024;
+
+/// A transaction and who waits for its answer.
+struct Write {
+    transaction: Transaction,
+    answer: oneshot::Sender<Result<Receipt>>,
+}
+
+/// The thread that submits; it ends with this.
+pub(crate) struct Writer {
+    sender: Option<mpsc::Sender<Write>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    pub fn start(db: Database) -> std::io::Result<Writer> {
+        let (sender, mut receiver) = mpsc::channel::<Write>(WAITING_WRITES);
+        let submit_all = move || {
+            while let Some(write) = receiver.blocking_recv() {
+                submit(&db, write);
+            }
+        };
+        let thread = std::thread::Builder::new().name("mainstay-http-write".into());
+        Ok(Writer { sender: Some(sender), thread: Some(thread.spawn(submit_all)?) })
+    }
+
+    async fn send(&self, write: Write) -> Answered<()> {
+        let sender = self.sender.as_ref().ok_or_else(Refusal::lost)?;
+        sender.send(write).await.map_err(|_| Refusal::lost())
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.sender = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic there has been told on its own thread.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A client that went away is told nothing.
+fn submit(db: &Database, write: Write) {
+    let answer = write.answer;
+    db.submit_with(write.transaction, move |receipt| drop(answer.send(receipt)));
+}
+
+impl Http {
+    /// Executes a transaction.
+    pub(crate) async fn write(&self, transaction: Transaction) -> Answered<Receipt> {
+        let (answer, receipt) = oneshot::channel();
+        let write = Write { transaction, answer };
+        if is_slow(&write.transaction) {
+            let db = self.db().clone();
+            let submit = move || {
+                submit(&db, write);
+                Ok(())
+            };
+            self.slowly(submit).await?;
+        } else {
+            self.writer().send(write).await?;
+        }
+        receipt.await.map_err(|_| Refusal::lost())?.map_err(Refusal::from)
+    }
+
+    /// Runs what may be slow on a thread that may block, a bounded number at once.
+    pub(crate) async fn slowly<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Answered<T> + Send + 'static,
+    ) -> Answered<T> {
+        bounded(self.slow_reads(), work).await
+    }
+
+    /// Looks at the figures of the database.
+    pub(crate) async fn look<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Answered<T> + Send + 'static,
+    ) -> Answered<T> {
+        bounded(self.looks(), work).await
+    }
+
+    /// Runs an export, an import or a backup, a bounded number at once.
+    pub(crate) async fn transfer<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Answered<T> + Send + 'static,
+    ) -> Answered<T> {
+        bounded(self.transfers(), work).await
+    }
+}
+
+/// The permit is kept by the work, which goes on when its client has left.
+async fn bounded<T: Send + 'static>(
+    seats: Arc<Semaphore>,
+    work: impl FnOnce() -> Answered<T> + Send + 'static,
+) -> Answered<T> {
+    let seat = seats.acquire_owned().await.map_err(|_| Refusal::lost())?;
+    let run = move || {
+        let _seat = seat;
+        work()
+    };
+    tokio::task::spawn_blocking(run).await.map_err(|_| Refusal::lost())?
+}
+
+/// A merge looks for what changed before the writer is asked: on the thread that submits it, others
+/// would wait behind it.
+fn is_slow(transaction: &Transaction) -> bool {
+    let is_merge =
+        |step: &Step| matches!(step.command, Command::Branch(BranchCommand::Merge { .. }));
+    let otherwise = transaction.otherwise.iter().flatten();
+    transaction.steps.iter().chain(otherwise).any(is_merge)
+}
