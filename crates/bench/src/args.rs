@@ -1,11 +1,16 @@
 //! The command line, parsed by hand: four flags need no library.
 
 use crate::context::Outcome;
+use mainstay::Durability;
 use std::path::PathBuf;
 
 /// What `--help` prints.
 pub const USAGE: &str = "\
 bench engine [--seconds n] [--quick] [--json file] [--only substring]
+bench server [--seconds n] [--quick] [--json file] [--only substring]
+
+engine: the library beside a bare log, fjall, redb and papaya.
+server: the server beside Redis; redis-server and redis-benchmark have to be installed.
 
   --seconds n       measure each comparison that has a bar for n seconds (default 8)
   --quick           every figure within 50 seconds, at a tenth of the size where size matters
@@ -20,6 +25,8 @@ pub enum Task {
     Help,
     /// Measure the engine.
     Engine(Args),
+    /// Measure the server.
+    Server(Args),
     /// A child that writes cells until its parent kills it.
     WriteUntilKilled {
         /// Where its database is.
@@ -33,6 +40,15 @@ pub enum Task {
         directory: PathBuf,
         /// How many cells it writes.
         cells: u64,
+    },
+    /// A child that serves until its parent stops it.
+    Serve {
+        /// Where its database is.
+        directory: PathBuf,
+        /// Where it speaks RESP.
+        port: u16,
+        /// What has to happen before it answers a write.
+        durability: Durability,
     },
 }
 
@@ -53,11 +69,14 @@ pub struct Args {
 pub const WRITE_UNTIL_KILLED: &str = "child-write-until-killed";
 /// The child that measures its memory; not for users.
 pub const MEASURE_MEMORY: &str = "child-measure-memory";
+/// The child that is our server; not for users.
+pub const SERVE: &str = "child-serve";
 
 /// Reads the words after the program's name.
 pub fn parse(mut words: impl Iterator<Item = String>) -> Outcome<Task> {
     match words.next().as_deref() {
-        Some("engine") => flags(words),
+        Some("engine") => flags(words, Task::Engine),
+        Some("server") => flags(words, Task::Server),
         Some("--help" | "-h") | None => Ok(Task::Help),
         Some(WRITE_UNTIL_KILLED) => {
             let (directory, cells) = child(words)?;
@@ -67,11 +86,12 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Outcome<Task> {
             let (directory, cells) = child(words)?;
             Ok(Task::MeasureMemory { directory, cells })
         }
+        Some(SERVE) => serve(words),
         Some(other) => Err(format!("there is no bench `{other}`\n\n{USAGE}").into()),
     }
 }
 
-fn flags(mut words: impl Iterator<Item = String>) -> Outcome<Task> {
+fn flags(mut words: impl Iterator<Item = String>, bench: fn(Args) -> Task) -> Outcome<Task> {
     let mut args = Args::default();
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("`{word}` needs a value"));
@@ -84,7 +104,7 @@ fn flags(mut words: impl Iterator<Item = String>) -> Outcome<Task> {
             _ => return Err(format!("unknown argument `{word}`\n\n{USAGE}").into()),
         }
     }
-    Ok(Task::Engine(args))
+    Ok(bench(args))
 }
 
 fn seconds(text: &str) -> Outcome<f64> {
@@ -98,6 +118,17 @@ fn child(mut words: impl Iterator<Item = String>) -> Outcome<(PathBuf, u64)> {
     let directory = words.next().ok_or("the child process needs a directory")?;
     let cells = words.next().ok_or("the child process needs a number of cells")?;
     Ok((PathBuf::from(directory), cells.parse()?))
+}
+
+fn serve(mut words: impl Iterator<Item = String>) -> Outcome<Task> {
+    let directory = words.next().ok_or("the serving child needs a directory")?;
+    let port = words.next().ok_or("the serving child needs a port")?.parse()?;
+    let durability = match words.next().as_deref() {
+        Some("sync") => Durability::Sync,
+        Some("interval") => Durability::Interval,
+        _ => return Err("the serving child needs a durability: sync or interval".into()),
+    };
+    Ok(Task::Serve { directory: PathBuf::from(directory), port, durability })
 }
 
 #[cfg(test)]
@@ -119,15 +150,28 @@ mod tests {
         let line = "engine --seconds 2.5 --quick --json out.json --only set";
         assert_eq!(task(line).unwrap(), Task::Engine(expected));
         assert_eq!(task("engine").unwrap(), Task::Engine(Args::default()));
+        assert_eq!(task("server").unwrap(), Task::Server(Args::default()));
+        assert_eq!(task("server --help").unwrap(), Task::Help);
         assert_eq!(task("").unwrap(), Task::Help);
     }
 
     #[test]
     fn nonsense_is_refused() {
-        for line in ["server", "engine --fast", "engine --json", "engine --seconds 0"] {
+        for line in ["serve", "engine --fast", "engine --json", "engine --seconds 0"] {
             assert!(task(line).is_err(), "{line}");
         }
         assert!(task("engine --seconds NaN").is_err());
         assert!(task("child-measure-memory /somewhere many").is_err());
+        assert!(task("child-serve /somewhere 7379 perhaps").is_err());
+        assert!(task("child-serve /somewhere 70000 sync").is_err());
+    }
+
+    #[test]
+    fn the_serving_child_is_told_everything() {
+        let (directory, port) = (PathBuf::from("/somewhere"), 7379);
+        let serve = |durability| Task::Serve { directory: directory.clone(), port, durability };
+        let line = |word: &str| task(&format!("child-serve /somewhere 7379 {word}")).unwrap();
+        assert_eq!(line("sync"), serve(Durability::Sync));
+        assert_eq!(line("interval"), serve(Durability::Interval));
     }
 }

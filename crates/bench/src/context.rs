@@ -57,6 +57,20 @@ impl Context {
         self.pace(14, 5)
     }
 
+    /// The pace of a comparison of servers that has to reach a bar.
+    ///
+    /// A slice of theirs begins with a process and its connections, so it is longer and rounds are fewer.
+    pub fn process_bar(&self) -> Pace {
+        let (rounds, seconds) = if self.args.quick { (5, 3.0) } else { (11, 8.0) };
+        let total = Duration::from_secs_f64(self.args.seconds.unwrap_or(seconds));
+        Pace { rounds, total }
+    }
+
+    /// The pace of a comparison of servers that is only shown.
+    pub fn process_shown(&self) -> Pace {
+        Pace { rounds: 5, total: self.process_bar().total * 2 / 5 }
+    }
+
     /// A part of the time that a comparison on the disk takes.
     fn pace(&self, part: u32, rounds: usize) -> Pace {
         let whole = self.args.seconds.unwrap_or(if self.args.quick { 1.8 } else { 8.0 });

@@ -13,11 +13,23 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 /// One worker's part of a slice.
-struct Part {
-    operations: u64,
-    started: Instant,
-    ended: Instant,
-    latency: Histogram,
+pub struct Part {
+    /// How many operations were answered.
+    pub operations: u64,
+    /// When it began.
+    pub started: Instant,
+    /// When the last answer came.
+    pub ended: Instant,
+    /// How long operations took.
+    pub latency: Histogram,
+}
+
+impl Part {
+    /// A part that begins now.
+    pub fn begin() -> Part {
+        let now = Instant::now();
+        Part { operations: 0, started: now, ended: now, latency: Histogram::new() }
+    }
 }
 
 /// Runs every worker on its own thread; times one of `sample` operations on its own.
@@ -176,7 +188,7 @@ impl Drop for Landing {
 }
 
 /// Runs a body per worker, each on its own thread, and adds up their parts.
-fn together<W: Send>(
+pub fn together<W: Send>(
     workers: &mut [W],
     body: impl Fn(&mut W) -> Outcome<Part> + Sync,
 ) -> Outcome<Slice> {

@@ -1,10 +1,11 @@
-//! The benchmarks: our engine and its peers, in one run and one harness.
+//! The benchmarks: our engine, our server and their peers, in one run and one harness.
 //!
 //! ```text
-//!   bench engine            bench engine --quick --json figures.json
-//!        |
-//!   cases/  one file per question        peers/  what we are measured against
-//!        \____________  ________________/
+//!   bench engine                          bench server --quick --json figures.json
+//!        |                                     |
+//!   cases/  one file per question         server/  the same for the server: ours and Redis
+//!   peers/  what we are measured against       |
+//!        \____________  ______________________/
 //!                     \/
 //!   harness: ours, peer, ours, peer … in short slices; the ratio is the median over the rounds
 //!                     |
@@ -22,7 +23,9 @@ mod harness;
 mod histogram;
 mod json;
 mod peers;
+mod proc;
 mod report;
+mod server;
 mod workload;
 
 use args::{Args, Task};
@@ -49,18 +52,20 @@ fn run(task: Task) -> Outcome<()> {
             println!("{}", args::USAGE);
             Ok(())
         }
-        Task::Engine(args) => engine(args),
+        Task::Engine(args) => bench("engine", args, cases::run_all),
+        Task::Server(args) => bench("server", args, server::run_all),
         Task::WriteUntilKilled { directory, cells } => {
             cases::reopen::write_until_killed(&directory, cells)
         }
         Task::MeasureMemory { directory, cells } => cases::memory::child(&directory, cells),
+        Task::Serve { directory, port, durability } => server::serve(&directory, port, durability),
     }
 }
 
-fn engine(args: Args) -> Outcome<()> {
+fn bench(name: &'static str, args: Args, run_all: fn(&mut Context) -> Outcome<()>) -> Outcome<()> {
     let json = args.json.clone();
-    let mut context = Context::new("engine", args)?;
-    cases::run_all(&mut context)?;
+    let mut context = Context::new(name, args)?;
+    run_all(&mut context)?;
     context.report.print();
     match json {
         Some(path) => context.report.write_json(&path),

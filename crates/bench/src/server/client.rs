@@ -1,0 +1,196 @@
+//! The own client: pipelining connections on two threads, an epoll each.
+//!
+//! ```text
+//!   thread 1:  poll -> replies of a burst -> next burst        32 connections
+//!   thread 2:  the same                                        32 connections
+//! ```
+//!
+//! The latency of a request is the time from its burst to its reply.
+
+use super::connection::{Connection, Question};
+use super::process::PATIENCE;
+use crate::context::Outcome;
+use crate::forms::{Part, together};
+use crate::harness::Slice;
+use crate::workload::Random;
+use mio::event::Event;
+use mio::{Events, Interest, Poll, Token};
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+/// How many threads share the connections.
+const THREADS: usize = 2;
+/// What is read from a socket at once.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Its connections stay open from slice to slice.
+pub struct Client {
+    crews: Vec<Crew>,
+}
+
+impl Client {
+    /// Connects that many times.
+    pub fn to(address: SocketAddr, connections: usize, question: &Question) -> Outcome<Client> {
+        let share = connections / THREADS;
+        let crew = |seed| Crew::to(address, share, question, Random::new(seed));
+        Ok(Client { crews: (0..THREADS as u64).map(crew).collect::<Outcome<_>>()? })
+    }
+
+    /// Asks for a slice; ends when all that was asked is answered.
+    pub fn run(&mut self, slice: Duration) -> Outcome<Slice> {
+        let barrier = Barrier::new(self.crews.len());
+        let barrier = &barrier;
+        together(&mut self.crews, |crew| {
+            barrier.wait();
+            crew.run(slice)
+        })
+    }
+}
+
+/// The connections of one thread.
+struct Crew {
+    poll: Poll,
+    events: Events,
+    connections: Vec<Connection>,
+    question: Question,
+    random: Random,
+    buffer: Vec<u8>,
+}
+
+impl Crew {
+    fn to(address: SocketAddr, count: usize, question: &Question, random: Random) -> Outcome<Crew> {
+        let poll = Poll::new()?;
+        let connect = |number| -> Outcome<Connection> {
+            let mut connection = Connection::to(address, question.operation)?;
+            let interest = Interest::READABLE | Interest::WRITABLE;
+            poll.registry().register(&mut connection.stream, Token(number), interest)?;
+            Ok(connection)
+        };
+        let connections = (0..count).map(connect).collect::<Outcome<_>>()?;
+        let (events, buffer) = (Events::with_capacity(count.max(1)), vec![0; BUFFER_BYTES]);
+        Ok(Crew { poll, events, connections, question: question.clone(), random, buffer })
+    }
+
+    fn run(&mut self, slice: Duration) -> Outcome<Part> {
+        let mut part = Part::begin();
+        for connection in &mut self.connections {
+            connection.ask(&self.question, &mut self.random)?;
+        }
+        while self.connections.iter().any(Connection::waits) {
+            self.wait()?;
+            self.serve(&mut part, slice)?;
+        }
+        part.ended = Instant::now();
+        Ok(part)
+    }
+
+    fn wait(&mut self) -> Outcome<()> {
+        match self.poll.poll(&mut self.events, Some(PATIENCE)) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(()),
+            Err(error) => Err(error.into()),
+            Ok(()) if self.events.is_empty() => {
+                Err(format!("no reply came within {PATIENCE:?}").into())
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// Goes through the connections on which something happened.
+    fn serve(&mut self, part: &mut Part, slice: Duration) -> Outcome<()> {
+        for event in &self.events {
+            let Some(connection) = self.connections.get_mut(event.token().0) else { continue };
+            let replies = exchange(connection, event, &mut self.buffer)?;
+            let now = Instant::now();
+            count(part, replies, now - connection.burst_started);
+            if replies > 0 && !connection.waits() && now - part.started < slice {
+                connection.ask(&self.question, &mut self.random)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn exchange(connection: &mut Connection, event: &Event, buffer: &mut [u8]) -> Outcome<usize> {
+    if event.is_writable() {
+        connection.send()?;
+    }
+    connection.receive(buffer)
+}
+
+fn count(part: &mut Part, replies: usize, latency: Duration) {
+    part.operations += replies as u64;
+    (0..replies).for_each(|_| part.latency.record(latency.as_nanos() as u64));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::wire::Operation;
+    use super::*;
+    use crate::workload;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    /// Answers each request of known length, a few bytes at a time; says how many it answered.
+    fn answer(mut stream: TcpStream, request_bytes: usize, reply: &str) -> usize {
+        let (mut buffer, mut read, mut answered) = (vec![0; 1 << 16], 0, 0);
+        while let Ok(bytes @ 1..) = stream.read(&mut buffer) {
+            read += bytes;
+            let replies = reply.repeat(read / request_bytes - answered);
+            answered = read / request_bytes;
+            // A client that has seen enough hangs up.
+            if replies.as_bytes().chunks(7).any(|piece| stream.write_all(piece).is_err()) {
+                break;
+            }
+        }
+        answered
+    }
+
+    fn listen(
+        connections: usize,
+        request_bytes: usize,
+        reply: &'static str,
+    ) -> (SocketAddr, impl FnOnce() -> usize) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = std::thread::spawn(move || {
+            let accept = |_| {
+                let stream = listener.accept().unwrap().0;
+                std::thread::spawn(move || answer(stream, request_bytes, reply))
+            };
+            let threads: Vec<_> = (0..connections).map(accept).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        (address, move || server.join().unwrap())
+    }
+
+    fn question(operation: Operation) -> Question {
+        Question { operation, depth: 3, keys: 10, values: workload::values() }
+    }
+
+    #[test]
+    fn every_request_is_answered_before_a_slice_ends_and_counted_once() {
+        let request_bytes = "*2\r\n$3\r\nGET\r\n$16\r\nkey:000000000042\r\n".len();
+        let reply: &'static str = Box::leak(format!("$100\r\n{}\r\n", "v".repeat(100)).into());
+        let (address, answered) = listen(4, request_bytes, reply);
+        let mut client = Client::to(address, 4, &question(Operation::Get)).unwrap();
+        let slice = Duration::from_millis(10);
+        let slices = [client.run(slice).unwrap(), client.run(slice).unwrap()];
+        drop(client);
+        let counted = slices.iter().map(|slice| slice.operations).sum::<u64>();
+        assert_eq!(counted, answered() as u64);
+        assert!(slices.iter().all(|slice| slice.operations >= 12 && slice.operations % 3 == 0));
+        assert!(slices[1].latency.percentiles().is_some());
+    }
+
+    #[test]
+    fn a_server_that_refuses_fails_the_slice() {
+        let (address, answered) = listen(2, 1, "-ERR no\r\n");
+        let mut client = Client::to(address, 2, &question(Operation::Set)).unwrap();
+        let trouble = client.run(Duration::from_millis(10)).err().unwrap().to_string();
+        assert!(trouble.contains("-ERR no"), "{trouble}");
+        drop(client);
+        answered();
+    }
+}

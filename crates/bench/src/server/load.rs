@@ -1,0 +1,63 @@
+//! A caller that waits for each reply, and the keys that are there before anything is measured.
+
+use super::process::PATIENCE;
+use super::wire::{Expected, Operation, key, put_request};
+use crate::context::Outcome;
+use crate::workload;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+/// How many keys one request carries: large enough that its sync does not count.
+const BATCH: usize = 1_000;
+
+/// A connection with one request at a time.
+pub struct Caller {
+    stream: TcpStream,
+    out: Vec<u8>,
+}
+
+impl Caller {
+    /// Connects.
+    pub fn to(address: SocketAddr) -> Outcome<Caller> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        Ok(Caller { stream, out: Vec::new() })
+    }
+
+    /// Sends a request and waits for its reply, which has to be this one.
+    pub fn call(&mut self, request: &[&str], expected: &Expected) -> Outcome<()> {
+        self.out.clear();
+        put_request(&mut self.out, request);
+        self.stream.write_all(&self.out)?;
+        self.receive(expected)
+    }
+
+    fn receive(&mut self, expected: &Expected) -> Outcome<()> {
+        let mut reply = Vec::new();
+        let mut buffer = [0; 4096];
+        loop {
+            let read = self.stream.read(&mut buffer)?;
+            if read == 0 {
+                return Err("the server hung up instead of answering".into());
+            }
+            reply.extend_from_slice(&buffer[..read]);
+            if expected.count(&reply)?.0 > 0 {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Sets all keys below `count`, in an order without a pattern.
+pub fn fill(address: SocketAddr, count: usize) -> Outcome<()> {
+    let (mut caller, values) = (Caller::to(address)?, workload::values());
+    let expected = Operation::Set.reply();
+    let keys: Vec<String> = workload::scattered(count as u64).map(key).collect();
+    for (batch, value) in keys.chunks(BATCH).zip(values.iter().cycle()) {
+        let words = batch.iter().flat_map(|key| [key.as_str(), value.as_str()]);
+        let request: Vec<&str> = std::iter::once("MSET").chain(words).collect();
+        caller.call(&request, &expected)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! The bytes of requests and replies, as far as the bench needs them.
+
+use crate::context::Outcome;
+use crate::workload::VALUE_BYTES;
+
+/// What is asked over and over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Writes a value of 100 bytes.
+    Set,
+    /// Reads one.
+    Get,
+}
+
+impl Operation {
+    /// As it is written in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Operation::Set => "SET",
+            Operation::Get => "GET",
+        }
+    }
+
+    /// The one reply that is right.
+    pub fn reply(self) -> Expected {
+        match self {
+            Operation::Set => Expected { head: b"+OK\r\n".to_vec(), body_bytes: 0 },
+            Operation::Get => Expected::value(VALUE_BYTES),
+        }
+    }
+}
+
+/// A key of the bench, named as redis-benchmark names its own.
+pub fn key(number: u64) -> String {
+    format!("key:{number:012}")
+}
+
+/// Puts a request behind others.
+pub fn put_request(out: &mut Vec<u8>, words: &[&str]) {
+    out.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
+    for word in words {
+        out.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+        out.extend_from_slice(word.as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// The form of a reply: how it begins, and how many bytes follow that may be any.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expected {
+    head: Vec<u8>,
+    body_bytes: usize,
+}
+
+impl Expected {
+    /// A string of so many bytes.
+    pub fn value(bytes: usize) -> Expected {
+        Expected { head: format!("${bytes}\r\n").into_bytes(), body_bytes: bytes + 2 }
+    }
+
+    /// A reply of which every byte is known.
+    pub fn exactly(reply: &str) -> Expected {
+        Expected { head: reply.as_bytes().to_vec(), body_bytes: 0 }
+    }
+
+    /// How many whole replies stand at the front of these bytes, and how long they are together.
+    ///
+    /// Any other reply is an error: a server that refuses quickly must not look fast.
+    pub fn count(&self, bytes: &[u8]) -> Outcome<(usize, usize)> {
+        let (mut replies, mut rest) = (0, bytes);
+        while !rest.is_empty() {
+            self.check_head(rest)?;
+            match rest.split_at_checked(self.head.len() + self.body_bytes) {
+                Some((_, behind)) => (replies, rest) = (replies + 1, behind),
+                None => break,
+            }
+        }
+        Ok((replies, bytes.len() - rest.len()))
+    }
+
+    fn check_head(&self, bytes: &[u8]) -> Outcome<()> {
+        let known = bytes.len().min(self.head.len());
+        if bytes[..known] == self.head[..known] {
+            return Ok(());
+        }
+        let line = bytes.split(|byte| *byte == b'\r').next().unwrap_or_default();
+        let (found, expected) = (line.escape_ascii(), self.head.escape_ascii());
+        Err(format!("the server answered `{found}` where `{expected}` was expected").into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_arrays_of_strings() {
+        let mut out = Vec::new();
+        put_request(&mut out, &["GET", &key(42)]);
+        put_request(&mut out, &["PING"]);
+        let expected = "*2\r\n$3\r\nGET\r\n$16\r\nkey:000000000042\r\n*1\r\n$4\r\nPING\r\n";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn whole_replies_are_counted_wherever_the_bytes_are_cut() {
+        let reply = format!("$100\r\n{}\r\n", "x".repeat(100));
+        let two = reply.repeat(2);
+        for cut in 0..=two.len() {
+            let (replies, length) = Operation::Get.reply().count(&two.as_bytes()[..cut]).unwrap();
+            assert_eq!((replies, length), (cut / reply.len(), replies * reply.len()), "{cut}");
+        }
+        assert_eq!(Operation::Set.reply().count(b"+OK\r\n+OK\r\n+O").unwrap(), (2, 10));
+    }
+
+    #[test]
+    fn any_other_reply_is_an_error() {
+        let trouble = Operation::Set.reply().count(b"+OK\r\n-ERR no\r\n").err().unwrap();
+        assert!(trouble.to_string().contains("`-ERR no`"), "{trouble}");
+        assert!(Operation::Get.reply().count(b"$-1\r\n").is_err());
+        assert!(Operation::Get.reply().count(b"$99\r\n").is_err());
+        assert!(Expected::exactly("+PONG\r\n").count(b"+PING\r\n").is_err());
+    }
+}
