@@ -11,6 +11,10 @@ test:
 bench *ARGS:
     cargo run --release -p bench -- engine {{ARGS}}
 
+# The server beside Redis, which has to be installed.
+bench-server *ARGS:
+    cargo run --release -p bench -- server {{ARGS}}
+
 # Kills a database with 16 writers over and over; `just kill --cycles 20 --seed 7`.
 kill *ARGS:
     cargo run --release -p mainstay-conformance --bin kill -- {{ARGS}}
