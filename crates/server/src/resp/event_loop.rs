@@ -31,6 +31,11 @@ const LISTENER: Token = Token(usize::MAX - 1);
 /// What is read from a socket at once.
 const BUFFER_BYTES: usize = 64 << 10;
 
+/// How long those who do not read what they are owed can hold up the end.
+const DRAIN_US: u64 = 5_000_000;
+/// How often a loop that ends looks at the clock.
+const DRAIN_PAUSE: Duration = Duration::from_millis(50);
+
 /// What a loop is told by others.
 enum Message {
     Connect(TcpStream, String),
@@ -117,7 +122,8 @@ struct Loop {
     buffer: Vec<u8>,
     workers: Workers,
     feeds: Feeds,
-    stopping: bool,
+    /// Set when it shall end: until when it answers.
+    stopping: Option<u64>,
 }
 
 impl Loop {
@@ -138,7 +144,7 @@ impl Loop {
             buffer: vec![0; BUFFER_BYTES],
             workers,
             feeds,
-            stopping: false,
+            stopping: None,
         })
     }
 
@@ -150,9 +156,8 @@ impl Loop {
 
     fn run(mut self) {
         let mut events = Events::with_capacity(1024);
-        while !self.stopping || !self.connections.is_empty() {
-            let pause = (!self.ready.is_empty()).then_some(Duration::ZERO);
-            match self.poll.poll(&mut events, pause) {
+        while !self.is_over() {
+            match self.poll.poll(&mut events, self.pause()) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return eprintln!("mainstay: waiting for sockets failed: {error}"),
@@ -165,6 +170,20 @@ impl Loop {
                 }
             }
             self.turn();
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.stopping.is_some_and(|until_us| {
+            self.connections.is_empty() || self.shared.ticks_us() >= until_us
+        })
+    }
+
+    /// How long it may wait for sockets.
+    fn pause(&self) -> Option<Duration> {
+        match self.ready.is_empty() {
+            true => self.stopping.map(|_| DRAIN_PAUSE),
+            false => Some(Duration::ZERO),
         }
     }
 
@@ -203,12 +222,13 @@ impl Loop {
         }
     }
 
-    /// Closes all when what they are owed is sent.
+    /// Closes all when what they have asked is answered, also what was not read yet.
     fn stop(&mut self) {
-        self.stopping = true;
+        self.stopping = Some(self.shared.ticks_us() + DRAIN_US);
+        self.shared.stop_waiting();
         self.listening = None;
         let places: Vec<usize> = self.connections.iter().map(|(place, _)| place).collect();
-        places.into_iter().for_each(|place| self.list(place));
+        places.into_iter().for_each(|place| self.note(place, true));
     }
 
     fn accept(&mut self) {
@@ -234,7 +254,7 @@ impl Loop {
     }
 
     fn connect(&mut self, socket: TcpStream, peer: String) {
-        if self.stopping {
+        if self.stopping.is_some() {
             return;
         }
         // Replies are whole already: waiting for more would only delay them.
@@ -256,6 +276,8 @@ impl Loop {
     fn turn(&mut self) {
         let mut ready = std::mem::take(&mut self.ready);
         ready.drain(..).for_each(|place| self.serve(place));
+        // Who was listed meanwhile comes in the next turn.
+        ready.append(&mut self.ready);
         self.ready = ready;
         self.send_known();
         while !self.batch.is_empty() {
@@ -311,7 +333,7 @@ impl Loop {
     /// Sends, and drops what is over.
     fn finish(&mut self, place: usize) {
         let Some(connection) = self.connections.get_mut(place) else { return };
-        if self.stopping && connection.state == State::Open {
+        if self.stopping.is_some() && connection.has_nothing() {
             connection.state = State::Closing;
         }
         if !connection.send() {
