@@ -96,8 +96,7 @@ fn a_transaction_sees_its_own_writes_and_rolls_back() {
     let out = repl(&program, lines).ok();
     let seen: Vec<&str> = out.lines().collect();
     assert_eq!(seen[2..], [r#"{"value":"1"}"#, r#"{"name":"a"}"#, "\"OK\"", "null"]);
-    let done =
-        repl(&program, "TXN.COMMIT\nTXN.BEGIN\nTXN.BEGIN\nBRANCH.FORK x\nBRANCH.USE x\n");
+    let done = repl(&program, "TXN.COMMIT\nTXN.BEGIN\nTXN.BEGIN\nBRANCH.FORK x\nBRANCH.USE x\n");
     assert_eq!(done.err.lines().filter(|line| line.contains("ERR ")).count(), 4, "{}", done.err);
 }
 
