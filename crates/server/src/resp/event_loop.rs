@@ -33,8 +33,8 @@ const BUFFER_BYTES: usize = 64 << 10;
 
 /// How long those who do not read what they are owed can hold up the end.
 const DRAIN_US: u64 = 5_000_000;
-/// How often a loop that ends looks at the clock.
-const DRAIN_PAUSE: Duration = Duration::from_millis(50);
+/// How often a loop that ends looks at the clock, and one that had no file for somebody tries again.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// What a loop is told by others.
 enum Message {
@@ -105,6 +105,8 @@ struct Listening {
     /// Who takes the connections, in turn.
     loops: Vec<Address>,
     next: usize,
+    /// Some were left because there was no file for them: no event will tell of those again.
+    again: bool,
 }
 
 struct Loop {
@@ -150,7 +152,7 @@ impl Loop {
 
     fn listen(&mut self, mut listener: TcpListener, loops: Vec<Address>) -> io::Result<()> {
         self.poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
-        self.listening = Some(Listening { listener, loops, next: 0 });
+        self.listening = Some(Listening { listener, loops, next: 0, again: false });
         Ok(())
     }
 
@@ -169,8 +171,15 @@ impl Loop {
                     Token(place) => self.note(place, event.is_readable()),
                 }
             }
+            if self.accepts_again() {
+                self.accept();
+            }
             self.turn();
         }
+    }
+
+    fn accepts_again(&self) -> bool {
+        self.listening.as_ref().is_some_and(|listening| listening.again)
     }
 
     fn is_over(&self) -> bool {
@@ -182,7 +191,7 @@ impl Loop {
     /// How long it may wait for sockets.
     fn pause(&self) -> Option<Duration> {
         match self.ready.is_empty() {
-            true => self.stopping.map(|_| DRAIN_PAUSE),
+            true => (self.stopping.is_some() || self.accepts_again()).then_some(PAUSE),
             false => Some(Duration::ZERO),
         }
     }
@@ -233,6 +242,7 @@ impl Loop {
 
     fn accept(&mut self) {
         let Some(listening) = &mut self.listening else { return };
+        let again = std::mem::take(&mut listening.again);
         loop {
             match listening.listener.accept() {
                 Ok((socket, peer)) => {
@@ -248,7 +258,14 @@ impl Loop {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 // Out of files, for example: those who wait are served first.
-                Err(error) => return eprintln!("mainstay: a connection was not accepted: {error}"),
+                Err(error) => {
+                    listening.again = true;
+                    // Once is enough.
+                    if !again {
+                        eprintln!("mainstay: a connection was not accepted: {error}");
+                    }
+                    return;
+                }
             }
         }
     }

@@ -23,7 +23,19 @@ pub struct Process {
 impl Process {
     /// Serves a directory, on a port that the system chooses.
     pub fn serve(data: &Path) -> Process {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_mainstay"))
+        Process::start(Command::new(env!("CARGO_BIN_EXE_mainstay")), data)
+    }
+
+    /// Serves a directory with so few files open at once.
+    pub fn serve_with_files(data: &Path, count: u32) -> Process {
+        let mut shell = Command::new("sh");
+        let script = format!("ulimit -n {count}; exec \"$0\" \"$@\"");
+        shell.args(["-c", &script, env!("CARGO_BIN_EXE_mainstay")]);
+        Process::start(shell, data)
+    }
+
+    fn start(mut command: Command, data: &Path) -> Process {
+        let mut child = command
             .args(["serve", "--resp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data"])
             .arg(data)
             .stdout(Stdio::piped())
