@@ -185,3 +185,17 @@ fn the_handshake_of_node_redis() {
         *4\r\n$6\r\nCLIENT\r\n$7\r\nSETINFO\r\n$8\r\nLIB-NAME\r\n$10\r\nnode-redis\r\n";
     handshake(said, &["%7", "-ERR unknown subcommand", r"+OK\r\n", r"+OK\r\n"]);
 }
+
+#[test]
+fn whoever_watches_changes_is_pushed_them_and_goes_on() {
+    let ours = Ours::start();
+    let mut watching = ours.client();
+    assert!(watching.line("HELLO 3").starts_with('%'));
+    assert_eq!(watching.line("FEED.WATCH PREFIX a"), r"+OK\r\n");
+    assert_eq!(watching.line("PING"), r"+PONG\r\n");
+    assert_eq!(ours.client().line("MSET b 1 a 2"), r"+OK\r\n");
+    let push = watching.receive();
+    assert!(push.starts_with(r">2\r\n$4\r\nfeed\r\n*6\r\n:1\r\n"), "{push}");
+    assert!(push.ends_with(r"$4\r\nmain\r\n$5\r\ncells\r\n$1\r\na\r\n$3\r\nset\r\n"), "{push}");
+    assert_eq!(watching.line("PING"), r"+PONG\r\n");
+}
