@@ -132,6 +132,11 @@ impl Connection {
         self.may_go_on() && (self.readable || self.left_over)
     }
 
+    /// Whether all that has come is taken.
+    pub fn has_nothing(&self) -> bool {
+        self.state == State::Open && !self.readable && !self.left_over
+    }
+
     /// Takes requests and puts what they come to into the batch. Gives what others have to do.
     pub fn take_requests(
         &mut self,

@@ -16,7 +16,6 @@ use super::feeds::{Feeds, Reader};
 use super::reply::Reply;
 use super::workers::Workers;
 use mainstay::Transaction;
-use mio::event::Event;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
@@ -31,6 +30,11 @@ const LISTENER: Token = Token(usize::MAX - 1);
 
 /// What is read from a socket at once.
 const BUFFER_BYTES: usize = 64 << 10;
+
+/// How long those who do not read what they are owed can hold up the end.
+const DRAIN_US: u64 = 5_000_000;
+/// How often a loop that ends looks at the clock, and one that had no file for somebody tries again.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// What a loop is told by others.
 enum Message {
@@ -101,6 +105,8 @@ struct Listening {
     /// Who takes the connections, in turn.
     loops: Vec<Address>,
     next: usize,
+    /// Some were left because there was no file for them: no event will tell of those again.
+    again: bool,
 }
 
 struct Loop {
@@ -118,7 +124,8 @@ struct Loop {
     buffer: Vec<u8>,
     workers: Workers,
     feeds: Feeds,
-    stopping: bool,
+    /// Set when it shall end: until when it answers.
+    stopping: Option<u64>,
 }
 
 impl Loop {
@@ -139,21 +146,20 @@ impl Loop {
             buffer: vec![0; BUFFER_BYTES],
             workers,
             feeds,
-            stopping: false,
+            stopping: None,
         })
     }
 
     fn listen(&mut self, mut listener: TcpListener, loops: Vec<Address>) -> io::Result<()> {
         self.poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
-        self.listening = Some(Listening { listener, loops, next: 0 });
+        self.listening = Some(Listening { listener, loops, next: 0, again: false });
         Ok(())
     }
 
     fn run(mut self) {
         let mut events = Events::with_capacity(1024);
-        while !self.stopping || !self.connections.is_empty() {
-            let pause = (!self.ready.is_empty()).then_some(Duration::ZERO);
-            match self.poll.poll(&mut events, pause) {
+        while !self.is_over() {
+            match self.poll.poll(&mut events, self.pause()) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return eprintln!("mainstay: waiting for sockets failed: {error}"),
@@ -162,16 +168,40 @@ impl Loop {
                 match event.token() {
                     WAKER => self.take_messages(),
                     LISTENER => self.accept(),
-                    Token(place) => self.note(place, event),
+                    Token(place) => {
+                        let hung_up = event.is_read_closed() || event.is_error();
+                        self.note(place, event.is_readable(), hung_up);
+                    }
                 }
+            }
+            if self.accepts_again() {
+                self.accept();
             }
             self.turn();
         }
     }
 
-    fn note(&mut self, place: usize, event: &Event) {
+    fn accepts_again(&self) -> bool {
+        self.listening.as_ref().is_some_and(|listening| listening.again)
+    }
+
+    fn is_over(&self) -> bool {
+        self.stopping.is_some_and(|until_us| {
+            self.connections.is_empty() || self.shared.ticks_us() >= until_us
+        })
+    }
+
+    /// How long it may wait for sockets.
+    fn pause(&self) -> Option<Duration> {
+        match self.ready.is_empty() {
+            true => (self.stopping.is_some() || self.accepts_again()).then_some(PAUSE),
+            false => Some(Duration::ZERO),
+        }
+    }
+
+    fn note(&mut self, place: usize, readable: bool, hung_up: bool) {
         if let Some(connection) = self.connections.get_mut(place) {
-            connection.note(event.is_readable(), event.is_read_closed() || event.is_error());
+            connection.note(readable, hung_up);
             self.list(place);
         }
     }
@@ -204,16 +234,18 @@ impl Loop {
         }
     }
 
-    /// Closes all when what they are owed is sent.
+    /// Closes all when what they have asked is answered, also what was not read yet.
     fn stop(&mut self) {
-        self.stopping = true;
+        self.stopping = Some(self.shared.ticks_us() + DRAIN_US);
+        self.shared.stop_waiting();
         self.listening = None;
         let places: Vec<usize> = self.connections.iter().map(|(place, _)| place).collect();
-        places.into_iter().for_each(|place| self.list(place));
+        places.into_iter().for_each(|place| self.note(place, true, false));
     }
 
     fn accept(&mut self) {
         let Some(listening) = &mut self.listening else { return };
+        let again = std::mem::take(&mut listening.again);
         loop {
             match listening.listener.accept() {
                 Ok((socket, peer)) => {
@@ -229,13 +261,20 @@ impl Loop {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 // Out of files, for example: those who wait are served first.
-                Err(error) => return eprintln!("mainstay: a connection was not accepted: {error}"),
+                Err(error) => {
+                    listening.again = true;
+                    // Once is enough.
+                    if !again {
+                        eprintln!("mainstay: a connection was not accepted: {error}");
+                    }
+                    return;
+                }
             }
         }
     }
 
     fn connect(&mut self, socket: TcpStream, peer: String) {
-        if self.stopping {
+        if self.stopping.is_some() {
             return;
         }
         // Replies are whole already: waiting for more would only delay them.
@@ -257,7 +296,7 @@ impl Loop {
     fn turn(&mut self) {
         let mut ready = std::mem::take(&mut self.ready);
         ready.drain(..).for_each(|place| self.serve(place));
-        // Serving may have listed some anew.
+        // Who was listed meanwhile comes in the next turn.
         ready.append(&mut self.ready);
         self.ready = ready;
         self.send_known();
@@ -314,7 +353,7 @@ impl Loop {
     /// Sends, and drops what is over.
     fn finish(&mut self, place: usize) {
         let Some(connection) = self.connections.get_mut(place) else { return };
-        if self.stopping && connection.state == State::Open {
+        if self.stopping.is_some() && connection.has_nothing() {
             connection.state = State::Closing;
         }
         if !connection.send() {

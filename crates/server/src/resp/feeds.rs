@@ -106,7 +106,8 @@ fn pump(shared: &Shared, inbox: &Receiver<Reader>) {
         }
         readers.extend(inbox.try_iter());
         let durable = shared.db.durable_revision();
-        let now_us = shared.ticks_us();
+        // At the end everybody's time is over.
+        let now_us = if shared.waits() { shared.ticks_us() } else { u64::MAX };
         readers.retain_mut(|reader| look(reader, now_us));
         if shared.db.durable_revision() == durable {
             // Not there in time is as good: then it is looked for again.

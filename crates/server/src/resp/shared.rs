@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 
 /// What can be set about the face.
 #[derive(Clone, Debug)]
@@ -53,6 +53,8 @@ pub struct Shared {
     clock: SystemClock,
     last_session: AtomicU64,
     port: AtomicU16,
+    /// The face ends: nobody waits for changes any more.
+    ending: AtomicBool,
     clients: Mutex<BTreeMap<u64, String>>,
 }
 
@@ -66,6 +68,7 @@ impl Shared {
             clock: SystemClock::new(),
             last_session: AtomicU64::new(0),
             port: AtomicU16::new(0),
+            ending: AtomicBool::new(false),
             clients: Mutex::default(),
         })
     }
@@ -98,6 +101,16 @@ impl Shared {
     /// Notes where it listens.
     pub fn listens_at(&self, port: u16) {
         self.port.store(port, Ordering::Relaxed);
+    }
+
+    /// Has those answered who wait for changes.
+    pub fn stop_waiting(&self) {
+        self.ending.store(true, Ordering::Release);
+    }
+
+    /// Whether changes are waited for.
+    pub fn waits(&self) -> bool {
+        !self.ending.load(Ordering::Acquire)
     }
 
     /// How many clients are connected.

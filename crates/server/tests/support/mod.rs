@@ -1,9 +1,11 @@
 //! Servers and a client for the tests of the RESP face.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub mod process;
+
 use mainstay::{Database, Durability, Options};
 use mainstay_server::resp::{self, Handle, Settings, Shared};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -125,30 +127,62 @@ impl Client {
     /// One reply, as the bytes it came in.
     pub fn receive(&mut self) -> String {
         let mut reply = Vec::new();
-        self.read_one(&mut reply);
+        self.read_one(&mut reply).unwrap();
         reply.escape_ascii().to_string()
     }
 
-    fn read_one(&mut self, out: &mut Vec<u8>) {
+    /// One reply, as the bytes it came in; nothing when the connection is over before its end.
+    pub fn receive_or_end(&mut self) -> Option<String> {
+        let mut reply = Vec::new();
+        self.read_one(&mut reply).ok()?;
+        reply.ends_with(b"\n").then(|| reply.escape_ascii().to_string())
+    }
+
+    fn read_one(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
         let start = out.len();
-        self.stream.read_until(b'\n', out).unwrap();
+        self.stream.read_until(b'\n', out)?;
         let line = String::from_utf8_lossy(&out[start..]).into_owned();
         let count = || line[1..].trim_end().parse::<i64>().unwrap();
         match line.as_bytes().first() {
             Some(b'$') if count() >= 0 => {
                 let mut bulk = vec![0; usize::try_from(count()).unwrap() + 2];
-                self.stream.read_exact(&mut bulk).unwrap();
+                self.stream.read_exact(&mut bulk)?;
                 out.extend_from_slice(&bulk);
+                Ok(())
             }
-            Some(b'*' | b'>') => (0..count()).for_each(|_| self.read_one(out)),
-            Some(b'%') => (0..2 * count()).for_each(|_| self.read_one(out)),
-            _ => {}
+            Some(b'*' | b'>') => (0..count()).try_for_each(|_| self.read_one(out)),
+            Some(b'%') => (0..2 * count()).try_for_each(|_| self.read_one(out)),
+            _ => Ok(()),
         }
     }
 
     /// Whether the other end has hung up.
     pub fn is_closed(&mut self) -> bool {
         matches!(self.stream.read(&mut [0; 64]), Ok(0) | Err(_))
+    }
+
+    /// Waits for the first byte of a reply and leaves it.
+    pub fn peek(&mut self) {
+        assert!(self.stream.get_ref().peek(&mut [0]).unwrap() > 0);
+    }
+
+    /// Whether the connection is over before so many replies have come.
+    pub fn ends_early(&mut self, replies: usize) -> bool {
+        (0..replies).any(|_| self.receive_or_end().is_none())
+    }
+
+    /// Sends as much as the other end takes at once; whether that was all.
+    pub fn offer(&mut self, bytes: &[u8]) -> bool {
+        let stream = self.stream.get_mut();
+        stream.set_nonblocking(true).unwrap();
+        let taken = stream.write_all(bytes).is_ok();
+        stream.set_nonblocking(false).unwrap();
+        taken
+    }
+
+    /// Sends; false when the connection is over.
+    pub fn send_or_end(&mut self, bytes: &[u8]) -> bool {
+        self.stream.get_mut().write_all(bytes).is_ok()
     }
 
     /// Sends and receives.

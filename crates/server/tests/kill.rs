@@ -1,0 +1,225 @@
+//! `kill -9` and `SIGTERM` under load: what was acknowledged is there, and nothing else than a beginning of what was sent.
+
+mod support;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+use support::Client;
+use support::process::Process;
+
+const WRITERS: usize = 16;
+const CYCLES: u64 = 8;
+/// How many commands a writer sends before it reads the replies.
+const PIPELINE: u64 = 24;
+/// How many keys of its own a writer sets in turn.
+const SLOTS: u64 = 8;
+
+/// One connection's commands, numbered without end: the number says what is sent, what has to be answered,
+/// and what has to be there once all before it are done.
+struct Writer {
+    id: usize,
+    /// How many commands were answered, and how many were sent.
+    acknowledged: u64,
+    sent: u64,
+}
+
+impl Writer {
+    fn new(id: usize) -> Writer {
+        Writer { id, acknowledged: 0, sent: 0 }
+    }
+
+    fn key(&self, kind: &str) -> String {
+        format!("{kind}:{}", self.id)
+    }
+
+    fn command(&self, number: u64) -> Vec<u8> {
+        let turn = number / 3;
+        let word = |text: &str| text.to_owned();
+        support::encode(&match number % 3 {
+            0 => vec![word("INCR"), self.key("count")],
+            1 => vec![word("SET"), self.key(&format!("own:{}", turn % SLOTS)), turn.to_string()],
+            _ => {
+                let expected = if turn == 0 { word("NIL") } else { turn.to_string() };
+                vec![word("CELL.CAS"), self.key("chain"), expected, format!("link {turn}")]
+            }
+        })
+    }
+
+    fn reply(number: u64) -> String {
+        match number % 3 {
+            1 => r"+OK\r\n".to_owned(),
+            _ => format!(r":{}\r\n", number / 3 + 1),
+        }
+    }
+
+    /// Writes until the connection is over.
+    fn run(&mut self, client: &mut Client, total: &AtomicU64) {
+        loop {
+            let numbers = self.sent..self.sent + PIPELINE;
+            let bytes: Vec<u8> = numbers.clone().flat_map(|n| self.command(n)).collect();
+            self.sent = numbers.end;
+            if !client.send_or_end(&bytes) {
+                // What was answered before is still to be read.
+                return self.take_replies(client, total);
+            }
+            self.take_replies(client, total);
+            if self.acknowledged < self.sent {
+                return;
+            }
+        }
+    }
+
+    fn take_replies(&mut self, client: &mut Client, total: &AtomicU64) {
+        while self.acknowledged < self.sent {
+            let Some(reply) = client.receive_or_end() else { return };
+            assert_eq!(reply, Writer::reply(self.acknowledged), "of {}", self.acknowledged);
+            self.acknowledged += 1;
+            total.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// What is stored once so many commands are done: value and counter of every key of this writer.
+    fn state_after(&self, done: u64) -> Vec<Option<(String, u64)>> {
+        let (counted, set, chained) = (done.div_ceil(3), (done + 1) / 3, done / 3);
+        let mut state = vec![
+            (counted > 0).then(|| (counted.to_string(), counted)),
+            (chained > 0).then(|| (format!("link {}", chained - 1), chained)),
+        ];
+        for slot in 0..SLOTS {
+            let writes = (set + SLOTS - 1 - slot) / SLOTS;
+            let newest = (writes > 0).then(|| slot + (writes - 1) * SLOTS);
+            state.push(newest.map(|turn| (turn.to_string(), writes)));
+        }
+        state
+    }
+
+    fn stored(&self, client: &mut Client) -> Vec<Option<(String, u64)>> {
+        let own = (0..SLOTS).map(|slot| self.key(&format!("own:{slot}")));
+        let keys = [self.key("count"), self.key("chain")].into_iter().chain(own);
+        keys.map(|key| value_and_counter(&client.call(&["CELL.GETV", &key]))).collect()
+    }
+
+    /// Finds how many commands are done. They are a beginning of what was sent, with all that was acknowledged.
+    fn settle(&mut self, client: &mut Client) {
+        let stored = self.stored(client);
+        let done = (self.acknowledged..=self.sent).find(|&done| self.state_after(done) == stored);
+        let Some(done) = done else {
+            let acknowledged = self.state_after(self.acknowledged);
+            panic!(
+                "writer {}: acknowledged {} and sent {}, so at least {acknowledged:?}, stored {stored:?}",
+                self.id, self.acknowledged, self.sent
+            );
+        };
+        (self.acknowledged, self.sent) = (done, done);
+    }
+}
+
+/// Out of a reply to `CELL.GETV`.
+fn value_and_counter(reply: &str) -> Option<(String, u64)> {
+    let parts: Vec<&str> = reply.split(r"\r\n").collect();
+    match parts.as_slice() {
+        ["*4", _, value, counter, ..] => Some(((*value).to_owned(), counter[1..].parse().unwrap())),
+        _ => None,
+    }
+}
+
+/// All writers write until `end` has ended the server. It is called when so many commands are acknowledged.
+fn write_until(server: &Process, writers: &mut [Writer], enough: u64, end: impl FnOnce()) {
+    let total = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for writer in writers {
+            let (mut client, total) = (server.client(), &total);
+            scope.spawn(move || writer.run(&mut client, total));
+        }
+        while total.load(Ordering::Relaxed) < enough {
+            thread::sleep(Duration::from_millis(1));
+        }
+        end();
+    });
+}
+
+#[test]
+fn what_was_acknowledged_survives_kill_9() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let mut writers: Vec<Writer> = (0..WRITERS).map(Writer::new).collect();
+    for cycle in 0..CYCLES {
+        let server = Process::serve(&data);
+        let mut client = server.client();
+        writers.iter_mut().for_each(|writer| writer.settle(&mut client));
+        // Early and late in the life of a server.
+        let enough = 1 + cycle * cycle * 211;
+        write_until(&server, &mut writers, enough, || server.kill());
+        // The directory is locked until it is gone.
+        assert!(!server.ended().success());
+    }
+    let server = Process::serve(&data);
+    let mut client = server.client();
+    writers.iter_mut().for_each(|writer| writer.settle(&mut client));
+    assert!(writers.iter().map(|writer| writer.sent).sum::<u64>() > 1_000);
+}
+
+#[test]
+fn after_sigterm_exactly_what_was_answered_is_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let mut writers: Vec<Writer> = (0..WRITERS).map(Writer::new).collect();
+    for cycle in 1..=4 {
+        let server = Process::serve(&data);
+        write_until(&server, &mut writers, cycle * 500, || server.terminate());
+        assert!(server.ended().success());
+        // Nothing was done that nobody was told of.
+        writers.iter_mut().for_each(|writer| writer.sent = writer.acknowledged);
+        let server = Process::serve(&data);
+        let mut client = server.client();
+        writers.iter_mut().for_each(|writer| writer.settle(&mut client));
+        server.terminate();
+        assert!(server.ended().success());
+    }
+}
+
+#[test]
+fn what_had_come_before_sigterm_is_answered() {
+    // More than is taken in one turn, and little enough to be under way at once.
+    const COUNT: usize = 5_000;
+    let directory = tempfile::tempdir().unwrap();
+    let server = Process::serve(&directory.path().join("data"));
+    let mut client = server.client();
+    assert_eq!(client.call(&["PING"]), r"+PONG\r\n");
+    client.send_bytes(&b"INCR k\r\n".repeat(COUNT));
+    server.terminate();
+    for number in 1..=COUNT {
+        assert_eq!(client.receive_or_end(), Some(format!(r":{number}\r\n")));
+    }
+    assert_eq!(client.receive_or_end(), None);
+    assert!(server.ended().success());
+}
+
+#[test]
+fn those_who_wait_for_changes_are_answered_at_sigterm() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Process::serve(&directory.path().join("data"));
+    let mut waiting = server.client();
+    waiting.send(&["FEED.READ", "WAIT", "86400000"]);
+    let mut watching = server.client();
+    assert!(watching.call(&["HELLO", "3"]).starts_with('%'));
+    assert_eq!(watching.call(&["FEED.WATCH"]), r"+OK\r\n");
+    server.terminate();
+    assert_eq!(waiting.receive_or_end(), Some(r"*0\r\n".to_owned()));
+    assert_eq!(watching.receive_or_end(), None);
+    assert!(server.ended().success());
+}
+
+#[test]
+fn a_client_that_does_not_read_cannot_hold_up_sigterm() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Process::serve(&directory.path().join("data"));
+    let mut client = server.client();
+    client.call(&["SET", "big", &"x".repeat(8 << 20)]);
+    client.send(&["GET", "big"]);
+    // Its first bytes are there, so the server has begun to send what nobody will read.
+    client.peek();
+    server.terminate();
+    assert!(server.ended().success());
+}

@@ -1,0 +1,185 @@
+//! Many connections, and those who do not read: memory stays bounded, and everybody else is served.
+
+mod support;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::path::Path;
+use std::thread;
+use support::Client;
+use support::process::Process;
+
+const MIB: u64 = 1 << 20;
+const IDLE: usize = 5_000;
+const BUSY: usize = 64;
+/// Operations of each busy connection in a phase, and how many are under way at once.
+const OPERATIONS: usize = 3_000;
+const PIPELINE: usize = 50;
+/// How many keys of its own a busy connection writes in turn.
+const KEYS: usize = 10;
+
+/// Makes room for the sockets of a test; the server inherits it.
+fn allow_files(count: u64) {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_some_and(|current| current < count) {
+        let maximum = limit.maximum.map(|maximum| maximum.max(count));
+        setrlimit(Resource::Nofile, Rlimit { current: Some(count), maximum }).unwrap_or_else(
+            |error| panic!("{count} open files are needed, see `ulimit -Hn`: {error}"),
+        );
+    }
+}
+
+/// What a server's memory has grown by since `before`.
+fn grown(server: &Process, before: u64) -> u64 {
+    server.memory_bytes().saturating_sub(before)
+}
+
+/// Connections that have said one word, and are kept.
+fn idle_clients(server: &Process) -> Vec<Client> {
+    let mut clients: Vec<Client> = (0..IDLE).map(|_| server.client()).collect();
+    clients.iter_mut().for_each(|client| client.send(&["PING"]));
+    for client in &mut clients {
+        assert_eq!(client.receive(), r"+PONG\r\n");
+    }
+    clients
+}
+
+/// Writes and reads, pipelined, and checks every reply.
+fn work(mut client: Client, id: usize, phase: usize) {
+    for start in (0..OPERATIONS).step_by(PIPELINE) {
+        let rounds = start..start + PIPELINE / 2;
+        let key = |round: usize| format!("busy:{id}:{}", round % KEYS);
+        let value = |round: usize| format!("{phase}:{id}:{round}");
+        for round in rounds.clone() {
+            let mut bytes = support::encode(&["SET", &key(round), &value(round)]);
+            bytes.extend(support::encode(&["GET", &key(round)]));
+            client.send_bytes(&bytes);
+        }
+        for round in rounds {
+            assert_eq!(client.receive(), r"+OK\r\n");
+            let value = value(round);
+            assert_eq!(client.receive(), format!(r"${}\r\n{value}\r\n", value.len()));
+        }
+    }
+}
+
+fn busy_phase(server: &Process, phase: usize) {
+    thread::scope(|scope| {
+        for id in 0..BUSY {
+            let client = server.client();
+            scope.spawn(move || work(client, id, phase));
+        }
+    });
+}
+
+#[test]
+fn thousands_of_idle_connections_beside_busy_ones() {
+    allow_files(IDLE as u64 + 1_000);
+    let directory = tempfile::tempdir().unwrap();
+    let server = Process::serve(&directory.path().join("data"));
+    assert_eq!(server.client().line("PING"), r"+PONG\r\n");
+
+    let before = server.memory_bytes();
+    let mut idle = idle_clients(&server);
+    let by_idle = grown(&server, before);
+    assert!(by_idle <= 100 * MIB, "{IDLE} idle connections cost {} KiB", by_idle >> 10);
+
+    busy_phase(&server, 1);
+    let after_first = server.memory_bytes();
+    busy_phase(&server, 2);
+    let by_second = grown(&server, after_first);
+    assert!(by_second < 32 * MIB, "doing the same again cost {} KiB", by_second >> 10);
+
+    for client in &mut idle {
+        assert_eq!(client.line("GET busy:0:0"), r"$8\r\n2:0:2970\r\n");
+    }
+}
+
+/// Others who write and read while somebody does not.
+fn others_go_on(server: &Process) {
+    thread::scope(|scope| {
+        for id in 0..4 {
+            let client = server.client();
+            scope.spawn(move || work(client, id, 1));
+        }
+    });
+}
+
+/// A server with a value of one MiB.
+fn server_with_a_large_value(directory: &Path) -> Process {
+    let server = Process::serve(&directory.join("data"));
+    assert_eq!(server.client().call(&["SET", "big", &"x".repeat(1 << 20)]), r"+OK\r\n");
+    server
+}
+
+#[test]
+fn slow_readers_are_not_read_any_more() {
+    const READERS: usize = 8;
+    let directory = tempfile::tempdir().unwrap();
+    let server = server_with_a_large_value(directory.path());
+    let before = server.memory_bytes();
+    let questions = b"GET big\r\n".repeat(2_000);
+    let mut readers: Vec<Client> = (0..READERS).map(|_| server.client()).collect();
+    for _ in 0..5 {
+        for reader in &mut readers {
+            reader.offer(&questions);
+        }
+        others_go_on(&server);
+        let by_readers = grown(&server, before);
+        assert!(by_readers < 96 * MIB, "{READERS} slow readers cost {} KiB", by_readers >> 10);
+    }
+    // They were only slow: when they read, they get what they asked for.
+    let mut reader = readers.swap_remove(0);
+    for _ in 0..20 {
+        assert_eq!(reader.receive().len(), r"$1048576\r\n".len() + (1 << 20) + r"\r\n".len());
+    }
+}
+
+/// Behind a write all reads are answered at once, and this is more than may wait for a slow reader.
+fn too_many_questions() -> Vec<u8> {
+    [&b"SET small 1\r\n"[..], &b"GET big\r\n".repeat(300)].concat()
+}
+
+#[test]
+fn whoever_is_owed_too_much_is_cut_off() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = server_with_a_large_value(directory.path());
+    let mut reader = server.client();
+    reader.send_bytes(&too_many_questions());
+    others_go_on(&server);
+    assert!(reader.ends_early(301), "it got everything, after all this time");
+}
+
+/// The most memory that is held after each of some who are cut off.
+fn most_held(server: &Process, readers: u64) -> u64 {
+    let held = (0..readers).map(|_| {
+        server.client().send_bytes(&too_many_questions());
+        others_go_on(server);
+        server.memory_bytes()
+    });
+    held.max().unwrap()
+}
+
+#[test]
+fn nothing_is_kept_of_those_who_were_cut_off() {
+    const READERS: u64 = 6;
+    let directory = tempfile::tempdir().unwrap();
+    let server = server_with_a_large_value(directory.path());
+    // The allocator holds on to some of it for a while, now more and now less: only what adds up is a leak.
+    let first = most_held(&server, READERS);
+    let more = most_held(&server, READERS).saturating_sub(first);
+    assert!(more < READERS * 300 * MIB / 2, "as many again cost {} KiB", more >> 10);
+}
+
+#[test]
+fn whoever_waits_for_a_free_file_is_served_when_there_is_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Process::serve_with_files(&directory.path().join("data"), 64);
+    let mut clients: Vec<Client> = (0..100).map(|_| server.client()).collect();
+    // It is at work, and has not files enough for all of them: the last ones wait.
+    assert_eq!(clients[0].line("PING"), r"+PONG\r\n");
+    let waiting = clients.split_off(80);
+    drop(clients);
+    for mut client in waiting {
+        assert_eq!(client.line("PING"), r"+PONG\r\n");
+    }
+}

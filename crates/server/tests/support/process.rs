@@ -1,0 +1,101 @@
+//! The real program, serving in a process of its own: it can be killed, and its memory read.
+
+use super::Client;
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+/// How often, and how many times, the end of a process is looked for.
+const PAUSE: Duration = Duration::from_millis(20);
+const LOOKS: usize = 3_000;
+
+/// A server in a process of its own.
+pub struct Process {
+    pub address: SocketAddr,
+    child: Child,
+    /// Held open, so that the server can go on printing.
+    _output: BufReader<ChildStdout>,
+}
+
+impl Process {
+    /// Serves a directory, on a port that the system chooses.
+    pub fn serve(data: &Path) -> Process {
+        Process::start(Command::new(env!("CARGO_BIN_EXE_mainstay")), data)
+    }
+
+    /// Serves a directory with so few files open at once.
+    pub fn serve_with_files(data: &Path, count: u32) -> Process {
+        let mut shell = Command::new("sh");
+        let script = format!("ulimit -n {count}; exec \"$0\" \"$@\"");
+        shell.args(["-c", &script, env!("CARGO_BIN_EXE_mainstay")]);
+        Process::start(shell, data)
+    }
+
+    fn start(mut command: Command, data: &Path) -> Process {
+        let mut child = command
+            .args(["serve", "--resp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data"])
+            .arg(data)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let port = port_in(&mut output);
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        Process { address, child, _output: output }
+    }
+
+    pub fn client(&self) -> Client {
+        Client::to(self.address)
+    }
+
+    /// The memory it holds at the moment.
+    pub fn memory_bytes(&self) -> u64 {
+        let path = format!("/proc/{}/statm", self.child.id());
+        let text = std::fs::read_to_string(path).unwrap();
+        let pages: u64 = text.split(' ').nth(1).unwrap().parse().unwrap();
+        pages * rustix::param::page_size() as u64
+    }
+
+    /// Ends it without a word.
+    pub fn kill(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::KILL).unwrap();
+    }
+
+    /// Asks it to end.
+    pub fn terminate(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+    }
+
+    /// How it ended, which it has to do soon.
+    pub fn ended(mut self) -> ExitStatus {
+        for _ in 0..LOOKS {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        panic!("the server was asked to end and did not");
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The port in the welcome, which is shown when the server can be talked to.
+fn port_in(output: &mut impl BufRead) -> u16 {
+    let mut line = String::new();
+    while output.read_line(&mut line).unwrap() > 0 {
+        if let Some((_, rest)) = line.split_once("redis-cli -p ") {
+            return rest.split(' ').next().unwrap().parse().unwrap();
+        }
+        line.clear();
+    }
+    panic!("the server ended before it could be talked to");
+}
