@@ -229,6 +229,38 @@ fn a_long_pipeline_with_waits_in_it_is_answered_in_order() {
     }
 }
 
+#[test]
+fn what_a_connection_can_pile_up_is_bounded() {
+    let ours = Ours::start();
+    let mut client = ours.client();
+    let watch: Vec<String> =
+        std::iter::once("WATCH".to_owned()).chain((0..6000).map(|i| format!("k{i}"))).collect();
+    assert_eq!(client.call(&watch), r"+OK\r\n");
+    assert!(client.call(&watch).starts_with("-TOOLARGE "));
+    client.line("UNWATCH");
+    client.line("MULTI");
+    let large = vec![b'v'; 16 << 20];
+    let set = [b"SET".as_slice(), b"large", &large];
+    for _ in 0..3 {
+        assert_eq!(client.call(&set), r"+QUEUED\r\n");
+    }
+    assert!(client.call(&set).starts_with("-TOOLARGE "));
+    assert!(client.line("EXEC").starts_with("-EXECABORT "));
+    // Reads behind writes: more than wait for one batch, each seeing what came before it.
+    let mut bytes = Vec::new();
+    for i in 0..300 {
+        bytes.extend(encode(&["SET", "n", &i.to_string()]));
+        bytes.extend(encode(&["GET", "n"]));
+        bytes.extend(encode(&["GET", "n"]));
+    }
+    client.send_bytes(&bytes);
+    for i in 0..300 {
+        let value = format!(r"${}\r\n{i}\r\n", i.to_string().len());
+        let replies = [client.receive(), client.receive(), client.receive()];
+        assert_eq!(replies, [r"+OK\r\n".to_owned(), value.clone(), value]);
+    }
+}
+
 /// Data and the end of the connection may come as one event: the end must not be missed.
 #[test]
 fn who_asks_and_hangs_up_at_once_is_let_go() {

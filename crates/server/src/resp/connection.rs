@@ -10,7 +10,7 @@ use super::Shared;
 use super::feeds::Reading;
 use super::reply::Reply;
 use super::request::{Malformed, Parsed, Parser, Words};
-use super::session::{Handled, Job, Owed, Session};
+use super::session::{Handled, Job, Owed, Pending, Session};
 use mainstay::{Receipt, Transaction};
 use mio::net::TcpStream;
 use std::collections::VecDeque;
@@ -20,6 +20,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How many requests of one connection are taken in one turn, so that others come to theirs.
 const REQUESTS_A_TURN: usize = 2048;
+/// How much of one connection is read in one turn: what it asks is held until the batch is done.
+const BYTES_A_TURN: usize = 4 << 20;
+/// How many reads of one connection wait behind its writes in one batch: their values are held, too.
+const READS_BEHIND_WRITES: usize = 64;
 /// Buffers larger than this are given back when they are empty.
 const KEPT_BYTES: usize = 4 << 10;
 /// With more than this unsent, nothing more is read.
@@ -143,12 +147,18 @@ impl Connection {
         buffer: &mut [u8],
         batch: &mut Vec<Transaction>,
     ) -> Option<Wish> {
-        let mut left = REQUESTS_A_TURN;
+        let (mut left, mut bytes) = (REQUESTS_A_TURN, 0);
         let mut wish = self.consume(&[], &mut left, batch);
-        while wish.is_none() && left > 0 && self.readable && self.may_go_on() {
+        while wish.is_none()
+            && left > 0
+            && bytes < BYTES_A_TURN
+            && self.readable
+            && self.may_go_on()
+        {
             match self.socket.read(buffer) {
                 Ok(0) => self.ends(),
                 Ok(count) => {
+                    bytes += count;
                     // A socket that did not fill the buffer has nothing more, or will tell.
                     self.readable = count == buffer.len() || self.hung_up;
                     wish = self.consume(&buffer[..count], &mut left, batch);
@@ -232,7 +242,12 @@ impl Connection {
         if words.is_empty() {
             return None;
         }
-        match self.session.handle(words, !self.debts.is_empty()) {
+        let pending = match self.debts.len() {
+            0 => Pending::Nothing,
+            debts if debts < READS_BEHIND_WRITES => Pending::Some,
+            _ => Pending::Many,
+        };
+        match self.session.handle(words, pending) {
             Handled::Reply(reply) => self.owe(Debt::Reply(reply)),
             Handled::Run(transaction, owed) => {
                 self.debts.push_back(Debt::Batch(batch.len(), owed));

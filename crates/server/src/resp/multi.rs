@@ -5,11 +5,14 @@ use super::reply::{Protocol, Reply};
 use super::session::{Call, Handled, Owed, Session};
 use super::table::{Run, Spec};
 use mainstay::Receipt;
+use mainstay::limits::{TRANSACTION_LIMIT_BYTES, TRANSACTION_LIMIT_COMMANDS};
 
 /// Commands that wait for `EXEC`.
 #[derive(Default)]
 pub struct Multi {
     queued: Vec<Queued>,
+    /// The words that were kept.
+    bytes: usize,
     /// A command was not understood: nothing will be done.
     spoilt: bool,
 }
@@ -26,6 +29,11 @@ enum Queued {
 impl Multi {
     /// Keeps a command.
     pub fn push(&mut self, spec: &'static Spec, words: &[&[u8]]) -> Reply {
+        self.bytes += words.iter().map(|word| word.len()).sum::<usize>();
+        if self.queued.len() >= TRANSACTION_LIMIT_COMMANDS || self.bytes > TRANSACTION_LIMIT_BYTES {
+            self.spoilt = true;
+            return Reply::error("TOOLARGE a transaction has at most 100,000 commands and 64 MiB");
+        }
         let owned = || words.iter().map(|word| word.to_vec()).collect();
         let queued = match spec.run {
             Run::Data(plan) => plan(words).map_or_else(Queued::Wrong, Queued::Plan),

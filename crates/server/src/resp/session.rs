@@ -76,6 +76,17 @@ pub enum Handled {
     Close(Reply),
 }
 
+/// What a connection is owed before its next command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pending {
+    /// Nothing.
+    Nothing,
+    /// Some replies.
+    Some,
+    /// So many that reads should not be added to them.
+    Many,
+}
+
 /// A reply that waits for a receipt.
 pub enum Owed {
     /// Of one command.
@@ -139,8 +150,8 @@ impl Session {
         }
     }
 
-    /// Says what a command comes to. `pending` tells that replies before it are not known yet.
-    pub fn handle(&mut self, words: &[&[u8]], pending: bool) -> Handled {
+    /// Says what a command comes to. `pending` tells whether replies before it are not known yet.
+    pub fn handle(&mut self, words: &[&[u8]], pending: Pending) -> Handled {
         let spec = match table::find(words) {
             Ok(spec) => spec,
             Err(reply) => {
@@ -157,7 +168,7 @@ impl Session {
                 Err(reply) => Handled::Reply(reply),
             },
             Run::Session(run) => Handled::Reply(run(&mut Call { session: self, words })),
-            _ if pending => Handled::NotYet,
+            _ if pending != Pending::Nothing => Handled::NotYet,
             Run::Settled(run) => Handled::Reply(run(&mut Call { session: self, words })),
             Run::Control(run) => run(&mut Call { session: self, words }),
             Run::Slow(_) if self.open.is_some() => {
@@ -173,7 +184,7 @@ impl Session {
 
     /// Answers one request, however long that takes.
     pub fn answer(&mut self, words: &[&[u8]]) -> Reply {
-        match self.handle(words, false) {
+        match self.handle(words, Pending::Nothing) {
             Handled::Reply(reply) | Handled::Close(reply) => reply,
             Handled::Run(transaction, owed) => owed.reply(self.shared.db.execute(*transaction)),
             Handled::Slow(job) => job(),
@@ -203,15 +214,17 @@ impl Session {
     }
 
     /// Runs a plan where the session stands: in its transaction, at once, or in the next batch.
-    fn data(&mut self, plan: Plan, pending: bool) -> Handled {
+    fn data(&mut self, plan: Plan, pending: Pending) -> Handled {
         if plan.at.is_some() {
             return Handled::Reply(self.read(plan));
         }
         if self.open.is_some() {
             return Handled::Reply(self.inside(plan));
         }
-        if plan.is_read() && !pending {
-            return Handled::Reply(self.read(plan));
+        match (plan.is_read(), pending) {
+            (true, Pending::Nothing) => return Handled::Reply(self.read(plan)),
+            (true, Pending::Many) => return Handled::NotYet,
+            _ => {}
         }
         let (transaction, promise) = plan.put_into(self.transaction());
         Handled::Run(Box::new(transaction), Owed::Plan(promise))

@@ -5,6 +5,7 @@ use crate::resp::reply::{OK, Reply};
 use crate::resp::session::{Call, Handled, Owed};
 use crate::resp::table::{Group, Run, Spec};
 use mainstay::Guard;
+use mainstay::limits::GUARD_LIMIT;
 
 /// The commands of this file.
 pub const COMMANDS: &[Spec] = &[
@@ -27,6 +28,9 @@ fn watch(call: &mut Call<'_>) -> Handled {
         return Handled::Reply(Reply::error("ERR WATCH inside MULTI is not allowed"));
     }
     Handled::Reply(match watched(call) {
+        Ok(guards) if call.session.watched.len() + guards.len() > GUARD_LIMIT => {
+            Reply::error(format!("TOOLARGE {GUARD_LIMIT} keys are the most that can be watched"))
+        }
         Ok(guards) => {
             call.session.watched.extend(guards);
             OK
