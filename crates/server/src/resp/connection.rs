@@ -23,7 +23,7 @@ const REQUESTS_A_TURN: usize = 2048;
 /// How much of one connection is read in one turn: what it asks is held until the batch is done.
 const BYTES_A_TURN: usize = 4 << 20;
 /// How many reads of one connection wait behind its writes in one batch: their values are held, too.
-const READS_BEHIND_WRITES: usize = 64;
+const READS_BEHIND_WRITES: usize = 32;
 /// Buffers larger than this are given back when they are empty.
 const KEPT_BYTES: usize = 4 << 10;
 /// With more than this unsent, nothing more is read.
