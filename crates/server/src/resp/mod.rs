@@ -8,7 +8,7 @@
 //! - [`request`] and [`reply`] know bytes and nothing else.
 //! - [`commands`] has a file for each group: it turns words into plans and answers into replies.
 //! - [`session`] knows what a connection has said so far and decides how a plan runs.
-//! - [`event_loop`] knows sockets and batches, and no command.
+//! - `event_loop` knows sockets and batches, and no command.
 
 pub mod arguments;
 pub mod commands;
