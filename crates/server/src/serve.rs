@@ -16,6 +16,10 @@ const DATA: &str = "mainstay-data";
 const RESP: &str = "127.0.0.1:7379";
 const HTTP: &str = "127.0.0.1:7380";
 
+/// Current values are kept in memory up to this: whoever comes from Redis expects them there. Less
+/// data takes less.
+const CACHE_BYTES: u64 = 1 << 30;
+
 /// What to serve, and where.
 #[derive(Clone, Debug)]
 pub struct Serve {
@@ -53,7 +57,8 @@ fn address(text: &str, flag: &str) -> Result<SocketAddr> {
 pub fn run(serve: &Serve, welcome: impl FnOnce(&str)) -> Result<()> {
     check_reach(serve.resp)?;
     check_reach(serve.http)?;
-    let db = mainstay::Options::new().durability(serve.settings.durability).open(&serve.data)?;
+    let options = mainstay::Options::new().durability(serve.settings.durability);
+    let db = options.cache_bytes(CACHE_BYTES).open(&serve.data)?;
     let listener = listen(serve.resp, "--resp")?;
     let at = listener.local_addr().map_err(|error| failed("the listener", &error))?;
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|error| failed("signals", &error))?;
