@@ -87,18 +87,19 @@ fn http_app(db: &Database) -> Result<http::Http> {
 }
 
 fn what_to_try(serve: &Serve, at: SocketAddr, web: SocketAddr) -> String {
-    let (data, port) = (serve.data.display(), at.port());
-    format!(
-        "mainstay serves {data}\n\n  \
-         redis-cli -p {port} SET greeting hello\n  \
-         redis-cli -p {port} CELL.GETV greeting        value, counter, stamp, revision\n  \
-         redis-cli -p {port} BRANCH.FORK trial         a branch, in constant time\n  \
-         redis-cli -p {port} CELL.GET greeting REV 1   as it was\n  \
-         curl http://{web}/v1/cells/greeting\n  \
-         curl http://{web}/docs                 the whole of it, for a browser\n  \
-         mainstay repl                              all of it, with help\n\n\
-         Ctrl-C stops it."
-    )
+    let port = at.port();
+    let lines = [
+        (format!("redis-cli -p {port} SET greeting hello"), ""),
+        (format!("redis-cli -p {port} CELL.GETV greeting"), "value, counter, stamp, revision"),
+        (format!("redis-cli -p {port} BRANCH.FORK trial"), "a branch, in constant time"),
+        (format!("redis-cli -p {port} CELL.GET greeting REV 1"), "as it was"),
+        (format!("curl http://{web}/v1/cells/greeting"), "the same as JSON"),
+        (format!("curl http://{web}/docs"), "all of that face, for a browser"),
+        ("mainstay repl".to_owned(), "all of it, with help"),
+    ];
+    let lines: String =
+        lines.iter().map(|(try_it, why)| format!("  {try_it:<46}{why}\n")).collect();
+    format!("mainstay serves {}\n\n{lines}\nCtrl-C stops it.", serve.data.display())
 }
 
 fn listen(address: SocketAddr, flag: &str) -> Result<TcpListener> {
