@@ -9,6 +9,52 @@ fn run(w: &World, body: Value) -> Value {
 }
 
 #[test]
+fn every_command_on_texts_answers_in_order() {
+    let w = World::new();
+    let receipt = run(
+        &w,
+        json!({"commands": [
+            {"swap": {"name": "a", "value": "x"}},
+            {"swap": {"name": "a", "value": "y", "only": "absent"}},
+            {"swap": {"name": "a", "value": "z", "only": {"equals": "x"}, "ttl": {"ms": 60000}}},
+            {"swap": {"name": "a", "value": "w", "only": {"differs": "z"}}},
+            {"expire_if": {"name": "a", "ttl": {"ms": 90000}, "only": "earlier"}},
+            {"persist": {"name": "a"}},
+            {"append": {"name": "a", "text": "zz"}},
+            {"append": {"name": "a", "text": {"$bytes": "/w=="}}},
+            {"set_all": {"pairs": [{"name": "p", "value": 1}, {"name": "q", "value": "2"}]}},
+            {"set_all": {"pairs": [{"name": "p", "value": 9}], "only_absent": true}},
+            {"add": {"name": "q", "by": -3}},
+            {"add_float": {"name": "f", "by": "0.1"}},
+            {"add_float": {"name": "f", "by": "0.2"}},
+            {"touch": {"name": "f", "ttl": {"ms": 1000}}},
+            {"take": {"name": "f"}},
+        ]}),
+    );
+    let replaced = |did: bool, old: Value| json!({"replaced": {"did": did, "old": old}});
+    let wanted = json!([
+        replaced(true, Value::Null),
+        replaced(false, json!("x")),
+        replaced(true, json!("x")),
+        replaced(false, json!("z")),
+        {"did": false},
+        {"did": true},
+        {"count": 3},
+        {"count": 4},
+        {"did": true},
+        {"did": false},
+        {"number": {"value": -1, "counter": 2}},
+        {"number": {"value": "0.1", "counter": 1}},
+        {"number": {"value": "0.3", "counter": 2}},
+        replaced(true, json!("0.3")),
+        replaced(true, json!("0.3")),
+    ]);
+    assert_eq!(receipt["answers"], wanted);
+    assert_eq!(w.get("/v1/cells/q").ok()["value"], json!("-1"), "a text stays a text");
+    assert_eq!(w.get("/v1/cells/a").ok()["value"], json!({"$bytes": "enp6/w=="}));
+}
+
+#[test]
 fn every_command_on_cells_answers_in_order() {
     let w = World::new();
     let receipt = run(

@@ -194,8 +194,12 @@ impl RestoreForm {
 }
 
 impl GetForm {
+    pub fn named(self) -> Result<Name> {
+        Name::new(&self.name)
+    }
+
     pub fn command(self) -> Result<CellCommand> {
-        Ok(CellCommand::Get { name: Name::new(&self.name)? })
+        Ok(CellCommand::Get { name: self.named()? })
     }
 }
 

@@ -8,6 +8,7 @@ mod branch;
 mod cell;
 mod guard;
 mod step;
+mod text;
 
 pub(crate) use answer::{CellForm, PageForm, ReceiptForm};
 pub(crate) use branch::StrategyForm;

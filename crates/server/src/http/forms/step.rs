@@ -4,7 +4,12 @@ use super::branch::{BranchForm, FinishForm, ForkForm, MergeForm, RenameForm, Tag
 use super::cell::{
     CasForm, DeleteForm, ExpireForm, GetForm, IncrForm, InitForm, ListForm, RestoreForm, SetForm,
 };
-use mainstay::{BranchCommand, Code, Command, Demand, Error, Result, Step, SystemCommand};
+use super::text::{
+    AddFloatForm, AddForm, AppendForm, ExpireIfForm, SetAllForm, SwapForm, TouchForm,
+};
+use mainstay::{
+    BranchCommand, Code, Command, Demand, Error, Result, Step, StringCommand, SystemCommand,
+};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -30,6 +35,24 @@ pub(crate) enum StepForm {
     Get(GetForm),
     /// Lists names in byte order.
     List(ListForm),
+    /// Writes if a condition holds; answers what was there before, written or not.
+    Swap(SwapForm),
+    /// Writes several cells, or none.
+    SetAll(SetAllForm),
+    /// Deletes a cell; answers what was there.
+    Take(GetForm),
+    /// Reads a cell and changes its time to live and nothing else.
+    Touch(TouchForm),
+    /// Puts text behind a text; answers its length in bytes. An absent cell counts as empty.
+    Append(AppendForm),
+    /// Adds to a whole number or to the text of one, which stays a text.
+    Add(AddForm),
+    /// Adds to a number or to the text of one, exactly: 0.1 and 0.2 are 0.3.
+    AddFloat(AddFloatForm),
+    /// Changes a cell's time to live if a condition holds; answers whether it did.
+    ExpireIf(ExpireIfForm),
+    /// Ends a cell's time to live; answers whether there was one.
+    Persist(GetForm),
     /// Makes a branch that starts as another one was.
     Fork(ForkForm),
     /// Makes a branch that starts empty.
@@ -95,6 +118,15 @@ impl StepForm {
             StepForm::Get(form) => form.command()?.into(),
             StepForm::List(form) => form.command()?.into(),
             StepForm::Sweep(form) => SystemCommand::Sweep { limit: form.limit }.into(),
+            StepForm::Swap(form) => form.command()?.into(),
+            StepForm::SetAll(form) => form.command()?.into(),
+            StepForm::Take(form) => StringCommand::Take { name: form.named()? }.into(),
+            StepForm::Touch(form) => form.command()?.into(),
+            StepForm::Append(form) => form.command()?.into(),
+            StepForm::Add(form) => form.command()?.into(),
+            StepForm::AddFloat(form) => form.command()?.into(),
+            StepForm::ExpireIf(form) => form.command()?.into(),
+            StepForm::Persist(form) => StringCommand::Persist { name: form.named()? }.into(),
             StepForm::Must(inner) | StepForm::Attempt(inner) => inner.command()?,
             branch => branch.branch_command()?.into(),
         })
