@@ -27,6 +27,7 @@ fn render(document: &Value) -> String {
     let mut page = Page(String::new());
     let info = &document["info"];
     page.head(&text(&info["title"]), &text(&info["description"]));
+    page.contents(document);
     for tag in list(&document["tags"]) {
         page.chapter(document, tag);
     }
@@ -49,26 +50,39 @@ impl Page {
         self.add(format_args!("<body><main><h1>{title} over HTTP</h1><p>{what}</p>"));
     }
 
+    /// All of it at a glance, with links.
+    fn contents(&mut self, document: &Value) {
+        self.add(format_args!("<nav>"));
+        for tag in list(&document["tags"]) {
+            self.add(format_args!("<h4>{}</h4><ul>", text(&tag["name"])));
+            for (path, method, operation) in operations(document, tag) {
+                let (id, what) = (text(&operation["operationId"]), text(&operation["summary"]));
+                let (method, path) = (method.to_uppercase(), escaped(path));
+                self.add(format_args!(
+                    "<li><a href=\"#{id}\"><b>{method}</b> <code>{path}</code></a> {what}</li>"
+                ));
+            }
+            self.add(format_args!("</ul>"));
+        }
+        self.add(format_args!("</nav>"));
+    }
+
     fn chapter(&mut self, document: &Value, tag: &Value) {
         self.add(format_args!(
             "<h2>{}</h2><p>{}</p>",
             text(&tag["name"]),
             text(&tag["description"])
         ));
-        for (path, methods) in fields(&document["paths"]) {
-            for (method, operation) in fields(methods) {
-                if list(&operation["tags"]).first() == Some(&tag["name"]) {
-                    self.operation(path, method, operation);
-                }
-            }
+        for (path, method, operation) in operations(document, tag) {
+            self.operation(path, method, operation);
         }
     }
 
     fn operation(&mut self, path: &str, method: &str, operation: &Value) {
         let (method, path) = (method.to_uppercase(), escaped(path));
+        let (id, what) = (text(&operation["operationId"]), text(&operation["summary"]));
         self.add(format_args!(
-            "<section><h3><b>{method}</b> <code>{path}</code></h3><p>{}</p>",
-            text(&operation["summary"])
+            "<section id=\"{id}\"><h3><b>{method}</b> <code>{path}</code></h3><p>{what}</p>"
         ));
         self.rows("Arguments", list(&operation["parameters"]).iter().map(parameter));
         let body = &operation["requestBody"];
@@ -115,6 +129,17 @@ impl Page {
             self.add(format_args!("</section>"));
         }
     }
+}
+
+/// The operations of a chapter: path, method, and what is known of it.
+fn operations<'d>(
+    document: &'d Value,
+    tag: &'d Value,
+) -> impl Iterator<Item = (&'d str, &'d str, &'d Value)> {
+    let all = fields(&document["paths"]).flat_map(|(path, methods)| {
+        fields(methods).map(move |(method, operation)| (path, method, operation))
+    });
+    all.filter(|(_, _, operation)| list(&operation["tags"]).first() == Some(&tag["name"]))
 }
 
 /// A parameter: its name and place, what it is for.
@@ -176,8 +201,14 @@ fn fields(value: &Value) -> impl Iterator<Item = (&str, &Value)> {
     value.as_object().into_iter().flatten().map(|(name, value)| (name.as_str(), value))
 }
 
+/// Prose, in which backticks mark what is to be typed.
 fn text(value: &Value) -> String {
-    escaped(value.as_str().unwrap_or_default())
+    let parts = value.as_str().unwrap_or_default().split('`').enumerate();
+    let part = |(number, part): (usize, &str)| match number % 2 {
+        0 => escaped(part),
+        _ => format!("<code>{}</code>", escaped(part)),
+    };
+    parts.map(part).collect()
 }
 
 fn escaped(text: &str) -> String {
