@@ -280,7 +280,7 @@ macro_rules! every_case {
             limits::sizes {
                 bytes_of_a_transaction, bytes_of_an_interactive_transaction,
                 value_in_a_transaction, depth_in_a_transaction, kind_is_too_large,
-                value_in_a_batch_fails_alone, bytes_of_a_merge,
+                value_in_a_batch_fails_alone, bytes_of_a_merge, bytes_of_all_answers,
             }
             durability::modes {
                 answered_is_visible, same_script_same_results, chosen_per_transaction,

@@ -27,12 +27,15 @@ use crate::view::View;
 use mainstay_model::limits::{GUARD_LIMIT, TRANSACTION_LIMIT_COMMANDS};
 use mainstay_model::{
     Answer, BranchCommand, Code, Command, Demand, Error, MAIN, Receipt, RequestId, Result,
-    Revision, SmallVec, Stamp, Step, SystemCommand, Transaction,
+    Revision, Scales, SmallVec, Stamp, Step, SystemCommand, Transaction,
 };
 use parking_lot::RwLock;
 use smallvec::smallvec;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// The answers of so few steps are never too much: each has a limit of its own.
+const FEW_STEPS: usize = 2;
 
 /// What the executor shares with readers.
 pub(crate) struct State {
@@ -178,11 +181,16 @@ impl Executor {
             (None, false) => return Err(guard_failed()),
         };
         let mut answers: SmallVec<[Answer; 1]> = SmallVec::with_capacity(steps.len());
+        let mut scales = (steps.len() > FEW_STEPS).then(Scales::default);
         for (position, step) in steps.iter().enumerate() {
             let answer = self
                 .step(&view, overlay, submitted, &step.command)
                 .and_then(|answer| check_effect(step, answer))
                 .or_else(|error| tolerate(step, error))
+                .and_then(|answer| match &mut scales {
+                    Some(scales) => scales.add(&answer).map(|()| answer),
+                    None => Ok(answer),
+                })
                 .map_err(|error| error.at_position(position))?;
             answers.push(answer);
         }

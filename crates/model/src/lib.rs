@@ -7,6 +7,7 @@ mod error;
 /// Every stated limit in one place.
 pub mod limits;
 mod name;
+mod scales;
 mod strings;
 mod time;
 mod transaction;
@@ -16,6 +17,7 @@ pub use command::{BranchCommand, CellCommand, Command, MergeStrategy, Number, Sy
 pub use compact_str::CompactString;
 pub use error::{Code, Error, ErrorKind, Result};
 pub use name::{NAME_LIMIT_BYTES, Name, RESERVED_PREFIX, check_name};
+pub use scales::Scales;
 pub use smallvec::{SmallVec, smallvec};
 pub use strings::{ExpireOnly, Only, StringCommand};
 pub use time::{At, Durability, Revision, Stamp};

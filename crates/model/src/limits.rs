@@ -8,6 +8,8 @@ pub const VALUE_LIMIT_DEPTH: usize = 128;
 pub const TRANSACTION_LIMIT_BYTES: usize = 64 << 20;
 /// The most bytes of answers that are kept for a request with an id: the largest page fits.
 pub const RECEIPT_LIMIT_BYTES: usize = 128 << 20;
+/// The most bytes of answers one transaction may ask for: they are held until all are there.
+pub const ANSWERS_LIMIT_BYTES: usize = 128 << 20;
 /// The most commands one transaction may hold.
 pub const TRANSACTION_LIMIT_COMMANDS: usize = 100_000;
 /// The most guards an interactive transaction may gather.

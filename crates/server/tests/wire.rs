@@ -332,3 +332,20 @@ fn stopping_answers_what_was_asked_and_then_hangs_up() {
     assert!(client.is_closed() && idle.is_closed());
     assert_eq!(ours.db.cells().get("a").unwrap(), Some("1".into()));
 }
+
+/// However often a large value is asked for in one request: what would be held together has a limit.
+#[test]
+fn answers_too_large_together_are_refused() {
+    let ours = Ours::start();
+    let mut client = ours.client();
+    let value = vec![b'x'; 15 << 20];
+    assert_eq!(client.call(&[b"SET".as_slice(), b"large", &value]), r"+OK\r\n");
+    let ask = |count| std::iter::once("MGET").chain(std::iter::repeat_n("large", count));
+    let refused = client.call(&ask(9).collect::<Vec<_>>());
+    assert!(refused.starts_with("-TOOLARGE "), "{}", &refused[..refused.len().min(100)]);
+    client.line("MULTI");
+    client.line("SET other 1");
+    assert!(client.call(&ask(9).collect::<Vec<_>>()).starts_with("+QUEUED"));
+    assert!(client.line("EXEC").starts_with("-TOOLARGE "));
+    assert_eq!(client.line("GET other"), r"$-1\r\n");
+}

@@ -2,7 +2,7 @@
 
 use crate::World;
 use crate::check::*;
-use mainstay::{Code, ErrorKind, Transaction, Value};
+use mainstay::{Code, ErrorKind, Step, Transaction, Value};
 
 fn megabytes(count: usize) -> Value {
     Value::Bytes(vec![7; count << 20])
@@ -69,4 +69,17 @@ pub fn bytes_of_a_merge(w: &mut World) {
     });
     assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}");
     assert!(names(&w.cells(), "").is_empty());
+}
+
+/// The answers of a transaction are at most 128 MiB together, and what asks for more writes nothing.
+pub fn bytes_of_all_answers(w: &mut World) {
+    w.cells().set("large", megabytes(15)).unwrap();
+    let ask = |count| {
+        let reads = (0..count).map(|_| Step::from(get("large")));
+        let mut transaction = Transaction::new().step(set("seen", count));
+        transaction.steps.extend(reads);
+        transaction
+    };
+    assert_eq!(w.db().execute(ask(8)).unwrap().answers.len(), 9);
+    writes_nothing(w.db(), || refused_at(w.db().execute(ask(9)), Code::TransactionTooLarge, 9));
 }

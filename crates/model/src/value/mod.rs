@@ -59,6 +59,23 @@ pub enum Value {
 }
 
 impl Value {
+    /// About the memory that it takes beside itself.
+    pub fn weight_bytes(&self) -> usize {
+        const SELF: usize = size_of::<Value>();
+        match self {
+            Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) => 0,
+            Value::String(text) => text.len(),
+            Value::Bytes(bytes) => bytes.len(),
+            Value::Array(items) => items.iter().map(|item| SELF + item.weight_bytes()).sum(),
+            Value::Object(fields) => {
+                let weight = |(name, value): (&String, &Value)| {
+                    SELF + size_of::<String>() + name.len() + value.weight_bytes()
+                };
+                fields.iter().map(weight).sum()
+            }
+        }
+    }
+
     /// The integer, if this is one; floats are never rounded into integers.
     pub fn as_i64(&self) -> Option<i64> {
         match self {

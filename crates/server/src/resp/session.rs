@@ -19,7 +19,7 @@ use super::reply::{OK, Protocol, Reply};
 use super::table::{self, Run, Spec};
 use mainstay::{
     Answer, At, CellCommand, Cells, Command, CompactString, Durability, Guard, Interactive, MAIN,
-    Receipt, Transaction,
+    Receipt, Scales, Transaction,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -285,7 +285,10 @@ impl Session {
             }
             other => Err(no_read(other)),
         };
-        commands.iter().map(look).collect()
+        let mut scales = Scales::default();
+        let weighed =
+            |command| look(command).and_then(|answer| scales.add(&answer).map(|()| answer));
+        commands.iter().map(weighed).collect()
     }
 }
 

@@ -1,0 +1,50 @@
+//! Scales: the answers of one transaction are held together, so together they have a limit.
+
+use crate::limits::ANSWERS_LIMIT_BYTES;
+use crate::{Answer, Code, Error, Page};
+
+/// Weighs answers as they are gathered.
+///
+/// ```
+/// use mainstay_model::{Answer, Scales, Value, Versioned};
+/// let value = Value::Bytes(vec![0; 16 << 20]);
+/// let cell = Answer::Cell(Some(Versioned { value, counter: 1, stamp: 1, revision: 1, expires: None }));
+/// let mut scales = Scales::default();
+/// assert!((0..7).all(|_| scales.add(&cell).is_ok()));
+/// assert!((0..7).any(|_| scales.add(&cell).is_err()));
+/// ```
+#[derive(Debug, Default)]
+pub struct Scales {
+    bytes: usize,
+}
+
+impl Scales {
+    /// Adds an answer; fails when all of them are too much.
+    pub fn add(&mut self, answer: &Answer) -> Result<(), Error> {
+        self.bytes += size_of::<Answer>() + weight_bytes(answer);
+        match self.bytes > ANSWERS_LIMIT_BYTES {
+            true => Err(too_much()),
+            false => Ok(()),
+        }
+    }
+}
+
+fn weight_bytes(answer: &Answer) -> usize {
+    match answer {
+        Answer::Cell(Some(cell)) => cell.value.weight_bytes(),
+        Answer::Replaced { old: Some(old), .. } => old.weight_bytes(),
+        Answer::Names(Page { names, .. }) => {
+            names.iter().map(|name| size_of::<String>() + name.len()).sum()
+        }
+        _ => 0,
+    }
+}
+
+#[cold]
+fn too_much() -> Error {
+    let message = format!(
+        "the answers take more than {} MiB: ask for them in several transactions",
+        ANSWERS_LIMIT_BYTES >> 20
+    );
+    Error::new(Code::TransactionTooLarge, message)
+}
