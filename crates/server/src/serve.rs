@@ -4,7 +4,7 @@
 //!   open the database -> listen -> welcome, READY -> SIGTERM -> drain -> close
 //! ```
 
-use crate::{http, resp};
+use crate::{files, http, resp};
 use mainstay::{Code, Database, Error, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -57,6 +57,9 @@ fn address(text: &str, flag: &str) -> Result<SocketAddr> {
 pub fn run(serve: &Serve, welcome: impl FnOnce(&str)) -> Result<()> {
     check_reach(serve.resp)?;
     check_reach(serve.http)?;
+    if let Some(warning) = files::make_room(serve.settings.connections) {
+        eprintln!("mainstay: {warning}");
+    }
     let options = mainstay::Options::new().durability(serve.settings.durability);
     let db = options.cache_bytes(CACHE_BYTES).open(&serve.data)?;
     let listener = listen(serve.resp, "--resp")?;
