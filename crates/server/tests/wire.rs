@@ -349,3 +349,22 @@ fn answers_too_large_together_are_refused() {
     assert!(client.line("EXEC").starts_with("-TOOLARGE "));
     assert_eq!(client.line("GET other"), r"$-1\r\n");
 }
+
+/// What clients leave unfinished or unread is bounded for all of them together.
+#[test]
+fn what_is_unfinished_or_unread_has_a_limit() {
+    let ours = Ours::with(Settings { held_bytes: 4 << 20, ..Settings::default() });
+    let (mut busy, mut greedy) = (ours.client(), ours.client());
+    greedy.send_or_end(b"*2\r\n$3\r\nGET\r\n$16000000\r\n");
+    greedy.send_or_end(&[b'x'; 8 << 20]);
+    assert!(greedy.receive_or_end().is_none_or(|reply| reply.starts_with("-UNAVAILABLE ")));
+    assert!(greedy.is_closed());
+    let value = vec![b'x'; 1 << 20];
+    assert_eq!(busy.call(&[b"SET".as_slice(), b"large", &value]), r"+OK\r\n", "room is free again");
+    let mut slow = ours.client();
+    let words: Vec<&str> =
+        std::iter::once("MGET").chain(std::iter::repeat_n("large", 64)).collect();
+    slow.send(&words);
+    assert!(slow.ends_early(1));
+    assert_eq!(busy.line("PING"), r"+PONG\r\n");
+}

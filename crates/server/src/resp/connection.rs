@@ -10,6 +10,7 @@ use super::Shared;
 use super::feeds::Reading;
 use super::reply::Reply;
 use super::request::{Malformed, Parsed, Parser, Words};
+use super::room::Share;
 use super::session::{Handled, Job, Owed, Pending, Session};
 use mainstay::{Receipt, Transaction};
 use mio::net::TcpStream;
@@ -69,6 +70,8 @@ pub struct Connection {
     output: Vec<u8>,
     sent: usize,
     debts: VecDeque<Debt>,
+    /// Its part of the memory that all share.
+    share: Share,
     /// What it waits for.
     pub state: State,
     /// There may be more to read.
@@ -101,6 +104,7 @@ impl Connection {
             output: Vec::new(),
             sent: 0,
             debts: VecDeque::new(),
+            share: shared.room.share(),
             state: State::Open,
             readable: true,
             hung_up: false,
@@ -168,7 +172,25 @@ impl Connection {
                 Err(_) => self.ends(),
             }
         }
+        self.fit();
         wish
+    }
+
+    /// What is held beyond the room for all is let go, and the connection with it.
+    fn fit(&mut self) {
+        if self.share.holds(self.input.capacity() + self.output.capacity()) {
+            return;
+        }
+        let in_mid_reply = self.sent < self.output.len() || self.owes();
+        (self.input, self.output, self.sent) = (Vec::new(), Vec::new(), 0);
+        self.debts.clear();
+        if !in_mid_reply {
+            self.write(&Reply::error(
+                "UNAVAILABLE the memory for unfinished requests and unread replies is used up: \
+                 connect again later",
+            ));
+        }
+        self.ends();
     }
 
     /// The client says nothing more.
@@ -336,8 +358,9 @@ impl Connection {
                 Ok(0) => return false,
                 Ok(count) => self.sent += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    return self.output.len() - self.sent
-                        <= self.session.shared.settings.output_bytes;
+                    let unsent_bytes = self.output.len() - self.sent;
+                    return unsent_bytes <= self.session.shared.settings.output_bytes
+                        && self.share.holds(self.input.capacity() + self.output.capacity());
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => return false,
@@ -348,6 +371,7 @@ impl Connection {
             true => self.output = Vec::new(),
             false => self.output.clear(),
         }
+        self.share.holds(self.input.capacity());
         self.state != State::Closing || self.owes()
     }
 }

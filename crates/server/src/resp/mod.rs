@@ -21,6 +21,7 @@ mod multi;
 pub mod plan;
 pub mod reply;
 pub mod request;
+mod room;
 pub mod session;
 mod shared;
 pub mod table;

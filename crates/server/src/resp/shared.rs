@@ -2,6 +2,7 @@
 
 use super::cursors::Cursors;
 use super::request::Limits;
+use super::room::Room;
 use super::session::Session;
 use mainstay::{Clock, Database, Durability, Stamp, SystemClock};
 use parking_lot::Mutex;
@@ -19,6 +20,9 @@ pub struct Settings {
     pub connections: usize,
     /// The most bytes that wait for a slow reader; then it is disconnected.
     pub output_bytes: usize,
+    /// The most bytes that all connections together hold of requests that are incomplete and replies
+    /// that are unsent; whoever needs more then is disconnected.
+    pub held_bytes: usize,
     /// How many event loops share the connections.
     pub loops: usize,
     /// How many threads do long work.
@@ -35,6 +39,7 @@ impl Default for Settings {
             request,
             connections: 10_000,
             output_bytes: 256 << 20,
+            held_bytes: 1 << 30,
             loops: 2,
             workers: 2,
             durability: Durability::Sync,
@@ -48,6 +53,8 @@ pub struct Shared {
     pub db: Database,
     /// What can be set.
     pub settings: Settings,
+    /// The memory for what connections have not said or not read to the end.
+    pub room: Arc<Room>,
     /// Where scans stand.
     pub cursors: Cursors,
     clock: SystemClock,
@@ -63,6 +70,7 @@ impl Shared {
     pub fn new(db: Database, settings: Settings) -> Arc<Shared> {
         Arc::new(Shared {
             db,
+            room: Room::new(settings.held_bytes),
             settings,
             cursors: Cursors::default(),
             clock: SystemClock::new(),
