@@ -103,6 +103,11 @@ pub fn wait_for(address: SocketAddr) {
     panic!("nobody listens at {address}");
 }
 
+/// Whether nothing came in all the time there was.
+fn is_silence(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
 /// A client that sees every byte.
 pub struct Client {
     stream: BufReader<TcpStream>,
@@ -134,7 +139,9 @@ impl Client {
     /// One reply, as the bytes it came in; nothing when the connection is over before its end.
     pub fn receive_or_end(&mut self) -> Option<String> {
         let mut reply = Vec::new();
-        self.read_one(&mut reply).ok()?;
+        let received = self.read_one(&mut reply);
+        assert!(!received.as_ref().is_err_and(is_silence), "neither a reply nor an end");
+        received.ok()?;
         reply.ends_with(b"\n").then(|| reply.escape_ascii().to_string())
     }
 
@@ -158,7 +165,10 @@ impl Client {
 
     /// Whether the other end has hung up.
     pub fn is_closed(&mut self) -> bool {
-        matches!(self.stream.read(&mut [0; 64]), Ok(0) | Err(_))
+        match self.stream.read(&mut [0; 64]) {
+            Ok(count) => count == 0,
+            Err(error) => !is_silence(&error),
+        }
     }
 
     /// Waits for the first byte of a reply and leaves it.
