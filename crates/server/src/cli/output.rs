@@ -9,9 +9,9 @@
 use super::field::{Field, Row, tame};
 use super::reply::Reply;
 use super::shape::{self, Shape, Shown};
-use super::split;
 use clap::ValueEnum;
 use comfy_table::{Attribute, Cell, ContentArrangement, Table, presets};
+use mainstay_server::resp::line;
 use std::io::{self, IsTerminal, Write};
 
 /// No terminal is narrower than this.
@@ -204,7 +204,7 @@ fn plain(reply: &Reply, indent: &str) -> String {
         Reply::Text(text) if text == b"OK" || text == b"PONG" => {
             String::from_utf8_lossy(text).into_owned()
         }
-        Reply::Text(text) => match split::quote(text) {
+        Reply::Text(text) => match line::quote(text) {
             quoted if quoted.starts_with('"') => quoted,
             bare => format!("\"{bare}\""),
         },

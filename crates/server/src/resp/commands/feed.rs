@@ -15,8 +15,11 @@ const LIMIT: usize = 10_000;
 
 /// The commands of this file.
 pub const COMMANDS: &[Spec] = &[
-    Spec::new("feed.read", -1, Group::Feed, Run::Control(read)).about("Changes after a revision"),
+    Spec::new("feed.read", -1, Group::Feed, Run::Control(read))
+        .syntax("[AFTER revision] [PREFIX p] [LIMIT n] [WAIT ms]")
+        .about("Committed changes behind a revision, in order"),
     Spec::new("feed.watch", -1, Group::Feed, Run::Control(watch))
+        .syntax("[AFTER revision] [PREFIX p]")
         .about("Changes as they come, pushed"),
 ];
 
