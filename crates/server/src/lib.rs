@@ -1,5 +1,6 @@
 //! The server of the Mainstay state engine: its faces, as a library for the program `mainstay`.
 
+pub mod config;
 pub mod http;
 pub mod resp;
 pub mod serve;

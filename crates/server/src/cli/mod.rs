@@ -15,6 +15,7 @@ mod branch;
 mod call;
 mod cell;
 mod client;
+mod config;
 mod doctor;
 mod embedded;
 mod failure;
@@ -35,12 +36,13 @@ mod tour;
 mod transfer;
 mod txn;
 
-pub use args::ServeArgs;
-pub use paper::complain;
+pub use paper::{complain, welcome};
 
-use args::{Arguments, DataNoun, Noun};
+use args::{Arguments, DataNoun, Noun, ServeArgs};
 use clap::{CommandFactory, Parser};
-use failure::Result;
+use failure::{Failure, Result};
+use mainstay_server::config::Config;
+use output::Format;
 use paper::Paper;
 use session::Session;
 use std::ffi::OsString;
@@ -48,30 +50,43 @@ use std::process::ExitCode;
 
 /// Runs the program with these arguments, the first of which is its own name.
 ///
-/// `serve` is what the server is started with, also when no noun is given.
+/// `serve` serves with what is configured, also when no noun is given.
 pub fn run(
     arguments: impl IntoIterator<Item = OsString>,
-    serve: fn(ServeArgs) -> ExitCode,
+    serve: fn(&Config) -> ExitCode,
 ) -> ExitCode {
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(error) => return misread(&error),
     };
     let Arguments { place, output, noun } = arguments;
+    let configured = |given| done(config::load(given).map(|loaded| serve(&loaded.config)));
+    let noun = match noun {
+        None => return configured(ServeArgs { data: place.data, ..ServeArgs::default() }),
+        Some(Noun::Serve(given)) => return configured(ServeArgs { data: place.data, ..given }),
+        Some(Noun::Config(verb)) => {
+            return done(verb.run(place.data, output).map(|()| ExitCode::SUCCESS));
+        }
+        Some(noun) => noun,
+    };
+    match output.map(Format::try_from).transpose() {
+        Ok(format) => alone(noun, Session::new(place, format)),
+        Err(failure) => failed(&failure),
+    }
+}
+
+/// Does what needs no server of this process.
+fn alone(noun: Noun, session: Session) -> ExitCode {
     match noun {
-        None => serve(ServeArgs { data: place.data, ..ServeArgs::default() }),
-        Some(Noun::Serve(given)) => serve(ServeArgs { data: place.data, ..given }),
-        Some(Noun::Doctor(doctor)) => doctor.run(&mut Paper::stdout()),
-        Some(Noun::Tour(tour)) => tour.run(&mut Paper::stdout()),
-        Some(Noun::Repl) => repl::run(Session::new(place, output)),
-        Some(Noun::Completions { shell }) => completions(shell),
-        Some(Noun::Version) => version(),
-        Some(Noun::Restore(restore)) => {
-            ended(Session::new(place, output), |session| restore.run(session))
-        }
-        Some(Noun::Data(noun)) => {
-            ended(Session::new(place, output), |session| execute(noun, session))
-        }
+        Noun::Doctor(doctor) => doctor.run(&mut Paper::stdout()),
+        Noun::Tour(tour) => tour.run(&mut Paper::stdout()),
+        Noun::Repl => repl::run(session),
+        Noun::Completions { shell } => completions(shell),
+        Noun::Version => version(),
+        Noun::Restore(restore) => ended(session, |session| restore.run(session)),
+        Noun::Data(noun) => ended(session, |session| execute(noun, session)),
+        // Both were told apart before.
+        Noun::Serve(_) | Noun::Config(_) => ExitCode::SUCCESS,
     }
 }
 
@@ -91,14 +106,17 @@ fn execute(noun: DataNoun, session: &mut Session) -> Result<()> {
 
 /// Does the work of one invocation, and ends it in good order.
 fn ended(mut session: Session, work: impl FnOnce(&mut Session) -> Result<()>) -> ExitCode {
-    let done = work(&mut session);
-    match done.and_then(|()| session.close()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            complain(&failure.to_string());
-            failure.exit()
-        }
-    }
+    let worked = work(&mut session);
+    done(worked.and_then(|()| session.close()).map(|()| ExitCode::SUCCESS))
+}
+
+fn done(result: Result<ExitCode>) -> ExitCode {
+    result.unwrap_or_else(|failure| failed(&failure))
+}
+
+fn failed(failure: &Failure) -> ExitCode {
+    complain(&failure.to_string());
+    failure.exit()
 }
 
 /// Help and versions are what was asked for; everything else could not be read.

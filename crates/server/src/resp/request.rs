@@ -9,23 +9,24 @@
 //! parser where it stopped, so that a large one is not read again from its beginning with every piece.
 
 use super::line::split;
+use crate::config::settings::settings;
 use memchr::memchr;
 use smallvec::SmallVec;
 use std::fmt;
 
-/// What a request may be.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// The most words.
-    pub words: usize,
-    /// The longest word.
-    pub word_bytes: usize,
-    /// The most bytes in all.
-    pub request_bytes: usize,
+settings! {
+    /// What a request of a Redis client may be.
+    pub struct Limits {
+        /// The most words.
+        pub words: usize = 1 << 20, 8..=1 << 30;
+        /// The longest word.
+        pub word_bytes: usize = 17 << 20, 1024..=1 << 30;
+        /// The most bytes in all.
+        pub request_bytes: usize = 80 << 20, 1024..=1 << 32;
+        /// The longest line, where somebody types instead of a program.
+        pub line_bytes: usize = 64 << 10, 64..=1 << 30;
+    }
 }
-
-/// A line has to end within this.
-const LINE_LIMIT_BYTES: usize = 64 << 10;
 
 /// The words of a request.
 pub type Words<'a> = SmallVec<[&'a [u8]; 8]>;
@@ -72,7 +73,7 @@ impl Parser {
         match input.first() {
             None => Ok(Parsed::Incomplete),
             Some(b'*') => self.array(input, limits),
-            Some(_) => line(input),
+            Some(_) => line(input, limits),
         }
     }
 
@@ -171,14 +172,14 @@ pub fn whole(text: &[u8]) -> Option<i64> {
     canonical.then(|| std::str::from_utf8(text).ok()?.parse().ok()).flatten()
 }
 
-fn line(input: &[u8]) -> Result<Parsed<'_>, Malformed> {
+fn line<'a>(input: &'a [u8], limits: &Limits) -> Result<Parsed<'a>, Malformed> {
     let Some(end) = memchr(b'\n', input) else {
-        return match input.len() > LINE_LIMIT_BYTES {
+        return match input.len() > limits.line_bytes {
             true => malformed("too big inline request"),
             false => Ok(Parsed::Incomplete),
         };
     };
-    if end > LINE_LIMIT_BYTES {
+    if end > limits.line_bytes {
         return malformed("too big inline request");
     }
     let text = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
@@ -193,7 +194,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const LIMITS: Limits = Limits { words: 1000, word_bytes: 1 << 20, request_bytes: 4 << 20 };
+    const LIMITS: Limits =
+        Limits { words: 1000, word_bytes: 1 << 20, request_bytes: 4 << 20, line_bytes: 1024 };
 
     fn encode(words: &[Vec<u8>]) -> Vec<u8> {
         let mut out = format!("*{}\r\n", words.len()).into_bytes();
@@ -258,7 +260,7 @@ mod tests {
         for (input, message) in cases {
             assert_eq!(parse(input), malformed(message), "{}", input.escape_ascii());
         }
-        let endless = vec![b'a'; LINE_LIMIT_BYTES + 1];
+        let endless = vec![b'a'; LIMITS.line_bytes + 1];
         assert_eq!(parse(&endless), malformed("too big inline request"));
     }
 

@@ -1,7 +1,7 @@
 //! What all sessions share.
 
+use super::Settings;
 use super::cursors::Cursors;
-use super::request::Limits;
 use super::session::Session;
 use mainstay::{Clock, Database, Durability, Stamp, SystemClock};
 use parking_lot::Mutex;
@@ -9,38 +9,6 @@ use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
-
-/// What can be set about the face.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// What a request may be.
-    pub request: Limits,
-    /// The most connections.
-    pub connections: usize,
-    /// The most bytes that wait for a slow reader; then it is disconnected.
-    pub output_bytes: usize,
-    /// How many event loops share the connections.
-    pub loops: usize,
-    /// How many threads do long work.
-    pub workers: usize,
-    /// What has to happen before a write is answered.
-    pub durability: Durability,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        let words = 1 << 20;
-        let request = Limits { words, word_bytes: 17 << 20, request_bytes: 80 << 20 };
-        Settings {
-            request,
-            connections: 10_000,
-            output_bytes: 256 << 20,
-            loops: 2,
-            workers: 2,
-            durability: Durability::Sync,
-        }
-    }
-}
 
 /// What all sessions share.
 pub struct Shared {
@@ -63,8 +31,8 @@ impl Shared {
     pub fn new(db: Database, settings: Settings) -> Arc<Shared> {
         Arc::new(Shared {
             db,
+            cursors: Cursors::new(settings.cursors),
             settings,
-            cursors: Cursors::default(),
             clock: SystemClock::new(),
             last_session: AtomicU64::new(0),
             port: AtomicU16::new(0),

@@ -3,6 +3,7 @@
 mod arguments;
 mod branches;
 mod cells;
+mod config;
 mod feed;
 mod files;
 mod output;
