@@ -1,6 +1,7 @@
 //! The server of the Mainstay state engine: its faces, as a library for the program `mainstay`.
 
 pub mod config;
+pub mod histogram;
 pub mod http;
 pub mod resp;
 pub mod serve;

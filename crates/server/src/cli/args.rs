@@ -1,6 +1,7 @@
 //! The arguments: all nouns of the program.
 
 use super::backup::{Backup, Restore};
+use super::bench::Bench;
 use super::branch::BranchVerb;
 use super::cell::CellVerb;
 use super::config::ConfigVerb;
@@ -98,6 +99,8 @@ pub enum DataNoun {
     Import(Import),
     /// Write everything to one file, or check such a file
     Backup(Backup),
+    /// Put load on the store and show how fast it answers
+    Bench(Bench),
 }
 
 /// What a server is started with. What is not given is in the environment or the configuration file, or

@@ -11,6 +11,7 @@
 
 mod args;
 mod backup;
+mod bench;
 mod branch;
 mod call;
 mod cell;
@@ -101,6 +102,7 @@ fn execute(noun: DataNoun, session: &mut Session) -> Result<()> {
         DataNoun::Export(export) => export.run(session),
         DataNoun::Import(import) => import.run(session),
         DataNoun::Backup(backup) => backup.run(session),
+        DataNoun::Bench(bench) => bench.run(session),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The program as a person runs it: the real binary in a directory of its own, one test per rule.
 
 mod arguments;
+mod bench;
 mod branches;
 mod cells;
 mod config;
@@ -9,6 +10,7 @@ mod files;
 mod output;
 mod program;
 mod repl;
+mod served;
 mod server;
 mod transfer;
 mod txn;

@@ -1,0 +1,52 @@
+//! A server of the program, in a process of its own.
+
+use crate::program::Program;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+
+/// A server of the program, until the end of the test.
+pub struct Served {
+    child: Child,
+    pub port: u16,
+}
+
+impl Served {
+    pub fn start(program: &Program, variables: &[(&str, &str)]) -> Served {
+        let mut command = program.command(&["serve", "--http", "127.0.0.1:0"]);
+        command.envs(variables.iter().copied());
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let port = lines
+            .map_while(Result::ok)
+            .find_map(|line| line.split_once("redis-cli -p ")?.1.split(' ').next()?.parse().ok());
+        Served { child, port: port.unwrap() }
+    }
+
+    /// What a new connection is answered.
+    pub fn ask(&self, line: &str) -> (TcpStream, String) {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        // Who is refused is not read.
+        let _ = stream.write_all(format!("{line}\r\n").as_bytes());
+        let mut bytes = [0; 256];
+        let count = stream.read(&mut bytes).unwrap_or(0);
+        (stream, String::from_utf8_lossy(&bytes[..count]).into_owned())
+    }
+
+    /// The same, once those who hung up have left their places.
+    pub fn ask_until_seated(&self, line: &str) -> String {
+        loop {
+            let said = self.ask(line).1;
+            if !said.starts_with("-ERR max number") {
+                return said;
+            }
+        }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
