@@ -29,7 +29,7 @@ pub fn run(serve: &Config, welcome: impl FnOnce(&str)) -> Result<()> {
     let listener = listen(serve.resp.address.resolve()?, "--resp")?;
     let at = listener.local_addr().map_err(|error| failed("the listener", &error))?;
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|error| failed("signals", &error))?;
-    let shared = resp::Shared::new(db.clone(), serve.resp());
+    let shared = resp::Shared::new(db.clone(), serve.resp_settings());
     let face = resp::serve(listener, &shared).map_err(|error| failed("the event loops", &error))?;
     let (app, stop) = (http_app(&db, &serve.http)?, http::Stop::default());
     let web = listen(serve.http.address.resolve()?, "--http")?;

@@ -72,7 +72,7 @@ impl Config {
     }
 
     /// The settings of the face for Redis clients, which tells them how durable writes are.
-    pub fn resp(&self) -> resp::Settings {
+    pub fn resp_settings(&self) -> resp::Settings {
         resp::Settings { durability: self.database.durability, ..self.resp.clone() }
     }
 }

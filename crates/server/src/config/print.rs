@@ -8,10 +8,10 @@ use serde_json::{Map, Value, json};
 
 /// How wide comments are.
 const WIDTH: usize = 100;
+/// A space at which no line ends.
+const UNBROKEN: &str = "\u{a0}";
 /// What is shown of a secret.
 const HIDDEN: &str = "…";
-/// Settings whose names hold one of these are secrets.
-const SECRETS: [&str; 4] = ["password", "secret", "token", "headers"];
 
 impl Loaded {
     /// As a file that says the same.
@@ -47,7 +47,7 @@ impl Loaded {
     fn object(&self, table: &Table, index: usize, value: &Value) -> Value {
         let one = |field: &'static Field| {
             let origin = self.origin(table, index, field).to_string();
-            let value = match is_secret(field) {
+            let value = match field.is_secret() {
                 true => Value::from(HIDDEN),
                 false => value[field.name].clone(),
             };
@@ -87,10 +87,6 @@ fn place<'a>(tree: &'a Value, table: &Table) -> &'a Value {
     table.path.split('.').fold(tree, |value, name| &value[name])
 }
 
-fn is_secret(field: &Field) -> bool {
-    SECRETS.iter().any(|secret| field.name.contains(secret))
-}
-
 /// What a list that is empty could hold.
 fn example(table: &Table) -> String {
     let line = |field: &'static Field| format!("{}# {} = …\n", explained(field), field.name);
@@ -100,7 +96,7 @@ fn example(table: &Table) -> String {
 /// A value as the file has it.
 fn written(field: &Field, value: &Value) -> String {
     match value {
-        _ if is_secret(field) => format!("\"{HIDDEN}\""),
+        _ if field.is_secret() => format!("\"{HIDDEN}\""),
         Value::Null => "\"none\"".to_owned(),
         Value::Number(number) => match number.as_u64().map(|number| shown(field, number)) {
             Some(text) if text.contains(' ') => format!("\"{text}\""),
@@ -117,7 +113,9 @@ fn explained(field: &Field) -> String {
     match &field.bounds {
         Some(bounds) => {
             let (low, high) = (shown(bounds.start()), shown(bounds.end()));
-            comment(&format!("{} From {low} to {high}.", field.about))
+            // No line ends inside them.
+            let bounds = format!("From {low} to {high}.").replace(' ', UNBROKEN);
+            comment(&format!("{} {bounds}", field.about))
         }
         None => comment(field.about),
     }
@@ -126,7 +124,7 @@ fn explained(field: &Field) -> String {
 /// Sentences as lines of a comment.
 fn comment(text: &str) -> String {
     let mut lines = vec![String::from("#")];
-    for word in text.split_whitespace() {
+    for word in text.split_ascii_whitespace() {
         if lines.last().is_some_and(|line| line.len() + word.len() >= WIDTH) {
             lines.push("#".to_owned());
         }
@@ -135,5 +133,17 @@ fn comment(text: &str) -> String {
             line.push_str(word);
         }
     }
-    lines.join("\n") + "\n"
+    lines.join("\n").replace(UNBROKEN, " ") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let field = |name| Field { name, about: "", bounds: None, hidden: false };
+        let shown = |name| written(&field(name), &json!("deep"));
+        assert_eq!((shown("password_hash"), shown("name")), ("\"…\"".into(), "\"deep\"".into()));
+    }
 }

@@ -15,6 +15,16 @@ pub struct Field {
     pub hidden: bool,
 }
 
+/// Settings whose names hold one of these are secrets.
+const SECRETS: [&str; 4] = ["password", "secret", "token", "headers"];
+
+impl Field {
+    /// Whether its value is shown to nobody.
+    pub fn is_secret(&self) -> bool {
+        SECRETS.iter().any(|secret| self.name.contains(secret))
+    }
+}
+
 /// Makes a struct of settings out of fields with a default and, for numbers, bounds:
 ///
 /// ```ignore

@@ -94,6 +94,7 @@ fn alone(leaf: &Leaf) -> Result<Value, String> {
     }
     let why = why.map(|error| error.to_string()).unwrap_or_default();
     Err(match wanted(leaf) {
+        _ if leaf.field.is_secret() => format!("{} does not have the form it needs", leaf.key()),
         Some(wanted) => format!("{} wants {wanted}, not {}", leaf.key(), leaf.value),
         None => format!("{}: {why}", leaf.key()),
     })

@@ -164,7 +164,7 @@ mod tests {
     fn what_is_quoted_is_split_into_the_same_word() {
         for word in [&b"a"[..], b"", b"a b", b"\"'\\", b"\xff\x00a\"", b"a\nb\x1b", "é".as_bytes()]
         {
-            assert_eq!(split(&quote(word)).unwrap(), [word], "{}", quote(word));
+            assert_eq!(split(quote(word)).unwrap(), [word], "{}", quote(word));
         }
     }
 }

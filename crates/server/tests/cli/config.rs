@@ -201,3 +201,12 @@ fn the_limits_of_the_server_are_those_of_the_environment() {
     let (_, second) = served.ask("PING");
     assert_eq!((first.as_str(), &second[..8]), ("+PONG\r\n", "-ERR max"));
 }
+
+#[test]
+fn the_documentation_shows_all_settings_as_they_are() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+    let documented = std::fs::read_to_string(path).unwrap();
+    let printed = Program::new().run(&["config", "print", "--defaults"]).ok();
+    let wanted = format!("```toml\n{printed}```\n");
+    assert!(documented.ends_with(&wanted), "put this at the end of {path}:\n\n{wanted}");
+}
