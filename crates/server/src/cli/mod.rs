@@ -41,7 +41,7 @@ pub use paper::{complain, welcome};
 
 use args::{Arguments, DataNoun, Noun, ServeArgs};
 use clap::{CommandFactory, Parser};
-use failure::{Failure, Result};
+use failure::Result;
 use mainstay_server::config::Config;
 use output::Format;
 use paper::Paper;
@@ -61,33 +61,20 @@ pub fn run(
         Err(error) => return misread(&error),
     };
     let Arguments { place, output, noun } = arguments;
+    let data = place.data.clone();
     let configured = |given| done(config::load(given).map(|loaded| serve(&loaded.config)));
-    let noun = match noun {
-        None => return configured(ServeArgs { data: place.data, ..ServeArgs::default() }),
-        Some(Noun::Serve(given)) => return configured(ServeArgs { data: place.data, ..given }),
-        Some(Noun::Config(verb)) => {
-            return done(verb.run(place.data, output).map(|()| ExitCode::SUCCESS));
-        }
-        Some(noun) => noun,
-    };
-    match output.map(Format::try_from).transpose() {
-        Ok(format) => alone(noun, Session::new(place, format)),
-        Err(failure) => failed(&failure),
-    }
-}
-
-/// Does what needs no server of this process.
-fn alone(noun: Noun, session: Session) -> ExitCode {
+    let session = || Ok(Session::new(place, output.map(Format::try_from).transpose()?));
     match noun {
-        Noun::Doctor(doctor) => doctor.run(&mut Paper::stdout()),
-        Noun::Tour(tour) => tour.run(&mut Paper::stdout()),
-        Noun::Repl => repl::run(session),
-        Noun::Completions { shell } => completions(shell),
-        Noun::Version => version(),
-        Noun::Restore(restore) => ended(session, |session| restore.run(session)),
-        Noun::Data(noun) => ended(session, |session| execute(noun, session)),
-        // Both were told apart before.
-        Noun::Serve(_) | Noun::Config(_) => ExitCode::SUCCESS,
+        None => configured(ServeArgs { data, ..ServeArgs::default() }),
+        Some(Noun::Serve(given)) => configured(ServeArgs { data, ..given }),
+        Some(Noun::Config(verb)) => done(verb.run(data, output).map(|()| ExitCode::SUCCESS)),
+        Some(Noun::Doctor(doctor)) => doctor.run(&mut Paper::stdout()),
+        Some(Noun::Tour(tour)) => tour.run(&mut Paper::stdout()),
+        Some(Noun::Repl) => done(session().map(repl::run)),
+        Some(Noun::Completions { shell }) => completions(shell),
+        Some(Noun::Version) => version(),
+        Some(Noun::Restore(restore)) => ended(session(), |session| restore.run(session)),
+        Some(Noun::Data(noun)) => ended(session(), |session| execute(noun, session)),
     }
 }
 
@@ -107,18 +94,20 @@ fn execute(noun: DataNoun, session: &mut Session) -> Result<()> {
 }
 
 /// Does the work of one invocation, and ends it in good order.
-fn ended(mut session: Session, work: impl FnOnce(&mut Session) -> Result<()>) -> ExitCode {
-    let worked = work(&mut session);
-    done(worked.and_then(|()| session.close()).map(|()| ExitCode::SUCCESS))
+fn ended(session: Result<Session>, work: impl FnOnce(&mut Session) -> Result<()>) -> ExitCode {
+    let worked = session.and_then(|mut session| {
+        work(&mut session)?;
+        session.close()
+    });
+    done(worked.map(|()| ExitCode::SUCCESS))
 }
 
+/// What became of it; a failure is said on the standard error.
 fn done(result: Result<ExitCode>) -> ExitCode {
-    result.unwrap_or_else(|failure| failed(&failure))
-}
-
-fn failed(failure: &Failure) -> ExitCode {
-    complain(&failure.to_string());
-    failure.exit()
+    result.unwrap_or_else(|failure| {
+        complain(&failure.to_string());
+        failure.exit()
+    })
 }
 
 /// Help and versions are what was asked for; everything else could not be read.

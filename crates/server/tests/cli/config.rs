@@ -192,6 +192,31 @@ fn the_limits_of_the_server_are_those_of_the_file() {
 }
 
 #[test]
+fn so_are_those_of_scans_of_the_feed_and_of_http() {
+    let program = Program::new();
+    let file = "[resp]\naddress = \"127.0.0.1:0\"\ncursors = 1\nfeed_changes = 2\n\
+        [http]\nvalue_limit_bytes = 10\n";
+    program.write("mainstay.toml", file);
+    let served = Served::start(&program, &[]);
+    for key in ["a", "b", "c"] {
+        assert_eq!(served.ask(&format!("SET {key} 1")).1, "+OK\r\n");
+    }
+    assert!(served.ask("FEED.READ LIMIT 100").1.starts_with("*2\r\n"));
+    for cursor in ["1", "2"] {
+        let page = served.ask("SCAN 0 COUNT 1").1;
+        assert!(page.starts_with(&format!("*2\r\n$1\r\n{cursor}\r\n")), "{page}");
+    }
+    assert_eq!(served.ask("SCAN 1 COUNT 1").1, "-ERR invalid cursor\r\n");
+    let put = |value: &str| {
+        let head = "PUT /v1/cells/a HTTP/1.1\r\nhost: x\r\ncontent-type: application/json";
+        let length = value.len();
+        served.ask_http(&format!("{head}\r\ncontent-length: {length}\r\n\r\n{value}"))
+    };
+    assert!(put("1234567890").starts_with("HTTP/1.1 200"));
+    assert!(put("12345678901").starts_with("HTTP/1.1 413"));
+}
+
+#[test]
 fn the_limits_of_the_server_are_those_of_the_environment() {
     let program = Program::new();
     let variables =

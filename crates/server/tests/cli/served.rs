@@ -9,6 +9,7 @@ use std::process::{Child, Stdio};
 pub struct Served {
     child: Child,
     pub port: u16,
+    pub http_port: u16,
 }
 
 impl Served {
@@ -16,18 +17,28 @@ impl Served {
         let mut command = program.command(&["serve", "--http", "127.0.0.1:0"]);
         command.envs(variables.iter().copied());
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let port = lines
-            .map_while(Result::ok)
-            .find_map(|line| line.split_once("redis-cli -p ")?.1.split(' ').next()?.parse().ok());
-        Served { child, port: port.unwrap() }
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        // Both stand in the welcome, one behind the other.
+        let port = lines.find_map(|line| port_behind(&line, "redis-cli -p ", ' ')).unwrap();
+        let http_port =
+            lines.find_map(|line| port_behind(&line, "http://127.0.0.1:", '/')).unwrap();
+        Served { child, port, http_port }
     }
 
     /// What a new connection is answered.
     pub fn ask(&self, line: &str) -> (TcpStream, String) {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        self.ask_at(self.port, &format!("{line}\r\n"))
+    }
+
+    /// What a new connection to the HTTP face is answered.
+    pub fn ask_http(&self, request: &str) -> String {
+        self.ask_at(self.http_port, request).1
+    }
+
+    fn ask_at(&self, port: u16, text: &str) -> (TcpStream, String) {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         // Who is refused is not read.
-        let _ = stream.write_all(format!("{line}\r\n").as_bytes());
+        let _ = stream.write_all(text.as_bytes());
         let mut bytes = [0; 256];
         let count = stream.read(&mut bytes).unwrap_or(0);
         (stream, String::from_utf8_lossy(&bytes[..count]).into_owned())
@@ -42,6 +53,10 @@ impl Served {
             }
         }
     }
+}
+
+fn port_behind(line: &str, before: &str, end: char) -> Option<u16> {
+    line.split_once(before)?.1.split(end).next()?.parse().ok()
 }
 
 impl Drop for Served {
