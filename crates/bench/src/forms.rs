@@ -5,7 +5,7 @@
 
 use crate::context::Outcome;
 use crate::harness::Slice;
-use crate::histogram::Histogram;
+use mainstay_server::histogram::Histogram;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};

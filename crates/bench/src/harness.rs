@@ -10,7 +10,7 @@
 //! is the median, and how far the rounds lay apart.
 
 use crate::context::Outcome;
-use crate::histogram::Histogram;
+use mainstay_server::histogram::Histogram;
 use std::time::Duration;
 
 /// How a comparison's time is cut up.

@@ -20,7 +20,6 @@ mod cases;
 mod context;
 mod forms;
 mod harness;
-mod histogram;
 mod json;
 mod peers;
 mod proc;

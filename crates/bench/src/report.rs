@@ -225,7 +225,7 @@ fn pad(column: usize, cell: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::histogram::Histogram;
+    use mainstay_server::histogram::Histogram;
 
     fn measured(name: &str, rates: &[f64]) -> Measured {
         let latency = Histogram::new();

@@ -207,7 +207,8 @@ impl Options {
         Database::memory_with(self)
     }
 
-    fn check(&self) -> Result<()> {
+    /// Whether a database can be opened so; opening asks, too.
+    pub fn check(&self) -> Result<()> {
         let invalid = |message: &str| Err(Error::new(Code::InvalidOption, message));
         if self.write_buffer_bytes < 64 << 10 {
             return invalid("write_buffer_bytes: 64 KiB are the least");

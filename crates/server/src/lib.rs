@@ -1,6 +1,8 @@
 //! The server of the Mainstay state engine: its faces, as a library for the program `mainstay`.
 
+pub mod config;
 mod files;
+pub mod histogram;
 pub mod http;
 pub mod resp;
 pub mod serve;

@@ -2,7 +2,8 @@
 
 mod cli;
 
-use mainstay_server::serve::{self, Serve};
+use mainstay_server::config::Config;
+use mainstay_server::serve;
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -12,18 +13,8 @@ fn main() -> ExitCode {
     cli::run(std::env::args_os(), serve)
 }
 
-fn serve(arguments: cli::ServeArgs) -> ExitCode {
-    let cli::ServeArgs { data, resp, http, config } = arguments;
-    if let Some(config) = config {
-        cli::complain(&format!(
-            "there are no configuration files yet, so {} is not read: give flags",
-            config.display()
-        ));
-        return ExitCode::from(2);
-    }
-    let served = Serve::new(data, resp.as_deref(), http.as_deref())
-        .and_then(|serve| serve::run(&serve, |welcome| println!("{welcome}")));
-    match served {
+fn serve(config: &Config) -> ExitCode {
+    match serve::run(config, cli::welcome) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             cli::complain(error.message());

@@ -4,71 +4,39 @@
 //!   open the database -> listen -> welcome, READY -> SIGTERM -> drain -> close
 //! ```
 
+use crate::config::Config;
 use crate::{files, http, resp};
 use mainstay::{Code, Database, Error, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
-use std::path::PathBuf;
+use std::net::{SocketAddr, TcpListener};
 
-/// Where the database is and where the faces listen, if nothing is said.
-const DATA: &str = "mainstay-data";
-const RESP: &str = "127.0.0.1:7379";
-const HTTP: &str = "127.0.0.1:7380";
-
-/// Current values are kept in memory up to this: whoever comes from Redis expects them there. Less
-/// data takes less.
-const CACHE_BYTES: u64 = 1 << 30;
-
-/// What to serve, and where.
-#[derive(Clone, Debug)]
-pub struct Serve {
-    /// The database's directory.
-    pub data: PathBuf,
-    /// Where Redis clients connect.
-    pub resp: SocketAddr,
-    /// Where HTTP is spoken.
-    pub http: SocketAddr,
-    /// The settings of the face for Redis clients.
-    pub settings: resp::Settings,
-}
-
-impl Serve {
-    /// What is given, and defaults for the rest.
-    pub fn new(data: Option<PathBuf>, resp: Option<&str>, http: Option<&str>) -> Result<Serve> {
-        Ok(Serve {
-            data: data.unwrap_or_else(|| PathBuf::from(DATA)),
-            resp: address(resp.unwrap_or(RESP), "--resp")?,
-            http: address(http.unwrap_or(HTTP), "--http")?,
-            settings: resp::Settings::default(),
-        })
+/// What has to be right before anything is opened.
+pub(crate) fn check(serve: &Config) -> Result<()> {
+    let (resp, http) = (serve.resp.address.resolve()?, serve.http.address.resolve()?);
+    if resp == http && resp.port() != 0 {
+        let message = format!("resp.address and http.address are both {resp}: choose two");
+        return Err(Error::new(Code::InvalidOption, message));
     }
-}
-
-fn address(text: &str, flag: &str) -> Result<SocketAddr> {
-    let mut found = text.to_socket_addrs().map_err(|_| {
-        let message = format!("{flag} wants HOST:PORT, such as 127.0.0.1:7379, not `{text}`");
-        Error::new(Code::InvalidOption, message)
-    })?;
-    found.next().ok_or_else(|| Error::new(Code::InvalidOption, format!("{text} is no address")))
+    check_reach(resp)?;
+    check_reach(http)
 }
 
 /// Serves until a signal comes. `welcome` is shown what to try, when it can be tried.
-pub fn run(serve: &Serve, welcome: impl FnOnce(&str)) -> Result<()> {
-    check_reach(serve.resp)?;
-    check_reach(serve.http)?;
-    if let Some(warning) = files::make_room(serve.settings.connections) {
+pub fn run(serve: &Config, welcome: impl FnOnce(&str)) -> Result<()> {
+    check(serve)?;
+    let connections = serve.resp.connections + serve.http.connections;
+    if let Some(warning) = files::make_room(connections) {
         eprintln!("mainstay: {warning}");
     }
-    let options = mainstay::Options::new().durability(serve.settings.durability);
-    let db = options.cache_bytes(CACHE_BYTES).open(&serve.data)?;
-    let listener = listen(serve.resp, "--resp")?;
+    let db = serve.database.options().open(&serve.server.data)?;
+    let listener = listen(serve.resp.address.resolve()?, "--resp")?;
     let at = listener.local_addr().map_err(|error| failed("the listener", &error))?;
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|error| failed("signals", &error))?;
-    let shared = resp::Shared::new(db.clone(), serve.settings.clone());
+    let shared = resp::Shared::new(db.clone(), serve.resp_settings());
     let face = resp::serve(listener, &shared).map_err(|error| failed("the event loops", &error))?;
-    let (app, stop) = (http_app(&db)?, http::Stop::default());
-    let web = listen(serve.http, "--http")?;
+    let (app, stop) = (http_app(&db, &serve.http)?, http::Stop::default());
+    let web = listen(serve.http.address.resolve()?, "--http")?;
     let web_at = web.local_addr().map_err(|error| failed("the listener", &error))?;
     let serving = http::serve(web, app.clone(), stop.clone())
         .map_err(|error| failed("the HTTP face", &error))?;
@@ -84,12 +52,12 @@ pub fn run(serve: &Serve, welcome: impl FnOnce(&str)) -> Result<()> {
     db.close()
 }
 
-fn http_app(db: &Database) -> Result<http::Http> {
-    let app = http::Http::new(db.clone(), http::Settings::default());
+fn http_app(db: &Database, settings: &http::Settings) -> Result<http::Http> {
+    let app = http::Http::new(db.clone(), settings.clone());
     app.map_err(|error| failed("the HTTP face", &error))
 }
 
-fn what_to_try(serve: &Serve, at: SocketAddr, web: SocketAddr) -> String {
+fn what_to_try(serve: &Config, at: SocketAddr, web: SocketAddr) -> String {
     let port = at.port();
     let lines = [
         (format!("redis-cli -p {port} SET greeting hello"), ""),
@@ -102,7 +70,7 @@ fn what_to_try(serve: &Serve, at: SocketAddr, web: SocketAddr) -> String {
     ];
     let lines: String =
         lines.iter().map(|(try_it, why)| format!("  {try_it:<46}{why}\n")).collect();
-    format!("mainstay serves {}\n\n{lines}\nCtrl-C stops it.", serve.data.display())
+    format!("mainstay serves {}\n\n{lines}\nCtrl-C stops it.", serve.server.data.display())
 }
 
 fn listen(address: SocketAddr, flag: &str) -> Result<TcpListener> {

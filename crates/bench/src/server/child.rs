@@ -2,14 +2,17 @@
 
 use crate::context::Outcome;
 use mainstay::Durability;
-use mainstay_server::serve::{self, Serve};
+use mainstay_server::config::{Address, Config};
+use mainstay_server::serve;
 use std::path::Path;
 
 /// Serves until it is told to stop.
 pub fn run(directory: &Path, port: u16, durability: Durability) -> Outcome<()> {
-    let resp = format!("127.0.0.1:{port}");
+    let mut config = Config::default();
+    config.server.data = directory.to_path_buf();
+    config.resp.address = Address::new(&format!("127.0.0.1:{port}"))?;
     // Nobody asks over HTTP here: any free port will do.
-    let mut serve = Serve::new(Some(directory.to_path_buf()), Some(&resp), Some("127.0.0.1:0"))?;
-    serve.settings.durability = durability;
-    Ok(serve::run(&serve, |_| {})?)
+    config.http.address = Address::new("127.0.0.1:0")?;
+    config.database.durability = durability;
+    Ok(serve::run(&config, |_| {})?)
 }

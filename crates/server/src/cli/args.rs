@@ -1,11 +1,13 @@
 //! The arguments: all nouns of the program.
 
 use super::backup::{Backup, Restore};
+use super::bench::Bench;
 use super::branch::BranchVerb;
 use super::cell::CellVerb;
+use super::config::ConfigVerb;
 use super::doctor::Doctor;
 use super::feed::Feed;
-use super::output::Format;
+use super::output::Output;
 use super::tag::TagVerb;
 use super::time;
 use super::tour::TourArgs;
@@ -29,7 +31,7 @@ pub struct Arguments {
     pub place: Place,
     /// How results are written [default: table on a terminal, json elsewhere]
     #[arg(short, long, global = true, value_name = "FORMAT")]
-    pub output: Option<Format>,
+    pub output: Option<Output>,
     #[command(subcommand)]
     pub noun: Option<Noun>,
 }
@@ -59,6 +61,9 @@ pub enum Noun {
     Restore(Restore),
     /// Look at the files of a database and change nothing; or salvage a damaged one
     Doctor(Doctor),
+    /// Check or show the settings of a server
+    #[command(subcommand)]
+    Config(ConfigVerb),
     /// Walk through everything on a small store of its own
     Tour(TourArgs),
     /// Type commands and see their results
@@ -94,10 +99,12 @@ pub enum DataNoun {
     Import(Import),
     /// Write everything to one file, or check such a file
     Backup(Backup),
+    /// Put load on the store and show how fast it answers
+    Bench(Bench),
 }
 
-/// What a server is started with. What is not given is in the configuration file, or has its default:
-/// `./mainstay-data`, `127.0.0.1:7379`, `127.0.0.1:7380`.
+/// What a server is started with. What is not given is in the environment or the configuration file, or
+/// has its default: `./mainstay-data`, `127.0.0.1:7379`, `127.0.0.1:7380`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 pub struct ServeArgs {
     /// The directory of the database: `--data`, which all nouns share.
@@ -109,9 +116,12 @@ pub struct ServeArgs {
     /// Where to speak HTTP [default: 127.0.0.1:7380]
     #[arg(long, value_name = "HOST:PORT")]
     pub http: Option<String>,
-    /// The configuration file; what is given here goes before it
+    /// The configuration file [default: MAINSTAY_CONFIG, else ./mainstay.toml if there is one]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// Any setting, such as resp.connections=500; `mainstay config print` shows them all
+    #[arg(long, value_name = "TABLE.KEY=VALUE")]
+    pub set: Vec<String>,
 }
 
 /// The branch that a verb works on.

@@ -2,12 +2,12 @@
 
 use super::args::Moment;
 use super::call::Call;
-use super::commands;
 use super::failure::{Failure, NOT_HELD, Result};
 use super::field::{Field, Row, named};
 use super::reply::Reply;
 use super::session::Session;
 use super::shape::{Shape, Shown};
+use super::shapes;
 use clap::{Args, Subcommand, ValueEnum};
 
 /// What can be done with branches.
@@ -163,7 +163,7 @@ fn delete(session: &mut Session, name: &str) -> Result<()> {
 /// Says by name who changed a key.
 fn diff(session: &mut Session, a: &str, b: &str) -> Result<()> {
     let reply = session.store()?.call(Call::new("BRANCH.DIFF").word(a).word(b).words())?;
-    let mut shown = commands::shape("BRANCH.DIFF").show(reply, false);
+    let mut shown = shapes::shape("BRANCH.DIFF").show(reply, false);
     if let Shown::Many(rows) = &mut shown {
         let fields = rows.iter_mut().flatten().filter(|(name, _)| name == "changed_by");
         for (_, field) in fields {

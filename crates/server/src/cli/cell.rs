@@ -7,7 +7,7 @@ use super::field::{Row, named};
 use super::reply::Reply;
 use super::session::Session;
 use super::shape::{Shape, Shown};
-use super::{commands, time};
+use super::{shapes, time};
 use clap::{Args, Subcommand};
 use std::io::Read;
 
@@ -181,7 +181,7 @@ impl Get {
         let reply = read(session, &self.on, call)?;
         let missing = || format!("there is no cell {}: `mainstay cell list` lists them", self.name);
         let known = named(&self.name);
-        session.show_typed(commands::shape(command), known, reply, self.json, missing)
+        session.show_typed(shapes::shape(command), known, reply, self.json, missing)
     }
 }
 
@@ -228,7 +228,7 @@ impl Incr {
         let call = Call::new("CELL.INCR").word(&self.name).word(&self.by);
         let reply = write(session, &self.on, call)?;
         // A sum is a number whatever it is called on the wire.
-        let shape = commands::shape("CELL.INCR");
+        let shape = shapes::shape("CELL.INCR");
         session.show_typed(shape, named(&self.name), reply, true, String::new)
     }
 }
@@ -241,7 +241,7 @@ impl History {
         if reply == Reply::Array(Vec::new()) {
             return Err(Failure::not_held(missing()));
         }
-        let shape = commands::shape("CELL.HISTORY");
+        let shape = shapes::shape("CELL.HISTORY");
         session.show_typed(shape, Row::new(), reply, self.json, missing)
     }
 }

@@ -56,6 +56,19 @@ impl Client {
         reply.map_err(|error| self.why(&error))
     }
 
+    /// Sends several commands at once and looks at each reply as it comes.
+    pub fn call_all(&mut self, calls: &[Vec<Vec<u8>>], mut look: impl FnMut(Reply)) -> Result<()> {
+        if self.broken {
+            return Err(Failure::error(format!("the connection to {} broke", self.address)));
+        }
+        let bytes: Vec<u8> = calls.iter().flat_map(|words| encode(words)).collect();
+        let sent = self.stream.get_mut().write_all(&bytes);
+        let done = sent
+            .and_then(|()| calls.iter().try_for_each(|_| decode(&mut self.stream).map(&mut look)));
+        self.broken = done.is_err();
+        done.map_err(|error| self.why(&error))
+    }
+
     fn why(&self, error: &io::Error) -> Failure {
         let address = &self.address;
         let seconds = self.timeout.as_secs_f64();

@@ -29,6 +29,12 @@ impl Embedded {
         Ok(Embedded { path: path.to_owned(), session })
     }
 
+    /// Another session on the same database.
+    pub fn another(&self) -> Embedded {
+        let session = Session::new(&self.session.shared, "here".to_owned());
+        Embedded { path: self.path.clone(), session }
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path

@@ -1,11 +1,11 @@
 //! `mainstay feed`: committed changes, in order.
 
 use super::call::Call;
-use super::commands;
 use super::failure::{Failure, Result};
 use super::field::Row;
 use super::session::Session;
 use super::shape::Shown;
+use super::shapes;
 use clap::Args;
 
 /// How many changes are asked for at once.
@@ -58,7 +58,7 @@ impl Feed {
         let call = call.option("PREFIX", self.prefix.as_ref()).option("LIMIT", Some(PAGE));
         let call = call.option("WAIT", waits.then_some(WAIT_MS));
         let reply = session.store()?.call(call.words())?;
-        match commands::shape("FEED.READ").show(reply, false) {
+        match shapes::shape("FEED.READ").show(reply, false) {
             Shown::Many(rows) => Ok(rows),
             odd => Err(Failure::error(format!("FEED.READ answered {odd:?}"))),
         }

@@ -48,7 +48,7 @@ impl Field {
     pub fn seen(&self) -> String {
         match self {
             Field::Plain(Value::Null) | Field::Stamp(0) => "-".to_owned(),
-            Field::Plain(Value::Bytes(bytes)) => super::split::quote(bytes),
+            Field::Plain(Value::Bytes(bytes)) => mainstay_server::resp::line::quote(bytes),
             Field::Plain(value) => tame(&String::from_utf8_lossy(&value.as_text())),
             Field::Stamp(us) => time::show(*us),
         }

@@ -11,11 +11,12 @@
 
 mod args;
 mod backup;
+mod bench;
 mod branch;
 mod call;
 mod cell;
 mod client;
-mod commands;
+mod config;
 mod doctor;
 mod embedded;
 mod failure;
@@ -28,7 +29,7 @@ mod repl;
 mod reply;
 mod session;
 mod shape;
-mod split;
+mod shapes;
 mod store;
 mod tag;
 mod time;
@@ -36,12 +37,13 @@ mod tour;
 mod transfer;
 mod txn;
 
-pub use args::ServeArgs;
-pub use paper::complain;
+pub use paper::{complain, welcome};
 
-use args::{Arguments, DataNoun, Noun};
+use args::{Arguments, DataNoun, Noun, ServeArgs};
 use clap::{CommandFactory, Parser};
 use failure::Result;
+use mainstay_server::config::Config;
+use output::Format;
 use paper::Paper;
 use session::Session;
 use std::ffi::OsString;
@@ -49,30 +51,30 @@ use std::process::ExitCode;
 
 /// Runs the program with these arguments, the first of which is its own name.
 ///
-/// `serve` is what the server is started with, also when no noun is given.
+/// `serve` serves with what is configured, also when no noun is given.
 pub fn run(
     arguments: impl IntoIterator<Item = OsString>,
-    serve: fn(ServeArgs) -> ExitCode,
+    serve: fn(&Config) -> ExitCode,
 ) -> ExitCode {
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(error) => return misread(&error),
     };
     let Arguments { place, output, noun } = arguments;
+    let data = place.data.clone();
+    let configured = |given| done(config::load(given).map(|loaded| serve(&loaded.config)));
+    let session = || Ok(Session::new(place, output.map(Format::try_from).transpose()?));
     match noun {
-        None => serve(ServeArgs { data: place.data, ..ServeArgs::default() }),
-        Some(Noun::Serve(given)) => serve(ServeArgs { data: place.data, ..given }),
+        None => configured(ServeArgs { data, ..ServeArgs::default() }),
+        Some(Noun::Serve(given)) => configured(ServeArgs { data, ..given }),
+        Some(Noun::Config(verb)) => done(verb.run(data, output).map(|()| ExitCode::SUCCESS)),
         Some(Noun::Doctor(doctor)) => doctor.run(&mut Paper::stdout()),
         Some(Noun::Tour(tour)) => tour.run(&mut Paper::stdout()),
-        Some(Noun::Repl) => repl::run(Session::new(place, output)),
+        Some(Noun::Repl) => done(session().map(repl::run)),
         Some(Noun::Completions { shell }) => completions(shell),
         Some(Noun::Version) => version(),
-        Some(Noun::Restore(restore)) => {
-            ended(Session::new(place, output), |session| restore.run(session))
-        }
-        Some(Noun::Data(noun)) => {
-            ended(Session::new(place, output), |session| execute(noun, session))
-        }
+        Some(Noun::Restore(restore)) => ended(session(), |session| restore.run(session)),
+        Some(Noun::Data(noun)) => ended(session(), |session| execute(noun, session)),
     }
 }
 
@@ -87,19 +89,25 @@ fn execute(noun: DataNoun, session: &mut Session) -> Result<()> {
         DataNoun::Export(export) => export.run(session),
         DataNoun::Import(import) => import.run(session),
         DataNoun::Backup(backup) => backup.run(session),
+        DataNoun::Bench(bench) => bench.run(session),
     }
 }
 
 /// Does the work of one invocation, and ends it in good order.
-fn ended(mut session: Session, work: impl FnOnce(&mut Session) -> Result<()>) -> ExitCode {
-    let done = work(&mut session);
-    match done.and_then(|()| session.close()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            complain(&failure.to_string());
-            failure.exit()
-        }
-    }
+fn ended(session: Result<Session>, work: impl FnOnce(&mut Session) -> Result<()>) -> ExitCode {
+    let worked = session.and_then(|mut session| {
+        work(&mut session)?;
+        session.close()
+    });
+    done(worked.map(|()| ExitCode::SUCCESS))
+}
+
+/// What became of it; a failure is said on the standard error.
+fn done(result: Result<ExitCode>) -> ExitCode {
+    result.unwrap_or_else(|failure| {
+        complain(&failure.to_string());
+        failure.exit()
+    })
 }
 
 /// Help and versions are what was asked for; everything else could not be read.

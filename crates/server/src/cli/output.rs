@@ -6,20 +6,35 @@
 //!        --> raw     bare values, at once, a tab between
 //! ```
 
+use super::failure::{Failure, Result};
 use super::field::{Field, Row, tame};
 use super::reply::Reply;
 use super::shape::{self, Shape, Shown};
-use super::split;
 use clap::ValueEnum;
 use comfy_table::{Attribute, Cell, ContentArrangement, Table, presets};
+use mainstay_server::resp::line;
 use std::io::{self, IsTerminal, Write};
 
 /// No terminal is narrower than this.
 const NARROW: u16 = 20;
 const WIDTH: u16 = 80;
 
-/// How results are written.
+/// How results are to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// A table, as on a terminal.
+    Table,
+    /// JSON, as in a pipe: one object, or one per line for lists.
+    Json,
+    /// Bare values, a tab between those of a line.
+    Raw,
+    /// A configuration file; of settings only.
+    #[value(hide = true)]
+    Toml,
+}
+
+/// How results are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// A table, as on a terminal.
     Table,
@@ -27,6 +42,21 @@ pub enum Format {
     Json,
     /// Bare values, a tab between those of a line.
     Raw,
+}
+
+impl TryFrom<Output> for Format {
+    type Error = Failure;
+
+    fn try_from(output: Output) -> Result<Format> {
+        match output {
+            Output::Table => Ok(Format::Table),
+            Output::Json => Ok(Format::Json),
+            Output::Raw => Ok(Format::Raw),
+            Output::Toml => {
+                Err(Failure::error("only `config print` writes TOML: choose another -o"))
+            }
+        }
+    }
 }
 
 /// Where results go.
@@ -204,7 +234,7 @@ fn plain(reply: &Reply, indent: &str) -> String {
         Reply::Text(text) if text == b"OK" || text == b"PONG" => {
             String::from_utf8_lossy(text).into_owned()
         }
-        Reply::Text(text) => match split::quote(text) {
+        Reply::Text(text) => match line::quote(text) {
             quoted if quoted.starts_with('"') => quoted,
             bare => format!("\"{bare}\""),
         },

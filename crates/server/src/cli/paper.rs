@@ -67,6 +67,12 @@ pub fn colours_wanted() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
+/// Says what can be tried, to whoever still listens.
+pub fn welcome(what: &str) {
+    Paper::stdout().line(what);
+    let _ = io::stdout().flush();
+}
+
 /// Says what went wrong on the standard error.
 pub fn complain(what: &str) {
     let _ = writeln!(io::stderr(), "mainstay: {what}");

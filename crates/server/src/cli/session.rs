@@ -74,6 +74,19 @@ impl Session {
         }
     }
 
+    /// Several stores at once, each with a connection or a session of its own.
+    pub fn stores(&mut self, count: usize) -> Result<Vec<Store>> {
+        let first = self.store_to_write()?;
+        let others: Vec<_> = (0..count).map(|_| first.another()).collect();
+        let made = |store: Option<Store>| store.map_or_else(|| self.connect(true), Ok);
+        others.into_iter().map(made).collect()
+    }
+
+    /// Whether a directory is meant, and no server.
+    pub fn is_directory(&self) -> bool {
+        self.place.data.is_some()
+    }
+
     /// Shows what a command answered; what is not there is a failure in these words.
     pub fn show(
         &mut self,

@@ -56,6 +56,29 @@ impl Store {
         }
     }
 
+    /// Executes several commands that change nothing about the session, all of them under way at once
+    /// where that is possible; each reply is looked at as it comes. The first refusal is a failure.
+    pub fn call_all(&mut self, calls: &[Vec<Vec<u8>>], mut look: impl FnMut(&Reply)) -> Result<()> {
+        let mut refused = None;
+        let mut taken = |reply: Reply| match reply {
+            Reply::Error(line) => drop(refused.get_or_insert_with(|| Failure::refused(&line))),
+            reply => look(&reply),
+        };
+        match &mut self.place {
+            Place::Directory(store) => calls.iter().for_each(|words| taken(store.call(words))),
+            Place::Server(client) => client.call_all(calls, taken)?,
+        }
+        refused.map_or(Ok(()), Err)
+    }
+
+    /// Another session on the same database; nothing where that takes another connection.
+    pub fn another(&self) -> Option<Store> {
+        match &self.place {
+            Place::Directory(store) => Some(Store::at(Place::Directory(Box::new(store.another())))),
+            Place::Server(_) => None,
+        }
+    }
+
     /// Keeps track of what a command changed about the session.
     fn notice(&mut self, words: &[Vec<u8>], reply: &Reply) {
         let Some(command) = words.first() else { return };

@@ -2,11 +2,11 @@
 
 use super::args::{Moment, OnBranch};
 use super::call::Call;
-use super::commands;
 use super::failure::Result;
 use super::field::{Row, named};
 use super::session::Session;
 use super::shape::Shape;
+use super::shapes;
 use clap::{Args, Subcommand};
 
 /// What can be done with tags.
@@ -62,5 +62,5 @@ fn delete(session: &mut Session, name: &str) -> Result<()> {
 
 fn list(session: &mut Session) -> Result<()> {
     let reply = session.store()?.call(Call::new("TAG.LIST").words())?;
-    session.show(commands::shape("TAG.LIST"), Row::new(), reply, String::new)
+    session.show(shapes::shape("TAG.LIST"), Row::new(), reply, String::new)
 }

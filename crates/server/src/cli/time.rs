@@ -27,12 +27,8 @@ fn ago_us(text: &str) -> Option<i64> {
 
 /// A span of time in milliseconds: a bare number is that, else `500ms`, `30s`, `1h 30m`.
 pub fn span_ms(text: &str) -> Result<u64, String> {
-    if let Ok(ms) = text.parse() {
-        return Ok(ms);
-    }
-    let span = text.parse::<SignedDuration>().ok().map(|span| span.as_millis());
-    let wrong = "write milliseconds, or a span such as 500ms, 30s or 1h30m".to_owned();
-    span.and_then(|ms| u64::try_from(ms).ok()).ok_or(wrong)
+    let wrong = || "write milliseconds, or a span such as 500ms, 30s or 1h30m".to_owned();
+    mainstay_server::config::units::span_ms(text).ok_or_else(wrong)
 }
 
 /// A stamp as a time in UTC, to the microsecond.

@@ -12,9 +12,9 @@ use super::failure::{Failure, Result};
 use super::field::Field;
 use super::session::Session;
 use super::shape;
-use super::split::{Unsplit, quote, split};
 use super::store::Store;
 use clap::Args;
+use mainstay_server::resp::line::{Unsplit, quote, split};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 

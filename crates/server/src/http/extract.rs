@@ -66,7 +66,7 @@ impl Text {
         }
         let room = app.room_for(length).await?;
         let whole = Limited::new(body, limit_bytes).collect();
-        let whole = tokio::time::timeout(app.settings().upload_limit, whole).await;
+        let whole = tokio::time::timeout(app.settings().upload_limit(), whole).await;
         let whole = whole.map_err(|_| Refusal::too_slow())?;
         let whole = whole.map_err(|error| cut(&*error, limit_bytes as u64))?;
         let text = String::from_utf8(whole.to_bytes().into())
@@ -90,7 +90,7 @@ impl Http {
         let kilobytes = bytes.min(self.settings().bodies_limit_bytes) / 1024;
         let wanted = u32::try_from(kilobytes).unwrap_or(u32::MAX);
         let room = self.bodies().acquire_many_owned(wanted);
-        match tokio::time::timeout(self.settings().upload_limit, room).await {
+        match tokio::time::timeout(self.settings().upload_limit(), room).await {
             Ok(Ok(room)) => Ok(Some(room)),
             _ => Err(Refusal::unavailable("Busy", "too many large requests at once: try later")),
         }

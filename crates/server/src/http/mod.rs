@@ -73,7 +73,7 @@ impl Http {
     pub fn new(db: Database, settings: Settings) -> std::io::Result<Http> {
         let seats = |count: usize| Arc::new(Semaphore::new(count.clamp(1, 1 << 20)));
         let shared = Shared {
-            writer: Writer::start(db.clone())?,
+            writer: Writer::start(db.clone(), settings.waiting_writes)?,
             hub: Hub::start(db.clone())?,
             metrics: Metrics::new(),
             bodies: seats(settings.bodies_limit_bytes / 1024),

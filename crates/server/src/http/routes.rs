@@ -61,7 +61,7 @@ pub fn route_names() -> Vec<RouteName> {
 
 /// The whole face as a service.
 pub fn router(app: Http) -> Router {
-    let pause_limit = app.settings().upload_pause_limit;
+    let pause_limit = app.settings().upload_pause_limit();
     let data = table(data()).layer(RequestBodyTimeoutLayer::new(pause_limit));
     let all = data.merge(table(operation()));
     all.fallback(no_route)

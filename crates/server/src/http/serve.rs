@@ -26,8 +26,6 @@ use tokio::runtime::Runtime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-/// Threads that run requests.
-const WORKERS: usize = 2;
 /// Threads that may block, beyond those for slow reads and transfers: pieces of files on their way.
 const FILE_THREADS: usize = 8;
 /// The most connections that can be asked for.
@@ -76,7 +74,7 @@ pub fn serve(listener: std::net::TcpListener, app: Http, stop: Stop) -> io::Resu
     listener.set_nonblocking(true)?;
     let blocking = app.settings().slow_reads + app.settings().transfers + LOOKS + FILE_THREADS;
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(WORKERS)
+        .worker_threads(app.settings().threads.max(1))
         .max_blocking_threads(blocking)
         .thread_name("mainstay-http")
         .enable_all()
@@ -140,10 +138,10 @@ impl Server {
 
     fn connect(&self, stream: TcpStream, seat: OwnedSemaphorePermit) {
         let settings = self.app.settings();
-        let stream = TokioIo::new(Patient::new(stream, settings.write_limit));
+        let stream = TokioIo::new(Patient::new(stream, settings.write_limit()));
         let service = TowerToHyperService::new(self.router.clone());
         let mut builder = http1::Builder::new();
-        builder.timer(TokioTimer::new()).header_read_timeout(settings.header_limit);
+        builder.timer(TokioTimer::new()).header_read_timeout(settings.header_limit());
         let connection = self.graceful.watch(builder.serve_connection(stream, service));
         let app = self.app.clone();
         tokio::spawn(async move {
@@ -169,7 +167,7 @@ impl Server {
     /// Lets requests under way finish, for a while.
     async fn drain(self) {
         self.app.start_draining();
-        let limit = self.app.settings().drain_limit;
+        let limit = self.app.settings().drain_limit();
         // What is not answered by then is cut when the runtime ends.
         let _ = tokio::time::timeout(limit, self.graceful.shutdown()).await;
     }

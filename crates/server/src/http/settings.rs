@@ -1,70 +1,96 @@
 //! Settings of the HTTP face: data, every limit with its number.
 
+use crate::config::Address;
+use crate::config::settings::settings;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What the HTTP face allows.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The most connections at once; a further one is answered 503.
-    pub connections: usize,
-    /// The time for the headers of a request, and for the next request on an idle connection.
-    pub header_limit: Duration,
-    /// The longest pause inside a body that is uploaded.
-    pub upload_pause_limit: Duration,
-    /// The time for a whole body, imports apart.
-    pub upload_limit: Duration,
-    /// The longest time that a client may take nothing of what is sent to it.
-    pub write_limit: Duration,
-    /// The largest body of a request about one value.
-    pub value_limit_bytes: usize,
-    /// The largest body of a transaction.
-    pub transaction_limit_bytes: usize,
-    /// The largest file that is imported.
-    pub import_limit_bytes: u64,
-    /// The time for receiving such a file.
-    pub import_limit: Duration,
-    /// How many such files are received at once; a further one is answered 503.
-    pub imports: usize,
-    /// The memory for the bodies of all requests together; further uploads wait.
-    pub bodies_limit_bytes: usize,
-    /// How many slow reads (lists, history, comparisons, merges) run at once.
-    pub slow_reads: usize,
-    /// How many exports, imports and backups run at once.
-    pub transfers: usize,
-    /// How many readers the feed has at once.
-    pub feed_readers: usize,
-    /// How long a reader of the feed may take nothing before it is cut.
-    pub feed_stall_limit: Duration,
-    /// How often a quiet feed says that it is alive.
-    pub keep_alive: Duration,
-    /// How long requests under way may take when the server stops.
-    pub drain_limit: Duration,
-    /// Where files lie while they are sent or received; `None`: the system's place for such files.
-    pub scratch: Option<PathBuf>,
+const HOUR_MS: u64 = 3_600_000;
+const GIB: u64 = 1 << 30;
+
+settings! {
+    /// The face for HTTP.
+    pub struct Settings {
+        /// Where it listens.
+        pub address: Address = SocketAddr::from((Ipv4Addr::LOCALHOST, 7380)).into();
+        /// The most connections at once; a further one is answered 503.
+        pub connections: usize = 4096, 1..=1_000_000;
+        /// How many threads run requests.
+        pub threads: usize = 2, 1..=64;
+        /// The time for the headers of a request, and for the next request on an idle connection.
+        pub header_limit_ms: u64 = 30_000, 1..=HOUR_MS;
+        /// The longest pause inside a body that is uploaded.
+        pub upload_pause_limit_ms: u64 = 20_000, 1..=HOUR_MS;
+        /// The time for a whole body, imports apart.
+        pub upload_limit_ms: u64 = 120_000, 1..=24 * HOUR_MS;
+        /// The longest time that a client may take nothing of what is sent to it.
+        pub write_limit_ms: u64 = 30_000, 1..=HOUR_MS;
+        /// The largest body of a request about one value.
+        pub value_limit_bytes: usize = 17 << 20, 1..=GIB;
+        /// The largest body of a transaction.
+        pub transaction_limit_bytes: usize = 65 << 20, 1..=GIB;
+        /// The largest file that is imported.
+        pub import_limit_bytes: u64 = 1 << 40, 1..=1 << 50;
+        /// The time for receiving such a file.
+        pub import_limit_ms: u64 = 6 * HOUR_MS, 1..=1000 * HOUR_MS;
+        /// How many such files are received at once; a further one is answered 503.
+        pub imports: usize = 8, 1..=1000;
+        /// The memory for the bodies of all requests together; further uploads wait.
+        pub bodies_limit_bytes: usize = 256 << 20, 1 << 20..=GIB;
+        /// How many writes may wait to be handed to the database; further ones wait in their connections.
+        pub waiting_writes: usize = 1024, 1..=1_000_000;
+        /// How many slow reads (lists, history, comparisons, merges) run at once.
+        pub slow_reads: usize = 8, 1..=256;
+        /// How many exports, imports and backups run at once.
+        pub transfers: usize = 2, 1..=64;
+        /// How many readers the feed has at once.
+        pub feed_readers: usize = 1024, 1..=1_000_000;
+        /// How long a reader of the feed may take nothing before it is cut.
+        pub feed_stall_limit_ms: u64 = 20_000, 1..=HOUR_MS;
+        /// The longest that a page of the feed waits for a first change.
+        pub feed_wait_limit_ms: u64 = 60_000, 0..=HOUR_MS;
+        /// A page of the feed ends behind the transaction that makes it this large.
+        pub feed_page_bytes: usize = 4 << 20, 1..=GIB;
+        /// How often a quiet feed says that it is alive.
+        pub keep_alive_ms: u64 = 15_000, 1..=HOUR_MS;
+        /// How long requests under way may take when the server stops.
+        pub drain_limit_ms: u64 = 10_000, 0..=HOUR_MS;
+        /// Where files lie while they are sent or received; "none": the system's place for such files.
+        pub scratch: Option<PathBuf> = None;
+    }
 }
 
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            connections: 4096,
-            header_limit: Duration::from_secs(30),
-            upload_pause_limit: Duration::from_secs(20),
-            upload_limit: Duration::from_secs(120),
-            write_limit: Duration::from_secs(30),
-            value_limit_bytes: 17 << 20,
-            transaction_limit_bytes: 65 << 20,
-            import_limit_bytes: 1 << 40,
-            import_limit: Duration::from_secs(6 * 3600),
-            imports: 8,
-            bodies_limit_bytes: 256 << 20,
-            slow_reads: 8,
-            transfers: 2,
-            feed_readers: 1024,
-            feed_stall_limit: Duration::from_secs(20),
-            keep_alive: Duration::from_secs(15),
-            drain_limit: Duration::from_secs(10),
-            scratch: None,
-        }
+impl Settings {
+    pub(super) fn header_limit(&self) -> Duration {
+        Duration::from_millis(self.header_limit_ms)
+    }
+
+    pub(super) fn upload_pause_limit(&self) -> Duration {
+        Duration::from_millis(self.upload_pause_limit_ms)
+    }
+
+    pub(super) fn upload_limit(&self) -> Duration {
+        Duration::from_millis(self.upload_limit_ms)
+    }
+
+    pub(super) fn write_limit(&self) -> Duration {
+        Duration::from_millis(self.write_limit_ms)
+    }
+
+    pub(super) fn import_limit(&self) -> Duration {
+        Duration::from_millis(self.import_limit_ms)
+    }
+
+    pub(super) fn feed_stall_limit(&self) -> Duration {
+        Duration::from_millis(self.feed_stall_limit_ms)
+    }
+
+    pub(super) fn keep_alive(&self) -> Duration {
+        Duration::from_millis(self.keep_alive_ms)
+    }
+
+    pub(super) fn drain_limit(&self) -> Duration {
+        Duration::from_millis(self.drain_limit_ms)
     }
 }

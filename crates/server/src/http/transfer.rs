@@ -112,7 +112,7 @@ pub(crate) async fn import(
     let scratch = scratch(&app)?;
     let path = scratch.path().join("import");
     let received = receive(body, &path, limit_bytes);
-    let received = tokio::time::timeout(app.settings().import_limit, received).await;
+    let received = tokio::time::timeout(app.settings().import_limit(), received).await;
     received.map_err(|_| Refusal::too_slow())??;
     let db = app.db().clone();
     let imported = app.transfer(move || {

@@ -15,9 +15,6 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
-/// How many writes may wait for the thread that submits.
-const WAITING_WRITES: usize = 1024;
-
 /// A transaction and who waits for its answer.
 struct Write {
     transaction: Transaction,
@@ -31,8 +28,9 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub fn start(db: Database) -> std::io::Result<Writer> {
-        let (sender, mut receiver) = mpsc::channel::<Write>(WAITING_WRITES);
+    /// So many writes may wait for the thread.
+    pub fn start(db: Database, waiting_limit: usize) -> std::io::Result<Writer> {
+        let (sender, mut receiver) = mpsc::channel::<Write>(waiting_limit.max(1));
         let submit_all = move || {
             while let Some(write) = receiver.blocking_recv() {
                 submit(&db, write);

@@ -6,12 +6,12 @@
 //!   bytes <- [ output: only what a slow reader leaves ] <- debts, first to last
 //! ```
 
-use super::Shared;
 use super::feeds::Reading;
 use super::reply::Reply;
 use super::request::{Malformed, Parsed, Parser, Words};
 use super::room::Share;
 use super::session::{Handled, Job, Owed, Pending, Session};
+use super::{Settings, Shared};
 use mainstay::{Receipt, Transaction};
 use mio::net::TcpStream;
 use std::collections::VecDeque;
@@ -19,16 +19,10 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How many requests of one connection are taken in one turn, so that others come to theirs.
-const REQUESTS_A_TURN: usize = 2048;
-/// How much of one connection is read in one turn: what it asks is held until the batch is done.
-const BYTES_A_TURN: usize = 4 << 20;
 /// How many reads of one connection wait behind its writes in one batch: their values are held, too.
 const READS_BEHIND_WRITES: usize = 32;
 /// Buffers larger than this are given back when they are empty.
 const KEPT_BYTES: usize = 4 << 10;
-/// With more than this unsent, nothing more is read.
-const UNSENT_BYTES: usize = 1 << 20;
 
 /// A reply that is not written yet.
 enum Debt {
@@ -114,6 +108,10 @@ impl Connection {
         }
     }
 
+    fn settings(&self) -> &Settings {
+        &self.session.shared.settings
+    }
+
     /// Its socket, to be registered.
     pub fn socket(&mut self) -> &mut TcpStream {
         &mut self.socket
@@ -132,7 +130,7 @@ impl Connection {
 
     /// Whether requests may be taken.
     fn may_go_on(&self) -> bool {
-        self.state == State::Open && self.output.len() - self.sent < UNSENT_BYTES
+        self.state == State::Open && self.output.len() - self.sent < self.settings().unsent_bytes
     }
 
     /// Whether there is something to do that no event will tell of.
@@ -151,11 +149,11 @@ impl Connection {
         buffer: &mut [u8],
         batch: &mut Vec<Transaction>,
     ) -> Option<Wish> {
-        let (mut left, mut bytes) = (REQUESTS_A_TURN, 0);
+        let (mut left, mut bytes) = (self.settings().turn_requests, 0);
         let mut wish = self.consume(&[], &mut left, batch);
         while wish.is_none()
             && left > 0
-            && bytes < BYTES_A_TURN
+            && bytes < self.settings().turn_bytes
             && self.readable
             && self.may_go_on()
         {
@@ -231,8 +229,8 @@ impl Connection {
         let mut used = 0;
         self.left_over = false;
         while *left > 0 && self.may_go_on() && used < bytes.len() {
-            let limits = self.session.shared.settings.request;
-            let parsed = self.parser.next(&bytes[used..], &limits);
+            let limits = &self.session.shared.settings.request;
+            let parsed = self.parser.next(&bytes[used..], limits);
             let (wish, taken) = match parsed {
                 Ok(Parsed::Incomplete) => return (used, None),
                 Ok(Parsed::Request(words, taken)) => (self.request(&words, batch), taken),
@@ -359,7 +357,7 @@ impl Connection {
                 Ok(count) => self.sent += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     let unsent_bytes = self.output.len() - self.sent;
-                    return unsent_bytes <= self.session.shared.settings.output_bytes
+                    return unsent_bytes <= self.settings().output_bytes
                         && self.share.holds(self.input.capacity() + self.output.capacity());
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

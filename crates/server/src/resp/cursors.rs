@@ -7,12 +7,9 @@
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 
-/// How many places are kept.
-const KEPT: usize = 16_384;
-
 /// Where scans stand.
-#[derive(Default)]
 pub struct Cursors {
+    limit: usize,
     kept: Mutex<Kept>,
 }
 
@@ -24,10 +21,15 @@ struct Kept {
 }
 
 impl Cursors {
+    /// So many places are kept.
+    pub fn new(limit: usize) -> Cursors {
+        Cursors { limit: limit.max(1), kept: Mutex::default() }
+    }
+
     /// Keeps a name; gives its number.
     pub fn keep(&self, name: String) -> u64 {
         let mut kept = self.kept.lock();
-        if kept.names.len() == KEPT {
+        if kept.names.len() == self.limit {
             kept.names.pop_front();
             kept.before += 1;
         }
@@ -53,12 +55,12 @@ mod tests {
 
     #[test]
     fn places_are_found_again_until_they_are_too_old() {
-        let cursors = Cursors::default();
+        let cursors = Cursors::new(100);
         assert_eq!(cursors.after(0), Some(None));
         assert_eq!(cursors.after(1), None);
         let first = cursors.keep("a".to_owned());
         assert_eq!(cursors.after(first), Some(Some("a".to_owned())));
-        for i in 0..KEPT {
+        for i in 0..100 {
             let cursor = cursors.keep(i.to_string());
             assert_eq!(cursors.after(cursor), Some(Some(i.to_string())));
         }

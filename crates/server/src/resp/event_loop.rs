@@ -31,8 +31,6 @@ const LISTENER: Token = Token(usize::MAX - 1);
 /// What is read from a socket at once.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// How long those who do not read what they are owed can hold up the end.
-const DRAIN_US: u64 = 5_000_000;
 /// How often a loop that ends looks at the clock, and one that had no file for somebody tries again.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -82,7 +80,7 @@ impl Handle {
 pub fn serve(listener: std::net::TcpListener, shared: &Arc<Shared>) -> io::Result<Handle> {
     listener.set_nonblocking(true)?;
     shared.listens_at(listener.local_addr()?.port());
-    let workers = Workers::start(shared.settings.workers)?;
+    let workers = Workers::start(shared.settings.workers, shared.settings.waiting_work)?;
     let feeds = Feeds::start(shared.clone())?;
     let mut loops = Vec::new();
     for _ in 0..shared.settings.loops.max(1) {
@@ -236,7 +234,8 @@ impl Loop {
 
     /// Closes all when what they have asked is answered, also what was not read yet.
     fn stop(&mut self) {
-        self.stopping = Some(self.shared.ticks_us() + DRAIN_US);
+        let drain_us = self.shared.settings.drain_limit_ms * 1000;
+        self.stopping = Some(self.shared.ticks_us() + drain_us);
         self.shared.stop_waiting();
         self.listening = None;
         let places: Vec<usize> = self.connections.iter().map(|(place, _)| place).collect();

@@ -8,23 +8,25 @@
 //! Words are borrowed from the buffer they were read into. A request that is not complete leaves the
 //! parser where it stopped, so that a large one is not read again from its beginning with every piece.
 
+use super::line::split;
+use crate::config::settings::settings;
 use memchr::memchr;
 use smallvec::SmallVec;
 use std::fmt;
 
-/// What a request may be.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// The most words.
-    pub words: usize,
-    /// The longest word.
-    pub word_bytes: usize,
-    /// The most bytes in all.
-    pub request_bytes: usize,
+settings! {
+    /// What a request of a Redis client may be.
+    pub struct Limits {
+        /// The most words.
+        pub words: usize = 1 << 20, 8..=1 << 30;
+        /// The longest word.
+        pub word_bytes: usize = 17 << 20, 1024..=1 << 30;
+        /// The most bytes in all.
+        pub request_bytes: usize = 80 << 20, 1024..=1 << 32;
+        /// The longest line, where somebody types instead of a program.
+        pub line_bytes: usize = 64 << 10, 64..=1 << 30;
+    }
 }
-
-/// A line has to end within this.
-const LINE_LIMIT_BYTES: usize = 64 << 10;
 
 /// The words of a request.
 pub type Words<'a> = SmallVec<[&'a [u8]; 8]>;
@@ -71,7 +73,7 @@ impl Parser {
         match input.first() {
             None => Ok(Parsed::Incomplete),
             Some(b'*') => self.array(input, limits),
-            Some(_) => line(input),
+            Some(_) => line(input, limits),
         }
     }
 
@@ -170,103 +172,21 @@ pub fn whole(text: &[u8]) -> Option<i64> {
     canonical.then(|| std::str::from_utf8(text).ok()?.parse().ok()).flatten()
 }
 
-fn line(input: &[u8]) -> Result<Parsed<'_>, Malformed> {
+fn line<'a>(input: &'a [u8], limits: &Limits) -> Result<Parsed<'a>, Malformed> {
     let Some(end) = memchr(b'\n', input) else {
-        return match input.len() > LINE_LIMIT_BYTES {
+        return match input.len() > limits.line_bytes {
             true => malformed("too big inline request"),
             false => Ok(Parsed::Incomplete),
         };
     };
-    if end > LINE_LIMIT_BYTES {
+    if end > limits.line_bytes {
         return malformed("too big inline request");
     }
     let text = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
     match split(text) {
-        Some(words) => Ok(Parsed::Line(words, end + 1)),
-        None => malformed("unbalanced quotes in request"),
+        Ok(words) => Ok(Parsed::Line(words, end + 1)),
+        Err(_) => malformed("unbalanced quotes in request"),
     }
-}
-
-/// The words of a typed line: `"..."` with escapes, `'...'` without; nothing if a quote stays open.
-pub fn split(text: &[u8]) -> Option<Vec<Vec<u8>>> {
-    let mut words = Vec::new();
-    let mut rest = text.trim_ascii_start();
-    while !rest.is_empty() {
-        let (word, after) = match rest[0] {
-            b'"' => double_quoted(&rest[1..])?,
-            b'\'' => single_quoted(&rest[1..])?,
-            _ => bare(rest)?,
-        };
-        words.push(word);
-        rest = after.trim_ascii_start();
-    }
-    Some(words)
-}
-
-/// A word without quotes at its beginning; quotes inside it begin a quoted part, as in a shell.
-fn bare(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
-    let end = text.iter().position(|byte| byte.is_ascii_whitespace()).unwrap_or(text.len());
-    let quote = text[..end].iter().position(|byte| matches!(byte, b'"' | b'\''));
-    let Some(quote) = quote else { return Some((text[..end].to_vec(), &text[end..])) };
-    let inside = &text[quote + 1..];
-    let (part, rest) = match text[quote] {
-        b'"' => double_quoted(inside)?,
-        _ => single_quoted(inside)?,
-    };
-    Some(([&text[..quote], &part].concat(), rest))
-}
-
-/// A closing quote ends a word.
-fn ends_word(rest: &[u8]) -> Option<&[u8]> {
-    rest.first().is_none_or(u8::is_ascii_whitespace).then_some(rest)
-}
-
-fn single_quoted(mut text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
-    let mut word = Vec::new();
-    loop {
-        (word, text) = match text {
-            [b'\\', b'\'', rest @ ..] => ([word.as_slice(), b"'"].concat(), rest),
-            [b'\'', rest @ ..] => return Some((word, ends_word(rest)?)),
-            [byte, rest @ ..] => {
-                word.push(*byte);
-                (word, rest)
-            }
-            [] => return None,
-        };
-    }
-}
-
-fn double_quoted(mut text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
-    let mut word = Vec::new();
-    loop {
-        match text {
-            [b'"', rest @ ..] => return Some((word, ends_word(rest)?)),
-            [b'\\', b'x', high, low, rest @ ..] if hex(*high).is_some() && hex(*low).is_some() => {
-                word.push(hex(*high)? << 4 | hex(*low)?);
-                text = rest;
-            }
-            [b'\\', byte, rest @ ..] => {
-                word.push(match byte {
-                    b'n' => b'\n',
-                    b'r' => b'\r',
-                    b't' => b'\t',
-                    b'b' => 8,
-                    b'a' => 7,
-                    other => *other,
-                });
-                text = rest;
-            }
-            [byte, rest @ ..] => {
-                word.push(*byte);
-                text = rest;
-            }
-            [] => return None,
-        }
-    }
-}
-
-fn hex(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
 #[cfg(test)]
@@ -274,7 +194,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const LIMITS: Limits = Limits { words: 1000, word_bytes: 1 << 20, request_bytes: 4 << 20 };
+    const LIMITS: Limits =
+        Limits { words: 1000, word_bytes: 1 << 20, request_bytes: 4 << 20, line_bytes: 1024 };
 
     fn encode(words: &[Vec<u8>]) -> Vec<u8> {
         let mut out = format!("*{}\r\n", words.len()).into_bytes();
@@ -339,7 +260,7 @@ mod tests {
         for (input, message) in cases {
             assert_eq!(parse(input), malformed(message), "{}", input.escape_ascii());
         }
-        let endless = vec![b'a'; LINE_LIMIT_BYTES + 1];
+        let endless = vec![b'a'; LIMITS.line_bytes + 1];
         assert_eq!(parse(&endless), malformed("too big inline request"));
     }
 
@@ -357,16 +278,10 @@ mod tests {
     }
 
     #[test]
-    fn a_typed_line_is_split_as_a_shell_would() {
-        let words = |text: &str| {
-            let words = split(text.as_bytes())?;
-            Some(words.iter().map(|w| w.escape_ascii().to_string()).collect::<Vec<_>>().join("|"))
-        };
-        assert_eq!(words("  set  a  1 ").unwrap(), "set|a|1");
-        assert_eq!(words(r#"set "a b" '\'' "\x41\n""#).unwrap(), r"set|a b|\'|A\n");
-        assert_eq!(words(r#"k"ey" """#).unwrap(), "key|");
-        assert_eq!(words("").unwrap(), "");
-        assert_eq!((words(r#""a"#), words("'a"), words(r#""a"b"#)), (None, None, None));
+    fn a_typed_line_is_taken_with_its_end() {
+        let words = vec![b"set".to_vec(), b"a b".to_vec()];
+        assert_eq!(parse(b" set  'a b'\r\nnext"), Ok(Parsed::Line(words, 13)));
+        assert_eq!(parse(b"\r\n"), Ok(Parsed::Line(Vec::new(), 2)));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What all sessions share.
 
+use super::Settings;
 use super::cursors::Cursors;
-use super::request::Limits;
 use super::room::Room;
 use super::session::Session;
 use mainstay::{Clock, Database, Durability, Stamp, SystemClock};
@@ -10,42 +10,6 @@ use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
-
-/// What can be set about the face.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// What a request may be.
-    pub request: Limits,
-    /// The most connections.
-    pub connections: usize,
-    /// The most bytes that wait for a slow reader; then it is disconnected.
-    pub output_bytes: usize,
-    /// The most bytes that all connections together hold of requests that are incomplete and replies
-    /// that are unsent; whoever needs more then is disconnected.
-    pub held_bytes: usize,
-    /// How many event loops share the connections.
-    pub loops: usize,
-    /// How many threads do long work.
-    pub workers: usize,
-    /// What has to happen before a write is answered.
-    pub durability: Durability,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        let words = 1 << 20;
-        let request = Limits { words, word_bytes: 17 << 20, request_bytes: 80 << 20 };
-        Settings {
-            request,
-            connections: 10_000,
-            output_bytes: 256 << 20,
-            held_bytes: 1 << 30,
-            loops: 2,
-            workers: 2,
-            durability: Durability::Sync,
-        }
-    }
-}
 
 /// What all sessions share.
 pub struct Shared {
@@ -71,8 +35,8 @@ impl Shared {
         Arc::new(Shared {
             db,
             room: Room::new(settings.held_bytes),
+            cursors: Cursors::new(settings.cursors),
             settings,
-            cursors: Cursors::default(),
             clock: SystemClock::new(),
             last_session: AtomicU64::new(0),
             port: AtomicU16::new(0),

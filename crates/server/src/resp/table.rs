@@ -19,6 +19,8 @@ pub struct Spec {
     pub writes: bool,
     /// Where its keys are: the first word, the last (negative: from the end), the step.
     pub keys: (i32, i32, i32),
+    /// Its arguments, as help shows them: `[may be left out]`, `one | or another`.
+    pub syntax: &'static str,
     /// What it is for, in a line.
     pub summary: &'static str,
     /// What it does.
@@ -80,7 +82,7 @@ pub enum Run {
 impl Spec {
     /// A command with this name, arity and way to run.
     pub const fn new(name: &'static str, arity: i32, group: Group, run: Run) -> Spec {
-        Spec { name, arity, group, writes: false, keys: (0, 0, 0), summary: "", run }
+        Spec { name, arity, group, writes: false, keys: (0, 0, 0), syntax: "", summary: "", run }
     }
 
     /// It changes something.
@@ -92,6 +94,12 @@ impl Spec {
     /// Where its keys are.
     pub const fn keys(mut self, first: i32, last: i32, step: i32) -> Spec {
         self.keys = (first, last, step);
+        self
+    }
+
+    /// What its arguments are.
+    pub const fn syntax(mut self, syntax: &'static str) -> Spec {
+        self.syntax = syntax;
         self
     }
 
@@ -181,6 +189,31 @@ mod tests {
             assert_eq!(spec.name, spec.name.to_lowercase());
             assert!(spec.name.len() <= NAME_LIMIT_BYTES);
             assert!(!spec.summary.is_empty(), "{}", spec.name);
+        }
+    }
+
+    /// How many words have to stand there, and whether more may.
+    fn wanted(syntax: &str) -> (usize, bool) {
+        let (mut depth, mut words, mut joined) = (0, 0, false);
+        for word in syntax.split(' ').filter(|word| !word.is_empty()) {
+            let (open, close) = (word.matches('[').count(), word.matches(']').count());
+            let counts = depth == 0 && open == 0 && word != "|" && !joined;
+            words += usize::from(counts);
+            joined = word == "|";
+            depth = depth + open - close;
+        }
+        (words, syntax.contains('['))
+    }
+
+    #[test]
+    fn the_arguments_that_help_shows_are_as_many_as_are_counted() {
+        for spec in all() {
+            let (words, more) = wanted(spec.syntax);
+            let arity = i32::try_from(words + 1).unwrap() * if more { -1 } else { 1 };
+            // Redis lets QUIT have arguments and looks at none.
+            if spec.name != "quit" {
+                assert_eq!(arity, spec.arity, "{} {}", spec.name, spec.syntax);
+            }
         }
     }
 

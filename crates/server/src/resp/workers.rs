@@ -5,9 +5,6 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
-/// How much work may wait.
-const WAITING_LIMIT: usize = 1024;
-
 /// Work, and what is done with its reply.
 struct Task {
     job: Job,
@@ -21,9 +18,9 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// So many threads.
-    pub fn start(count: usize) -> std::io::Result<Workers> {
-        let (tasks, waiting) = sync_channel(WAITING_LIMIT);
+    /// So many threads, for which so much work may wait.
+    pub fn start(count: usize, waiting_limit: usize) -> std::io::Result<Workers> {
+        let (tasks, waiting) = sync_channel(waiting_limit);
         let waiting = Arc::new(Mutex::new(waiting));
         for _ in 0..count.max(1) {
             let waiting = waiting.clone();

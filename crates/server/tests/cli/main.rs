@@ -1,13 +1,16 @@
 //! The program as a person runs it: the real binary in a directory of its own, one test per rule.
 
 mod arguments;
+mod bench;
 mod branches;
 mod cells;
+mod config;
 mod feed;
 mod files;
 mod output;
 mod program;
 mod repl;
+mod served;
 mod server;
 mod transfer;
 mod txn;

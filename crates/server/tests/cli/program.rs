@@ -66,7 +66,7 @@ impl Program {
 }
 
 impl Done {
-    fn of(output: Output) -> Done {
+    pub fn of(output: Output) -> Done {
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
         let (out, err) = (text(&output.stdout), text(&output.stderr));
         Done { code: output.status.code().unwrap_or(-1), out, err }

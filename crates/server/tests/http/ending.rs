@@ -4,7 +4,6 @@ use mainstay::Options;
 use mainstay_server::http::Settings;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
 
 #[test]
 fn a_write_under_way_is_answered_before_the_end() {
@@ -51,8 +50,7 @@ fn a_waiting_page_is_answered_at_the_end() {
 
 #[test]
 fn a_request_that_never_ends_is_cut_after_the_limit() {
-    let drain_limit = Duration::from_millis(100);
-    let mut w = World::with(Settings { drain_limit, ..Settings::default() });
+    let mut w = World::with(Settings { drain_limit_ms: 100, ..Settings::default() });
     let mut stream = w.connect();
     stream.write_all(b"PUT /v1/cells/a HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n1").unwrap();
     w.wait_for_metric("mainstay_http_connections 2");

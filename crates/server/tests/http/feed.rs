@@ -67,8 +67,7 @@ fn a_filter_lets_through_its_branch_and_prefix() {
 
 #[test]
 fn a_quiet_feed_shows_signs_of_life_and_how_far_it_came() {
-    let keep_alive = Duration::from_millis(20);
-    let w = World::with(Settings { keep_alive, ..Settings::default() });
+    let w = World::with(Settings { keep_alive_ms: 20, ..Settings::default() });
     let mut feed = w.follow("/v1/feed?prefix=never", &[]);
     for i in 0..5 {
         w.db.cells().set("n", i).unwrap();
@@ -101,8 +100,7 @@ fn many_readers_all_see_everything_while_writers_write() {
 
 #[test]
 fn a_reader_that_takes_nothing_is_told_and_cut() {
-    let stalled = Duration::from_millis(50);
-    let w = World::with(Settings { feed_stall_limit: stalled, ..Settings::default() });
+    let w = World::with(Settings { feed_stall_limit_ms: 50, ..Settings::default() });
     let mut feed = w.follow("/v1/feed", &[]);
     let text = "x".repeat(100_000);
     for _ in 0..200 {

@@ -1,9 +1,8 @@
 use crate::world::{World, until};
 use mainstay_server::http::Settings;
 use std::io::{Read, Write};
-use std::time::Duration;
 
-const SOON: Duration = Duration::from_millis(100);
+const SOON_MS: u64 = 100;
 
 #[test]
 fn a_body_over_its_limit_is_413_announced_or_not() {
@@ -34,14 +33,14 @@ fn a_value_over_the_models_limit_is_413_too() {
 
 #[test]
 fn headers_that_never_end_are_cut() {
-    let w = World::with(Settings { header_limit: SOON, ..Settings::default() });
+    let w = World::with(Settings { header_limit_ms: SOON_MS, ..Settings::default() });
     let said = w.raw(b"GET /healthz HTTP/1.1\r\nhost: x\r\n");
     assert!(said.is_empty() || said.starts_with("HTTP/1.1 408"), "{said}");
 }
 
 #[test]
 fn an_upload_that_pauses_is_cut() {
-    let w = World::with(Settings { upload_pause_limit: SOON, ..Settings::default() });
+    let w = World::with(Settings { upload_pause_limit_ms: SOON_MS, ..Settings::default() });
     for path in ["PUT /v1/cells/a", "POST /v1/import/b", "POST /v1/transactions"] {
         let head = format!("{path} HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n");
         let said = w.raw(format!("{head}\"x").as_bytes());
@@ -52,7 +51,7 @@ fn an_upload_that_pauses_is_cut() {
 
 #[test]
 fn an_upload_that_trickles_without_end_is_cut() {
-    let w = World::with(Settings { upload_limit: SOON, ..Settings::default() });
+    let w = World::with(Settings { upload_limit_ms: SOON_MS, ..Settings::default() });
     let mut stream = w.connect();
     stream
         .write_all(b"PUT /v1/cells/a HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
@@ -64,7 +63,7 @@ fn an_upload_that_trickles_without_end_is_cut() {
 
 #[test]
 fn an_import_that_trickles_without_end_is_cut_and_only_so_many_come_at_once() {
-    let settings = Settings { import_limit: SOON, imports: 1, ..Settings::default() };
+    let settings = Settings { import_limit_ms: SOON_MS, imports: 1, ..Settings::default() };
     let w = World::with(settings);
     let head = b"POST /v1/import/a HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n";
     let mut stream = w.connect();
@@ -117,7 +116,7 @@ fn a_connection_too_many_is_told_so_and_the_others_go_on() {
 
 #[test]
 fn a_client_that_takes_no_answer_is_cut() {
-    let w = World::with(Settings { write_limit: SOON, ..Settings::default() });
+    let w = World::with(Settings { write_limit_ms: SOON_MS, ..Settings::default() });
     w.db.cells().set("big", "x".repeat(15 << 20)).unwrap();
     let mut stream = w.connect();
     stream.write_all(b"GET /v1/cells/big HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();

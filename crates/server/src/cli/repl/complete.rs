@@ -2,9 +2,9 @@
 
 use super::NounLine;
 use super::lines::is_comment;
-use crate::cli::commands::COMMANDS;
-use crate::cli::split::{Unsplit, split};
 use clap::CommandFactory;
+use mainstay_server::resp::line::{Unsplit, split};
+use mainstay_server::resp::table;
 use rustyline::completion::Completer;
 use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
@@ -44,7 +44,7 @@ fn nouns() -> Vec<String> {
 }
 
 fn commands() -> Vec<String> {
-    COMMANDS.iter().map(|command| command.name.to_owned()).collect()
+    table::all().map(|command| command.name.to_uppercase()).collect()
 }
 
 fn verbs(noun: &str) -> Vec<String> {

@@ -1,10 +1,10 @@
 //! `help`: what there is, and what one command does.
 
 use super::NounLine;
-use crate::cli::commands::{self, COMMANDS};
 use crate::cli::failure::{Failure, Result};
 use crate::cli::output::Printer;
 use clap::CommandFactory;
+use mainstay_server::resp::table;
 
 const LINES: &str = "\
 A line is a noun and a verb, as on the command line (cell set a 1), or a command (CELL.SET a 1).
@@ -30,7 +30,7 @@ fn overview() -> String {
         |noun: &clap::Command| noun.get_about().map(ToString::to_string).unwrap_or_default();
     let nouns = line.get_subcommands();
     let nouns: Vec<_> = nouns.map(|n| format!("  {:9}{}", n.get_name(), about(n))).collect();
-    let names: Vec<_> = COMMANDS.iter().map(|command| command.name).collect();
+    let names: Vec<_> = table::all().map(|command| command.name.to_uppercase()).collect();
     let names: Vec<_> = names.chunks(6).map(|names| format!("  {}", names.join("  "))).collect();
     format!("{LINES}\n\nNouns\n{}\n\nCommands\n{}", nouns.join("\n"), names.join("\n"))
 }
@@ -45,6 +45,7 @@ fn noun_help(noun: &str, verb: Option<&str>) -> Option<String> {
 }
 
 fn command_help(name: &str) -> Option<String> {
-    let command = commands::find(name)?;
-    Some(format!("{} {}\n  {}", command.name, command.arguments, command.does))
+    let command = table::named(name.as_bytes())?;
+    let call = format!("{} {}", command.name.to_uppercase(), command.syntax);
+    Some(format!("{}\n  {}", call.trim_end(), command.summary))
 }

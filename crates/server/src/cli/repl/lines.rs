@@ -3,7 +3,7 @@
 use super::complete::Words;
 use super::history;
 use crate::cli::failure::{Failure, Result};
-use crate::cli::split::{Unsplit, split};
+use mainstay_server::resp::line::{Unsplit, split};
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{CompletionType, Config, Editor};

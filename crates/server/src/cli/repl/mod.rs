@@ -18,10 +18,10 @@ use super::failure::{Failure, Result};
 use super::paper::complain;
 use super::session::Session;
 use super::shape::Shape;
-use super::split::split;
-use super::{commands, execute};
+use super::{execute, shapes};
 use clap::Parser;
 use lines::Lines;
+use mainstay_server::resp::line::split;
 use std::process::ExitCode;
 
 /// A line that begins with a noun.
@@ -117,7 +117,7 @@ fn noun_line(session: &mut Session, words: Vec<Vec<u8>>) -> Result<()> {
 /// Any other line is a command of the store.
 fn command(session: &mut Session, words: Vec<Vec<u8>>) -> Result<()> {
     let name = words.first().map(|word| String::from_utf8_lossy(word).into_owned());
-    let shape = name.as_deref().map(commands::shape).unwrap_or(Shape::Any);
+    let shape = name.as_deref().map(shapes::shape).unwrap_or(Shape::Any);
     let reply = session.store()?.call(words)?;
     if !session.printer.reply(shape, reply.clone(), false) {
         session.printer.odd(reply);

@@ -16,11 +16,6 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use utoipa::{IntoParams, ToSchema};
 
-/// The longest wait.
-const WAIT_LIMIT_MS: u64 = 60_000;
-/// A page ends behind the transaction that makes it this large.
-const PAGE_LIMIT_BYTES: usize = 4 << 20;
-
 /// Which changes are wanted.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -34,7 +29,7 @@ pub(crate) struct PageArguments {
     branch: Option<String>,
     /// A page ends behind the transaction that reaches this many events; 1,000 without it.
     limit: Option<usize>,
-    /// How long to wait for a first change, in milliseconds; 60,000 at most.
+    /// How long to wait for a first change, in milliseconds; 60,000 at most, unless the server is configured otherwise.
     wait_ms: Option<u64>,
 }
 
@@ -66,12 +61,13 @@ pub(crate) async fn page(
     let after = start(&app, asked.after)?;
     let wanted = Wanted { branch: asked.branch, prefix: asked.prefix };
     let mut reader = Reader::open(&app, wanted, after).await?;
-    let wait = Duration::from_millis(asked.wait_ms.unwrap_or(0).min(WAIT_LIMIT_MS));
+    let wait =
+        Duration::from_millis(asked.wait_ms.unwrap_or(0).min(app.settings().feed_wait_limit_ms));
     let first = tokio::select! {
         first = reader.next(wait) => first?,
         () = app.draining().cancelled() => None,
     };
-    gather(&mut reader, first, limit).await.map(Json)
+    gather(&mut reader, first, limit, app.settings().feed_page_bytes).await.map(Json)
 }
 
 fn limit(asked: Option<usize>) -> Answered<usize> {
@@ -89,12 +85,13 @@ async fn gather(
     reader: &mut Reader,
     mut next: Option<Delivery>,
     limit: usize,
+    limit_bytes: usize,
 ) -> Answered<PageOfEvents> {
     let (mut events, mut bytes) = (Vec::new(), 0);
     while let Some(delivery) = next {
         bytes += delivery.changes.iter().map(|change| change.text.get().len()).sum::<usize>();
         events.extend(delivery.changes.iter().map(|change| change.text.clone()));
-        if events.len() >= limit || bytes >= PAGE_LIMIT_BYTES {
+        if events.len() >= limit || bytes >= limit_bytes {
             return Ok(PageOfEvents { events, next: delivery.revision });
         }
         next = reader.at_once().await?;

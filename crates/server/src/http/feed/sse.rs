@@ -134,7 +134,7 @@ impl Pump {
     }
 
     async fn step(&mut self) -> Result<(), End> {
-        match self.reader.next(self.app.settings().keep_alive).await? {
+        match self.reader.next(self.app.settings().keep_alive()).await? {
             Some(delivery) => self.send_all(delivery).await,
             None => self.send_life().await,
         }
@@ -162,7 +162,7 @@ impl Pump {
     }
 
     async fn send(&self, event: Event) -> Result<(), End> {
-        let limit = self.app.settings().feed_stall_limit;
+        let limit = self.app.settings().feed_stall_limit();
         match tokio::time::timeout(limit, self.sender.send(event)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(End::Quiet),

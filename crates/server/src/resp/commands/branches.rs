@@ -10,18 +10,35 @@ use mainstay::{At, BranchInfo, ChangeKind, Code, Contract, DifferenceKind, Merge
 pub const COMMANDS: &[Spec] = &[
     of("branch.fork", -2, Run::Slow(fork))
         .writes()
-        .about("Makes a branch; the revision it begins at"),
+        .syntax("name [FROM branch] [REV revision | AT stamp_us]")
+        .about("Makes a branch, without copying; the revision it begins at"),
     of("branch.list", 1, Run::Settled(list)).about("The names of all branches"),
-    of("branch.info", 2, Run::Settled(info)).about("What is known of a branch, as JSON"),
-    of("branch.delete", 2, Run::Slow(delete)).writes().about("Deletes a branch"),
-    of("branch.rename", 3, Run::Slow(rename)).writes().about("Gives a branch another name"),
-    of("branch.diff", 3, Run::Slow(diff)).about("What two branches do not agree on"),
+    of("branch.info", 2, Run::Settled(info))
+        .syntax("name")
+        .about("What is known of a branch, as JSON"),
+    of("branch.delete", 2, Run::Slow(delete)).writes().syntax("name").about("Deletes a branch"),
+    of("branch.rename", 3, Run::Slow(rename))
+        .writes()
+        .syntax("name new-name")
+        .about("Gives a branch another name"),
+    of("branch.diff", 3, Run::Slow(diff))
+        .syntax("a b")
+        .about("The keys that two branches do not agree on, and who changed them"),
     of("branch.merge", -3, Run::Slow(merge))
         .writes()
-        .about("Brings one branch's changes into another"),
-    of("branch.use", 2, Run::Settled(use_branch)).about("This connection works on that branch"),
-    of("tag.set", -2, Run::Slow(tag)).writes().about("Pins a revision by name"),
-    of("tag.del", 2, Run::Slow(untag)).writes().about("Removes a tag"),
+        .syntax("from into [STRICT | THEIRS | OURS]")
+        .about(
+            "Brings one branch's changes into another; where both changed a key STRICT refuses, \
+             THEIRS lets `from` win, OURS `into`",
+        ),
+    of("branch.use", 2, Run::Settled(use_branch))
+        .syntax("name")
+        .about("This connection works on that branch"),
+    of("tag.set", -2, Run::Slow(tag))
+        .writes()
+        .syntax("name [REV revision | AT stamp_us]")
+        .about("Pins a revision of this branch by name"),
+    of("tag.del", 2, Run::Slow(untag)).writes().syntax("name").about("Removes a tag"),
     of("tag.list", 1, Run::Settled(tags)).about("All tags with their branch and revision"),
 ];
 

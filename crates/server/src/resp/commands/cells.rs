@@ -14,19 +14,36 @@ const DEFAULT_LIMIT: usize = 100;
 pub const COMMANDS: &[Spec] = &[
     cell("cell.init", -3, Run::Data(init))
         .writes()
-        .about("Sets a cell unless it is there; its counter"),
-    cell("cell.get", -2, Run::Data(get)).about("The value of a cell, now or as it was"),
-    cell("cell.getv", -2, Run::Data(getv)).about("Value, counter, stamp and revision of a cell"),
-    cell("cell.set", -3, Run::Data(set)).writes().about("Sets a cell; its new counter"),
-    cell("cell.cas", -4, Run::Data(cas)).writes().about("Sets a cell if its counter is this one"),
+        .syntax("name value [JSON]")
+        .about("Writes when the cell is absent; its counter either way"),
+    cell("cell.get", -2, Run::Data(get))
+        .syntax("name [REV revision | AT stamp_us]")
+        .about("The value of a cell, now or as it was"),
+    cell("cell.getv", -2, Run::Data(getv))
+        .syntax("name [REV revision | AT stamp_us]")
+        .about("Value, counter, stamp and revision of a cell"),
+    cell("cell.set", -3, Run::Data(set))
+        .writes()
+        .syntax("name value [JSON] [TTL ms]")
+        .about("Writes a cell; its new counter. JSON stores the value with its type"),
+    cell("cell.cas", -4, Run::Data(cas)).writes().syntax("name NIL|counter value [JSON]").about(
+        "Writes only when the counter is this one (NIL: when the cell is absent); the new \
+             counter, or nil when that did not hold",
+    ),
     cell("cell.del", -2, Run::Data(del))
         .writes()
-        .about("Deletes a cell, if its counter is this one"),
+        .syntax("name [IF counter]")
+        .about("Deletes a cell, if its counter is this one; 1, or 0 when there was nothing there"),
     cell("cell.incr", -2, Run::Data(incr))
         .writes()
+        .syntax("name [by]")
         .about("Adds to a number; the sum and the counter"),
-    cell("cell.history", -2, Run::Settled(history)).about("The versions of a cell, newest first"),
-    Spec::new("cell.list", -1, Group::Cells, Run::Data(list)).about("Names of cells, in order"),
+    cell("cell.history", -2, Run::Settled(history))
+        .syntax("name [LIMIT n] [BEFORE counter]")
+        .about("The versions of a cell, newest first, deletions included"),
+    Spec::new("cell.list", -1, Group::Cells, Run::Data(list))
+        .syntax("[PREFIX p] [AFTER name] [LIMIT n] [REV revision | AT stamp_us]")
+        .about("Names of cells, in order"),
 ];
 
 const fn cell(name: &'static str, arity: i32, run: Run) -> Spec {

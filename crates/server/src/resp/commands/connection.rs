@@ -8,14 +8,20 @@ use crate::resp::table::{Group, Run, Spec, wrong_arity};
 
 /// The commands of this file.
 pub const COMMANDS: &[Spec] = &[
-    of("ping", -1, Run::Session(ping)).about("Answers PONG, or what it was given"),
-    of("echo", 2, Run::Session(echo)).about("Answers what it was given"),
-    of("hello", -1, Run::Session(hello)).about("Says who is here, and in which protocol"),
-    of("auth", -2, Run::Session(auth)).about("Says who asks"),
-    of("select", 2, Run::Session(select)).about("There is one database, number 0"),
+    of("ping", -1, Run::Session(ping)).syntax("[text]").about("Answers PONG, or what it was given"),
+    of("echo", 2, Run::Session(echo)).syntax("text").about("Answers what it was given"),
+    of("hello", -1, Run::Session(hello))
+        .syntax("[2 | 3] [AUTH user password] [SETNAME name]")
+        .about("Says who is here, and in which protocol"),
+    of("auth", -2, Run::Session(auth)).syntax("[user] password").about("Says who asks"),
+    of("select", 2, Run::Session(select)).syntax("0").about("There is one database, number 0"),
     of("quit", -1, Run::Control(quit)).about("Closes the connection"),
     of("reset", 1, Run::Control(reset)).about("Sets the connection back to how it began"),
-    of("client", -2, Run::Session(client)).about("What is known of connections"),
+    of("client", -2, Run::Session(client))
+        .syntax(
+            "ID | GETNAME | SETNAME | SETINFO | INFO | LIST | NO-EVICT | NO-TOUCH [argument ...]",
+        )
+        .about("What is known of connections"),
 ];
 
 const fn of(name: &'static str, arity: i32, run: Run) -> Spec {

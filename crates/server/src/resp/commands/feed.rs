@@ -10,13 +10,14 @@ use mainstay::{Event, Filter};
 
 /// How many changes are given where no limit is said.
 const DEFAULT_LIMIT: usize = 100;
-/// The most changes in one reply.
-const LIMIT: usize = 10_000;
 
 /// The commands of this file.
 pub const COMMANDS: &[Spec] = &[
-    Spec::new("feed.read", -1, Group::Feed, Run::Control(read)).about("Changes after a revision"),
+    Spec::new("feed.read", -1, Group::Feed, Run::Control(read))
+        .syntax("[AFTER revision] [PREFIX p] [LIMIT n] [WAIT ms]")
+        .about("Committed changes behind a revision, in order"),
     Spec::new("feed.watch", -1, Group::Feed, Run::Control(watch))
+        .syntax("[AFTER revision] [PREFIX p]")
         .about("Changes as they come, pushed"),
 ];
 
@@ -38,11 +39,12 @@ fn wish(call: &Call<'_>) -> Result<Wish, Reply> {
             () if arguments.take("PREFIX") => {
                 wish.filter.prefix = Some(arguments.text()?.to_owned());
             }
-            () if arguments.take("LIMIT") => wish.limit = arguments.limit()?.clamp(1, LIMIT),
+            () if arguments.take("LIMIT") => wish.limit = arguments.limit()?.max(1),
             () if arguments.take("WAIT") => wish.wait_ms = arguments.count()?,
             () => return Err(syntax_error()),
         }
     }
+    wish.limit = wish.limit.min(call.shared().settings.feed_changes);
     Ok(wish)
 }
 
@@ -77,10 +79,10 @@ fn watching(call: &mut Call<'_>) -> Result<Handled, Reply> {
         return Err(Reply::error("ERR FEED.WATCH is not for inside a transaction"));
     }
     let wish = wish(call)?;
-    let db = &call.shared().db;
+    let (db, limit) = (&call.shared().db, call.shared().settings.feed_changes);
     let after = wish.after.unwrap_or_else(|| db.revision());
     let feed = db.watch(wish.filter, after)?;
-    Ok(Handled::Watch(Box::new(Reading { feed, limit: LIMIT, until: Until::Gone })))
+    Ok(Handled::Watch(Box::new(Reading { feed, limit, until: Until::Gone })))
 }
 
 /// A change as a client sees it.

@@ -19,33 +19,66 @@ const SCAN_COUNT: usize = 10;
 
 /// The commands of this file.
 pub const COMMANDS: &[Spec] = &[
-    data("del", -2, del).writes().keys(1, -1, 1).about("Deletes keys; how many there were"),
-    data("unlink", -2, del).writes().keys(1, -1, 1).about("Deletes keys; how many there were"),
-    data("exists", -2, exists).keys(1, -1, 1).about("How many of these keys there are"),
-    data("touch", -2, exists).keys(1, -1, 1).about("How many of these keys there are"),
-    data("type", 2, kind).keys(1, 1, 1).about("What a key holds"),
-    data("expire", -3, expire).writes().keys(1, 1, 1).about("A key lives for so many seconds"),
+    data("del", -2, del)
+        .writes()
+        .keys(1, -1, 1)
+        .syntax("key [key ...]")
+        .about("Deletes keys; how many there were"),
+    data("unlink", -2, del)
+        .writes()
+        .keys(1, -1, 1)
+        .syntax("key [key ...]")
+        .about("Deletes keys; how many there were"),
+    data("exists", -2, exists)
+        .keys(1, -1, 1)
+        .syntax("key [key ...]")
+        .about("How many of these keys there are"),
+    data("touch", -2, exists)
+        .keys(1, -1, 1)
+        .syntax("key [key ...]")
+        .about("How many of these keys there are"),
+    data("type", 2, kind).keys(1, 1, 1).syntax("key").about("What a key holds"),
+    data("expire", -3, expire)
+        .writes()
+        .keys(1, 1, 1)
+        .syntax("key seconds [NX | XX | GT | LT]")
+        .about("A key lives for so many seconds"),
     data("pexpire", -3, pexpire)
         .writes()
         .keys(1, 1, 1)
+        .syntax("key ms [NX | XX | GT | LT]")
         .about("A key lives for so many milliseconds"),
-    data("expireat", -3, expireat).writes().keys(1, 1, 1).about("A key lives until this second"),
+    data("expireat", -3, expireat)
+        .writes()
+        .keys(1, 1, 1)
+        .syntax("key unix-seconds [NX | XX | GT | LT]")
+        .about("A key lives until this second"),
     data("pexpireat", -3, pexpireat)
         .writes()
         .keys(1, 1, 1)
+        .syntax("key unix-ms [NX | XX | GT | LT]")
         .about("A key lives until this millisecond"),
-    data("persist", 2, persist).writes().keys(1, 1, 1).about("A key lives for ever"),
-    data("ttl", 2, ttl).keys(1, 1, 1).about("How many seconds a key lives"),
-    data("pttl", 2, pttl).keys(1, 1, 1).about("How many milliseconds a key lives"),
-    data("expiretime", 2, expiretime).keys(1, 1, 1).about("The second until which a key lives"),
+    data("persist", 2, persist).writes().keys(1, 1, 1).syntax("key").about("A key lives for ever"),
+    data("ttl", 2, ttl).keys(1, 1, 1).syntax("key").about("How many seconds a key lives"),
+    data("pttl", 2, pttl).keys(1, 1, 1).syntax("key").about("How many milliseconds a key lives"),
+    data("expiretime", 2, expiretime)
+        .keys(1, 1, 1)
+        .syntax("key")
+        .about("The second until which a key lives"),
     data("pexpiretime", 2, pexpiretime)
         .keys(1, 1, 1)
+        .syntax("key")
         .about("The millisecond until which a key lives"),
-    Spec::new("scan", -2, Group::Keys, Run::Settled(scan)).about("Names, piece by piece"),
-    Spec::new("keys", 2, Group::Keys, Run::Slow(keys)).about("All names that match a pattern"),
+    Spec::new("scan", -2, Group::Keys, Run::Settled(scan))
+        .syntax("cursor [MATCH pattern] [COUNT n] [TYPE type]")
+        .about("Names, piece by piece"),
+    Spec::new("keys", 2, Group::Keys, Run::Slow(keys))
+        .syntax("pattern")
+        .about("All names that match a pattern"),
     Spec::new("randomkey", 1, Group::Keys, Run::Settled(random)).about("Some name"),
     Spec::new("flushdb", -1, Group::Keys, Run::Slow(flush))
         .writes()
+        .syntax("[ASYNC | SYNC]")
         .about("Deletes all keys of the branch"),
 ];
 

@@ -8,12 +8,20 @@ use mainstay::{Durability, Stats};
 
 /// The commands of this file.
 pub const COMMANDS: &[Spec] = &[
-    of("command", -1, Run::Session(command)).about("What commands there are"),
-    of("config", -2, Run::Session(config)).about("CONFIG GET: settings by pattern"),
-    of("info", -1, Run::Session(info)).about("Figures about the server, as text"),
+    of("command", -1, Run::Session(command))
+        .syntax("[COUNT | LIST | INFO | DOCS] [name ...]")
+        .about("What commands there are"),
+    of("config", -2, Run::Session(config))
+        .syntax("GET [pattern ...]")
+        .about("CONFIG GET: settings by pattern"),
+    of("info", -1, Run::Session(info))
+        .syntax("[section ...]")
+        .about("Figures about the server, as text"),
     of("time", 1, Run::Session(time)).about("Seconds and microseconds of the clock"),
     of("revision", 1, Run::Settled(revision)).about("The newest visible revision"),
-    of("durability", 2, Run::Session(durability)).about("What has to happen before an answer"),
+    of("durability", 2, Run::Session(durability))
+        .syntax("SYNC | INTERVAL | MEMORY")
+        .about("What has to happen before a write of this connection is answered"),
     of("dbsize", 1, Run::Slow(count)).about("How many cells there are, counted"),
 ];
 
@@ -67,7 +75,10 @@ fn about(spec: &'static Spec) -> Reply {
 
 fn docs(spec: &'static Spec) -> (Reply, Reply) {
     let pair = |name: &str, value: &str| (Reply::text(name), Reply::text(value));
-    let about = vec![pair("summary", spec.summary), pair("group", spec.group.name())];
+    let mut about = vec![pair("summary", spec.summary), pair("group", spec.group.name())];
+    if !spec.syntax.is_empty() {
+        about.push(pair("syntax", spec.syntax));
+    }
     (Reply::text(spec.name), Reply::Map(about))
 }
 

@@ -11,24 +11,40 @@ use mainstay::{Answer, CellCommand, Code, Error, Name, Only, Stamp, StringComman
 
 /// The commands of this file.
 pub const COMMANDS: &[Spec] = &[
-    read("get", 2, get).keys(1, 1, 1).about("The value of a key"),
-    write("set", -3, set).about("Sets a key, perhaps only if, perhaps for a time"),
-    write("getset", 3, getset).about("Sets a key; the value before"),
-    write("getdel", 2, getdel).about("Deletes a key; its value"),
-    write("getex", -2, getex).about("The value of a key, and another time to live"),
-    write("setex", 4, setex).about("Sets a key for so many seconds"),
-    write("psetex", 4, psetex).about("Sets a key for so many milliseconds"),
-    write("setnx", 3, setnx).about("Sets a key unless it is there"),
-    read("mget", -2, mget).keys(1, -1, 1).about("The values of several keys"),
-    write("mset", -3, mset).keys(1, -1, 2).about("Sets several keys"),
-    write("msetnx", -3, msetnx).keys(1, -1, 2).about("Sets several keys unless one is there"),
-    write("incr", 2, incr).about("Adds one"),
-    write("decr", 2, decr).about("Subtracts one"),
-    write("incrby", 3, incrby).about("Adds a whole number"),
-    write("decrby", 3, decrby).about("Subtracts a whole number"),
-    write("incrbyfloat", 3, incrbyfloat).about("Adds a number"),
-    write("append", 3, append).about("Puts text behind the value; its length"),
-    read("strlen", 2, strlen).keys(1, 1, 1).about("The length of a value"),
+    read("get", 2, get).keys(1, 1, 1).syntax("key").about("The value of a key"),
+    write("set", -3, set)
+        .syntax(
+            "key value [NX | XX | IFEQ value | IFNE value] [GET] \
+             [EX seconds | PX ms | EXAT unix-seconds | PXAT unix-ms | KEEPTTL]",
+        )
+        .about("Sets a key, perhaps only if, perhaps for a time"),
+    write("getset", 3, getset).syntax("key value").about("Sets a key; the value before"),
+    write("getdel", 2, getdel).syntax("key").about("Deletes a key; its value"),
+    write("getex", -2, getex)
+        .syntax("key [EX seconds | PX ms | EXAT unix-seconds | PXAT unix-ms | PERSIST]")
+        .about("The value of a key, and another time to live"),
+    write("setex", 4, setex).syntax("key seconds value").about("Sets a key for so many seconds"),
+    write("psetex", 4, psetex).syntax("key ms value").about("Sets a key for so many milliseconds"),
+    write("setnx", 3, setnx).syntax("key value").about("Sets a key unless it is there"),
+    read("mget", -2, mget)
+        .keys(1, -1, 1)
+        .syntax("key [key ...]")
+        .about("The values of several keys"),
+    write("mset", -3, mset)
+        .keys(1, -1, 2)
+        .syntax("key value [key value ...]")
+        .about("Sets several keys"),
+    write("msetnx", -3, msetnx)
+        .keys(1, -1, 2)
+        .syntax("key value [key value ...]")
+        .about("Sets several keys unless one is there"),
+    write("incr", 2, incr).syntax("key").about("Adds one"),
+    write("decr", 2, decr).syntax("key").about("Subtracts one"),
+    write("incrby", 3, incrby).syntax("key by").about("Adds a whole number"),
+    write("decrby", 3, decrby).syntax("key by").about("Subtracts a whole number"),
+    write("incrbyfloat", 3, incrbyfloat).syntax("key by").about("Adds a number"),
+    write("append", 3, append).syntax("key text").about("Puts text behind the value; its length"),
+    read("strlen", 2, strlen).keys(1, 1, 1).syntax("key").about("The length of a value"),
 ];
 
 /// A function that makes a plan.

@@ -12,7 +12,10 @@ pub const COMMANDS: &[Spec] = &[
     of("multi", 1, Run::Control(multi::multi)).about("Keeps the commands that follow for EXEC"),
     of("exec", 1, Run::Control(multi::exec)).about("Does what was kept, all at once"),
     of("discard", 1, Run::Control(multi::discard)).about("Forgets what was kept"),
-    of("watch", -2, Run::Control(watch)).keys(1, -1, 1).about("EXEC does nothing if these change"),
+    of("watch", -2, Run::Control(watch))
+        .keys(1, -1, 1)
+        .syntax("key [key ...]")
+        .about("EXEC does nothing if these change"),
     of("unwatch", 1, Run::Session(unwatch)).about("Watches nothing any more"),
     of("txn.begin", 1, Run::Control(begin)).about("Opens a serializable transaction"),
     of("txn.commit", 1, Run::Control(commit)).about("Commits it; the revision, or CONFLICT"),

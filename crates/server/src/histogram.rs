@@ -6,20 +6,29 @@ const SUB_BITS: u32 = 5;
 const SUB: usize = 1 << SUB_BITS;
 const BUCKETS: usize = SUB * (64 - SUB_BITS as usize + 1);
 
-/// Counts of latencies in nanoseconds. Shared by reference: tickets land on any thread.
+/// Counts of latencies, in whatever unit. Shared by reference: they are counted on any thread.
 pub struct Histogram {
     counts: Box<[AtomicU64]>,
+    most: AtomicU64,
+}
+
+impl Default for Histogram {
+    fn default() -> Histogram {
+        Histogram::new()
+    }
 }
 
 impl Histogram {
     /// An empty one.
     pub fn new() -> Histogram {
-        Histogram { counts: (0..BUCKETS).map(|_| AtomicU64::new(0)).collect() }
+        let counts = (0..BUCKETS).map(|_| AtomicU64::new(0)).collect();
+        Histogram { counts, most: AtomicU64::new(0) }
     }
 
     /// Counts one latency.
-    pub fn record(&self, nanos: u64) {
-        self.counts[bucket(nanos)].fetch_add(1, Ordering::Relaxed);
+    pub fn record(&self, latency: u64) {
+        self.counts[bucket(latency)].fetch_add(1, Ordering::Relaxed);
+        self.most.fetch_max(latency, Ordering::Relaxed);
     }
 
     /// Adds all of another's counts.
@@ -27,9 +36,15 @@ impl Histogram {
         for (mine, theirs) in self.counts.iter().zip(&other.counts) {
             mine.fetch_add(theirs.load(Ordering::Relaxed), Ordering::Relaxed);
         }
+        self.most.fetch_max(other.most(), Ordering::Relaxed);
     }
 
-    /// p50, p99 and p999 in nanoseconds; `None` when nothing was counted.
+    /// The longest of all, as it was.
+    pub fn most(&self) -> u64 {
+        self.most.load(Ordering::Relaxed)
+    }
+
+    /// p50, p99 and p999; `None` when nothing was counted.
     pub fn percentiles(&self) -> Option<[u64; 3]> {
         let total: u64 = self.counts.iter().map(|c| c.load(Ordering::Relaxed)).sum();
         (total > 0).then(|| [0.5, 0.99, 0.999].map(|q| self.quantile(total, q)))
@@ -41,7 +56,7 @@ impl Histogram {
         for (index, count) in self.counts.iter().enumerate() {
             seen += count.load(Ordering::Relaxed);
             if seen >= rank {
-                return middle(index);
+                return middle(index).min(self.most());
             }
         }
         0
@@ -90,6 +105,7 @@ mod tests {
         for (found, expected) in found.into_iter().zip([500_000.0, 990_000.0, 999_000.0]) {
             assert!((found as f64 / expected - 1.0).abs() < 0.03, "{found} for {expected}");
         }
+        assert_eq!(one.most(), 1_000_000);
         assert_eq!(Histogram::new().percentiles(), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Words of a line, quoted as `redis-cli` has it.
+//! Typed lines: their words, quoted as `redis-cli` has it.
 //!
 //! | form | means |
 //! |---|---|
@@ -32,8 +32,8 @@ impl std::fmt::Display for Unsplit {
 type Bytes<'a> = Peekable<Iter<'a, u8>>;
 
 /// The words of a line.
-pub fn split(line: &str) -> Result<Vec<Vec<u8>>, Unsplit> {
-    let mut bytes = line.as_bytes().iter().peekable();
+pub fn split(line: impl AsRef<[u8]>) -> Result<Vec<Vec<u8>>, Unsplit> {
+    let mut bytes = line.as_ref().iter().peekable();
     let mut words = Vec::new();
     loop {
         while bytes.next_if(|byte| byte.is_ascii_whitespace()).is_some() {}
@@ -146,6 +146,7 @@ mod tests {
         assert_eq!(words(r#""a\n\"\\\q" 'a\n\''"#), ["a\n\"\\q", "a\\n'"]);
         assert_eq!(words("\"two\nlines\""), ["two\nlines"]);
         assert_eq!(split(r#""\xff\x4" "\xfg""#).unwrap(), [&b"\xffx4"[..], b"xfg"]);
+        assert_eq!(words(r#"k"ey" """#), ["key", ""]);
         assert_eq!(words(""), [""; 0]);
     }
 
@@ -163,7 +164,7 @@ mod tests {
     fn what_is_quoted_is_split_into_the_same_word() {
         for word in [&b"a"[..], b"", b"a b", b"\"'\\", b"\xff\x00a\"", b"a\nb\x1b", "é".as_bytes()]
         {
-            assert_eq!(split(&quote(word)).unwrap(), [word], "{}", quote(word));
+            assert_eq!(split(quote(word)).unwrap(), [word], "{}", quote(word));
         }
     }
 }

@@ -1,0 +1,87 @@
+//! The table `[database]`: how the database is opened.
+
+use super::settings::settings;
+use mainstay::{Durability, Options};
+use std::path::PathBuf;
+use std::time::Duration;
+
+const DAY_MS: u64 = 86_400_000;
+const YEARS_MS: u64 = 36_500 * DAY_MS;
+const TIB: u64 = 1 << 40;
+
+settings! {
+    /// How the database is opened.
+    pub struct Settings {
+        /// What has to happen before a write is answered, unless its connection says otherwise: "sync" (on
+        /// stable storage), "interval" (there within sync_interval_ms) or "memory".
+        #[serde(with = "super::durability")]
+        pub durability: Durability = Durability::Sync;
+        /// How long a write may stay unsynced under "interval".
+        pub sync_interval_ms: u64 = 100, 1..=DAY_MS;
+        /// The memory for current values; less data takes less.
+        pub cache_bytes: u64 = 1 << 30, 0..=TIB;
+        /// The memory for blocks of the files.
+        pub block_cache_bytes: u64 = 64 << 20, 0..=TIB;
+        /// The memory for versions that the files do not hold yet; when it is full, writers wait.
+        pub write_buffer_bytes: u64 = 96 << 20, 64 << 10..=TIB;
+        /// The size of a segment of the log.
+        pub segment_bytes: u64 = 64 << 20, 4096..=16 << 30;
+        /// How long versions that were overwritten stay readable; "none" keeps all for ever.
+        pub retention_ms: Option<u64> = Some(7 * DAY_MS), 0..=YEARS_MS;
+        /// Cells under a prefix that have a retention of their own.
+        pub retention_classes: Vec<RetentionClass> = Vec::new();
+        /// How long the log is kept for the feed.
+        pub feed_retention_ms: u64 = DAY_MS, 0..=YEARS_MS;
+        /// Up to how many bytes the log is kept for the feed.
+        pub feed_retention_bytes: u64 = 1 << 30, 0..=1 << 50;
+        /// How often cells are looked for whose time is over; "none" never.
+        pub sweep_interval_ms: Option<u64> = Some(1_000), 1..=DAY_MS;
+        /// How long a reader may hold back what goes by its age before it is cut.
+        pub reader_limit_ms: u64 = 3_600_000, 1..=YEARS_MS;
+        /// How long a transaction may be idle.
+        pub transaction_idle_limit_ms: u64 = 30_000, 1..=DAY_MS;
+        /// How long a transaction may be open in all.
+        pub transaction_limit_ms: u64 = 300_000, 1..=DAY_MS;
+        /// A backup that fills an empty directory, or one whose index is lost; "none" without.
+        pub base: Option<PathBuf> = None;
+    }
+}
+
+settings! {
+    /// Cells under a prefix that have a retention of their own; the table may stand several times.
+    pub struct RetentionClass {
+        /// What their names begin with.
+        pub prefix: String = String::new();
+        /// How long their overwritten versions stay readable; "none" keeps all for ever.
+        pub retention_ms: Option<u64> = None, 0..=YEARS_MS;
+    }
+}
+
+impl Settings {
+    /// The same as the database wants it.
+    pub fn options(&self) -> Options {
+        let ms = Duration::from_millis;
+        let mut options = Options::new()
+            .durability(self.durability)
+            .sync_interval(ms(self.sync_interval_ms))
+            .cache_bytes(self.cache_bytes)
+            .block_cache_bytes(self.block_cache_bytes)
+            .write_buffer_bytes(self.write_buffer_bytes)
+            .segment_bytes(self.segment_bytes)
+            .feed_retention(ms(self.feed_retention_ms), self.feed_retention_bytes)
+            .sweep_interval(self.sweep_interval_ms.map(ms))
+            .reader_limit(ms(self.reader_limit_ms))
+            .transaction_limits(ms(self.transaction_idle_limit_ms), ms(self.transaction_limit_ms));
+        options = match self.retention_ms {
+            Some(retention_ms) => options.retention(ms(retention_ms)),
+            None => options.retention_all(),
+        };
+        for class in &self.retention_classes {
+            options = options.retention_class(&class.prefix, class.retention_ms.map(ms));
+        }
+        match &self.base {
+            Some(backup) => options.base(backup),
+            None => options,
+        }
+    }
+}

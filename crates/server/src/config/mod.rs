@@ -1,0 +1,134 @@
+//! Configuration: flags over environment over file over defaults, every limit in one place.
+//!
+//! ```text
+//!   mainstay.toml --walk--+
+//!   MAINSTAY_…    --------+--> leaves: table, field, value, origin --settle--> Config
+//!   flags         --------+        |                                  \
+//!                                  +--> problems, all of them          +--> print: value and origin
+//! ```
+//!
+//! Every part of the server has a struct of settings, made by the macro `settings!`; [`Config`] holds
+//! them, and the list in `tables` names them for whoever reads or prints a file.
+
+mod address;
+pub mod database;
+mod durability;
+mod layers;
+mod origin;
+mod print;
+pub(crate) mod settings;
+mod settle;
+mod tables;
+pub mod units;
+
+pub use address::Address;
+pub use origin::{Origin, Problem};
+pub use settings::Field;
+pub use settle::Loaded;
+
+use crate::{http, resp};
+use mainstay::Result;
+use serde::{Deserialize, Serialize};
+use settings::settings;
+use std::path::{Path, PathBuf};
+
+/// The variable that names the file.
+const FILE_VARIABLE: &str = "MAINSTAY_CONFIG";
+/// The file in the working directory, where nobody names another.
+const FILE: &str = "mainstay.toml";
+
+settings! {
+    /// What is served.
+    pub struct Server {
+        /// The directory of the database.
+        pub data: PathBuf = PathBuf::from("mainstay-data");
+    }
+}
+
+/// All settings of a server.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// What is served.
+    pub server: Server,
+    /// The face for Redis clients.
+    pub resp: resp::Settings,
+    /// The face for HTTP.
+    pub http: http::Settings,
+    /// The database.
+    pub database: database::Settings,
+}
+
+impl Config {
+    /// What can be wrong with a setting beyond its type and its bounds.
+    fn check(&self) -> Result<()> {
+        self.database.options().check()
+    }
+
+    /// What can be wrong with all settings together.
+    fn check_together(&self) -> Result<()> {
+        self.check()?;
+        crate::serve::check(self)
+    }
+
+    /// The settings of the face for Redis clients, which tells them how durable writes are.
+    pub fn resp_settings(&self) -> resp::Settings {
+        resp::Settings { durability: self.database.durability, ..self.resp.clone() }
+    }
+}
+
+/// Where settings come from.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// The file that a flag names.
+    pub file: Option<PathBuf>,
+    /// Variables of the environment, with their values.
+    pub environment: Vec<(String, String)>,
+    /// Settings given as flags: the flag, the key, the value.
+    pub flags: Vec<(String, String, String)>,
+    /// Where `mainstay.toml` is looked for.
+    pub directory: PathBuf,
+}
+
+impl Sources {
+    /// The environment and the working directory of this process.
+    pub fn here() -> Sources {
+        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
+        };
+        Sources {
+            environment: std::env::vars_os().filter_map(text).collect(),
+            ..Sources::default()
+        }
+    }
+
+    /// The file that is read, if there is one: whoever names one means it.
+    pub fn file(&self) -> Option<PathBuf> {
+        let named = self.environment.iter().find(|(name, _)| name == FILE_VARIABLE);
+        let named = named.map(|(_, path)| path).filter(|path| !path.is_empty()).map(PathBuf::from);
+        let nearby = || Some(self.directory.join(FILE)).filter(|path| path.exists());
+        self.file.clone().or(named).or_else(nearby)
+    }
+
+    /// Reads them all; what is wrong is said of all that is wrong.
+    pub fn load(&self) -> std::result::Result<Loaded, Vec<Problem>> {
+        let mut problems = Vec::new();
+        let file = self.file();
+        let layers = [
+            file.as_deref().map(|path| layers::file(path, &mut problems)).unwrap_or_default(),
+            layers::environment(&self.environment, &mut problems),
+            layers::flags(&self.flags, &mut problems),
+        ];
+        settle::settle(layers, file, problems)
+    }
+}
+
+/// The defaults alone.
+pub fn defaults() -> Loaded {
+    Loaded::default()
+}
+
+/// A path as people write it: that of a file beside them without the `./`.
+fn shown(path: &Path) -> String {
+    path.strip_prefix("./").unwrap_or(path).display().to_string()
+}

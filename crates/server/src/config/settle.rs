@@ -1,0 +1,191 @@
+//! Settling: leaves are checked one by one, the later layers win, and what remains is the configuration.
+//!
+//! A leaf is checked alone, over the defaults: then whatever is wrong is wrong with this one, and one
+//! that is wrong does not hide another.
+
+use super::Config;
+use super::layers::{Layer, Leaf};
+use super::origin::{Origin, Problem};
+use super::settings::Field;
+use super::tables::Table;
+use super::units;
+use serde_json::{Map, Value};
+use std::path::PathBuf;
+
+/// A configuration that is in order, and where its settings came from.
+#[derive(Clone, Debug, Default)]
+pub struct Loaded {
+    /// The settings.
+    pub config: Config,
+    /// The file that was read.
+    pub file: Option<PathBuf>,
+    given: Vec<Leaf>,
+}
+
+impl Loaded {
+    /// Where a setting came from.
+    pub(super) fn origin(&self, table: &Table, index: usize, field: &Field) -> Origin {
+        let is = |leaf: &&Leaf| same(leaf, table, index, field);
+        self.given.iter().find(is).map_or(Origin::Default, |leaf| leaf.origin.clone())
+    }
+
+    /// How many settings somebody gave.
+    pub fn given(&self) -> usize {
+        self.given.len()
+    }
+}
+
+fn same(leaf: &Leaf, table: &Table, index: usize, field: &Field) -> bool {
+    (leaf.table.path, leaf.index, leaf.field.name) == (table.path, index, field.name)
+}
+
+/// Puts layers together, the later over the earlier.
+pub fn settle(
+    layers: impl IntoIterator<Item = Layer>,
+    file: Option<PathBuf>,
+    mut problems: Vec<Problem>,
+) -> Result<Loaded, Vec<Problem>> {
+    let mut given: Vec<Leaf> = Vec::new();
+    for Layer { leaves, lists } in layers {
+        given.retain(|leaf| lists.iter().all(|list| list.path != leaf.table.path));
+        let mut sound = Vec::new();
+        for mut leaf in leaves {
+            match alone(&leaf) {
+                Ok(value) => {
+                    leaf.value = value;
+                    sound.push(leaf);
+                }
+                Err(message) => problems.push(Problem::new(leaf.origin, message)),
+            }
+        }
+        problems.extend(sound.iter().filter_map(|leaf| odd(leaf, &sound)));
+        for leaf in sound {
+            given.retain(|old| !same(old, leaf.table, leaf.index, leaf.field));
+            given.push(leaf);
+        }
+    }
+    let loaded = Loaded { config: together(&given)?, file, given };
+    if problems.is_empty() {
+        let checked = loaded.config.check_together();
+        let problem = |error: mainstay::Error| Problem::new(Origin::Together, error.message());
+        problems.extend(checked.map_err(problem).err());
+    }
+    problems.sort_by(|a, b| a.origin.cmp(&b.origin));
+    if problems.is_empty() { Ok(loaded) } else { Err(problems) }
+}
+
+/// The configuration of these leaves, over the defaults.
+fn together(given: &[Leaf]) -> Result<Config, Vec<Problem>> {
+    let whole = given.iter().fold(defaults(), |tree, leaf| with(tree, leaf, leaf.value.clone()));
+    let problem = |error: serde_json::Error| Problem::new(Origin::Together, error.to_string());
+    serde_json::from_value(whole).map_err(|error| vec![problem(error)])
+}
+
+/// The value of a leaf, in the first form that fits.
+fn alone(leaf: &Leaf) -> Result<Value, String> {
+    let mut why = None;
+    for form in forms(leaf) {
+        // Alone in its list.
+        let tree = with(defaults(), &Leaf { index: 0, ..leaf.clone() }, form.clone());
+        match serde_json::from_value::<Config>(tree) {
+            Ok(_) => return within(leaf, form),
+            Err(error) => why = why.or(Some(error)),
+        }
+    }
+    let why = why.map(|error| error.to_string()).unwrap_or_default();
+    Err(match wanted(leaf) {
+        _ if leaf.field.is_secret() => format!("{} does not have the form it needs", leaf.key()),
+        Some(wanted) => format!("{} wants {wanted}, not {}", leaf.key(), leaf.value),
+        None => format!("{}: {why}", leaf.key()),
+    })
+}
+
+/// What may have been meant, the likeliest first.
+fn forms(leaf: &Leaf) -> Vec<Value> {
+    let name = leaf.field.name;
+    let nothing = (leaf.value == "none").then_some(Value::Null);
+    let counted = leaf.value.as_str().and_then(|text| match () {
+        () if name.ends_with("_bytes") => units::size_bytes(text),
+        () if name.ends_with("_ms") => units::span_ms(text),
+        () => None,
+    });
+    let text = leaf.text.clone().map(Value::String);
+    let first = nothing.into_iter().chain(counted.map(Value::from));
+    first.chain([leaf.value.clone()]).chain(text).collect()
+}
+
+fn within(leaf: &Leaf, value: Value) -> Result<Value, String> {
+    match (&leaf.field.bounds, value.as_u64()) {
+        (Some(bounds), Some(number)) if !bounds.contains(&number) => {
+            let (low, high) =
+                (shown(leaf.field, *bounds.start()), shown(leaf.field, *bounds.end()));
+            let given = shown(leaf.field, number);
+            Err(format!("{} has to be between {low} and {high}, not {given}", leaf.key()))
+        }
+        _ => Ok(value),
+    }
+}
+
+/// A number with the unit that its setting has.
+pub(super) fn shown(field: &Field, number: u64) -> String {
+    match () {
+        () if field.name.ends_with("_bytes") => units::show_size(number),
+        () if field.name.ends_with("_ms") => units::show_span(number),
+        () => number.to_string(),
+    }
+}
+
+/// In words, what a setting takes, where that is a matter of its type.
+fn wanted(leaf: &Leaf) -> Option<&'static str> {
+    let default = defaults();
+    let usual = default.pointer(&format!("/{}", leaf.key().replace('.', "/")));
+    match (leaf.field.name, usual) {
+        (name, _) if name.ends_with("_bytes") => Some("bytes, or text such as \"64 MiB\""),
+        (name, _) if name.ends_with("_ms") => {
+            Some("milliseconds, or text such as \"30 s\" or \"7 d\"")
+        }
+        (_, Some(Value::Number(_))) => Some("a whole number"),
+        (_, Some(Value::Bool(_))) => Some("true or false"),
+        _ if !leaf.value.is_string() => Some("text in quotes"),
+        _ => None,
+    }
+}
+
+/// What is wrong with a leaf beyond its form. Those of a list are looked at with their neighbours, by
+/// the first of them.
+fn odd(leaf: &Leaf, all: &[Leaf]) -> Option<Problem> {
+    let is_beside =
+        |other: &&Leaf| (other.table.path, other.index) == (leaf.table.path, leaf.index);
+    let mut unit: Vec<Leaf> = vec![Leaf { index: 0, ..leaf.clone() }];
+    if leaf.table.is_list {
+        unit = all.iter().filter(is_beside).map(|l| Leaf { index: 0, ..l.clone() }).collect();
+        if unit.first().is_some_and(|first| first.field.name != leaf.field.name) {
+            return None;
+        }
+    }
+    let error = together(&unit).ok()?.check().err()?;
+    Some(Problem::new(leaf.origin.clone(), format!("{}: {}", leaf.key(), error.message())))
+}
+
+pub(super) fn defaults() -> Value {
+    // Settings are numbers, texts and lists of them: there is nothing in them that JSON does not have.
+    serde_json::to_value(Config::default()).unwrap_or_default()
+}
+
+/// The tree with one value in its place.
+fn with(mut tree: Value, leaf: &Leaf, value: Value) -> Value {
+    let mut place = &mut tree;
+    for name in leaf.table.path.split('.') {
+        place = &mut place[name];
+    }
+    if leaf.table.is_list
+        && let Value::Array(items) = place
+    {
+        while items.len() <= leaf.index {
+            items.push(Value::Object(Map::new()));
+        }
+        place = &mut items[leaf.index];
+    }
+    place[leaf.field.name] = value;
+    tree
+}

@@ -1,0 +1,133 @@
+//! The tables of the configuration file, in the order in which they are printed.
+//!
+//! A part of the server that has settings adds a field to `Config` and a line here.
+
+use super::database::{self, RetentionClass};
+use super::{Field, Server};
+use crate::{http, resp};
+
+/// One table of the file.
+#[derive(Debug)]
+pub struct Table {
+    /// Its name, as it stands between brackets.
+    pub path: &'static str,
+    /// What its settings are for.
+    pub about: &'static str,
+    /// Its settings; those that are tables themselves have a line of their own.
+    pub fields: &'static [Field],
+    /// Whether it may stand several times.
+    pub is_list: bool,
+}
+
+macro_rules! table {
+    ($path:literal, $settings:ty) => {
+        Table {
+            path: $path,
+            about: <$settings>::ABOUT,
+            fields: <$settings>::FIELDS,
+            is_list: false,
+        }
+    };
+    ([$path:literal], $settings:ty) => {
+        Table { is_list: true, ..table!($path, $settings) }
+    };
+}
+
+/// All tables.
+pub const TABLES: &[Table] = &[
+    table!("server", Server),
+    table!("resp", resp::Settings),
+    table!("resp.request", resp::request::Limits),
+    table!("http", http::Settings),
+    table!("database", database::Settings),
+    table!(["database.retention_classes"], RetentionClass),
+];
+
+/// The table of this name.
+pub fn at(path: &str) -> Option<&'static Table> {
+    TABLES.iter().find(|table| table.path == path)
+}
+
+impl Table {
+    /// The setting of this name, unless that is a table.
+    pub fn field(&self, name: &str) -> Option<&'static Field> {
+        self.leaves().find(|field| field.name == name)
+    }
+
+    /// The settings that are no tables.
+    pub fn leaves(&self) -> impl Iterator<Item = &'static Field> {
+        let is_leaf = |field: &&Field| !field.hidden && at(&self.key(field.name)).is_none();
+        self.fields.iter().filter(is_leaf)
+    }
+
+    /// A setting's name with that of its table.
+    pub fn key(&self, name: &str) -> String {
+        format!("{}.{name}", self.path)
+    }
+}
+
+/// The name that is nearest to one that nobody knows: in the same table, if that is known.
+pub fn nearest(key: &str) -> String {
+    let tables = TABLES.iter().map(|table| table.path.to_owned());
+    let leaves = TABLES.iter().flat_map(|table| table.leaves().map(|f| table.key(f.name)));
+    let beside = key.rsplit_once('.').map(|(path, _)| path).filter(|path| at(path).is_some());
+    let fits = |name: &String| beside.is_none_or(|path| name.starts_with(&format!("{path}.")));
+    let likeness = |name: &String| strsim::jaro_winkler(name, key);
+    let all = tables.chain(leaves).filter(fits);
+    all.max_by(|a, b| likeness(a).total_cmp(&likeness(b))).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use serde_json::Value;
+
+    /// All tables and settings that the struct has; lists are empty, so they are leaves here.
+    fn keys(path: &str, value: &Value, into: &mut Vec<String>) {
+        let join = |name: &str| [path, name].join(".").trim_start_matches('.').to_owned();
+        match value {
+            Value::Object(fields) => fields.iter().for_each(|(n, v)| keys(&join(n), v, into)),
+            _ => into.push(path.to_owned()),
+        }
+    }
+
+    #[test]
+    fn every_setting_of_the_struct_is_in_a_table_and_explained() {
+        let (mut found, config) = (Vec::new(), serde_json::to_value(Config::default()).unwrap());
+        keys("", &config, &mut found);
+        let mut listed: Vec<String> = Vec::new();
+        for table in TABLES {
+            match table.is_list {
+                true => listed.push(table.path.to_owned()),
+                false => listed.extend(table.leaves().map(|field| table.key(field.name))),
+            }
+            assert!(table.leaves().all(|field| field.about.len() > 10), "{}", table.path);
+        }
+        found.sort();
+        listed.sort();
+        assert_eq!(found, listed);
+    }
+
+    #[test]
+    fn every_number_has_bounds_and_lies_within_them() {
+        let config = serde_json::to_value(Config::default()).unwrap();
+        for table in TABLES.iter().filter(|table| !table.is_list) {
+            for field in table.leaves() {
+                let pointer = format!("/{}", table.key(field.name).replace('.', "/"));
+                if let Some(number) = config.pointer(&pointer).and_then(Value::as_u64) {
+                    let bounds = field.bounds.as_ref().expect(&pointer);
+                    assert!(bounds.contains(&number), "{pointer}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_mistyped_is_near_to_what_was_meant() {
+        assert_eq!(nearest("resp.conections"), "resp.connections");
+        assert_eq!(nearest("rsep.connections"), "resp.connections");
+        assert_eq!(nearest("htp"), "http");
+        assert_eq!(nearest("database.cache"), "database.cache_bytes");
+    }
+}

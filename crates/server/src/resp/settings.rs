@@ -1,0 +1,48 @@
+//! Settings of the RESP face: data, every limit with its number.
+
+use super::request::Limits;
+use crate::config::Address;
+use crate::config::settings::settings;
+use mainstay::Durability;
+use std::net::{Ipv4Addr, SocketAddr};
+
+const GIB: u64 = 1 << 30;
+
+settings! {
+    /// The face for Redis clients.
+    pub struct Settings {
+        /// Where it listens.
+        pub address: Address = SocketAddr::from((Ipv4Addr::LOCALHOST, 7379)).into();
+        /// The most connections at once; a further one is refused.
+        pub connections: usize = 10_000, 1..=1_000_000;
+        /// How many event loops share the connections.
+        pub loops: usize = 2, 1..=64;
+        /// How many threads do long work, such as KEYS, BRANCH.DIFF and BRANCH.MERGE.
+        pub workers: usize = 2, 1..=256;
+        /// How many pieces of long work may wait for a thread; a further one is refused.
+        pub waiting_work: usize = 1024, 1..=1_000_000;
+        /// The most bytes that wait for a slow reader; then it is disconnected.
+        pub output_bytes: usize = 256 << 20, 64 << 10..=64 * GIB;
+        /// The most bytes that all connections together hold of requests that are incomplete and of
+        /// replies that are unsent; whoever needs more then is disconnected.
+        pub held_bytes: usize = 1 << 30, 64 << 10..=1024 * GIB;
+        /// With more than this unsent to a connection, nothing more is read from it.
+        pub unsent_bytes: usize = 1 << 20, 1..=GIB;
+        /// How many requests of one connection are taken in one turn, so that others come to theirs.
+        pub turn_requests: usize = 2048, 1..=1_000_000;
+        /// How many bytes of one connection are read in one turn: what it asks is held until the batch is
+        /// done.
+        pub turn_bytes: usize = 4 << 20, 64 << 10..=GIB;
+        /// How many places of SCAN are remembered; one that is forgotten is an invalid cursor.
+        pub cursors: usize = 16_384, 1..=10_000_000;
+        /// The most changes that FEED.READ gives at once.
+        pub feed_changes: usize = 10_000, 1..=1_000_000;
+        /// How long those who do not read what they are owed can hold up the end.
+        pub drain_limit_ms: u64 = 5_000, 0..=3_600_000;
+        /// What a request may be.
+        pub request: Limits = Limits::default();
+        /// What has to happen before a write is answered: what the database was opened with.
+        #[serde(skip)]
+        pub durability: Durability = Durability::Sync;
+    }
+}
