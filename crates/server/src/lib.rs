@@ -2,4 +2,5 @@
 
 pub mod http;
 pub mod resp;
+pub mod security;
 pub mod serve;

@@ -4,12 +4,14 @@
 //!   open the database -> listen -> welcome, READY -> SIGTERM -> drain -> close
 //! ```
 
+use crate::security::{self, Security};
 use crate::{http, resp};
 use mainstay::{Code, Database, Error, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Where the database is and where the faces listen, if nothing is said.
 const DATA: &str = "mainstay-data";
@@ -31,6 +33,8 @@ pub struct Serve {
     pub http: SocketAddr,
     /// The settings of the face for Redis clients.
     pub settings: resp::Settings,
+    /// The users and what they may do.
+    pub security: security::Settings,
 }
 
 impl Serve {
@@ -41,6 +45,7 @@ impl Serve {
             resp: address(resp.unwrap_or(RESP), "--resp")?,
             http: address(http.unwrap_or(HTTP), "--http")?,
             settings: resp::Settings::default(),
+            security: security::Settings::default(),
         })
     }
 }
@@ -55,16 +60,17 @@ fn address(text: &str, flag: &str) -> Result<SocketAddr> {
 
 /// Serves until a signal comes. `welcome` is shown what to try, when it can be tried.
 pub fn run(serve: &Serve, welcome: impl FnOnce(&str)) -> Result<()> {
-    check_reach(serve.resp)?;
-    check_reach(serve.http)?;
+    let security = Security::new(&serve.security)?;
+    check_reach(serve.resp, &security)?;
+    check_reach(serve.http, &security)?;
     let options = mainstay::Options::new().durability(serve.settings.durability);
     let db = options.cache_bytes(CACHE_BYTES).open(&serve.data)?;
     let listener = listen(serve.resp, "--resp")?;
     let at = listener.local_addr().map_err(|error| failed("the listener", &error))?;
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|error| failed("signals", &error))?;
-    let shared = resp::Shared::new(db.clone(), serve.settings.clone());
+    let shared = resp::Shared::secured(db.clone(), serve.settings.clone(), security.clone());
     let face = resp::serve(listener, &shared).map_err(|error| failed("the event loops", &error))?;
-    let (app, stop) = (http_app(&db)?, http::Stop::default());
+    let (app, stop) = (http_app(&db, security)?, http::Stop::default());
     let web = listen(serve.http, "--http")?;
     let web_at = web.local_addr().map_err(|error| failed("the listener", &error))?;
     let serving = http::serve(web, app.clone(), stop.clone())
@@ -81,8 +87,8 @@ pub fn run(serve: &Serve, welcome: impl FnOnce(&str)) -> Result<()> {
     db.close()
 }
 
-fn http_app(db: &Database) -> Result<http::Http> {
-    let app = http::Http::new(db.clone(), http::Settings::default());
+fn http_app(db: &Database, security: Arc<Security>) -> Result<http::Http> {
+    let app = http::Http::secured(db.clone(), http::Settings::default(), security);
     app.map_err(|error| failed("the HTTP face", &error))
 }
 
@@ -114,14 +120,14 @@ fn listen(address: SocketAddr, flag: &str) -> Result<TcpListener> {
     })
 }
 
-/// Whoever can reach the face can do everything: that has to be this machine alone.
-fn check_reach(address: SocketAddr) -> Result<()> {
-    if address.ip().is_loopback() {
+/// Without users, whoever can reach the face can do everything: that has to be this machine alone.
+fn check_reach(address: SocketAddr, security: &Security) -> Result<()> {
+    if security.asks() || address.ip().is_loopback() {
         return Ok(());
     }
     let message = format!(
-        "{address} can be reached from other machines, and there is no authentication yet: listen on \
-         127.0.0.1 and put a tunnel in front"
+        "{address} can be reached from other machines, and there are no users, so everybody could do \
+         everything: give users under [security], or listen on 127.0.0.1"
     );
     Err(Error::new(Code::InvalidOption, message))
 }

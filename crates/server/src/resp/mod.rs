@@ -17,6 +17,7 @@ mod cursors;
 mod event_loop;
 mod feeds;
 mod glob;
+mod login;
 mod multi;
 pub mod plan;
 pub mod reply;

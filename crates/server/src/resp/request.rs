@@ -71,7 +71,7 @@ impl Parser {
         match input.first() {
             None => Ok(Parsed::Incomplete),
             Some(b'*') => self.array(input, limits),
-            Some(_) => line(input),
+            Some(_) => line(input, LINE_LIMIT_BYTES.min(limits.request_bytes)),
         }
     }
 
@@ -170,14 +170,14 @@ pub fn whole(text: &[u8]) -> Option<i64> {
     canonical.then(|| std::str::from_utf8(text).ok()?.parse().ok()).flatten()
 }
 
-fn line(input: &[u8]) -> Result<Parsed<'_>, Malformed> {
+fn line(input: &[u8], limit_bytes: usize) -> Result<Parsed<'_>, Malformed> {
     let Some(end) = memchr(b'\n', input) else {
-        return match input.len() > LINE_LIMIT_BYTES {
+        return match input.len() > limit_bytes {
             true => malformed("too big inline request"),
             false => Ok(Parsed::Incomplete),
         };
     };
-    if end > LINE_LIMIT_BYTES {
+    if end > limit_bytes {
         return malformed("too big inline request");
     }
     let text = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);

@@ -3,6 +3,7 @@
 use super::cursors::Cursors;
 use super::request::Limits;
 use super::session::Session;
+use crate::security::Security;
 use mainstay::{Clock, Database, Durability, Stamp, SystemClock};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -48,6 +49,8 @@ pub struct Shared {
     pub db: Database,
     /// What can be set.
     pub settings: Settings,
+    /// Who may do what.
+    pub security: Arc<Security>,
     /// Where scans stand.
     pub cursors: Cursors,
     clock: SystemClock,
@@ -59,11 +62,17 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// For one database.
+    /// For one database, with which everybody may do everything.
     pub fn new(db: Database, settings: Settings) -> Arc<Shared> {
+        Shared::secured(db, settings, Security::open())
+    }
+
+    /// For one database and its users.
+    pub fn secured(db: Database, settings: Settings, security: Arc<Security>) -> Arc<Shared> {
         Arc::new(Shared {
             db,
             settings,
+            security,
             cursors: Cursors::default(),
             clock: SystemClock::new(),
             last_session: AtomicU64::new(0),
@@ -153,12 +162,14 @@ impl Session {
     /// A line about the session, as `CLIENT LIST` has it.
     pub fn describe(&self) -> String {
         let Session { id, peer, name, library, .. } = self;
+        let user = self.user.as_ref().map_or("(unauthenticated)", |user| user.name());
         let protocol = match self.protocol {
             super::reply::Protocol::Two => 2,
             super::reply::Protocol::Three => 3,
         };
         format!(
-            "id={id} addr={peer} name={name} db=0 branch={} resp={protocol} lib-name={} lib-ver={}",
+            "id={id} addr={peer} name={name} db=0 branch={} user={user} resp={protocol} lib-name={} \
+             lib-ver={}",
             self.branch, library.0, library.1
         )
     }
@@ -171,6 +182,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        self.alive.store(false, Ordering::Release);
         self.shared.clients.lock().remove(&self.id);
     }
 }

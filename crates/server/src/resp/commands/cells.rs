@@ -4,7 +4,7 @@ use crate::resp::arguments::{Arguments, syntax_error};
 use crate::resp::plan::{Answers, Plan, Shape, only, unexpected};
 use crate::resp::reply::Reply;
 use crate::resp::session::Call;
-use crate::resp::table::{Group, Run, Spec};
+use crate::resp::table::{Group, Reach, Run, Spec};
 use mainstay::{Answer, At, CellCommand, HistoryEntry, Number, Stamp, Ttl, Versioned};
 
 /// How many versions or names are given where no limit is said.
@@ -25,7 +25,9 @@ pub const COMMANDS: &[Spec] = &[
     cell("cell.incr", -2, Run::Data(incr))
         .writes()
         .about("Adds to a number; the sum and the counter"),
-    cell("cell.history", -2, Run::Settled(history)).about("The versions of a cell, newest first"),
+    cell("cell.history", -2, Run::Settled(history))
+        .reaches(Reach::Words)
+        .about("The versions of a cell, newest first"),
     Spec::new("cell.list", -1, Group::Cells, Run::Data(list)).about("Names of cells, in order"),
 ];
 

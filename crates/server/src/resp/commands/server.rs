@@ -3,18 +3,25 @@
 use crate::resp::arguments::syntax_error;
 use crate::resp::reply::{OK, Reply};
 use crate::resp::session::{Call, Job};
-use crate::resp::table::{self, Group, Run, Spec};
+use crate::resp::table::{self, Group, Needs, Reach, Run, Spec};
+use crate::security::{Area, Right};
 use mainstay::{Durability, Stats};
 
 /// The commands of this file.
 pub const COMMANDS: &[Spec] = &[
     of("command", -1, Run::Session(command)).about("What commands there are"),
-    of("config", -2, Run::Session(config)).about("CONFIG GET: settings by pattern"),
+    of("config", -2, Run::Session(config)).audited(0).about("CONFIG GET: settings by pattern"),
     of("info", -1, Run::Session(info)).about("Figures about the server, as text"),
     of("time", 1, Run::Session(time)).about("Seconds and microseconds of the clock"),
     of("revision", 1, Run::Settled(revision)).about("The newest visible revision"),
-    of("durability", 2, Run::Session(durability)).about("What has to happen before an answer"),
-    of("dbsize", 1, Run::Slow(count)).about("How many cells there are, counted"),
+    of("durability", 2, Run::Session(durability))
+        .needs(Needs::Right(Right::write(Area::Cells)))
+        .audited(1)
+        .about("What has to happen before an answer"),
+    of("dbsize", 1, Run::Slow(count))
+        .needs(Needs::Right(Right::read(Area::Cells)))
+        .reaches(Reach::Everything)
+        .about("How many cells there are, counted"),
 ];
 
 const fn of(name: &'static str, arity: i32, run: Run) -> Spec {
@@ -99,6 +106,7 @@ fn info(call: &mut Call<'_>) -> Reply {
          # Clients\r\nconnected_clients:{}\r\n\r\n\
          # Persistence\r\nloading:0\r\naof_enabled:1\r\n\r\n\
          # Replication\r\nrole:master\r\nconnected_slaves:0\r\n\r\n\
+         # Security\r\naudit_failures:{}\r\n\r\n\
          # Mainstay\r\nrevision:{revision}\r\ndurable_revision:{durable}\r\nlog_bytes:{log_bytes}\r\n\
          index_bytes:{index_bytes}\r\ncache_bytes:{cache_bytes}\r\nbuffer_bytes:{buffer_bytes}\r\n",
         env!("CARGO_PKG_VERSION"),
@@ -107,6 +115,7 @@ fn info(call: &mut Call<'_>) -> Reply {
         shared.port(),
         shared.uptime_secs(),
         shared.client_count(),
+        shared.security.audit().failures(),
     );
     Reply::text(text)
 }

@@ -3,7 +3,8 @@
 use crate::resp::multi;
 use crate::resp::reply::{OK, Reply};
 use crate::resp::session::{Call, Handled, Owed};
-use crate::resp::table::{Group, Run, Spec};
+use crate::resp::table::{Group, Needs, Reach, Run, Spec};
+use crate::security::{Area, Right};
 use mainstay::Guard;
 use mainstay::limits::GUARD_LIMIT;
 
@@ -12,7 +13,11 @@ pub const COMMANDS: &[Spec] = &[
     of("multi", 1, Run::Control(multi::multi)).about("Keeps the commands that follow for EXEC"),
     of("exec", 1, Run::Control(multi::exec)).about("Does what was kept, all at once"),
     of("discard", 1, Run::Control(multi::discard)).about("Forgets what was kept"),
-    of("watch", -2, Run::Control(watch)).keys(1, -1, 1).about("EXEC does nothing if these change"),
+    of("watch", -2, Run::Control(watch))
+        .keys(1, -1, 1)
+        .needs(Needs::Right(Right::read(Area::Cells)))
+        .reaches(Reach::Words)
+        .about("EXEC does nothing if these change"),
     of("unwatch", 1, Run::Session(unwatch)).about("Watches nothing any more"),
     of("txn.begin", 1, Run::Control(begin)).about("Opens a serializable transaction"),
     of("txn.commit", 1, Run::Control(commit)).about("Commits it; the revision, or CONFLICT"),
