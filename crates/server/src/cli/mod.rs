@@ -23,6 +23,7 @@ mod feed;
 mod field;
 mod output;
 mod paper;
+mod password;
 mod progress;
 mod repl;
 mod reply;
@@ -35,6 +36,7 @@ mod time;
 mod tour;
 mod transfer;
 mod txn;
+mod user;
 
 pub use args::ServeArgs;
 pub use paper::complain;
@@ -65,6 +67,7 @@ pub fn run(
         Some(Noun::Doctor(doctor)) => doctor.run(&mut Paper::stdout()),
         Some(Noun::Tour(tour)) => tour.run(&mut Paper::stdout()),
         Some(Noun::Repl) => repl::run(Session::new(place, output)),
+        Some(Noun::User(verb)) => ended(Session::new(place, output), |session| verb.run(session)),
         Some(Noun::Completions { shell }) => completions(shell),
         Some(Noun::Version) => version(),
         Some(Noun::Restore(restore)) => {
