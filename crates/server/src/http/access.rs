@@ -188,17 +188,12 @@ async fn authenticate(app: &Http, headers: &HeaderMap, peer: &str) -> Answered<A
     }
     let (sender, receiver) = oneshot::channel();
     let told = move |verdict| drop(sender.send(verdict));
-    security.verify(name.clone(), password, told);
-    let verdict = receiver.await.map_err(|_| Refusal::lost())?;
-    let known = Some(name.as_str()).filter(|name| security.knows(name));
-    let entry = Entry::new(known, peer, "auth", [""; 0]);
-    let (outcome, user) = match verdict {
-        Verdict::Known(user) => (Outcome::Done, Ok(user)),
-        Verdict::Wrong => (Outcome::Wrong, Err(Refusal::unauthenticated())),
-        Verdict::Busy => (Outcome::Busy, Err(busy())),
-    };
-    security.audit().record(&entry, outcome);
-    user
+    security.verify(name, password, peer, told);
+    match receiver.await.map_err(|_| Refusal::lost())? {
+        Verdict::Known(user) => Ok(user),
+        Verdict::Wrong => Err(Refusal::unauthenticated()),
+        Verdict::Busy => Err(busy()),
+    }
 }
 
 fn busy() -> Refusal {

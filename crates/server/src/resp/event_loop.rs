@@ -439,7 +439,7 @@ impl Loop {
                 let (name, password) = login.credentials();
                 let told =
                     move |verdict| address.send(Message::LoggedIn(place, id, login, verdict));
-                self.shared.security.verify(name, password, told);
+                self.shared.security.verify(name, password, &connection.session.peer, told);
             }
             Wish::Wait(reading) => {
                 self.feeds.take(Reader { reading: *reading, alive, tell: Box::new(done) });

@@ -10,7 +10,7 @@
 use super::commands::connection::{Greeting, greet};
 use super::reply::{OK, Reply};
 use super::session::{Handled, Session};
-use crate::security::{Entry, Outcome, Secret, User, Verdict};
+use crate::security::{Outcome, Secret, User, Verdict};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -42,15 +42,16 @@ impl Session {
             let message = "ERR a transaction is open: TXN.COMMIT or TXN.ROLLBACK first";
             return Handled::Reply(Reply::error(message));
         }
-        match self.shared.security.recall(&login.name, &login.password) {
-            Some(user) => self.settle(login, Verdict::Known(user)),
-            None => Handled::Login(Box::new(login)),
-        }
+        let security = &self.shared.security;
+        let Some(user) = security.recall(&login.name, &login.password) else {
+            return Handled::Login(Box::new(login));
+        };
+        security.audit().record(&security.login(&login.name, &self.peer), Outcome::Done);
+        self.settle(login, Verdict::Known(user))
     }
 
     /// Becomes the user, or does not.
     pub fn settle(&mut self, login: Login, verdict: Verdict) -> Handled {
-        self.record_login(&login.name, &verdict);
         match verdict {
             Verdict::Known(user) => {
                 self.become_user(Some(user));
@@ -71,7 +72,8 @@ impl Session {
         let (name, password) = login.credentials();
         let (sender, receiver) = channel();
         // Whoever sent this waits for it.
-        self.shared.security.verify(name, password, move |verdict| drop(sender.send(verdict)));
+        let told = move |verdict| drop(sender.send(verdict));
+        self.shared.security.verify(name, password, &self.peer, told);
         self.settle(login, receiver.recv().unwrap_or(Verdict::Busy))
     }
 
@@ -92,16 +94,5 @@ impl Session {
             true => Handled::Close(reply),
             false => Handled::Reply(reply),
         }
-    }
-
-    fn record_login(&self, name: &str, verdict: &Verdict) {
-        let security = &self.shared.security;
-        let outcome = match verdict {
-            Verdict::Known(_) => Outcome::Done,
-            Verdict::Wrong => Outcome::Wrong,
-            Verdict::Busy => Outcome::Busy,
-        };
-        let user = Some(name).filter(|name| security.knows(name));
-        security.audit().record(&Entry::new(user, &self.peer, "auth", [""; 0]), outcome);
     }
 }

@@ -9,6 +9,7 @@ use super::{Secret, User};
 use mainstay::{Code, Error, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The longest name.
 const NAME_LIMIT_BYTES: usize = 128;
@@ -24,11 +25,12 @@ pub(super) struct Accounts {
     by_name: BTreeMap<String, Account>,
     /// Nothing to remember where there are no users.
     remembered: Option<Remembered>,
+    verifications: AtomicU64,
 }
 
 impl Accounts {
     pub fn none() -> Accounts {
-        Accounts { by_name: BTreeMap::new(), remembered: None }
+        Accounts { by_name: BTreeMap::new(), remembered: None, verifications: AtomicU64::new(0) }
     }
 
     /// Reads all users; what is wrong is said with the user's name.
@@ -42,7 +44,8 @@ impl Accounts {
                 return Err(wrong(user, "stands there twice: names are for one user each"));
             }
         }
-        Ok(Accounts { by_name, remembered: Some(Remembered::new(settings.remember_ms)?) })
+        let remembered = Some(Remembered::new(settings.remember_ms)?);
+        Ok(Accounts { by_name, remembered, ..Accounts::none() })
     }
 
     pub fn names(&self) -> Vec<&str> {
@@ -61,17 +64,26 @@ impl Accounts {
         remembered.holds(&account.place, &print).then(|| account.user.clone())
     }
 
-    /// The user whose password this is. A name that nobody has costs as much as a wrong password: the
-    /// password is verified against the costliest hash there is, and the result is not looked at.
+    pub fn verifications(&self) -> u64 {
+        self.verifications.load(Ordering::Relaxed)
+    }
+
+    /// The account that a password is verified against. A name that nobody has costs as much as a wrong
+    /// password: the costliest account stands in for it.
+    fn looked_at(&self, name: &str) -> Option<&Account> {
+        let costliest = || self.by_name.values().max_by_key(|account| account.hash.work);
+        self.by_name.get(name).or_else(costliest)
+    }
+
+    /// The user whose password this is.
     pub fn verify(&self, name: &str, password: &Secret) -> Option<Arc<User>> {
         // Whoever waited may find that another one with the same password was faster.
         if let Some(user) = self.recall(name, password) {
             return Some(user);
         }
-        let known = self.by_name.get(name);
-        let looked_at = known.or_else(|| self.by_name.values().max_by_key(|it| it.hash.work))?;
-        let fits = looked_at.hash.fits(password);
-        let account = known.filter(|_| fits)?;
+        self.verifications.fetch_add(1, Ordering::Relaxed);
+        let fits = self.looked_at(name)?.hash.fits(password);
+        let account = self.by_name.get(name).filter(|_| fits)?;
         if let Some(remembered) = &self.remembered {
             remembered.keep(&account.place, remembered.print(name, password));
         }
@@ -169,5 +181,23 @@ mod tests {
             accounts.recall("app", &right).is_some() && accounts.recall("app", &wrong).is_none()
         );
         assert!(accounts.verify("app", &wrong).is_none());
+    }
+
+    #[test]
+    fn an_unknown_user_costs_as_much_as_a_wrong_password() {
+        let cheap = Secret::new("$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNo");
+        let cheap =
+            UserSettings { name: "cheap".into(), password_hash: cheap, ..settings(&[], &[]) };
+        let users = vec![cheap, settings(&["all"], &[""])];
+        let accounts = Accounts::new(&Settings { users, ..Settings::default() }).unwrap();
+        let work = |name: &str| accounts.looked_at(name).unwrap().hash.work;
+        assert!(work("nobody") == work("app") && work("app") > work("cheap"));
+        for (count, name) in (1..).zip(["app", "nobody", "", "cheap"]) {
+            assert!(accounts.verify(name, &Secret::new("wrong")).is_none());
+            assert_eq!(accounts.verifications(), count, "{name}");
+        }
+        accounts.verify("app", &Secret::new("pw")).unwrap();
+        accounts.verify("app", &Secret::new("pw")).unwrap();
+        assert_eq!(accounts.verifications(), 5, "what is remembered is not verified again");
     }
 }

@@ -50,7 +50,7 @@ pub struct Security {
     /// Who everybody is, where there are no users.
     everybody: Option<Arc<User>>,
     verifiers: Option<Verifiers>,
-    audit: Audit,
+    audit: Arc<Audit>,
 }
 
 impl Security {
@@ -59,14 +59,14 @@ impl Security {
         let settings = Settings::default();
         let accounts = Arc::new(Accounts::none());
         let everybody = Some(Arc::new(User::everybody()));
-        let audit = Audit::none();
+        let audit = Arc::new(Audit::none());
         Arc::new(Security { settings, accounts, everybody, verifiers: None, audit })
     }
 
     /// As the settings say; what is wrong in them is an error that names it.
     pub fn new(settings: &Settings) -> Result<Arc<Security>> {
         let accounts = Arc::new(Accounts::new(settings)?);
-        let audit = Audit::open(settings.audit_file.as_deref())?;
+        let audit = Arc::new(Audit::open(settings.audit_file.as_deref())?);
         let open = settings.users.is_empty();
         let everybody = open.then(|| Arc::new(User::everybody()));
         let verifiers = match open {
@@ -111,20 +111,33 @@ impl Security {
     }
 
     /// Verifies a password elsewhere and tells `done`, soon or later, on another thread or on this one.
+    /// It is recorded, whether anybody waits for it or not.
     pub fn verify(
         &self,
         name: String,
         password: Secret,
+        peer: &str,
         done: impl FnOnce(Verdict) + Send + 'static,
     ) {
+        let (audit, entry) = (self.audit.clone(), self.login(&name, peer));
+        let told = move |verdict: Verdict| {
+            audit.record(&entry, verdict.outcome());
+            done(verdict);
+        };
         match &self.verifiers {
-            Some(verifiers) => verifiers.take(name, password, Box::new(done)),
-            None => done(Verdict::Wrong),
+            Some(verifiers) => verifiers.take(name, password, Box::new(told)),
+            None => told(Verdict::Wrong),
         }
     }
 
-    /// Whether there is a user of this name; only for the record, never for an answer.
-    pub fn knows(&self, name: &str) -> bool {
-        self.accounts.knows(name)
+    /// What is recorded of a login. A name that nobody has may be a password in the wrong place.
+    pub fn login(&self, name: &str, peer: &str) -> Entry {
+        let user = Some(name).filter(|name| self.accounts.knows(name));
+        Entry::new(user, peer, "auth", [""; 0])
+    }
+
+    /// How many passwords were verified, right or wrong.
+    pub fn verifications(&self) -> u64 {
+        self.accounts.verifications()
     }
 }

@@ -9,7 +9,7 @@
 //! whoever is remembered does not come here.
 
 use super::account::Accounts;
-use super::{Secret, Settings, User};
+use super::{Outcome, Secret, Settings, User};
 use mainstay::{Code, Error, Result};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -24,6 +24,17 @@ pub enum Verdict {
     Wrong,
     /// Too many attempts wait already.
     Busy,
+}
+
+impl Verdict {
+    /// What is recorded of it.
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            Verdict::Known(_) => Outcome::Done,
+            Verdict::Wrong => Outcome::Wrong,
+            Verdict::Busy => Outcome::Busy,
+        }
+    }
 }
 
 type Done = Box<dyn FnOnce(Verdict) + Send>;

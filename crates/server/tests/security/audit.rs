@@ -75,6 +75,21 @@ fn logins_and_administrative_commands_of_redis_clients_are_recorded() {
 }
 
 #[test]
+fn a_login_is_recorded_although_nobody_waited_for_it() {
+    let world = World::new();
+    let mut client = world.stranger();
+    client.send(&["AUTH", "app", "wrong"]);
+    drop(client);
+    for _ in 0..1000 {
+        if !world.audit().is_empty() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert_eq!(lines(&world), ["app auth  wrong"]);
+}
+
+#[test]
 fn administrative_requests_over_http_are_recorded_alike() {
     let world = World::new();
     world.db.cells().set("a", "secret-value").unwrap();

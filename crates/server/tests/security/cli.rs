@@ -32,7 +32,8 @@ fn a_hash_that_was_made_is_one_that_can_be_used() {
     let security = Security::new(&settings).unwrap();
     let verified = |password: &'static str| {
         let (sender, receiver) = std::sync::mpsc::channel();
-        security.verify("app".into(), Secret::new(password), move |it| sender.send(it).unwrap());
+        let told = move |verdict| sender.send(verdict).unwrap();
+        security.verify("app".into(), Secret::new(password), "here", told);
         format!("{:?}", receiver.recv().unwrap())
     };
     assert!(verified("hunter2").starts_with("Known"));

@@ -106,7 +106,7 @@ fn info(call: &mut Call<'_>) -> Reply {
          # Clients\r\nconnected_clients:{}\r\n\r\n\
          # Persistence\r\nloading:0\r\naof_enabled:1\r\n\r\n\
          # Replication\r\nrole:master\r\nconnected_slaves:0\r\n\r\n\
-         # Security\r\naudit_failures:{}\r\n\r\n\
+         # Security\r\npassword_verifications:{}\r\naudit_failures:{}\r\n\r\n\
          # Mainstay\r\nrevision:{revision}\r\ndurable_revision:{durable}\r\nlog_bytes:{log_bytes}\r\n\
          index_bytes:{index_bytes}\r\ncache_bytes:{cache_bytes}\r\nbuffer_bytes:{buffer_bytes}\r\n",
         env!("CARGO_PKG_VERSION"),
@@ -115,6 +115,7 @@ fn info(call: &mut Call<'_>) -> Reply {
         shared.port(),
         shared.uptime_secs(),
         shared.client_count(),
+        shared.security.verifications(),
         shared.security.audit().failures(),
     );
     Reply::text(text)
