@@ -105,7 +105,11 @@ fn what_to_try(serve: &Serve, at: SocketAddr, web: SocketAddr) -> String {
     ];
     let lines: String =
         lines.iter().map(|(try_it, why)| format!("  {try_it:<46}{why}\n")).collect();
-    format!("mainstay serves {}\n\n{lines}\nCtrl-C stops it.", serve.data.display())
+    let login = match serve.security.users.is_empty() {
+        true => "",
+        false => "Say who you are with `--user NAME`, and to redis-cli `--askpass`, too.\n",
+    };
+    format!("mainstay serves {}\n\n{lines}\n{login}Ctrl-C stops it.", serve.data.display())
 }
 
 fn listen(address: SocketAddr, flag: &str) -> Result<TcpListener> {

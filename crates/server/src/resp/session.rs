@@ -19,7 +19,7 @@ use super::plan::{Answers, Plan, Promise};
 use super::reply::{Protocol, Reply};
 use super::request::Limits;
 use super::table::{self, Run, Spec};
-use crate::security::{Denied, Entry, Outcome, User};
+use crate::security::{Denied, User};
 use mainstay::{
     Answer, At, CellCommand, Cells, Command, CompactString, Durability, Guard, Interactive, MAIN,
     Receipt, Transaction,
@@ -264,41 +264,6 @@ impl Session {
         Limits { words: settings.stranger_words, word_bytes: request_bytes, request_bytes }
     }
 
-    /// Records what a command comes to, now or when its work is done.
-    fn recorded(&self, spec: &'static Spec, words: &[&[u8]], handled: Handled) -> Handled {
-        match handled {
-            Handled::Reply(reply) => {
-                self.record(spec, words, &reply);
-                Handled::Reply(reply)
-            }
-            Handled::Slow(job) if self.shared.security.audit().is_on() => {
-                let (security, entry) = (self.shared.security.clone(), self.entry(spec, words));
-                Handled::Slow(Box::new(move || {
-                    let reply = job();
-                    security.audit().record(&entry, outcome(&reply));
-                    reply
-                }))
-            }
-            other => other,
-        }
-    }
-
-    /// Records what a command has come to, if it is one to be recorded.
-    pub fn record(&self, spec: &'static Spec, words: &[&[u8]], reply: &Reply) {
-        let audit = self.shared.security.audit();
-        if spec.audited.is_some() && audit.is_on() {
-            audit.record(&self.entry(spec, words), outcome(reply));
-        }
-    }
-
-    /// What is recorded: of its words only those that are names, and the branch it works on.
-    fn entry(&self, spec: &'static Spec, words: &[&[u8]]) -> Entry {
-        let names = spec.audited.unwrap_or_default();
-        let named = words.iter().skip(1).take(names).copied();
-        let about = named.chain([self.branch.as_bytes()]);
-        Entry::new(self.user.as_ref().map(|user| user.name()), &self.peer, spec.name, about)
-    }
-
     /// A request that cannot be understood makes `EXEC` fail.
     fn spoil(&mut self) {
         if let Some(multi) = &mut self.multi {
@@ -393,14 +358,6 @@ pub fn no_permission(spec: &Spec, denied: &Denied) -> Reply {
     Reply::error(format!(
         "NOPERM User {user} has no permissions to run the '{name}' command: {denied}"
     ))
-}
-
-fn outcome(reply: &Reply) -> Outcome {
-    match reply {
-        Reply::Error(text) if text.starts_with("NOPERM") => Outcome::Denied,
-        Reply::Error(_) => Outcome::Failed,
-        _ => Outcome::Done,
-    }
 }
 
 fn no_read(command: &Command) -> mainstay::Error {

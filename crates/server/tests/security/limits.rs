@@ -33,6 +33,19 @@ fn a_stranger_says_little() {
 }
 
 #[test]
+fn the_head_of_a_request_is_bounded() {
+    let world = World::new();
+    let mut stream = TcpStream::connect(world.http).unwrap();
+    let line = format!("x: {}\r\n", "y".repeat(6 << 10));
+    // It may be closed before all of it is taken.
+    let _ =
+        stream.write_all(format!("GET /healthz HTTP/1.1\r\n{}\r\n", line.repeat(40)).as_bytes());
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 431");
+}
+
+#[test]
 fn a_stranger_has_to_authenticate_in_time_and_a_user_may_be_silent() {
     let world = World::with(|settings| settings.login_limit_ms = 300);
     let mut user = world.client("default");
@@ -86,7 +99,7 @@ fn a_flood_of_guesses_is_bounded_and_users_are_served() {
     let replies: Vec<String> = guesses.iter_mut().map(|guess| guess.receive()).collect();
     let begin_with = |word: &str| replies.iter().filter(|reply| reply.starts_with(word)).count();
     let (busy, wrong) = (begin_with("-UNAVAILABLE too many are"), begin_with("-WRONGPASS"));
-    assert!(busy > 0 && wrong >= 3 && busy + wrong == 20, "{replies:?}");
+    assert!(busy > 0 && wrong >= 2 && busy + wrong == 20, "{replies:?}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use super::complete::Words;
 use super::history;
 use crate::cli::failure::{Failure, Result};
 use crate::cli::split::{Unsplit, split};
+use mainstay_server::resp::table;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{CompletionType, Config, Editor};
@@ -71,7 +72,7 @@ pub fn is_comment(line: &str) -> bool {
 /// A password that was typed is nothing to remember.
 fn has_password(line: &str) -> bool {
     let first = line.split_whitespace().next().unwrap_or_default();
-    first.eq_ignore_ascii_case("AUTH") || first.eq_ignore_ascii_case("HELLO")
+    table::named(first.as_bytes()).is_some_and(table::Spec::carries_secrets)
 }
 
 impl Typed {

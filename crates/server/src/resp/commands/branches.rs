@@ -2,8 +2,9 @@
 
 use crate::resp::arguments::{name, syntax_error};
 use crate::resp::reply::{OK, Reply};
+use crate::resp::rights::{Needs, Reach};
 use crate::resp::session::{Call, Job};
-use crate::resp::table::{Group, Needs, Reach, Run, Spec};
+use crate::resp::table::{Group, Run, Spec};
 use crate::security::{Area, Right};
 use mainstay::{At, BranchInfo, ChangeKind, Code, Contract, DifferenceKind, MergeStrategy};
 

@@ -3,8 +3,9 @@
 use crate::resp::arguments::{Arguments, syntax_error};
 use crate::resp::plan::{Answers, Plan, Shape, only, unexpected};
 use crate::resp::reply::Reply;
+use crate::resp::rights::Reach;
 use crate::resp::session::Call;
-use crate::resp::table::{Group, Reach, Run, Spec};
+use crate::resp::table::{Group, Run, Spec};
 use mainstay::{Answer, At, CellCommand, HistoryEntry, Number, Stamp, Ttl, Versioned};
 
 /// How many versions or names are given where no limit is said.

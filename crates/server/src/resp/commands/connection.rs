@@ -3,8 +3,9 @@
 use crate::resp::arguments::{Arguments, syntax_error};
 use crate::resp::multi;
 use crate::resp::reply::{OK, Protocol, Reply};
+use crate::resp::rights::Needs;
 use crate::resp::session::{Call, Handled, Session};
-use crate::resp::table::{Group, Needs, Run, Spec, wrong_arity};
+use crate::resp::table::{Group, Run, Spec, wrong_arity};
 use crate::security::{Area, Right};
 
 /// The commands of this file.
@@ -46,20 +47,20 @@ fn hello(call: &mut Call<'_>) -> Handled {
     heard(call).unwrap_or_else(Handled::Reply)
 }
 
+fn protocol(version: &[u8]) -> Result<Protocol, Reply> {
+    match version {
+        b"2" => Ok(Protocol::Two),
+        b"3" => Ok(Protocol::Three),
+        other if other.iter().all(u8::is_ascii_digit) => {
+            Err(Reply::error("NOPROTO unsupported protocol version"))
+        }
+        _ => Err(Reply::error("ERR Protocol version is not an integer or out of range")),
+    }
+}
+
 fn heard(call: &mut Call<'_>) -> Result<Handled, Reply> {
     let mut arguments = call.arguments();
-    let protocol = match arguments.shift() {
-        None => call.session.protocol,
-        Some(b"2") => Protocol::Two,
-        Some(b"3") => Protocol::Three,
-        Some(other) if other.iter().all(u8::is_ascii_digit) => {
-            return Err(Reply::error("NOPROTO unsupported protocol version"));
-        }
-        Some(_) => {
-            let message = "ERR Protocol version is not an integer or out of range";
-            return Err(Reply::error(message));
-        }
-    };
+    let protocol = arguments.shift().map_or(Ok(call.session.protocol), protocol)?;
     let (mut greeting, mut credentials) = (Greeting { protocol, name: None }, None);
     while arguments.left() > 0 {
         match () {

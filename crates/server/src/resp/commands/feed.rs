@@ -4,8 +4,9 @@ use super::branches::{change, contract};
 use crate::resp::arguments::{Arguments, syntax_error};
 use crate::resp::feeds::{Reading, Until};
 use crate::resp::reply::{Protocol, Reply};
+use crate::resp::rights::Reach;
 use crate::resp::session::{Call, Handled};
-use crate::resp::table::{Group, Reach, Run, Spec};
+use crate::resp::table::{Group, Run, Spec};
 use mainstay::{Contract, Event, Filter};
 
 /// How many changes are given where no limit is said.

@@ -6,8 +6,9 @@ use crate::resp::arguments::{Arguments, name, not_an_integer, syntax_error};
 use crate::resp::plan::{Answers, Plan, Shape, only, unexpected};
 use crate::resp::reply::{OK, Reply};
 use crate::resp::request::whole;
+use crate::resp::rights::{Needs, Reach};
 use crate::resp::session::{Call, Job};
-use crate::resp::table::{Group, Needs, Reach, Run, Spec};
+use crate::resp::table::{Group, Run, Spec};
 use crate::security::{Area, Right};
 use mainstay::{Answer, CellCommand, Cells, ExpireOnly, Stamp, StringCommand, Transaction};
 

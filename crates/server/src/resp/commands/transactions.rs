@@ -2,8 +2,9 @@
 
 use crate::resp::multi;
 use crate::resp::reply::{OK, Reply};
+use crate::resp::rights::{Needs, Reach};
 use crate::resp::session::{Call, Handled, Owed};
-use crate::resp::table::{Group, Needs, Reach, Run, Spec};
+use crate::resp::table::{Group, Run, Spec};
 use crate::security::{Area, Right};
 use mainstay::Guard;
 use mainstay::limits::GUARD_LIMIT;

@@ -4,8 +4,9 @@ use super::connection::no_password;
 use crate::resp::arguments::{syntax_error, text};
 use crate::resp::login::Login;
 use crate::resp::reply::Reply;
+use crate::resp::rights::Needs;
 use crate::resp::session::{Call, Handled};
-use crate::resp::table::{Group, Needs, Run, Spec};
+use crate::resp::table::{Group, Run, Spec};
 use crate::security::{Area, DEFAULT_USER, Right, Secret};
 
 /// The commands of this file.
