@@ -28,7 +28,7 @@ mod waist;
 
 pub use audit::{Audit, Entry, Outcome};
 pub use password::hash;
-pub use right::{Access, Area, Right};
+pub use right::{Area, Right};
 pub use secret::Secret;
 pub use settings::{Settings, UserSettings};
 pub use user::{Denied, User};
