@@ -5,4 +5,5 @@ mod files;
 pub mod histogram;
 pub mod http;
 pub mod resp;
+pub mod security;
 pub mod serve;

@@ -5,11 +5,13 @@
 //! ```
 
 use crate::config::Config;
+use crate::security::Security;
 use crate::{files, http, resp};
 use mainstay::{Code, Database, Error, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 
 /// What has to be right before anything is opened.
 pub(crate) fn check(serve: &Config) -> Result<()> {
@@ -18,13 +20,14 @@ pub(crate) fn check(serve: &Config) -> Result<()> {
         let message = format!("resp.address and http.address are both {resp}: choose two");
         return Err(Error::new(Code::InvalidOption, message));
     }
-    check_reach(resp)?;
-    check_reach(http)
+    check_reach(resp, serve)?;
+    check_reach(http, serve)
 }
 
 /// Serves until a signal comes. `welcome` is shown what to try, when it can be tried.
 pub fn run(serve: &Config, welcome: impl FnOnce(&str)) -> Result<()> {
     check(serve)?;
+    let security = Security::new(&serve.security)?;
     let connections = serve.resp.connections + serve.http.connections;
     if let Some(warning) = files::make_room(connections) {
         eprintln!("mainstay: {warning}");
@@ -33,9 +36,9 @@ pub fn run(serve: &Config, welcome: impl FnOnce(&str)) -> Result<()> {
     let listener = listen(serve.resp.address.resolve()?, "--resp")?;
     let at = listener.local_addr().map_err(|error| failed("the listener", &error))?;
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|error| failed("signals", &error))?;
-    let shared = resp::Shared::new(db.clone(), serve.resp_settings());
+    let shared = resp::Shared::secured(db.clone(), serve.resp_settings(), security.clone());
     let face = resp::serve(listener, &shared).map_err(|error| failed("the event loops", &error))?;
-    let (app, stop) = (http_app(&db, &serve.http)?, http::Stop::default());
+    let (app, stop) = (http_app(&db, &serve.http, security)?, http::Stop::default());
     let web = listen(serve.http.address.resolve()?, "--http")?;
     let web_at = web.local_addr().map_err(|error| failed("the listener", &error))?;
     let serving = http::serve(web, app.clone(), stop.clone())
@@ -52,8 +55,12 @@ pub fn run(serve: &Config, welcome: impl FnOnce(&str)) -> Result<()> {
     db.close()
 }
 
-fn http_app(db: &Database, settings: &http::Settings) -> Result<http::Http> {
-    let app = http::Http::new(db.clone(), settings.clone());
+fn http_app(
+    db: &Database,
+    settings: &http::Settings,
+    security: Arc<Security>,
+) -> Result<http::Http> {
+    let app = http::Http::secured(db.clone(), settings.clone(), security);
     app.map_err(|error| failed("the HTTP face", &error))
 }
 
@@ -70,7 +77,11 @@ fn what_to_try(serve: &Config, at: SocketAddr, web: SocketAddr) -> String {
     ];
     let lines: String =
         lines.iter().map(|(try_it, why)| format!("  {try_it:<46}{why}\n")).collect();
-    format!("mainstay serves {}\n\n{lines}\nCtrl-C stops it.", serve.server.data.display())
+    let login = match serve.security.users.is_empty() {
+        true => "",
+        false => "Say who you are with `--user NAME`, and to redis-cli `--askpass`, too.\n",
+    };
+    format!("mainstay serves {}\n\n{lines}\n{login}Ctrl-C stops it.", serve.server.data.display())
 }
 
 fn listen(address: SocketAddr, flag: &str) -> Result<TcpListener> {
@@ -85,14 +96,14 @@ fn listen(address: SocketAddr, flag: &str) -> Result<TcpListener> {
     })
 }
 
-/// Whoever can reach the face can do everything: that has to be this machine alone.
-fn check_reach(address: SocketAddr) -> Result<()> {
-    if address.ip().is_loopback() {
+/// Without users, whoever can reach the face can do everything: that has to be this machine alone.
+fn check_reach(address: SocketAddr, serve: &Config) -> Result<()> {
+    if !serve.security.users.is_empty() || address.ip().is_loopback() {
         return Ok(());
     }
     let message = format!(
-        "{address} can be reached from other machines, and there is no authentication yet: listen on \
-         127.0.0.1 and put a tunnel in front"
+        "{address} can be reached from other machines, and there are no users, so everybody could do \
+         everything: give users under [security], or listen on 127.0.0.1"
     );
     Err(Error::new(Code::InvalidOption, message))
 }

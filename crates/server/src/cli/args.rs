@@ -13,6 +13,7 @@ use super::time;
 use super::tour::TourArgs;
 use super::transfer::{Export, Import};
 use super::txn::Txn;
+use super::user::UserVerb;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -45,6 +46,12 @@ pub struct Place {
     /// The RESP address of a server [default: 127.0.0.1:7379]
     #[arg(long, global = true, value_name = "HOST:PORT")]
     pub server: Option<String>,
+    /// The user to be on a server; its password is in MAINSTAY_PASSWORD or in a file, or is asked for
+    #[arg(long, global = true, value_name = "NAME", conflicts_with = "data")]
+    pub user: Option<String>,
+    /// A file whose first line is the password
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "data")]
+    pub password_file: Option<PathBuf>,
     /// How long to wait for each answer of a server
     #[arg(long, global = true, default_value = "30s", value_parser = time::span_ms)]
     pub timeout: u64,
@@ -68,6 +75,9 @@ pub enum Noun {
     Tour(TourArgs),
     /// Type commands and see their results
     Repl,
+    /// What the settings of a user need
+    #[command(subcommand)]
+    User(UserVerb),
     /// Write the completions of a shell
     Completions {
         /// The shell

@@ -1,6 +1,7 @@
 //! A server as a store: one connection that speaks RESP3 and waits for each reply.
 
 use super::failure::{Failure, Result};
+use super::password::{Credentials, VARIABLE};
 use super::reply::{Reply, decode, encode};
 use std::io::{self, BufReader, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -18,8 +19,12 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects and agrees on RESP3.
-    pub fn connect(address: &str, timeout: Duration) -> Result<Client> {
+    /// Connects, agrees on RESP3, and says who it is.
+    pub fn connect(
+        address: &str,
+        credentials: Option<&Credentials>,
+        timeout: Duration,
+    ) -> Result<Client> {
         let stream = dial(address).map_err(|error| unreachable_at(address, &error))?;
         let set = || -> io::Result<()> {
             stream.set_read_timeout(Some(timeout))?;
@@ -29,8 +34,12 @@ impl Client {
         set().map_err(|error| Failure::error(format!("the connection to {address}: {error}")))?;
         let stream = BufReader::new(stream);
         let mut client = Client { address: address.to_owned(), stream, timeout, broken: false };
-        match client.call(&[b"HELLO".to_vec(), b"3".to_vec()])? {
-            Reply::Error(line) => Err(Failure::refused(&line)),
+        let mut hello = vec![b"HELLO".to_vec(), b"3".to_vec()];
+        if let Some(Credentials { user, password }) = credentials {
+            hello.extend([b"AUTH".to_vec(), user.clone().into(), password.expose().to_vec()]);
+        }
+        match client.call(&hello)? {
+            Reply::Error(line) => Err(turned_away(&line)),
             _ => Ok(client),
         }
     }
@@ -86,6 +95,16 @@ impl Client {
                  so look before you ask again"
             ),
         })
+    }
+}
+
+fn turned_away(line: &str) -> Failure {
+    let failure = Failure::refused(line);
+    match line.split(' ').next() {
+        Some("NOAUTH") => failure.hint(&format!(
+            "give --user NAME, and its password in {VARIABLE} or with --password-file FILE"
+        )),
+        _ => failure,
     }
 }
 

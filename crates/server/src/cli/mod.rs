@@ -24,6 +24,7 @@ mod feed;
 mod field;
 mod output;
 mod paper;
+mod password;
 mod progress;
 mod repl;
 mod reply;
@@ -36,6 +37,7 @@ mod time;
 mod tour;
 mod transfer;
 mod txn;
+mod user;
 
 pub use paper::{complain, welcome};
 
@@ -71,6 +73,7 @@ pub fn run(
         Some(Noun::Doctor(doctor)) => doctor.run(&mut Paper::stdout()),
         Some(Noun::Tour(tour)) => tour.run(&mut Paper::stdout()),
         Some(Noun::Repl) => done(session().map(repl::run)),
+        Some(Noun::User(verb)) => ended(session(), |session| verb.run(session)),
         Some(Noun::Completions { shell }) => completions(shell),
         Some(Noun::Version) => version(),
         Some(Noun::Restore(restore)) => ended(session(), |session| restore.run(session)),

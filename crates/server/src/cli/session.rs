@@ -5,6 +5,7 @@ use super::call::Call;
 use super::failure::{Failure, Result};
 use super::field::{Row, tame};
 use super::output::{Format, Printer};
+use super::password::Credentials;
 use super::reply::Reply;
 use super::shape::Shape;
 use super::store::Store;
@@ -16,6 +17,8 @@ const SERVER: &str = "127.0.0.1:7379";
 /// What one invocation works with.
 pub struct Session {
     place: Place,
+    /// What was given or typed, once it was needed.
+    credentials: Option<Option<Credentials>>,
     store: Option<Store>,
     /// Where results go.
     pub printer: Printer,
@@ -27,7 +30,7 @@ impl Session {
     /// A session on a place that is not opened yet.
     pub fn new(place: Place, output: Option<Format>) -> Session {
         let printer = Printer::stdout(output);
-        Session { place, store: None, printer, interactive: false }
+        Session { place, credentials: None, store: None, printer, interactive: false }
     }
 
     /// The store, for reading: a directory without a database is an error.
@@ -64,14 +67,17 @@ impl Session {
         self.store.as_ref().is_some_and(Store::is_broken)
     }
 
-    fn connect(&self, make: bool) -> Result<Store> {
-        match &self.place.data {
-            Some(path) => Store::directory(path, make),
-            None => {
-                let address = self.place.server.as_deref().unwrap_or(SERVER);
-                Store::server(address, Duration::from_millis(self.place.timeout.max(1)))
-            }
+    fn connect(&mut self, make: bool) -> Result<Store> {
+        if let Some(path) = &self.place.data {
+            return Store::directory(path, make);
         }
+        let credentials = match self.credentials.take() {
+            Some(credentials) => credentials,
+            None => Credentials::find(&self.place)?,
+        };
+        let credentials = self.credentials.insert(credentials).as_ref();
+        let address = self.place.server.as_deref().unwrap_or(SERVER);
+        Store::server(address, credentials, Duration::from_millis(self.place.timeout.max(1)))
     }
 
     /// Several stores at once, each with a connection or a session of its own.

@@ -11,6 +11,7 @@
 use super::client::Client;
 use super::embedded::Embedded;
 use super::failure::{Failure, Result};
+use super::password::Credentials;
 use super::reply::Reply;
 use mainstay::{Database, MAIN};
 use std::path::Path;
@@ -35,8 +36,13 @@ impl Store {
     }
 
     /// Connects to a server.
-    pub fn server(address: &str, timeout: Duration) -> Result<Store> {
-        Client::connect(address, timeout).map(|client| Store::at(Place::Server(client)))
+    pub fn server(
+        address: &str,
+        credentials: Option<&Credentials>,
+        timeout: Duration,
+    ) -> Result<Store> {
+        Client::connect(address, credentials, timeout)
+            .map(|client| Store::at(Place::Server(client)))
     }
 
     fn at(place: Place) -> Store {

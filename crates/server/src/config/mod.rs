@@ -26,7 +26,7 @@ pub use origin::{Origin, Problem};
 pub use settings::Field;
 pub use settle::Loaded;
 
-use crate::{http, resp};
+use crate::{http, resp, security};
 use mainstay::Result;
 use serde::{Deserialize, Serialize};
 use settings::settings;
@@ -57,12 +57,15 @@ pub struct Config {
     pub http: http::Settings,
     /// The database.
     pub database: database::Settings,
+    /// Who may do what.
+    pub security: security::Settings,
 }
 
 impl Config {
     /// What can be wrong with a setting beyond its type and its bounds.
     fn check(&self) -> Result<()> {
-        self.database.options().check()
+        self.database.options().check()?;
+        self.security.check()
     }
 
     /// What can be wrong with all settings together.

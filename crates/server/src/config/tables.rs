@@ -4,7 +4,7 @@
 
 use super::database::{self, RetentionClass};
 use super::{Field, Server};
-use crate::{http, resp};
+use crate::{http, resp, security};
 
 /// One table of the file.
 #[derive(Debug)]
@@ -41,6 +41,8 @@ pub const TABLES: &[Table] = &[
     table!("http", http::Settings),
     table!("database", database::Settings),
     table!(["database.retention_classes"], RetentionClass),
+    table!("security", security::Settings),
+    table!(["security.users"], security::UserSettings),
 ];
 
 /// The table of this name.

@@ -1,6 +1,7 @@
 //! Branches: list, look, fork, delete, compare, merge.
 
 use super::Http;
+use super::access::Asking;
 use super::conditions::identified;
 use super::extract::{Asked, Named, Text, point};
 use super::forms::{Raw, StrategyForm, raw};
@@ -120,6 +121,7 @@ pub(crate) struct Forked {
 )]
 pub(crate) async fn fork(
     State(app): State<Http>,
+    asking: Asking,
     headers: HeaderMap,
     body: Body,
 ) -> Answered<(StatusCode, Json<Forked>)> {
@@ -127,7 +129,7 @@ pub(crate) async fn fork(
     let form: ForkForm = body.form()?;
     let (name, from) = (Name::new(&form.name)?, Name::new(form.from.as_deref().unwrap_or(MAIN))?);
     let at = revision_of(&app, point(form.rev, form.at)?).await?;
-    let receipt = run(&app, &headers, BranchCommand::Fork { name, from, at }).await?;
+    let receipt = run(&app, &asking, &headers, BranchCommand::Fork { name, from, at }).await?;
     let fork_revision = revision(&receipt)?;
     let forked = Forked { name: form.name, fork_revision, repeated: receipt.repeated };
     Ok((StatusCode::CREATED, Json(forked)))
@@ -158,11 +160,12 @@ pub(crate) struct Removed {
 )]
 pub(crate) async fn delete(
     State(app): State<Http>,
+    asking: Asking,
     Named(name): Named,
     headers: HeaderMap,
 ) -> Answered<Json<Removed>> {
     let command = BranchCommand::Delete { name: Name::new(&name)? };
-    removed(run(&app, &headers, command).await?)
+    removed(run(&app, &asking, &headers, command).await?)
 }
 
 /// Which branches are compared.
@@ -273,6 +276,7 @@ pub(crate) struct Merged {
 )]
 pub(crate) async fn merge(
     State(app): State<Http>,
+    asking: Asking,
     headers: HeaderMap,
     body: Body,
 ) -> Answered<Json<Merged>> {
@@ -280,17 +284,18 @@ pub(crate) async fn merge(
     let MergeForm { from, into, strategy } = body.form()?;
     let (from, into) = (Name::new(&from)?, Name::new(&into)?);
     let command = BranchCommand::Merge { from, into, strategy: strategy.into() };
-    let receipt = run(&app, &headers, command).await?;
+    let receipt = run(&app, &asking, &headers, command).await?;
     Ok(Json(Merged { revision: revision(&receipt)?, repeated: receipt.repeated }))
 }
 
 /// Executes one command on branches or tags.
 pub(crate) async fn run(
     app: &Http,
+    asking: &Asking,
     headers: &HeaderMap,
     command: BranchCommand,
 ) -> Answered<Receipt> {
-    app.write(identified(headers, Transaction::new().step(command))?).await
+    app.write(asking, identified(headers, Transaction::new().step(command))?).await
 }
 
 /// The revision that a receipt answers with.

@@ -1,6 +1,7 @@
 //! Cells: read, write, delete, count, list, and their history.
 
 use super::Http;
+use super::access::Asking;
 use super::conditions::{Condition, identified, is_known};
 use super::extract::{Asked, Named, Text, cells_of, point};
 use super::forms::{CellForm, PageForm, Raw, number, raw};
@@ -105,6 +106,7 @@ pub(crate) struct Written {
 )]
 pub(crate) async fn put(
     State(app): State<Http>,
+    asking: Asking,
     Named(name): Named,
     Asked(how): Asked<PutArguments>,
     headers: HeaderMap,
@@ -116,7 +118,7 @@ pub(crate) async fn put(
     let value = Value::from_json(&body.text)?;
     let ttl = how.ttl_ms.map_or(Ttl::Clear, Ttl::Millis);
     let set = CellCommand::Set { name: name.clone(), value, ttl };
-    let receipt = run(&app, &headers, how.branch, &name, condition, set).await?;
+    let receipt = run(&app, &asking, &headers, how.branch, &name, condition, set).await?;
     match receipt.answers.first() {
         Some(&Answer::Counter(counter)) => {
             Ok((entity_tag(counter), Json(written(counter, &receipt))).into_response())
@@ -160,6 +162,7 @@ pub(crate) struct Deleted {
 )]
 pub(crate) async fn delete(
     State(app): State<Http>,
+    asking: Asking,
     Named(name): Named,
     Asked(place): Asked<OnBranch>,
     headers: HeaderMap,
@@ -167,7 +170,7 @@ pub(crate) async fn delete(
     let name = Name::new(&name)?;
     let condition = Condition::of(&headers)?;
     let command = CellCommand::Delete { name: name.clone(), counter: None };
-    let receipt = run(&app, &headers, place.branch, &name, condition, command).await?;
+    let receipt = run(&app, &asking, &headers, place.branch, &name, condition, command).await?;
     match receipt.answers.first() {
         Some(&Answer::Did(deleted)) => {
             let Receipt { revision, repeated, .. } = receipt;
@@ -216,6 +219,7 @@ pub(crate) struct Counted {
 )]
 pub(crate) async fn incr(
     State(app): State<Http>,
+    asking: Asking,
     Named(name): Named,
     Asked(place): Asked<OnBranch>,
     headers: HeaderMap,
@@ -229,7 +233,7 @@ pub(crate) async fn incr(
         false => body.form::<Addition>()?.by,
     };
     let command = CellCommand::Incr { name: name.clone(), by: number(by.as_deref())? };
-    let receipt = run(&app, &headers, place.branch, &name, condition, command).await?;
+    let receipt = run(&app, &asking, &headers, place.branch, &name, condition, command).await?;
     match receipt.answers.first() {
         Some(Answer::Number { value, counter }) => {
             let (value, counter) = (raw(value), *counter);
@@ -290,6 +294,7 @@ pub(crate) async fn list(
 /// Executes one command under the conditions of the headers.
 async fn run(
     app: &Http,
+    asking: &Asking,
     headers: &HeaderMap,
     branch: Option<String>,
     name: &Name,
@@ -298,7 +303,7 @@ async fn run(
 ) -> Answered<Receipt> {
     let transaction = Transaction::on(branch.as_deref().unwrap_or(MAIN)).step(command);
     let transaction = condition.onto(transaction, name);
-    let receipt = app.write(identified(headers, transaction)?).await?;
+    let receipt = app.write(asking, identified(headers, transaction)?).await?;
     match (receipt.held, receipt.answers.first()) {
         (true, _) => Ok(receipt),
         (false, Some(Answer::Cell(Some(Versioned { counter, .. })))) => {

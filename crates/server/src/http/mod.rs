@@ -10,6 +10,7 @@
 //! Nothing here knows what commands mean: a request becomes a transaction of the model, and its
 //! receipt becomes JSON.
 
+mod access;
 mod branches;
 mod cells;
 mod conditions;
@@ -36,6 +37,7 @@ pub use routes::{RouteName, route_names, router};
 pub use serve::{Serving, Stop, serve};
 pub use settings::Settings;
 
+use crate::security::Security;
 use feed::Hub;
 use mainstay::Database;
 use metrics::Metrics;
@@ -56,6 +58,7 @@ pub struct Http {
 struct Shared {
     db: Database,
     settings: Settings,
+    security: Arc<Security>,
     writer: Writer,
     hub: Hub,
     metrics: Metrics,
@@ -69,8 +72,18 @@ struct Shared {
 }
 
 impl Http {
-    /// The face of an open database. It fails when the system gives no thread.
+    /// The face of an open database, with which everybody may do everything. It fails when the system
+    /// gives no thread.
     pub fn new(db: Database, settings: Settings) -> std::io::Result<Http> {
+        Http::secured(db, settings, Security::open())
+    }
+
+    /// The face of an open database and its users.
+    pub fn secured(
+        db: Database,
+        settings: Settings,
+        security: Arc<Security>,
+    ) -> std::io::Result<Http> {
         let seats = |count: usize| Arc::new(Semaphore::new(count.clamp(1, 1 << 20)));
         let shared = Shared {
             writer: Writer::start(db.clone(), settings.waiting_writes)?,
@@ -85,6 +98,7 @@ impl Http {
             draining: CancellationToken::new(),
             db,
             settings,
+            security,
         };
         Ok(Http { shared: Arc::new(shared) })
     }
@@ -109,6 +123,10 @@ impl Http {
 
     fn settings(&self) -> &Settings {
         &self.shared.settings
+    }
+
+    fn security(&self) -> &Security {
+        &self.shared.security
     }
 
     fn writer(&self) -> &Writer {

@@ -12,7 +12,8 @@ use utoipa::OpenApi;
     info(
         title = "Mainstay",
         description = "The state engine over HTTP: cells with compare-and-swap, transactions, history, branches and a feed of every change. \
-            Every error has the form {\"error\": {code, kind, message}}."
+            Every error has the form {\"error\": {code, kind, message}}. A server with users wants Basic \
+            authentication: 401 without it, 403 where the user may not."
     ),
     paths(
         cells::list, cells::get, cells::put, cells::delete, cells::incr, history::history,

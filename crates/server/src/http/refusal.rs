@@ -53,7 +53,7 @@ impl Refusal {
     fn own(
         status: StatusCode,
         code: &'static str,
-        kind: ErrorKind,
+        kind: impl std::fmt::Debug,
         message: impl Into<String>,
     ) -> Refusal {
         let (kind, message) = (format!("{kind:?}"), message.into());
@@ -107,6 +107,23 @@ impl Refusal {
         Refusal::own(status, "BodyTimedOut", ErrorKind::Unavailable, message)
     }
 
+    /// Nobody knows who asks.
+    pub fn unauthenticated() -> Refusal {
+        let message = "say who you are by Basic authentication, with the name and the password of a \
+                       user: curl --user NAME asks for the password";
+        Refusal::own(
+            StatusCode::UNAUTHORIZED,
+            "Unauthenticated",
+            AccessKind::Unauthenticated,
+            message,
+        )
+    }
+
+    /// It is known who asks, and that they may not.
+    pub fn forbidden(message: impl Into<String>) -> Refusal {
+        Refusal::own(StatusCode::FORBIDDEN, "Forbidden", AccessKind::Forbidden, message)
+    }
+
     /// Not now.
     pub fn unavailable(code: &'static str, message: impl Into<String>) -> Refusal {
         Refusal::own(StatusCode::SERVICE_UNAVAILABLE, code, ErrorKind::Unavailable, message)
@@ -130,6 +147,13 @@ impl Refusal {
     }
 }
 
+/// Kinds of refusals that the database itself does not know: it asks nobody who they are.
+#[derive(Debug)]
+enum AccessKind {
+    Unauthenticated,
+    Forbidden,
+}
+
 impl From<Error> for Refusal {
     fn from(error: Error) -> Refusal {
         let status = status_of(error.code());
@@ -146,6 +170,13 @@ impl IntoResponse for Refusal {
         let headers = response.headers_mut();
         if let Some(tag) = self.counter.and_then(|counter| format!("\"{counter}\"").parse().ok()) {
             headers.insert(header::ETAG, tag);
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            let basic =
+                header::HeaderValue::from_static("Basic realm=\"mainstay\", charset=\"UTF-8\"");
+            headers.insert(header::WWW_AUTHENTICATE, basic);
+            // Whoever guesses has to connect again.
+            headers.insert(header::CONNECTION, header::HeaderValue::from_static("close"));
         }
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));

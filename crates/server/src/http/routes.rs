@@ -1,9 +1,11 @@
 //! All routes, in one table: the router is made of it, and the OpenAPI document is checked against it.
 
+use super::access::{Door, enter};
 use super::metrics::count;
 use super::refusal::Refusal;
 use super::{Http, branches, cells, docs, feed, health, history, leftover, metrics, openapi, tags};
 use super::{transactions, transfer};
+use crate::security::{Area, Right};
 use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{from_fn, from_fn_with_state};
@@ -13,57 +15,77 @@ use tower_http::timeout::RequestBodyTimeoutLayer;
 /// A route: its method and its path, as the OpenAPI document writes it.
 pub type RouteName = (&'static str, String);
 
-type Route = (&'static str, &'static str, MethodRouter<Http>);
+type Route = (&'static str, &'static str, MethodRouter<Http>, Door);
+
+/// Cells, to read and to write.
+const READ: Door = Door::needs(Right::read(Area::Cells));
+const WRITE: Door = Door::needs(Right::write(Area::Cells));
+/// Branches and tags, to look at and to change; a change concerns all keys.
+const LOOK: Door = Door::needs(Right::read(Area::Branches));
+const CHANGE: Door = Door::needs(Right::write(Area::Branches)).everything();
+/// Files hold all keys.
+const TAKE: Door = Door::needs(Right::read(Area::Admin)).everything();
+const GIVE: Door = Door::needs(Right::write(Area::Admin)).everything();
+/// Keys with the prefix that is asked for.
+const FEED: Door = Door::needs(Right::read(Area::Feed)).range();
+const SERVER: Door = Door::needs(Right::read(Area::Server));
+/// The commands inside are looked at one by one.
+const MIX: Door = Door::needs(Right::either(Area::Cells));
 
 /// What is about data: one layer can wrap all of it.
 fn data() -> Vec<Route> {
     vec![
-        ("GET", "/v1/cells", get(cells::list)),
-        ("GET", "/v1/cells/{*name}", get(cells::get)),
-        ("PUT", "/v1/cells/{*name}", put(cells::put)),
-        ("DELETE", "/v1/cells/{*name}", delete(cells::delete)),
-        ("POST", "/v1/incr/{*name}", post(cells::incr)),
-        ("GET", "/v1/history/{*name}", get(history::history)),
-        ("POST", "/v1/transactions", post(transactions::execute)),
-        ("GET", "/v1/branches", get(branches::list)),
-        ("POST", "/v1/branches", post(branches::fork)),
-        ("GET", "/v1/branches/{*name}", get(branches::info)),
-        ("DELETE", "/v1/branches/{*name}", delete(branches::delete)),
-        ("GET", "/v1/diff", get(branches::diff)),
-        ("POST", "/v1/merges", post(branches::merge)),
-        ("GET", "/v1/tags", get(tags::list)),
-        ("PUT", "/v1/tags/{*name}", put(tags::put)),
-        ("DELETE", "/v1/tags/{*name}", delete(tags::delete)),
-        ("GET", "/v1/export/{*name}", get(transfer::export)),
-        ("POST", "/v1/import/{*name}", post(transfer::import)),
-        ("POST", "/v1/backup", post(transfer::backup)),
-        ("GET", "/v1/feed", get(feed::stream)),
-        ("GET", "/v1/feed/page", get(feed::page)),
+        ("GET", "/v1/cells", get(cells::list), READ.range()),
+        ("GET", "/v1/cells/{*name}", get(cells::get), READ.name()),
+        ("PUT", "/v1/cells/{*name}", put(cells::put), WRITE.name()),
+        ("DELETE", "/v1/cells/{*name}", delete(cells::delete), WRITE.name()),
+        ("POST", "/v1/incr/{*name}", post(cells::incr), WRITE.name()),
+        ("GET", "/v1/history/{*name}", get(history::history), READ.name()),
+        ("POST", "/v1/transactions", post(transactions::execute), MIX),
+        ("GET", "/v1/branches", get(branches::list), LOOK),
+        ("POST", "/v1/branches", post(branches::fork), CHANGE.recorded("branch.fork")),
+        ("GET", "/v1/branches/{*name}", get(branches::info), LOOK),
+        (
+            "DELETE",
+            "/v1/branches/{*name}",
+            delete(branches::delete),
+            CHANGE.recorded("branch.delete"),
+        ),
+        ("GET", "/v1/diff", get(branches::diff), LOOK.everything()),
+        ("POST", "/v1/merges", post(branches::merge), CHANGE.recorded("branch.merge")),
+        ("GET", "/v1/tags", get(tags::list), LOOK),
+        ("PUT", "/v1/tags/{*name}", put(tags::put), CHANGE.recorded("tag.set")),
+        ("DELETE", "/v1/tags/{*name}", delete(tags::delete), CHANGE.recorded("tag.del")),
+        ("GET", "/v1/export/{*name}", get(transfer::export), TAKE.recorded_whole("export")),
+        ("POST", "/v1/import/{*name}", post(transfer::import), GIVE.recorded_whole("import")),
+        ("POST", "/v1/backup", post(transfer::backup), TAKE.recorded_whole("backup")),
+        ("GET", "/v1/feed", get(feed::stream), FEED),
+        ("GET", "/v1/feed/page", get(feed::page), FEED),
     ]
 }
 
 /// What is about the server itself.
 fn operation() -> Vec<Route> {
     vec![
-        ("GET", "/healthz", get(health::alive)),
-        ("GET", "/readyz", get(health::ready)),
-        ("GET", "/metrics", get(metrics::show)),
-        ("GET", "/openapi.json", get(openapi::document)),
-        ("GET", "/docs", get(docs::page)),
+        ("GET", "/healthz", get(health::alive), Door::OPEN),
+        ("GET", "/readyz", get(health::ready), Door::OPEN),
+        ("GET", "/metrics", get(metrics::show), SERVER),
+        ("GET", "/openapi.json", get(openapi::document), SERVER),
+        ("GET", "/docs", get(docs::page), SERVER),
     ]
 }
 
 /// The names of all routes.
 pub fn route_names() -> Vec<RouteName> {
-    let name = |(method, path, _): Route| (method, path.replace("{*", "{"));
+    let name = |(method, path, ..): Route| (method, path.replace("{*", "{"));
     data().into_iter().chain(operation()).map(name).collect()
 }
 
 /// The whole face as a service.
 pub fn router(app: Http) -> Router {
     let pause_limit = app.settings().upload_pause_limit();
-    let data = table(data()).layer(RequestBodyTimeoutLayer::new(pause_limit));
-    let all = data.merge(table(operation()));
+    let data = table(&app, data()).layer(RequestBodyTimeoutLayer::new(pause_limit));
+    let all = data.merge(table(&app, operation()));
     all.fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(from_fn_with_state(app.clone(), count))
@@ -71,8 +93,12 @@ pub fn router(app: Http) -> Router {
         .with_state(app)
 }
 
-fn table(routes: Vec<Route>) -> Router<Http> {
-    let add = |router: Router<Http>, (_, path, handler): Route| router.route(path, handler);
+/// Every handler stands behind its door.
+fn table(app: &Http, routes: Vec<Route>) -> Router<Http> {
+    let add = |router: Router<Http>, (_, path, handler, door): Route| {
+        let door = from_fn_with_state((app.clone(), door), enter);
+        router.route(path, handler.route_layer(door))
+    };
     routes.into_iter().fold(Router::new(), add)
 }
 

@@ -8,11 +8,15 @@
 //!   stop: no more accepted --> feeds end, requests under way are answered --> threads end
 //! ```
 
+use super::access::Peer;
 use super::patience::Patient;
 use super::refusal::Refusal;
 use super::{Http, LOOKS, router};
 use axum::Router;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
@@ -28,6 +32,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Threads that may block, beyond those for slow reads and transfers: pieces of files on their way.
 const FILE_THREADS: usize = 8;
+/// The most that is held of a request before its body, which is before it is known who asks.
+const HEAD_LIMIT_BYTES: usize = 64 << 10;
 /// The most connections that can be asked for.
 const CONNECTIONS: usize = 1 << 20;
 /// How many connections that are one too many are told so at once; further ones are just closed.
@@ -121,27 +127,32 @@ impl Server {
     async fn accept_all(&self, listener: TcpListener) {
         loop {
             match listener.accept().await {
-                Ok((stream, _)) => self.seat(stream),
+                Ok((stream, peer)) => self.seat(stream, Peer(peer)),
                 Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
             }
         }
     }
 
-    fn seat(&self, stream: TcpStream) {
+    fn seat(&self, stream: TcpStream, peer: Peer) {
         // Small answers leave at once; where that cannot be set they leave a little later.
         let _ = stream.set_nodelay(true);
         match self.seats.clone().try_acquire_owned() {
-            Ok(seat) => self.connect(stream, seat),
+            Ok(seat) => self.connect(stream, peer, seat),
             Err(_) => self.refuse(stream),
         }
     }
 
-    fn connect(&self, stream: TcpStream, seat: OwnedSemaphorePermit) {
+    fn connect(&self, stream: TcpStream, peer: Peer, seat: OwnedSemaphorePermit) {
         let settings = self.app.settings();
         let stream = TokioIo::new(Patient::new(stream, settings.write_limit()));
-        let service = TowerToHyperService::new(self.router.clone());
+        let router = TowerToHyperService::new(self.router.clone());
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(peer);
+            router.call(request)
+        });
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(settings.header_limit());
+        builder.max_buf_size(HEAD_LIMIT_BYTES);
         let connection = self.graceful.watch(builder.serve_connection(stream, service));
         let app = self.app.clone();
         tokio::spawn(async move {

@@ -1,6 +1,7 @@
 //! Tags: revisions with names.
 
 use super::Http;
+use super::access::Asking;
 use super::branches::{Removed, removed, revision, revision_of, run};
 use super::extract::{Named, Text, point};
 use super::refusal::{Answered, Problem};
@@ -86,6 +87,7 @@ pub(crate) struct Pinned {
 )]
 pub(crate) async fn put(
     State(app): State<Http>,
+    asking: Asking,
     Named(name): Named,
     headers: HeaderMap,
     body: Body,
@@ -95,7 +97,7 @@ pub(crate) async fn put(
     let at = revision_of(&app, point(form.rev, form.at)?).await?;
     let branch = Name::new(form.branch.as_deref().unwrap_or(MAIN))?;
     let command = BranchCommand::Tag { name: Name::new(&name)?, branch, at };
-    let receipt = run(&app, &headers, command).await?;
+    let receipt = run(&app, &asking, &headers, command).await?;
     Ok(Json(Pinned { name, revision: revision(&receipt)?, repeated: receipt.repeated }))
 }
 
@@ -110,9 +112,10 @@ pub(crate) async fn put(
 )]
 pub(crate) async fn delete(
     State(app): State<Http>,
+    asking: Asking,
     Named(name): Named,
     headers: HeaderMap,
 ) -> Answered<Json<Removed>> {
     let command = BranchCommand::Untag { name: Name::new(&name)? };
-    removed(run(&app, &headers, command).await?)
+    removed(run(&app, &asking, &headers, command).await?)
 }

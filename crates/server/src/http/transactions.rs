@@ -1,6 +1,7 @@
 //! Transactions: the narrow waist as JSON.
 
 use super::Http;
+use super::access::Asking;
 use super::conditions::identified;
 use super::extract::Text;
 use super::forms::{GuardForm, ReceiptForm, StepForm};
@@ -89,6 +90,7 @@ fn steps(forms: Vec<StepForm>) -> Result<Vec<Step>> {
 )]
 pub(crate) async fn execute(
     State(app): State<Http>,
+    asking: Asking,
     headers: HeaderMap,
     body: Body,
 ) -> Answered<Json<ReceiptForm>> {
@@ -98,6 +100,6 @@ pub(crate) async fn execute(
         true => app.slowly(move || read(&body)).await?,
         false => read(&body)?,
     };
-    let receipt = app.write(identified(&headers, transaction)?).await?;
+    let receipt = app.write(&asking, identified(&headers, transaction)?).await?;
     Ok(Json(ReceiptForm::of(receipt)?))
 }

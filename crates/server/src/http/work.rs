@@ -9,7 +9,9 @@
 //! why even it has a thread. Nothing waits there for the disk, so one is enough.
 
 use super::Http;
+use super::access::Asking;
 use super::refusal::{Answered, Refusal};
+use crate::security::{Entry, Outcome, administrative};
 use mainstay::{BranchCommand, Command, Database, Receipt, Result, Step, Transaction};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -63,8 +65,36 @@ fn submit(db: &Database, write: Write) {
 }
 
 impl Http {
-    /// Executes a transaction.
-    pub(crate) async fn write(&self, transaction: Transaction) -> Answered<Receipt> {
+    /// Executes a transaction, if whoever asks may do all of it.
+    pub(crate) async fn write(
+        &self,
+        asking: &Asking,
+        transaction: Transaction,
+    ) -> Answered<Receipt> {
+        let entries = self.entries(asking, &transaction);
+        let (outcome, done) = match asking.user.allow(&transaction) {
+            Err(denied) => (Outcome::Denied, Err(Refusal::from(denied))),
+            Ok(()) => match self.submit(transaction).await {
+                Ok(receipt) => (Outcome::Done, Ok(receipt)),
+                Err(refusal) => (Outcome::Failed, Err(refusal)),
+            },
+        };
+        entries.iter().for_each(|entry| self.security().audit().record(entry, outcome));
+        done
+    }
+
+    /// What is to be recorded of a transaction.
+    fn entries(&self, asking: &Asking, transaction: &Transaction) -> Vec<Entry> {
+        if !self.security().audit().is_on() {
+            return Vec::new();
+        }
+        let otherwise = transaction.otherwise.iter().flatten();
+        let steps = transaction.steps.iter().chain(otherwise);
+        let entry = |(name, about)| Entry::new(Some(asking.user.name()), &asking.peer, name, about);
+        steps.filter_map(|step| administrative(&step.command)).map(entry).collect()
+    }
+
+    async fn submit(&self, transaction: Transaction) -> Answered<Receipt> {
         let (answer, receipt) = oneshot::channel();
         let write = Write { transaction, answer };
         if is_slow(&write.transaction) {

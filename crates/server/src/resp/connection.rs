@@ -7,17 +7,18 @@
 //! ```
 
 use super::feeds::Reading;
+use super::login::Login;
 use super::reply::Reply;
 use super::request::{Malformed, Parsed, Parser, Words};
 use super::room::Share;
 use super::session::{Handled, Job, Owed, Pending, Session};
 use super::{Settings, Shared};
+use crate::security::Verdict;
 use mainstay::{Receipt, Transaction};
 use mio::net::TcpStream;
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How many reads of one connection wait behind its writes in one batch: their values are held, too.
 const READS_BEHIND_WRITES: usize = 32;
@@ -48,6 +49,8 @@ pub enum State {
 pub enum Wish {
     /// Long work.
     Work(Job),
+    /// Credentials to be verified.
+    Login(Box<Login>),
     /// A reply when there are changes.
     Wait(Box<Reading>),
     /// A push for every change.
@@ -76,13 +79,6 @@ pub struct Connection {
     left_over: bool,
     /// It is on the list for this turn.
     pub listed: bool,
-    alive: Arc<AtomicBool>,
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.alive.store(false, Ordering::Release);
-    }
 }
 
 impl Connection {
@@ -104,7 +100,6 @@ impl Connection {
             hung_up: false,
             left_over: false,
             listed: false,
-            alive: Arc::new(AtomicBool::new(true)),
         }
     }
 
@@ -115,11 +110,6 @@ impl Connection {
     /// Its socket, to be registered.
     pub fn socket(&mut self) -> &mut TcpStream {
         &mut self.socket
-    }
-
-    /// Cleared when the connection is gone.
-    pub fn alive(&self) -> Arc<AtomicBool> {
-        self.alive.clone()
     }
 
     /// Notes an event: there is something to read, or the client has closed its side.
@@ -229,7 +219,7 @@ impl Connection {
         let mut used = 0;
         self.left_over = false;
         while *left > 0 && self.may_go_on() && used < bytes.len() {
-            let limits = &self.session.shared.settings.request;
+            let limits = self.session.limits();
             let parsed = self.parser.next(&bytes[used..], limits);
             let (wish, taken) = match parsed {
                 Ok(Parsed::Incomplete) => return (used, None),
@@ -279,6 +269,7 @@ impl Connection {
                 self.state = State::Closing;
             }
             Handled::Slow(job) => return self.rest(Wish::Work(job)),
+            Handled::Login(login) => return self.rest(Wish::Login(login)),
             Handled::Wait(reading) => return self.rest(Wish::Wait(reading)),
             Handled::Watch(reading) => {
                 self.owe(Debt::Reply(super::reply::OK));
@@ -311,6 +302,21 @@ impl Connection {
         if self.state == State::Resting {
             self.state = State::Open;
         }
+    }
+
+    /// What became of a login.
+    pub fn logged_in(&mut self, login: Login, verdict: Verdict) {
+        match self.session.settle(login, verdict) {
+            Handled::Reply(reply) => self.wake(&reply),
+            Handled::Close(reply) => self.close(&reply),
+            _ => self.close(&Reply::error("ERR a login waits for itself: a fault of the server")),
+        }
+    }
+
+    /// Says the last word.
+    pub fn close(&mut self, reply: &Reply) {
+        self.write(reply);
+        self.state = State::Closing;
     }
 
     /// What comes unasked: each row as a push of its own.

@@ -13,12 +13,15 @@
 use super::Shared;
 use super::connection::{Connection, State, Wish};
 use super::feeds::{Feeds, Reader};
+use super::login::Login;
 use super::reply::Reply;
 use super::workers::Workers;
+use crate::security::Verdict;
 use mainstay::Transaction;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -40,6 +43,8 @@ enum Message {
     /// The reply to a connection that rests; the number tells whether it is still the same one.
     Done(usize, u64, Reply),
     Push(usize, u64, Reply),
+    /// What became of a login.
+    LoggedIn(usize, u64, Box<Login>, Verdict),
     Stop,
 }
 
@@ -107,6 +112,13 @@ struct Listening {
     again: bool,
 }
 
+/// A connection that has to authenticate in time.
+struct Stranger {
+    until_us: u64,
+    place: usize,
+    id: u64,
+}
+
 struct Loop {
     shared: Arc<Shared>,
     poll: Poll,
@@ -118,6 +130,8 @@ struct Loop {
     ready: Vec<usize>,
     /// Who had something to do in it.
     served: Vec<usize>,
+    /// Who has not said who they are, and until when they may, the first first.
+    strangers: VecDeque<Stranger>,
     batch: Vec<Transaction>,
     buffer: Vec<u8>,
     workers: Workers,
@@ -140,6 +154,7 @@ impl Loop {
             connections: Slab::new(),
             ready: Vec::new(),
             served: Vec::new(),
+            strangers: VecDeque::new(),
             batch: Vec::new(),
             buffer: vec![0; BUFFER_BYTES],
             workers,
@@ -175,6 +190,7 @@ impl Loop {
             if self.accepts_again() {
                 self.accept();
             }
+            self.turn_away();
             self.turn();
         }
     }
@@ -191,10 +207,43 @@ impl Loop {
 
     /// How long it may wait for sockets.
     fn pause(&self) -> Option<Duration> {
-        match self.ready.is_empty() {
-            true => (self.stopping.is_some() || self.accepts_again()).then_some(PAUSE),
-            false => Some(Duration::ZERO),
+        if !self.ready.is_empty() {
+            return Some(Duration::ZERO);
         }
+        let again = (self.stopping.is_some() || self.accepts_again()).then_some(PAUSE);
+        let now_us = || self.shared.ticks_us();
+        let left_us = self.strangers.front().map(|it| it.until_us.saturating_sub(now_us()));
+        again.into_iter().chain(left_us.map(Duration::from_micros)).min()
+    }
+
+    /// Closes those who have not said in time who they are.
+    fn turn_away(&mut self) {
+        while let Some(stranger) = self.strangers.front() {
+            let now_us = self.shared.ticks_us();
+            if now_us < stranger.until_us {
+                return;
+            }
+            let Some(Stranger { place, id, .. }) = self.strangers.pop_front() else { return };
+            let Some(connection) = self.connections.get_mut(place) else { continue };
+            if connection.session.id != id || connection.session.user.is_some() {
+                continue;
+            }
+            match connection.state {
+                // Its password is being verified: that is not its fault.
+                State::Resting => self.await_login(place, id),
+                _ => {
+                    connection.close(&Reply::error("NOAUTH Authentication took too long."));
+                    self.list(place);
+                }
+            }
+        }
+    }
+
+    /// Gives a stranger some time.
+    fn await_login(&mut self, place: usize, id: u64) {
+        let limit_us = self.shared.security.settings().login_limit_ms.saturating_mul(1000);
+        let until_us = self.shared.ticks_us().saturating_add(limit_us.max(1000));
+        self.strangers.push_back(Stranger { until_us, place, id });
     }
 
     fn note(&mut self, place: usize, readable: bool, hung_up: bool) {
@@ -218,6 +267,9 @@ impl Loop {
                 Message::Connect(socket, peer) => self.connect(socket, peer),
                 Message::Done(place, id, reply) => self.tell(place, id, |it| it.wake(&reply)),
                 Message::Push(place, id, reply) => self.tell(place, id, |it| it.push(reply)),
+                Message::LoggedIn(place, id, login, verdict) => {
+                    self.tell(place, id, |it| it.logged_in(*login, verdict));
+                }
                 Message::Stop => self.stop(),
             }
         }
@@ -281,10 +333,14 @@ impl Loop {
         let entry = self.connections.vacant_entry();
         let place = entry.key();
         let connection = entry.insert(Connection::new(socket, &self.shared, peer));
+        let stranger = connection.session.user.is_none().then_some(connection.session.id);
         let both = Interest::READABLE | Interest::WRITABLE;
         let registered = self.poll.registry().register(connection.socket(), Token(place), both);
         match registered {
-            Ok(()) => self.list(place),
+            Ok(()) => {
+                stranger.into_iter().for_each(|id| self.await_login(place, id));
+                self.list(place);
+            }
             Err(error) => {
                 eprintln!("mainstay: a connection was not registered: {error}");
                 self.connections.remove(place);
@@ -369,7 +425,7 @@ impl Loop {
     fn grant(&mut self, place: usize, wish: Wish) {
         let Some(connection) = self.connections.get_mut(place) else { return };
         let (id, address, alive) =
-            (connection.session.id, self.address.clone(), connection.alive());
+            (connection.session.id, self.address.clone(), connection.session.alive.clone());
         let done = move |reply| address.send(Message::Done(place, id, reply));
         let address = self.address.clone();
         match wish {
@@ -377,6 +433,12 @@ impl Loop {
                 if let Err(done) = self.workers.take(job, done) {
                     done(Reply::error("UNAVAILABLE too much long work is under way: try later"));
                 }
+            }
+            Wish::Login(login) => {
+                let (name, password) = login.credentials();
+                let told =
+                    move |verdict| address.send(Message::LoggedIn(place, id, login, verdict));
+                self.shared.security.verify(name, password, &connection.session.peer, told);
             }
             Wish::Wait(reading) => {
                 self.feeds.take(Reader { reading: *reading, alive, tell: Box::new(done) });

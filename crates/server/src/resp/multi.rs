@@ -2,8 +2,9 @@
 
 use super::plan::{Plan, Promise};
 use super::reply::{Protocol, Reply};
-use super::session::{Call, Handled, Owed, Session};
+use super::session::{Call, Handled, Owed, Session, no_permission};
 use super::table::{Run, Spec};
+use crate::security::{Denied, User};
 use mainstay::Receipt;
 use mainstay::limits::{TRANSACTION_LIMIT_BYTES, TRANSACTION_LIMIT_COMMANDS};
 
@@ -23,31 +24,48 @@ enum Queued {
     /// Its arguments make no sense: that is its reply, and the others go on.
     Wrong(Reply),
     /// It concerns the session alone and is answered when its turn comes.
-    Session(fn(&mut Call<'_>) -> Reply, Vec<Vec<u8>>),
+    Session(&'static Spec, fn(&mut Call<'_>) -> Reply, Vec<Vec<u8>>),
 }
 
 impl Multi {
-    /// Keeps a command.
-    pub fn push(&mut self, spec: &'static Spec, words: &[&[u8]]) -> Reply {
+    /// Keeps a command that this user may.
+    pub fn push(&mut self, user: &User, spec: &'static Spec, words: &[&[u8]]) -> Reply {
+        self.try_push(user, spec, words).unwrap_or_else(|denied| {
+            self.spoilt = true;
+            no_permission(spec, &denied)
+        })
+    }
+
+    fn try_push(
+        &mut self,
+        user: &User,
+        spec: &'static Spec,
+        words: &[&[u8]],
+    ) -> Result<Reply, Denied> {
+        spec.allow(user, words)?;
         self.bytes += words.iter().map(|word| word.len()).sum::<usize>();
         if self.queued.len() >= TRANSACTION_LIMIT_COMMANDS || self.bytes > TRANSACTION_LIMIT_BYTES {
             self.spoilt = true;
-            return Reply::error("TOOLARGE a transaction has at most 100,000 commands and 64 MiB");
+            let message = "TOOLARGE a transaction has at most 100,000 commands and 64 MiB";
+            return Ok(Reply::error(message));
         }
         let owned = || words.iter().map(|word| word.to_vec()).collect();
         let queued = match spec.run {
-            Run::Data(plan) => plan(words).map_or_else(Queued::Wrong, Queued::Plan),
+            Run::Data(plan) => match plan(words) {
+                Ok(plan) => Queued::Plan(plan.allowed(user)?),
+                Err(reply) => Queued::Wrong(reply),
+            },
             Run::Session(run) | Run::Settled(run) if !spec.stands_alone() => {
-                Queued::Session(run, owned())
+                Queued::Session(spec, run, owned())
             }
             _ => {
                 self.spoilt = true;
                 let name = spec.name.to_uppercase();
-                return Reply::error(format!("ERR {name} is not for inside MULTI"));
+                return Ok(Reply::error(format!("ERR {name} is not for inside MULTI")));
             }
         };
         self.queued.push(queued);
-        Reply::Status("QUEUED")
+        Ok(Reply::Status("QUEUED"))
     }
 
     /// Nothing will be done.
@@ -100,7 +118,9 @@ pub fn exec(call: &mut Call<'_>) -> Handled {
     for queued in multi.queued {
         shares.push(match queued {
             Queued::Wrong(reply) => Share::Reply(reply),
-            Queued::Session(run, words) => Share::Reply(run_session(session, run, &words)),
+            Queued::Session(spec, run, words) => {
+                Share::Reply(run_session(session, spec, run, &words))
+            }
             Queued::Plan(plan) if plan.at.is_some() => Share::Reply(session.read(plan)),
             Queued::Plan(plan) => {
                 let promise;
@@ -112,9 +132,16 @@ pub fn exec(call: &mut Call<'_>) -> Handled {
     Handled::Run(Box::new(transaction), Owed::Exec(Exec(shares)))
 }
 
-fn run_session(session: &mut Session, run: fn(&mut Call<'_>) -> Reply, words: &[Vec<u8>]) -> Reply {
+fn run_session(
+    session: &mut Session,
+    spec: &'static Spec,
+    run: fn(&mut Call<'_>) -> Reply,
+    words: &[Vec<u8>],
+) -> Reply {
     let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-    run(&mut Call { session, words: &words })
+    let reply = run(&mut Call { session, words: &words });
+    session.record(spec, &words, &reply);
+    reply
 }
 
 /// Starts to keep commands.
@@ -150,4 +177,5 @@ pub fn reset(session: &mut Session) {
     session.cells = session.shared.db.cells();
     session.durability = None;
     session.name.clear();
+    session.become_user(session.shared.security.stranger());
 }

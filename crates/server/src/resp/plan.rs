@@ -10,6 +10,7 @@
 //! transaction, and a further contract needs no more than a file of plans.
 
 use super::reply::Reply;
+use crate::security::{Denied, User};
 use mainstay::{Answer, At, CellCommand, Command, Error, Receipt, SmallVec, Stamp, Transaction};
 
 /// The answers of a plan's commands.
@@ -61,6 +62,12 @@ impl Plan {
     pub fn at(mut self, at: Option<At>) -> Plan {
         self.at = at;
         self
+    }
+
+    /// Itself, if this user may do all of it.
+    pub fn allowed(self, user: &User) -> Result<Plan, Denied> {
+        self.commands.iter().try_for_each(|command| user.allow_command(command))?;
+        Ok(self)
     }
 
     /// Whether it changes nothing.

@@ -13,15 +13,19 @@ use super::Shared;
 use super::arguments::Arguments;
 use super::commands;
 use super::feeds::Reading;
+use super::login::Login;
 use super::multi::{Exec, Multi};
 use super::plan::{Answers, Plan, Promise};
-use super::reply::{OK, Protocol, Reply};
+use super::reply::{Protocol, Reply};
+use super::request::Limits;
 use super::table::{self, Run, Spec};
+use crate::security::{Denied, User};
 use mainstay::{
     Answer, At, CellCommand, Cells, Command, CompactString, Durability, Guard, Interactive, MAIN,
     Receipt, Scales, Transaction,
 };
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// How often somebody who waits looks again.
@@ -33,6 +37,12 @@ pub struct Session {
     pub id: u64,
     /// Who is at the other end.
     pub peer: String,
+    /// Who that is; nobody before they have authenticated.
+    pub user: Option<Arc<User>>,
+    /// How many wrong passwords it has given.
+    pub failures: u32,
+    /// Cleared when it is gone, and when it becomes another user: feeds that it watches end then.
+    pub alive: Arc<AtomicBool>,
     /// What it speaks.
     pub protocol: Protocol,
     /// What it calls itself.
@@ -66,6 +76,8 @@ pub enum Handled {
     Run(Box<Transaction>, Owed),
     /// Work that is not for an event loop.
     Slow(Job),
+    /// Credentials to be verified, which takes a while: then ask [`Session::settle`].
+    Login(Box<Login>),
     /// Changes that are not there yet: the reply comes with them.
     Wait(Box<Reading>),
     /// Changes as they come.
@@ -137,6 +149,9 @@ impl Session {
         Session {
             id: shared.next_session(),
             peer,
+            user: shared.security.stranger(),
+            failures: 0,
+            alive: Arc::new(AtomicBool::new(true)),
             protocol: Protocol::Two,
             name: String::new(),
             library: Default::default(),
@@ -152,18 +167,41 @@ impl Session {
 
     /// Says what a command comes to. `pending` tells whether replies before it are not known yet.
     pub fn handle(&mut self, words: &[&[u8]], pending: Pending) -> Handled {
-        let spec = match table::find(words) {
+        let found = table::find(words);
+        let Some(user) = &self.user else { return self.handle_stranger(found, words) };
+        let spec = match found {
             Ok(spec) => spec,
             Err(reply) => {
                 self.spoil();
                 return Handled::Reply(reply);
             }
         };
-        if self.multi.is_some() && !spec.is_control() {
+        if self.multi.is_some() && (!spec.is_control() || spec.stands_alone()) {
             return Handled::Reply(self.queue(spec, words));
         }
+        let handled = match spec.allow(user, words) {
+            Ok(()) => self.run(spec, words, pending),
+            Err(denied) => {
+                self.spoil();
+                Handled::Reply(no_permission(spec, &denied))
+            }
+        };
+        if spec.audited.is_some() { self.recorded(spec, words, handled) } else { handled }
+    }
+
+    /// Whoever has not said who they are may do so, or leave.
+    fn handle_stranger(&mut self, found: Result<&'static Spec, Reply>, words: &[&[u8]]) -> Handled {
+        match found {
+            Ok(spec @ Spec { run: Run::Control(run), .. }) if spec.is_for_strangers() => {
+                run(&mut Call { session: self, words })
+            }
+            _ => Handled::Reply(no_user()),
+        }
+    }
+
+    fn run(&mut self, spec: &'static Spec, words: &[&[u8]], pending: Pending) -> Handled {
         match spec.run {
-            Run::Data(plan) => match plan(words) {
+            Run::Data(plan) => match plan(words).and_then(|plan| self.allowed(spec, plan)) {
                 Ok(plan) => self.data(plan, pending),
                 Err(reply) => Handled::Reply(reply),
             },
@@ -188,6 +226,10 @@ impl Session {
             Handled::Reply(reply) | Handled::Close(reply) => reply,
             Handled::Run(transaction, owed) => owed.reply(self.shared.db.execute(*transaction)),
             Handled::Slow(job) => job(),
+            Handled::Login(login) => match self.log_in_here(*login) {
+                Handled::Reply(reply) | Handled::Close(reply) => reply,
+                _ => Reply::error("ERR a login waits for itself: a fault of the server"),
+            },
             Handled::Wait(mut reading) => loop {
                 if let Some(reply) = reading.look(self.shared.ticks_us()) {
                     return reply;
@@ -202,8 +244,22 @@ impl Session {
     }
 
     fn queue(&mut self, spec: &'static Spec, words: &[&[u8]]) -> Reply {
-        let Some(multi) = &mut self.multi else { return OK };
-        multi.push(spec, words)
+        let (Some(multi), Some(user)) = (&mut self.multi, &self.user) else { return no_user() };
+        multi.push(user, spec, words)
+    }
+
+    /// A plan, if the user may do all of it.
+    fn allowed(&self, spec: &Spec, plan: Plan) -> Result<Plan, Reply> {
+        let user = self.user.as_ref().ok_or_else(no_user)?;
+        plan.allowed(user).map_err(|denied| no_permission(spec, &denied))
+    }
+
+    /// What a request may be: little, before it is known whose it is.
+    pub fn limits(&self) -> &Limits {
+        match self.user {
+            Some(_) => &self.shared.settings.request,
+            None => &self.shared.stranger,
+        }
     }
 
     /// A request that cannot be understood makes `EXEC` fail.
@@ -290,6 +346,19 @@ impl Session {
             |command| look(command).and_then(|answer| scales.add(&answer).map(|()| answer));
         commands.iter().map(weighed).collect()
     }
+}
+
+/// What Redis says to whoever has not said who they are.
+fn no_user() -> Reply {
+    Reply::error("NOAUTH Authentication required.")
+}
+
+/// What Redis says to whoever may not, and what is missing.
+pub fn no_permission(spec: &Spec, denied: &Denied) -> Reply {
+    let (user, name) = (denied.user(), spec.name);
+    Reply::error(format!(
+        "NOPERM User {user} has no permissions to run the '{name}' command: {denied}"
+    ))
 }
 
 fn no_read(command: &Command) -> mainstay::Error {

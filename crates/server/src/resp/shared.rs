@@ -2,8 +2,10 @@
 
 use super::Settings;
 use super::cursors::Cursors;
+use super::request::Limits;
 use super::room::Room;
 use super::session::Session;
+use crate::security::{self, Security};
 use mainstay::{Clock, Database, Durability, Stamp, SystemClock};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -19,6 +21,10 @@ pub struct Shared {
     pub settings: Settings,
     /// The memory for what connections have not said or not read to the end.
     pub room: Arc<Room>,
+    /// Who may do what.
+    pub security: Arc<Security>,
+    /// What a request may be before it is known who asks.
+    pub stranger: Limits,
     /// Where scans stand.
     pub cursors: Cursors,
     clock: SystemClock,
@@ -29,14 +35,32 @@ pub struct Shared {
     clients: Mutex<BTreeMap<u64, String>>,
 }
 
+/// What a request may be before it is known who asks.
+fn stranger(usual: &Limits, security: &security::Settings) -> Limits {
+    let bytes = security.stranger_request_bytes;
+    Limits {
+        words: usual.words.min(security.stranger_words),
+        word_bytes: usual.word_bytes.min(bytes),
+        request_bytes: usual.request_bytes.min(bytes),
+        line_bytes: usual.line_bytes.min(bytes),
+    }
+}
+
 impl Shared {
-    /// For one database.
+    /// For one database, with which everybody may do everything.
     pub fn new(db: Database, settings: Settings) -> Arc<Shared> {
+        Shared::secured(db, settings, Security::open())
+    }
+
+    /// For one database and its users.
+    pub fn secured(db: Database, settings: Settings, security: Arc<Security>) -> Arc<Shared> {
         Arc::new(Shared {
             db,
             room: Room::new(settings.held_bytes),
             cursors: Cursors::new(settings.cursors),
+            stranger: stranger(&settings.request, security.settings()),
             settings,
+            security,
             clock: SystemClock::new(),
             last_session: AtomicU64::new(0),
             port: AtomicU16::new(0),
@@ -125,12 +149,14 @@ impl Session {
     /// A line about the session, as `CLIENT LIST` has it.
     pub fn describe(&self) -> String {
         let Session { id, peer, name, library, .. } = self;
+        let user = self.user.as_ref().map_or("(unauthenticated)", |user| user.name());
         let protocol = match self.protocol {
             super::reply::Protocol::Two => 2,
             super::reply::Protocol::Three => 3,
         };
         format!(
-            "id={id} addr={peer} name={name} db=0 branch={} resp={protocol} lib-name={} lib-ver={}",
+            "id={id} addr={peer} name={name} db=0 branch={} user={user} resp={protocol} lib-name={} \
+             lib-ver={}",
             self.branch, library.0, library.1
         )
     }
@@ -143,6 +169,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        self.alive.store(false, Ordering::Release);
         self.shared.clients.lock().remove(&self.id);
     }
 }

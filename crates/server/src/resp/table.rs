@@ -3,6 +3,7 @@
 use super::commands;
 use super::plan::Plan;
 use super::reply::Reply;
+use super::rights::{Needs, Reach};
 use super::session::{Call, Handled, Job};
 use hashbrown::HashMap;
 use std::sync::LazyLock;
@@ -23,6 +24,12 @@ pub struct Spec {
     pub syntax: &'static str,
     /// What it is for, in a line.
     pub summary: &'static str,
+    /// The right it needs.
+    pub needs: Needs,
+    /// Which keys it reaches beyond those of its plan.
+    pub reach: Reach,
+    /// Whether it is recorded, and how many words behind it are names to be recorded with it.
+    pub audited: Option<usize>,
     /// What it does.
     pub run: Run,
 }
@@ -82,7 +89,49 @@ pub enum Run {
 impl Spec {
     /// A command with this name, arity and way to run.
     pub const fn new(name: &'static str, arity: i32, group: Group, run: Run) -> Spec {
-        Spec { name, arity, group, writes: false, keys: (0, 0, 0), syntax: "", summary: "", run }
+        let (needs, reach) = (Needs::Group, Reach::Plan);
+        let (keys, audited) = ((0, 0, 0), None);
+        Spec {
+            name,
+            arity,
+            group,
+            writes: false,
+            keys,
+            syntax: "",
+            summary: "",
+            needs,
+            reach,
+            audited,
+            run,
+        }
+    }
+
+    /// It needs this right, whatever its group.
+    pub const fn needs(mut self, needs: Needs) -> Spec {
+        self.needs = needs;
+        self
+    }
+
+    /// Which keys it reaches.
+    pub const fn reaches(mut self, reach: Reach) -> Spec {
+        self.reach = reach;
+        self
+    }
+
+    /// It is recorded, with so many of the words behind it, which are names.
+    pub const fn audited(mut self, names: usize) -> Spec {
+        self.audited = Some(names);
+        self
+    }
+
+    /// Whether its words may hold a password, which nobody may show or keep.
+    pub fn carries_secrets(&self) -> bool {
+        matches!(self.name, "auth" | "hello")
+    }
+
+    /// Whether it may be said before it is known who asks.
+    pub fn is_for_strangers(&self) -> bool {
+        matches!(self.name, "auth" | "hello" | "quit" | "reset")
     }
 
     /// It changes something.
@@ -127,8 +176,9 @@ impl Spec {
 
 /// All commands.
 pub fn all() -> impl Iterator<Item = &'static Spec> {
-    let lists: [&'static [Spec]; 8] = [
+    let lists: [&'static [Spec]; 9] = [
         commands::connection::COMMANDS,
+        commands::users::COMMANDS,
         commands::server::COMMANDS,
         commands::keys::COMMANDS,
         commands::strings::COMMANDS,

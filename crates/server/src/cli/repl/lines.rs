@@ -4,6 +4,7 @@ use super::complete::Words;
 use super::history;
 use crate::cli::failure::{Failure, Result};
 use mainstay_server::resp::line::{Unsplit, split};
+use mainstay_server::resp::table;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{CompletionType, Config, Editor};
@@ -68,6 +69,12 @@ pub fn is_comment(line: &str) -> bool {
     line.trim_start().starts_with('#')
 }
 
+/// A password that was typed is nothing to remember.
+fn has_password(line: &str) -> bool {
+    let first = line.split_whitespace().next().unwrap_or_default();
+    table::named(first.as_bytes()).is_some_and(table::Spec::carries_secrets)
+}
+
 impl Typed {
     fn open() -> Result<Typed> {
         let wrong = |error: ReadlineError| Failure::error(format!("the terminal: {error}"));
@@ -100,9 +107,23 @@ impl Typed {
 
     /// Keeps a line for the next session, where that is possible.
     fn remember(&mut self, line: &str) {
-        let added = !line.trim().is_empty() && self.editor.add_history_entry(line).unwrap_or(false);
+        let kept = !line.trim().is_empty() && !has_password(line);
+        let added = kept && self.editor.add_history_entry(line).unwrap_or(false);
         if let Some(path) = self.history.as_ref().filter(|_| added) {
             let _ = self.editor.append_history(path);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_with_passwords_are_not_remembered() {
+        for line in ["AUTH secret", "  auth app secret", "Hello 3 AUTH app secret"] {
+            assert!(has_password(line), "{line}");
+        }
+        assert!(!has_password("SET auth 1") && !has_password(""));
     }
 }

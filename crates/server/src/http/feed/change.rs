@@ -14,6 +14,7 @@ pub(crate) struct Change {
     pub branch: String,
     pub key: String,
     pub kind: &'static str,
+    pub is_cell: bool,
     /// The event as JSON.
     pub text: Raw,
 }
@@ -77,7 +78,8 @@ pub(crate) fn next_group(
 impl Group {
     fn add(&mut self, event: Event, wanted: &Wanted) {
         self.events += 1;
-        if wanted.includes(&event.branch, &event.key) {
+        let is_cell = event.contract == Contract::Cells;
+        if wanted.includes(&event.branch, &event.key, is_cell) {
             let change = change(event);
             self.bytes += change.text.get().len();
             self.changes.push(Arc::new(change));
@@ -87,6 +89,7 @@ impl Group {
 
 fn change(event: Event) -> Change {
     let Event { revision, stamp, branch, contract, key, kind, value, counter } = event;
+    let is_cell = contract == Contract::Cells;
     let (kind, contract) = (kind_name(kind), contract_name(contract));
     let value = value.as_ref().map(raw);
     let (form_branch, form_key) = (branch.clone(), key.clone());
@@ -102,7 +105,7 @@ fn change(event: Event) -> Change {
     };
     // A form of text and numbers always has a JSON.
     let text = serde_json::value::to_raw_value(&form);
-    Change { branch, key, kind, text: text.unwrap_or_default() }
+    Change { branch, key, kind, is_cell, text: text.unwrap_or_default() }
 }
 
 fn kind_name(kind: ChangeKind) -> &'static str {

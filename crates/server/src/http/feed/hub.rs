@@ -167,7 +167,9 @@ impl State {
 impl Live {
     /// Gives a reader what it wants of a group; false when it has to go on by itself.
     fn take(&self, group: &Group) -> bool {
-        let is_wanted = |change: &&Arc<Change>| self.wanted.includes(&change.branch, &change.key);
+        let is_wanted = |change: &&Arc<Change>| {
+            self.wanted.includes(&change.branch, &change.key, change.is_cell)
+        };
         let changes: Vec<_> = group.changes.iter().filter(is_wanted).cloned().collect();
         if changes.is_empty() {
             return true;

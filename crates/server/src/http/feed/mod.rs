@@ -21,6 +21,7 @@ pub(crate) use page::{__path_page, page};
 pub(crate) use sse::{__path_stream, stream};
 
 use super::Http;
+use super::access::Asking;
 use super::refusal::{Answered, Refusal};
 use mainstay::{Code, Error};
 use serde::Deserialize;
@@ -31,11 +32,19 @@ use utoipa::IntoParams;
 pub(crate) struct Wanted {
     pub branch: Option<String>,
     pub prefix: Option<String>,
+    /// Names of branches and tags are not keys: whoever has only some of those is not told of them.
+    pub cells_only: bool,
 }
 
 impl Wanted {
-    fn includes(&self, branch: &str, key: &str) -> bool {
-        self.branch.as_ref().is_none_or(|wanted| wanted == branch)
+    /// What a user asks for, and nothing that is not for them.
+    fn by(asking: &Asking, branch: Option<String>, prefix: Option<String>) -> Wanted {
+        Wanted { branch, prefix, cells_only: !asking.user.has_all_keys() }
+    }
+
+    fn includes(&self, branch: &str, key: &str, is_cell: bool) -> bool {
+        (is_cell || !self.cells_only)
+            && self.branch.as_ref().is_none_or(|wanted| wanted == branch)
             && self.prefix.as_ref().is_none_or(|prefix| key.starts_with(prefix.as_str()))
     }
 }

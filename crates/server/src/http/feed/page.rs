@@ -5,6 +5,7 @@ use super::reader::Reader;
 use super::sse::full;
 use super::{Wanted, start};
 use crate::http::Http;
+use crate::http::access::Asking;
 use crate::http::extract::Asked;
 use crate::http::forms::Raw;
 use crate::http::refusal::{Answered, Problem, Refusal};
@@ -54,12 +55,13 @@ pub(crate) struct PageOfEvents {
 )]
 pub(crate) async fn page(
     State(app): State<Http>,
+    asking: Asking,
     Asked(asked): Asked<PageArguments>,
 ) -> Answered<Json<PageOfEvents>> {
     let limit = limit(asked.limit)?;
     let _seat = app.feed_readers().try_acquire_owned().map_err(|_| full())?;
     let after = start(&app, asked.after)?;
-    let wanted = Wanted { branch: asked.branch, prefix: asked.prefix };
+    let wanted = Wanted::by(&asking, asked.branch, asked.prefix);
     let mut reader = Reader::open(&app, wanted, after).await?;
     let wait =
         Duration::from_millis(asked.wait_ms.unwrap_or(0).min(app.settings().feed_wait_limit_ms));

@@ -15,6 +15,7 @@ use super::hub::Delivery;
 use super::reader::Reader;
 use super::{FeedArguments, Wanted, start};
 use crate::http::Http;
+use crate::http::access::Asking;
 use crate::http::extract::Asked;
 use crate::http::refusal::{Answered, Problem, Refusal};
 use axum::extract::State;
@@ -45,12 +46,13 @@ const CHANNEL_EVENTS: usize = 64;
 )]
 pub(crate) async fn stream(
     State(app): State<Http>,
+    asking: Asking,
     Asked(asked): Asked<FeedArguments>,
     headers: HeaderMap,
 ) -> Answered<Sse<Events>> {
     let seat = app.feed_readers().try_acquire_owned().map_err(|_| full())?;
     let after = start(&app, last_event_id(&headers)?.or(asked.after))?;
-    let wanted = Wanted { branch: asked.branch, prefix: asked.prefix };
+    let wanted = Wanted::by(&asking, asked.branch, asked.prefix);
     let reader = Reader::open(&app, wanted, after).await?;
     let (sender, receiver) = mpsc::channel(CHANNEL_EVENTS);
     let last = Arc::new(Mutex::new(None));

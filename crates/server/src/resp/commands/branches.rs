@@ -2,45 +2,50 @@
 
 use crate::resp::arguments::{name, syntax_error};
 use crate::resp::reply::{OK, Reply};
+use crate::resp::rights::{Needs, Reach};
 use crate::resp::session::{Call, Job};
 use crate::resp::table::{Group, Run, Spec};
+use crate::security::{Area, Right};
 use mainstay::{At, BranchInfo, ChangeKind, Code, Contract, DifferenceKind, MergeStrategy};
 
 /// The commands of this file.
 pub const COMMANDS: &[Spec] = &[
-    of("branch.fork", -2, Run::Slow(fork))
-        .writes()
+    change_of("branch.fork", -2, 1, Run::Slow(fork))
         .syntax("name [FROM branch] [REV revision | AT stamp_us]")
         .about("Makes a branch, without copying; the revision it begins at"),
     of("branch.list", 1, Run::Settled(list)).about("The names of all branches"),
     of("branch.info", 2, Run::Settled(info))
         .syntax("name")
         .about("What is known of a branch, as JSON"),
-    of("branch.delete", 2, Run::Slow(delete)).writes().syntax("name").about("Deletes a branch"),
-    of("branch.rename", 3, Run::Slow(rename))
-        .writes()
+    change_of("branch.delete", 2, 1, Run::Slow(delete)).syntax("name").about("Deletes a branch"),
+    change_of("branch.rename", 3, 2, Run::Slow(rename))
         .syntax("name new-name")
         .about("Gives a branch another name"),
     of("branch.diff", 3, Run::Slow(diff))
+        .reaches(Reach::Everything)
         .syntax("a b")
         .about("The keys that two branches do not agree on, and who changed them"),
-    of("branch.merge", -3, Run::Slow(merge))
-        .writes()
+    change_of("branch.merge", -3, 2, Run::Slow(merge))
         .syntax("from into [STRICT | THEIRS | OURS]")
         .about(
             "Brings one branch's changes into another; where both changed a key STRICT refuses, \
              THEIRS lets `from` win, OURS `into`",
         ),
     of("branch.use", 2, Run::Settled(use_branch))
+        .needs(Needs::Right(Right::either(Area::Cells)))
         .syntax("name")
         .about("This connection works on that branch"),
-    of("tag.set", -2, Run::Slow(tag))
-        .writes()
+    change_of("tag.set", -2, 1, Run::Slow(tag))
         .syntax("name [REV revision | AT stamp_us]")
         .about("Pins a revision of this branch by name"),
-    of("tag.del", 2, Run::Slow(untag)).writes().syntax("name").about("Removes a tag"),
+    change_of("tag.del", 2, 1, Run::Slow(untag)).syntax("name").about("Removes a tag"),
     of("tag.list", 1, Run::Settled(tags)).about("All tags with their branch and revision"),
 ];
+
+/// A command that changes branches: they are all keys at once, and it is recorded with its names.
+const fn change_of(name: &'static str, arity: i32, names: usize, run: Run) -> Spec {
+    of(name, arity, run).writes().reaches(Reach::Everything).audited(names)
+}
 
 const fn of(name: &'static str, arity: i32, run: Run) -> Spec {
     Spec::new(name, arity, Group::Branches, run)

@@ -3,6 +3,7 @@
 use crate::resp::arguments::{Arguments, syntax_error};
 use crate::resp::plan::{Answers, Plan, Shape, only, unexpected};
 use crate::resp::reply::Reply;
+use crate::resp::rights::Reach;
 use crate::resp::session::Call;
 use crate::resp::table::{Group, Run, Spec};
 use mainstay::{Answer, At, CellCommand, HistoryEntry, Number, Stamp, Ttl, Versioned};
@@ -39,6 +40,7 @@ pub const COMMANDS: &[Spec] = &[
         .syntax("name [by]")
         .about("Adds to a number; the sum and the counter"),
     cell("cell.history", -2, Run::Settled(history))
+        .reaches(Reach::Words)
         .syntax("name [LIMIT n] [BEFORE counter]")
         .about("The versions of a cell, newest first, deletions included"),
     Spec::new("cell.list", -1, Group::Cells, Run::Data(list))

@@ -3,17 +3,18 @@
 use crate::resp::arguments::{Arguments, syntax_error};
 use crate::resp::multi;
 use crate::resp::reply::{OK, Protocol, Reply};
-use crate::resp::session::{Call, Handled};
+use crate::resp::rights::Needs;
+use crate::resp::session::{Call, Handled, Session};
 use crate::resp::table::{Group, Run, Spec, wrong_arity};
+use crate::security::{Area, Right};
 
 /// The commands of this file.
 pub const COMMANDS: &[Spec] = &[
     of("ping", -1, Run::Session(ping)).syntax("[text]").about("Answers PONG, or what it was given"),
     of("echo", 2, Run::Session(echo)).syntax("text").about("Answers what it was given"),
-    of("hello", -1, Run::Session(hello))
+    of("hello", -1, Run::Control(hello))
         .syntax("[2 | 3] [AUTH user password] [SETNAME name]")
         .about("Says who is here, and in which protocol"),
-    of("auth", -2, Run::Session(auth)).syntax("[user] password").about("Says who asks"),
     of("select", 2, Run::Session(select)).syntax("0").about("There is one database, number 0"),
     of("quit", -1, Run::Control(quit)).about("Closes the connection"),
     of("reset", 1, Run::Control(reset)).about("Sets the connection back to how it began"),
@@ -21,6 +22,7 @@ pub const COMMANDS: &[Spec] = &[
         .syntax(
             "ID | GETNAME | SETNAME | SETINFO | INFO | LIST | NO-EVICT | NO-TOUCH [argument ...]",
         )
+        .needs(Needs::Words(client_right))
         .about("What is known of connections"),
 ];
 
@@ -40,44 +42,64 @@ fn echo(call: &mut Call<'_>) -> Reply {
     Reply::text(call.words[1])
 }
 
-fn hello(call: &mut Call<'_>) -> Reply {
-    greet(call).unwrap_or_else(|reply| reply)
+/// What `HELLO` asks for.
+pub struct Greeting {
+    protocol: Protocol,
+    name: Option<String>,
 }
 
-fn greet(call: &mut Call<'_>) -> Result<Reply, Reply> {
+fn hello(call: &mut Call<'_>) -> Handled {
+    heard(call).unwrap_or_else(Handled::Reply)
+}
+
+fn protocol(version: &[u8]) -> Result<Protocol, Reply> {
+    match version {
+        b"2" => Ok(Protocol::Two),
+        b"3" => Ok(Protocol::Three),
+        other if other.iter().all(u8::is_ascii_digit) => {
+            Err(Reply::error("NOPROTO unsupported protocol version"))
+        }
+        _ => Err(Reply::error("ERR Protocol version is not an integer or out of range")),
+    }
+}
+
+fn heard(call: &mut Call<'_>) -> Result<Handled, Reply> {
     let mut arguments = call.arguments();
-    let protocol = match arguments.shift() {
-        None => call.session.protocol,
-        Some(b"2") => Protocol::Two,
-        Some(b"3") => Protocol::Three,
-        Some(other) if other.iter().all(u8::is_ascii_digit) => {
-            return Err(Reply::error("NOPROTO unsupported protocol version"));
-        }
-        Some(_) => {
-            let message = "ERR Protocol version is not an integer or out of range";
-            return Err(Reply::error(message));
-        }
-    };
+    let protocol = arguments.shift().map_or(Ok(call.session.protocol), protocol)?;
+    let (mut greeting, mut credentials) = (Greeting { protocol, name: None }, None);
     while arguments.left() > 0 {
-        greeting_option(call, &mut arguments)?;
+        match () {
+            () if arguments.take("SETNAME") => {
+                greeting.name = Some(client_name(arguments.word()?)?)
+            }
+            () if arguments.take("AUTH") => {
+                credentials = Some((arguments.word()?, arguments.word()?));
+            }
+            () => return Err(Reply::error("ERR Syntax error in HELLO option")),
+        }
     }
-    call.session.protocol = protocol;
-    Ok(who_is_here(call, protocol))
+    match credentials {
+        Some((name, password)) => super::users::log_in(call, name, password, Some(greeting)),
+        None if call.session.user.is_none() => Err(Reply::error(HELLO_WITHOUT_AUTH)),
+        None => Ok(Handled::Reply(greet(call.session, greeting))),
+    }
 }
 
-fn greeting_option(call: &mut Call<'_>, arguments: &mut Arguments<'_>) -> Result<(), Reply> {
-    if arguments.take("SETNAME") {
-        return set_name(call, arguments.word()?);
+const HELLO_WITHOUT_AUTH: &str = "NOAUTH HELLO must be called with the client already authenticated, \
+     otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and \
+     select the RESP protocol version at the same time";
+
+/// Does what `HELLO` asks for, and says who is here.
+pub fn greet(session: &mut Session, greeting: Greeting) -> Reply {
+    session.protocol = greeting.protocol;
+    if let Some(name) = greeting.name {
+        session.name = name;
     }
-    if arguments.take("AUTH") {
-        arguments.word()?;
-        arguments.word()?;
-        return Err(no_password());
-    }
-    Err(Reply::error("ERR Syntax error in HELLO option"))
+    session.tell_of_itself();
+    who_is_here(session, greeting.protocol)
 }
 
-fn who_is_here(call: &Call<'_>, protocol: Protocol) -> Reply {
+fn who_is_here(session: &Session, protocol: Protocol) -> Reply {
     let version = match protocol {
         Protocol::Two => 2,
         Protocol::Three => 3,
@@ -87,25 +109,19 @@ fn who_is_here(call: &Call<'_>, protocol: Protocol) -> Reply {
         pair("server", Reply::text("mainstay")),
         pair("version", Reply::text(env!("CARGO_PKG_VERSION"))),
         pair("proto", Reply::Int(version)),
-        pair("id", Reply::number(call.session.id)),
+        pair("id", Reply::number(session.id)),
         pair("mode", Reply::text("standalone")),
         pair("role", Reply::text("master")),
         pair("modules", Reply::Array(Vec::new())),
     ])
 }
 
-fn no_password() -> Reply {
+/// What Redis says where there are no users.
+pub fn no_password() -> Reply {
     Reply::error(
         "ERR AUTH <password> called without any password configured for the default user. Are you \
          sure your configuration is correct?",
     )
-}
-
-fn auth(call: &mut Call<'_>) -> Reply {
-    match call.words.len() {
-        2 | 3 => no_password(),
-        _ => syntax_error(),
-    }
 }
 
 fn select(call: &mut Call<'_>) -> Reply {
@@ -125,6 +141,12 @@ fn reset(call: &mut Call<'_>) -> Handled {
     Handled::Reply(Reply::Status("RESET"))
 }
 
+/// Who else is connected is not for everybody.
+fn client_right(words: &[&[u8]]) -> Option<Right> {
+    let is_list = words.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"LIST"));
+    is_list.then_some(Right::read(Area::Server))
+}
+
 fn client(call: &mut Call<'_>) -> Reply {
     about_client(call).unwrap_or_else(|reply| reply)
 }
@@ -136,7 +158,11 @@ fn about_client(call: &mut Call<'_>) -> Result<Reply, Reply> {
         b"ID" => Ok(Reply::number(call.session.id)),
         b"GETNAME" if call.session.name.is_empty() => Ok(Reply::Nil),
         b"GETNAME" => Ok(Reply::text(&call.session.name)),
-        b"SETNAME" => set_name(call, arguments.word()?).map(|()| OK),
+        b"SETNAME" => {
+            call.session.name = client_name(arguments.word()?)?;
+            call.session.tell_of_itself();
+            Ok(OK)
+        }
         b"SETINFO" => set_info(call, &mut arguments),
         b"INFO" => Ok(Reply::text(call.session.describe() + "\n")),
         b"LIST" => Ok(Reply::text(call.shared().list_clients())),
@@ -155,15 +181,13 @@ fn on_or_off(arguments: &mut Arguments<'_>) -> Result<Reply, Reply> {
     }
 }
 
-fn set_name(call: &mut Call<'_>, name: &[u8]) -> Result<(), Reply> {
+fn client_name(name: &[u8]) -> Result<String, Reply> {
     let fits = name.iter().all(u8::is_ascii_graphic);
     if !fits {
         let message = "ERR Client names cannot contain spaces, newlines or special characters.";
         return Err(Reply::error(message));
     }
-    call.session.name = String::from_utf8_lossy(name).into_owned();
-    call.session.tell_of_itself();
-    Ok(())
+    Ok(String::from_utf8_lossy(name).into_owned())
 }
 
 fn set_info(call: &mut Call<'_>, arguments: &mut Arguments<'_>) -> Result<Reply, Reply> {

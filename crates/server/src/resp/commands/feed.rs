@@ -1,12 +1,13 @@
 //! The feed of changes: `FEED.READ`, `FEED.WATCH`.
 
 use super::branches::{change, contract};
-use crate::resp::arguments::syntax_error;
+use crate::resp::arguments::{Arguments, syntax_error};
 use crate::resp::feeds::{Reading, Until};
 use crate::resp::reply::{Protocol, Reply};
+use crate::resp::rights::Reach;
 use crate::resp::session::{Call, Handled};
 use crate::resp::table::{Group, Run, Spec};
-use mainstay::{Event, Filter};
+use mainstay::{Contract, Event, Filter};
 
 /// How many changes are given where no limit is said.
 const DEFAULT_LIMIT: usize = 100;
@@ -14,10 +15,12 @@ const DEFAULT_LIMIT: usize = 100;
 /// The commands of this file.
 pub const COMMANDS: &[Spec] = &[
     Spec::new("feed.read", -1, Group::Feed, Run::Control(read))
+        .reaches(Reach::Range(range))
         .syntax("[AFTER revision] [PREFIX p] [LIMIT n] [WAIT ms]")
         .about("Committed changes behind a revision, in order"),
     Spec::new("feed.watch", -1, Group::Feed, Run::Control(watch))
         .syntax("[AFTER revision] [PREFIX p]")
+        .reaches(Reach::Range(range))
         .about("Changes as they come, pushed"),
 ];
 
@@ -29,8 +32,22 @@ struct Wish {
     wait_ms: u64,
 }
 
+/// Words that cannot be read tell of nothing, and count as all keys.
+fn range(words: &[&[u8]]) -> String {
+    read_wish(words).ok().and_then(|wish| wish.filter.prefix).unwrap_or_default()
+}
+
 fn wish(call: &Call<'_>) -> Result<Wish, Reply> {
-    let mut arguments = call.arguments();
+    let mut wish = read_wish(call.words)?;
+    // Names of branches and tags are not keys: whoever has only some of those is not told of them.
+    let limited = call.session.user.as_ref().is_none_or(|user| !user.has_all_keys());
+    wish.filter.contract = limited.then_some(Contract::Cells);
+    wish.limit = wish.limit.min(call.shared().settings.feed_changes);
+    Ok(wish)
+}
+
+fn read_wish(words: &[&[u8]]) -> Result<Wish, Reply> {
+    let mut arguments = Arguments::behind(words);
     let mut wish =
         Wish { after: None, filter: Filter::default(), limit: DEFAULT_LIMIT, wait_ms: 0 };
     while arguments.left() > 0 {
@@ -44,7 +61,6 @@ fn wish(call: &Call<'_>) -> Result<Wish, Reply> {
             () => return Err(syntax_error()),
         }
     }
-    wish.limit = wish.limit.min(call.shared().settings.feed_changes);
     Ok(wish)
 }
 

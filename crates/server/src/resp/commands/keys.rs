@@ -6,10 +6,13 @@ use crate::resp::arguments::{Arguments, name, not_an_integer, syntax_error};
 use crate::resp::plan::{Answers, Plan, Shape, only, unexpected};
 use crate::resp::reply::{OK, Reply};
 use crate::resp::request::whole;
+use crate::resp::rights::{Needs, Reach};
 use crate::resp::session::{Call, Job};
 use crate::resp::table::{Group, Run, Spec};
+use crate::security::{Area, Right};
 use mainstay::{Answer, CellCommand, Cells, ExpireOnly, Stamp, StringCommand, Transaction};
 
+use crate::resp::glob::fixed_prefix;
 pub use crate::resp::glob::matches;
 
 /// How many names are looked at in one go.
@@ -70,15 +73,22 @@ pub const COMMANDS: &[Spec] = &[
         .syntax("key")
         .about("The millisecond until which a key lives"),
     Spec::new("scan", -2, Group::Keys, Run::Settled(scan))
+        .reaches(Reach::Range(scan_range))
         .syntax("cursor [MATCH pattern] [COUNT n] [TYPE type]")
         .about("Names, piece by piece"),
     Spec::new("keys", 2, Group::Keys, Run::Slow(keys))
+        .reaches(Reach::Range(keys_range))
         .syntax("pattern")
         .about("All names that match a pattern"),
-    Spec::new("randomkey", 1, Group::Keys, Run::Settled(random)).about("Some name"),
+    Spec::new("randomkey", 1, Group::Keys, Run::Settled(random))
+        .reaches(Reach::Everything)
+        .about("Some name"),
     Spec::new("flushdb", -1, Group::Keys, Run::Slow(flush))
         .writes()
         .syntax("[ASYNC | SYNC]")
+        .needs(Needs::Right(Right::write(Area::Admin)))
+        .reaches(Reach::Everything)
+        .audited(0)
         .about("Deletes all keys of the branch"),
 ];
 
@@ -218,11 +228,16 @@ pub fn each_page(
     }
 }
 
+/// Whatever matches a pattern begins with this.
+fn keys_range(words: &[&[u8]]) -> String {
+    words.get(1).map(|pattern| fixed_prefix(pattern)).unwrap_or_default()
+}
+
 fn keys(call: &mut Call<'_>) -> Result<Job, Reply> {
     let (cells, pattern) = (call.session.cells.clone(), call.words[1].to_vec());
     Ok(Box::new(move || {
         let mut found = Vec::new();
-        let prefix = crate::resp::glob::fixed_prefix(&pattern);
+        let prefix = fixed_prefix(&pattern);
         let looked = each_page(&cells, &prefix, |names| {
             found.extend(names.into_iter().filter(|name| matches(&pattern, name.as_bytes())));
             true
@@ -235,27 +250,58 @@ fn scan(call: &mut Call<'_>) -> Reply {
     scan_page(call).unwrap_or_else(|reply| reply)
 }
 
-fn scan_page(call: &mut Call<'_>) -> Result<Reply, Reply> {
-    let mut arguments = call.arguments();
-    let invalid = |_| Reply::error("ERR invalid cursor");
-    let cursor = arguments.count().map_err(invalid)?;
-    let (mut pattern, mut count, mut wanted) = (None, SCAN_COUNT, true);
-    while arguments.left() > 0 {
-        if arguments.take("MATCH") {
-            pattern = Some(arguments.word()?);
-        } else if arguments.take("COUNT") {
-            let given = arguments.whole()?;
-            count = usize::try_from(given).ok().filter(|n| *n > 0).ok_or_else(syntax_error)?;
-        } else if arguments.take("TYPE") {
-            wanted = arguments.word()?.eq_ignore_ascii_case(b"string");
-        } else {
-            return Err(syntax_error());
+/// What `SCAN` is asked for.
+struct Scan<'a> {
+    cursor: u64,
+    pattern: Option<&'a [u8]>,
+    count: usize,
+    /// Whether keys of our kind are asked for.
+    wanted: bool,
+}
+
+impl<'a> Scan<'a> {
+    fn read(words: &'a [&'a [u8]]) -> Result<Scan<'a>, Reply> {
+        let mut arguments = Arguments::behind(words);
+        let cursor = arguments.count().map_err(|_| invalid_cursor())?;
+        let mut scan = Scan { cursor, pattern: None, count: SCAN_COUNT, wanted: true };
+        while arguments.left() > 0 {
+            if arguments.take("MATCH") {
+                scan.pattern = Some(arguments.word()?);
+            } else if arguments.take("COUNT") {
+                let given = usize::try_from(arguments.whole()?).ok();
+                scan.count = given.filter(|n| *n > 0).ok_or_else(syntax_error)?;
+            } else if arguments.take("TYPE") {
+                scan.wanted = arguments.word()?.eq_ignore_ascii_case(b"string");
+            } else {
+                return Err(syntax_error());
+            }
         }
+        Ok(scan)
     }
-    let after = call.shared().cursors.after(cursor).ok_or_else(|| invalid(OK))?;
-    let page = call.session.cells.list("", after.as_deref(), count.min(PAGE))?;
+
+    /// What it finds begins with this: no other name is looked at.
+    fn prefix(&self) -> String {
+        self.pattern.map(fixed_prefix).unwrap_or_default()
+    }
+}
+
+fn invalid_cursor() -> Reply {
+    Reply::error("ERR invalid cursor")
+}
+
+/// Words that cannot be read find nothing, and count as all keys.
+fn scan_range(words: &[&[u8]]) -> String {
+    Scan::read(words).map(|scan| scan.prefix()).unwrap_or_default()
+}
+
+fn scan_page(call: &mut Call<'_>) -> Result<Reply, Reply> {
+    let scan = Scan::read(call.words)?;
+    let after = call.shared().cursors.after(scan.cursor).ok_or_else(invalid_cursor)?;
+    let count = scan.count.min(PAGE);
+    let page = call.session.cells.list(&scan.prefix(), after.as_deref(), count)?;
     let next = page.next.map_or(0, |name| call.shared().cursors.keep(name));
-    let fits = |name: &String| wanted && pattern.is_none_or(|p| matches(p, name.as_bytes()));
+    let matching = |name: &[u8]| scan.pattern.is_none_or(|pattern| matches(pattern, name));
+    let fits = |name: &String| scan.wanted && matching(name.as_bytes());
     let names = Reply::texts(page.names.into_iter().filter(fits));
     Ok(Reply::Array(vec![Reply::text(next.to_string()), names]))
 }

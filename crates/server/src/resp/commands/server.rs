@@ -2,8 +2,10 @@
 
 use crate::resp::arguments::syntax_error;
 use crate::resp::reply::{OK, Reply};
+use crate::resp::rights::{Needs, Reach};
 use crate::resp::session::{Call, Job};
 use crate::resp::table::{self, Group, Run, Spec};
+use crate::security::{Area, Right};
 use mainstay::{Durability, Stats};
 
 /// The commands of this file.
@@ -12,6 +14,7 @@ pub const COMMANDS: &[Spec] = &[
         .syntax("[COUNT | LIST | INFO | DOCS] [name ...]")
         .about("What commands there are"),
     of("config", -2, Run::Session(config))
+        .audited(0)
         .syntax("GET [pattern ...]")
         .about("CONFIG GET: settings by pattern"),
     of("info", -1, Run::Session(info))
@@ -20,9 +23,14 @@ pub const COMMANDS: &[Spec] = &[
     of("time", 1, Run::Session(time)).about("Seconds and microseconds of the clock"),
     of("revision", 1, Run::Settled(revision)).about("The newest visible revision"),
     of("durability", 2, Run::Session(durability))
+        .needs(Needs::Right(Right::write(Area::Cells)))
+        .audited(1)
         .syntax("SYNC | INTERVAL | MEMORY")
         .about("What has to happen before a write of this connection is answered"),
-    of("dbsize", 1, Run::Slow(count)).about("How many cells there are, counted"),
+    of("dbsize", 1, Run::Slow(count))
+        .needs(Needs::Right(Right::read(Area::Cells)))
+        .reaches(Reach::Everything)
+        .about("How many cells there are, counted"),
 ];
 
 const fn of(name: &'static str, arity: i32, run: Run) -> Spec {
@@ -110,6 +118,7 @@ fn info(call: &mut Call<'_>) -> Reply {
          # Clients\r\nconnected_clients:{}\r\n\r\n\
          # Persistence\r\nloading:0\r\naof_enabled:1\r\n\r\n\
          # Replication\r\nrole:master\r\nconnected_slaves:0\r\n\r\n\
+         # Security\r\npassword_verifications:{}\r\naudit_failures:{}\r\n\r\n\
          # Mainstay\r\nrevision:{revision}\r\ndurable_revision:{durable}\r\nlog_bytes:{log_bytes}\r\n\
          index_bytes:{index_bytes}\r\ncache_bytes:{cache_bytes}\r\nbuffer_bytes:{buffer_bytes}\r\n",
         env!("CARGO_PKG_VERSION"),
@@ -118,6 +127,8 @@ fn info(call: &mut Call<'_>) -> Reply {
         shared.port(),
         shared.uptime_secs(),
         shared.client_count(),
+        shared.security.verifications(),
+        shared.security.audit().failures(),
     );
     Reply::text(text)
 }

@@ -2,8 +2,10 @@
 
 use crate::resp::multi;
 use crate::resp::reply::{OK, Reply};
+use crate::resp::rights::{Needs, Reach};
 use crate::resp::session::{Call, Handled, Owed};
 use crate::resp::table::{Group, Run, Spec};
+use crate::security::{Area, Right};
 use mainstay::Guard;
 use mainstay::limits::GUARD_LIMIT;
 
@@ -15,6 +17,8 @@ pub const COMMANDS: &[Spec] = &[
     of("watch", -2, Run::Control(watch))
         .keys(1, -1, 1)
         .syntax("key [key ...]")
+        .needs(Needs::Right(Right::read(Area::Cells)))
+        .reaches(Reach::Words)
         .about("EXEC does nothing if these change"),
     of("unwatch", 1, Run::Session(unwatch)).about("Watches nothing any more"),
     of("txn.begin", 1, Run::Control(begin)).about("Opens a serializable transaction"),

@@ -1,0 +1,116 @@
+//! Passwords and where they come from: a file, the environment, a terminal, never an argument, which
+//! everybody on the machine could see.
+
+use super::args::Place;
+use super::failure::{Failure, Result};
+use mainstay_server::security::{DEFAULT_USER, Secret};
+use std::io::{BufRead, IsTerminal, Read, stdin};
+use std::path::Path;
+
+/// The variable that a password may be in.
+pub const VARIABLE: &str = "MAINSTAY_PASSWORD";
+/// The longest password; a file that is longer is another file.
+const LIMIT_BYTES: u64 = 4096;
+
+/// Who talks to a server.
+#[derive(Clone, Debug)]
+pub struct Credentials {
+    /// The user.
+    pub user: String,
+    /// Its password.
+    pub password: Secret,
+}
+
+impl Credentials {
+    /// What was given; nothing if nothing was.
+    pub fn find(place: &Place) -> Result<Option<Credentials>> {
+        let given = match (&place.password_file, std::env::var_os(VARIABLE)) {
+            (Some(path), _) => Some(in_file(path)?),
+            (None, Some(text)) => Some(Secret::new(text.into_encoded_bytes())),
+            (None, None) => None,
+        };
+        let user = place.user.as_deref();
+        match (user, given) {
+            (None, None) => Ok(None),
+            (user, Some(password)) => {
+                let user = user.unwrap_or(DEFAULT_USER).to_owned();
+                Ok(Some(Credentials { user, password }))
+            }
+            (Some(user), None) => {
+                let password = typed(user)?;
+                Ok(Some(Credentials { user: user.to_owned(), password }))
+            }
+        }
+    }
+}
+
+fn in_file(path: &Path) -> Result<Secret> {
+    let unread = |error| {
+        let path = path.display();
+        Failure::error(format!("the password file {path} cannot be read: {error}"))
+    };
+    let file = std::fs::File::open(path).map_err(unread)?;
+    first_line(std::io::BufReader::new(file)).map_err(unread)
+}
+
+/// A password may hold anything but the end of a line.
+fn first_line(mut input: impl BufRead) -> std::io::Result<Secret> {
+    let mut line = Vec::new();
+    input.by_ref().take(LIMIT_BYTES).read_until(b'\n', &mut line)?;
+    let line = line.strip_suffix(b"\n").unwrap_or(&line);
+    Ok(Secret::new(line.strip_suffix(b"\r").unwrap_or(line)))
+}
+
+fn typed(user: &str) -> Result<Secret> {
+    if !stdin().is_terminal() {
+        return Err(Failure::error(format!(
+            "the password of {user} is missing: put it into {VARIABLE}, or name a file that holds it \
+             with --password-file"
+        )));
+    }
+    ask(&format!("Password of {user}: "))
+}
+
+/// Asks at the terminal, without showing what is typed.
+fn ask(prompt: &str) -> Result<Secret> {
+    let typed = rpassword::prompt_password(prompt);
+    typed.map(Secret::new).map_err(|error| Failure::error(format!("the terminal: {error}")))
+}
+
+/// A new password: typed twice, or the first line of the standard input.
+pub fn new() -> Result<Secret> {
+    let password = match stdin().is_terminal() {
+        true => twice()?,
+        false => first_line(stdin().lock())
+            .map_err(|error| Failure::error(format!("the standard input: {error}")))?,
+    };
+    match password.expose().is_empty() {
+        true => {
+            Err(Failure::error("an empty password protects nothing: give one with a few words"))
+        }
+        false => Ok(password),
+    }
+}
+
+fn twice() -> Result<Secret> {
+    let (first, second) = (ask("New password: ")?, ask("Once more: ")?);
+    match first == second {
+        true => Ok(first),
+        false => Err(Failure::error("the two passwords differ: nothing was made of them")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_one_line_without_its_end() {
+        let read = |text: &[u8]| first_line(text).unwrap().expose().to_vec();
+        assert_eq!(read(b"a b \n second"), b"a b ");
+        assert_eq!(read(b"a\r\n"), b"a");
+        assert_eq!(read(b"a"), b"a");
+        assert_eq!(read(b"\xff\n"), b"\xff");
+        assert_eq!(read(b""), b"");
+    }
+}

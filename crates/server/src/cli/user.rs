@@ -1,0 +1,24 @@
+//! `mainstay user`: what the settings of a user need.
+
+use super::failure::Result;
+use super::password;
+use super::session::Session;
+use clap::Subcommand;
+use mainstay_server::security::hash;
+
+/// What can be done about users.
+#[derive(Debug, Subcommand)]
+pub enum UserVerb {
+    /// Print the hash of a password, to be put into the settings of a user: the password is asked for,
+    /// or is the first line of the standard input
+    Hash,
+}
+
+impl UserVerb {
+    /// Does it.
+    pub fn run(self, session: &mut Session) -> Result<()> {
+        let UserVerb::Hash = self;
+        session.printer.text(&hash(&password::new()?)?);
+        Ok(())
+    }
+}

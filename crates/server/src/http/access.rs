@@ -1,0 +1,246 @@
+//! Access: who asks, and whether they may, before anything of the body is read.
+//!
+//! ```text
+//!   request --Authorization--> user --door of the route--> handler --waist--> the database
+//!                 |401           |403: the right, the name in the path, the prefix in the query
+//! ```
+//!
+//! Every route has a door, in the table of routes. What a body asks for is checked at the waist, when
+//! it is a transaction.
+
+use super::Http;
+use super::extract::{Asked, Named};
+use super::refusal::{Answered, Refusal};
+use crate::security::{Denied, Entry, Outcome, Right, Secret, User, Verdict};
+use axum::RequestPartsExt;
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+/// What a route demands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Door {
+    /// Nothing: whoever comes is let in without being asked.
+    right: Option<Right>,
+    reach: Reach,
+    recorded: Option<Recorded>,
+}
+
+/// Which keys a route reaches beyond those of its transaction.
+#[derive(Clone, Copy, Debug)]
+enum Reach {
+    Nothing,
+    /// The name in the path.
+    Name,
+    /// All that begin with the prefix in the query.
+    Range,
+    Everything,
+}
+
+/// What the record calls a route.
+#[derive(Clone, Copy, Debug)]
+struct Recorded {
+    name: &'static str,
+    /// Whether what becomes of it is recorded here; what writes a transaction is recorded there.
+    whole: bool,
+}
+
+impl Door {
+    /// Open to everybody: load balancers have no password.
+    pub const OPEN: Door = Door { right: None, reach: Reach::Nothing, recorded: None };
+
+    /// For users with this right.
+    pub const fn needs(right: Right) -> Door {
+        Door { right: Some(right), ..Door::OPEN }
+    }
+
+    /// It is about the name in the path.
+    pub const fn name(self) -> Door {
+        Door { reach: Reach::Name, ..self }
+    }
+
+    /// It is about all keys with the prefix in the query.
+    pub const fn range(self) -> Door {
+        Door { reach: Reach::Range, ..self }
+    }
+
+    /// It is about all keys.
+    pub const fn everything(self) -> Door {
+        Door { reach: Reach::Everything, ..self }
+    }
+
+    /// Who is not let in is recorded under this name.
+    pub const fn recorded(self, name: &'static str) -> Door {
+        Door { recorded: Some(Recorded { name, whole: false }), ..self }
+    }
+
+    /// Who comes is recorded under this name, and how it ended.
+    pub const fn recorded_whole(self, name: &'static str) -> Door {
+        Door { recorded: Some(Recorded { name, whole: true }), ..self }
+    }
+}
+
+/// Where a request comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer(pub SocketAddr);
+
+/// Who asks. A handler behind a door has it; nothing can be written without it.
+#[derive(Clone, Debug)]
+pub(crate) struct Asking {
+    /// Who.
+    pub user: Arc<User>,
+    /// From where.
+    pub peer: String,
+}
+
+impl FromRequestParts<Http> for Asking {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Http) -> Answered<Asking> {
+        parts.extensions.get().cloned().ok_or_else(Refusal::lost)
+    }
+}
+
+/// Lets a request through its door, or does not.
+pub(crate) async fn enter(
+    State((app, door)): State<(Http, Door)>,
+    request: Request,
+    next: Next,
+) -> Answered<Response> {
+    let Some(right) = door.right else { return Ok(next.run(request).await) };
+    let (mut parts, body) = request.into_parts();
+    let peer = parts.extensions.get().map_or_else(String::new, |Peer(peer)| peer.to_string());
+    let user = authenticate(&app, &parts.headers, &peer).await?;
+    let asking = Asking { user, peer };
+    if let Err(refusal) = allow(&app, &mut parts, door, right, &asking.user).await {
+        record(&app, &mut parts, door, &asking, Outcome::Denied).await;
+        return Err(refusal);
+    }
+    parts.extensions.insert(asking.clone());
+    let whole = door.recorded.filter(|recorded| recorded.whole);
+    let mut again = whole.map(|_| Parts::clone(&parts));
+    let response = next.run(Request::from_parts(parts, body)).await;
+    if let Some(parts) = &mut again {
+        let done = response.status().is_success();
+        let outcome = if done { Outcome::Done } else { Outcome::Failed };
+        record(&app, parts, door, &asking, outcome).await;
+    }
+    Ok(response)
+}
+
+/// The prefix in a query; what else is there is the handler's business.
+#[derive(Default, Deserialize)]
+struct Prefixed {
+    #[serde(default)]
+    prefix: String,
+}
+
+async fn allow(
+    app: &Http,
+    parts: &mut Parts,
+    door: Door,
+    right: Right,
+    user: &User,
+) -> Answered<()> {
+    if user.is_unlimited() {
+        return Ok(());
+    }
+    user.may(right)?;
+    match door.reach {
+        Reach::Nothing => Ok(()),
+        Reach::Name => {
+            let Named(name) = parts.extract_with_state(app).await?;
+            Ok(user.may_touch(name.as_bytes())?)
+        }
+        Reach::Range => {
+            let Asked(Prefixed { prefix }) = parts.extract_with_state(app).await?;
+            Ok(user.may_list(prefix.as_bytes())?)
+        }
+        Reach::Everything => Ok(user.may_touch_everything()?),
+    }
+}
+
+async fn record(app: &Http, parts: &mut Parts, door: Door, asking: &Asking, outcome: Outcome) {
+    let Some(Recorded { name, .. }) = door.recorded else { return };
+    let about: Answered<Named> = parts.extract_with_state(app).await;
+    let about = about.ok().map(|Named(name)| name);
+    let entry = Entry::new(Some(asking.user.name()), &asking.peer, name, about);
+    app.security().audit().record(&entry, outcome);
+}
+
+/// The user whose name and password the headers have.
+async fn authenticate(app: &Http, headers: &HeaderMap, peer: &str) -> Answered<Arc<User>> {
+    let security = app.security();
+    if let Some(everybody) = security.stranger() {
+        return Ok(everybody);
+    }
+    let (name, password) = credentials(headers).ok_or_else(Refusal::unauthenticated)?;
+    if let Some(user) = security.recall(&name, &password) {
+        return Ok(user);
+    }
+    let (sender, receiver) = oneshot::channel();
+    let told = move |verdict| drop(sender.send(verdict));
+    security.verify(name, password, peer, told);
+    match receiver.await.map_err(|_| Refusal::lost())? {
+        Verdict::Known(user) => Ok(user),
+        Verdict::Wrong => Err(Refusal::unauthenticated()),
+        Verdict::Busy => Err(busy()),
+    }
+}
+
+fn busy() -> Refusal {
+    let message = "too many are authenticating at the moment: try again later";
+    Refusal::unavailable("Busy", message)
+}
+
+/// `Authorization: Basic`, once.
+fn credentials(headers: &HeaderMap) -> Option<(String, Secret)> {
+    let mut all = headers.get_all(header::AUTHORIZATION).iter();
+    let (Some(only), None) = (all.next(), all.next()) else { return None };
+    let (scheme, encoded) = only.to_str().ok()?.split_once(' ')?;
+    if !scheme.eq_ignore_ascii_case("Basic") {
+        return None;
+    }
+    let decoded = STANDARD.decode(encoded.trim()).ok()?;
+    let colon = decoded.iter().position(|byte| *byte == b':')?;
+    let name = String::from_utf8(decoded[..colon].to_vec()).ok()?;
+    Some((name, Secret::new(&decoded[colon + 1..])))
+}
+
+impl From<Denied> for Refusal {
+    fn from(denied: Denied) -> Refusal {
+        Refusal::forbidden(format!("the user {} may not do this: {denied}", denied.user()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(values: &[&str]) -> Option<(String, Vec<u8>)> {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(header::AUTHORIZATION, value.parse().unwrap());
+        }
+        credentials(&headers).map(|(name, password)| (name, password.expose().to_vec()))
+    }
+
+    #[test]
+    fn a_name_ends_at_the_first_colon_and_a_password_holds_anything() {
+        let encoded = format!("Basic {}", STANDARD.encode(b"app:a:b\xff "));
+        assert_eq!(read(&[&encoded]), Some(("app".into(), b"a:b\xff ".to_vec())));
+        assert_eq!(read(&["bAsIc YTo="]), Some(("a".into(), Vec::new())));
+        for wrong in ["", "Basic", "Basic ", "Basic YQ==", "Bearer YTpi", "Basic %%%", "YTpi"] {
+            assert_eq!(read(&[wrong]), None, "{wrong}");
+        }
+        assert_eq!(read(&[&encoded, &encoded]), None, "which one would be meant?");
+    }
+}

@@ -1,0 +1,98 @@
+//! Logins: a connection says who it is, and becomes that user.
+//!
+//! ```text
+//!   AUTH, HELLO … AUTH --remembered--------------------------> settle: user, reply
+//!                      --not--> verifiers --verdict--> settle
+//! ```
+//!
+//! The session rests while its password is verified, so nothing behind it runs as somebody else.
+
+use super::commands::connection::{Greeting, greet};
+use super::reply::{OK, Reply};
+use super::session::{Handled, Session};
+use crate::security::{Outcome, Secret, User, Verdict};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+
+/// Somebody who says who they are.
+pub struct Login {
+    name: String,
+    password: Secret,
+    /// What `HELLO` asked for, to be done when it is true.
+    greeting: Option<Greeting>,
+}
+
+impl Login {
+    /// With these credentials.
+    pub fn new(name: String, password: Secret, greeting: Option<Greeting>) -> Login {
+        Login { name, password, greeting }
+    }
+
+    /// What is to be verified.
+    pub fn credentials(&self) -> (String, Secret) {
+        (self.name.clone(), self.password.clone())
+    }
+}
+
+impl Session {
+    /// Begins to log in.
+    pub fn log_in(&mut self, login: Login) -> Handled {
+        if self.open.is_some() {
+            let message = "ERR a transaction is open: TXN.COMMIT or TXN.ROLLBACK first";
+            return Handled::Reply(Reply::error(message));
+        }
+        let security = &self.shared.security;
+        let Some(user) = security.recall(&login.name, &login.password) else {
+            return Handled::Login(Box::new(login));
+        };
+        security.audit().record(&security.login(&login.name, &self.peer), Outcome::Done);
+        self.settle(login, Verdict::Known(user))
+    }
+
+    /// Becomes the user, or does not.
+    pub fn settle(&mut self, login: Login, verdict: Verdict) -> Handled {
+        match verdict {
+            Verdict::Known(user) => {
+                self.become_user(Some(user));
+                Handled::Reply(match login.greeting {
+                    Some(greeting) => greet(self, greeting),
+                    None => OK,
+                })
+            }
+            Verdict::Wrong => self.wrong(),
+            Verdict::Busy => Handled::Reply(Reply::error(
+                "UNAVAILABLE too many are authenticating at the moment: try again later",
+            )),
+        }
+    }
+
+    /// Logs in, however long that takes.
+    pub fn log_in_here(&mut self, login: Login) -> Handled {
+        let (name, password) = login.credentials();
+        let (sender, receiver) = channel();
+        // Whoever sent this waits for it.
+        let told = move |verdict| drop(sender.send(verdict));
+        self.shared.security.verify(name, password, &self.peer, told);
+        self.settle(login, receiver.recv().unwrap_or(Verdict::Busy))
+    }
+
+    /// Is another user from here on. What was begun as the one before ends.
+    pub fn become_user(&mut self, user: Option<Arc<User>>) {
+        self.user = user;
+        self.failures = 0;
+        self.watched.clear();
+        self.alive.store(false, Ordering::Release);
+        self.alive = Arc::new(AtomicBool::new(true));
+        self.tell_of_itself();
+    }
+
+    fn wrong(&mut self) -> Handled {
+        self.failures += 1;
+        let reply = Reply::error("WRONGPASS invalid username-password pair or user is disabled.");
+        match self.failures >= self.shared.security.settings().failures_per_connection {
+            true => Handled::Close(reply),
+            false => Handled::Reply(reply),
+        }
+    }
+}

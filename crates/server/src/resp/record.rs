@@ -1,0 +1,51 @@
+//! What is recorded of commands, if they are to be recorded.
+
+use super::reply::Reply;
+use super::session::{Handled, Session};
+use super::table::Spec;
+use crate::security::{Entry, Outcome};
+
+impl Session {
+    /// Records what a command comes to, now or when its work is done.
+    pub fn recorded(&self, spec: &'static Spec, words: &[&[u8]], handled: Handled) -> Handled {
+        match handled {
+            Handled::Reply(reply) => {
+                self.record(spec, words, &reply);
+                Handled::Reply(reply)
+            }
+            Handled::Slow(job) if self.shared.security.audit().is_on() => {
+                let (security, entry) = (self.shared.security.clone(), self.entry(spec, words));
+                Handled::Slow(Box::new(move || {
+                    let reply = job();
+                    security.audit().record(&entry, outcome(&reply));
+                    reply
+                }))
+            }
+            other => other,
+        }
+    }
+
+    /// Records what a command has come to, if it is one to be recorded.
+    pub fn record(&self, spec: &'static Spec, words: &[&[u8]], reply: &Reply) {
+        let audit = self.shared.security.audit();
+        if spec.audited.is_some() && audit.is_on() {
+            audit.record(&self.entry(spec, words), outcome(reply));
+        }
+    }
+
+    /// What is recorded: of its words only those that are names, and the branch it works on.
+    fn entry(&self, spec: &'static Spec, words: &[&[u8]]) -> Entry {
+        let names = spec.audited.unwrap_or_default();
+        let named = words.iter().skip(1).take(names).copied();
+        let about = named.chain([self.branch.as_bytes()]);
+        Entry::new(self.user.as_ref().map(|user| user.name()), &self.peer, spec.name, about)
+    }
+}
+
+fn outcome(reply: &Reply) -> Outcome {
+    match reply {
+        Reply::Error(text) if text.starts_with("NOPERM") => Outcome::Denied,
+        Reply::Error(_) => Outcome::Failed,
+        _ => Outcome::Done,
+    }
+}

@@ -1,0 +1,203 @@
+//! Accounts: users and how they prove who they are.
+
+use super::password::Hash;
+use super::prefixes::Prefixes;
+use super::remembered::{Place, Remembered};
+use super::right::Rights;
+use super::settings::{Settings, UserSettings};
+use super::{Secret, User};
+use mainstay::{Code, Error, Result};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The longest name.
+const NAME_LIMIT_BYTES: usize = 128;
+
+struct Account {
+    user: Arc<User>,
+    hash: Hash,
+    place: Place,
+}
+
+/// All users.
+pub(super) struct Accounts {
+    by_name: BTreeMap<String, Account>,
+    /// Nothing to remember where there are no users.
+    remembered: Option<Remembered>,
+    verifications: AtomicU64,
+}
+
+impl Accounts {
+    pub fn none() -> Accounts {
+        Accounts { by_name: BTreeMap::new(), remembered: None, verifications: AtomicU64::new(0) }
+    }
+
+    /// Reads all users; what is wrong is said with the user's name.
+    pub fn new(settings: &Settings) -> Result<Accounts> {
+        if settings.users.is_empty() {
+            return Ok(Accounts::none());
+        }
+        let mut by_name = BTreeMap::new();
+        for user in &settings.users {
+            if by_name.insert(user.name.clone(), account(user)?).is_some() {
+                return Err(wrong(user, "stands there twice: names are for one user each"));
+            }
+        }
+        let remembered = Some(Remembered::new(settings.remember_ms)?);
+        Ok(Accounts { by_name, remembered, ..Accounts::none() })
+    }
+
+    pub fn names(&self) -> Vec<&str> {
+        self.by_name.keys().map(String::as_str).collect()
+    }
+
+    pub fn knows(&self, name: &str) -> bool {
+        self.by_name.contains_key(name)
+    }
+
+    /// The user whose password this is, if that was verified a short while ago.
+    pub fn recall(&self, name: &str, password: &Secret) -> Option<Arc<User>> {
+        let remembered = self.remembered.as_ref()?;
+        let print = remembered.print(name, password);
+        let account = self.by_name.get(name)?;
+        remembered.holds(&account.place, &print).then(|| account.user.clone())
+    }
+
+    pub fn verifications(&self) -> u64 {
+        self.verifications.load(Ordering::Relaxed)
+    }
+
+    /// The account that a password is verified against. A name that nobody has costs as much as a wrong
+    /// password: the costliest account stands in for it.
+    fn looked_at(&self, name: &str) -> Option<&Account> {
+        let costliest = || self.by_name.values().max_by_key(|account| account.hash.work);
+        self.by_name.get(name).or_else(costliest)
+    }
+
+    /// The user whose password this is.
+    pub fn verify(&self, name: &str, password: &Secret) -> Option<Arc<User>> {
+        // Whoever waited may find that another one with the same password was faster.
+        if let Some(user) = self.recall(name, password) {
+            return Some(user);
+        }
+        self.verifications.fetch_add(1, Ordering::Relaxed);
+        let fits = self.looked_at(name)?.hash.fits(password);
+        let account = self.by_name.get(name).filter(|_| fits)?;
+        if let Some(remembered) = &self.remembered {
+            remembered.keep(&account.place, remembered.print(name, password));
+        }
+        Some(account.user.clone())
+    }
+}
+
+fn account(settings: &UserSettings) -> Result<Account> {
+    check_name(settings)?;
+    let hash = Hash::read(&settings.password_hash).map_err(|why| {
+        let message = format!(
+            "has a password_hash that cannot be used, {why}: make one with `mainstay user hash`"
+        );
+        wrong(settings, &message)
+    })?;
+    let rights = Rights::read(&settings.allow).map_err(|unknown| {
+        let message = format!(
+            "allows {unknown:?}, which there is not: there are all, cells, branches, feed, server and \
+             admin, each also with :read or :write behind it"
+        );
+        wrong(settings, &message)
+    })?;
+    if rights.need_keys() && settings.prefixes.is_empty() {
+        let message = "has no prefixes, so its rights reach no key: give what its keys begin with, \
+                       or prefixes = [\"\"] for all keys";
+        return Err(wrong(settings, message));
+    }
+    let prefixes = Prefixes::new(settings.prefixes.clone());
+    let user = Arc::new(User::new(settings.name.clone(), rights, prefixes));
+    Ok(Account { user, hash, place: Place::default() })
+}
+
+/// A name goes through Basic authentication, `CLIENT LIST` and the record without being escaped.
+fn check_name(settings: &UserSettings) -> Result<()> {
+    let name = &settings.name;
+    let fits = |c: char| !c.is_whitespace() && !c.is_control() && !matches!(c, ':' | '=');
+    match !name.is_empty() && name.len() <= NAME_LIMIT_BYTES && name.chars().all(fits) {
+        true => Ok(()),
+        false => {
+            Err(wrong(settings, "has a name that is empty, too long, or holds a space, `:` or `=`"))
+        }
+    }
+}
+
+fn wrong(settings: &UserSettings, what: &str) -> Error {
+    Error::new(Code::InvalidOption, format!("[security] the user {:?} {what}", settings.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(allow: &[&str], prefixes: &[&str]) -> UserSettings {
+        let texts = |all: &[&str]| all.iter().map(ToString::to_string).collect();
+        let password_hash = Secret::new(super::super::hash(&Secret::new("pw")).unwrap());
+        let (allow, prefixes) = (texts(allow), texts(prefixes));
+        UserSettings { name: "app".into(), password_hash, allow, prefixes }
+    }
+
+    fn said(user: UserSettings) -> String {
+        let settings = Settings { users: vec![user], ..Settings::default() };
+        Accounts::new(&settings).err().map(|error| error.message().to_owned()).unwrap_or_default()
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_user_is_said_and_no_secret_is_shown() {
+        assert_eq!(said(settings(&["cells"], &["app:"])), "");
+        assert_eq!(said(settings(&["server:read"], &[])), "", "it needs no keys");
+        assert!(said(settings(&["cells"], &[])).contains("prefixes = [\"\"]"));
+        assert!(said(settings(&["strings"], &[""])).contains("\"strings\", which there is not"));
+        for name in ["", "a b", "a:b", "a\nb", &"x".repeat(129)] {
+            assert!(
+                said(UserSettings { name: name.into(), ..settings(&[], &[]) }).contains("name")
+            );
+        }
+        let bare = UserSettings { password_hash: Secret::new("hunter2"), ..settings(&[], &[]) };
+        let words = said(bare);
+        assert!(words.contains("mainstay user hash") && !words.contains("hunter2"), "{words}");
+        let twice = Settings { users: vec![settings(&[], &[]); 2], ..Settings::default() };
+        assert!(Accounts::new(&twice).err().unwrap().message().contains("twice"));
+    }
+
+    #[test]
+    fn a_user_is_known_by_the_password_and_remembered_only_when_it_was_right() {
+        let users = vec![settings(&["all"], &[""])];
+        let accounts = Accounts::new(&Settings { users, ..Settings::default() }).unwrap();
+        let (right, wrong) = (Secret::new("pw"), Secret::new("no"));
+        assert!(
+            accounts.verify("app", &wrong).is_none() && accounts.recall("app", &wrong).is_none()
+        );
+        assert!(accounts.verify("nobody", &right).is_none(), "the decoy's result is not looked at");
+        assert!(accounts.recall("app", &right).is_none());
+        assert_eq!(accounts.verify("app", &right).unwrap().name(), "app");
+        assert!(
+            accounts.recall("app", &right).is_some() && accounts.recall("app", &wrong).is_none()
+        );
+        assert!(accounts.verify("app", &wrong).is_none());
+    }
+
+    #[test]
+    fn an_unknown_user_costs_as_much_as_a_wrong_password() {
+        let cheap = Secret::new("$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNo");
+        let cheap =
+            UserSettings { name: "cheap".into(), password_hash: cheap, ..settings(&[], &[]) };
+        let users = vec![cheap, settings(&["all"], &[""])];
+        let accounts = Accounts::new(&Settings { users, ..Settings::default() }).unwrap();
+        let work = |name: &str| accounts.looked_at(name).unwrap().hash.work;
+        assert!(work("nobody") == work("app") && work("app") > work("cheap"));
+        for (count, name) in (1..).zip(["app", "nobody", "", "cheap"]) {
+            assert!(accounts.verify(name, &Secret::new("wrong")).is_none());
+            assert_eq!(accounts.verifications(), count, "{name}");
+        }
+        accounts.verify("app", &Secret::new("pw")).unwrap();
+        accounts.verify("app", &Secret::new("pw")).unwrap();
+        assert_eq!(accounts.verifications(), 5, "what is remembered is not verified again");
+    }
+}

@@ -1,0 +1,86 @@
+//! Passwords: hashed with argon2id, and verified against such hashes.
+
+use super::Secret;
+use argon2::password_hash::phc::PasswordHash;
+use argon2::password_hash::{PasswordHasher, PasswordVerifier};
+use argon2::{Argon2, Params};
+use mainstay::{Code, Error, Result};
+
+/// What a hash may ask for: verifying it must not be an attack by itself.
+const MEMORY_LIMIT_KIB: u32 = 1 << 20;
+const PASSES_LIMIT: u32 = 64;
+
+/// Hashes a password, as settings want it.
+pub fn hash(password: &Secret) -> Result<String> {
+    let hashed: std::result::Result<PasswordHash, _> =
+        Argon2::default().hash_password(password.expose());
+    let failed = |error| Error::new(Code::Io, format!("the password could not be hashed: {error}"));
+    hashed.map(|hash| hash.to_string()).map_err(failed)
+}
+
+/// The hash of a password, read and known to be usable.
+pub(super) struct Hash {
+    hash: PasswordHash,
+    /// How much work verifying takes: memory times passes.
+    pub work: u64,
+}
+
+impl Hash {
+    /// Reads a PHC string; gives what is wrong with it, without showing it.
+    pub fn read(text: &Secret) -> std::result::Result<Hash, &'static str> {
+        let text = std::str::from_utf8(text.expose()).map_err(|_| "it is not text")?;
+        let hash = PasswordHash::new(text).map_err(|_| "it is no PHC string")?;
+        if hash.algorithm.as_str() != "argon2id" {
+            return Err("it is not of argon2id");
+        }
+        if hash.salt.is_none() || hash.hash.is_none() {
+            return Err("its salt or its hash is missing");
+        }
+        let params = Params::try_from(&hash).map_err(|_| "its parameters are wrong")?;
+        if params.m_cost() > MEMORY_LIMIT_KIB || params.t_cost() > PASSES_LIMIT {
+            return Err("it asks for more than 1 GiB of memory or 64 passes");
+        }
+        let work = u64::from(params.m_cost()) * u64::from(params.t_cost());
+        Ok(Hash { hash, work })
+    }
+
+    /// Whether it is the hash of this password. Takes its time, on purpose.
+    pub fn fits(&self, password: &Secret) -> bool {
+        Argon2::default().verify_password(password.expose(), &self.hash).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_fits_its_own_hash_and_no_other() {
+        let text = hash(&Secret::new("hunter2")).unwrap();
+        assert!(text.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{text}");
+        assert_ne!(text, hash(&Secret::new("hunter2")).unwrap(), "salts differ");
+        let hash = Hash::read(&Secret::new(text)).unwrap();
+        assert!(hash.fits(&Secret::new("hunter2")));
+        for wrong in ["hunter3", "", "hunter2 "] {
+            assert!(!hash.fits(&Secret::new(wrong)));
+        }
+        assert_eq!(hash.work, 19456 * 2);
+    }
+
+    #[test]
+    fn what_is_no_hash_to_use_is_refused_when_it_is_read() {
+        let cases = [
+            ("", "it is no PHC string"),
+            ("hunter2", "it is no PHC string"),
+            ("$argon2i$v=19$m=19456,t=2,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNo", "it is not of argon2id"),
+            ("$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHQ", "its salt or its hash is missing"),
+            (
+                "$argon2id$v=19$m=4194304,t=2,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNo",
+                "it asks for more than 1 GiB of memory or 64 passes",
+            ),
+        ];
+        for (text, wrong) in cases {
+            assert_eq!(Hash::read(&Secret::new(text)).err(), Some(wrong), "{text}");
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Prefixes: what a user's keys begin with.
+
+/// What a user's keys begin with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Prefixes(Vec<String>);
+
+impl Prefixes {
+    pub fn new(prefixes: Vec<String>) -> Prefixes {
+        Prefixes(prefixes)
+    }
+
+    pub fn everything() -> Prefixes {
+        Prefixes(vec![String::new()])
+    }
+
+    /// Whether a key is among them; also whether all keys with this prefix are.
+    pub fn hold(&self, key: &[u8]) -> bool {
+        self.0.iter().any(|prefix| key.starts_with(prefix.as_bytes()))
+    }
+
+    /// Whether all keys are among them.
+    pub fn hold_everything(&self) -> bool {
+        self.hold(b"")
+    }
+}
+
+impl std::fmt::Display for Prefixes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let shown: Vec<String> = self.0.iter().map(|prefix| format!("{prefix:?}")).collect();
+        match shown.is_empty() {
+            true => f.write_str("nothing"),
+            false => f.write_str(&shown.join(" or ")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_or_a_range_has_to_begin_with_one_of_them() {
+        let prefixes = Prefixes::new(vec!["app:".into(), "log/".into()]);
+        for inside in ["app:", "app:1", "log/x"] {
+            assert!(prefixes.hold(inside.as_bytes()), "{inside}");
+        }
+        for outside in ["", "a", "app", "App:1", "x:app:"] {
+            assert!(!prefixes.hold(outside.as_bytes()), "{outside}");
+        }
+        assert!(!prefixes.hold_everything());
+        assert!(Prefixes::everything().hold_everything());
+        assert!(!Prefixes::default().hold_everything() && !Prefixes::default().hold(b"a"));
+        assert_eq!(prefixes.to_string(), r#""app:" or "log/""#);
+    }
+}

@@ -1,0 +1,86 @@
+//! Verifiers: threads that do nothing but verify passwords, for all faces.
+//!
+//! ```text
+//!   attempt --> [ a bounded queue ] --> a few threads --> done(verdict)
+//!        \--full--> Busy, at once
+//! ```
+//!
+//! A flood of attempts takes these threads and no other: whoever has authenticated is served, and
+//! whoever is remembered does not come here.
+
+use super::account::Accounts;
+use super::{Outcome, Secret, Settings, User};
+use mainstay::{Code, Error, Result};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+
+/// What became of an attempt.
+#[derive(Debug)]
+pub enum Verdict {
+    /// It is this user.
+    Known(Arc<User>),
+    /// There is no such user, or the password is another one; nobody is told which.
+    Wrong,
+    /// Too many attempts wait already.
+    Busy,
+}
+
+impl Verdict {
+    /// What is recorded of it.
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            Verdict::Known(_) => Outcome::Done,
+            Verdict::Wrong => Outcome::Wrong,
+            Verdict::Busy => Outcome::Busy,
+        }
+    }
+}
+
+type Done = Box<dyn FnOnce(Verdict) + Send>;
+
+struct Attempt {
+    name: String,
+    password: Secret,
+    done: Done,
+}
+
+/// The way to the threads; they end with it.
+pub(super) struct Verifiers {
+    attempts: SyncSender<Attempt>,
+}
+
+impl Verifiers {
+    pub fn start(settings: &Settings, accounts: &Arc<Accounts>) -> Result<Verifiers> {
+        let (attempts, waiting) = sync_channel(settings.attempts_waiting);
+        let waiting = Arc::new(Mutex::new(waiting));
+        for _ in 0..settings.attempts_at_once.max(1) {
+            let (waiting, accounts) = (waiting.clone(), accounts.clone());
+            let thread = std::thread::Builder::new().name("mainstay-verify".to_owned());
+            let started = thread.spawn(move || verify_all(&waiting, &accounts));
+            started.map_err(|error| {
+                Error::new(Code::Io, format!("no thread to verify passwords: {error}"))
+            })?;
+        }
+        Ok(Verifiers { attempts })
+    }
+
+    pub fn take(&self, name: String, password: Secret, done: Done) {
+        let attempt = Attempt { name, password, done };
+        if let Err(error) = self.attempts.try_send(attempt) {
+            let (TrySendError::Full(attempt) | TrySendError::Disconnected(attempt)) = error;
+            (attempt.done)(Verdict::Busy);
+        }
+    }
+}
+
+fn verify_all(waiting: &Mutex<Receiver<Attempt>>, accounts: &Accounts) {
+    loop {
+        let attempt = waiting.lock().recv();
+        let Ok(Attempt { name, password, done }) = attempt else { return };
+        done(match accounts.verify(&name, &password) {
+            Some(user) => Verdict::Known(user),
+            None => Verdict::Wrong,
+        });
+    }
+}

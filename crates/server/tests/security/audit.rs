@@ -1,0 +1,146 @@
+//! What is recorded, and what never is.
+
+use crate::world::{PASSWORD, World, basic};
+use serde_json::Value;
+
+/// User, command, names and outcome of each line.
+fn lines(world: &World) -> Vec<String> {
+    let line = |line: &Value| {
+        let about: Vec<&str> =
+            line["about"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+        let text = |name: &str| line[name].as_str().unwrap_or("-").to_owned();
+        assert!(text("peer").starts_with("127.0.0.1:") && text("time").ends_with('Z'), "{line}");
+        [text("user"), text("command"), about.join(","), text("outcome")].join(" ")
+    };
+    world.audit().iter().map(line).collect()
+}
+
+fn text(world: &World) -> String {
+    std::fs::read_to_string(world.directory.path().join("audit.log")).unwrap()
+}
+
+#[test]
+fn logins_and_administrative_commands_of_redis_clients_are_recorded() {
+    let world = World::new();
+    let mut client = world.stranger();
+    client.call(&["AUTH", "default", "hunter2"]);
+    client.call(&["AUTH", "hunter3", "x"]);
+    client.call(&["AUTH", "default", PASSWORD]);
+    for line in [
+        "SET a secret-value",
+        "BRANCH.FORK trial",
+        "BRANCH.FORK trial",
+        "BRANCH.RENAME trial attempt",
+        "BRANCH.MERGE attempt main",
+        "TAG.SET v1",
+        "TAG.DEL v1",
+        "BRANCH.DELETE attempt",
+        "FLUSHDB",
+        "CONFIG GET maxmemory",
+        "CONFIG SET requirepass hunter4",
+        "DURABILITY INTERVAL",
+        "GET a",
+    ] {
+        client.line(line);
+    }
+    client.line("MULTI");
+    client.line("CONFIG GET save");
+    client.line("EXEC");
+    client.call(&["AUTH", "app", PASSWORD]);
+    client.line("FLUSHDB");
+    client.line("GET other");
+    let wanted = [
+        "default auth  wrong",
+        "- auth  wrong",
+        "default auth  done",
+        "default branch.fork trial,main done",
+        "default branch.fork trial,main failed",
+        "default branch.rename trial,attempt,main done",
+        "default branch.merge attempt,main,main done",
+        "default tag.set v1,main done",
+        "default tag.del v1,main done",
+        "default branch.delete attempt,main done",
+        "default flushdb main done",
+        "default config main done",
+        "default config main failed",
+        "default durability INTERVAL,main done",
+        "default config main done",
+        "app auth  done",
+        "app flushdb main denied",
+    ];
+    assert_eq!(lines(&world), wanted);
+    for secret in ["hunter", "secret-value", PASSWORD] {
+        assert!(!text(&world).contains(secret), "{secret}");
+    }
+}
+
+#[test]
+fn a_login_is_recorded_although_nobody_waited_for_it() {
+    let world = World::new();
+    let mut client = world.stranger();
+    client.send(&["AUTH", "app", "wrong"]);
+    drop(client);
+    for _ in 0..1000 {
+        if !world.audit().is_empty() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert_eq!(lines(&world), ["app auth  wrong"]);
+}
+
+#[test]
+fn administrative_requests_over_http_are_recorded_alike() {
+    let world = World::new();
+    world.db.cells().set("a", "secret-value").unwrap();
+    let root = basic("default", PASSWORD);
+    let ask =
+        |method: &str, path: &str, body: &[u8]| world.ask_as(Some(&root), method, path, &[], body);
+    ask("POST", "/v1/branches", br#"{"name":"trial"}"#);
+    ask("PUT", "/v1/tags/v1", b"");
+    ask("POST", "/v1/merges", br#"{"from":"trial","into":"main"}"#);
+    let untag = r#"{"commands":[{"untag":{"name":"v1"}}]}"#;
+    assert_eq!(ask("POST", "/v1/transactions", untag.as_bytes()).0, 200);
+    let set = br#"{"commands":[{"set":{"name":"a","value":"secret-value"}}]}"#;
+    assert_eq!(ask("POST", "/v1/transactions", set).0, 200);
+    let (_, _, file) = ask("GET", "/v1/export/main", b"");
+    assert_eq!(ask("POST", "/v1/import/copy", &file).0, 201);
+    ask("POST", "/v1/import/copy", b"damaged");
+    ask("POST", "/v1/backup", b"");
+    ask("DELETE", "/v1/branches/nosuch", b"");
+    ask("GET", "/v1/cells/a", b"");
+    world.ask(Some("app"), "DELETE", "/v1/branches/copy", "");
+    world.ask(Some("app"), "POST", "/v1/transactions", untag);
+    world.ask_as(Some(&basic("hunter2", "hunter3")), "GET", "/v1/cells/a", &[], b"");
+    let wanted = [
+        "default auth  done",
+        "default branch.fork trial,main done",
+        "default tag.set v1,main done",
+        "default branch.merge trial,main done",
+        "default tag.del v1 done",
+        "default export main done",
+        "default import copy done",
+        "default import copy failed",
+        "default backup  done",
+        "default branch.delete nosuch done",
+        "app auth  done",
+        "app branch.delete copy denied",
+        "app tag.del v1 denied",
+        "- auth  wrong",
+    ];
+    assert_eq!(lines(&world), wanted);
+    for secret in ["hunter", "secret-value", PASSWORD] {
+        assert!(!text(&world).contains(secret), "{secret}");
+    }
+}
+
+#[test]
+fn lines_that_cannot_be_written_are_counted_and_commands_are_done() {
+    if !std::path::Path::new("/dev/full").exists() {
+        return;
+    }
+    let world = World::with(|settings| settings.audit_file = Some("/dev/full".into()));
+    let mut client = world.client("default");
+    assert_eq!(client.line("BRANCH.FORK trial"), r":0\r\n");
+    assert!(client.line("INFO").contains("audit_failures:2"), "{}", client.line("INFO"));
+}

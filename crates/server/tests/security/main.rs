@@ -1,0 +1,13 @@
+//! Users: who is asked, what they may do on each face, and what is recorded of it.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod audit;
+mod cli;
+mod clients;
+mod http;
+mod limits;
+mod login;
+mod rights;
+mod world;

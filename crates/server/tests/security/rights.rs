@@ -1,0 +1,218 @@
+//! What each user may do over RESP.
+
+use crate::world::World;
+use mainstay_server::resp::table::{self, Group};
+
+/// Words that a command takes, none of which is a key of `app`.
+fn some_words(spec: &table::Spec) -> Vec<&'static str> {
+    let mut words = vec![spec.name];
+    words.resize(spec.arity.unsigned_abs() as usize, "other");
+    words
+}
+
+#[test]
+fn who_has_no_rights_is_refused_every_command_but_those_of_the_connection() {
+    let world = World::new();
+    let mut client = world.client("nobody");
+    for spec in table::all().filter(|spec| spec.group != Group::Connection) {
+        let reply = client.call(&some_words(spec));
+        let wanted = format!(
+            "-NOPERM User nobody has no permissions to run the \\'{}\\' command: ",
+            spec.name
+        );
+        assert!(reply.starts_with(&wanted), "{}: {reply}", spec.name);
+    }
+    for line in ["CLIENT LIST", "ACL USERS", "ACL LIST", "ACL SETUSER nobody on"] {
+        assert!(client.line(line).starts_with("-NOPERM"), "{line}");
+    }
+    for line in ["PING", "ECHO a", "CLIENT ID", "CLIENT INFO", "ACL WHOAMI", "SELECT 0"] {
+        assert!(!client.line(line).starts_with('-'), "{line}");
+    }
+    assert_eq!(world.db.revision(), 0);
+}
+
+#[test]
+fn no_command_reaches_a_key_that_is_not_the_users() {
+    let world = World::new();
+    world.client("default").line("SET other secret-value");
+    let mut client = world.client("app");
+    for spec in table::all().filter(|spec| spec.keys.0 != 0) {
+        let reply = client.call(&some_words(spec));
+        // Words that make no sense may be told so before the keys are looked at.
+        let refused =
+            ["-NOPERM User app ", "-ERR ", "-INVALID "].iter().any(|it| reply.starts_with(it));
+        assert!(refused, "{}: {reply}", spec.name);
+    }
+    assert_eq!(world.db.revision(), 1);
+}
+
+/// What a user that has only `app:` may not do, with all rights there are.
+const OUTSIDE: &[&str] = &[
+    "GET other",
+    "GET ap",
+    "GET App:a",
+    "MGET app:a other",
+    "EXISTS app:a other",
+    "MSET app:a 1 other 2",
+    "MSETNX app:a 1 other 2",
+    "DEL app:a other",
+    "TTL other",
+    "EXPIRE other 10",
+    "GETEX other EX 10",
+    "INCRBY other 1",
+    "APPEND other x",
+    "SETEX other 10 x",
+    "WATCH app:a other",
+    "CELL.GET other REV 1",
+    "CELL.CAS other NIL 1",
+    "CELL.HISTORY other",
+    "CELL.LIST",
+    "CELL.LIST PREFIX ap",
+    "CELL.LIST PREFIX app: PREFIX o",
+    "CELL.LIST AFTER app:",
+    "SCAN 0",
+    "SCAN 0 COUNT 10",
+    "SCAN 0 MATCH *",
+    "SCAN 0 MATCH ap*",
+    "SCAN 0 MATCH [a]pp:*",
+    "SCAN 0 MATCH app:* MATCH *",
+    "SCAN 0 COUNT MATCH MATCH app:*",
+    "KEYS *",
+    "KEYS app*",
+    "KEYS ?pp:*",
+    "RANDOMKEY",
+    "DBSIZE",
+    "FLUSHDB",
+    "FEED.READ",
+    "FEED.READ PREFIX ap",
+    "FEED.READ PREFIX app: PREFIX o",
+    "FEED.WATCH",
+    "BRANCH.DIFF main main",
+    "BRANCH.FORK app:x",
+    "BRANCH.DELETE app:x",
+    "BRANCH.RENAME main app:x",
+    "BRANCH.MERGE main main",
+    "TAG.SET app:t",
+    "TAG.DEL app:t",
+];
+
+/// What it may, and what it is answered.
+const INSIDE: &[(&str, &str)] = &[
+    ("SET app:a 1", r"+OK\r\n"),
+    ("INCR app:a", r":2\r\n"),
+    ("MGET app:a app:b", r"*2\r\n$1\r\n2\r\n$-1\r\n"),
+    ("CELL.LIST PREFIX app:", r"*1\r\n$5\r\napp:a\r\n"),
+    ("CELL.LIST PREFIX app:a", r"*1\r\n$5\r\napp:a\r\n"),
+    ("SCAN 0 MATCH app:* COUNT 100", r"*2\r\n$1\r\n0\r\n*1\r\n$5\r\napp:a\r\n"),
+    ("KEYS app:*", r"*1\r\n$5\r\napp:a\r\n"),
+    ("BRANCH.LIST", r"*1\r\n$4\r\nmain\r\n"),
+    ("BRANCH.USE main", r"+OK\r\n"),
+    ("DURABILITY SYNC", r"+OK\r\n"),
+];
+
+#[test]
+fn who_has_a_prefix_stays_inside_it() {
+    let world = World::new();
+    world.client("default").line("SET other secret-value");
+    let mut client = world.client("app");
+    for (line, wanted) in INSIDE {
+        assert_eq!(client.line(line), *wanted, "{line}");
+    }
+    for line in OUTSIDE {
+        let reply = client.line(line);
+        assert!(reply.starts_with("-NOPERM User app "), "{line}: {reply}");
+        assert!(!reply.contains("secret"), "{reply}");
+    }
+    assert_eq!(world.db.revision(), 3, "nothing of it was done");
+}
+
+#[test]
+fn cursors_of_others_lead_nowhere_else() {
+    let world = World::new();
+    let mut root = world.client("default");
+    for key in ["aaa", "app:a", "app:b", "zzz"] {
+        root.call(&["SET", key, "1"]);
+    }
+    let page = root.line("SCAN 0 COUNT 1");
+    assert!(page.contains("aaa") && page.starts_with(r"*2\r\n$1\r\n1\r\n"), "{page}");
+    let seen = world.client("app").line("SCAN 1 MATCH app:* COUNT 100");
+    assert_eq!(seen, r"*2\r\n$1\r\n0\r\n*2\r\n$5\r\napp:a\r\n$5\r\napp:b\r\n");
+}
+
+#[test]
+fn the_feed_of_a_prefix_tells_of_its_keys_and_of_no_branch() {
+    let world = World::new();
+    let mut root = world.client("default");
+    for line in ["SET other 1", "SET app:a 1", "BRANCH.FORK app:branch", "TAG.SET app:tag"] {
+        root.line(line);
+    }
+    let seen = world.client("app").line("FEED.READ PREFIX app:");
+    assert!(seen.contains("app:a") && !seen.contains("app:branch") && !seen.contains("app:tag"));
+    assert!(seen.starts_with(r"*1\r\n"), "{seen}");
+    let all = root.line("FEED.READ PREFIX app:");
+    assert!(all.contains("app:branch") && all.contains("app:tag"), "{all}");
+}
+
+#[test]
+fn a_forbidden_command_spoils_multi() {
+    let world = World::new();
+    let mut client = world.client("app");
+    for forbidden in
+        ["SET other 1", "MSET app:a 1 other 1", "CELL.HISTORY other", "SCAN 0", "FEED.READ"]
+    {
+        assert_eq!(client.line("MULTI"), r"+OK\r\n");
+        assert_eq!(client.line("SET app:a 1"), r"+QUEUED\r\n");
+        assert!(client.line(forbidden).starts_with("-NOPERM"), "{forbidden}");
+        assert!(client.line("EXEC").starts_with("-EXECABORT"), "{forbidden}");
+    }
+    assert_eq!(world.db.revision(), 0);
+    client.line("MULTI");
+    client.line("SET app:a 1");
+    assert_eq!(client.line("EXEC"), r"*1\r\n+OK\r\n");
+}
+
+#[test]
+fn an_open_transaction_stays_inside_the_prefix_too() {
+    let world = World::new();
+    world.client("default").line("SET other secret-value");
+    let mut client = world.client("app");
+    assert_eq!(client.line("TXN.BEGIN"), r"+OK\r\n");
+    for line in ["GET other", "SET other 1", "CELL.LIST", "CELL.HISTORY other"] {
+        assert!(client.line(line).starts_with("-NOPERM"), "{line}");
+    }
+    assert_eq!(client.line("SET app:a 1"), r"+OK\r\n");
+    assert_eq!(client.line("TXN.COMMIT"), r":2\r\n");
+}
+
+#[test]
+fn to_read_and_to_write_are_two_rights() {
+    let world = World::new();
+    world.client("default").line("SET a 1");
+    let mut reader = world.client("reader");
+    for line in ["GET a", "KEYS *", "DBSIZE", "BRANCH.LIST", "FEED.READ", "INFO", "CLIENT LIST"] {
+        assert!(!reader.line(line).starts_with('-'), "{line}");
+    }
+    for line in ["SET a 2", "INCR a", "GETEX a PERSIST", "EXPIRE a 1", "BRANCH.FORK b", "FLUSHDB"] {
+        assert!(reader.line(line).starts_with("-NOPERM User reader"), "{line}");
+    }
+    let mut writer = world.client("writer");
+    for line in ["SET a 2", "DEL b", "MSET a 3", "EXPIRE a 1000", "CELL.SET a 4"] {
+        assert!(!writer.line(line).starts_with('-'), "{line}");
+    }
+    for line in [
+        "GET a",
+        "INCR a",
+        "GETSET a 1",
+        "SET a 1 GET",
+        "SET a 1 IFEQ 4",
+        "APPEND a 1",
+        "GETDEL a",
+        "WATCH a",
+        "CELL.INCR a",
+        "CELL.LIST",
+        "INFO",
+        "FEED.READ",
+    ] {
+        assert!(writer.line(line).starts_with("-NOPERM User writer"), "{line}");
+    }
+}
