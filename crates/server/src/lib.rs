@@ -3,3 +3,4 @@
 pub mod http;
 pub mod resp;
 pub mod serve;
+pub mod tls;

@@ -3,6 +3,7 @@
 mod cli;
 
 use mainstay_server::serve::{self, Serve};
+use mainstay_server::tls;
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -13,7 +14,7 @@ fn main() -> ExitCode {
 }
 
 fn serve(arguments: cli::ServeArgs) -> ExitCode {
-    let cli::ServeArgs { data, resp, http, config } = arguments;
+    let cli::ServeArgs { data, resp, http, tls_cert, tls_key, tls_client_ca, config } = arguments;
     if let Some(config) = config {
         cli::complain(&format!(
             "there are no configuration files yet, so {} is not read: give flags",
@@ -21,7 +22,14 @@ fn serve(arguments: cli::ServeArgs) -> ExitCode {
         ));
         return ExitCode::from(2);
     }
+    let tls = tls::Settings {
+        certificate: tls_cert,
+        key: tls_key,
+        client_ca: tls_client_ca,
+        ..tls::Settings::default()
+    };
     let served = Serve::new(data, resp.as_deref(), http.as_deref())
+        .map(|serve| Serve { tls, ..serve })
         .and_then(|serve| serve::run(&serve, |welcome| println!("{welcome}")));
     match served {
         Ok(()) => ExitCode::SUCCESS,

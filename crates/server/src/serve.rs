@@ -2,11 +2,13 @@
 //!
 //! ```text
 //!   open the database -> listen -> welcome, READY -> SIGTERM -> drain -> close
+//!                                             SIGHUP: newer certificates
 //! ```
 
+use crate::tls::{self, Tls, Watch};
 use crate::{http, resp};
 use mainstay::{Code, Database, Error, Result};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::PathBuf;
@@ -31,6 +33,8 @@ pub struct Serve {
     pub http: SocketAddr,
     /// The settings of the face for Redis clients.
     pub settings: resp::Settings,
+    /// The settings of TLS.
+    pub tls: tls::Settings,
 }
 
 impl Serve {
@@ -41,6 +45,7 @@ impl Serve {
             resp: address(resp.unwrap_or(RESP), "--resp")?,
             http: address(http.unwrap_or(HTTP), "--http")?,
             settings: resp::Settings::default(),
+            tls: tls::Settings::default(),
         })
     }
 }
@@ -57,22 +62,28 @@ fn address(text: &str, flag: &str) -> Result<SocketAddr> {
 pub fn run(serve: &Serve, welcome: impl FnOnce(&str)) -> Result<()> {
     check_reach(serve.resp)?;
     check_reach(serve.http)?;
+    let tls = Tls::open(&serve.tls)?;
     let options = mainstay::Options::new().durability(serve.settings.durability);
     let db = options.cache_bytes(CACHE_BYTES).open(&serve.data)?;
     let listener = listen(serve.resp, "--resp")?;
     let at = listener.local_addr().map_err(|error| failed("the listener", &error))?;
-    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|error| failed("signals", &error))?;
+    let mut signals =
+        Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(|error| failed("signals", &error))?;
     let shared = resp::Shared::new(db.clone(), serve.settings.clone());
-    let face = resp::serve(listener, &shared).map_err(|error| failed("the event loops", &error))?;
+    let (resp_tls, http_tls) = (tls_if(&tls, serve.tls.resp), tls_if(&tls, serve.tls.http));
+    let face = resp::serve_with(listener, resp_tls, &shared)
+        .map_err(|error| failed("the event loops", &error))?;
     let (app, stop) = (http_app(&db)?, http::Stop::default());
     let web = listen(serve.http, "--http")?;
     let web_at = web.local_addr().map_err(|error| failed("the listener", &error))?;
-    let serving = http::serve(web, app.clone(), stop.clone())
+    let serving = http::serve_with(web, http_tls, app.clone(), stop.clone())
         .map_err(|error| failed("the HTTP face", &error))?;
+    let watch = tls.as_ref().map(Tls::watch).transpose();
+    let watch = watch.map_err(|error| failed("the watch of certificates", &error))?;
     welcome(&what_to_try(serve, at, web_at));
     // Outside systemd nobody is told.
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
-    let _ = signals.forever().next();
+    wait_for_the_end(&mut signals, watch.as_ref());
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Stopping]);
     app.start_draining();
     stop.trigger();
@@ -81,20 +92,39 @@ pub fn run(serve: &Serve, welcome: impl FnOnce(&str)) -> Result<()> {
     db.close()
 }
 
+fn tls_if(tls: &Option<Tls>, wanted: bool) -> Option<Tls> {
+    tls.clone().filter(|_| wanted)
+}
+
+/// Waits for a signal to end. One to read the files again is that only where there are some.
+fn wait_for_the_end(signals: &mut Signals, watch: Option<&Watch>) {
+    for signal in signals.forever() {
+        match watch {
+            Some(watch) if signal == SIGHUP => watch.look_now(),
+            _ => return,
+        }
+    }
+}
+
 fn http_app(db: &Database) -> Result<http::Http> {
     let app = http::Http::new(db.clone(), http::Settings::default());
     app.map_err(|error| failed("the HTTP face", &error))
 }
 
 fn what_to_try(serve: &Serve, at: SocketAddr, web: SocketAddr) -> String {
-    let port = at.port();
+    let has_tls = serve.tls.certificate.is_some();
+    let scheme = if has_tls && serve.tls.http { "https" } else { "http" };
+    let port = match has_tls && serve.tls.resp {
+        true => format!("{} --tls", at.port()),
+        false => at.port().to_string(),
+    };
     let lines = [
         (format!("redis-cli -p {port} SET greeting hello"), ""),
         (format!("redis-cli -p {port} CELL.GETV greeting"), "value, counter, stamp, revision"),
         (format!("redis-cli -p {port} BRANCH.FORK trial"), "a branch, in constant time"),
         (format!("redis-cli -p {port} CELL.GET greeting REV 1"), "as it was"),
-        (format!("curl http://{web}/v1/cells/greeting"), "the same as JSON"),
-        (format!("curl http://{web}/docs"), "all of that face, for a browser"),
+        (format!("curl {scheme}://{web}/v1/cells/greeting"), "the same as JSON"),
+        (format!("curl {scheme}://{web}/docs"), "all of that face, for a browser"),
         ("mainstay repl".to_owned(), "all of it, with help"),
     ];
     let lines: String =

@@ -1,7 +1,9 @@
 //! A server as a store: one connection that speaks RESP3 and waits for each reply.
 
+use super::args::TlsArgs;
 use super::failure::{Failure, Result};
 use super::reply::{Reply, decode, encode};
+use super::wire::{self, Wire};
 use std::io::{self, BufReader, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
@@ -11,7 +13,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A connection to a server.
 pub struct Client {
     address: String,
-    stream: BufReader<TcpStream>,
+    stream: BufReader<Wire>,
     timeout: Duration,
     /// What comes next on the stream is nobody's answer any more.
     broken: bool,
@@ -19,7 +21,7 @@ pub struct Client {
 
 impl Client {
     /// Connects and agrees on RESP3.
-    pub fn connect(address: &str, timeout: Duration) -> Result<Client> {
+    pub fn connect(address: &str, timeout: Duration, tls: &TlsArgs) -> Result<Client> {
         let stream = dial(address).map_err(|error| unreachable_at(address, &error))?;
         let set = || -> io::Result<()> {
             stream.set_read_timeout(Some(timeout))?;
@@ -27,7 +29,7 @@ impl Client {
             stream.set_nodelay(true)
         };
         set().map_err(|error| Failure::error(format!("the connection to {address}: {error}")))?;
-        let stream = BufReader::new(stream);
+        let stream = BufReader::new(Wire::new(stream, address, tls)?);
         let mut client = Client { address: address.to_owned(), stream, timeout, broken: false };
         match client.call(&[b"HELLO".to_vec(), b"3".to_vec()])? {
             Reply::Error(line) => Err(Failure::refused(&line)),
@@ -58,6 +60,9 @@ impl Client {
 
     fn why(&self, error: &io::Error) -> Failure {
         let address = &self.address;
+        if wire::is_about_tls(error) {
+            return wire::refused(address, error);
+        }
         let seconds = self.timeout.as_secs_f64();
         Failure::error(match error.kind() {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => format!(

@@ -34,7 +34,9 @@ mod tag;
 mod time;
 mod tour;
 mod transfer;
+mod trust;
 mod txn;
+mod wire;
 
 pub use args::ServeArgs;
 pub use paper::complain;

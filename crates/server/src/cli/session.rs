@@ -69,7 +69,8 @@ impl Session {
             Some(path) => Store::directory(path, make),
             None => {
                 let address = self.place.server.as_deref().unwrap_or(SERVER);
-                Store::server(address, Duration::from_millis(self.place.timeout.max(1)))
+                let timeout = Duration::from_millis(self.place.timeout.max(1));
+                Store::server(address, timeout, &self.place.tls)
             }
         }
     }

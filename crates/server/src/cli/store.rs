@@ -8,6 +8,7 @@
 //!
 //! Both take the same commands, so no verb knows which of the two it talks to.
 
+use super::args::TlsArgs;
 use super::client::Client;
 use super::embedded::Embedded;
 use super::failure::{Failure, Result};
@@ -35,8 +36,8 @@ impl Store {
     }
 
     /// Connects to a server.
-    pub fn server(address: &str, timeout: Duration) -> Result<Store> {
-        Client::connect(address, timeout).map(|client| Store::at(Place::Server(client)))
+    pub fn server(address: &str, timeout: Duration, tls: &TlsArgs) -> Result<Store> {
+        Client::connect(address, timeout, tls).map(|client| Store::at(Place::Server(client)))
     }
 
     fn at(place: Place) -> Store {

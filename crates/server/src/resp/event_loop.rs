@@ -12,9 +12,12 @@
 
 use super::Shared;
 use super::connection::{Connection, State, Wish};
+use super::deadlines::{Deadlines, Due, Step};
 use super::feeds::{Feeds, Reader};
 use super::reply::Reply;
+use super::stream::Stream;
 use super::workers::Workers;
+use crate::tls::Tls;
 use mainstay::Transaction;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
@@ -29,7 +32,7 @@ const WAKER: Token = Token(usize::MAX);
 const LISTENER: Token = Token(usize::MAX - 1);
 
 /// What is read from a socket at once.
-const BUFFER_BYTES: usize = 64 << 10;
+pub(super) const BUFFER_BYTES: usize = 64 << 10;
 
 /// How long those who do not read what they are owed can hold up the end.
 const DRAIN_US: u64 = 5_000_000;
@@ -78,15 +81,24 @@ impl Handle {
     }
 }
 
-/// Serves a listener.
+/// Serves a listener, without TLS.
 pub fn serve(listener: std::net::TcpListener, shared: &Arc<Shared>) -> io::Result<Handle> {
+    serve_with(listener, None, shared)
+}
+
+/// Serves a listener, with TLS or without.
+pub fn serve_with(
+    listener: std::net::TcpListener,
+    tls: Option<Tls>,
+    shared: &Arc<Shared>,
+) -> io::Result<Handle> {
     listener.set_nonblocking(true)?;
     shared.listens_at(listener.local_addr()?.port());
     let workers = Workers::start(shared.settings.workers)?;
     let feeds = Feeds::start(shared.clone())?;
     let mut loops = Vec::new();
     for _ in 0..shared.settings.loops.max(1) {
-        loops.push(Loop::new(shared.clone(), workers.clone(), feeds.clone())?);
+        loops.push(Loop::new(shared.clone(), tls.clone(), workers.clone(), feeds.clone())?);
     }
     let addresses: Vec<Address> = loops.iter().map(|one| one.address.clone()).collect();
     if let Some(first) = loops.first_mut() {
@@ -111,11 +123,13 @@ struct Listening {
 
 struct Loop {
     shared: Arc<Shared>,
+    tls: Option<Tls>,
     poll: Poll,
     address: Address,
     inbox: Receiver<Message>,
     listening: Option<Listening>,
     connections: Slab<Connection>,
+    deadlines: Deadlines,
     /// Who has something to do in this turn.
     ready: Vec<usize>,
     /// Who had something to do in it.
@@ -129,17 +143,24 @@ struct Loop {
 }
 
 impl Loop {
-    fn new(shared: Arc<Shared>, workers: Workers, feeds: Feeds) -> io::Result<Loop> {
+    fn new(
+        shared: Arc<Shared>,
+        tls: Option<Tls>,
+        workers: Workers,
+        feeds: Feeds,
+    ) -> io::Result<Loop> {
         let poll = Poll::new()?;
         let (messages, inbox) = channel();
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         Ok(Loop {
             shared,
+            tls,
             poll,
             address: Address { messages, waker },
             inbox,
             listening: None,
             connections: Slab::new(),
+            deadlines: Deadlines::default(),
             ready: Vec::new(),
             served: Vec::new(),
             batch: Vec::new(),
@@ -178,6 +199,7 @@ impl Loop {
                 self.accept();
             }
             self.turn();
+            self.close_late();
         }
     }
 
@@ -193,10 +215,34 @@ impl Loop {
 
     /// How long it may wait for sockets.
     fn pause(&self) -> Option<Duration> {
-        match self.ready.is_empty() {
-            true => (self.stopping.is_some() || self.accepts_again()).then_some(PAUSE),
-            false => Some(Duration::ZERO),
+        if !self.ready.is_empty() {
+            return Some(Duration::ZERO);
         }
+        let pause = (self.stopping.is_some() || self.accepts_again()).then_some(PAUSE);
+        let until_due =
+            |at_us: u64| Duration::from_micros(at_us.saturating_sub(self.shared.ticks_us()));
+        pause.into_iter().chain(self.deadlines.next_us().map(until_due)).min()
+    }
+
+    /// Closes those who have not done in time what they had limited time for.
+    fn close_late(&mut self) {
+        if self.deadlines.next_us().is_none() {
+            return;
+        }
+        let now_us = self.shared.ticks_us();
+        while let Some(due) = self.deadlines.take_due(now_us) {
+            if let Some(connection) = self.connections.get(due.place)
+                && connection.session.id == due.id
+                && !connection.has_done(due.step)
+            {
+                self.close(due.place);
+            }
+        }
+    }
+
+    fn close(&mut self, place: usize) {
+        let mut connection = self.connections.remove(place);
+        let _ = self.poll.registry().deregister(connection.socket());
     }
 
     fn note(&mut self, place: usize, readable: bool, hung_up: bool) {
@@ -251,7 +297,7 @@ impl Loop {
                 Ok((socket, peer)) => {
                     let full = self.shared.client_count() >= self.shared.settings.connections;
                     if full {
-                        refuse(socket);
+                        refuse(socket, self.tls.is_some());
                         continue;
                     }
                     listening.next = (listening.next + 1) % listening.loops.len();
@@ -279,9 +325,14 @@ impl Loop {
         }
         // Replies are whole already: waiting for more would only delay them.
         let _ = socket.set_nodelay(true);
+        let stream = match Stream::new(socket, self.tls.as_ref().map(Tls::config)) {
+            Ok(stream) => stream,
+            Err(error) => return eprintln!("mainstay: TLS could not begin: {error}"),
+        };
         let entry = self.connections.vacant_entry();
         let place = entry.key();
-        let connection = entry.insert(Connection::new(socket, &self.shared, peer));
+        let connection = entry.insert(Connection::new(stream, &self.shared, peer));
+        let id = connection.session.id;
         let both = Interest::READABLE | Interest::WRITABLE;
         let registered = self.poll.registry().register(connection.socket(), Token(place), both);
         match registered {
@@ -290,6 +341,11 @@ impl Loop {
                 eprintln!("mainstay: a connection was not registered: {error}");
                 self.connections.remove(place);
             }
+        }
+        if let Some(tls) = &self.tls {
+            let limit_us = u64::try_from(tls.handshake_limit().as_micros()).unwrap_or(u64::MAX);
+            let at_us = self.shared.ticks_us().saturating_add(limit_us);
+            self.deadlines.set(at_us, Due { place, id, step: Step::Handshake });
         }
     }
 
@@ -357,9 +413,7 @@ impl Loop {
             connection.state = State::Closing;
         }
         if !connection.send() {
-            let mut connection = self.connections.remove(place);
-            let _ = self.poll.registry().deregister(connection.socket());
-            return;
+            return self.close(place);
         }
         if connection.has_more() {
             self.list(place);
@@ -391,8 +445,11 @@ impl Loop {
     }
 }
 
-/// Says why, and hangs up.
-fn refuse(mut socket: TcpStream) {
+/// Says why, and hangs up. Inside TLS that would take a handshake first, which is too much for somebody
+/// who is one too many.
+fn refuse(mut socket: TcpStream, tls: bool) {
     use std::io::Write;
-    let _ = socket.write(b"-ERR max number of clients reached\r\n");
+    if !tls {
+        let _ = socket.write(b"-ERR max number of clients reached\r\n");
+    }
 }
