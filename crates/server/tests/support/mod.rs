@@ -34,10 +34,13 @@ impl Ours {
     }
 
     pub fn with_tls(settings: Settings, tls: Option<Tls>) -> Ours {
+        Ours::on(TcpListener::bind("127.0.0.1:0").unwrap(), settings, tls)
+    }
+
+    pub fn on(listener: TcpListener, settings: Settings, tls: Option<Tls>) -> Ours {
         let directory = tempfile::tempdir().unwrap();
         let options = Options::new().durability(settings.durability);
         let db = options.open(directory.path().join("data")).unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let shared = Shared::new(db.clone(), settings);
         let handle = resp::serve_with(listener, tls, &shared).unwrap();

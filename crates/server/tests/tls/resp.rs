@@ -1,10 +1,14 @@
 //! The RESP face inside TLS: everything goes both ways as without.
 
 use crate::papers::Authority;
-use crate::support::{Client, encode};
-use crate::world::{Caller, Secure, resp_face, resp_with};
+use crate::support::{Client, Ours, encode};
+use crate::world::{Caller, Secure, resp_face, resp_with, tls};
+use mainstay::Durability;
+use mainstay_server::resp::Settings;
 use mainstay_server::tls::Version;
+use rustix::net::sockopt::set_socket_send_buffer_size;
 use std::io::{Read, Write};
+use std::net::TcpListener;
 
 const MIB: usize = 1 << 20;
 
@@ -189,4 +193,27 @@ fn many_clients_at_once() {
         }
     });
     assert_eq!(caller.client(ours.address).line("GET all"), bulk("16000"));
+}
+
+/// Some of a reply waits encrypted when the socket takes no more. Of all these sizes, some leave nothing
+/// but that.
+#[test]
+fn the_last_bytes_leave_when_there_is_room_for_them() {
+    let authority = Authority::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    // Sockets have theirs from the listener: so they are full soon.
+    set_socket_send_buffer_size(&listener, 16 << 10).unwrap();
+    // With one loop, whoever asks later is answered later.
+    let face = Settings { loops: 1, durability: Durability::Interval, ..Settings::default() };
+    let ours = Ours::on(listener, face, Some(tls(&authority.sign("server").settings())));
+    let caller = Caller::of(&authority);
+    let mut other = caller.client(ours.address);
+    for size in (32 << 10..256 << 10).step_by(4 << 10) {
+        assert_eq!(other.call(&["SET", "sized", &"v".repeat(size)]), r"+OK\r\n");
+        let mut slow = caller.connect(ours.address);
+        slow.write_all(b"GET sized\r\n").unwrap();
+        assert_eq!(other.line("PING"), r"+PONG\r\n");
+        let mut reply = vec![0; format!("${size}\r\n").len() + size + 2];
+        slow.read_exact(&mut reply).unwrap_or_else(|error| panic!("{size}: {error}"));
+    }
 }
