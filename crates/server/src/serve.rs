@@ -127,8 +127,9 @@ fn what_to_try(serve: &Serve, at: SocketAddr, web: SocketAddr) -> String {
         (format!("curl {scheme}://{web}/docs"), "all of that face, for a browser"),
         ("mainstay repl".to_owned(), "all of it, with help"),
     ];
+    let width = lines.iter().map(|(try_it, _)| try_it.len() + 2).max().unwrap_or_default();
     let lines: String =
-        lines.iter().map(|(try_it, why)| format!("  {try_it:<46}{why}\n")).collect();
+        lines.iter().map(|(try_it, why)| format!("  {try_it:<width$}{why}\n")).collect();
     format!("mainstay serves {}\n\n{lines}\nCtrl-C stops it.", serve.data.display())
 }
 

@@ -1,8 +1,8 @@
 //! The wire to a server: TCP, with TLS or without.
 //!
 //! ```text
-//!   --tls --cacert --cert --key --insecure --> Trust --> configuration --+
-//!                                              TCP ----------------------+--> Wire: bytes both ways
+//!   TCP --> --tls, --cacert, --cert and --key, --insecure? --+--> handshake, then bytes both ways
+//!                                                            +--> none of them: bytes as they are
 //! ```
 
 use super::args::TlsArgs;

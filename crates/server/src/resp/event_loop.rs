@@ -342,6 +342,11 @@ impl Loop {
                 self.connections.remove(place);
             }
         }
+        self.limit_handshake(place, id);
+    }
+
+    /// Whoever comes to TLS has only so much time until it can be talked to.
+    fn limit_handshake(&mut self, place: usize, id: u64) {
         if let Some(tls) = &self.tls {
             let limit_us = u64::try_from(tls.handshake_limit().as_micros()).unwrap_or(u64::MAX);
             let at_us = self.shared.ticks_us().saturating_add(limit_us);

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 pub mod process;
+pub mod tools;
 
 use mainstay::{Database, Durability, Options};
 use mainstay_server::resp::{self, Handle, Settings, Shared};

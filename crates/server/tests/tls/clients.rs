@@ -1,22 +1,10 @@
 //! Real clients over TLS: `redis-cli`, `redis-benchmark`, redis-py.
 
 use crate::papers::Authority;
+use crate::support::tools::{printed, python_session, run};
 use crate::support::{Ours, encode};
 use crate::world::resp_face;
-use std::io::Write;
-use std::process::{Command, Output, Stdio};
-
-/// Runs a program that `./test` installs, with this on its standard input; gives what it printed.
-fn run(command: &mut Command, input: &[u8]) -> String {
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("./test installs what the tests need");
-    child.stdin.take().unwrap().write_all(input).unwrap();
-    let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
-    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-    let (out, errors) = (text(&stdout), text(&stderr));
-    assert!(status.success(), "{status}\n{out}\n{errors}");
-    out
-}
+use std::process::Command;
 
 /// A program of Redis that is to connect over TLS; nothing where it was built without.
 fn tool(name: &str, ours: &Ours, authority: &Authority) -> Option<Command> {
@@ -38,7 +26,7 @@ fn redis_cli() {
     let (authority, ours) = resp_face();
     let Some(mut command) = tool("redis-cli", &ours, &authority) else { return };
     let typed = b"SET greeting hello\nCELL.GETV greeting\nINCR n\nGET greeting\n";
-    let shown = run(command.arg("--no-raw"), typed);
+    let shown = printed(&run(command.arg("--no-raw"), typed));
     assert!(shown.starts_with("OK\n1) \"hello\"\n2) (integer) 1\n"), "{shown}");
     assert!(shown.ends_with("(integer) 1\n\"hello\"\n"), "{shown}");
 }
@@ -49,7 +37,7 @@ fn redis_cli_pipes_a_file_of_commands() {
     let Some(mut command) = tool("redis-cli", &ours, &authority) else { return };
     let commands: Vec<u8> =
         (0..5_000).flat_map(|n| encode(&["SET", &format!("k:{n}"), "v"])).collect();
-    let shown = run(command.arg("--pipe"), &commands);
+    let shown = printed(&run(command.arg("--pipe"), &commands));
     assert!(shown.contains("errors: 0, replies: 5000"), "{shown}");
 }
 
@@ -68,7 +56,7 @@ fn redis_benchmark() {
     let (authority, ours) = resp_face();
     let Some(mut command) = tool("redis-benchmark", &ours, &authority) else { return };
     command.args(["-q", "-n", "2000", "-c", "16", "-P", "8", "-t", "set,get,incr"]);
-    let shown = run(&mut command, b"");
+    let shown = printed(&run(&mut command, b""));
     for test in ["SET: ", "GET: ", "INCR: "] {
         assert!(shown.contains(test), "no {test} in {shown}");
     }
@@ -77,12 +65,8 @@ fn redis_benchmark() {
 
 #[test]
 fn redis_py() {
-    let python = std::env::var("MAINSTAY_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     for protocol in ["2", "3"] {
         let (authority, ours) = resp_face();
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/python/session.py");
-        let mut command = Command::new(&python);
-        command.args([script, &ours.address.port().to_string(), protocol]).arg(authority.path());
-        assert_eq!(run(&mut command, b""), "done\n");
+        python_session(ours.address.port(), protocol, &[authority.path().as_ref()]);
     }
 }
