@@ -7,3 +7,4 @@ pub mod http;
 pub mod resp;
 pub mod security;
 pub mod serve;
+pub mod tls;

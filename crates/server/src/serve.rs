@@ -2,13 +2,15 @@
 //!
 //! ```text
 //!   open the database -> listen -> welcome, READY -> SIGTERM -> drain -> close
+//!                                             SIGHUP: newer certificates
 //! ```
 
 use crate::config::Config;
 use crate::security::Security;
+use crate::tls::{Tls, Watch};
 use crate::{files, http, resp};
 use mainstay::{Code, Database, Error, Result};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -28,6 +30,7 @@ pub(crate) fn check(serve: &Config) -> Result<()> {
 pub fn run(serve: &Config, welcome: impl FnOnce(&str)) -> Result<()> {
     check(serve)?;
     let security = Security::new(&serve.security)?;
+    let tls = Tls::open(&serve.tls)?;
     let connections = serve.resp.connections + serve.http.connections;
     if let Some(warning) = files::make_room(connections) {
         eprintln!("mainstay: {warning}");
@@ -35,24 +38,43 @@ pub fn run(serve: &Config, welcome: impl FnOnce(&str)) -> Result<()> {
     let db = serve.database.options().open(&serve.server.data)?;
     let listener = listen(serve.resp.address.resolve()?, "--resp")?;
     let at = listener.local_addr().map_err(|error| failed("the listener", &error))?;
-    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|error| failed("signals", &error))?;
+    let mut signals =
+        Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(|error| failed("signals", &error))?;
     let shared = resp::Shared::secured(db.clone(), serve.resp_settings(), security.clone());
-    let face = resp::serve(listener, &shared).map_err(|error| failed("the event loops", &error))?;
+    let (resp_tls, http_tls) = (tls_if(&tls, serve.tls.resp), tls_if(&tls, serve.tls.http));
+    let face = resp::serve_with(listener, resp_tls, &shared)
+        .map_err(|error| failed("the event loops", &error))?;
     let (app, stop) = (http_app(&db, &serve.http, security)?, http::Stop::default());
     let web = listen(serve.http.address.resolve()?, "--http")?;
     let web_at = web.local_addr().map_err(|error| failed("the listener", &error))?;
-    let serving = http::serve(web, app.clone(), stop.clone())
+    let serving = http::serve_with(web, http_tls, app.clone(), stop.clone())
         .map_err(|error| failed("the HTTP face", &error))?;
+    let watch = tls.as_ref().map(Tls::watch).transpose();
+    let watch = watch.map_err(|error| failed("the watch of certificates", &error))?;
     welcome(&what_to_try(serve, at, web_at));
     // Outside systemd nobody is told.
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
-    let _ = signals.forever().next();
+    wait_for_the_end(&mut signals, watch.as_ref());
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Stopping]);
     app.start_draining();
     stop.trigger();
     face.stop();
     serving.wait().map_err(|error| failed("the end of the HTTP face", &error))?;
     db.close()
+}
+
+fn tls_if(tls: &Option<Tls>, wanted: bool) -> Option<Tls> {
+    tls.clone().filter(|_| wanted)
+}
+
+/// Waits for a signal to end. One to read the files again is that only where there are some.
+fn wait_for_the_end(signals: &mut Signals, watch: Option<&Watch>) {
+    for signal in signals.forever() {
+        match watch {
+            Some(watch) if signal == SIGHUP => watch.look_now(),
+            _ => return,
+        }
+    }
 }
 
 fn http_app(
@@ -65,18 +87,24 @@ fn http_app(
 }
 
 fn what_to_try(serve: &Config, at: SocketAddr, web: SocketAddr) -> String {
-    let port = at.port();
+    let has_tls = serve.tls.certificate.is_some();
+    let scheme = if has_tls && serve.tls.http { "https" } else { "http" };
+    let port = match has_tls && serve.tls.resp {
+        true => format!("{} --tls", at.port()),
+        false => at.port().to_string(),
+    };
     let lines = [
         (format!("redis-cli -p {port} SET greeting hello"), ""),
         (format!("redis-cli -p {port} CELL.GETV greeting"), "value, counter, stamp, revision"),
         (format!("redis-cli -p {port} BRANCH.FORK trial"), "a branch, in constant time"),
         (format!("redis-cli -p {port} CELL.GET greeting REV 1"), "as it was"),
-        (format!("curl http://{web}/v1/cells/greeting"), "the same as JSON"),
-        (format!("curl http://{web}/docs"), "all of that face, for a browser"),
+        (format!("curl {scheme}://{web}/v1/cells/greeting"), "the same as JSON"),
+        (format!("curl {scheme}://{web}/docs"), "all of that face, for a browser"),
         ("mainstay repl".to_owned(), "all of it, with help"),
     ];
+    let width = lines.iter().map(|(try_it, _)| try_it.len() + 2).max().unwrap_or_default();
     let lines: String =
-        lines.iter().map(|(try_it, why)| format!("  {try_it:<46}{why}\n")).collect();
+        lines.iter().map(|(try_it, why)| format!("  {try_it:<width$}{why}\n")).collect();
     let login = match serve.security.users.is_empty() {
         true => "",
         false => "Say who you are with `--user NAME`, and to redis-cli `--askpass`, too.\n",

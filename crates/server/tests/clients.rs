@@ -2,34 +2,15 @@
 
 mod support;
 
-use std::io::Write;
 use std::net::SocketAddr;
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
 use support::Ours;
-
-/// Runs a program that `./test` installs, with this on its standard input.
-fn run(command: &mut Command, input: &str) -> Output {
-    let name = command.get_program().to_string_lossy().into_owned();
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap_or_else(|error| {
-        panic!("{name} could not be started: {error}; ./test installs what the tests need")
-    });
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    child.wait_with_output().unwrap()
-}
-
-/// What a program printed. It has to end well.
-fn printed(output: &Output) -> String {
-    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-    let (out, errors) = (text(&output.stdout), text(&output.stderr));
-    assert!(output.status.success(), "{}\n{out}\n{errors}", output.status);
-    out
-}
+use support::tools::{printed, python_session, run};
 
 fn redis_cli(address: SocketAddr, flags: &[&str], lines: &[&str]) -> String {
     let mut command = Command::new("redis-cli");
     command.args(["-p", &address.port().to_string()]).args(flags);
-    printed(&run(&mut command, &(lines.join("\n") + "\n")))
+    printed(&run(&mut command, &(lines.join("\n") + "\n").into_bytes()))
 }
 
 /// Lines that are typed, and what is shown for each.
@@ -91,7 +72,7 @@ fn redis_cli_pipes_a_file_of_commands() {
         (0..5_000).flat_map(|n| support::encode(&["SET", &format!("k:{n}"), "v"])).collect();
     let mut command = Command::new("redis-cli");
     command.args(["-p", &ours.address.port().to_string(), "--pipe"]);
-    let shown = printed(&run(&mut command, std::str::from_utf8(&commands).unwrap()));
+    let shown = printed(&run(&mut command, &commands));
     assert!(shown.contains("errors: 0, replies: 5000"), "{shown}");
     assert_eq!(ours.client().line("DBSIZE"), r":5000\r\n");
 }
@@ -102,7 +83,7 @@ fn redis_benchmark_runs_through() {
     let mut command = Command::new("redis-benchmark");
     command.args(["-p", &ours.address.port().to_string()]);
     command.args(["-q", "-n", "2000", "-c", "16", "-P", "8", "-t", "set,get,incr,mset,ping"]);
-    let shown = printed(&run(&mut command, ""));
+    let shown = printed(&run(&mut command, b""));
     for test in ["PING_INLINE", "PING_MBULK", "SET", "GET", "INCR", "MSET (10 keys)"] {
         let lines = shown.split(['\n', '\r']);
         let rates = lines.filter(|line| line.starts_with(&format!("{test}: ")));
@@ -114,27 +95,16 @@ fn redis_benchmark_runs_through() {
     assert!(!shown.contains("Error") && !shown.contains("WARNING"), "{shown}");
 }
 
-/// The interpreter that has redis-py: `./test` makes one and says where.
-fn python() -> String {
-    std::env::var("MAINSTAY_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned())
-}
-
-fn python_session(protocol: &str) {
-    let ours = Ours::start();
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/python/session.py");
-    let mut command = Command::new(python());
-    command.args([script, &ours.address.port().to_string(), protocol]);
-    assert_eq!(printed(&run(&mut command, "")), "done\n");
-}
-
 #[test]
 fn redis_py_speaks_resp2() {
-    python_session("2");
+    let ours = Ours::start();
+    python_session(ours.address.port(), "2", &[]);
 }
 
 #[test]
 fn redis_py_speaks_resp3() {
-    python_session("3");
+    let ours = Ours::start();
+    python_session(ours.address.port(), "3", &[]);
 }
 
 /// Sends all at once, as a client that connects does, and checks how each reply begins.

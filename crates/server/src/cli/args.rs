@@ -55,6 +55,36 @@ pub struct Place {
     /// How long to wait for each answer of a server
     #[arg(long, global = true, default_value = "30s", value_parser = time::span_ms)]
     pub timeout: u64,
+    #[command(flatten)]
+    pub tls: TlsArgs,
+}
+
+/// How a server is talked to over TLS. Each of these turns it on.
+#[derive(Clone, Debug, Default, Args)]
+pub struct TlsArgs {
+    /// Talk to the server over TLS
+    #[arg(long, global = true)]
+    pub tls: bool,
+    /// The authorities that may vouch for the server, in PEM [default: those of this machine]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub cacert: Option<PathBuf>,
+    /// A certificate to show to the server, in PEM; with --key
+    #[arg(long, global = true, value_name = "FILE")]
+    pub cert: Option<PathBuf>,
+    /// The private key of that certificate, in PEM; with --cert
+    #[arg(long, global = true, value_name = "FILE")]
+    pub key: Option<PathBuf>,
+    /// Do not check who the server is
+    #[arg(long, global = true, conflicts_with = "cacert")]
+    pub insecure: bool,
+}
+
+impl TlsArgs {
+    /// Whether TLS is spoken.
+    pub fn is_wanted(&self) -> bool {
+        let files = [&self.cacert, &self.cert, &self.key];
+        self.tls || self.insecure || files.iter().any(|file| file.is_some())
+    }
 }
 
 /// Everything the program can do.
@@ -126,6 +156,15 @@ pub struct ServeArgs {
     /// Where to speak HTTP [default: 127.0.0.1:7380]
     #[arg(long, value_name = "HOST:PORT")]
     pub http: Option<String>,
+    /// The certificate of the server, in PEM: both faces speak TLS
+    #[arg(long, value_name = "FILE")]
+    pub tls_cert: Option<PathBuf>,
+    /// The private key of the certificate, in PEM
+    #[arg(long, value_name = "FILE")]
+    pub tls_key: Option<PathBuf>,
+    /// The authorities of clients, in PEM: every client has to show a certificate
+    #[arg(long, value_name = "FILE")]
+    pub tls_client_ca: Option<PathBuf>,
     /// The configuration file [default: MAINSTAY_CONFIG, else ./mainstay.toml if there is one]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,

@@ -1,8 +1,10 @@
 //! A server as a store: one connection that speaks RESP3 and waits for each reply.
 
+use super::args::TlsArgs;
 use super::failure::{Failure, Result};
 use super::password::{Credentials, VARIABLE};
 use super::reply::{Reply, decode, encode};
+use super::wire::{self, Wire};
 use std::io::{self, BufReader, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
@@ -12,7 +14,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A connection to a server.
 pub struct Client {
     address: String,
-    stream: BufReader<TcpStream>,
+    stream: BufReader<Wire>,
     timeout: Duration,
     /// What comes next on the stream is nobody's answer any more.
     broken: bool,
@@ -24,6 +26,7 @@ impl Client {
         address: &str,
         credentials: Option<&Credentials>,
         timeout: Duration,
+        tls: &TlsArgs,
     ) -> Result<Client> {
         let stream = dial(address).map_err(|error| unreachable_at(address, &error))?;
         let set = || -> io::Result<()> {
@@ -32,7 +35,7 @@ impl Client {
             stream.set_nodelay(true)
         };
         set().map_err(|error| Failure::error(format!("the connection to {address}: {error}")))?;
-        let stream = BufReader::new(stream);
+        let stream = BufReader::new(Wire::new(stream, address, tls)?);
         let mut client = Client { address: address.to_owned(), stream, timeout, broken: false };
         let mut hello = vec![b"HELLO".to_vec(), b"3".to_vec()];
         if let Some(Credentials { user, password }) = credentials {
@@ -80,6 +83,9 @@ impl Client {
 
     fn why(&self, error: &io::Error) -> Failure {
         let address = &self.address;
+        if wire::is_about_tls(error) {
+            return wire::refused(address, error);
+        }
         let seconds = self.timeout.as_secs_f64();
         Failure::error(match error.kind() {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => format!(

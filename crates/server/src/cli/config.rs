@@ -69,10 +69,16 @@ pub fn load(given: ServeArgs) -> Result<Loaded> {
 }
 
 fn sources(given: ServeArgs) -> Result<Sources> {
-    let ServeArgs { data, resp, http, config, set } = given;
-    let data = data.map(|path| path.to_string_lossy().into_owned());
-    let named = [("--data", "server.data", data), ("--resp", "resp.address", resp)];
-    let named = named.into_iter().chain([("--http", "http.address", http)]);
+    let ServeArgs { data, resp, http, tls_cert, tls_key, tls_client_ca, config, set } = given;
+    let path = |path: Option<PathBuf>| path.map(|path| path.to_string_lossy().into_owned());
+    let named = [
+        ("--data", "server.data", path(data)),
+        ("--resp", "resp.address", resp),
+        ("--http", "http.address", http),
+        ("--tls-cert", "tls.certificate", path(tls_cert)),
+        ("--tls-key", "tls.key", path(tls_key)),
+        ("--tls-client-ca", "tls.client_ca", path(tls_client_ca)),
+    ];
     let mut flags = Vec::new();
     for (flag, key, value) in named {
         flags.extend(value.map(|value| (flag.to_owned(), key.to_owned(), value)));

@@ -36,8 +36,10 @@ mod tag;
 mod time;
 mod tour;
 mod transfer;
+mod trust;
 mod txn;
 mod user;
+mod wire;
 
 pub use paper::{complain, welcome};
 

@@ -77,7 +77,8 @@ impl Session {
         };
         let credentials = self.credentials.insert(credentials).as_ref();
         let address = self.place.server.as_deref().unwrap_or(SERVER);
-        Store::server(address, credentials, Duration::from_millis(self.place.timeout.max(1)))
+        let timeout = Duration::from_millis(self.place.timeout.max(1));
+        Store::server(address, credentials, timeout, &self.place.tls)
     }
 
     /// Several stores at once, each with a connection or a session of its own.

@@ -8,6 +8,7 @@
 //!
 //! Both take the same commands, so no verb knows which of the two it talks to.
 
+use super::args::TlsArgs;
 use super::client::Client;
 use super::embedded::Embedded;
 use super::failure::{Failure, Result};
@@ -40,8 +41,9 @@ impl Store {
         address: &str,
         credentials: Option<&Credentials>,
         timeout: Duration,
+        tls: &TlsArgs,
     ) -> Result<Store> {
-        Client::connect(address, credentials, timeout)
+        Client::connect(address, credentials, timeout, tls)
             .map(|client| Store::at(Place::Server(client)))
     }
 

@@ -26,7 +26,7 @@ pub use origin::{Origin, Problem};
 pub use settings::Field;
 pub use settle::Loaded;
 
-use crate::{http, resp, security};
+use crate::{http, resp, security, tls};
 use mainstay::Result;
 use serde::{Deserialize, Serialize};
 use settings::settings;
@@ -59,6 +59,8 @@ pub struct Config {
     pub database: database::Settings,
     /// Who may do what.
     pub security: security::Settings,
+    /// How connections are encrypted.
+    pub tls: tls::Settings,
 }
 
 impl Config {

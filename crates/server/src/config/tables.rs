@@ -4,7 +4,7 @@
 
 use super::database::{self, RetentionClass};
 use super::{Field, Server};
-use crate::{http, resp, security};
+use crate::{http, resp, security, tls};
 
 /// One table of the file.
 #[derive(Debug)]
@@ -43,6 +43,7 @@ pub const TABLES: &[Table] = &[
     table!(["database.retention_classes"], RetentionClass),
     table!("security", security::Settings),
     table!(["security.users"], security::UserSettings),
+    table!("tls", tls::Settings),
 ];
 
 /// The table of this name.

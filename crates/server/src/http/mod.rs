@@ -34,7 +34,7 @@ mod transfer;
 mod work;
 
 pub use routes::{RouteName, route_names, router};
-pub use serve::{Serving, Stop, serve};
+pub use serve::{Serving, Stop, serve, serve_with};
 pub use settings::Settings;
 
 use crate::security::Security;

@@ -1,10 +1,10 @@
 //! Serving: a runtime of its own, a bounded number of connections, and an orderly end.
 //!
 //! ```text
-//!   listener --accept--> seat? --yes--> connection task: headers in time, router, patient writes
-//!                          |no
-//!                          v
-//!                        503, closed
+//!   listener --accept--> seat? --yes--> connection task: TLS in time, if there is TLS
+//!                          |no                |
+//!                          v                  v
+//!                        503, closed        headers in time, router, patient writes
 //!   stop: no more accepted --> feeds end, requests under way are answered --> threads end
 //! ```
 
@@ -12,22 +12,25 @@ use super::access::Peer;
 use super::patience::Patient;
 use super::refusal::Refusal;
 use super::{Http, LOOKS, router};
+use crate::tls::{FIRST_BYTE, Tls};
 use axum::Router;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 
 /// Threads that may block, beyond those for slow reads and transfers: pieces of files on their way.
@@ -75,8 +78,18 @@ impl Serving {
     }
 }
 
-/// Serves on a listener, on threads of its own, until it is stopped.
+/// Serves on a listener without TLS, on threads of its own, until it is stopped.
 pub fn serve(listener: std::net::TcpListener, app: Http, stop: Stop) -> io::Result<Serving> {
+    serve_with(listener, None, app, stop)
+}
+
+/// Serves on a listener with TLS or without, on threads of its own, until it is stopped.
+pub fn serve_with(
+    listener: std::net::TcpListener,
+    tls: Option<Tls>,
+    app: Http,
+    stop: Stop,
+) -> io::Result<Serving> {
     listener.set_nonblocking(true)?;
     let blocking = app.settings().slow_reads + app.settings().transfers + LOOKS + FILE_THREADS;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -85,16 +98,22 @@ pub fn serve(listener: std::net::TcpListener, app: Http, stop: Stop) -> io::Resu
         .thread_name("mainstay-http")
         .enable_all()
         .build()?;
-    let run = move || run(runtime, listener, app, &stop);
+    let run = move || run(runtime, listener, tls, app, &stop);
     let thread = std::thread::Builder::new().name("mainstay-http".into());
     Ok(Serving { thread: thread.spawn(run)? })
 }
 
-fn run(runtime: Runtime, listener: std::net::TcpListener, app: Http, stop: &Stop) {
+fn run(
+    runtime: Runtime,
+    listener: std::net::TcpListener,
+    tls: Option<Tls>,
+    app: Http,
+    stop: &Stop,
+) {
     runtime.block_on(async {
         // A listener that is already bound fails only when the runtime is at its end.
         let Ok(listener) = TcpListener::from_std(listener) else { return };
-        let server = Server::new(app);
+        let server = Server::new(app, tls);
         tokio::select! {
             () = server.accept_all(listener) => {}
             () = stop.0.cancelled() => {}
@@ -107,6 +126,7 @@ fn run(runtime: Runtime, listener: std::net::TcpListener, app: Http, stop: &Stop
 
 struct Server {
     app: Http,
+    tls: Option<Tls>,
     router: Router,
     seats: Arc<Semaphore>,
     refusals: Arc<Semaphore>,
@@ -114,13 +134,14 @@ struct Server {
 }
 
 impl Server {
-    fn new(app: Http) -> Server {
+    fn new(app: Http, tls: Option<Tls>) -> Server {
         Server {
             router: router(app.clone()),
             seats: Arc::new(Semaphore::new(app.settings().connections.clamp(1, CONNECTIONS))),
             refusals: Arc::new(Semaphore::new(REFUSALS)),
             graceful: GracefulShutdown::new(),
             app,
+            tls,
         }
     }
 
@@ -143,29 +164,31 @@ impl Server {
     }
 
     fn connect(&self, stream: TcpStream, peer: Peer, seat: OwnedSemaphorePermit) {
-        let settings = self.app.settings();
-        let stream = TokioIo::new(Patient::new(stream, settings.write_limit()));
-        let router = TowerToHyperService::new(self.router.clone());
-        let service = service_fn(move |mut request: Request<Incoming>| {
-            request.extensions_mut().insert(peer);
-            router.call(request)
-        });
-        let mut builder = http1::Builder::new();
-        builder.timer(TokioTimer::new()).header_read_timeout(settings.header_limit());
-        builder.max_buf_size(HEAD_LIMIT_BYTES);
-        let connection = self.graceful.watch(builder.serve_connection(stream, service));
-        let app = self.app.clone();
+        let talk = Talk {
+            app: self.app.clone(),
+            router: self.router.clone(),
+            peer,
+            end: self.graceful.watcher(),
+        };
+        let tls = self.tls.clone();
         tokio::spawn(async move {
             let _seat = seat;
+            let app = talk.app.clone();
             app.metrics().connections.inc();
-            // A connection that breaks concerns nobody but its client, who has noticed.
-            let _ = connection.await;
+            match tls {
+                None => talk.on(stream).await,
+                Some(tls) => talk.on_tls(stream, &tls).await,
+            }
             app.metrics().connections.dec();
         });
     }
 
     fn refuse(&self, stream: TcpStream) {
         self.app.metrics().refused.inc();
+        if self.tls.is_some() {
+            // Telling it would take a handshake first.
+            return;
+        }
         if let Ok(seat) = self.refusals.clone().try_acquire_owned() {
             tokio::spawn(async move {
                 let _seat = seat;
@@ -184,16 +207,76 @@ impl Server {
     }
 }
 
-/// Answers whatever is asked with 503. What was sent is read first: closing with unread bytes would
-/// take the answer back.
-async fn tell_full(mut stream: TcpStream) -> io::Result<()> {
-    let mut bytes = [0; 4096];
-    let _ = stream.read(&mut bytes).await?;
+/// What is said on one connection.
+struct Talk {
+    app: Http,
+    router: Router,
+    peer: Peer,
+    end: Watcher,
+}
+
+impl Talk {
+    /// Answers what is asked on a stream, until its end.
+    async fn on(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+        let settings = self.app.settings();
+        let stream = TokioIo::new(Patient::new(stream, settings.write_limit()));
+        let mut builder = http1::Builder::new();
+        builder.timer(TokioTimer::new()).header_read_timeout(settings.header_limit());
+        builder.max_buf_size(HEAD_LIMIT_BYTES);
+        let (router, peer) = (TowerToHyperService::new(self.router), self.peer);
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(peer);
+            router.call(request)
+        });
+        // A connection that breaks concerns nobody but its client, who has noticed.
+        let _ = self.end.watch(builder.serve_connection(stream, service)).await;
+    }
+
+    /// The same behind a handshake, which nobody waits for when the server ends.
+    async fn on_tls(self, stream: TcpStream, tls: &Tls) {
+        let app = self.app.clone();
+        let secured = tokio::select! {
+            secured = tokio::time::timeout(tls.handshake_limit(), handshake(stream, tls)) => secured,
+            () = app.draining().cancelled() => return,
+        };
+        // Whoever fails at it has been told, as far as TLS has words for it.
+        if let Ok(Ok(Some(stream))) = secured {
+            self.on(stream).await;
+        }
+    }
+}
+
+/// Agrees with a client on keys; with one that does not speak TLS on nothing, which it is told.
+async fn handshake(stream: TcpStream, tls: &Tls) -> io::Result<Option<TlsStream<TcpStream>>> {
+    let mut first = [0];
+    if stream.peek(&mut first).await? > 0 && first[0] != FIRST_BYTE {
+        tell_plain(stream).await?;
+        return Ok(None);
+    }
+    TlsAcceptor::from(tls.config()).accept(stream).await.map(Some)
+}
+
+/// Answers whoever came without TLS.
+async fn tell_plain(stream: TcpStream) -> io::Result<()> {
+    let body = Refusal::invalid("this port speaks TLS: ask it with https://").text();
+    tell(stream, "400 Bad Request", &body).await
+}
+
+/// Answers whatever is asked with 503.
+async fn tell_full(stream: TcpStream) -> io::Result<()> {
     let message = "there are as many connections as there may be: try later";
     let body = Refusal::unavailable("TooManyConnections", message).text();
+    tell(stream, "503 Service Unavailable\r\nretry-after: 1", &body).await
+}
+
+/// Answers without a look at what is asked. What was sent is read first: closing with unread bytes would
+/// take the answer back.
+async fn tell(mut stream: TcpStream, status: &str, body: &str) -> io::Result<()> {
+    let mut bytes = [0; 4096];
+    let _ = stream.read(&mut bytes).await?;
     let length = body.len();
     let answer = format!(
-        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n\
+        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\n\
          connection: close\r\ncontent-length: {length}\r\n\r\n{body}"
     );
     stream.write_all(answer.as_bytes()).await?;

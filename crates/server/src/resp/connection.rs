@@ -6,18 +6,20 @@
 //!   bytes <- [ output: only what a slow reader leaves ] <- debts, first to last
 //! ```
 
+use super::deadlines::Step;
 use super::feeds::Reading;
 use super::login::Login;
 use super::reply::Reply;
 use super::request::{Malformed, Parsed, Parser, Words};
 use super::room::Share;
 use super::session::{Handled, Job, Owed, Pending, Session};
+use super::stream::Stream;
 use super::{Settings, Shared};
 use crate::security::Verdict;
 use mainstay::{Receipt, Transaction};
 use mio::net::TcpStream;
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
+use std::io;
 use std::sync::Arc;
 
 /// How many reads of one connection wait behind its writes in one batch: their values are held, too.
@@ -59,7 +61,7 @@ pub enum Wish {
 
 /// A client's connection.
 pub struct Connection {
-    socket: TcpStream,
+    stream: Stream,
     /// What it has said so far.
     pub session: Session,
     parser: Parser,
@@ -83,11 +85,11 @@ pub struct Connection {
 
 impl Connection {
     /// One that has just come.
-    pub fn new(socket: TcpStream, shared: &Arc<Shared>, peer: String) -> Connection {
+    pub fn new(stream: Stream, shared: &Arc<Shared>, peer: String) -> Connection {
         let session = Session::new(shared, peer);
         session.tell_of_itself();
         Connection {
-            socket,
+            stream,
             session,
             parser: Parser::default(),
             input: Vec::new(),
@@ -109,7 +111,15 @@ impl Connection {
 
     /// Its socket, to be registered.
     pub fn socket(&mut self) -> &mut TcpStream {
-        &mut self.socket
+        self.stream.socket()
+    }
+
+    /// Whether it has done what it had limited time for.
+    pub fn has_done(&self, step: Step) -> bool {
+        match step {
+            Step::Handshake => self.stream.is_ready(),
+            Step::Login => self.session.user.is_some(),
+        }
     }
 
     /// Notes an event: there is something to read, or the client has closed its side.
@@ -147,13 +157,12 @@ impl Connection {
             && self.readable
             && self.may_go_on()
         {
-            match self.socket.read(buffer) {
-                Ok(0) => self.ends(),
-                Ok(count) => {
-                    bytes += count;
-                    // A socket that did not fill the buffer has nothing more, or will tell.
-                    self.readable = count == buffer.len() || self.hung_up;
-                    wish = self.consume(&buffer[..count], &mut left, batch);
+            match self.stream.read(buffer) {
+                Ok(input) if input.is_end() => self.ends(),
+                Ok(input) => {
+                    bytes += input.taken;
+                    self.readable = input.more || self.hung_up;
+                    wish = self.consume(input.bytes, &mut left, batch);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable = false,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -358,7 +367,7 @@ impl Connection {
     /// Sends what can be sent; false when the connection is over.
     pub fn send(&mut self) -> bool {
         while self.sent < self.output.len() {
-            match self.socket.write(&self.output[self.sent..]) {
+            match self.stream.write(&self.output[self.sent..]) {
                 Ok(0) => return false,
                 Ok(count) => self.sent += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -376,6 +385,19 @@ impl Connection {
             false => self.output.clear(),
         }
         self.share.holds(self.input.capacity());
-        self.state != State::Closing || self.owes()
+        self.flush()
+    }
+
+    /// Sends what the stream itself holds, and the goodbye when all is said; false when the connection is
+    /// over.
+    fn flush(&mut self) -> bool {
+        let is_over = self.state == State::Closing && !self.owes();
+        if is_over {
+            self.stream.say_goodbye();
+        }
+        match self.stream.flush() {
+            Ok(()) => !is_over,
+            Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+        }
     }
 }

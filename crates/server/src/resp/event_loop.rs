@@ -12,16 +12,18 @@
 
 use super::Shared;
 use super::connection::{Connection, State, Wish};
+use super::deadlines::{Deadlines, Due, Step};
 use super::feeds::{Feeds, Reader};
 use super::login::Login;
 use super::reply::Reply;
+use super::stream::Stream;
 use super::workers::Workers;
 use crate::security::Verdict;
+use crate::tls::Tls;
 use mainstay::Transaction;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
-use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -32,7 +34,7 @@ const WAKER: Token = Token(usize::MAX);
 const LISTENER: Token = Token(usize::MAX - 1);
 
 /// What is read from a socket at once.
-const BUFFER_BYTES: usize = 64 << 10;
+pub(super) const BUFFER_BYTES: usize = 64 << 10;
 
 /// How often a loop that ends looks at the clock, and one that had no file for somebody tries again.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -81,15 +83,24 @@ impl Handle {
     }
 }
 
-/// Serves a listener.
+/// Serves a listener, without TLS.
 pub fn serve(listener: std::net::TcpListener, shared: &Arc<Shared>) -> io::Result<Handle> {
+    serve_with(listener, None, shared)
+}
+
+/// Serves a listener, with TLS or without.
+pub fn serve_with(
+    listener: std::net::TcpListener,
+    tls: Option<Tls>,
+    shared: &Arc<Shared>,
+) -> io::Result<Handle> {
     listener.set_nonblocking(true)?;
     shared.listens_at(listener.local_addr()?.port());
     let workers = Workers::start(shared.settings.workers, shared.settings.waiting_work)?;
     let feeds = Feeds::start(shared.clone())?;
     let mut loops = Vec::new();
     for _ in 0..shared.settings.loops.max(1) {
-        loops.push(Loop::new(shared.clone(), workers.clone(), feeds.clone())?);
+        loops.push(Loop::new(shared.clone(), tls.clone(), workers.clone(), feeds.clone())?);
     }
     let addresses: Vec<Address> = loops.iter().map(|one| one.address.clone()).collect();
     if let Some(first) = loops.first_mut() {
@@ -112,26 +123,19 @@ struct Listening {
     again: bool,
 }
 
-/// A connection that has to authenticate in time.
-struct Stranger {
-    until_us: u64,
-    place: usize,
-    id: u64,
-}
-
 struct Loop {
     shared: Arc<Shared>,
+    tls: Option<Tls>,
     poll: Poll,
     address: Address,
     inbox: Receiver<Message>,
     listening: Option<Listening>,
     connections: Slab<Connection>,
+    deadlines: Deadlines,
     /// Who has something to do in this turn.
     ready: Vec<usize>,
     /// Who had something to do in it.
     served: Vec<usize>,
-    /// Who has not said who they are, and until when they may, the first first.
-    strangers: VecDeque<Stranger>,
     batch: Vec<Transaction>,
     buffer: Vec<u8>,
     workers: Workers,
@@ -141,20 +145,26 @@ struct Loop {
 }
 
 impl Loop {
-    fn new(shared: Arc<Shared>, workers: Workers, feeds: Feeds) -> io::Result<Loop> {
+    fn new(
+        shared: Arc<Shared>,
+        tls: Option<Tls>,
+        workers: Workers,
+        feeds: Feeds,
+    ) -> io::Result<Loop> {
         let poll = Poll::new()?;
         let (messages, inbox) = channel();
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         Ok(Loop {
             shared,
+            tls,
             poll,
             address: Address { messages, waker },
             inbox,
             listening: None,
             connections: Slab::new(),
+            deadlines: Deadlines::default(),
             ready: Vec::new(),
             served: Vec::new(),
-            strangers: VecDeque::new(),
             batch: Vec::new(),
             buffer: vec![0; BUFFER_BYTES],
             workers,
@@ -190,8 +200,8 @@ impl Loop {
             if self.accepts_again() {
                 self.accept();
             }
-            self.turn_away();
             self.turn();
+            self.close_late();
         }
     }
 
@@ -210,28 +220,28 @@ impl Loop {
         if !self.ready.is_empty() {
             return Some(Duration::ZERO);
         }
-        let again = (self.stopping.is_some() || self.accepts_again()).then_some(PAUSE);
-        let now_us = || self.shared.ticks_us();
-        let left_us = self.strangers.front().map(|it| it.until_us.saturating_sub(now_us()));
-        again.into_iter().chain(left_us.map(Duration::from_micros)).min()
+        let pause = (self.stopping.is_some() || self.accepts_again()).then_some(PAUSE);
+        let until_due =
+            |at_us: u64| Duration::from_micros(at_us.saturating_sub(self.shared.ticks_us()));
+        pause.into_iter().chain(self.deadlines.next_us().map(until_due)).min()
     }
 
-    /// Closes those who have not said in time who they are.
-    fn turn_away(&mut self) {
-        while let Some(stranger) = self.strangers.front() {
-            let now_us = self.shared.ticks_us();
-            if now_us < stranger.until_us {
-                return;
-            }
-            let Some(Stranger { place, id, .. }) = self.strangers.pop_front() else { return };
+    /// Closes those who have not done in time what they had limited time for.
+    fn close_late(&mut self) {
+        if self.deadlines.next_us().is_none() {
+            return;
+        }
+        let now_us = self.shared.ticks_us();
+        while let Some(Due { place, id, step }) = self.deadlines.take_due(now_us) {
             let Some(connection) = self.connections.get_mut(place) else { continue };
-            if connection.session.id != id || connection.session.user.is_some() {
+            if connection.session.id != id || connection.has_done(step) {
                 continue;
             }
-            match connection.state {
+            match step {
+                Step::Handshake => self.close(place),
                 // Its password is being verified: that is not its fault.
-                State::Resting => self.await_login(place, id),
-                _ => {
+                Step::Login if connection.state == State::Resting => self.limit_login(place, id),
+                Step::Login => {
                     connection.close(&Reply::error("NOAUTH Authentication took too long."));
                     self.list(place);
                 }
@@ -239,11 +249,9 @@ impl Loop {
         }
     }
 
-    /// Gives a stranger some time.
-    fn await_login(&mut self, place: usize, id: u64) {
-        let limit_us = self.shared.security.settings().login_limit_ms.saturating_mul(1000);
-        let until_us = self.shared.ticks_us().saturating_add(limit_us.max(1000));
-        self.strangers.push_back(Stranger { until_us, place, id });
+    fn close(&mut self, place: usize) {
+        let mut connection = self.connections.remove(place);
+        let _ = self.poll.registry().deregister(connection.socket());
     }
 
     fn note(&mut self, place: usize, readable: bool, hung_up: bool) {
@@ -302,7 +310,7 @@ impl Loop {
                 Ok((socket, peer)) => {
                     let full = self.shared.client_count() >= self.shared.settings.connections;
                     if full {
-                        refuse(socket);
+                        refuse(socket, self.tls.is_some());
                         continue;
                     }
                     listening.next = (listening.next + 1) % listening.loops.len();
@@ -330,22 +338,45 @@ impl Loop {
         }
         // Replies are whole already: waiting for more would only delay them.
         let _ = socket.set_nodelay(true);
+        let stream = match Stream::new(socket, self.tls.as_ref().map(Tls::config)) {
+            Ok(stream) => stream,
+            Err(error) => return eprintln!("mainstay: TLS could not begin: {error}"),
+        };
         let entry = self.connections.vacant_entry();
         let place = entry.key();
-        let connection = entry.insert(Connection::new(socket, &self.shared, peer));
-        let stranger = connection.session.user.is_none().then_some(connection.session.id);
+        let connection = entry.insert(Connection::new(stream, &self.shared, peer));
+        let (id, stranger) = (connection.session.id, connection.session.user.is_none());
         let both = Interest::READABLE | Interest::WRITABLE;
         let registered = self.poll.registry().register(connection.socket(), Token(place), both);
         match registered {
-            Ok(()) => {
-                stranger.into_iter().for_each(|id| self.await_login(place, id));
-                self.list(place);
-            }
+            Ok(()) => self.list(place),
             Err(error) => {
                 eprintln!("mainstay: a connection was not registered: {error}");
                 self.connections.remove(place);
             }
         }
+        self.limit_handshake(place, id);
+        if stranger {
+            self.limit_login(place, id);
+        }
+    }
+
+    /// Whoever comes to TLS has only so much time until it can be talked to.
+    fn limit_handshake(&mut self, place: usize, id: u64) {
+        if let Some(tls) = &self.tls {
+            let limit_us = u64::try_from(tls.handshake_limit().as_micros()).unwrap_or(u64::MAX);
+            self.limit(Due { place, id, step: Step::Handshake }, limit_us);
+        }
+    }
+
+    /// Whoever has to say who they are has only so much time for it.
+    fn limit_login(&mut self, place: usize, id: u64) {
+        let limit_us = self.shared.security.settings().login_limit_ms.saturating_mul(1000);
+        self.limit(Due { place, id, step: Step::Login }, limit_us);
+    }
+
+    fn limit(&mut self, due: Due, limit_us: u64) {
+        self.deadlines.set(self.shared.ticks_us().saturating_add(limit_us), due);
     }
 
     fn turn(&mut self) {
@@ -412,9 +443,7 @@ impl Loop {
             connection.state = State::Closing;
         }
         if !connection.send() {
-            let mut connection = self.connections.remove(place);
-            let _ = self.poll.registry().deregister(connection.socket());
-            return;
+            return self.close(place);
         }
         if connection.has_more() {
             self.list(place);
@@ -452,8 +481,11 @@ impl Loop {
     }
 }
 
-/// Says why, and hangs up.
-fn refuse(mut socket: TcpStream) {
+/// Says why, and hangs up. Inside TLS that would take a handshake first, which is too much for somebody
+/// who is one too many.
+fn refuse(mut socket: TcpStream, tls: bool) {
     use std::io::Write;
-    let _ = socket.write(b"-ERR max number of clients reached\r\n");
+    if !tls {
+        let _ = socket.write(b"-ERR max number of clients reached\r\n");
+    }
 }

@@ -8,12 +8,14 @@
 //! - [`request`] and [`reply`] know bytes and nothing else.
 //! - [`commands`] has a file for each group: it turns words into plans and answers into replies.
 //! - [`session`] knows what a connection has said so far and decides how a plan runs.
+//! - `stream` knows whether there is TLS, and nobody else does.
 //! - `event_loop` knows sockets and batches, and no command.
 
 pub mod arguments;
 pub mod commands;
 mod connection;
 mod cursors;
+mod deadlines;
 mod event_loop;
 mod feeds;
 mod glob;
@@ -26,13 +28,15 @@ pub mod reply;
 pub mod request;
 pub mod rights;
 mod room;
+mod secured;
 pub mod session;
 mod settings;
 mod shared;
+mod stream;
 pub mod table;
 mod workers;
 
-pub use event_loop::{Handle, serve};
+pub use event_loop::{Handle, serve, serve_with};
 pub use reply::Reply;
 pub use session::Session;
 pub use settings::Settings;

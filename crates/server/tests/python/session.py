@@ -1,4 +1,4 @@
-"""A session of redis-py with the server: `session.py PORT PROTOCOL`. Ends with an error where a promise is not kept."""
+"""A session of redis-py with the server: `session.py PORT PROTOCOL [AUTHORITY]`, the last for TLS. Ends with an error where a promise is not kept."""
 
 import sys
 import threading
@@ -6,10 +6,11 @@ import threading
 import redis
 
 PORT, PROTOCOL = int(sys.argv[1]), int(sys.argv[2])
+TLS = {"ssl": True, "ssl_ca_certs": sys.argv[3]} if len(sys.argv) > 3 else {}
 
 
 def connect(**more):
-    return redis.Redis(port=PORT, protocol=PROTOCOL, decode_responses=True, **more)
+    return redis.Redis(port=PORT, **TLS, protocol=PROTOCOL, decode_responses=True, **more)
 
 
 def equal(found, wanted):
@@ -41,7 +42,7 @@ def strings(r):
 
 
 def raw_bytes():
-    r = redis.Redis(port=PORT, protocol=PROTOCOL)
+    r = redis.Redis(port=PORT, **TLS, protocol=PROTOCOL)
     value = bytes(range(256))
     r.set("bytes", value)
     equal(r.get("bytes"), value)

@@ -2,9 +2,11 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 pub mod process;
+pub mod tools;
 
 use mainstay::{Database, Durability, Options};
 use mainstay_server::resp::{self, Handle, Settings, Shared};
+use mainstay_server::tls::Tls;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -29,12 +31,20 @@ impl Ours {
     }
 
     pub fn with(settings: Settings) -> Ours {
+        Ours::with_tls(settings, None)
+    }
+
+    pub fn with_tls(settings: Settings, tls: Option<Tls>) -> Ours {
+        Ours::on(TcpListener::bind("127.0.0.1:0").unwrap(), settings, tls)
+    }
+
+    pub fn on(listener: TcpListener, settings: Settings, tls: Option<Tls>) -> Ours {
         let directory = tempfile::tempdir().unwrap();
         let options = Options::new().durability(settings.durability);
         let db = options.open(directory.path().join("data")).unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let handle = resp::serve(listener, &Shared::new(db.clone(), settings)).unwrap();
+        let shared = Shared::new(db.clone(), settings);
+        let handle = resp::serve_with(listener, tls, &shared).unwrap();
         Ours { address, db, handle: Some(handle), _directory: directory }
     }
 
@@ -109,16 +119,47 @@ fn is_silence(error: &io::Error) -> bool {
 }
 
 /// A client that sees every byte.
-pub struct Client {
-    stream: BufReader<TcpStream>,
+pub struct Client<S = TcpStream> {
+    stream: BufReader<S>,
+}
+
+/// A socket that gives up only when something hangs.
+pub fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream
 }
 
 impl Client {
     pub fn to(address: SocketAddr) -> Client {
-        let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_nodelay(true).unwrap();
+        Client::over(connect(address))
+    }
+
+    /// Waits for the first byte of a reply and leaves it.
+    pub fn peek(&mut self) {
+        assert!(self.stream.get_ref().peek(&mut [0]).unwrap() > 0);
+    }
+
+    /// Sends as much as the other end takes at once; whether that was all.
+    pub fn offer(&mut self, bytes: &[u8]) -> bool {
+        let stream = self.stream.get_mut();
+        stream.set_nonblocking(true).unwrap();
+        let taken = stream.write_all(bytes).is_ok();
+        stream.set_nonblocking(false).unwrap();
+        taken
+    }
+}
+
+impl<S: Read + Write> Client<S> {
+    /// On something that bytes go over.
+    pub fn over(stream: S) -> Client<S> {
         Client { stream: BufReader::new(stream) }
+    }
+
+    /// What bytes go over.
+    pub fn stream(&mut self) -> &mut S {
+        self.stream.get_mut()
     }
 
     pub fn send_bytes(&mut self, bytes: &[u8]) {
@@ -171,23 +212,9 @@ impl Client {
         }
     }
 
-    /// Waits for the first byte of a reply and leaves it.
-    pub fn peek(&mut self) {
-        assert!(self.stream.get_ref().peek(&mut [0]).unwrap() > 0);
-    }
-
     /// Whether the connection is over before so many replies have come.
     pub fn ends_early(&mut self, replies: usize) -> bool {
         (0..replies).any(|_| self.receive_or_end().is_none())
-    }
-
-    /// Sends as much as the other end takes at once; whether that was all.
-    pub fn offer(&mut self, bytes: &[u8]) -> bool {
-        let stream = self.stream.get_mut();
-        stream.set_nonblocking(true).unwrap();
-        let taken = stream.write_all(bytes).is_ok();
-        stream.set_nonblocking(false).unwrap();
-        taken
     }
 
     /// Sends; false when the connection is over.

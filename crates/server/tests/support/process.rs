@@ -2,6 +2,7 @@
 
 use super::Client;
 use rustix::process::{Pid, Signal, kill_process};
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -23,20 +24,27 @@ pub struct Process {
 impl Process {
     /// Serves a directory, on a port that the system chooses.
     pub fn serve(data: &Path) -> Process {
-        Process::start(Command::new(env!("CARGO_BIN_EXE_mainstay")), data)
+        Process::serve_with(data, &[], Stdio::inherit())
+    }
+
+    /// Serves a directory with more arguments; what it complains of goes there.
+    pub fn serve_with(data: &Path, more: &[&OsStr], complaints: Stdio) -> Process {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mainstay"));
+        command.arg("serve").args(more).stderr(complaints);
+        Process::start(command, data)
     }
 
     /// Serves a directory with so few files open at once.
     pub fn serve_with_files(data: &Path, count: u32) -> Process {
         let mut shell = Command::new("sh");
         let script = format!("ulimit -n {count}; exec \"$0\" \"$@\"");
-        shell.args(["-c", &script, env!("CARGO_BIN_EXE_mainstay")]);
+        shell.args(["-c", &script, env!("CARGO_BIN_EXE_mainstay"), "serve"]);
         Process::start(shell, data)
     }
 
     fn start(mut command: Command, data: &Path) -> Process {
         let mut child = command
-            .args(["serve", "--resp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data"])
+            .args(["--resp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data"])
             .arg(data)
             .stdout(Stdio::piped())
             .spawn()
@@ -67,6 +75,11 @@ impl Process {
     /// Asks it to end.
     pub fn terminate(&self) {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+    }
+
+    /// Tells it to look at its files again.
+    pub fn hang_up(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::HUP).unwrap();
     }
 
     /// How it ended, which it has to do soon.

@@ -1,0 +1,50 @@
+//! Certificates and keys as they lie in files: PEM.
+
+use mainstay::{Code, Error, Result};
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::path::Path;
+
+/// The bytes of a file.
+pub fn read(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path).map_err(|error| {
+        Error::new(Code::Io, format!("{} could not be read: {error}", path.display()))
+    })
+}
+
+/// All certificates of a file, at least one.
+pub fn certificates(path: &Path, bytes: &[u8]) -> Result<Vec<CertificateDer<'static>>> {
+    let found: std::result::Result<Vec<_>, _> = CertificateDer::pem_slice_iter(bytes).collect();
+    match found {
+        Ok(found) if !found.is_empty() => Ok(found),
+        Ok(_) => {
+            Err(wrong(path, "holds no certificate: PEM is wanted, `-----BEGIN CERTIFICATE-----`"))
+        }
+        Err(error) => Err(wrong(path, &format!("holds no certificates that can be read: {error}"))),
+    }
+}
+
+/// The first private key of a file.
+pub fn key(path: &Path, bytes: &[u8]) -> Result<PrivateKeyDer<'static>> {
+    PrivateKeyDer::from_pem_slice(bytes).map_err(|error| {
+        let message =
+            "holds no private key: PEM without a password is wanted, `-----BEGIN PRIVATE KEY-----`";
+        wrong(path, &format!("{message} ({error})"))
+    })
+}
+
+/// The authorities of a file.
+pub fn authorities(path: &Path, bytes: &[u8]) -> Result<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(path, bytes)? {
+        roots.add(certificate).map_err(|error| {
+            wrong(path, &format!("holds a certificate that cannot be trusted in: {error}"))
+        })?;
+    }
+    Ok(roots)
+}
+
+fn wrong(path: &Path, what: &str) -> Error {
+    Error::new(Code::InvalidOption, format!("{} {what}", path.display()))
+}

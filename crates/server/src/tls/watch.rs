@@ -1,0 +1,48 @@
+//! The watch: a thread that looks at the files now and then.
+
+use super::Tls;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+/// Somebody who looks at the files, until it is dropped.
+pub struct Watch {
+    nudges: Sender<()>,
+}
+
+impl Watch {
+    pub(super) fn start(tls: Tls, interval: Duration) -> std::io::Result<Watch> {
+        let (nudges, inbox) = channel();
+        let thread = std::thread::Builder::new().name("mainstay-tls".to_owned());
+        thread.spawn(move || look(&tls, interval, &inbox))?;
+        Ok(Watch { nudges })
+    }
+
+    /// Has it look at once, and say what is wrong even if that was said before.
+    pub fn look_now(&self) {
+        // The thread ends with this handle only.
+        let _ = self.nudges.send(());
+    }
+}
+
+fn look(tls: &Tls, interval: Duration, inbox: &Receiver<()>) {
+    let mut said = None;
+    loop {
+        match inbox.recv_timeout(interval) {
+            Ok(()) => said = None,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        let wrong = match tls.reload() {
+            Ok(false) => None,
+            Ok(true) => {
+                eprintln!("mainstay: new connections get the new certificate");
+                None
+            }
+            Err(error) => Some(error.message().to_owned()),
+        };
+        if let Some(wrong) = wrong.as_ref().filter(|_| wrong != said) {
+            eprintln!("mainstay: the TLS files were not taken, the ones before are kept: {wrong}");
+        }
+        said = wrong;
+    }
+}

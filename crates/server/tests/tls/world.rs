@@ -1,0 +1,104 @@
+//! Servers with TLS, and clients that see every byte inside of it.
+
+use crate::papers::{Authority, Pair};
+use crate::support::{Client, Ours, connect};
+use mainstay::Durability;
+use mainstay_server::resp;
+use mainstay_server::tls::{Settings, Tls, pem, provider};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, StreamOwned, SupportedProtocolVersion};
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+
+pub type Secure = StreamOwned<ClientConnection, TcpStream>;
+
+/// What a server with these settings of TLS is given.
+pub fn tls(settings: &Settings) -> Tls {
+    Tls::open(settings).unwrap().unwrap()
+}
+
+/// The RESP face with TLS, in this process.
+pub fn resp_with(settings: &Settings) -> Ours {
+    let face = resp::Settings { durability: Durability::Interval, ..resp::Settings::default() };
+    Ours::with_tls(face, Some(tls(settings)))
+}
+
+/// An authority, and the RESP face with a certificate of it.
+pub fn resp_face() -> (Authority, Ours) {
+    let authority = Authority::new();
+    let ours = resp_with(&authority.sign("server").settings());
+    (authority, ours)
+}
+
+/// How somebody connects.
+pub struct Caller {
+    pub config: Arc<ClientConfig>,
+}
+
+impl Caller {
+    /// Somebody who believes an authority.
+    pub fn of(authority: &Authority) -> Caller {
+        Caller::with(authority, rustls::ALL_VERSIONS, None)
+    }
+
+    /// Somebody who speaks these versions, and may show a certificate.
+    pub fn with(
+        authority: &Authority,
+        versions: &[&'static SupportedProtocolVersion],
+        shown: Option<&Pair>,
+    ) -> Caller {
+        let path = authority.path();
+        let roots = pem::authorities(&path, &pem::read(&path).unwrap()).unwrap();
+        let builder = ClientConfig::builder_with_provider(provider())
+            .with_protocol_versions(versions)
+            .unwrap()
+            .with_root_certificates(roots);
+        let config = match shown {
+            None => builder.with_no_client_auth(),
+            Some(Pair { certificate, key }) => {
+                let chain = certificates(certificate);
+                let key = pem::key(key, &pem::read(key).unwrap()).unwrap();
+                builder.with_client_auth_cert(chain, key).unwrap()
+            }
+        };
+        Caller { config: Arc::new(config) }
+    }
+
+    /// Connects, without a word.
+    pub fn connect(&self, address: SocketAddr) -> Secure {
+        let name = ServerName::try_from("localhost").unwrap();
+        let client = ClientConnection::new(self.config.clone(), name).unwrap();
+        StreamOwned::new(client, connect(address))
+    }
+
+    /// A client of the RESP face.
+    pub fn client(&self, address: SocketAddr) -> Client<Secure> {
+        Client::over(self.connect(address))
+    }
+
+    /// The certificate that a server shows, with a connection that sees it.
+    pub fn meet(&self, address: SocketAddr) -> (CertificateDer<'static>, Client<Secure>) {
+        let mut client = self.client(address);
+        assert_eq!(client.line("PING"), r"+PONG\r\n");
+        let shown = client.stream().conn.peer_certificates().unwrap()[0].clone().into_owned();
+        (shown, client)
+    }
+
+    /// Why the server refuses to talk.
+    pub fn refusal(&self, address: SocketAddr) -> io::Error {
+        use std::io::{Read, Write};
+        let mut stream = self.connect(address);
+        let asked = stream.write_all(b"PING\r\n").and_then(|()| stream.read(&mut [0; 64]));
+        match asked {
+            Err(error) => error,
+            Ok(0) => io::ErrorKind::UnexpectedEof.into(),
+            Ok(count) => panic!("the server said {count} bytes"),
+        }
+    }
+}
+
+/// The certificates of a file.
+pub fn certificates(path: &std::path::Path) -> Vec<CertificateDer<'static>> {
+    pem::certificates(path, &pem::read(path).unwrap()).unwrap()
+}
