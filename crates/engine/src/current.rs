@@ -132,7 +132,7 @@ impl Current {
         let hash = self.hash_parts(prefix, name);
         let shard = self.shard(hash).read();
         let is_name = |newest: &Version| newest.key().split_first_chunk() == Some((prefix, name));
-        self.counted(shard.read(shard.index_where(hash, is_name), at, found))
+        shard.read(shard.index_where(hash, is_name), at, self.counted(found))
     }
 
     #[inline]
@@ -150,16 +150,16 @@ impl Current {
         found: impl FnOnce(&Version) -> T,
     ) -> Lookup<T> {
         let shard = self.shard(hash).read();
-        self.counted(shard.read(shard.index(hash, key), at, found))
+        shard.read(shard.index(hash, key), at, self.counted(found))
     }
 
     /// Counts a hit; a miss is counted by whoever looks elsewhere.
     #[inline]
-    fn counted<T>(&self, lookup: Lookup<T>) -> Lookup<T> {
-        if let Lookup::Found(_) = lookup {
+    fn counted<T>(&self, found: impl FnOnce(&Version) -> T) -> impl FnOnce(&Version) -> T {
+        |version| {
             self.hits.hit();
+            found(version)
         }
-        lookup
     }
 
     /// Brings the newest versions of several keys close to the processor. Looked up one after the

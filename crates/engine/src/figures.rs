@@ -194,8 +194,10 @@ impl Hits {
     /// Counts a hit: every 64th of a thread is counted as 64.
     #[inline]
     pub fn hit(&self) {
-        let hits = HITS.get().wrapping_add(1);
-        HITS.set(hits);
+        let hits = HITS.with(|hits| {
+            hits.set(hits.get().wrapping_add(1));
+            hits.get()
+        });
         if hits.is_multiple_of(HIT_STEP) {
             self.hits.fetch_add(u64::from(HIT_STEP), Ordering::Relaxed);
         }

@@ -4,8 +4,9 @@
 //!   open the database -> listen -> welcome, READY -> SIGTERM -> drain -> close
 //! ```
 
+use crate::telemetry::{self, Telemetry, Watch};
 use crate::{http, resp};
-use mainstay::{Code, Database, Error, Result};
+use mainstay::{Code, Database, Error, OpenReport, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -31,6 +32,10 @@ pub struct Serve {
     pub http: SocketAddr,
     /// The settings of the face for Redis clients.
     pub settings: resp::Settings,
+    /// The program's log.
+    pub log: telemetry::Log,
+    /// Spans, for whoever collects them.
+    pub telemetry: telemetry::Export,
 }
 
 impl Serve {
@@ -41,6 +46,8 @@ impl Serve {
             resp: address(resp.unwrap_or(RESP), "--resp")?,
             http: address(http.unwrap_or(HTTP), "--http")?,
             settings: resp::Settings::default(),
+            log: telemetry::Log::default(),
+            telemetry: telemetry::Export::default(),
         })
     }
 }
@@ -55,10 +62,25 @@ fn address(text: &str, flag: &str) -> Result<SocketAddr> {
 
 /// Serves until a signal comes. `welcome` is shown what to try, when it can be tried.
 pub fn run(serve: &Serve, welcome: impl FnOnce(&str)) -> Result<()> {
+    let telemetry = Telemetry::start(&serve.log, &serve.telemetry)?;
+    let served = run_told(serve, welcome);
+    // Whoever started the program is told on stderr anyway.
+    if let Err(error) = &served
+        && serve.log.output != telemetry::Output::Stderr
+    {
+        tracing::error!(%error, "the server ends because of a failure");
+    }
+    telemetry.finish();
+    served
+}
+
+fn run_told(serve: &Serve, welcome: impl FnOnce(&str)) -> Result<()> {
     check_reach(serve.resp)?;
     check_reach(serve.http)?;
     let options = mainstay::Options::new().durability(serve.settings.durability);
     let db = options.cache_bytes(CACHE_BYTES).open(&serve.data)?;
+    tell_opening(serve, &db);
+    let watch = Watch::start(db.clone()).map_err(|error| failed("the watch", &error))?;
     let listener = listen(serve.resp, "--resp")?;
     let at = listener.local_addr().map_err(|error| failed("the listener", &error))?;
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|error| failed("signals", &error))?;
@@ -69,16 +91,35 @@ pub fn run(serve: &Serve, welcome: impl FnOnce(&str)) -> Result<()> {
     let web_at = web.local_addr().map_err(|error| failed("the listener", &error))?;
     let serving = http::serve(web, app.clone(), stop.clone())
         .map_err(|error| failed("the HTTP face", &error))?;
+    app.show_resp(&shared);
+    tracing::info!(resp = %at, http = %web_at, "listening");
     welcome(&what_to_try(serve, at, web_at));
     // Outside systemd nobody is told.
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
     let _ = signals.forever().next();
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Stopping]);
+    tracing::info!(connections = shared.client_count(), "draining");
     app.start_draining();
     stop.trigger();
     face.stop();
     serving.wait().map_err(|error| failed("the end of the HTTP face", &error))?;
-    db.close()
+    drop(watch);
+    let closed = db.close();
+    tracing::info!("stopped");
+    closed
+}
+
+/// Says what opening found.
+fn tell_opening(serve: &Serve, db: &Database) {
+    let OpenReport { replayed, cut, rebuilt, base } = db.open_report();
+    let (data, version) = (serve.data.display(), env!("CARGO_PKG_VERSION"));
+    tracing::info!(version, %data, revision = db.revision(), replayed, "the database is open");
+    if let Some(cut) = cut {
+        tracing::warn!(%cut, "a torn end of the log was cut off: nothing in it was acknowledged");
+    }
+    if let Some(why) = rebuilt {
+        tracing::warn!(%why, ?base, "the index was rebuilt from the log");
+    }
 }
 
 fn http_app(db: &Database) -> Result<http::Http> {

@@ -3,7 +3,7 @@
 use super::metrics::count;
 use super::refusal::Refusal;
 use super::{Http, branches, cells, docs, feed, health, history, leftover, metrics, openapi, tags};
-use super::{transactions, transfer};
+use super::{slow_log, transactions, transfer};
 use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{from_fn, from_fn_with_state};
@@ -48,6 +48,7 @@ fn operation() -> Vec<Route> {
         ("GET", "/healthz", get(health::alive)),
         ("GET", "/readyz", get(health::ready)),
         ("GET", "/metrics", get(metrics::show)),
+        ("GET", "/v1/slowlog", get(slow_log::show)),
         ("GET", "/openapi.json", get(openapi::document)),
         ("GET", "/docs", get(docs::page)),
     ]

@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 /// How many writes may wait for the thread that submits.
-const WAITING_WRITES: usize = 1024;
+pub(crate) const WAITING_WRITES: usize = 1024;
 
 /// A transaction and who waits for its answer.
 struct Write {
@@ -40,6 +40,12 @@ impl Writer {
         };
         let thread = std::thread::Builder::new().name("mainstay-http-write".into());
         Ok(Writer { sender: Some(sender), thread: Some(thread.spawn(submit_all)?) })
+    }
+
+    /// How many writes wait for the thread.
+    pub fn waiting(&self) -> usize {
+        let waiting = |sender: &mpsc::Sender<Write>| sender.max_capacity() - sender.capacity();
+        self.sender.as_ref().map_or(0, waiting)
     }
 
     async fn send(&self, write: Write) -> Answered<()> {

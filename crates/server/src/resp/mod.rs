@@ -23,7 +23,10 @@ pub mod reply;
 pub mod request;
 pub mod session;
 mod shared;
+pub mod slow_log;
 pub mod table;
+pub mod tally;
+mod work;
 mod workers;
 
 pub use event_loop::{Handle, serve};

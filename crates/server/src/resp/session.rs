@@ -16,7 +16,8 @@ use super::feeds::Reading;
 use super::multi::{Exec, Multi};
 use super::plan::{Answers, Plan, Promise};
 use super::reply::{OK, Protocol, Reply};
-use super::table::{self, Run, Spec};
+use super::table::{self, Group, Run, Spec};
+use super::tally::Tally;
 use mainstay::{
     Answer, At, CellCommand, Cells, Command, CompactString, Durability, Guard, Interactive, MAIN,
     Receipt, Transaction,
@@ -53,6 +54,10 @@ pub struct Session {
     pub open: Option<Box<Interactive>>,
     /// What all sessions share.
     pub shared: Arc<Shared>,
+    /// Where its commands are counted.
+    pub tally: Arc<Tally>,
+    /// Its last command, if it was one.
+    pub last: Option<&'static Spec>,
 }
 
 /// Work that takes a while and answers a reply.
@@ -147,14 +152,26 @@ impl Session {
             watched: Vec::new(),
             open: None,
             shared: shared.clone(),
+            tally: shared.outside.clone(),
+            last: None,
         }
+    }
+
+    /// What its last command belongs to.
+    pub fn group(&self) -> Group {
+        self.last.map_or(Group::Connection, |spec| spec.group)
     }
 
     /// Says what a command comes to. `pending` tells whether replies before it are not known yet.
     pub fn handle(&mut self, words: &[&[u8]], pending: Pending) -> Handled {
         let spec = match table::find(words) {
-            Ok(spec) => spec,
+            Ok((place, spec)) => {
+                self.tally.command(place);
+                self.last = Some(spec);
+                spec
+            }
             Err(reply) => {
+                self.last = None;
                 self.spoil();
                 return Handled::Reply(reply);
             }

@@ -3,6 +3,8 @@
 use super::cursors::Cursors;
 use super::request::Limits;
 use super::session::Session;
+use super::slow_log::SlowLog;
+use super::tally::{Figures, Tally};
 use mainstay::{Clock, Database, Durability, Stamp, SystemClock};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -25,6 +27,10 @@ pub struct Settings {
     pub workers: usize,
     /// What has to happen before a write is answered.
     pub durability: Durability,
+    /// Commands that take at least so long are listed; 0: none.
+    pub slow_log_us: u64,
+    /// How many of them are kept.
+    pub slow_log_length: usize,
 }
 
 impl Default for Settings {
@@ -38,6 +44,8 @@ impl Default for Settings {
             loops: 2,
             workers: 2,
             durability: Durability::Sync,
+            slow_log_us: 10_000,
+            slow_log_length: 128,
         }
     }
 }
@@ -50,6 +58,12 @@ pub struct Shared {
     pub settings: Settings,
     /// Where scans stand.
     pub cursors: Cursors,
+    /// What is counted.
+    pub figures: Figures,
+    /// The tally of sessions that no event loop drives.
+    pub outside: Arc<Tally>,
+    /// Commands that were slow.
+    pub slow_log: SlowLog,
     clock: SystemClock,
     last_session: AtomicU64,
     port: AtomicU16,
@@ -61,8 +75,12 @@ pub struct Shared {
 impl Shared {
     /// For one database.
     pub fn new(db: Database, settings: Settings) -> Arc<Shared> {
+        let figures = Figures::default();
         Arc::new(Shared {
             db,
+            outside: figures.tally(),
+            figures,
+            slow_log: SlowLog::new(settings.slow_log_us, settings.slow_log_length),
             settings,
             cursors: Cursors::default(),
             clock: SystemClock::new(),
@@ -144,6 +162,8 @@ impl Shared {
             ("maxclients", self.settings.connections.to_string()),
             ("maxmemory", "0".to_owned()),
             ("databases", "1".to_owned()),
+            ("slowlog-log-slower-than", self.settings.slow_log_us.to_string()),
+            ("slowlog-max-len", self.settings.slow_log_length.to_string()),
             ("proto-max-bulk-len", self.settings.request.word_bytes.to_string()),
         ]
     }
