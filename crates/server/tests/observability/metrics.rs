@@ -1,7 +1,10 @@
 use crate::support::encode;
 use crate::world::World;
-use mainstay::{At, Filter};
+use mainstay::{At, Clock, Filter, SystemClock};
 use mainstay_server::resp::Settings;
+
+/// A hang is a failure; nothing else is measured by it.
+const HANG_US: u64 = 60_000_000;
 
 fn world() -> World {
     World::new(Settings::default())
@@ -9,7 +12,9 @@ fn world() -> World {
 
 /// Waits until a line of the metrics is so: loops count when a turn is over.
 fn until(world: &World, name: &str, is_so: impl Fn(f64) -> bool) {
+    let clock = SystemClock::new();
     while !is_so(world.metric(name)) {
+        assert!(clock.monotonic_us() < HANG_US, "still waiting for {name}");
         std::thread::yield_now();
     }
 }
@@ -124,7 +129,7 @@ fn feeds_and_pins_say_what_they_hold() {
 fn those_who_wait_for_changes_are_seen() {
     let w = world();
     let mut client = w.client();
-    client.send(&["FEED.READ", "0", "WAIT", "60000"]);
+    client.send(&["FEED.READ", "AFTER", "0", "WAIT", "60000"]);
     until(&w, "mainstay_resp_feed_readers", |readers| readers == 1.0);
     w.db.cells().set("a", 1).unwrap();
     assert!(client.receive().contains('a'));
