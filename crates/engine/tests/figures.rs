@@ -10,7 +10,7 @@ fn set(name: &str) -> Transaction {
     Transaction::new().step(CellCommand::set(Name::new(name).unwrap(), "value"))
 }
 
-fn write(db: &Database, times: u64) {
+fn write(db: &Database, times: i64) {
     for i in 0..times {
         db.cells().set("a", i).unwrap();
     }

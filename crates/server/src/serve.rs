@@ -103,8 +103,8 @@ fn run_told(serve: &Serve, welcome: impl FnOnce(&str)) -> Result<()> {
     stop.trigger();
     face.stop();
     serving.wait().map_err(|error| failed("the end of the HTTP face", &error))?;
-    drop(watch);
     let closed = db.close();
+    drop(watch);
     tracing::info!("stopped");
     closed
 }

@@ -124,7 +124,10 @@ impl Server {
         loop {
             match listener.accept().await {
                 Ok((stream, _)) => self.seat(stream),
-                Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+                Err(error) => {
+                    tracing::debug!(%error, "a connection was not accepted");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
             }
         }
     }
@@ -157,6 +160,7 @@ impl Server {
 
     fn refuse(&self, stream: TcpStream) {
         self.app.metrics().refused.inc();
+        tracing::debug!("a connection was refused: there are too many");
         if let Ok(seat) = self.refusals.clone().try_acquire_owned() {
             tokio::spawn(async move {
                 let _seat = seat;

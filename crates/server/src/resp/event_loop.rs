@@ -14,6 +14,7 @@ use super::Shared;
 use super::connection::{Connection, Ending, State, Wish};
 use super::feeds::{Feeds, Reader};
 use super::reply::Reply;
+use super::slow_log::BATCH_LIMIT;
 use super::tally::{Tally, count};
 use super::work;
 use super::workers::Workers;
@@ -369,12 +370,12 @@ impl Loop {
         self.seen_us = self.shared.ticks_us();
         let took_us = self.seen_us.saturating_sub(self.began_us);
         self.tally.batch_took(took_us);
-        let slow = self.shared.slow_log.is_slow(took_us);
+        let mut slow = if self.shared.slow_log.is_slow(took_us) { BATCH_LIMIT } else { 0 };
         let mut paused = Vec::new();
         for &place in &self.served {
             let Some(connection) = self.connections.get_mut(place) else { continue };
-            if slow {
-                connection.session.note_slow(connection.waiting(), took_us);
+            if slow > 0 {
+                slow -= connection.session.note_slow(connection.waiting().take(slow), took_us);
             }
             if connection.state == State::Paused {
                 paused.push(place);

@@ -12,8 +12,10 @@ use std::collections::VecDeque;
 
 /// How much of a command is kept: its name and the beginning of its first argument.
 const KEPT_BYTES: usize = 64;
-/// How many commands of one batch are listed: they all waited for the same sync.
-const BATCH_LIMIT: usize = 8;
+/// How many commands of one connection are listed at once: they all waited for the same sync.
+const TOGETHER_LIMIT: usize = 8;
+/// How many commands of one batch are listed.
+pub const BATCH_LIMIT: usize = 32;
 /// How often the log of the program tells of slow commands.
 const TELL_EVERY_US: u64 = 1_000_000;
 
@@ -97,10 +99,10 @@ impl Session {
         Client { address: self.peer.clone(), name: self.name.clone() }
     }
 
-    /// Lists commands of this session that were slow.
-    pub fn note_slow(&self, commands: impl Iterator<Item = Told>, took_us: u64) {
+    /// Lists commands of this session that were slow; gives how many.
+    pub fn note_slow(&self, commands: impl Iterator<Item = Told>, took_us: u64) -> usize {
         let Shared { slow_log, .. } = &*self.shared;
-        slow_log.note(commands, &self.client(), self.shared.now(), took_us);
+        slow_log.note(commands, &self.client(), self.shared.now(), took_us)
     }
 }
 
@@ -154,16 +156,17 @@ impl SlowLog {
         self.is_on() && took_us >= self.threshold_us
     }
 
-    /// Takes in commands of one client that were slow together; only the first of them.
+    /// Takes in commands of one client that were slow together, only the first of them; gives how many.
     pub fn note(
         &self,
         commands: impl Iterator<Item = Told>,
         client: &Client,
         at_us: u64,
         took_us: u64,
-    ) {
+    ) -> usize {
         let mut kept = self.kept.lock();
-        for told in commands.take(BATCH_LIMIT) {
+        let before = kept.next;
+        for told in commands.take(TOGETHER_LIMIT) {
             let id = kept.next;
             kept.next += 1;
             let entry = Entry {
@@ -179,6 +182,7 @@ impl SlowLog {
             kept.entries.push_front(entry);
         }
         kept.entries.truncate(self.length);
+        (kept.next - before) as usize
     }
 
     /// The newest entries, the newest first.
@@ -261,7 +265,7 @@ mod tests {
         assert_eq!((log.len(), log.total()), (0, 5), "numbers go on");
         let many = std::iter::repeat_n(Told::of(&[b"get", b"a"]), 1000);
         log.note(many, &client, 9, 10);
-        assert_eq!(log.total(), 5 + BATCH_LIMIT as u64);
+        assert_eq!(log.total(), 5 + TOGETHER_LIMIT as u64);
     }
 
     #[test]

@@ -68,9 +68,13 @@ pub fn get(address: SocketAddr, path: &str) -> String {
 
 impl Drop for World {
     fn drop(&mut self) {
-        self.handle.take().map(Handle::stop);
+        if let Some(handle) = self.handle.take() {
+            handle.stop();
+        }
         self.stop.trigger();
-        self.serving.take().map(Serving::wait);
+        if let Some(serving) = self.serving.take() {
+            let _ = serving.wait();
+        }
         let _ = self.db.close();
     }
 }
