@@ -17,7 +17,7 @@ const TOGETHER_LIMIT: usize = 8;
 /// How many commands of one batch are listed.
 pub const BATCH_LIMIT: usize = 32;
 /// How often the log of the program tells of slow commands.
-const TELL_EVERY_US: u64 = 1_000_000;
+const TELL_EVERY_US: u64 = 10_000_000;
 
 /// What is kept of a command until it is known whether it was slow: made for every one, so it is cheap.
 #[derive(Clone, Copy, Debug)]

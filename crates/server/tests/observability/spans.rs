@@ -99,7 +99,7 @@ fn a_collector_that_is_gone_or_silent_holds_nobody_up() {
         let server = Server::start(&Log::default(), &export);
         let mut client = server.client();
         // Far more than the queue holds.
-        for _ in 0..5_000 {
+        for _ in 0..3_000 {
             assert_eq!(client.line("SET a 1"), r"+OK\r\n");
         }
         let said = server.end();
