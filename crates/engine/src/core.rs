@@ -15,6 +15,7 @@ use crate::catalog::Layers;
 use crate::classes::{self, Classes};
 use crate::clock::{Clock, Stamper};
 use crate::executor::{Executor, State, load_catalog};
+use crate::figures::Figures;
 use crate::identity::{self, Identity};
 use crate::index::{Index, IndexParts};
 use crate::log::{self, Chain, Cut, DatabaseId, DiskFiles, Files, Log, LogOptions};
@@ -23,6 +24,7 @@ use crate::mark::{Mark, io_error};
 use crate::migrate;
 use crate::options::Options;
 use crate::pins::Pins;
+use crate::places::FeedPlaces;
 use crate::purge::Purger;
 use crate::sequencer::{SEALED_LIMIT, Sequencer};
 use crate::store::{Store, StoreOptions};
@@ -62,6 +64,7 @@ pub(crate) struct Inner {
     pub sequencer: Arc<Sequencer>,
     pub log: Log,
     pub pins: Arc<Pins>,
+    pub feeds: FeedPlaces,
     pub clock: Arc<dyn Clock>,
     pub report: OpenReport,
     pub purger: Arc<Purger>,
@@ -162,6 +165,7 @@ impl Core {
             next_expiry: AtomicU64::new(next_expiry),
             time_offset_us: AtomicU64::new(0),
             sealed: AtomicUsize::new(0),
+            figures: Figures::default(),
         });
         let stamper = Stamper::new(options.clock.clone(), stamp);
         let mut executor = Executor::new(state.clone(), stamper, end.last);
@@ -177,6 +181,7 @@ impl Core {
             sequencer: Arc::new(sequencer),
             log,
             pins: Arc::default(),
+            feeds: FeedPlaces::default(),
             report,
             purger,
             workers: Mutex::new(None),

@@ -17,6 +17,7 @@
 //! a store may put it in only if no slot has appeared and nothing newer than its snapshot was
 //! evicted meanwhile.
 
+use crate::figures::Hits;
 use crate::spaces::PREFIX_BYTES;
 use crate::version::Version;
 use foldhash::quality::FixedState;
@@ -43,6 +44,7 @@ pub(crate) struct Current {
     shards: Box<[RwLock<Shard>]>,
     hasher: FixedState,
     shard_budget_bytes: usize,
+    pub hits: Hits,
 }
 
 #[derive(Default)]
@@ -54,6 +56,8 @@ struct Shard {
     clean_bytes: usize,
     /// The newest revision that was ever evicted here.
     evicted: Revision,
+    /// How many values were evicted.
+    evictions: u64,
 }
 
 /// Where a slot is, with enough of its hash that looking there is hardly ever in vain.
@@ -94,7 +98,8 @@ impl Current {
     pub fn new(budget_bytes: usize, seed: u64) -> Current {
         let shards = (0..SHARDS).map(|_| RwLock::default()).collect();
         let hasher = FixedState::with_seed(seed);
-        Current { shards, hasher, shard_budget_bytes: budget_bytes / SHARDS }
+        let hits = Hits::default();
+        Current { shards, hasher, shard_budget_bytes: budget_bytes / SHARDS, hits }
     }
 
     /// The hash of a key: of its space and branch, then of its name.
@@ -127,7 +132,7 @@ impl Current {
         let hash = self.hash_parts(prefix, name);
         let shard = self.shard(hash).read();
         let is_name = |newest: &Version| newest.key().split_first_chunk() == Some((prefix, name));
-        shard.read(shard.index_where(hash, is_name), at, found)
+        shard.read(shard.index_where(hash, is_name), at, self.counted(found))
     }
 
     #[inline]
@@ -145,7 +150,16 @@ impl Current {
         found: impl FnOnce(&Version) -> T,
     ) -> Lookup<T> {
         let shard = self.shard(hash).read();
-        shard.read(shard.index(hash, key), at, found)
+        shard.read(shard.index(hash, key), at, self.counted(found))
+    }
+
+    /// Counts a hit; a miss is counted by whoever looks elsewhere.
+    #[inline]
+    fn counted<T>(&self, found: impl FnOnce(&Version) -> T) -> impl FnOnce(&Version) -> T {
+        |version| {
+            self.hits.hit();
+            found(version)
+        }
     }
 
     /// Brings the newest versions of several keys close to the processor. Looked up one after the
@@ -238,6 +252,11 @@ impl Current {
     /// The bytes of clean values held.
     pub fn clean_bytes(&self) -> usize {
         self.shards.iter().map(|shard| shard.read().clean_bytes).sum()
+    }
+
+    /// How many values were evicted so far.
+    pub fn evictions(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.read().evictions).sum()
     }
 }
 
@@ -377,6 +396,7 @@ impl Shard {
             }
             let revision = slot.newest.as_ref().map_or(0, Version::revision);
             self.evicted = self.evicted.max(revision);
+            self.evictions += 1;
             self.remove(i);
         }
     }

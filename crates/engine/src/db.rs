@@ -5,12 +5,13 @@ use crate::connection::Connection;
 use crate::core::{Core, OpenReport};
 use crate::interactive::Interactive;
 use crate::options::Options;
-use crate::pins::Pin;
+use crate::pins::{Pin, PinSummary};
 use crate::stats::Stats;
 use crate::ticket::Ticket;
 use mainstay_model::{
     At, Code, Error, ErrorKind, MAIN, Receipt, Result, Revision, Stamp, Transaction,
 };
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -182,8 +183,8 @@ impl Database {
     pub fn trim(&self) -> Result<()> {
         self.core.flush_all()?;
         self.core.raise_floors()?;
-        for (class, store) in self.core.index().stores().iter().enumerate() {
-            store.compact_all(self.core.index().trim_floor(class))?;
+        for class in 0..self.core.index().stores().len() {
+            self.core.compact(class, true)?;
         }
         self.core.trim_log()?;
         self.core.drop_times();
@@ -194,16 +195,47 @@ impl Database {
     pub fn pins(&self) -> Vec<Pin> {
         let newest = self.revision();
         let now = self.core.now();
-        let mut pins: Vec<(Revision, String)> = self.core.state.catalog.read().pins(newest);
-        let readers = self.core.pins.held();
-        pins.extend(readers.into_iter().map(|held| (held.revision, held.holder.to_owned())));
+        let mut pins = self.pinned(newest);
         pins.sort();
         let pin = |(revision, holder): (Revision, String)| {
-            let stamp = self.core.index().stamp_of(revision).ok().flatten().unwrap_or(now);
-            let age_us = now.saturating_sub(stamp);
+            let age_us = self.age_us(revision, now);
             Pin { revision, holder, age_us, revisions_behind: newest.saturating_sub(revision) }
         };
         pins.into_iter().map(pin).collect()
+    }
+
+    /// What holds history back, by kind.
+    ///
+    /// Stamps are looked up for the oldest of each kind only: there may be very many pins.
+    pub fn pin_summaries(&self) -> Vec<PinSummary> {
+        let (newest, now) = (self.revision(), self.core.now());
+        let mut kinds: BTreeMap<String, (u64, Revision)> = BTreeMap::new();
+        for (revision, holder) in self.pinned(newest) {
+            let kind = holder.split(' ').next().unwrap_or_default().to_owned();
+            let (count, oldest) = kinds.entry(kind).or_insert((0, revision));
+            (*count, *oldest) = (*count + 1, revision.min(*oldest));
+        }
+        let summary = |(kind, (count, oldest))| PinSummary {
+            kind,
+            count,
+            oldest_age_us: self.age_us(oldest, now),
+            revisions_behind: newest.saturating_sub(oldest),
+        };
+        kinds.into_iter().map(summary).collect()
+    }
+
+    /// What holds which revision.
+    fn pinned(&self, newest: Revision) -> Vec<(Revision, String)> {
+        let mut pins = self.core.state.catalog.read().pins(newest);
+        let readers = self.core.pins.held();
+        pins.extend(readers.into_iter().map(|held| (held.revision, held.holder.to_owned())));
+        pins
+    }
+
+    /// How long ago a revision was stamped.
+    fn age_us(&self, revision: Revision, now: Stamp) -> u64 {
+        let stamp = self.core.index().stamp_of(revision).ok().flatten().unwrap_or(now);
+        now.saturating_sub(stamp)
     }
 
     /// Believes a wall clock that jumped ahead by more than an hour.

@@ -15,6 +15,7 @@ use crate::candidates::Submitted;
 use crate::catalog::{Catalog, Layers};
 use crate::clock::Stamper;
 use crate::current::TOUCH_LIMIT;
+use crate::figures::Figures;
 use crate::index::{Index, NEWEST};
 use crate::log::Payload;
 use crate::memtable::Memtable;
@@ -48,6 +49,8 @@ pub(crate) struct State {
     pub time_offset_us: AtomicU64,
     /// Sealed buffers that wait to be flushed.
     pub sealed: AtomicUsize,
+    /// What is counted.
+    pub figures: Figures,
 }
 
 pub(crate) struct Executor {

@@ -12,6 +12,7 @@ use crate::core::Core;
 use crate::db::Database;
 use crate::event::{self, Contract, Event};
 use crate::log::Reader;
+use crate::places::FeedPlace;
 use mainstay_model::{Result, Revision};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -46,6 +47,8 @@ pub struct Feed {
     reader: Reader,
     after: Revision,
     ready: VecDeque<Event>,
+    /// Others see here how far it is.
+    place: FeedPlace,
 }
 
 impl Database {
@@ -63,7 +66,8 @@ impl Database {
     pub fn watch(&self, filter: Filter, after: Revision) -> Result<Feed> {
         self.core.check_open()?;
         let reader = self.core.log.reader(after)?;
-        Ok(Feed { core: self.core.clone(), filter, reader, after, ready: VecDeque::new() })
+        let place = self.core.feeds.open(after);
+        Ok(Feed { core: self.core.clone(), filter, reader, after, ready: VecDeque::new(), place })
     }
 }
 
@@ -116,6 +120,7 @@ impl Feed {
         }
         self.ready.extend(events.into_iter().filter(|event| self.filter.wants(event)));
         self.after = self.after.max(frame.last_revision());
+        self.place.moved(self.after);
         Ok(true)
     }
 }

@@ -137,6 +137,7 @@ impl Index {
         fresh: bool,
         mut read: impl FnMut(&[u8]) -> T,
     ) -> Result<Option<T>> {
+        self.current.hits.miss();
         let Some(entry) = self.stores[self.classes.of(key)].get(key, at)? else { return Ok(None) };
         if fresh {
             self.current.put_clean(hash, Version::new(key, &entry), at);
@@ -205,15 +206,16 @@ impl Index {
         active
     }
 
-    /// Moves the sealed buffers up to a durable revision into the stores; gives how many they were.
+    /// Moves the sealed buffers up to a durable revision into the stores; gives how many they were,
+    /// and their bytes.
     ///
     /// Several at once make fewer and larger tables, which compaction has less work with.
-    pub fn flush(&self, durable: Revision) -> Result<usize> {
+    pub fn flush(&self, durable: Revision) -> Result<(usize, u64)> {
         let tables = self.tables();
         let ready = tables.sealed.iter().take_while(|(_, last)| *last <= durable);
         let ready: Vec<(&Memtable, Revision)> =
             ready.map(|(table, last)| (table.as_ref(), *last)).collect();
-        let Some(&(_, last)) = ready.last() else { return Ok(0) };
+        let Some(&(_, last)) = ready.last() else { return Ok((0, 0)) };
         let buffers: Vec<&Memtable> = ready.iter().map(|(table, _)| *table).collect();
         let sorted = Memtable::sorted(&buffers);
         let points: Vec<_> = buffers.iter().flat_map(|table| table.times()).collect();
@@ -224,7 +226,8 @@ impl Index {
         self.times.settle(&points, last);
         let sealed = tables.sealed[ready.len()..].to_vec();
         *tables = Arc::new(Tables { active: tables.active.clone(), sealed });
-        Ok(ready.len())
+        let bytes: usize = buffers.iter().map(|table| table.bytes()).sum();
+        Ok((ready.len(), bytes as u64))
     }
 
     fn fill_stores(

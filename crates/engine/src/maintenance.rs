@@ -167,7 +167,7 @@ fn run_compact(core: &Inner, bell: &Bell, flush: &Bell) {
         for (class, store) in stores.iter().enumerate() {
             let runs = if busy { RUNS_WHEN_BUSY } else { 0 };
             while !bell.is_over() && store.compaction_due() && store.l0_runs() >= runs {
-                if !attempt(core, "compact", || store.compact(core.index().trim_floor(class))) {
+                if !attempt(core, "compact", || core.compact(class, false)) {
                     break;
                 }
             }
@@ -206,9 +206,19 @@ impl Inner {
                 return Err(Error::new(Code::TimedOut, "the buffer's log is not durable yet"));
             }
         }
-        let flushed = self.index().flush(self.sequencer.durable());
-        self.sequencer.buffers_flushed(flushed.as_ref().ok().copied());
-        flushed.map(|_| ())
+        let flushed = self.state.figures.flush.measure(&*self.clock, || {
+            let flushed = self.index().flush(self.sequencer.durable());
+            self.sequencer.buffers_flushed(flushed.as_ref().ok().map(|flushed| flushed.0));
+            flushed.map(|(_, bytes)| bytes)
+        });
+        flushed.map(drop)
+    }
+
+    /// One round of compaction of a store, or all of it.
+    pub fn compact(&self, class: usize, all: bool) -> Result<()> {
+        let (store, floor) = (&self.index().stores()[class], self.index().trim_floor(class));
+        let compact = || if all { store.compact_all(floor) } else { store.compact(floor) };
+        self.state.figures.compaction.measure(&*self.clock, compact).map(drop)
     }
 
     /// Reserves the log's next segment ahead, where that costs a file system something.

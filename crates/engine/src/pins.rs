@@ -18,6 +18,19 @@ pub struct Pin {
     pub revisions_behind: u64,
 }
 
+/// All pins of one kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PinSummary {
+    /// The kind: `branch`, `tag`, `merge`, `import`, `reader`, `transaction`, `backup` and the like.
+    pub kind: String,
+    /// How many there are.
+    pub count: u64,
+    /// How long ago the revision of the oldest was stamped, in microseconds.
+    pub oldest_age_us: u64,
+    /// How many revisions lie between the oldest and the newest revision.
+    pub revisions_behind: u64,
+}
+
 #[derive(Default)]
 pub(crate) struct Pins {
     open: Mutex<Open>,

@@ -1,7 +1,9 @@
 //! Figures about a database as it stands.
 
 use crate::core::Core;
+use crate::figures::{Histogram, WorkFigures};
 use mainstay_model::Revision;
+use std::sync::atomic::Ordering;
 
 /// Figures about a database as it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,11 +39,40 @@ pub struct Stats {
     pub read_only: bool,
     /// What went wrong last in the background.
     pub last_failure: Option<String>,
+    /// How long syncs of the log took, in microseconds.
+    pub sync_us: Histogram,
+    /// Transactions that shared one write of the log.
+    pub group_transactions: Histogram,
+    /// Bytes of one write of the log.
+    pub group_bytes: Histogram,
+    /// Reads that found their key in memory; counted in steps of 64 by each thread.
+    pub cache_hits: u64,
+    /// Reads that had to look into a store.
+    pub cache_misses: u64,
+    /// Values that left memory to make room.
+    pub cache_evictions: u64,
+    /// Transactions that were submitted and are not answered.
+    pub in_flight: u64,
+    /// Bytes that were executed and wait for the log.
+    pub unwritten_bytes: u64,
+    /// Write buffers that wait to be flushed.
+    pub sealed_buffers: u64,
+    /// Moving write buffers into the stores.
+    pub flush: WorkFigures,
+    /// Merging the stores' tables.
+    pub compaction: WorkFigures,
+    /// Feeds that are open.
+    pub feeds: u64,
+    /// By how many revisions the slowest of them is behind.
+    pub feed_behind: u64,
 }
 
 impl Stats {
     pub(crate) fn of(core: &Core) -> Stats {
         let index = core.index();
+        let (figures, sequencer) = (&core.state.figures, &core.sequencer);
+        let (cache_hits, cache_misses) = index.current.hits.look();
+        let (feeds, slowest) = core.feeds.look();
         Stats {
             revision: core.sequencer.published(),
             durable: core.sequencer.durable(),
@@ -58,6 +89,19 @@ impl Stats {
             clock_jump_us: core.sequencer.with_exec(|exec| exec.stamper.jump_us()),
             read_only: core.sequencer.is_latched(),
             last_failure: core.last_failure(),
+            sync_us: figures.sync_us.look(),
+            group_transactions: figures.group_transactions.look(),
+            group_bytes: figures.group_bytes.look(),
+            cache_hits,
+            cache_misses,
+            cache_evictions: index.current.evictions(),
+            in_flight: sequencer.in_flight() as u64,
+            unwritten_bytes: sequencer.unwritten_bytes() as u64,
+            sealed_buffers: core.state.sealed.load(Ordering::Relaxed) as u64,
+            flush: figures.flush.look(),
+            compaction: figures.compaction.look(),
+            feeds: feeds as u64,
+            feed_behind: slowest.map_or(0, |slowest| sequencer.durable().saturating_sub(slowest)),
         }
     }
 }

@@ -7,9 +7,10 @@
 
 use crate::config::Config;
 use crate::security::Security;
+use crate::telemetry::{self, Telemetry};
 use crate::tls::{Tls, Watch};
 use crate::{files, http, resp};
-use mainstay::{Code, Database, Error, Result};
+use mainstay::{Code, Database, Error, OpenReport, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::net::{SocketAddr, TcpListener};
@@ -29,13 +30,28 @@ pub(crate) fn check(serve: &Config) -> Result<()> {
 /// Serves until a signal comes. `welcome` is shown what to try, when it can be tried.
 pub fn run(serve: &Config, welcome: impl FnOnce(&str)) -> Result<()> {
     check(serve)?;
+    let telemetry = Telemetry::start(&serve.log, &serve.telemetry)?;
+    let served = run_told(serve, welcome);
+    // Whoever started the program is told on stderr anyway.
+    if let Err(error) = &served
+        && serve.log.output != telemetry::Output::Stderr
+    {
+        tracing::error!(%error, "the server ends because of a failure");
+    }
+    telemetry.finish();
+    served
+}
+
+fn run_told(serve: &Config, welcome: impl FnOnce(&str)) -> Result<()> {
     let security = Security::new(&serve.security)?;
     let tls = Tls::open(&serve.tls)?;
     let connections = serve.resp.connections + serve.http.connections;
     if let Some(warning) = files::make_room(connections) {
-        eprintln!("mainstay: {warning}");
+        tracing::warn!("{warning}");
     }
     let db = serve.database.options().open(&serve.server.data)?;
+    tell_opening(serve, &db);
+    let watch = telemetry::Watch::start(db.clone()).map_err(|error| failed("the watch", &error))?;
     let listener = listen(serve.resp.address.resolve()?, "--resp")?;
     let at = listener.local_addr().map_err(|error| failed("the listener", &error))?;
     let mut signals =
@@ -49,18 +65,37 @@ pub fn run(serve: &Config, welcome: impl FnOnce(&str)) -> Result<()> {
     let web_at = web.local_addr().map_err(|error| failed("the listener", &error))?;
     let serving = http::serve_with(web, http_tls, app.clone(), stop.clone())
         .map_err(|error| failed("the HTTP face", &error))?;
-    let watch = tls.as_ref().map(Tls::watch).transpose();
-    let watch = watch.map_err(|error| failed("the watch of certificates", &error))?;
+    let files = tls.as_ref().map(Tls::watch).transpose();
+    let files = files.map_err(|error| failed("the watch of certificates", &error))?;
+    app.show_resp(&shared);
+    tracing::info!(resp = %at, http = %web_at, "listening");
     welcome(&what_to_try(serve, at, web_at));
     // Outside systemd nobody is told.
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
-    wait_for_the_end(&mut signals, watch.as_ref());
+    wait_for_the_end(&mut signals, files.as_ref());
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Stopping]);
+    tracing::info!(connections = shared.client_count(), "draining");
     app.start_draining();
     stop.trigger();
     face.stop();
     serving.wait().map_err(|error| failed("the end of the HTTP face", &error))?;
-    db.close()
+    let closed = db.close();
+    drop(watch);
+    tracing::info!("stopped");
+    closed
+}
+
+/// Says what opening found.
+fn tell_opening(serve: &Config, db: &Database) {
+    let OpenReport { replayed, cut, rebuilt, base } = db.open_report();
+    let (data, version) = (serve.server.data.display(), env!("CARGO_PKG_VERSION"));
+    tracing::info!(version, %data, revision = db.revision(), replayed, "the database is open");
+    if let Some(cut) = cut {
+        tracing::warn!(%cut, "a torn end of the log was cut off: nothing in it was acknowledged");
+    }
+    if let Some(why) = rebuilt {
+        tracing::warn!(%why, ?base, "the index was rebuilt from the log");
+    }
 }
 
 fn tls_if(tls: &Option<Tls>, wanted: bool) -> Option<Tls> {

@@ -314,6 +314,16 @@ impl Sequencer {
         self.room_made.notify_all();
     }
 
+    /// Transactions under way.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that wait for the log.
+    pub fn unwritten_bytes(&self) -> usize {
+        self.unwritten_bytes.load(Ordering::Relaxed)
+    }
+
     /// The longest time that a writer was kept waiting for room.
     pub fn longest_stall_us(&self) -> u64 {
         self.longest_stall_us.load(Ordering::Relaxed)

@@ -183,7 +183,9 @@ impl Sequencer {
 
     fn sync_log(&self, log: &mut LogStage) -> Result<()> {
         self.syncing.store(true, Ordering::Relaxed);
+        let began_us = self.clock.monotonic_us();
         let synced = log.writer.sync();
+        self.state.figures.sync_us.add(self.clock.monotonic_us().saturating_sub(began_us), 1);
         self.syncing.store(false, Ordering::Relaxed);
         synced?;
         log.unsynced = false;
@@ -230,6 +232,10 @@ impl Sequencer {
             log.soon_since_us = Some(self.clock.monotonic_us());
         }
         log.write(group, self.durable())?;
+        if !group.frames.is_empty() {
+            self.state.figures.group_transactions.add(group.waiting.len() as u64, 1);
+            self.state.figures.group_bytes.add(group.frames.len() as u64, 1);
+        }
         let wants = log.writer.wants_next();
         if wants != self.wants_segment() {
             self.wants_segment.store(wants, Ordering::Relaxed);

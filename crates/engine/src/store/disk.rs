@@ -1,5 +1,6 @@
 //! The store on disk: an lsm-tree without its memtable, its journal and its garbage collection.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::ops::Bound;
 use std::panic::AssertUnwindSafe;
@@ -116,7 +117,7 @@ impl DiskStore {
     }
 
     /// See [`Store::compact`](super::Store::compact).
-    pub fn compact(&self, floor: Revision) -> Result<()> {
+    pub fn compact(&self, floor: Revision) -> Result<u64> {
         self.compact_with(floor, || {
             let strategy = Leveled::default().with_table_target_size(self.table_bytes);
             self.tree.compact(Arc::new(strategy), WATERMARK)
@@ -124,9 +125,9 @@ impl DiskStore {
     }
 
     /// See [`Store::compact_all`](super::Store::compact_all).
-    pub fn compact_all(&self, floor: Revision) -> Result<()> {
+    pub fn compact_all(&self, floor: Revision) -> Result<u64> {
         if self.tree.table_count() == 0 {
-            return Ok(());
+            return Ok(0);
         }
         self.compact_with(floor, || self.tree.major_compact(self.table_bytes, WATERMARK))
     }
@@ -207,11 +208,13 @@ impl DiskStore {
         &self,
         floor: Revision,
         run: impl FnOnce() -> lsm_tree::Result<()>,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let _one = self.compacting.lock();
         self.floor.store(floor, Ordering::Release);
         self.due.store(false, Ordering::Release);
-        let before = self.tree.current_version().id();
+        let version = self.tree.current_version();
+        let (before, known) = (version.id(), version.iter_tables().map(Table::id).collect());
+        drop(version);
         let ran = run();
         self.list_tables();
         if ran.is_err()
@@ -219,10 +222,22 @@ impl DiskStore {
         {
             self.sweep();
         }
-        if ran.is_err() || self.tree.current_version().id() != before {
+        let moved = self.tree.current_version().id() != before;
+        if ran.is_err() || moved {
             self.due.store(true, Ordering::Release);
         }
-        ran.map_err(|error| self.failure(error, "compacting"))
+        ran.map_err(|error| self.failure(error, "compacting"))?;
+        Ok(if moved { self.written_bytes(&known) } else { 0 })
+    }
+
+    /// The bytes of tables that a compaction wrote, given those that were there before. What is new at
+    /// the top was ingested meanwhile.
+    fn written_bytes(&self, known: &HashSet<u64>) -> u64 {
+        let version = self.tree.current_version();
+        let runs = version.iter_levels().skip(1).flat_map(|level| level.iter());
+        let tables = runs.flat_map(|run| run.iter());
+        let fresh = tables.filter(|table| !known.contains(&table.id()));
+        fresh.map(|table| table.metadata.file_size).sum()
     }
 
     fn list_tables(&self) {

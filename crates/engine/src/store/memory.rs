@@ -88,19 +88,20 @@ impl MemoryStore {
     }
 
     /// See [`Store::compact`](super::Store::compact).
-    pub fn compact(&self, floor: Revision) -> Result<()> {
-        if self.compaction_due() { self.compact_all(floor) } else { Ok(()) }
+    pub fn compact(&self, floor: Revision) -> Result<u64> {
+        if self.compaction_due() { self.compact_all(floor) } else { Ok(0) }
     }
 
     /// See [`Store::compact_all`](super::Store::compact_all).
-    pub fn compact_all(&self, floor: Revision) -> Result<()> {
+    pub fn compact_all(&self, floor: Revision) -> Result<u64> {
         let _one = self.compacting.lock();
         self.shared.versions.write().since_compaction = 0;
         let mut next = Some(Bound::Unbounded);
         while let Some(from) = next {
             next = self.compact_chunk(from, floor);
         }
-        Ok(())
+        // It writes nothing.
+        Ok(0)
     }
 
     /// See [`Store::compaction_due`](super::Store::compaction_due).

@@ -119,19 +119,21 @@ impl Store {
         }
     }
 
-    /// One round of compaction if one is due; blocks, so call it from a background thread.
+    /// One round of compaction if one is due; gives how many bytes it wrote. It blocks, so call it
+    /// from a background thread.
     ///
     /// What no read at or above `floor` can see is dropped on the way. Nothing at or below the
     /// floor may be ingested any more, and no new read may start below it.
-    pub fn compact(&self, floor: Revision) -> Result<()> {
+    pub fn compact(&self, floor: Revision) -> Result<u64> {
         match self {
             Store::Disk(store) => store.compact(floor),
             Store::Memory(store) => store.compact(floor),
         }
     }
 
-    /// Rewrites everything without what no read at or above `floor` can see.
-    pub fn compact_all(&self, floor: Revision) -> Result<()> {
+    /// Rewrites everything without what no read at or above `floor` can see; gives how many bytes
+    /// it wrote.
+    pub fn compact_all(&self, floor: Revision) -> Result<u64> {
         match self {
             Store::Disk(store) => store.compact_all(floor),
             Store::Memory(store) => store.compact_all(floor),

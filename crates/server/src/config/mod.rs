@@ -26,7 +26,7 @@ pub use origin::{Origin, Problem};
 pub use settings::Field;
 pub use settle::Loaded;
 
-use crate::{http, resp, security, tls};
+use crate::{http, resp, security, telemetry, tls};
 use mainstay::Result;
 use serde::{Deserialize, Serialize};
 use settings::settings;
@@ -61,13 +61,20 @@ pub struct Config {
     pub security: security::Settings,
     /// How connections are encrypted.
     pub tls: tls::Settings,
+    /// The server's own log.
+    pub log: telemetry::Log,
+    /// Spans, for whoever collects them.
+    pub telemetry: telemetry::Export,
 }
 
 impl Config {
     /// What can be wrong with a setting beyond its type and its bounds.
     fn check(&self) -> Result<()> {
         self.database.options().check()?;
-        self.security.check()
+        self.security.check()?;
+        self.tls.check()?;
+        self.log.check()?;
+        self.telemetry.check()
     }
 
     /// What can be wrong with all settings together.

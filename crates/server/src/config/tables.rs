@@ -4,7 +4,7 @@
 
 use super::database::{self, RetentionClass};
 use super::{Field, Server};
-use crate::{http, resp, security, tls};
+use crate::{http, resp, security, telemetry, tls};
 
 /// One table of the file.
 #[derive(Debug)]
@@ -44,6 +44,8 @@ pub const TABLES: &[Table] = &[
     table!("security", security::Settings),
     table!(["security.users"], security::UserSettings),
     table!("tls", tls::Settings),
+    table!("log", telemetry::Log),
+    table!("telemetry", telemetry::Export),
 ];
 
 /// The table of this name.

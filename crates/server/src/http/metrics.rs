@@ -1,21 +1,26 @@
-//! Metrics: requests by route, and the figures of the database, as Prometheus reads them.
+//! Metrics: requests by route are counted here; all other figures are read when somebody asks.
+//!
+//! ```text
+//!   requests --count--> registry --------------\
+//!   Stats, pins, RESP's totals, seats, process --+--> one page of text
+//! ```
 
-use super::Http;
+use super::exposition::{Figure, Page};
 use super::refusal::{Answered, Refusal};
+use super::{Http, figures};
+use crate::telemetry::spans;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderValue, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use mainstay::{Clock, Stats, SystemClock};
+use mainstay::{Clock, SystemClock};
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
-use std::sync::atomic::AtomicU64;
-
-type Float = Gauge<f64, AtomicU64>;
+use tracing::Instrument;
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// The bounds of the latency histogram, in seconds.
@@ -45,27 +50,7 @@ pub(crate) struct Metrics {
     pub connections: Gauge,
     /// Connections that were answered 503 because there were too many.
     pub refused: Counter,
-    readers: Gauge,
-    figures: Figures,
-}
-
-/// The figures of the database, set whenever they are asked for.
-#[derive(Default)]
-struct Figures {
-    revision: Gauge,
-    durable: Gauge,
-    flushed: Gauge,
-    floor: Gauge,
-    log_first: Gauge,
-    log: Gauge,
-    index: Gauge,
-    index_pinned: Gauge,
-    index_entries: Gauge,
-    cache: Gauge,
-    buffer: Gauge,
-    longest_stall: Float,
-    clock_jump: Float,
-    read_only: Gauge,
+    start_us: u64,
 }
 
 impl Metrics {
@@ -78,8 +63,7 @@ impl Metrics {
             latency: Family::new_with_constructor(latency),
             connections: Gauge::default(),
             refused: Counter::default(),
-            readers: Gauge::default(),
-            figures: Figures::default(),
+            start_us: SystemClock::new().wall_us(),
         };
         metrics.registered()
     }
@@ -96,67 +80,23 @@ impl Metrics {
         registry.register("http_connections", "Open connections", self.connections.clone());
         let refused = "Connections that were one too many";
         registry.register("http_connections_refused", refused, self.refused.clone());
-        registry.register("feed_readers", "Readers of the feed", self.readers.clone());
-        self.figures.register(registry);
         self
     }
 }
 
-impl Figures {
-    fn register(&self, registry: &mut Registry) {
-        let plain = [
-            ("revision", "The newest visible revision", &self.revision),
-            ("durable_revision", "The newest revision on stable storage", &self.durable),
-            ("flushed_revision", "The index holds everything up to here", &self.flushed),
-            ("floor_revision", "The first revision that can be read", &self.floor),
-            ("log_first_revision", "The first revision in the log", &self.log_first),
-            ("index_entries", "Versions in the stores", &self.index_entries),
-            ("read_only", "1 when a failed sync keeps the database read-only", &self.read_only),
-        ];
-        for (name, help, gauge) in plain {
-            registry.register(name, help, gauge.clone());
+impl Metrics {
+    /// Everything as text.
+    fn page(&self, ours: Vec<Figure>) -> Result<String, std::fmt::Error> {
+        let mut database = Registry::with_prefix("mainstay");
+        database.register_collector(Box::new(Page(ours)));
+        let mut process = Registry::default();
+        process.register_collector(Box::new(Page(figures::process(self.start_us))));
+        let mut page = String::new();
+        for registry in [&self.registry, &database, &process] {
+            text::encode_registry(&mut page, registry)?;
         }
-        let bytes = [
-            ("log", "The log's files", &self.log),
-            ("index", "The stores' tables", &self.index),
-            ("index_pinned", "Memory for the stores' filters and indexes", &self.index_pinned),
-            ("cache", "Current values held in memory", &self.cache),
-            ("buffer", "Versions that the stores do not hold yet", &self.buffer),
-        ];
-        for (name, help, gauge) in bytes {
-            registry.register_with_unit(name, help, Unit::Bytes, gauge.clone());
-        }
-        let stall = "The longest time that a writer waited for room";
-        let jump = "By how much the wall clock is ahead and not believed";
-        registry.register_with_unit(
-            "longest_stall",
-            stall,
-            Unit::Seconds,
-            self.longest_stall.clone(),
-        );
-        registry.register_with_unit("clock_jump", jump, Unit::Seconds, self.clock_jump.clone());
-    }
-
-    fn set(&self, stats: &Stats) {
-        let whole = [
-            (&self.revision, stats.revision),
-            (&self.durable, stats.durable),
-            (&self.flushed, stats.flushed),
-            (&self.floor, stats.floor),
-            (&self.log_first, stats.log_first),
-            (&self.log, stats.log_bytes),
-            (&self.index, stats.index_bytes),
-            (&self.index_pinned, stats.index_pinned_bytes),
-            (&self.index_entries, stats.index_entries),
-            (&self.cache, stats.cache_bytes),
-            (&self.buffer, stats.buffer_bytes),
-            (&self.read_only, u64::from(stats.read_only)),
-        ];
-        for (gauge, figure) in whole {
-            gauge.set(i64::try_from(figure).unwrap_or(i64::MAX));
-        }
-        self.longest_stall.set(seconds(stats.longest_stall_us));
-        self.clock_jump.set(seconds(stats.clock_jump_us.unwrap_or(0)));
+        text::encode_eof(&mut page)?;
+        Ok(page)
     }
 }
 
@@ -171,7 +111,9 @@ pub(crate) async fn count(State(app): State<Http>, request: Request, next: Next)
     // What matches no route has one name: clients must not make up new ones.
     let (route, method) = (route.unwrap_or("none").to_owned(), method_name(request.method()));
     let began_us = metrics.clock.monotonic_us();
-    let response = next.run(request).await;
+    let span = spans::request(method, &route, request.headers());
+    let response = next.run(request).instrument(span.clone()).await;
+    spans::answered(&span, response.status().as_u16());
     let took_us = metrics.clock.monotonic_us().saturating_sub(began_us);
     let labels = RouteLabels { method, route: route.clone() };
     metrics.latency.get_or_create(&labels).observe(seconds(took_us));
@@ -198,13 +140,13 @@ fn method_name(method: &Method) -> &'static str {
 )]
 pub(crate) async fn show(State(app): State<Http>) -> Answered<Response> {
     let db = app.db().clone();
-    let stats = app.look(move || Ok(db.stats())).await?;
-    let metrics = app.metrics();
-    metrics.figures.set(&stats);
-    let free = app.feed_readers().available_permits();
-    let readers = app.settings().feed_readers.saturating_sub(free);
-    metrics.readers.set(i64::try_from(readers).unwrap_or(i64::MAX));
-    let mut page = String::new();
-    text::encode(&mut page, &metrics.registry).map_err(|_| Refusal::lost())?;
+    let (stats, pins) = app.look(move || Ok((db.stats(), db.pin_summaries()))).await?;
+    let mut ours = figures::database(&stats);
+    ours.extend(figures::writes(&stats));
+    ours.extend(figures::index(&stats));
+    ours.extend(figures::pins(&pins));
+    ours.extend(figures::http(&app));
+    ours.extend(figures::resp(app.resp()));
+    let page = app.metrics().page(ours).map_err(|_| Refusal::lost())?;
     Ok(([(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE))], page).into_response())
 }

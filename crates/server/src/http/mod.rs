@@ -15,8 +15,10 @@ mod branches;
 mod cells;
 mod conditions;
 mod docs;
+mod exposition;
 mod extract;
 mod feed;
+mod figures;
 mod forms;
 mod health;
 mod history;
@@ -28,6 +30,7 @@ mod refusal;
 mod routes;
 mod serve;
 mod settings;
+mod slow_log;
 mod tags;
 mod transactions;
 mod transfer;
@@ -37,17 +40,21 @@ pub use routes::{RouteName, route_names, router};
 pub use serve::{Serving, Stop, serve, serve_with};
 pub use settings::Settings;
 
+use crate::resp;
 use crate::security::Security;
 use feed::Hub;
 use mainstay::Database;
 use metrics::Metrics;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use work::Writer;
 
 /// How many may look at the state of the database at once; they never wait behind slow reads.
 const LOOKS: usize = 2;
+
+/// The most seats of a kind.
+const SEATS_LIMIT: usize = 1 << 20;
 
 /// What all requests share. Clones share it, too.
 #[derive(Clone)]
@@ -69,6 +76,8 @@ struct Shared {
     looks: Arc<Semaphore>,
     feed_readers: Arc<Semaphore>,
     draining: CancellationToken,
+    /// The face for Redis clients, if it is served beside this one.
+    resp: OnceLock<Arc<resp::Shared>>,
 }
 
 impl Http {
@@ -84,7 +93,7 @@ impl Http {
         settings: Settings,
         security: Arc<Security>,
     ) -> std::io::Result<Http> {
-        let seats = |count: usize| Arc::new(Semaphore::new(count.clamp(1, 1 << 20)));
+        let seats = |count: usize| Arc::new(Semaphore::new(count.clamp(1, SEATS_LIMIT)));
         let shared = Shared {
             writer: Writer::start(db.clone(), settings.waiting_writes)?,
             hub: Hub::start(db.clone())?,
@@ -96,6 +105,7 @@ impl Http {
             looks: seats(LOOKS),
             feed_readers: seats(settings.feed_readers),
             draining: CancellationToken::new(),
+            resp: OnceLock::new(),
             db,
             settings,
             security,
@@ -107,6 +117,35 @@ impl Http {
     /// are still answered until the server stops.
     pub fn start_draining(&self) {
         self.shared.draining.cancel();
+    }
+
+    /// Shows the figures and the slow log of the face for Redis clients, too.
+    pub fn show_resp(&self, shared: &Arc<resp::Shared>) {
+        // Set once, when the server starts.
+        let _ = self.shared.resp.set(shared.clone());
+    }
+
+    fn resp(&self) -> Option<&resp::Shared> {
+        self.shared.resp.get().map(Arc::as_ref)
+    }
+
+    /// All seats: what they are for, how many are taken, how many there are.
+    fn seats(&self) -> [(&'static str, usize, usize); 6] {
+        let Settings { slow_reads, transfers, imports, feed_readers, .. } = *self.settings();
+        let bodies = self.settings().bodies_limit_bytes / 1024;
+        let seats = |name, limit: usize, free: &Semaphore| {
+            let limit = limit.clamp(1, SEATS_LIMIT);
+            (name, limit.saturating_sub(free.available_permits()), limit)
+        };
+        let shared = &self.shared;
+        [
+            seats("bodies_kib", bodies, &shared.bodies),
+            seats("slow_reads", slow_reads, &shared.slow_reads),
+            seats("transfers", transfers, &shared.transfers),
+            seats("imports", imports, &shared.imports),
+            seats("looks", LOOKS, &shared.looks),
+            seats("feed_readers", feed_readers, &shared.feed_readers),
+        ]
     }
 
     fn is_draining(&self) -> bool {

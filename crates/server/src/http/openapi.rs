@@ -1,7 +1,7 @@
 //! The OpenAPI document, made out of the handlers.
 
 use super::{Http, branches, cells, docs, feed, health, history, metrics, tags};
-use super::{transactions, transfer};
+use super::{slow_log, transactions, transfer};
 use axum::Json;
 use axum::extract::State;
 use utoipa::OpenApi;
@@ -22,7 +22,7 @@ use utoipa::OpenApi;
         tags::list, tags::put, tags::delete,
         transfer::export, transfer::import, transfer::backup,
         feed::stream, feed::page,
-        health::alive, health::ready, metrics::show, document, docs::page,
+        health::alive, health::ready, metrics::show, slow_log::show, document, docs::page,
     ),
     tags(
         (name = "cells", description = "Named values with compare-and-swap, counters and full history"),

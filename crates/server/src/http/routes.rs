@@ -4,7 +4,7 @@ use super::access::{Door, enter};
 use super::metrics::count;
 use super::refusal::Refusal;
 use super::{Http, branches, cells, docs, feed, health, history, leftover, metrics, openapi, tags};
-use super::{transactions, transfer};
+use super::{slow_log, transactions, transfer};
 use crate::security::{Area, Right};
 use axum::Router;
 use axum::extract::Request;
@@ -70,6 +70,7 @@ fn operation() -> Vec<Route> {
         ("GET", "/healthz", get(health::alive), Door::OPEN),
         ("GET", "/readyz", get(health::ready), Door::OPEN),
         ("GET", "/metrics", get(metrics::show), SERVER),
+        ("GET", "/v1/slowlog", get(slow_log::show), SERVER),
         ("GET", "/openapi.json", get(openapi::document), SERVER),
         ("GET", "/docs", get(docs::page), SERVER),
     ]

@@ -149,7 +149,10 @@ impl Server {
         loop {
             match listener.accept().await {
                 Ok((stream, peer)) => self.seat(stream, Peer(peer)),
-                Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+                Err(error) => {
+                    tracing::debug!(%error, "a connection was not accepted");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
             }
         }
     }
@@ -185,6 +188,7 @@ impl Server {
 
     fn refuse(&self, stream: TcpStream) {
         self.app.metrics().refused.inc();
+        tracing::debug!("a connection was refused: there are too many");
         if self.tls.is_some() {
             // Telling it would take a handshake first.
             return;

@@ -42,6 +42,12 @@ impl Writer {
         Ok(Writer { sender: Some(sender), thread: Some(thread.spawn(submit_all)?) })
     }
 
+    /// How many writes wait for the thread.
+    pub fn waiting(&self) -> usize {
+        let waiting = |sender: &mpsc::Sender<Write>| sender.max_capacity() - sender.capacity();
+        self.sender.as_ref().map_or(0, waiting)
+    }
+
     async fn send(&self, write: Write) -> Answered<()> {
         let sender = self.sender.as_ref().ok_or_else(Refusal::lost)?;
         sender.send(write).await.map_err(|_| Refusal::lost())

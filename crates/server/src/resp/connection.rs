@@ -13,6 +13,7 @@ use super::reply::Reply;
 use super::request::{Malformed, Parsed, Parser, Words};
 use super::room::Share;
 use super::session::{Handled, Job, Owed, Pending, Session};
+use super::slow_log::Told;
 use super::stream::Stream;
 use super::{Settings, Shared};
 use crate::security::Verdict;
@@ -31,7 +32,7 @@ const KEPT_BYTES: usize = 4 << 10;
 enum Debt {
     Reply(Reply),
     /// The transaction of this place in the batch pays it.
-    Batch(usize, Owed),
+    Batch(usize, Owed, Told),
 }
 
 /// What a connection waits for.
@@ -45,6 +46,21 @@ pub enum State {
     Resting,
     /// What is owed is sent, then it is over.
     Closing,
+}
+
+/// Why a connection is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The client has closed it, or is gone.
+    HungUp,
+    /// The client asked for it.
+    Asked,
+    /// What it sent could not be read on.
+    Malformed,
+    /// It did not read what it was sent.
+    SlowReader,
+    /// The server stops.
+    Stopped,
 }
 
 /// What a connection wants done by others.
@@ -71,6 +87,10 @@ pub struct Connection {
     debts: VecDeque<Debt>,
     /// Its part of the memory that all share.
     share: Share,
+    /// Its last request, in case that was slow.
+    told: Told,
+    /// Why it is over, when it is.
+    ending: Ending,
     /// What it waits for.
     pub state: State,
     /// There may be more to read.
@@ -97,6 +117,8 @@ impl Connection {
             sent: 0,
             debts: VecDeque::new(),
             share: shared.room.share(),
+            told: Told::default(),
+            ending: Ending::HungUp,
             state: State::Open,
             readable: true,
             hung_up: false,
@@ -161,6 +183,7 @@ impl Connection {
                 Ok(input) if input.is_end() => self.ends(),
                 Ok(input) => {
                     bytes += input.taken;
+                    self.session.tally.received(input.taken);
                     self.readable = input.more || self.hung_up;
                     wish = self.consume(input.bytes, &mut left, batch);
                 }
@@ -266,16 +289,23 @@ impl Connection {
             debts if debts < READS_BEHIND_WRITES => Pending::Some,
             _ => Pending::Many,
         };
+        if self.session.shared.slow_log.is_on() {
+            self.told = Told::of(words);
+        }
         match self.session.handle(words, pending) {
-            Handled::Reply(reply) => self.owe(Debt::Reply(reply)),
+            Handled::Reply(reply) => {
+                self.session.tally.answered(self.session.group());
+                self.owe(Debt::Reply(reply));
+            }
             Handled::Run(transaction, owed) => {
-                self.debts.push_back(Debt::Batch(batch.len(), owed));
+                self.session.tally.batched(self.session.group());
+                self.debts.push_back(Debt::Batch(batch.len(), owed, self.told));
                 batch.push(*transaction);
             }
             Handled::NotYet => self.state = State::Paused,
             Handled::Close(reply) => {
                 self.owe(Debt::Reply(reply));
-                self.state = State::Closing;
+                self.closes(Ending::Asked);
             }
             Handled::Slow(job) => return self.rest(Wish::Work(job)),
             Handled::Login(login) => return self.rest(Wish::Login(login)),
@@ -301,7 +331,32 @@ impl Connection {
         }
     }
 
+    /// What is owed is sent, then it is over.
+    pub fn closes(&mut self, why: Ending) {
+        self.state = State::Closing;
+        self.ending = why;
+    }
+
+    /// Why it is over.
+    pub fn ending(&self) -> Ending {
+        self.ending
+    }
+
+    /// Its last request.
+    pub fn told(&self) -> Told {
+        self.told
+    }
+
+    /// The requests that wait for the batch.
+    pub fn waiting(&self) -> impl Iterator<Item = Told> {
+        self.debts.iter().filter_map(|debt| match debt {
+            Debt::Batch(_, _, told) => Some(*told),
+            Debt::Reply(_) => None,
+        })
+    }
+
     fn write(&mut self, reply: &Reply) {
+        self.session.tally.reply(reply);
         reply.write(self.session.protocol, &mut self.output);
     }
 
@@ -339,7 +394,7 @@ impl Connection {
     /// What cannot be read on is told why, and closed.
     fn refuse(&mut self, malformed: &Malformed) {
         self.owe(Debt::Reply(Reply::error(malformed.to_string())));
-        self.state = State::Closing;
+        self.closes(Ending::Malformed);
     }
 
     /// Pays what is owed, from the receipts of the batch.
@@ -347,7 +402,8 @@ impl Connection {
         while let Some(debt) = self.debts.pop_front() {
             let reply = match debt {
                 Debt::Reply(reply) => reply,
-                Debt::Batch(place, owed) => match receipts.get_mut(place).and_then(Option::take) {
+                Debt::Batch(place, owed, _) => match receipts.get_mut(place).and_then(Option::take)
+                {
                     Some(receipt) => owed.reply(receipt),
                     None => Reply::error("ERR the batch lost an answer: a fault of the server"),
                 },
@@ -364,17 +420,27 @@ impl Connection {
         !self.debts.is_empty()
     }
 
+    /// Whether what is unsent may wait for a reader; else it is cut.
+    fn may_wait(&mut self) -> bool {
+        let unsent = self.output.len() - self.sent;
+        let waits = unsent <= self.settings().output_bytes
+            && self.share.holds(self.input.capacity() + self.output.capacity());
+        if !waits {
+            self.ending = Ending::SlowReader;
+        }
+        waits
+    }
+
     /// Sends what can be sent; false when the connection is over.
     pub fn send(&mut self) -> bool {
         while self.sent < self.output.len() {
             match self.stream.write(&self.output[self.sent..]) {
                 Ok(0) => return false,
-                Ok(count) => self.sent += count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    let unsent_bytes = self.output.len() - self.sent;
-                    return unsent_bytes <= self.settings().output_bytes
-                        && self.share.holds(self.input.capacity() + self.output.capacity());
+                Ok(count) => {
+                    self.sent += count;
+                    self.session.tally.sent(count);
                 }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return self.may_wait(),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => return false,
             }

@@ -11,14 +11,18 @@
 //! connections, so that one executes while another syncs.
 
 use super::Shared;
-use super::connection::{Connection, State, Wish};
+use super::connection::{Connection, Ending, State, Wish};
 use super::deadlines::{Deadlines, Due, Step};
 use super::feeds::{Feeds, Reader};
 use super::login::Login;
 use super::reply::Reply;
+use super::slow_log::BATCH_LIMIT;
 use super::stream::Stream;
+use super::tally::{Tally, count};
+use super::work;
 use super::workers::Workers;
 use crate::security::Verdict;
+use crate::telemetry::spans;
 use crate::tls::Tls;
 use mainstay::Transaction;
 use mio::net::{TcpListener, TcpStream};
@@ -140,6 +144,10 @@ struct Loop {
     buffer: Vec<u8>,
     workers: Workers,
     feeds: Feeds,
+    tally: Arc<Tally>,
+    /// When this turn began, and when the clock was looked at last.
+    began_us: u64,
+    seen_us: u64,
     /// Set when it shall end: until when it answers.
     stopping: Option<u64>,
 }
@@ -155,6 +163,9 @@ impl Loop {
         let (messages, inbox) = channel();
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
         Ok(Loop {
+            tally: shared.figures.tally(),
+            began_us: 0,
+            seen_us: 0,
             shared,
             tls,
             poll,
@@ -185,7 +196,7 @@ impl Loop {
             match self.poll.poll(&mut events, self.pause()) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return eprintln!("mainstay: waiting for sockets failed: {error}"),
+                Err(error) => return tracing::error!(%error, "waiting for sockets failed"),
             }
             for event in &events {
                 match event.token() {
@@ -200,6 +211,7 @@ impl Loop {
             if self.accepts_again() {
                 self.accept();
             }
+            self.began_us = self.shared.ticks_us();
             self.turn();
             self.close_late();
         }
@@ -251,6 +263,7 @@ impl Loop {
 
     fn close(&mut self, place: usize) {
         let mut connection = self.connections.remove(place);
+        self.tell_ending(&connection);
         let _ = self.poll.registry().deregister(connection.socket());
     }
 
@@ -310,9 +323,12 @@ impl Loop {
                 Ok((socket, peer)) => {
                     let full = self.shared.client_count() >= self.shared.settings.connections;
                     if full {
+                        count(&self.shared.figures.rejected);
+                        tracing::debug!(client = %peer, "a connection was refused: there are too many");
                         refuse(socket, self.tls.is_some());
                         continue;
                     }
+                    count(&self.shared.figures.accepted);
                     listening.next = (listening.next + 1) % listening.loops.len();
                     listening.loops[listening.next]
                         .send(Message::Connect(socket, peer.to_string()));
@@ -324,7 +340,7 @@ impl Loop {
                     listening.again = true;
                     // Once is enough.
                     if !again {
-                        eprintln!("mainstay: a connection was not accepted: {error}");
+                        tracing::warn!(%error, "a connection was not accepted");
                     }
                     return;
                 }
@@ -340,18 +356,21 @@ impl Loop {
         let _ = socket.set_nodelay(true);
         let stream = match Stream::new(socket, self.tls.as_ref().map(Tls::config)) {
             Ok(stream) => stream,
-            Err(error) => return eprintln!("mainstay: TLS could not begin: {error}"),
+            Err(error) => {
+                return tracing::warn!(client = %peer, %error, "TLS could not begin");
+            }
         };
         let entry = self.connections.vacant_entry();
         let place = entry.key();
         let connection = entry.insert(Connection::new(stream, &self.shared, peer));
+        connection.session.tally = self.tally.clone();
         let (id, stranger) = (connection.session.id, connection.session.user.is_none());
         let both = Interest::READABLE | Interest::WRITABLE;
         let registered = self.poll.registry().register(connection.socket(), Token(place), both);
         match registered {
             Ok(()) => self.list(place),
             Err(error) => {
-                eprintln!("mainstay: a connection was not registered: {error}");
+                tracing::warn!(%error, "a connection was not registered");
                 self.connections.remove(place);
             }
         }
@@ -385,10 +404,13 @@ impl Loop {
         // Who was listed meanwhile comes in the next turn.
         ready.append(&mut self.ready);
         self.ready = ready;
+        self.tally.known_took(self.seen_us.saturating_sub(self.began_us));
         self.send_known();
         while !self.batch.is_empty() {
             self.execute();
         }
+        // Of those who waited for the batch.
+        self.tally.known_took(self.seen_us.saturating_sub(self.began_us));
         let mut served = std::mem::take(&mut self.served);
         served.drain(..).for_each(|place| self.finish(place));
         self.served = served;
@@ -400,7 +422,14 @@ impl Loop {
         if std::mem::take(&mut connection.listed) {
             self.served.push(place);
         }
+        let before_us = self.seen_us.max(self.began_us);
         let wish = connection.take_requests(&mut self.buffer, &mut self.batch);
+        self.seen_us = self.shared.ticks_us();
+        let took_us = self.seen_us.saturating_sub(before_us);
+        if self.shared.slow_log.is_slow(took_us) {
+            let last = std::iter::once(connection.told());
+            connection.session.note_slow(last, took_us);
+        }
         if let Some(wish) = wish {
             self.grant(place, wish);
         }
@@ -423,11 +452,20 @@ impl Loop {
 
     /// Does the batch, and goes on with those who waited for it.
     fn execute(&mut self) {
-        let receipts = self.shared.db.execute_all(std::mem::take(&mut self.batch));
+        let batch = std::mem::take(&mut self.batch);
+        self.tally.batch(batch.len());
+        let receipts = spans::batch(batch.len()).in_scope(|| self.shared.db.execute_all(batch));
         let mut receipts: Vec<_> = receipts.into_iter().map(Some).collect();
+        self.seen_us = self.shared.ticks_us();
+        let took_us = self.seen_us.saturating_sub(self.began_us);
+        self.tally.batch_took(took_us);
+        let mut slow = if self.shared.slow_log.is_slow(took_us) { BATCH_LIMIT } else { 0 };
         let mut paused = Vec::new();
         for &place in &self.served {
             let Some(connection) = self.connections.get_mut(place) else { continue };
+            if slow > 0 {
+                slow -= connection.session.note_slow(connection.waiting().take(slow), took_us);
+            }
             if connection.state == State::Paused {
                 paused.push(place);
             }
@@ -440,13 +478,24 @@ impl Loop {
     fn finish(&mut self, place: usize) {
         let Some(connection) = self.connections.get_mut(place) else { return };
         if self.stopping.is_some() && connection.has_nothing() {
-            connection.state = State::Closing;
+            connection.closes(Ending::Stopped);
         }
         if !connection.send() {
             return self.close(place);
         }
         if connection.has_more() {
             self.list(place);
+        }
+    }
+
+    fn tell_ending(&self, connection: &Connection) {
+        let (client, why) = (&connection.session.peer, connection.ending());
+        match why {
+            Ending::SlowReader => {
+                count(&self.shared.figures.slow_readers);
+                tracing::warn!(%client, "a connection was cut: it does not read its replies");
+            }
+            _ => tracing::debug!(%client, ?why, "a connection is over"),
         }
     }
 
@@ -459,6 +508,7 @@ impl Loop {
         let address = self.address.clone();
         match wish {
             Wish::Work(job) => {
+                let job = work::measured(&self.shared, connection, job);
                 if let Err(done) = self.workers.take(job, done) {
                     done(Reply::error("UNAVAILABLE too much long work is under way: try later"));
                 }

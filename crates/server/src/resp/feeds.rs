@@ -109,6 +109,7 @@ fn pump(shared: &Shared, inbox: &Receiver<Reader>) {
         // At the end everybody's time is over.
         let now_us = if shared.waits() { shared.ticks_us() } else { u64::MAX };
         readers.retain_mut(|reader| look(reader, now_us));
+        shared.figures.feed_readers.store(readers.len() as u64, Ordering::Relaxed);
         if shared.db.durable_revision() == durable {
             // Not there in time is as good: then it is looked for again.
             let _ = shared.db.wait_for(durable + 1, PAUSE);

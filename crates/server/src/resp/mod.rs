@@ -32,8 +32,11 @@ mod secured;
 pub mod session;
 mod settings;
 mod shared;
+pub mod slow_log;
 mod stream;
 pub mod table;
+pub mod tally;
+mod work;
 mod workers;
 
 pub use event_loop::{Handle, serve, serve_with};

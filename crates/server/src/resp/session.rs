@@ -18,7 +18,8 @@ use super::multi::{Exec, Multi};
 use super::plan::{Answers, Plan, Promise};
 use super::reply::{Protocol, Reply};
 use super::request::Limits;
-use super::table::{self, Run, Spec};
+use super::table::{self, Group, Run, Spec};
+use super::tally::Tally;
 use crate::security::{Denied, User};
 use mainstay::{
     Answer, At, CellCommand, Cells, Command, CompactString, Durability, Guard, Interactive, MAIN,
@@ -63,6 +64,10 @@ pub struct Session {
     pub open: Option<Box<Interactive>>,
     /// What all sessions share.
     pub shared: Arc<Shared>,
+    /// Where its commands are counted.
+    pub tally: Arc<Tally>,
+    /// Its last command, if it was one.
+    pub last: Option<&'static Spec>,
 }
 
 /// Work that takes a while and answers a reply.
@@ -162,12 +167,23 @@ impl Session {
             watched: Vec::new(),
             open: None,
             shared: shared.clone(),
+            tally: shared.outside.clone(),
+            last: None,
         }
+    }
+
+    /// What its last command belongs to.
+    pub fn group(&self) -> Group {
+        self.last.map_or(Group::Connection, |spec| spec.group)
     }
 
     /// Says what a command comes to. `pending` tells whether replies before it are not known yet.
     pub fn handle(&mut self, words: &[&[u8]], pending: Pending) -> Handled {
-        let found = table::find(words);
+        let found = table::find(words).map(|(place, spec)| {
+            self.tally.command(place);
+            spec
+        });
+        self.last = found.as_ref().ok().copied();
         let Some(user) = &self.user else { return self.handle_stranger(found, words) };
         let spec = match found {
             Ok(spec) => spec,

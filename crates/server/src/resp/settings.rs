@@ -39,6 +39,10 @@ settings! {
         pub feed_changes: usize = 10_000, 1..=1_000_000;
         /// How long those who do not read what they are owed can hold up the end.
         pub drain_limit_ms: u64 = 5_000, 0..=3_600_000;
+        /// Commands that take at least so many microseconds are listed by SLOWLOG; 0 lists none.
+        pub slow_log_us: u64 = 10_000, 0..=3_600_000_000;
+        /// How many of them are kept.
+        pub slow_log_length: usize = 128, 1..=100_000;
         /// What a request may be.
         pub request: Limits = Limits::default();
         /// What has to happen before a write is answered: what the database was opened with.

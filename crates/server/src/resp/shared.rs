@@ -5,6 +5,8 @@ use super::cursors::Cursors;
 use super::request::Limits;
 use super::room::Room;
 use super::session::Session;
+use super::slow_log::SlowLog;
+use super::tally::{Figures, Tally};
 use crate::security::{self, Security};
 use mainstay::{Clock, Database, Durability, Stamp, SystemClock};
 use parking_lot::Mutex;
@@ -27,6 +29,12 @@ pub struct Shared {
     pub stranger: Limits,
     /// Where scans stand.
     pub cursors: Cursors,
+    /// What is counted.
+    pub figures: Figures,
+    /// The tally of sessions that no event loop drives.
+    pub outside: Arc<Tally>,
+    /// Commands that were slow.
+    pub slow_log: SlowLog,
     clock: SystemClock,
     last_session: AtomicU64,
     port: AtomicU16,
@@ -54,8 +62,12 @@ impl Shared {
 
     /// For one database and its users.
     pub fn secured(db: Database, settings: Settings, security: Arc<Security>) -> Arc<Shared> {
+        let figures = Figures::default();
         Arc::new(Shared {
             db,
+            outside: figures.tally(),
+            figures,
+            slow_log: SlowLog::new(settings.slow_log_us, settings.slow_log_length),
             room: Room::new(settings.held_bytes),
             cursors: Cursors::new(settings.cursors),
             stranger: stranger(&settings.request, security.settings()),
@@ -140,6 +152,8 @@ impl Shared {
             ("maxclients", self.settings.connections.to_string()),
             ("maxmemory", "0".to_owned()),
             ("databases", "1".to_owned()),
+            ("slowlog-log-slower-than", self.settings.slow_log_us.to_string()),
+            ("slowlog-max-len", self.settings.slow_log_length.to_string()),
             ("proto-max-bulk-len", self.settings.request.word_bytes.to_string()),
         ]
     }

@@ -55,6 +55,18 @@ pub enum Group {
     Server,
 }
 
+/// All groups, in the order of their numbers.
+pub const GROUPS: [Group; 8] = [
+    Group::Connection,
+    Group::Keys,
+    Group::Strings,
+    Group::Cells,
+    Group::Branches,
+    Group::Transactions,
+    Group::Feed,
+    Group::Server,
+];
+
 impl Group {
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -176,10 +188,12 @@ impl Spec {
 
 /// All commands.
 pub fn all() -> impl Iterator<Item = &'static Spec> {
-    let lists: [&'static [Spec]; 9] = [
+    let lists: [&'static [Spec]; 11] = [
         commands::connection::COMMANDS,
         commands::users::COMMANDS,
         commands::server::COMMANDS,
+        commands::info::COMMANDS,
+        commands::slow_log::COMMANDS,
         commands::keys::COMMANDS,
         commands::strings::COMMANDS,
         commands::cells::COMMANDS,
@@ -190,14 +204,19 @@ pub fn all() -> impl Iterator<Item = &'static Spec> {
     lists.into_iter().flatten()
 }
 
-static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Spec>> =
-    LazyLock::new(|| all().map(|spec| (spec.name.as_bytes(), spec)).collect());
+static BY_NAME: LazyLock<HashMap<&'static [u8], (usize, &'static Spec)>> = LazyLock::new(|| {
+    all().enumerate().map(|(place, spec)| (spec.name.as_bytes(), (place, spec))).collect()
+});
 
 /// The longest name of a command, and more.
 const NAME_LIMIT_BYTES: usize = 32;
 
 /// The command of this name.
 pub fn named(name: &[u8]) -> Option<&'static Spec> {
+    placed(name).map(|(_, spec)| spec)
+}
+
+fn placed(name: &[u8]) -> Option<(usize, &'static Spec)> {
     let mut small = [0; NAME_LIMIT_BYTES];
     let small = small.get_mut(..name.len())?;
     small.copy_from_slice(name);
@@ -205,12 +224,13 @@ pub fn named(name: &[u8]) -> Option<&'static Spec> {
     BY_NAME.get(&*small).copied()
 }
 
-/// The command that a request asks for, if there is one and it has enough words.
-pub fn find(words: &[&[u8]]) -> Result<&'static Spec, Reply> {
+/// The command that a request asks for, if there is one and it has enough words; and its place in the
+/// list of [`all`].
+pub fn find(words: &[&[u8]]) -> Result<(usize, &'static Spec), Reply> {
     let name = words.first().copied().unwrap_or_default();
-    let Some(spec) = named(name) else { return Err(unknown(words)) };
+    let Some((place, spec)) = placed(name) else { return Err(unknown(words)) };
     match spec.takes(words.len()) {
-        true => Ok(spec),
+        true => Ok((place, spec)),
         false => Err(wrong_arity(spec.name)),
     }
 }

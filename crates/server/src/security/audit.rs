@@ -132,7 +132,7 @@ impl Audit {
             && !open.failing
         {
             let path = writing.path.display();
-            eprintln!("mainstay: the audit file {path} cannot be written: {error}");
+            tracing::error!("the audit file {path} cannot be written: {error}");
         }
         open.failing = written.is_err();
     }

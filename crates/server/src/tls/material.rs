@@ -88,9 +88,7 @@ impl Material {
         let mode = std::fs::metadata(path).map(|metadata| metadata.permissions().mode());
         if mode.is_ok_and(|mode| mode & READABLE_BY_OTHERS != 0) {
             let path = path.display();
-            eprintln!(
-                "mainstay: everybody on this machine can read the key {path}: chmod 600 {path}"
-            );
+            tracing::warn!("everybody on this machine can read the key {path}: chmod 600 {path}");
         }
     }
 }

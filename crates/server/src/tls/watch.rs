@@ -35,13 +35,13 @@ fn look(tls: &Tls, interval: Duration, inbox: &Receiver<()>) {
         let wrong = match tls.reload() {
             Ok(false) => None,
             Ok(true) => {
-                eprintln!("mainstay: new connections get the new certificate");
+                tracing::info!("new connections get the new certificate");
                 None
             }
             Err(error) => Some(error.message().to_owned()),
         };
         if let Some(wrong) = wrong.as_ref().filter(|_| wrong != said) {
-            eprintln!("mainstay: the TLS files were not taken, the ones before are kept: {wrong}");
+            tracing::warn!("the TLS files were not taken, the ones before are kept: {wrong}");
         }
         said = wrong;
     }

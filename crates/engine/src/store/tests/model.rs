@@ -116,9 +116,9 @@ impl Run {
         let floor = self.model.floor;
         match step {
             Step::Ingest(writes) => ingest(&self.store, &self.model.write(writes)).unwrap(),
-            Step::Compact => self.store.compact(floor).unwrap(),
+            Step::Compact => drop(self.store.compact(floor).unwrap()),
             Step::Settle => super::settle(&self.store, floor),
-            Step::CompactAll => self.store.compact_all(floor).unwrap(),
+            Step::CompactAll => drop(self.store.compact_all(floor).unwrap()),
             Step::Floor(hundredths) => self.model.floor = self.model.at(*hundredths),
             Step::Reopen => self.reopen(),
             Step::OpenRange(from, to, hundredths) => self.open_range(*from, *to, *hundredths),

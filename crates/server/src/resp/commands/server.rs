@@ -1,4 +1,4 @@
-//! The server: `INFO`, `COMMAND`, `CONFIG`, `TIME` and the like.
+//! The server: `COMMAND`, `CONFIG`, `TIME` and the like.
 
 use crate::resp::arguments::syntax_error;
 use crate::resp::reply::{OK, Reply};
@@ -6,7 +6,7 @@ use crate::resp::rights::{Needs, Reach};
 use crate::resp::session::{Call, Job};
 use crate::resp::table::{self, Group, Run, Spec};
 use crate::security::{Area, Right};
-use mainstay::{Durability, Stats};
+use mainstay::Durability;
 
 /// The commands of this file.
 pub const COMMANDS: &[Spec] = &[
@@ -17,9 +17,6 @@ pub const COMMANDS: &[Spec] = &[
         .audited(0)
         .syntax("GET [pattern ...]")
         .about("CONFIG GET: settings by pattern"),
-    of("info", -1, Run::Session(info))
-        .syntax("[section ...]")
-        .about("Figures about the server, as text"),
     of("time", 1, Run::Session(time)).about("Seconds and microseconds of the clock"),
     of("revision", 1, Run::Settled(revision)).about("The newest visible revision"),
     of("durability", 2, Run::Session(durability))
@@ -106,31 +103,6 @@ fn config(call: &mut Call<'_>) -> Reply {
     let settings = call.shared().settings_for_redis();
     let pairs = settings.into_iter().filter(|(name, _)| wanted(name));
     Reply::Map(pairs.map(|(name, value)| (Reply::text(name), Reply::text(value))).collect())
-}
-
-fn info(call: &mut Call<'_>) -> Reply {
-    let shared = call.shared();
-    let Stats { revision, durable, log_bytes, index_bytes, cache_bytes, buffer_bytes, .. } =
-        shared.db.stats();
-    let text = format!(
-        "# Server\r\nredis_version:7.0.0\r\nmainstay_version:{}\r\nredis_mode:standalone\r\nos:{}\r\n\
-         process_id:{}\r\ntcp_port:{}\r\nuptime_in_seconds:{}\r\n\r\n\
-         # Clients\r\nconnected_clients:{}\r\n\r\n\
-         # Persistence\r\nloading:0\r\naof_enabled:1\r\n\r\n\
-         # Replication\r\nrole:master\r\nconnected_slaves:0\r\n\r\n\
-         # Security\r\npassword_verifications:{}\r\naudit_failures:{}\r\n\r\n\
-         # Mainstay\r\nrevision:{revision}\r\ndurable_revision:{durable}\r\nlog_bytes:{log_bytes}\r\n\
-         index_bytes:{index_bytes}\r\ncache_bytes:{cache_bytes}\r\nbuffer_bytes:{buffer_bytes}\r\n",
-        env!("CARGO_PKG_VERSION"),
-        std::env::consts::OS,
-        std::process::id(),
-        shared.port(),
-        shared.uptime_secs(),
-        shared.client_count(),
-        shared.security.verifications(),
-        shared.security.audit().failures(),
-    );
-    Reply::text(text)
 }
 
 fn time(call: &mut Call<'_>) -> Reply {

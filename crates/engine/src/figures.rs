@@ -1,0 +1,272 @@
+//! Figures: what the database counts and measures while it works.
+//!
+//! ```text
+//!   log stage, flush, compaction, cache --relaxed adds--> Figures --look--> Stats --> whoever asks
+//! ```
+//!
+//! Counting must cost next to nothing: histograms have one writer at a time and need no locked
+//! instruction, and a hit of the cache is counted on its own thread, sixty-four at a time.
+
+use crate::clock::Clock;
+use mainstay_model::Result;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Durations in microseconds: from a fast disk's sync to a stall of ten seconds.
+pub const DURATION_BOUNDS_US: &[u64] = &[
+    50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000,
+    10_000_000,
+];
+/// Numbers of transactions.
+const COUNT_BOUNDS: &[u64] = &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 4_096];
+/// Numbers of bytes.
+const SIZE_BOUNDS: &[u64] =
+    &[256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20];
+
+/// More buckets than any list of bounds needs.
+const BUCKETS: usize = 16;
+
+/// So many hits of the cache are counted at once.
+const HIT_STEP: u32 = 64;
+
+/// Values counted by size, while they come in.
+///
+/// One thread at a time may add: whoever adds holds the lock of what is measured.
+#[derive(Debug)]
+pub struct Buckets {
+    bounds: &'static [u64],
+    counts: [AtomicU64; BUCKETS],
+    sum: AtomicU64,
+}
+
+impl Buckets {
+    /// Empty ones. Bounds ascend, and values beyond the last have a bucket, too.
+    pub const fn new(bounds: &'static [u64]) -> Buckets {
+        assert!(bounds.len() < BUCKETS);
+        Buckets { bounds, counts: [const { AtomicU64::new(0) }; BUCKETS], sum: AtomicU64::new(0) }
+    }
+
+    /// Adds a value so many times.
+    pub fn add(&self, value: u64, times: u64) {
+        let place = self.bounds.partition_point(|bound| *bound < value);
+        raise(&self.counts[place], times);
+        raise(&self.sum, value.saturating_mul(times));
+    }
+
+    /// What was added so far. Somebody may be adding: then the last values are in part of it.
+    pub fn look(&self) -> Histogram {
+        let counts = self.counts[..=self.bounds.len()].iter();
+        let counts = counts.map(|count| count.load(Ordering::Relaxed)).collect();
+        Histogram { bounds: self.bounds, counts, sum: self.sum.load(Ordering::Relaxed) }
+    }
+}
+
+/// An addition of the only writer: without a locked instruction.
+fn raise(figure: &AtomicU64, by: u64) {
+    figure.store(figure.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
+}
+
+/// Values counted by size.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Histogram {
+    /// Each bucket's largest value; a last bucket without one follows.
+    pub bounds: &'static [u64],
+    /// How many values each bucket has.
+    pub counts: Vec<u64>,
+    /// All values together.
+    pub sum: u64,
+}
+
+impl Histogram {
+    /// How many values there are.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Takes in what another one with the same bounds has.
+    pub fn merge(&mut self, other: &Histogram) {
+        if self.counts.is_empty() {
+            *self = other.clone();
+            return;
+        }
+        self.counts.iter_mut().zip(&other.counts).for_each(|(own, more)| *own += more);
+        self.sum += other.sum;
+    }
+}
+
+/// Work in the background, while it is done.
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    count: AtomicU64,
+    failures: AtomicU64,
+    bytes: AtomicU64,
+    us: AtomicU64,
+    running: AtomicU64,
+}
+
+impl Work {
+    /// Does a piece of work that gives what it wrote, and measures it. Nothing written is nothing done.
+    pub fn measure(&self, clock: &dyn Clock, work: impl FnOnce() -> Result<u64>) -> Result<u64> {
+        self.running.fetch_add(1, Ordering::Relaxed);
+        let began_us = clock.monotonic_us();
+        let wrote = work();
+        let took_us = clock.monotonic_us().saturating_sub(began_us);
+        self.running.fetch_sub(1, Ordering::Relaxed);
+        match &wrote {
+            Ok(0) => return wrote,
+            Ok(bytes) => {
+                self.count.fetch_add(1, Ordering::Relaxed);
+                self.bytes.fetch_add(*bytes, Ordering::Relaxed);
+            }
+            Err(_) => drop(self.failures.fetch_add(1, Ordering::Relaxed)),
+        }
+        self.us.fetch_add(took_us, Ordering::Relaxed);
+        wrote
+    }
+
+    pub fn look(&self) -> WorkFigures {
+        let read = |figure: &AtomicU64| figure.load(Ordering::Relaxed);
+        WorkFigures {
+            count: read(&self.count),
+            failures: read(&self.failures),
+            bytes: read(&self.bytes),
+            us: read(&self.us),
+            running: read(&self.running),
+        }
+    }
+}
+
+/// Work in the background.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WorkFigures {
+    /// Pieces of work that were done.
+    pub count: u64,
+    /// Pieces that failed.
+    pub failures: u64,
+    /// Bytes that went in.
+    pub bytes: u64,
+    /// The time it took, failures included.
+    pub us: u64,
+    /// Pieces under way.
+    pub running: u64,
+}
+
+/// What the log, the flush and compaction count.
+#[derive(Debug)]
+pub(crate) struct Figures {
+    /// How long syncs took.
+    pub sync_us: Buckets,
+    /// Transactions that shared a write of the log.
+    pub group_transactions: Buckets,
+    /// Bytes of such a write.
+    pub group_bytes: Buckets,
+    pub flush: Work,
+    pub compaction: Work,
+}
+
+impl Default for Figures {
+    fn default() -> Figures {
+        Figures {
+            sync_us: Buckets::new(DURATION_BOUNDS_US),
+            group_transactions: Buckets::new(COUNT_BOUNDS),
+            group_bytes: Buckets::new(SIZE_BOUNDS),
+            flush: Work::default(),
+            compaction: Work::default(),
+        }
+    }
+}
+
+thread_local! {
+    static HITS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Hits and misses of the table of current values, on a cache line of their own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Hits {
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+impl Hits {
+    /// Counts a hit: every 64th of a thread is counted as 64.
+    #[inline]
+    pub fn hit(&self) {
+        let hits = HITS.with(|hits| {
+            hits.set(hits.get().wrapping_add(1));
+            hits.get()
+        });
+        if hits.is_multiple_of(HIT_STEP) {
+            self.hits.fetch_add(u64::from(HIT_STEP), Ordering::Relaxed);
+        }
+    }
+
+    /// Counts a miss, which is about to look into a store.
+    #[inline]
+    pub fn miss(&self) {
+        self.misses.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Hits and misses so far.
+    pub fn look(&self) -> (u64, u64) {
+        (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::ManualClock;
+    use mainstay_model::{Code, Error};
+    use std::time::Duration;
+
+    #[test]
+    fn a_value_comes_into_the_first_bucket_that_is_not_too_small_for_it() {
+        let buckets = Buckets::new(&[10, 20]);
+        for value in [0, 10, 11, 20, 21, u64::MAX / 2] {
+            buckets.add(value, 1);
+        }
+        buckets.add(15, 5);
+        let seen = buckets.look();
+        assert_eq!(seen.counts, [2, 7, 2]);
+        assert_eq!((seen.count(), seen.sum), (11, u64::MAX / 2 + 62 + 75));
+    }
+
+    #[test]
+    fn histograms_of_several_threads_are_added_up() {
+        let (one, other) = (Buckets::new(&[10]), Buckets::new(&[10]));
+        one.add(1, 2);
+        other.add(100, 3);
+        let mut all = Histogram::default();
+        all.merge(&one.look());
+        all.merge(&other.look());
+        assert_eq!((all.counts.as_slice(), all.sum), ([2, 3].as_slice(), 302));
+    }
+
+    #[test]
+    fn work_is_timed_and_what_failed_or_did_nothing_is_not_taken_for_done() {
+        let (work, clock) = (Work::default(), ManualClock::new(0));
+        let took = |us: u64, gives: Result<u64>| {
+            work.measure(&*clock, || {
+                assert_eq!(work.look().running, 1);
+                clock.advance(Duration::from_micros(us));
+                gives
+            })
+        };
+        assert_eq!(took(5, Ok(100)), Ok(100));
+        assert!(took(7, Err(Error::new(Code::Io, "gone"))).is_err());
+        assert_eq!(took(9, Ok(0)), Ok(0));
+        let expected = WorkFigures { count: 1, failures: 1, bytes: 100, us: 12, running: 0 };
+        assert_eq!(work.look(), expected);
+    }
+
+    #[test]
+    fn hits_are_counted_in_steps() {
+        let hits = Hits::default();
+        (0..1000).for_each(|_| hits.hit());
+        let seen = hits.look().0;
+        assert!((936..=1000).contains(&seen) && seen.is_multiple_of(64), "{seen}");
+    }
+}

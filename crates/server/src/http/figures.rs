@@ -1,0 +1,234 @@
+//! The figures behind `/metrics`, one function for each part. `docs/metrics.md` lists them all.
+
+use super::Http;
+use super::exposition::{Amount, Figure};
+use crate::process;
+use crate::resp::Shared;
+use crate::resp::table::GROUPS;
+use mainstay::{PinSummary, Stats, WorkFigures};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const US: f64 = 1e6;
+
+fn seconds(us: u64) -> f64 {
+    us as f64 / US
+}
+
+/// The database: revisions, sizes, and how it stands.
+pub(crate) fn database(stats: &Stats) -> Vec<Figure> {
+    let stall = "The longest time that a writer waited for room";
+    let jump = "By how much the wall clock is ahead and not believed";
+    let behind = |name, help| Figure::gauge(name, help);
+    vec![
+        Figure::gauge("revision", "The newest visible revision").is(stats.revision),
+        Figure::gauge("durable_revision", "The newest revision on stable storage")
+            .is(stats.durable),
+        Figure::gauge("flushed_revision", "The index holds everything up to here")
+            .is(stats.flushed),
+        Figure::gauge("floor_revision", "The first revision that can be read").is(stats.floor),
+        Figure::gauge("log_first_revision", "The first revision in the log").is(stats.log_first),
+        behind(
+            "durable_behind_revisions",
+            "Revisions that are visible and not on stable storage yet",
+        )
+        .is(stats.revision.saturating_sub(stats.durable)),
+        behind(
+            "flushed_behind_revisions",
+            "Revisions that would be replayed if it were opened again",
+        )
+        .is(stats.revision.saturating_sub(stats.flushed)),
+        Figure::gauge("index_entries", "Versions in the stores").is(stats.index_entries),
+        Figure::gauge("read_only", "1 when a failed sync keeps the database read-only")
+            .is(stats.read_only),
+        Figure::gauge("log", "The log's files").bytes().is(stats.log_bytes),
+        Figure::gauge("index", "The stores' tables").bytes().is(stats.index_bytes),
+        Figure::gauge("index_pinned", "Memory for the stores' filters and indexes")
+            .bytes()
+            .is(stats.index_pinned_bytes),
+        Figure::gauge("cache", "Current values held in memory").bytes().is(stats.cache_bytes),
+        Figure::gauge("buffer", "Versions that the stores do not hold yet")
+            .bytes()
+            .is(stats.buffer_bytes),
+        Figure::gauge("longest_stall", stall).seconds().is(seconds(stats.longest_stall_us)),
+        Figure::gauge("clock_jump", jump).seconds().is(seconds(stats.clock_jump_us.unwrap_or(0))),
+    ]
+}
+
+/// The path of a write: the queue before it, groups, syncs.
+pub(crate) fn writes(stats: &Stats) -> Vec<Figure> {
+    vec![
+        Figure::gauge("transactions_in_flight", "Transactions submitted and not answered")
+            .is(stats.in_flight),
+        Figure::gauge("log_unwritten", "Executed and waiting for the log")
+            .bytes()
+            .is(stats.unwritten_bytes),
+        Figure::gauge("sealed_buffers", "Write buffers that wait to be flushed")
+            .is(stats.sealed_buffers),
+        Figure::histogram("log_sync_duration", "How long syncs of the log took")
+            .seconds()
+            .sizes(stats.sync_us.clone(), US),
+        Figure::histogram(
+            "log_group_transactions",
+            "Transactions that shared one write of the log",
+        )
+        .sizes(stats.group_transactions.clone(), 1.0),
+        Figure::histogram("log_group", "The size of one write of the log")
+            .bytes()
+            .sizes(stats.group_bytes.clone(), 1.0),
+    ]
+}
+
+/// Reads from memory, flush, compaction, feeds.
+pub(crate) fn index(stats: &Stats) -> Vec<Figure> {
+    let Stats { flush, compaction, .. } = stats;
+    vec![
+        Figure::counter(
+            "cache_hits",
+            "Reads that found their key in memory, counted in steps of 64",
+        )
+        .is(stats.cache_hits),
+        Figure::counter("cache_misses", "Reads that had to look into a store")
+            .is(stats.cache_misses),
+        Figure::counter("cache_evictions", "Values that left memory to make room")
+            .is(stats.cache_evictions),
+        work("background_runs", "Flushes and compactions that were done", stats, |it| it.count),
+        work("background_failures", "Flushes and compactions that failed", stats, |it| it.failures),
+        work("background_written", "Bytes that flushes and compactions wrote", stats, |it| {
+            it.bytes
+        })
+        .bytes(),
+        Figure::counter("background", "Time that flushes and compactions took")
+            .seconds()
+            .of("work", "flush", seconds(flush.us))
+            .of("work", "compaction", seconds(compaction.us)),
+        Figure::gauge("background_running", "Flushes and compactions under way")
+            .of("work", "flush", flush.running)
+            .of("work", "compaction", compaction.running),
+        Figure::gauge("feeds", "Places in the feed that are open").is(stats.feeds),
+        Figure::gauge("feed_behind_revisions", "How far the slowest of them is behind")
+            .is(stats.feed_behind),
+    ]
+}
+
+fn work(
+    name: &'static str,
+    help: &'static str,
+    stats: &Stats,
+    figure: fn(&WorkFigures) -> u64,
+) -> Figure {
+    Figure::counter(name, help).of("work", "flush", figure(&stats.flush)).of(
+        "work",
+        "compaction",
+        figure(&stats.compaction),
+    )
+}
+
+/// What holds history back, by kind.
+pub(crate) fn pins(pins: &[PinSummary]) -> Vec<Figure> {
+    let by_kind = |figure: Figure, value: &dyn Fn(&PinSummary) -> Amount| {
+        pins.iter().fold(figure, |figure, pin| figure.of("holder", &pin.kind, value(pin)))
+    };
+    let age = Figure::gauge("pin_oldest_age", "The age of the oldest revision held").seconds();
+    let count = Figure::gauge("pins", "What holds history back");
+    let behind =
+        Figure::gauge("pin_behind_revisions", "How far the oldest revision held is behind");
+    vec![
+        by_kind(count, &|pin| pin.count.into()),
+        by_kind(age, &|pin| seconds(pin.oldest_age_us).into()),
+        by_kind(behind, &|pin| pin.revisions_behind.into()),
+    ]
+}
+
+/// The HTTP face's queues.
+pub(crate) fn http(app: &Http) -> Vec<Figure> {
+    let taken = Figure::gauge("http_seats_taken", "Seats that are taken, by what they are for");
+    let limit = Figure::gauge("http_seats_limit", "Seats that there are");
+    let seats = app.seats();
+    let add = |figure: Figure, value: fn(&(&str, usize, usize)) -> usize| {
+        seats.iter().fold(figure, |figure, seat| figure.of("seats", seat.0, value(seat)))
+    };
+    let readers = seats.iter().find(|seat| seat.0 == "feed_readers").map_or(0, |seat| seat.1);
+    vec![
+        add(taken, |seat| seat.1),
+        add(limit, |seat| seat.2),
+        Figure::gauge("feed_readers", "Readers of the feed over HTTP").is(readers),
+        Figure::gauge("http_writes_waiting", "Writes that wait for the thread that submits them")
+            .is(app.writer().waiting()),
+        Figure::gauge("http_writes_waiting_limit", "How many may wait there")
+            .is(app.settings().waiting_writes),
+    ]
+}
+
+/// The face for Redis clients; all zero where it is not served.
+pub(crate) fn resp(shared: Option<&Shared>) -> Vec<Figure> {
+    let totals = shared.map(|shared| shared.figures.totals()).unwrap_or_default();
+    let read = |figure: fn(&Shared) -> &AtomicU64| {
+        shared.map_or(0, |shared| figure(shared).load(Ordering::Relaxed))
+    };
+    let mut figures = vec![
+        Figure::gauge("resp_connections", "Open connections")
+            .is(shared.map_or(0, Shared::client_count)),
+        Figure::gauge("resp_connections_limit", "How many there may be")
+            .is(shared.map_or(0, |shared| shared.settings.connections)),
+        Figure::counter("resp_connections_accepted", "Connections that were taken")
+            .is(read(|shared| &shared.figures.accepted)),
+        Figure::counter("resp_connections_rejected", "Connections that were one too many")
+            .is(read(|shared| &shared.figures.rejected)),
+        Figure::counter(
+            "resp_slow_readers_cut",
+            "Connections that were cut because they did not read",
+        )
+        .is(read(|shared| &shared.figures.slow_readers)),
+        Figure::counter("resp_received", "Bytes that came").bytes().is(totals.received_bytes),
+        Figure::counter("resp_sent", "Bytes that left").bytes().is(totals.sent_bytes),
+        Figure::gauge("resp_work_waiting", "Long work that waits for a worker")
+            .is(read(|shared| &shared.figures.work_waiting)),
+        Figure::gauge("resp_work_running", "Long work that is being done")
+            .is(read(|shared| &shared.figures.work_running)),
+        Figure::gauge("resp_feed_readers", "Connections that wait for changes")
+            .is(read(|shared| &shared.figures.feed_readers)),
+        Figure::counter("resp_slow_commands", "Entries that the slow log ever had")
+            .is(shared.map_or(0, |shared| shared.slow_log.total())),
+        Figure::histogram(
+            "resp_batch_transactions",
+            "Transactions that an event loop executed at once",
+        )
+        .sizes(totals.batches.clone(), 1.0),
+    ];
+    let commands = Figure::counter("resp_commands", "Commands by name");
+    figures
+        .push(totals.commands.iter().fold(commands, |all, (name, n)| all.of("command", name, *n)));
+    let errors = Figure::counter("resp_errors", "Replies that were errors, by their first word");
+    figures.push(totals.errors.iter().fold(errors, |all, (kind, n)| all.of("kind", kind, *n)));
+    let took = Figure::histogram(
+        "resp_command_duration",
+        "Time from taking a command up to its reply, its batch's sync included; those that came together together",
+    );
+    let by_group = GROUPS.iter().zip(totals.durations_us).filter(|(_, took)| took.count() > 0);
+    figures.push(
+        by_group.fold(took.seconds(), |all, (group, took)| {
+            all.sizes_of("group", group.name(), took, US)
+        }),
+    );
+    figures
+}
+
+/// The process, under the names that everybody uses.
+pub(crate) fn process(start_us: u64) -> Vec<Figure> {
+    let optional = |figure: Figure, value: Option<u64>| match value {
+        Some(value) => figure.is(value),
+        None => figure,
+    };
+    let resident =
+        Figure::gauge("process_resident_memory", "Memory that the process holds").bytes();
+    let files = Figure::gauge("process_open_fds", "Files that the process has open");
+    let limit = Figure::gauge("process_max_fds", "Files that it may have open");
+    vec![
+        optional(resident, process::resident_bytes()),
+        optional(files, process::open_files()),
+        optional(limit, process::open_files_limit()),
+        Figure::gauge("process_start_time", "When the process started, since 1970")
+            .seconds()
+            .is(seconds(start_us)),
+    ]
+}

@@ -1,0 +1,163 @@
+//! `INFO`: figures about the server as Redis writes them, in sections of `name:value` lines.
+
+use crate::process;
+use crate::resp::Shared;
+use crate::resp::reply::Reply;
+use crate::resp::session::Call;
+use crate::resp::table::{Group, Run, Spec};
+use crate::resp::tally::Totals;
+use mainstay::Stats;
+use std::fmt::Display;
+use std::sync::atomic::Ordering;
+
+/// The commands of this file.
+pub const COMMANDS: &[Spec] = &[Spec::new("info", -1, Group::Server, Run::Session(info))
+    .syntax("[section ...]")
+    .about("Figures about the server, as text; sections can be named")];
+
+/// A section: its title, and its lines.
+type Section = (&'static str, Vec<(String, String)>);
+
+fn info(call: &mut Call<'_>) -> Reply {
+    let names = call.arguments().rest();
+    let all = |name: &&[u8]| {
+        [b"all".as_slice(), b"everything", b"default"]
+            .iter()
+            .any(|all| name.eq_ignore_ascii_case(all))
+    };
+    let every = names.is_empty() || names.iter().any(all);
+    let wanted =
+        |title: &str| every || names.iter().any(|name| name.eq_ignore_ascii_case(title.as_bytes()));
+    let sections = sections(call.shared()).into_iter().filter(|(title, _)| wanted(title));
+    let text: Vec<String> = sections.map(|section| written(&section)).collect();
+    Reply::text(text.join("\r\n"))
+}
+
+fn written((title, lines): &Section) -> String {
+    let lines: String = lines.iter().map(|(name, value)| format!("{name}:{value}\r\n")).collect();
+    format!("# {title}\r\n{lines}")
+}
+
+fn line(name: &str, value: impl Display) -> (String, String) {
+    (name.to_owned(), value.to_string())
+}
+
+fn sections(shared: &Shared) -> Vec<Section> {
+    let (stats, totals) = (shared.db.stats(), shared.figures.totals());
+    vec![
+        ("Server", server(shared)),
+        ("Clients", clients(shared)),
+        ("Memory", memory(&stats)),
+        ("Persistence", persistence(&stats)),
+        ("Stats", counts(shared, &totals, &stats)),
+        ("Replication", vec![line("role", "master"), line("connected_slaves", 0)]),
+        ("Commandstats", commands(&totals)),
+        ("Errorstats", errors(&totals)),
+        ("Security", security(shared)),
+        ("Mainstay", database(&stats)),
+    ]
+}
+
+fn server(shared: &Shared) -> Vec<(String, String)> {
+    vec![
+        line("redis_version", "7.0.0"),
+        line("mainstay_version", env!("CARGO_PKG_VERSION")),
+        line("redis_mode", "standalone"),
+        line("os", std::env::consts::OS),
+        line("process_id", std::process::id()),
+        line("tcp_port", shared.port()),
+        line("uptime_in_seconds", shared.uptime_secs()),
+        line("uptime_in_days", shared.uptime_secs() / 86_400),
+    ]
+}
+
+fn clients(shared: &Shared) -> Vec<(String, String)> {
+    let waiting = shared.figures.feed_readers.load(Ordering::Relaxed);
+    vec![
+        line("connected_clients", shared.client_count()),
+        line("maxclients", shared.settings.connections),
+        line("blocked_clients", waiting),
+    ]
+}
+
+fn memory(stats: &Stats) -> Vec<(String, String)> {
+    let resident = process::resident_bytes().unwrap_or_default();
+    vec![
+        line("used_memory_rss", resident),
+        line("maxmemory", 0),
+        line("cache_bytes", stats.cache_bytes),
+        line("buffer_bytes", stats.buffer_bytes),
+        line("index_pinned_bytes", stats.index_pinned_bytes),
+    ]
+}
+
+fn persistence(stats: &Stats) -> Vec<(String, String)> {
+    let status = if stats.read_only { "err" } else { "ok" };
+    vec![
+        line("loading", 0),
+        line("aof_enabled", 1),
+        line("aof_last_write_status", status),
+        line("log_bytes", stats.log_bytes),
+        line("index_bytes", stats.index_bytes),
+        line("syncs", stats.sync_us.count()),
+        line("sync_microseconds", stats.sync_us.sum),
+        line("flushes", stats.flush.count),
+        line("compactions", stats.compaction.count),
+    ]
+}
+
+fn counts(shared: &Shared, totals: &Totals, stats: &Stats) -> Vec<(String, String)> {
+    let figures = &shared.figures;
+    vec![
+        line("total_connections_received", figures.accepted.load(Ordering::Relaxed)),
+        line("rejected_connections", figures.rejected.load(Ordering::Relaxed)),
+        line(
+            "client_output_buffer_limit_disconnections",
+            figures.slow_readers.load(Ordering::Relaxed),
+        ),
+        line("total_commands_processed", totals.command_count()),
+        line("total_error_replies", totals.error_count()),
+        line("total_net_input_bytes", totals.received_bytes),
+        line("total_net_output_bytes", totals.sent_bytes),
+        line("batches", totals.batches.count()),
+        line("slowlog_entries", shared.slow_log.len()),
+        line("cache_hits", stats.cache_hits),
+        line("cache_misses", stats.cache_misses),
+        line("evicted_values", stats.cache_evictions),
+    ]
+}
+
+fn commands(totals: &Totals) -> Vec<(String, String)> {
+    let called = totals.commands.iter();
+    called.map(|(name, calls)| line(&format!("cmdstat_{name}"), format!("calls={calls}"))).collect()
+}
+
+fn errors(totals: &Totals) -> Vec<(String, String)> {
+    let met = totals.errors.iter();
+    met.map(|(kind, count)| line(&format!("errorstat_{kind}"), format!("count={count}"))).collect()
+}
+
+fn security(shared: &Shared) -> Vec<(String, String)> {
+    vec![
+        line("password_verifications", shared.security.verifications()),
+        line("audit_failures", shared.security.audit().failures()),
+    ]
+}
+
+fn database(stats: &Stats) -> Vec<(String, String)> {
+    vec![
+        line("revision", stats.revision),
+        line("durable_revision", stats.durable),
+        line("flushed_revision", stats.flushed),
+        line("floor_revision", stats.floor),
+        line("log_first_revision", stats.log_first),
+        line("in_flight", stats.in_flight),
+        line("feeds", stats.feeds),
+        line("feed_behind", stats.feed_behind),
+        line("read_only", u8::from(stats.read_only)),
+        line(
+            "last_failure",
+            stats.last_failure.as_deref().unwrap_or("none").replace(['\r', '\n'], " "),
+        ),
+    ]
+}

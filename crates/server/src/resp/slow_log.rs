@@ -1,0 +1,275 @@
+//! The slow log: commands that took longer than they should, the last ones of them.
+//!
+//! What is counted is the time that the server adds: from taking the command up to having its reply,
+//! with the sync of the batch it is in. Commands that came together are measured together: each of
+//! a pipeline took as long as the pipeline. Long work is measured alone, without its wait for a worker.
+
+use super::Shared;
+use super::session::Session;
+use super::table::{self, Group};
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+
+/// How much of a command is kept: its name and the beginning of its first argument.
+const KEPT_BYTES: usize = 64;
+/// How many commands of one connection are listed at once: they all waited for the same sync.
+const TOGETHER_LIMIT: usize = 8;
+/// How many commands of one batch are listed.
+pub const BATCH_LIMIT: usize = 32;
+/// How often the log of the program tells of slow commands.
+const TELL_EVERY_US: u64 = 10_000_000;
+
+/// What is kept of a command until it is known whether it was slow: made for every one, so it is cheap.
+#[derive(Clone, Copy, Debug)]
+pub struct Told {
+    bytes: [u8; KEPT_BYTES],
+    name_bytes: u8,
+    argument_bytes: u8,
+    /// The argument was longer.
+    cut: bool,
+    words: u32,
+}
+
+impl Default for Told {
+    fn default() -> Told {
+        let bytes = [0; KEPT_BYTES];
+        Told { bytes, name_bytes: 0, argument_bytes: 0, cut: false, words: 0 }
+    }
+}
+
+impl Told {
+    /// The beginning of a request.
+    pub fn of(words: &[&[u8]]) -> Told {
+        let mut told =
+            Told { words: u32::try_from(words.len()).unwrap_or(u32::MAX), ..Told::default() };
+        let name = words.first().copied().unwrap_or_default();
+        let argument = words.get(1).copied().unwrap_or_default();
+        let name = &name[..name.len().min(KEPT_BYTES / 2)];
+        let kept = &argument[..argument.len().min(KEPT_BYTES - name.len())];
+        told.bytes[..name.len()].copy_from_slice(name);
+        told.bytes[name.len()..name.len() + kept.len()].copy_from_slice(kept);
+        (told.name_bytes, told.argument_bytes) = (name.len() as u8, kept.len() as u8);
+        told.cut = kept.len() < argument.len();
+        told
+    }
+
+    fn parts(&self) -> (&[u8], &[u8]) {
+        let (name, rest) = self.bytes.split_at(usize::from(self.name_bytes));
+        (name, &rest[..usize::from(self.argument_bytes)])
+    }
+
+    /// The command's name, as far as it is one.
+    pub fn name(&self) -> &'static str {
+        table::named(self.parts().0).map_or("unknown", |spec| spec.name)
+    }
+
+    /// The words to show. What is not known to be a name is not shown: it could be a secret.
+    pub fn words(&self) -> Vec<String> {
+        let (name, argument) = self.parts();
+        let mut words = vec![self.name().to_owned()];
+        if self.words < 2 {
+            return words;
+        }
+        words.push(match table::named(name).map(|spec| spec.group) {
+            None | Some(Group::Connection | Group::Server) => "(hidden)".to_owned(),
+            Some(_) => {
+                let argument = String::from_utf8_lossy(argument);
+                if self.cut { format!("{argument}...") } else { argument.into_owned() }
+            }
+        });
+        if self.words > 2 {
+            words.push(format!("... ({} more arguments)", self.words - 2));
+        }
+        words
+    }
+}
+
+/// Who was kept waiting.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// Where the client is.
+    pub address: String,
+    /// What it calls itself.
+    pub name: String,
+}
+
+impl Session {
+    /// Who this is.
+    pub fn client(&self) -> Client {
+        Client { address: self.peer.clone(), name: self.name.clone() }
+    }
+
+    /// Lists commands of this session that were slow; gives how many.
+    pub fn note_slow(&self, commands: impl Iterator<Item = Told>, took_us: u64) -> usize {
+        let Shared { slow_log, .. } = &*self.shared;
+        slow_log.note(commands, &self.client(), self.shared.now(), took_us)
+    }
+}
+
+/// A command that was slow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its number, counted up while the server runs.
+    pub id: u64,
+    /// When its reply was there, in microseconds since 1970.
+    pub at_us: u64,
+    /// How long it took.
+    pub took_us: u64,
+    /// Its name, and the beginning of its first argument.
+    pub words: Vec<String>,
+    /// Where the client is.
+    pub client: String,
+    /// What the client calls itself.
+    pub client_name: String,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    next: u64,
+    entries: VecDeque<Entry>,
+    /// When the log of the program was told last, and what it was not told of since.
+    told_us: Option<u64>,
+    untold: u64,
+}
+
+/// The last commands that were slow.
+#[derive(Debug)]
+pub struct SlowLog {
+    threshold_us: u64,
+    length: usize,
+    kept: Mutex<Kept>,
+}
+
+impl SlowLog {
+    /// Keeps so many commands that took at least so long; 0: none.
+    pub fn new(threshold_us: u64, length: usize) -> SlowLog {
+        SlowLog { threshold_us, length, kept: Mutex::default() }
+    }
+
+    /// Whether commands are looked at at all.
+    pub fn is_on(&self) -> bool {
+        self.threshold_us > 0
+    }
+
+    /// Whether this is slow.
+    pub fn is_slow(&self, took_us: u64) -> bool {
+        self.is_on() && took_us >= self.threshold_us
+    }
+
+    /// Takes in commands of one client that were slow together, only the first of them; gives how many.
+    pub fn note(
+        &self,
+        commands: impl Iterator<Item = Told>,
+        client: &Client,
+        at_us: u64,
+        took_us: u64,
+    ) -> usize {
+        let mut kept = self.kept.lock();
+        let before = kept.next;
+        for told in commands.take(TOGETHER_LIMIT) {
+            let id = kept.next;
+            kept.next += 1;
+            let entry = Entry {
+                id,
+                at_us,
+                took_us,
+                words: told.words(),
+                client: client.address.clone(),
+                client_name: client.name.clone(),
+            };
+            crate::telemetry::spans::slow(told.name(), at_us, took_us);
+            kept.tell(&entry);
+            kept.entries.push_front(entry);
+        }
+        kept.entries.truncate(self.length);
+        (kept.next - before) as usize
+    }
+
+    /// The newest entries, the newest first.
+    pub fn newest(&self, limit: usize) -> Vec<Entry> {
+        self.kept.lock().entries.iter().take(limit).cloned().collect()
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.kept.lock().entries.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many there ever were.
+    pub fn total(&self) -> u64 {
+        self.kept.lock().next
+    }
+
+    /// Forgets all entries.
+    pub fn reset(&self) {
+        self.kept.lock().entries.clear();
+    }
+}
+
+impl Kept {
+    /// Tells the log of the program, but not all the time: a slow disk makes everything slow.
+    fn tell(&mut self, entry: &Entry) {
+        let again = |told: u64| entry.at_us.saturating_sub(told) >= TELL_EVERY_US;
+        if !self.told_us.is_none_or(again) {
+            self.untold += 1;
+            return;
+        }
+        self.told_us = Some(entry.at_us);
+        let untold = std::mem::take(&mut self.untold);
+        let command = entry.words.join(" ");
+        let Entry { took_us, client, .. } = entry;
+        tracing::info!(command, took_us, %client, untold, "a command was slow");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(words: &[&[u8]]) -> String {
+        Told::of(words).words().join(" ")
+    }
+
+    #[test]
+    fn a_command_is_shown_by_its_name_and_the_beginning_of_its_first_argument() {
+        assert_eq!(shown(&[b"SET", b"user:1", b"value"]), "set user:1 ... (1 more arguments)");
+        assert_eq!(shown(&[b"ping"]), "ping");
+        let long = shown(&[b"get", &[b'k'; 500]]);
+        assert_eq!(long, format!("get {}...", "k".repeat(KEPT_BYTES - 3)));
+    }
+
+    #[test]
+    fn what_could_be_a_secret_is_not_shown() {
+        assert_eq!(shown(&[b"AUTH", b"secret"]), "auth (hidden)");
+        assert_eq!(shown(&[b"secret", b"more"]), "unknown (hidden)");
+        assert_eq!(shown(&[&[b's'; 100], b"more"]), "unknown (hidden)");
+        assert!(!shown(&[b"set", b"name", b"secret"]).contains("secret"));
+    }
+
+    #[test]
+    fn the_newest_come_first_and_the_oldest_go() {
+        let client = Client { address: "here".to_owned(), name: String::new() };
+        let log = SlowLog::new(10, 3);
+        assert!(log.is_slow(10) && !log.is_slow(9));
+        for i in 0..5 {
+            log.note([Told::of(&[b"get", b"a"])].into_iter(), &client, i, 10 + i);
+        }
+        let ids: Vec<u64> = log.newest(2).iter().map(|entry| entry.id).collect();
+        assert_eq!((ids.as_slice(), log.len(), log.total()), ([4, 3].as_slice(), 3, 5));
+        log.reset();
+        assert_eq!((log.len(), log.total()), (0, 5), "numbers go on");
+        let many = std::iter::repeat_n(Told::of(&[b"get", b"a"]), 1000);
+        log.note(many, &client, 9, 10);
+        assert_eq!(log.total(), 5 + TOGETHER_LIMIT as u64);
+    }
+
+    #[test]
+    fn zero_is_off() {
+        assert!(!SlowLog::new(0, 3).is_slow(u64::MAX));
+    }
+}

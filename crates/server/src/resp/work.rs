@@ -1,0 +1,49 @@
+//! Long work, as it is measured: how much waits, how much is being done, how long it took.
+
+use super::Shared;
+use super::connection::Connection;
+use super::session::Job;
+use super::tally::{Figures, count, uncount};
+use crate::telemetry::spans;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// Counted while it is there, also when work panics or is never done.
+struct Counted {
+    shared: Arc<Shared>,
+    figure: fn(&Figures) -> &AtomicU64,
+}
+
+impl Counted {
+    fn new(shared: &Arc<Shared>, figure: fn(&Figures) -> &AtomicU64) -> Counted {
+        count(figure(&shared.figures));
+        Counted { shared: shared.clone(), figure }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        uncount((self.figure)(&self.shared.figures));
+    }
+}
+
+/// The same work, measured.
+pub fn measured(shared: &Arc<Shared>, connection: &Connection, job: Job) -> Job {
+    let session = &connection.session;
+    let (told, group, client) = (connection.told(), session.group(), session.client());
+    let name = session.last.map_or("unknown", |spec| spec.name);
+    let waits = Counted::new(shared, |figures| &figures.work_waiting);
+    let shared = shared.clone();
+    Box::new(move || {
+        drop(waits);
+        let _runs = Counted::new(&shared, |figures| &figures.work_running);
+        let began_us = shared.ticks_us();
+        let reply = spans::work(name).in_scope(job);
+        let took_us = shared.ticks_us().saturating_sub(began_us);
+        shared.figures.worked(group, took_us);
+        if shared.slow_log.is_slow(took_us) {
+            shared.slow_log.note(std::iter::once(told), &client, shared.now(), took_us);
+        }
+        reply
+    })
+}

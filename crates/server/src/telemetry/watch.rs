@@ -1,0 +1,88 @@
+//! Watches a database and tells the log when something about it changes that a person should know.
+//!
+//! The engine knows no log: it keeps what went wrong, and this looks once a second.
+
+use mainstay::{Database, Stats};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How often the database is looked at.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Watches until it is dropped.
+pub struct Watch {
+    over: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watch {
+    /// Watches a database.
+    pub fn start(db: Database) -> std::io::Result<Watch> {
+        let (over, wait) = channel::<()>();
+        let look = move || {
+            let mut seen = Condition::default();
+            loop {
+                seen = seen.follow(Condition::of(&db.stats()));
+                if wait.recv_timeout(EVERY) != Err(RecvTimeoutError::Timeout) {
+                    break;
+                }
+            }
+            // What happened last is told, too.
+            seen.follow(Condition::of(&db.stats()));
+        };
+        let thread = std::thread::Builder::new().name("mainstay-watch".to_owned()).spawn(look)?;
+        Ok(Watch { over: Some(over), thread: Some(thread) })
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.over = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic there has been told on its own thread.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What a person should know about a database.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Condition {
+    read_only: bool,
+    last_failure: Option<String>,
+    clock_jump_us: Option<u64>,
+}
+
+impl Condition {
+    fn of(stats: &Stats) -> Condition {
+        let Stats { read_only, last_failure, clock_jump_us, .. } = stats;
+        Condition {
+            read_only: *read_only,
+            last_failure: last_failure.clone(),
+            clock_jump_us: *clock_jump_us,
+        }
+    }
+
+    /// Tells what is new; gives what is known now.
+    fn follow(&self, now: Condition) -> Condition {
+        if now.read_only && !self.read_only {
+            tracing::error!(
+                "a sync of the log failed: the database is read-only until it is reopened"
+            );
+        }
+        if let Some(failure) = &now.last_failure
+            && now.last_failure != self.last_failure
+        {
+            tracing::error!(%failure, "work in the background failed");
+        }
+        match (self.clock_jump_us, now.clock_jump_us) {
+            (None, Some(ahead_us)) => {
+                tracing::warn!(ahead_us, "the wall clock jumped ahead and is not believed");
+            }
+            (Some(_), None) => tracing::info!("the wall clock is believed again"),
+            _ => {}
+        }
+        now
+    }
+}

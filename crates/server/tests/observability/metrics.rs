@@ -1,0 +1,165 @@
+use crate::support::encode;
+use crate::world::World;
+use mainstay::{At, Clock, Filter, SystemClock};
+use mainstay_server::resp::Settings;
+
+/// A hang is a failure; nothing else is measured by it.
+const HANG_US: u64 = 60_000_000;
+
+fn world() -> World {
+    World::new(Settings::default())
+}
+
+/// Waits until a line of the metrics is so: loops count when a turn is over.
+fn until(world: &World, name: &str, is_so: impl Fn(f64) -> bool) {
+    let clock = SystemClock::new();
+    while !is_so(world.metric(name)) {
+        assert!(clock.monotonic_us() < HANG_US, "still waiting for {name}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn commands_errors_and_bytes_of_redis_clients_are_counted() {
+    let w = world();
+    let mut client = w.client();
+    let mut bytes = 0;
+    for line in ["SET a text", "GET a", "get a", "INCR a", "NOSUCH a"] {
+        bytes += encode(&line.split(' ').collect::<Vec<_>>()).len();
+        client.line(line);
+    }
+    let get = r#"mainstay_resp_commands_total{command="get"}"#;
+    assert_eq!(w.metric(get), 2.0);
+    assert_eq!(w.metric(r#"mainstay_resp_commands_total{command="set"}"#), 1.0);
+    assert_eq!(w.metric(r#"mainstay_resp_errors_total{kind="ERR"}"#), 2.0);
+    assert_eq!(w.metric("mainstay_resp_received_bytes_total"), bytes as f64);
+    assert!(w.metric("mainstay_resp_sent_bytes_total") > 20.0);
+    assert_eq!(w.metric("mainstay_resp_connections"), 1.0);
+    assert_eq!(w.metric("mainstay_resp_connections_accepted_total"), 1.0);
+}
+
+#[test]
+fn a_read_and_a_write_of_one_pipeline_are_timed_each_in_its_group() {
+    let w = world();
+    let mut client = w.client();
+    let mut bytes = encode(&["CELL.GET", "a"]);
+    bytes.extend((0..10).flat_map(|_| encode(&["SET", "a", "1"])));
+    client.send_bytes(&bytes);
+    (0..11).for_each(|_| drop(client.receive()));
+    let cells = r#"mainstay_resp_command_duration_seconds_count{group="cells"}"#;
+    let strings = r#"mainstay_resp_command_duration_seconds_count{group="strings"}"#;
+    assert_eq!((w.metric(cells), w.metric(strings)), (1.0, 10.0));
+    let strings = r#"mainstay_resp_command_duration_seconds_sum{group="strings"}"#;
+    let syncs = w.metric("mainstay_log_sync_duration_seconds_sum");
+    assert!(w.metric(strings) >= syncs, "the sync is part of it");
+    let transactions = w.metric("mainstay_resp_batch_transactions_sum");
+    assert_eq!(transactions, 10.0);
+}
+
+#[test]
+fn long_work_is_timed_by_its_worker() {
+    let w = world();
+    w.client().line("KEYS *");
+    let keys = r#"mainstay_resp_command_duration_seconds_count{group="keys"}"#;
+    assert_eq!(w.metric(keys), 1.0);
+    assert_eq!(w.metric("mainstay_resp_work_waiting"), 0.0);
+    until(&w, "mainstay_resp_work_running", |running| running == 0.0);
+}
+
+#[test]
+fn connections_that_are_one_too_many_are_counted() {
+    let w = World::new(Settings { connections: 1, ..Settings::default() });
+    let mut first = w.client();
+    first.line("PING");
+    assert!(w.client().receive().starts_with("-ERR max number of clients"));
+    assert_eq!(w.metric("mainstay_resp_connections_rejected_total"), 1.0);
+}
+
+#[test]
+fn a_reader_that_is_cut_is_counted() {
+    let w = World::new(Settings { output_bytes: 1 << 20, ..Settings::default() });
+    let mut client = w.client();
+    client.call(&["SET", "a", &"x".repeat(8 << 20)]);
+    let gets: Vec<u8> = (0..8).flat_map(|_| encode(&["GET", "a"])).collect();
+    client.send_bytes(&gets);
+    until(&w, "mainstay_resp_slow_readers_cut_total", |cut| cut == 1.0);
+}
+
+#[test]
+fn syncs_groups_flushes_and_the_cache_are_shown() {
+    let w = world();
+    for i in 0..5 {
+        w.db.cells().set("a", i).unwrap();
+    }
+    assert_eq!(w.metric("mainstay_log_sync_duration_seconds_count"), 5.0);
+    assert_eq!(w.metric("mainstay_log_group_transactions_sum"), 5.0);
+    assert_eq!(w.metric(r#"mainstay_log_group_transactions_bucket{le="1.0"}"#), 5.0);
+    assert!(w.metric("mainstay_log_group_bytes_sum") > 100.0);
+    assert_eq!(w.metric("mainstay_flushed_behind_revisions"), 5.0);
+    w.db.trim().unwrap();
+    assert_eq!(w.metric(r#"mainstay_background_runs_total{work="flush"}"#), 1.0);
+    assert!(w.metric(r#"mainstay_background_written_bytes_total{work="flush"}"#) > 100.0);
+    assert_eq!(w.metric(r#"mainstay_background_running{work="flush"}"#), 0.0);
+    assert_eq!(w.metric("mainstay_flushed_behind_revisions"), 0.0);
+    let before = w.metric("mainstay_cache_hits_total");
+    for _ in 0..640 {
+        w.db.cells().get("a").unwrap();
+    }
+    assert!(w.metric("mainstay_cache_hits_total") - before >= 640.0);
+}
+
+#[test]
+fn feeds_and_pins_say_what_they_hold() {
+    let w = world();
+    let feed = w.db.watch(Filter::default(), 0).unwrap();
+    for i in 0..3 {
+        w.db.cells().set("a", i).unwrap();
+    }
+    w.db.fork("side", "main", At::Revision(1)).unwrap();
+    assert_eq!(w.metric("mainstay_feeds"), 1.0);
+    assert_eq!(w.metric("mainstay_feed_behind_revisions"), 4.0);
+    assert_eq!(w.metric(r#"mainstay_pins{holder="branch"}"#), 1.0);
+    assert_eq!(w.metric(r#"mainstay_pin_behind_revisions{holder="branch"}"#), 3.0);
+    assert!(w.metric(r#"mainstay_pin_oldest_age_seconds{holder="branch"}"#) > 0.0);
+    drop(feed);
+    assert_eq!(w.metric("mainstay_feeds"), 0.0);
+}
+
+#[test]
+fn those_who_wait_for_changes_are_seen() {
+    let w = world();
+    let mut client = w.client();
+    client.send(&["FEED.READ", "AFTER", "0", "WAIT", "60000"]);
+    until(&w, "mainstay_resp_feed_readers", |readers| readers == 1.0);
+    w.db.cells().set("a", 1).unwrap();
+    assert!(client.receive().contains('a'));
+}
+
+#[test]
+fn the_process_is_shown_under_the_usual_names() {
+    let w = world();
+    assert!(w.metric("process_resident_memory_bytes") > 1e6);
+    assert!(w.metric("process_open_fds") > 3.0);
+    assert!(w.metric("process_start_time_seconds") > 1.6e9);
+    assert_eq!(w.metric(r#"mainstay_http_seats_taken{seats="looks"}"#), 0.0);
+    assert_eq!(w.metric("mainstay_http_writes_waiting"), 0.0);
+    assert_eq!(w.metric("mainstay_transactions_in_flight"), 0.0);
+}
+
+#[test]
+fn info_has_redis_sections_and_gives_those_asked_for() {
+    let w = world();
+    let mut client = w.client();
+    client.line("SET a 1");
+    let all = client.line("INFO");
+    for part in ["# Server", "# Clients", "# Memory", "# Stats", "# Commandstats", "# Mainstay"] {
+        assert!(all.contains(part), "{part} in {all}");
+    }
+    for line in [r"cmdstat_set:calls=1\r\n", r"total_connections_received:1\r\n", r"revision:1\r\n"]
+    {
+        assert!(all.contains(line), "{line} in {all}");
+    }
+    let two = client.line("INFO clients STATS");
+    assert!(two.contains("# Clients") && two.contains("# Stats") && !two.contains("# Server"));
+    assert_eq!(client.line("INFO nosuch"), r"$0\r\n\r\n");
+}
