@@ -3,7 +3,9 @@
 mod support;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::ffi::OsStr;
 use std::path::Path;
+use std::process::Stdio;
 use std::thread;
 use support::Client;
 use support::process::Process;
@@ -106,7 +108,8 @@ fn others_go_on(server: &Process) {
 
 /// A server with a value of one MiB.
 fn server_with_a_large_value(directory: &Path) -> Process {
-    let server = Process::serve(&directory.join("data"));
+    let more = ["--set", "resp.output_bytes=64 MiB"].map(OsStr::new);
+    let server = Process::serve_with(&directory.join("data"), &more, Stdio::inherit());
     assert_eq!(server.client().call(&["SET", "big", &"x".repeat(1 << 20)]), r"+OK\r\n");
     server
 }
@@ -136,7 +139,7 @@ fn slow_readers_are_not_read_any_more() {
 
 /// One reply that is more than may wait for a slow reader.
 fn too_many_questions() -> Vec<u8> {
-    [&b"MGET"[..], &b" big".repeat(300), b"\r\n"].concat()
+    [&b"MGET"[..], &b" big".repeat(100), b"\r\n"].concat()
 }
 
 /// Reads behind a write are answered with it, but only so many at once.

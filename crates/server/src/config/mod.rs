@@ -72,7 +72,6 @@ impl Config {
     fn check(&self) -> Result<()> {
         self.database.options().check()?;
         self.security.check()?;
-        self.tls.check()?;
         self.log.check()?;
         self.telemetry.check()
     }
@@ -80,6 +79,7 @@ impl Config {
     /// What can be wrong with all settings together.
     fn check_together(&self) -> Result<()> {
         self.check()?;
+        self.tls.check()?;
         crate::serve::check(self)
     }
 

@@ -47,7 +47,7 @@ impl Loaded {
     fn object(&self, table: &Table, index: usize, value: &Value) -> Value {
         let one = |field: &'static Field| {
             let origin = self.origin(table, index, field).to_string();
-            let value = match field.is_secret() {
+            let value = match hides(field, &value[field.name]) {
                 true => Value::from(HIDDEN),
                 false => value[field.name].clone(),
             };
@@ -93,10 +93,16 @@ fn example(table: &Table) -> String {
     table.leaves().map(line).collect()
 }
 
+/// Whether there is a secret to be hidden.
+fn hides(field: &Field, value: &Value) -> bool {
+    let is_empty = value.is_null() || value == "" || value.as_array().is_some_and(Vec::is_empty);
+    field.is_secret() && !is_empty
+}
+
 /// A value as the file has it.
 fn written(field: &Field, value: &Value) -> String {
     match value {
-        _ if field.is_secret() => format!("\"{HIDDEN}\""),
+        _ if hides(field, value) => format!("\"{HIDDEN}\""),
         Value::Null => "\"none\"".to_owned(),
         Value::Number(number) => match number.as_u64().map(|number| shown(field, number)) {
             Some(text) if text.contains(' ') => format!("\"{text}\""),

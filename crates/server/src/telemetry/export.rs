@@ -39,7 +39,7 @@ settings! {
         /// How long sending may take.
         pub timeout_ms: u64 = 5_000, 1..=600_000;
         /// How long spans are gathered before they are sent.
-        pub interval_ms: u64 = 2_000, 1..=600_000;
+        pub interval_ms: u64 = 2_000, 1..=86_400_000;
     }
 }
 
