@@ -12,9 +12,9 @@ use crate::security::{Area, DEFAULT_USER, Right, Secret};
 /// The commands of this file.
 pub const COMMANDS: &[Spec] = &[
     of("auth", -2, Run::Control(auth)).syntax("[user] password").about("Says who asks"),
-    of("acl", 2, Run::Session(acl))
+    of("acl", -2, Run::Session(acl))
         .needs(Needs::Words(acl_right))
-        .syntax("WHOAMI | USERS")
+        .syntax("WHOAMI | USERS [argument ...]")
         .about("ACL WHOAMI: who asks; ACL USERS: who there is"),
 ];
 
