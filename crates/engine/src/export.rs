@@ -189,11 +189,11 @@ fn tags_of(core: &Arc<Core>, snapshot: &Snapshot) -> VecDeque<(Revision, String)
 }
 
 /// An export being written.
-struct ExportFile<'a> {
-    file: HashedWriter<'a>,
+struct ExportFile {
+    file: HashedWriter,
 }
 
-impl ExportFile<'_> {
+impl ExportFile {
     fn record(&mut self, kind: u8, parts: &[&[u8]]) -> Result<()> {
         let length: usize = parts.iter().map(|part| part.len()).sum();
         self.file.put(&(length as u32 + 1).to_le_bytes())?;

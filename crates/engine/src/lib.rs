@@ -78,6 +78,7 @@ mod memtable;
 mod migrate;
 mod options;
 mod overlay;
+mod part;
 mod pins;
 mod pour;
 mod priority;
@@ -96,7 +97,10 @@ mod trail;
 mod version;
 mod view;
 pub use crate::core::OpenReport;
-pub use backup::{BackupReport, verify_backup};
+pub use backup::{
+    BackupHead, BackupReport, Kind as BackupKind, backup_head, restore_backup, verify_backup,
+    verify_chain,
+};
 pub use branch::{Branch, BranchInfo, Difference, DifferenceKind, TagInfo};
 pub use cells::{Cells, CellsAt};
 pub use clock::{Clock, ManualClock, SystemClock};
@@ -109,6 +113,7 @@ pub use interactive::Interactive;
 pub use log::{DatabaseId, File, Files, MemoryFiles};
 pub use mainstay_model::*;
 pub use options::Options;
+pub use part::PartFile;
 pub use pins::Pin;
 pub use snapshot::HistoryEntry;
 pub use stats::Stats;
