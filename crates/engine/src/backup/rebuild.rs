@@ -11,7 +11,6 @@
 
 use super::BackupReport;
 use super::chain::{End, check_chain};
-use super::restore::Base;
 use super::watch::Watch;
 use crate::core::{make_dir, plain_store_options};
 use crate::export::Progress;
