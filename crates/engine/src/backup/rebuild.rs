@@ -135,3 +135,37 @@ fn no_full(files: &[PathBuf]) -> Error {
     let message = format!("{what}: a restore begins with a full backup; nothing was changed");
     Error::new(Code::InvalidArgument, message)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::{DatabaseId, Follower, MemoryFiles};
+
+    /// Frames of one log end where backups do; those of another need not.
+    #[test]
+    fn only_what_is_new_in_a_frame_is_written() {
+        let id = DatabaseId([7; 16]);
+        let (mut out, mut payload) = (Vec::new(), Payload::default());
+        for revision in 1..=5 {
+            payload.transaction(1000 + revision, b"", 1);
+            payload.effect(b"key", &[revision as u8]);
+        }
+        let mut growing = Growing::begin(&mut out, 1);
+        growing.append(&mut out, &payload);
+        let end = out.len();
+        let bytes = Chain::new(0, &id).seal(&mut out, &growing, end, 0).to_vec();
+        let frame = Follower::new(&id, 0, 1).follow(&bytes).unwrap();
+
+        let files = Arc::new(MemoryFiles::new());
+        let (log, writer) = Log::create(files, id, 4, LogOptions::default()).unwrap();
+        let mut joining = Joining { writer, chain: Chain::new(0, &id), reached: 3 };
+        joining.frame(&frame).unwrap();
+        joining.frame(&frame).unwrap();
+        let mut reader = log.reader(3).unwrap();
+        let written = reader.next(5).unwrap().unwrap();
+        let written: Vec<_> =
+            written.transactions().map(|t| t.map(|t| (t.revision, t.stamp))).collect();
+        assert_eq!(written, [Ok((4, 1004)), Ok((5, 1005))]);
+        assert!(reader.next(5).unwrap().is_none());
+    }
+}

@@ -146,13 +146,16 @@ fn an_increment_may_begin_within_a_frame() {
     backup(&db, &full);
     assert!(db.execute_all((601..=1200).map(set).collect()).iter().all(Result::is_ok));
     let expected = answers(&db);
-    for since in [0, 1, 599, 600] {
+    let mut within = 0;
+    for since in [0, 1, 300, 599, 600] {
         let more = root.path().join(format!("since {since}"));
-        assert_eq!(take(&db, since, &more).versions, 1200 - if since == 600 { 600 } else { 0 });
+        let versions = take(&db, since, &more).versions;
+        within += usize::from(versions > 1200 - since);
         let copy = root.path().join(format!("copy {since}"));
         restore(&copy, &[full.clone(), more]).unwrap();
         assert_same(&kept(&clock).open(&copy).unwrap(), &expected);
     }
+    assert!(within > 0, "no increment began within a frame");
 }
 
 #[test]
