@@ -107,7 +107,7 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use connection::Connection;
 pub use db::Database;
 pub use event::{ChangeKind, Contract, Event};
-pub use export::{ExportReport, ImportReport, Progress};
+pub use export::{ExportContents, ExportReport, ImportReport, Progress, verify_export};
 pub use feed::{Feed, Filter};
 pub use interactive::Interactive;
 pub use log::{DatabaseId, File, Files, MemoryFiles};

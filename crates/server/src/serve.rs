@@ -67,6 +67,7 @@ pub fn run(serve: &Serve, welcome: impl FnOnce(&str)) -> Result<()> {
     let (app, stop) = (http_app(&db)?, http::Stop::default());
     let web = listen(serve.http, "--http")?;
     let web_at = web.local_addr().map_err(|error| failed("the listener", &error))?;
+    shared.speaks_http_at(format!("http://{web_at}"));
     let serving = http::serve(web, app.clone(), stop.clone())
         .map_err(|error| failed("the HTTP face", &error))?;
     welcome(&what_to_try(serve, at, web_at));

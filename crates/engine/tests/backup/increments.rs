@@ -64,7 +64,7 @@ impl Chained {
     #[track_caller]
     fn assert_refused(&self, files: &[PathBuf], code: Code, words: &[&str]) {
         let copy = self.path("refused");
-        let error = restore(&copy, files).err().expect("it is refused");
+        let error = restore(&copy, files).expect_err("it is refused");
         assert_eq!(error.code(), code, "{error}");
         for word in words {
             assert!(error.message().contains(word), "{error} does not say {word}");

@@ -35,6 +35,7 @@ mod time;
 mod tour;
 mod transfer;
 mod txn;
+mod web;
 
 pub use args::ServeArgs;
 pub use paper::complain;

@@ -59,6 +59,16 @@ impl Session {
         Ok(store)
     }
 
+    /// The branch that commands work on, also before there is a store.
+    pub fn branch(&self) -> &str {
+        self.store.as_ref().map_or(mainstay::MAIN, Store::branch)
+    }
+
+    /// Whether the store is a directory that this process opens.
+    pub fn is_directory(&self) -> bool {
+        self.place.data.is_some()
+    }
+
     /// Whether the connection broke, so that what was begun on it is gone.
     pub fn is_broken(&self) -> bool {
         self.store.as_ref().is_some_and(Store::is_broken)

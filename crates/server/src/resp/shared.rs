@@ -7,8 +7,8 @@ use mainstay::{Clock, Database, Durability, Stamp, SystemClock};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// What can be set about the face.
 #[derive(Clone, Debug)]
@@ -53,6 +53,8 @@ pub struct Shared {
     clock: SystemClock,
     last_session: AtomicU64,
     port: AtomicU16,
+    /// Where the HTTP face is, once it is.
+    http: OnceLock<String>,
     /// The face ends: nobody waits for changes any more.
     ending: AtomicBool,
     clients: Mutex<BTreeMap<u64, String>>,
@@ -68,6 +70,7 @@ impl Shared {
             clock: SystemClock::new(),
             last_session: AtomicU64::new(0),
             port: AtomicU16::new(0),
+            http: OnceLock::new(),
             ending: AtomicBool::new(false),
             clients: Mutex::default(),
         })
@@ -103,6 +106,12 @@ impl Shared {
         self.port.store(port, Ordering::Relaxed);
     }
 
+    /// Notes where the HTTP face is, as an address that begins with its scheme.
+    pub fn speaks_http_at(&self, address: String) {
+        // There is one such face: the first to say so is right.
+        let _ = self.http.set(address);
+    }
+
     /// Has those answered who wait for changes.
     pub fn stop_waiting(&self) {
         self.ending.store(true, Ordering::Release);
@@ -130,7 +139,7 @@ impl Shared {
         random.to_le_bytes().into_iter().map(letter).collect()
     }
 
-    /// The settings that Redis's own tools ask for.
+    /// The settings that Redis's own tools ask for, and those that ours do.
     pub fn settings_for_redis(&self) -> Vec<(&'static str, String)> {
         let fsync = match self.settings.durability {
             Durability::Sync => "always",
@@ -145,6 +154,7 @@ impl Shared {
             ("maxmemory", "0".to_owned()),
             ("databases", "1".to_owned()),
             ("proto-max-bulk-len", self.settings.request.word_bytes.to_string()),
+            ("http-address", self.http.get().cloned().unwrap_or_default()),
         ]
     }
 }

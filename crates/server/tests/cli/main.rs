@@ -5,9 +5,13 @@ mod branches;
 mod cells;
 mod feed;
 mod files;
+mod hot;
 mod output;
 mod program;
 mod repl;
 mod server;
 mod transfer;
 mod txn;
+
+#[path = "../support/mod.rs"]
+mod support;
