@@ -19,12 +19,16 @@
 mod chain;
 mod file;
 mod increment;
+#[cfg(any(test, fuzzing))]
+mod mend;
 mod rebuild;
 pub(crate) mod restore;
 mod since;
 mod watch;
 
 pub use chain::{backup_head, verify_backup, verify_chain};
+#[cfg(any(test, fuzzing))]
+pub(crate) use mend::mend;
 pub use rebuild::restore_backup;
 pub(crate) use watch::Watch;
 

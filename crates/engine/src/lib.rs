@@ -67,6 +67,9 @@ mod event;
 mod executor;
 mod export;
 mod feed;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 mod hashed;
 mod identity;
 mod index;

@@ -113,7 +113,7 @@ impl Blocks {
     }
 }
 
-fn checksum(chain: u32, length: &[u8; 4], block: &[u8]) -> u32 {
+pub(super) fn checksum(chain: u32, length: &[u8; 4], block: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c_append(chain, length), block)
 }
 

@@ -35,7 +35,7 @@ use super::varint;
 pub(super) const HEAD_BYTES: usize = 40;
 /// Frames start at multiples of this.
 pub(super) const ALIGN: usize = 8;
-const MAGIC: u32 = 0x4D53_4652;
+pub(super) const MAGIC: u32 = 0x4D53_4652;
 
 /// Transactions as bytes, one behind the other: what goes into a frame.
 ///

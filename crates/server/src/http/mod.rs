@@ -36,6 +36,9 @@ pub use routes::{RouteName, route_names, router};
 pub use serve::{Serving, Stop, serve};
 pub use settings::Settings;
 
+#[cfg(any(test, fuzzing))]
+pub(crate) use transactions::read as read_transaction;
+
 use feed::Hub;
 use mainstay::Database;
 use metrics::Metrics;
