@@ -86,9 +86,13 @@ impl Head {
     }
 
     fn is_sound(&self) -> bool {
+        // First, because whatever stands there is added to below.
+        if self.since >= NEWEST || self.last >= NEWEST {
+            return false;
+        }
         let frames = self.first <= self.since + 1 && self.since < self.last;
         let none = self.first == self.last + 1 && self.since == self.last;
-        self.last < NEWEST && self.since < NEWEST && (frames || none)
+        frames || none
     }
 }
 
