@@ -9,9 +9,28 @@
 //! A backup is a picture of one published revision. It is taken while writers go on: a pin holds
 //! history back, and what the database keeps about itself, whose old versions no pin holds, is read
 //! from a state of its store that was taken hold of at that revision.
+//!
+//! An increment holds what came behind a revision, as frames of the log:
+//!
+//! ```text
+//!   full, R1 | increment R1..R2 | increment R2..R3   --joined-->  index of R1 + log of R1 + 1 to R3
+//! ```
 
+mod chain;
 mod file;
+mod increment;
+#[cfg(any(test, fuzzing))]
+mod mend;
+mod rebuild;
 pub(crate) mod restore;
+mod since;
+mod watch;
+
+pub use chain::{backup_head, verify_backup, verify_chain};
+#[cfg(any(test, fuzzing))]
+pub(crate) use mend::mend;
+pub use rebuild::restore_backup;
+pub(crate) use watch::Watch;
 
 use crate::classes;
 use crate::core::Core;
@@ -29,16 +48,43 @@ use mainstay_model::{Code, Error, Result, Revision};
 use std::ops::Bound;
 use std::path::Path;
 
+/// Whether a backup stands for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It holds everything.
+    Full,
+    /// It holds what was committed after a revision.
+    Increment {
+        /// That revision.
+        since: Revision,
+    },
+}
+
+/// What a backup says of itself at its beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BackupHead {
+    /// The database it was taken of.
+    pub database: DatabaseId,
+    /// Whether it stands for itself.
+    pub kind: Kind,
+    /// The last revision in it: an increment goes on from here.
+    pub revision: Revision,
+}
+
 /// What a backup holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackupReport {
     /// The database it was taken of.
     pub database: DatabaseId,
+    /// Whether it stands for itself.
+    pub kind: Kind,
     /// The revision that it shows: everything up to it, nothing behind it.
     pub revision: Revision,
     /// Keys: cells of all branches, deleted ones included, and what the database keeps beside them.
-    pub keys: u64,
+    /// An increment does not count them.
+    pub keys: Option<u64>,
     /// Versions of them.
     pub versions: u64,
     /// The file's size.
@@ -79,31 +125,12 @@ impl Database {
     }
 }
 
-/// Reads a backup and checks all of it; changes nothing.
-///
-/// ```
-/// let root = tempfile::tempdir().unwrap();
-/// let file = root.path().join("backup");
-/// let db = mainstay::Database::memory()?;
-/// db.cells().set("a", 1)?;
-/// let report = db.backup(&file, &mut |_| {})?;
-/// assert_eq!(mainstay::verify_backup(&file)?, report);
-/// # Ok::<(), mainstay::Error>(())
-/// ```
-pub fn verify_backup(path: &Path) -> Result<BackupReport> {
-    verify(path).map(|contents| report(&contents.mark, &contents))
-}
-
-/// Reads all of a backup, checking everything that can be wrong with it.
-pub(crate) fn verify(path: &Path) -> Result<Contents> {
-    file::read(path, &mut |_, _| Ok(()))
-}
-
 fn report(mark: &Mark, contents: &Contents) -> BackupReport {
     BackupReport {
         database: DatabaseId(mark.database),
         revision: mark.revision,
-        keys: contents.keys,
+        kind: Kind::Full,
+        keys: Some(contents.keys),
         versions: contents.versions,
         bytes: contents.bytes,
     }
@@ -144,7 +171,7 @@ struct Backup<'a> {
 }
 
 impl Backup<'_> {
-    fn run(&mut self, moment: Moment, mut blocks: Blocks<'_>) -> Result<BackupReport> {
+    fn run(&mut self, moment: Moment, mut blocks: Blocks) -> Result<BackupReport> {
         self.data(moment.data, &mut blocks)?;
         self.system(moment.system, &mut blocks)?;
         let index = self.core.index();
@@ -156,7 +183,7 @@ impl Backup<'_> {
             self.put(&mut blocks, version.key(), version.entry())?;
         }
         let mark = self.mark(moment.revision)?;
-        self.make_durable(moment.revision)?;
+        make_durable(self.core, moment.revision)?;
         let bytes = blocks.end(&mark, self.keys, self.versions)?;
         self.tell();
         let stamp = index.stamp_of(moment.revision)?;
@@ -165,7 +192,7 @@ impl Backup<'_> {
     }
 
     /// All kept versions of the users' keys.
-    fn data(&mut self, scan: Scan, blocks: &mut Blocks<'_>) -> Result<()> {
+    fn data(&mut self, scan: Scan, blocks: &mut Blocks) -> Result<()> {
         let index = self.core.index();
         for row in scan {
             let row = row?;
@@ -182,7 +209,7 @@ impl Backup<'_> {
     }
 
     /// Of what the database keeps about itself only the newest version matters.
-    fn system(&mut self, scan: Scan, blocks: &mut Blocks<'_>) -> Result<()> {
+    fn system(&mut self, scan: Scan, blocks: &mut Blocks) -> Result<()> {
         for row in scan {
             let row = row?;
             self.keys += 1;
@@ -191,7 +218,7 @@ impl Backup<'_> {
         Ok(())
     }
 
-    fn put(&mut self, blocks: &mut Blocks<'_>, key: &[u8], entry: &[u8]) -> Result<()> {
+    fn put(&mut self, blocks: &mut Blocks, key: &[u8], entry: &[u8]) -> Result<()> {
         blocks.version(key, entry)?;
         self.versions += 1;
         if self.versions.is_multiple_of(1024) {
@@ -217,13 +244,13 @@ impl Backup<'_> {
         let classes = all.map(|(class, rule)| (rule.prefix.clone(), floor(class))).collect();
         Ok(Mark { database: index.database(), revision, classes })
     }
+}
 
-    /// A backup never holds what its database could still lose: the log would not reach up to it.
-    fn make_durable(&self, revision: Revision) -> Result<()> {
-        match self.core.sequencer.durable() >= revision {
-            true => Ok(()),
-            false => self.core.sequencer.sync().map(|_| ()),
-        }
+/// A backup never holds what its database could still lose: the log would not reach up to it.
+fn make_durable(core: &Core, revision: Revision) -> Result<()> {
+    match core.sequencer.durable() >= revision {
+        true => Ok(()),
+        false => core.sequencer.sync().map(|_| ()),
     }
 }
 

@@ -10,6 +10,7 @@
 //! ```
 
 use crate::apply::expire;
+use crate::backup::Watch;
 use crate::backup::restore::Base;
 use crate::catalog::Layers;
 use crate::classes::{self, Classes};
@@ -430,7 +431,7 @@ fn fill_index(
     base: &Base,
 ) -> Result<Index> {
     if let Some(directory) = &place.index {
-        base.fill(directory, &store_options(options, purger))?;
+        base.fill(directory, &store_options(options, purger), &mut Watch::silent())?;
     }
     try_index(place, options, purger, false)
 }
@@ -520,6 +521,11 @@ fn open_stores(
         }
     };
     Ok((mark, stores))
+}
+
+/// How stores are filled before anybody reads them.
+pub(crate) fn plain_store_options() -> StoreOptions {
+    store_options(&Options::new(), &Arc::default())
 }
 
 fn store_options(options: &Options, purger: &Arc<Purger>) -> StoreOptions {

@@ -4,6 +4,7 @@ use crate::cells::Cells;
 use crate::connection::Connection;
 use crate::core::{Core, OpenReport};
 use crate::interactive::Interactive;
+use crate::log::DatabaseId;
 use crate::options::Options;
 use crate::pins::{Pin, PinSummary};
 use crate::stats::Stats;
@@ -158,6 +159,11 @@ impl Database {
     /// Waits until everything before is on stable storage; gives the revision up to which it is.
     pub fn sync(&self) -> Result<Revision> {
         self.core.sequencer.sync()
+    }
+
+    /// The id that tells this database, and the copies restored from it, from all others.
+    pub fn id(&self) -> DatabaseId {
+        DatabaseId(self.core.index().database())
     }
 
     /// The stamp of a revision.

@@ -80,6 +80,27 @@ pub struct ImportReport {
     pub revision: Revision,
 }
 
+/// What an exported file holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ExportContents {
+    /// The branch that was exported.
+    pub branch: String,
+    /// The revision that the file shows.
+    pub revision: Revision,
+    /// Versions of cells.
+    pub versions: u64,
+    /// Tags of the branch.
+    pub tags: u64,
+    /// The file's size.
+    pub bytes: u64,
+}
+
+/// Reads an exported file and checks all of it; changes nothing.
+pub fn verify_export(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<ExportContents> {
+    check_file(path, progress)
+}
+
 impl Database {
     /// Writes a branch to one file, which must not exist yet.
     pub fn export(
@@ -189,11 +210,11 @@ fn tags_of(core: &Arc<Core>, snapshot: &Snapshot) -> VecDeque<(Revision, String)
 }
 
 /// An export being written.
-struct ExportFile<'a> {
-    file: HashedWriter<'a>,
+struct ExportFile {
+    file: HashedWriter,
 }
 
-impl ExportFile<'_> {
+impl ExportFile {
     fn record(&mut self, kind: u8, parts: &[&[u8]]) -> Result<()> {
         let length: usize = parts.iter().map(|part| part.len()).sum();
         self.file.put(&(length as u32 + 1).to_le_bytes())?;
@@ -293,24 +314,28 @@ impl<'a> Records<'a> {
 }
 
 /// Reads the whole file once, checking everything that can be wrong with it.
-fn check_file(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<()> {
+fn check_file(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<ExportContents> {
     let mut records = Records::open(path)?;
-    let mut versions = 0_u64;
+    let mut contents = check_head(&mut records)?;
     loop {
         let (kind, body) = records.next()?;
         match kind {
-            HEAD => check_head(&records, &body)?,
             VERSION => {
                 version_of(&body).ok_or_else(|| records.damaged("a version cannot be read"))?;
-                versions += 1;
+                contents.versions += 1;
             }
             TAG => {
                 tag_of(&body).ok_or_else(|| records.damaged("a tag cannot be read"))?;
+                contents.tags += 1;
             }
-            END if body == versions.to_le_bytes() => return records.file.check_end(),
+            END if body == contents.versions.to_le_bytes() => {
+                records.file.check_end()?;
+                contents.bytes = records.file.position();
+                return Ok(contents);
+            }
             _ => return Err(records.damaged("a record of an unknown kind")),
         }
-        if versions.is_multiple_of(1024) {
+        if contents.versions.is_multiple_of(1024) {
             let (done, total) = (records.file.position(), Some(records.file.total()));
             progress(Progress { phase: "checking", done, total });
         }
@@ -318,14 +343,18 @@ fn check_file(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<()> {
 }
 
 /// Refuses a head that cannot be read, and by name one that a newer program wrote.
-fn check_head(records: &Records<'_>, body: &[u8]) -> Result<()> {
+fn check_head(records: &mut Records<'_>) -> Result<ExportContents> {
+    let (kind, body) = records.next()?;
     let damaged = || records.damaged("its head cannot be read");
-    let Ok(Value::Object(head)) = codec::decode(body) else { return Err(damaged()) };
+    let Ok(Value::Object(head)) = codec::decode(&body) else { return Err(damaged()) };
     match head.get("format").and_then(Value::as_i64) {
-        Some(format) if format > FORMAT => Err(newer(records.file.path(), format)),
-        Some(_) => source_of(body).map(|_| ()).ok_or_else(damaged),
-        None => Err(damaged()),
+        Some(format) if format > FORMAT => return Err(newer(records.file.path(), format)),
+        Some(_) if kind == HEAD => {}
+        _ => return Err(damaged()),
     }
+    let branch = source_of(&body).ok_or_else(damaged)?;
+    let revision = head.get("revision").and_then(Value::as_i64).ok_or_else(damaged)? as Revision;
+    Ok(ExportContents { branch, revision, ..ExportContents::default() })
 }
 
 fn source_of(body: &[u8]) -> Option<String> {

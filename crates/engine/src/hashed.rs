@@ -1,106 +1,56 @@
 //! Files that are written once and checked as a whole: exports and backups.
 //!
 //! ```text
-//!   <name>.part   | bytes ... | blake3 of all before, 32 bytes |   --sync, rename-->   <name>
+//!   | bytes ... | blake3 of all before, 32 bytes |
 //! ```
 
 use crate::mark::io_error;
+use crate::part::PartFile;
 use mainstay_model::{Code, Error, Result};
-use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// A file being written, under another name until it is complete.
-pub(crate) struct HashedWriter<'a> {
-    path: &'a Path,
-    part: PathBuf,
-    out: BufWriter<File>,
+pub(crate) struct HashedWriter {
+    out: BufWriter<PartFile>,
     hasher: blake3::Hasher,
     bytes: u64,
-    complete: bool,
 }
 
-impl<'a> HashedWriter<'a> {
+impl HashedWriter {
     /// Begins a file that must not exist yet.
-    pub fn create(path: &'a Path) -> Result<HashedWriter<'a>> {
-        let mut part = path.as_os_str().to_owned();
-        part.push(".part");
-        let part = PathBuf::from(part);
-        let file = own_part(&part, path)?;
-        let out = BufWriter::with_capacity(BUFFER_BYTES, file);
-        let hasher = blake3::Hasher::new();
-        Ok(HashedWriter { path, part, out, hasher, bytes: 0, complete: false })
+    pub fn create(path: &Path) -> Result<HashedWriter> {
+        let out = BufWriter::with_capacity(BUFFER_BYTES, PartFile::create(path)?);
+        Ok(HashedWriter { out, hasher: blake3::Hasher::new(), bytes: 0 })
     }
 
     pub fn put(&mut self, bytes: &[u8]) -> Result<()> {
         self.hasher.update(bytes);
         self.bytes += bytes.len() as u64;
-        self.out.write_all(bytes).map_err(|e| io_error("write", &self.part, &e))
+        let written = self.out.write_all(bytes);
+        written.map_err(|error| io_error("write", self.out.get_ref().part(), &error))
     }
 
     /// Adds the hash and gives the file its name, so that it survives a power cut; gives its size.
     pub fn finish(mut self) -> Result<u64> {
         let hash = *self.hasher.finalize().as_bytes();
         self.put(&hash)?;
-        let mut steps = || -> std::io::Result<()> {
-            self.out.flush()?;
-            self.out.get_ref().sync_all()?;
-            std::fs::rename(&self.part, self.path)?;
-            let path = self.path.canonicalize()?;
-            path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
-        };
-        steps().map_err(|e| io_error("finish", self.path, &e))?;
-        self.complete = true;
+        let flushed = self.out.flush();
+        flushed.map_err(|error| io_error("write", self.out.get_ref().part(), &error))?;
+        let (part, _) = self.out.into_parts();
+        part.finish()?;
         Ok(self.bytes)
     }
 }
 
-/// Takes hold of the file to write, alone, and empties what an earlier one left.
-fn own_part(part: &Path, path: &Path) -> Result<File> {
-    let refused = |why: &str| {
-        let message = format!("{} {why}: choose another name", path.display());
-        Error::new(Code::InvalidArgument, message)
-    };
-    let failed = |error: std::io::Error| io_error("create", part, &error);
-    if path.exists() {
-        return Err(refused("exists already"));
-    }
-    let open = File::options().write(true).create(true).truncate(false).open(part);
-    let file = open.map_err(failed)?;
-    // Whoever has the lock may have finished or given up just before it let go: then this is not the
-    // file under that name any more.
-    let is_ours = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
-        && is_same(&file, part).map_err(failed)?;
-    if path.exists() {
-        return Err(refused("exists already"));
-    }
-    if !is_ours {
-        return Err(refused("is being written by somebody else"));
-    }
-    file.set_len(0).map_err(failed)?;
-    Ok(file)
-}
-
-/// Whether a path leads to an open file.
-fn is_same(file: &File, path: &Path) -> std::io::Result<bool> {
-    use std::os::unix::fs::MetadataExt;
-    let own = file.metadata()?;
-    match path.metadata() {
-        Ok(found) => Ok((found.dev(), found.ino()) == (own.dev(), own.ino())),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
-impl Drop for HashedWriter<'_> {
-    fn drop(&mut self) {
-        if !self.complete {
-            // Half a file is of no use; where it cannot be removed, the next one takes its place.
-            let _ = std::fs::remove_file(&self.part);
-        }
+/// Makes the hash at the end of such a file right.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn mend_hash(bytes: &mut [u8]) {
+    if let Some((before, hash)) = bytes.split_last_chunk_mut::<32>() {
+        *hash = *blake3::hash(before).as_bytes();
     }
 }
 

@@ -137,7 +137,7 @@ fn write(directory: &Path, id: &[u8; 16]) -> Result<()> {
 /// What an interrupted start may leave in a directory.
 fn is_our_litter(name: &str) -> bool {
     let index = matches!(name, "index" | "index.next" | "index.old" | "index.damaged");
-    index || matches!(name, LOCK | "DATABASE.next" | "log")
+    index || matches!(name, LOCK | "DATABASE.next" | "log" | "log.next")
 }
 
 /// A start makes the header file before all else: a log or an index without one is what is left

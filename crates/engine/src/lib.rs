@@ -68,6 +68,9 @@ mod executor;
 mod export;
 mod feed;
 mod figures;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 mod hashed;
 mod identity;
 mod index;
@@ -79,6 +82,7 @@ mod memtable;
 mod migrate;
 mod options;
 mod overlay;
+mod part;
 mod pins;
 mod places;
 mod pour;
@@ -98,20 +102,24 @@ mod trail;
 mod version;
 mod view;
 pub use crate::core::OpenReport;
-pub use backup::{BackupReport, verify_backup};
+pub use backup::{
+    BackupHead, BackupReport, Kind as BackupKind, backup_head, restore_backup, verify_backup,
+    verify_chain,
+};
 pub use branch::{Branch, BranchInfo, Difference, DifferenceKind, TagInfo};
 pub use cells::{Cells, CellsAt};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use connection::Connection;
 pub use db::Database;
 pub use event::{ChangeKind, Contract, Event};
-pub use export::{ExportReport, ImportReport, Progress};
+pub use export::{ExportContents, ExportReport, ImportReport, Progress, verify_export};
 pub use feed::{Feed, Filter};
 pub use figures::{Buckets, DURATION_BOUNDS_US, Histogram, WorkFigures};
 pub use interactive::Interactive;
 pub use log::{DatabaseId, File, Files, MemoryFiles};
 pub use mainstay_model::*;
 pub use options::Options;
+pub use part::PartFile;
 pub use pins::{Pin, PinSummary};
 pub use snapshot::HistoryEntry;
 pub use stats::Stats;

@@ -2,6 +2,9 @@
 
 pub mod config;
 mod files;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 pub mod histogram;
 pub mod http;
 mod process;

@@ -63,6 +63,8 @@ fn run_told(serve: &Config, welcome: impl FnOnce(&str)) -> Result<()> {
     let (app, stop) = (http_app(&db, &serve.http, security)?, http::Stop::default());
     let web = listen(serve.http.address.resolve()?, "--http")?;
     let web_at = web.local_addr().map_err(|error| failed("the listener", &error))?;
+    let scheme = if http_tls.is_some() { "https" } else { "http" };
+    shared.speaks_http_at(format!("{scheme}://{web_at}"));
     let serving = http::serve_with(web, http_tls, app.clone(), stop.clone())
         .map_err(|error| failed("the HTTP face", &error))?;
     let files = tls.as_ref().map(Tls::watch).transpose();

@@ -49,10 +49,16 @@ impl Driver {
     }
 
     /// Runs a whole program, then compares everything there is; says which merges there were.
-    pub fn run(mut self, program: &Program) -> Tally {
-        for step in &program.0 {
+    pub fn run(self, program: &Program) -> Tally {
+        self.run_watched(program, |_, _| {})
+    }
+
+    /// The same, with somebody who looks at the engine behind each step.
+    pub fn run_watched(mut self, program: &Program, mut look: impl FnMut(usize, &World)) -> Tally {
+        for (number, step) in program.0.iter().enumerate() {
             self.step(step);
             assert_eq!(self.world.db().revision(), self.oracle.revision(), "after {step:?}");
+            look(number, &self.world);
         }
         self.compare_everything();
         self.tally

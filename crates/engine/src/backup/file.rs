@@ -13,6 +13,8 @@
 //! from that of the head: so damage is found where it lies, and no block can be missing or stand
 //! elsewhere.
 
+use super::increment;
+use super::watch::Watch;
 use crate::entry;
 use crate::hashed::{HashedReader, HashedWriter};
 use crate::index::NEWEST;
@@ -23,7 +25,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-const MAGIC: &[u8; 8] = b"MSTBACKU";
+pub(super) const MAGIC: &[u8; 8] = b"MSTBACKU";
 /// The format that this program writes, and the newest it reads.
 const FORMAT: u32 = 1;
 const HEAD_BYTES: usize = 40;
@@ -45,19 +47,19 @@ pub(crate) struct Contents {
 }
 
 /// A backup being written.
-pub(super) struct Blocks<'a> {
-    file: HashedWriter<'a>,
+pub(super) struct Blocks {
+    file: HashedWriter,
     /// The kind and the body of the block that is being filled.
     block: Vec<u8>,
     chain: u32,
 }
 
-impl<'a> Blocks<'a> {
+impl Blocks {
     pub fn begin(
-        mut file: HashedWriter<'a>,
+        mut file: HashedWriter,
         database: &[u8; 16],
         revision: Revision,
-    ) -> Result<Blocks<'a>> {
+    ) -> Result<Blocks> {
         let mut head = MAGIC.to_vec();
         head.extend_from_slice(&FORMAT.to_le_bytes());
         head.extend_from_slice(database);
@@ -111,7 +113,7 @@ impl<'a> Blocks<'a> {
     }
 }
 
-fn checksum(chain: u32, length: &[u8; 4], block: &[u8]) -> u32 {
+pub(super) fn checksum(chain: u32, length: &[u8; 4], block: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c_append(chain, length), block)
 }
 
@@ -119,14 +121,15 @@ fn checksum(chain: u32, length: &[u8; 4], block: &[u8]) -> u32 {
 pub(super) type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<()>;
 
 /// Reads a backup, checks it, and shows its versions in order.
-pub(super) fn read(path: &Path, visit: Visit<'_>) -> Result<Contents> {
+pub(super) fn read(path: &Path, watch: &mut Watch<'_>, visit: Visit<'_>) -> Result<Contents> {
     let mut file = HashedReader::open(path)?;
-    let (database, revision, mut chain) = head(&mut file, path)?;
+    let (database, revision, mut chain) = head(&mut file)?;
     let mut checker =
         Checker { revision, stamp: None, key: Vec::new(), last: 0, keys: 0, versions: 0 };
     loop {
         let at = file.position();
         let block = block(&mut file, &mut chain)?;
+        watch.read(&file);
         let refused = |what: &str| file.damaged_at(at, what);
         match block.split_first() {
             Some((&VERSIONS, body)) => each(body, &mut |key, entry| {
@@ -156,25 +159,16 @@ pub(super) fn read(path: &Path, visit: Visit<'_>) -> Result<Contents> {
 }
 
 /// The database, the revision, and the checksum that the blocks go on from.
-fn head(file: &mut HashedReader<'_>, path: &Path) -> Result<([u8; 16], Revision, u32)> {
+pub(super) fn head(file: &mut HashedReader<'_>) -> Result<([u8; 16], Revision, u32)> {
     let mut bytes = [0; HEAD_BYTES];
     file.take(&mut bytes)?;
-    let (magic, rest) = bytes.split_at(8);
+    check_version(file, &bytes, &[MAGIC, increment::MAGIC], FORMAT)?;
+    if bytes.starts_with(increment::MAGIC) {
+        return Err(not_full(file.path()));
+    }
+    let rest = &bytes[8..];
     let number =
         |at: usize| u32::from_le_bytes([rest[at], rest[at + 1], rest[at + 2], rest[at + 3]]);
-    if magic != MAGIC {
-        let message =
-            format!("{} is not a backup of Mainstay, or it is damaged at byte 0", path.display());
-        return Err(Error::new(Code::CorruptData, message));
-    }
-    if number(0) > FORMAT {
-        let message = format!(
-            "{} has format {}, this program knows up to {FORMAT}: use a newer one",
-            path.display(),
-            number(0)
-        );
-        return Err(Error::new(Code::NewerFormat, message));
-    }
     let chain = crc32c::crc32c(&bytes[..HEAD_BYTES - 4]);
     if number(28) != chain {
         return Err(file.damaged_at(0, "its head does not match its checksum"));
@@ -186,6 +180,37 @@ fn head(file: &mut HashedReader<'_>, path: &Path) -> Result<([u8; 16], Revision,
         return Err(file.damaged_at(28, "its revision is one that cannot be"));
     }
     Ok((database, revision, chain))
+}
+
+/// Refuses what is none of ours, and by name what a newer program wrote.
+pub(super) fn check_version(
+    file: &HashedReader<'_>,
+    head: &[u8],
+    known: &[&[u8; 8]],
+    newest: u32,
+) -> Result<()> {
+    let path = file.path().display();
+    if !known.iter().any(|magic| head.starts_with(*magic)) {
+        let message = format!("{path} is not a backup of Mainstay, or it is damaged at byte 0");
+        return Err(Error::new(Code::CorruptData, message));
+    }
+    let format = head[8..].first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+    if format > newest {
+        let message = format!(
+            "{path} has format {format}, this program knows up to {newest}: use a newer one"
+        );
+        return Err(Error::new(Code::NewerFormat, message));
+    }
+    Ok(())
+}
+
+#[cold]
+fn not_full(path: &Path) -> Error {
+    let message = format!(
+        "{} is an increment, which is of use behind a full backup only: name the full one first",
+        path.display()
+    );
+    Error::new(Code::InvalidArgument, message)
 }
 
 /// The kind and body of the next block.

@@ -7,15 +7,16 @@
 //!
 //! A crash on the way leaves the index that was there or none: the next open begins again.
 
+use super::BackupReport;
 use super::file::{self, Contents};
-use super::verify;
+use super::watch::Watch;
 use crate::classes::{self, Classes};
 use crate::log::{self, DatabaseId, Files, Report};
 use crate::mark::io_error;
 use crate::migrate;
 use crate::pour::Pour;
 use crate::store::{Store, StoreOptions};
-use mainstay_model::{Code, Error, Result, Revision};
+use mainstay_model::{Code, Error, Result, Revision, Stamp};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -28,7 +29,12 @@ pub(crate) struct Base {
 impl Base {
     /// Checks all of a file; touches nothing.
     pub fn open(path: &Path) -> Result<Base> {
-        let contents = verify(path)?;
+        Base::read(path, &mut Watch::silent())
+    }
+
+    /// The same, with somebody who watches.
+    pub fn read(path: &Path, watch: &mut Watch<'_>) -> Result<Base> {
+        let contents = file::read(path, watch, &mut |_, _| Ok(()))?;
         if contents.mark.classes.len() > classes::CELLS {
             return Ok(Base { path: path.to_owned(), contents });
         }
@@ -42,6 +48,15 @@ impl Base {
 
     pub fn revision(&self) -> Revision {
         self.contents.mark.revision
+    }
+
+    /// When its revision was made, if that is known.
+    pub fn stamp(&self) -> Option<Stamp> {
+        self.contents.stamp
+    }
+
+    pub fn report(&self) -> BackupReport {
+        super::report(&self.contents.mark, &self.contents)
     }
 
     /// The base must be of this database.
@@ -99,10 +114,15 @@ impl Base {
     }
 
     /// Makes an index of it, in place of what is there, which is kept under another name.
-    pub fn fill(&self, directory: &Path, options: &StoreOptions) -> Result<()> {
+    pub fn fill(
+        &self,
+        directory: &Path,
+        options: &StoreOptions,
+        watch: &mut Watch<'_>,
+    ) -> Result<()> {
         migrate::settle(directory)?;
         let next = migrate::beside(directory, "next");
-        let filled = self.fill_stores(&next, options);
+        let filled = self.fill_stores(&next, options, watch);
         if let Err(error) = filled {
             // What is left is removed by the next open, if not now.
             let _ = fs::remove_dir_all(&next);
@@ -116,7 +136,12 @@ impl Base {
             .map_err(|error| io_error("put in place", directory, &error))
     }
 
-    fn fill_stores(&self, next: &Path, options: &StoreOptions) -> Result<()> {
+    fn fill_stores(
+        &self,
+        next: &Path,
+        options: &StoreOptions,
+        watch: &mut Watch<'_>,
+    ) -> Result<()> {
         fs::create_dir(next).map_err(|error| io_error("make", next, &error))?;
         let prefixes = self.contents.mark.classes.iter().skip(classes::CELLS + 1);
         let prefixes: Vec<_> = prefixes.map(|class| (class.0.clone(), None)).collect();
@@ -124,7 +149,7 @@ impl Base {
         let open = |class| Store::open(&next.join(classes.directory(class)), options, false);
         let stores = (0..classes.all().len()).map(open).collect::<Result<Vec<_>>>()?;
         let mut pour = Pour::new(&stores, &classes);
-        let read = file::read(&self.path, &mut |key, entry| pour.version(key, entry))?;
+        let read = file::read(&self.path, watch, &mut |key, entry| pour.version(key, entry))?;
         pour.finish()?;
         if read == self.contents {
             return Ok(());

@@ -35,7 +35,7 @@ use super::varint;
 pub(super) const HEAD_BYTES: usize = 40;
 /// Frames start at multiples of this.
 pub(super) const ALIGN: usize = 8;
-const MAGIC: u32 = 0x4D53_4652;
+pub(super) const MAGIC: u32 = 0x4D53_4652;
 
 /// Transactions as bytes, one behind the other: what goes into a frame.
 ///
@@ -239,17 +239,16 @@ fn wide(bytes: &[u8; HEAD_BYTES], at: usize) -> u64 {
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
     head: Head,
-    payload: &'a [u8],
+    bytes: &'a [u8],
 }
 
 impl<'a> Frame<'a> {
     /// The frame in `bytes`, which [`Head::matches`] found whole.
     pub(super) fn new(head: Head, bytes: &'a [u8]) -> Frame<'a> {
-        Frame { head, payload: &bytes[HEAD_BYTES..HEAD_BYTES + head.length as usize] }
+        Frame { head, bytes }
     }
 
     /// The revision of the first transaction.
-    #[cfg(test)]
     pub fn first_revision(&self) -> Revision {
         self.head.first
     }
@@ -271,12 +270,13 @@ impl<'a> Frame<'a> {
 
     /// The transactions in order.
     pub fn transactions(&self) -> Transactions<'a> {
-        Transactions::new(self.head.first, self.head.count, self.payload)
+        let payload = &self.bytes[HEAD_BYTES..HEAD_BYTES + self.head.length as usize];
+        Transactions::new(self.head.first, self.head.count, payload)
     }
 
     /// The frame with its bytes.
     pub fn to_owned_frame(self) -> OwnedFrame {
-        OwnedFrame { head: self.head, payload: self.payload.into() }
+        OwnedFrame { head: self.head, bytes: self.bytes.into() }
     }
 }
 
@@ -284,17 +284,21 @@ impl<'a> Frame<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnedFrame {
     head: Head,
-    payload: Box<[u8]>,
+    bytes: Box<[u8]>,
 }
 
 impl OwnedFrame {
     /// The same frame, borrowed.
     pub fn frame(&self) -> Frame<'_> {
-        Frame { head: self.head, payload: &self.payload }
+        Frame { head: self.head, bytes: &self.bytes }
+    }
+
+    /// All of it, as it stands in the log.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// The revision of the first transaction.
-    #[cfg(test)]
     pub fn first_revision(&self) -> Revision {
         self.head.first
     }

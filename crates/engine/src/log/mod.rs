@@ -24,6 +24,9 @@ mod failure;
 pub mod files;
 pub mod frame;
 pub mod inspect;
+mod loose;
+#[cfg(any(test, fuzzing))]
+mod mend;
 pub mod reader;
 pub mod recover;
 mod salvage;
@@ -47,9 +50,14 @@ use parking_lot::{Mutex, RwLock};
 pub use files::{DiskFiles, File, Files, MemoryFiles};
 pub use frame::{Chain, Frame, Growing, Payload};
 pub use inspect::{Problem, Report, SegmentReport, inspect, stamp_in};
+pub use loose::{Follower, LOOSE_HEAD_BYTES};
+#[cfg(any(test, fuzzing))]
+pub use mend::mend;
 pub use reader::Reader;
 pub use recover::{Cut, Recovered};
 pub use salvage::salvage;
+#[cfg(any(test, fuzzing))]
+pub use transactions::Transactions;
 pub use writer::Writer;
 
 use failure::{io_failure, sync_failure};

@@ -21,6 +21,8 @@ pub struct Reader {
     segment: Arc<Segment>,
     scanner: Scanner,
     after: Revision,
+    /// The crc of the frame before the one that was given last.
+    before: u32,
 }
 
 impl Reader {
@@ -36,7 +38,7 @@ impl Reader {
         let segment = shared.segment_of(next).ok_or_else(|| trimmed(&shared, next))?;
         let place = segment.place_of(next);
         let scanner = open_scanner(&shared, &segment, place, next, trimmed)?;
-        Ok(Reader { shared, segment, scanner, after })
+        Ok(Reader { shared, segment, scanner, after, before: place.chain })
     }
 
     /// The next frame, if its last revision is at most `upto`; `None` when there is none yet.
@@ -60,6 +62,7 @@ impl Reader {
                     let frame =
                         taken.map_err(|what| damage(&self.segment.name, place.offset, what))?;
                     self.segment.note(place);
+                    self.before = place.chain;
                     if head.last() > self.after {
                         return Ok(Some(frame.to_owned_frame()));
                     }
@@ -68,6 +71,11 @@ impl Reader {
                 Peek::Bad(what) => return Err(damage(&self.segment.name, place.offset, what)),
             }
         }
+    }
+
+    /// What the checksum of the frame that was given last goes on from.
+    pub fn chain_before(&self) -> u32 {
+        self.before
     }
 
     /// The revision the next frame starts with.

@@ -1,6 +1,7 @@
 //! Backups: what is in them, what an index filled from one answers, and what is refused.
 
 mod bases;
+mod increments;
 mod restores;
 mod taking;
 

@@ -94,7 +94,7 @@ pub enum Noun {
     Serve(ServeArgs),
     #[command(flatten)]
     Data(DataNoun),
-    /// Make a directory that holds what a backup holds
+    /// Make a directory that holds what a backup and its increments hold
     Restore(Restore),
     /// Look at the files of a database and change nothing; or salvage a damaged one
     Doctor(Doctor),
@@ -137,7 +137,7 @@ pub enum DataNoun {
     Export(Export),
     /// Make a branch out of a file that `export` wrote
     Import(Import),
-    /// Write everything to one file, or check such a file
+    /// Write everything, or what came since, to one file; or check such files
     Backup(Backup),
     /// Put load on the store and show how fast it answers
     Bench(Bench),

@@ -1,66 +1,157 @@
-//! `mainstay backup` and `mainstay restore`: everything in one file, and a directory out of it.
+//! `mainstay backup` and `mainstay restore`: everything in one file, what came since in another, and
+//! a directory out of them.
 
 use super::failure::{Failure, Result};
 use super::field::{Field, Row};
 use super::progress::Bar;
 use super::session::Session;
+use super::web::{Web, WebArgs};
 use clap::{Args, Subcommand};
-use mainstay::{BackupReport, Options, verify_backup};
+use mainstay::{
+    BackupKind, BackupReport, DatabaseId, Value, backup_head, restore_backup, verify_backup,
+    verify_chain,
+};
 use std::path::{Path, PathBuf};
 
-/// Writing everything to a file, or checking such a file.
+/// Writing everything to a file, or what came since, or checking such files.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
 pub struct Backup {
     /// The file to make; it must not exist yet
     file: Option<PathBuf>,
+    #[command(flatten)]
+    from: From,
+    #[command(flatten)]
+    web: WebArgs,
     #[command(subcommand)]
     verb: Option<BackupVerb>,
+}
+
+/// Where an increment begins; without, a backup is full.
+#[derive(Debug, Args)]
+struct From {
+    /// Only what was committed after this revision
+    #[arg(long, value_name = "REVISION", conflicts_with = "since_file")]
+    since: Option<u64>,
+    /// Only what was committed after the end of this backup, full or increment
+    #[arg(long, value_name = "PREVIOUS")]
+    since_file: Option<PathBuf>,
 }
 
 /// What else can be done with a backup.
 #[derive(Debug, Subcommand)]
 enum BackupVerb {
-    /// Read a backup and check all of it
-    Verify {
-        /// The backup
+    /// Show what is in a backup, after checking all of it
+    Show {
+        /// The backup, full or increment
         file: PathBuf,
+    },
+    /// Read backups and check all of them, and that each goes on from the one before
+    Verify {
+        /// A full backup and its increments in order; or one file alone
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
     },
 }
 
-/// Making a directory out of a backup.
+/// Making a directory out of backups.
 #[derive(Debug, Args)]
 pub struct Restore {
-    /// A file that `backup` wrote; all of it is checked first
-    file: PathBuf,
     /// The directory to make; it must be empty, or not there yet
     directory: PathBuf,
+    /// A full backup; all files are checked first
+    full: PathBuf,
+    /// Its increments, in the order in which they were taken
+    increments: Vec<PathBuf>,
+}
+
+/// The revision that an increment goes on from, and the database, where that is known.
+#[derive(Clone, Copy)]
+struct Since {
+    revision: u64,
+    database: Option<DatabaseId>,
 }
 
 impl Backup {
     /// Makes or checks a file, and says what it holds.
     pub fn run(self, session: &mut Session) -> Result<()> {
-        let report = match (self.verb, self.file) {
-            (Some(BackupVerb::Verify { file }), _) => {
-                let _bar = Bar::new("checking");
-                verify_backup(&file)?
+        let reports = match (self.verb, &self.file) {
+            (Some(BackupVerb::Verify { files }), _) => {
+                let bar = Bar::of_bytes("checking");
+                verify_chain(&files, &mut |progress| bar.show(progress))?
             }
-            (None, Some(file)) => made(session, &file)?,
+            (Some(BackupVerb::Show { file }), _) => {
+                let _bar = Bar::new("reading");
+                vec![verify_backup(&file)?]
+            }
+            (None, Some(file)) => vec![made(session, file, self.from.known()?, &self.web)?],
             (None, None) => return Err(Failure::error("name the file to make: backup FILE")),
         };
-        session.printer.one(row(&report), None);
+        show(session, &reports);
         Ok(())
     }
 }
 
-fn made(session: &mut Session, file: &Path) -> Result<BackupReport> {
-    let db = session.store()?.database("a backup")?;
+impl From {
+    /// Reads the end of the previous backup, where one is named.
+    fn known(&self) -> Result<Option<Since>> {
+        if let Some(file) = &self.since_file {
+            let head = backup_head(file)?;
+            return Ok(Some(Since { revision: head.revision, database: Some(head.database) }));
+        }
+        Ok(self.since.map(|revision| Since { revision, database: None }))
+    }
+}
+
+fn made(
+    session: &mut Session,
+    file: &Path,
+    since: Option<Since>,
+    web: &WebArgs,
+) -> Result<BackupReport> {
+    if let Some(web) = Web::wanted(session, web)? {
+        return received(&web, file, since);
+    }
+    let db = session.store()?.database()?;
+    check_meant(db.id(), since)?;
     let bar = Bar::new("backing up");
-    Ok(db.backup(file, &mut |progress| bar.show(progress))?)
+    let progress = &mut |progress| bar.show(progress);
+    Ok(match since {
+        Some(since) => db.backup_since(since.revision, file, progress)?,
+        None => db.backup(file, progress)?,
+    })
+}
+
+/// Has a server make the backup and send it.
+fn received(web: &Web, file: &Path, since: Option<Since>) -> Result<BackupReport> {
+    let bar = Bar::of_bytes("waiting for the server");
+    let path = match since {
+        None => "/v1/backup".to_owned(),
+        Some(Since { revision, database: None }) => format!("/v1/backup?since={revision}"),
+        Some(Since { revision, database: Some(database) }) => {
+            format!("/v1/backup?since={revision}&database={database}")
+        }
+    };
+    web.download("POST", &path, file, &bar, |part, _| {
+        let report = verify_backup(part).map_err(|error| {
+            Failure::from(error).hint("what arrived is not what was sent; ask again")
+        })?;
+        check_meant(report.database, since).map(|()| report)
+    })
+}
+
+fn check_meant(found: DatabaseId, since: Option<Since>) -> Result<()> {
+    match since.and_then(|since| since.database) {
+        Some(meant) if meant != found => Err(Failure::error(format!(
+            "the previous backup is of database {meant}, but this is {found}: nothing was kept; name \
+             the store that the previous backup is of"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 impl Restore {
-    /// Fills the directory and says what it holds.
+    /// Fills the directory and says what it was filled from.
     pub fn run(self, session: &mut Session) -> Result<()> {
         let directory = &self.directory;
         if !is_free(directory) {
@@ -70,12 +161,11 @@ impl Restore {
                  name another one"
             )));
         }
-        let bar = Bar::new("restoring");
-        let report = verify_backup(&self.file)?;
-        let db = Options::new().base(&self.file).open(directory)?;
-        db.close()?;
+        let files: Vec<PathBuf> = std::iter::once(self.full).chain(self.increments).collect();
+        let bar = Bar::of_bytes("restoring");
+        let reports = restore_backup(directory, &files, &mut |progress| bar.show(progress))?;
         drop(bar);
-        session.printer.one(row(&report), None);
+        show(session, &reports);
         Ok(())
     }
 }
@@ -88,11 +178,23 @@ fn is_free(directory: &Path) -> bool {
     }
 }
 
+fn show(session: &mut Session, reports: &[BackupReport]) {
+    reports.iter().for_each(|report| session.printer.row(row(report)));
+    session.printer.finish();
+}
+
 fn row(report: &BackupReport) -> Row {
+    let number = |n: Option<u64>| n.map_or(Field::Plain(Value::Null), Field::number);
+    let (kind, since) = match report.kind {
+        BackupKind::Full => ("full", None),
+        BackupKind::Increment { since } => ("increment", Some(since)),
+    };
     vec![
+        ("kind".into(), Field::text(kind)),
         ("database".into(), Field::text(report.database.to_string())),
+        ("since".into(), number(since)),
         ("revision".into(), Field::number(report.revision)),
-        ("keys".into(), Field::number(report.keys)),
+        ("keys".into(), number(report.keys)),
         ("versions".into(), Field::number(report.versions)),
         ("bytes".into(), Field::number(report.bytes)),
     ]

@@ -28,6 +28,7 @@ mod password;
 mod progress;
 mod repl;
 mod reply;
+mod secure_web;
 mod session;
 mod shape;
 mod shapes;
@@ -39,6 +40,7 @@ mod transfer;
 mod trust;
 mod txn;
 mod user;
+mod web;
 mod wire;
 
 pub use paper::{complain, welcome};

@@ -9,19 +9,32 @@ use std::time::Duration;
 const COUNTING: &str = "{spinner} {msg} {human_pos}  {elapsed}";
 const TICK: Duration = Duration::from_millis(100);
 
+/// The same for bytes.
+const COUNTING_BYTES: &str = "{spinner} {msg} {binary_bytes}  {elapsed}";
+
 /// A bar that is drawn only where somebody can see it.
 pub struct Bar {
     bar: ProgressBar,
+    of_bytes: bool,
 }
 
 impl Bar {
-    /// A bar for work of this name.
+    /// A bar for work of this name, which counts things.
     pub fn new(what: &'static str) -> Bar {
+        Bar::counting(what, false)
+    }
+
+    /// A bar for work of this name, which counts bytes.
+    pub fn of_bytes(what: &'static str) -> Bar {
+        Bar::counting(what, true)
+    }
+
+    fn counting(what: &'static str, of_bytes: bool) -> Bar {
         // It draws nothing where the standard error is not a terminal.
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
-        let bar = bar.with_style(style(COUNTING)).with_message(what);
+        let bar = bar.with_style(style(open_ended(of_bytes))).with_message(what);
         bar.enable_steady_tick(TICK);
-        Bar { bar }
+        Bar { bar, of_bytes }
     }
 
     /// Shows how far the work has come.
@@ -36,11 +49,11 @@ impl Bar {
     fn measure(&self, total: Option<u64>) {
         match total {
             Some(total) => {
-                self.bar.set_style(style(known()));
+                self.bar.set_style(style(&known(self.of_bytes)));
                 self.bar.set_length(total);
             }
             None => {
-                self.bar.set_style(style(COUNTING));
+                self.bar.set_style(style(open_ended(self.of_bytes)));
                 self.bar.unset_length();
             }
         }
@@ -53,11 +66,17 @@ impl Drop for Bar {
     }
 }
 
-fn known() -> &'static str {
-    match paper::colours_wanted() {
-        true => "{msg} {bar:40.green} {human_pos}/{human_len}  {eta}",
-        false => "{msg} {bar:40} {human_pos}/{human_len}  {eta}",
-    }
+fn open_ended(of_bytes: bool) -> &'static str {
+    if of_bytes { COUNTING_BYTES } else { COUNTING }
+}
+
+fn known(of_bytes: bool) -> String {
+    let bar = if paper::colours_wanted() { "{bar:40.green}" } else { "{bar:40}" };
+    let count = match of_bytes {
+        true => "{binary_bytes}/{binary_total_bytes}",
+        false => "{human_pos}/{human_len}",
+    };
+    format!("{{msg}} {bar} {count}  {{eta}}")
 }
 
 fn style(template: &str) -> ProgressStyle {

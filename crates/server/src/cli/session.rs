@@ -1,6 +1,6 @@
 //! A session: a store that is opened when it is needed, and where its answers go.
 
-use super::args::Place;
+use super::args::{Place, TlsArgs};
 use super::call::Call;
 use super::failure::{Failure, Result};
 use super::field::{Row, tame};
@@ -62,6 +62,16 @@ impl Session {
         Ok(store)
     }
 
+    /// The branch that commands work on, also before there is a store.
+    pub fn branch(&self) -> &str {
+        self.store.as_ref().map_or(mainstay::MAIN, Store::branch)
+    }
+
+    /// Whether the store is a directory that this process opens.
+    pub fn is_directory(&self) -> bool {
+        self.place.data.is_some()
+    }
+
     /// Whether the connection broke, so that what was begun on it is gone.
     pub fn is_broken(&self) -> bool {
         self.store.as_ref().is_some_and(Store::is_broken)
@@ -71,14 +81,24 @@ impl Session {
         if let Some(path) = &self.place.data {
             return Store::directory(path, make);
         }
+        let credentials = self.credentials()?;
+        let address = self.place.server.as_deref().unwrap_or(SERVER);
+        let timeout = Duration::from_millis(self.place.timeout.max(1));
+        Store::server(address, credentials.as_ref(), timeout, &self.place.tls)
+    }
+
+    /// Who talks to the server; asked for once.
+    pub fn credentials(&mut self) -> Result<Option<Credentials>> {
         let credentials = match self.credentials.take() {
             Some(credentials) => credentials,
             None => Credentials::find(&self.place)?,
         };
-        let credentials = self.credentials.insert(credentials).as_ref();
-        let address = self.place.server.as_deref().unwrap_or(SERVER);
-        let timeout = Duration::from_millis(self.place.timeout.max(1));
-        Store::server(address, credentials, timeout, &self.place.tls)
+        Ok(self.credentials.insert(credentials).clone())
+    }
+
+    /// How the server is talked to.
+    pub fn tls(&self) -> &TlsArgs {
+        &self.place.tls
     }
 
     /// Several stores at once, each with a connection or a session of its own.
@@ -87,11 +107,6 @@ impl Session {
         let others: Vec<_> = (0..count).map(|_| first.another()).collect();
         let made = |store: Option<Store>| store.map_or_else(|| self.connect(true), Ok);
         others.into_iter().map(made).collect()
-    }
-
-    /// Whether a directory is meant, and no server.
-    pub fn is_directory(&self) -> bool {
-        self.place.data.is_some()
     }
 
     /// Shows what a command answered; what is not there is a failure in these words.

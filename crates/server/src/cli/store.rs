@@ -151,13 +151,12 @@ impl Store {
         }
     }
 
-    /// The database itself, for what needs the files.
-    pub fn database(&self, what: &str) -> Result<&Database> {
+    /// The database itself, where this process has it open.
+    pub fn database(&self) -> Result<&Database> {
         match &self.place {
             Place::Directory(store) => Ok(store.database()),
             Place::Server(client) => Err(Failure::error(format!(
-                "{what} is too large for RESP, which {} speaks: stop the server and name its \
-                 directory with --data DIR, or ask its HTTP face",
+                "{} is a server: name a directory with --data DIR",
                 client.address()
             ))),
         }

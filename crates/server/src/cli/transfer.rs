@@ -1,12 +1,14 @@
 //! `mainstay export` and `mainstay import`: a branch in one file, there and back.
 
 use super::args::OnBranch;
-use super::failure::Result;
+use super::failure::{Failure, Result};
 use super::field::Field;
 use super::progress::Bar;
 use super::session::Session;
+use super::web::{Web, WebArgs, escaped};
 use clap::Args;
-use std::path::PathBuf;
+use mainstay::{ExportReport, ImportReport, verify_export};
+use std::path::{Path, PathBuf};
 
 /// Writing a branch to a file.
 #[derive(Debug, Args)]
@@ -15,6 +17,8 @@ pub struct Export {
     file: PathBuf,
     #[command(flatten)]
     on: OnBranch,
+    #[command(flatten)]
+    web: WebArgs,
 }
 
 /// Making a branch out of a file.
@@ -24,17 +28,21 @@ pub struct Import {
     file: PathBuf,
     /// The branch to make; it must not exist yet
     branch: String,
+    #[command(flatten)]
+    web: WebArgs,
 }
 
 impl Export {
     /// Writes the file and says what it holds.
     pub fn run(self, session: &mut Session) -> Result<()> {
-        let store = session.store()?;
-        let branch = self.on.branch.unwrap_or_else(|| store.branch().to_owned());
-        let bar = Bar::new("exporting");
-        let db = store.database("an export")?;
-        let report = db.export(&branch, &self.file, &mut |progress| bar.show(progress))?;
-        drop(bar);
+        let branch = self.on.branch.unwrap_or_else(|| session.branch().to_owned());
+        let report = match Web::wanted(session, &self.web)? {
+            Some(web) => received(&web, &branch, &self.file)?,
+            None => {
+                let (db, bar) = (session.store()?.database()?, Bar::new("exporting"));
+                db.export(&branch, &self.file, &mut |progress| bar.show(progress))?
+            }
+        };
         let row = vec![
             ("branch".into(), Field::text(&branch)),
             ("revision".into(), Field::number(report.revision)),
@@ -48,13 +56,36 @@ impl Export {
     }
 }
 
+/// Has a server export the branch and send it.
+fn received(web: &Web, branch: &str, file: &Path) -> Result<ExportReport> {
+    let bar = Bar::of_bytes("waiting for the server");
+    let path = format!("/v1/export/{}", escaped(branch));
+    web.download("GET", &path, file, &bar, |part, response| {
+        let cells =
+            response.headers().get("mainstay-cells").and_then(|n| n.to_str().ok()?.parse().ok());
+        let found = verify_export(part, &mut |progress| bar.show(progress)).map_err(|error| {
+            Failure::from(error).hint("what arrived is not what was sent; ask again")
+        })?;
+        Ok(ExportReport {
+            revision: found.revision,
+            cells: cells.unwrap_or_default(),
+            versions: found.versions,
+            tags: found.tags,
+            bytes: found.bytes,
+        })
+    })
+}
+
 impl Import {
     /// Makes the branch and says what it holds.
     pub fn run(self, session: &mut Session) -> Result<()> {
-        let db = session.store_to_write()?.database("an import")?;
-        let bar = Bar::new("importing");
-        let report = db.import(&self.file, &self.branch, &mut |progress| bar.show(progress))?;
-        drop(bar);
+        let report = match Web::wanted(session, &self.web)? {
+            Some(web) => sent(&web, &self.file, &self.branch)?,
+            None => {
+                let (db, bar) = (session.store_to_write()?.database()?, Bar::new("importing"));
+                db.import(&self.file, &self.branch, &mut |progress| bar.show(progress))?
+            }
+        };
         let row = vec![
             ("branch".into(), Field::text(&self.branch)),
             ("source".into(), Field::text(&report.source)),
@@ -65,4 +96,19 @@ impl Import {
         session.printer.one(row, None);
         Ok(())
     }
+}
+
+/// Checks the file here, where its damage can be named, and has a server import it.
+fn sent(web: &Web, file: &Path, branch: &str) -> Result<ImportReport> {
+    let bar = Bar::of_bytes("checking");
+    verify_export(file, &mut |progress| bar.show(progress))?;
+    let answer = web.upload(&format!("/v1/import/{}", escaped(branch)), file, &bar)?;
+    let number = |name: &str| answer.get(name).and_then(serde_json::Value::as_u64);
+    let source = answer.get("source").and_then(serde_json::Value::as_str);
+    Ok(ImportReport {
+        source: source.unwrap_or_default().to_owned(),
+        versions: number("versions").unwrap_or_default(),
+        tags: number("tags").unwrap_or_default(),
+        revision: number("revision").unwrap_or_default(),
+    })
 }

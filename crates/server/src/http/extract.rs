@@ -76,9 +76,14 @@ impl Text {
 
     /// The body as a form of ours; unknown fields are refused by its type.
     pub fn form<T: DeserializeOwned>(&self) -> Answered<T> {
-        serde_json::from_str(&self.text)
-            .map_err(|error| Refusal::invalid(format!("the body is not what is wanted: {error}")))
+        form(&self.text)
     }
+}
+
+/// Text as a form of ours; unknown fields are refused by its type.
+pub(crate) fn form<T: DeserializeOwned>(text: &str) -> Answered<T> {
+    serde_json::from_str(text)
+        .map_err(|error| Refusal::invalid(format!("the body is not what is wanted: {error}")))
 }
 
 impl Http {

@@ -40,6 +40,9 @@ pub use routes::{RouteName, route_names, router};
 pub use serve::{Serving, Stop, serve, serve_with};
 pub use settings::Settings;
 
+#[cfg(any(test, fuzzing))]
+pub(crate) use transactions::read as read_transaction;
+
 use crate::resp;
 use crate::security::Security;
 use feed::Hub;

@@ -3,9 +3,9 @@
 use super::Http;
 use super::access::Asking;
 use super::conditions::identified;
-use super::extract::Text;
+use super::extract::{Text, form};
 use super::forms::{GuardForm, ReceiptForm, StepForm};
-use super::refusal::{Answered, Problem, Refusal};
+use super::refusal::{Answered, Problem};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
@@ -76,6 +76,11 @@ fn steps(forms: Vec<StepForm>) -> Result<Vec<Step>> {
     forms.into_iter().enumerate().map(step).collect()
 }
 
+/// The transaction that a body says.
+pub(crate) fn read(text: &str) -> Answered<Transaction> {
+    Ok(form::<TransactionForm>(text)?.transaction()?)
+}
+
 /// Executes a transaction: guards, commands, and what to do otherwise.
 #[utoipa::path(
     post, path = "/v1/transactions", tag = "transactions", operation_id = "execute_transaction", request_body = TransactionForm,
@@ -95,10 +100,9 @@ pub(crate) async fn execute(
     body: Body,
 ) -> Answered<Json<ReceiptForm>> {
     let body = Text::read(&app, &headers, body, app.settings().transaction_limit_bytes).await?;
-    let read = move |body: &Text| Ok::<_, Refusal>(body.form::<TransactionForm>()?.transaction()?);
     let transaction = match body.text.len() > LONG_BYTES {
-        true => app.slowly(move || read(&body)).await?,
-        false => read(&body)?,
+        true => app.slowly(move || read(&body.text)).await?,
+        false => read(&body.text)?,
     };
     let receipt = app.write(&asking, identified(&headers, transaction)?).await?;
     Ok(Json(ReceiptForm::of(receipt)?))

@@ -8,7 +8,7 @@
 //! The files are as large as the data; memory holds one piece at a time.
 
 use super::Http;
-use super::extract::{Named, cut, length_of};
+use super::extract::{Asked, Named, cut, length_of};
 use super::refusal::{Answered, Problem, Refusal};
 use axum::Json;
 use axum::body::Body;
@@ -16,24 +16,27 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt;
-use mainstay::{Code, Error, ImportReport, verify_backup};
-use serde::Serialize;
+use mainstay::{Code, Database, Error, ImportReport, verify_backup};
+use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::path::Path;
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
 use tokio_util::io::ReaderStream;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 /// A piece of a file on its way.
 const PIECE_BYTES: usize = 256 << 10;
 const REVISION: HeaderName = HeaderName::from_static("mainstay-revision");
+const CELLS: HeaderName = HeaderName::from_static("mainstay-cells");
 
 /// A finished file whose name is gone already: it vanishes with the last reader.
 struct Ready {
     file: File,
     bytes: u64,
     revision: u64,
+    /// How many cells are in it, where that is counted.
+    cells: Option<u64>,
     name: &'static str,
 }
 
@@ -42,7 +45,7 @@ struct Ready {
     get, path = "/v1/export/{name}", tag = "files", operation_id = "export_branch",
     params(("name" = String, Path, description = "The branch; it may hold slashes")),
     responses(
-        (status = 200, description = "The file; the header Mainstay-Revision says what it shows", content_type = "application/octet-stream", body = Vec<u8>),
+        (status = 200, description = "The file; the headers Mainstay-Revision and Mainstay-Cells say what it shows and how many cells it has", content_type = "application/octet-stream", body = Vec<u8>),
         (status = 404, description = "The branch is absent", body = Problem),
     )
 )]
@@ -51,25 +54,63 @@ pub(crate) async fn export(State(app): State<Http>, Named(name): Named) -> Answe
     let ready = app.transfer(move || {
         let path = scratch.path().join("export");
         let report = db.export(&name, &path, &mut |_| {})?;
-        ready(&path, report.bytes, report.revision, "attachment; filename=\"branch.mainstay\"")
+        let name = "attachment; filename=\"branch.mainstay\"";
+        Ok(Ready {
+            cells: Some(report.cells),
+            ..ready(&path, report.bytes, report.revision, name)?
+        })
     });
     Ok(send(ready.await?))
 }
 
-/// Sends a backup of everything as one file, after reading it back and checking all of it.
+/// Which backup is wanted.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Wanted {
+    /// Only what was committed after this revision; without it, everything.
+    since: Option<u64>,
+    /// The id of the database that is meant; another one refuses.
+    #[param(example = "9d3f22dd2dbeae4fbecff4d09e8319e2")]
+    database: Option<String>,
+}
+
+/// Sends a backup as one file, after reading it back and checking all of it.
 #[utoipa::path(
-    post, path = "/v1/backup", tag = "files", operation_id = "backup",
-    responses((status = 200, description = "The file; the header Mainstay-Revision says what it shows", content_type = "application/octet-stream", body = Vec<u8>))
+    post, path = "/v1/backup", tag = "files", operation_id = "backup", params(Wanted),
+    responses(
+        (status = 200, description = "The file; the header Mainstay-Revision says what it shows", content_type = "application/octet-stream", body = Vec<u8>),
+        (status = 400, description = "The revision is in the future, or another database is meant", body = Problem),
+        (status = 410, description = "The log does not reach back so far: take a full backup", body = Problem),
+    )
 )]
-pub(crate) async fn backup(State(app): State<Http>) -> Answered<Response> {
+pub(crate) async fn backup(
+    State(app): State<Http>,
+    Asked(wanted): Asked<Wanted>,
+) -> Answered<Response> {
     let (db, scratch) = (app.db().clone(), scratch(&app)?);
     let ready = app.transfer(move || {
+        check_meant(&db, wanted.database.as_deref())?;
         let path = scratch.path().join("backup");
-        db.backup(&path, &mut |_| {})?;
+        match wanted.since {
+            Some(since) => db.backup_since(since, &path, &mut |_| {})?,
+            None => db.backup(&path, &mut |_| {})?,
+        };
         let report = verify_backup(&path)?;
         ready(&path, report.bytes, report.revision, "attachment; filename=\"backup.mainstay\"")
     });
     Ok(send(ready.await?))
+}
+
+/// Who goes on from an earlier backup means one database, and may have come to another.
+fn check_meant(db: &Database, meant: Option<&str>) -> Answered<()> {
+    let own = db.id().to_string();
+    match meant {
+        Some(meant) if meant != own => Err(Refusal::invalid(format!(
+            "this is database {own}, not {meant}: ask the server of that one"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// What was imported.
@@ -175,7 +216,7 @@ fn no_scratch(error: &std::io::Error) -> Refusal {
 /// Opens a finished file; its name goes with the scratch directory.
 fn ready(path: &Path, bytes: u64, revision: u64, name: &'static str) -> Answered<Ready> {
     let file = File::open(path).map_err(|error| no_scratch(&error))?;
-    Ok(Ready { file, bytes, revision, name })
+    Ok(Ready { file, bytes, revision, cells: None, name })
 }
 
 fn send(ready: Ready) -> Response {
@@ -186,5 +227,9 @@ fn send(ready: Ready) -> Response {
         (header::CONTENT_LENGTH, HeaderValue::from(ready.bytes)),
         (REVISION, HeaderValue::from(ready.revision)),
     ];
-    (headers, Body::from_stream(pieces)).into_response()
+    let mut response = (headers, Body::from_stream(pieces)).into_response();
+    if let Some(cells) = ready.cells {
+        response.headers_mut().insert(CELLS, HeaderValue::from(cells));
+    }
+    response
 }

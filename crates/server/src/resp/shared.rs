@@ -12,8 +12,8 @@ use mainstay::{Clock, Database, Durability, Stamp, SystemClock};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// What all sessions share.
 pub struct Shared {
@@ -38,6 +38,8 @@ pub struct Shared {
     clock: SystemClock,
     last_session: AtomicU64,
     port: AtomicU16,
+    /// Where the HTTP face is, once it is.
+    http: OnceLock<String>,
     /// The face ends: nobody waits for changes any more.
     ending: AtomicBool,
     clients: Mutex<BTreeMap<u64, String>>,
@@ -76,6 +78,7 @@ impl Shared {
             clock: SystemClock::new(),
             last_session: AtomicU64::new(0),
             port: AtomicU16::new(0),
+            http: OnceLock::new(),
             ending: AtomicBool::new(false),
             clients: Mutex::default(),
         })
@@ -111,6 +114,12 @@ impl Shared {
         self.port.store(port, Ordering::Relaxed);
     }
 
+    /// Notes where the HTTP face is, as an address that begins with its scheme.
+    pub fn speaks_http_at(&self, address: String) {
+        // There is one such face: the first to say so is right.
+        let _ = self.http.set(address);
+    }
+
     /// Has those answered who wait for changes.
     pub fn stop_waiting(&self) {
         self.ending.store(true, Ordering::Release);
@@ -138,7 +147,7 @@ impl Shared {
         random.to_le_bytes().into_iter().map(letter).collect()
     }
 
-    /// The settings that Redis's own tools ask for.
+    /// The settings that Redis's own tools ask for, and those that ours do.
     pub fn settings_for_redis(&self) -> Vec<(&'static str, String)> {
         let fsync = match self.settings.durability {
             Durability::Sync => "always",
@@ -155,6 +164,7 @@ impl Shared {
             ("slowlog-log-slower-than", self.settings.slow_log_us.to_string()),
             ("slowlog-max-len", self.settings.slow_log_length.to_string()),
             ("proto-max-bulk-len", self.settings.request.word_bytes.to_string()),
+            ("http-address", self.http.get().cloned().unwrap_or_default()),
         ]
     }
 }

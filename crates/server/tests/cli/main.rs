@@ -7,6 +7,7 @@ mod cells;
 mod config;
 mod feed;
 mod files;
+mod hot;
 mod output;
 mod program;
 mod repl;
@@ -14,3 +15,6 @@ mod served;
 mod server;
 mod transfer;
 mod txn;
+
+#[path = "../support/mod.rs"]
+mod support;

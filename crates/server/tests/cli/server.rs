@@ -65,14 +65,15 @@ fn a_script_ends_with_its_connection() {
 }
 
 #[test]
-fn what_needs_the_files_is_refused_over_resp() {
+fn a_server_that_does_not_say_where_files_are_is_told_apart() {
     let address = stranger(|mut stream| {
         let _ = stream.read(&mut [0; 64]);
-        let _ = stream.write_all(b"%0\r\n");
+        let _ = stream.write_all(b"%0\r\n%0\r\n");
+        let _ = stream.read_to_end(&mut Vec::new());
     });
     let program = Program::new();
     let said = program.run(&["--server", &address, "backup", "file"]).error();
-    assert!(said.contains("--data DIR"), "{said}");
+    assert!(said.contains("--http URL") && said.contains("--data DIR"), "{said}");
     assert!(!program.path("file").exists());
 }
 

@@ -51,7 +51,7 @@ fn a_backup_is_verified_and_restored() {
     let program = written();
     let made = program.data(&["backup", "file"]).ok();
     assert_eq!(program.run(&["backup", "verify", "file"]).ok(), made);
-    assert_eq!(program.run(&["restore", "file", "copy"]).ok(), made);
+    assert_eq!(program.run(&["restore", "copy", "file"]).ok(), made);
     let get = ["--data", "copy", "cell", "get", "a", "-o", "raw"];
     assert_eq!(program.run(&get).ok(), "2");
     assert_eq!(program.run(&["--data", "copy", "cell", "history", "a"]).objects().len(), 2);
@@ -63,7 +63,7 @@ fn a_damaged_backup_is_found_and_not_restored() {
     program.data(&["backup", "file"]).ok();
     flip_a_bit(&program, "file");
     program.run(&["backup", "verify", "file"]).error();
-    program.run(&["restore", "file", "copy"]).error();
+    program.run(&["restore", "copy", "file"]).error();
     assert!(!program.path("copy").exists(), "nothing was made");
     program.run(&["backup", "verify", "none"]).error();
 }
@@ -73,13 +73,13 @@ fn a_restore_touches_no_directory_that_holds_something() {
     let program = written();
     program.data(&["backup", "file"]).ok();
     program.data(&["cell", "set", "a", "3"]).ok();
-    let said = program.run(&["restore", "file", "d"]).error();
+    let said = program.run(&["restore", "d", "file"]).error();
     assert!(said.contains("not an empty directory"), "{said}");
     assert_eq!(program.data(&["cell", "get", "a", "-o", "raw"]).ok(), "3");
     let said = program.run(&["restore", "file", "file"]).error();
     assert!(said.contains("not an empty directory"), "{said}");
     fs::create_dir(program.path("empty")).unwrap();
-    program.run(&["restore", "file", "empty"]).ok();
+    program.run(&["restore", "empty", "file"]).ok();
 }
 
 #[test]

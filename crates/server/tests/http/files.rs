@@ -74,6 +74,40 @@ fn a_backup_opens_as_a_database() {
 }
 
 #[test]
+fn an_increment_goes_on_from_a_backup() {
+    let w = World::new();
+    w.put("/v1/cells/a", "1").ok();
+    let (revision, full) = bytes(&w, "POST", "/v1/backup");
+    w.put("/v1/cells/a", "2").ok();
+    let (last, more) = bytes(&w, "POST", &format!("/v1/backup?since={revision}"));
+    assert_eq!((revision + 1, w.db.revision()), (last, last));
+    let root = tempfile::tempdir().unwrap();
+    let files = ["full", "more"].map(|name| root.path().join(name));
+    std::fs::write(&files[0], full).unwrap();
+    std::fs::write(&files[1], more).unwrap();
+    let copy = root.path().join("copy");
+    mainstay::restore_backup(&copy, &files, &mut |_| {}).unwrap();
+    assert_eq!(Database::open(&copy).unwrap().cells().get("a").unwrap(), Some(2.into()));
+    let id = w.db.id();
+    let asked = |query: &str| w.post(&format!("/v1/backup?{query}"), "");
+    assert_eq!(bytes(&w, "POST", &format!("/v1/backup?since={last}&database={id}")).0, last);
+    assert_eq!(asked("since=999").code(), (400, "FutureRevision".into()));
+    assert_eq!(asked("sinse=1").code(), (400, "InvalidArgument".into()));
+    assert_eq!(asked("database=0").code(), (400, "InvalidArgument".into()));
+}
+
+/// A server without a place for the file says so, and goes on serving.
+#[test]
+fn a_backup_without_a_place_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let scratch = Some(root.path().join("none"));
+    let w = World::with(Settings { scratch, ..Settings::default() });
+    let said = w.post("/v1/backup", "");
+    assert!(said.text.contains("make room for scratch files"), "{}", said.text);
+    w.put("/v1/cells/a", "1").ok();
+}
+
+#[test]
 fn an_upload_over_the_limit_is_cut() {
     let w = World::with(Settings { import_limit_bytes: 1000, ..Settings::default() });
     let head = "POST /v1/import/x HTTP/1.1\r\nhost: x\r\nconnection: close\r\n";

@@ -1,0 +1,182 @@
+//! What fuzzers feed: any bytes to every reader of files and frames. None may panic, none may take
+//! memory that the bytes do not have, and what is taken for whole has to say the same twice.
+//!
+//! ```text
+//!   bytes --as they are--------------> reader
+//!         --checksums made right-----> reader     so that changes get past the checksums
+//! ```
+
+use crate::backup;
+use crate::export;
+use crate::hashed::mend_hash;
+use crate::log::{self, DatabaseId, Follower, Transactions};
+use std::path::Path;
+
+/// Frames of a log, and what is in them.
+pub fn frames(bytes: &[u8]) {
+    let id = DatabaseId([7; 16]);
+    follow(bytes, &id);
+    let mut mended = bytes.to_vec();
+    let (mut at, mut chain, mut next) = (0, 0, 1);
+    while let Some((size, crc, behind)) = log::mend(&mut mended[at..], &id, chain, next) {
+        (at, chain, next) = (at + size, crc, behind);
+    }
+    follow(&mended, &id);
+    if let Some((count, payload)) = bytes.split_first() {
+        walk(Transactions::new(1, u32::from(*count), payload));
+    }
+}
+
+fn follow(mut bytes: &[u8], id: &DatabaseId) {
+    let mut follower = Follower::new(id, 0, 1);
+    while let Some(head) = bytes.first_chunk() {
+        let Ok(size) = follower.size_of(head) else { return };
+        let Some((frame, rest)) = bytes.split_at_checked(size) else { return };
+        let Ok(frame) = follower.follow(frame) else { return };
+        walk(frame.transactions());
+        bytes = rest;
+    }
+}
+
+fn walk(transactions: Transactions<'_>) {
+    for transaction in transactions {
+        let Ok(transaction) = transaction else { return };
+        let count = transaction.effects.len();
+        assert_eq!(transaction.effects.count(), count, "as many effects as it says");
+    }
+}
+
+/// A backup of either kind; `scratch` is a file to write to.
+pub fn backup(bytes: &[u8], scratch: &Path) {
+    let mut mended = bytes.to_vec();
+    backup::mend(&mut mended);
+    for bytes in [bytes, &mended] {
+        if std::fs::write(scratch, bytes).is_err() {
+            return;
+        }
+        let Ok(report) = backup::verify_backup(scratch) else { continue };
+        let head = backup::backup_head(scratch).expect("what is whole has a head");
+        assert_eq!((head.kind, head.revision), (report.kind, report.revision));
+        assert_eq!(backup::verify_backup(scratch).as_ref(), Ok(&report));
+        assert_eq!(report.bytes, bytes.len() as u64);
+    }
+}
+
+/// An export of a branch; `scratch` is a file to write to.
+pub fn export(bytes: &[u8], scratch: &Path) {
+    let mut mended = bytes.to_vec();
+    mend_hash(&mut mended);
+    for bytes in [bytes, &mended] {
+        if std::fs::write(scratch, bytes).is_err() {
+            return;
+        }
+        let Ok(contents) = export::verify_export(scratch, &mut |_| {}) else { continue };
+        assert_eq!(contents.bytes, bytes.len() as u64);
+        assert!(contents.versions <= contents.bytes, "a version takes some bytes");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{At, Database, Ttl, backup_head};
+    use proptest::collection::vec;
+    use proptest::option;
+    use proptest::prelude::*;
+    use proptest::sample::Index;
+    use std::fs;
+    use std::path::PathBuf;
+
+    fn seeds(target: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(target)
+    }
+
+    /// Feeds all seeds of a target; gives how many there were.
+    fn feed(target: &str, mut body: impl FnMut(&[u8])) -> usize {
+        let files = fs::read_dir(seeds(target)).unwrap().map(|file| file.unwrap().path());
+        files.map(|file| body(&fs::read(file).unwrap())).count()
+    }
+
+    /// A small database with something of everything.
+    fn furnished() -> Database {
+        let db = Database::memory().unwrap();
+        db.cells().set("a", 1).unwrap();
+        db.cells().set_with("b", "short", Ttl::Millis(60_000)).unwrap();
+        db.fork("side", "main", At::Latest).unwrap();
+        db.branch("side").unwrap().cells().delete("a").unwrap();
+        db.tag("t", "main", At::Latest).unwrap();
+        db
+    }
+
+    #[test]
+    fn all_seeds_are_taken_without_a_panic() {
+        let root = tempfile::tempdir().unwrap();
+        let scratch = root.path().join("scratch");
+        assert!(feed("frames", frames) > 0);
+        assert!(feed("backup", |bytes| backup(bytes, &scratch)) > 1);
+        assert!(feed("export", |bytes| export(bytes, &scratch)) > 0);
+    }
+
+    proptest! {
+        /// What a fuzzer does, a little of it with every run of the tests.
+        #[test]
+        fn changed_seeds_are_taken_without_a_panic(
+            changes in vec((any::<Index>(), any::<u8>()), 1..6),
+            cut in option::of(any::<Index>()),
+        ) {
+            let root = tempfile::tempdir().unwrap();
+            let scratch = root.path().join("scratch");
+            let changed = |bytes: &[u8]| {
+                let mut bytes = bytes.to_vec();
+                changes.iter().for_each(|(at, byte)| *at.get_mut(&mut bytes) = *byte);
+                bytes.truncate(cut.map_or(bytes.len(), |cut| cut.index(bytes.len())));
+                bytes
+            };
+            feed("frames", |bytes| frames(&changed(bytes)));
+            feed("backup", |bytes| backup(&changed(bytes), &scratch));
+            feed("export", |bytes| export(&changed(bytes), &scratch));
+        }
+    }
+
+    /// A flipped byte whose checksums were made right gets to what lies behind them.
+    #[test]
+    fn mended_files_get_past_the_checksums() {
+        let root = tempfile::tempdir().unwrap();
+        let path = |name: &str| root.path().join(name);
+        let db = furnished();
+        db.backup(&path("full"), &mut |_| {}).unwrap();
+        db.backup_since(0, &path("more"), &mut |_| {}).unwrap();
+        for name in ["full", "more"] {
+            let whole = fs::read(path(name)).unwrap();
+            let mut mended = whole.clone();
+            backup::mend(&mut mended);
+            assert!(mended == whole, "what is whole stays as it is");
+            // The id of the database is nothing but bytes.
+            mended[12] ^= 1;
+            backup::mend(&mut mended);
+            fs::write(path("mended"), &mended).unwrap();
+            backup::verify_backup(&path("mended")).unwrap();
+            assert_ne!(backup_head(&path("mended")).unwrap().database, db.id());
+        }
+    }
+
+    /// Writes the seeds that are files of ours: run with `--ignored` when their format changes.
+    #[test]
+    #[ignore = "writes into the repository"]
+    fn write_seeds() {
+        let db = furnished();
+        let make = |target: &str, name: &str| {
+            fs::create_dir_all(seeds(target)).unwrap();
+            let path = seeds(target).join(name);
+            // There is none the first time.
+            let _ = fs::remove_file(&path);
+            path
+        };
+        db.backup(&make("backup", "full"), &mut |_| {}).unwrap();
+        let more = make("backup", "increment");
+        db.backup_since(0, &more, &mut |_| {}).unwrap();
+        db.export("main", &make("export", "main"), &mut |_| {}).unwrap();
+        let whole = fs::read(more).unwrap();
+        fs::write(make("frames", "log"), &whole[68..whole.len() - 32]).unwrap();
+    }
+}

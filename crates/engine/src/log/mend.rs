@@ -1,0 +1,31 @@
+//! Makes checksums right: what fuzzers change would otherwise never get past them.
+
+use mainstay_model::Revision;
+
+use super::DatabaseId;
+use super::frame::{ALIGN, HEAD_BYTES, Head, MAGIC};
+
+/// Makes a whole frame of the bytes that these begin with, behind one with the crc `chain`; gives its
+/// size, its crc and the revision behind it. Nothing where there is no room for a frame.
+pub fn mend(
+    bytes: &mut [u8],
+    id: &DatabaseId,
+    chain: u32,
+    first: Revision,
+) -> Option<(usize, u32, Revision)> {
+    let room = bytes.len().checked_sub(HEAD_BYTES)? / ALIGN * ALIGN;
+    let number = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+    let length = number(4).min(room as u32);
+    let count = number(24).clamp(1, 1 << 20);
+    bytes[4..8].copy_from_slice(&length.to_le_bytes());
+    bytes[8..16].copy_from_slice(&first.to_le_bytes());
+    bytes[24..28].copy_from_slice(&count.to_le_bytes());
+    bytes[28..32].fill(0);
+    let head_crc = crc32c::crc32c_append(id.seed(), &bytes[4..32]);
+    bytes[32..36].copy_from_slice(&head_crc.to_le_bytes());
+    bytes[36..40].copy_from_slice(&MAGIC.to_le_bytes());
+    let head = Head::parse(bytes, id.seed())?;
+    let crc = crc32c::crc32c_append(chain, &bytes[4..head.size()]);
+    bytes[..4].copy_from_slice(&crc.to_le_bytes());
+    Some((head.size(), crc, head.last() + 1))
+}

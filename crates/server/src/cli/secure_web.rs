@@ -1,0 +1,41 @@
+//! TLS to the HTTP face, by the same arguments as to the RESP face.
+
+use super::args::TlsArgs;
+use super::failure::{Failure, Result};
+use mainstay_server::tls::{pem, provider};
+use std::path::Path;
+use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig, TlsProvider};
+
+/// What is believed and what is shown.
+pub fn config(tls: &TlsArgs) -> Result<TlsConfig> {
+    let config = TlsConfig::builder()
+        .provider(TlsProvider::Rustls)
+        .unversioned_rustls_crypto_provider(provider())
+        .disable_verification(tls.insecure)
+        .root_certs(roots(tls)?)
+        .client_cert(shown(tls)?);
+    Ok(config.build())
+}
+
+fn roots(tls: &TlsArgs) -> Result<RootCerts> {
+    let certificates = match &tls.cacert {
+        Some(path) => certificates(path)?,
+        None => {
+            let machine = rustls_native_certs::load_native_certs().certs;
+            machine.iter().map(|der| Certificate::from_der(der).to_owned()).collect()
+        }
+    };
+    Ok(RootCerts::new_with_certs(&certificates))
+}
+
+fn shown(tls: &TlsArgs) -> Result<Option<ClientCert>> {
+    let (Some(cert), Some(key)) = (&tls.cert, &tls.key) else { return Ok(None) };
+    let unread = |error| Failure::error(format!("{} holds no key: {error}", key.display()));
+    let private = PrivateKey::from_pem(&pem::read(key)?).map_err(unread)?;
+    Ok(Some(ClientCert::new_with_certs(&certificates(cert)?, private)))
+}
+
+fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>> {
+    let found = pem::certificates(path, &pem::read(path)?)?;
+    Ok(found.iter().map(|der| Certificate::from_der(der).to_owned()).collect())
+}

@@ -1,0 +1,305 @@
+//! The HTTP face of a server, for files: they are too large for RESP.
+//!
+//! ```text
+//!   CONFIG GET http-address, or --http --> Web --+--> download: response --> FILE.part, checked --> FILE
+//!                                                +--> upload:   FILE --> request --> what was made of it
+//! ```
+
+use super::call::Call;
+use super::failure::{Failure, Result};
+use super::password::Credentials;
+use super::progress::Bar;
+use super::reply::Reply;
+use super::secure_web;
+use super::session::Session;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use clap::Args;
+use mainstay::{PartFile, Progress};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::time::Duration;
+use ureq::http::{Request, Response, header, request};
+use ureq::{Agent, Body, SendBody};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The longest silence: a server makes the whole file, and reads it back, before it sends the first
+/// byte.
+const SILENCE_LIMIT: Duration = Duration::from_secs(3600);
+const PIECE_BYTES: usize = 256 << 10;
+
+/// Where the HTTP face of a server is.
+#[derive(Clone, Debug, Args)]
+pub struct WebArgs {
+    /// The HTTP face of the server [default: where the server says it is]
+    #[arg(long = "http", value_name = "URL")]
+    pub url: Option<String>,
+}
+
+/// The HTTP face of a server.
+pub struct Web {
+    agent: Agent,
+    base: String,
+    credentials: Option<Credentials>,
+}
+
+impl Web {
+    /// Nothing where the store is a directory.
+    pub fn wanted(session: &mut Session, args: &WebArgs) -> Result<Option<Web>> {
+        match (session.is_directory(), &args.url) {
+            (true, None) => Ok(None),
+            (true, Some(_)) => Err(Failure::error("give --data DIR or --http URL, not both")),
+            (false, _) => Web::of(session, args).map(Some),
+        }
+    }
+
+    /// Where it was said to be, or where the server at the other end of the session says it is.
+    fn of(session: &mut Session, args: &WebArgs) -> Result<Web> {
+        let base = match &args.url {
+            Some(url) => url.trim_end_matches('/').to_owned(),
+            None => advertised(session)?,
+        };
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .proxy(None)
+            .max_redirects(0)
+            .tls_config(secure_web::config(session.tls())?)
+            .timeout_connect(Some(CONNECT_TIMEOUT))
+            .timeout_per_read(Some(SILENCE_LIMIT))
+            .timeout_per_write(Some(SILENCE_LIMIT));
+        let credentials = session.credentials()?;
+        Ok(Web { agent: config.build().into(), base, credentials })
+    }
+
+    /// Writes what a request answers to a file, which gets its name only after the check.
+    pub fn download<T>(
+        &self,
+        method: &str,
+        path: &str,
+        file: &Path,
+        bar: &Bar,
+        check: impl FnOnce(&Path, &Response<Body>) -> Result<T>,
+    ) -> Result<T> {
+        let mut part = PartFile::create(file)?;
+        let request = self.request(method, path);
+        let response = match method {
+            "POST" => self.agent.run(built(request.body(()))?.map(|()| SendBody::none())),
+            _ => self.agent.run(built(request.body(()))?),
+        };
+        let mut response = self.accepted(response)?;
+        self.receive(&mut response, &mut part, bar)?;
+        let checked = check(part.part(), &response)?;
+        part.finish()?;
+        Ok(checked)
+    }
+
+    /// Sends a file, and gives what was answered.
+    pub fn upload(&self, path: &str, file: &Path, bar: &Bar) -> Result<serde_json::Value> {
+        let unreadable = |error: io::Error| {
+            Failure::error(format!("{} cannot be read: {error}", file.display()))
+        };
+        let opened = File::open(file).map_err(unreadable)?;
+        let total = opened.metadata().map_err(unreadable)?.len();
+        let mut watched = Watched { file: opened, bar, done: 0, total };
+        let request = self.request("POST", path).header(header::CONTENT_LENGTH, total);
+        let request = built(request.body(SendBody::from_reader(&mut watched)))?;
+        let mut response = self.accepted(self.agent.run(request))?;
+        let text = response.body_mut().read_to_string().map_err(|error| self.broken(&error))?;
+        serde_json::from_str(&text).map_err(|_| self.strange(&text))
+    }
+
+    fn request(&self, method: &str, path: &str) -> request::Builder {
+        let request = Request::builder().method(method).uri(format!("{}{path}", self.base));
+        match &self.credentials {
+            Some(credentials) => request.header(header::AUTHORIZATION, basic(credentials)),
+            None => request,
+        }
+    }
+
+    /// Only what went well is a response; a refusal says why.
+    fn accepted(
+        &self,
+        response: std::result::Result<Response<Body>, ureq::Error>,
+    ) -> Result<Response<Body>> {
+        let mut response = response.map_err(|error| self.broken(&error))?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let text = response.body_mut().read_to_string().unwrap_or_default();
+        Err(refusal(&text).unwrap_or_else(|| self.strange(&text)))
+    }
+
+    fn receive(&self, response: &mut Response<Body>, part: &mut PartFile, bar: &Bar) -> Result<()> {
+        let total = response.body().content_length();
+        let (mut done, mut piece) = (0, vec![0; PIECE_BYTES]);
+        let mut body = response.body_mut().as_reader();
+        loop {
+            let read = match body.read(&mut piece) {
+                Ok(0) => break,
+                Ok(read) => read,
+                Err(error) => return Err(self.cut(done, total, &error)),
+            };
+            part.write_all(&piece[..read]).map_err(|error| unwritten(part.part(), &error))?;
+            done += read as u64;
+            bar.show(Progress { phase: "receiving", done, total });
+        }
+        match total.is_none_or(|total| total == done) {
+            true => Ok(()),
+            false => Err(self.cut(done, total, &io::ErrorKind::UnexpectedEof.into())),
+        }
+    }
+
+    fn broken(&self, error: &ureq::Error) -> Failure {
+        let base = &self.base;
+        Failure::error(match error {
+            ureq::Error::BadUri(_) | ureq::Error::Http(_) => {
+                format!("{base} is no address: --http wants a URL, as http://127.0.0.1:7380")
+            }
+            ureq::Error::HostNotFound | ureq::Error::ConnectionFailed => {
+                format!("no server was reached at {base}: name its HTTP face with --http URL")
+            }
+            ureq::Error::Io(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                format!("nobody listens at {base}: name the server's HTTP face with --http URL")
+            }
+            error => {
+                format!("the connection to {base} broke ({error}): nothing was kept, ask again")
+            }
+        })
+    }
+
+    fn cut(&self, done: u64, total: Option<u64>, error: &io::Error) -> Failure {
+        let of = total.map(|total| format!(" of {total}")).unwrap_or_default();
+        Failure::error(format!(
+            "{} stopped sending after {done}{of} bytes ({error}): nothing was kept, ask again when \
+             it is back",
+            self.base
+        ))
+    }
+
+    fn strange(&self, text: &str) -> Failure {
+        let text: String = text.chars().take(200).collect();
+        Failure::error(format!(
+            "{} does not answer as the HTTP face of Mainstay does ({text:?}): --http wants that one",
+            self.base
+        ))
+    }
+}
+
+/// Who asks, as HTTP has it.
+fn basic(credentials: &Credentials) -> String {
+    let pair = [credentials.user.as_bytes(), b":", credentials.password.expose()].concat();
+    format!("Basic {}", BASE64_STANDARD.encode(pair))
+}
+
+fn built<T>(request: std::result::Result<Request<T>, ureq::http::Error>) -> Result<Request<T>> {
+    request.map_err(|error| Failure::error(format!("the address cannot be asked for: {error}")))
+}
+
+/// Asks over RESP where the HTTP face is.
+fn advertised(session: &mut Session) -> Result<String> {
+    let store = session.store()?;
+    let call = Call::new("CONFIG").word("GET").word("http-address");
+    let said = match store.call(call.words())? {
+        Reply::Map(pairs) => pairs.into_iter().next().map(|(_, value)| value),
+        _ => None,
+    };
+    match said {
+        Some(Reply::Text(url)) if !url.is_empty() => {
+            Ok(reachable(&String::from_utf8_lossy(&url), &store.name()))
+        }
+        _ => Err(Failure::error(format!(
+            "files are too large for RESP, and {} does not say where its HTTP face is: name that \
+             with --http URL, or stop the server and name its directory with --data DIR",
+            store.name()
+        ))),
+    }
+}
+
+/// A server that listens everywhere is reached where its RESP face was reached.
+fn reachable(url: &str, resp: &str) -> String {
+    let host = resp.rsplit_once(':').map_or(resp, |(host, _)| host);
+    for everywhere in ["//0.0.0.0:", "//[::]:"] {
+        if let Some((scheme, port)) = url.split_once(everywhere) {
+            return format!("{scheme}//{host}:{port}");
+        }
+    }
+    url.to_owned()
+}
+
+/// The words of a refusal; nothing if this is none of ours.
+fn refusal(text: &str) -> Option<Failure> {
+    let body: serde_json::Value = serde_json::from_str(text).ok()?;
+    let error = body.get("error")?;
+    let word = |name: &str| error.get(name)?.as_str();
+    let message = format!("{}: {}", word("code")?, word("message")?);
+    match word("kind")? {
+        "NotFound" | "Exists" | "Conflict" => Some(Failure::not_held(message)),
+        _ => Some(Failure::error(message)),
+    }
+}
+
+fn unwritten(path: &Path, error: &io::Error) -> Failure {
+    let advice = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space here",
+        _ => "nothing was kept",
+    };
+    Failure::error(format!("{} cannot be written: {error}; {advice}", path.display()))
+}
+
+/// A file that is read, with a bar beside it.
+struct Watched<'a> {
+    file: File,
+    bar: &'a Bar,
+    done: u64,
+    total: u64,
+}
+
+impl Read for Watched<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read(bytes)?;
+        self.done += read as u64;
+        self.bar.show(Progress { phase: "sending", done: self.done, total: Some(self.total) });
+        Ok(read)
+    }
+}
+
+/// A name as the end of a path: everything but letters, digits and a few signs is escaped.
+pub fn escaped(name: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
+    let one = |byte: u8| match plain(byte) {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02X}"),
+    };
+    name.bytes().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_face_that_listens_everywhere_is_reached_where_the_other_was() {
+        let same = "http://127.0.0.1:7380";
+        assert_eq!(reachable(same, "db.example:7379"), same);
+        assert_eq!(reachable("http://0.0.0.0:80", "db.example:7379"), "http://db.example:80");
+        assert_eq!(reachable("https://[::]:80", "[::1]:7379"), "https://[::1]:80");
+    }
+
+    #[test]
+    fn names_become_paths() {
+        assert_eq!(escaped("team/a b%?#é"), "team/a%20b%25%3F%23%C3%A9");
+    }
+
+    #[test]
+    fn refusals_keep_their_words_and_their_exit_code() {
+        let text = r#"{"error":{"code":"BranchExists","kind":"Exists","message":"there is one"}}"#;
+        let failure = refusal(text).unwrap();
+        assert_eq!(
+            (failure.code(), failure.to_string().as_str()),
+            (1, "BranchExists: there is one")
+        );
+        assert_eq!(refusal(&text.replace("\"Exists\"", "\"Unavailable\"")).unwrap().code(), 2);
+        assert!(refusal("<html>").is_none() && refusal("{}").is_none());
+    }
+}
