@@ -76,13 +76,17 @@ mod maintenance;
 mod mark;
 mod memtable;
 mod migrate;
+mod open;
 mod options;
 mod overlay;
 mod pins;
+mod place;
 mod pour;
 mod priority;
 mod purge;
 mod receipts;
+/// A database that somebody serves, with the same handles.
+pub mod remote;
 mod scan;
 mod sequencer;
 mod snapshot;
@@ -95,6 +99,8 @@ mod times;
 mod trail;
 mod version;
 mod view;
+/// What a served database is asked, as values and as bytes.
+pub mod wire;
 pub use crate::core::OpenReport;
 pub use backup::{BackupReport, verify_backup};
 pub use branch::{Branch, BranchInfo, Difference, DifferenceKind, TagInfo};

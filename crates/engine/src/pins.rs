@@ -1,12 +1,14 @@
 //! Pins of open readers: what they look at is kept while they look, up to a limit.
 
+use crate::core::Core;
 use mainstay_model::Revision;
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A revision that something holds, and what that costs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pin {
     /// The revision held.
     pub revision: Revision,
@@ -16,6 +18,24 @@ pub struct Pin {
     pub age_us: u64,
     /// How many revisions lie between it and the newest: what retention cannot trim.
     pub revisions_behind: u64,
+}
+
+impl Pin {
+    /// All pins of a database, oldest first.
+    pub(crate) fn all(core: &Core) -> Vec<Pin> {
+        let newest = core.sequencer.published();
+        let now = core.now();
+        let mut pins: Vec<(Revision, String)> = core.state.catalog.read().pins(newest);
+        let readers = core.pins.held();
+        pins.extend(readers.into_iter().map(|held| (held.revision, held.holder.to_owned())));
+        pins.sort();
+        let pin = |(revision, holder): (Revision, String)| {
+            let stamp = core.index().stamp_of(revision).ok().flatten().unwrap_or(now);
+            let age_us = now.saturating_sub(stamp);
+            Pin { revision, holder, age_us, revisions_behind: newest.saturating_sub(revision) }
+        };
+        pins.into_iter().map(pin).collect()
+    }
 }
 
 #[derive(Default)]

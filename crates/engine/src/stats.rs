@@ -1,10 +1,11 @@
 //! Figures about a database as it stands.
 
 use crate::core::Core;
-use mainstay_model::Revision;
+use mainstay_model::{Error, Revision};
+use serde::{Deserialize, Serialize};
 
 /// Figures about a database as it stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Stats {
     /// The newest visible revision.
@@ -40,6 +41,11 @@ pub struct Stats {
 }
 
 impl Stats {
+    /// Nothing is known but why.
+    pub(crate) fn unknown(error: &Error) -> Stats {
+        Stats { last_failure: Some(error.to_string()), ..Stats::default() }
+    }
+
     pub(crate) fn of(core: &Core) -> Stats {
         let index = core.index();
         Stats {

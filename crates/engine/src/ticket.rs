@@ -5,6 +5,7 @@
 //! ```
 
 use crate::bell::{self, Bell, Chime};
+use crate::remote::Submitted;
 use mainstay_model::{Receipt, Result, SmallVec};
 use parking_lot::Mutex;
 use std::cell::{Cell, RefCell};
@@ -208,19 +209,36 @@ fn nothing() -> Receipt {
 }
 
 /// The answer to come of a submitted transaction.
-pub struct Ticket {
-    pub(crate) waiter: Arc<Waiter>,
+pub struct Ticket(Origin);
+
+enum Origin {
+    Here(Arc<Waiter>),
+    There(Submitted),
 }
 
 impl Ticket {
+    pub(crate) fn here(waiter: Arc<Waiter>) -> Ticket {
+        Ticket(Origin::Here(waiter))
+    }
+
+    pub(crate) fn there(submitted: Submitted) -> Ticket {
+        Ticket(Origin::There(submitted))
+    }
+
     /// Waits until the transaction is durable, or has failed.
     pub fn wait(self) -> Result<Receipt> {
-        self.waiter.wait()
+        match self.0 {
+            Origin::Here(waiter) => waiter.wait(),
+            Origin::There(submitted) => submitted.wait(),
+        }
     }
 
     /// Whether the answer is there.
     pub fn is_done(&self) -> bool {
-        self.waiter.is_done()
+        match &self.0 {
+            Origin::Here(waiter) => waiter.is_done(),
+            Origin::There(submitted) => submitted.is_done(),
+        }
     }
 }
 
