@@ -24,7 +24,7 @@ pub const VERSION: u8 = 1;
 
 /// The longest frame that is taken for a request: a transaction of the largest size, and what is
 /// around its values.
-pub const FRAME_LIMIT_BYTES: usize = TRANSACTION_LIMIT_BYTES + (8 << 20);
+pub const FRAME_LIMIT_BYTES: usize = TRANSACTION_LIMIT_BYTES + (15 << 20);
 
 /// The most elements of a list in a frame.
 pub const LIST_LIMIT: usize = 1 << 20;

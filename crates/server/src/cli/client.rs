@@ -1,9 +1,10 @@
 //! A server as a store: one connection that speaks RESP3 and waits for each reply.
 
 use super::failure::{Failure, Result};
-use super::reply::{Reply, decode, encode};
+use super::reply::Reply;
+use mainstay::remote::{Tcp, decode, encode};
 use std::io::{self, BufReader, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::TcpStream;
 use std::time::Duration;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -20,11 +21,10 @@ pub struct Client {
 impl Client {
     /// Connects and agrees on RESP3.
     pub fn connect(address: &str, timeout: Duration) -> Result<Client> {
-        let stream = dial(address).map_err(|error| unreachable_at(address, &error))?;
+        let stream = Tcp::connect(address, CONNECT_TIMEOUT).map_err(|error| unreachable_at(address, &error))?;
         let set = || -> io::Result<()> {
             stream.set_read_timeout(Some(timeout))?;
-            stream.set_write_timeout(Some(timeout))?;
-            stream.set_nodelay(true)
+            stream.set_write_timeout(Some(timeout))
         };
         set().map_err(|error| Failure::error(format!("the connection to {address}: {error}")))?;
         let stream = BufReader::new(stream);
@@ -74,17 +74,6 @@ impl Client {
             ),
         })
     }
-}
-
-fn dial(address: &str) -> io::Result<TcpStream> {
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for address in address.to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
 }
 
 fn unreachable_at(address: &str, error: &io::Error) -> Failure {

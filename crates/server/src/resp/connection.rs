@@ -7,7 +7,7 @@
 //! ```
 
 use super::Shared;
-use super::feeds::Reading;
+use super::feeds::{Awaited, Reading};
 use super::reply::Reply;
 use super::request::{Malformed, Parsed, Parser, Words};
 use super::session::{Handled, Job, Owed, Pending, Session};
@@ -54,7 +54,7 @@ pub enum Wish {
     /// Long work.
     Work(Job),
     /// A reply when there are changes.
-    Wait(Box<Reading>),
+    Wait(Box<Awaited>),
     /// A push for every change.
     Watch(Box<Reading>),
 }

@@ -12,7 +12,7 @@
 
 use super::Shared;
 use super::connection::{Connection, State, Wish};
-use super::feeds::{Feeds, Reader};
+use super::feeds::{Awaited, Feeds, Reader};
 use super::reply::Reply;
 use super::workers::Workers;
 use mainstay::Transaction;
@@ -380,11 +380,12 @@ impl Loop {
                 }
             }
             Wish::Wait(reading) => {
-                self.feeds.take(Reader { reading: *reading, alive, tell: Box::new(done) });
+                self.feeds.take(Reader { awaited: *reading, alive, tell: Box::new(done) });
             }
             Wish::Watch(reading) => {
                 let tell = Box::new(move |reply| address.send(Message::Push(place, id, reply)));
-                self.feeds.take(Reader { reading: *reading, alive, tell });
+                let awaited = Awaited::Changes(*reading);
+                self.feeds.take(Reader { awaited, alive, tell });
                 self.list(place);
             }
         }

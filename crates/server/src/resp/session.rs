@@ -12,13 +12,13 @@
 use super::Shared;
 use super::arguments::Arguments;
 use super::commands;
-use super::feeds::Reading;
+use super::feeds::{Awaited, Reading};
 use super::multi::{Exec, Multi};
 use super::plan::{Answers, Plan, Promise};
 use super::reply::{OK, Protocol, Reply};
 use super::table::{self, Run, Spec};
 use mainstay::{
-    Answer, At, CellCommand, Cells, Command, CompactString, Durability, Guard, Interactive, MAIN,
+    Answer, At, CellCommand, Cells, CellsAt, Command, CompactString, Durability, Guard, Interactive, MAIN,
     Receipt, Transaction,
 };
 use std::sync::Arc;
@@ -51,6 +51,8 @@ pub struct Session {
     pub watched: Vec<Guard>,
     /// The transaction it has open.
     pub open: Option<Box<Interactive>>,
+    /// The view of the past it has open.
+    pub view: Option<CellsAt>,
     /// What all sessions share.
     pub shared: Arc<Shared>,
 }
@@ -67,7 +69,7 @@ pub enum Handled {
     /// Work that is not for an event loop.
     Slow(Job),
     /// Changes that are not there yet: the reply comes with them.
-    Wait(Box<Reading>),
+    Wait(Box<Awaited>),
     /// Changes as they come.
     Watch(Box<Reading>),
     /// The replies before it have to be known first: ask again then.
@@ -95,6 +97,8 @@ pub enum Owed {
     Exec(Exec),
     /// Of a commit.
     Commit,
+    /// Of a transaction that came as bytes.
+    Wire(commands::wire::Receipts),
 }
 
 impl Owed {
@@ -107,6 +111,7 @@ impl Owed {
                 Ok(receipt) => Reply::number(receipt.revision),
                 Err(error) => error.into(),
             },
+            Owed::Wire(receipts) => receipts.reply(receipt),
         }
     }
 }
@@ -146,6 +151,7 @@ impl Session {
             multi: None,
             watched: Vec::new(),
             open: None,
+            view: None,
             shared: shared.clone(),
         }
     }
@@ -168,6 +174,7 @@ impl Session {
                 Err(reply) => Handled::Reply(reply),
             },
             Run::Session(run) => Handled::Reply(run(&mut Call { session: self, words })),
+            Run::Direct(run) => run(&mut Call { session: self, words }, pending),
             _ if pending != Pending::Nothing => Handled::NotYet,
             Run::Settled(run) => Handled::Reply(run(&mut Call { session: self, words })),
             Run::Control(run) => run(&mut Call { session: self, words }),

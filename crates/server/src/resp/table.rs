@@ -3,7 +3,7 @@
 use super::commands;
 use super::plan::Plan;
 use super::reply::Reply;
-use super::session::{Call, Handled, Job};
+use super::session::{Call, Handled, Job, Pending};
 use hashbrown::HashMap;
 use std::sync::LazyLock;
 
@@ -42,6 +42,8 @@ pub enum Group {
     Transactions,
     /// The feed of changes.
     Feed,
+    /// Values of the waist as bytes, for our own client.
+    Wire,
     /// The server.
     Server,
 }
@@ -57,6 +59,7 @@ impl Group {
             Group::Branches => "branches",
             Group::Transactions => "transactions",
             Group::Feed => "feed",
+            Group::Wire => "wire",
             Group::Server => "server",
         }
     }
@@ -73,6 +76,8 @@ pub enum Run {
     Settled(fn(&mut Call<'_>) -> Reply),
     /// It begins or ends something.
     Control(fn(&mut Call<'_>) -> Handled),
+    /// It decides for itself, also while replies before it are not known yet.
+    Direct(fn(&mut Call<'_>, Pending) -> Handled),
     /// It takes a while.
     Slow(fn(&mut Call<'_>) -> Result<Job, Reply>),
 }
@@ -119,7 +124,7 @@ impl Spec {
 
 /// All commands.
 pub fn all() -> impl Iterator<Item = &'static Spec> {
-    let lists: [&'static [Spec]; 8] = [
+    let lists: [&'static [Spec]; 9] = [
         commands::connection::COMMANDS,
         commands::server::COMMANDS,
         commands::keys::COMMANDS,
@@ -128,6 +133,7 @@ pub fn all() -> impl Iterator<Item = &'static Spec> {
         commands::branches::COMMANDS,
         commands::transactions::COMMANDS,
         commands::feed::COMMANDS,
+        commands::wire::COMMANDS,
     ];
     lists.into_iter().flatten()
 }

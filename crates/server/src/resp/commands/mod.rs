@@ -9,3 +9,4 @@ pub mod keys;
 pub mod server;
 pub mod strings;
 pub mod transactions;
+pub mod wire;
