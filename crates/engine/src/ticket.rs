@@ -9,8 +9,11 @@ use crate::remote::Submitted;
 use mainstay_model::{Receipt, Result, SmallVec};
 use parking_lot::Mutex;
 use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
 
 /// What is called with the answer of a transaction.
 pub(crate) type Callback = Box<dyn FnOnce(Result<Receipt>) + Send>;
@@ -41,6 +44,8 @@ pub(crate) struct Sleepers {
     chime: Chime,
     /// Who slept before the group was known.
     alone: Vec<Arc<Waiter>>,
+    /// Tasks that were put aside.
+    tasks: Vec<Waker>,
 }
 
 impl Sleepers {
@@ -49,6 +54,7 @@ impl Sleepers {
         match waiter.put(result) {
             OPEN | DONE => {}
             ALONE => self.alone.push(waiter),
+            POLLED => self.tasks.extend(waiter.waker.lock().take()),
             asleep => self.chime.add(asleep - ASLEEP),
         }
     }
@@ -63,6 +69,7 @@ impl Sleepers {
     pub fn wake(self) {
         self.chime.ring();
         self.alone.iter().for_each(|waiter| waiter.own.ring());
+        self.tasks.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -74,6 +81,8 @@ const DONE: u32 = 1;
 const ALONE: u32 = 2;
 /// Somebody sleeps at the group's bell `state - ASLEEP`.
 const ASLEEP: u32 = 3;
+/// A task is to be told, by its waker.
+const POLLED: u32 = u32::MAX;
 
 /// No bell is known yet.
 const NO_BELL: u32 = u32::MAX;
@@ -84,6 +93,7 @@ pub(crate) struct Waiter {
     /// The bell of the group that the transaction is in.
     bell: AtomicU32,
     own: Bell,
+    waker: Mutex<Option<Waker>>,
     result: Mutex<Option<Result<Receipt>>>,
 }
 
@@ -93,6 +103,7 @@ impl Default for Waiter {
             state: AtomicU32::new(OPEN),
             bell: AtomicU32::new(NO_BELL),
             own: Bell::new(),
+            waker: Mutex::new(None),
             result: Mutex::new(None),
         }
     }
@@ -152,6 +163,25 @@ impl Waiter {
             }
             self.sleep();
         }
+    }
+
+    /// The answer, or the promise to tell the task of it.
+    fn poll(&self, context: &Context<'_>) -> Poll<Result<Receipt>> {
+        // Put down before the state says so: who then answers finds it.
+        *self.waker.lock() = Some(context.waker().clone());
+        let order = (Ordering::SeqCst, Ordering::SeqCst);
+        let before = self.state.compare_exchange(OPEN, POLLED, order.0, order.1);
+        match (before, self.is_done()) {
+            (_, true) => self.result.lock().take().map_or(Poll::Pending, Poll::Ready),
+            _ => Poll::Pending,
+        }
+    }
+
+    /// No task is to be told any more: a thread will wait.
+    fn unpoll(&self) {
+        // Fails if none was, or if the answer came.
+        let order = (Ordering::SeqCst, Ordering::SeqCst);
+        let _ = self.state.compare_exchange(POLLED, OPEN, order.0, order.1);
     }
 
     fn sleep(&self) {
@@ -228,7 +258,10 @@ impl Ticket {
     /// Waits until the transaction is durable, or has failed.
     pub fn wait(self) -> Result<Receipt> {
         match self.0 {
-            Origin::Here(waiter) => waiter.wait(),
+            Origin::Here(waiter) => {
+                waiter.unpoll();
+                waiter.wait()
+            }
             Origin::There(submitted) => submitted.wait(),
         }
     }
@@ -238,6 +271,18 @@ impl Ticket {
         match &self.0 {
             Origin::Here(waiter) => waiter.is_done(),
             Origin::There(submitted) => submitted.is_done(),
+        }
+    }
+}
+
+/// A ticket can be awaited, on any runtime.
+impl Future for Ticket {
+    type Output = Result<Receipt>;
+
+    fn poll(self: Pin<&mut Ticket>, context: &mut Context<'_>) -> Poll<Result<Receipt>> {
+        match &self.0 {
+            Origin::Here(waiter) => waiter.poll(context),
+            Origin::There(submitted) => submitted.poll(context),
         }
     }
 }
