@@ -224,7 +224,8 @@ mod tests {
         db.fork("side", "main", At::Latest).unwrap();
         let side = db.branch("side").unwrap().cells();
         side.set("b", 1).unwrap();
-        let submitted = db.here("a test").unwrap().prepare(merge("side", "main", MergeStrategy::Strict));
+        let submitted =
+            db.here("a test").unwrap().prepare(merge("side", "main", MergeStrategy::Strict));
         side.set("a", 1).unwrap();
         side.set("b", 2).unwrap();
         let found = submitted.candidates.as_deref().unwrap();
@@ -232,7 +233,10 @@ mod tests {
         assert_eq!(names(found.source).unwrap(), [&b"a"[..], &b"b"[..]]);
         assert!(names(found.source + 1).is_none(), "another branch");
         let other = (found.base.0, found.base.1 + 1);
-        assert!(found.all(found.source, other, &db.here("a test").unwrap().state.trail).is_none(), "another base");
+        assert!(
+            found.all(found.source, other, &db.here("a test").unwrap().state.trail).is_none(),
+            "another base"
+        );
         assert!(found.all(found.source, found.base, &Trail::new(99)).is_none(), "too long ago");
         db.here("a test").unwrap().sequencer.execute(submitted).unwrap();
         assert_eq!(db.cells().get("b").unwrap(), Some(2.into()));

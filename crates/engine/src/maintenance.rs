@@ -347,7 +347,14 @@ mod tests {
             i += 1;
         }
         let mark = db.here("a test").unwrap().index().flushed();
-        let behind = db.here("a test").unwrap().log.segments().iter().filter(|segment| segment.0 > mark + 1).count();
+        let behind = db
+            .here("a test")
+            .unwrap()
+            .log
+            .segments()
+            .iter()
+            .filter(|segment| segment.0 > mark + 1)
+            .count();
         assert!(behind > 3, "{behind} segments that replay needs");
         db.here("a test").unwrap().trim_log().unwrap();
         let first = db.here("a test").unwrap().log.first_revision();

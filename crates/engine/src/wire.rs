@@ -16,8 +16,7 @@ use crate::event::Event;
 use crate::feed::Filter;
 use crate::snapshot::HistoryEntry;
 use mainstay_model::{
-    Answer, At, Command, Durability, Name, Page, Receipt, Revision,
-    Transaction, Versioned,
+    Answer, At, Command, Durability, Name, Page, Receipt, Revision, Transaction, Versioned,
 };
 use serde::{Deserialize, Serialize};
 

@@ -21,7 +21,9 @@ pub enum At {
 }
 
 /// What must have happened before a write is answered and seen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 pub enum Durability {
     /// Logged and visible at once; never synced on its own.
     Memory,

@@ -10,10 +10,10 @@
 //! is served in this order.
 
 use super::call::{Call, Nature};
+use super::failure;
 use super::link::{Inner, Lane};
 use super::slot::Slot;
 use super::socket::Socket;
-use super::failure;
 use mainstay_model::{Code, Error, Result};
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -75,11 +75,7 @@ pub(crate) struct Alone(Option<Seat>);
 
 impl Alone {
     /// Asks, and gives the seat back.
-    pub async fn ask(
-        mut self,
-        bytes: Vec<u8>,
-        extra: Duration,
-    ) -> (Option<Seat>, Result<Vec<u8>>) {
+    pub async fn ask(mut self, bytes: Vec<u8>, extra: Duration) -> (Option<Seat>, Result<Vec<u8>>) {
         let answer = match &self.0 {
             Some(seat) => seat.call(bytes, Nature::Errand, extra).await,
             None => Err(super::failure::closed()),

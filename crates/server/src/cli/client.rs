@@ -21,7 +21,8 @@ pub struct Client {
 impl Client {
     /// Connects and agrees on RESP3.
     pub fn connect(address: &str, timeout: Duration) -> Result<Client> {
-        let stream = Tcp::connect(address, CONNECT_TIMEOUT).map_err(|error| unreachable_at(address, &error))?;
+        let stream = Tcp::connect(address, CONNECT_TIMEOUT)
+            .map_err(|error| unreachable_at(address, &error))?;
         let set = || -> io::Result<()> {
             stream.set_read_timeout(Some(timeout))?;
             stream.set_write_timeout(Some(timeout))

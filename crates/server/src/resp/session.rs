@@ -18,8 +18,8 @@ use super::plan::{Answers, Plan, Promise};
 use super::reply::{OK, Protocol, Reply};
 use super::table::{self, Run, Spec};
 use mainstay::{
-    Answer, At, CellCommand, Cells, CellsAt, Command, CompactString, Durability, Guard, Interactive, MAIN,
-    Receipt, Transaction,
+    Answer, At, CellCommand, Cells, CellsAt, Command, CompactString, Durability, Guard,
+    Interactive, MAIN, Receipt, Transaction,
 };
 use std::sync::Arc;
 use std::time::Duration;

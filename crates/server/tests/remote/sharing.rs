@@ -127,7 +127,8 @@ fn a_callback_may_execute_and_wait() {
 fn large_values_go_in_pieces() {
     let server = Ours::start();
     let db = remote::connect(&server.address.to_string()).unwrap();
-    let large = mainstay::Value::Bytes((0..20_u32 << 20).map(|n| n as u8).take(16_000_000).collect());
+    let large =
+        mainstay::Value::Bytes((0..20_u32 << 20).map(|n| n as u8).take(16_000_000).collect());
     let three = (0..3).fold(Transaction::new(), |all, n| {
         all.step(CellCommand::set(Name::new(&format!("k{n}")).unwrap(), large.clone()))
     });

@@ -5,9 +5,7 @@ use crate::branch::revision;
 use crate::cells::did;
 use crate::remote::link::Link;
 use crate::wire::Question;
-use mainstay_model::{
-    Answer, At, BranchCommand, MAIN, MergeStrategy, Name, Result, Revision,
-};
+use mainstay_model::{Answer, At, BranchCommand, MAIN, MergeStrategy, Name, Result, Revision};
 use std::sync::Arc;
 
 /// A handle on one branch.
