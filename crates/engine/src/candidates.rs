@@ -310,20 +310,20 @@ mod tests {
             let ran = Arc::new(AtomicUsize::new(0));
             let (own, clock, acts, count) =
                 (searched.clone(), clocks[0].clone(), meanwhile.clone(), ran.clone());
-            *searched.core.searching.lock() = Some(Box::new(move || {
+            *searched.here("a test").unwrap().searching.lock() = Some(Box::new(move || {
                 let now = acts.get(count.load(Ordering::SeqCst));
                 now.into_iter().flatten().for_each(|act| act.run(&own, &clock));
                 count.fetch_add(now.is_some().into(), Ordering::SeqCst);
             }));
             let merge = merge(BRANCHES[from], BRANCHES[into], STRATEGIES[strategy]);
-            let submitted = searched.core.prepare(merge.clone());
-            *searched.core.searching.lock() = None;
+            let submitted = searched.here("a test").unwrap().prepare(merge.clone());
+            *searched.here("a test").unwrap().searching.lock() = None;
             after.iter().for_each(|act| act.run(&searched, &clocks[0]));
-            let result = searched.core.sequencer.execute(submitted);
+            let result = searched.here("a test").unwrap().sequencer.execute(submitted);
             let ran = ran.load(Ordering::SeqCst);
             meanwhile[..ran].iter().flatten().for_each(|act| act.run(&alone, &clocks[1]));
             after.iter().for_each(|act| act.run(&alone, &clocks[1]));
-            let expected = alone.core.sequencer.execute(merge);
+            let expected = alone.here("a test").unwrap().sequencer.execute(merge);
             let judged = |result: Result<mainstay_model::Receipt>| {
                 result.map_err(|error| (error.code(), error.keys().to_vec()))
             };

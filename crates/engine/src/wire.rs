@@ -212,3 +212,70 @@ impl Question {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn k() -> Name {
+        Name::new("k").unwrap()
+    }
+
+    /// The variants of an enum by their numbers, which the version promises.
+    #[track_caller]
+    fn numbered<T: Serialize + for<'f> Deserialize<'f> + PartialEq + std::fmt::Debug>(all: Vec<T>) {
+        for (number, one) in all.into_iter().enumerate() {
+            let frame = encode(&one).unwrap();
+            assert_eq!(usize::from(frame[1]), number, "{one:?}");
+            assert_eq!(decode::<T>(&frame).unwrap(), one);
+        }
+    }
+
+    #[test]
+    fn requests_and_answers_keep_their_numbers() {
+        let (limit, before, branch, at) = (2, Some(3), String::from("dev"), At::Revision(4));
+        let list = Read::List { prefix: "p".into(), after: None, limit };
+        numbered(vec![Read::Get { name: k() }, list, Read::History { name: k(), limit, before }]);
+        let seen = || Seen::Cell(None);
+        numbered(vec![seen(), Seen::Names(Page::default()), Seen::History(Vec::new())]);
+        let (durability, command) = (None, mainstay_model::CellCommand::Get { name: k() }.into());
+        numbered(vec![
+            Act::Begin { branch: branch.clone() },
+            Act::View { branch: branch.clone(), at },
+            Act::Run(command),
+            Act::Look(Read::Get { name: k() }),
+            Act::Commit { durability },
+            Act::Take { durability },
+            Act::Leave,
+        ]);
+        let answers = mainstay_model::smallvec![Answer::Did(true)];
+        let receipt = Receipt { revision: 1, stamp: 2, held: true, repeated: false, answers };
+        numbered(vec![
+            Acted::Holds(1),
+            Acted::Answered(Answer::Did(true)),
+            Acted::Seen(seen()),
+            Acted::Committed(receipt),
+            Acted::Taken(Box::default()),
+            Acted::Left,
+        ]);
+        let (revision, wait_ms) = (5, 6);
+        numbered(vec![
+            Question::Revision,
+            Question::DurableRevision,
+            Question::StampOf(1),
+            Question::Resolve(at),
+            Question::Branches,
+            Question::Branch(branch.clone()),
+            Question::Tags,
+            Question::Diff(branch.clone(), branch.clone()),
+            Question::Pins,
+            Question::Stats,
+            Question::WaitFor { revision, wait_ms },
+            Question::Sync,
+            Question::Sweep,
+            Question::Trim,
+            Question::ConfirmClock,
+            Question::ExportHash(branch),
+        ]);
+    }
+}

@@ -75,41 +75,32 @@ thread_local! {
     static PARKED: Waker = Waker::from(Arc::new(Parked(std::thread::current())));
 }
 
+/// What wakes this thread.
+fn own_waker() -> Waker {
+    // A thread that ends has none of its own any more.
+    let own = PARKED.try_with(Waker::clone);
+    own.unwrap_or_else(|_| Waker::from(Arc::new(Parked(std::thread::current()))))
+}
+
 /// Waits for a future in this thread.
 pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
-    let parked = |answer: Option<T>| answer.map_or_else(|| Err(std::thread::park()), Ok);
-    drive(future, parked)
+    let (waker, mut future) = (own_waker(), pin!(future));
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(answer) => return answer,
+            Poll::Pending => std::thread::park(),
+        }
+    }
 }
 
 /// Waits for a future in this thread, but not for longer than this.
 pub(crate) fn wait_within<T>(future: impl Future<Output = T>, limit: Duration) -> Option<T> {
-    let clock = SystemClock::new();
-    drive(future, |answer| {
-        let left = limit.saturating_sub(Duration::from_micros(clock.monotonic_us()));
-        match answer {
-            None if left.is_zero() => Ok(None),
-            None => Err(std::thread::park_timeout(left)),
-            answer => Ok(answer),
-        }
-    })
-}
-
-/// Polls until `judge` has enough; where it has not, it has slept.
-fn drive<T, U>(
-    future: impl Future<Output = T>,
-    mut judge: impl FnMut(Option<T>) -> Result<U, ()>,
-) -> U {
-    // A thread that ends has no waker of its own any more.
-    let waker = PARKED.try_with(Waker::clone);
-    let waker = waker.unwrap_or_else(|_| Waker::from(Arc::new(Parked(std::thread::current()))));
-    let mut future = pin!(future);
+    let (clock, waker, mut future) = (SystemClock::new(), own_waker(), pin!(future));
     loop {
-        let answer = match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(answer) => Some(answer),
-            Poll::Pending => None,
-        };
-        if let Ok(enough) = judge(answer) {
-            return enough;
+        if let Poll::Ready(answer) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return Some(answer);
         }
+        let left = limit.checked_sub(Duration::from_micros(clock.monotonic_us()))?;
+        std::thread::park_timeout(left.max(Duration::from_micros(1)));
     }
 }
