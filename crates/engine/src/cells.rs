@@ -146,7 +146,7 @@ impl Cells {
         transaction.steps.push(command.into());
         let receipt = match &self.place {
             Place::Here(core) => core.sequencer.execute(transaction)?,
-            Place::There(link) => wait(link.execute(&transaction))?,
+            Place::There(link) => link.execute_and_wait(&transaction)?,
         };
         receipt.answers.into_iter().next().ok_or_else(unexpected)
     }

@@ -80,7 +80,7 @@ impl Database {
     pub fn execute(&self, transaction: Transaction) -> Result<Receipt> {
         match &self.place {
             Place::Here(core) => core.sequencer.execute(core.prepare(transaction)),
-            Place::There(link) => wait(link.execute(&transaction)),
+            Place::There(link) => link.execute_and_wait(&transaction),
         }
     }
 

@@ -42,10 +42,8 @@ impl Completion {
 #[derive(Default)]
 pub(crate) struct Sleepers {
     chime: Chime,
-    /// Who slept before the group was known.
+    /// Who slept before the group was known, and tasks.
     alone: Vec<Arc<Waiter>>,
-    /// Tasks that were put aside.
-    tasks: Vec<Waker>,
 }
 
 impl Sleepers {
@@ -53,8 +51,7 @@ impl Sleepers {
     pub fn settle(&mut self, waiter: Arc<Waiter>, result: Result<Receipt>) {
         match waiter.put(result) {
             OPEN | DONE => {}
-            ALONE => self.alone.push(waiter),
-            POLLED => self.tasks.extend(waiter.waker.lock().take()),
+            ALONE | POLLED => self.alone.push(waiter),
             asleep => self.chime.add(asleep - ASLEEP),
         }
     }
@@ -68,8 +65,7 @@ impl Sleepers {
 
     pub fn wake(self) {
         self.chime.ring();
-        self.alone.iter().for_each(|waiter| waiter.own.ring());
-        self.tasks.into_iter().for_each(Waker::wake);
+        self.alone.iter().for_each(|waiter| waiter.wake());
     }
 }
 
@@ -177,8 +173,18 @@ impl Waiter {
         }
     }
 
+    /// Wakes the task or the thread that waits here alone.
+    fn wake(&self) {
+        let task = self.waker.lock().take();
+        match task {
+            Some(task) => task.wake(),
+            None => self.own.ring(),
+        }
+    }
+
     /// No task is to be told any more: a thread will wait.
     fn unpoll(&self) {
+        *self.waker.lock() = None;
         // Fails if none was, or if the answer came.
         let order = (Ordering::SeqCst, Ordering::SeqCst);
         let _ = self.state.compare_exchange(POLLED, OPEN, order.0, order.1);

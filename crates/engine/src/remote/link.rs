@@ -129,6 +129,14 @@ impl Link {
         self.inner.receipt(nature, answer)
     }
 
+    /// Executes a transaction and waits for it. It is kept out of its callers, whose other way is
+    /// short.
+    #[cold]
+    #[inline(never)]
+    pub fn execute_and_wait(&self, transaction: &Transaction) -> Result<Receipt> {
+        wait(self.execute(transaction))
+    }
+
     /// Sends a transaction; its answer will be in the slot.
     pub fn submit(self: &Arc<Link>, transaction: &Transaction) -> Submitted {
         let slot: Arc<Slot<_>> = Arc::default();
