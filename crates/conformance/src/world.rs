@@ -1,6 +1,7 @@
 //! Where a case runs: a database in memory or on disk, and a clock in the test's hand.
 
 use mainstay::{Cells, Clock, Database, ManualClock, Options};
+use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,39 +10,58 @@ use tempfile::TempDir;
 /// Where the clock starts, in microseconds; any moment long after the epoch will do.
 pub const START_US: u64 = 1_700_000_000_000_000;
 
+/// A database as somebody else sees it: through a server, for example.
+pub struct Served {
+    /// What cases work with.
+    pub db: Database,
+    /// What serves it; dropped behind the handle.
+    pub face: Box<dyn Any>,
+}
+
+/// Puts something between the cases and a database.
+pub type Serve = fn(&Database) -> Served;
+
 /// A database and everything around it.
 pub struct World {
     clock: Arc<ManualClock>,
     files: TempDir,
     on_disk: bool,
     settings: Box<dyn Fn(Options) -> Options>,
+    served: Option<Served>,
     db: Option<Database>,
+    serve: Option<Serve>,
     started: usize,
 }
 
 impl World {
     /// A fresh database in memory.
     pub fn memory() -> World {
-        World::new(false)
+        World::new(false, None)
+    }
+
+    /// A fresh database in memory, which cases see as it is served.
+    pub fn served(serve: Serve) -> World {
+        World::new(false, Some(serve))
     }
 
     /// A fresh database in a directory of its own.
     pub fn disk() -> World {
-        World::new(true)
+        World::new(true, None)
     }
 
-    fn new(on_disk: bool) -> World {
+    fn new(on_disk: bool, serve: Option<Serve>) -> World {
         let clock = ManualClock::new(START_US);
         let files = TempDir::new().unwrap();
         let settings = Box::new(|options| options);
-        let mut world = World { clock, files, on_disk, settings, db: None, started: 0 };
+        let (served, db) = (None, None);
+        let mut world = World { clock, files, on_disk, settings, served, db, serve, started: 0 };
         world.open();
         world
     }
 
     /// Starts over with an empty database that has other settings.
     pub fn configure(&mut self, settings: impl Fn(Options) -> Options + 'static) -> &mut World {
-        self.db = None;
+        (self.served, self.db) = (None, None);
         self.settings = Box::new(settings);
         self.started += 1;
         self.open();
@@ -72,11 +92,18 @@ impl World {
         let clock: Arc<dyn Clock> = self.clock.clone();
         let options = (self.settings)(Options::new().sweep_interval(None)).clock(clock);
         let opened = if self.on_disk { options.open(self.directory()) } else { options.memory() };
-        self.db = Some(opened.unwrap());
+        let db = opened.unwrap();
+        self.served = self.serve.map(|serve| serve(&db));
+        self.db = Some(db);
     }
 
     /// The database.
     pub fn db(&self) -> &Database {
+        self.served.as_ref().map_or_else(|| self.beside(), |served| &served.db)
+    }
+
+    /// The database beside its files, also where it is served: for exports and imports.
+    pub fn beside(&self) -> &Database {
         self.db.as_ref().unwrap()
     }
 

@@ -4,6 +4,7 @@
 //! smallest program found.
 
 mod program;
+mod served;
 
 use mainstay::Durability;
 use mainstay_conformance::World;
@@ -13,20 +14,20 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 
 /// As many as fit into some seconds, unless the caller says otherwise.
-fn config() -> ProptestConfig {
+fn config(cases: u32) -> ProptestConfig {
     let mut config = ProptestConfig {
         failure_persistence: None,
         max_shrink_iters: 3_000,
         ..ProptestConfig::default()
     };
     if std::env::var_os("PROPTEST_CASES").is_none() {
-        config.cases = 400;
+        config.cases = cases;
     }
     config
 }
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(config(400))]
 
     #[test]
     fn in_memory(program in make::program()) {
@@ -39,6 +40,16 @@ proptest! {
         let durability = [Durability::Memory, Durability::Interval, Durability::Sync];
         let durability = durability[program.0.len() % 8 / 3];
         Driver::new(World::disk(), durability).run(&program);
+    }
+}
+
+proptest! {
+    // Fewer: every step is a trip.
+    #![proptest_config(config(100))]
+
+    #[test]
+    fn served_to_a_client(program in make::program()) {
+        Driver::new(World::served(served::serve), Durability::Memory).run(&program);
     }
 }
 

@@ -114,12 +114,13 @@ impl Database {
     /// # Ok::<(), mainstay::Error>(())
     /// ```
     pub fn backup(&self, path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<BackupReport> {
-        self.core.check_open()?;
+        let core = self.here("a backup")?;
+        core.check_open()?;
         let file = HashedWriter::create(path)?;
-        let (index, now) = (self.core.index(), self.core.clock.monotonic_us());
-        let _pin = self.core.pins.hold("backup", now, index.data_floor_min());
-        let moment = Moment::take(&self.core);
-        let mut backup = Backup { core: &self.core, progress, keys: 0, versions: 0 };
+        let (index, now) = (core.index(), core.clock.monotonic_us());
+        let _pin = core.pins.hold("backup", now, index.data_floor_min());
+        let moment = Moment::take(core);
+        let mut backup = Backup { core, progress, keys: 0, versions: 0 };
         let blocks = Blocks::begin(file, &index.database(), moment.revision)?;
         backup.run(moment, blocks)
     }

@@ -6,21 +6,33 @@ use crate::core::Core;
 use crate::db::{Database, retry};
 use crate::event::Contract;
 use crate::interactive::Interactive;
+use crate::place::Place;
+use crate::remote::wait;
+use mainstay_model::wire::fields;
 use mainstay_model::{
     Answer, At, BranchCommand, MergeStrategy, Name, Result, Revision, Stamp, Transaction, Value,
     codec,
 };
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 /// A handle on one branch.
 #[derive(Clone)]
 pub struct Branch {
-    core: Arc<Core>,
+    place: Place,
     name: String,
 }
 
 impl Branch {
+    /// The branch of this name, which has to be there.
+    pub(crate) fn open(place: &Place, name: &str) -> Result<Branch> {
+        match place {
+            Place::Here(core) => drop(core.layers(name, 0)?),
+            Place::There(link) => drop(wait(Place::there(link).branch_info(name))?),
+        }
+        Ok(Branch { place: place.clone(), name: name.to_owned() })
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
@@ -28,22 +40,22 @@ impl Branch {
 
     /// Its cells.
     pub fn cells(&self) -> Cells {
-        Cells::on(self.core.clone(), &self.name)
+        Cells::on(self.place.clone(), &self.name)
     }
 
     /// Begins an interactive transaction on it.
     pub fn begin(&self) -> Result<Interactive> {
-        Interactive::begin(&self.core, &self.name)
+        Interactive::begin(&self.place, &self.name)
     }
 
     /// Runs a closure in a transaction on it, again and again while it conflicts with others.
     pub fn transaction<T>(&self, body: impl FnMut(&mut Interactive) -> Result<T>) -> Result<T> {
-        retry(&self.core, &self.name, body)
+        retry(&self.place, &self.name, body)
     }
 }
 
 /// What is known of a branch.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BranchInfo {
     /// Its name.
     pub name: String,
@@ -62,7 +74,7 @@ pub struct BranchInfo {
 }
 
 /// A pinned revision.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TagInfo {
     /// Its name.
     pub name: String,
@@ -73,7 +85,7 @@ pub struct TagInfo {
 }
 
 /// A key that two branches do not agree on.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
     /// The kind of state.
     pub contract: Contract,
@@ -82,15 +94,18 @@ pub struct Difference {
     /// Who changed it.
     pub kind: DifferenceKind,
     /// What the common ancestor holds.
+    #[serde(with = "fields::maybe_value")]
     pub base: Option<Value>,
     /// What the first branch holds.
+    #[serde(with = "fields::maybe_value")]
     pub a: Option<Value>,
     /// What the second branch holds.
+    #[serde(with = "fields::maybe_value")]
     pub b: Option<Value>,
 }
 
 /// Who changed a key since the common ancestor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum DifferenceKind {
     /// Only the first branch.
     OnlyA,
@@ -103,8 +118,7 @@ pub enum DifferenceKind {
 impl Database {
     /// A handle on a branch.
     pub fn branch(&self, name: &str) -> Result<Branch> {
-        self.core.layers(name, 0)?;
-        Ok(Branch { core: self.core.clone(), name: name.to_owned() })
+        Branch::open(&self.place, name)
     }
 
     fn run_branch(&self, command: BranchCommand) -> Result<Answer> {
@@ -124,7 +138,7 @@ impl Database {
     fn point(&self, at: At) -> Result<Option<Revision>> {
         match at {
             At::Latest => Ok(None),
-            at => self.core.resolve(at).map(|(revision, _)| Some(revision)),
+            at => self.resolve(at).map(Some),
         }
     }
 
@@ -140,35 +154,28 @@ impl Database {
         self.run_branch(BranchCommand::Rename { name, to }).map(|_| ())
     }
 
-    /// All branches, in the order of their names.
+    /// All branches, in the order of their names; none where a served database cannot be reached,
+    /// which [`Database::try_branches`] says.
     pub fn branches(&self) -> Vec<BranchInfo> {
-        // In this order: what readers no longer see may go while the catalog is not held.
-        let catalog = self.core.state.catalog.read();
-        let published = self.revision();
-        let visible = catalog.branches().filter(|branch| branch.lives_at(published));
-        let mut branches: Vec<BranchInfo> = visible
-            .map(|branch| {
-                let parent =
-                    branch.parent.and_then(|(parent, _)| catalog.name_at(parent, published));
-                BranchInfo {
-                    name: branch.name_at(published).to_owned(),
-                    id: branch.id,
-                    parent: parent.map(str::to_owned),
-                    fork_revision: branch.parent.map_or(0, |(_, fork)| fork),
-                    created: branch.created_stamp,
-                    depth: catalog.depth(branch.id),
-                    children: catalog.children(branch.id, published).count(),
-                }
-            })
-            .collect();
-        branches.sort_by(|a, b| a.name.cmp(&b.name));
-        branches
+        self.try_branches().unwrap_or_default()
+    }
+
+    /// All branches, in the order of their names, or why a served database cannot tell.
+    pub fn try_branches(&self) -> Result<Vec<BranchInfo>> {
+        match &self.place {
+            Place::Here(core) => Ok(BranchInfo::all(core)),
+            Place::There(link) => wait(Place::there(link).branches()),
+        }
     }
 
     /// What is known of a branch.
     pub fn branch_info(&self, name: &str) -> Result<BranchInfo> {
-        let (id, _) = self.core.layers(name, 0)?;
-        let info = self.branches().into_iter().find(|branch| branch.id == id);
+        let core = match &self.place {
+            Place::Here(core) => core,
+            Place::There(link) => return wait(Place::there(link).branch_info(name)),
+        };
+        let (id, _) = core.layers(name, 0)?;
+        let info = BranchInfo::all(core).into_iter().find(|branch| branch.id == id);
         info.ok_or_else(unexpected)
     }
 
@@ -177,13 +184,17 @@ impl Database {
     /// It costs what was written on both sides since; a branch that went on since the ancestor is
     /// walked as a whole.
     pub fn diff(&self, a: &str, b: &str) -> Result<Vec<Difference>> {
-        self.core.check_open()?;
-        let (at, now) = self.core.resolve(At::Latest)?;
-        let _pin = self.core.pins.hold("diff", self.core.clock.monotonic_us(), at);
+        let core = match &self.place {
+            Place::Here(core) => core,
+            Place::There(link) => return wait(Place::there(link).diff(a, b)),
+        };
+        core.check_open()?;
+        let (at, now) = core.resolve(At::Latest)?;
+        let _pin = core.pins.hold("diff", core.clock.monotonic_us(), at);
         let comparison = {
-            let catalog = self.core.state.catalog.read();
+            let catalog = core.state.catalog.read();
             let (a, b) = (catalog.visible(a, at)?.id, catalog.visible(b, at)?.id);
-            Comparison::new(self.core.index(), &catalog, (a, at), (b, at), now)?
+            Comparison::new(core.index(), &catalog, (a, at), (b, at), now)?
         };
         let mut names: BTreeSet<Vec<u8>> = comparison.changed_in_a()?;
         names.append(&mut comparison.changed_in_b()?);
@@ -231,11 +242,54 @@ impl Database {
         crate::cells::did(self.run_branch(BranchCommand::Untag { name })?)
     }
 
-    /// All tags, in the order of their names.
+    /// All tags, in the order of their names; none where a served database cannot be reached, which
+    /// [`Database::try_tags`] says.
     pub fn tags(&self) -> Vec<TagInfo> {
+        self.try_tags().unwrap_or_default()
+    }
+
+    /// All tags, in the order of their names, or why a served database cannot tell.
+    pub fn try_tags(&self) -> Result<Vec<TagInfo>> {
+        match &self.place {
+            Place::Here(core) => Ok(TagInfo::all(core)),
+            Place::There(link) => wait(Place::there(link).tags()),
+        }
+    }
+}
+
+impl BranchInfo {
+    /// All branches of a database in this process.
+    fn all(core: &Core) -> Vec<BranchInfo> {
         // In this order: what readers no longer see may go while the catalog is not held.
-        let catalog = self.core.state.catalog.read();
-        let published = self.revision();
+        let catalog = core.state.catalog.read();
+        let published = core.sequencer.published();
+        let visible = catalog.branches().filter(|branch| branch.lives_at(published));
+        let mut branches: Vec<BranchInfo> = visible
+            .map(|branch| {
+                let parent =
+                    branch.parent.and_then(|(parent, _)| catalog.name_at(parent, published));
+                BranchInfo {
+                    name: branch.name_at(published).to_owned(),
+                    id: branch.id,
+                    parent: parent.map(str::to_owned),
+                    fork_revision: branch.parent.map_or(0, |(_, fork)| fork),
+                    created: branch.created_stamp,
+                    depth: catalog.depth(branch.id),
+                    children: catalog.children(branch.id, published).count(),
+                }
+            })
+            .collect();
+        branches.sort_by(|a, b| a.name.cmp(&b.name));
+        branches
+    }
+}
+
+impl TagInfo {
+    /// All tags of a database in this process.
+    fn all(core: &Core) -> Vec<TagInfo> {
+        // In this order: what readers no longer see may go while the catalog is not held.
+        let catalog = core.state.catalog.read();
+        let published = core.sequencer.published();
         let tags = catalog.tags_at(published).into_iter();
         tags.map(|(name, tag)| TagInfo {
             name: name.clone(),
@@ -246,7 +300,7 @@ impl Database {
     }
 }
 
-fn revision(answer: Answer) -> Result<Revision> {
+pub(crate) fn revision(answer: Answer) -> Result<Revision> {
     match answer {
         Answer::Revision(revision) => Ok(revision),
         _ => Err(unexpected()),

@@ -203,14 +203,14 @@ mod tests {
         let (writes, before) = (Arc::new(AtomicUsize::new(0)), db.revision());
         let (own, count) = (db.clone(), writes.clone());
         // A write of the merging thread itself: it would wait for ever if the writer were held.
-        *db.core.searching.lock() = Some(Box::new(move || {
+        *db.here("a test").unwrap().searching.lock() = Some(Box::new(move || {
             for branch in ["main", "side"] {
                 own.branch(branch).unwrap().cells().set("meanwhile", branch).unwrap();
                 count.fetch_add(1, Ordering::SeqCst);
             }
         }));
         let merged = db.merge("side", "main", MergeStrategy::Theirs).unwrap();
-        *db.core.searching.lock() = None;
+        *db.here("a test").unwrap().searching.lock() = None;
         let writes = writes.load(Ordering::SeqCst);
         assert!(writes > 2 * 5_000 / STEP_ROWS, "{writes} writes during the search");
         assert_eq!(merged, before + writes as u64 + 1);
@@ -224,17 +224,21 @@ mod tests {
         db.fork("side", "main", At::Latest).unwrap();
         let side = db.branch("side").unwrap().cells();
         side.set("b", 1).unwrap();
-        let submitted = db.core.prepare(merge("side", "main", MergeStrategy::Strict));
+        let submitted =
+            db.here("a test").unwrap().prepare(merge("side", "main", MergeStrategy::Strict));
         side.set("a", 1).unwrap();
         side.set("b", 2).unwrap();
         let found = submitted.candidates.as_deref().unwrap();
-        let names = |source| found.all(source, found.base, &db.core.state.trail);
+        let names = |source| found.all(source, found.base, &db.here("a test").unwrap().state.trail);
         assert_eq!(names(found.source).unwrap(), [&b"a"[..], &b"b"[..]]);
         assert!(names(found.source + 1).is_none(), "another branch");
         let other = (found.base.0, found.base.1 + 1);
-        assert!(found.all(found.source, other, &db.core.state.trail).is_none(), "another base");
+        assert!(
+            found.all(found.source, other, &db.here("a test").unwrap().state.trail).is_none(),
+            "another base"
+        );
         assert!(found.all(found.source, found.base, &Trail::new(99)).is_none(), "too long ago");
-        db.core.sequencer.execute(submitted).unwrap();
+        db.here("a test").unwrap().sequencer.execute(submitted).unwrap();
         assert_eq!(db.cells().get("b").unwrap(), Some(2.into()));
     }
 
@@ -276,7 +280,7 @@ mod tests {
                 Act::Delete(b, c) => drop(cells(b).and_then(|b| b.delete(&name(c)))),
                 Act::Merge(a, b, s) => {
                     let merge = merge(BRANCHES[a], BRANCHES[b], STRATEGIES[s]);
-                    drop(db.core.sequencer.execute(merge));
+                    drop(db.here("a test").unwrap().sequencer.execute(merge));
                 }
                 Act::Remake(b) => {
                     drop(db.delete_branch(BRANCHES[b]));
@@ -306,20 +310,20 @@ mod tests {
             let ran = Arc::new(AtomicUsize::new(0));
             let (own, clock, acts, count) =
                 (searched.clone(), clocks[0].clone(), meanwhile.clone(), ran.clone());
-            *searched.core.searching.lock() = Some(Box::new(move || {
+            *searched.here("a test").unwrap().searching.lock() = Some(Box::new(move || {
                 let now = acts.get(count.load(Ordering::SeqCst));
                 now.into_iter().flatten().for_each(|act| act.run(&own, &clock));
                 count.fetch_add(now.is_some().into(), Ordering::SeqCst);
             }));
             let merge = merge(BRANCHES[from], BRANCHES[into], STRATEGIES[strategy]);
-            let submitted = searched.core.prepare(merge.clone());
-            *searched.core.searching.lock() = None;
+            let submitted = searched.here("a test").unwrap().prepare(merge.clone());
+            *searched.here("a test").unwrap().searching.lock() = None;
             after.iter().for_each(|act| act.run(&searched, &clocks[0]));
-            let result = searched.core.sequencer.execute(submitted);
+            let result = searched.here("a test").unwrap().sequencer.execute(submitted);
             let ran = ran.load(Ordering::SeqCst);
             meanwhile[..ran].iter().flatten().for_each(|act| act.run(&alone, &clocks[1]));
             after.iter().for_each(|act| act.run(&alone, &clocks[1]));
-            let expected = alone.core.sequencer.execute(merge);
+            let expected = alone.here("a test").unwrap().sequencer.execute(merge);
             let judged = |result: Result<mainstay_model::Receipt>| {
                 result.map_err(|error| (error.code(), error.keys().to_vec()))
             };

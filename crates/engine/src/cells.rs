@@ -2,8 +2,11 @@
 
 use crate::core::Core;
 use crate::current::Lookup;
+use crate::db::Database;
 use crate::entry::{self, DELETED};
 use crate::pins::PinGuard;
+use crate::place::Place;
+use crate::remote::{AsyncCells, AsyncCellsAt, Link, wait};
 use crate::snapshot::{HistoryEntry, Snapshot};
 use crate::spaces::{self, MAIN_ID};
 use mainstay_model::{
@@ -27,81 +30,36 @@ use std::sync::Arc;
 /// ```
 #[derive(Clone)]
 pub struct Cells {
-    core: Arc<Core>,
+    place: Place,
     branch: CompactString,
+    /// Whether it is `main` of a database in this process.
     is_main: bool,
 }
 
 impl Cells {
-    pub(crate) fn main(core: Arc<Core>) -> Cells {
-        Cells { core, branch: CompactString::const_new(MAIN), is_main: true }
+    pub(crate) fn on(place: Place, branch: &str) -> Cells {
+        let is_main = branch == MAIN && matches!(place, Place::Here(_));
+        Cells { place, branch: branch.into(), is_main }
     }
 
-    pub(crate) fn on(core: Arc<Core>, branch: &str) -> Cells {
-        Cells { core, branch: branch.into(), is_main: branch == MAIN }
+    /// The same cells, to be awaited.
+    fn there(&self, link: &Arc<Link>) -> AsyncCells {
+        AsyncCells::on(link.clone(), &self.branch)
     }
 
-    fn snapshot(&self) -> Result<Snapshot> {
-        Snapshot::new(&self.core, &self.branch, At::Latest)
+    fn snapshot(&self, core: &Arc<Core>) -> Result<Snapshot> {
+        Snapshot::new(core, &self.branch, At::Latest)
     }
 
     /// The value of a cell.
     #[inline]
     pub fn get(&self, name: &str) -> Result<Option<Value>> {
-        if self.is_main {
-            return self.get_on_main(name);
+        if self.is_main
+            && let Place::Here(core) = &self.place
+        {
+            return get_on_main(core, name);
         }
         Ok(self.get_versioned(name)?.map(|cell| cell.value))
-    }
-
-    /// The shortest way to a value: `main` has no layers, and most cells no expiry.
-    #[inline]
-    fn get_on_main(&self, name: &str) -> Result<Option<Value>> {
-        self.core.check_open()?;
-        // What is found under a name needs no check of the name.
-        if let Lookup::Found(found) = self.current_on_main(name, codec::decode) {
-            return found;
-        }
-        check_name(name)?;
-        let index = self.core.index();
-        let read = |entry: &[u8]| self.live_payload(entry)?.map(codec::decode).transpose();
-        let key = spaces::key(spaces::CELLS, MAIN_ID, name.as_bytes());
-        let hash = index.current.hash(&key);
-        loop {
-            let at = self.core.sequencer.published();
-            let found = index.entry(hash, &key, at, true, read)?;
-            // Retention may have passed this snapshot by while it was read: then look again.
-            if index.floor(index.classes.of(&key)) <= at {
-                return found.transpose().map(Option::flatten);
-            }
-        }
-    }
-
-    /// Looks at what a cell of `main` holds, if that is in memory.
-    #[inline]
-    fn current_on_main<T>(
-        &self,
-        name: &str,
-        read: impl FnOnce(&[u8]) -> Result<T>,
-    ) -> Lookup<Result<Option<T>>> {
-        let current = &self.core.index().current;
-        let at = self.core.sequencer.published();
-        current.lookup_name(&spaces::CELLS_ON_MAIN, name.as_bytes(), at, |version| {
-            self.live_payload(version.entry())?.map(read).transpose()
-        })
-    }
-
-    /// What an entry holds for somebody who looks now.
-    #[inline]
-    fn live_payload<'e>(&self, entry: &'e [u8]) -> Result<Option<&'e [u8]>> {
-        if entry.first().is_some_and(|flags| flags & DELETED != 0) {
-            return Ok(None);
-        }
-        let (head, payload) = entry::parse(entry)?;
-        match head.expires {
-            Some(expires) if expires <= self.core.now() => Ok(None),
-            _ => Ok(Some(payload)),
-        }
     }
 
     /// Looks at the text of a cell ([`Value::as_text`]) where it is: a string or bytes of `main` that are
@@ -118,14 +76,15 @@ impl Cells {
     /// ```
     #[inline]
     pub fn read_text<T>(&self, name: &str, read: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
-        if !self.is_main {
-            return Ok(self.get(name)?.map(|value| read(&value.as_text())));
-        }
-        self.core.check_open()?;
+        let core = match &self.place {
+            Place::Here(core) if self.is_main => core,
+            _ => return Ok(self.get(name)?.map(|value| read(&value.as_text()))),
+        };
+        core.check_open()?;
         // Only one of the two looks at it; the compiler cannot know.
         let mut read = Some(read);
         let mut once = |text: &[u8]| read.take().map(|read| read(text));
-        match self.current_on_main(name, |payload| Ok(once(&codec::text(payload)?))) {
+        match current_on_main(core, name, |payload| Ok(once(&codec::text(payload)?))) {
             Lookup::Found(found) => Ok(found?.flatten()),
             Lookup::Elsewhere => Ok(self.get(name)?.and_then(|value| once(&value.as_text()))),
         }
@@ -133,9 +92,13 @@ impl Cells {
 
     /// The value of a cell with its counter, stamp and revision.
     pub fn get_versioned(&self, name: &str) -> Result<Option<Versioned>> {
+        let core = match &self.place {
+            Place::Here(core) => core,
+            Place::There(link) => return wait(self.there(link).get_versioned(name)),
+        };
         let name = Name::new(name)?;
         loop {
-            match self.snapshot()?.get(&name) {
+            match self.snapshot(core)?.get(&name) {
                 Err(error) if error.code() == Code::HistoryTrimmed => {}
                 other => return other,
             }
@@ -181,7 +144,10 @@ impl Cells {
     fn run(&self, command: CellCommand) -> Result<Answer> {
         let mut transaction = Transaction::on(&self.branch);
         transaction.steps.push(command.into());
-        let receipt = self.core.sequencer.execute(transaction)?;
+        let receipt = match &self.place {
+            Place::Here(core) => core.sequencer.execute(transaction)?,
+            Place::There(link) => link.execute_and_wait(&transaction)?,
+        };
         receipt.answers.into_iter().next().ok_or_else(unexpected)
     }
 
@@ -236,12 +202,12 @@ impl Cells {
 
     /// Runs commands side by side, each with its own answer: one that is wrong fails alone.
     pub fn batch(&self, commands: Vec<CellCommand>) -> Vec<Result<Answer>> {
-        let transaction = |command: CellCommand| Transaction::on(&self.branch).step(command).into();
+        let transaction = |command: CellCommand| Transaction::on(&self.branch).step(command);
         let transactions = commands.into_iter().map(transaction).collect();
         let answer = |receipt: mainstay_model::Receipt| {
             receipt.answers.into_iter().next().ok_or_else(unexpected)
         };
-        let receipts = self.core.sequencer.execute_all(transactions);
+        let receipts = Database { place: self.place.clone() }.execute_all(transactions);
         receipts.into_iter().map(|receipt| receipt.and_then(answer)).collect()
     }
 
@@ -253,14 +219,20 @@ impl Cells {
         limit: usize,
         before: Option<u64>,
     ) -> Result<Vec<HistoryEntry>> {
-        let name = Name::new(name)?;
-        self.snapshot()?.history(&name, limit, before)
+        match &self.place {
+            Place::Here(core) => self.snapshot(core)?.history(&Name::new(name)?, limit, before),
+            Place::There(link) => wait(self.there(link).history(name, limit, before)),
+        }
     }
 
     /// Names in byte order: those that begin with `prefix` and come behind `after`.
     pub fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
+        let core = match &self.place {
+            Place::Here(core) => core,
+            Place::There(link) => return wait(self.there(link).list(prefix, after, limit)),
+        };
         loop {
-            match self.snapshot()?.list(prefix, after, limit) {
+            match self.snapshot(core)?.list(prefix, after, limit) {
                 Err(error) if error.code() == Code::HistoryTrimmed => {}
                 other => return other,
             }
@@ -269,29 +241,45 @@ impl Cells {
 
     /// The cells as they were, for as long as the view lives (an hour at most).
     pub fn at(&self, at: At) -> Result<CellsAt> {
-        CellsAt::new(&self.core, &self.branch, at)
+        Ok(CellsAt(match &self.place {
+            Place::Here(core) => View::Here(Pinned::new(core, &self.branch, at)?),
+            Place::There(link) => View::There(wait(self.there(link).at(at))?),
+        }))
     }
 }
 
 /// The cells of a branch as of one point in time.
-pub struct CellsAt {
+pub struct CellsAt(View);
+
+enum View {
+    Here(Pinned),
+    There(AsyncCellsAt),
+}
+
+/// A snapshot that retention leaves alone.
+struct Pinned {
     snapshot: Snapshot,
     _pin: PinGuard,
 }
 
-impl CellsAt {
-    pub(crate) fn new(core: &Arc<Core>, branch: &str, at: At) -> Result<CellsAt> {
+impl Pinned {
+    fn new(core: &Arc<Core>, branch: &str, at: At) -> Result<Pinned> {
         let mut snapshot = Snapshot::new(core, branch, at)?;
         snapshot.fresh = false;
         // Pinned first, checked second: what is readable now stays so.
         let pin = core.pins.hold("reader", core.clock.monotonic_us(), snapshot.revision);
         core.index().check_any_reach(snapshot.revision)?;
-        Ok(CellsAt { snapshot, _pin: pin })
+        Ok(Pinned { snapshot, _pin: pin })
     }
+}
 
+impl CellsAt {
     /// The revision it shows.
     pub fn revision(&self) -> Revision {
-        self.snapshot.revision
+        match &self.0 {
+            View::Here(pinned) => pinned.snapshot.revision,
+            View::There(view) => view.revision(),
+        }
     }
 
     /// The value of a cell.
@@ -301,7 +289,10 @@ impl CellsAt {
 
     /// The value of a cell with its counter, stamp and revision.
     pub fn get_versioned(&self, name: &str) -> Result<Option<Versioned>> {
-        self.snapshot.get(&Name::new(name)?)
+        match &self.0 {
+            View::Here(pinned) => pinned.snapshot.get(&Name::new(name)?),
+            View::There(view) => wait(view.get_versioned(name)),
+        }
     }
 
     /// The versions of a cell up to here, newest first.
@@ -311,12 +302,68 @@ impl CellsAt {
         limit: usize,
         before: Option<u64>,
     ) -> Result<Vec<HistoryEntry>> {
-        self.snapshot.history(&Name::new(name)?, limit, before)
+        match &self.0 {
+            View::Here(pinned) => pinned.snapshot.history(&Name::new(name)?, limit, before),
+            View::There(view) => wait(view.history(name, limit, before)),
+        }
     }
 
     /// Names in byte order: those that begin with `prefix` and come behind `after`.
     pub fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
-        self.snapshot.list(prefix, after, limit)
+        match &self.0 {
+            View::Here(pinned) => pinned.snapshot.list(prefix, after, limit),
+            View::There(view) => wait(view.list(prefix, after, limit)),
+        }
+    }
+}
+
+/// The shortest way to a value: `main` has no layers, and most cells no expiry.
+#[inline]
+fn get_on_main(core: &Core, name: &str) -> Result<Option<Value>> {
+    core.check_open()?;
+    // What is found under a name needs no check of the name.
+    if let Lookup::Found(found) = current_on_main(core, name, codec::decode) {
+        return found;
+    }
+    check_name(name)?;
+    let index = core.index();
+    let read = |entry: &[u8]| live_payload(core, entry)?.map(codec::decode).transpose();
+    let key = spaces::key(spaces::CELLS, MAIN_ID, name.as_bytes());
+    let hash = index.current.hash(&key);
+    loop {
+        let at = core.sequencer.published();
+        let found = index.entry(hash, &key, at, true, read)?;
+        // Retention may have passed this snapshot by while it was read: then look again.
+        if index.floor(index.classes.of(&key)) <= at {
+            return found.transpose().map(Option::flatten);
+        }
+    }
+}
+
+/// Looks at what a cell of `main` holds, if that is in memory.
+#[inline]
+fn current_on_main<T>(
+    core: &Core,
+    name: &str,
+    read: impl FnOnce(&[u8]) -> Result<T>,
+) -> Lookup<Result<Option<T>>> {
+    let current = &core.index().current;
+    let at = core.sequencer.published();
+    current.lookup_name(&spaces::CELLS_ON_MAIN, name.as_bytes(), at, |version| {
+        live_payload(core, version.entry())?.map(read).transpose()
+    })
+}
+
+/// What an entry holds for somebody who looks now.
+#[inline]
+fn live_payload<'e>(core: &Core, entry: &'e [u8]) -> Result<Option<&'e [u8]>> {
+    if entry.first().is_some_and(|flags| flags & DELETED != 0) {
+        return Ok(None);
+    }
+    let (head, payload) = entry::parse(entry)?;
+    match head.expires {
+        Some(expires) if expires <= core.now() => Ok(None),
+        _ => Ok(Some(payload)),
     }
 }
 

@@ -1,10 +1,10 @@
 //! A connection: routes cell operations to its open transaction, or straight to the database.
 
+use crate::branch::Branch;
 use crate::cells::Cells;
-use crate::core::Core;
 use crate::interactive::Interactive;
+use crate::place::Place;
 use mainstay_model::{Code, Error, MAIN, Number, Page, Receipt, Result, Ttl, Value, Versioned};
-use std::sync::Arc;
 
 /// A place that has at most one open transaction, as a wire connection or a session has.
 ///
@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// # Ok::<(), mainstay::Error>(())
 /// ```
 pub struct Connection {
-    core: Arc<Core>,
+    place: Place,
     branch: String,
     open: Option<Interactive>,
 }
@@ -38,12 +38,12 @@ macro_rules! route {
 }
 
 impl Connection {
-    pub(crate) fn new(core: Arc<Core>) -> Connection {
-        Connection { core, branch: MAIN.to_owned(), open: None }
+    pub(crate) fn new(place: Place) -> Connection {
+        Connection { place, branch: MAIN.to_owned(), open: None }
     }
 
     fn cells(&self) -> Cells {
-        Cells::on(self.core.clone(), &self.branch)
+        Cells::on(self.place.clone(), &self.branch)
     }
 
     /// The branch it works on.
@@ -54,7 +54,7 @@ impl Connection {
     /// Changes the branch; not while a transaction is open.
     pub fn use_branch(&mut self, branch: &str) -> Result<()> {
         self.check_none()?;
-        self.core.layers(branch, 0)?;
+        Branch::open(&self.place, branch)?;
         self.branch = branch.to_owned();
         Ok(())
     }
@@ -67,7 +67,7 @@ impl Connection {
     /// Begins a transaction.
     pub fn begin(&mut self) -> Result<()> {
         self.check_none()?;
-        self.open = Some(Interactive::begin(&self.core, &self.branch)?);
+        self.open = Some(Interactive::begin(&self.place, &self.branch)?);
         Ok(())
     }
 

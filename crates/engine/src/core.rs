@@ -95,6 +95,12 @@ pub struct OpenReport {
     pub base: Option<Revision>,
 }
 
+impl OpenReport {
+    /// The report of what was not opened here.
+    pub(crate) const NOTHING: OpenReport =
+        OpenReport { replayed: 0, cut: None, rebuilt: None, base: None };
+}
+
 impl Core {
     pub fn open(directory: &Path, options: Options) -> Result<Arc<Core>> {
         let (identity, base) = claim(directory, &options)?;

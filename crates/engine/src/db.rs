@@ -7,23 +7,24 @@ use crate::interactive::Interactive;
 use crate::log::DatabaseId;
 use crate::options::Options;
 use crate::pins::{Pin, PinSummary};
+use crate::place::Place;
+use crate::remote::{Submitted, wait};
 use crate::stats::Stats;
 use crate::ticket::Ticket;
 use mainstay_model::{
     At, Code, Error, ErrorKind, MAIN, Receipt, Result, Revision, Stamp, Transaction,
 };
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How often [`Database::transaction`] tries again after a conflict.
-const RETRIES: usize = 1000;
+pub(crate) const RETRIES: usize = 1000;
 
 /// An open database. Clones share it; when the last one is dropped it is closed.
 #[derive(Clone)]
 pub struct Database {
-    pub(crate) core: Arc<Core>,
+    pub(crate) place: Place,
 }
 
 impl Database {
@@ -38,21 +39,29 @@ impl Database {
     }
 
     pub(crate) fn open_with(directory: &Path, options: Options) -> Result<Database> {
-        Core::open(directory, options).map(|core| Database { core })
+        Core::open(directory, options).map(|core| Database { place: Place::Here(core) })
     }
 
     pub(crate) fn memory_with(options: Options) -> Result<Database> {
-        Core::memory(options).map(|core| Database { core })
+        Core::memory(options).map(|core| Database { place: Place::Here(core) })
     }
 
-    /// What opening found and did.
+    /// The database in this process, for what needs its files.
+    pub(crate) fn here(&self, what: &str) -> Result<&Arc<Core>> {
+        self.place.here(what)
+    }
+
+    /// What opening found and did; of a served database nothing, since that was not opened here.
     pub fn open_report(&self) -> &OpenReport {
-        &self.core.report
+        match &self.place {
+            Place::Here(core) => &core.report,
+            Place::There(_) => &OpenReport::NOTHING,
+        }
     }
 
     /// The cells of `main`.
     pub fn cells(&self) -> Cells {
-        Cells::main(self.core.clone())
+        Cells::on(self.place.clone(), MAIN)
     }
 
     /// Executes a transaction and waits until it is as durable as asked for.
@@ -70,7 +79,10 @@ impl Database {
     /// # Ok::<(), mainstay::Error>(())
     /// ```
     pub fn execute(&self, transaction: Transaction) -> Result<Receipt> {
-        self.core.sequencer.execute(self.core.prepare(transaction))
+        match &self.place {
+            Place::Here(core) => core.sequencer.execute(core.prepare(transaction)),
+            Place::There(link) => link.execute_and_wait(&transaction),
+        }
     }
 
     /// Executes transactions side by side: they share the log's sync, and each has its own answer.
@@ -89,15 +101,27 @@ impl Database {
     /// # Ok::<(), mainstay::Error>(())
     /// ```
     pub fn execute_all(&self, transactions: Vec<Transaction>) -> Vec<Result<Receipt>> {
-        let prepare = |transaction| self.core.prepare(transaction);
-        self.core.sequencer.execute_all(transactions.into_iter().map(prepare).collect())
+        match &self.place {
+            Place::Here(core) => {
+                let prepare = |transaction| core.prepare(transaction);
+                core.sequencer.execute_all(transactions.into_iter().map(prepare).collect())
+            }
+            Place::There(link) => {
+                let sent = transactions.iter().map(|transaction| link.submit(transaction));
+                let sent: Vec<_> = sent.collect();
+                sent.iter().map(Submitted::wait).collect()
+            }
+        }
     }
 
     /// Submits a transaction; the ticket has its answer.
     ///
     /// At most 65,536 transactions are under way at once; a further one waits here for room.
     pub fn submit(&self, transaction: Transaction) -> Ticket {
-        self.core.sequencer.submit(self.core.prepare(transaction))
+        match &self.place {
+            Place::Here(core) => core.sequencer.submit(core.prepare(transaction)),
+            Place::There(link) => Ticket::there(link.submit(&transaction)),
+        }
     }
 
     /// Submits a transaction; the callback gets its answer, on a thread of the database or of
@@ -110,12 +134,15 @@ impl Database {
         transaction: Transaction,
         done: impl FnOnce(Result<Receipt>) + Send + 'static,
     ) {
-        self.core.sequencer.submit_with(self.core.prepare(transaction), done);
+        match &self.place {
+            Place::Here(core) => core.sequencer.submit_with(core.prepare(transaction), done),
+            Place::There(link) => link.submit_with(&transaction, done),
+        }
     }
 
     /// Begins an interactive transaction on `main`.
     pub fn begin(&self) -> Result<Interactive> {
-        Interactive::begin(&self.core, MAIN)
+        Interactive::begin(&self.place, MAIN)
     }
 
     /// Runs a closure in a transaction on `main`, again and again while it conflicts with others.
@@ -133,152 +160,192 @@ impl Database {
     /// # Ok::<(), mainstay::Error>(())
     /// ```
     pub fn transaction<T>(&self, body: impl FnMut(&mut Interactive) -> Result<T>) -> Result<T> {
-        retry(&self.core, MAIN, body)
+        retry(&self.place, MAIN, body)
     }
 
     /// A connection: a place that has at most one open transaction.
     pub fn connection(&self) -> Connection {
-        Connection::new(self.core.clone())
+        Connection::new(self.place.clone())
     }
 
     /// The newest visible revision.
+    ///
+    /// Of a served database that cannot be reached, the newest that was heard of:
+    /// [`Database::try_revision`] says so.
     pub fn revision(&self) -> Revision {
-        self.core.sequencer.published()
+        match &self.place {
+            Place::Here(core) => core.sequencer.published(),
+            Place::There(link) => wait(link.revision()).unwrap_or_else(|_| link.known()),
+        }
     }
 
-    /// The newest revision that is on stable storage.
+    /// The newest visible revision, or why a served database cannot tell.
+    pub fn try_revision(&self) -> Result<Revision> {
+        match &self.place {
+            Place::Here(core) => Ok(core.sequencer.published()),
+            Place::There(link) => wait(link.revision()),
+        }
+    }
+
+    /// The newest revision that is on stable storage; zero where a served database cannot tell.
     pub fn durable_revision(&self) -> Revision {
-        self.core.sequencer.durable()
+        match &self.place {
+            Place::Here(core) => core.sequencer.durable(),
+            Place::There(link) => wait(Place::there(link).durable_revision()).unwrap_or(0),
+        }
     }
 
     /// Waits until a revision is visible.
     pub fn wait_for(&self, revision: Revision, timeout: Duration) -> Result<()> {
-        self.core.wait_for(revision, timeout)
+        match &self.place {
+            Place::Here(core) => core.wait_for(revision, timeout),
+            Place::There(link) => wait(Place::there(link).wait_for(revision, timeout)),
+        }
     }
 
     /// Waits until everything before is on stable storage; gives the revision up to which it is.
     pub fn sync(&self) -> Result<Revision> {
-        self.core.sequencer.sync()
+        match &self.place {
+            Place::Here(core) => core.sequencer.sync(),
+            Place::There(link) => wait(Place::there(link).sync()),
+        }
     }
 
     /// The id that tells this database, and the copies restored from it, from all others.
-    pub fn id(&self) -> DatabaseId {
-        DatabaseId(self.core.index().database())
+    pub fn id(&self) -> Result<DatabaseId> {
+        let core = self.place.here("the id")?;
+        Ok(DatabaseId(core.index().database()))
     }
 
     /// The stamp of a revision.
     pub fn stamp_of(&self, revision: Revision) -> Result<Stamp> {
-        let (revision, _) = self.core.resolve(At::Revision(revision))?;
-        self.core.index().stamp_of(revision)?.ok_or_else(|| {
+        let core = match &self.place {
+            Place::Here(core) => core,
+            Place::There(link) => return wait(Place::there(link).stamp_of(revision)),
+        };
+        let (revision, _) = core.resolve(At::Revision(revision))?;
+        core.index().stamp_of(revision)?.ok_or_else(|| {
             let message = format!("the stamp of revision {revision} is no longer known");
             Error::new(Code::HistoryTrimmed, message)
         })
     }
 
+    /// The revision that a point in time means.
+    pub fn resolve(&self, at: At) -> Result<Revision> {
+        match &self.place {
+            Place::Here(core) => core.resolve(at).map(|(revision, _)| revision),
+            Place::There(link) => wait(Place::there(link).resolve(at)),
+        }
+    }
+
     /// The newest revision that was not stamped later than this.
     pub fn revision_at(&self, stamp: Stamp) -> Result<Revision> {
-        self.core.resolve(At::Stamp(stamp)).map(|(revision, _)| revision)
+        self.resolve(At::Stamp(stamp))
     }
 
     /// Turns every expiry that is due into a deletion now; gives how many there were.
     pub fn sweep(&self) -> Result<u64> {
-        self.core.sweep()
+        match &self.place {
+            Place::Here(core) => core.sweep(),
+            Place::There(link) => wait(Place::there(link).sweep()),
+        }
     }
 
     /// Applies retention now: trims history and the log as far as pins allow.
     pub fn trim(&self) -> Result<()> {
-        self.core.flush_all()?;
-        self.core.raise_floors()?;
-        for class in 0..self.core.index().stores().len() {
-            self.core.compact(class, true)?;
+        let core = match &self.place {
+            Place::Here(core) => core,
+            Place::There(link) => return wait(Place::there(link).trim()),
+        };
+        core.flush_all()?;
+        core.raise_floors()?;
+        for class in 0..core.index().stores().len() {
+            core.compact(class, true)?;
         }
-        self.core.trim_log()?;
-        self.core.drop_times();
+        core.trim_log()?;
+        core.drop_times();
         Ok(())
     }
 
-    /// What holds history back, oldest first.
+    /// What holds history back, oldest first; nothing where a served database cannot be reached, which
+    /// [`Database::try_pins`] says.
     pub fn pins(&self) -> Vec<Pin> {
-        let newest = self.revision();
-        let now = self.core.now();
-        let mut pins = self.pinned(newest);
-        pins.sort();
-        let pin = |(revision, holder): (Revision, String)| {
-            let age_us = self.age_us(revision, now);
-            Pin { revision, holder, age_us, revisions_behind: newest.saturating_sub(revision) }
-        };
-        pins.into_iter().map(pin).collect()
+        self.try_pins().unwrap_or_default()
     }
 
-    /// What holds history back, by kind.
-    ///
-    /// Stamps are looked up for the oldest of each kind only: there may be very many pins.
-    pub fn pin_summaries(&self) -> Vec<PinSummary> {
-        let (newest, now) = (self.revision(), self.core.now());
-        let mut kinds: BTreeMap<String, (u64, Revision)> = BTreeMap::new();
-        for (revision, holder) in self.pinned(newest) {
-            let kind = holder.split(' ').next().unwrap_or_default().to_owned();
-            let (count, oldest) = kinds.entry(kind).or_insert((0, revision));
-            (*count, *oldest) = (*count + 1, revision.min(*oldest));
+    /// What holds history back, oldest first, or why a served database cannot tell.
+    pub fn try_pins(&self) -> Result<Vec<Pin>> {
+        match &self.place {
+            Place::Here(core) => Ok(Pin::all(core)),
+            Place::There(link) => wait(Place::there(link).pins()),
         }
-        let summary = |(kind, (count, oldest))| PinSummary {
-            kind,
-            count,
-            oldest_age_us: self.age_us(oldest, now),
-            revisions_behind: newest.saturating_sub(oldest),
-        };
-        kinds.into_iter().map(summary).collect()
     }
 
-    /// What holds which revision.
-    fn pinned(&self, newest: Revision) -> Vec<(Revision, String)> {
-        let mut pins = self.core.state.catalog.read().pins(newest);
-        let readers = self.core.pins.held();
-        pins.extend(readers.into_iter().map(|held| (held.revision, held.holder.to_owned())));
-        pins
-    }
-
-    /// How long ago a revision was stamped.
-    fn age_us(&self, revision: Revision, now: Stamp) -> u64 {
-        let stamp = self.core.index().stamp_of(revision).ok().flatten().unwrap_or(now);
-        now.saturating_sub(stamp)
+    /// What holds history back, by kind; nothing of a served database.
+    pub fn pin_summaries(&self) -> Vec<PinSummary> {
+        match &self.place {
+            Place::Here(core) => PinSummary::all(core),
+            Place::There(_) => Vec::new(),
+        }
     }
 
     /// Believes a wall clock that jumped ahead by more than an hour.
     pub fn confirm_clock(&self) {
-        self.core.sequencer.with_exec(|exec| {
-            exec.stamper.confirm();
-            exec.now();
-        });
+        match &self.place {
+            Place::Here(core) => core.sequencer.with_exec(|exec| {
+                exec.stamper.confirm();
+                exec.now();
+            }),
+            // As far as it can be told: who wants to know looks at the figures.
+            Place::There(link) => drop(wait(Place::there(link).confirm_clock())),
+        }
     }
 
-    /// Figures about the database as it stands.
+    /// Figures about the database as it stands; without any but the failure where a served database
+    /// cannot be reached.
     pub fn stats(&self) -> Stats {
-        Stats::of(&self.core)
+        self.try_stats().unwrap_or_else(|error| Stats::unknown(&error))
     }
 
-    /// Finishes what is under way and closes; every handle answers `Closed` from then on.
+    /// Figures about the database as it stands, or why a served database cannot tell.
+    pub fn try_stats(&self) -> Result<Stats> {
+        match &self.place {
+            Place::Here(core) => Ok(Stats::of(core)),
+            Place::There(link) => wait(Place::there(link).stats()),
+        }
+    }
+
+    /// Finishes what is under way and closes; every handle answers `Closed` from then on. Of a served
+    /// database only the connections are closed.
     pub fn close(&self) -> Result<()> {
-        self.core.close()
+        match &self.place {
+            Place::Here(core) => core.close(),
+            Place::There(link) => {
+                link.close();
+                Ok(())
+            }
+        }
     }
 }
 
 /// Runs a closure in transactions until one commits.
 pub(crate) fn retry<T>(
-    core: &Arc<Core>,
+    place: &Place,
     branch: &str,
     mut body: impl FnMut(&mut Interactive) -> Result<T>,
 ) -> Result<T> {
     let mut last = None;
     for _ in 0..RETRIES {
-        let mut transaction = Interactive::begin(core, branch)?;
+        let mut transaction = Interactive::begin(place, branch)?;
         let done = body(&mut transaction);
         let outcome = done.and_then(|value| transaction.commit().map(|_| value));
         match outcome {
             Err(error) if error.kind() == ErrorKind::Conflict => {
                 last = Some(error);
                 // What it conflicted with may be executed but not visible yet.
-                core.sequencer.settle();
+                if let Place::Here(core) = place {
+                    core.sequencer.settle();
+                }
             }
             other => return other,
         }

@@ -3,10 +3,12 @@
 use crate::catalog::{Catalog, UNFINISHED};
 use crate::entry::{self, DELETED, EXPIRED, LAPSED};
 use crate::spaces;
+use mainstay_model::wire::fields;
 use mainstay_model::{Result, Revision, Stamp, Value, codec};
+use serde::{Deserialize, Serialize};
 
 /// The kinds of state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Contract {
     /// Named values.
@@ -16,7 +18,7 @@ pub enum Contract {
 }
 
 /// What happened to a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum ChangeKind {
     /// It has a new value.
@@ -40,7 +42,7 @@ pub enum ChangeKind {
 }
 
 /// A committed change.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
     /// The transaction that made it.
     pub revision: Revision,
@@ -55,6 +57,7 @@ pub struct Event {
     /// What happened.
     pub kind: ChangeKind,
     /// The new value, where there is one.
+    #[serde(with = "fields::maybe_value")]
     pub value: Option<Value>,
     /// The cell's counter after the change.
     pub counter: u64,

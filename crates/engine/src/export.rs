@@ -19,6 +19,8 @@ use crate::db::Database;
 use crate::entry::{self, Head};
 use crate::hashed::{HashedReader, HashedWriter};
 use crate::overlay::Overlay;
+use crate::place::Place;
+use crate::remote::wait;
 use crate::snapshot::Snapshot;
 use crate::sorter::Sorter;
 use crate::spaces::CELLS;
@@ -109,14 +111,15 @@ impl Database {
         path: &Path,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<ExportReport> {
-        let snapshot = Snapshot::new(&self.core, branch, At::Latest)?;
-        let _pin = self.core.pins.hold(
+        let core = self.here("an export")?;
+        let snapshot = Snapshot::new(core, branch, At::Latest)?;
+        let _pin = core.pins.hold(
             "export",
-            self.core.clock.monotonic_us(),
-            self.core.index().data_floor().min(snapshot.revision),
+            core.clock.monotonic_us(),
+            core.index().data_floor().min(snapshot.revision),
         );
         // Removed tags are not kept for long: they are asked for before the rest is read.
-        let tags = tags_of(&self.core, &snapshot);
+        let tags = tags_of(core, &snapshot);
         let mut sorter = Sorter::beside(path)?;
         let mut cells = 0;
         let mut versions = 0_u64;
@@ -146,6 +149,7 @@ impl Database {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<ImportReport> {
         let name = Name::new(as_branch)?;
+        self.here("an import")?;
         check_file(path, progress)?;
         let import = Import::begin(self, name)?;
         let give_up = import.on_branch(BranchCommand::Delete { name: import.name.clone() });
@@ -159,8 +163,12 @@ impl Database {
 
     /// A hash of all retained versions of a branch: equal for equal logs, on any machine.
     pub fn export_hash(&self, branch: &str) -> Result<[u8; 32]> {
-        let snapshot = Snapshot::new(&self.core, branch, At::Latest)?;
-        let tags = tags_of(&self.core, &snapshot);
+        let core = match &self.place {
+            Place::Here(core) => core,
+            Place::There(link) => return wait(Place::there(link).export_hash(branch)),
+        };
+        let snapshot = Snapshot::new(core, branch, At::Latest)?;
+        let tags = tags_of(core, &snapshot);
         let mut hasher = blake3::Hasher::new();
         for_each_cell(&snapshot, |name, history| {
             hasher.update(&(name.len() as u64).to_le_bytes());
@@ -419,7 +427,7 @@ impl<'a> Import<'a> {
     fn begin(db: &'a Database, name: Name) -> Result<Import<'a>> {
         let command = BranchCommand::Import { name: name.clone() };
         let begun = db.execute(Transaction::new().step(command))?;
-        let catalog = db.core.state.catalog.read();
+        let catalog = db.here("an import")?.state.catalog.read();
         // A name can be taken again; a stamp is given once.
         let mut imports = catalog.imports();
         let own = imports.find(|record| record.created_stamp == begun.stamp);

@@ -12,14 +12,17 @@ use crate::core::Core;
 use crate::db::Database;
 use crate::event::{self, Contract, Event};
 use crate::log::Reader;
+use crate::place::Place;
 use crate::places::FeedPlace;
+use crate::remote::{AsyncFeed, wait};
 use mainstay_model::{Result, Revision};
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Which changes are wanted; the default is all.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Filter {
     /// Only on this branch.
     pub branch: Option<String>,
@@ -41,7 +44,15 @@ impl Filter {
 }
 
 /// A place in the stream of changes.
-pub struct Feed {
+pub struct Feed(Source);
+
+enum Source {
+    Here(Box<Follower>),
+    There(AsyncFeed),
+}
+
+/// A place in the log.
+struct Follower {
     core: Arc<Core>,
     filter: Filter,
     reader: Reader,
@@ -64,10 +75,10 @@ impl Database {
     /// # Ok::<(), mainstay::Error>(())
     /// ```
     pub fn watch(&self, filter: Filter, after: Revision) -> Result<Feed> {
-        self.core.check_open()?;
-        let reader = self.core.log.reader(after)?;
-        let place = self.core.feeds.open(after);
-        Ok(Feed { core: self.core.clone(), filter, reader, after, ready: VecDeque::new(), place })
+        Ok(Feed(match &self.place {
+            Place::Here(core) => Source::Here(Box::new(Follower::new(core, filter, after)?)),
+            Place::There(link) => Source::There(wait(Place::there(link).watch(filter, after))?),
+        }))
     }
 }
 
@@ -76,6 +87,30 @@ impl Feed {
     ///
     /// The error `Lagged` says that the log no longer reaches back to here, and where to resume.
     pub fn next(&mut self, timeout: Duration) -> Result<Option<Event>> {
+        match &mut self.0 {
+            Source::Here(follower) => follower.next(timeout),
+            Source::There(feed) => wait(feed.next(timeout)),
+        }
+    }
+
+    /// The revision up to which everything was seen: resume after it.
+    pub fn position(&self) -> Revision {
+        match &self.0 {
+            Source::Here(follower) => follower.position(),
+            Source::There(feed) => feed.position(),
+        }
+    }
+}
+
+impl Follower {
+    fn new(core: &Arc<Core>, filter: Filter, after: Revision) -> Result<Follower> {
+        core.check_open()?;
+        let reader = core.log.reader(after)?;
+        let place = core.feeds.open(after);
+        Ok(Follower { core: core.clone(), filter, reader, after, ready: VecDeque::new(), place })
+    }
+
+    fn next(&mut self, timeout: Duration) -> Result<Option<Event>> {
         let clock = SystemClock::new();
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -93,8 +128,7 @@ impl Feed {
         }
     }
 
-    /// The revision up to which everything was seen: resume after it.
-    pub fn position(&self) -> Revision {
+    fn position(&self) -> Revision {
         match self.ready.front() {
             // The rest of a transaction that was given in part is not seen yet.
             Some(event) => event.revision - 1,

@@ -9,6 +9,8 @@
 
 use crate::clock::Clock;
 use mainstay_model::Result;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -57,7 +59,11 @@ impl Buckets {
     pub fn look(&self) -> Histogram {
         let counts = self.counts[..=self.bounds.len()].iter();
         let counts = counts.map(|count| count.load(Ordering::Relaxed)).collect();
-        Histogram { bounds: self.bounds, counts, sum: self.sum.load(Ordering::Relaxed) }
+        Histogram {
+            bounds: Cow::Borrowed(self.bounds),
+            counts,
+            sum: self.sum.load(Ordering::Relaxed),
+        }
     }
 }
 
@@ -67,11 +73,11 @@ fn raise(figure: &AtomicU64, by: u64) {
 }
 
 /// Values counted by size.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Histogram {
     /// Each bucket's largest value; a last bucket without one follows.
-    pub bounds: &'static [u64],
+    pub bounds: Cow<'static, [u64]>,
     /// How many values each bucket has.
     pub counts: Vec<u64>,
     /// All values together.
@@ -138,7 +144,7 @@ impl Work {
 }
 
 /// Work in the background.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct WorkFigures {
     /// Pieces of work that were done.

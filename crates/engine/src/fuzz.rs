@@ -156,7 +156,7 @@ mod tests {
             backup::mend(&mut mended);
             fs::write(path("mended"), &mended).unwrap();
             backup::verify_backup(&path("mended")).unwrap();
-            assert_ne!(backup_head(&path("mended")).unwrap().database, db.id());
+            assert_ne!(backup_head(&path("mended")).unwrap().database, db.id().unwrap());
         }
     }
 

@@ -80,15 +80,19 @@ mod maintenance;
 mod mark;
 mod memtable;
 mod migrate;
+mod open;
 mod options;
 mod overlay;
 mod part;
 mod pins;
+mod place;
 mod places;
 mod pour;
 mod priority;
 mod purge;
 mod receipts;
+/// A database that somebody serves, with the same handles.
+pub mod remote;
 mod scan;
 mod sequencer;
 mod snapshot;
@@ -101,6 +105,8 @@ mod times;
 mod trail;
 mod version;
 mod view;
+/// What a served database is asked, as values and as bytes.
+pub mod wire;
 pub use crate::core::OpenReport;
 pub use backup::{
     BackupHead, BackupReport, Kind as BackupKind, backup_head, restore_backup, verify_backup,

@@ -350,17 +350,24 @@ mod tests {
             write(i);
         }
         db.trim().unwrap();
-        let flushing = db.core.flushing.lock();
+        let flushing = db.here("a test").unwrap().flushing.lock();
         let mut i = 3_000;
-        while db.core.state.sealed.load(Ordering::Relaxed) < 3 {
+        while db.here("a test").unwrap().state.sealed.load(Ordering::Relaxed) < 3 {
             write(i);
             i += 1;
         }
-        let mark = db.core.index().flushed();
-        let behind = db.core.log.segments().iter().filter(|segment| segment.0 > mark + 1).count();
+        let mark = db.here("a test").unwrap().index().flushed();
+        let behind = db
+            .here("a test")
+            .unwrap()
+            .log
+            .segments()
+            .iter()
+            .filter(|segment| segment.0 > mark + 1)
+            .count();
         assert!(behind > 3, "{behind} segments that replay needs");
-        db.core.trim_log().unwrap();
-        let first = db.core.log.first_revision();
+        db.here("a test").unwrap().trim_log().unwrap();
+        let first = db.here("a test").unwrap().log.first_revision();
         assert!(first > 1 && first <= mark + 1, "the log begins at {first}, the mark is {mark}");
         // What a crash would leave now.
         db.sync().unwrap();

@@ -79,7 +79,7 @@ mod tests {
     fn blocks(db: &Database) -> usize {
         let from = spaces::key(spaces::TIMES, MAIN_ID, b"");
         let to = spaces::key(spaces::TIMES + 1, MAIN_ID, b"");
-        let store = &db.core.index().stores()[classes::SYSTEM];
+        let store = &db.here("a test").unwrap().index().stores()[classes::SYSTEM];
         store.range(Bound::Included(&from), Bound::Excluded(&to), crate::index::NEWEST).count()
     }
 

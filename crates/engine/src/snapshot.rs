@@ -7,17 +7,20 @@ use crate::entry::{self, Head};
 use crate::overlay::Overlay;
 use crate::spaces::CELLS;
 use crate::view::View;
+use mainstay_model::wire::fields;
 use mainstay_model::{At, Name, Page, Result, Revision, Stamp, Value, Versioned, codec};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// One version of a cell.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HistoryEntry {
     /// The cell's counter after this version.
     pub counter: u64,
     /// How many writes the version stands for: its transaction may have made several.
     pub writes: u64,
     /// The value; nothing where the cell was deleted.
+    #[serde(with = "fields::maybe_value")]
     pub value: Option<Value>,
     /// When it was written.
     pub stamp: Stamp,

@@ -2,11 +2,12 @@
 
 use crate::core::Core;
 use crate::figures::{Histogram, WorkFigures};
-use mainstay_model::Revision;
+use mainstay_model::{Error, Revision};
+use serde::{Deserialize, Serialize};
 use std::sync::atomic::Ordering;
 
 /// Figures about a database as it stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Stats {
     /// The newest visible revision.
@@ -68,6 +69,11 @@ pub struct Stats {
 }
 
 impl Stats {
+    /// Nothing is known but why.
+    pub(crate) fn unknown(error: &Error) -> Stats {
+        Stats { last_failure: Some(error.to_string()), ..Stats::default() }
+    }
+
     pub(crate) fn of(core: &Core) -> Stats {
         let index = core.index();
         let (figures, sequencer) = (&core.state.figures, &core.sequencer);

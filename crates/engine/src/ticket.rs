@@ -5,11 +5,15 @@
 //! ```
 
 use crate::bell::{self, Bell, Chime};
+use crate::remote::Submitted;
 use mainstay_model::{Receipt, Result, SmallVec};
 use parking_lot::Mutex;
 use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
 
 /// What is called with the answer of a transaction.
 pub(crate) type Callback = Box<dyn FnOnce(Result<Receipt>) + Send>;
@@ -38,7 +42,7 @@ impl Completion {
 #[derive(Default)]
 pub(crate) struct Sleepers {
     chime: Chime,
-    /// Who slept before the group was known.
+    /// Who slept before the group was known, and tasks.
     alone: Vec<Arc<Waiter>>,
 }
 
@@ -47,7 +51,7 @@ impl Sleepers {
     pub fn settle(&mut self, waiter: Arc<Waiter>, result: Result<Receipt>) {
         match waiter.put(result) {
             OPEN | DONE => {}
-            ALONE => self.alone.push(waiter),
+            ALONE | POLLED => self.alone.push(waiter),
             asleep => self.chime.add(asleep - ASLEEP),
         }
     }
@@ -61,7 +65,7 @@ impl Sleepers {
 
     pub fn wake(self) {
         self.chime.ring();
-        self.alone.iter().for_each(|waiter| waiter.own.ring());
+        self.alone.iter().for_each(|waiter| waiter.wake());
     }
 }
 
@@ -73,6 +77,8 @@ const DONE: u32 = 1;
 const ALONE: u32 = 2;
 /// Somebody sleeps at the group's bell `state - ASLEEP`.
 const ASLEEP: u32 = 3;
+/// A task is to be told, by its waker.
+const POLLED: u32 = u32::MAX;
 
 /// No bell is known yet.
 const NO_BELL: u32 = u32::MAX;
@@ -83,6 +89,7 @@ pub(crate) struct Waiter {
     /// The bell of the group that the transaction is in.
     bell: AtomicU32,
     own: Bell,
+    waker: Mutex<Option<Waker>>,
     result: Mutex<Option<Result<Receipt>>>,
 }
 
@@ -92,6 +99,7 @@ impl Default for Waiter {
             state: AtomicU32::new(OPEN),
             bell: AtomicU32::new(NO_BELL),
             own: Bell::new(),
+            waker: Mutex::new(None),
             result: Mutex::new(None),
         }
     }
@@ -153,6 +161,35 @@ impl Waiter {
         }
     }
 
+    /// The answer, or the promise to tell the task of it.
+    fn poll(&self, context: &Context<'_>) -> Poll<Result<Receipt>> {
+        // Put down before the state says so: who then answers finds it.
+        *self.waker.lock() = Some(context.waker().clone());
+        let order = (Ordering::SeqCst, Ordering::SeqCst);
+        let before = self.state.compare_exchange(OPEN, POLLED, order.0, order.1);
+        match (before, self.is_done()) {
+            (_, true) => self.result.lock().take().map_or(Poll::Pending, Poll::Ready),
+            _ => Poll::Pending,
+        }
+    }
+
+    /// Wakes the task or the thread that waits here alone.
+    fn wake(&self) {
+        let task = self.waker.lock().take();
+        match task {
+            Some(task) => task.wake(),
+            None => self.own.ring(),
+        }
+    }
+
+    /// No task is to be told any more: a thread will wait.
+    fn unpoll(&self) {
+        *self.waker.lock() = None;
+        // Fails if none was, or if the answer came.
+        let order = (Ordering::SeqCst, Ordering::SeqCst);
+        let _ = self.state.compare_exchange(POLLED, OPEN, order.0, order.1);
+    }
+
     fn sleep(&self) {
         let bell = self.bell.load(Ordering::Relaxed);
         let (asleep, at) = match bell {
@@ -208,19 +245,51 @@ fn nothing() -> Receipt {
 }
 
 /// The answer to come of a submitted transaction.
-pub struct Ticket {
-    pub(crate) waiter: Arc<Waiter>,
+pub struct Ticket(Origin);
+
+enum Origin {
+    Here(Arc<Waiter>),
+    There(Submitted),
 }
 
 impl Ticket {
+    pub(crate) fn here(waiter: Arc<Waiter>) -> Ticket {
+        Ticket(Origin::Here(waiter))
+    }
+
+    pub(crate) fn there(submitted: Submitted) -> Ticket {
+        Ticket(Origin::There(submitted))
+    }
+
     /// Waits until the transaction is durable, or has failed.
     pub fn wait(self) -> Result<Receipt> {
-        self.waiter.wait()
+        match self.0 {
+            Origin::Here(waiter) => {
+                waiter.unpoll();
+                waiter.wait()
+            }
+            Origin::There(submitted) => submitted.wait(),
+        }
     }
 
     /// Whether the answer is there.
     pub fn is_done(&self) -> bool {
-        self.waiter.is_done()
+        match &self.0 {
+            Origin::Here(waiter) => waiter.is_done(),
+            Origin::There(submitted) => submitted.is_done(),
+        }
+    }
+}
+
+/// A ticket can be awaited, on any runtime.
+impl Future for Ticket {
+    type Output = Result<Receipt>;
+
+    fn poll(self: Pin<&mut Ticket>, context: &mut Context<'_>) -> Poll<Result<Receipt>> {
+        match &self.0 {
+            Origin::Here(waiter) => waiter.poll(context),
+            Origin::There(submitted) => submitted.poll(context),
+        }
     }
 }
 

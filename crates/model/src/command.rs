@@ -1,9 +1,11 @@
 //! Commands: what a transaction can do, one enum per contract.
 
+use crate::wire::fields;
 use crate::{Name, Revision, StringCommand, Value};
+use serde::{Deserialize, Serialize};
 
 /// One command on one of the contracts.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Command {
     /// On a named cell.
@@ -17,7 +19,7 @@ pub enum Command {
 }
 
 /// What can be done with a cell.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum CellCommand {
     /// Writes when absent; answers the counter either way.
@@ -25,6 +27,7 @@ pub enum CellCommand {
         /// The cell.
         name: Name,
         /// Its first value.
+        #[serde(with = "fields::value")]
         value: Value,
     },
     /// Writes; answers the new counter.
@@ -32,6 +35,7 @@ pub enum CellCommand {
         /// The cell.
         name: Name,
         /// Its new value.
+        #[serde(with = "fields::value")]
         value: Value,
         /// What becomes of its time to live.
         ttl: Ttl,
@@ -43,6 +47,7 @@ pub enum CellCommand {
         /// The counter it must have, `None` for absent.
         expected: Option<u64>,
         /// Its new value.
+        #[serde(with = "fields::value")]
         value: Value,
     },
     /// Deletes; answers whether it existed and the condition held.
@@ -71,6 +76,7 @@ pub enum CellCommand {
         /// The cell.
         name: Name,
         /// The value; nothing for a deletion.
+        #[serde(with = "fields::maybe_value")]
         value: Option<Value>,
         /// The counter the version had.
         counter: u64,
@@ -122,7 +128,7 @@ impl From<CellCommand> for Command {
 }
 
 /// What a write does to a time to live.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ttl {
     /// The value lives until it is deleted.
     #[default]
@@ -136,7 +142,7 @@ pub enum Ttl {
 }
 
 /// A number to add.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Number {
     /// A whole number.
     Int(i64),
@@ -157,7 +163,7 @@ impl From<f64> for Number {
 }
 
 /// What can be done with branches and tags.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum BranchCommand {
     /// Makes a branch that starts as `from` was at `at`.
@@ -184,6 +190,7 @@ pub enum BranchCommand {
         /// The branch.
         name: Name,
         /// Its tags and what they pin; a name that is taken gets the branch's name before it.
+        #[serde(with = "fields::list")]
         tags: Vec<(Name, Revision)>,
     },
     /// Removes a branch and what was written on it; of an import that is not finished, all of it.
@@ -230,7 +237,7 @@ impl From<BranchCommand> for Command {
 }
 
 /// What a merge does with keys that both sides changed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum MergeStrategy {
     /// Changes nothing and lists the keys.
     #[default]
@@ -242,7 +249,7 @@ pub enum MergeStrategy {
 }
 
 /// What the engine asks of itself.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum SystemCommand {
     /// Turns every expiry that is due into a deletion, at most this many.

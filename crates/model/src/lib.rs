@@ -12,6 +12,8 @@ mod strings;
 mod time;
 mod transaction;
 mod value;
+/// Transactions, answers and errors as bytes, for those who are not in this process.
+pub mod wire;
 
 pub use command::{BranchCommand, CellCommand, Command, MergeStrategy, Number, SystemCommand, Ttl};
 pub use compact_str::CompactString;

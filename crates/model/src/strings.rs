@@ -4,10 +4,12 @@
 //! everything else as JSON ([`Value::as_text`]). Two ways to a cell, one cell: what these write the
 //! cell commands read, and the other way round.
 
+use crate::wire::fields;
 use crate::{Command, Name, Ttl, Value};
+use serde::{Deserialize, Serialize};
 
 /// What can be done with a cell by those who know only text.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum StringCommand {
     /// Writes if the condition holds; answers what was there before, written or not.
@@ -15,6 +17,7 @@ pub enum StringCommand {
         /// The cell.
         name: Name,
         /// Its new value.
+        #[serde(with = "fields::value")]
         value: Value,
         /// What must hold.
         only: Only,
@@ -24,6 +27,7 @@ pub enum StringCommand {
     /// Writes several cells, or none; their times to live end. A name given twice gets the last value.
     SetAll {
         /// The cells and their new values.
+        #[serde(with = "fields::pairs")]
         pairs: Vec<(Name, Value)>,
         /// Writes only if all of them are absent.
         only_absent: bool,
@@ -45,6 +49,7 @@ pub enum StringCommand {
         /// The cell.
         name: Name,
         /// What to put behind.
+        #[serde(with = "fields::bytes")]
         text: Vec<u8>,
     },
     /// Adds to a whole number or to the text of one; an absent cell counts as the text `0`.
@@ -83,7 +88,7 @@ pub enum StringCommand {
 }
 
 /// What must hold for a [`StringCommand::Set`] to write.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub enum Only {
     /// Nothing.
     #[default]
@@ -93,14 +98,14 @@ pub enum Only {
     /// The cell is there.
     Present,
     /// The cell is there and has the text of this value.
-    Equals(Value),
+    Equals(#[serde(with = "fields::value")] Value),
     /// The cell has another text than this value, or is absent.
-    Differs(Value),
+    Differs(#[serde(with = "fields::value")] Value),
 }
 
 /// What must hold for a [`StringCommand::Expire`] to take effect. No expiry counts as one that never
 /// comes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ExpireOnly {
     /// Nothing.
     #[default]

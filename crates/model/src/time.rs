@@ -1,5 +1,7 @@
 //! Revisions and stamps: the two ways to name a point in time.
 
+use serde::{Deserialize, Serialize};
+
 /// The number of a committed transaction, strictly increasing over the whole database.
 pub type Revision = u64;
 
@@ -7,7 +9,7 @@ pub type Revision = u64;
 pub type Stamp = u64;
 
 /// A point in time to read at.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum At {
     /// The newest visible revision.
     #[default]
@@ -19,7 +21,9 @@ pub enum At {
 }
 
 /// What must have happened before a write is answered and seen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 pub enum Durability {
     /// Logged and visible at once; never synced on its own.
     Memory,

@@ -10,8 +10,10 @@
 //!             Receipt { revision, stamp, answers }
 //! ```
 
+use crate::wire::fields;
 use crate::{Code, Command, Durability, Error, Name, Revision, Stamp, Value};
 use compact_str::CompactString;
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 /// The branch that is always there.
@@ -26,19 +28,23 @@ pub const MAIN: &str = "main";
 /// assert_eq!(transaction.steps.len(), 1);
 /// # Ok::<(), mainstay_model::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Transaction {
     /// Names this request, so that asking again gives the same receipt and does nothing twice.
     pub request: Option<RequestId>,
     /// The branch it reads and writes.
+    #[serde(with = "fields::text")]
     pub branch: CompactString,
     /// The branch must still be the one that had this number; names can be taken again.
     pub branch_id: Option<u32>,
     /// What must hold for the steps to run.
+    #[serde(with = "fields::list")]
     pub guards: Vec<Guard>,
     /// What it does.
+    #[serde(with = "fields::list")]
     pub steps: SmallVec<[Step; 1]>,
     /// What it does instead when a guard fails; without it the transaction fails.
+    #[serde(with = "fields::maybe_list")]
     pub otherwise: Option<Vec<Step>>,
     /// What must have happened before the answer; `None`: as the database is set.
     pub durability: Option<Durability>,
@@ -128,7 +134,7 @@ impl Default for Transaction {
 }
 
 /// A command and how serious it is.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// What to do.
     pub command: Command,
@@ -137,7 +143,7 @@ pub struct Step {
 }
 
 /// What a step has to achieve for its transaction to go on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Demand {
     /// Nothing: an error about its own input, or about what its cell holds, is its answer
     /// ([`Answer::Failed`]), and nothing of it is written. Errors of the database fail everything,
@@ -181,7 +187,7 @@ impl RequestId {
 }
 
 /// What must hold for a transaction's steps to run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Guard {
     /// The cell has this counter (`None`: it is absent).
@@ -196,6 +202,7 @@ pub enum Guard {
         /// The cell.
         name: Name,
         /// Its value, `None` for absent.
+        #[serde(with = "fields::maybe_value")]
         is: Option<Value>,
     },
     /// The cell has not been written since this revision, nor has it expired.
@@ -223,7 +230,7 @@ pub enum Guard {
 }
 
 /// What a committed transaction answers.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Receipt {
     /// The transaction's revision; of one that wrote nothing, the revision it read at.
     pub revision: Revision,
@@ -234,11 +241,12 @@ pub struct Receipt {
     /// Whether an earlier request of this id did the work.
     pub repeated: bool,
     /// One answer per command that ran.
+    #[serde(with = "fields::list")]
     pub answers: SmallVec<[Answer; 1]>,
 }
 
 /// What a command answers.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Answer {
     /// The counter after a write that always takes effect.
@@ -250,6 +258,7 @@ pub enum Answer {
     /// The number after an addition, and the cell's counter.
     Number {
         /// The sum: an integer, a float, or the text of a decimal.
+        #[serde(with = "fields::value")]
         value: Value,
         /// The cell's counter.
         counter: u64,
@@ -267,6 +276,7 @@ pub enum Answer {
         /// Whether the condition held: it was written, taken, or is there.
         did: bool,
         /// The value before.
+        #[serde(with = "fields::maybe_value")]
         old: Option<Value>,
     },
     /// The error of a command that was allowed to fail.
@@ -287,9 +297,10 @@ impl Answer {
 }
 
 /// A cell's value and everything known about it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Versioned {
     /// The value.
+    #[serde(with = "fields::value")]
     pub value: Value,
     /// How often the cell has been written, deletions included.
     pub counter: u64,
@@ -302,9 +313,10 @@ pub struct Versioned {
 }
 
 /// A page of names, and where the next one begins.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Page {
     /// The names, in byte order.
+    #[serde(with = "fields::list")]
     pub names: Vec<String>,
     /// Pass this as `after` for the next page; `None` at the end.
     pub next: Option<String>,

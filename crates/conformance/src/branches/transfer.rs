@@ -16,7 +16,7 @@ fn filled(w: &World) {
 
 fn exported(w: &World, branch: &str) -> PathBuf {
     let path = w.file(&format!("{branch}.export"));
-    w.db().export(branch, &path, &mut |_| {}).unwrap();
+    w.beside().export(branch, &path, &mut |_| {}).unwrap();
     path
 }
 
@@ -24,7 +24,7 @@ fn exported(w: &World, branch: &str) -> PathBuf {
 pub fn round_trip_in_one_database(w: &mut World) {
     filled(w);
     let path = exported(w, "main");
-    w.db().import(&path, "copy", &mut |_| {}).unwrap();
+    w.beside().import(&path, "copy", &mut |_| {}).unwrap();
     let copy = w.on("copy");
     assert_eq!(names(&copy, ""), names(&w.cells(), ""));
     assert_eq!(copy.get("k00").unwrap(), Some("again".into()));
@@ -41,7 +41,7 @@ pub fn into_another_database(w: &mut World) {
     let path = exported(w, "main");
     let other = if w.is_on_disk() { World::disk() } else { World::memory() };
     other.cells().set("own", 1).unwrap();
-    other.db().import(&path, "copy", &mut |_| {}).unwrap();
+    other.beside().import(&path, "copy", &mut |_| {}).unwrap();
     assert_eq!(names(&other.on("copy"), ""), names(&w.cells(), ""));
     assert_eq!(other.on("copy").get("k07").unwrap(), int(7));
     assert_eq!(counter(&other.on("copy"), "k00"), Some(2));
@@ -52,7 +52,7 @@ pub fn into_another_database(w: &mut World) {
 pub fn history_comes_along(w: &mut World) {
     filled(w);
     let path = exported(w, "main");
-    w.db().import(&path, "copy", &mut |_| {}).unwrap();
+    w.beside().import(&path, "copy", &mut |_| {}).unwrap();
     let seen = w.on("copy").history("k00", 9, None).unwrap();
     let values: Vec<_> = seen.iter().map(|entry| (entry.counter, entry.value.clone())).collect();
     assert_eq!(values, [(2, Some("again".into())), (1, int(0))]);
@@ -68,7 +68,7 @@ pub fn fork_exports_what_it_shows(w: &mut World) {
     w.on("dev").delete("k02").unwrap();
     w.cells().set("later", 1).unwrap();
     let path = exported(w, "dev");
-    w.db().import(&path, "copy", &mut |_| {}).unwrap();
+    w.beside().import(&path, "copy", &mut |_| {}).unwrap();
     assert_eq!(names(&w.on("copy"), ""), names(&w.on("dev"), ""));
 }
 
@@ -76,7 +76,7 @@ pub fn fork_exports_what_it_shows(w: &mut World) {
 pub fn imported_branch_lives_on(w: &mut World) {
     filled(w);
     let path = exported(w, "main");
-    w.db().import(&path, "copy", &mut |_| {}).unwrap();
+    w.beside().import(&path, "copy", &mut |_| {}).unwrap();
     assert_eq!(w.on("copy").set("k07", 70).unwrap(), 2);
     w.db().fork("child", "copy", At::Latest).unwrap();
     assert_eq!(w.on("child").get("k07").unwrap(), int(70));
@@ -88,7 +88,7 @@ pub fn existing_name_is_refused(w: &mut World) {
     filled(w);
     let path = exported(w, "main");
     writes_nothing(w.db(), || {
-        refused(w.db().import(&path, "main", &mut |_| {}).map(drop), Code::BranchExists);
+        refused(w.beside().import(&path, "main", &mut |_| {}).map(drop), Code::BranchExists);
     });
 }
 
@@ -102,7 +102,7 @@ pub fn damaged_file_is_refused(w: &mut World) {
         let mut damaged = whole.clone();
         damaged[at] ^= 0x10;
         std::fs::write(&path, &damaged).unwrap();
-        assert!(w.db().import(&path, "copy", &mut |_| {}).is_err(), "byte {at} was flipped");
+        assert!(w.beside().import(&path, "copy", &mut |_| {}).is_err(), "byte {at} was flipped");
         refused(w.db().branch("copy").map(drop), Code::BranchNotFound);
     }
 }
@@ -115,7 +115,7 @@ pub fn damage_is_called_corrupt(w: &mut World) {
     let middle = damaged.len() / 2;
     damaged[middle] ^= 1;
     std::fs::write(&path, &damaged).unwrap();
-    let error = w.db().import(&path, "copy", &mut |_| {}).map(drop).unwrap_err();
+    let error = w.beside().import(&path, "copy", &mut |_| {}).map(drop).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
 }
 
@@ -126,7 +126,7 @@ pub fn truncated_file_is_refused(w: &mut World) {
     let whole = std::fs::read(&path).unwrap();
     for keep in [0, 1, whole.len() / 2, whole.len() - 1] {
         std::fs::write(&path, &whole[..keep]).unwrap();
-        assert!(w.db().import(&path, "copy", &mut |_| {}).is_err(), "{keep} bytes were left");
+        assert!(w.beside().import(&path, "copy", &mut |_| {}).is_err(), "{keep} bytes were left");
         refused(w.db().branch("copy").map(drop), Code::BranchNotFound);
     }
 }
@@ -136,13 +136,13 @@ pub fn progress_is_told(w: &mut World) {
     filled(w);
     let path = w.file("main.export");
     let (mut out, mut back) = (0, 0);
-    w.db().export("main", &path, &mut |_| out += 1).unwrap();
-    w.db().import(&path, "copy", &mut |_| back += 1).unwrap();
+    w.beside().export("main", &path, &mut |_| out += 1).unwrap();
+    w.beside().import(&path, "copy", &mut |_| back += 1).unwrap();
     assert!(out > 0 && back > 0);
 }
 
 /// An unknown branch is refused.
 pub fn unknown_branch_is_refused(w: &mut World) {
     let path = w.file("x.export");
-    refused(w.db().export("nowhere", &path, &mut |_| {}).map(drop), Code::BranchNotFound);
+    refused(w.beside().export("nowhere", &path, &mut |_| {}).map(drop), Code::BranchNotFound);
 }

@@ -46,9 +46,10 @@ impl Database {
         path: &Path,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<BackupReport> {
-        self.core.check_open()?;
-        make_durable(&self.core, self.core.sequencer.published())?;
-        let taking = Taking::begin(&self.core, since, path).map_err(|e| full_is_due(e, since))?;
+        let core = self.place.here("a backup")?;
+        core.check_open()?;
+        make_durable(core, core.sequencer.published())?;
+        let taking = Taking::begin(core, since, path).map_err(|e| full_is_due(e, since))?;
         taking.run(progress).map_err(|error| full_is_due(error, since))
     }
 }

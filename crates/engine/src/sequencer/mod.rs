@@ -223,7 +223,7 @@ impl Sequencer {
     pub fn submit(&self, transaction: impl Into<Submitted>) -> Ticket {
         let waiter: Arc<Waiter> = Arc::default();
         self.submit_to(transaction.into(), Completion::Waiter(waiter.clone()));
-        Ticket { waiter }
+        Ticket::here(waiter)
     }
 
     /// Submits; the callback gets the answer, on whichever thread has it.

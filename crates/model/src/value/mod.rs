@@ -13,7 +13,7 @@ mod visit;
 #[cfg(test)]
 mod codec_tests;
 #[cfg(test)]
-mod samples;
+pub(crate) mod samples;
 #[cfg(test)]
 mod serde_tests;
 #[cfg(test)]

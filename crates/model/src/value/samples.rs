@@ -5,17 +5,17 @@ use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 
 /// Arrays inside each other, this many.
-pub(super) fn nested_arrays(depth: usize) -> Value {
+pub(crate) fn nested_arrays(depth: usize) -> Value {
     (0..depth).fold(Value::Null, |inner, _| Value::Array(vec![inner]))
 }
 
 /// Objects inside each other, this many.
-pub(super) fn nested_objects(depth: usize) -> Value {
+pub(crate) fn nested_objects(depth: usize) -> Value {
     (0..depth).fold(Value::Int(1), |inner, _| Value::Object([("k".to_owned(), inner)].into()))
 }
 
 /// Any value, with floats of every bit pattern.
-pub(super) fn any_value() -> impl Strategy<Value = Value> {
+pub(crate) fn any_value() -> impl Strategy<Value = Value> {
     let scalar = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),

@@ -113,7 +113,7 @@ fn made(
         return received(&web, file, since);
     }
     let db = session.store()?.database()?;
-    check_meant(db.id(), since)?;
+    check_meant(db.id()?, since)?;
     let bar = Bar::new("backing up");
     let progress = &mut |progress| bar.show(progress);
     Ok(match since {

@@ -3,10 +3,10 @@
 use super::args::TlsArgs;
 use super::failure::{Failure, Result};
 use super::password::{Credentials, VARIABLE};
-use super::reply::{Reply, decode, encode};
+use super::reply::Reply;
 use super::wire::{self, Wire};
+use mainstay::remote::{Tcp, decode, encode};
 use std::io::{self, BufReader, Write};
-use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -28,11 +28,11 @@ impl Client {
         timeout: Duration,
         tls: &TlsArgs,
     ) -> Result<Client> {
-        let stream = dial(address).map_err(|error| unreachable_at(address, &error))?;
+        let stream = Tcp::connect(address, CONNECT_TIMEOUT)
+            .map_err(|error| unreachable_at(address, &error))?;
         let set = || -> io::Result<()> {
             stream.set_read_timeout(Some(timeout))?;
-            stream.set_write_timeout(Some(timeout))?;
-            stream.set_nodelay(true)
+            stream.set_write_timeout(Some(timeout))
         };
         set().map_err(|error| Failure::error(format!("the connection to {address}: {error}")))?;
         let stream = BufReader::new(Wire::new(stream, address, tls)?);
@@ -112,17 +112,6 @@ fn turned_away(line: &str) -> Failure {
         )),
         _ => failure,
     }
-}
-
-fn dial(address: &str) -> io::Result<TcpStream> {
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for address in address.to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
 }
 
 fn unreachable_at(address: &str, error: &io::Error) -> Failure {

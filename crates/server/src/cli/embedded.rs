@@ -48,7 +48,7 @@ impl Embedded {
     /// Executes a command.
     pub fn call(&mut self, words: &[Vec<u8>]) -> Reply {
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        self.session.answer(&words).into()
+        read(self.session.answer(&words))
     }
 
     /// Finishes what is under way and closes.
@@ -69,19 +69,18 @@ fn not_opened(path: &Path, error: Error) -> Failure {
     }
 }
 
-impl From<resp::Reply> for Reply {
-    fn from(reply: resp::Reply) -> Reply {
-        let all = |items: Vec<resp::Reply>| items.into_iter().map(Reply::from).collect();
-        match reply {
-            resp::Reply::Status(text) => Reply::text(text),
-            resp::Reply::Error(text) => Reply::Error(text.into_owned()),
-            resp::Reply::Int(n) => Reply::Int(n),
-            resp::Reply::Bulk(bytes) => Reply::Text(bytes),
-            resp::Reply::Nil | resp::Reply::NilArray => Reply::Nil,
-            resp::Reply::Array(items) | resp::Reply::Push(items) => Reply::Array(all(items)),
-            resp::Reply::Map(pairs) => Reply::Map(
-                pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect(),
-            ),
+/// A reply as a client would have read it.
+fn read(reply: resp::Reply) -> Reply {
+    let all = |items: Vec<resp::Reply>| items.into_iter().map(read).collect();
+    match reply {
+        resp::Reply::Status(text) => Reply::text(text),
+        resp::Reply::Error(text) => Reply::Error(text.into_owned()),
+        resp::Reply::Int(n) => Reply::Int(n),
+        resp::Reply::Bulk(bytes) => Reply::Text(bytes),
+        resp::Reply::Nil | resp::Reply::NilArray => Reply::Nil,
+        resp::Reply::Array(items) | resp::Reply::Push(items) => Reply::Array(all(items)),
+        resp::Reply::Map(pairs) => {
+            Reply::Map(pairs.into_iter().map(|(key, value)| (read(key), read(value))).collect())
         }
     }
 }

@@ -104,7 +104,7 @@ pub(crate) async fn backup(
 
 /// Who goes on from an earlier backup means one database, and may have come to another.
 fn check_meant(db: &Database, meant: Option<&str>) -> Answered<()> {
-    let own = db.id().to_string();
+    let own = db.id()?.to_string();
     match meant {
         Some(meant) if meant != own => Err(Refusal::invalid(format!(
             "this is database {own}, not {meant}: ask the server of that one"

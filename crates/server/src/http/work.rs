@@ -11,7 +11,7 @@
 use super::Http;
 use super::access::Asking;
 use super::refusal::{Answered, Refusal};
-use crate::security::{Entry, Outcome, administrative};
+use crate::security::{Outcome, recorded};
 use mainstay::{BranchCommand, Command, Database, Receipt, Result, Step, Transaction};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -77,7 +77,8 @@ impl Http {
         asking: &Asking,
         transaction: Transaction,
     ) -> Answered<Receipt> {
-        let entries = self.entries(asking, &transaction);
+        let audit = self.security().audit();
+        let entries = recorded(audit, &asking.user, &asking.peer, &transaction);
         let (outcome, done) = match asking.user.allow(&transaction) {
             Err(denied) => (Outcome::Denied, Err(Refusal::from(denied))),
             Ok(()) => match self.submit(transaction).await {
@@ -85,19 +86,8 @@ impl Http {
                 Err(refusal) => (Outcome::Failed, Err(refusal)),
             },
         };
-        entries.iter().for_each(|entry| self.security().audit().record(entry, outcome));
+        entries.iter().for_each(|entry| audit.record(entry, outcome));
         done
-    }
-
-    /// What is to be recorded of a transaction.
-    fn entries(&self, asking: &Asking, transaction: &Transaction) -> Vec<Entry> {
-        if !self.security().audit().is_on() {
-            return Vec::new();
-        }
-        let otherwise = transaction.otherwise.iter().flatten();
-        let steps = transaction.steps.iter().chain(otherwise);
-        let entry = |(name, about)| Entry::new(Some(asking.user.name()), &asking.peer, name, about);
-        steps.filter_map(|step| administrative(&step.command)).map(entry).collect()
     }
 
     async fn submit(&self, transaction: Transaction) -> Answered<Receipt> {

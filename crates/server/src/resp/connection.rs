@@ -7,7 +7,7 @@
 //! ```
 
 use super::deadlines::Step;
-use super::feeds::Reading;
+use super::feeds::{Awaited, Reading};
 use super::login::Login;
 use super::reply::Reply;
 use super::request::{Malformed, Parsed, Parser, Words};
@@ -70,7 +70,7 @@ pub enum Wish {
     /// Credentials to be verified.
     Login(Box<Login>),
     /// A reply when there are changes.
-    Wait(Box<Reading>),
+    Wait(Box<Awaited>),
     /// A push for every change.
     Watch(Box<Reading>),
 }

@@ -13,7 +13,7 @@
 use super::Shared;
 use super::connection::{Connection, Ending, State, Wish};
 use super::deadlines::{Deadlines, Due, Step};
-use super::feeds::{Feeds, Reader};
+use super::feeds::{Awaited, Feeds, Reader};
 use super::login::Login;
 use super::reply::Reply;
 use super::slow_log::BATCH_LIMIT;
@@ -520,11 +520,12 @@ impl Loop {
                 self.shared.security.verify(name, password, &connection.session.peer, told);
             }
             Wish::Wait(reading) => {
-                self.feeds.take(Reader { reading: *reading, alive, tell: Box::new(done) });
+                self.feeds.take(Reader { awaited: *reading, alive, tell: Box::new(done) });
             }
             Wish::Watch(reading) => {
                 let tell = Box::new(move |reply| address.send(Message::Push(place, id, reply)));
-                self.feeds.take(Reader { reading: *reading, alive, tell });
+                let awaited = Awaited::Changes(*reading);
+                self.feeds.take(Reader { awaited, alive, tell });
                 self.list(place);
             }
         }

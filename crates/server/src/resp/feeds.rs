@@ -3,12 +3,12 @@
 //! ```text
 //!   FEED.READ WAIT   ->  the thread looks whenever revisions move  ->  one reply
 //!   FEED.WATCH       ->                                            ->  a push per change, until it goes
+//!   a revision       ->                                            ->  one reply
 //! ```
 
 use super::Shared;
-use super::commands::feed::row;
 use super::reply::Reply;
-use mainstay::Feed;
+use mainstay::{Code, Database, Error, Event, Feed, Revision};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -37,39 +37,86 @@ pub struct Reading {
     pub limit: usize,
     /// Until when.
     pub until: Until,
+    /// How changes, and the place behind them, become a reply.
+    pub shape: fn(mainstay::Result<(Vec<Event>, Revision)>) -> Reply,
 }
 
 impl Reading {
     /// What there is to tell; nothing if that has to be waited for.
     pub fn look(&mut self, now_us: u64) -> Option<Reply> {
-        let rows = match self.rows() {
-            Ok(rows) => rows,
-            Err(error) => return Some(error.into()),
+        let events = match self.events() {
+            Ok(events) => events,
+            Err(error) => return Some((self.shape)(Err(error))),
         };
         match self.until {
-            Until::Once { deadline_us } if rows.is_empty() && now_us < deadline_us => None,
-            Until::Gone if rows.is_empty() => None,
-            _ => Some(Reply::Array(rows)),
+            Until::Once { deadline_us } if events.is_empty() && now_us < deadline_us => None,
+            Until::Gone if events.is_empty() => None,
+            _ => Some((self.shape)(Ok((events, self.feed.position())))),
         }
     }
 
     /// So many changes, and what else their last transaction made: whoever goes on behind its
     /// revision misses nothing.
-    fn rows(&mut self) -> mainstay::Result<Vec<Reply>> {
-        let (mut rows, mut last) = (Vec::new(), 0);
-        while rows.len() < self.limit || self.feed.position() < last {
+    fn events(&mut self) -> mainstay::Result<Vec<Event>> {
+        let (mut events, mut last) = (Vec::new(), 0);
+        while events.len() < self.limit || self.feed.position() < last {
             let Some(event) = self.feed.next(Duration::ZERO)? else { break };
             last = event.revision;
-            rows.push(row(event));
+            events.push(event);
         }
-        Ok(rows)
+        Ok(events)
+    }
+}
+
+/// A revision that is to become visible.
+pub struct Arrival {
+    /// Of this database.
+    pub db: Database,
+    /// The revision.
+    pub revision: Revision,
+    /// When the time is over.
+    pub deadline_us: u64,
+    /// How it becomes a reply that it is there, or is not.
+    pub shape: fn(mainstay::Result<()>) -> Reply,
+}
+
+impl Arrival {
+    fn look(&self, now_us: u64) -> Option<Reply> {
+        if self.db.revision() >= self.revision {
+            return Some((self.shape)(Ok(())));
+        }
+        let message = format!("revision {} was not reached in time", self.revision);
+        let late = || (self.shape)(Err(Error::new(Code::TimedOut, message)));
+        (now_us >= self.deadline_us).then(late)
+    }
+}
+
+/// What somebody waits for.
+pub enum Awaited {
+    /// Changes.
+    Changes(Reading),
+    /// A revision.
+    Revision(Arrival),
+}
+
+impl Awaited {
+    /// What there is to tell; nothing if that has to be waited for.
+    pub fn look(&mut self, now_us: u64) -> Option<Reply> {
+        match self {
+            Awaited::Changes(reading) => reading.look(now_us),
+            Awaited::Revision(arrival) => arrival.look(now_us),
+        }
+    }
+
+    fn goes_on(&self) -> bool {
+        matches!(self, Awaited::Changes(Reading { until: Until::Gone, .. }))
     }
 }
 
 /// Somebody who waits.
 pub struct Reader {
     /// What for.
-    pub reading: Reading,
+    pub awaited: Awaited,
     /// Cleared when the connection is gone.
     pub alive: Arc<AtomicBool>,
     /// Who is told, and whether something more may come.
@@ -122,8 +169,8 @@ fn look(reader: &mut Reader, now_us: u64) -> bool {
     if !reader.alive.load(Ordering::Acquire) {
         return false;
     }
-    let Some(reply) = reader.reading.look(now_us) else { return true };
+    let Some(reply) = reader.awaited.look(now_us) else { return true };
     let failed = reply.is_error();
     (reader.tell)(reply);
-    !failed && matches!(reader.reading.until, Until::Gone)
+    !failed && reader.awaited.goes_on()
 }

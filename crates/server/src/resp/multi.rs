@@ -170,7 +170,7 @@ pub fn discard(call: &mut Call<'_>) -> Handled {
 
 /// Sets a session back to how it began.
 pub fn reset(session: &mut Session) {
-    (session.multi, session.open) = (None, None);
+    (session.multi, session.open, session.view) = (None, None, None);
     session.watched.clear();
     session.protocol = Protocol::Two;
     session.branch = mainstay::CompactString::const_new(mainstay::MAIN);

@@ -12,6 +12,8 @@ pub enum Needs {
     Group,
     /// This one.
     Right(Right),
+    /// Any there is: what it does is looked at by itself.
+    Some,
     /// It depends on its words; nothing: none.
     Words(fn(&[&[u8]]) -> Option<Right>),
 }
@@ -35,6 +37,9 @@ impl Spec {
         if user.is_unlimited() {
             return Ok(());
         }
+        if matches!(self.needs, Needs::Some) {
+            user.may_something()?;
+        }
         if let Some(right) = self.right(words) {
             user.may(right)?;
         }
@@ -52,6 +57,7 @@ impl Spec {
         match (self.needs, self.group) {
             (Needs::Right(right), _) => Some(right),
             (Needs::Words(right), _) => right(words),
+            (Needs::Some, _) => None,
             (Needs::Group, Group::Connection) => None,
             (Needs::Group, Group::Keys | Group::Strings | Group::Cells) => {
                 Some(in_area(Area::Cells))
@@ -61,6 +67,7 @@ impl Spec {
             (Needs::Group, Group::Transactions) => Some(Right::either(Area::Cells)),
             (Needs::Group, Group::Feed) => Some(in_area(Area::Feed)),
             (Needs::Group, Group::Server) => Some(in_area(Area::Server)),
+            (Needs::Group, Group::Wire) => Some(Right::write(Area::Admin)),
         }
     }
 

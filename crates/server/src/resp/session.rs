@@ -12,7 +12,7 @@
 use super::Shared;
 use super::arguments::Arguments;
 use super::commands;
-use super::feeds::Reading;
+use super::feeds::{Awaited, Reading};
 use super::login::Login;
 use super::multi::{Exec, Multi};
 use super::plan::{Answers, Plan, Promise};
@@ -22,8 +22,8 @@ use super::table::{self, Group, Run, Spec};
 use super::tally::Tally;
 use crate::security::{Denied, User};
 use mainstay::{
-    Answer, At, CellCommand, Cells, Command, CompactString, Durability, Guard, Interactive, MAIN,
-    Receipt, Scales, Transaction,
+    Answer, At, CellCommand, Cells, CellsAt, Command, CompactString, Durability, Guard,
+    Interactive, MAIN, Receipt, Scales, Transaction,
 };
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -62,6 +62,8 @@ pub struct Session {
     pub watched: Vec<Guard>,
     /// The transaction it has open.
     pub open: Option<Box<Interactive>>,
+    /// The view of the past it has open.
+    pub view: Option<CellsAt>,
     /// What all sessions share.
     pub shared: Arc<Shared>,
     /// Where its commands are counted.
@@ -84,7 +86,7 @@ pub enum Handled {
     /// Credentials to be verified, which takes a while: then ask [`Session::settle`].
     Login(Box<Login>),
     /// Changes that are not there yet: the reply comes with them.
-    Wait(Box<Reading>),
+    Wait(Box<Awaited>),
     /// Changes as they come.
     Watch(Box<Reading>),
     /// The replies before it have to be known first: ask again then.
@@ -112,6 +114,8 @@ pub enum Owed {
     Exec(Exec),
     /// Of a commit.
     Commit,
+    /// Of a transaction that came as bytes.
+    Wire(commands::wire::Receipts),
 }
 
 impl Owed {
@@ -124,6 +128,7 @@ impl Owed {
                 Ok(receipt) => Reply::number(receipt.revision),
                 Err(error) => error.into(),
             },
+            Owed::Wire(receipts) => receipts.reply(receipt),
         }
     }
 }
@@ -166,6 +171,7 @@ impl Session {
             multi: None,
             watched: Vec::new(),
             open: None,
+            view: None,
             shared: shared.clone(),
             tally: shared.outside.clone(),
             last: None,
@@ -222,6 +228,7 @@ impl Session {
                 Err(reply) => Handled::Reply(reply),
             },
             Run::Session(run) => Handled::Reply(run(&mut Call { session: self, words })),
+            Run::Direct(run) => run(&mut Call { session: self, words }, pending),
             _ if pending != Pending::Nothing => Handled::NotYet,
             Run::Settled(run) => Handled::Reply(run(&mut Call { session: self, words })),
             Run::Control(run) => run(&mut Call { session: self, words }),
@@ -365,7 +372,7 @@ impl Session {
 }
 
 /// What Redis says to whoever has not said who they are.
-fn no_user() -> Reply {
+pub fn no_user() -> Reply {
     Reply::error("NOAUTH Authentication required.")
 }
 

@@ -71,7 +71,7 @@ impl Told {
             return words;
         }
         words.push(match table::named(name).map(|spec| spec.group) {
-            None | Some(Group::Connection | Group::Server) => "(hidden)".to_owned(),
+            None | Some(Group::Connection | Group::Server | Group::Wire) => "(hidden)".to_owned(),
             Some(_) => {
                 let argument = String::from_utf8_lossy(argument);
                 if self.cut { format!("{argument}...") } else { argument.into_owned() }

@@ -4,7 +4,7 @@ use super::commands;
 use super::plan::Plan;
 use super::reply::Reply;
 use super::rights::{Needs, Reach};
-use super::session::{Call, Handled, Job};
+use super::session::{Call, Handled, Job, Pending};
 use hashbrown::HashMap;
 use std::sync::LazyLock;
 
@@ -51,12 +51,14 @@ pub enum Group {
     Transactions,
     /// The feed of changes.
     Feed,
+    /// Values of the waist as bytes, for our own client.
+    Wire,
     /// The server.
     Server,
 }
 
 /// All groups, in the order of their numbers.
-pub const GROUPS: [Group; 8] = [
+pub const GROUPS: [Group; 9] = [
     Group::Connection,
     Group::Keys,
     Group::Strings,
@@ -64,6 +66,7 @@ pub const GROUPS: [Group; 8] = [
     Group::Branches,
     Group::Transactions,
     Group::Feed,
+    Group::Wire,
     Group::Server,
 ];
 
@@ -78,6 +81,7 @@ impl Group {
             Group::Branches => "branches",
             Group::Transactions => "transactions",
             Group::Feed => "feed",
+            Group::Wire => "wire",
             Group::Server => "server",
         }
     }
@@ -94,6 +98,8 @@ pub enum Run {
     Settled(fn(&mut Call<'_>) -> Reply),
     /// It begins or ends something.
     Control(fn(&mut Call<'_>) -> Handled),
+    /// It decides for itself, also while replies before it are not known yet.
+    Direct(fn(&mut Call<'_>, Pending) -> Handled),
     /// It takes a while.
     Slow(fn(&mut Call<'_>) -> Result<Job, Reply>),
 }
@@ -188,7 +194,7 @@ impl Spec {
 
 /// All commands.
 pub fn all() -> impl Iterator<Item = &'static Spec> {
-    let lists: [&'static [Spec]; 11] = [
+    let lists: [&'static [Spec]; 12] = [
         commands::connection::COMMANDS,
         commands::users::COMMANDS,
         commands::server::COMMANDS,
@@ -200,6 +206,7 @@ pub fn all() -> impl Iterator<Item = &'static Spec> {
         commands::branches::COMMANDS,
         commands::transactions::COMMANDS,
         commands::feed::COMMANDS,
+        commands::wire::COMMANDS,
     ];
     lists.into_iter().flatten()
 }

@@ -69,6 +69,14 @@ impl User {
         }
     }
 
+    /// It has to have some right.
+    pub fn may_something(&self) -> Result<(), Denied> {
+        match self.rights == Rights::default() {
+            false => Ok(()),
+            true => Err(self.denied("it has no rights at all".to_owned())),
+        }
+    }
+
     /// A key has to be its own.
     pub fn may_touch(&self, key: &[u8]) -> Result<(), Denied> {
         match self.prefixes.hold(key) {

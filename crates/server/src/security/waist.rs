@@ -9,6 +9,7 @@
 //! Every face comes through here, so none can forget a kind of command; what is not known here needs
 //! all rights there are.
 
+use super::audit::{Audit, Entry};
 use super::right::{Area, Right};
 use super::user::{Denied, User};
 use mainstay::{BranchCommand, CellCommand, Command, Guard, Name, StringCommand, Transaction};
@@ -110,6 +111,16 @@ impl User {
         self.may(Right::write(Area::Admin))?;
         self.may_touch_everything()
     }
+}
+
+/// What is to be recorded of a transaction.
+pub fn recorded(audit: &Audit, user: &User, peer: &str, transaction: &Transaction) -> Vec<Entry> {
+    if !audit.is_on() {
+        return Vec::new();
+    }
+    let steps = transaction.steps.iter().chain(transaction.otherwise.iter().flatten());
+    let entry = |(name, about)| Entry::new(Some(user.name()), peer, name, about);
+    steps.filter_map(|step| administrative(&step.command)).map(entry).collect()
 }
 
 /// What the record calls a command, and what it is about, if it is an administrative one.

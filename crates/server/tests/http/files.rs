@@ -88,7 +88,7 @@ fn an_increment_goes_on_from_a_backup() {
     let copy = root.path().join("copy");
     mainstay::restore_backup(&copy, &files, &mut |_| {}).unwrap();
     assert_eq!(Database::open(&copy).unwrap().cells().get("a").unwrap(), Some(2.into()));
-    let id = w.db.id();
+    let id = w.db.id().unwrap();
     let asked = |query: &str| w.post(&format!("/v1/backup?{query}"), "");
     assert_eq!(bytes(&w, "POST", &format!("/v1/backup?since={last}&database={id}")).0, last);
     assert_eq!(asked("since=999").code(), (400, "FutureRevision".into()));

@@ -67,6 +67,12 @@ impl Drop for Ours {
     }
 }
 
+/// Serves a database at this address, where somebody may have listened before.
+pub fn serve_at(address: SocketAddr, db: &Database) -> Handle {
+    let listener = TcpListener::bind(address).unwrap();
+    resp::serve(listener, &Shared::new(db.clone(), Settings::default())).unwrap()
+}
+
 /// A real Redis.
 pub struct Redis {
     pub address: SocketAddr,

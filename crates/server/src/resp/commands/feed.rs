@@ -2,12 +2,12 @@
 
 use super::branches::{change, contract};
 use crate::resp::arguments::{Arguments, syntax_error};
-use crate::resp::feeds::{Reading, Until};
+use crate::resp::feeds::{Awaited, Reading, Until};
 use crate::resp::reply::{Protocol, Reply};
 use crate::resp::rights::Reach;
 use crate::resp::session::{Call, Handled};
 use crate::resp::table::{Group, Run, Spec};
-use mainstay::{Contract, Event, Filter};
+use mainstay::{Contract, Event, Filter, Revision};
 
 /// How many changes are given where no limit is said.
 const DEFAULT_LIMIT: usize = 100;
@@ -76,7 +76,8 @@ fn reading(call: &mut Call<'_>) -> Result<Handled, Reply> {
     let shared = call.shared();
     let feed = shared.db.watch(wish.filter, wish.after.unwrap_or(0))?;
     let deadline_us = shared.ticks_us().saturating_add(wish.wait_ms.saturating_mul(1000));
-    let mut reading = Reading { feed, limit: wish.limit, until: Until::Once { deadline_us } };
+    let until = Until::Once { deadline_us };
+    let mut reading = Awaited::Changes(Reading { feed, limit: wish.limit, until, shape: rows });
     match reading.look(shared.ticks_us()) {
         Some(reply) => Ok(Handled::Reply(reply)),
         None => Ok(Handled::Wait(Box::new(reading))),
@@ -98,11 +99,18 @@ fn watching(call: &mut Call<'_>) -> Result<Handled, Reply> {
     let (db, limit) = (&call.shared().db, call.shared().settings.feed_changes);
     let after = wish.after.unwrap_or_else(|| db.revision());
     let feed = db.watch(wish.filter, after)?;
-    Ok(Handled::Watch(Box::new(Reading { feed, limit, until: Until::Gone })))
+    Ok(Handled::Watch(Box::new(Reading { feed, limit, until: Until::Gone, shape: rows })))
 }
 
-/// A change as a client sees it.
-pub fn row(event: Event) -> Reply {
+/// Changes as a client sees them.
+fn rows(read: mainstay::Result<(Vec<Event>, Revision)>) -> Reply {
+    match read {
+        Ok((events, _)) => Reply::Array(events.into_iter().map(row).collect()),
+        Err(error) => error.into(),
+    }
+}
+
+fn row(event: Event) -> Reply {
     Reply::Array(vec![
         Reply::number(event.revision),
         Reply::number(event.stamp),

@@ -12,3 +12,4 @@ pub mod slow_log;
 pub mod strings;
 pub mod transactions;
 pub mod users;
+pub mod wire;

@@ -1,0 +1,19 @@
+//! Every case through the remote client: the same handles, over a server in this process.
+
+mod served;
+
+use mainstay_conformance::World;
+
+macro_rules! make {
+    ($($area:ident :: $file:ident { $($case:ident,)* })*) => {
+        $(mod $file {
+            $(#[test]
+            fn $case() {
+                let mut world = super::World::served(super::served::serve);
+                mainstay_conformance::$area::$file::$case(&mut world);
+            })*
+        })*
+    };
+}
+
+mainstay_conformance::every_case!(make);

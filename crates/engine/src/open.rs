@@ -1,0 +1,250 @@
+//! Transactions that are open in this process: read a snapshot, write aside, commit if nothing read
+//! has changed.
+//!
+//! ```text
+//!   begin -> snapshot + overlay
+//!     reads   -> answered from both, remembered as guards (keys, absences, ranges)
+//!     writes  -> applied to the overlay, remembered as steps
+//!   commit -> Transaction { guards, steps } through the sequencer
+//! ```
+//!
+//! Answers inside the transaction are provisional; the receipt has the final ones. A blind write is no
+//! read and never conflicts; commands whose answer tells something of the cell count as reads.
+
+use crate::apply::{cells, guards, strings};
+use crate::candidates::Submitted;
+use crate::core::Core;
+use crate::overlay::Overlay;
+use crate::pins::PinGuard;
+use crate::snapshot::Snapshot;
+use crate::spaces::CELLS;
+use crate::view::Origin;
+use mainstay_model::limits::GUARD_LIMIT;
+use mainstay_model::{
+    Answer, At, CellCommand, Code, Command, Durability, Error, Guard, Name, Page, Receipt, Result,
+    Revision, SmallVec, Stamp, Step, StringCommand, Transaction, Versioned,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A transaction that is open in this process.
+pub(crate) struct Open {
+    snapshot: Snapshot,
+    branch: String,
+    overlay: Overlay,
+    steps: SmallVec<[Step; 1]>,
+    /// Cells that were read, with their expiry as seen.
+    read: BTreeMap<Name, Option<Stamp>>,
+    ranges: Vec<Guard>,
+    durability: Option<Durability>,
+    began_us: u64,
+    used_us: u64,
+    _pin: PinGuard,
+}
+
+impl Open {
+    pub fn begin(core: &Arc<Core>, branch: &str) -> Result<Open> {
+        let mut snapshot = Snapshot::new(core, branch, At::Latest)?;
+        snapshot.fresh = false;
+        let began_us = core.clock.monotonic_us();
+        let pin = core.pins.hold("transaction", began_us, snapshot.revision);
+        core.index().check_all_reach(snapshot.revision)?;
+        Ok(Open {
+            snapshot,
+            branch: branch.to_owned(),
+            overlay: Overlay::default(),
+            steps: SmallVec::new(),
+            read: BTreeMap::new(),
+            ranges: Vec::new(),
+            durability: None,
+            began_us,
+            used_us: began_us,
+            _pin: pin,
+        })
+    }
+
+    pub fn branch(&self) -> &str {
+        &self.branch
+    }
+
+    pub fn revision(&self) -> Revision {
+        self.snapshot.revision
+    }
+
+    pub fn durability(&mut self, durability: Durability) {
+        self.durability = Some(durability);
+    }
+
+    /// Refuses to go on after too long a pause, or in all.
+    fn touch(&mut self) -> Result<()> {
+        let core = &self.snapshot.core;
+        let now = core.clock.monotonic_us();
+        let us = |limit: std::time::Duration| u64::try_from(limit.as_micros()).unwrap_or(u64::MAX);
+        let idle = now.saturating_sub(self.used_us) > us(core.options.idle_limit);
+        let old = now.saturating_sub(self.began_us) > us(core.options.transaction_limit);
+        if idle || old {
+            let what = if idle { "idle" } else { "open" };
+            let message = format!("the transaction was {what} for too long: begin again");
+            return Err(Error::new(Code::TransactionExpired, message));
+        }
+        self.used_us = now;
+        Ok(())
+    }
+
+    /// Remembers that a cell was read, unless this transaction wrote it first.
+    fn note_read(&mut self, name: &Name) -> Result<()> {
+        if self.read.contains_key(name) {
+            return Ok(());
+        }
+        let view = self.snapshot.view();
+        let (key, hash) = view.key(CELLS, name.as_bytes());
+        let found = view.find(&self.overlay, &key, hash, |head, _| Ok(head))?;
+        let head = match found {
+            // Its own value says nothing about others, its counter and existence might.
+            Some((_, Origin::Overlay)) => {
+                view.find_stored(&key, hash, |head, _| Ok(head))?.map(|(head, _)| head)
+            }
+            found => found.map(|(head, _)| head),
+        };
+        let live = head.filter(|head| head.is_live(view.now));
+        if self.read.len() + self.ranges.len() >= GUARD_LIMIT {
+            let message = format!("the transaction reads more than {GUARD_LIMIT} keys and ranges");
+            return Err(Error::new(Code::TransactionTooLarge, message));
+        }
+        self.read.insert(name.clone(), live.and_then(|head| head.expires));
+        Ok(())
+    }
+
+    /// Runs a command on cells.
+    pub fn run(&mut self, command: Command) -> Result<Answer> {
+        self.touch()?;
+        match command {
+            Command::Cell(CellCommand::Get { name }) => self.look(&name).map(Answer::Cell),
+            Command::Cell(CellCommand::List { prefix, after, limit }) => {
+                self.walk(prefix, after, limit).map(Answer::Names)
+            }
+            command => self.change(command),
+        }
+    }
+
+    fn change(&mut self, command: Command) -> Result<Answer> {
+        for name in told(&command) {
+            self.note_read(name)?;
+        }
+        let view = self.snapshot.view();
+        let answer = match &command {
+            Command::Cell(command) => cells::run(&view, &mut self.overlay, command)?,
+            Command::String(command) => strings::run(&view, &mut self.overlay, command)?,
+            _ => return Err(not_on_cells()),
+        };
+        self.steps.push(command.into());
+        Ok(answer)
+    }
+
+    fn look(&mut self, name: &Name) -> Result<Option<Versioned>> {
+        let (key, hash) = self.snapshot.view().key(CELLS, name.as_bytes());
+        if self.overlay.find(hash, &key).is_none() {
+            self.note_read(name)?;
+        }
+        let found = cells::get(&self.snapshot.view(), &self.overlay, name)?;
+        self.snapshot.core.index().check_reach(&key, self.snapshot.revision)?;
+        Ok(found)
+    }
+
+    fn walk(&mut self, prefix: String, after: Option<String>, limit: usize) -> Result<Page> {
+        let view = self.snapshot.view();
+        let since = self.snapshot.revision;
+        let (page, expires) =
+            cells::list_until(&view, &self.overlay, &prefix, after.as_deref(), limit)?;
+        self.snapshot.core.index().check_all_reach(since)?;
+        let upto = page.next.clone();
+        self.ranges.push(Guard::RangeUnchanged { prefix, after, upto, since, expires });
+        Ok(page)
+    }
+
+    /// Commits, or fails with `Conflict` when something that was read has changed.
+    pub fn commit(mut self) -> Result<Receipt> {
+        self.touch()?;
+        if self.steps.is_empty() {
+            return Ok(self.read_only());
+        }
+        let core = self.snapshot.core.clone();
+        let transaction = self.take();
+        // The writer checks only what comes after this.
+        let checked = core.sequencer.published();
+        let (branch, trail) = (self.snapshot.branch, &core.state.trail);
+        if !guards::ranges_hold(&transaction.guards, branch, trail, checked)? {
+            return Err(conflict());
+        }
+        let submitted = Submitted { transaction, checked, candidates: None };
+        core.sequencer.execute(submitted).map_err(|error| match error.code() {
+            Code::GuardFailed => conflict(),
+            _ => error,
+        })
+    }
+
+    /// A snapshot is consistent in itself: who only reads need not ask anyone.
+    fn read_only(&self) -> Receipt {
+        Receipt {
+            revision: self.snapshot.revision,
+            stamp: self.snapshot.now,
+            held: true,
+            repeated: false,
+            answers: SmallVec::new(),
+        }
+    }
+
+    /// What a commit would execute; of one that only read, an empty transaction.
+    pub fn into_transaction(mut self) -> Result<Transaction> {
+        self.touch()?;
+        if self.steps.is_empty() {
+            return Ok(Transaction { durability: self.durability, ..Transaction::new() });
+        }
+        Ok(self.take())
+    }
+
+    /// What it did, behind guards for what it read.
+    fn take(&mut self) -> Transaction {
+        let since = self.snapshot.revision;
+        let mut transaction = Transaction::on(&self.branch);
+        transaction.branch_id = Some(self.snapshot.branch);
+        transaction.durability = self.durability;
+        transaction.steps = std::mem::take(&mut self.steps);
+        transaction.guards = std::mem::take(&mut self.ranges);
+        let read = std::mem::take(&mut self.read).into_iter();
+        let unchanged = read.map(|(name, expires)| Guard::Unchanged { name, since, expires });
+        transaction.guards.extend(unchanged);
+        transaction
+    }
+
+    /// Whether a commit has something to do.
+    pub fn has_steps(&self) -> bool {
+        !self.steps.is_empty()
+    }
+}
+
+/// The cells of which the answer of a command tells something; a blind write tells nothing but its
+/// counter, which is provisional.
+fn told(command: &Command) -> SmallVec<[&Name; 1]> {
+    match command {
+        Command::Cell(CellCommand::Set { .. } | CellCommand::Restore { .. }) => SmallVec::new(),
+        Command::Cell(command) => command.name().into_iter().collect(),
+        Command::String(StringCommand::SetAll { pairs, only_absent: true }) => {
+            pairs.iter().map(|(name, _)| name).collect()
+        }
+        Command::String(command) => command.name().into_iter().collect(),
+        _ => SmallVec::new(),
+    }
+}
+
+#[cold]
+fn not_on_cells() -> Error {
+    let message = "only commands on cells stand in an open transaction: run this one by itself";
+    Error::new(Code::InvalidArgument, message)
+}
+
+#[cold]
+fn conflict() -> Error {
+    let message = "something the transaction read has changed since it began: begin again";
+    Error::new(Code::Conflict, message)
+}

@@ -1,0 +1,214 @@
+//! Cells of a served database.
+
+use crate::cells::{counter, did, maybe_counter, number, unexpected};
+use crate::remote::link::Link;
+use crate::remote::seat::Seat;
+use crate::snapshot::HistoryEntry;
+use crate::wire::{Act, Acted, Read, Seen};
+use mainstay_model::{
+    Answer, At, CellCommand, CompactString, Name, Number, Page, Result, Revision, Ttl, Value,
+    Versioned, from_value, to_value,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+
+/// The cells of a branch.
+#[derive(Clone)]
+pub struct AsyncCells {
+    link: Arc<Link>,
+    branch: CompactString,
+}
+
+impl AsyncCells {
+    pub(crate) fn on(link: Arc<Link>, branch: &str) -> AsyncCells {
+        AsyncCells { link, branch: branch.into() }
+    }
+
+    async fn look(&self, read: Read) -> Result<Seen> {
+        self.link.look(&self.branch, read).await
+    }
+
+    async fn run(&self, command: CellCommand) -> Result<Answer> {
+        self.link.run(&self.branch, command.into()).await
+    }
+
+    /// The value of a cell.
+    pub async fn get(&self, name: &str) -> Result<Option<Value>> {
+        Ok(self.get_versioned(name).await?.map(|cell| cell.value))
+    }
+
+    /// The value of a cell with its counter, stamp and revision.
+    pub async fn get_versioned(&self, name: &str) -> Result<Option<Versioned>> {
+        seen_cell(self.look(Read::Get { name: Name::new(name)? }).await?)
+    }
+
+    /// The value of a cell as a type of your own.
+    pub async fn get_as<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
+        self.get(name).await?.map(from_value).transpose()
+    }
+
+    /// Writes a value of your own type; gives the new counter.
+    pub async fn set_as<T: Serialize + ?Sized>(&self, name: &str, value: &T) -> Result<u64> {
+        self.set(name, to_value(value)?).await
+    }
+
+    /// Compares and swaps with a value of your own type.
+    pub async fn cas_as<T: Serialize + ?Sized>(
+        &self,
+        name: &str,
+        expected: Option<u64>,
+        value: &T,
+    ) -> Result<Option<u64>> {
+        self.cas(name, expected, to_value(value)?).await
+    }
+
+    /// Writes when the cell is absent; gives its counter either way.
+    pub async fn init(&self, name: &str, value: impl Into<Value>) -> Result<u64> {
+        let (name, value) = (Name::new(name)?, value.into());
+        counter(self.run(CellCommand::Init { name, value }).await?)
+    }
+
+    /// Writes; gives the new counter. A time to live ends.
+    pub async fn set(&self, name: &str, value: impl Into<Value>) -> Result<u64> {
+        self.set_with(name, value, Ttl::Clear).await
+    }
+
+    /// Writes with a time to live; gives the new counter.
+    pub async fn set_with(&self, name: &str, value: impl Into<Value>, ttl: Ttl) -> Result<u64> {
+        let (name, value) = (Name::new(name)?, value.into());
+        counter(self.run(CellCommand::Set { name, value, ttl }).await?)
+    }
+
+    /// Writes when the counter is the expected one (`None`: when absent); gives the new counter, or
+    /// nothing when another was faster.
+    pub async fn cas(
+        &self,
+        name: &str,
+        expected: Option<u64>,
+        value: impl Into<Value>,
+    ) -> Result<Option<u64>> {
+        let (name, value) = (Name::new(name)?, value.into());
+        maybe_counter(self.run(CellCommand::Cas { name, expected, value }).await?)
+    }
+
+    /// Deletes; says whether the cell existed. Its counter goes on.
+    pub async fn delete(&self, name: &str) -> Result<bool> {
+        did(self.run(CellCommand::Delete { name: Name::new(name)?, counter: None }).await?)
+    }
+
+    /// Deletes when the counter is this one.
+    pub async fn delete_if(&self, name: &str, counter: u64) -> Result<bool> {
+        let (name, counter) = (Name::new(name)?, Some(counter));
+        did(self.run(CellCommand::Delete { name, counter }).await?)
+    }
+
+    /// Adds to a number; gives the sum and the new counter.
+    pub async fn incr(&self, name: &str, by: impl Into<Number>) -> Result<(Value, u64)> {
+        let (name, by) = (Name::new(name)?, by.into());
+        number(self.run(CellCommand::Incr { name, by }).await?)
+    }
+
+    /// Changes a cell's time to live; says whether the cell exists.
+    pub async fn expire(&self, name: &str, ttl: Ttl) -> Result<bool> {
+        did(self.run(CellCommand::Expire { name: Name::new(name)?, ttl }).await?)
+    }
+
+    /// The versions of a cell, newest first, deletions included; `before` leaves out counters from
+    /// it on.
+    pub async fn history(
+        &self,
+        name: &str,
+        limit: usize,
+        before: Option<u64>,
+    ) -> Result<Vec<HistoryEntry>> {
+        seen_history(self.look(Read::History { name: Name::new(name)?, limit, before }).await?)
+    }
+
+    /// Names in byte order: those that begin with `prefix` and come behind `after`.
+    pub async fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
+        seen_names(self.look(list(prefix, after, limit)).await?)
+    }
+
+    /// The cells as they were, for as long as the view lives (an hour at most).
+    pub async fn at(&self, at: At) -> Result<AsyncCellsAt> {
+        AsyncCellsAt::new(&self.link, &self.branch, at).await
+    }
+}
+
+/// The cells of a branch as of one point in time.
+///
+/// The server holds the view, on a connection of its own: when that breaks, the view is gone.
+pub struct AsyncCellsAt {
+    seat: Seat,
+    revision: Revision,
+}
+
+impl AsyncCellsAt {
+    pub(crate) async fn new(link: &Link, branch: &str, at: At) -> Result<AsyncCellsAt> {
+        let (seat, revision) = link.hold(&Act::View { branch: branch.to_owned(), at }).await?;
+        Ok(AsyncCellsAt { seat, revision })
+    }
+
+    /// The revision it shows.
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    async fn look(&self, read: Read) -> Result<Seen> {
+        match self.seat.act_held(&Act::Look(read)).await? {
+            Acted::Seen(seen) => Ok(seen),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The value of a cell.
+    pub async fn get(&self, name: &str) -> Result<Option<Value>> {
+        Ok(self.get_versioned(name).await?.map(|cell| cell.value))
+    }
+
+    /// The value of a cell with its counter, stamp and revision.
+    pub async fn get_versioned(&self, name: &str) -> Result<Option<Versioned>> {
+        seen_cell(self.look(Read::Get { name: Name::new(name)? }).await?)
+    }
+
+    /// The versions of a cell up to here, newest first.
+    pub async fn history(
+        &self,
+        name: &str,
+        limit: usize,
+        before: Option<u64>,
+    ) -> Result<Vec<HistoryEntry>> {
+        seen_history(self.look(Read::History { name: Name::new(name)?, limit, before }).await?)
+    }
+
+    /// Names in byte order: those that begin with `prefix` and come behind `after`.
+    pub async fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
+        seen_names(self.look(list(prefix, after, limit)).await?)
+    }
+}
+
+fn list(prefix: &str, after: Option<&str>, limit: usize) -> Read {
+    Read::List { prefix: prefix.to_owned(), after: after.map(str::to_owned), limit }
+}
+
+fn seen_cell(seen: Seen) -> Result<Option<Versioned>> {
+    match seen {
+        Seen::Cell(cell) => Ok(cell),
+        _ => Err(unexpected()),
+    }
+}
+
+fn seen_names(seen: Seen) -> Result<Page> {
+    match seen {
+        Seen::Names(page) => Ok(page),
+        _ => Err(unexpected()),
+    }
+}
+
+fn seen_history(seen: Seen) -> Result<Vec<HistoryEntry>> {
+    match seen {
+        Seen::History(entries) => Ok(entries),
+        _ => Err(unexpected()),
+    }
+}

@@ -1,0 +1,135 @@
+//! Interactive transactions on a served database: open on the server, on a connection of their own.
+
+use crate::cells::{cell, counter, did, maybe_counter, number, page, unexpected};
+use crate::remote::link::Link;
+use crate::remote::seat::Seat;
+use crate::wire::{Act, Acted};
+use mainstay_model::{
+    Answer, CellCommand, Command, Durability, Name, Number, Page, Receipt, Result, Revision,
+    Transaction, Ttl, Value, Versioned,
+};
+
+/// An open transaction. Dropping it rolls it back.
+pub struct AsyncInteractive {
+    seat: Seat,
+    branch: String,
+    revision: Revision,
+    durability: Option<Durability>,
+}
+
+impl AsyncInteractive {
+    pub(crate) async fn begin(link: &Link, branch: &str) -> Result<AsyncInteractive> {
+        let branch = branch.to_owned();
+        let (seat, revision) = link.hold(&Act::Begin { branch: branch.clone() }).await?;
+        Ok(AsyncInteractive { seat, branch, revision, durability: None })
+    }
+
+    /// The branch it works on.
+    pub fn branch(&self) -> &str {
+        &self.branch
+    }
+
+    /// The revision it reads.
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// Overrides the database's durability for the commit.
+    pub fn durability(&mut self, durability: Durability) {
+        self.durability = Some(durability);
+    }
+
+    /// Runs a command on cells: a read, a write, or both. One that fails leaves the transaction open
+    /// and is forgotten, though what it read counts as read.
+    pub async fn run(&mut self, command: impl Into<Command>) -> Result<Answer> {
+        match self.seat.act_held(&Act::Run(command.into())).await? {
+            Acted::Answered(answer) => Ok(answer),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The value of a cell.
+    pub async fn get(&mut self, name: &str) -> Result<Option<Value>> {
+        Ok(self.get_versioned(name).await?.map(|cell| cell.value))
+    }
+
+    /// The value of a cell with its counter; the revision of an own write is 0.
+    pub async fn get_versioned(&mut self, name: &str) -> Result<Option<Versioned>> {
+        cell(self.run(CellCommand::Get { name: Name::new(name)? }).await?)
+    }
+
+    /// Names in byte order, own writes included.
+    pub async fn list(&mut self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
+        let (prefix, after) = (prefix.to_owned(), after.map(str::to_owned));
+        page(self.run(CellCommand::List { prefix, after, limit }).await?)
+    }
+
+    /// Writes when the cell is absent; gives its counter either way.
+    pub async fn init(&mut self, name: &str, value: impl Into<Value>) -> Result<u64> {
+        let (name, value) = (Name::new(name)?, value.into());
+        counter(self.run(CellCommand::Init { name, value }).await?)
+    }
+
+    /// Writes; gives the provisional counter.
+    pub async fn set(&mut self, name: &str, value: impl Into<Value>) -> Result<u64> {
+        self.set_with(name, value, Ttl::Clear).await
+    }
+
+    /// Writes with a time to live; gives the provisional counter.
+    pub async fn set_with(&mut self, name: &str, value: impl Into<Value>, ttl: Ttl) -> Result<u64> {
+        let (name, value) = (Name::new(name)?, value.into());
+        counter(self.run(CellCommand::Set { name, value, ttl }).await?)
+    }
+
+    /// Writes when the counter is the expected one (`None`: when absent).
+    pub async fn cas(
+        &mut self,
+        name: &str,
+        expected: Option<u64>,
+        value: impl Into<Value>,
+    ) -> Result<Option<u64>> {
+        let (name, value) = (Name::new(name)?, value.into());
+        maybe_counter(self.run(CellCommand::Cas { name, expected, value }).await?)
+    }
+
+    /// Deletes; says whether the cell existed.
+    pub async fn delete(&mut self, name: &str) -> Result<bool> {
+        did(self.run(CellCommand::Delete { name: Name::new(name)?, counter: None }).await?)
+    }
+
+    /// Deletes when the counter is this one.
+    pub async fn delete_if(&mut self, name: &str, counter: u64) -> Result<bool> {
+        let (name, counter) = (Name::new(name)?, Some(counter));
+        did(self.run(CellCommand::Delete { name, counter }).await?)
+    }
+
+    /// Adds to a number; gives the sum and the provisional counter.
+    pub async fn incr(&mut self, name: &str, by: impl Into<Number>) -> Result<(Value, u64)> {
+        let (name, by) = (Name::new(name)?, by.into());
+        number(self.run(CellCommand::Incr { name, by }).await?)
+    }
+
+    /// Changes a cell's time to live; says whether the cell exists.
+    pub async fn expire(&mut self, name: &str, ttl: Ttl) -> Result<bool> {
+        did(self.run(CellCommand::Expire { name: Name::new(name)?, ttl }).await?)
+    }
+
+    /// Commits, or fails with `Conflict` when something that was read has changed.
+    pub async fn commit(mut self) -> Result<Receipt> {
+        match self.seat.act(&Act::Commit { durability: self.durability }).await? {
+            Acted::Committed(receipt) => Ok(receipt),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// What [`AsyncInteractive::commit`] would execute, as a value.
+    pub async fn into_transaction(mut self) -> Result<Transaction> {
+        match self.seat.act(&Act::Take { durability: self.durability }).await? {
+            Acted::Taken(transaction) => Ok(*transaction),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Forgets everything it wrote.
+    pub fn rollback(self) {}
+}

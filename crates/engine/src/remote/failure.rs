@@ -1,0 +1,73 @@
+//! What is said when something goes wrong between here and a server.
+
+use super::call::Nature;
+use mainstay_model::{Code, Error};
+use std::io;
+
+/// A refusal that came as a line: its first word is the kind.
+pub(crate) fn refused(line: &str) -> Error {
+    let (word, message) = line.split_once(' ').unwrap_or((line, ""));
+    let code = match word {
+        "ERR" if message.starts_with("unknown command") => {
+            let message = "the server does not know the commands of this client: it is no Mainstay, \
+                           or an older one";
+            return Error::new(Code::Unsupported, message);
+        }
+        "ERR" if message.starts_with("max number of clients") => Code::QueueFull,
+        "UNAVAILABLE" => Code::QueueFull,
+        "TOOLARGE" => Code::TransactionTooLarge,
+        "UNSUPPORTED" | "NOPROTO" => Code::Unsupported,
+        "READONLY" => Code::ReadOnlyFiles,
+        _ => Code::InvalidArgument,
+    };
+    Error::new(code, line)
+}
+
+pub(crate) fn closed() -> Error {
+    Error::new(Code::Closed, "the connection to the database was closed")
+}
+
+/// No server was reached.
+pub(crate) fn unreachable(address: &str, error: &io::Error) -> Error {
+    let what_to_do = "start one with `mainstay serve`, or check the address";
+    let message = match error.kind() {
+        io::ErrorKind::ConnectionRefused => format!("nobody listens at {address}: {what_to_do}"),
+        io::ErrorKind::InvalidInput => {
+            format!("{address} is no address: HOST:PORT is wanted, as 127.0.0.1:7379")
+        }
+        _ => format!("no server was reached at {address} ({error}): {what_to_do}"),
+    };
+    Error::new(Code::Io, message)
+}
+
+/// The connection broke, or the server was silent, before an answer came.
+pub(crate) fn lost(nature: Nature, address: &str, silent: bool) -> Error {
+    let how = match silent {
+        true => format!("{address} did not answer in time"),
+        false => format!("the connection to {address} broke"),
+    };
+    match nature {
+        Nature::Once | Nature::Named | Nature::Commit => {
+            let message = format!(
+                "{how}: it may or may not have been committed; look, or ask again with the same \
+                 request id"
+            );
+            Error::new(Code::UnknownOutcome, message)
+        }
+        Nature::Held => {
+            let message = format!("{how}, and what was open on it is gone: begin again");
+            Error::new(Code::TransactionExpired, message)
+        }
+        Nature::Read | Nature::Errand if silent => Error::new(Code::TimedOut, how),
+        Nature::Read | Nature::Errand => Error::new(Code::Io, how),
+    }
+}
+
+/// An answer that cannot be read.
+pub(crate) fn strange(nature: Nature, error: &Error) -> Error {
+    let message = format!("the server's answer cannot be read: {}", error.message());
+    match nature {
+        Nature::Once | Nature::Named | Nature::Commit => Error::new(Code::UnknownOutcome, message),
+        _ => Error::new(Code::CorruptData, message),
+    }
+}

@@ -1,0 +1,182 @@
+//! The keeper: one thread per link that connects, sends again what a broken connection left, and
+//! gives up on servers that are silent.
+//!
+//! ```text
+//!   no connection: a call waits here -> connect -> all that wait is sent, in order -> published
+//!   it broke:      reads and named writes come back here, the others are told
+//! ```
+//!
+//! A connection is published only when nothing waits for it any more: who submits one after the other
+//! is served in this order.
+
+use super::call::{Call, Nature};
+use super::failure;
+use super::link::{Inner, Lane};
+use super::slot::Slot;
+use super::socket::Socket;
+use mainstay_model::{Code, Error, Result};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How long it waits after a connection failed, the first time; then twice as long, and so on.
+const PAUSE_MS: u64 = 5;
+/// The longest it waits between two tries.
+const PAUSE_LIMIT_MS: u64 = 500;
+
+/// What waits for a connection.
+#[derive(Default)]
+pub(crate) struct Tasks {
+    pub calls: [VecDeque<Call>; Lane::COUNT],
+    pub seats: VecDeque<Wanted>,
+    pub closed: bool,
+}
+
+/// Somebody who wants a connection of his own, until when.
+pub(crate) struct Wanted {
+    pub slot: Arc<Slot<Result<Arc<Socket>>>>,
+    pub give_up_us: u64,
+}
+
+impl Tasks {
+    fn is_empty(&self) -> bool {
+        self.seats.is_empty() && self.calls.iter().all(VecDeque::is_empty)
+    }
+}
+
+/// Works until the link is closed.
+pub(crate) fn run(inner: &Arc<Inner>) {
+    let mut failures = 0;
+    while inner.wait_for_work(pause(failures)) {
+        inner.drop_silent();
+        match inner.serve_waiting() {
+            Ok(()) => failures = 0,
+            Err(error) => {
+                failures += 1;
+                inner.give_up(&error);
+            }
+        }
+    }
+    inner.fail_all();
+}
+
+fn pause(failures: u32) -> Option<Duration> {
+    let ms = PAUSE_MS << failures.saturating_sub(1).min(10);
+    (failures > 0).then(|| Duration::from_millis(ms.min(PAUSE_LIMIT_MS)))
+}
+
+impl Inner {
+    /// Waits until there is something to do; false when the link is closed.
+    fn wait_for_work(&self, pause: Option<Duration>) -> bool {
+        let mut tasks = self.tasks.lock();
+        match (tasks.is_empty(), pause) {
+            _ if tasks.closed => {}
+            (false, None) => {}
+            (false, Some(pause)) => drop(self.wake.wait_for(&mut tasks, pause)),
+            (true, _) => {
+                // Said before it is looked: who sends now sees it, or is seen.
+                self.asleep.store(true, Ordering::SeqCst);
+                match self.is_busy() {
+                    false => self.wake.wait(&mut tasks),
+                    true => {
+                        self.asleep.store(false, Ordering::SeqCst);
+                        self.wake.wait_for(&mut tasks, self.tick());
+                    }
+                }
+            }
+        }
+        !tasks.closed
+    }
+
+    /// How often it is looked whether servers are silent.
+    fn tick(&self) -> Duration {
+        (self.options.timeout / 8).max(Duration::from_millis(1))
+    }
+
+    fn is_busy(&self) -> bool {
+        self.sockets().iter().any(|socket| socket.is_busy())
+    }
+
+    fn drop_silent(&self) {
+        let now_us = self.now_us();
+        self.sockets().iter().for_each(|socket| socket.hang_up_if_silent(now_us));
+    }
+
+    /// Connects for all who wait, and hands over.
+    fn serve_waiting(self: &Arc<Inner>) -> Result<()> {
+        for lane in Lane::ALL {
+            if !self.tasks.lock().calls[lane as usize].is_empty() {
+                let socket = match self.on_lane(lane) {
+                    Some(socket) => socket,
+                    None => self.open()?,
+                };
+                self.hand_over(lane, socket);
+            }
+        }
+        while let Some(wanted) = self.next_seat() {
+            match self.open() {
+                Ok(socket) => wanted.slot.put(Ok(socket)),
+                Err(error) => {
+                    self.tasks.lock().seats.push_front(wanted);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn next_seat(&self) -> Option<Wanted> {
+        self.tasks.lock().seats.pop_front()
+    }
+
+    /// Sends what waits, then lets everybody use the connection.
+    fn hand_over(&self, lane: Lane, socket: Arc<Socket>) {
+        loop {
+            let mut tasks = self.tasks.lock();
+            let Some(call) = tasks.calls[lane as usize].pop_front() else {
+                return self.publish(lane, socket);
+            };
+            drop(tasks);
+            if let Err(call) = socket.send(call, self.now_us()) {
+                return self.tasks.lock().calls[lane as usize].push_front(call);
+            }
+        }
+    }
+
+    /// Tells those whose time is over; all of them, if trying again is in vain.
+    fn give_up(&self, error: &Error) {
+        let (now_us, in_vain) = (self.now_us(), error.code() != Code::Io);
+        let is_over = |give_up_us: u64| in_vain || give_up_us <= now_us;
+        let mut tasks = self.tasks.lock();
+        let mut failed = Vec::new();
+        for calls in &mut tasks.calls {
+            let all = std::mem::take(calls).into_iter();
+            let (over, left) = all.partition::<VecDeque<_>, _>(|call| is_over(call.give_up_us));
+            *calls = left;
+            failed.extend(over);
+        }
+        let wanted = std::mem::take(&mut tasks.seats).into_iter();
+        let (over, left) = wanted.partition::<VecDeque<_>, _>(|seat| is_over(seat.give_up_us));
+        tasks.seats = left;
+        drop(tasks);
+        failed.into_iter().for_each(|call| self.fail(call, error));
+        over.iter().for_each(|seat| seat.slot.put(Err(error.clone())));
+    }
+
+    /// Of a write that may have reached a server before, nobody knows the outcome.
+    fn fail(&self, call: Call, error: &Error) {
+        let unknown = call.was_sent() && call.nature == Nature::Named;
+        let lost = || failure::lost(call.nature, &self.options.address, false);
+        let error = if unknown { lost() } else { error.clone() };
+        call.fail(error);
+    }
+
+    fn fail_all(&self) {
+        let ended = Tasks { closed: true, ..Tasks::default() };
+        let tasks = std::mem::replace(&mut *self.tasks.lock(), ended);
+        let error = failure::closed();
+        tasks.calls.into_iter().flatten().for_each(|call| self.fail(call, &error));
+        tasks.seats.iter().for_each(|seat| seat.slot.put(Err(error.clone())));
+    }
+}

@@ -1,0 +1,549 @@
+//! The link to a server: what all handles of a served database share.
+//!
+//! ```text
+//!   writes --> one connection, pipelined        reads --> another: they never wait for a sync
+//!   open transactions, views of the past, feeds, long work --> a seat: a connection for itself
+//! ```
+
+use super::call::{Call, Done, Nature, request};
+use super::calls::Calls;
+use super::failure;
+use super::keeper::{self, Tasks, Wanted};
+use super::options::Options;
+use super::resp;
+use super::room::Room;
+use super::seat::Seat;
+use super::slot::{Slot, wait, wait_within};
+use super::socket::{Socket, Writing};
+use crate::cells::unexpected;
+use crate::clock::{Clock, SystemClock};
+use crate::wire::{self, Act, Acted, Look, Question, Read, Seen};
+use mainstay_model::{
+    Answer, At, BranchCommand, Code, Command, Error, Receipt, Result, Revision, Transaction,
+};
+use parking_lot::{Condvar, Mutex};
+use serde::de::DeserializeOwned;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// How many connections are kept for the next seat.
+const IDLE_LIMIT: usize = 8;
+
+/// How often a seat is taken where its connection broke at once.
+const SEAT_ATTEMPTS: usize = 3;
+
+/// A shared connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    Writes,
+    Reads,
+}
+
+impl Lane {
+    pub const ALL: [Lane; 2] = [Lane::Writes, Lane::Reads];
+    pub const COUNT: usize = Lane::ALL.len();
+
+    fn of(nature: Nature) -> Lane {
+        match nature {
+            Nature::Read | Nature::Errand => Lane::Reads,
+            Nature::Named | Nature::Once | Nature::Commit | Nature::Held => Lane::Writes,
+        }
+    }
+}
+
+/// What handles hold: when the last one goes, the connections end.
+pub(crate) struct Link {
+    pub inner: Arc<Inner>,
+}
+
+/// What handles and the link's threads share.
+pub(crate) struct Inner {
+    pub options: Options,
+    writing: Writing,
+    clock: SystemClock,
+    room: Arc<Room>,
+    lanes: [Mutex<Option<Arc<Socket>>>; Lane::COUNT],
+    pub tasks: Mutex<Tasks>,
+    pub wake: Condvar,
+    /// The keeper may be asleep although something is sent now.
+    pub asleep: AtomicBool,
+    /// All connections, for those who look after them.
+    sockets: Mutex<Vec<Weak<Socket>>>,
+    idle: Mutex<Vec<Arc<Socket>>>,
+    calls: Calls,
+    closed: AtomicBool,
+    /// The newest revision that was heard of.
+    known: AtomicU64,
+}
+
+impl Link {
+    /// A link that connects when it has to.
+    pub fn start(options: Options, writing: Writing) -> Result<Arc<Link>> {
+        let inner = Arc::new(Inner {
+            options,
+            writing,
+            clock: SystemClock::new(),
+            room: Arc::default(),
+            lanes: Default::default(),
+            tasks: Mutex::default(),
+            wake: Condvar::new(),
+            asleep: AtomicBool::new(false),
+            sockets: Mutex::default(),
+            idle: Mutex::default(),
+            calls: Calls::default(),
+            closed: AtomicBool::new(false),
+            known: AtomicU64::new(0),
+        });
+        let kept = inner.clone();
+        let thread = std::thread::Builder::new().name("mainstay-link".to_owned());
+        thread.spawn(move || keeper::run(&kept)).map_err(|error| no_thread(&error))?;
+        Ok(Arc::new(Link { inner }))
+    }
+
+    /// Connects in this thread, once.
+    pub fn connect_now(&self) -> Result<()> {
+        let socket = self.inner.open()?;
+        self.inner.publish(Lane::Reads, socket);
+        Ok(())
+    }
+
+    /// Makes sure that there is a server of ours.
+    pub async fn greet(&self) -> Result<()> {
+        self.revision().await.map(|_| ())
+    }
+
+    /// Ends all connections; what is under way is told.
+    pub fn close(&self) {
+        self.inner.close();
+    }
+
+    /// Executes a transaction.
+    pub async fn execute(&self, transaction: &Transaction) -> Result<Receipt> {
+        let (bytes, nature) = pack(transaction)?;
+        let answer = match is_long(transaction) {
+            // Others need not wait for it.
+            true => self.seat().await?.call(bytes, nature, Duration::ZERO).await,
+            false => self.call(bytes, nature).await,
+        };
+        self.inner.receipt(nature, answer)
+    }
+
+    /// Executes a transaction and waits for it. It is kept out of its callers, whose other way is
+    /// short.
+    #[cold]
+    #[inline(never)]
+    pub fn execute_and_wait(&self, transaction: &Transaction) -> Result<Receipt> {
+        wait(self.execute(transaction))
+    }
+
+    /// Sends a transaction; its answer will be in the slot.
+    pub fn submit(self: &Arc<Link>, transaction: &Transaction) -> Submitted {
+        let slot: Arc<Slot<_>> = Arc::default();
+        let nature = match pack(transaction) {
+            Ok((bytes, nature)) => {
+                wait(self.send(bytes, nature, Done::Slot(slot.clone())));
+                nature
+            }
+            Err(error) => {
+                slot.put(Err(error));
+                Nature::Once
+            }
+        };
+        Submitted { slot, nature, link: self.clone() }
+    }
+
+    /// Sends a transaction; the callback gets its answer, on a thread for callbacks.
+    pub fn submit_with(
+        self: &Arc<Link>,
+        transaction: &Transaction,
+        done: impl FnOnce(Result<Receipt>) + Send + 'static,
+    ) {
+        let (bytes, nature) = match pack(transaction) {
+            Ok(packed) => packed,
+            Err(error) => return self.inner.calls.post(Box::new(move || done(Err(error)))),
+        };
+        let link = self.clone();
+        let called = move |answer| {
+            let inner = link.inner.clone();
+            // The link lives until the callback is done.
+            inner.calls.post(Box::new(move || done(link.inner.receipt(nature, answer))));
+        };
+        wait(self.send(bytes, nature, Done::Callback(Box::new(called))));
+    }
+
+    /// Runs a command by itself.
+    pub async fn run(&self, branch: &str, command: Command) -> Result<Answer> {
+        let receipt = self.execute(&Transaction::on(branch).step(command)).await?;
+        receipt.answers.into_iter().next().ok_or_else(unexpected)
+    }
+
+    /// Reads what is newest on a branch.
+    pub async fn look(&self, branch: &str, read: Read) -> Result<Seen> {
+        let look = Look { branch: branch.to_owned(), at: At::Latest, read };
+        let bytes = request("WIRE.READ", &wire::encode(&look)?);
+        decode(Nature::Read, self.call(bytes, Nature::Read).await)
+    }
+
+    /// Asks something about the database.
+    pub async fn ask<T: DeserializeOwned>(&self, question: Question) -> Result<T> {
+        let bytes = request("WIRE.ASK", &wire::encode(&question)?);
+        let nature = if question.only_looks() { Nature::Read } else { Nature::Once };
+        if !question.takes_a_while() {
+            return decode(nature, self.call(bytes, nature).await);
+        }
+        let extra = match question {
+            Question::WaitFor { wait_ms, .. } => Duration::from_millis(wait_ms),
+            _ => Duration::ZERO,
+        };
+        let nature = if question.only_looks() { Nature::Errand } else { nature };
+        self.errand(&bytes, nature, extra).await
+    }
+
+    /// Has something done on a seat, again if its connection broke and it only looks.
+    async fn errand<T: DeserializeOwned>(
+        &self,
+        bytes: &[u8],
+        nature: Nature,
+        extra: Duration,
+    ) -> Result<T> {
+        let seat = self.seat().await?;
+        let answer = seat.call(bytes.to_vec(), nature, extra).await;
+        match answer {
+            Err(error) if nature == Nature::Errand && error.code() == Code::Io => {
+                let seat = self.seat().await?;
+                decode(nature, seat.call(bytes.to_vec(), nature, extra).await)
+            }
+            answer => decode(nature, answer),
+        }
+    }
+
+    /// The newest visible revision.
+    pub async fn revision(&self) -> Result<Revision> {
+        let revision = self.ask(Question::Revision).await?;
+        self.inner.learn(revision);
+        Ok(revision)
+    }
+
+    /// The newest revision that was heard of.
+    pub fn known(&self) -> Revision {
+        self.inner.known.load(Ordering::Acquire)
+    }
+
+    /// A connection of one's own.
+    pub async fn seat(&self) -> Result<Seat> {
+        self.inner.check_open()?;
+        let socket = match self.inner.take_idle() {
+            Some(socket) => socket,
+            None => self.inner.want_seat().answer().await?,
+        };
+        Ok(Seat::new(self.inner.clone(), socket))
+    }
+
+    /// A seat on which the server holds something, and the revision that this reads.
+    pub async fn hold(&self, act: &Act) -> Result<(Seat, Revision)> {
+        let mut left = SEAT_ATTEMPTS;
+        loop {
+            left -= 1;
+            let mut seat = self.seat().await?;
+            match seat.act(act).await {
+                Ok(Acted::Holds(revision)) => return Ok((seat, revision)),
+                Ok(_) => return Err(unexpected()),
+                // A connection that was kept for this may have ended meanwhile.
+                Err(error) if error.code() == Code::Io && left > 0 => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn call(&self, bytes: Vec<u8>, nature: Nature) -> Result<Vec<u8>> {
+        let slot: Arc<Slot<_>> = Arc::default();
+        self.send(bytes, nature, Done::Slot(slot.clone())).await;
+        slot.answer().await
+    }
+
+    async fn send(&self, bytes: Vec<u8>, nature: Nature, done: Done) {
+        let permit = self.inner.room.enter(bytes.len()).await;
+        let call = self.inner.call(bytes, nature, done, Some(permit), Duration::ZERO);
+        self.inner.start(Lane::of(nature), call);
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.inner.close();
+    }
+}
+
+impl Inner {
+    pub fn now_us(&self) -> u64 {
+        self.clock.monotonic_us()
+    }
+
+    pub fn check_open(&self) -> Result<()> {
+        match self.closed.load(Ordering::Acquire) {
+            true => Err(failure::closed()),
+            false => Ok(()),
+        }
+    }
+
+    fn learn(&self, revision: Revision) {
+        self.known.fetch_max(revision, Ordering::AcqRel);
+    }
+
+    fn receipt(&self, nature: Nature, answer: Result<Vec<u8>>) -> Result<Receipt> {
+        let receipt: Receipt = decode(nature, answer)?;
+        self.learn(receipt.revision);
+        Ok(receipt)
+    }
+
+    /// A call with its limits; `extra` is what the server is told to wait.
+    pub fn call(
+        &self,
+        bytes: Vec<u8>,
+        nature: Nature,
+        done: Done,
+        permit: Option<super::room::Permit>,
+        extra: Duration,
+    ) -> Call {
+        let mut call = Call::new(bytes, nature, done, permit);
+        call.limit_us = micros(self.options.timeout.saturating_add(extra));
+        call.give_up_us = self.patience_us();
+        call
+    }
+
+    fn patience_us(&self) -> u64 {
+        self.now_us().saturating_add(micros(self.options.patience))
+    }
+
+    /// Sends a call on a shared connection, or leaves it to the keeper.
+    fn start(&self, lane: Lane, mut call: Call) {
+        if let Err(error) = self.check_open() {
+            return call.fail(error);
+        }
+        loop {
+            while let Some(socket) = self.on_lane(lane) {
+                match socket.send(call, self.now_us()) {
+                    Ok(()) => return self.wake_keeper(),
+                    Err(back) => call = back,
+                }
+            }
+            let mut tasks = self.tasks.lock();
+            if tasks.closed {
+                drop(tasks);
+                return call.fail(failure::closed());
+            }
+            // A connection is published under this lock: what is put here now is sent before.
+            if self.on_lane(lane).is_none() {
+                tasks.calls[lane as usize].push_back(call);
+                self.wake.notify_one();
+                return;
+            }
+        }
+    }
+
+    /// The lane's connection, if there is a sound one.
+    pub fn on_lane(&self, lane: Lane) -> Option<Arc<Socket>> {
+        let mut place = self.lanes[lane as usize].lock();
+        if place.as_ref().is_some_and(|socket| socket.is_broken()) {
+            *place = None;
+        }
+        place.clone()
+    }
+
+    /// Lets everybody use a connection.
+    pub fn publish(&self, lane: Lane, socket: Arc<Socket>) {
+        *self.lanes[lane as usize].lock() = Some(socket);
+    }
+
+    /// Has the keeper look after what was sent.
+    pub fn wake_keeper(&self) {
+        if self.asleep.load(Ordering::SeqCst) && self.asleep.swap(false, Ordering::SeqCst) {
+            drop(self.tasks.lock());
+            self.wake.notify_one();
+        }
+    }
+
+    /// All connections that are not over.
+    pub fn sockets(&self) -> Vec<Arc<Socket>> {
+        let mut sockets = self.sockets.lock();
+        sockets.retain(|socket| socket.strong_count() > 0);
+        sockets.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// A new connection, on which everything is agreed upon.
+    pub fn open(self: &Arc<Inner>) -> Result<Arc<Socket>> {
+        self.check_open()?;
+        if self.sockets().len() >= self.options.connections {
+            let limit = self.options.connections;
+            let message = format!("{limit} connections are in use: close some, or raise the limit");
+            return Err(Error::new(Code::QueueFull, message));
+        }
+        let (address, patience) = (&self.options.address, self.options.patience);
+        let unreachable = |error: &_| failure::unreachable(address, error);
+        let stream = self.options.dial.dial(address, patience).map_err(|e| unreachable(&e))?;
+        let (ticking, losing) = (self.clone(), self.clone());
+        let socket = Socket::start(
+            stream,
+            self.writing,
+            move || ticking.now_us(),
+            move |socket, calls| losing.lost(socket, calls),
+        );
+        let socket = socket.map_err(|error| no_thread(&error))?;
+        self.sockets.lock().push(Arc::downgrade(&socket));
+        self.shake_hands(&socket).inspect_err(|_| socket.hang_up())?;
+        Ok(socket)
+    }
+
+    fn shake_hands(&self, socket: &Socket) -> Result<()> {
+        let mut words = vec!["HELLO", "3"];
+        if let Some((user, password)) = &self.options.login {
+            words.extend(["AUTH", user, password]);
+        }
+        let slot: Arc<Slot<_>> = Arc::default();
+        let done = Done::Slot(slot.clone());
+        let call = self.call(resp::encode(&words), Nature::Errand, done, None, Duration::ZERO);
+        let lost = |silent| failure::lost(Nature::Errand, &self.options.address, silent);
+        socket.send(call, self.now_us()).map_err(|_| lost(false))?;
+        match wait_within(slot.answer(), self.options.patience) {
+            Some(answer) => answer.map(|_| ()),
+            None => Err(Error::new(Code::Io, lost(true).message())),
+        }
+    }
+
+    /// Decides about calls that are left without an answer.
+    fn lost(&self, socket: &Socket, calls: Vec<Call>) {
+        let (silent, closed) = (socket.was_silent(), self.check_open().is_err());
+        let mut again = Vec::new();
+        for mut call in calls {
+            match call.try_again() && !silent && !closed {
+                true => again.push(call),
+                false if closed && !call.writes() => call.fail(failure::closed()),
+                false => {
+                    let error = failure::lost(call.nature, &self.options.address, silent);
+                    call.fail(error);
+                }
+            }
+        }
+        self.send_again(again);
+    }
+
+    /// What is sent again comes before what waits already.
+    fn send_again(&self, calls: Vec<Call>) {
+        let mut tasks = self.tasks.lock();
+        let give_up_us = self.patience_us();
+        for mut call in calls.into_iter().rev() {
+            call.give_up_us = give_up_us;
+            tasks.calls[Lane::of(call.nature) as usize].push_front(call);
+        }
+        self.wake.notify_one();
+    }
+
+    /// Tells a call that its connection was over before it could be sent.
+    pub fn not_sent(&self, call: Call) {
+        let nature = match call.nature {
+            Nature::Commit | Nature::Held => Nature::Held,
+            _ => Nature::Errand,
+        };
+        call.fail(failure::lost(nature, &self.options.address, false));
+    }
+
+    fn take_idle(&self) -> Option<Arc<Socket>> {
+        let mut idle = self.idle.lock();
+        while let Some(socket) = idle.pop() {
+            if !socket.is_broken() {
+                return Some(socket);
+            }
+        }
+        None
+    }
+
+    /// Keeps a connection for the next seat.
+    pub fn give_back(&self, socket: Arc<Socket>) {
+        let mut idle = self.idle.lock();
+        match idle.len() < IDLE_LIMIT && self.check_open().is_ok() {
+            true => idle.push(socket),
+            false => socket.hang_up(),
+        }
+    }
+
+    fn want_seat(&self) -> Arc<Slot<Result<Arc<Socket>>>> {
+        let slot: Arc<Slot<_>> = Arc::default();
+        let mut tasks = self.tasks.lock();
+        match tasks.closed {
+            true => slot.put(Err(failure::closed())),
+            false => {
+                let give_up_us = self.patience_us();
+                tasks.seats.push_back(Wanted { slot: slot.clone(), give_up_us });
+                self.wake.notify_one();
+            }
+        }
+        slot
+    }
+
+    fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.tasks.lock().closed = true;
+        self.wake.notify_one();
+        self.idle.lock().clear();
+        self.sockets().iter().for_each(|socket| socket.hang_up());
+    }
+}
+
+/// A transaction that was sent.
+pub(crate) struct Submitted {
+    slot: Arc<Slot<Result<Vec<u8>>>>,
+    nature: Nature,
+    /// What is under way is finished before the connections end.
+    link: Arc<Link>,
+}
+
+impl Submitted {
+    pub fn is_done(&self) -> bool {
+        self.slot.is_done()
+    }
+
+    pub fn wait(&self) -> Result<Receipt> {
+        wait(std::future::poll_fn(|context| self.poll(context)))
+    }
+
+    pub fn poll(&self, context: &std::task::Context<'_>) -> std::task::Poll<Result<Receipt>> {
+        self.slot.poll(context).map(|answer| self.link.inner.receipt(self.nature, answer))
+    }
+}
+
+/// A transaction as a request, and what may be done about it when its answer does not come.
+fn pack(transaction: &Transaction) -> Result<(Vec<u8>, Nature)> {
+    let Transaction { steps, otherwise, guards, .. } = transaction;
+    let instead = otherwise.as_ref().map_or(0, Vec::len);
+    let frame = wire::encode(transaction)?;
+    let is_long = steps.len().max(instead).max(guards.len()) > wire::LIST_LIMIT;
+    if is_long || frame.len() > wire::FRAME_LIMIT_BYTES {
+        let message = "the transaction has more bytes, commands or guards than a server takes";
+        return Err(Error::new(Code::TransactionTooLarge, message));
+    }
+    let nature = if transaction.request.is_some() { Nature::Named } else { Nature::Once };
+    Ok((request("WIRE.EXECUTE", &frame), nature))
+}
+
+/// Whether it may take a while.
+fn is_long(transaction: &Transaction) -> bool {
+    let merge = |command: &Command| matches!(command, Command::Branch(BranchCommand::Merge { .. }));
+    transaction.steps.iter().any(|step| merge(&step.command))
+}
+
+/// What an answer holds.
+pub(crate) fn decode<T: DeserializeOwned>(nature: Nature, answer: Result<Vec<u8>>) -> Result<T> {
+    match wire::decode::<Result<T>>(&answer?) {
+        Ok(answer) => answer,
+        Err(error) => Err(failure::strange(nature, &error)),
+    }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn no_thread(error: &std::io::Error) -> Error {
+    Error::new(Code::Io, format!("a thread of the connection could not be started: {error}"))
+}

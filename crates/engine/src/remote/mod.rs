@@ -1,0 +1,63 @@
+//! A database that somebody serves, with the same handles as one in this process.
+//!
+//! ```no_run
+//! use mainstay::{Database, Result, remote};
+//!
+//! fn count_up(db: &Database) -> Result<()> {
+//!     db.cells().incr("visits", 1)?;
+//!     Ok(())
+//! }
+//!
+//! count_up(&Database::open("./data")?)?; // here
+//! count_up(&remote::connect("127.0.0.1:7379")?)?; // there
+//! # Ok::<(), mainstay::Error>(())
+//! ```
+//!
+//! ```text
+//!   handles --Transaction, Read, Question--> frames --RESP--> mainstay serve
+//! ```
+//!
+//! - Requests of all threads share two connections and are pipelined; open transactions, views of the
+//!   past and feeds have a connection each.
+//! - Connections that break are made anew. Reads, and writes with a request id, are sent again, and
+//!   such a write is done once. A write without an id whose answer did not come is `UnknownOutcome`.
+//! - What needs the files of the database (backup, export, import) is `Unsupported`: the server's HTTP
+//!   face and the command line do that.
+//! - [`connect_async`] gives handles to be awaited, on any runtime or none.
+
+mod asynchronous;
+mod call;
+mod calls;
+mod dial;
+mod failure;
+mod keeper;
+mod link;
+mod options;
+mod resp;
+mod room;
+mod seat;
+mod slot;
+mod socket;
+
+pub use asynchronous::{
+    AsyncBranch, AsyncCells, AsyncCellsAt, AsyncDatabase, AsyncFeed, AsyncInteractive,
+};
+pub use dial::{Dial, Stream, Tcp};
+pub use options::Options;
+pub use resp::{Reply, decode, encode};
+
+pub(crate) use link::{Link, Submitted};
+pub(crate) use slot::wait;
+
+use crate::db::Database;
+use mainstay_model::Result;
+
+/// Connects to the server at this address, `HOST:PORT`, with the default settings.
+pub fn connect(address: &str) -> Result<Database> {
+    Options::new(address).connect()
+}
+
+/// Connects to the server at this address, for those who must not block.
+pub async fn connect_async(address: &str) -> Result<AsyncDatabase> {
+    Options::new(address).connect_async().await
+}

@@ -1,0 +1,128 @@
+//! Room for what is under way: so many requests and bytes, and no more.
+
+use super::slot::Slot;
+use parking_lot::Mutex;
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// The most requests under way at once, on all connections together.
+const REQUEST_LIMIT: usize = 65_536;
+
+/// The most bytes of requests under way. One that is larger goes alone.
+const BYTE_LIMIT: usize = 128 << 20;
+
+thread_local! {
+    /// Whether this thread runs callbacks: it must not wait for the answers that come behind its own.
+    static CALLS_BACK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Says that this thread runs callbacks.
+pub(crate) fn calls_back() {
+    CALLS_BACK.set(true);
+}
+
+#[derive(Default)]
+pub(crate) struct Room(Mutex<Taken>);
+
+#[derive(Default)]
+struct Taken {
+    requests: usize,
+    bytes: usize,
+    /// Who waits, first to last, and for how many bytes.
+    queue: VecDeque<(usize, Arc<Slot<()>>)>,
+}
+
+impl Taken {
+    fn fits(&self, bytes: usize) -> bool {
+        self.requests == 0
+            || (self.requests < REQUEST_LIMIT && self.bytes.saturating_add(bytes) <= BYTE_LIMIT)
+    }
+
+    fn add(&mut self, bytes: usize) {
+        self.requests += 1;
+        self.bytes += bytes;
+    }
+}
+
+/// Room that is taken until this is dropped.
+pub(crate) struct Permit {
+    room: Arc<Room>,
+    bytes: usize,
+}
+
+impl Room {
+    /// Waits for room, first come, first served.
+    pub async fn enter(self: &Arc<Room>, bytes: usize) -> Permit {
+        let turn = self.queue_up(bytes);
+        // Kept while it waits: whoever gives up gives back what was granted meanwhile.
+        let mut place = Place { room: self, bytes, turn };
+        if let Some(turn) = &place.turn {
+            turn.answer().await;
+        }
+        place.turn = None;
+        Permit { room: self.clone(), bytes }
+    }
+
+    /// Takes room where there is some, or a place in the queue.
+    fn queue_up(&self, bytes: usize) -> Option<Arc<Slot<()>>> {
+        let mut taken = self.0.lock();
+        if CALLS_BACK.get() || (taken.queue.is_empty() && taken.fits(bytes)) {
+            taken.add(bytes);
+            return None;
+        }
+        let turn: Arc<Slot<()>> = Arc::default();
+        taken.queue.push_back((bytes, turn.clone()));
+        Some(turn)
+    }
+
+    fn leave(&self, bytes: usize) {
+        let mut taken = self.0.lock();
+        taken.requests -= 1;
+        taken.bytes -= bytes;
+        self.admit(taken);
+    }
+
+    /// Lets those in who waited, as far as they fit.
+    fn admit(&self, mut taken: parking_lot::MutexGuard<'_, Taken>) {
+        let mut admitted = Vec::new();
+        while taken.queue.front().is_some_and(|(bytes, _)| taken.fits(*bytes)) {
+            if let Some((bytes, turn)) = taken.queue.pop_front() {
+                taken.add(bytes);
+                admitted.push(turn);
+            }
+        }
+        drop(taken);
+        admitted.iter().for_each(|turn| turn.put(()));
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.room.leave(self.bytes);
+    }
+}
+
+/// A place in the queue.
+struct Place<'r> {
+    room: &'r Room,
+    bytes: usize,
+    turn: Option<Arc<Slot<()>>>,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let Some(turn) = &self.turn else { return };
+        let mut taken = self.room.0.lock();
+        let before = taken.queue.len();
+        taken.queue.retain(|(_, other)| !Arc::ptr_eq(turn, other));
+        match taken.queue.len() == before {
+            // It had been let in already.
+            true => {
+                drop(taken);
+                self.room.leave(self.bytes);
+            }
+            false => self.room.admit(taken),
+        }
+    }
+}

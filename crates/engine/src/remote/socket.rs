@@ -1,0 +1,209 @@
+//! One connection: requests go out in order, answers come back in the same order.
+//!
+//! ```text
+//!   callers --send--> [ bytes to write ] --whoever finds the writer free--> server
+//!                     [ calls that wait ] <--first in, first out-- reader <-- server
+//! ```
+//!
+//! The reader never sends, and so never waits for a server that waits for it.
+
+use super::call::Call;
+use super::dial::Stream;
+use super::resp::{self, Reply};
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::io::{self, BufReader, Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// What is read at once.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Who writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writing {
+    /// The callers, who may block.
+    Callers,
+    /// A thread, because the callers may not.
+    Thread,
+}
+
+pub(crate) struct Socket {
+    queue: Mutex<Queue>,
+    more: Condvar,
+    writer: Mutex<Box<dyn Write + Send>>,
+    writing: Writing,
+    hang_up: Box<dyn Fn() + Send + Sync>,
+    /// When the server said something last.
+    heard_us: AtomicU64,
+    /// It was given up because the server was silent.
+    silent: AtomicBool,
+}
+
+#[derive(Default)]
+struct Queue {
+    calls: VecDeque<Call>,
+    bytes: Vec<u8>,
+    broken: bool,
+}
+
+impl Socket {
+    /// Takes a stream over. `now` tells the time, `lost` gets the calls that are left without an
+    /// answer, when it is over.
+    pub fn start(
+        stream: Stream,
+        writing: Writing,
+        now: impl Fn() -> u64 + Send + 'static,
+        lost: impl FnOnce(&Socket, Vec<Call>) + Send + 'static,
+    ) -> io::Result<Arc<Socket>> {
+        let socket = Arc::new(Socket {
+            queue: Mutex::default(),
+            more: Condvar::new(),
+            writer: Mutex::new(stream.writer),
+            writing,
+            hang_up: stream.hang_up,
+            heard_us: AtomicU64::new(0),
+            silent: AtomicBool::new(false),
+        });
+        let (reading, reader) = (socket.clone(), stream.reader);
+        let thread = std::thread::Builder::new().name("mainstay-read".to_owned());
+        let spawned = thread.spawn(move || {
+            reading.read_on(reader, &now);
+            let left = reading.end();
+            lost(&reading, left);
+        });
+        spawned.inspect_err(|_| socket.hang_up())?;
+        if writing == Writing::Thread {
+            let writes = socket.clone();
+            let thread = std::thread::Builder::new().name("mainstay-write".to_owned());
+            thread.spawn(move || writes.write_on()).inspect_err(|_| socket.hang_up())?;
+        }
+        Ok(socket)
+    }
+
+    /// Sends a call; gives it back when the connection is over.
+    pub fn send(&self, mut call: Call, now_us: u64) -> Result<(), Call> {
+        let mut queue = self.queue.lock();
+        if queue.broken {
+            return Err(call);
+        }
+        // Zero means never.
+        call.sent_us = now_us.max(1);
+        match call.is_repeated() {
+            true => queue.bytes.extend_from_slice(&call.bytes),
+            false if queue.bytes.is_empty() => queue.bytes = std::mem::take(&mut call.bytes),
+            false => queue.bytes.append(&mut call.bytes),
+        }
+        queue.calls.push_back(call);
+        drop(queue);
+        match self.writing {
+            Writing::Callers => self.flush(),
+            Writing::Thread => drop(self.more.notify_one()),
+        }
+        Ok(())
+    }
+
+    /// Writes what there is, unless somebody is at it: that one writes this as well.
+    fn flush(&self) {
+        loop {
+            let Some(mut writer) = self.writer.try_lock() else { return };
+            self.write_all(&mut **writer);
+            drop(writer);
+            // What came while the writer was still held.
+            if self.queue.lock().bytes.is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn write_all(&self, writer: &mut dyn Write) {
+        loop {
+            let bytes = std::mem::take(&mut self.queue.lock().bytes);
+            if bytes.is_empty() {
+                return;
+            }
+            if writer.write_all(&bytes).and_then(|()| writer.flush()).is_err() {
+                // The reader sees that it is over, and tells everybody.
+                return self.hang_up();
+            }
+        }
+    }
+
+    fn write_on(&self) {
+        loop {
+            let mut queue = self.queue.lock();
+            while queue.bytes.is_empty() && !queue.broken {
+                self.more.wait(&mut queue);
+            }
+            if queue.broken {
+                return;
+            }
+            drop(queue);
+            self.write_all(&mut **self.writer.lock());
+        }
+    }
+
+    /// Hands out answers until there are no more.
+    fn read_on(&self, reader: Box<dyn Read + Send>, now: &dyn Fn() -> u64) {
+        let mut reader = BufReader::with_capacity(BUFFER_BYTES, reader);
+        while let Some((call, reply)) = self.next(&mut reader) {
+            self.heard_us.store(now(), Ordering::Relaxed);
+            call.answer(reply);
+        }
+    }
+
+    fn next(&self, reader: &mut BufReader<Box<dyn Read + Send>>) -> Option<(Call, Reply)> {
+        let reply = resp::decode(reader).ok()?;
+        // An answer that nobody asked for: this is no server of ours.
+        let call = self.queue.lock().calls.pop_front()?;
+        Some((call, reply))
+    }
+
+    /// Takes no more calls; gives those that are left.
+    fn end(&self) -> Vec<Call> {
+        self.hang_up();
+        let mut queue = self.queue.lock();
+        queue.broken = true;
+        queue.bytes = Vec::new();
+        self.more.notify_all();
+        queue.calls.drain(..).collect()
+    }
+
+    /// Ends it; who waits is told.
+    pub fn hang_up(&self) {
+        (self.hang_up)();
+    }
+
+    /// Ends it, and takes no more calls from now on.
+    pub fn give_up(&self) {
+        self.queue.lock().broken = true;
+        self.hang_up();
+    }
+
+    /// Ends it if the server was silent for too long.
+    pub fn hang_up_if_silent(&self, now_us: u64) {
+        let queue = self.queue.lock();
+        let Some(first) = queue.calls.front() else { return };
+        let since = first.sent_us.max(self.heard_us.load(Ordering::Relaxed));
+        if now_us.saturating_sub(since) > first.limit_us {
+            self.silent.store(true, Ordering::Relaxed);
+            drop(queue);
+            self.hang_up();
+        }
+    }
+
+    /// Whether it was given up because the server was silent.
+    pub fn was_silent(&self) -> bool {
+        self.silent.load(Ordering::Relaxed)
+    }
+
+    /// Whether it is over.
+    pub fn is_broken(&self) -> bool {
+        self.queue.lock().broken
+    }
+
+    /// Whether answers are waited for.
+    pub fn is_busy(&self) -> bool {
+        !self.queue.lock().calls.is_empty()
+    }
+}

@@ -1,0 +1,281 @@
+//! What a served database is asked: requests as values, beside the transactions of the waist.
+//!
+//! ```text
+//!   command        request            answer, or an error
+//!   WIRE.EXECUTE   Transaction        Receipt
+//!   WIRE.READ      Look               Seen
+//!   WIRE.RUN       Act                Acted
+//!   WIRE.FEED      Follow             Followed
+//!   WIRE.ASK       Question           as the question says
+//! ```
+//!
+//! Each goes in a frame ([`encode`], [`decode`]); an answer is a frame of a `Result`. A further
+//! contract is further commands of the waist: nothing new is needed here.
+
+use crate::event::Event;
+use crate::feed::Filter;
+use crate::snapshot::HistoryEntry;
+use mainstay_model::{
+    Answer, At, Command, Durability, Name, Page, Receipt, Revision, Transaction, Versioned,
+};
+use serde::{Deserialize, Serialize};
+
+pub use mainstay_model::wire::*;
+
+/// A word of a request is at most this long: a frame that is longer goes in several.
+pub const WORD_LIMIT_BYTES: usize = 16 << 20;
+
+/// The most changes that one answer of the feed brings, but for the rest of a transaction.
+pub const FOLLOW_LIMIT: usize = 10_000;
+
+/// A read of one branch at one point in time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Look {
+    /// The branch.
+    pub branch: String,
+    /// The point in time.
+    pub at: At,
+    /// What is read.
+    pub read: Read,
+}
+
+/// What is read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Read {
+    /// A cell.
+    Get {
+        /// Its name.
+        name: Name,
+    },
+    /// Names of cells.
+    List {
+        /// Only those that begin with this.
+        prefix: String,
+        /// Only those behind this one.
+        after: Option<String>,
+        /// At most so many.
+        limit: usize,
+    },
+    /// The versions of a cell.
+    History {
+        /// Its name.
+        name: Name,
+        /// At most so many.
+        limit: usize,
+        /// Only those with a smaller counter.
+        before: Option<u64>,
+    },
+}
+
+/// What was read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Seen {
+    /// A cell.
+    Cell(Option<Versioned>),
+    /// Names.
+    Names(Page),
+    /// Versions of a cell.
+    History(#[serde(with = "fields::list")] Vec<HistoryEntry>),
+}
+
+/// What is done with what a connection holds: an open transaction, or a view of the past.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Act {
+    /// Opens a transaction on a branch; [`Acted::Holds`].
+    Begin {
+        /// The branch.
+        branch: String,
+    },
+    /// Opens a view; [`Acted::Holds`].
+    View {
+        /// The branch.
+        branch: String,
+        /// The point in time.
+        at: At,
+    },
+    /// Runs a command in the transaction; [`Acted::Answered`].
+    Run(Command),
+    /// Reads in the view; [`Acted::Seen`].
+    Look(Read),
+    /// Commits the transaction, which is then over; [`Acted::Committed`].
+    Commit {
+        /// What has to happen before the answer, if that is not as the database is set.
+        durability: Option<Durability>,
+    },
+    /// Takes the transaction as a value and forgets it; [`Acted::Taken`].
+    Take {
+        /// What has to happen before the answer, if that is not as the database is set.
+        durability: Option<Durability>,
+    },
+    /// Lets go of whatever is held; [`Acted::Left`].
+    Leave,
+}
+
+/// What was done.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Acted {
+    /// A transaction or a view is open, and reads this revision.
+    Holds(Revision),
+    /// A command was run.
+    Answered(Answer),
+    /// Something was read.
+    Seen(Seen),
+    /// It is committed.
+    Committed(Receipt),
+    /// The transaction as a value.
+    Taken(Box<Transaction>),
+    /// Nothing is held any more.
+    Left,
+}
+
+/// Changes after a revision.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Follow {
+    /// The revision.
+    pub after: Revision,
+    /// Which changes are wanted.
+    pub filter: Filter,
+    /// At most so many, and the rest of their last transaction.
+    pub limit: usize,
+    /// How long to wait for the first.
+    pub wait_ms: u64,
+}
+
+/// Changes, and where to go on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Followed {
+    /// The changes.
+    #[serde(with = "fields::list")]
+    pub events: Vec<Event>,
+    /// The revision up to which everything was seen.
+    pub position: Revision,
+}
+
+/// Questions about the database, and requests to it as a whole.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Question {
+    /// The newest visible revision: [`Revision`].
+    Revision,
+    /// The newest revision on stable storage: [`Revision`].
+    DurableRevision,
+    /// The stamp of a revision: [`Stamp`](crate::Stamp).
+    StampOf(Revision),
+    /// The revision that a point in time means: [`Revision`].
+    Resolve(At),
+    /// All branches: a list of [`BranchInfo`](crate::BranchInfo).
+    Branches,
+    /// One branch: [`BranchInfo`](crate::BranchInfo).
+    Branch(String),
+    /// All tags: a list of [`TagInfo`](crate::TagInfo).
+    Tags,
+    /// What two branches do not agree on: a list of [`Difference`](crate::Difference).
+    Diff(String, String),
+    /// What holds history back: a list of [`Pin`](crate::Pin).
+    Pins,
+    /// Figures: [`Stats`](crate::Stats).
+    Stats,
+    /// Waits until a revision is visible: `()`.
+    WaitFor {
+        /// The revision.
+        revision: Revision,
+        /// How long.
+        wait_ms: u64,
+    },
+    /// Waits until everything before is on stable storage: [`Revision`].
+    Sync,
+    /// Turns every expiry that is due into a deletion: how many there were.
+    Sweep,
+    /// Applies retention: `()`.
+    Trim,
+    /// Believes a wall clock that jumped ahead: `()`.
+    ConfirmClock,
+    /// A hash of all retained versions of a branch: 32 bytes.
+    ExportHash(String),
+}
+
+impl Question {
+    /// Whether it only looks, so that asking twice is as good as asking once.
+    pub fn only_looks(&self) -> bool {
+        !matches!(self, Question::Sweep | Question::ConfirmClock)
+    }
+
+    /// Whether it may take a while, so that others should not have to wait behind it.
+    pub fn takes_a_while(&self) -> bool {
+        matches!(
+            self,
+            Question::Diff(..)
+                | Question::WaitFor { .. }
+                | Question::Sync
+                | Question::Sweep
+                | Question::Trim
+                | Question::ExportHash(_)
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn k() -> Name {
+        Name::new("k").unwrap()
+    }
+
+    /// The variants of an enum by their numbers, which the version promises.
+    #[track_caller]
+    fn numbered<T: Serialize + for<'f> Deserialize<'f> + PartialEq + std::fmt::Debug>(all: Vec<T>) {
+        for (number, one) in all.into_iter().enumerate() {
+            let frame = encode(&one).unwrap();
+            assert_eq!(usize::from(frame[1]), number, "{one:?}");
+            assert_eq!(decode::<T>(&frame).unwrap(), one);
+        }
+    }
+
+    #[test]
+    fn requests_and_answers_keep_their_numbers() {
+        let (limit, before, branch, at) = (2, Some(3), String::from("dev"), At::Revision(4));
+        let list = Read::List { prefix: "p".into(), after: None, limit };
+        numbered(vec![Read::Get { name: k() }, list, Read::History { name: k(), limit, before }]);
+        let seen = || Seen::Cell(None);
+        numbered(vec![seen(), Seen::Names(Page::default()), Seen::History(Vec::new())]);
+        let (durability, command) = (None, mainstay_model::CellCommand::Get { name: k() }.into());
+        numbered(vec![
+            Act::Begin { branch: branch.clone() },
+            Act::View { branch: branch.clone(), at },
+            Act::Run(command),
+            Act::Look(Read::Get { name: k() }),
+            Act::Commit { durability },
+            Act::Take { durability },
+            Act::Leave,
+        ]);
+        let answers = mainstay_model::smallvec![Answer::Did(true)];
+        let receipt = Receipt { revision: 1, stamp: 2, held: true, repeated: false, answers };
+        numbered(vec![
+            Acted::Holds(1),
+            Acted::Answered(Answer::Did(true)),
+            Acted::Seen(seen()),
+            Acted::Committed(receipt),
+            Acted::Taken(Box::default()),
+            Acted::Left,
+        ]);
+        let (revision, wait_ms) = (5, 6);
+        numbered(vec![
+            Question::Revision,
+            Question::DurableRevision,
+            Question::StampOf(1),
+            Question::Resolve(at),
+            Question::Branches,
+            Question::Branch(branch.clone()),
+            Question::Tags,
+            Question::Diff(branch.clone(), branch.clone()),
+            Question::Pins,
+            Question::Stats,
+            Question::WaitFor { revision, wait_ms },
+            Question::Sync,
+            Question::Sweep,
+            Question::Trim,
+            Question::ConfirmClock,
+            Question::ExportHash(branch),
+        ]);
+    }
+}

@@ -1,0 +1,191 @@
+//! How fields are written that serde would write in another way, or read without a bound.
+
+use super::{LIST_LIMIT, VALUE_DEPTH};
+use crate::{Value, codec};
+use serde::de::{Error as _, SeqAccess, Visitor};
+use serde::ser::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+use std::marker::PhantomData;
+
+/// The sizes of values are bounded by what they are in, and by whoever stores them.
+const BOUNDS: codec::Bounds = codec::Bounds { limit_bytes: usize::MAX, limit_depth: VALUE_DEPTH };
+
+/// How many elements room is made for before they are seen.
+const RESERVE_LIMIT: usize = 256;
+
+/// A value by its canonical bytes.
+struct Written<'v>(&'v Value);
+
+impl Serialize for Written<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut bytes = Vec::new();
+        codec::encode_within(BOUNDS, self.0, &mut bytes).map_err(S::Error::custom)?;
+        to.serialize_bytes(&bytes)
+    }
+}
+
+/// A value that was read.
+struct Taken(Value);
+
+impl<'de> Deserialize<'de> for Taken {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Taken, D::Error> {
+        let bytes = <&[u8]>::deserialize(from)?;
+        codec::decode_within(BOUNDS, bytes).map(Taken).map_err(D::Error::custom)
+    }
+}
+
+/// A value.
+pub mod value {
+    use super::*;
+
+    /// As its canonical bytes.
+    pub fn serialize<S: Serializer>(value: &Value, to: S) -> Result<S::Ok, S::Error> {
+        Written(value).serialize(to)
+    }
+
+    /// From its canonical bytes.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Value, D::Error> {
+        Taken::deserialize(from).map(|taken| taken.0)
+    }
+}
+
+/// A value or nothing.
+pub mod maybe_value {
+    use super::*;
+
+    /// As an option of canonical bytes.
+    pub fn serialize<S: Serializer>(value: &Option<Value>, to: S) -> Result<S::Ok, S::Error> {
+        value.as_ref().map(Written).serialize(to)
+    }
+
+    /// From an option of canonical bytes.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
+        Ok(Option::<Taken>::deserialize(from)?.map(|taken| taken.0))
+    }
+}
+
+/// Names with values.
+pub mod pairs {
+    use super::*;
+    use crate::Name;
+
+    /// As a list of pairs.
+    pub fn serialize<S: Serializer>(pairs: &[(Name, Value)], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(pairs.iter().map(|(name, value)| (name, Written(value))))
+    }
+
+    /// From a list of pairs.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(Name, Value)>, D::Error> {
+        let pairs: Vec<(Name, Taken)> = list::deserialize(from)?;
+        Ok(pairs.into_iter().map(|(name, value)| (name, value.0)).collect())
+    }
+}
+
+/// Bytes, in one piece.
+pub mod bytes {
+    use super::*;
+
+    /// As bytes.
+    pub fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_bytes(bytes)
+    }
+
+    /// From bytes.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+        <&[u8]>::deserialize(from).map(<[u8]>::to_vec)
+    }
+}
+
+/// A short text.
+pub mod text {
+    use super::*;
+    use compact_str::CompactString;
+
+    /// As text.
+    pub fn serialize<S: Serializer>(text: &CompactString, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(text)
+    }
+
+    /// From text.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<CompactString, D::Error> {
+        <&str>::deserialize(from).map(CompactString::new)
+    }
+}
+
+/// Elements one behind the other, of which there is a limit.
+pub mod list {
+    use super::*;
+
+    /// As a list.
+    pub fn serialize<S: Serializer, L, T: Serialize>(list: &L, to: S) -> Result<S::Ok, S::Error>
+    where
+        L: std::ops::Deref<Target = [T]>,
+    {
+        (**list).serialize(to)
+    }
+
+    /// From a list, which takes memory only as its elements come.
+    pub fn deserialize<'de, D, L, T>(from: D) -> Result<L, D::Error>
+    where
+        D: Deserializer<'de>,
+        L: FromIterator<T> + std::ops::Deref<Target = [T]>,
+        T: Deserialize<'de>,
+    {
+        let items: Vec<T> = from.deserialize_seq(Elements(PhantomData))?;
+        Ok(items.into_iter().collect())
+    }
+}
+
+/// A list or nothing.
+pub mod maybe_list {
+    use super::*;
+
+    struct Listed<T>(Vec<T>);
+
+    impl<'de, T: Deserialize<'de>> Deserialize<'de> for Listed<T> {
+        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Listed<T>, D::Error> {
+            list::deserialize(from).map(Listed)
+        }
+    }
+
+    /// As an option of a list.
+    pub fn serialize<S: Serializer, T: Serialize>(
+        list: &Option<Vec<T>>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        list.serialize(to)
+    }
+
+    /// From an option of a list.
+    pub fn deserialize<'de, D, T>(from: D) -> Result<Option<Vec<T>>, D::Error>
+    where
+        D: Deserializer<'de>,
+        T: Deserialize<'de>,
+    {
+        Ok(Option::<Listed<T>>::deserialize(from)?.map(|listed| listed.0))
+    }
+}
+
+/// Takes the elements of a list one by one.
+struct Elements<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Elements<T> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a list of at most {LIST_LIMIT}")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
+        let told = list.size_hint().unwrap_or(0);
+        let mut items = Vec::with_capacity(told.min(RESERVE_LIMIT));
+        while let Some(item) = list.next_element()? {
+            if items.len() == LIST_LIMIT {
+                return Err(A::Error::custom("the list is too long"));
+            }
+            items.push(item);
+        }
+        Ok(items)
+    }
+}

@@ -1,0 +1,389 @@
+//! Values of the waist as bytes: `WIRE.*`, which our own client speaks.
+//!
+//! ```text
+//!   frame in one or more words --> Transaction, Look, Act, Follow, Question --> the database
+//!   frame of a Result          <-- Receipt, Seen, Acted, Followed, …        <--'
+//! ```
+//!
+//! A failure is an answer like any other, so that the client gets the same error that it would have
+//! got in this process. Further contracts need nothing here: their commands are in the values.
+
+use crate::resp::Shared;
+use crate::resp::feeds::{Arrival, Awaited, Reading, Until};
+use crate::resp::reply::Reply;
+use crate::resp::rights::Needs;
+use crate::resp::session::{Call, Handled, Owed, Pending, Session, no_permission, no_user};
+use crate::resp::table::{self, Group, Run, Spec};
+use crate::security::{Entry, Outcome, Wanted, recorded};
+use mainstay::wire::{
+    self, Act, Acted, FOLLOW_LIMIT, Follow, Followed, Look, Question, Read, Seen,
+};
+use mainstay::{
+    At, BranchCommand, Cells, CellsAt, Code, Command, Contract, Database, Durability, Error, Event,
+    Receipt, Result, Revision, Transaction,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// The longest answer; what is longer is told to be.
+const ANSWER_LIMIT_BYTES: usize = 192 << 20;
+
+/// The commands of this file.
+pub const COMMANDS: &[Spec] = &[
+    of("wire.execute", execute).writes().about("Executes a transaction, given as bytes"),
+    of("wire.read", read).about("Reads a branch at a point in time, as bytes"),
+    of("wire.run", run).writes().about("Acts in the open transaction or view, as bytes"),
+    of("wire.feed", feed).about("Changes after a revision, as bytes"),
+    of("wire.ask", ask).writes().about("Answers a question about the database, as bytes"),
+];
+
+const fn of(name: &'static str, run: fn(&mut Call<'_>, Pending) -> Handled) -> Spec {
+    let spec = Spec::new(name, -2, Group::Wire, Run::Direct(run));
+    // What the frame holds is looked at by itself.
+    spec.needs(Needs::Some).syntax("frame [frame ...]")
+}
+
+/// Whether the user of this connection may do this. This is the one place that every `WIRE` command
+/// passes.
+fn permit(call: &Call<'_>, wanted: &Wanted<'_>) -> std::result::Result<(), Reply> {
+    let user = call.session.user.as_ref().ok_or_else(no_user)?;
+    user.allow_wanted(wanted).map_err(|denied| {
+        let name = call.words.first().copied().unwrap_or_default();
+        match table::named(name) {
+            Some(spec) => no_permission(spec, &denied),
+            None => Reply::error(format!("NOPERM {denied}")),
+        }
+    })
+}
+
+/// What a request holds: its words are pieces of one frame.
+fn take<T: DeserializeOwned>(call: &Call<'_>) -> Result<T> {
+    match &call.words[1..] {
+        [frame] => wire::decode(frame),
+        pieces => wire::decode(&pieces.concat()),
+    }
+}
+
+/// An answer as a reply.
+fn framed<T: Serialize>(answer: &Result<T>) -> Reply {
+    match wire::encode(answer) {
+        Ok(frame) if frame.len() <= ANSWER_LIMIT_BYTES => Reply::Bulk(frame),
+        Ok(_) => too_long(Code::TransactionTooLarge, "ask for less at once"),
+        Err(error) => error.into(),
+    }
+}
+
+fn too_long(code: Code, what_to_do: &str) -> Reply {
+    let message = format!("the answer is longer than 192 MiB: {what_to_do}");
+    framed::<()>(&Err(Error::new(code, message)))
+}
+
+/// What is done, or why it is not.
+fn handled<T: Serialize>(work: Result<T>) -> Handled {
+    Handled::Reply(framed(&work))
+}
+
+fn refused(error: Error) -> Handled {
+    handled::<()>(Err(error))
+}
+
+/// How the receipt of a transaction is told.
+pub enum Receipts {
+    /// As it is.
+    Executed,
+    /// As that of an interactive transaction, whose guards are its own business.
+    Committed,
+}
+
+impl Receipts {
+    /// The reply.
+    pub fn reply(self, receipt: Result<Receipt>) -> Reply {
+        let revision = receipt.as_ref().map_or(0, |receipt| receipt.revision);
+        let reply = match self {
+            Receipts::Executed => framed(&receipt),
+            Receipts::Committed => framed(&receipt.map(Acted::Committed).map_err(as_conflict)),
+        };
+        match reply {
+            // It is done, whatever becomes of its answers.
+            Reply::Bulk(frame) if revision > 0 && is_refusal(&frame) => {
+                let what = format!("it was committed as revision {revision}, so look there");
+                too_long(Code::UnknownOutcome, &what)
+            }
+            reply => reply,
+        }
+    }
+}
+
+/// Whether a frame of a `Result` holds an error: its first byte behind the version is the variant.
+fn is_refusal(frame: &[u8]) -> bool {
+    frame.get(1) == Some(&1)
+}
+
+/// Whoever commits knows nothing of guards.
+fn as_conflict(error: Error) -> Error {
+    match error.code() {
+        Code::GuardFailed => Error::new(
+            Code::Conflict,
+            "something the transaction read has changed since it began: begin again",
+        ),
+        _ => error,
+    }
+}
+
+fn execute(call: &mut Call<'_>, pending: Pending) -> Handled {
+    let mut transaction: Transaction = match take(call) {
+        Ok(transaction) => transaction,
+        Err(error) => return refused(error),
+    };
+    let entries = entries(call.session, &transaction);
+    if let Err(reply) = permit(call, &Wanted::Execute(&transaction)) {
+        record(call.shared(), &entries, Outcome::Denied);
+        return Handled::Reply(reply);
+    }
+    transaction.durability = transaction.durability.or(call.session.durability);
+    match (is_long(&transaction) || !entries.is_empty(), pending) {
+        (false, _) => Handled::Run(Box::new(transaction), Owed::Wire(Receipts::Executed)),
+        (true, Pending::Nothing) => {
+            let shared = call.shared().clone();
+            Handled::Slow(Box::new(move || {
+                let receipt = shared.db.execute(transaction);
+                let outcome = if receipt.is_ok() { Outcome::Done } else { Outcome::Failed };
+                record(&shared, &entries, outcome);
+                Receipts::Executed.reply(receipt)
+            }))
+        }
+        (true, _) => Handled::NotYet,
+    }
+}
+
+/// What is to be recorded of a transaction.
+fn entries(session: &Session, transaction: &Transaction) -> Vec<Entry> {
+    let Some(user) = &session.user else { return Vec::new() };
+    recorded(session.shared.security.audit(), user, &session.peer, transaction)
+}
+
+fn record(shared: &Shared, entries: &[Entry], outcome: Outcome) {
+    entries.iter().for_each(|entry| shared.security.audit().record(entry, outcome));
+}
+
+/// Whether it would hold an event loop up.
+fn is_long(transaction: &Transaction) -> bool {
+    let merge = |command: &Command| matches!(command, Command::Branch(BranchCommand::Merge { .. }));
+    transaction.steps.iter().any(|step| merge(&step.command))
+}
+
+fn read(call: &mut Call<'_>, _: Pending) -> Handled {
+    let look: Look = match take(call) {
+        Ok(look) => look,
+        Err(error) => return refused(error),
+    };
+    match permit(call, &Wanted::Look(&look)) {
+        Ok(()) => handled(look_at(call.session, look)),
+        Err(reply) => Handled::Reply(reply),
+    }
+}
+
+fn look_at(session: &Session, look: Look) -> Result<Seen> {
+    let cells = cells(session, &look.branch)?;
+    match look.at {
+        At::Latest => look_now(&cells, look.read),
+        at => look_back(&cells.at(at)?, look.read),
+    }
+}
+
+fn cells(session: &Session, branch: &str) -> Result<Cells> {
+    match session.branch == branch {
+        true => Ok(session.cells.clone()),
+        false => session.shared.db.branch(branch).map(|branch| branch.cells()),
+    }
+}
+
+fn look_now(cells: &Cells, read: Read) -> Result<Seen> {
+    match read {
+        Read::Get { name } => cells.get_versioned(name.as_str()).map(Seen::Cell),
+        Read::List { prefix, after, limit } => {
+            cells.list(&prefix, after.as_deref(), limit).map(Seen::Names)
+        }
+        Read::History { name, limit, before } => {
+            cells.history(name.as_str(), limit, before).map(Seen::History)
+        }
+    }
+}
+
+fn look_back(cells: &CellsAt, read: Read) -> Result<Seen> {
+    match read {
+        Read::Get { name } => cells.get_versioned(name.as_str()).map(Seen::Cell),
+        Read::List { prefix, after, limit } => {
+            cells.list(&prefix, after.as_deref(), limit).map(Seen::Names)
+        }
+        Read::History { name, limit, before } => {
+            cells.history(name.as_str(), limit, before).map(Seen::History)
+        }
+    }
+}
+
+fn run(call: &mut Call<'_>, _: Pending) -> Handled {
+    let act: Act = match take(call) {
+        Ok(act) => act,
+        Err(error) => return refused(error),
+    };
+    if let Err(reply) = permit(call, &Wanted::Act(&act)) {
+        return Handled::Reply(reply);
+    }
+    let session = &mut *call.session;
+    match act {
+        Act::Begin { branch } => handled(begin(session, &branch)),
+        Act::View { branch, at } => handled(view(session, &branch, at)),
+        Act::Run(command) => handled(inside(session, command)),
+        Act::Look(read) => handled(look_held(session, read)),
+        Act::Commit { durability } => commit(session, durability).unwrap_or_else(refused),
+        Act::Take { durability } => handled(take_open(session, durability)),
+        Act::Leave => {
+            (session.open, session.view) = (None, None);
+            handled(Ok(Acted::Left))
+        }
+    }
+}
+
+fn begin(session: &mut Session, branch: &str) -> Result<Acted> {
+    if session.open.is_some() {
+        let message = "a transaction is open on this connection: commit it or leave it first";
+        return Err(Error::new(Code::TransactionActive, message));
+    }
+    let open = session.shared.db.branch(branch)?.begin()?;
+    let revision = open.revision();
+    session.open = Some(Box::new(open));
+    Ok(Acted::Holds(revision))
+}
+
+fn view(session: &mut Session, branch: &str, at: At) -> Result<Acted> {
+    let view = cells(session, branch)?.at(at)?;
+    let revision = view.revision();
+    session.view = Some(view);
+    Ok(Acted::Holds(revision))
+}
+
+fn inside(session: &mut Session, command: Command) -> Result<Acted> {
+    let open = session.open.as_mut().ok_or_else(none_open)?;
+    open.run(command).map(Acted::Answered)
+}
+
+fn look_held(session: &Session, read: Read) -> Result<Acted> {
+    let view = session.view.as_ref().ok_or_else(none_open)?;
+    look_back(view, read).map(Acted::Seen)
+}
+
+fn commit(session: &mut Session, durability: Option<Durability>) -> Result<Handled> {
+    let mut open = session.open.take().ok_or_else(none_open)?;
+    if let Some(durability) = durability.or(session.durability) {
+        open.durability(durability);
+    }
+    if !open.has_steps() {
+        // Nothing is written, so nothing is waited for.
+        return Ok(Handled::Reply(Receipts::Committed.reply(open.commit())));
+    }
+    let transaction = open.into_transaction()?;
+    Ok(Handled::Run(Box::new(transaction), Owed::Wire(Receipts::Committed)))
+}
+
+fn take_open(session: &mut Session, durability: Option<Durability>) -> Result<Acted> {
+    let mut open = session.open.take().ok_or_else(none_open)?;
+    if let Some(durability) = durability {
+        open.durability(durability);
+    }
+    open.into_transaction().map(|transaction| Acted::Taken(Box::new(transaction)))
+}
+
+fn none_open() -> Error {
+    Error::new(Code::NoTransaction, "nothing is open on this connection: begin first")
+}
+
+fn feed(call: &mut Call<'_>, pending: Pending) -> Handled {
+    if pending != Pending::Nothing {
+        return Handled::NotYet;
+    }
+    let mut follow: Follow = match take(call) {
+        Ok(follow) => follow,
+        Err(error) => return refused(error),
+    };
+    if let Err(reply) = permit(call, &Wanted::Follow(&follow)) {
+        return Handled::Reply(reply);
+    }
+    // Names of branches and tags are not keys: whoever has only some of those is not told of them.
+    if call.session.user.as_ref().is_none_or(|user| !user.has_all_keys()) {
+        follow.filter.contract = Some(Contract::Cells);
+    }
+    following(call, follow).unwrap_or_else(refused)
+}
+
+fn following(call: &mut Call<'_>, follow: Follow) -> Result<Handled> {
+    let shared = call.shared();
+    let feed = shared.db.watch(follow.filter, follow.after)?;
+    let until = Until::Once { deadline_us: deadline_us(call, follow.wait_ms) };
+    let limit = follow.limit.clamp(1, FOLLOW_LIMIT);
+    let reading = Reading { feed, limit, until, shape: followed };
+    Ok(wait(call, Awaited::Changes(reading)))
+}
+
+fn followed(read: Result<(Vec<Event>, Revision)>) -> Reply {
+    framed(&read.map(|(events, position)| Followed { events, position }))
+}
+
+fn deadline_us(call: &Call<'_>, wait_ms: u64) -> u64 {
+    call.shared().ticks_us().saturating_add(wait_ms.saturating_mul(1000))
+}
+
+/// Tells what there is, or waits for it.
+fn wait(call: &Call<'_>, mut awaited: Awaited) -> Handled {
+    match awaited.look(call.shared().ticks_us()) {
+        Some(reply) => Handled::Reply(reply),
+        None => Handled::Wait(Box::new(awaited)),
+    }
+}
+
+fn ask(call: &mut Call<'_>, pending: Pending) -> Handled {
+    let question: Question = match take(call) {
+        Ok(question) => question,
+        Err(error) => return refused(error),
+    };
+    if let Err(reply) = permit(call, &Wanted::Ask(&question)) {
+        return Handled::Reply(reply);
+    }
+    let db = call.shared().db.clone();
+    match (question, pending) {
+        (question, _) if !question.takes_a_while() => Handled::Reply(answer(&db, question)),
+        (Question::WaitFor { revision, wait_ms }, Pending::Nothing) => {
+            let deadline_us = deadline_us(call, wait_ms);
+            let arrival = Arrival { db, revision, deadline_us, shape: |there| framed(&there) };
+            wait(call, Awaited::Revision(arrival))
+        }
+        (question, Pending::Nothing) => Handled::Slow(Box::new(move || answer(&db, question))),
+        _ => Handled::NotYet,
+    }
+}
+
+fn answer(db: &Database, question: Question) -> Reply {
+    match question {
+        Question::Revision => framed(&Ok(db.revision())),
+        Question::DurableRevision => framed(&Ok(db.durable_revision())),
+        Question::StampOf(revision) => framed(&db.stamp_of(revision)),
+        Question::Resolve(at) => framed(&db.resolve(at)),
+        Question::Branches => framed(&db.try_branches()),
+        Question::Branch(name) => framed(&db.branch_info(&name)),
+        Question::Tags => framed(&db.try_tags()),
+        Question::Diff(a, b) => framed(&db.diff(&a, &b)),
+        Question::Pins => framed(&db.try_pins()),
+        Question::Stats => framed(&db.try_stats()),
+        Question::WaitFor { revision, .. } => {
+            framed(&db.wait_for(revision, std::time::Duration::ZERO))
+        }
+        Question::Sync => framed(&db.sync()),
+        Question::Sweep => framed(&db.sweep()),
+        Question::Trim => framed(&db.trim()),
+        Question::ConfirmClock => {
+            db.confirm_clock();
+            framed(&Ok(()))
+        }
+        Question::ExportHash(branch) => framed(&db.export_hash(&branch)),
+    }
+}

@@ -1,0 +1,96 @@
+//! What the remote client asks beside transactions, against what a user may.
+
+use super::right::{Area, Right};
+use super::user::{Denied, User};
+use mainstay::wire::{Act, Follow, Look, Question, Read};
+use mainstay::{CellCommand, Filter, Transaction};
+
+/// What somebody wants over the wire.
+pub enum Wanted<'a> {
+    /// To execute a transaction.
+    Execute(&'a Transaction),
+    /// To read a branch.
+    Look(&'a Look),
+    /// To do something in what the connection holds.
+    Act(&'a Act),
+    /// To follow changes.
+    Follow(&'a Follow),
+    /// To know something of the database as a whole.
+    Ask(&'a Question),
+}
+
+impl User {
+    /// What is wanted has to be allowed.
+    pub fn allow_wanted(&self, wanted: &Wanted<'_>) -> Result<(), Denied> {
+        if self.is_unlimited() {
+            return Ok(());
+        }
+        match wanted {
+            Wanted::Execute(transaction) => self.allow(transaction),
+            Wanted::Look(look) => self.allow_read(&look.read),
+            Wanted::Act(act) => self.allow_act(act),
+            Wanted::Follow(follow) => self.allow_feed(&follow.filter),
+            Wanted::Ask(question) => self.allow_question(question),
+        }
+    }
+
+    fn allow_read(&self, read: &Read) -> Result<(), Denied> {
+        match read {
+            Read::Get { name } | Read::History { name, .. } => {
+                self.allow_command(&CellCommand::Get { name: name.clone() }.into())
+            }
+            Read::List { prefix, .. } => {
+                self.may(Right::read(Area::Cells))?;
+                self.may_list(prefix.as_bytes())
+            }
+        }
+    }
+
+    /// What is committed was looked at when it was run.
+    fn allow_act(&self, act: &Act) -> Result<(), Denied> {
+        match act {
+            Act::Run(command) => self.allow_command(command),
+            Act::Look(read) => self.allow_read(read),
+            Act::Begin { .. } | Act::View { .. } => self.may(Right::either(Area::Cells)),
+            Act::Commit { .. } | Act::Take { .. } | Act::Leave => Ok(()),
+        }
+    }
+
+    fn allow_feed(&self, filter: &Filter) -> Result<(), Denied> {
+        self.may(Right::read(Area::Feed))?;
+        match (&filter.key, &filter.prefix) {
+            (Some(key), _) => self.may_touch(key.as_bytes()),
+            (None, prefix) => self.may_list(prefix.as_deref().unwrap_or_default().as_bytes()),
+        }
+    }
+
+    fn allow_question(&self, question: &Question) -> Result<(), Denied> {
+        match question {
+            // Numbers that every answer to a read or a write has, too.
+            Question::Revision
+            | Question::DurableRevision
+            | Question::StampOf(_)
+            | Question::Resolve(_)
+            | Question::WaitFor { .. }
+            | Question::Sync => Ok(()),
+            // Whoever works on a branch asks whether it is there.
+            Question::Branch(_) => self
+                .may(Right::either(Area::Cells))
+                .or_else(|_| self.may(Right::read(Area::Branches))),
+            Question::Branches | Question::Tags => self.may(Right::read(Area::Branches)),
+            Question::Diff(..) => {
+                self.may(Right::read(Area::Branches))?;
+                self.may_touch_everything()
+            }
+            Question::Pins | Question::Stats => self.may(Right::read(Area::Server)),
+            Question::ExportHash(_) => {
+                self.may(Right::read(Area::Admin))?;
+                self.may_touch_everything()
+            }
+            Question::Sweep | Question::Trim | Question::ConfirmClock => {
+                self.may(Right::write(Area::Admin))?;
+                self.may_touch_everything()
+            }
+        }
+    }
+}

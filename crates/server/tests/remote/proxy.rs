@@ -1,0 +1,95 @@
+//! A proxy between a client and a server, which cuts connections and swallows answers when told.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// What the proxy does with connections.
+#[derive(Default)]
+struct State {
+    /// Answers go nowhere.
+    swallows: AtomicBool,
+    /// How many bytes of answers were swallowed.
+    swallowed: AtomicUsize,
+    /// How many connections there were.
+    count: AtomicUsize,
+    sockets: Mutex<Vec<TcpStream>>,
+}
+
+/// A proxy to one server.
+pub struct Proxy {
+    pub address: SocketAddr,
+    state: Arc<State>,
+}
+
+impl Proxy {
+    pub fn to(server: SocketAddr) -> Proxy {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let state: Arc<State> = Arc::default();
+        let shared = state.clone();
+        thread::spawn(move || {
+            for client in listener.incoming() {
+                let (client, server) = (client.unwrap(), TcpStream::connect(server).unwrap());
+                shared.count.fetch_add(1, Ordering::SeqCst);
+                join(client, server, &shared);
+            }
+        });
+        Proxy { address, state }
+    }
+
+    /// Lets answers vanish from now on, or no more.
+    pub fn swallow(&self, swallows: bool) {
+        self.state.swallowed.store(0, Ordering::SeqCst);
+        self.state.swallows.store(swallows, Ordering::SeqCst);
+    }
+
+    /// Waits until answers have vanished, which shows that the server has done what was asked.
+    pub fn wait_until_swallowed(&self) {
+        while self.state.swallowed.load(Ordering::SeqCst) == 0 {
+            thread::yield_now();
+        }
+    }
+
+    /// Ends all connections.
+    pub fn cut(&self) {
+        for socket in self.state.sockets.lock().unwrap().drain(..) {
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// How many connections there were.
+    pub fn count(&self) -> usize {
+        self.state.count.load(Ordering::SeqCst)
+    }
+
+    pub fn options(&self) -> mainstay::remote::Options {
+        mainstay::remote::Options::new(&self.address.to_string())
+    }
+}
+
+fn join(client: TcpStream, server: TcpStream, state: &Arc<State>) {
+    for (from, to, answers) in [(&client, &server, false), (&server, &client, true)] {
+        let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+        let state = state.clone();
+        thread::spawn(move || pump(from, to, answers, &state));
+    }
+    state.sockets.lock().unwrap().extend([client, server]);
+}
+
+fn pump(mut from: TcpStream, mut to: TcpStream, answers: bool, state: &State) {
+    let mut buffer = [0; 64 << 10];
+    while let Ok(count @ 1..) = from.read(&mut buffer) {
+        if answers && state.swallows.load(Ordering::SeqCst) {
+            state.swallowed.fetch_add(count, Ordering::SeqCst);
+            continue;
+        }
+        if to.write_all(&buffer[..count]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Both);
+    let _ = from.shutdown(Shutdown::Both);
+}
