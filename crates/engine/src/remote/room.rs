@@ -164,7 +164,8 @@ mod tests {
         }
         let small = poll(&mut small).expect("nobody is before it any more");
         drop((first, small));
-        assert_eq!((room.0.lock().requests, room.0.lock().bytes), (0, 0));
+        let taken = room.0.lock();
+        assert_eq!((taken.requests, taken.bytes), (0, 0));
     }
 
     #[test]
