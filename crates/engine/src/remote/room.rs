@@ -126,3 +126,68 @@ impl Drop for Place<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::Future;
+    use std::pin::{Pin, pin};
+    use std::task::{Context, Poll, Waker};
+
+    fn poll(future: &mut Pin<&mut impl Future<Output = Permit>>) -> Option<Permit> {
+        match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(permit) => Some(permit),
+            Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn who_does_not_fit_waits_and_comes_in_turn() {
+        let room: Arc<Room> = Arc::default();
+        let first = poll(&mut pin!(room.enter(BYTE_LIMIT - 10))).expect("there is room");
+        let (mut large, mut small) = (pin!(room.enter(20)), pin!(room.enter(1)));
+        assert!(poll(&mut large).is_none());
+        assert!(poll(&mut small).is_none(), "behind the other, though it would fit");
+        drop(first);
+        assert!(poll(&mut large).is_some() && poll(&mut small).is_some());
+    }
+
+    #[test]
+    fn whoever_gives_up_lets_the_next_in() {
+        let room: Arc<Room> = Arc::default();
+        let first = poll(&mut pin!(room.enter(BYTE_LIMIT - 10))).expect("there is room");
+        let mut small = pin!(room.enter(1));
+        {
+            let mut large = pin!(room.enter(20));
+            assert!(poll(&mut large).is_none());
+            assert!(poll(&mut small).is_none());
+        }
+        let small = poll(&mut small).expect("nobody is before it any more");
+        drop((first, small));
+        let taken = room.0.lock();
+        assert_eq!((taken.requests, taken.bytes), (0, 0));
+    }
+
+    #[test]
+    fn what_was_granted_to_somebody_who_gave_up_is_given_back() {
+        let room: Arc<Room> = Arc::default();
+        let first = poll(&mut pin!(room.enter(BYTE_LIMIT))).expect("there is room");
+        {
+            let mut waiting = pin!(room.enter(20));
+            assert!(poll(&mut waiting).is_none());
+            drop(first);
+            assert_eq!(room.0.lock().requests, 1, "it is granted");
+        }
+        assert_eq!(room.0.lock().requests, 0);
+    }
+
+    #[test]
+    fn the_largest_goes_alone_and_requests_are_counted() {
+        let room: Arc<Room> = Arc::default();
+        drop(poll(&mut pin!(room.enter(2 * BYTE_LIMIT))).expect("it is alone"));
+        let enter = |_| poll(&mut pin!(room.enter(0))).expect("there is room");
+        let permits: Vec<Permit> = (0..REQUEST_LIMIT).map(enter).collect();
+        assert!(poll(&mut pin!(room.enter(0))).is_none());
+        drop(permits);
+    }
+}
