@@ -14,6 +14,8 @@ pub(crate) fn refused(line: &str) -> Error {
             return Error::new(Code::Unsupported, message);
         }
         "ERR" if message.starts_with("max number of clients") => Code::QueueFull,
+        "NOAUTH" | "WRONGPASS" => return unknown_here(message),
+        "NOPERM" => return Error::new(Code::Forbidden, message),
         "UNAVAILABLE" => Code::QueueFull,
         "TOOLARGE" => Code::TransactionTooLarge,
         "UNSUPPORTED" | "NOPROTO" => Code::Unsupported,
@@ -21,6 +23,13 @@ pub(crate) fn refused(line: &str) -> Error {
         _ => Code::InvalidArgument,
     };
     Error::new(code, line)
+}
+
+/// The server wants to know who asks.
+fn unknown_here(message: &str) -> Error {
+    let message = message.trim_end_matches('.');
+    let what_to_do = "give a user of the server and the password to `remote::Options::login`";
+    Error::new(Code::Unauthenticated, format!("{message}: {what_to_do}"))
 }
 
 pub(crate) fn closed() -> Error {
