@@ -36,8 +36,16 @@ pub(crate) fn closed() -> Error {
     Error::new(Code::Closed, "the connection to the database was closed")
 }
 
+/// What a stream itself has to say about its failure, if it carries an error of ours.
+pub(crate) fn own(error: &io::Error) -> Option<&Error> {
+    error.get_ref()?.downcast_ref()
+}
+
 /// No server was reached.
 pub(crate) fn unreachable(address: &str, error: &io::Error) -> Error {
+    if let Some(own) = own(error) {
+        return own.clone();
+    }
     let what_to_do = "start one with `mainstay serve`, or check the address";
     let message = match error.kind() {
         io::ErrorKind::ConnectionRefused => format!("nobody listens at {address}: {what_to_do}"),
