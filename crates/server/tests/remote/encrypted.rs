@@ -12,10 +12,10 @@ use mainstay::{
 use mainstay_server::resp::{self, Shared};
 use mainstay_server::security::Security;
 use mainstay_server::tls;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -252,6 +252,30 @@ fn a_silent_server_is_given_up() {
     assert_eq!(db.cells().get("a").unwrap_err().code(), Code::TimedOut);
     proxy.swallow(false);
     assert_eq!(db.cells().get("a").unwrap(), Some(1.into()));
+}
+
+/// Somebody who says hello and then neither speaks, nor listens, nor hangs up.
+fn frozen(authority: &Authority) -> (SocketAddr, mpsc::Sender<()>) {
+    let tls = tls::Tls::open(&authority.sign("server").settings()).unwrap().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (end, ended) = mpsc::channel();
+    thread::spawn(move || {
+        let connection = rustls::ServerConnection::new(tls.config()).unwrap();
+        let mut stream = rustls::StreamOwned::new(connection, listener.accept().unwrap().0);
+        stream.read(&mut [0; 64]).unwrap();
+        stream.write_all(b"+OK\r\n").unwrap();
+        let _ = ended.recv();
+    });
+    (address, end)
+}
+
+#[test]
+fn hanging_up_ends_both_directions_whatever_the_other_end_does() {
+    let authority = Authority::new();
+    let (address, _end) = frozen(&authority);
+    let options = options(address, believing(&authority)).timeout(Duration::from_millis(100));
+    assert_eq!(options.connect().map(drop).unwrap_err().code(), Code::TimedOut);
 }
 
 /// Somebody who announces a long record and then sends it byte by byte; tells how many were sent.
