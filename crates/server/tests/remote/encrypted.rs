@@ -263,7 +263,7 @@ fn frozen(authority: &Authority) -> (SocketAddr, mpsc::Sender<()>) {
     thread::spawn(move || {
         let connection = rustls::ServerConnection::new(tls.config()).unwrap();
         let mut stream = rustls::StreamOwned::new(connection, listener.accept().unwrap().0);
-        stream.read(&mut [0; 64]).unwrap();
+        assert!(stream.read(&mut [0; 64]).unwrap() > 0);
         stream.write_all(b"+OK\r\n").unwrap();
         let _ = ended.recv();
     });
