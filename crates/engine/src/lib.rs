@@ -91,7 +91,6 @@ mod pour;
 mod priority;
 mod purge;
 mod receipts;
-/// A database that somebody serves, with the same handles.
 pub mod remote;
 mod scan;
 mod sequencer;
@@ -105,7 +104,6 @@ mod times;
 mod trail;
 mod version;
 mod view;
-/// What a served database is asked, as values and as bytes.
 pub mod wire;
 pub use crate::core::OpenReport;
 pub use backup::{
