@@ -2,6 +2,7 @@
 
 use super::Http;
 use super::access::Asking;
+use super::branches::{Removed, removed};
 use super::conditions::{Condition, identified, is_known};
 use super::extract::{Asked, Named, Text, cells_of, point};
 use super::forms::{CellForm, PageForm, Raw, number, raw};
@@ -136,17 +137,6 @@ pub(crate) struct OnBranch {
     branch: Option<String>,
 }
 
-/// What a deletion answers.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Deleted {
-    /// Whether there was something to delete.
-    deleted: bool,
-    /// The transaction's revision.
-    revision: u64,
-    /// Whether an earlier request with this Idempotency-Key did the work.
-    repeated: bool,
-}
-
 /// Deletes a cell; its counter goes on.
 #[utoipa::path(
     delete, path = "/v1/cells/{name}", tag = "cells", operation_id = "delete_cell",
@@ -156,7 +146,7 @@ pub(crate) struct Deleted {
         ("Idempotency-Key" = Option<String>, Header, description = "Names the request, 1 to 64 bytes"),
     ),
     responses(
-        (status = 200, description = "It is gone", body = Deleted),
+        (status = 200, description = "It is gone", body = Removed),
         (status = 412, description = "The condition does not hold; ETag has the counter there is", body = Problem),
     )
 )]
@@ -166,18 +156,12 @@ pub(crate) async fn delete(
     Named(name): Named,
     Asked(place): Asked<OnBranch>,
     headers: HeaderMap,
-) -> Answered<Json<Deleted>> {
+) -> Answered<Json<Removed>> {
     let name = Name::new(&name)?;
     let condition = Condition::of(&headers)?;
     let command = CellCommand::Delete { name: name.clone(), counter: None };
     let receipt = run(&app, &asking, &headers, place.branch, &name, condition, command).await?;
-    match receipt.answers.first() {
-        Some(&Answer::Did(deleted)) => {
-            let Receipt { revision, repeated, .. } = receipt;
-            Ok(Json(Deleted { deleted, revision, repeated }))
-        }
-        _ => Err(Refusal::lost()),
-    }
+    removed(receipt)
 }
 
 /// What to add.

@@ -19,11 +19,26 @@ use mainstay::wire::{
     self, Act, Acted, FOLLOW_LIMIT, Follow, Followed, Look, Question, Read, Seen,
 };
 use mainstay::{
-    At, BranchCommand, Cells, CellsAt, Code, Command, Contract, Database, Durability, Error, Event,
-    Receipt, Result, Revision, Transaction,
+    At, BranchCommand, Cells, Code, Command, Contract, Database, Durability, Error, Event, Receipt,
+    Result, Revision, Transaction,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+/// Reads cells, as they are or as they were: both have the same methods and no type in common.
+macro_rules! look {
+    ($cells:expr, $read:expr) => {
+        match $read {
+            Read::Get { name } => $cells.get_versioned(name.as_str()).map(Seen::Cell),
+            Read::List { prefix, after, limit } => {
+                $cells.list(&prefix, after.as_deref(), limit).map(Seen::Names)
+            }
+            Read::History { name, limit, before } => {
+                $cells.history(name.as_str(), limit, before).map(Seen::History)
+            }
+        }
+    };
+}
 
 /// The longest answer; what is longer is told to be.
 const ANSWER_LIMIT_BYTES: usize = 192 << 20;
@@ -186,8 +201,8 @@ fn read(call: &mut Call<'_>, _: Pending) -> Handled {
 fn look_at(session: &Session, look: Look) -> Result<Seen> {
     let cells = cells(session, &look.branch)?;
     match look.at {
-        At::Latest => look_now(&cells, look.read),
-        at => look_back(&cells.at(at)?, look.read),
+        At::Latest => look!(cells, look.read),
+        at => look!(cells.at(at)?, look.read),
     }
 }
 
@@ -195,30 +210,6 @@ fn cells(session: &Session, branch: &str) -> Result<Cells> {
     match session.branch == branch {
         true => Ok(session.cells.clone()),
         false => session.shared.db.branch(branch).map(|branch| branch.cells()),
-    }
-}
-
-fn look_now(cells: &Cells, read: Read) -> Result<Seen> {
-    match read {
-        Read::Get { name } => cells.get_versioned(name.as_str()).map(Seen::Cell),
-        Read::List { prefix, after, limit } => {
-            cells.list(&prefix, after.as_deref(), limit).map(Seen::Names)
-        }
-        Read::History { name, limit, before } => {
-            cells.history(name.as_str(), limit, before).map(Seen::History)
-        }
-    }
-}
-
-fn look_back(cells: &CellsAt, read: Read) -> Result<Seen> {
-    match read {
-        Read::Get { name } => cells.get_versioned(name.as_str()).map(Seen::Cell),
-        Read::List { prefix, after, limit } => {
-            cells.list(&prefix, after.as_deref(), limit).map(Seen::Names)
-        }
-        Read::History { name, limit, before } => {
-            cells.history(name.as_str(), limit, before).map(Seen::History)
-        }
     }
 }
 
@@ -270,7 +261,7 @@ fn inside(session: &mut Session, command: Command) -> Result<Acted> {
 
 fn look_held(session: &Session, read: Read) -> Result<Acted> {
     let view = session.view.as_ref().ok_or_else(none_open)?;
-    look_back(view, read).map(Acted::Seen)
+    look!(view, read).map(Acted::Seen)
 }
 
 fn commit(session: &mut Session, durability: Option<Durability>) -> Result<Handled> {
