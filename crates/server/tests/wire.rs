@@ -368,3 +368,48 @@ fn what_is_unfinished_or_unread_has_a_limit() {
     assert!(slow.ends_early(1));
     assert_eq!(busy.line("PING"), r"+PONG\r\n");
 }
+
+/// One that waits for its own batches again and again does not keep the others of its loop waiting.
+#[test]
+fn a_long_pipeline_of_transactions_holds_up_nobody() {
+    let ours = Ours::with(Settings { loops: 1, ..Settings::default() });
+    let (mut busy, mut other) = (ours.client(), ours.client());
+    let one = [encode(&["MULTI"]), encode(&["SET", "a", "1"]), encode(&["EXEC"])].concat();
+    let all = [one.repeat(3_000), encode(&["SET", "last", "1"])].concat();
+    let sender = std::thread::spawn(move || {
+        busy.send_bytes(&all);
+        busy
+    });
+    assert_ne!(other.line("SET begun 1"), "");
+    let answered = (0..).take_while(|_| other.line("GET last") == r"$-1\r\n").count();
+    assert!(answered > 5, "{answered}");
+    drop(sender.join().unwrap());
+}
+
+/// Who waits for changes and goes away is let go, however long it wanted to wait.
+#[test]
+fn who_hangs_up_while_it_waits_is_let_go() {
+    let ours = Ours::start();
+    let mut watcher = ours.client();
+    for _ in 0..8 {
+        ours.client().send(&["FEED.READ", "AFTER", "0", "WAIT", "3600000"]);
+    }
+    let mut clients = || watcher.line("CLIENT LIST").matches("addr=").count();
+    let gone = (0..6_000).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        clients() == 1
+    });
+    assert!(gone);
+}
+
+#[test]
+fn a_history_too_large_for_one_answer_is_refused() {
+    let ours = Ours::start();
+    let mut client = ours.client();
+    let value = vec![b'x'; 15 << 20];
+    for _ in 0..9 {
+        client.call(&[b"SET".as_slice(), b"large", &value]);
+    }
+    assert!(client.line("CELL.HISTORY large LIMIT 9").starts_with("-TOOLARGE "));
+    assert!(client.line("CELL.HISTORY large LIMIT 8").starts_with(r"*8\r\n"));
+}

@@ -13,6 +13,7 @@ use super::reply::Reply;
 use super::request::{Malformed, Parsed, Parser, Words};
 use super::room::Share;
 use super::session::{Handled, Job, Owed, Pending, Session};
+use super::shared::Seat;
 use super::slow_log::Told;
 use super::stream::Stream;
 use super::{Settings, Shared};
@@ -87,6 +88,7 @@ pub struct Connection {
     debts: VecDeque<Debt>,
     /// Its part of the memory that all share.
     share: Share,
+    _seat: Seat,
     /// Its last request, in case that was slow.
     told: Told,
     /// Why it is over, when it is.
@@ -99,13 +101,15 @@ pub struct Connection {
     hung_up: bool,
     /// Requests were left that could have been taken.
     left_over: bool,
+    /// It waits for changes, which may never come.
+    waits: bool,
     /// It is on the list for this turn.
     pub listed: bool,
 }
 
 impl Connection {
     /// One that has just come.
-    pub fn new(stream: Stream, shared: &Arc<Shared>, peer: String) -> Connection {
+    pub fn new(stream: Stream, shared: &Arc<Shared>, peer: String, seat: Seat) -> Connection {
         let session = Session::new(shared, peer);
         session.tell_of_itself();
         Connection {
@@ -117,12 +121,14 @@ impl Connection {
             sent: 0,
             debts: VecDeque::new(),
             share: shared.room.share(),
+            _seat: seat,
             told: Told::default(),
             ending: Ending::HungUp,
             state: State::Open,
             readable: true,
             hung_up: false,
             left_over: false,
+            waits: false,
             listed: false,
         }
     }
@@ -320,7 +326,13 @@ impl Connection {
 
     fn rest(&mut self, wish: Wish) -> Option<Wish> {
         self.state = State::Resting;
+        self.waits = matches!(wish, Wish::Wait(_));
         Some(wish)
+    }
+
+    /// Whether it waits for changes and the client is gone: nobody would be told of them.
+    pub fn waits_for_nobody(&self) -> bool {
+        self.state == State::Resting && self.waits && self.hung_up
     }
 
     /// A reply that comes behind all that is owed.

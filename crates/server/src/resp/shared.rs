@@ -43,7 +43,13 @@ pub struct Shared {
     /// The face ends: nobody waits for changes any more.
     ending: AtomicBool,
     clients: Mutex<BTreeMap<u64, String>>,
+    /// One more of these than there are connections.
+    seats: Seat,
 }
+
+/// A connection's place among those there may be, from the moment it is accepted; free again when it is
+/// dropped.
+pub type Seat = Arc<()>;
 
 /// What a request may be before it is known who asks.
 fn stranger(usual: &Limits, security: &security::Settings) -> Limits {
@@ -81,6 +87,7 @@ impl Shared {
             http: OnceLock::new(),
             ending: AtomicBool::new(false),
             clients: Mutex::default(),
+            seats: Seat::default(),
         })
     }
 
@@ -128,6 +135,12 @@ impl Shared {
     /// Whether changes are waited for.
     pub fn waits(&self) -> bool {
         !self.ending.load(Ordering::Acquire)
+    }
+
+    /// A place for one more connection, if there is one. Only one thread asks.
+    pub fn seat(&self) -> Option<Seat> {
+        let taken = Arc::strong_count(&self.seats) - 1;
+        (taken < self.settings.connections).then(|| self.seats.clone())
     }
 
     /// How many clients are connected.
@@ -195,5 +208,20 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.alive.store(false, Ordering::Release);
         self.shared.clients.lock().remove(&self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_as_many_seats_as_connections_and_a_dropped_one_is_free() {
+        let settings = Settings { connections: 2, ..Settings::default() };
+        let shared = Shared::new(Database::memory().unwrap(), settings);
+        let (one, two) = (shared.seat(), shared.seat());
+        assert!(one.is_some() && two.is_some() && shared.seat().is_none());
+        drop(one);
+        assert!(shared.seat().is_some());
     }
 }
