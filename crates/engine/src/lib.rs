@@ -119,7 +119,7 @@ pub use connection::Connection;
 pub use db::Database;
 pub use event::{ChangeKind, Contract, Event};
 pub use export::{ExportContents, ExportReport, ImportReport, Progress, verify_export};
-pub use feed::{Feed, Filter};
+pub use feed::{Feed, Filter, Glance};
 pub use figures::{Buckets, DURATION_BOUNDS_US, Histogram, WorkFigures};
 pub use interactive::Interactive;
 pub use log::{DatabaseId, File, Files, MemoryFiles};

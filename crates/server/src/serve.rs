@@ -45,10 +45,7 @@ pub fn run(serve: &Config, welcome: impl FnOnce(&str)) -> Result<()> {
 fn run_told(serve: &Config, welcome: impl FnOnce(&str)) -> Result<()> {
     let security = Security::new(&serve.security)?;
     let tls = Tls::open(&serve.tls)?;
-    let connections = serve.resp.connections + serve.http.connections;
-    if let Some(warning) = files::make_room(connections) {
-        tracing::warn!("{warning}");
-    }
+    let serve = &files::fitted(serve);
     let db = serve.database.options().open(&serve.server.data)?;
     tell_opening(serve, &db);
     let watch = telemetry::Watch::start(db.clone()).map_err(|error| failed("the watch", &error))?;

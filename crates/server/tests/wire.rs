@@ -413,3 +413,53 @@ fn a_history_too_large_for_one_answer_is_refused() {
     assert!(client.line("CELL.HISTORY large LIMIT 9").starts_with("-TOOLARGE "));
     assert!(client.line("CELL.HISTORY large LIMIT 8").starts_with(r"*8\r\n"));
 }
+
+/// What a page makes a browser send is not taken for commands.
+#[test]
+fn http_is_turned_away() {
+    let ours = Ours::start();
+    let mut client = ours.client();
+    client.send_or_end(b"POST / HTTP/1.1\r\nHost: localhost\r\n\r\nSET owned 1\r\n");
+    assert!(client.receive().starts_with("-ERR this is the port of Redis clients"));
+    assert!(client.is_closed());
+    assert_eq!(ours.client().line("GET owned"), r"$-1\r\n");
+}
+
+#[test]
+fn only_so_many_read_the_feed() {
+    let ours = Ours::with(Settings { feed_readers: 2, ..Settings::default() });
+    let (mut one, mut two) = (ours.client(), ours.client());
+    for client in [&mut one, &mut two] {
+        client.line("HELLO 3");
+        assert_eq!(client.line("FEED.WATCH"), r"+OK\r\n");
+    }
+    assert!(one.line("FEED.READ").starts_with("-UNAVAILABLE "));
+    drop(two);
+    let free = (0..6_000).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        one.line("FEED.READ LIMIT 1").starts_with('*')
+    });
+    assert!(free, "whoever goes leaves its place");
+}
+
+#[test]
+fn what_multi_keeps_and_what_it_refuses() {
+    let ours = Ours::start();
+    let mut client = ours.client();
+    client.line("SET a 1");
+    assert!(client.line("FEED.READ WAIT 60000").starts_with(r"*1\r\n"), "it is durable");
+    client.line("MULTI");
+    assert_eq!(client.line("FEED.READ LIMIT 1"), r"+QUEUED\r\n");
+    let done = client.line("EXEC");
+    assert!(done.starts_with(r"*1\r\n*1\r\n*6\r\n:1\r\n"), "{done}");
+    for refused in ["FEED.WATCH", "TXN.BEGIN", "TXN.COMMIT", "BRANCH.USE main", "DURABILITY SYNC"] {
+        client.line("MULTI");
+        client.line("SET b 1");
+        assert!(client.line(refused).starts_with("-ERR "), "{refused}");
+        assert!(client.line("EXEC").starts_with("-EXECABORT"), "{refused}");
+    }
+    client.line("WATCH a");
+    assert!(client.line("BRANCH.USE main").starts_with("-ERR something is watched"));
+    assert!(client.line("FEED.READ LIMIT 0").starts_with("-INVALID "));
+    assert!(client.call(&["CLIENT", "SETNAME", &"n".repeat(1 << 20)]).starts_with("-ERR names"));
+}

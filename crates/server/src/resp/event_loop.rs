@@ -41,6 +41,8 @@ const LISTENER: Token = Token(usize::MAX - 1);
 /// What is read from a socket at once.
 pub(super) const BUFFER_BYTES: usize = 64 << 10;
 
+/// How long a connection that closes may take to read the last that it is told.
+const GOODBYE_US: u64 = 10_000_000;
 /// How often a loop that ends looks at the clock, and one that had no file for somebody tries again.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -251,7 +253,7 @@ impl Loop {
                 continue;
             }
             match step {
-                Step::Handshake => self.close(place),
+                Step::Handshake | Step::Goodbye => self.close(place),
                 // Its password is being verified: that is not its fault.
                 Step::Login if connection.state == State::Resting => self.limit_login(place, id),
                 Step::Login => {
@@ -479,6 +481,10 @@ impl Loop {
         }
         if !connection.send() || connection.waits_for_nobody() {
             return self.close(place);
+        }
+        if connection.begins_to_leave() {
+            let id = connection.session.id;
+            return self.limit(Due { place, id, step: Step::Goodbye }, GOODBYE_US);
         }
         if connection.has_more() {
             self.list(place);

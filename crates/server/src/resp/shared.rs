@@ -2,6 +2,7 @@
 
 use super::Settings;
 use super::cursors::Cursors;
+use super::reply::Reply;
 use super::request::Limits;
 use super::room::Room;
 use super::session::Session;
@@ -45,6 +46,8 @@ pub struct Shared {
     clients: Mutex<BTreeMap<u64, String>>,
     /// One more of these than there are connections.
     seats: Seat,
+    /// One more of these than there are readers of the feed.
+    feed_seats: Seat,
 }
 
 /// A connection's place among those there may be, from the moment it is accepted; free again when it is
@@ -88,6 +91,7 @@ impl Shared {
             ending: AtomicBool::new(false),
             clients: Mutex::default(),
             seats: Seat::default(),
+            feed_seats: Seat::default(),
         })
     }
 
@@ -143,14 +147,25 @@ impl Shared {
         (taken < self.settings.connections).then(|| self.seats.clone())
     }
 
+    /// A place for one more reader of the feed: each has a file open. Two who ask at once may both get
+    /// the last one, which does no harm.
+    pub fn feed_seat(&self) -> Result<Seat, Reply> {
+        match Arc::strong_count(&self.feed_seats) - 1 < self.settings.feed_readers {
+            true => Ok(self.feed_seats.clone()),
+            false => Err(Reply::error("UNAVAILABLE too many read the feed: try later")),
+        }
+    }
+
     /// How many clients are connected.
     pub fn client_count(&self) -> usize {
         self.clients.lock().len()
     }
 
     /// A line for each client.
-    pub fn list_clients(&self) -> String {
-        self.clients.lock().values().map(|line| format!("{line}\n")).collect()
+    pub fn list_clients(&self, wanted: impl Fn(u64) -> bool) -> String {
+        let clients = self.clients.lock();
+        let lines = clients.iter().filter(|(id, _)| wanted(**id));
+        lines.map(|(_, line)| format!("{line}\n")).collect()
     }
 
     /// Some text, another one each time.

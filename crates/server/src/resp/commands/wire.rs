@@ -309,10 +309,14 @@ fn feed(call: &mut Call<'_>, pending: Pending) -> Handled {
 
 fn following(call: &mut Call<'_>, follow: Follow) -> Result<Handled> {
     let shared = call.shared();
+    let seat = match shared.feed_seat() {
+        Ok(seat) => seat,
+        Err(reply) => return Ok(Handled::Reply(reply)),
+    };
     let feed = shared.db.watch(follow.filter, follow.after)?;
     let until = Until::Once { deadline_us: deadline_us(call, follow.wait_ms) };
     let limit = follow.limit.clamp(1, FOLLOW_LIMIT);
-    let reading = Reading { feed, limit, until, shape: followed };
+    let reading = Reading::new(feed, limit, until, followed, seat);
     Ok(wait(call, Awaited::Changes(reading)))
 }
 
@@ -340,6 +344,9 @@ fn ask(call: &mut Call<'_>, pending: Pending) -> Handled {
     if let Err(reply) = permit(call, &Wanted::Ask(&question)) {
         return Handled::Reply(reply);
     }
+    if pending == Pending::Nothing || !question.takes_a_while() {
+        record_question(call.session, &question);
+    }
     let db = call.shared().db.clone();
     match (question, pending) {
         (question, _) if !question.takes_a_while() => Handled::Reply(answer(&db, question)),
@@ -350,6 +357,22 @@ fn ask(call: &mut Call<'_>, pending: Pending) -> Handled {
         }
         (question, Pending::Nothing) => Handled::Slow(Box::new(move || answer(&db, question))),
         _ => Handled::NotYet,
+    }
+}
+
+/// What concerns everything is recorded.
+fn record_question(session: &Session, question: &Question) {
+    let name = match question {
+        Question::Sweep => "sweep",
+        Question::Trim => "trim",
+        Question::ConfirmClock => "confirm-clock",
+        Question::ExportHash(_) => "export-hash",
+        _ => return,
+    };
+    let audit = session.shared.security.audit();
+    if let (Some(user), true) = (&session.user, audit.is_on()) {
+        let entry = Entry::new(Some(user.name()), &session.peer, name, [&*session.branch]);
+        audit.record(&entry, Outcome::Done);
     }
 }
 
