@@ -36,6 +36,10 @@ pub enum ErrorKind {
     Unsupported,
     /// Writes are refused; reads go on.
     ReadOnly,
+    /// It is not known who asks: say so, with a password or a certificate that is accepted.
+    Unauthenticated,
+    /// It is known who asks, and that they may not: have the right given, or ask for something else.
+    Forbidden,
     /// Not now: try later.
     Unavailable,
     /// It may or may not have happened: ask again with the same request id.
@@ -166,6 +170,10 @@ codes! {
     DiskFull => ReadOnly,
     /// The file system or directory does not allow writing.
     ReadOnlyFiles => ReadOnly,
+    /// A server asks who is there: it was told nothing, or nothing that it accepts.
+    Unauthenticated => Unauthenticated,
+    /// The user has no right to do this, or not with these keys.
+    Forbidden => Forbidden,
     /// Another process has the database open.
     Locked => Unavailable,
     /// The wait ended before what was waited for.
@@ -287,7 +295,7 @@ mod tests {
         for code in [Code::NotANumber, Code::Overflow, Code::InvalidTtl, Code::ValueTooLarge] {
             assert!(code.is_about_a_command(), "{code:?}");
         }
-        for code in [Code::TransactionTooLarge, Code::Io, Code::CorruptIndex, Code::DiskFull] {
+        for code in [Code::TransactionTooLarge, Code::Io, Code::Forbidden, Code::DiskFull] {
             assert!(!code.is_about_a_command(), "{code:?}");
         }
     }

@@ -5,7 +5,10 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-/// Opens streams to a server. TCP does ([`Tcp`]); encryption is another one.
+/// Opens streams to a server. TCP does ([`Tcp`]), and with the feature `tls` there is `Tls`.
+///
+/// A failure that carries a [`mainstay::Error`](crate::Error) is told as it is, here and when a stream
+/// is read; every other one is that the server cannot be reached.
 pub trait Dial: Send + Sync + fmt::Debug {
     /// A new stream to this address, `HOST:PORT`.
     fn dial(&self, address: &str, timeout: Duration) -> io::Result<Stream>;

@@ -14,6 +14,8 @@ pub(crate) fn refused(line: &str) -> Error {
             return Error::new(Code::Unsupported, message);
         }
         "ERR" if message.starts_with("max number of clients") => Code::QueueFull,
+        "NOAUTH" | "WRONGPASS" => return unknown_here(message),
+        "NOPERM" => return Error::new(Code::Forbidden, message),
         "UNAVAILABLE" => Code::QueueFull,
         "TOOLARGE" => Code::TransactionTooLarge,
         "UNSUPPORTED" | "NOPROTO" => Code::Unsupported,
@@ -23,12 +25,27 @@ pub(crate) fn refused(line: &str) -> Error {
     Error::new(code, line)
 }
 
+/// The server wants to know who asks.
+fn unknown_here(message: &str) -> Error {
+    let message = message.trim_end_matches('.');
+    let what_to_do = "give a user of the server and the password to `remote::Options::login`";
+    Error::new(Code::Unauthenticated, format!("{message}: {what_to_do}"))
+}
+
 pub(crate) fn closed() -> Error {
     Error::new(Code::Closed, "the connection to the database was closed")
 }
 
+/// What a stream itself has to say about its failure, if it carries an error of ours.
+pub(crate) fn own(error: &io::Error) -> Option<&Error> {
+    error.get_ref()?.downcast_ref()
+}
+
 /// No server was reached.
 pub(crate) fn unreachable(address: &str, error: &io::Error) -> Error {
+    if let Some(own) = own(error) {
+        return own.clone();
+    }
     let what_to_do = "start one with `mainstay serve`, or check the address";
     let message = match error.kind() {
         io::ErrorKind::ConnectionRefused => format!("nobody listens at {address}: {what_to_do}"),

@@ -403,11 +403,13 @@ impl Inner {
         let slot: Arc<Slot<_>> = Arc::default();
         let done = Done::Slot(slot.clone());
         let call = self.call(resp::encode(&words), Nature::Errand, done, None, Duration::ZERO);
-        let lost = |silent| failure::lost(Nature::Errand, &self.options.address, silent);
-        socket.send(call, self.now_us()).map_err(|_| lost(false))?;
+        socket.send(call, self.now_us()).map_err(|_| self.ended(socket, Nature::Errand))?;
         match wait_within(slot.answer(), self.options.patience) {
             Some(answer) => answer.map(|_| ()),
-            None => Err(Error::new(Code::Io, lost(true).message())),
+            None => {
+                let lost = failure::lost(Nature::Errand, &self.options.address, true);
+                Err(Error::new(Code::Io, lost.message()))
+            }
         }
     }
 
@@ -420,12 +422,20 @@ impl Inner {
                 true => again.push(call),
                 false if closed && !call.writes() => call.fail(failure::closed()),
                 false => {
-                    let error = failure::lost(call.nature, &self.options.address, silent);
+                    let error = self.ended(socket, call.nature);
                     call.fail(error);
                 }
             }
         }
         self.send_again(again);
+    }
+
+    /// Why there is no answer on a connection that is over.
+    fn ended(&self, socket: &Socket, nature: Nature) -> Error {
+        match (nature, socket.why()) {
+            (Nature::Read | Nature::Errand, Some(why)) => why.clone(),
+            _ => failure::lost(nature, &self.options.address, socket.was_silent()),
+        }
     }
 
     /// What is sent again comes before what waits already.
@@ -540,7 +550,7 @@ pub(crate) fn decode<T: DeserializeOwned>(nature: Nature, answer: Result<Vec<u8>
     }
 }
 
-fn micros(time: Duration) -> u64 {
+pub(crate) fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 

@@ -23,6 +23,7 @@
 //!   such a write is done once. A write without an id whose answer did not come is `UnknownOutcome`.
 //! - What needs the files of the database (backup, export, import) is `Unsupported`: the server's HTTP
 //!   face and the command line do that.
+//! - `Options::tls`, with the feature `tls`, talks to the server over TLS; [`Options::login`] says who asks.
 //! - [`connect_async`] gives handles to be awaited, on any runtime or none.
 
 mod asynchronous;
@@ -38,6 +39,8 @@ mod room;
 mod seat;
 mod slot;
 mod socket;
+#[cfg(feature = "tls")]
+pub mod tls;
 
 pub use asynchronous::{
     AsyncBranch, AsyncCells, AsyncCellsAt, AsyncDatabase, AsyncFeed, AsyncInteractive,
@@ -45,6 +48,8 @@ pub use asynchronous::{
 pub use dial::{Dial, Stream, Tcp};
 pub use options::Options;
 pub use resp::{Reply, decode, encode};
+#[cfg(feature = "tls")]
+pub use tls::Tls;
 
 pub(crate) use link::{Link, Submitted};
 pub(crate) use slot::wait;

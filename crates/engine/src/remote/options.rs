@@ -73,7 +73,21 @@ impl Options {
         self
     }
 
-    /// Opens streams in another way than by TCP alone, as for encryption.
+    /// Talks to the server over TLS.
+    ///
+    /// ```no_run
+    /// use mainstay::remote::{Options, Tls};
+    /// let tls = Tls::new().authorities("authority.pem");
+    /// let db = Options::new("db.example:7379").tls(tls).connect()?;
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(self, tls: super::tls::Tls) -> Options {
+        self.dial(Arc::new(tls))
+    }
+
+    /// Opens streams in another way than by TCP alone.
     #[must_use]
     pub fn dial(mut self, dial: Arc<dyn Dial>) -> Options {
         self.dial = dial;

@@ -9,12 +9,14 @@
 
 use super::call::Call;
 use super::dial::Stream;
+use super::failure;
 use super::resp::{self, Reply};
+use mainstay_model::Error;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::io::{self, BufReader, Read, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// What is read at once.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -38,6 +40,8 @@ pub(crate) struct Socket {
     heard_us: AtomicU64,
     /// It was given up because the server was silent.
     silent: AtomicBool,
+    /// Why it ended, where the stream has a reason of its own.
+    why: OnceLock<Error>,
 }
 
 #[derive(Default)]
@@ -64,6 +68,7 @@ impl Socket {
             hang_up: stream.hang_up,
             heard_us: AtomicU64::new(0),
             silent: AtomicBool::new(false),
+            why: OnceLock::new(),
         });
         let (reading, reader) = (socket.clone(), stream.reader);
         let thread = std::thread::Builder::new().name("mainstay-read".to_owned());
@@ -153,10 +158,16 @@ impl Socket {
     }
 
     fn next(&self, reader: &mut BufReader<Box<dyn Read + Send>>) -> Option<(Call, Reply)> {
-        let reply = resp::decode(reader).ok()?;
+        let reply = resp::decode(reader).inspect_err(|error| self.note(error)).ok()?;
         // An answer that nobody asked for: this is no server of ours.
         let call = self.queue.lock().calls.pop_front()?;
         Some((call, reply))
+    }
+
+    fn note(&self, error: &io::Error) {
+        if let Some(why) = failure::own(error) {
+            let _ = self.why.set(why.clone());
+        }
     }
 
     /// Takes no more calls; gives those that are left.
@@ -195,6 +206,11 @@ impl Socket {
     /// Whether it was given up because the server was silent.
     pub fn was_silent(&self) -> bool {
         self.silent.load(Ordering::Relaxed)
+    }
+
+    /// Why it ended, where more is known than that it did.
+    pub fn why(&self) -> Option<&Error> {
+        self.why.get()
     }
 
     /// Whether it is over.

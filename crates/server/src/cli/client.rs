@@ -30,12 +30,7 @@ impl Client {
     ) -> Result<Client> {
         let stream = Tcp::connect(address, CONNECT_TIMEOUT)
             .map_err(|error| unreachable_at(address, &error))?;
-        let set = || -> io::Result<()> {
-            stream.set_read_timeout(Some(timeout))?;
-            stream.set_write_timeout(Some(timeout))
-        };
-        set().map_err(|error| Failure::error(format!("the connection to {address}: {error}")))?;
-        let stream = BufReader::new(Wire::new(stream, address, tls)?);
+        let stream = BufReader::new(Wire::new(stream, address, tls, timeout)?);
         let mut client = Client { address: address.to_owned(), stream, timeout, broken: false };
         let mut hello = vec![b"HELLO".to_vec(), b"3".to_vec()];
         if let Some(Credentials { user, password }) = credentials {

@@ -37,7 +37,6 @@ mod tag;
 mod time;
 mod tour;
 mod transfer;
-mod trust;
 mod txn;
 mod user;
 mod web;

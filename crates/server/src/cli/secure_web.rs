@@ -21,7 +21,7 @@ fn roots(tls: &TlsArgs) -> Result<RootCerts> {
     let certificates = match &tls.cacert {
         Some(path) => certificates(path)?,
         None => {
-            let machine = rustls_native_certs::load_native_certs().certs;
+            let machine = pem::machine_certificates();
             machine.iter().map(|der| Certificate::from_der(der).to_owned()).collect()
         }
     };

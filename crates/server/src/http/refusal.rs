@@ -111,17 +111,12 @@ impl Refusal {
     pub fn unauthenticated() -> Refusal {
         let message = "say who you are by Basic authentication, with the name and the password of a \
                        user: curl --user NAME asks for the password";
-        Refusal::own(
-            StatusCode::UNAUTHORIZED,
-            "Unauthenticated",
-            AccessKind::Unauthenticated,
-            message,
-        )
+        Error::new(Code::Unauthenticated, message).into()
     }
 
     /// It is known who asks, and that they may not.
     pub fn forbidden(message: impl Into<String>) -> Refusal {
-        Refusal::own(StatusCode::FORBIDDEN, "Forbidden", AccessKind::Forbidden, message)
+        Error::new(Code::Forbidden, message).into()
     }
 
     /// Not now.
@@ -145,13 +140,6 @@ impl Refusal {
     pub fn text(&self) -> String {
         serde_json::to_string(&self.body).unwrap_or_default()
     }
-}
-
-/// Kinds of refusals that the database itself does not know: it asks nobody who they are.
-#[derive(Debug)]
-enum AccessKind {
-    Unauthenticated,
-    Forbidden,
 }
 
 impl From<Error> for Refusal {
@@ -197,6 +185,8 @@ fn status_of(code: Code) -> StatusCode {
 fn status_of_kind(kind: ErrorKind) -> StatusCode {
     match kind {
         ErrorKind::Invalid => StatusCode::BAD_REQUEST,
+        ErrorKind::Unauthenticated => StatusCode::UNAUTHORIZED,
+        ErrorKind::Forbidden => StatusCode::FORBIDDEN,
         ErrorKind::NotFound => StatusCode::NOT_FOUND,
         ErrorKind::Conflict
         | ErrorKind::Fenced

@@ -122,6 +122,8 @@ fn word(kind: ErrorKind) -> &'static str {
         ErrorKind::ResponseEvicted => "EVICTED",
         ErrorKind::Unsupported => "UNSUPPORTED",
         ErrorKind::ReadOnly => "READONLY",
+        ErrorKind::Unauthenticated => "NOAUTH",
+        ErrorKind::Forbidden => "NOPERM",
         ErrorKind::Unavailable | ErrorKind::Closed => "UNAVAILABLE",
         ErrorKind::UnknownOutcome => "UNKNOWN",
         ErrorKind::Corrupt => "CORRUPT",

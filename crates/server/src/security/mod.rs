@@ -31,7 +31,7 @@ pub use audit::{Audit, Entry, Outcome};
 pub use password::hash;
 pub use right::{Area, Right};
 pub use secret::Secret;
-pub use served::Wanted;
+pub use served::{Wanted, recorded_question};
 pub use settings::{Settings, UserSettings};
 pub use user::{Denied, User};
 pub use verifiers::Verdict;

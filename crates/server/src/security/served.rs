@@ -1,5 +1,6 @@
 //! What the remote client asks beside transactions, against what a user may.
 
+use super::audit::{Audit, Entry};
 use super::right::{Area, Right};
 use super::user::{Denied, User};
 use mainstay::wire::{Act, Follow, Look, Question, Read};
@@ -82,7 +83,12 @@ impl User {
                 self.may(Right::read(Area::Branches))?;
                 self.may_touch_everything()
             }
-            Question::Pins | Question::Stats => self.may(Right::read(Area::Server)),
+            Question::Stats => self.may(Right::read(Area::Server)),
+            // These have the names of branches and tags.
+            Question::Pins => {
+                self.may(Right::read(Area::Server))?;
+                self.may(Right::read(Area::Branches))
+            }
             Question::ExportHash(_) => {
                 self.may(Right::read(Area::Admin))?;
                 self.may_touch_everything()
@@ -92,5 +98,27 @@ impl User {
                 self.may_touch_everything()
             }
         }
+    }
+}
+
+/// What is to be recorded of a question.
+pub fn recorded_question(
+    audit: &Audit,
+    user: &User,
+    peer: &str,
+    question: &Question,
+) -> Option<Entry> {
+    let (name, about) = administrative(question).filter(|_| audit.is_on())?;
+    Some(Entry::new(Some(user.name()), peer, name, about))
+}
+
+/// What the record calls a question, and what it is about, if it needs administrative rights.
+fn administrative(question: &Question) -> Option<(&'static str, Option<&str>)> {
+    match question {
+        Question::Sweep => Some(("sweep", None)),
+        Question::Trim => Some(("trim", None)),
+        Question::ConfirmClock => Some(("clock.confirm", None)),
+        Question::ExportHash(branch) => Some(("export.hash", Some(branch))),
+        _ => None,
     }
 }

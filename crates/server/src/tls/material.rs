@@ -2,10 +2,11 @@
 
 use super::settings::{Files, Version};
 use super::{pem, provider};
-use mainstay::{Code, Error, Result};
+use mainstay::{Error, Result};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::{ServerConfig, SupportedProtocolVersion, version};
+use std::fmt::Display;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -57,11 +58,11 @@ impl Material {
                 Version::Tls12 => BOTH,
                 Version::Tls13 => NEWEST,
             })
-            .map_err(|error| self.refused(&error.to_string()))?;
+            .map_err(|error| self.refused(&error))?;
         let config = builder
             .with_client_cert_verifier(self.verifier()?)
             .with_single_cert(chain, key)
-            .map_err(|error| self.refused(&error.to_string()))?;
+            .map_err(|error| self.refused(&error))?;
         Ok(Arc::new(config))
     }
 
@@ -73,13 +74,11 @@ impl Material {
         let roots = Arc::new(pem::authorities(&piece.path, &piece.bytes)?);
         WebPkiClientVerifier::builder_with_provider(roots, provider())
             .build()
-            .map_err(|error| self.refused(&error.to_string()))
+            .map_err(|error| self.refused(&error))
     }
 
-    fn refused(&self, why: &str) -> Error {
-        let (certificate, key) = (self.certificate.path.display(), self.key.path.display());
-        let message = format!("{certificate} and {key} cannot be used together for TLS: {why}");
-        Error::new(Code::InvalidOption, message)
+    fn refused(&self, why: &dyn Display) -> Error {
+        pem::apart(&self.certificate.path, &self.key.path, why)
     }
 
     /// A key that everybody on the machine can read is no secret.

@@ -10,10 +10,10 @@
 //! A connection keeps the configuration it was accepted with, so a reload disturbs nobody.
 
 mod material;
-pub mod pem;
 mod settings;
 mod watch;
 
+pub use mainstay::remote::tls::{pem, provider};
 pub use settings::{Settings, Version};
 pub use watch::Watch;
 
@@ -21,17 +21,11 @@ use mainstay::Result;
 use material::Material;
 use parking_lot::RwLock;
 use rustls::ServerConfig;
-use rustls::crypto::CryptoProvider;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// The first byte of every TLS connection. Whoever begins with another one does not speak TLS.
 pub const FIRST_BYTE: u8 = 0x16;
-
-/// The cryptography that both ends use.
-pub fn provider() -> Arc<CryptoProvider> {
-    Arc::new(rustls::crypto::ring::default_provider())
-}
 
 /// What new connections are accepted with. Clones share it.
 #[derive(Clone)]

@@ -1,12 +1,22 @@
-//! The remote client: what it does when connections break, servers are silent or talk nonsense, and
-//! when many share it.
+//! The remote client: what it does when connections break, servers are silent or talk nonsense, when
+//! many share it, over TLS, and as a user who may not do everything.
 
 #[path = "../support/mod.rs"]
 mod support;
 
 mod asynchronous;
 mod breaking;
+mod encrypted;
 mod killing;
+mod limited;
+#[path = "../tls/papers.rs"]
+#[allow(dead_code, reason = "these tests use a part of it")]
+mod papers;
 mod proxy;
+mod recorded;
+mod rights;
 mod sharing;
 mod strangers;
+#[path = "../security/world.rs"]
+#[allow(dead_code, reason = "these tests use a part of it")]
+mod world;

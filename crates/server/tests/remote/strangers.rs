@@ -69,7 +69,7 @@ fn another_server_is_told_apart() {
     assert_eq!(error.code(), Code::Unsupported, "{error}");
     let refusing: &[&[u8]] = &[b"-WRONGPASS invalid username-password pair\r\n"];
     let error = connect(stranger(refusing)).map(drop).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unauthenticated, "{error}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::resp::reply::Reply;
 use crate::resp::rights::Needs;
 use crate::resp::session::{Call, Handled, Owed, Pending, Session, no_permission, no_user};
 use crate::resp::table::{self, Group, Run, Spec};
-use crate::security::{Entry, Outcome, Wanted, recorded};
+use crate::security::{Entry, Outcome, Wanted, recorded, recorded_question};
 use mainstay::wire::{
     self, Act, Acted, FOLLOW_LIMIT, Follow, Followed, Look, Question, Read, Seen,
 };
@@ -341,39 +341,42 @@ fn ask(call: &mut Call<'_>, pending: Pending) -> Handled {
         Ok(question) => question,
         Err(error) => return refused(error),
     };
+    if pending != Pending::Nothing && question.takes_a_while() {
+        return Handled::NotYet;
+    }
+    let entry = entry(call.session, &question);
     if let Err(reply) = permit(call, &Wanted::Ask(&question)) {
+        record(call.shared(), entry.as_slice(), Outcome::Denied);
         return Handled::Reply(reply);
     }
-    if pending == Pending::Nothing || !question.takes_a_while() {
-        record_question(call.session, &question);
-    }
-    let db = call.shared().db.clone();
-    match (question, pending) {
-        (question, _) if !question.takes_a_while() => Handled::Reply(answer(&db, question)),
-        (Question::WaitFor { revision, wait_ms }, Pending::Nothing) => {
-            let deadline_us = deadline_us(call, wait_ms);
+    let shared = call.shared().clone();
+    match question {
+        Question::WaitFor { revision, wait_ms } => {
+            let (db, deadline_us) = (shared.db.clone(), deadline_us(call, wait_ms));
             let arrival = Arrival { db, revision, deadline_us, shape: |there| framed(&there) };
             wait(call, Awaited::Revision(arrival))
         }
-        (question, Pending::Nothing) => Handled::Slow(Box::new(move || answer(&db, question))),
-        _ => Handled::NotYet,
+        question if question.takes_a_while() => {
+            Handled::Slow(Box::new(move || answer_recorded(&shared, question, entry)))
+        }
+        question => Handled::Reply(answer_recorded(&shared, question, entry)),
     }
 }
 
-/// What concerns everything is recorded.
-fn record_question(session: &Session, question: &Question) {
-    let name = match question {
-        Question::Sweep => "sweep",
-        Question::Trim => "trim",
-        Question::ConfirmClock => "confirm-clock",
-        Question::ExportHash(_) => "export-hash",
-        _ => return,
+/// What is to be recorded of a question.
+fn entry(session: &Session, question: &Question) -> Option<Entry> {
+    let user = session.user.as_ref()?;
+    recorded_question(session.shared.security.audit(), user, &session.peer, question)
+}
+
+fn answer_recorded(shared: &Shared, question: Question, entry: Option<Entry>) -> Reply {
+    let reply = answer(&shared.db, question);
+    let outcome = match &reply {
+        Reply::Bulk(frame) if !is_refusal(frame) => Outcome::Done,
+        _ => Outcome::Failed,
     };
-    let audit = session.shared.security.audit();
-    if let (Some(user), true) = (&session.user, audit.is_on()) {
-        let entry = Entry::new(Some(user.name()), &session.peer, name, [&*session.branch]);
-        audit.record(&entry, Outcome::Done);
-    }
+    record(shared, entry.as_slice(), outcome);
+    reply
 }
 
 fn answer(db: &Database, question: Question) -> Reply {

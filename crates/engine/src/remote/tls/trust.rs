@@ -1,6 +1,6 @@
-//! Trust in anyone: for `--insecure`, where the certificate of a server is not checked.
+//! Trust in anyone: for `insecure`, where the certificate of a server is not checked.
 
-use mainstay_server::tls::provider;
+use super::provider;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};

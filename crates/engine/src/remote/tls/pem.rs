@@ -1,9 +1,10 @@
 //! Certificates and keys as they lie in files: PEM.
 
-use mainstay::{Code, Error, Result};
+use mainstay_model::{Code, Error, Result};
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::fmt;
 use std::path::Path;
 
 /// The bytes of a file.
@@ -43,6 +44,33 @@ pub fn authorities(path: &Path, bytes: &[u8]) -> Result<RootCertStore> {
         })?;
     }
     Ok(roots)
+}
+
+/// The authorities that this machine names.
+pub fn machine_certificates() -> Vec<CertificateDer<'static>> {
+    // What of them cannot be read is as if it were not there: the others may be enough.
+    rustls_native_certs::load_native_certs().certs
+}
+
+/// The authorities that this machine names, at least one; without, this can be done.
+pub(super) fn machine_authorities(what_to_do: &str) -> Result<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    // Some may be of a kind that is not known here.
+    roots.add_parsable_certificates(machine_certificates());
+    match roots.is_empty() {
+        true => {
+            let message = format!("this machine names no authorities to believe: {what_to_do}");
+            Err(Error::new(Code::InvalidOption, message))
+        }
+        false => Ok(roots),
+    }
+}
+
+/// A certificate and a key that are of no use together.
+pub fn apart(certificate: &Path, key: &Path, why: &dyn fmt::Display) -> Error {
+    let (certificate, key) = (certificate.display(), key.display());
+    let message = format!("{certificate} and {key} cannot be used together for TLS: {why}");
+    Error::new(Code::InvalidOption, message)
 }
 
 fn wrong(path: &Path, what: &str) -> Error {

@@ -1,0 +1,132 @@
+//! Both directions of a connection, each for a thread of its own.
+
+use super::{ADVICE, Made, refused};
+use crate::remote::dial::Stream;
+use parking_lot::Mutex;
+use rustls::ClientConnection;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+
+/// What is read at once: a few records.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// What both directions share. It is locked to seal and to open, never while the socket is waited for.
+type Sealing = Arc<Mutex<ClientConnection>>;
+
+/// The directions of a connection whose handshake is done.
+pub(super) fn split(
+    connection: ClientConnection,
+    socket: TcpStream,
+    address: &str,
+    made: Made,
+) -> io::Result<Stream> {
+    let sealing = Arc::new(Mutex::new(connection));
+    let (written, end) = (socket.try_clone()?, socket.try_clone()?);
+    let writer = Writer { sealing: sealing.clone(), socket: written, sealed: Vec::new() };
+    let reader = Reader {
+        sealing,
+        socket,
+        sealed: vec![0; BUFFER_BYTES],
+        left: 0..0,
+        address: address.to_owned(),
+        unheard: Some(made),
+    };
+    // It may be over already, which is what is wanted.
+    let hang_up = move || drop(end.shutdown(Shutdown::Both));
+    Ok(Stream { reader: Box::new(reader), writer: Box::new(writer), hang_up: Box::new(hang_up) })
+}
+
+struct Reader {
+    sealing: Sealing,
+    socket: TcpStream,
+    /// What came, and which part of it is not opened yet.
+    sealed: Vec<u8>,
+    left: std::ops::Range<usize>,
+    address: String,
+    /// What the connection was made with, until the server says something.
+    unheard: Option<Made>,
+}
+
+impl Reader {
+    /// What rustls has opened, or opens of what has come; nothing when more has to come first.
+    fn open(&mut self, open: &mut [u8]) -> io::Result<Option<usize>> {
+        let mut sealing = self.sealing.lock();
+        loop {
+            match sealing.reader().read(open) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                opened => return opened.map(Some),
+            }
+            let mut left = &self.sealed[self.left.clone()];
+            if left.is_empty() {
+                return Ok(None);
+            }
+            match sealing.read_tls(&mut left)? {
+                0 => return Ok(Some(0)),
+                count => self.left.start += count,
+            }
+            let processed = sealing.process_new_packets();
+            processed.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        }
+    }
+
+    fn read_more(&mut self, open: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if let Some(count) = self.open(open)? {
+                return Ok(count);
+            }
+            match self.socket.read(&mut self.sealed) {
+                // Without a goodbye; what is incomplete is noticed by who reads it.
+                Ok(0) => return Ok(0),
+                Ok(count) => self.left = 0..count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+impl Read for Reader {
+    fn read(&mut self, open: &mut [u8]) -> io::Result<usize> {
+        let read = self.read_more(open);
+        // A server tells only behind the handshake that it does not accept a certificate.
+        if let (Some(made), Ok(0) | Err(_)) = (self.unheard.take(), &read) {
+            made.forget();
+        }
+        read.map_err(|error| match super::is_about_tls(&error) {
+            true => io::Error::other(refused(&self.address, &error, &ADVICE)),
+            false => error,
+        })
+    }
+}
+
+struct Writer {
+    sealing: Sealing,
+    socket: TcpStream,
+    sealed: Vec<u8>,
+}
+
+impl Writer {
+    /// Seals as much as rustls takes at once, and with it what TLS itself has to say.
+    fn seal(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut sealing = self.sealing.lock();
+        let count = sealing.writer().write(bytes)?;
+        while sealing.wants_write() {
+            sealing.write_tls(&mut self.sealed)?;
+        }
+        Ok(count)
+    }
+}
+
+impl Write for Writer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.sealed.clear();
+        let count = self.seal(bytes)?;
+        self.socket.write_all(&self.sealed)?;
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
