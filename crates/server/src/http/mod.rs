@@ -25,6 +25,7 @@ mod history;
 mod leftover;
 mod metrics;
 mod openapi;
+mod origin;
 mod patience;
 mod refusal;
 mod routes;

@@ -1,6 +1,7 @@
 //! The HTTP face over real sockets: one test per rule.
 
 mod branches;
+mod browsers;
 mod cells;
 mod conditions;
 mod ending;
