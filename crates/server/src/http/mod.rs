@@ -29,6 +29,7 @@ mod origin;
 mod patience;
 mod refusal;
 mod routes;
+mod scratch;
 mod serve;
 mod settings;
 mod slow_log;

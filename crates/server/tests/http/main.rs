@@ -11,7 +11,10 @@ mod limits;
 mod operation;
 mod refusals;
 mod repeats;
+mod scratch;
 #[path = "../../../engine/tests/seam/mod.rs"]
 mod seam;
+#[path = "../support/mod.rs"]
+mod support;
 mod transactions;
 mod world;
