@@ -28,6 +28,7 @@ mod openapi;
 mod origin;
 mod patience;
 mod refusal;
+mod room;
 mod routes;
 mod scratch;
 mod serve;
