@@ -134,6 +134,76 @@ fn a_client_that_takes_no_answer_is_cut() {
     assert!(taken.len() < 15 << 20, "{}", taken.len());
 }
 
+/// A head is as long as it may be, and a byte longer.
+#[test]
+fn a_head_of_more_than_64_kib_is_431() {
+    let w = World::new();
+    let head = |bytes: usize| {
+        let (first, last) = ("GET /healthz HTTP/1.1\r\nconnection: close\r\na: ", "\r\n\r\n");
+        format!("{first}{}{last}", "x".repeat(bytes - first.len() - last.len()))
+    };
+    let said = w.raw(head(64 << 10).as_bytes());
+    assert!(said.starts_with("HTTP/1.1 200"), "{said}");
+    for bytes in [(64 << 10) + 1, 100_000, 200_000] {
+        let mut stream = w.connect();
+        // The server may close before it has read all of it.
+        let _ = stream.write_all(head(bytes).as_bytes());
+        let mut said = Vec::new();
+        let _ = stream.read_to_end(&mut said);
+        let said = String::from_utf8_lossy(&said);
+        assert!(said.is_empty() || said.starts_with("HTTP/1.1 431"), "{bytes}: {said}");
+    }
+}
+
+/// Begins a write of unknown length, and waits until the server wants its body.
+fn begin_unannounced(w: &World) -> std::net::TcpStream {
+    let mut stream = w.connect();
+    let head = "PUT /v1/cells/a HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\n";
+    stream.write_all(format!("{head}transfer-encoding: chunked\r\n\r\n").as_bytes()).unwrap();
+    let mut go_on = [0; 25];
+    stream.read_exact(&mut go_on).unwrap();
+    assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
+    stream
+}
+
+fn send_chunk(stream: &mut std::net::TcpStream, bytes: usize) {
+    let chunk = format!("{bytes:x}\r\n{}\r\n", "1".repeat(bytes));
+    stream.write_all(chunk.as_bytes()).unwrap();
+}
+
+#[test]
+fn a_body_that_announces_nothing_and_sends_little_holds_little() {
+    let w = World::with(Settings { bodies_limit_bytes: 1 << 20, ..Settings::default() });
+    let mut trickling: Vec<_> = (0..4).map(|_| begin_unannounced(&w)).collect();
+    trickling.iter_mut().for_each(|stream| send_chunk(stream, 1));
+    w.put("/v1/cells/b", &format!("\"{}\"", "x".repeat(1_000_000))).ok();
+    w.wait_for_metric(r#"mainstay_http_seats_taken{seats="bodies_kib"} 0"#);
+    send_chunk(&mut trickling[0], 100_000);
+    w.wait_for_metric(r#"mainstay_http_seats_taken{seats="bodies_kib"} 256"#);
+}
+
+#[test]
+fn a_body_that_grows_beyond_the_room_there_is_is_busy() {
+    let settings = Settings {
+        bodies_limit_bytes: 1 << 20,
+        upload_pause_limit_ms: 10 * SOON_MS,
+        ..Settings::default()
+    };
+    let w = World::with(settings);
+    let (mut first, mut second) = (begin_unannounced(&w), begin_unannounced(&w));
+    send_chunk(&mut first, 700_000);
+    w.wait_for_metric(r#"mainstay_http_seats_taken{seats="bodies_kib"} 768"#);
+    send_chunk(&mut second, 700_000);
+    let mut said = [0; 12];
+    second.set_read_timeout(Some(std::time::Duration::from_millis(SOON_MS))).unwrap();
+    // The first goes on, so that it is the room that is missing and not its patience.
+    until("the refusal", || {
+        send_chunk(&mut first, 1);
+        second.read_exact(&mut said).is_ok()
+    });
+    assert_eq!(&said, b"HTTP/1.1 503");
+}
+
 #[test]
 fn large_bodies_share_their_memory_and_all_are_served() {
     let w = World::with(Settings { bodies_limit_bytes: 1 << 20, ..Settings::default() });
