@@ -126,7 +126,7 @@ pub(crate) async fn fork(
     body: Body,
 ) -> Answered<(StatusCode, Json<Forked>)> {
     let body = Text::read(&app, &headers, body, app.settings().value_limit_bytes).await?;
-    let form: ForkForm = body.form()?;
+    let form: ForkForm = body.form(&app).await?;
     let (name, from) = (Name::new(&form.name)?, Name::new(form.from.as_deref().unwrap_or(MAIN))?);
     let at = revision_of(&app, point(form.rev, form.at)?).await?;
     let receipt = run(&app, &asking, &headers, BranchCommand::Fork { name, from, at }).await?;
@@ -268,7 +268,7 @@ pub(crate) async fn merge(
     body: Body,
 ) -> Answered<Json<Merged>> {
     let body = Text::read(&app, &headers, body, app.settings().value_limit_bytes).await?;
-    let command = body.form::<MergeForm>()?.command()?;
+    let command = body.form::<MergeForm>(&app).await?.command()?;
     let receipt = run(&app, &asking, &headers, command).await?;
     Ok(Json(Merged { revision: revision(&receipt)?, repeated: receipt.repeated }))
 }

@@ -116,7 +116,7 @@ pub(crate) async fn put(
     let name = Name::new(&name)?;
     let condition = Condition::of(&headers)?;
     let body = Text::read(&app, &headers, body, app.settings().value_limit_bytes).await?;
-    let value = Value::from_json(&body.text)?;
+    let (value, _room) = body.parse(&app, |text| Ok(Value::from_json(text)?)).await?;
     let ttl = how.ttl_ms.map_or(Ttl::Clear, Ttl::Millis);
     let set = CellCommand::Set { name: name.clone(), value, ttl };
     let receipt = run(&app, &asking, &headers, how.branch, &name, condition, set).await?;
@@ -165,7 +165,7 @@ pub(crate) async fn delete(
 }
 
 /// What to add.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Addition {
     /// The number to add; 1 without it.
@@ -212,10 +212,7 @@ pub(crate) async fn incr(
     let name = Name::new(&name)?;
     let condition = Condition::of(&headers)?;
     let body = Text::read(&app, &headers, body, app.settings().value_limit_bytes).await?;
-    let by = match body.text.is_empty() {
-        true => None,
-        false => body.form::<Addition>()?.by,
-    };
+    let Addition { by } = body.form_or_default(&app).await?;
     let command = CellCommand::Incr { name: name.clone(), by: number(by.as_deref())? };
     let receipt = run(&app, &asking, &headers, place.branch, &name, condition, command).await?;
     match receipt.answers.first() {
