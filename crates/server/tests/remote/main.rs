@@ -6,6 +6,7 @@ mod support;
 
 mod asynchronous;
 mod breaking;
+mod giving_up;
 mod killing;
 mod proxy;
 mod sharing;
