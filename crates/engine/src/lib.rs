@@ -120,7 +120,7 @@ pub use db::Database;
 pub use event::{ChangeKind, Contract, Event};
 pub use export::{ExportContents, ExportReport, ImportReport, Progress, verify_export};
 pub use feed::{Feed, Filter, Glance};
-pub use figures::{Buckets, DURATION_BOUNDS_US, Histogram, WorkFigures};
+pub use figures::{Buckets, Count, DURATION_BOUNDS_US, Histogram, WorkFigures};
 pub use interactive::Interactive;
 pub use log::{DatabaseId, File, Files, MemoryFiles};
 pub use mainstay_model::*;

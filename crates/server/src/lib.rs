@@ -7,7 +7,6 @@ mod files;
 pub mod fuzz;
 pub mod histogram;
 pub mod http;
-mod long;
 mod process;
 pub mod resp;
 pub mod security;

@@ -2,6 +2,8 @@
 
 mod support;
 
+use mainstay::wire::{self, Act, Acted, Look, Question, Read, Seen};
+use mainstay::{At, CellCommand, Name, Transaction};
 use mainstay_server::resp::Settings;
 use std::time::Duration;
 use support::{Ours, encode};
@@ -462,4 +464,35 @@ fn what_multi_keeps_and_what_it_refuses() {
     assert!(client.line("BRANCH.USE main").starts_with("-ERR something is watched"));
     assert!(client.line("FEED.READ LIMIT 0").starts_with("-INVALID "));
     assert!(client.call(&["CLIENT", "SETNAME", &"n".repeat(1 << 20)]).starts_with("-ERR names"));
+}
+
+/// An answer in a frame, as a reply.
+fn bulk(answer: impl serde::Serialize) -> String {
+    let frame = wire::encode(&mainstay::Result::Ok(answer)).unwrap();
+    let reply = [format!("${}\r\n", frame.len()).as_bytes(), &frame, b"\r\n"].concat();
+    reply.escape_ascii().to_string()
+}
+
+/// What comes behind a write on its connection sees it.
+#[test]
+fn frames_behind_a_write_see_it() {
+    let ours = Ours::with(Settings::default());
+    let mut client = ours.client();
+    let (branch, at, name) = (String::from("main"), At::Latest, Name::new("a").unwrap());
+    let set = Transaction::new().step(CellCommand::set(name.clone(), 7));
+    let write = encode(&[b"WIRE.EXECUTE", &*wire::encode(&set).unwrap()]);
+    let mut behind = |command: &str, frame: mainstay::Result<Vec<u8>>| {
+        let request = encode(&[command.as_bytes(), &frame.unwrap()]);
+        client.send_bytes(&[write.clone(), request].concat());
+        assert!(client.receive().starts_with('$'));
+        client.receive()
+    };
+    let begun = behind("WIRE.RUN", wire::encode(&Act::Begin { branch: branch.clone() }));
+    assert_eq!(begun, bulk(Acted::Holds(1)));
+    let viewed = behind("WIRE.RUN", wire::encode(&Act::View { branch: branch.clone(), at }));
+    assert_eq!(viewed, bulk(Acted::Holds(2)));
+    assert_eq!(behind("WIRE.ASK", wire::encode(&Question::Revision)), bulk(3_u64));
+    let look = Look { branch, at, read: Read::Get { name } };
+    let read = behind("WIRE.READ", wire::encode(&look));
+    assert_eq!(read, bulk(Seen::Cell(ours.db.cells().get_versioned("a").unwrap())));
 }

@@ -11,7 +11,6 @@
 use super::Http;
 use super::access::Asking;
 use super::refusal::{Answered, Refusal};
-use crate::long::is_long;
 use crate::security::{Outcome, recorded};
 use mainstay::{Database, Receipt, Result, Transaction};
 use std::sync::Arc;
@@ -94,7 +93,7 @@ impl Http {
     async fn submit(&self, transaction: Transaction) -> Answered<Receipt> {
         let (answer, receipt) = oneshot::channel();
         let write = Write { transaction, answer };
-        if is_long(&write.transaction) {
+        if write.transaction.takes_a_while() {
             let db = self.db().clone();
             let submit = move || {
                 submit(&db, write);

@@ -19,7 +19,7 @@ use mainstay::wire::{
     self, Act, Acted, FOLLOW_LIMIT, Follow, Followed, Look, Question, Read, Seen,
 };
 use mainstay::{
-    At, BranchCommand, Cells, Code, Command, Contract, Database, Durability, Error, Event, Receipt,
+    At, Cells, Code, Command, Contract, Database, Durability, Error, Event, Interactive, Receipt,
     Result, Revision, Transaction,
 };
 use serde::Serialize;
@@ -116,7 +116,9 @@ impl Receipts {
         let revision = receipt.as_ref().map_or(0, |receipt| receipt.revision);
         let reply = match self {
             Receipts::Executed => framed(&receipt),
-            Receipts::Committed => framed(&receipt.map(Acted::Committed).map_err(as_conflict)),
+            Receipts::Committed => {
+                framed(&receipt.map(Acted::Committed).map_err(Interactive::refusal))
+            }
         };
         match reply {
             // It is done, whatever becomes of its answers.
@@ -134,17 +136,6 @@ fn is_refusal(frame: &[u8]) -> bool {
     frame.get(1) == Some(&1)
 }
 
-/// Whoever commits knows nothing of guards.
-fn as_conflict(error: Error) -> Error {
-    match error.code() {
-        Code::GuardFailed => Error::new(
-            Code::Conflict,
-            "something the transaction read has changed since it began: begin again",
-        ),
-        _ => error,
-    }
-}
-
 fn execute(call: &mut Call<'_>, pending: Pending) -> Handled {
     let mut transaction: Transaction = match take(call) {
         Ok(transaction) => transaction,
@@ -156,7 +147,7 @@ fn execute(call: &mut Call<'_>, pending: Pending) -> Handled {
         return Handled::Reply(reply);
     }
     transaction.durability = transaction.durability.or(call.session.durability);
-    match (is_long(&transaction) || !entries.is_empty(), pending) {
+    match (transaction.takes_a_while() || !entries.is_empty(), pending) {
         (false, _) => Handled::Run(Box::new(transaction), Owed::Wire(Receipts::Executed)),
         (true, Pending::Nothing) => {
             let shared = call.shared().clone();
@@ -181,13 +172,10 @@ fn record(shared: &Shared, entries: &[Entry], outcome: Outcome) {
     entries.iter().for_each(|entry| shared.security.audit().record(entry, outcome));
 }
 
-/// Whether it would hold an event loop up.
-fn is_long(transaction: &Transaction) -> bool {
-    let merge = |command: &Command| matches!(command, Command::Branch(BranchCommand::Merge { .. }));
-    transaction.steps.iter().any(|step| merge(&step.command))
-}
-
-fn read(call: &mut Call<'_>, _: Pending) -> Handled {
+fn read(call: &mut Call<'_>, pending: Pending) -> Handled {
+    if pending != Pending::Nothing {
+        return Handled::NotYet;
+    }
     let look: Look = match take(call) {
         Ok(look) => look,
         Err(error) => return refused(error),
@@ -213,7 +201,10 @@ fn cells(session: &Session, branch: &str) -> Result<Cells> {
     }
 }
 
-fn run(call: &mut Call<'_>, _: Pending) -> Handled {
+fn run(call: &mut Call<'_>, pending: Pending) -> Handled {
+    if pending != Pending::Nothing {
+        return Handled::NotYet;
+    }
     let act: Act = match take(call) {
         Ok(act) => act,
         Err(error) => return refused(error),
@@ -337,11 +328,14 @@ fn wait(call: &Call<'_>, mut awaited: Awaited) -> Handled {
 }
 
 fn ask(call: &mut Call<'_>, pending: Pending) -> Handled {
+    if pending != Pending::Nothing {
+        return Handled::NotYet;
+    }
     let question: Question = match take(call) {
         Ok(question) => question,
         Err(error) => return refused(error),
     };
-    if pending != Pending::Nothing && question.takes_a_while() {
+    if pending != Pending::Nothing {
         return Handled::NotYet;
     }
     let entry = entry(call.session, &question);
