@@ -93,6 +93,17 @@ impl Feed {
         }
     }
 
+    /// What comes next, without waiting, and without looking through more than so many frames of the log:
+    /// for those who have others to serve. The frames that were looked through are taken off.
+    pub fn glance(&mut self, frames: &mut usize) -> Result<Glance> {
+        match &mut self.0 {
+            Source::Here(follower) => follower.glance(frames),
+            Source::There(feed) => {
+                Ok(wait(feed.next(Duration::ZERO))?.map_or(Glance::End, Glance::Event))
+            }
+        }
+    }
+
     /// The revision up to which everything was seen: resume after it.
     pub fn position(&self) -> Revision {
         match &self.0 {
@@ -102,12 +113,39 @@ impl Feed {
     }
 }
 
+/// What a feed has at the moment.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Glance {
+    /// A change.
+    Event(Event),
+    /// Nothing further yet.
+    End,
+    /// The log goes on, but as much was looked through as was allowed.
+    More,
+}
+
 impl Follower {
     fn new(core: &Arc<Core>, filter: Filter, after: Revision) -> Result<Follower> {
         core.check_open()?;
         let reader = core.log.reader(after)?;
         let place = core.feeds.open(after);
         Ok(Follower { core: core.clone(), filter, reader, after, ready: VecDeque::new(), place })
+    }
+
+    fn glance(&mut self, frames: &mut usize) -> Result<Glance> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Ok(Glance::Event(event));
+            }
+            if *frames == 0 {
+                return Ok(Glance::More);
+            }
+            *frames -= 1;
+            if !self.read_frame()? {
+                self.core.check_open()?;
+                return Ok(Glance::End);
+            }
+        }
     }
 
     fn next(&mut self, timeout: Duration) -> Result<Option<Event>> {

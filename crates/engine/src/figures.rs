@@ -31,45 +31,68 @@ const BUCKETS: usize = 16;
 /// So many hits of the cache are counted at once.
 const HIT_STEP: u32 = 64;
 
+/// A count that one thread at a time adds to, and any may look at: it takes no locked instruction.
+#[derive(Debug, Default)]
+pub struct Count(AtomicU64);
+
+impl Count {
+    /// Nothing yet.
+    pub const fn new() -> Count {
+        Count(AtomicU64::new(0))
+    }
+
+    /// Adds, as the only writer.
+    #[inline]
+    pub fn add(&self, by: u64) {
+        self.0.store(self.look().wrapping_add(by), Ordering::Relaxed);
+    }
+
+    /// Takes what was added, as the only writer.
+    #[inline]
+    pub fn take(&self) -> u64 {
+        let taken = self.look();
+        if taken > 0 {
+            self.0.store(0, Ordering::Relaxed);
+        }
+        taken
+    }
+
+    /// What was added so far.
+    #[inline]
+    pub fn look(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// Values counted by size, while they come in.
 ///
 /// One thread at a time may add: whoever adds holds the lock of what is measured.
 #[derive(Debug)]
 pub struct Buckets {
     bounds: &'static [u64],
-    counts: [AtomicU64; BUCKETS],
-    sum: AtomicU64,
+    counts: [Count; BUCKETS],
+    sum: Count,
 }
 
 impl Buckets {
     /// Empty ones. Bounds ascend, and values beyond the last have a bucket, too.
     pub const fn new(bounds: &'static [u64]) -> Buckets {
         assert!(bounds.len() < BUCKETS);
-        Buckets { bounds, counts: [const { AtomicU64::new(0) }; BUCKETS], sum: AtomicU64::new(0) }
+        Buckets { bounds, counts: [const { Count::new() }; BUCKETS], sum: Count::new() }
     }
 
     /// Adds a value so many times.
     pub fn add(&self, value: u64, times: u64) {
         let place = self.bounds.partition_point(|bound| *bound < value);
-        raise(&self.counts[place], times);
-        raise(&self.sum, value.saturating_mul(times));
+        self.counts[place].add(times);
+        self.sum.add(value.saturating_mul(times));
     }
 
     /// What was added so far. Somebody may be adding: then the last values are in part of it.
     pub fn look(&self) -> Histogram {
-        let counts = self.counts[..=self.bounds.len()].iter();
-        let counts = counts.map(|count| count.load(Ordering::Relaxed)).collect();
-        Histogram {
-            bounds: Cow::Borrowed(self.bounds),
-            counts,
-            sum: self.sum.load(Ordering::Relaxed),
-        }
+        let counts = self.counts[..=self.bounds.len()].iter().map(Count::look).collect();
+        Histogram { bounds: Cow::Borrowed(self.bounds), counts, sum: self.sum.look() }
     }
-}
-
-/// An addition of the only writer: without a locked instruction.
-fn raise(figure: &AtomicU64, by: u64) {
-    figure.store(figure.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
 }
 
 /// Values counted by size.

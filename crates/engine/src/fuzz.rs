@@ -10,6 +10,10 @@ use crate::backup;
 use crate::export;
 use crate::hashed::mend_hash;
 use crate::log::{self, DatabaseId, Follower, Transactions};
+use crate::wire::{Act, Acted, Follow, Followed, Look, Question, Seen, decode, encode};
+use mainstay_model::{Receipt, Result, Transaction};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::path::Path;
 
 /// Frames of a log, and what is in them.
@@ -76,16 +80,41 @@ pub fn export(bytes: &[u8], scratch: &Path) {
     }
 }
 
+/// Frames that a server or a client is sent: what is read is written and read again the same.
+pub fn wire(bytes: &[u8]) {
+    again::<Transaction>(bytes);
+    again::<Look>(bytes);
+    again::<Act>(bytes);
+    again::<Follow>(bytes);
+    again::<Question>(bytes);
+    again::<Result<Receipt>>(bytes);
+    again::<Result<Seen>>(bytes);
+    again::<Result<Acted>>(bytes);
+    again::<Result<Followed>>(bytes);
+}
+
+fn again<T: Serialize + DeserializeOwned>(bytes: &[u8]) {
+    let Ok(first) = decode::<T>(bytes) else { return };
+    let written = encode(&first).expect("what was read can be written");
+    let second: T = decode(&written).expect("what was written can be read");
+    assert_eq!(encode(&second).as_ref(), Ok(&written));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{At, Database, Ttl, backup_head};
+    use crate::wire::Read;
+    use crate::{At, CellCommand, Database, Filter, Guard, Name, Ttl, Value, backup_head};
     use proptest::collection::vec;
     use proptest::option;
     use proptest::prelude::*;
     use proptest::sample::Index;
     use std::fs;
     use std::path::PathBuf;
+
+    fn from_json(text: &str) -> Value {
+        Value::from_json(text).unwrap()
+    }
 
     fn seeds(target: &str) -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(target)
@@ -115,6 +144,7 @@ mod tests {
         assert!(feed("frames", frames) > 0);
         assert!(feed("backup", |bytes| backup(bytes, &scratch)) > 1);
         assert!(feed("export", |bytes| export(bytes, &scratch)) > 0);
+        assert!(feed("wire", wire) > 4);
     }
 
     proptest! {
@@ -135,6 +165,7 @@ mod tests {
             feed("frames", |bytes| frames(&changed(bytes)));
             feed("backup", |bytes| backup(&changed(bytes), &scratch));
             feed("export", |bytes| export(&changed(bytes), &scratch));
+            feed("wire", |bytes| wire(&changed(bytes)));
         }
     }
 
@@ -178,5 +209,30 @@ mod tests {
         db.export("main", &make("export", "main"), &mut |_| {}).unwrap();
         let whole = fs::read(more).unwrap();
         fs::write(make("frames", "log"), &whole[68..whole.len() - 32]).unwrap();
+        let name = || Name::new("a").unwrap();
+        let guard = Guard::Counter { name: name(), is: Some(1) };
+        let value = from_json(r#"{"deep": [1, 2.5, null, {"$bytes": "/w=="}]}"#);
+        let transaction =
+            Transaction::on("side").guard(guard).step(CellCommand::set(name(), value));
+        let receipt = db.execute(Transaction::new().step(CellCommand::Get { name: name() }));
+        assert!(receipt.is_ok());
+        let look =
+            Look { branch: "main".into(), at: At::Revision(1), read: Read::Get { name: name() } };
+        let follow = Follow { after: 1, filter: Filter::default(), limit: 9, wait_ms: 0 };
+        let frame = |name: &str, frame: Result<Vec<u8>>| {
+            fs::write(make("wire", name), frame.unwrap()).unwrap();
+        };
+        frame("transaction", encode(&transaction));
+        frame("receipt", encode(&receipt));
+        frame(
+            "refusal",
+            encode(&db.execute(
+                transaction.must(CellCommand::Delete { name: name(), counter: Some(99) }),
+            )),
+        );
+        frame("look", encode(&look));
+        frame("act", encode(&Act::Run(CellCommand::Incr { name: name(), by: 1.into() }.into())));
+        frame("follow", encode(&follow));
+        frame("question", encode(&Question::Diff("main".into(), "side".into())));
     }
 }

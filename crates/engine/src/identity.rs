@@ -5,14 +5,16 @@
 //!   LOCK       held by the process that has the database open
 //!   log/       segments
 //!   index/     MARK and a directory per retention class
+//!   scratch/   files on their way through a server; nothing of the database
 //! ```
 
 use crate::mark::io_error;
 use mainstay_model::{Code, Error, Result};
 use rustix::fs::{FlockOperation, flock};
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{ErrorKind, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8; 8] = b"MAINSTAY";
@@ -137,7 +139,7 @@ fn write(directory: &Path, id: &[u8; 16]) -> Result<()> {
 /// What an interrupted start may leave in a directory.
 fn is_our_litter(name: &str) -> bool {
     let index = matches!(name, "index" | "index.next" | "index.old" | "index.damaged");
-    index || matches!(name, LOCK | "DATABASE.next" | "log" | "log.next")
+    index || matches!(name, LOCK | "DATABASE.next" | "log" | "log.next" | "scratch")
 }
 
 /// A start makes the header file before all else: a log or an index without one is what is left
@@ -191,9 +193,11 @@ fn foreign(directory: &Path) -> Error {
     Error::new(Code::ForeignDirectory, message)
 }
 
+/// Only its owner gets into a directory that is made here; one that is there stays as it is.
 fn make_directory(directory: &Path) -> Result<()> {
     let steps = || -> std::io::Result<()> {
-        fs::create_dir_all(directory)?;
+        directory.parent().map_or(Ok(()), fs::create_dir_all)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         // The entry in the parent has to survive a power cut as well.
         match directory.canonicalize()?.parent() {
             Some(parent) => File::open(parent)?.sync_all(),
@@ -232,6 +236,7 @@ pub(crate) fn random_id() -> [u8; 16] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_new_directory_is_made_and_recognised() {
@@ -243,6 +248,21 @@ mod tests {
         drop(made);
         let again = Identity::claim(&path).unwrap();
         assert_eq!(again.id, id);
+    }
+
+    #[test]
+    fn only_its_owner_gets_into_a_directory_that_is_made() {
+        let root = tempfile::tempdir().unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        let (claimed, reserved) = (root.path().join("a/b"), root.path().join("c"));
+        drop(Identity::claim(&claimed).unwrap());
+        drop(Identity::reserve(&reserved, [1; 16]).unwrap());
+        assert_eq!((mode(&claimed), mode(&reserved)), (0o700, 0o700));
+        let shared = root.path().join("shared");
+        fs::create_dir(&shared).unwrap();
+        fs::set_permissions(&shared, fs::Permissions::from_mode(0o750)).unwrap();
+        drop(Identity::claim(&shared).unwrap());
+        assert_eq!(mode(&shared), 0o750, "whoever made it has said who gets in");
     }
 
     #[test]

@@ -3,11 +3,11 @@
 //! In this process that is [`Open`], on a served database the server's.
 
 use crate::cells::{cell, counter, did, maybe_counter, number, page};
-use crate::open::Open;
+use crate::open::{self, Open};
 use crate::place::Place;
 use crate::remote::{AsyncInteractive, wait};
 use mainstay_model::{
-    Answer, CellCommand, Command, Durability, Name, Number, Page, Receipt, Result, Revision,
+    Answer, CellCommand, Command, Durability, Error, Name, Number, Page, Receipt, Result, Revision,
     Transaction, Ttl, Value, Versioned,
 };
 
@@ -167,6 +167,12 @@ impl Interactive {
             Inside::Here(open) => open.into_transaction(),
             Inside::There(open) => wait(open.into_transaction()),
         }
+    }
+
+    /// What [`Interactive::commit`] says where a transaction made by
+    /// [`Interactive::into_transaction`] failed with this: `Conflict` for `GuardFailed`.
+    pub fn refusal(error: Error) -> Error {
+        open::refusal(error)
     }
 
     /// Forgets everything it wrote.

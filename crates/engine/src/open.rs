@@ -177,10 +177,7 @@ impl Open {
             return Err(conflict());
         }
         let submitted = Submitted { transaction, checked, candidates: None };
-        core.sequencer.execute(submitted).map_err(|error| match error.code() {
-            Code::GuardFailed => conflict(),
-            _ => error,
-        })
+        core.sequencer.execute(submitted).map_err(refusal)
     }
 
     /// A snapshot is consistent in itself: who only reads need not ask anyone.
@@ -241,6 +238,15 @@ fn told(command: &Command) -> SmallVec<[&Name; 1]> {
 fn not_on_cells() -> Error {
     let message = "only commands on cells stand in an open transaction: run this one by itself";
     Error::new(Code::InvalidArgument, message)
+}
+
+/// What a commit says when its transaction failed: whoever commits knows nothing of guards.
+#[cold]
+pub(crate) fn refusal(error: Error) -> Error {
+    match error.code() {
+        Code::GuardFailed => conflict(),
+        _ => error,
+    }
 }
 
 #[cold]

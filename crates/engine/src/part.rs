@@ -9,10 +9,12 @@ use mainstay_model::{Code, Error, Result};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
 use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// A file being written, under another name until it is complete. Dropped before that, it is
-/// removed; what a crash leaves, the next one to write this file takes over.
+/// removed; what a crash leaves, the next one to write this file takes over. Only its owner may read
+/// it: it holds what a database holds.
 ///
 /// ```
 /// use std::io::Write;
@@ -91,8 +93,9 @@ fn own_part(part: &Path, path: &Path) -> Result<File> {
     if path.exists() {
         return Err(refused("exists already"));
     }
-    let open = File::options().write(true).create(true).truncate(false).open(part);
-    let file = open.map_err(failed)?;
+    let mut open = File::options();
+    open.write(true).create(true).truncate(false).mode(0o600);
+    let file = open.open(part).map_err(failed)?;
     // Whoever has the lock may have finished or given up just before it let go: then this is not the
     // file under that name any more.
     let is_ours = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
@@ -115,5 +118,22 @@ fn is_same(file: &File, path: &Path) -> std::io::Result<bool> {
         Ok(found) => Ok((found.dev(), found.ino()) == (own.dev(), own.ino())),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn only_its_owner_reads_a_file() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("backup");
+        let file = PartFile::create(&path).unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(file.part()), 0o600);
+        file.finish().unwrap();
+        assert_eq!(mode(&path), 0o600);
     }
 }

@@ -8,7 +8,7 @@ use crate::overlay::Overlay;
 use crate::spaces::CELLS;
 use crate::view::View;
 use mainstay_model::wire::fields;
-use mainstay_model::{At, Name, Page, Result, Revision, Stamp, Value, Versioned, codec};
+use mainstay_model::{At, Name, Page, Result, Revision, Scales, Stamp, Value, Versioned, codec};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -82,10 +82,11 @@ impl Snapshot {
     ) -> Result<Vec<HistoryEntry>> {
         cells::check_limit(limit)?;
         self.check_reach(name)?;
-        let mut entries = Vec::new();
+        let (mut entries, mut scales) = (Vec::new(), Scales::default());
         self.versions(name.as_bytes(), |entry| {
             let entry = history_entry(entry)?;
             if before.is_none_or(|before| entry.counter < before) {
+                scales.add_value(entry.value.as_ref())?;
                 entries.push(entry);
             }
             Ok(entries.len() < limit)

@@ -1,7 +1,7 @@
 //! Scales: the answers of one transaction are held together, so together they have a limit.
 
 use crate::limits::ANSWERS_LIMIT_BYTES;
-use crate::{Answer, Code, Error, Page};
+use crate::{Answer, Code, Error, Page, Value};
 
 /// Weighs answers as they are gathered.
 ///
@@ -21,7 +21,16 @@ pub struct Scales {
 impl Scales {
     /// Adds an answer; fails when all of them are too much.
     pub fn add(&mut self, answer: &Answer) -> Result<(), Error> {
-        self.bytes += size_of::<Answer>() + weight_bytes(answer);
+        self.put(weight_bytes(answer))
+    }
+
+    /// Adds a version of a history, or what else has a value.
+    pub fn add_value(&mut self, value: Option<&Value>) -> Result<(), Error> {
+        self.put(value.map_or(0, Value::weight_bytes))
+    }
+
+    fn put(&mut self, bytes: usize) -> Result<(), Error> {
+        self.bytes += size_of::<Answer>() + bytes;
         match self.bytes > ANSWERS_LIMIT_BYTES {
             true => Err(too_much()),
             false => Ok(()),
@@ -43,7 +52,7 @@ fn weight_bytes(answer: &Answer) -> usize {
 #[cold]
 fn too_much() -> Error {
     let message = format!(
-        "the answers take more than {} MiB: ask for them in several transactions",
+        "the answers take more than {} MiB: ask for fewer at once",
         ANSWERS_LIMIT_BYTES >> 20
     );
     Error::new(Code::TransactionTooLarge, message)

@@ -11,7 +11,7 @@
 //! ```
 
 use crate::wire::fields;
-use crate::{Code, Command, Durability, Error, Name, Revision, Stamp, Value};
+use crate::{BranchCommand, Code, Command, Durability, Error, Name, Revision, Stamp, Value};
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -124,6 +124,25 @@ impl Transaction {
     pub fn durability(mut self, durability: Durability) -> Transaction {
         self.durability = Some(durability);
         self
+    }
+
+    /// Whether it may take a while, so that others should not have to wait behind it: a merge looks
+    /// for what changed before the writer is asked.
+    ///
+    /// ```
+    /// use mainstay_model::{BranchCommand, CellCommand, MergeStrategy, Name, Transaction};
+    /// let (from, into, strategy) = (Name::new("dev")?, Name::new("main")?, MergeStrategy::Strict);
+    /// let merge = BranchCommand::Merge { from, into, strategy };
+    /// let set = Transaction::new().step(CellCommand::set(Name::new("a")?, 1));
+    /// assert!(!set.takes_a_while());
+    /// assert!(set.clone().step(merge.clone()).takes_a_while());
+    /// assert!(set.otherwise(vec![merge.into()]).takes_a_while());
+    /// # Ok::<(), mainstay_model::Error>(())
+    /// ```
+    pub fn takes_a_while(&self) -> bool {
+        let is_merge =
+            |step: &Step| matches!(step.command, Command::Branch(BranchCommand::Merge { .. }));
+        self.steps.iter().chain(self.otherwise.iter().flatten()).any(is_merge)
     }
 }
 

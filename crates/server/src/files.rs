@@ -1,27 +1,60 @@
-//! Open files: every connection is one, and the database needs some, too.
+//! Open files: every connection and every reader of the feed is one, and the database needs some, too.
+//! A log that finds no file for its next segment is read-only from then on, so the others leave it some.
 
+use crate::config::Config;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What the database, the listeners and the logs may have open beside the connections.
+/// What the database, the listeners and the logs may have open.
 const OWN: u64 = 512;
 
-/// Raises the number of files this process may have open as far as the system lets it. Says so where
-/// that is not enough for so many connections.
-pub fn make_room(connections: usize) -> Option<String> {
-    let wanted = (connections as u64).saturating_add(OWN);
+/// The settings, with no more connections and readers than the system gives files for. The number of
+/// files is raised first, as far as the system lets this process.
+pub fn fitted(config: &Config) -> Config {
+    let mut config = config.clone();
+    let wanted: u64 = others(&mut config).map(|number| *number as u64).iter().sum();
+    if let Some(there) = short_of(wanted) {
+        for number in others(&mut config) {
+            *number = share(*number as u64, wanted, there);
+        }
+        let (resp, http) = (config.resp.connections, config.http.connections);
+        tracing::warn!(
+            resp,
+            http,
+            "this process may not have open as many files as its settings ask for, so it takes fewer \
+             connections: raise the limit (ulimit -n, LimitNOFILE) to {}",
+            wanted.saturating_add(OWN)
+        );
+    }
+    config
+}
+
+/// All that is bounded by a setting and takes a file each.
+fn others(config: &mut Config) -> [&mut usize; 4] {
+    let Config { resp, http, .. } = config;
+    [&mut resp.connections, &mut resp.feed_readers, &mut http.connections, &mut http.feed_readers]
+}
+
+/// How many files there are for others, if that is less than wanted.
+fn short_of(wanted: u64) -> Option<u64> {
+    let all = wanted.saturating_add(OWN);
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    if current.is_none_or(|current| current >= wanted) {
+    if current.is_none_or(|current| current >= all) {
         return None;
     }
-    let reachable = maximum.map_or(wanted, |maximum| maximum.min(wanted));
+    let reachable = maximum.map_or(all, |maximum| maximum.min(all));
     let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(reachable), maximum });
-    let now = if raised.is_ok() { reachable } else { current.unwrap_or(wanted) };
-    (now < wanted).then(|| {
-        format!(
-            "this process may have {now} files open, which is too few for {connections} connections: \
-             further ones will wait; raise the limit (ulimit -n, LimitNOFILE) to {wanted}"
-        )
-    })
+    let now = if raised.is_ok() { reachable } else { current.unwrap_or(all) };
+    (now < all).then(|| left(now))
+}
+
+/// What the database leaves: of very few files, half.
+fn left(files: u64) -> u64 {
+    files.saturating_sub(OWN).max(files / 2)
+}
+
+fn share(number: u64, wanted: u64, there: u64) -> usize {
+    let part = u128::from(number) * u128::from(there) / u128::from(wanted.max(1));
+    usize::try_from(part).unwrap_or(usize::MAX).max(1)
 }
 
 #[cfg(test)]
@@ -29,11 +62,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_than_the_system_gives_is_told_and_less_is_not() {
-        assert_eq!(make_room(1), None);
+    fn whatever_the_system_gives_the_database_has_its_part() {
+        assert_eq!(left(20_000), 20_000 - OWN);
+        assert_eq!((left(600), left(64)), (300, 32));
+        let parts: usize = [10_000, 1024, 4096, 1024].map(|n| share(n, 16_144, 32)).iter().sum();
+        assert!(parts <= 32 + 1, "{parts}");
+        assert_eq!(share(1, 1_000_000, 10), 1);
+    }
+
+    #[test]
+    fn what_fits_is_left_alone_and_what_does_not_is_made_to() {
+        let mut few = Config::default();
+        others(&mut few).into_iter().for_each(|number| *number = 1);
+        assert_eq!(fitted(&few), few);
         let Some(maximum) = getrlimit(Resource::Nofile).maximum else { return };
-        let told = make_room(usize::try_from(maximum).unwrap_or(usize::MAX)).unwrap();
-        assert!(told.contains("LimitNOFILE"), "{told}");
-        assert_eq!(getrlimit(Resource::Nofile).current, Some(maximum));
+        let mut many = few.clone();
+        many.resp.connections = usize::try_from(maximum).unwrap_or(usize::MAX);
+        assert!(fitted(&many).resp.connections < many.resp.connections);
     }
 }

@@ -45,10 +45,7 @@ pub fn run(serve: &Config, welcome: impl FnOnce(&str)) -> Result<()> {
 fn run_told(serve: &Config, welcome: impl FnOnce(&str)) -> Result<()> {
     let security = Security::new(&serve.security)?;
     let tls = Tls::open(&serve.tls)?;
-    let connections = serve.resp.connections + serve.http.connections;
-    if let Some(warning) = files::make_room(connections) {
-        tracing::warn!("{warning}");
-    }
+    let serve = &files::fitted(serve);
     let db = serve.database.options().open(&serve.server.data)?;
     tell_opening(serve, &db);
     let watch = telemetry::Watch::start(db.clone()).map_err(|error| failed("the watch", &error))?;
@@ -60,7 +57,9 @@ fn run_told(serve: &Config, welcome: impl FnOnce(&str)) -> Result<()> {
     let (resp_tls, http_tls) = (tls_if(&tls, serve.tls.resp), tls_if(&tls, serve.tls.http));
     let face = resp::serve_with(listener, resp_tls, &shared)
         .map_err(|error| failed("the event loops", &error))?;
-    let (app, stop) = (http_app(&db, &serve.http, security)?, http::Stop::default());
+    let web = serve.http.with_scratch_in(&serve.server.data);
+    let web = web.map_err(|error| failed("the place of files on their way", &error))?;
+    let (app, stop) = (http_app(&db, web, security)?, http::Stop::default());
     let web = listen(serve.http.address.resolve()?, "--http")?;
     let web_at = web.local_addr().map_err(|error| failed("the listener", &error))?;
     let scheme = if http_tls.is_some() { "https" } else { "http" };
@@ -116,10 +115,10 @@ fn wait_for_the_end(signals: &mut Signals, watch: Option<&Watch>) {
 
 fn http_app(
     db: &Database,
-    settings: &http::Settings,
+    settings: http::Settings,
     security: Arc<Security>,
 ) -> Result<http::Http> {
-    let app = http::Http::secured(db.clone(), settings.clone(), security);
+    let app = http::Http::secured(db.clone(), settings, security);
     app.map_err(|error| failed("the HTTP face", &error))
 }
 

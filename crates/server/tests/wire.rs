@@ -2,6 +2,8 @@
 
 mod support;
 
+use mainstay::wire::{self, Act, Acted, Look, Question, Read, Seen};
+use mainstay::{At, CellCommand, Name, Transaction};
 use mainstay_server::resp::Settings;
 use std::time::Duration;
 use support::{Ours, encode};
@@ -367,4 +369,130 @@ fn what_is_unfinished_or_unread_has_a_limit() {
     slow.send(&words);
     assert!(slow.ends_early(1));
     assert_eq!(busy.line("PING"), r"+PONG\r\n");
+}
+
+/// One that waits for its own batches again and again does not keep the others of its loop waiting.
+#[test]
+fn a_long_pipeline_of_transactions_holds_up_nobody() {
+    let ours = Ours::with(Settings { loops: 1, ..Settings::default() });
+    let (mut busy, mut other) = (ours.client(), ours.client());
+    let one = [encode(&["MULTI"]), encode(&["SET", "a", "1"]), encode(&["EXEC"])].concat();
+    let all = [one.repeat(3_000), encode(&["SET", "last", "1"])].concat();
+    let sender = std::thread::spawn(move || {
+        busy.send_bytes(&all);
+        busy
+    });
+    assert_ne!(other.line("SET begun 1"), "");
+    let answered = (0..).take_while(|_| other.line("GET last") == r"$-1\r\n").count();
+    assert!(answered > 5, "{answered}");
+    drop(sender.join().unwrap());
+}
+
+/// Who waits for changes and goes away is let go, however long it wanted to wait.
+#[test]
+fn who_hangs_up_while_it_waits_is_let_go() {
+    let ours = Ours::start();
+    let mut watcher = ours.client();
+    for _ in 0..8 {
+        ours.client().send(&["FEED.READ", "AFTER", "0", "WAIT", "3600000"]);
+    }
+    let mut clients = || watcher.line("CLIENT LIST").matches("addr=").count();
+    let gone = (0..6_000).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        clients() == 1
+    });
+    assert!(gone);
+}
+
+#[test]
+fn a_history_too_large_for_one_answer_is_refused() {
+    let ours = Ours::start();
+    let mut client = ours.client();
+    let value = vec![b'x'; 15 << 20];
+    for _ in 0..9 {
+        client.call(&[b"SET".as_slice(), b"large", &value]);
+    }
+    assert!(client.line("CELL.HISTORY large LIMIT 9").starts_with("-TOOLARGE "));
+    assert!(client.line("CELL.HISTORY large LIMIT 8").starts_with(r"*8\r\n"));
+}
+
+/// What a page makes a browser send is not taken for commands.
+#[test]
+fn http_is_turned_away() {
+    let ours = Ours::start();
+    let mut client = ours.client();
+    client.send_or_end(b"POST / HTTP/1.1\r\nHost: localhost\r\n\r\nSET owned 1\r\n");
+    assert!(client.receive().starts_with("-ERR this is the port of Redis clients"));
+    assert!(client.is_closed());
+    assert_eq!(ours.client().line("GET owned"), r"$-1\r\n");
+}
+
+#[test]
+fn only_so_many_read_the_feed() {
+    let ours = Ours::with(Settings { feed_readers: 2, ..Settings::default() });
+    let (mut one, mut two) = (ours.client(), ours.client());
+    for client in [&mut one, &mut two] {
+        client.line("HELLO 3");
+        assert_eq!(client.line("FEED.WATCH"), r"+OK\r\n");
+    }
+    assert!(one.line("FEED.READ").starts_with("-UNAVAILABLE "));
+    drop(two);
+    let free = (0..6_000).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        one.line("FEED.READ LIMIT 1").starts_with('*')
+    });
+    assert!(free, "whoever goes leaves its place");
+}
+
+#[test]
+fn what_multi_keeps_and_what_it_refuses() {
+    let ours = Ours::start();
+    let mut client = ours.client();
+    client.line("SET a 1");
+    assert!(client.line("FEED.READ WAIT 60000").starts_with(r"*1\r\n"), "it is durable");
+    client.line("MULTI");
+    assert_eq!(client.line("FEED.READ LIMIT 1"), r"+QUEUED\r\n");
+    let done = client.line("EXEC");
+    assert!(done.starts_with(r"*1\r\n*1\r\n*6\r\n:1\r\n"), "{done}");
+    for refused in ["FEED.WATCH", "TXN.BEGIN", "TXN.COMMIT", "BRANCH.USE main", "DURABILITY SYNC"] {
+        client.line("MULTI");
+        client.line("SET b 1");
+        assert!(client.line(refused).starts_with("-ERR "), "{refused}");
+        assert!(client.line("EXEC").starts_with("-EXECABORT"), "{refused}");
+    }
+    client.line("WATCH a");
+    assert!(client.line("BRANCH.USE main").starts_with("-ERR something is watched"));
+    assert!(client.line("FEED.READ LIMIT 0").starts_with("-INVALID "));
+    assert!(client.call(&["CLIENT", "SETNAME", &"n".repeat(1 << 20)]).starts_with("-ERR names"));
+}
+
+/// An answer in a frame, as a reply.
+fn bulk(answer: impl serde::Serialize) -> String {
+    let frame = wire::encode(&mainstay::Result::Ok(answer)).unwrap();
+    let reply = [format!("${}\r\n", frame.len()).as_bytes(), &frame, b"\r\n"].concat();
+    reply.escape_ascii().to_string()
+}
+
+/// What comes behind a write on its connection sees it.
+#[test]
+fn frames_behind_a_write_see_it() {
+    let ours = Ours::with(Settings::default());
+    let mut client = ours.client();
+    let (branch, at, name) = (String::from("main"), At::Latest, Name::new("a").unwrap());
+    let set = Transaction::new().step(CellCommand::set(name.clone(), 7));
+    let write = encode(&[b"WIRE.EXECUTE", &*wire::encode(&set).unwrap()]);
+    let mut behind = |command: &str, frame: mainstay::Result<Vec<u8>>| {
+        let request = encode(&[command.as_bytes(), &frame.unwrap()]);
+        client.send_bytes(&[write.clone(), request].concat());
+        assert!(client.receive().starts_with('$'));
+        client.receive()
+    };
+    let begun = behind("WIRE.RUN", wire::encode(&Act::Begin { branch: branch.clone() }));
+    assert_eq!(begun, bulk(Acted::Holds(1)));
+    let viewed = behind("WIRE.RUN", wire::encode(&Act::View { branch: branch.clone(), at }));
+    assert_eq!(viewed, bulk(Acted::Holds(2)));
+    assert_eq!(behind("WIRE.ASK", wire::encode(&Question::Revision)), bulk(3_u64));
+    let look = Look { branch, at, read: Read::Get { name } };
+    let read = behind("WIRE.READ", wire::encode(&look));
+    assert_eq!(read, bulk(Seen::Cell(ours.db.cells().get_versioned("a").unwrap())));
 }

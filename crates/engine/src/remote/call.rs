@@ -4,8 +4,9 @@ use super::failure;
 use super::resp::{self, Reply};
 use super::room::Permit;
 use super::slot::Slot;
-use crate::wire::WORD_LIMIT_BYTES;
-use mainstay_model::{Error, Result};
+use crate::wire::{self, WORD_LIMIT_BYTES};
+use mainstay_model::ErrorKind::{Closed, ReadOnly, Unavailable};
+use mainstay_model::{Code, Error, Receipt, Result};
 use std::sync::Arc;
 
 /// How often a call is sent before it is given up.
@@ -28,10 +29,13 @@ pub(crate) enum Nature {
     Held,
 }
 
+/// It gets the room that the call took as well, to keep it until the answer is out of the way.
+type Callback = Box<dyn FnOnce(Result<Vec<u8>>, Option<Permit>) + Send>;
+
 /// Who gets the answer.
 pub(crate) enum Done {
     Slot(Arc<Slot<Result<Vec<u8>>>>),
-    Callback(Box<dyn FnOnce(Result<Vec<u8>>) + Send>),
+    Callback(Callback),
     Nobody,
 }
 
@@ -48,13 +52,13 @@ pub(crate) struct Call {
     pub sent_us: u64,
     attempts: u32,
     done: Done,
-    _permit: Option<Permit>,
+    permit: Option<Permit>,
 }
 
 impl Call {
     pub fn new(bytes: Vec<u8>, nature: Nature, done: Done, permit: Option<Permit>) -> Call {
         let (limit_us, give_up_us, sent_us, attempts) = (0, 0, 0, 0);
-        Call { bytes, nature, limit_us, give_up_us, sent_us, attempts, done, _permit: permit }
+        Call { bytes, nature, limit_us, give_up_us, sent_us, attempts, done, permit }
     }
 
     /// Whether it is sent again when its connection broke.
@@ -62,15 +66,25 @@ impl Call {
         matches!(self.nature, Nature::Read | Nature::Named)
     }
 
+    /// Whether somebody asked for its answer, who may have gone since.
+    pub fn is_asked(&self) -> bool {
+        !matches!(self.done, Done::Nobody)
+    }
+
     /// Whether it may have changed something.
     pub fn writes(&self) -> bool {
         matches!(self.nature, Nature::Once | Nature::Named | Nature::Commit)
     }
 
-    /// Counts a connection that broke; false when there were too many of them.
-    pub fn try_again(&mut self) -> bool {
+    /// Whether it may be sent once more: not when too many connections broke under it.
+    pub fn has_attempts_left(&self) -> bool {
+        self.is_repeated() && self.attempts + 1 < ATTEMPT_LIMIT
+    }
+
+    /// Counts a connection that broke, and waits for the next until then.
+    pub fn try_again(&mut self, give_up_us: u64) {
         self.attempts += 1;
-        self.is_repeated() && self.attempts < ATTEMPT_LIMIT
+        self.give_up_us = give_up_us;
     }
 
     /// Whether it may have reached a server.
@@ -80,12 +94,38 @@ impl Call {
 
     /// Gives the answer that a server gave.
     pub fn answer(self, reply: Reply) {
-        self.finish(match reply {
-            Reply::Text(bytes) => Ok(bytes),
-            Reply::Error(line) => Err(failure::refused(&line)),
+        let answer = match reply {
+            Reply::Text(frame) => self.doubt(frame),
+            Reply::Error(line) => Err(self.refused(&line)),
             // Nobody waits for anything else; as a frame it is none.
             _ => Ok(Vec::new()),
-        });
+        };
+        self.finish(answer);
+    }
+
+    /// Whether an earlier sending of this write may have been committed.
+    fn may_be_done(&self) -> bool {
+        self.nature == Nature::Named && self.attempts > 0
+    }
+
+    fn refused(&self, line: &str) -> Error {
+        match self.may_be_done() {
+            true => unknown(line),
+            false if line.starts_with("UNKNOWN") => Error::new(Code::UnknownOutcome, line),
+            false => failure::refused(line),
+        }
+    }
+
+    /// A write that was sent again and is refused before it is looked for: nobody looked whether its
+    /// first sending was committed.
+    fn doubt(&self, frame: Vec<u8>) -> Result<Vec<u8>> {
+        if self.may_be_done()
+            && let Ok(Err(error)) = wire::decode::<Result<Receipt>>(&frame)
+            && matches!(error.kind(), Unavailable | ReadOnly | Closed)
+        {
+            return Err(unknown(error.message()));
+        }
+        Ok(frame)
     }
 
     /// Says that there will be no answer.
@@ -94,22 +134,28 @@ impl Call {
     }
 
     fn finish(mut self, result: Result<Vec<u8>>) {
-        tell(std::mem::replace(&mut self.done, Done::Nobody), result);
+        self.tell(result);
+    }
+
+    fn tell(&mut self, result: Result<Vec<u8>>) {
+        match std::mem::replace(&mut self.done, Done::Nobody) {
+            Done::Slot(slot) => slot.put(result),
+            Done::Callback(callback) => callback(result, self.permit.take()),
+            Done::Nobody => {}
+        }
     }
 }
 
-fn tell(done: Done, result: Result<Vec<u8>>) {
-    match done {
-        Done::Slot(slot) => slot.put(result),
-        Done::Callback(callback) => callback(result),
-        Done::Nobody => {}
-    }
+#[cold]
+fn unknown(why: &str) -> Error {
+    let message = format!("it was sent before, and may or may not have been committed then: {why}");
+    Error::new(Code::UnknownOutcome, message)
 }
 
 impl Drop for Call {
     /// Nobody waits for ever.
     fn drop(&mut self) {
-        tell(std::mem::replace(&mut self.done, Done::Nobody), Err(failure::closed()));
+        self.tell(Err(failure::closed()));
     }
 }
 
@@ -118,4 +164,45 @@ pub(crate) fn request(command: &str, frame: &[u8]) -> Vec<u8> {
     let mut words = vec![command.as_bytes()];
     words.extend(frame.chunks(WORD_LIMIT_BYTES));
     resp::encode(&words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::slot::wait;
+    use super::*;
+
+    /// What a caller is told whose call was sent so many times before it got this reply.
+    fn told(nature: Nature, sent: u32, reply: Reply) -> Code {
+        let slot: Arc<Slot<_>> = Arc::default();
+        let mut call = Call::new(Vec::new(), nature, Done::Slot(slot.clone()), None);
+        (1..sent).for_each(|_| call.try_again(0));
+        call.answer(reply);
+        let receipt =
+            wait(slot.answer()).and_then(|frame| wire::decode::<Result<Receipt>>(&frame)?);
+        receipt.unwrap_err().code()
+    }
+
+    fn framed(code: Code) -> Reply {
+        let refusal: Result<Receipt> = Err(Error::new(code, "no"));
+        Reply::Text(wire::encode(&refusal).unwrap())
+    }
+
+    #[test]
+    fn a_repeated_write_that_is_refused_may_have_been_committed_before() {
+        for code in [Code::QueueFull, Code::ReadOnlyFiles, Code::Closed, Code::DiskFull] {
+            assert_eq!(told(Nature::Named, 1, framed(code)), code, "nothing was sent before");
+            assert_eq!(told(Nature::Named, 2, framed(code)), Code::UnknownOutcome, "{code:?}");
+            assert_eq!(told(Nature::Read, 2, framed(code)), code, "it only reads");
+        }
+        for code in [Code::GuardFailed, Code::RequestReused, Code::InvalidValue] {
+            assert_eq!(told(Nature::Named, 2, framed(code)), code, "it was looked for, and judged");
+        }
+        let line = || Reply::Error("NOPERM may not".into());
+        assert_eq!(told(Nature::Named, 2, line()), Code::UnknownOutcome);
+        assert_eq!(told(Nature::Named, 1, line()), Code::InvalidArgument);
+        for nature in [Nature::Named, Nature::Once, Nature::Commit] {
+            let line = Reply::Error("UNKNOWN outcome".into());
+            assert_eq!(told(nature, 1, line), Code::UnknownOutcome);
+        }
+    }
 }

@@ -12,6 +12,7 @@
 use super::call::{Call, Nature};
 use super::failure;
 use super::link::{Inner, Lane};
+use super::seat::Seat;
 use super::slot::Slot;
 use super::socket::Socket;
 use mainstay_model::{Code, Error, Result};
@@ -35,7 +36,8 @@ pub(crate) struct Tasks {
 
 /// Somebody who wants a connection of his own, until when.
 pub(crate) struct Wanted {
-    pub slot: Arc<Slot<Result<Arc<Socket>>>>,
+    /// A seat that nobody takes is dropped with this, which gives its connection back.
+    pub slot: Arc<Slot<Result<Seat>>>,
     pub give_up_us: u64,
 }
 
@@ -114,9 +116,15 @@ impl Inner {
                 self.hand_over(lane, socket);
             }
         }
+        self.serve_seats()
+    }
+
+    fn serve_seats(self: &Arc<Inner>) -> Result<()> {
         while let Some(wanted) = self.next_seat() {
-            match self.open() {
-                Ok(socket) => wanted.slot.put(Ok(socket)),
+            match self.free_seat() {
+                Ok(seat) => wanted.slot.put(Ok(seat)),
+                // The limit is for seats: it is nothing to those who wait for a shared connection.
+                Err(error) if error.code() == Code::QueueFull => wanted.slot.put(Err(error)),
                 Err(error) => {
                     self.tasks.lock().seats.push_front(wanted);
                     return Err(error);
@@ -126,21 +134,26 @@ impl Inner {
         Ok(())
     }
 
+    fn free_seat(self: &Arc<Inner>) -> Result<Seat> {
+        if let Some(socket) = self.take_idle() {
+            return Ok(Seat::new(self.clone(), socket));
+        }
+        self.check_seats()?;
+        Ok(Seat::new(self.clone(), self.open()?))
+    }
+
     fn next_seat(&self) -> Option<Wanted> {
         self.tasks.lock().seats.pop_front()
     }
 
-    /// Sends what waits, then lets everybody use the connection.
+    /// Gives the connection what waits, and to everybody: under one lock, so that nothing comes
+    /// between and, if it breaks, everything comes back in its order.
     fn hand_over(&self, lane: Lane, socket: Arc<Socket>) {
-        loop {
-            let mut tasks = self.tasks.lock();
-            let Some(call) = tasks.calls[lane as usize].pop_front() else {
-                return self.publish(lane, socket);
-            };
+        let mut tasks = self.tasks.lock();
+        if socket.take_over(&mut tasks.calls[lane as usize], self.now_us()) {
+            self.publish(lane, socket.clone());
             drop(tasks);
-            if let Err(call) = socket.send(call, self.now_us()) {
-                return self.tasks.lock().calls[lane as usize].push_front(call);
-            }
+            socket.start_writing();
         }
     }
 

@@ -18,9 +18,7 @@ use super::socket::{Socket, Writing};
 use crate::cells::unexpected;
 use crate::clock::{Clock, SystemClock};
 use crate::wire::{self, Act, Acted, Look, Question, Read, Seen};
-use mainstay_model::{
-    Answer, At, BranchCommand, Code, Command, Error, Receipt, Result, Revision, Transaction,
-};
+use mainstay_model::{Answer, At, Code, Command, Error, Receipt, Result, Revision, Transaction};
 use parking_lot::{Condvar, Mutex};
 use serde::de::DeserializeOwned;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -121,7 +119,7 @@ impl Link {
     /// Executes a transaction.
     pub async fn execute(&self, transaction: &Transaction) -> Result<Receipt> {
         let (bytes, nature) = pack(transaction)?;
-        let answer = match is_long(transaction) {
+        let answer = match transaction.takes_a_while() {
             // Others need not wait for it.
             true => self.seat().await?.call(bytes, nature, Duration::ZERO).await,
             false => self.call(bytes, nature).await,
@@ -161,13 +159,16 @@ impl Link {
     ) {
         let (bytes, nature) = match pack(transaction) {
             Ok(packed) => packed,
-            Err(error) => return self.inner.calls.post(Box::new(move || done(Err(error)))),
+            Err(error) => {
+                let permit = wait(self.inner.room.enter(0));
+                return self.inner.calls.post(Some(permit), Box::new(move || done(Err(error))));
+            }
         };
         let link = self.clone();
-        let called = move |answer| {
+        let called = move |answer, permit| {
             let inner = link.inner.clone();
             // The link lives until the callback is done.
-            inner.calls.post(Box::new(move || done(link.inner.receipt(nature, answer))));
+            inner.calls.post(permit, Box::new(move || done(link.inner.receipt(nature, answer))));
         };
         wait(self.send(bytes, nature, Done::Callback(Box::new(called))));
     }
@@ -233,11 +234,10 @@ impl Link {
     /// A connection of one's own.
     pub async fn seat(&self) -> Result<Seat> {
         self.inner.check_open()?;
-        let socket = match self.inner.take_idle() {
-            Some(socket) => socket,
-            None => self.inner.want_seat().answer().await?,
-        };
-        Ok(Seat::new(self.inner.clone(), socket))
+        match self.inner.take_idle() {
+            Some(socket) => Ok(Seat::new(self.inner.clone(), socket)),
+            None => self.inner.want_seat().answer().await,
+        }
     }
 
     /// A seat on which the server holds something, and the revision that this reads.
@@ -374,11 +374,6 @@ impl Inner {
     /// A new connection, on which everything is agreed upon.
     pub fn open(self: &Arc<Inner>) -> Result<Arc<Socket>> {
         self.check_open()?;
-        if self.sockets().len() >= self.options.connections {
-            let limit = self.options.connections;
-            let message = format!("{limit} connections are in use: close some, or raise the limit");
-            return Err(Error::new(Code::QueueFull, message));
-        }
         let (address, patience) = (&self.options.address, self.options.patience);
         let unreachable = |error: &_| failure::unreachable(address, error);
         let stream = self.options.dial.dial(address, patience).map_err(|e| unreachable(&e))?;
@@ -387,12 +382,26 @@ impl Inner {
             stream,
             self.writing,
             move || ticking.now_us(),
-            move |socket, calls| losing.lost(socket, calls),
+            move |socket| losing.lost(socket),
         );
         let socket = socket.map_err(|error| no_thread(&error))?;
         self.sockets.lock().push(Arc::downgrade(&socket));
-        self.shake_hands(&socket).inspect_err(|_| socket.hang_up())?;
+        // Whoever closes from here on finds it; whoever did before is seen.
+        let agreed = self.check_open().and_then(|()| self.shake_hands(&socket));
+        agreed.inspect_err(|_| socket.hang_up())?;
         Ok(socket)
+    }
+
+    /// Whether one more seat may have a connection. Those of the lanes are not for seats.
+    pub fn check_seats(&self) -> Result<()> {
+        let shared = Lane::ALL.iter().filter(|lane| self.on_lane(**lane).is_some()).count();
+        let sound = self.sockets().iter().filter(|socket| !socket.is_broken()).count();
+        let limit = self.options.connections;
+        if sound.saturating_sub(shared) < limit.saturating_sub(Lane::COUNT) {
+            return Ok(());
+        }
+        let message = format!("{limit} connections are in use: close some, or raise the limit");
+        Err(Error::new(Code::QueueFull, message))
     }
 
     fn shake_hands(&self, socket: &Socket) -> Result<()> {
@@ -413,21 +422,26 @@ impl Inner {
         }
     }
 
-    /// Decides about calls that are left without an answer.
-    fn lost(&self, socket: &Socket, calls: Vec<Call>) {
-        let (silent, closed) = (socket.was_silent(), self.check_open().is_err());
-        let mut again = Vec::new();
-        for mut call in calls {
-            match call.try_again() && !silent && !closed {
-                true => again.push(call),
-                false if closed && !call.writes() => call.fail(failure::closed()),
-                false => {
-                    let error = self.ended(socket, call.nature);
-                    call.fail(error);
-                }
-            }
+    /// Ends a connection and decides about calls that are left without an answer.
+    fn lost(&self, socket: &Socket) {
+        let silent = socket.was_silent();
+        // Nobody sees that it is over before what is sent again is in its place: who comes later
+        // comes behind it.
+        let mut tasks = self.tasks.lock();
+        let closed = tasks.closed;
+        let (again, over): (Vec<Call>, Vec<Call>) = socket
+            .end()
+            .into_iter()
+            .partition(|call| call.has_attempts_left() && !silent && !closed);
+        self.send_again(&mut tasks, again);
+        drop(tasks);
+        for call in over {
+            let error = match closed && !call.writes() {
+                true => failure::closed(),
+                false => self.ended(socket, call.nature),
+            };
+            call.fail(error);
         }
-        self.send_again(again);
     }
 
     /// Why there is no answer on a connection that is over.
@@ -439,11 +453,10 @@ impl Inner {
     }
 
     /// What is sent again comes before what waits already.
-    fn send_again(&self, calls: Vec<Call>) {
-        let mut tasks = self.tasks.lock();
+    fn send_again(&self, tasks: &mut Tasks, calls: Vec<Call>) {
         let give_up_us = self.patience_us();
         for mut call in calls.into_iter().rev() {
-            call.give_up_us = give_up_us;
+            call.try_again(give_up_us);
             tasks.calls[Lane::of(call.nature) as usize].push_front(call);
         }
         self.wake.notify_one();
@@ -458,7 +471,8 @@ impl Inner {
         call.fail(failure::lost(nature, &self.options.address, false));
     }
 
-    fn take_idle(&self) -> Option<Arc<Socket>> {
+    /// A connection that was kept for a seat.
+    pub fn take_idle(&self) -> Option<Arc<Socket>> {
         let mut idle = self.idle.lock();
         while let Some(socket) = idle.pop() {
             if !socket.is_broken() {
@@ -477,7 +491,7 @@ impl Inner {
         }
     }
 
-    fn want_seat(&self) -> Arc<Slot<Result<Arc<Socket>>>> {
+    fn want_seat(&self) -> Arc<Slot<Result<Seat>>> {
         let slot: Arc<Slot<_>> = Arc::default();
         let mut tasks = self.tasks.lock();
         match tasks.closed {
@@ -534,12 +548,6 @@ fn pack(transaction: &Transaction) -> Result<(Vec<u8>, Nature)> {
     }
     let nature = if transaction.request.is_some() { Nature::Named } else { Nature::Once };
     Ok((request("WIRE.EXECUTE", &frame), nature))
-}
-
-/// Whether it may take a while.
-fn is_long(transaction: &Transaction) -> bool {
-    let merge = |command: &Command| matches!(command, Command::Branch(BranchCommand::Merge { .. }));
-    transaction.steps.iter().any(|step| merge(&step.command))
 }
 
 /// What an answer holds.

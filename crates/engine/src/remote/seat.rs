@@ -2,8 +2,9 @@
 
 use super::call::{Done, Nature, request};
 use super::link::{Inner, decode};
+use super::resp;
 use super::slot::Slot;
-use super::socket::Socket;
+use super::socket::{Socket, Work};
 use crate::wire::{self, Act, Acted};
 use mainstay_model::Result;
 use std::sync::Arc;
@@ -63,46 +64,32 @@ impl Seat {
         decode(nature, self.call(bytes, nature, Duration::ZERO).await)
     }
 
-    /// Uses it for a question that may take long: whoever gives up waiting gives up the connection,
-    /// so that nobody waits behind it.
-    pub fn alone(self) -> Alone {
-        Alone(Some(self))
+    /// Says something whose answer nobody asks for.
+    fn say_goodbye(&self, bytes: Vec<u8>) {
+        self.start(bytes, Nature::Held, Done::Nobody, Duration::ZERO);
     }
-}
 
-/// A seat with a question under way.
-pub(crate) struct Alone(Option<Seat>);
-
-impl Alone {
-    /// Asks, and gives the seat back.
-    pub async fn ask(mut self, bytes: Vec<u8>, extra: Duration) -> (Option<Seat>, Result<Vec<u8>>) {
-        let answer = match &self.0 {
-            Some(seat) => seat.call(bytes, Nature::Errand, extra).await,
-            None => Err(super::failure::closed()),
-        };
-        (self.0.take(), answer)
-    }
-}
-
-impl Drop for Alone {
-    fn drop(&mut self) {
-        // Behind this the seat is dropped: it sees that its connection is over.
-        if let Some(seat) = &self.0 {
-            seat.socket.give_up();
+    /// Lets go of what the server holds, and keeps the connection for the next one.
+    fn give_back(&self) {
+        if self.holds
+            && let Ok(frame) = wire::encode(&Act::Leave)
+        {
+            self.say_goodbye(request("WIRE.RUN", &frame));
+        }
+        if !self.socket.is_broken() {
+            self.inner.give_back(self.socket.clone());
         }
     }
 }
 
 impl Drop for Seat {
+    /// Whoever gives up waiting gives up the connection, so that nobody waits behind the answer.
     fn drop(&mut self) {
-        if self.holds
-            && let Ok(frame) = wire::encode(&Act::Leave)
-        {
-            let bytes = request("WIRE.RUN", &frame);
-            self.start(bytes, Nature::Held, Done::Nobody, Duration::ZERO);
-        }
-        if !self.socket.is_broken() {
-            self.inner.give_back(self.socket.clone());
+        match self.socket.under_way() {
+            None => self.give_back(),
+            Some(Work::Reads) => self.socket.give_up(),
+            // What was sent is done: the server hangs up behind it.
+            Some(Work::Writes) => self.say_goodbye(resp::encode(&["QUIT"])),
         }
     }
 }

@@ -44,6 +44,15 @@ pub(crate) struct Socket {
     why: OnceLock<Error>,
 }
 
+/// What is under way on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// Only what has no effect behind its answer.
+    Reads,
+    /// A write.
+    Writes,
+}
+
 #[derive(Default)]
 struct Queue {
     calls: VecDeque<Call>,
@@ -51,14 +60,27 @@ struct Queue {
     broken: bool,
 }
 
+impl Queue {
+    fn push(&mut self, mut call: Call, now_us: u64) {
+        // Zero means never.
+        call.sent_us = now_us.max(1);
+        match call.is_repeated() {
+            true => self.bytes.extend_from_slice(&call.bytes),
+            false if self.bytes.is_empty() => self.bytes = std::mem::take(&mut call.bytes),
+            false => self.bytes.append(&mut call.bytes),
+        }
+        self.calls.push_back(call);
+    }
+}
+
 impl Socket {
-    /// Takes a stream over. `now` tells the time, `lost` gets the calls that are left without an
-    /// answer, when it is over.
+    /// Takes a stream over. `now` tells the time; `over` is told when there will be no more answers,
+    /// and has to [`Socket::end`] it.
     pub fn start(
         stream: Stream,
         writing: Writing,
         now: impl Fn() -> u64 + Send + 'static,
-        lost: impl FnOnce(&Socket, Vec<Call>) + Send + 'static,
+        over: impl FnOnce(&Socket) + Send + 'static,
     ) -> io::Result<Arc<Socket>> {
         let socket = Arc::new(Socket {
             queue: Mutex::default(),
@@ -74,8 +96,9 @@ impl Socket {
         let thread = std::thread::Builder::new().name("mainstay-read".to_owned());
         let spawned = thread.spawn(move || {
             reading.read_on(reader, &now);
-            let left = reading.end();
-            lost(&reading, left);
+            // Whoever is blocked in writing lets go.
+            reading.hang_up();
+            over(&reading);
         });
         spawned.inspect_err(|_| socket.hang_up())?;
         if writing == Writing::Thread {
@@ -87,25 +110,33 @@ impl Socket {
     }
 
     /// Sends a call; gives it back when the connection is over.
-    pub fn send(&self, mut call: Call, now_us: u64) -> Result<(), Call> {
+    pub fn send(&self, call: Call, now_us: u64) -> Result<(), Call> {
         let mut queue = self.queue.lock();
         if queue.broken {
             return Err(call);
         }
-        // Zero means never.
-        call.sent_us = now_us.max(1);
-        match call.is_repeated() {
-            true => queue.bytes.extend_from_slice(&call.bytes),
-            false if queue.bytes.is_empty() => queue.bytes = std::mem::take(&mut call.bytes),
-            false => queue.bytes.append(&mut call.bytes),
-        }
-        queue.calls.push_back(call);
+        queue.push(call, now_us);
         drop(queue);
+        self.start_writing();
+        Ok(())
+    }
+
+    /// Takes calls that wait, to be sent when [`Socket::start_writing`] says so; leaves them where
+    /// they are when the connection is over.
+    pub fn take_over(&self, calls: &mut VecDeque<Call>, now_us: u64) -> bool {
+        let mut queue = self.queue.lock();
+        if !queue.broken {
+            calls.drain(..).for_each(|call| queue.push(call, now_us));
+        }
+        !queue.broken
+    }
+
+    /// Has written what there is.
+    pub fn start_writing(&self) {
         match self.writing {
             Writing::Callers => self.flush(),
             Writing::Thread => drop(self.more.notify_one()),
         }
-        Ok(())
     }
 
     /// Writes what there is, unless somebody is at it: that one writes this as well.
@@ -170,9 +201,8 @@ impl Socket {
         }
     }
 
-    /// Takes no more calls; gives those that are left.
-    fn end(&self) -> Vec<Call> {
-        self.hang_up();
+    /// Takes no more calls; gives those that are left without an answer.
+    pub fn end(&self) -> Vec<Call> {
         let mut queue = self.queue.lock();
         queue.broken = true;
         queue.bytes = Vec::new();
@@ -221,5 +251,14 @@ impl Socket {
     /// Whether answers are waited for.
     pub fn is_busy(&self) -> bool {
         !self.queue.lock().calls.is_empty()
+    }
+
+    /// Whether the answer is still to come of something that was asked for its answer, and whether
+    /// that writes.
+    pub fn under_way(&self) -> Option<Work> {
+        let queue = self.queue.lock();
+        let mut asked = queue.calls.iter().filter(|call| call.is_asked()).peekable();
+        asked.peek()?;
+        Some(if asked.any(Call::writes) { Work::Writes } else { Work::Reads })
     }
 }

@@ -6,10 +6,11 @@
 //! ```
 //!
 //! Every route has a door, in the table of routes. What a body asks for is checked at the waist, when
-//! it is a transaction.
+//! it is a transaction. Where there are no users, everybody is let in but pages of elsewhere.
 
 use super::Http;
 use super::extract::{Asked, Named};
+use super::origin;
 use super::refusal::{Answered, Refusal};
 use crate::security::{Denied, Entry, Outcome, Right, Secret, User, Verdict};
 use axum::RequestPartsExt;
@@ -180,6 +181,7 @@ async fn record(app: &Http, parts: &mut Parts, door: Door, asking: &Asking, outc
 async fn authenticate(app: &Http, headers: &HeaderMap, peer: &str) -> Answered<Arc<User>> {
     let security = app.security();
     if let Some(everybody) = security.stranger() {
+        origin::check(headers)?;
         return Ok(everybody);
     }
     let (name, password) = credentials(headers).ok_or_else(Refusal::unauthenticated)?;

@@ -4,7 +4,7 @@ use super::Http;
 use super::access::Asking;
 use super::conditions::identified;
 use super::extract::{Asked, Named, Text, point};
-use super::forms::{Raw, StrategyForm, raw};
+use super::forms::{MergeForm, Raw, raw};
 use super::refusal::{Answered, Problem, Refusal};
 use axum::Json;
 use axum::body::Body;
@@ -126,7 +126,7 @@ pub(crate) async fn fork(
     body: Body,
 ) -> Answered<(StatusCode, Json<Forked>)> {
     let body = Text::read(&app, &headers, body, app.settings().value_limit_bytes).await?;
-    let form: ForkForm = body.form()?;
+    let form: ForkForm = body.form(&app).await?;
     let (name, from) = (Name::new(&form.name)?, Name::new(form.from.as_deref().unwrap_or(MAIN))?);
     let at = revision_of(&app, point(form.rev, form.at)?).await?;
     let receipt = run(&app, &asking, &headers, BranchCommand::Fork { name, from, at }).await?;
@@ -242,19 +242,6 @@ pub(crate) async fn diff(
     Ok(Json(DiffForm { differences }))
 }
 
-/// What to merge.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct MergeForm {
-    /// The branch whose changes are wanted.
-    from: String,
-    /// The branch that receives them.
-    into: String,
-    /// What happens where both changed; `strict` without it.
-    #[serde(default)]
-    strategy: StrategyForm,
-}
-
 /// A merge that was made.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Merged {
@@ -281,9 +268,7 @@ pub(crate) async fn merge(
     body: Body,
 ) -> Answered<Json<Merged>> {
     let body = Text::read(&app, &headers, body, app.settings().value_limit_bytes).await?;
-    let MergeForm { from, into, strategy } = body.form()?;
-    let (from, into) = (Name::new(&from)?, Name::new(&into)?);
-    let command = BranchCommand::Merge { from, into, strategy: strategy.into() };
+    let command = body.form::<MergeForm>(&app).await?.command()?;
     let receipt = run(&app, &asking, &headers, command).await?;
     Ok(Json(Merged { revision: revision(&receipt)?, repeated: receipt.repeated }))
 }

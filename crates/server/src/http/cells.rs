@@ -2,6 +2,7 @@
 
 use super::Http;
 use super::access::Asking;
+use super::branches::{Removed, removed};
 use super::conditions::{Condition, identified, is_known};
 use super::extract::{Asked, Named, Text, cells_of, point};
 use super::forms::{CellForm, PageForm, Raw, number, raw};
@@ -115,7 +116,7 @@ pub(crate) async fn put(
     let name = Name::new(&name)?;
     let condition = Condition::of(&headers)?;
     let body = Text::read(&app, &headers, body, app.settings().value_limit_bytes).await?;
-    let value = Value::from_json(&body.text)?;
+    let (value, _room) = body.parse(&app, |text| Ok(Value::from_json(text)?)).await?;
     let ttl = how.ttl_ms.map_or(Ttl::Clear, Ttl::Millis);
     let set = CellCommand::Set { name: name.clone(), value, ttl };
     let receipt = run(&app, &asking, &headers, how.branch, &name, condition, set).await?;
@@ -136,17 +137,6 @@ pub(crate) struct OnBranch {
     branch: Option<String>,
 }
 
-/// What a deletion answers.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Deleted {
-    /// Whether there was something to delete.
-    deleted: bool,
-    /// The transaction's revision.
-    revision: u64,
-    /// Whether an earlier request with this Idempotency-Key did the work.
-    repeated: bool,
-}
-
 /// Deletes a cell; its counter goes on.
 #[utoipa::path(
     delete, path = "/v1/cells/{name}", tag = "cells", operation_id = "delete_cell",
@@ -156,7 +146,7 @@ pub(crate) struct Deleted {
         ("Idempotency-Key" = Option<String>, Header, description = "Names the request, 1 to 64 bytes"),
     ),
     responses(
-        (status = 200, description = "It is gone", body = Deleted),
+        (status = 200, description = "It is gone", body = Removed),
         (status = 412, description = "The condition does not hold; ETag has the counter there is", body = Problem),
     )
 )]
@@ -166,22 +156,16 @@ pub(crate) async fn delete(
     Named(name): Named,
     Asked(place): Asked<OnBranch>,
     headers: HeaderMap,
-) -> Answered<Json<Deleted>> {
+) -> Answered<Json<Removed>> {
     let name = Name::new(&name)?;
     let condition = Condition::of(&headers)?;
     let command = CellCommand::Delete { name: name.clone(), counter: None };
     let receipt = run(&app, &asking, &headers, place.branch, &name, condition, command).await?;
-    match receipt.answers.first() {
-        Some(&Answer::Did(deleted)) => {
-            let Receipt { revision, repeated, .. } = receipt;
-            Ok(Json(Deleted { deleted, revision, repeated }))
-        }
-        _ => Err(Refusal::lost()),
-    }
+    removed(receipt)
 }
 
 /// What to add.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Addition {
     /// The number to add; 1 without it.
@@ -228,10 +212,7 @@ pub(crate) async fn incr(
     let name = Name::new(&name)?;
     let condition = Condition::of(&headers)?;
     let body = Text::read(&app, &headers, body, app.settings().value_limit_bytes).await?;
-    let by = match body.text.is_empty() {
-        true => None,
-        false => body.form::<Addition>()?.by,
-    };
+    let Addition { by } = body.form_or_default(&app).await?;
     let command = CellCommand::Incr { name: name.clone(), by: number(by.as_deref())? };
     let receipt = run(&app, &asking, &headers, place.branch, &name, condition, command).await?;
     match receipt.answers.first() {

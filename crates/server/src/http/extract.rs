@@ -2,6 +2,7 @@
 
 use super::Http;
 use super::refusal::{Answered, Refusal};
+use super::room::Room;
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
@@ -10,11 +11,10 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use mainstay::{At, Cells, Code, Database, Error, MAIN};
 use serde::de::DeserializeOwned;
 use std::error::Error as StdError;
-use tokio::sync::OwnedSemaphorePermit;
 use tower_http::timeout::TimeoutError;
 
-/// A body up to this size costs nothing of the memory that all bodies share.
-const SMALL_BYTES: usize = 64 << 10;
+/// A body from this size on is read on a thread that may take its time.
+const LONG_BYTES: usize = 256 << 10;
 
 /// The name at the end of a path: it may hold slashes and anything percent-encoded.
 pub(crate) struct Named(pub String);
@@ -48,8 +48,8 @@ impl<T: DeserializeOwned> FromRequestParts<Http> for Asked<T> {
 
 /// A body as text, holding its part of the memory for bodies.
 pub(crate) struct Text {
-    pub text: String,
-    _room: Option<OwnedSemaphorePermit>,
+    text: String,
+    room: Room,
 }
 
 impl Text {
@@ -60,46 +60,75 @@ impl Text {
         body: Body,
         limit_bytes: usize,
     ) -> Answered<Text> {
-        let length = length_of(headers).unwrap_or(limit_bytes);
-        if length > limit_bytes {
+        let length = length_of(headers);
+        if length.is_some_and(|length| length > limit_bytes) {
             return Err(Refusal::too_large(limit_bytes as u64));
         }
-        let room = app.room_for(length).await?;
-        let whole = Limited::new(body, limit_bytes).collect();
+        let mut room = Room::of(app, length.unwrap_or_default()).await?;
+        let whole = collect(app, body, length, limit_bytes, &mut room);
         let whole = tokio::time::timeout(app.settings().upload_limit(), whole).await;
-        let whole = whole.map_err(|_| Refusal::too_slow())?;
-        let whole = whole.map_err(|error| cut(&*error, limit_bytes as u64))?;
-        let text = String::from_utf8(whole.to_bytes().into())
+        let whole = whole.map_err(|_| Refusal::too_slow())??;
+        let text = String::from_utf8(whole)
             .map_err(|_| Refusal::invalid("the body is not UTF-8: send JSON"))?;
-        Ok(Text { text, _room: room })
+        Ok(Text { text, room })
+    }
+
+    /// What a body says; a long one is read on a thread that may take its time. The room is for as long
+    /// as what was read is there.
+    pub async fn parse<T: Send + 'static>(
+        self,
+        app: &Http,
+        read: impl FnOnce(&str) -> Answered<T> + Send + 'static,
+    ) -> Answered<(T, Room)> {
+        match self.text.len() > LONG_BYTES {
+            true => app.slowly(move || Ok((read(&self.text)?, self.room))).await,
+            false => Ok((read(&self.text)?, self.room)),
+        }
     }
 
     /// The body as a form of ours; unknown fields are refused by its type.
-    pub fn form<T: DeserializeOwned>(&self) -> Answered<T> {
-        form(&self.text)
+    pub async fn form<T: DeserializeOwned + Send + 'static>(self, app: &Http) -> Answered<T> {
+        Ok(self.parse(app, form).await?.0)
     }
+
+    /// The same where nothing may be said.
+    pub async fn form_or_default<T>(self, app: &Http) -> Answered<T>
+    where
+        T: DeserializeOwned + Default + Send + 'static,
+    {
+        match self.text.is_empty() {
+            true => Ok(T::default()),
+            false => self.form(app).await,
+        }
+    }
+}
+
+/// The bytes of a body. One that does not say how long it is gets room as it comes: who announces
+/// nothing and sends little holds little.
+async fn collect(
+    app: &Http,
+    body: Body,
+    length: Option<usize>,
+    limit_bytes: usize,
+    room: &mut Room,
+) -> Answered<Vec<u8>> {
+    let mut body = Limited::new(body, limit_bytes);
+    let mut bytes = Vec::with_capacity(length.unwrap_or_default());
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| cut(&*error, limit_bytes as u64))?;
+        let Ok(piece) = frame.into_data() else { continue };
+        if length.is_none() {
+            room.reach(app, bytes.len() + piece.len()).await?;
+        }
+        bytes.extend_from_slice(&piece);
+    }
+    Ok(bytes)
 }
 
 /// Text as a form of ours; unknown fields are refused by its type.
 pub(crate) fn form<T: DeserializeOwned>(text: &str) -> Answered<T> {
     serde_json::from_str(text)
         .map_err(|error| Refusal::invalid(format!("the body is not what is wanted: {error}")))
-}
-
-impl Http {
-    /// Waits for room in the memory that all bodies share.
-    async fn room_for(&self, bytes: usize) -> Answered<Option<OwnedSemaphorePermit>> {
-        if bytes <= SMALL_BYTES {
-            return Ok(None);
-        }
-        let kilobytes = bytes.min(self.settings().bodies_limit_bytes) / 1024;
-        let wanted = u32::try_from(kilobytes).unwrap_or(u32::MAX);
-        let room = self.bodies().acquire_many_owned(wanted);
-        match tokio::time::timeout(self.settings().upload_limit(), room).await {
-            Ok(Ok(room)) => Ok(Some(room)),
-            _ => Err(Refusal::unavailable("Busy", "too many large requests at once: try later")),
-        }
-    }
 }
 
 pub(crate) fn length_of(headers: &HeaderMap) -> Option<usize> {
@@ -136,5 +165,29 @@ pub(crate) fn cells_of(db: &Database, branch: Option<&str>) -> Answered<Cells> {
     match branch {
         None | Some(MAIN) => Ok(db.cells()),
         Some(branch) => Ok(db.branch(branch)?.cells()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::Settings;
+    use mainstay::Options;
+    use std::thread;
+
+    /// On which thread a body of this length is read, if it is another than the one that serves.
+    fn reads_elsewhere(bytes: usize) -> bool {
+        let app = Http::new(Options::new().memory().unwrap(), Settings::default()).unwrap();
+        let body = Text { text: "x".repeat(bytes), room: Room::default() };
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let read = body.parse(&app, |_| Ok(thread::current().id()));
+        let (thread, _) = runtime.block_on(read).ok().unwrap();
+        thread != thread::current().id()
+    }
+
+    #[test]
+    fn a_long_body_holds_no_serving_thread_up() {
+        assert!(reads_elsewhere(LONG_BYTES + 1));
+        assert!(!reads_elsewhere(LONG_BYTES));
     }
 }

@@ -226,7 +226,7 @@ impl Talk {
         let stream = TokioIo::new(Patient::new(stream, settings.write_limit()));
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(settings.header_limit());
-        builder.max_buf_size(HEAD_LIMIT_BYTES);
+        builder.max_buf_size(HEAD_LIMIT_BYTES).max_header_size(HEAD_LIMIT_BYTES);
         let (router, peer) = (TowerToHyperService::new(self.router), self.peer);
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(peer);

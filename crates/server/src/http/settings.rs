@@ -56,7 +56,7 @@ settings! {
         pub keep_alive_ms: u64 = 15_000, 1..=HOUR_MS;
         /// How long requests under way may take when the server stops.
         pub drain_limit_ms: u64 = 10_000, 0..=HOUR_MS;
-        /// Where files lie while they are sent or received; "none": the system's place for such files.
+        /// Where files lie while they are sent or received; "none": in the directory "scratch" of the data.
         pub scratch: Option<PathBuf> = None;
     }
 }

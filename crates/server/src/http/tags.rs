@@ -93,7 +93,7 @@ pub(crate) async fn put(
     body: Body,
 ) -> Answered<Json<Pinned>> {
     let body = Text::read(&app, &headers, body, app.settings().value_limit_bytes).await?;
-    let form = if body.text.is_empty() { PinForm::default() } else { body.form()? };
+    let form: PinForm = body.form_or_default(&app).await?;
     let at = revision_of(&app, point(form.rev, form.at)?).await?;
     let branch = Name::new(form.branch.as_deref().unwrap_or(MAIN))?;
     let command = BranchCommand::Tag { name: Name::new(&name)?, branch, at };

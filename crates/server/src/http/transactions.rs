@@ -14,9 +14,6 @@ use mainstay::{Durability, MAIN, Result, Step, Transaction};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-/// A body from this size on is read on a thread that may take its time.
-const LONG_BYTES: usize = 256 << 10;
-
 /// A mix of commands that takes effect as a whole or not at all.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -100,10 +97,7 @@ pub(crate) async fn execute(
     body: Body,
 ) -> Answered<Json<ReceiptForm>> {
     let body = Text::read(&app, &headers, body, app.settings().transaction_limit_bytes).await?;
-    let transaction = match body.text.len() > LONG_BYTES {
-        true => app.slowly(move || read(&body.text)).await?,
-        false => read(&body.text)?,
-    };
+    let (transaction, _room) = body.parse(&app, read).await?;
     let receipt = app.write(&asking, identified(&headers, transaction)?).await?;
     Ok(Json(ReceiptForm::of(receipt)?))
 }

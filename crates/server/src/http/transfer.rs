@@ -201,11 +201,7 @@ async fn receive(mut body: Body, path: &Path, limit_bytes: u64) -> Answered<()> 
 }
 
 fn scratch(app: &Http) -> Answered<TempDir> {
-    let made = match &app.settings().scratch {
-        Some(place) => TempDir::with_prefix_in("mainstay-", place),
-        None => TempDir::with_prefix("mainstay-"),
-    };
-    made.map_err(|error| no_scratch(&error))
+    app.settings().scratch().map_err(|error| no_scratch(&error))
 }
 
 fn no_scratch(error: &std::io::Error) -> Refusal {

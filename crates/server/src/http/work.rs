@@ -12,7 +12,7 @@ use super::Http;
 use super::access::Asking;
 use super::refusal::{Answered, Refusal};
 use crate::security::{Outcome, recorded};
-use mainstay::{BranchCommand, Command, Database, Receipt, Result, Step, Transaction};
+use mainstay::{Database, Receipt, Result, Transaction};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::sync::{Semaphore, mpsc, oneshot};
@@ -93,7 +93,7 @@ impl Http {
     async fn submit(&self, transaction: Transaction) -> Answered<Receipt> {
         let (answer, receipt) = oneshot::channel();
         let write = Write { transaction, answer };
-        if is_slow(&write.transaction) {
+        if write.transaction.takes_a_while() {
             let db = self.db().clone();
             let submit = move || {
                 submit(&db, write);
@@ -142,13 +142,4 @@ async fn bounded<T: Send + 'static>(
         work()
     };
     tokio::task::spawn_blocking(run).await.map_err(|_| Refusal::lost())?
-}
-
-/// A merge looks for what changed before the writer is asked: on the thread that submits it, others
-/// would wait behind it.
-fn is_slow(transaction: &Transaction) -> bool {
-    let is_merge =
-        |step: &Step| matches!(step.command, Command::Branch(BranchCommand::Merge { .. }));
-    let otherwise = transaction.otherwise.iter().flatten();
-    transaction.steps.iter().chain(otherwise).any(is_merge)
 }

@@ -9,10 +9,12 @@
 use super::deadlines::Step;
 use super::feeds::{Awaited, Reading};
 use super::login::Login;
+use super::multi::Multi;
 use super::reply::Reply;
 use super::request::{Malformed, Parsed, Parser, Words};
 use super::room::Share;
 use super::session::{Handled, Job, Owed, Pending, Session};
+use super::shared::Seat;
 use super::slow_log::Told;
 use super::stream::Stream;
 use super::{Settings, Shared};
@@ -25,6 +27,8 @@ use std::sync::Arc;
 
 /// How many reads of one connection wait behind its writes in one batch: their values are held, too.
 const READS_BEHIND_WRITES: usize = 32;
+/// And no more once their values are so large, as far as that can be known before.
+const BYTES_BEHIND_WRITES: usize = 1 << 20;
 /// Buffers larger than this are given back when they are empty.
 const KEPT_BYTES: usize = 4 << 10;
 
@@ -85,8 +89,11 @@ pub struct Connection {
     output: Vec<u8>,
     sent: usize,
     debts: VecDeque<Debt>,
+    /// What the batch may answer to its reads, in bytes.
+    behind_bytes: usize,
     /// Its part of the memory that all share.
     share: Share,
+    _seat: Seat,
     /// Its last request, in case that was slow.
     told: Told,
     /// Why it is over, when it is.
@@ -99,13 +106,17 @@ pub struct Connection {
     hung_up: bool,
     /// Requests were left that could have been taken.
     left_over: bool,
+    /// It waits for changes, which may never come.
+    waits: bool,
+    /// It closes, and has limited time for that.
+    leaving: bool,
     /// It is on the list for this turn.
     pub listed: bool,
 }
 
 impl Connection {
     /// One that has just come.
-    pub fn new(stream: Stream, shared: &Arc<Shared>, peer: String) -> Connection {
+    pub fn new(stream: Stream, shared: &Arc<Shared>, peer: String, seat: Seat) -> Connection {
         let session = Session::new(shared, peer);
         session.tell_of_itself();
         Connection {
@@ -116,13 +127,17 @@ impl Connection {
             output: Vec::new(),
             sent: 0,
             debts: VecDeque::new(),
+            behind_bytes: 0,
             share: shared.room.share(),
+            _seat: seat,
             told: Told::default(),
             ending: Ending::HungUp,
             state: State::Open,
             readable: true,
             hung_up: false,
             left_over: false,
+            waits: false,
+            leaving: false,
             listed: false,
         }
     }
@@ -141,6 +156,8 @@ impl Connection {
         match step {
             Step::Handshake => self.stream.is_ready(),
             Step::Login => self.session.user.is_some(),
+            // It is gone when it has.
+            Step::Goodbye => false,
         }
     }
 
@@ -196,13 +213,20 @@ impl Connection {
         wish
     }
 
+    /// What it holds: of a request, of replies, and between `MULTI` and `EXEC`.
+    fn held_bytes(&self) -> usize {
+        let queued = self.session.multi.as_ref().map_or(0, Multi::bytes);
+        self.input.capacity() + self.output.capacity() + queued
+    }
+
     /// What is held beyond the room for all is let go, and the connection with it.
     fn fit(&mut self) {
-        if self.share.holds(self.input.capacity() + self.output.capacity()) {
+        if self.share.holds(self.held_bytes()) {
             return;
         }
         let in_mid_reply = self.sent < self.output.len() || self.owes();
         (self.input, self.output, self.sent) = (Vec::new(), Vec::new(), 0);
+        self.session.multi = None;
         self.debts.clear();
         if !in_mid_reply {
             self.write(&Reply::error(
@@ -286,7 +310,9 @@ impl Connection {
         }
         let pending = match self.debts.len() {
             0 => Pending::Nothing,
-            debts if debts < READS_BEHIND_WRITES => Pending::Some,
+            debts if debts < READS_BEHIND_WRITES && self.behind_bytes < BYTES_BEHIND_WRITES => {
+                Pending::Some
+            }
             _ => Pending::Many,
         };
         if self.session.shared.slow_log.is_on() {
@@ -299,6 +325,7 @@ impl Connection {
             }
             Handled::Run(transaction, owed) => {
                 self.session.tally.batched(self.session.group());
+                self.behind_bytes += self.session.weigh(&transaction, words);
                 self.debts.push_back(Debt::Batch(batch.len(), owed, self.told));
                 batch.push(*transaction);
             }
@@ -320,7 +347,18 @@ impl Connection {
 
     fn rest(&mut self, wish: Wish) -> Option<Wish> {
         self.state = State::Resting;
+        self.waits = matches!(wish, Wish::Wait(_));
         Some(wish)
+    }
+
+    /// Whether it has just begun to close and has not taken all that it is told.
+    pub fn begins_to_leave(&mut self) -> bool {
+        self.state == State::Closing && !std::mem::replace(&mut self.leaving, true)
+    }
+
+    /// Whether it waits for changes and the client is gone: nobody would be told of them.
+    pub fn waits_for_nobody(&self) -> bool {
+        self.state == State::Resting && self.waits && self.hung_up
     }
 
     /// A reply that comes behind all that is owed.
@@ -399,6 +437,7 @@ impl Connection {
 
     /// Pays what is owed, from the receipts of the batch.
     pub fn pay(&mut self, receipts: &mut [Option<mainstay::Result<Receipt>>]) {
+        self.behind_bytes = 0;
         while let Some(debt) = self.debts.pop_front() {
             let reply = match debt {
                 Debt::Reply(reply) => reply,
@@ -423,8 +462,7 @@ impl Connection {
     /// Whether what is unsent may wait for a reader; else it is cut.
     fn may_wait(&mut self) -> bool {
         let unsent = self.output.len() - self.sent;
-        let waits = unsent <= self.settings().output_bytes
-            && self.share.holds(self.input.capacity() + self.output.capacity());
+        let waits = unsent <= self.settings().output_bytes && self.share.holds(self.held_bytes());
         if !waits {
             self.ending = Ending::SlowReader;
         }
@@ -450,7 +488,7 @@ impl Connection {
             true => self.output = Vec::new(),
             false => self.output.clear(),
         }
-        self.share.holds(self.input.capacity());
+        self.share.holds(self.held_bytes());
         self.flush()
     }
 

@@ -16,6 +16,8 @@ pub enum Step {
     Handshake,
     /// Saying who it is.
     Login,
+    /// Reading the last that it is told.
+    Goodbye,
 }
 
 /// A connection that has to have done something by now.

@@ -16,6 +16,7 @@ use super::deadlines::{Deadlines, Due, Step};
 use super::feeds::{Awaited, Feeds, Reader};
 use super::login::Login;
 use super::reply::Reply;
+use super::shared::Seat;
 use super::slow_log::BATCH_LIMIT;
 use super::stream::Stream;
 use super::tally::{Tally, count};
@@ -40,12 +41,14 @@ const LISTENER: Token = Token(usize::MAX - 1);
 /// What is read from a socket at once.
 pub(super) const BUFFER_BYTES: usize = 64 << 10;
 
+/// How long a connection that closes may take to read the last that it is told.
+const GOODBYE_US: u64 = 10_000_000;
 /// How often a loop that ends looks at the clock, and one that had no file for somebody tries again.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// What a loop is told by others.
 enum Message {
-    Connect(TcpStream, String),
+    Connect(TcpStream, String, Seat),
     /// The reply to a connection that rests; the number tells whether it is still the same one.
     Done(usize, u64, Reply),
     Push(usize, u64, Reply),
@@ -250,7 +253,7 @@ impl Loop {
                 continue;
             }
             match step {
-                Step::Handshake => self.close(place),
+                Step::Handshake | Step::Goodbye => self.close(place),
                 // Its password is being verified: that is not its fault.
                 Step::Login if connection.state == State::Resting => self.limit_login(place, id),
                 Step::Login => {
@@ -285,7 +288,7 @@ impl Loop {
     fn take_messages(&mut self) {
         while let Ok(message) = self.inbox.try_recv() {
             match message {
-                Message::Connect(socket, peer) => self.connect(socket, peer),
+                Message::Connect(socket, peer, seat) => self.connect(socket, peer, seat),
                 Message::Done(place, id, reply) => self.tell(place, id, |it| it.wake(&reply)),
                 Message::Push(place, id, reply) => self.tell(place, id, |it| it.push(reply)),
                 Message::LoggedIn(place, id, login, verdict) => {
@@ -321,17 +324,19 @@ impl Loop {
         loop {
             match listening.listener.accept() {
                 Ok((socket, peer)) => {
-                    let full = self.shared.client_count() >= self.shared.settings.connections;
-                    if full {
+                    let Some(seat) = self.shared.seat() else {
                         count(&self.shared.figures.rejected);
                         tracing::debug!(client = %peer, "a connection was refused: there are too many");
                         refuse(socket, self.tls.is_some());
                         continue;
-                    }
+                    };
                     count(&self.shared.figures.accepted);
                     listening.next = (listening.next + 1) % listening.loops.len();
-                    listening.loops[listening.next]
-                        .send(Message::Connect(socket, peer.to_string()));
+                    listening.loops[listening.next].send(Message::Connect(
+                        socket,
+                        peer.to_string(),
+                        seat,
+                    ));
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
@@ -348,7 +353,7 @@ impl Loop {
         }
     }
 
-    fn connect(&mut self, socket: TcpStream, peer: String) {
+    fn connect(&mut self, socket: TcpStream, peer: String, seat: Seat) {
         if self.stopping.is_some() {
             return;
         }
@@ -362,7 +367,7 @@ impl Loop {
         };
         let entry = self.connections.vacant_entry();
         let place = entry.key();
-        let connection = entry.insert(Connection::new(stream, &self.shared, peer));
+        let connection = entry.insert(Connection::new(stream, &self.shared, peer, seat));
         connection.session.tally = self.tally.clone();
         let (id, stranger) = (connection.session.id, connection.session.user.is_none());
         let both = Interest::READABLE | Interest::WRITABLE;
@@ -406,11 +411,9 @@ impl Loop {
         self.ready = ready;
         self.tally.known_took(self.seen_us.saturating_sub(self.began_us));
         self.send_known();
-        while !self.batch.is_empty() {
+        if !self.batch.is_empty() {
             self.execute();
         }
-        // Of those who waited for the batch.
-        self.tally.known_took(self.seen_us.saturating_sub(self.began_us));
         let mut served = std::mem::take(&mut self.served);
         served.drain(..).for_each(|place| self.finish(place));
         self.served = served;
@@ -450,7 +453,8 @@ impl Loop {
         }
     }
 
-    /// Does the batch, and goes on with those who waited for it.
+    /// Does the batch. Those who waited for it go on in the next turn: one that waits again and again
+    /// holds up nobody else.
     fn execute(&mut self) {
         let batch = std::mem::take(&mut self.batch);
         self.tally.batch(batch.len());
@@ -460,18 +464,13 @@ impl Loop {
         let took_us = self.seen_us.saturating_sub(self.began_us);
         self.tally.batch_took(took_us);
         let mut slow = if self.shared.slow_log.is_slow(took_us) { BATCH_LIMIT } else { 0 };
-        let mut paused = Vec::new();
         for &place in &self.served {
             let Some(connection) = self.connections.get_mut(place) else { continue };
             if slow > 0 {
                 slow -= connection.session.note_slow(connection.waiting().take(slow), took_us);
             }
-            if connection.state == State::Paused {
-                paused.push(place);
-            }
             connection.pay(&mut receipts);
         }
-        paused.into_iter().for_each(|place| self.serve(place));
     }
 
     /// Sends, and drops what is over.
@@ -480,8 +479,12 @@ impl Loop {
         if self.stopping.is_some() && connection.has_nothing() {
             connection.closes(Ending::Stopped);
         }
-        if !connection.send() {
+        if !connection.send() || connection.waits_for_nobody() {
             return self.close(place);
+        }
+        if connection.begins_to_leave() {
+            let id = connection.session.id;
+            return self.limit(Due { place, id, step: Step::Goodbye }, GOODBYE_US);
         }
         if connection.has_more() {
             self.list(place);

@@ -8,7 +8,8 @@
 
 use super::Shared;
 use super::reply::Reply;
-use mainstay::{Code, Database, Error, Event, Feed, Revision};
+use super::shared::Seat;
+use mainstay::{Code, Database, Error, Event, Feed, Glance, Revision};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -17,6 +18,9 @@ use std::time::Duration;
 /// How long the thread waits for a change before it looks for new readers and for those whose time
 /// is over.
 const PAUSE: Duration = Duration::from_millis(5);
+
+/// How much of the log is looked through at once, so that others come to their turn.
+const FRAMES_A_LOOK: usize = 64;
 
 /// Until when somebody reads.
 pub enum Until {
@@ -39,32 +43,62 @@ pub struct Reading {
     pub until: Until,
     /// How changes, and the place behind them, become a reply.
     pub shape: fn(mainstay::Result<(Vec<Event>, Revision)>) -> Reply,
+    found: Vec<Event>,
+    /// The log goes on behind what was looked through.
+    more: bool,
+    _seat: Seat,
 }
 
 impl Reading {
+    /// From a place on.
+    pub fn new(
+        feed: Feed,
+        limit: usize,
+        until: Until,
+        shape: fn(mainstay::Result<(Vec<Event>, Revision)>) -> Reply,
+        seat: Seat,
+    ) -> Reading {
+        Reading { feed, limit, until, shape, found: Vec::new(), more: false, _seat: seat }
+    }
+
     /// What there is to tell; nothing if that has to be waited for.
     pub fn look(&mut self, now_us: u64) -> Option<Reply> {
-        let events = match self.events() {
-            Ok(events) => events,
-            Err(error) => return Some((self.shape)(Err(error))),
-        };
+        if let Err(error) = self.look_through() {
+            return Some((self.shape)(Err(error)));
+        }
+        let nothing = self.found.is_empty();
         match self.until {
-            Until::Once { deadline_us } if events.is_empty() && now_us < deadline_us => None,
-            Until::Gone if events.is_empty() => None,
-            _ => Some((self.shape)(Ok((events, self.feed.position())))),
+            // What is further on is looked through before anything is said of it.
+            _ if self.more => None,
+            Until::Once { deadline_us } if nothing && now_us < deadline_us => None,
+            Until::Gone if nothing => None,
+            _ => {
+                let events = std::mem::take(&mut self.found);
+                Some((self.shape)(Ok((events, self.feed.position()))))
+            }
         }
     }
 
     /// So many changes, and what else their last transaction made: whoever goes on behind its
     /// revision misses nothing.
-    fn events(&mut self) -> mainstay::Result<Vec<Event>> {
-        let (mut events, mut last) = (Vec::new(), 0);
-        while events.len() < self.limit || self.feed.position() < last {
-            let Some(event) = self.feed.next(Duration::ZERO)? else { break };
-            last = event.revision;
-            events.push(event);
+    fn look_through(&mut self) -> mainstay::Result<()> {
+        let mut frames = FRAMES_A_LOOK;
+        let mut last = self.found.last().map_or(0, |event| event.revision);
+        self.more = false;
+        while self.found.len() < self.limit || self.feed.position() < last {
+            match self.feed.glance(&mut frames)? {
+                Glance::Event(event) => {
+                    last = event.revision;
+                    self.found.push(event);
+                }
+                Glance::End => break,
+                Glance::More => {
+                    self.more = true;
+                    break;
+                }
+            }
         }
-        Ok(events)
+        Ok(())
     }
 }
 
@@ -106,6 +140,11 @@ impl Awaited {
             Awaited::Changes(reading) => reading.look(now_us),
             Awaited::Revision(arrival) => arrival.look(now_us),
         }
+    }
+
+    /// Whether there is more to be looked through, and nothing to be waited for.
+    fn is_at_it(&self) -> bool {
+        matches!(self, Awaited::Changes(Reading { more: true, .. }))
     }
 
     fn goes_on(&self) -> bool {
@@ -157,7 +196,8 @@ fn pump(shared: &Shared, inbox: &Receiver<Reader>) {
         let now_us = if shared.waits() { shared.ticks_us() } else { u64::MAX };
         readers.retain_mut(|reader| look(reader, now_us));
         shared.figures.feed_readers.store(readers.len() as u64, Ordering::Relaxed);
-        if shared.db.durable_revision() == durable {
+        let at_it = readers.iter().any(|reader| reader.awaited.is_at_it());
+        if !at_it && shared.db.durable_revision() == durable {
             // Not there in time is as good: then it is looked for again.
             let _ = shared.db.wait_for(durable + 1, PAUSE);
         }

@@ -79,8 +79,12 @@ impl Session {
 
     /// Is another user from here on. What was begun as the one before ends.
     pub fn become_user(&mut self, user: Option<Arc<User>>) {
+        // Whoever has not said who they are has not stopped guessing.
+        if user.is_some() {
+            self.failures = 0;
+        }
         self.user = user;
-        self.failures = 0;
+        self.watches = 0;
         self.watched.clear();
         self.alive.store(false, Ordering::Release);
         self.alive = Arc::new(AtomicBool::new(true));

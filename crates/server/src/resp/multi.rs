@@ -50,7 +50,17 @@ impl Multi {
             return Ok(Reply::error(message));
         }
         let owned = || words.iter().map(|word| word.to_vec()).collect();
-        let queued = match spec.run {
+        let run = match spec.inside {
+            None => spec.run,
+            Some(inside) => match (inside.check)(words) {
+                Ok(()) => Run::Session(inside.run),
+                Err(reply) => {
+                    self.spoilt = true;
+                    return Ok(reply);
+                }
+            },
+        };
+        let queued = match run {
             Run::Data(plan) => match plan(words) {
                 Ok(plan) => Queued::Plan(plan.allowed(user)?),
                 Err(reply) => Queued::Wrong(reply),
@@ -66,6 +76,11 @@ impl Multi {
         };
         self.queued.push(queued);
         Ok(Reply::Status("QUEUED"))
+    }
+
+    /// The memory that what was kept takes, about.
+    pub fn bytes(&self) -> usize {
+        self.bytes + self.queued.len() * size_of::<Queued>()
     }
 
     /// Nothing will be done.

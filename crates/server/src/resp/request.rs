@@ -28,6 +28,9 @@ settings! {
     }
 }
 
+/// Room for so many words is kept between requests.
+const KEPT_WORDS: usize = 64;
+
 /// The words of a request.
 pub type Words<'a> = SmallVec<[&'a [u8]; 8]>;
 
@@ -104,7 +107,10 @@ impl Parser {
         }
         let words = self.words.drain(..).map(|(start, end)| &input[start..end]).collect();
         let bytes = self.at;
-        *self = Parser { words: std::mem::take(&mut self.words), ..Parser::default() };
+        let mut kept = std::mem::take(&mut self.words);
+        // One long request does not make a connection large for good.
+        kept.shrink_to(KEPT_WORDS);
+        *self = Parser { words: kept, ..Parser::default() };
         Ok(Parsed::Request(words, bytes))
     }
 

@@ -23,7 +23,7 @@ use super::tally::Tally;
 use crate::security::{Denied, User};
 use mainstay::{
     Answer, At, CellCommand, Cells, CellsAt, Command, CompactString, Durability, Guard,
-    Interactive, MAIN, Receipt, Scales, Transaction,
+    Interactive, MAIN, Receipt, Scales, Step, Transaction,
 };
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -62,6 +62,8 @@ pub struct Session {
     pub watched: Vec<Guard>,
     /// The transaction it has open.
     pub open: Option<Box<Interactive>>,
+    /// How often it watches changes.
+    pub watches: usize,
     /// The view of the past it has open.
     pub view: Option<CellsAt>,
     /// What all sessions share.
@@ -171,6 +173,7 @@ impl Session {
             multi: None,
             watched: Vec::new(),
             open: None,
+            watches: 0,
             view: None,
             shared: shared.clone(),
             tally: shared.outside.clone(),
@@ -193,12 +196,13 @@ impl Session {
         let Some(user) = &self.user else { return self.handle_stranger(found, words) };
         let spec = match found {
             Ok(spec) => spec,
+            Err(_) if is_http(words) => return Handled::Close(no_browser()),
             Err(reply) => {
                 self.spoil();
                 return Handled::Reply(reply);
             }
         };
-        if self.multi.is_some() && (!spec.is_control() || spec.stands_alone()) {
+        if self.multi.is_some() && !spec.passes_multi() {
             return Handled::Reply(self.queue(spec, words));
         }
         let handled = match spec.allow(user, words) {
@@ -309,6 +313,21 @@ impl Session {
         Handled::Run(Box::new(transaction), Owed::Plan(promise))
     }
 
+    /// What a transaction may answer, in bytes, as far as that can be known before: what its cells hold
+    /// now, and what this request puts there.
+    pub fn weigh(&self, transaction: &Transaction, words: &[&[u8]]) -> usize {
+        let largest = words.iter().map(|word| word.len()).max().unwrap_or_default();
+        let weight = |step: &Step| match &step.command {
+            Command::Cell(CellCommand::Get { name }) => {
+                let there = self.cells.read_text(name.as_str(), <[u8]>::len);
+                there.ok().flatten().unwrap_or_default()
+            }
+            // Whoever reads it behind this reads what is written now.
+            _ => largest,
+        };
+        transaction.steps.iter().map(weight).sum()
+    }
+
     /// An empty transaction as this session wants them.
     pub fn transaction(&self) -> Transaction {
         let mut transaction = Transaction::on(&self.branch);
@@ -369,6 +388,20 @@ impl Session {
             |command| look(command).and_then(|answer| scales.add(&answer).map(|()| answer));
         commands.iter().map(weighed).collect()
     }
+}
+
+/// Whether a browser talks here: what a page makes it send must not be taken for commands.
+fn is_http(words: &[&[u8]]) -> bool {
+    let first = words.first().copied().unwrap_or_default();
+    [b"post".as_slice(), b"put", b"delete", b"options", b"patch", b"head", b"host:", b"origin:"]
+        .iter()
+        .any(|word| first.eq_ignore_ascii_case(word))
+}
+
+fn no_browser() -> Reply {
+    Reply::error(
+        "ERR this is the port of Redis clients, and this was HTTP: that has a port of its own",
+    )
 }
 
 /// What Redis says to whoever has not said who they are.

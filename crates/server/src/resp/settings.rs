@@ -37,6 +37,9 @@ settings! {
         pub cursors: usize = 16_384, 1..=10_000_000;
         /// The most changes that FEED.READ gives at once.
         pub feed_changes: usize = 10_000, 1..=1_000_000;
+        /// How many places in the feed are read at once, each of which is an open file; a further one is
+        /// refused.
+        pub feed_readers: usize = 1024, 1..=1_000_000;
         /// How long those who do not read what they are owed can hold up the end.
         pub drain_limit_ms: u64 = 5_000, 0..=3_600_000;
         /// Commands that take at least so many microseconds are listed by SLOWLOG; 0 lists none.

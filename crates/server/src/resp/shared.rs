@@ -2,6 +2,7 @@
 
 use super::Settings;
 use super::cursors::Cursors;
+use super::reply::Reply;
 use super::request::Limits;
 use super::room::Room;
 use super::session::Session;
@@ -43,7 +44,15 @@ pub struct Shared {
     /// The face ends: nobody waits for changes any more.
     ending: AtomicBool,
     clients: Mutex<BTreeMap<u64, String>>,
+    /// One more of these than there are connections.
+    seats: Seat,
+    /// One more of these than there are readers of the feed.
+    feed_seats: Seat,
 }
+
+/// A connection's place among those there may be, from the moment it is accepted; free again when it is
+/// dropped.
+pub type Seat = Arc<()>;
 
 /// What a request may be before it is known who asks.
 fn stranger(usual: &Limits, security: &security::Settings) -> Limits {
@@ -81,6 +90,8 @@ impl Shared {
             http: OnceLock::new(),
             ending: AtomicBool::new(false),
             clients: Mutex::default(),
+            seats: Seat::default(),
+            feed_seats: Seat::default(),
         })
     }
 
@@ -130,14 +141,31 @@ impl Shared {
         !self.ending.load(Ordering::Acquire)
     }
 
+    /// A place for one more connection, if there is one. Only one thread asks.
+    pub fn seat(&self) -> Option<Seat> {
+        let taken = Arc::strong_count(&self.seats) - 1;
+        (taken < self.settings.connections).then(|| self.seats.clone())
+    }
+
+    /// A place for one more reader of the feed: each has a file open. Two who ask at once may both get
+    /// the last one, which does no harm.
+    pub fn feed_seat(&self) -> Result<Seat, Reply> {
+        match Arc::strong_count(&self.feed_seats) - 1 < self.settings.feed_readers {
+            true => Ok(self.feed_seats.clone()),
+            false => Err(Reply::error("UNAVAILABLE too many read the feed: try later")),
+        }
+    }
+
     /// How many clients are connected.
     pub fn client_count(&self) -> usize {
         self.clients.lock().len()
     }
 
     /// A line for each client.
-    pub fn list_clients(&self) -> String {
-        self.clients.lock().values().map(|line| format!("{line}\n")).collect()
+    pub fn list_clients(&self, wanted: impl Fn(u64) -> bool) -> String {
+        let clients = self.clients.lock();
+        let lines = clients.iter().filter(|(id, _)| wanted(**id));
+        lines.map(|(_, line)| format!("{line}\n")).collect()
     }
 
     /// Some text, another one each time.
@@ -195,5 +223,20 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.alive.store(false, Ordering::Release);
         self.shared.clients.lock().remove(&self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_as_many_seats_as_connections_and_a_dropped_one_is_free() {
+        let settings = Settings { connections: 2, ..Settings::default() };
+        let shared = Shared::new(Database::memory().unwrap(), settings);
+        let (one, two) = (shared.seat(), shared.seat());
+        assert!(one.is_some() && two.is_some() && shared.seat().is_none());
+        drop(one);
+        assert!(shared.seat().is_some());
     }
 }

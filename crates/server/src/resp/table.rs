@@ -30,6 +30,8 @@ pub struct Spec {
     pub reach: Reach,
     /// Whether it is recorded, and how many words behind it are names to be recorded with it.
     pub audited: Option<usize>,
+    /// What it does between `MULTI` and `EXEC`, if that is something of its own.
+    pub inside: Option<Inside>,
     /// What it does.
     pub run: Run,
 }
@@ -55,6 +57,15 @@ pub enum Group {
     Wire,
     /// The server.
     Server,
+}
+
+/// What a command does between `MULTI` and `EXEC`.
+#[derive(Clone, Copy)]
+pub struct Inside {
+    /// Whether its words may stand there.
+    pub check: fn(&[&[u8]]) -> Result<(), Reply>,
+    /// What it does when its turn comes.
+    pub run: fn(&mut Call<'_>) -> Reply,
 }
 
 /// All groups, in the order of their numbers.
@@ -120,6 +131,7 @@ impl Spec {
             needs,
             reach,
             audited,
+            inside: None,
             run,
         }
     }
@@ -176,9 +188,21 @@ impl Spec {
         self
     }
 
-    /// Whether it begins or ends something, so that `MULTI` does not keep it.
-    pub fn is_control(&self) -> bool {
-        matches!(self.run, Run::Control(_))
+    /// What it does between `MULTI` and `EXEC`, where it cannot do what it does elsewhere.
+    pub const fn inside(mut self, inside: Inside) -> Spec {
+        self.inside = Some(inside);
+        self
+    }
+
+    /// Whether `MULTI` does not keep it: it is about the transaction, or ends it.
+    pub fn passes_multi(&self) -> bool {
+        matches!(self.name, "multi" | "exec" | "discard" | "watch" | "quit" | "reset")
+    }
+
+    /// What its subcommands are, as Redis has it.
+    pub fn help(&self) -> Reply {
+        let line = format!("{} {}", self.name.to_uppercase(), self.syntax);
+        Reply::texts([line.as_str(), self.summary, "HELP", "    Prints this help."])
     }
 
     /// Whether it changes the session in a way that makes no sense between others.

@@ -11,7 +11,7 @@
 
 use super::reply::Reply;
 use super::table::{self, GROUPS, Group};
-use mainstay::{Buckets, DURATION_BOUNDS_US, Histogram};
+use mainstay::{Buckets, Count, DURATION_BOUNDS_US, Histogram};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,64 +27,49 @@ const ERROR_KINDS: usize = 64;
 #[derive(Debug)]
 pub struct Tally {
     /// By place in the table of commands.
-    commands: Box<[AtomicU64]>,
+    commands: Box<[Count]>,
     /// Answered at once in this turn, by group.
-    known: [AtomicU64; GROUPS.len()],
+    known: [Count; GROUPS.len()],
     /// Put into the batch of this turn, by group.
-    batched: [AtomicU64; GROUPS.len()],
+    batched: [Count; GROUPS.len()],
     durations_us: [Buckets; GROUPS.len()],
     batches: Buckets,
-    received_bytes: AtomicU64,
-    sent_bytes: AtomicU64,
+    received_bytes: Count,
+    sent_bytes: Count,
     errors: Mutex<BTreeMap<String, u64>>,
 }
 
 impl Default for Tally {
     fn default() -> Tally {
-        let zero = || AtomicU64::new(0);
         Tally {
-            commands: (0..table::all().count()).map(|_| zero()).collect(),
-            known: [const { AtomicU64::new(0) }; GROUPS.len()],
-            batched: [const { AtomicU64::new(0) }; GROUPS.len()],
+            commands: (0..table::all().count()).map(|_| Count::new()).collect(),
+            known: [const { Count::new() }; GROUPS.len()],
+            batched: [const { Count::new() }; GROUPS.len()],
             durations_us: [const { Buckets::new(DURATION_BOUNDS_US) }; GROUPS.len()],
             batches: Buckets::new(BATCH_BOUNDS),
-            received_bytes: zero(),
-            sent_bytes: zero(),
+            received_bytes: Count::new(),
+            sent_bytes: Count::new(),
             errors: Mutex::default(),
         }
     }
-}
-
-/// An addition of the only writer.
-fn raise(figure: &AtomicU64, by: u64) {
-    figure.store(figure.load(Ordering::Relaxed) + by, Ordering::Relaxed);
-}
-
-/// Takes what was added, by the only writer.
-fn take(figure: &AtomicU64) -> u64 {
-    let taken = figure.load(Ordering::Relaxed);
-    if taken > 0 {
-        figure.store(0, Ordering::Relaxed);
-    }
-    taken
 }
 
 impl Tally {
     /// Counts a command by its place in the table.
     pub fn command(&self, place: usize) {
         if let Some(count) = self.commands.get(place) {
-            raise(count, 1);
+            count.add(1);
         }
     }
 
     /// A command was answered at once.
     pub fn answered(&self, group: Group) {
-        raise(&self.known[group as usize], 1);
+        self.known[group as usize].add(1);
     }
 
     /// A command waits for its batch.
     pub fn batched(&self, group: Group) {
-        raise(&self.batched[group as usize], 1);
+        self.batched[group as usize].add(1);
     }
 
     /// All that was answered at once took so long.
@@ -97,9 +82,9 @@ impl Tally {
         self.took(&self.batched, us);
     }
 
-    fn took(&self, counts: &[AtomicU64], us: u64) {
+    fn took(&self, counts: &[Count], us: u64) {
         for (count, durations) in counts.iter().zip(&self.durations_us) {
-            match take(count) {
+            match count.take() {
                 0 => {}
                 count => durations.add(us, count),
             }
@@ -113,12 +98,12 @@ impl Tally {
 
     /// So many bytes have come.
     pub fn received(&self, bytes: usize) {
-        raise(&self.received_bytes, bytes as u64);
+        self.received_bytes.add(bytes as u64);
     }
 
     /// So many bytes have left.
     pub fn sent(&self, bytes: usize) {
-        raise(&self.sent_bytes, bytes as u64);
+        self.sent_bytes.add(bytes as u64);
     }
 
     /// Counts a reply that is an error, by its first word.
@@ -210,7 +195,7 @@ pub struct Totals {
 impl Totals {
     fn add(&mut self, tally: &Tally) {
         for (spec, count) in table::all().zip(&tally.commands) {
-            match count.load(Ordering::Relaxed) {
+            match count.look() {
                 0 => {}
                 count => *self.commands.entry(spec.name).or_default() += count,
             }
@@ -219,8 +204,8 @@ impl Totals {
             own.merge(&more.look());
         }
         self.batches.merge(&tally.batches.look());
-        self.received_bytes += tally.received_bytes.load(Ordering::Relaxed);
-        self.sent_bytes += tally.sent_bytes.load(Ordering::Relaxed);
+        self.received_bytes += tally.received_bytes.look();
+        self.sent_bytes += tally.sent_bytes.look();
         for (kind, count) in tally.errors.lock().iter() {
             *self.errors.entry(kind.clone()).or_default() += count;
         }

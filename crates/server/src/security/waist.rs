@@ -69,11 +69,15 @@ impl User {
                 self.may_list(prefix.as_bytes())
             }
             // The sum tells what was there.
-            CellCommand::Incr { name, .. } => self.allow_key(&[READ, WRITE], name),
-            CellCommand::Init { name, .. }
-            | CellCommand::Set { name, .. }
+            // So does whether a condition held.
+            CellCommand::Incr { name, .. }
+            | CellCommand::Init { name, .. }
             | CellCommand::Cas { name, .. }
-            | CellCommand::Delete { name, .. }
+            | CellCommand::Delete { name, counter: Some(_) } => {
+                self.allow_key(&[READ, WRITE], name)
+            }
+            CellCommand::Set { name, .. }
+            | CellCommand::Delete { name, counter: None }
             | CellCommand::Expire { name, .. }
             | CellCommand::Restore { name, .. } => self.allow_key(&[WRITE], name),
             _ => self.allow_unknown(),
@@ -82,8 +86,9 @@ impl User {
 
     fn allow_string(&self, command: &StringCommand) -> Result<(), Denied> {
         match command {
-            StringCommand::SetAll { pairs, .. } => {
-                pairs.iter().try_for_each(|(name, _)| self.allow_key(&[WRITE], name))
+            StringCommand::SetAll { pairs, only_absent } => {
+                let rights: &[Right] = if *only_absent { &[READ, WRITE] } else { &[WRITE] };
+                pairs.iter().try_for_each(|(name, _)| self.allow_key(rights, name))
             }
             StringCommand::Expire { name, .. } | StringCommand::Persist { name } => {
                 self.allow_key(&[WRITE], name)

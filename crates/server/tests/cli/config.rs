@@ -208,7 +208,7 @@ fn so_are_those_of_scans_of_the_feed_and_of_http() {
     }
     assert_eq!(served.ask("SCAN 1 COUNT 1").1, "-ERR invalid cursor\r\n");
     let put = |value: &str| {
-        let head = "PUT /v1/cells/a HTTP/1.1\r\nhost: x\r\ncontent-type: application/json";
+        let head = "PUT /v1/cells/a HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json";
         let length = value.len();
         served.ask_http(&format!("{head}\r\ncontent-length: {length}\r\n\r\n{value}"))
     };

@@ -12,7 +12,9 @@ fn a_write_under_way_is_answered_before_the_end() {
     let before = faults.syncs.came();
     faults.syncs.hold();
     let mut stream = w.connect();
-    stream.write_all(b"PUT /v1/cells/a HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\n\r\n7").unwrap();
+    stream
+        .write_all(b"PUT /v1/cells/a HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1\r\n\r\n7")
+        .unwrap();
     faults.syncs.wait_for_more_than(before);
     w.stop.trigger();
     until("nobody to be accepted", || TcpStream::connect(w.address).is_err());
@@ -40,7 +42,9 @@ fn feeds_and_idle_connections_do_not_hold_up_the_end() {
 fn a_waiting_page_is_answered_at_the_end() {
     let mut w = World::new();
     let mut stream = w.connect();
-    stream.write_all(b"GET /v1/feed/page?wait_ms=60000 HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+    stream
+        .write_all(b"GET /v1/feed/page?wait_ms=60000 HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        .unwrap();
     w.wait_for_metric("mainstay_feed_readers 1");
     w.end();
     let mut said = String::new();
@@ -52,7 +56,9 @@ fn a_waiting_page_is_answered_at_the_end() {
 fn a_request_that_never_ends_is_cut_after_the_limit() {
     let mut w = World::with(Settings { drain_limit_ms: 100, ..Settings::default() });
     let mut stream = w.connect();
-    stream.write_all(b"PUT /v1/cells/a HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n1").unwrap();
+    stream
+        .write_all(b"PUT /v1/cells/a HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n1")
+        .unwrap();
     w.wait_for_metric("mainstay_http_connections 2");
     w.end();
     assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0);

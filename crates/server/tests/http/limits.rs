@@ -14,7 +14,7 @@ fn a_body_over_its_limit_is_413_announced_or_not() {
     assert_eq!(w.put("/v1/cells/a", &value(101)).code(), (413, "BodyTooLarge".into()));
     assert_eq!(w.post("/v1/transactions", &value(201)).code(), (413, "BodyTooLarge".into()));
     assert_eq!(w.post("/v1/transactions", &value(200)).code().0, 400);
-    let head = "PUT /v1/cells/a HTTP/1.1\r\nhost: x\r\nconnection: close\r\n";
+    let head = "PUT /v1/cells/a HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n";
     let announced = w.raw(format!("{head}content-length: 99999999999\r\n\r\n").as_bytes());
     assert!(announced.starts_with("HTTP/1.1 413"), "{announced}");
     let chunk = format!("65\r\n{}\r\n0\r\n\r\n", value(101));
@@ -34,7 +34,7 @@ fn a_value_over_the_models_limit_is_413_too() {
 #[test]
 fn headers_that_never_end_are_cut() {
     let w = World::with(Settings { header_limit_ms: SOON_MS, ..Settings::default() });
-    let said = w.raw(b"GET /healthz HTTP/1.1\r\nhost: x\r\n");
+    let said = w.raw(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n");
     assert!(said.is_empty() || said.starts_with("HTTP/1.1 408"), "{said}");
 }
 
@@ -42,7 +42,7 @@ fn headers_that_never_end_are_cut() {
 fn an_upload_that_pauses_is_cut() {
     let w = World::with(Settings { upload_pause_limit_ms: SOON_MS, ..Settings::default() });
     for path in ["PUT /v1/cells/a", "POST /v1/import/b", "POST /v1/transactions"] {
-        let head = format!("{path} HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n");
+        let head = format!("{path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n\r\n");
         let said = w.raw(format!("{head}\"x").as_bytes());
         assert!(said.starts_with("HTTP/1.1 408") && said.contains("BodyTimedOut"), "{said}");
     }
@@ -54,7 +54,9 @@ fn an_upload_that_trickles_without_end_is_cut() {
     let w = World::with(Settings { upload_limit_ms: SOON_MS, ..Settings::default() });
     let mut stream = w.connect();
     stream
-        .write_all(b"PUT /v1/cells/a HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
+        .write_all(
+            b"PUT /v1/cells/a HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n",
+        )
         .unwrap();
     // It ends because the server closes, not because we do.
     until("the cut", || stream.write_all(b"1\r\n1\r\n").is_err());
@@ -65,14 +67,15 @@ fn an_upload_that_trickles_without_end_is_cut() {
 fn an_import_that_trickles_without_end_is_cut_and_only_so_many_come_at_once() {
     let settings = Settings { import_limit_ms: SOON_MS, imports: 1, ..Settings::default() };
     let w = World::with(settings);
-    let head = b"POST /v1/import/a HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n";
+    let head =
+        b"POST /v1/import/a HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n";
     let mut stream = w.connect();
     stream.write_all(head).unwrap();
     until("the cut", || stream.write_all(b"1\r\n1\r\n").is_err());
     let w = World::with(Settings { imports: 1, ..Settings::default() });
     let mut first = w.connect();
-    let expect =
-        String::from_utf8_lossy(head).replace("host: x", "host: x\r\nexpect: 100-continue");
+    let expect = String::from_utf8_lossy(head)
+        .replace("host: localhost", "host: localhost\r\nexpect: 100-continue");
     first.write_all(expect.as_bytes()).unwrap();
     // It is told to go on when it has its seat.
     let mut go_on = [0; 12];
@@ -87,7 +90,7 @@ fn a_body_that_ends_too_early_writes_nothing() {
     let w = World::new();
     let mut stream = w.connect();
     stream
-        .write_all(b"PUT /v1/cells/a HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n1")
+        .write_all(b"PUT /v1/cells/a HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n\r\n1")
         .unwrap();
     stream.shutdown(std::net::Shutdown::Write).unwrap();
     let mut said = String::new();
@@ -99,7 +102,7 @@ fn a_body_that_ends_too_early_writes_nothing() {
 #[test]
 fn a_connection_too_many_is_told_so_and_the_others_go_on() {
     let w = World::with(Settings { connections: 2, ..Settings::default() });
-    let ask = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";
+    let ask = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
     let mut seated: Vec<_> = (0..2).map(|_| w.connect()).collect();
     let mut answer = [0; 12];
     for stream in &mut seated {
@@ -110,7 +113,7 @@ fn a_connection_too_many_is_told_so_and_the_others_go_on() {
     let said = w.raw(ask);
     assert!(said.starts_with("HTTP/1.1 503") && said.contains("TooManyConnections"), "{said}");
     drop(seated.pop());
-    let ask = b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    let ask = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     until("a seat", || w.raw(ask).contains(" 200 "));
 }
 
@@ -119,7 +122,7 @@ fn a_client_that_takes_no_answer_is_cut() {
     let w = World::with(Settings { write_limit_ms: SOON_MS, ..Settings::default() });
     w.db.cells().set("big", "x".repeat(15 << 20)).unwrap();
     let mut stream = w.connect();
-    stream.write_all(b"GET /v1/cells/big HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+    stream.write_all(b"GET /v1/cells/big HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
     w.wait_for_metric(
         r#"mainstay_http_requests_total{method="GET",route="/v1/cells/{*name}",status="200"} 1"#,
     );
@@ -129,6 +132,76 @@ fn a_client_that_takes_no_answer_is_cut() {
     // What the buffers held, and then the end.
     let _ = stream.read_to_end(&mut taken);
     assert!(taken.len() < 15 << 20, "{}", taken.len());
+}
+
+/// A head is as long as it may be, and a byte longer.
+#[test]
+fn a_head_of_more_than_64_kib_is_431() {
+    let w = World::new();
+    let head = |bytes: usize| {
+        let (first, last) = ("GET /healthz HTTP/1.1\r\nconnection: close\r\na: ", "\r\n\r\n");
+        format!("{first}{}{last}", "x".repeat(bytes - first.len() - last.len()))
+    };
+    let said = w.raw(head(64 << 10).as_bytes());
+    assert!(said.starts_with("HTTP/1.1 200"), "{said}");
+    for bytes in [(64 << 10) + 1, 100_000, 200_000] {
+        let mut stream = w.connect();
+        // The server may close before it has read all of it.
+        let _ = stream.write_all(head(bytes).as_bytes());
+        let mut said = Vec::new();
+        let _ = stream.read_to_end(&mut said);
+        let said = String::from_utf8_lossy(&said);
+        assert!(said.is_empty() || said.starts_with("HTTP/1.1 431"), "{bytes}: {said}");
+    }
+}
+
+/// Begins a write of unknown length, and waits until the server wants its body.
+fn begin_unannounced(w: &World) -> std::net::TcpStream {
+    let mut stream = w.connect();
+    let head = "PUT /v1/cells/a HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\n";
+    stream.write_all(format!("{head}transfer-encoding: chunked\r\n\r\n").as_bytes()).unwrap();
+    let mut go_on = [0; 25];
+    stream.read_exact(&mut go_on).unwrap();
+    assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
+    stream
+}
+
+fn send_chunk(stream: &mut std::net::TcpStream, bytes: usize) {
+    let chunk = format!("{bytes:x}\r\n{}\r\n", "1".repeat(bytes));
+    stream.write_all(chunk.as_bytes()).unwrap();
+}
+
+#[test]
+fn a_body_that_announces_nothing_and_sends_little_holds_little() {
+    let w = World::with(Settings { bodies_limit_bytes: 1 << 20, ..Settings::default() });
+    let mut trickling: Vec<_> = (0..4).map(|_| begin_unannounced(&w)).collect();
+    trickling.iter_mut().for_each(|stream| send_chunk(stream, 1));
+    w.put("/v1/cells/b", &format!("\"{}\"", "x".repeat(1_000_000))).ok();
+    w.wait_for_metric(r#"mainstay_http_seats_taken{seats="bodies_kib"} 0"#);
+    send_chunk(&mut trickling[0], 100_000);
+    w.wait_for_metric(r#"mainstay_http_seats_taken{seats="bodies_kib"} 256"#);
+}
+
+#[test]
+fn a_body_that_grows_beyond_the_room_there_is_is_busy() {
+    let settings = Settings {
+        bodies_limit_bytes: 1 << 20,
+        upload_pause_limit_ms: 10 * SOON_MS,
+        ..Settings::default()
+    };
+    let w = World::with(settings);
+    let (mut first, mut second) = (begin_unannounced(&w), begin_unannounced(&w));
+    send_chunk(&mut first, 700_000);
+    w.wait_for_metric(r#"mainstay_http_seats_taken{seats="bodies_kib"} 768"#);
+    send_chunk(&mut second, 700_000);
+    let mut said = [0; 12];
+    second.set_read_timeout(Some(std::time::Duration::from_millis(SOON_MS))).unwrap();
+    // The first goes on, so that it is the room that is missing and not its patience.
+    until("the refusal", || {
+        send_chunk(&mut first, 1);
+        second.read_exact(&mut said).is_ok()
+    });
+    assert_eq!(&said, b"HTTP/1.1 503");
 }
 
 #[test]

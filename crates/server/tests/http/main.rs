@@ -1,6 +1,7 @@
 //! The HTTP face over real sockets: one test per rule.
 
 mod branches;
+mod browsers;
 mod cells;
 mod conditions;
 mod ending;
@@ -10,7 +11,10 @@ mod limits;
 mod operation;
 mod refusals;
 mod repeats;
+mod scratch;
 #[path = "../../../engine/tests/seam/mod.rs"]
 mod seam;
+#[path = "../support/mod.rs"]
+mod support;
 mod transactions;
 mod world;

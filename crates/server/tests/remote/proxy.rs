@@ -11,8 +11,10 @@ use std::thread;
 struct State {
     /// Answers go nowhere.
     swallows: AtomicBool,
-    /// How many bytes of answers were swallowed.
+    /// How many bytes were swallowed.
     swallowed: AtomicUsize,
+    /// Requests of so many connections, the first ones, go nowhere.
+    deaf: AtomicUsize,
     /// How many connections there were.
     count: AtomicUsize,
     sockets: Mutex<Vec<TcpStream>>,
@@ -33,8 +35,8 @@ impl Proxy {
         thread::spawn(move || {
             for client in listener.incoming() {
                 let (client, server) = (client.unwrap(), TcpStream::connect(server).unwrap());
-                shared.count.fetch_add(1, Ordering::SeqCst);
-                join(client, server, &shared);
+                let number = shared.count.fetch_add(1, Ordering::SeqCst);
+                join(client, server, number, &shared);
             }
         });
         Proxy { address, state }
@@ -46,7 +48,14 @@ impl Proxy {
         self.state.swallows.store(swallows, Ordering::SeqCst);
     }
 
-    /// Waits until answers have vanished, which shows that the server has done what was asked.
+    /// Lets requests vanish, those of the connections that there are.
+    pub fn deafen(&self) {
+        self.state.swallowed.store(0, Ordering::SeqCst);
+        self.state.deaf.store(self.count(), Ordering::SeqCst);
+    }
+
+    /// Waits until something has vanished: of an answer, that shows that the server has done what
+    /// was asked.
     pub fn wait_until_swallowed(&self) {
         while self.state.swallowed.load(Ordering::SeqCst) == 0 {
             thread::yield_now();
@@ -70,19 +79,29 @@ impl Proxy {
     }
 }
 
-fn join(client: TcpStream, server: TcpStream, state: &Arc<State>) {
-    for (from, to, answers) in [(&client, &server, false), (&server, &client, true)] {
-        let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
-        let state = state.clone();
-        thread::spawn(move || pump(from, to, answers, &state));
-    }
+fn join(client: TcpStream, server: TcpStream, number: usize, state: &Arc<State>) {
+    let is_deaf = move |state: &State| number < state.deaf.load(Ordering::SeqCst);
+    let swallows = |state: &State| state.swallows.load(Ordering::SeqCst);
+    pump_aside(&client, &server, is_deaf, state);
+    pump_aside(&server, &client, swallows, state);
     state.sockets.lock().unwrap().extend([client, server]);
 }
 
-fn pump(mut from: TcpStream, mut to: TcpStream, answers: bool, state: &State) {
+fn pump_aside(
+    from: &TcpStream,
+    to: &TcpStream,
+    swallows: impl Fn(&State) -> bool + Send + 'static,
+    state: &Arc<State>,
+) {
+    let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+    let state = state.clone();
+    thread::spawn(move || pump(from, to, &swallows, &state));
+}
+
+fn pump(mut from: TcpStream, mut to: TcpStream, swallows: &dyn Fn(&State) -> bool, state: &State) {
     let mut buffer = [0; 64 << 10];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
-        if answers && state.swallows.load(Ordering::SeqCst) {
+        if swallows(state) {
             state.swallowed.fetch_add(count, Ordering::SeqCst);
             continue;
         }

@@ -93,8 +93,8 @@ impl AsyncFeed {
             Some(seat) => seat,
             None => self.link.seat().await?,
         };
-        let (seat, answer) = seat.alone().ask(bytes.to_vec(), wait).await;
-        self.seat = seat;
+        let answer = seat.call(bytes.to_vec(), Nature::Errand, wait).await;
+        self.seat = Some(seat);
         answer
     }
 }

@@ -11,7 +11,7 @@ mod step;
 mod text;
 
 pub(crate) use answer::{CellForm, PageForm, ReceiptForm};
-pub(crate) use branch::StrategyForm;
+pub(crate) use branch::MergeForm;
 pub(crate) use cell::number;
 pub(crate) use guard::GuardForm;
 pub(crate) use step::StepForm;

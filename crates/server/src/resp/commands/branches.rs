@@ -166,6 +166,9 @@ fn use_branch(call: &mut Call<'_>) -> Reply {
     if call.session.open.is_some() {
         return Reply::error("ERR BRANCH.USE is not for inside a transaction");
     }
+    if !call.session.watched.is_empty() {
+        return Reply::error("ERR something is watched on this branch: EXEC or UNWATCH first");
+    }
     let name = match name(call.words[1]) {
         Ok(name) => name,
         Err(reply) => return reply,
@@ -174,8 +177,6 @@ fn use_branch(call: &mut Call<'_>) -> Reply {
     reply(branch, |branch| {
         call.session.cells = branch.cells();
         call.session.branch = mainstay::CompactString::new(name.as_str());
-        // What was watched was watched on the other branch.
-        call.session.watched.clear();
         OK
     })
 }

@@ -5,8 +5,11 @@ use crate::resp::multi;
 use crate::resp::reply::{OK, Protocol, Reply};
 use crate::resp::rights::Needs;
 use crate::resp::session::{Call, Handled, Session};
-use crate::resp::table::{Group, Run, Spec, wrong_arity};
+use crate::resp::table::{self, Group, Run, Spec, wrong_arity};
 use crate::security::{Area, Right};
+
+/// What a client may call itself and its library: others keep it, too.
+const NAME_LIMIT_BYTES: usize = 256;
 
 /// The commands of this file.
 pub const COMMANDS: &[Spec] = &[
@@ -165,13 +168,35 @@ fn about_client(call: &mut Call<'_>) -> Result<Reply, Reply> {
         }
         b"SETINFO" => set_info(call, &mut arguments),
         b"INFO" => Ok(Reply::text(call.session.describe() + "\n")),
-        b"LIST" => Ok(Reply::text(call.shared().list_clients())),
+        b"LIST" => list(call, &mut arguments),
+        b"HELP" => Ok(table::named(b"client").map_or(Reply::Nil, Spec::help)),
         b"NO-EVICT" | b"NO-TOUCH" => on_or_off(&mut arguments),
         _ => {
             let what = String::from_utf8_lossy(&what).into_owned();
             Err(Reply::error(format!("ERR unknown subcommand '{what}'. Try CLIENT HELP.")))
         }
     }
+}
+
+fn list(call: &Call<'_>, arguments: &mut Arguments<'_>) -> Result<Reply, Reply> {
+    if arguments.left() == 0 {
+        return Ok(Reply::text(call.shared().list_clients(|_| true)));
+    }
+    if arguments.take("TYPE") {
+        let normal = arguments.take("NORMAL") || arguments.take("MASTER");
+        if !normal {
+            arguments.word()?;
+        }
+        return arguments.end().map(|()| Reply::text(call.shared().list_clients(|_| normal)));
+    }
+    if !arguments.take("ID") {
+        return Err(syntax_error());
+    }
+    let mut wanted = vec![arguments.count()?];
+    while arguments.left() > 0 {
+        wanted.push(arguments.count()?);
+    }
+    Ok(Reply::text(call.shared().list_clients(|id| wanted.contains(&id))))
 }
 
 fn on_or_off(arguments: &mut Arguments<'_>) -> Result<Reply, Reply> {
@@ -182,12 +207,21 @@ fn on_or_off(arguments: &mut Arguments<'_>) -> Result<Reply, Reply> {
 }
 
 fn client_name(name: &[u8]) -> Result<String, Reply> {
+    if name.len() > NAME_LIMIT_BYTES {
+        return Err(name_too_long());
+    }
     let fits = name.iter().all(u8::is_ascii_graphic);
     if !fits {
         let message = "ERR Client names cannot contain spaces, newlines or special characters.";
         return Err(Reply::error(message));
     }
     Ok(String::from_utf8_lossy(name).into_owned())
+}
+
+fn name_too_long() -> Reply {
+    Reply::error(format!(
+        "ERR names of clients and libraries have at most {NAME_LIMIT_BYTES} bytes"
+    ))
 }
 
 fn set_info(call: &mut Call<'_>, arguments: &mut Arguments<'_>) -> Result<Reply, Reply> {
@@ -197,6 +231,9 @@ fn set_info(call: &mut Call<'_>, arguments: &mut Arguments<'_>) -> Result<Reply,
         return Err(Reply::error(format!("ERR Unrecognized option '{what}'")));
     }
     let text = arguments.text()?.to_owned();
+    if text.len() > NAME_LIMIT_BYTES {
+        return Err(name_too_long());
+    }
     if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
         let what = if version { "lib-ver" } else { "lib-name" };
         let message = format!("ERR {what} cannot contain spaces, newlines or special characters.");

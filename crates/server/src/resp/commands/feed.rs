@@ -6,9 +6,11 @@ use crate::resp::feeds::{Awaited, Reading, Until};
 use crate::resp::reply::{Protocol, Reply};
 use crate::resp::rights::Reach;
 use crate::resp::session::{Call, Handled};
-use crate::resp::table::{Group, Run, Spec};
+use crate::resp::table::{Group, Inside, Run, Spec};
 use mainstay::{Contract, Event, Filter, Revision};
 
+/// How often one connection may watch.
+const WATCHES: usize = 16;
 /// How many changes are given where no limit is said.
 const DEFAULT_LIMIT: usize = 100;
 
@@ -16,6 +18,7 @@ const DEFAULT_LIMIT: usize = 100;
 pub const COMMANDS: &[Spec] = &[
     Spec::new("feed.read", -1, Group::Feed, Run::Control(read))
         .reaches(Reach::Range(range))
+        .inside(Inside { check: waits_not, run: read_at_once })
         .syntax("[AFTER revision] [PREFIX p] [LIMIT n] [WAIT ms]")
         .about("Committed changes behind a revision, in order"),
     Spec::new("feed.watch", -1, Group::Feed, Run::Control(watch))
@@ -56,12 +59,20 @@ fn read_wish(words: &[&[u8]]) -> Result<Wish, Reply> {
             () if arguments.take("PREFIX") => {
                 wish.filter.prefix = Some(arguments.text()?.to_owned());
             }
-            () if arguments.take("LIMIT") => wish.limit = arguments.limit()?.max(1),
+            () if arguments.take("LIMIT") => wish.limit = some(arguments.limit()?)?,
             () if arguments.take("WAIT") => wish.wait_ms = arguments.count()?,
             () => return Err(syntax_error()),
         }
     }
     Ok(wish)
+}
+
+/// As for every other page: none at all is no page.
+fn some(limit: usize) -> Result<usize, Reply> {
+    match limit {
+        0 => Err(Reply::error("INVALID a limit is at least 1")),
+        limit => Ok(limit),
+    }
 }
 
 fn read(call: &mut Call<'_>) -> Handled {
@@ -71,16 +82,41 @@ fn read(call: &mut Call<'_>) -> Handled {
 fn reading(call: &mut Call<'_>) -> Result<Handled, Reply> {
     let wish = wish(call)?;
     if wish.wait_ms > 0 && (call.session.multi.is_some() || call.session.open.is_some()) {
-        return Err(Reply::error("ERR waiting is not for inside a transaction"));
+        return Err(no_waiting());
     }
     let shared = call.shared();
+    let seat = shared.feed_seat()?;
     let feed = shared.db.watch(wish.filter, wish.after.unwrap_or(0))?;
     let deadline_us = shared.ticks_us().saturating_add(wish.wait_ms.saturating_mul(1000));
     let until = Until::Once { deadline_us };
-    let mut reading = Awaited::Changes(Reading { feed, limit: wish.limit, until, shape: rows });
+    let mut reading = Awaited::Changes(Reading::new(feed, wish.limit, until, rows, seat));
     match reading.look(shared.ticks_us()) {
         Some(reply) => Ok(Handled::Reply(reply)),
         None => Ok(Handled::Wait(Box::new(reading))),
+    }
+}
+
+fn waits_not(words: &[&[u8]]) -> Result<(), Reply> {
+    match read_wish(words)?.wait_ms {
+        0 => Ok(()),
+        _ => Err(no_waiting()),
+    }
+}
+
+fn no_waiting() -> Reply {
+    Reply::error("ERR waiting is not for inside a transaction")
+}
+
+/// The same between `MULTI` and `EXEC`, where nothing waits.
+fn read_at_once(call: &mut Call<'_>) -> Reply {
+    match reading(call) {
+        Ok(Handled::Reply(reply)) | Err(reply) => reply,
+        Ok(Handled::Wait(mut awaited)) => loop {
+            if let Some(reply) = awaited.look(call.shared().ticks_us()) {
+                return reply;
+            }
+        },
+        Ok(_) => super::super::plan::unexpected(),
     }
 }
 
@@ -96,10 +132,15 @@ fn watching(call: &mut Call<'_>) -> Result<Handled, Reply> {
         return Err(Reply::error("ERR FEED.WATCH is not for inside a transaction"));
     }
     let wish = wish(call)?;
+    let seat = call.shared().feed_seat()?;
+    call.session.watches += 1;
+    if call.session.watches > WATCHES {
+        return Err(Reply::error("ERR this connection watches as much as one may: connect again"));
+    }
     let (db, limit) = (&call.shared().db, call.shared().settings.feed_changes);
     let after = wish.after.unwrap_or_else(|| db.revision());
     let feed = db.watch(wish.filter, after)?;
-    Ok(Handled::Watch(Box::new(Reading { feed, limit, until: Until::Gone, shape: rows })))
+    Ok(Handled::Watch(Box::new(Reading::new(feed, limit, Until::Gone, rows, seat))))
 }
 
 /// Changes as a client sees them.

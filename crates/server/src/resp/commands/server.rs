@@ -14,11 +14,14 @@ pub const COMMANDS: &[Spec] = &[
         .syntax("[COUNT | LIST | INFO | DOCS] [name ...]")
         .about("What commands there are"),
     of("config", -2, Run::Session(config))
+        .needs(Needs::Words(config_right))
         .audited(0)
         .syntax("GET [pattern ...]")
         .about("CONFIG GET: settings by pattern"),
     of("time", 1, Run::Session(time)).about("Seconds and microseconds of the clock"),
-    of("revision", 1, Run::Settled(revision)).about("The newest visible revision"),
+    of("revision", 1, Run::Settled(revision))
+        .needs(Needs::Some)
+        .about("The newest visible revision"),
     of("durability", 2, Run::Session(durability))
         .needs(Needs::Right(Right::write(Area::Cells)))
         .audited(1)
@@ -41,6 +44,8 @@ fn command(call: &mut Call<'_>) -> Reply {
         |names: &[&[u8]]| -> Vec<_> { names.iter().map(|name| table::named(name)).collect() };
     match what.as_slice() {
         b"" => Reply::Array(table::all().map(about).collect()),
+        b"HELP" => table::named(b"command").map_or(Reply::Nil, table::Spec::help),
+        b"COUNT" if arguments.left() > 0 => table::wrong_arity("command|count"),
         b"COUNT" => Reply::number(table::all().count() as u64),
         b"LIST" => Reply::texts(table::all().map(|spec| spec.name)),
         b"INFO" if arguments.left() == 0 => Reply::Array(table::all().map(about).collect()),
@@ -87,14 +92,26 @@ fn docs(spec: &'static Spec) -> (Reply, Reply) {
     (Reply::text(spec.name), Reply::Map(about))
 }
 
+/// Where the HTTP face is, everybody who may be here may know.
+fn config_right(words: &[&[u8]]) -> Option<Right> {
+    let is_address = matches!(words, [_, _, what] if what.eq_ignore_ascii_case(b"http-address"));
+    (!is_address).then_some(Right::read(Area::Server))
+}
+
 fn config(call: &mut Call<'_>) -> Reply {
     let mut arguments = call.arguments();
+    if let (Some(spec), true) = (table::named(b"config"), arguments.take("HELP")) {
+        return spec.help();
+    }
     if !arguments.take("GET") {
         return Reply::error(
             "ERR only CONFIG GET is known: settings are given when the server starts",
         );
     }
     let patterns = arguments.rest();
+    if patterns.is_empty() {
+        return table::wrong_arity("config|get");
+    }
     let wanted = |name: &str| {
         patterns
             .iter()

@@ -5,7 +5,7 @@ use crate::resp::reply::{OK, Reply};
 use crate::resp::rights::Needs;
 use crate::resp::session::Call;
 use crate::resp::slow_log::Entry;
-use crate::resp::table::{Group, Run, Spec};
+use crate::resp::table::{self, Group, Run, Spec};
 use crate::security::{Area, Right};
 
 /// The commands of this file.
@@ -38,6 +38,7 @@ fn about(call: &mut Call<'_>) -> Result<Reply, Reply> {
             let entries = log.newest(count(&mut arguments)?);
             Ok(Reply::Array(entries.into_iter().map(entry).collect()))
         }
+        b"HELP" => Ok(table::named(b"slowlog").map_or(Reply::Nil, Spec::help)),
         b"LEN" => arguments.end().map(|()| Reply::number(log.len() as u64)),
         b"RESET" => arguments.end().map(|()| {
             log.reset();

@@ -19,11 +19,26 @@ use mainstay::wire::{
     self, Act, Acted, FOLLOW_LIMIT, Follow, Followed, Look, Question, Read, Seen,
 };
 use mainstay::{
-    At, BranchCommand, Cells, CellsAt, Code, Command, Contract, Database, Durability, Error, Event,
-    Receipt, Result, Revision, Transaction,
+    At, Cells, Code, Command, Contract, Database, Durability, Error, Event, Interactive, Receipt,
+    Result, Revision, Transaction,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+/// Reads cells, as they are or as they were: both have the same methods and no type in common.
+macro_rules! look {
+    ($cells:expr, $read:expr) => {
+        match $read {
+            Read::Get { name } => $cells.get_versioned(name.as_str()).map(Seen::Cell),
+            Read::List { prefix, after, limit } => {
+                $cells.list(&prefix, after.as_deref(), limit).map(Seen::Names)
+            }
+            Read::History { name, limit, before } => {
+                $cells.history(name.as_str(), limit, before).map(Seen::History)
+            }
+        }
+    };
+}
 
 /// The longest answer; what is longer is told to be.
 const ANSWER_LIMIT_BYTES: usize = 192 << 20;
@@ -101,7 +116,9 @@ impl Receipts {
         let revision = receipt.as_ref().map_or(0, |receipt| receipt.revision);
         let reply = match self {
             Receipts::Executed => framed(&receipt),
-            Receipts::Committed => framed(&receipt.map(Acted::Committed).map_err(as_conflict)),
+            Receipts::Committed => {
+                framed(&receipt.map(Acted::Committed).map_err(Interactive::refusal))
+            }
         };
         match reply {
             // It is done, whatever becomes of its answers.
@@ -119,17 +136,6 @@ fn is_refusal(frame: &[u8]) -> bool {
     frame.get(1) == Some(&1)
 }
 
-/// Whoever commits knows nothing of guards.
-fn as_conflict(error: Error) -> Error {
-    match error.code() {
-        Code::GuardFailed => Error::new(
-            Code::Conflict,
-            "something the transaction read has changed since it began: begin again",
-        ),
-        _ => error,
-    }
-}
-
 fn execute(call: &mut Call<'_>, pending: Pending) -> Handled {
     let mut transaction: Transaction = match take(call) {
         Ok(transaction) => transaction,
@@ -141,7 +147,7 @@ fn execute(call: &mut Call<'_>, pending: Pending) -> Handled {
         return Handled::Reply(reply);
     }
     transaction.durability = transaction.durability.or(call.session.durability);
-    match (is_long(&transaction) || !entries.is_empty(), pending) {
+    match (transaction.takes_a_while() || !entries.is_empty(), pending) {
         (false, _) => Handled::Run(Box::new(transaction), Owed::Wire(Receipts::Executed)),
         (true, Pending::Nothing) => {
             let shared = call.shared().clone();
@@ -166,13 +172,10 @@ fn record(shared: &Shared, entries: &[Entry], outcome: Outcome) {
     entries.iter().for_each(|entry| shared.security.audit().record(entry, outcome));
 }
 
-/// Whether it would hold an event loop up.
-fn is_long(transaction: &Transaction) -> bool {
-    let merge = |command: &Command| matches!(command, Command::Branch(BranchCommand::Merge { .. }));
-    transaction.steps.iter().any(|step| merge(&step.command))
-}
-
-fn read(call: &mut Call<'_>, _: Pending) -> Handled {
+fn read(call: &mut Call<'_>, pending: Pending) -> Handled {
+    if pending != Pending::Nothing {
+        return Handled::NotYet;
+    }
     let look: Look = match take(call) {
         Ok(look) => look,
         Err(error) => return refused(error),
@@ -186,8 +189,8 @@ fn read(call: &mut Call<'_>, _: Pending) -> Handled {
 fn look_at(session: &Session, look: Look) -> Result<Seen> {
     let cells = cells(session, &look.branch)?;
     match look.at {
-        At::Latest => look_now(&cells, look.read),
-        at => look_back(&cells.at(at)?, look.read),
+        At::Latest => look!(cells, look.read),
+        at => look!(cells.at(at)?, look.read),
     }
 }
 
@@ -198,31 +201,10 @@ fn cells(session: &Session, branch: &str) -> Result<Cells> {
     }
 }
 
-fn look_now(cells: &Cells, read: Read) -> Result<Seen> {
-    match read {
-        Read::Get { name } => cells.get_versioned(name.as_str()).map(Seen::Cell),
-        Read::List { prefix, after, limit } => {
-            cells.list(&prefix, after.as_deref(), limit).map(Seen::Names)
-        }
-        Read::History { name, limit, before } => {
-            cells.history(name.as_str(), limit, before).map(Seen::History)
-        }
+fn run(call: &mut Call<'_>, pending: Pending) -> Handled {
+    if pending != Pending::Nothing {
+        return Handled::NotYet;
     }
-}
-
-fn look_back(cells: &CellsAt, read: Read) -> Result<Seen> {
-    match read {
-        Read::Get { name } => cells.get_versioned(name.as_str()).map(Seen::Cell),
-        Read::List { prefix, after, limit } => {
-            cells.list(&prefix, after.as_deref(), limit).map(Seen::Names)
-        }
-        Read::History { name, limit, before } => {
-            cells.history(name.as_str(), limit, before).map(Seen::History)
-        }
-    }
-}
-
-fn run(call: &mut Call<'_>, _: Pending) -> Handled {
     let act: Act = match take(call) {
         Ok(act) => act,
         Err(error) => return refused(error),
@@ -270,7 +252,7 @@ fn inside(session: &mut Session, command: Command) -> Result<Acted> {
 
 fn look_held(session: &Session, read: Read) -> Result<Acted> {
     let view = session.view.as_ref().ok_or_else(none_open)?;
-    look_back(view, read).map(Acted::Seen)
+    look!(view, read).map(Acted::Seen)
 }
 
 fn commit(session: &mut Session, durability: Option<Durability>) -> Result<Handled> {
@@ -318,10 +300,14 @@ fn feed(call: &mut Call<'_>, pending: Pending) -> Handled {
 
 fn following(call: &mut Call<'_>, follow: Follow) -> Result<Handled> {
     let shared = call.shared();
+    let seat = match shared.feed_seat() {
+        Ok(seat) => seat,
+        Err(reply) => return Ok(Handled::Reply(reply)),
+    };
     let feed = shared.db.watch(follow.filter, follow.after)?;
     let until = Until::Once { deadline_us: deadline_us(call, follow.wait_ms) };
     let limit = follow.limit.clamp(1, FOLLOW_LIMIT);
-    let reading = Reading { feed, limit, until, shape: followed };
+    let reading = Reading::new(feed, limit, until, followed, seat);
     Ok(wait(call, Awaited::Changes(reading)))
 }
 
@@ -342,11 +328,14 @@ fn wait(call: &Call<'_>, mut awaited: Awaited) -> Handled {
 }
 
 fn ask(call: &mut Call<'_>, pending: Pending) -> Handled {
+    if pending != Pending::Nothing {
+        return Handled::NotYet;
+    }
     let question: Question = match take(call) {
         Ok(question) => question,
         Err(error) => return refused(error),
     };
-    if pending != Pending::Nothing && question.takes_a_while() {
+    if pending != Pending::Nothing {
         return Handled::NotYet;
     }
     let entry = entry(call.session, &question);

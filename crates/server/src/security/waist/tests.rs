@@ -18,10 +18,11 @@ fn on_key(key: &str) -> Vec<(Command, bool, bool)> {
     let (name, value) = (|| name(key), || Value::from("v"));
     let cells = [
         (CellCommand::Get { name: name() }, true, false),
-        (CellCommand::Init { name: name(), value: value() }, false, true),
+        (CellCommand::Init { name: name(), value: value() }, true, true),
         (CellCommand::set(name(), "v"), false, true),
-        (CellCommand::Cas { name: name(), expected: None, value: value() }, false, true),
+        (CellCommand::Cas { name: name(), expected: None, value: value() }, true, true),
         (CellCommand::Delete { name: name(), counter: None }, false, true),
+        (CellCommand::Delete { name: name(), counter: Some(1) }, true, true),
         (CellCommand::Incr { name: name(), by: Number::Int(1) }, true, true),
         (CellCommand::Expire { name: name(), ttl: Ttl::Clear }, false, true),
         (
@@ -34,7 +35,8 @@ fn on_key(key: &str) -> Vec<(Command, bool, bool)> {
     let only = Only::Always;
     let strings = [
         (StringCommand::Set { name: name(), value: value(), only, ttl: Ttl::Clear }, true, true),
-        (StringCommand::SetAll { pairs: vec![(name(), value())], only_absent: true }, false, true),
+        (StringCommand::SetAll { pairs: vec![(name(), value())], only_absent: true }, true, true),
+        (StringCommand::SetAll { pairs: vec![(name(), value())], only_absent: false }, false, true),
         (StringCommand::Take { name: name() }, true, true),
         (StringCommand::Touch { name: name(), ttl: Ttl::Clear }, true, true),
         (StringCommand::Append { name: name(), text: Vec::new() }, true, true),

@@ -1,0 +1,114 @@
+//! Pages in a browser, which are kept out where everybody may do everything.
+//!
+//! ```text
+//!   a page of elsewhere asks 127.0.0.1:       Origin: https://elsewhere  --> 403
+//!   its name leads to 127.0.0.1 by now:       Host: elsewhere            --> 403
+//!   curl, programs, a page of this machine:   no Origin, or localhost    --> in
+//! ```
+//!
+//! A browser runs on the machine that the server trusts, and runs what strangers wrote. It says whose
+//! page asks, and by which name it came here, and no page can change either.
+
+use super::refusal::{Answered, Refusal};
+use axum::http::header::{HOST, HeaderName, ORIGIN};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderValue};
+use std::net::IpAddr;
+
+/// Refuses what a page of elsewhere asks for.
+pub(crate) fn check(headers: &HeaderMap) -> Answered<()> {
+    let hosts = headers.get_all(HOST);
+    if let Some(host) = hosts.iter().find(|host| !is_address(host)) {
+        return Err(refused(&HOST, host));
+    }
+    let is_ours = |origin: &&HeaderValue| is_here(origin) || is_same(origin, headers.get(HOST));
+    match headers.get_all(ORIGIN).iter().find(|origin| !is_ours(origin)) {
+        Some(origin) => Err(refused(&ORIGIN, origin)),
+        None => Ok(()),
+    }
+}
+
+/// Whether a host is named in a way that nobody can make lead elsewhere, or here.
+fn is_address(host: &HeaderValue) -> bool {
+    let host = host.to_str().ok().and_then(|host| host.parse().ok());
+    host.is_some_and(|host: Authority| is_localhost(&host) || ip_of(&host).is_some())
+}
+
+/// Whether an origin is a page of this machine.
+fn is_here(origin: &HeaderValue) -> bool {
+    let is_loopback = |ip: IpAddr| ip.to_canonical().is_loopback();
+    authority_of(origin)
+        .is_some_and(|page| is_localhost(&page) || ip_of(&page).is_some_and(is_loopback))
+}
+
+/// Whether an origin is a page of this server, under the address that was asked.
+fn is_same(origin: &HeaderValue, host: Option<&HeaderValue>) -> bool {
+    let host = host.and_then(|host| host.to_str().ok());
+    authority_of(origin).is_some_and(|page| host.is_some_and(|host| page == *host))
+}
+
+/// The host and port of an origin; a page without one has the origin `null`.
+fn authority_of(origin: &HeaderValue) -> Option<Authority> {
+    let origin = origin.to_str().ok()?;
+    let rest = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"))?;
+    rest.parse().ok()
+}
+
+fn is_localhost(authority: &Authority) -> bool {
+    authority.host().eq_ignore_ascii_case("localhost")
+}
+
+fn ip_of(authority: &Authority) -> Option<IpAddr> {
+    authority.host().trim_start_matches('[').trim_end_matches(']').parse().ok()
+}
+
+fn refused(header: &HeaderName, value: &HeaderValue) -> Refusal {
+    let value = String::from_utf8_lossy(value.as_bytes());
+    Refusal::forbidden(format!(
+        "the header {header} says {value:?}, which is not this machine, and a server without users \
+         takes nothing from pages of elsewhere: ask it as localhost or by its address, or give it users"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_let_in(headers: &[(HeaderName, &str)]) -> bool {
+        let value = |value: &str| HeaderValue::from_str(value).unwrap();
+        let mut all = HeaderMap::new();
+        for (name, text) in headers {
+            all.append(name, value(text));
+        }
+        check(&all).is_ok()
+    }
+
+    #[test]
+    fn a_host_is_localhost_or_an_address() {
+        assert!(is_let_in(&[]), "programs that speak HTTP/1.0 say none");
+        for host in ["localhost", "LocalHost:7380", "127.0.0.1:7380", "[::1]:7380", "10.0.0.7"] {
+            assert!(is_let_in(&[(HOST, host)]), "{host}");
+        }
+        for host in ["elsewhere.test:7380", "localhost.elsewhere.test", "127.0.0.1.test", "", "a b"]
+        {
+            assert!(!is_let_in(&[(HOST, host)]), "{host}");
+            assert!(!is_let_in(&[(HOST, "localhost"), (HOST, host)]), "{host} behind another");
+        }
+    }
+
+    #[test]
+    fn an_origin_is_of_this_machine_or_of_this_server() {
+        let from = |origin| is_let_in(&[(HOST, "10.0.0.7:7380"), (ORIGIN, origin)]);
+        for origin in ["http://localhost:3000", "https://127.0.0.1", "http://[::1]:80"] {
+            assert!(from(origin), "{origin}");
+        }
+        assert!(from("http://10.0.0.7:7380"));
+        for origin in
+            ["https://elsewhere.test", "http://10.0.0.7", "http://10.0.0.8:7380", "null", ""]
+        {
+            assert!(!from(origin), "{origin}");
+        }
+        assert!(!is_let_in(&[(ORIGIN, "http://localhost"), (ORIGIN, "http://elsewhere.test")]));
+        assert!(!is_let_in(&[(HOST, "elsewhere.test"), (ORIGIN, "http://elsewhere.test")]));
+    }
+}

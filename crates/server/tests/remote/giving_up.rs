@@ -1,0 +1,178 @@
+//! Those who give up: futures that are dropped, handles that are closed, more than there are seats
+//! for. Nobody else waits behind them, and nothing of theirs is left over.
+
+use crate::proxy::Proxy;
+use crate::support::Ours;
+use mainstay::remote::{AsyncDatabase, Dial, Options, Stream, Tcp};
+use mainstay::{At, CellCommand, Code, MergeStrategy, Name, RequestId, Transaction};
+use std::future::Future;
+use std::io;
+use std::pin::pin;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
+use std::thread;
+use std::time::Duration;
+
+/// Long enough to be seen, and short enough for a test that fails.
+const LONG: Duration = Duration::from_secs(10);
+
+/// How often, and how many times, it is looked for something that has to happen soon.
+const PAUSE: Duration = Duration::from_millis(20);
+const LOOKS: usize = 1_000;
+
+fn set(name: &str, value: &str) -> Transaction {
+    let id = RequestId::new(value).unwrap();
+    Transaction::new().request(id).step(CellCommand::set(Name::new(name).unwrap(), value))
+}
+
+/// Polls a future once.
+fn begin_to(future: impl Future) {
+    let mut future = pin!(future);
+    assert!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+}
+
+/// A client with at most so many connections, two of them in use, and one kept for a seat.
+async fn world(connections: usize) -> (Ours, Proxy, AsyncDatabase) {
+    let server = Ours::start();
+    let proxy = Proxy::to(server.address);
+    let db = proxy.options().connections(connections).connect_async().await.unwrap();
+    db.cells().set("a", 1).await.unwrap();
+    db.begin().await.unwrap().commit().await.unwrap();
+    assert_eq!(proxy.count(), 3);
+    (server, proxy, db)
+}
+
+/// The connection that nobody took is there for the next one, whoever was faster.
+#[tokio::test]
+async fn a_seat_that_nobody_takes_is_given_back() {
+    let server = Ours::start();
+    let proxy = Proxy::to(server.address);
+    let db = proxy.options().connections(3).connect_async().await.unwrap();
+    db.cells().set("a", 1).await.unwrap();
+    {
+        let mut begin = pin!(db.begin());
+        assert!(begin.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        while proxy.count() < 3 {
+            thread::yield_now();
+        }
+    }
+    drop(db.begin().await.unwrap());
+    assert_eq!(proxy.count(), 3);
+}
+
+#[tokio::test]
+async fn nobody_waits_behind_a_question_that_was_given_up() {
+    let (_server, proxy, db) = world(3).await;
+    begin_to(db.wait_for(db.revision().await.unwrap() + 1, LONG));
+    drop(db.begin().await.unwrap());
+    assert_eq!(proxy.count(), 4, "on a connection of its own");
+}
+
+#[tokio::test]
+async fn a_merge_that_nobody_waits_for_is_done_and_leaves_nothing_behind() {
+    let (server, _proxy, db) = world(3).await;
+    db.fork("dev", "main", At::Latest).await.unwrap();
+    db.branch("dev").await.unwrap().cells().set("b", 1).await.unwrap();
+    begin_to(db.merge("dev", "main", MergeStrategy::Strict));
+    let mut looks = 0..LOOKS;
+    while server.db.cells().get("b").unwrap().is_none() {
+        looks.next().expect("the merge was sent, so it is done");
+        thread::sleep(PAUSE);
+    }
+    while let Err(error) = db.begin().await.map(drop) {
+        assert_eq!(error.code(), Code::QueueFull);
+        looks.next().expect("its connection ends when it is done");
+        thread::sleep(PAUSE);
+    }
+}
+
+/// The two connections that all share are there whatever takes seats.
+#[test]
+fn seats_leave_the_shared_connections_alone() {
+    let server = Ours::start();
+    let proxy = Proxy::to(server.address);
+    let db = proxy.options().connections(3).connect().unwrap();
+    let mut open = db.begin().unwrap();
+    assert_eq!(db.begin().map(drop).unwrap_err().code(), Code::QueueFull);
+    db.cells().set("a", 1).unwrap();
+    open.set("b", 1).unwrap();
+    open.commit().unwrap();
+    drop(db.begin().unwrap());
+
+    let none = proxy.options().connections(0).connect().unwrap();
+    none.cells().set("a", 2).unwrap();
+    assert_eq!(none.cells().get("a").unwrap(), Some(2.into()));
+    assert_eq!(none.begin().map(drop).unwrap_err().code(), Code::QueueFull);
+}
+
+/// Says when it dials, and goes on when it is told, behind the first time.
+#[derive(Debug)]
+struct Slowly(Mutex<(usize, Sender<()>, Receiver<()>)>);
+
+impl Dial for Slowly {
+    fn dial(&self, address: &str, timeout: Duration) -> io::Result<Stream> {
+        let mut state = self.0.lock().unwrap();
+        state.0 += 1;
+        if state.0 > 1 {
+            state.1.send(()).unwrap();
+            let _ = state.2.recv_timeout(LONG);
+        }
+        Tcp.dial(address, timeout)
+    }
+}
+
+#[test]
+fn nothing_is_sent_behind_the_end() {
+    let server = Ours::start();
+    let ((dials, dialed), (goes_on, told)) = (channel(), channel());
+    let slowly = Arc::new(Slowly(Mutex::new((0, dials, told))));
+    let db = Options::new(&server.address.to_string()).dial(slowly).connect().unwrap();
+    let ticket = db.submit(set("a", "late"));
+    dialed.recv_timeout(LONG).unwrap();
+    db.close().unwrap();
+    goes_on.send(()).unwrap();
+    assert_eq!(ticket.wait().unwrap_err().code(), Code::Closed);
+    assert_eq!(server.db.cells().get("a").unwrap(), None);
+    let mut looks = 0..LOOKS;
+    // The one that looks is connected, and nobody else.
+    let mut client = server.client();
+    while !client.line("INFO").contains(r"connected_clients:1\r\n") {
+        looks.next().expect("no connection is left over");
+        thread::sleep(PAUSE);
+    }
+}
+
+/// Holds up who wakes it, until it is told.
+struct Stubborn(Mutex<(Sender<()>, Receiver<()>)>);
+
+impl Wake for Stubborn {
+    fn wake(self: Arc<Stubborn>) {
+        let state = self.0.lock().unwrap();
+        state.0.send(()).unwrap();
+        let _ = state.1.recv_timeout(LONG);
+    }
+}
+
+/// Whoever sees that a connection broke comes behind those who were sent on it.
+#[test]
+fn what_is_sent_again_is_not_overtaken() {
+    let server = Ours::start();
+    let proxy = Proxy::to(server.address);
+    let db = proxy.options().connect().unwrap();
+    db.cells().set("a", "first").unwrap();
+    proxy.deafen();
+    let older = db.submit(set("a", "older"));
+    proxy.wait_until_swallowed();
+    let incr = CellCommand::Incr { name: Name::new("n").unwrap(), by: 1.into() };
+    let mut lost = pin!(db.submit(Transaction::new().step(incr)));
+    let ((wakes, woken), (goes_on, told)) = (channel(), channel());
+    let waker = Waker::from(Arc::new(Stubborn(Mutex::new((wakes, told)))));
+    assert!(lost.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    proxy.cut();
+    woken.recv_timeout(LONG).unwrap();
+    db.execute(set("a", "newer")).unwrap();
+    goes_on.send(()).unwrap();
+    assert!(!older.wait().unwrap().repeated);
+    assert_eq!(server.db.cells().get("a").unwrap(), Some("newer".into()));
+}
