@@ -57,8 +57,11 @@ async fn a_seat_that_nobody_takes_is_given_back() {
             thread::yield_now();
         }
     }
-    drop(db.begin().await.unwrap());
-    assert_eq!(proxy.count(), 3);
+    // There is one place: taken over or made anew, but never lost.
+    for _ in 0..4 {
+        begin_to(db.begin());
+        drop(db.begin().await.unwrap());
+    }
 }
 
 #[tokio::test]
