@@ -4,6 +4,7 @@ use super::args::{Moment, OnBranch};
 use super::call::Call;
 use super::failure::{Failure, Result};
 use super::field::{Row, named};
+use super::output::Bare;
 use super::reply::Reply;
 use super::session::Session;
 use super::shape::{Shape, Shown};
@@ -227,10 +228,22 @@ impl Delete {
 impl Incr {
     fn run(self, session: &mut Session) -> Result<()> {
         let call = Call::new("CELL.INCR").word(&self.name).word(&self.by);
-        let reply = write(session, &self.on, call)?;
+        let reply = write(session, &self.on, call).map_err(|failure| self.hint(failure))?;
         // A sum is a number whatever it is called on the wire.
-        let shape = shapes::shape("CELL.INCR");
-        session.show_typed(shape, named(&self.name), reply, true, String::new)
+        let shown = shapes::shape("CELL.INCR").show(reply, true);
+        session.printer.shown(shown, named(&self.name), Bare::Field("value"));
+        Ok(())
+    }
+
+    fn hint(&self, failure: Failure) -> Failure {
+        match failure.to_string().ends_with(", not a number") {
+            true => failure.hint(&format!(
+                "`cell set {} NUMBER --json` stores a number; INCR of the repl and of Redis clients \
+                 counts texts",
+                self.name
+            )),
+            false => failure,
+        }
     }
 }
 

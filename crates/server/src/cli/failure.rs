@@ -78,10 +78,11 @@ impl fmt::Display for Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
+        // Which command of a transaction it was says nothing to who asked for one thing.
+        let message = format!("{}: {}", error.code().name(), error.message());
         match error.code() {
-            Code::BranchNotFound => Failure::not_held(error.to_string()),
-            Code::BranchExists => Failure::not_held(error.to_string()),
-            _ => Failure::error(error.to_string()),
+            Code::BranchNotFound | Code::BranchExists => Failure::not_held(message),
+            _ => Failure::error(message),
         }
     }
 }
