@@ -3,6 +3,7 @@
 
 use super::failure::{Failure, Result};
 use super::field::{Field, Row};
+use super::interrupt;
 use super::progress::Bar;
 use super::session::Session;
 use super::web::{Web, WebArgs};
@@ -84,7 +85,10 @@ impl Backup {
                 let _bar = Bar::new("reading");
                 vec![verify_backup(&file)?]
             }
-            (None, Some(file)) => vec![made(session, file, self.from.known()?, &self.web)?],
+            (None, Some(file)) => {
+                let since = self.from.known()?;
+                vec![interrupt::making(file, || made(session, file, since, &self.web))?]
+            }
             (None, None) => return Err(Failure::error("name the file to make: backup FILE")),
         };
         show(session, &reports);
@@ -124,7 +128,7 @@ fn made(
 
 /// Has a server make the backup and send it.
 fn received(web: &Web, file: &Path, since: Option<Since>) -> Result<BackupReport> {
-    let bar = Bar::of_bytes("waiting for the server");
+    let bar = Bar::waiting("the server makes the file");
     let path = match since {
         None => "/v1/backup".to_owned(),
         Some(Since { revision, database: None }) => format!("/v1/backup?since={revision}"),

@@ -4,6 +4,7 @@ use super::args::Moment;
 use super::call::Call;
 use super::failure::{Failure, NOT_HELD, Result};
 use super::field::{Field, Row, named};
+use super::output::Bare;
 use super::reply::Reply;
 use super::session::Session;
 use super::shape::{Shape, Shown};
@@ -174,7 +175,7 @@ fn diff(session: &mut Session, a: &str, b: &str) -> Result<()> {
             }
         }
     }
-    session.printer.shown(shown, Row::new(), None);
+    session.printer.shown(shown, Row::new(), Bare::All);
     Ok(())
 }
 

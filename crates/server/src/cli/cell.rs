@@ -4,9 +4,11 @@ use super::args::{Moment, OnBranch};
 use super::call::Call;
 use super::failure::{Failure, Result};
 use super::field::{Row, named};
+use super::output::Bare;
 use super::reply::Reply;
 use super::session::Session;
 use super::shape::{Shape, Shown};
+use super::store::Begun;
 use super::{shapes, time};
 use clap::{Args, Subcommand};
 use std::io::Read;
@@ -226,10 +228,22 @@ impl Delete {
 impl Incr {
     fn run(self, session: &mut Session) -> Result<()> {
         let call = Call::new("CELL.INCR").word(&self.name).word(&self.by);
-        let reply = write(session, &self.on, call)?;
+        let reply = write(session, &self.on, call).map_err(|failure| self.hint(failure))?;
         // A sum is a number whatever it is called on the wire.
-        let shape = shapes::shape("CELL.INCR");
-        session.show_typed(shape, named(&self.name), reply, true, String::new)
+        let shown = shapes::shape("CELL.INCR").show(reply, true);
+        session.printer.shown(shown, named(&self.name), Bare::Field("value"));
+        Ok(())
+    }
+
+    fn hint(&self, failure: Failure) -> Failure {
+        match failure.to_string().ends_with(", not a number") {
+            true => failure.hint(&format!(
+                "`cell set {} NUMBER --json` stores a number; INCR of the repl and of Redis clients \
+                 counts texts",
+                self.name
+            )),
+            false => failure,
+        }
     }
 }
 
@@ -250,15 +264,13 @@ impl List {
     /// Asks page by page, all at one revision, so that a long list is one picture.
     fn run(mut self, session: &mut Session) -> Result<()> {
         session.store()?;
-        let many = self.limit.is_none_or(|limit| limit > PAGE);
-        let now = self.moment.rev.is_none() && self.moment.at.is_none();
-        if many && now && !session.store()?.in_transaction() {
-            self.moment.rev = Some(session.revision()?);
-        }
         let mut left = self.limit.unwrap_or(u64::MAX);
         while left > 0 && !session.printer.is_closed() {
             let size = left.min(PAGE);
-            let names = self.page(session, size)?;
+            let mut names = self.page(session, size)?;
+            if names.len() as u64 == size && left > size && self.pin(session)? {
+                names = self.page(session, size)?;
+            }
             left -= (names.len() as u64).min(left);
             let ended = (names.len() as u64) < size;
             self.after = names.last().map(last_name).or(self.after);
@@ -269,6 +281,24 @@ impl List {
         }
         session.printer.finish();
         Ok(())
+    }
+
+    /// Stays at the newest revision from here on; says whether the page has to be asked for again. One
+    /// page alone is one picture, and asking for the revision takes a right that not everybody has.
+    fn pin(&mut self, session: &mut Session) -> Result<bool> {
+        let pinned = self.moment.rev.is_some() || self.moment.at.is_some();
+        if pinned || session.begun() == Some(Begun::Transaction) {
+            return Ok(false);
+        }
+        let revision = session.revision().map_err(|failure| match failure.is_about_rights() {
+            true => failure.hint(&format!(
+                "more than {PAGE} names are listed as of one revision; without that right name one \
+                 with --rev, or list {PAGE} at a time with --limit {PAGE} --after NAME"
+            )),
+            false => failure,
+        })?;
+        self.moment.rev = Some(revision);
+        Ok(true)
     }
 
     fn page(&self, session: &mut Session, size: u64) -> Result<Vec<Row>> {

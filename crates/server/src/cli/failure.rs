@@ -49,6 +49,16 @@ impl Failure {
         self
     }
 
+    /// Whether a server refused it because the user may not.
+    pub fn is_about_rights(&self) -> bool {
+        self.is_of_kind("NOPERM")
+    }
+
+    /// Whether it is an error reply of this kind.
+    pub fn is_of_kind(&self, kind: &str) -> bool {
+        self.message.split(' ').next() == Some(kind)
+    }
+
     /// The number of the exit code.
     pub fn code(&self) -> u8 {
         self.code
@@ -68,10 +78,11 @@ impl fmt::Display for Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
+        // Which command of a transaction it was says nothing to who asked for one thing.
+        let message = format!("{}: {}", error.code().name(), error.message());
         match error.code() {
-            Code::BranchNotFound => Failure::not_held(error.to_string()),
-            Code::BranchExists => Failure::not_held(error.to_string()),
-            _ => Failure::error(error.to_string()),
+            Code::BranchNotFound | Code::BranchExists => Failure::not_held(message),
+            _ => Failure::error(message),
         }
     }
 }

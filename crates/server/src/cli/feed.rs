@@ -3,10 +3,12 @@
 use super::call::Call;
 use super::failure::{Failure, Result};
 use super::field::Row;
+use super::interrupt;
 use super::session::Session;
 use super::shape::Shown;
 use super::shapes;
 use clap::Args;
+use std::sync::atomic::Ordering;
 
 /// How many changes are asked for at once.
 const PAGE: u64 = 1000;
@@ -31,8 +33,16 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Shows page after page; what follows comes as it happens.
-    pub fn run(mut self, session: &mut Session) -> Result<()> {
+    /// Shows page after page; what follows comes as it happens. In the repl Ctrl-C ends the following,
+    /// not the repl.
+    pub fn run(self, session: &mut Session) -> Result<()> {
+        match self.follow && session.interactive {
+            true => interrupt::until(|told| self.pages(session, || told.load(Ordering::Relaxed))),
+            false => self.pages(session, || false),
+        }
+    }
+
+    fn pages(mut self, session: &mut Session, is_told: impl Fn() -> bool) -> Result<()> {
         let mut waits = false;
         loop {
             let rows = self.page(session, waits)?;
@@ -44,16 +54,33 @@ impl Feed {
                 // What there is stands before the waiting begins.
                 session.printer.flush();
             }
-            if session.printer.is_closed() || (ended && !self.follow) {
+            if session.printer.is_closed() || is_told() || (ended && !self.follow) {
                 break;
             }
             waits = ended;
         }
-        session.printer.finish();
+        if !self.follow {
+            session.printer.finish();
+        }
         Ok(())
     }
 
-    fn page(&self, session: &mut Session, waits: bool) -> Result<Vec<Row>> {
+    /// The next page. Who did not say where to begin begins with the oldest that is kept.
+    fn page(&mut self, session: &mut Session, waits: bool) -> Result<Vec<Row>> {
+        match self.ask(session, waits) {
+            Err(failure) if failure.is_of_kind("TRIMMED") => {
+                let before = before_oldest(&failure);
+                if self.after.is_some() || before.is_none() {
+                    return Err(trimmed(failure, before));
+                }
+                self.after = before;
+                self.ask(session, waits)
+            }
+            asked => asked,
+        }
+    }
+
+    fn ask(&self, session: &mut Session, waits: bool) -> Result<Vec<Row>> {
         let call = Call::new("FEED.READ").option("AFTER", self.after);
         let call = call.option("PREFIX", self.prefix.as_ref()).option("LIMIT", Some(PAGE));
         let call = call.option("WAIT", waits.then_some(WAIT_MS));
@@ -67,6 +94,21 @@ impl Feed {
     fn wants(&self, row: &Row) -> bool {
         let Some(branch) = &self.branch else { return true };
         row.iter().any(|(name, field)| name == "branch" && *field.raw() == *branch.as_bytes())
+    }
+}
+
+/// The revision before the oldest that is kept: a refusal ends with that one.
+fn before_oldest(failure: &Failure) -> Option<u64> {
+    let oldest: u64 = failure.to_string().rsplit(' ').next()?.parse().ok()?;
+    Some(oldest.saturating_sub(1))
+}
+
+fn trimmed(failure: Failure, before: Option<u64>) -> Failure {
+    match before {
+        Some(before) => {
+            failure.hint(&format!("what came before that is gone; go on with --after {before}"))
+        }
+        None => failure.hint("without --after it begins with the oldest that is kept"),
     }
 }
 

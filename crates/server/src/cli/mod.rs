@@ -22,6 +22,7 @@ mod embedded;
 mod failure;
 mod feed;
 mod field;
+mod interrupt;
 mod output;
 mod paper;
 mod password;

@@ -44,6 +44,30 @@ pub enum Format {
     Raw,
 }
 
+/// What of one result is written in `raw`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bare {
+    /// The value, to the byte where it does not go to a terminal, so that it can go to a file.
+    Value,
+    /// This field, as a line.
+    Field(&'static str),
+    /// These fields, as a line.
+    Fields(&'static [&'static str]),
+    /// All fields, as a line.
+    All,
+}
+
+impl Bare {
+    fn has(self, name: &str) -> bool {
+        match self {
+            Bare::Value => name == "value",
+            Bare::Field(field) => name == field,
+            Bare::Fields(fields) => fields.contains(&name),
+            Bare::All => true,
+        }
+    }
+}
+
 impl TryFrom<Output> for Format {
     type Error = Failure;
 
@@ -97,7 +121,7 @@ impl Printer {
     }
 
     /// Writes rows, each behind what is known of all of them; says whether there was something.
-    pub fn shown(&mut self, shown: Shown, known: Row, bare: Option<&str>) -> bool {
+    pub fn shown(&mut self, shown: Shown, known: Row, bare: Bare) -> bool {
         match shown {
             Shown::Nothing => return false,
             Shown::One(row) => self.one(joined(&known, row), bare),
@@ -111,19 +135,17 @@ impl Printer {
     }
 
     /// Writes one result.
-    pub fn one(&mut self, row: Row, bare: Option<&str>) {
-        match (self.format, bare) {
-            (Format::Table, _) => {
+    pub fn one(&mut self, row: Row, bare: Bare) {
+        match self.format {
+            Format::Table => {
                 let table = self.table(std::slice::from_ref(&row));
                 self.line(&table);
             }
-            (Format::Raw, Some(bare)) => {
-                let field = row.iter().find(|(name, _)| name == bare);
-                let bytes = field.map(|(_, field)| field.raw().into_owned()).unwrap_or_default();
-                // A value is written to the byte, so that it can go to a file.
-                self.bytes(&bytes, self.lines || bare != "value");
+            Format::Json => self.row(row),
+            Format::Raw => {
+                let row: Row = row.into_iter().filter(|(name, _)| bare.has(name)).collect();
+                self.bytes(&tabbed(&row), self.lines || bare != Bare::Value);
             }
-            _ => self.row(row),
         }
     }
 
@@ -132,10 +154,7 @@ impl Printer {
         match self.format {
             Format::Table => self.rows.push(row),
             Format::Json => self.line(&json(&row)),
-            Format::Raw => {
-                let fields: Vec<_> = row.iter().map(|(_, field)| field.raw()).collect();
-                self.bytes(&fields.join(&b'\t'), true);
-            }
+            Format::Raw => self.bytes(&tabbed(&row), true),
         }
     }
 
@@ -215,6 +234,10 @@ impl Printer {
 
 fn joined(known: &Row, row: Row) -> Row {
     known.iter().cloned().chain(row).collect()
+}
+
+fn tabbed(row: &Row) -> Vec<u8> {
+    row.iter().map(|(_, field)| field.raw()).collect::<Vec<_>>().join(&b'\t')
 }
 
 fn json(row: &Row) -> String {

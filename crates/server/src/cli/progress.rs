@@ -3,43 +3,52 @@
 use super::paper;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use mainstay::Progress;
+use std::cell::Cell;
 use std::time::Duration;
 
 /// Where the end is not known.
 const COUNTING: &str = "{spinner} {msg} {human_pos}  {elapsed}";
-const TICK: Duration = Duration::from_millis(100);
-
 /// The same for bytes.
 const COUNTING_BYTES: &str = "{spinner} {msg} {binary_bytes}  {elapsed}";
+/// Where somebody else does something first.
+const WAITING: &str = "{spinner} {msg}  {elapsed}";
+const TICK: Duration = Duration::from_millis(100);
 
 /// A bar that is drawn only where somebody can see it.
 pub struct Bar {
     bar: ProgressBar,
     of_bytes: bool,
+    /// Nothing was counted yet, so that also the first count changes how it looks.
+    waits: Cell<bool>,
 }
 
 impl Bar {
     /// A bar for work of this name, which counts things.
     pub fn new(what: &'static str) -> Bar {
-        Bar::counting(what, false)
+        Bar::looking(COUNTING, what, false)
     }
 
     /// A bar for work of this name, which counts bytes.
     pub fn of_bytes(what: &'static str) -> Bar {
-        Bar::counting(what, true)
+        Bar::looking(COUNTING_BYTES, what, true)
     }
 
-    fn counting(what: &'static str, of_bytes: bool) -> Bar {
+    /// A bar for bytes that come when somebody else has done this, which it says until then.
+    pub fn waiting(what: &'static str) -> Bar {
+        Bar::looking(WAITING, what, true)
+    }
+
+    fn looking(template: &str, what: &'static str, of_bytes: bool) -> Bar {
         // It draws nothing where the standard error is not a terminal.
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
-        let bar = bar.with_style(style(open_ended(of_bytes))).with_message(what);
+        let bar = bar.with_style(style(template)).with_message(what);
         bar.enable_steady_tick(TICK);
-        Bar { bar, of_bytes }
+        Bar { bar, of_bytes, waits: Cell::new(true) }
     }
 
     /// Shows how far the work has come.
     pub fn show(&self, progress: Progress) {
-        if self.bar.length() != progress.total {
+        if self.waits.take() || self.bar.length() != progress.total {
             self.measure(progress.total);
         }
         self.bar.set_message(progress.phase);

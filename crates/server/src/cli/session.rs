@@ -8,7 +8,7 @@ use super::output::{Format, Printer};
 use super::password::Credentials;
 use super::reply::Reply;
 use super::shape::Shape;
-use super::store::Store;
+use super::store::{Begun, Store};
 use std::time::Duration;
 
 /// Where a server is, unless told otherwise.
@@ -44,22 +44,30 @@ impl Session {
     }
 
     fn open(&mut self, make: bool) -> Result<&mut Store> {
+        if self.is_broken() {
+            self.connect_again()?;
+        }
         let store = match self.store.take() {
-            Some(store) if store.is_broken() => self.again(&store)?,
             Some(store) => store,
             None => self.connect(make)?,
         };
         Ok(self.store.insert(store))
     }
 
-    /// Connects anew where a connection broke, on the same branch: nobody asked for another one.
-    fn again(&mut self, broken: &Store) -> Result<Store> {
-        let mut store = self.connect(false)?;
-        store.use_branch(broken.branch())?;
-        if broken.in_transaction() {
-            self.printer.note("connected again; the transaction went with the connection");
+    /// Connects anew where a connection broke. Until that works the broken one stays: it knows where the
+    /// session stands. What it had begun is gone, and a line that was meant for the inside of it must
+    /// not run outside.
+    fn connect_again(&mut self) -> Result<()> {
+        let fresh = self.connect(false)?;
+        let Some(broken) = self.store.take() else { return Ok(()) };
+        self.store = Some(fresh.in_place_of(&broken));
+        match broken.begun().map(Begun::command) {
+            None => Ok(()),
+            Some(command) => Err(Failure::error(format!(
+                "connected again, but what {command} began went with the old connection: this line \
+                 was not run, begin again with {command}"
+            ))),
         }
-        Ok(store)
     }
 
     /// The branch that commands work on, also before there is a store.
@@ -70,6 +78,11 @@ impl Session {
     /// Whether the store is a directory that this process opens.
     pub fn is_directory(&self) -> bool {
         self.place.data.is_some()
+    }
+
+    /// What was begun on the connection and can go on.
+    pub fn begun(&self) -> Option<Begun> {
+        self.store.as_ref().filter(|store| !store.is_broken()).and_then(Store::begun)
     }
 
     /// Whether the connection broke, so that what was begun on it is gone.
@@ -141,21 +154,139 @@ impl Session {
         reply.as_u64().ok_or_else(|| Failure::error(format!("REVISION answered {reply:?}")))
     }
 
-    /// What stands before a line: the store, its branch unless it is `main`, `*` in a transaction.
+    /// What stands before a line: the store, its branch unless it is `main`, `*` in a transaction or
+    /// behind `MULTI`.
     pub fn prompt(&self) -> String {
-        let Some(store) = self.store.as_ref().filter(|store| !store.is_broken()) else {
-            return "not connected> ".to_owned();
+        let place = match self.store.as_ref().filter(|store| !store.is_broken()) {
+            Some(store) => store.name(),
+            None => "not connected".to_owned(),
         };
-        let branch = match store.branch() {
+        let branch = match self.branch() {
             mainstay::MAIN => String::new(),
             branch => format!(" [{}]", tame(branch)),
         };
-        let open = if store.in_transaction() { "*" } else { "" };
-        format!("{}{branch}{open}> ", store.name())
+        let open = if self.begun().is_some() { "*" } else { "" };
+        format!("{place}{branch}{open}> ")
     }
 
     /// Ends in good order.
     pub fn close(&mut self) -> Result<()> {
         self.store.take().map_or(Ok(()), Store::close)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mainstay::{At, Database};
+    use mainstay_server::resp::{self, Handle, Settings, Shared};
+    use std::net::{SocketAddr, TcpListener};
+
+    fn serve(db: &Database, address: &str) -> (Handle, SocketAddr) {
+        let listener = TcpListener::bind(address).unwrap();
+        let address = listener.local_addr().unwrap();
+        let shared = Shared::new(db.clone(), Settings::default());
+        (resp::serve(listener, &shared).unwrap(), address)
+    }
+
+    fn session(address: SocketAddr) -> Session {
+        let place = Place {
+            data: None,
+            server: Some(address.to_string()),
+            user: None,
+            password_file: None,
+            timeout: 60_000,
+            tls: TlsArgs::default(),
+        };
+        Session::new(place, None)
+    }
+
+    fn ask(session: &mut Session, line: &str) -> Result<Reply> {
+        let words = line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+        session.store()?.call(words)
+    }
+
+    #[track_caller]
+    fn refused(session: &mut Session, line: &str) -> String {
+        ask(session, line).expect_err(line).to_string()
+    }
+
+    /// A session on the branch draft that has said this, and whose server has gone away meanwhile.
+    fn left(db: &Database, said: &str) -> (Session, String) {
+        let (handle, address) = serve(db, "127.0.0.1:0");
+        let mut session = session(address);
+        ask(&mut session, "BRANCH.USE draft").unwrap();
+        ask(&mut session, said).unwrap();
+        handle.stop();
+        assert!(refused(&mut session, "CELL.SET a lost").contains("broke"));
+        (session, address.to_string())
+    }
+
+    fn with_draft() -> Database {
+        let db = Database::memory().unwrap();
+        db.fork("draft", mainstay::MAIN, At::Latest).unwrap();
+        db
+    }
+
+    #[test]
+    fn a_session_stays_on_its_branch_however_often_connecting_again_fails() {
+        let db = with_draft();
+        let (mut session, address) = left(&db, "PING");
+        for _ in 0..2 {
+            assert!(refused(&mut session, "CELL.SET a lost").contains("nobody listens"));
+            assert_eq!(session.prompt(), "not connected [draft]> ");
+        }
+        let (handle, _) = serve(&db, &address);
+        ask(&mut session, "CELL.SET a 1").unwrap();
+        assert_eq!(session.prompt(), format!("{address} [draft]> "));
+        assert_eq!(db.cells().get("a").unwrap(), None);
+        assert_eq!(db.branch("draft").unwrap().cells().get("a").unwrap(), Some("1".into()));
+        handle.stop();
+    }
+
+    #[test]
+    fn a_lost_transaction_is_told_and_the_line_is_not_run_outside_of_it() {
+        for begin in ["TXN.BEGIN", "MULTI"] {
+            let db = with_draft();
+            let (mut session, address) = left(&db, begin);
+            assert!(refused(&mut session, "CELL.SET a 1").contains("nobody listens"));
+            let (handle, _) = serve(&db, &address);
+            let said = refused(&mut session, "CELL.SET a 1");
+            assert!(said.contains(&format!("begin again with {begin}")), "{said}");
+            assert_eq!(session.prompt(), format!("{address} [draft]> "));
+            assert_eq!(ask(&mut session, "CELL.GET a").unwrap(), Reply::Nil);
+            handle.stop();
+        }
+    }
+
+    #[test]
+    fn while_its_branch_is_gone_a_session_does_nothing_elsewhere() {
+        let db = with_draft();
+        let (mut session, address) = left(&db, "PING");
+        db.delete_branch("draft").unwrap();
+        let (handle, _) = serve(&db, &address);
+        for _ in 0..2 {
+            let said = refused(&mut session, "CELL.SET a 1");
+            assert!(said.contains("draft, is gone") && said.contains("branch use"), "{said}");
+        }
+        ask(&mut session, "BRANCH.LIST").unwrap();
+        assert_eq!(db.cells().get("a").unwrap(), None);
+        ask(&mut session, "branch.use main").unwrap();
+        ask(&mut session, "CELL.SET a 1").unwrap();
+        assert_eq!(db.cells().get("a").unwrap(), Some("1".into()));
+        handle.stop();
+    }
+
+    #[test]
+    fn a_session_that_cannot_come_back_to_its_branch_does_nothing_elsewhere() {
+        let db = with_draft();
+        let (handle, address) = serve(&db, "127.0.0.1:0");
+        let mut session = session(address);
+        ask(&mut session, "BRANCH.USE draft").unwrap();
+        let delete = |_: &mut Store| Ok(db.delete_branch("draft")?);
+        session.store().unwrap().on(Some("main"), delete).unwrap_err();
+        assert!(refused(&mut session, "CELL.SET a 1").contains("is gone"));
+        assert_eq!(session.branch(), "draft");
+        handle.stop();
     }
 }

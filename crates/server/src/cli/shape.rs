@@ -5,6 +5,7 @@
 //! ```
 
 use super::field::{Field, Row};
+use super::output::Bare;
 use super::reply::Reply;
 use mainstay::Value;
 use std::borrow::Cow;
@@ -46,12 +47,13 @@ pub enum Shown {
 }
 
 impl Shape {
-    /// The field that stands for the whole where only one is wanted.
-    pub fn bare(self) -> Option<&'static str> {
+    /// What is written of it where only bare values are wanted: what was answered, not what was asked.
+    pub fn bare(self) -> Bare {
         match self {
-            Shape::One(name) | Shape::Did(name) | Shape::List(name) => Some(name),
-            Shape::Record(names) => names.first().copied(),
-            Shape::Rows(_) | Shape::Object | Shape::Any => None,
+            Shape::One("value") => Bare::Value,
+            Shape::One(name) | Shape::Did(name) | Shape::List(name) => Bare::Field(name),
+            Shape::Record(names) => Bare::Fields(names),
+            Shape::Rows(_) | Shape::Object | Shape::Any => Bare::All,
         }
     }
 

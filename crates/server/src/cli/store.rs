@@ -11,18 +11,42 @@
 use super::args::TlsArgs;
 use super::client::Client;
 use super::embedded::Embedded;
-use super::failure::{Failure, Result};
+use super::failure::{Failure, NOT_HELD, Result};
 use super::password::Credentials;
 use super::reply::Reply;
 use mainstay::{Database, MAIN};
 use std::path::Path;
 use std::time::Duration;
 
+/// Commands that a session may send while the branch it was on is gone: they look, or choose another.
+const WITHOUT_BRANCH: [&[u8]; 4] = [b"BRANCH.USE", b"BRANCH.LIST", b"BRANCH.INFO", b"RESET"];
+
 /// A store, and where this session stands in it.
 pub struct Store {
     place: Place,
     branch: String,
-    in_transaction: bool,
+    /// The other end does not know yet that the session is on its branch.
+    astray: bool,
+    begun: Option<Begun>,
+}
+
+/// What was begun on a connection and goes with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begun {
+    /// `TXN.BEGIN` without its end.
+    Transaction,
+    /// `MULTI` without its end.
+    Multi,
+}
+
+impl Begun {
+    /// The command that begins it.
+    pub fn command(self) -> &'static str {
+        match self {
+            Begun::Transaction => "TXN.BEGIN",
+            Begun::Multi => "MULTI",
+        }
+    }
 }
 
 enum Place {
@@ -48,11 +72,42 @@ impl Store {
     }
 
     fn at(place: Place) -> Store {
-        Store { place, branch: MAIN.to_owned(), in_transaction: false }
+        Store { place, branch: MAIN.to_owned(), astray: false, begun: None }
+    }
+
+    /// Takes the place of a store whose connection broke: on the same branch, because nobody asked for
+    /// another one.
+    pub fn in_place_of(mut self, broken: &Store) -> Store {
+        self.stray(broken.branch.clone());
+        self
+    }
+
+    /// Stands on this branch, which the other end is told before the next command.
+    fn stray(&mut self, branch: String) {
+        (self.branch, self.astray) = (branch, true);
     }
 
     /// Executes a command; a refusal is a failure.
     pub fn call(&mut self, words: Vec<Vec<u8>>) -> Result<Reply> {
+        if self.astray && !words.first().is_some_and(|name| needs_no_branch(name)) {
+            self.find_back()?;
+        }
+        self.send(words)
+    }
+
+    /// Goes to the branch that the session stands on; while that is gone nothing is done elsewhere.
+    fn find_back(&mut self) -> Result<()> {
+        let branch = self.branch.clone();
+        self.use_branch(&branch).map_err(|failure| match failure.code() {
+            NOT_HELD => failure.hint(&format!(
+                "the branch in use, {branch}, is gone and this was not done; `branch use NAME` goes \
+                 to another one"
+            )),
+            _ => failure,
+        })
+    }
+
+    fn send(&mut self, words: Vec<Vec<u8>>) -> Result<Reply> {
         let reply = match &mut self.place {
             Place::Directory(store) => store.call(&words),
             Place::Server(client) => client.call(&words)?,
@@ -67,6 +122,9 @@ impl Store {
     /// Executes several commands that change nothing about the session, all of them under way at once
     /// where that is possible; each reply is looked at as it comes. The first refusal is a failure.
     pub fn call_all(&mut self, calls: &[Vec<Vec<u8>>], mut look: impl FnMut(&Reply)) -> Result<()> {
+        if self.astray {
+            self.find_back()?;
+        }
         let mut refused = None;
         let mut taken = |reply: Reply| match reply {
             Reply::Error(line) => drop(refused.get_or_insert_with(|| Failure::refused(&line))),
@@ -94,16 +152,25 @@ impl Store {
         match command.to_ascii_uppercase().as_slice() {
             b"BRANCH.USE" if !failed => {
                 let branch = words.get(1).map(Vec::as_slice).unwrap_or_default();
-                self.branch = String::from_utf8_lossy(branch).into_owned();
+                (self.branch, self.astray) = (String::from_utf8_lossy(branch).into_owned(), false);
             }
-            b"TXN.BEGIN" => self.in_transaction |= !failed,
-            // A commit ends its transaction whatever the answer.
-            b"TXN.COMMIT" | b"TXN.ROLLBACK" => self.in_transaction = false,
+            b"TXN.BEGIN" if !failed => self.begun = Some(Begun::Transaction),
+            b"MULTI" if !failed => self.begun = Some(Begun::Multi),
             b"RESET" if !failed => {
-                (self.branch, self.in_transaction) = (MAIN.to_owned(), false);
+                (self.branch, self.astray, self.begun) = (MAIN.to_owned(), false, None);
             }
-            _ => {}
+            name => self.notice_end(name, words.len()),
         }
+    }
+
+    /// What ends something ends it whatever the answer, unless it was not understood.
+    fn notice_end(&mut self, name: &[u8], words: usize) {
+        let ended = match name {
+            b"TXN.COMMIT" | b"TXN.ROLLBACK" => Begun::Transaction,
+            b"EXEC" | b"DISCARD" => Begun::Multi,
+            _ => return,
+        };
+        self.begun = self.begun.filter(|begun| *begun != ended || words != 1);
     }
 
     /// Does something on another branch, and comes back.
@@ -119,7 +186,7 @@ impl Store {
         self.use_branch(branch)?;
         let done = work(self);
         // What failed may have taken the connection with it: its own failure says more.
-        let back = self.use_branch(&before);
+        let back = self.use_branch(&before).inspect_err(|_| self.stray(before));
         done.and_then(|done| back.map(|()| done))
     }
 
@@ -138,9 +205,9 @@ impl Store {
         &self.branch
     }
 
-    /// Whether a transaction is open.
-    pub fn in_transaction(&self) -> bool {
-        self.in_transaction
+    /// What was begun and is not ended.
+    pub fn begun(&self) -> Option<Begun> {
+        self.begun
     }
 
     /// What people call it.
@@ -169,4 +236,8 @@ impl Store {
             Place::Server(_) => Ok(()),
         }
     }
+}
+
+fn needs_no_branch(name: &[u8]) -> bool {
+    WITHOUT_BRANCH.iter().any(|known| known.eq_ignore_ascii_case(name))
 }

@@ -3,6 +3,8 @@
 use super::args::OnBranch;
 use super::failure::{Failure, Result};
 use super::field::Field;
+use super::interrupt;
+use super::output::Bare;
 use super::progress::Bar;
 use super::session::Session;
 use super::web::{Web, WebArgs, escaped};
@@ -36,13 +38,14 @@ impl Export {
     /// Writes the file and says what it holds.
     pub fn run(self, session: &mut Session) -> Result<()> {
         let branch = self.on.branch.unwrap_or_else(|| session.branch().to_owned());
-        let report = match Web::wanted(session, &self.web)? {
-            Some(web) => received(&web, &branch, &self.file)?,
+        let file = &self.file;
+        let report = interrupt::making(file, || match Web::wanted(session, &self.web)? {
+            Some(web) => received(&web, &branch, file),
             None => {
                 let (db, bar) = (session.store()?.database()?, Bar::new("exporting"));
-                db.export(&branch, &self.file, &mut |progress| bar.show(progress))?
+                Ok(db.export(&branch, file, &mut |progress| bar.show(progress))?)
             }
-        };
+        })?;
         let row = vec![
             ("branch".into(), Field::text(&branch)),
             ("revision".into(), Field::number(report.revision)),
@@ -51,14 +54,14 @@ impl Export {
             ("tags".into(), Field::number(report.tags)),
             ("bytes".into(), Field::number(report.bytes)),
         ];
-        session.printer.one(row, None);
+        session.printer.one(row, Bare::All);
         Ok(())
     }
 }
 
 /// Has a server export the branch and send it.
 fn received(web: &Web, branch: &str, file: &Path) -> Result<ExportReport> {
-    let bar = Bar::of_bytes("waiting for the server");
+    let bar = Bar::waiting("the server makes the file");
     let path = format!("/v1/export/{}", escaped(branch));
     web.download("GET", &path, file, &bar, |part, response| {
         let cells =
@@ -93,7 +96,7 @@ impl Import {
             ("versions".into(), Field::number(report.versions)),
             ("tags".into(), Field::number(report.tags)),
         ];
-        session.printer.one(row, None);
+        session.printer.one(row, Bare::All);
         Ok(())
     }
 }

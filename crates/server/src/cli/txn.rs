@@ -10,6 +10,7 @@ use super::args::OnBranch;
 use super::call::Call;
 use super::failure::{Failure, Result};
 use super::field::Field;
+use super::output::Bare;
 use super::session::Session;
 use super::shape;
 use super::store::Store;
@@ -35,7 +36,7 @@ const NOT_INSIDE: [&str; 10] = [
 /// Running commands as one transaction.
 #[derive(Debug, Args)]
 pub struct Txn {
-    /// A file with a command a line, as CELL.SET a 1; # begins a comment [default: standard input]
+    /// A file with a command a line, as CELL.SET a 1; # begins a comment [default: -, the standard input]
     file: Option<PathBuf>,
     #[command(flatten)]
     on: OnBranch,
@@ -53,12 +54,13 @@ type Answered = (String, mainstay::Value);
 impl Txn {
     /// Reads everything, runs it, shows the answers and the revision.
     pub fn run(self, session: &mut Session) -> Result<()> {
-        if session.interactive && self.file.is_none() {
+        let file = self.file.as_deref().filter(|file| *file != Path::new("-"));
+        if session.interactive && file.is_none() {
             let how = "here a transaction is TXN.BEGIN, commands, TXN.COMMIT; or name a file";
             return Err(Failure::error(how));
         }
         // All of it comes first: an open transaction does not wait for someone who types.
-        let lines = lines(&text(self.file.as_deref())?)?;
+        let lines = lines(&text(file)?)?;
         let store = session.store_to_write()?;
         let (answers, revision) = store.on(self.on.branch.as_deref(), |store| all(store, lines))?;
         for (command, answer) in answers {
@@ -67,7 +69,9 @@ impl Txn {
         }
         session.printer.flush();
         session.printer.end_lines();
-        session.printer.one(vec![("revision".into(), Field::number(revision))], Some("revision"));
+        session
+            .printer
+            .one(vec![("revision".into(), Field::number(revision))], Bare::Field("revision"));
         Ok(())
     }
 }

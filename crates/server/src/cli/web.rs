@@ -5,6 +5,7 @@
 //!                                                +--> upload:   FILE --> request --> what was made of it
 //! ```
 
+use super::args::TlsArgs;
 use super::call::Call;
 use super::failure::{Failure, Result};
 use super::password::Credentials;
@@ -57,7 +58,7 @@ impl Web {
     /// Where it was said to be, or where the server at the other end of the session says it is.
     fn of(session: &mut Session, args: &WebArgs) -> Result<Web> {
         let base = match &args.url {
-            Some(url) => url.trim_end_matches('/').to_owned(),
+            Some(url) => with_scheme(url.trim_end_matches('/'), session.tls())?,
             None => advertised(session)?,
         };
         let config = Agent::config_builder()
@@ -196,11 +197,24 @@ fn built<T>(request: std::result::Result<Request<T>, ureq::http::Error>) -> Resu
     request.map_err(|error| Failure::error(format!("the address cannot be asked for: {error}")))
 }
 
+/// A URL says how it is spoken to.
+fn with_scheme(url: &str, tls: &TlsArgs) -> Result<String> {
+    let scheme = if tls.is_wanted() { "https" } else { "http" };
+    match url.starts_with("http://") || url.starts_with("https://") {
+        true => Ok(url.to_owned()),
+        false => Err(Failure::error(format!("--http wants a URL, as {scheme}://{url}"))),
+    }
+}
+
 /// Asks over RESP where the HTTP face is.
 fn advertised(session: &mut Session) -> Result<String> {
     let store = session.store()?;
     let call = Call::new("CONFIG").word("GET").word("http-address");
-    let said = match store.call(call.words())? {
+    let asked = store.call(call.words()).map_err(|failure| match failure.is_about_rights() {
+        true => failure.hint("name the HTTP face of the server with --http URL"),
+        false => failure,
+    });
+    let said = match asked? {
         Reply::Map(pairs) => pairs.into_iter().next().map(|(_, value)| value),
         _ => None,
     };

@@ -89,6 +89,7 @@ fn incr_of_a_text_is_an_error() {
     program.data(&["cell", "set", "a", "x"]).ok();
     let said = program.data(&["cell", "incr", "a"]).error();
     assert!(said.contains("INVALID") && said.contains("not a number"), "{said}");
+    assert!(said.contains("`cell set a NUMBER --json`") && said.contains("INCR"), "{said}");
     let said = program.data(&["cell", "incr", "b", "much"]).error();
     assert!(said.contains("much"), "{said}");
 }

@@ -5,7 +5,7 @@ use crate::program::{Done, Program};
 use crate::served::Served;
 
 impl Program {
-    fn write(&self, name: &str, text: &str) {
+    pub fn write(&self, name: &str, text: &str) {
         std::fs::write(self.path(name), text).unwrap();
     }
 

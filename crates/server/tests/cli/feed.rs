@@ -1,8 +1,10 @@
 //! `mainstay feed`.
 
 use crate::program::{Program, field};
+use mainstay::{Options, Value};
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
+use std::time::Duration;
 
 fn written() -> Program {
     let program = Program::new();
@@ -46,6 +48,26 @@ fn a_transaction_larger_than_a_page_is_not_cut() {
     let seen = program.data(&["feed", "-o", "raw"]).ok();
     assert_eq!(seen.lines().count(), 1501);
     assert!(seen.trim_end().ends_with("last\tset"));
+}
+
+#[test]
+fn whoever_fell_behind_is_told_where_to_go_on() {
+    let program = Program::new();
+    let options = Options::new().segment_bytes(4096).feed_retention(Duration::ZERO, 0);
+    let db = options.open(program.path("d")).unwrap();
+    for n in 0..200 {
+        db.cells().set("k", format!("{n:0>100}")).unwrap();
+    }
+    db.trim().unwrap();
+    let first = db.stats().log_first;
+    assert!(first > 2, "nothing was trimmed");
+    db.close().unwrap();
+    let said = program.data(&["feed", "--after", "1"]).error();
+    let after = (first - 1).to_string();
+    assert!(said.contains(&format!("go on with --after {after}\n")), "{said}");
+    let kept = program.data(&["feed", "--after", &after]).objects();
+    assert_eq!(field(&kept[0], "revision"), &Value::Int(first as i64));
+    assert_eq!(program.data(&["feed"]).objects(), kept, "everything that is kept");
 }
 
 #[test]

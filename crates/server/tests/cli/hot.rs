@@ -2,12 +2,16 @@
 
 use crate::program::{Program, field};
 use crate::support::process::Process;
+use crate::terminal::Terminal;
 use mainstay::{Database, Revision, Value};
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 /// A server of the database in `d`, and the program beside it.
@@ -183,6 +187,68 @@ fn stranger(answer: Vec<u8>) -> String {
     address
 }
 
+/// A stranger who speaks HTTP and takes time: tells when somebody asked, and gives each piece when told.
+fn slow_stranger(pieces: Vec<Vec<u8>>) -> (String, Receiver<()>, Sender<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let ((ask, asked), (go_on, told)) = (channel(), channel());
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let _ = stream.read(&mut [0; 4096]);
+        ask.send(()).unwrap();
+        for piece in pieces {
+            told.recv().unwrap();
+            let _ = stream.write_all(&piece);
+        }
+        // Until the caller hangs up, or the test is over.
+        let _ = told.recv();
+    });
+    (address, asked, go_on)
+}
+
+#[test]
+fn an_interruption_leaves_no_half_file() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let program = Program::new();
+        let (address, asked, _go_on) = slow_stranger(Vec::new());
+        let mut command = program.command(&["backup", "file", "--http", &address]);
+        let mut child = command.spawn().unwrap();
+        asked.recv().unwrap();
+        assert!(program.path("file.part").exists());
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(signal.as_raw()));
+        assert!(!program.path("file.part").exists() && !program.path("file").exists());
+    }
+}
+
+#[test]
+fn the_bar_says_that_the_server_works_and_then_counts_bytes() {
+    let program = Program::new();
+    program.data(&["cell", "set", "a", "1"]).ok();
+    program.data(&["backup", "whole"]).ok();
+    let bytes = fs::read(program.path("whole")).unwrap();
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", bytes.len());
+    let (first, rest) = bytes.split_at(bytes.len() / 2);
+    let pieces = vec![[head.as_bytes(), first].concat(), rest.to_vec()];
+    let (address, _asked, go_on) = slow_stranger(pieces);
+    let mut terminal = Terminal::start(&program, &format!("backup file --http {address} -o raw"));
+    terminal.see("the server makes the file  0s");
+    go_on.send(()).unwrap();
+    terminal.see("receiving");
+    terminal.see(&format!("/{} B", bytes.len()));
+    go_on.send(()).unwrap();
+    terminal.see("full\t");
+}
+
+#[test]
+fn a_url_without_its_beginning_is_told_so() {
+    let said = Program::new().run(&["backup", "file", "--http", "127.0.0.1:1"]).error();
+    assert!(said.contains("--http wants a URL, as http://127.0.0.1:1"), "{said}");
+    let words = ["--tls", "backup", "file", "--http", "127.0.0.1:1/"];
+    let said = Program::new().run(&words).error();
+    assert!(said.contains("as https://127.0.0.1:1"), "{said}");
+}
+
 #[test]
 fn half_a_file_and_a_changed_one_are_not_kept() {
     let served = Served::new();
@@ -259,7 +325,7 @@ fn a_branch_goes_out_of_a_server_and_into_another() {
     let history = to.run(&["cell", "history", "a", "-b", "copy/ä"]).objects();
     assert_eq!(history.len(), 2);
     let said = to.run(&["import", "file", "copy/ä"]).not_held();
-    assert!(said.contains("BranchExists"), "{said}");
+    assert!(said.contains("BranchExists") && !said.contains("command"), "{said}");
     from.run(&["export", "other", "-b", "none"]).not_held();
     let mut bytes = fs::read(file).unwrap();
     let middle = bytes.len() / 2;

@@ -11,8 +11,10 @@ mod hot;
 mod output;
 mod program;
 mod repl;
+mod rights;
 mod served;
 mod server;
+mod terminal;
 mod transfer;
 mod txn;
 

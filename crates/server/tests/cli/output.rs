@@ -36,12 +36,21 @@ fn tables_show_times_where_json_has_microseconds() {
 }
 
 #[test]
-fn raw_is_bare_with_tabs_between_and_a_value_to_the_byte() {
+fn raw_is_a_line_with_tabs_between_and_a_value_alone_to_the_byte() {
     let program = written();
-    assert_eq!(program.data(&["cell", "get", "a", "-o", "raw"]).ok(), "1");
-    assert_eq!(program.data(&["cell", "set", "a", "x", "-o", "raw"]).ok(), "2\n");
-    let feed = program.data(&["feed", "-o", "raw", "--after", "2"]).ok();
+    let raw = |words: &[&str]| program.data(&[words, &["-o", "raw"]].concat()).ok();
+    assert_eq!(raw(&["cell", "get", "a"]), "1");
+    assert_eq!(raw(&["cell", "set", "a", "x"]), "2\n");
+    let version = raw(&["cell", "getv", "a"]);
+    let fields: Vec<&str> = version.split('\t').collect();
+    assert_eq!((fields.len(), fields[0], fields[1], fields[3]), (4, "x", "2", "3\n"), "{version}");
+    assert!(fields[2].parse::<u64>().unwrap() > 0, "{version}");
+    assert_eq!(raw(&["cell", "incr", "n", "5"]), "5\n");
+    assert_eq!(raw(&["cell", "delete", "n"]), "true\n");
+    assert_eq!(raw(&["branch", "fork", "draft"]), "5\n");
+    let feed = raw(&["feed", "--after", "5"]);
     assert_eq!(feed.trim_end().split('\t').count(), 6, "{feed}");
+    assert!(feed.ends_with("forked\n") && !feed.ends_with("\n\n"), "{feed:?}");
 }
 
 #[test]

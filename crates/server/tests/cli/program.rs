@@ -39,6 +39,14 @@ impl Program {
         command
     }
 
+    /// A line of the shell, on a terminal of its own.
+    pub fn shell_on_a_terminal(&self, line: &str) -> Command {
+        let mut command = Command::new("script");
+        command.args(["--quiet", "--return", "--flush", "--command", line, "/dev/null"]);
+        command.current_dir(self.root()).env("HOME", self.root()).env("TERM", "xterm");
+        command
+    }
+
     /// Runs the program with nothing to read.
     pub fn run(&self, arguments: &[&str]) -> Done {
         self.fed(arguments, b"")

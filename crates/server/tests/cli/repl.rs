@@ -101,6 +101,27 @@ fn a_transaction_sees_its_own_writes_and_rolls_back() {
 }
 
 #[test]
+fn multi_keeps_commands_and_refuses_nouns() {
+    let program = Program::new();
+    let lines = "MULTI\ncell get a\nCELL.SET a 1\nEXEC x\ncell get a\nDISCARD\n\
+        MULTI\nCELL.SET a 2\nCELL.GET a\nEXEC\ncell get a\n";
+    let done = repl(&program, lines);
+    let seen: Vec<&str> = done.out.lines().collect();
+    let kept = ["\"OK\"", "\"QUEUED\"", "\"OK\"", "\"OK\"", "\"QUEUED\"", "\"QUEUED\""];
+    assert_eq!(seen[..6], kept);
+    assert_eq!(seen[6..], ["[1,\"2\"]", r#"{"name":"a","value":"2"}"#]);
+    let refused = |line: &&str| line.contains("cell is not for inside MULTI");
+    assert_eq!(done.err.lines().filter(refused).count(), 2, "{}", done.err);
+    assert!(done.err.contains("EXEC or DISCARD first"), "{}", done.err);
+}
+
+#[test]
+fn what_would_never_be_shown_is_refused() {
+    let said = repl(&Program::new(), "FEED.WATCH\nfeed.watch AFTER 0\n").error();
+    assert_eq!(said.matches("`feed --follow` shows them").count(), 2, "{said}");
+}
+
+#[test]
 fn tables_are_shown_for_commands_too_and_the_rest_as_in_redis_cli() {
     let program = Program::new();
     let lines = "SET a x\nCELL.LIST\nGET a\nGET b\nEXISTS a b\n";

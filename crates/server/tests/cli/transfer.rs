@@ -31,7 +31,8 @@ fn a_branch_goes_through_a_file_with_its_history() {
     );
     let history = ["--data", "other", "cell", "history", "a", "-b", "copy"];
     assert_eq!(program.run(&history).objects().len(), 2);
-    program.run(&import).not_held();
+    let said = program.run(&import).not_held();
+    assert!(said.contains("BranchExists") && !said.contains("command"), "{said}");
 }
 
 #[test]

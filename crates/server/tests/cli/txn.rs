@@ -60,6 +60,8 @@ fn a_file_and_a_branch_can_be_named() {
         "CELL.SET a draft\t2\n3\n"
     );
     assert_eq!(program.data(&["cell", "get", "a", "-o", "raw"]).ok(), "main");
+    let dash = program.data_fed(&["txn", "-", "-o", "raw"], "CELL.SET b x\n").ok();
+    assert_eq!(dash, "CELL.SET b x\t1\n4\n");
     let said = program.data(&["txn", "none"]).error();
     assert!(said.contains("none could not be read"), "{said}");
 }

@@ -18,6 +18,7 @@ use super::failure::{Failure, Result};
 use super::paper::complain;
 use super::session::Session;
 use super::shape::Shape;
+use super::store::Begun;
 use super::{execute, shapes};
 use clap::Parser;
 use lines::Lines;
@@ -89,6 +90,9 @@ fn one(session: &mut Session, line: &str) -> Result<Next> {
     match first.as_str() {
         "exit" | "quit" => return Ok(Next::Leave),
         "help" | "?" => help::show(&words[1..], &mut session.printer)?,
+        noun if complete::is_noun(noun) && session.begun() == Some(Begun::Multi) => {
+            return Err(queues_no_nouns(noun));
+        }
         noun if complete::is_noun(noun) => noun_line(session, words)?,
         _ => command(session, words)?,
     }
@@ -114,10 +118,28 @@ fn noun_line(session: &mut Session, words: Vec<Vec<u8>>) -> Result<()> {
     }
 }
 
+/// A verb needs answers, and behind `MULTI` there are none before `EXEC`.
+fn queues_no_nouns(noun: &str) -> Failure {
+    Failure::error(format!(
+        "{noun} is not for inside MULTI, which keeps commands, as CELL.GET a, until EXEC: end it with \
+         EXEC or DISCARD first; between TXN.BEGIN and TXN.COMMIT nouns work, too"
+    ))
+}
+
 /// Any other line is a command of the store.
 fn command(session: &mut Session, words: Vec<Vec<u8>>) -> Result<()> {
-    let name = words.first().map(|word| String::from_utf8_lossy(word).into_owned());
-    let shape = name.as_deref().map(shapes::shape).unwrap_or(Shape::Any);
+    let name = words.first().map(|word| String::from_utf8_lossy(word).to_lowercase());
+    let name = name.unwrap_or_default();
+    if name == "feed.watch" {
+        let instead = "FEED.WATCH sends changes on their own, which is not shown here: `feed --follow` \
+                       shows them as they happen";
+        return Err(Failure::error(instead));
+    }
+    let shape = match session.begun() {
+        // What is kept until EXEC answers only that it is.
+        Some(Begun::Multi) => Shape::Any,
+        _ => shapes::shape(&name),
+    };
     let reply = session.store()?.call(words)?;
     if !session.printer.reply(shape, reply.clone(), false) {
         session.printer.odd(reply);
