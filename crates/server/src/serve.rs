@@ -103,11 +103,13 @@ fn tls_if(tls: &Option<Tls>, wanted: bool) -> Option<Tls> {
     tls.clone().filter(|_| wanted)
 }
 
-/// Waits for a signal to end. One to read the files again is that only where there are some.
+/// Waits for a signal to end. SIGHUP, which `systemctl reload` sends, is none: files are read again, where
+/// there are some.
 fn wait_for_the_end(signals: &mut Signals, watch: Option<&Watch>) {
     for signal in signals.forever() {
-        match watch {
-            Some(watch) if signal == SIGHUP => watch.look_now(),
+        match (signal, watch) {
+            (SIGHUP, Some(watch)) => watch.look_now(),
+            (SIGHUP, None) => tracing::info!("SIGHUP: there is nothing to read again without TLS"),
             _ => return,
         }
     }

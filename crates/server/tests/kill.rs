@@ -139,6 +139,19 @@ fn write_until(server: &Process, writers: &mut [Writer], enough: u64, end: impl 
     });
 }
 
+/// What `systemctl reload` sends does not stop a server that has nothing to read again.
+#[test]
+fn sighup_alone_stops_nobody() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Process::serve(&directory.path().join("data"));
+    let mut client = server.client();
+    server.hang_up();
+    assert_eq!(client.line("SET a 1"), r"+OK\r\n");
+    assert_eq!(server.client().line("GET a"), r"$1\r\n1\r\n");
+    server.terminate();
+    assert!(server.ended().success());
+}
+
 #[test]
 fn what_was_acknowledged_survives_kill_9() {
     let directory = tempfile::tempdir().unwrap();
