@@ -199,7 +199,7 @@ mod tests {
         }
         let line = || Reply::Error("NOPERM may not".into());
         assert_eq!(told(Nature::Named, 2, line()), Code::UnknownOutcome);
-        assert_eq!(told(Nature::Named, 1, line()), Code::InvalidArgument);
+        assert_eq!(told(Nature::Named, 1, line()), Code::Forbidden);
         for nature in [Nature::Named, Nature::Once, Nature::Commit] {
             let line = Reply::Error("UNKNOWN outcome".into());
             assert_eq!(told(nature, 1, line), Code::UnknownOutcome);
