@@ -157,24 +157,6 @@ fn a_program_that_is_killed_leaves_no_half_file() {
     served.program.run(&["restore", "copy", "file"]).ok();
 }
 
-#[test]
-fn a_server_that_goes_away_in_the_middle_is_told() {
-    let served = Served::new();
-    served.fill(2000);
-    let mut command = served.program.command(&served.words(&["backup", "file"]));
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let part = served.program.path("file.part");
-    while !part.exists() {
-        thread::yield_now();
-    }
-    served.process.kill();
-    let mut said = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(2), "{said}");
-    assert!(said.contains("ask again"), "{said}");
-    assert!(!part.exists() && !served.program.path("file").exists(), "nothing is left");
-}
-
 /// A stranger who speaks HTTP: gives these bytes to whoever asks first.
 fn stranger(answer: Vec<u8>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -219,6 +201,23 @@ fn an_interruption_leaves_no_half_file() {
         assert_eq!(child.wait().unwrap().signal(), Some(signal.as_raw()));
         assert!(!program.path("file.part").exists() && !program.path("file").exists());
     }
+}
+
+/// It hangs up when it was asked, which is what a server does that is killed while it makes the file.
+#[test]
+fn a_server_that_goes_away_in_the_middle_is_told() {
+    let program = Program::new();
+    let (address, asked, go_on) = slow_stranger(Vec::new());
+    let mut command = program.command(&["backup", "file", "--http", &address]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    asked.recv().unwrap();
+    drop(go_on);
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(2), "{said}");
+    assert!(said.contains("ask again"), "{said}");
+    let left = [program.path("file.part"), program.path("file")];
+    assert!(left.iter().all(|path| !path.exists()), "nothing is left");
 }
 
 #[test]
