@@ -21,6 +21,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// What a frame counts for at least when the log is looked through.
+const FRAME_BYTES: usize = 4 << 10;
+
 /// Which changes are wanted; the default is all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Filter {
@@ -93,11 +96,12 @@ impl Feed {
         }
     }
 
-    /// What comes next, without waiting, and without looking through more than so many frames of the log:
-    /// for those who have others to serve. The frames that were looked through are taken off.
-    pub fn glance(&mut self, frames: &mut usize) -> Result<Glance> {
+    /// What comes next, without waiting, and without looking through more than so many bytes of the log:
+    /// for those who have others to serve. What was looked through is taken off; a frame is looked
+    /// through as a whole, and each counts for something.
+    pub fn glance(&mut self, bytes: &mut usize) -> Result<Glance> {
         match &mut self.0 {
-            Source::Here(follower) => follower.glance(frames),
+            Source::Here(follower) => follower.glance(bytes),
             Source::There(feed) => {
                 Ok(wait(feed.next(Duration::ZERO))?.map_or(Glance::End, Glance::Event))
             }
@@ -132,19 +136,19 @@ impl Follower {
         Ok(Follower { core: core.clone(), filter, reader, after, ready: VecDeque::new(), place })
     }
 
-    fn glance(&mut self, frames: &mut usize) -> Result<Glance> {
+    fn glance(&mut self, bytes: &mut usize) -> Result<Glance> {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Ok(Glance::Event(event));
             }
-            if *frames == 0 {
+            if *bytes == 0 {
                 return Ok(Glance::More);
             }
-            *frames -= 1;
-            if !self.read_frame()? {
+            let Some(read) = self.read_frame()? else {
                 self.core.check_open()?;
                 return Ok(Glance::End);
-            }
+            };
+            *bytes = bytes.saturating_sub(read.max(FRAME_BYTES));
         }
     }
 
@@ -154,7 +158,7 @@ impl Follower {
             if let Some(event) = self.ready.pop_front() {
                 return Ok(Some(event));
             }
-            if self.read_frame()? {
+            if self.read_frame()?.is_some() {
                 continue;
             }
             let (core, after) = (&self.core, self.after);
@@ -174,10 +178,10 @@ impl Follower {
         }
     }
 
-    /// Takes the next durable frame in; false when there is none.
-    fn read_frame(&mut self) -> Result<bool> {
+    /// Takes the next durable frame in and gives its bytes; nothing when there is none.
+    fn read_frame(&mut self) -> Result<Option<usize>> {
         let Some(frame) = self.reader.next(self.core.sequencer.durable())? else {
-            return Ok(false);
+            return Ok(None);
         };
         let catalog = self.core.state.catalog.read();
         let mut events = Vec::new();
@@ -193,6 +197,6 @@ impl Follower {
         self.ready.extend(events.into_iter().filter(|event| self.filter.wants(event)));
         self.after = self.after.max(frame.last_revision());
         self.place.moved(self.after);
-        Ok(true)
+        Ok(Some(frame.bytes().len()))
     }
 }

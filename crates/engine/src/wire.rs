@@ -149,6 +149,8 @@ pub struct Followed {
     pub events: Vec<Event>,
     /// The revision up to which everything was seen.
     pub position: Revision,
+    /// There are further revisions already: the time was over before they were looked through.
+    pub more: bool,
 }
 
 /// Questions about the database, and requests to it as a whole.

@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 /// How many reads of one connection wait behind its writes in one batch: their values are held, too.
 const READS_BEHIND_WRITES: usize = 32;
-/// And no more once their values are so large, as far as that can be known before.
+/// And nothing more waits once the answers to it are so large, as far as that can be known before.
 const BYTES_BEHIND_WRITES: usize = 1 << 20;
 /// Buffers larger than this are given back when they are empty.
 const KEPT_BYTES: usize = 4 << 10;
@@ -74,7 +74,7 @@ pub enum Wish {
     /// Credentials to be verified.
     Login(Box<Login>),
     /// A reply when there are changes.
-    Wait(Box<Awaited>),
+    Wait(Awaited),
     /// A push for every change.
     Watch(Box<Reading>),
 }
@@ -89,8 +89,10 @@ pub struct Connection {
     output: Vec<u8>,
     sent: usize,
     debts: VecDeque<Debt>,
-    /// What the batch may answer to its reads, in bytes.
+    /// What the batch may answer it, in bytes.
     behind_bytes: usize,
+    /// The largest that it may have put into a cell in the batch.
+    written_bytes: usize,
     /// Its part of the memory that all share.
     share: Share,
     _seat: Seat,
@@ -110,6 +112,8 @@ pub struct Connection {
     waits: bool,
     /// It closes, and has limited time for that.
     leaving: bool,
+    /// What it had to be told when that was last looked at.
+    left_bytes: usize,
     /// It is on the list for this turn.
     pub listed: bool,
 }
@@ -128,6 +132,7 @@ impl Connection {
             sent: 0,
             debts: VecDeque::new(),
             behind_bytes: 0,
+            written_bytes: 0,
             share: shared.room.share(),
             _seat: seat,
             told: Told::default(),
@@ -138,6 +143,7 @@ impl Connection {
             left_over: false,
             waits: false,
             leaving: false,
+            left_bytes: 0,
             listed: false,
         }
     }
@@ -159,6 +165,12 @@ impl Connection {
             // It is gone when it has.
             Step::Goodbye => false,
         }
+    }
+
+    /// Whether it has taken something of what it is told since this was last asked.
+    pub fn takes_its_time(&mut self) -> bool {
+        let left = self.output.len() - self.sent;
+        std::mem::replace(&mut self.left_bytes, left) > left
     }
 
     /// Notes an event: there is something to read, or the client has closed its side.
@@ -310,9 +322,8 @@ impl Connection {
         }
         let pending = match self.debts.len() {
             0 => Pending::Nothing,
-            debts if debts < READS_BEHIND_WRITES && self.behind_bytes < BYTES_BEHIND_WRITES => {
-                Pending::Some
-            }
+            _ if self.behind_bytes >= BYTES_BEHIND_WRITES => Pending::Full,
+            debts if debts < READS_BEHIND_WRITES => Pending::Some,
             _ => Pending::Many,
         };
         if self.session.shared.slow_log.is_on() {
@@ -325,7 +336,10 @@ impl Connection {
             }
             Handled::Run(transaction, owed) => {
                 self.session.tally.batched(self.session.group());
-                self.behind_bytes += self.session.weigh(&transaction, words);
+                let largest = words.iter().map(|word| word.len()).max().unwrap_or_default();
+                self.written_bytes = self.written_bytes.max(largest);
+                let weight = self.session.weigh(&transaction, self.written_bytes);
+                self.behind_bytes = self.behind_bytes.saturating_add(weight);
                 self.debts.push_back(Debt::Batch(batch.len(), owed, self.told));
                 batch.push(*transaction);
             }
@@ -347,18 +361,25 @@ impl Connection {
 
     fn rest(&mut self, wish: Wish) -> Option<Wish> {
         self.state = State::Resting;
-        self.waits = matches!(wish, Wish::Wait(_));
+        // What is only being looked through comes, whoever waits for it.
+        self.waits = matches!(&wish, Wish::Wait(awaited) if !awaited.is_at_it());
         Some(wish)
     }
 
     /// Whether it has just begun to close and has not taken all that it is told.
     pub fn begins_to_leave(&mut self) -> bool {
-        self.state == State::Closing && !std::mem::replace(&mut self.leaving, true)
+        let begins = self.state == State::Closing && !std::mem::replace(&mut self.leaving, true);
+        if begins {
+            self.left_bytes = self.output.len() - self.sent;
+        }
+        begins
     }
 
-    /// Whether it waits for changes and the client is gone: nobody would be told of them.
+    /// Whether it waits for changes and the client is gone: nobody would be told of them. Who has
+    /// closed only its own side counts as gone, as with Redis, but is sent what came before.
     pub fn waits_for_nobody(&self) -> bool {
-        self.state == State::Resting && self.waits && self.hung_up
+        let is_sent = self.sent == self.output.len();
+        self.state == State::Resting && self.waits && self.hung_up && is_sent
     }
 
     /// A reply that comes behind all that is owed.
@@ -423,7 +444,11 @@ impl Connection {
 
     /// What comes unasked: each row as a push of its own.
     pub fn push(&mut self, reply: Reply) {
-        let Reply::Array(rows) = reply else { return self.write(&reply) };
+        // Why there is no more is no answer to a command either.
+        let rows = match reply {
+            Reply::Array(rows) => rows,
+            reply => vec![reply],
+        };
         for row in rows {
             self.write(&Reply::Push(vec![Reply::text("feed"), row]));
         }
@@ -437,7 +462,7 @@ impl Connection {
 
     /// Pays what is owed, from the receipts of the batch.
     pub fn pay(&mut self, receipts: &mut [Option<mainstay::Result<Receipt>>]) {
-        self.behind_bytes = 0;
+        (self.behind_bytes, self.written_bytes) = (0, 0);
         while let Some(debt) = self.debts.pop_front() {
             let reply = match debt {
                 Debt::Reply(reply) => reply,

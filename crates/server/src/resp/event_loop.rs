@@ -40,9 +40,6 @@ const LISTENER: Token = Token(usize::MAX - 1);
 
 /// What is read from a socket at once.
 pub(super) const BUFFER_BYTES: usize = 64 << 10;
-
-/// How long a connection that closes may take to read the last that it is told.
-const GOODBYE_US: u64 = 10_000_000;
 /// How often a loop that ends looks at the clock, and one that had no file for somebody tries again.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -106,7 +103,7 @@ pub fn serve_with(
     let workers = Workers::start(shared.settings.workers, shared.settings.waiting_work)?;
     let feeds = Feeds::start(shared.clone())?;
     let mut loops = Vec::new();
-    for _ in 0..shared.settings.loops.max(1) {
+    for _ in 0..shared.settings.effective_loops() {
         loops.push(Loop::new(shared.clone(), tls.clone(), workers.clone(), feeds.clone())?);
     }
     let addresses: Vec<Address> = loops.iter().map(|one| one.address.clone()).collect();
@@ -253,6 +250,10 @@ impl Loop {
                 continue;
             }
             match step {
+                // It is slow, but it reads.
+                Step::Goodbye if connection.takes_its_time() => {
+                    self.limit_goodbye(place, id);
+                }
                 Step::Handshake | Step::Goodbye => self.close(place),
                 // Its password is being verified: that is not its fault.
                 Step::Login if connection.state == State::Resting => self.limit_login(place, id),
@@ -399,6 +400,12 @@ impl Loop {
         self.limit(Due { place, id, step: Step::Login }, limit_us);
     }
 
+    /// Whoever is told the last has only so much time until it reads on.
+    fn limit_goodbye(&mut self, place: usize, id: u64) {
+        let limit_us = self.shared.settings.drain_limit_ms.saturating_mul(1000);
+        self.limit(Due { place, id, step: Step::Goodbye }, limit_us);
+    }
+
     fn limit(&mut self, due: Due, limit_us: u64) {
         self.deadlines.set(self.shared.ticks_us().saturating_add(limit_us), due);
     }
@@ -484,7 +491,7 @@ impl Loop {
         }
         if connection.begins_to_leave() {
             let id = connection.session.id;
-            return self.limit(Due { place, id, step: Step::Goodbye }, GOODBYE_US);
+            return self.limit_goodbye(place, id);
         }
         if connection.has_more() {
             self.list(place);
@@ -523,11 +530,11 @@ impl Loop {
                 self.shared.security.verify(name, password, &connection.session.peer, told);
             }
             Wish::Wait(reading) => {
-                self.feeds.take(Reader { awaited: *reading, alive, tell: Box::new(done) });
+                self.feeds.take(Reader { awaited: reading, alive, tell: Box::new(done) });
             }
             Wish::Watch(reading) => {
                 let tell = Box::new(move |reply| address.send(Message::Push(place, id, reply)));
-                let awaited = Awaited::Changes(*reading);
+                let awaited = Awaited::Changes(reading);
                 self.feeds.take(Reader { awaited, alive, tell });
                 self.list(place);
             }

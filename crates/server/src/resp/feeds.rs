@@ -9,7 +9,7 @@
 use super::Shared;
 use super::reply::Reply;
 use super::shared::Seat;
-use mainstay::{Code, Database, Error, Event, Feed, Glance, Revision};
+use mainstay::{Code, Database, Error, Event, Feed, Glance, Revision, Value};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -20,7 +20,10 @@ use std::time::Duration;
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// How much of the log is looked through at once, so that others come to their turn.
-const FRAMES_A_LOOK: usize = 64;
+const LOOK_BYTES: usize = 1 << 20;
+
+/// How large a reply becomes, but for the rest of its last transaction.
+const REPLY_BYTES: usize = 4 << 20;
 
 /// Until when somebody reads.
 pub enum Until {
@@ -33,63 +36,89 @@ pub enum Until {
     Gone,
 }
 
+/// What was found.
+pub struct Found {
+    /// The changes.
+    pub events: Vec<Event>,
+    /// The place behind them.
+    pub position: Revision,
+    /// The log goes on there: the time was over before it was looked through.
+    pub more: bool,
+}
+
+/// How changes are told.
+#[derive(Clone, Copy)]
+pub struct Telling {
+    /// How what was found becomes a reply.
+    pub shape: fn(mainstay::Result<Found>) -> Reply,
+    /// Whether their values are told.
+    pub values: bool,
+    /// Whether the place is told, so that a reply without changes is of use.
+    pub place: bool,
+}
+
 /// A place in the feed, and how much is wanted.
 pub struct Reading {
-    /// The place.
-    pub feed: Feed,
+    feed: Feed,
     /// How many changes at once.
-    pub limit: usize,
-    /// Until when.
-    pub until: Until,
-    /// How changes, and the place behind them, become a reply.
-    pub shape: fn(mainstay::Result<(Vec<Event>, Revision)>) -> Reply,
+    limit: usize,
+    until: Until,
+    telling: Telling,
     found: Vec<Event>,
+    found_bytes: usize,
     /// The log goes on behind what was looked through.
     more: bool,
     _seat: Seat,
+    /// By how many holders of this one a connection counts what it watches.
+    _counted: Option<Arc<()>>,
 }
 
 impl Reading {
     /// From a place on.
-    pub fn new(
-        feed: Feed,
-        limit: usize,
-        until: Until,
-        shape: fn(mainstay::Result<(Vec<Event>, Revision)>) -> Reply,
-        seat: Seat,
-    ) -> Reading {
-        Reading { feed, limit, until, shape, found: Vec::new(), more: false, _seat: seat }
+    pub fn new(feed: Feed, limit: usize, until: Until, telling: Telling, seat: Seat) -> Reading {
+        let (found, found_bytes, more) = (Vec::new(), 0, false);
+        let (_seat, _counted) = (seat, None);
+        Reading { feed, limit, until, telling, found, found_bytes, more, _seat, _counted }
+    }
+
+    /// The same, counted as long as it lasts.
+    pub fn counted(mut self, by: Arc<()>) -> Reading {
+        self._counted = Some(by);
+        self
     }
 
     /// What there is to tell; nothing if that has to be waited for.
     pub fn look(&mut self, now_us: u64) -> Option<Reply> {
         if let Err(error) = self.look_through() {
-            return Some((self.shape)(Err(error)));
+            return Some((self.telling.shape)(Err(error)));
         }
         let nothing = self.found.is_empty();
-        match self.until {
+        let waits = match self.until {
             // What is further on is looked through before anything is said of it.
-            _ if self.more => None,
-            Until::Once { deadline_us } if nothing && now_us < deadline_us => None,
-            Until::Gone if nothing => None,
-            _ => {
-                let events = std::mem::take(&mut self.found);
-                Some((self.shape)(Ok((events, self.feed.position()))))
-            }
-        }
+            Until::Once { deadline_us } if self.more => !self.telling.place || now_us < deadline_us,
+            Until::Once { deadline_us } => nothing && now_us < deadline_us,
+            Until::Gone => self.more || nothing,
+        };
+        (!waits).then(|| self.tell())
+    }
+
+    fn tell(&mut self) -> Reply {
+        self.found_bytes = 0;
+        let (events, position) = (std::mem::take(&mut self.found), self.feed.position());
+        (self.telling.shape)(Ok(Found { events, position, more: self.more }))
     }
 
     /// So many changes, and what else their last transaction made: whoever goes on behind its
     /// revision misses nothing.
     fn look_through(&mut self) -> mainstay::Result<()> {
-        let mut frames = FRAMES_A_LOOK;
+        let mut bytes = LOOK_BYTES;
         let mut last = self.found.last().map_or(0, |event| event.revision);
         self.more = false;
-        while self.found.len() < self.limit || self.feed.position() < last {
-            match self.feed.glance(&mut frames)? {
+        while self.wants_more() || self.feed.position() < last {
+            match self.feed.glance(&mut bytes)? {
                 Glance::Event(event) => {
                     last = event.revision;
-                    self.found.push(event);
+                    self.keep(event);
                 }
                 Glance::End => break,
                 Glance::More => {
@@ -99,6 +128,19 @@ impl Reading {
             }
         }
         Ok(())
+    }
+
+    fn wants_more(&self) -> bool {
+        self.found.len() < self.limit && self.found_bytes < REPLY_BYTES
+    }
+
+    fn keep(&mut self, mut event: Event) {
+        if !self.telling.values {
+            event.value = None;
+        }
+        let value_bytes = event.value.as_ref().map_or(0, Value::weight_bytes);
+        self.found_bytes += size_of::<Event>() + event.key.len() + value_bytes;
+        self.found.push(event);
     }
 }
 
@@ -128,7 +170,7 @@ impl Arrival {
 /// What somebody waits for.
 pub enum Awaited {
     /// Changes.
-    Changes(Reading),
+    Changes(Box<Reading>),
     /// A revision.
     Revision(Arrival),
 }
@@ -143,12 +185,20 @@ impl Awaited {
     }
 
     /// Whether there is more to be looked through, and nothing to be waited for.
-    fn is_at_it(&self) -> bool {
-        matches!(self, Awaited::Changes(Reading { more: true, .. }))
+    pub fn is_at_it(&self) -> bool {
+        matches!(self, Awaited::Changes(reading) if reading.more)
+    }
+
+    /// What was found so far, if something was.
+    pub fn tell_found(self) -> Option<Reply> {
+        match self {
+            Awaited::Changes(mut reading) if !reading.found.is_empty() => Some(reading.tell()),
+            _ => None,
+        }
     }
 
     fn goes_on(&self) -> bool {
-        matches!(self, Awaited::Changes(Reading { until: Until::Gone, .. }))
+        matches!(self, Awaited::Changes(reading) if matches!(reading.until, Until::Gone))
     }
 }
 

@@ -84,7 +84,7 @@ impl Session {
             self.failures = 0;
         }
         self.user = user;
-        self.watches = 0;
+        self.watches = Arc::new(());
         self.watched.clear();
         self.alive.store(false, Ordering::Release);
         self.alive = Arc::new(AtomicBool::new(true));

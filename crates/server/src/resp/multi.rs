@@ -6,7 +6,7 @@ use super::session::{Call, Handled, Owed, Session, no_permission};
 use super::table::{Run, Spec};
 use crate::security::{Denied, User};
 use mainstay::Receipt;
-use mainstay::limits::{TRANSACTION_LIMIT_BYTES, TRANSACTION_LIMIT_COMMANDS};
+use mainstay::limits::{ANSWERS_LIMIT_BYTES, TRANSACTION_LIMIT_BYTES, TRANSACTION_LIMIT_COMMANDS};
 
 /// Commands that wait for `EXEC`.
 #[derive(Default)]
@@ -130,8 +130,9 @@ pub fn exec(call: &mut Call<'_>) -> Handled {
     transaction.otherwise = (!watched.is_empty()).then(Vec::new);
     transaction.guards = watched;
     let mut shares = Vec::with_capacity(multi.queued.len());
+    let mut reply_bytes = 0;
     for queued in multi.queued {
-        shares.push(match queued {
+        let share = match queued {
             Queued::Wrong(reply) => Share::Reply(reply),
             Queued::Session(spec, run, words) => {
                 Share::Reply(run_session(session, spec, run, &words))
@@ -142,9 +143,20 @@ pub fn exec(call: &mut Call<'_>) -> Handled {
                 (transaction, promise) = plan.put_into(transaction);
                 Share::Promise(promise)
             }
-        });
+        };
+        reply_bytes += if let Share::Reply(reply) = &share { reply.weight_bytes() } else { 0 };
+        if reply_bytes > ANSWERS_LIMIT_BYTES {
+            return Handled::Reply(too_much());
+        }
+        shares.push(share);
     }
     Handled::Run(Box::new(transaction), Owed::Exec(Exec(shares)))
+}
+
+/// Nothing is done then: the transaction was about to begin.
+fn too_much() -> Reply {
+    let limit = ANSWERS_LIMIT_BYTES >> 20;
+    Reply::error(format!("TOOLARGE the replies take more than {limit} MiB: ask for fewer at once"))
 }
 
 fn run_session(

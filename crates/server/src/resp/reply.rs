@@ -79,6 +79,21 @@ impl Reply {
         matches!(self, Reply::Error(_))
     }
 
+    /// The memory it takes, about.
+    pub fn weight_bytes(&self) -> usize {
+        let all = |items: &[Reply]| items.iter().map(Reply::weight_bytes).sum::<usize>();
+        size_of::<Reply>()
+            + match self {
+                Reply::Bulk(bytes) => bytes.len(),
+                Reply::Error(text) => text.len(),
+                Reply::Array(items) | Reply::Push(items) => all(items),
+                Reply::Map(pairs) => {
+                    pairs.iter().map(|(key, value)| key.weight_bytes() + value.weight_bytes()).sum()
+                }
+                _ => 0,
+            }
+    }
+
     /// Appends the reply as bytes.
     pub fn write(&self, protocol: Protocol, out: &mut Vec<u8>) {
         match self {

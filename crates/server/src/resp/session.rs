@@ -23,7 +23,7 @@ use super::tally::Tally;
 use crate::security::{Denied, User};
 use mainstay::{
     Answer, At, CellCommand, Cells, CellsAt, Command, CompactString, Durability, Guard,
-    Interactive, MAIN, Receipt, Scales, Step, Transaction,
+    Interactive, MAIN, Name, Receipt, Scales, Step, StringCommand, Transaction,
 };
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -31,6 +31,9 @@ use std::time::Duration;
 
 /// How often somebody who waits looks again.
 const PAUSE: Duration = Duration::from_millis(5);
+
+/// What a name of a list takes, about.
+const NAME_BYTES: usize = 64;
 
 /// What one connection has said so far.
 pub struct Session {
@@ -62,8 +65,8 @@ pub struct Session {
     pub watched: Vec<Guard>,
     /// The transaction it has open.
     pub open: Option<Box<Interactive>>,
-    /// How often it watches changes.
-    pub watches: usize,
+    /// Held by whatever it watches changes with.
+    pub watches: Arc<()>,
     /// The view of the past it has open.
     pub view: Option<CellsAt>,
     /// What all sessions share.
@@ -88,7 +91,7 @@ pub enum Handled {
     /// Credentials to be verified, which takes a while: then ask [`Session::settle`].
     Login(Box<Login>),
     /// Changes that are not there yet: the reply comes with them.
-    Wait(Box<Awaited>),
+    Wait(Awaited),
     /// Changes as they come.
     Watch(Box<Reading>),
     /// The replies before it have to be known first: ask again then.
@@ -106,6 +109,8 @@ pub enum Pending {
     Some,
     /// So many that reads should not be added to them.
     Many,
+    /// So large that nothing should be added to them.
+    Full,
 }
 
 /// A reply that waits for a receipt.
@@ -173,7 +178,7 @@ impl Session {
             multi: None,
             watched: Vec::new(),
             open: None,
-            watches: 0,
+            watches: Arc::new(()),
             view: None,
             shared: shared.clone(),
             tally: shared.outside.clone(),
@@ -261,7 +266,9 @@ impl Session {
                 if let Some(reply) = reading.look(self.shared.ticks_us()) {
                     return reply;
                 }
-                let _ = self.shared.db.wait_for(self.shared.db.revision() + 1, PAUSE);
+                if !reading.is_at_it() {
+                    let _ = self.shared.db.wait_for(self.shared.db.revision() + 1, PAUSE);
+                }
             },
             Handled::Watch(_) => Reply::error("ERR FEED.WATCH is for connections: see FEED.READ"),
             Handled::NotYet => {
@@ -306,7 +313,7 @@ impl Session {
         }
         match (plan.is_read(), pending) {
             (true, Pending::Nothing) => return Handled::Reply(self.read(plan)),
-            (true, Pending::Many) => return Handled::NotYet,
+            (true, Pending::Many) | (_, Pending::Full) => return Handled::NotYet,
             _ => {}
         }
         let (transaction, promise) = plan.put_into(self.transaction());
@@ -314,18 +321,25 @@ impl Session {
     }
 
     /// What a transaction may answer, in bytes, as far as that can be known before: what its cells hold
-    /// now, and what this request puts there.
-    pub fn weigh(&self, transaction: &Transaction, words: &[&[u8]]) -> usize {
-        let largest = words.iter().map(|word| word.len()).max().unwrap_or_default();
+    /// now, or the largest that was put into one of them just before.
+    pub fn weigh(&self, transaction: &Transaction, written_bytes: usize) -> usize {
+        let steps = transaction.steps.iter().chain(transaction.otherwise.iter().flatten());
         let weight = |step: &Step| match &step.command {
-            Command::Cell(CellCommand::Get { name }) => {
-                let there = self.cells.read_text(name.as_str(), <[u8]>::len);
-                there.ok().flatten().unwrap_or_default()
-            }
-            // Whoever reads it behind this reads what is written now.
-            _ => largest,
+            Command::Cell(CellCommand::List { limit, .. }) => limit.saturating_mul(NAME_BYTES),
+            command => value_of(command)
+                .map_or(0, |name| self.size_bytes(&transaction.branch, name).max(written_bytes)),
         };
-        transaction.steps.iter().map(weight).sum()
+        steps.map(weight).fold(0, usize::saturating_add)
+    }
+
+    /// What a cell holds now, in bytes.
+    fn size_bytes(&self, branch: &str, name: &Name) -> usize {
+        let size = |cells: &Cells| cells.read_text(name.as_str(), <[u8]>::len);
+        let found = match self.branch == branch {
+            true => size(&self.cells),
+            false => self.shared.db.branch(branch).and_then(|branch| size(&branch.cells())),
+        };
+        found.ok().flatten().unwrap_or_default()
     }
 
     /// An empty transaction as this session wants them.
@@ -387,6 +401,19 @@ impl Session {
         let weighed =
             |command| look(command).and_then(|answer| scales.add(&answer).map(|()| answer));
         commands.iter().map(weighed).collect()
+    }
+}
+
+/// The cell whose value a command answers, if it does.
+fn value_of(command: &Command) -> Option<&Name> {
+    match command {
+        Command::Cell(CellCommand::Get { name })
+        | Command::String(
+            StringCommand::Set { name, .. }
+            | StringCommand::Take { name }
+            | StringCommand::Touch { name, .. },
+        ) => Some(name),
+        _ => None,
     }
 }
 

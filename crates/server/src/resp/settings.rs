@@ -15,8 +15,9 @@ settings! {
         pub address: Address = SocketAddr::from((Ipv4Addr::LOCALHOST, 7379)).into();
         /// The most connections at once; a further one is refused.
         pub connections: usize = 10_000, 1..=1_000_000;
-        /// How many event loops share the connections.
-        pub loops: usize = 2, 1..=64;
+        /// How many event loops share the connections; 0 makes it half as many as there are processors, at
+        /// most 4: the other half is for the clients, or for what the database does beside.
+        pub loops: usize = 0, 0..=64;
         /// How many threads do long work, such as KEYS, BRANCH.DIFF and BRANCH.MERGE.
         pub workers: usize = 2, 1..=256;
         /// How many pieces of long work may wait for a thread; a further one is refused.
@@ -40,7 +41,8 @@ settings! {
         /// How many places in the feed are read at once, each of which is an open file; a further one is
         /// refused.
         pub feed_readers: usize = 1024, 1..=1_000_000;
-        /// How long those who do not read what they are owed can hold up the end.
+        /// How long those who do not read what they are owed can hold up the end, of the server or of
+        /// their own connection.
         pub drain_limit_ms: u64 = 5_000, 0..=3_600_000;
         /// Commands that take at least so many microseconds are listed by SLOWLOG; 0 lists none.
         pub slow_log_us: u64 = 10_000, 0..=3_600_000_000;
@@ -51,5 +53,19 @@ settings! {
         /// What has to happen before a write is answered: what the database was opened with.
         #[serde(skip)]
         pub durability: Durability = Durability::Sync;
+    }
+}
+
+/// The most event loops that nobody asked for.
+const MOST_LOOPS: usize = 4;
+
+impl Settings {
+    /// How many event loops there are.
+    pub fn effective_loops(&self) -> usize {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        match self.loops {
+            0 => (processors / 2).clamp(1, MOST_LOOPS),
+            loops => loops,
+        }
     }
 }

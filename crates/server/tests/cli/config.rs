@@ -32,14 +32,14 @@ fn flags_go_before_the_environment_before_the_file_before_the_defaults() {
         setting(&program.with(variables, arguments).ok(), "loops")
     };
     let variable = [("MAINSTAY_RESP__LOOPS", "4")];
-    assert_eq!(line(&[], &print), "loops = 2 # default");
+    assert_eq!(line(&[], &print), "loops = 0 # default");
     program.write("mainstay.toml", "# ours\n[resp]\nloops = 3\n");
     assert_eq!(line(&[], &print), "loops = 3 # mainstay.toml:3");
     assert_eq!(line(&variable, &print), "loops = 4 # MAINSTAY_RESP__LOOPS");
     let flags = [&print[..], &["--set", "resp.loops=5"]].concat();
     assert_eq!(line(&variable, &flags), "loops = 5 # --set resp.loops");
     let defaults = [&flags[..], &["--defaults"]].concat();
-    assert_eq!(line(&variable, &defaults), "loops = 2 # default");
+    assert_eq!(line(&variable, &defaults), "loops = 0 # default");
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn the_file_is_the_one_of_the_flag_else_of_the_variable_else_the_one_nearby() {
 #[test]
 fn all_that_is_wrong_is_said_at_once_with_where_it_stands() {
     let program = Program::new();
-    let file = "[resp]\nconections = 3\nworkers = \"many\"\nloops = 0\noutput_bytes = \"1 GiX\"\n\
+    let file = "[resp]\nconections = 3\nworkers = \"many\"\nloops = 65\noutput_bytes = \"1 GiX\"\n\
         [http]\naddress = \"nowhere\"\nheader_limit_ms = \"soon\"\nscratch = 5\n\
         [database]\ndurability = \"fsync\"\nretention_ms = true\n\
         [[database.retention_classes]]\nprefx = \"x\"\n\
@@ -76,7 +76,7 @@ fn all_that_is_wrong_is_said_at_once_with_where_it_stands() {
     let expected = [
         "mainstay.toml:2: there is no setting resp.conections; the nearest is resp.connections",
         "mainstay.toml:3: resp.workers wants a whole number, not \"many\"",
-        "mainstay.toml:4: resp.loops has to be between 1 and 64, not 0",
+        "mainstay.toml:4: resp.loops has to be between 0 and 64, not 65",
         "mainstay.toml:5: resp.output_bytes wants bytes, or text such as \"64 MiB\", not \"1 GiX\"",
         "mainstay.toml:7: http.address: an address is HOST:PORT, such as 127.0.0.1:7379, not `nowhere`",
         "mainstay.toml:8: http.header_limit_ms wants milliseconds, or text such as \"30 s\" or \"7 d\", not \"soon\"",

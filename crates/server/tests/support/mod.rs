@@ -176,6 +176,13 @@ impl<S: Read + Write> Client<S> {
         self.send_bytes(&encode(words));
     }
 
+    /// One byte.
+    pub fn byte(&mut self) -> u8 {
+        let mut byte = [0];
+        self.stream.read_exact(&mut byte).unwrap();
+        byte[0]
+    }
+
     /// One reply, as the bytes it came in.
     pub fn receive(&mut self) -> String {
         let mut reply = Vec::new();

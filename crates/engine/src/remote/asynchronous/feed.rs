@@ -54,8 +54,8 @@ impl AsyncFeed {
                 return Ok(Some(event));
             }
             let left = timeout.saturating_sub(Duration::from_micros(clock.monotonic_us()));
-            self.fetch(left.min(ROUND)).await?;
-            if left.is_zero() && self.ready.is_empty() {
+            let more = self.fetch(left.min(ROUND)).await?;
+            if left.is_zero() && self.ready.is_empty() && !more {
                 return Ok(None);
             }
         }
@@ -70,8 +70,8 @@ impl AsyncFeed {
         }
     }
 
-    /// Asks for the next page.
-    async fn fetch(&mut self, wait: Duration) -> Result<()> {
+    /// Asks for the next page; says whether the log goes on behind it.
+    async fn fetch(&mut self, wait: Duration) -> Result<bool> {
         let (after, filter, wait_ms) = (self.after, self.filter.clone(), millis(wait));
         let follow = Follow { after, filter, limit: PAGE, wait_ms };
         let bytes = request("WIRE.FEED", &wire::encode(&follow)?);
@@ -85,7 +85,7 @@ impl AsyncFeed {
         };
         let page: Followed = decode(Nature::Errand, answer)?;
         (self.after, self.ready) = (page.position, page.events.into());
-        Ok(())
+        Ok(page.more)
     }
 
     async fn ask(&mut self, bytes: &[u8], wait: Duration) -> Result<Vec<u8>> {

@@ -7,6 +7,7 @@ use crate::resp::rights::Needs;
 use crate::resp::session::{Call, Handled, Session};
 use crate::resp::table::{self, Group, Run, Spec, wrong_arity};
 use crate::security::{Area, Right};
+use std::collections::HashSet;
 
 /// What a client may call itself and its library: others keep it, too.
 const NAME_LIMIT_BYTES: usize = 256;
@@ -183,7 +184,7 @@ fn list(call: &Call<'_>, arguments: &mut Arguments<'_>) -> Result<Reply, Reply> 
         return Ok(Reply::text(call.shared().list_clients(|_| true)));
     }
     if arguments.take("TYPE") {
-        let normal = arguments.take("NORMAL") || arguments.take("MASTER");
+        let normal = arguments.take("NORMAL");
         if !normal {
             arguments.word()?;
         }
@@ -192,9 +193,9 @@ fn list(call: &Call<'_>, arguments: &mut Arguments<'_>) -> Result<Reply, Reply> 
     if !arguments.take("ID") {
         return Err(syntax_error());
     }
-    let mut wanted = vec![arguments.count()?];
+    let mut wanted = HashSet::from([arguments.count()?]);
     while arguments.left() > 0 {
-        wanted.push(arguments.count()?);
+        wanted.insert(arguments.count()?);
     }
     Ok(Reply::text(call.shared().list_clients(|id| wanted.contains(&id))))
 }

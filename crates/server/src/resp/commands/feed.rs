@@ -2,12 +2,13 @@
 
 use super::branches::{change, contract};
 use crate::resp::arguments::{Arguments, syntax_error};
-use crate::resp::feeds::{Awaited, Reading, Until};
+use crate::resp::feeds::{Awaited, Found, Reading, Telling, Until};
 use crate::resp::reply::{Protocol, Reply};
 use crate::resp::rights::Reach;
 use crate::resp::session::{Call, Handled};
 use crate::resp::table::{Group, Inside, Run, Spec};
-use mainstay::{Contract, Event, Filter, Revision};
+use mainstay::{Contract, Event, Filter};
+use std::sync::Arc;
 
 /// How often one connection may watch.
 const WATCHES: usize = 16;
@@ -89,10 +90,10 @@ fn reading(call: &mut Call<'_>) -> Result<Handled, Reply> {
     let feed = shared.db.watch(wish.filter, wish.after.unwrap_or(0))?;
     let deadline_us = shared.ticks_us().saturating_add(wish.wait_ms.saturating_mul(1000));
     let until = Until::Once { deadline_us };
-    let mut reading = Awaited::Changes(Reading::new(feed, wish.limit, until, rows, seat));
+    let mut reading = Reading::new(feed, wish.limit, until, ROWS, seat);
     match reading.look(shared.ticks_us()) {
         Some(reply) => Ok(Handled::Reply(reply)),
-        None => Ok(Handled::Wait(Box::new(reading))),
+        None => Ok(Handled::Wait(Awaited::Changes(Box::new(reading)))),
     }
 }
 
@@ -107,14 +108,16 @@ fn no_waiting() -> Reply {
     Reply::error("ERR waiting is not for inside a transaction")
 }
 
-/// The same between `MULTI` and `EXEC`, where nothing waits.
+/// The same between `MULTI` and `EXEC`, where nothing waits: what is found at the first look, which may
+/// be fewer changes than there are.
 fn read_at_once(call: &mut Call<'_>) -> Reply {
     match reading(call) {
         Ok(Handled::Reply(reply)) | Err(reply) => reply,
-        Ok(Handled::Wait(mut awaited)) => loop {
-            if let Some(reply) = awaited.look(call.shared().ticks_us()) {
-                return reply;
-            }
+        Ok(Handled::Wait(awaited)) => match awaited.tell_found() {
+            Some(reply) => reply,
+            None => Reply::error(
+                "ERR nothing was found in the first changes behind that revision: ask outside of MULTI",
+            ),
         },
         Ok(_) => super::super::plan::unexpected(),
     }
@@ -133,20 +136,24 @@ fn watching(call: &mut Call<'_>) -> Result<Handled, Reply> {
     }
     let wish = wish(call)?;
     let seat = call.shared().feed_seat()?;
-    call.session.watches += 1;
-    if call.session.watches > WATCHES {
+    // One is the session's own.
+    if Arc::strong_count(&call.session.watches) > WATCHES {
         return Err(Reply::error("ERR this connection watches as much as one may: connect again"));
     }
     let (db, limit) = (&call.shared().db, call.shared().settings.feed_changes);
     let after = wish.after.unwrap_or_else(|| db.revision());
     let feed = db.watch(wish.filter, after)?;
-    Ok(Handled::Watch(Box::new(Reading::new(feed, limit, Until::Gone, rows, seat))))
+    let reading = Reading::new(feed, limit, Until::Gone, ROWS, seat);
+    Ok(Handled::Watch(Box::new(reading.counted(call.session.watches.clone()))))
 }
 
+/// Rows show no values, and no place: whoever goes on does so behind the last row.
+const ROWS: Telling = Telling { shape: rows, values: false, place: false };
+
 /// Changes as a client sees them.
-fn rows(read: mainstay::Result<(Vec<Event>, Revision)>) -> Reply {
+fn rows(read: mainstay::Result<Found>) -> Reply {
     match read {
-        Ok((events, _)) => Reply::Array(events.into_iter().map(row).collect()),
+        Ok(found) => Reply::Array(found.events.into_iter().map(row).collect()),
         Err(error) => error.into(),
     }
 }

@@ -9,7 +9,7 @@
 //! got in this process. Further contracts need nothing here: their commands are in the values.
 
 use crate::resp::Shared;
-use crate::resp::feeds::{Arrival, Awaited, Reading, Until};
+use crate::resp::feeds::{Arrival, Awaited, Found, Reading, Telling, Until};
 use crate::resp::reply::Reply;
 use crate::resp::rights::Needs;
 use crate::resp::session::{Call, Handled, Owed, Pending, Session, no_permission, no_user};
@@ -19,8 +19,8 @@ use mainstay::wire::{
     self, Act, Acted, FOLLOW_LIMIT, Follow, Followed, Look, Question, Read, Seen,
 };
 use mainstay::{
-    At, Cells, Code, Command, Contract, Database, Durability, Error, Event, Interactive, Receipt,
-    Result, Revision, Transaction,
+    At, Cells, Code, Command, Contract, Database, Durability, Error, Interactive, Receipt, Result,
+    Transaction,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -148,6 +148,7 @@ fn execute(call: &mut Call<'_>, pending: Pending) -> Handled {
     }
     transaction.durability = transaction.durability.or(call.session.durability);
     match (transaction.takes_a_while() || !entries.is_empty(), pending) {
+        (_, Pending::Full) => Handled::NotYet,
         (false, _) => Handled::Run(Box::new(transaction), Owed::Wire(Receipts::Executed)),
         (true, Pending::Nothing) => {
             let shared = call.shared().clone();
@@ -307,12 +308,16 @@ fn following(call: &mut Call<'_>, follow: Follow) -> Result<Handled> {
     let feed = shared.db.watch(follow.filter, follow.after)?;
     let until = Until::Once { deadline_us: deadline_us(call, follow.wait_ms) };
     let limit = follow.limit.clamp(1, FOLLOW_LIMIT);
-    let reading = Reading::new(feed, limit, until, followed, seat);
-    Ok(wait(call, Awaited::Changes(reading)))
+    let reading = Reading::new(feed, limit, until, FOLLOWED, seat);
+    Ok(wait(call, Awaited::Changes(Box::new(reading))))
 }
 
-fn followed(read: Result<(Vec<Event>, Revision)>) -> Reply {
-    framed(&read.map(|(events, position)| Followed { events, position }))
+/// The place is told, so that whoever waited long enough can go on from there.
+const FOLLOWED: Telling = Telling { shape: followed, values: true, place: true };
+
+fn followed(read: Result<Found>) -> Reply {
+    let frame = |Found { events, position, more }| Followed { events, position, more };
+    framed(&read.map(frame))
 }
 
 fn deadline_us(call: &Call<'_>, wait_ms: u64) -> u64 {
@@ -323,7 +328,7 @@ fn deadline_us(call: &Call<'_>, wait_ms: u64) -> u64 {
 fn wait(call: &Call<'_>, mut awaited: Awaited) -> Handled {
     match awaited.look(call.shared().ticks_us()) {
         Some(reply) => Handled::Reply(reply),
-        None => Handled::Wait(Box::new(awaited)),
+        None => Handled::Wait(awaited),
     }
 }
 
@@ -335,9 +340,6 @@ fn ask(call: &mut Call<'_>, pending: Pending) -> Handled {
         Ok(question) => question,
         Err(error) => return refused(error),
     };
-    if pending != Pending::Nothing {
-        return Handled::NotYet;
-    }
     let entry = entry(call.session, &question);
     if let Err(reply) = permit(call, &Wanted::Ask(&question)) {
         record(call.shared(), entry.as_slice(), Outcome::Denied);

@@ -1,0 +1,210 @@
+//! What one connection can make the server hold or look through has bounds, and nobody loses a reply to
+//! them.
+
+mod support;
+
+use mainstay::wire::{self, Follow, Followed};
+use mainstay::{CellCommand, Database, Filter, Name, Transaction};
+use mainstay_server::resp::Settings;
+use std::io::Read;
+use std::net::Shutdown;
+use std::time::Duration;
+use support::{Client, Ours, encode};
+
+/// A server that cuts whoever leaves more than eight values of this size unread.
+const VALUE_BYTES: usize = 1 << 20;
+
+fn strict() -> Ours {
+    Ours::with(Settings { output_bytes: 8 * VALUE_BYTES, ..Settings::default() })
+}
+
+fn set_large(client: &mut Client, name: &str) {
+    let value = vec![b'x'; VALUE_BYTES];
+    assert_eq!(client.call(&[b"SET".as_slice(), name.as_bytes(), &value]), r"+OK\r\n");
+}
+
+/// However many large answers are asked for at once, only some are made before they are sent.
+#[track_caller]
+fn all_are_answered(client: &mut Client, request: &[u8], count: usize) {
+    client.send_bytes(&request.repeat(count));
+    for _ in 0..count {
+        let reply = client.receive();
+        assert!(reply.len() > VALUE_BYTES, "{}", &reply[..reply.len().min(100)]);
+    }
+}
+
+#[test]
+fn values_that_writes_answer_are_not_piled_up() {
+    let ours = strict();
+    let mut client = ours.client();
+    set_large(&mut client, "large");
+    all_are_answered(&mut client, &encode(&["GETEX", "large", "PERSIST"]), 64);
+    let value = "y".repeat(VALUE_BYTES);
+    let both = [encode(&["SET", "large", &value, "GET"]), encode(&["GET", "large"])].concat();
+    client.send_bytes(&both.repeat(8));
+    assert!((0..16).all(|_| client.receive().len() > VALUE_BYTES));
+}
+
+#[test]
+fn values_that_transactions_answer_are_not_piled_up() {
+    let ours = strict();
+    let mut client = ours.client();
+    set_large(&mut client, "large");
+    let get = CellCommand::Get { name: Name::new("large").unwrap() };
+    let frame = wire::encode(&Transaction::new().step(get)).unwrap();
+    all_are_answered(&mut client, &encode(&[b"WIRE.EXECUTE", &*frame]), 64);
+}
+
+/// Twelve changes of a megabyte, on cells `c0` to `c11`.
+fn write_much(db: &Database) {
+    for i in 0..12 {
+        db.cells().set(&format!("c{i}"), "x".repeat(VALUE_BYTES)).unwrap();
+    }
+}
+
+#[test]
+fn inside_multi_the_feed_is_looked_at_once() {
+    let ours = Ours::with(Settings::default());
+    let mut client = ours.client();
+    write_much(&ours.db);
+    assert_eq!(client.line("FEED.READ PREFIX none"), r"*0\r\n");
+    client.line("MULTI");
+    client.line("FEED.READ PREFIX none");
+    client.line("FEED.READ PREFIX c");
+    let done = client.line("EXEC");
+    assert!(done.contains("ask outside of MULTI"), "{done}");
+    assert!(done.contains(r"$2\r\nc0\r\n") && !done.contains("c11"), "{done}");
+}
+
+#[test]
+fn replies_inside_multi_have_a_limit_together() {
+    let ours = Ours::start();
+    let mut client = ours.client();
+    let value = vec![b'x'; 15 << 20];
+    client.call(&[b"SET".as_slice(), b"large", &value]);
+    client.line("MULTI");
+    client.line("SET other 1");
+    for _ in 0..9 {
+        client.line("CELL.HISTORY large");
+    }
+    assert!(client.line("EXEC").starts_with("-TOOLARGE "));
+    assert_eq!(client.line("GET other"), r"$-1\r\n", "nothing was done");
+}
+
+fn follow(client: &mut Client, after: u64, prefix: &str) -> Followed {
+    let filter = Filter { prefix: Some(prefix.to_owned()), ..Filter::default() };
+    let follow = Follow { after, filter, limit: 1_000, wait_ms: 0 };
+    client.send(&[b"WIRE.FEED", &*wire::encode(&follow).unwrap()]);
+    let mut line = Vec::new();
+    while line.last() != Some(&b'\n') {
+        line.push(client.byte());
+    }
+    let length = String::from_utf8_lossy(&line[1..]).trim().parse().unwrap();
+    let frame: Vec<u8> = (0..length).map(|_| client.byte()).collect();
+    (client.byte(), client.byte());
+    wire::decode::<mainstay::Result<Followed>>(&frame).unwrap().unwrap()
+}
+
+#[test]
+fn a_page_of_the_feed_ends_where_it_is_large() {
+    let ours = Ours::with(Settings::default());
+    let mut client = ours.client();
+    write_much(&ours.db);
+    let (mut keys, mut after, mut pages) = (Vec::new(), 0, 0);
+    while keys.len() < 12 {
+        let page = follow(&mut client, after, "c");
+        assert!(page.events.len() <= 5, "{}", page.events.len());
+        keys.extend(page.events.into_iter().map(|event| event.key));
+        (after, pages) = (page.position, pages + 1);
+    }
+    let expected: Vec<String> = (0..12).map(|i| format!("c{i}")).collect();
+    assert_eq!(keys, expected);
+    assert!(pages >= 3, "{pages}");
+}
+
+/// Whoever looks for something rare gets on: the place moves although nothing is found.
+#[test]
+fn a_long_search_says_how_far_it_came() {
+    let ours = Ours::with(Settings::default());
+    let mut client = ours.client();
+    write_much(&ours.db);
+    ours.db.cells().set("rare", 1).unwrap();
+    let first = follow(&mut client, 0, "rare");
+    assert!(first.events.is_empty() && first.more && (1..12).contains(&first.position));
+    let mut page = first;
+    while page.events.is_empty() {
+        page = follow(&mut client, page.position, "rare");
+    }
+    assert_eq!((page.events[0].key.as_str(), page.more), ("rare", false));
+    let there = mainstay::remote::connect(&ours.address.to_string()).unwrap();
+    let filter = Filter { key: Some("rare".into()), ..Filter::default() };
+    let mut feed = there.watch(filter, 0).unwrap();
+    let found = feed.next(Duration::ZERO).unwrap().expect("it is there");
+    assert_eq!(found.revision, 13);
+    assert_eq!(feed.next(Duration::ZERO).unwrap(), None);
+}
+
+/// Who has closed its own side still gets what it asked for, however much has to be looked through.
+#[test]
+fn a_client_that_says_no_more_is_answered() {
+    let ours = Ours::with(Settings::default());
+    write_much(&ours.db);
+    let mut client = ours.client();
+    let requests = [encode(&["PING"]), encode(&["FEED.READ", "PREFIX", "none"]), encode(&["PING"])];
+    client.send_bytes(&requests.concat());
+    client.stream().shutdown(Shutdown::Write).unwrap();
+    let replies: Vec<_> = (0..3).map(|_| client.receive()).collect();
+    assert_eq!(replies, [r"+PONG\r\n", r"*0\r\n", r"+PONG\r\n"]);
+    assert!(client.is_closed());
+}
+
+/// Who reads slowly gets all of its last reply: only who does not read at all is cut.
+#[test]
+fn a_goodbye_waits_for_who_reads_on() {
+    let settings =
+        Settings { drain_limit_ms: 1_000, unsent_bytes: 256 << 20, ..Settings::default() };
+    let ours = Ours::with(settings);
+    let mut client = ours.client();
+    let value = vec![b'x'; 15 << 20];
+    client.call(&[b"SET".as_slice(), b"large", &value]);
+    let large = ["MGET", "large", "large", "large", "large", "large", "large"];
+    client.send_bytes(&[encode(&large), encode(&["QUIT"])].concat());
+    let (mut got, mut piece) = (0, vec![0; 256 << 10]);
+    for round in 0.. {
+        if round < 25 {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        match client.stream().read(&mut piece).unwrap() {
+            0 => break,
+            read => got += read,
+        }
+    }
+    let values = 6 * (value.len() + "$15728640\r\n\r\n".len());
+    assert_eq!(got, "*6\r\n".len() + values + "+OK\r\n".len());
+}
+
+/// What could not be watched does not count.
+#[test]
+fn only_what_is_watched_counts() {
+    let ours = Ours::start();
+    let mut client = ours.client();
+    client.line("HELLO 3");
+    for _ in 0..20 {
+        assert!(client.line("FEED.WATCH AFTER 999").starts_with('-'));
+    }
+    for _ in 0..16 {
+        assert_eq!(client.line("FEED.WATCH PREFIX none"), r"+OK\r\n");
+    }
+    assert!(client.line("FEED.WATCH").starts_with("-ERR this connection watches"));
+}
+
+#[test]
+fn clients_of_another_type_are_not_listed() {
+    let ours = Ours::start();
+    let mut client = ours.client();
+    assert!(client.line("CLIENT LIST TYPE normal").contains("id="));
+    for other in ["master", "replica", "pubsub"] {
+        assert_eq!(client.line(&format!("CLIENT LIST TYPE {other}")), r"$0\r\n\r\n");
+    }
+    assert!(client.line("CLIENT LIST ID 1 2 3 1").matches("id=").count() <= 3);
+}
