@@ -96,6 +96,8 @@ macro_rules! codes {
 codes! {
     /// A name is empty, too long, holds a NUL or starts with `_mainstay/`.
     InvalidName => Invalid,
+    /// A field's name is too long, or a record was given none.
+    InvalidField => Invalid,
     /// A value cannot be stored or read as the type asked for.
     InvalidValue => Invalid,
     /// A value is larger than the limit.

@@ -1,7 +1,7 @@
 //! Scales: the answers of one transaction are held together, so together they have a limit.
 
 use crate::limits::ANSWERS_LIMIT_BYTES;
-use crate::{Answer, Code, Error, Page, Value};
+use crate::{Answer, Code, Error, Page, Record, RecordPage, Value};
 
 /// Weighs answers as they are gathered.
 ///
@@ -44,6 +44,13 @@ fn weight_bytes(answer: &Answer) -> usize {
         Answer::Replaced { old: Some(old), .. } => old.weight_bytes(),
         Answer::Names(Page { names, .. }) => {
             names.iter().map(|name| size_of::<String>() + name.len()).sum()
+        }
+        Answer::Record(Some(record)) => record.fields.weight_bytes(),
+        Answer::Records(RecordPage { records, .. }) => {
+            let one = |(key, record): &(String, Record)| {
+                size_of::<Record>() + key.len() + record.fields.weight_bytes()
+            };
+            records.iter().map(one).sum()
         }
         _ => 0,
     }

@@ -85,6 +85,21 @@ pub enum StringCommand {
         /// The cell.
         name: Name,
     },
+    /// Writes, whatever was there: a record of this name goes. Answers the new counter.
+    Put {
+        /// The cell.
+        name: Name,
+        /// Its new value.
+        #[serde(with = "fields::value")]
+        value: Value,
+        /// What becomes of its time to live.
+        ttl: Ttl,
+    },
+    /// Reads; a record of this name is the error `WrongType`.
+    Get {
+        /// The cell.
+        name: Name,
+    },
 }
 
 /// What must hold for a [`StringCommand::Set`] to write.
@@ -133,7 +148,9 @@ impl StringCommand {
             | StringCommand::Add { name, .. }
             | StringCommand::AddFloat { name, .. }
             | StringCommand::Expire { name, .. }
-            | StringCommand::Persist { name } => Some(name),
+            | StringCommand::Persist { name }
+            | StringCommand::Put { name, .. }
+            | StringCommand::Get { name } => Some(name),
             StringCommand::SetAll { .. } => None,
         }
     }

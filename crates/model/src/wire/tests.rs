@@ -3,9 +3,9 @@
 use super::*;
 use crate::value::samples::{any_value, nested_arrays};
 use crate::{
-    Answer, At, BranchCommand, CellCommand, Command, Demand, Durability, ExpireOnly, Guard,
-    MergeStrategy, Name, Number, Only, Page, Receipt, RequestId, SmallVec, Step, StringCommand,
-    SystemCommand, Transaction, Ttl, Value, Versioned, smallvec,
+    Answer, At, BranchCommand, CellCommand, Command, Contract, Demand, Durability, ExpireOnly,
+    Guard, MergeStrategy, Name, Number, Only, Page, Receipt, RequestId, SmallVec, Step,
+    StringCommand, SystemCommand, Transaction, Ttl, Value, Versioned, smallvec,
 };
 use proptest::prelude::*;
 
@@ -106,8 +106,14 @@ fn full() -> Transaction {
         .request(RequestId::new("r1").unwrap())
         .guard(Guard::Counter { name: k(), is: Some(1) })
         .guard(Guard::Value { name: k(), is: Some(true.into()) })
-        .guard(Guard::Unchanged { name: k(), since: 2, expires: Some(3) })
+        .guard(Guard::Unchanged {
+            contract: Contract::Cells,
+            name: k(),
+            since: 2,
+            expires: Some(3),
+        })
         .guard(Guard::RangeUnchanged {
+            contract: Contract::Cells,
             prefix: "p".into(),
             after: None,
             upto: Some("q".into()),
