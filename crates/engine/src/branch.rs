@@ -4,7 +4,6 @@ use crate::cells::{Cells, unexpected};
 use crate::compare::Comparison;
 use crate::core::Core;
 use crate::db::{Database, retry};
-use crate::event::Contract;
 use crate::interactive::Interactive;
 use crate::place::Place;
 use crate::remote::wait;
@@ -196,7 +195,7 @@ impl Database {
             let (a, b) = (catalog.visible(a, at)?.id, catalog.visible(b, at)?.id);
             Comparison::new(core.index(), &catalog, (a, at), (b, at), now)?
         };
-        let mut names: BTreeSet<Vec<u8>> = comparison.changed_in_a()?;
+        let mut names: BTreeSet<Item> = comparison.changed_in_a()?;
         names.append(&mut comparison.changed_in_b()?);
         let mut differences = Vec::new();
         for name in names {
@@ -207,10 +206,16 @@ impl Database {
                 (false, _) => DifferenceKind::OnlyB,
                 (true, true) => DifferenceKind::Both,
             };
-            let value =
-                |payload: &Option<Vec<u8>>| payload.as_deref().map(codec::decode).transpose();
+            let contract = triple.contract();
+            let value = |payload: &Option<Vec<u8>>| {
+                let read = |payload: &[u8]| match contract {
+                    Contract::Records => Fields::decode(payload).map(|fields| fields.to_value()),
+                    _ => codec::decode(payload),
+                };
+                payload.as_deref().map(read).transpose()
+            };
             differences.push(Difference {
-                contract: Contract::Cells,
+                contract,
                 key: String::from_utf8_lossy(&triple.name).into_owned(),
                 kind,
                 base: value(&triple.base.payload)?,

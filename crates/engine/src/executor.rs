@@ -10,7 +10,7 @@
 //! [`Executor::undo`] takes them back.
 
 use crate::apply::branches::Context;
-use crate::apply::{branches, cells, expire, guards, strings};
+use crate::apply::{branches, cells, expire, guards, hashes, records, strings};
 use crate::candidates::Submitted;
 use crate::catalog::{Catalog, Layers};
 use crate::clock::Stamper;
@@ -101,16 +101,18 @@ impl Executor {
     }
 
     /// Brings close to the processor what the next transactions look at. Only a hint: those of
-    /// cells on `main` are all it knows.
+    /// cells and records on `main` are all it knows.
     pub fn touch<'a>(&self, next: impl Iterator<Item = &'a Transaction>) {
         let current = &self.state.index.current;
         let hash = |step: &Step| {
-            let name = match &step.command {
-                Command::Cell(command) => command.name(),
-                Command::String(command) => command.name(),
-                _ => None,
+            let (space, name) = match &step.command {
+                Command::Cell(command) => (&spaces::CELLS_ON_MAIN, command.name()),
+                Command::String(command) => (&spaces::CELLS_ON_MAIN, command.name()),
+                Command::Record(command) => (&spaces::RECORDS_ON_MAIN, command.key()),
+                Command::Hash(command) => (&spaces::RECORDS_ON_MAIN, Some(command.key())),
+                _ => return None,
             };
-            Some(current.hash_parts(&spaces::CELLS_ON_MAIN, name?.as_bytes()))
+            Some(current.hash_parts(space, name?.as_bytes()))
         };
         let steps = next.filter(|next| next.branch == MAIN).flat_map(|next| &next.steps);
         let hashes: SmallVec<[u64; TOUCH_LIMIT]> =
@@ -222,6 +224,8 @@ impl Executor {
         match command {
             Command::Cell(command) => cells::run(view, overlay, command),
             Command::String(command) => strings::run(view, overlay, command),
+            Command::Record(command) => records::run(view, overlay, command, self.next),
+            Command::Hash(command) => hashes::run(view, overlay, command),
             Command::Branch(command) => {
                 check_alone(&submitted.transaction)?;
                 let catalog = self.state.catalog.read();

@@ -17,6 +17,7 @@ use crate::entry;
 use crate::mark::Mark;
 use crate::memtable::Memtable;
 use crate::scan::{Scan, StoreRows};
+use crate::spaces::RECORDS;
 use crate::store::Store;
 use crate::times::{Picture, Times};
 use crate::version::Version;
@@ -25,7 +26,7 @@ use parking_lot::{Mutex, RwLock};
 use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A bound above every revision, for the writer, who sees everything executed.
 pub(crate) const NEWEST: Revision = (1 << 62) - 1;
@@ -48,6 +49,8 @@ pub(crate) struct Index {
     directory: Option<PathBuf>,
     /// One writer of marks at a time.
     marking: Mutex<()>,
+    /// A record was written, now or at any time that the stores know of.
+    has_records: AtomicBool,
 }
 
 pub(crate) struct Tables {
@@ -91,6 +94,7 @@ impl Index {
             database: parts.mark.database,
             directory: parts.directory,
             marking: Mutex::new(()),
+            has_records: AtomicBool::new(true),
         })
     }
 
@@ -187,8 +191,25 @@ impl Index {
     /// Puts in a version that was executed or replayed.
     #[inline]
     pub fn put(&self, active: &Memtable, hash: u64, version: Version) {
+        if version.key().first() == Some(&RECORDS) {
+            self.has_records.store(true, Ordering::Relaxed);
+        }
         active.push(version.clone());
         self.current.put(hash, version);
+    }
+
+    /// Whether there may be records.
+    #[inline]
+    pub fn has_records(&self) -> bool {
+        self.has_records.load(Ordering::Relaxed)
+    }
+
+    /// Looks whether there are any.
+    pub fn look_for_records(&self) -> Result<()> {
+        let (from, to) = ([RECORDS], [RECORDS + 1]);
+        let first = self.scan(Bound::Included(&from), Bound::Excluded(&to), NEWEST).next();
+        self.has_records.store(first.transpose()?.is_some(), Ordering::Relaxed);
+        Ok(())
     }
 
     /// Whether the active buffer is full.

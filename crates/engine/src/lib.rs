@@ -115,7 +115,7 @@ pub use cells::{Cells, CellsAt};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use connection::Connection;
 pub use db::Database;
-pub use event::{ChangeKind, Contract, Event};
+pub use event::{ChangeKind, Event};
 pub use export::{ExportContents, ExportReport, ImportReport, Progress, verify_export};
 pub use feed::{Feed, Filter, Glance};
 pub use figures::{Buckets, Count, DURATION_BOUNDS_US, Histogram, WorkFigures};

@@ -240,6 +240,12 @@ impl Out<'_> {
                 self.ttl(*ttl);
             }
             StringCommand::Get { name } => self.named(26, name.as_str()),
+            StringCommand::Swap { name, value, only, ttl } => {
+                self.named(27, name.as_str());
+                self.value(value);
+                self.only(only);
+                self.ttl(*ttl);
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! Scales: the answers of one transaction are held together, so together they have a limit.
 
 use crate::limits::ANSWERS_LIMIT_BYTES;
-use crate::{Answer, Code, Error, Page, Record, RecordPage, Value};
+use crate::{Answer, Code, Error, Fields, Page, Record, RecordPage, Value};
 
 /// Weighs answers as they are gathered.
 ///
@@ -27,6 +27,16 @@ impl Scales {
     /// Adds a version of a history, or what else has a value.
     pub fn add_value(&mut self, value: Option<&Value>) -> Result<(), Error> {
         self.put(value.map_or(0, Value::weight_bytes))
+    }
+
+    /// Adds a record.
+    pub fn add_record(&mut self, record: &Record) -> Result<(), Error> {
+        self.put(record.fields.weight_bytes())
+    }
+
+    /// Adds a version of a record's history.
+    pub fn add_fields(&mut self, fields: Option<&Fields>) -> Result<(), Error> {
+        self.put(fields.map_or(0, Fields::weight_bytes))
     }
 
     fn put(&mut self, bytes: usize) -> Result<(), Error> {

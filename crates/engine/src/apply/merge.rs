@@ -2,14 +2,13 @@
 
 use crate::apply::branches::Context;
 use crate::catalog::MergeRecord;
-use crate::compare::{Comparison, Triple};
+use crate::compare::{Comparison, Item, Triple};
 use crate::entry::DELETED;
 use crate::index::NEWEST;
 use crate::overlay::{Overlay, Payload, Write};
-use crate::spaces::{self, CELLS};
+use crate::spaces;
 use mainstay_model::limits::TRANSACTION_LIMIT_COMMANDS;
 use mainstay_model::{Answer, Code, Error, MergeStrategy, Name, Result};
-use std::borrow::Cow;
 
 /// Brings the changes of `from` into `into`.
 pub(crate) fn merge(
@@ -31,7 +30,7 @@ pub(crate) fn merge(
     check_size(names.len())?;
     let mut conflicts = Vec::new();
     for name in names {
-        let triple = comparison.triple(name.into_owned())?;
+        let triple = comparison.triple(name)?;
         if !triple.a_changed() || triple.agrees() {
             continue;
         }
@@ -55,21 +54,17 @@ pub(crate) fn merge(
 }
 
 /// The names that the source may have changed, from its candidates if they are still the right ones.
-fn names<'a>(
-    context: &Context<'a>,
-    source: u32,
-    comparison: &Comparison<'_>,
-) -> Result<Vec<Cow<'a, [u8]>>> {
+fn names(context: &Context<'_>, source: u32, comparison: &Comparison<'_>) -> Result<Vec<Item>> {
     let found = context.candidates.and_then(|c| c.all(source, comparison.base, context.trail));
     match found {
         Some(names) => Ok(names),
-        None => Ok(comparison.changed_in_a()?.into_iter().map(Cow::Owned).collect()),
+        None => Ok(comparison.changed_in_a()?.into_iter().collect()),
     }
 }
 
 /// Writes the source's side to the target; the counter never falls.
 fn take(context: &Context<'_>, overlay: &mut Overlay, target: u32, triple: &Triple) -> Result<()> {
-    let key = spaces::key(CELLS, target, &triple.name);
+    let key = spaces::key(triple.space, target, &triple.name);
     let hash = context.index.current.hash(&key);
     let counter = (triple.b.counter + 1).max(triple.a.counter);
     let write = Write {

@@ -15,5 +15,8 @@ pub(crate) mod cells;
 mod decimal;
 pub(crate) mod expire;
 pub(crate) mod guards;
+pub(crate) mod hashes;
+pub(crate) mod keys;
 pub(crate) mod merge;
+pub(crate) mod records;
 pub(crate) mod strings;

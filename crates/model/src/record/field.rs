@@ -2,7 +2,7 @@
 
 use super::bytes;
 use crate::limits::{RECORD_LIMIT_FIELDS, VALUE_LIMIT_BYTES};
-use crate::{Code, Error, Result};
+use crate::{Code, Error, Result, Value};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use smallvec::SmallVec;
@@ -119,6 +119,12 @@ impl Fields {
     /// Takes one out.
     pub fn remove(&mut self, field: &Field) -> Option<Vec<u8>> {
         self.0.remove(field)
+    }
+
+    /// As a value, for those who only look: text where it is text.
+    pub fn to_value(&self) -> Value {
+        let one = |(field, value): (&Field, &[u8])| (field.to_string(), Value::from_text(value));
+        Value::Object(self.iter().map(one).collect())
     }
 
     /// The memory they take, about.
