@@ -42,6 +42,7 @@ use crate::log::DatabaseId;
 use crate::mark::Mark;
 use crate::scan::Scan;
 use crate::spaces;
+use crate::spare::{Spare, Sparing};
 use crate::times::Picture;
 use file::{Blocks, Contents};
 use mainstay_model::{Code, Error, Result, Revision};
@@ -114,9 +115,16 @@ impl Database {
     /// # Ok::<(), mainstay::Error>(())
     /// ```
     pub fn backup(&self, path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<BackupReport> {
-        let core = self.here("a backup")?;
+        self.sparing(Spare::default()).backup(path, progress)
+    }
+}
+
+impl Sparing<'_> {
+    /// Writes a full backup, as [`Database::backup`] does.
+    pub fn backup(&self, path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<BackupReport> {
+        let core = self.db.here("a backup")?;
         core.check_open()?;
-        let file = HashedWriter::create(path)?;
+        let file = HashedWriter::create(path, self.spare)?;
         let (index, now) = (core.index(), core.clock.monotonic_us());
         let _pin = core.pins.hold("backup", now, index.data_floor_min());
         let moment = Moment::take(core);

@@ -8,7 +8,7 @@ use crate::log::DatabaseId;
 use crate::options::Options;
 use crate::pins::{Pin, PinSummary};
 use crate::place::Place;
-use crate::remote::{Submitted, wait};
+use crate::remote::wait;
 use crate::stats::Stats;
 use crate::ticket::Ticket;
 use mainstay_model::{
@@ -106,17 +106,15 @@ impl Database {
                 let prepare = |transaction| core.prepare(transaction);
                 core.sequencer.execute_all(transactions.into_iter().map(prepare).collect())
             }
-            Place::There(link) => {
-                let sent = transactions.iter().map(|transaction| link.submit(transaction));
-                let sent: Vec<_> = sent.collect();
-                sent.iter().map(Submitted::wait).collect()
-            }
+            Place::There(link) => link.execute_all(&transactions),
         }
     }
 
     /// Submits a transaction; the ticket has its answer.
     ///
-    /// At most 65,536 transactions are under way at once; a further one waits here for room.
+    /// At most 65,536 transactions are under way at once; a further one waits here for room. They are
+    /// executed in the order in which a thread submits them; only a merge by a server has a connection for
+    /// itself, so that nothing waits behind it: wait for what has to come before or behind a merge.
     pub fn submit(&self, transaction: Transaction) -> Ticket {
         match &self.place {
             Place::Here(core) => core.sequencer.submit(core.prepare(transaction)),
@@ -128,7 +126,9 @@ impl Database {
     /// another caller.
     ///
     /// It should be short: callbacks are called one after the other. It may execute and submit, and wait
-    /// for what it submitted; it must not wait for another callback, or for a thread that writes.
+    /// for what it submitted; it must not wait for another callback, or for a thread that uses the database:
+    /// with a server, answers whose callbacks queue behind this one keep their share of what may be under
+    /// way at once, and when all of it is taken, other threads wait until this one returns, also to read.
     pub fn submit_with(
         &self,
         transaction: Transaction,

@@ -24,6 +24,7 @@ use crate::remote::wait;
 use crate::snapshot::Snapshot;
 use crate::sorter::Sorter;
 use crate::spaces::CELLS;
+use crate::spare::{Spare, Sparing};
 use mainstay_model::{
     At, BranchCommand, CellCommand, Code, Command, Error, Name, Result, Revision, Transaction,
     Value, codec,
@@ -111,34 +112,7 @@ impl Database {
         path: &Path,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<ExportReport> {
-        let core = self.here("an export")?;
-        let snapshot = Snapshot::new(core, branch, At::Latest)?;
-        let _pin = core.pins.hold(
-            "export",
-            core.clock.monotonic_us(),
-            core.index().data_floor().min(snapshot.revision),
-        );
-        // Removed tags are not kept for long: they are asked for before the rest is read.
-        let tags = tags_of(core, &snapshot);
-        let mut sorter = Sorter::beside(path)?;
-        let mut cells = 0;
-        let mut versions = 0_u64;
-        for_each_cell(&snapshot, |name, history| {
-            cells += 1;
-            for entry in history {
-                sorter.push(entry::revision_of(entry), name, entry)?;
-                versions += 1;
-                if versions.is_multiple_of(1024) {
-                    progress(Progress { phase: "reading", done: versions, total: None });
-                }
-            }
-            Ok(())
-        })?;
-        let count = tags.len() as u64;
-        let file = ExportFile { file: HashedWriter::create(path)? };
-        let bytes = file.fill(branch, snapshot.revision, sorter, tags, versions, progress)?;
-        let revision = snapshot.revision;
-        Ok(ExportReport { revision, cells, versions, tags: count, bytes })
+        self.sparing(Spare::default()).export(branch, path, progress)
     }
 
     /// Makes a branch from a file; the file is checked as a whole before anything is written.
@@ -185,6 +159,45 @@ impl Database {
             hasher.update(tag.as_bytes());
         }
         Ok(*hasher.finalize().as_bytes())
+    }
+}
+
+impl Sparing<'_> {
+    /// Writes a branch to one file, as [`Database::export`] does.
+    pub fn export(
+        &self,
+        branch: &str,
+        path: &Path,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<ExportReport> {
+        let core = self.db.here("an export")?;
+        let snapshot = Snapshot::new(core, branch, At::Latest)?;
+        let _pin = core.pins.hold(
+            "export",
+            core.clock.monotonic_us(),
+            core.index().data_floor().min(snapshot.revision),
+        );
+        // Removed tags are not kept for long: they are asked for before the rest is read.
+        let tags = tags_of(core, &snapshot);
+        let mut sorter = Sorter::beside(path, self.spare)?;
+        let mut cells = 0;
+        let mut versions = 0_u64;
+        for_each_cell(&snapshot, |name, history| {
+            cells += 1;
+            for entry in history {
+                sorter.push(entry::revision_of(entry), name, entry)?;
+                versions += 1;
+                if versions.is_multiple_of(1024) {
+                    progress(Progress { phase: "reading", done: versions, total: None });
+                }
+            }
+            Ok(())
+        })?;
+        let count = tags.len() as u64;
+        let file = ExportFile { file: HashedWriter::create(path, self.spare)? };
+        let bytes = file.fill(branch, snapshot.revision, sorter, tags, versions, progress)?;
+        let revision = snapshot.revision;
+        Ok(ExportReport { revision, cells, versions, tags: count, bytes })
     }
 }
 

@@ -6,6 +6,7 @@
 
 use crate::mark::io_error;
 use crate::part::PartFile;
+use crate::spare::Spare;
 use mainstay_model::{Code, Error, Result};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};
@@ -22,8 +23,9 @@ pub(crate) struct HashedWriter {
 
 impl HashedWriter {
     /// Begins a file that must not exist yet.
-    pub fn create(path: &Path) -> Result<HashedWriter> {
-        let out = BufWriter::with_capacity(BUFFER_BYTES, PartFile::create(path)?);
+    pub fn create(path: &Path, spare: Spare) -> Result<HashedWriter> {
+        let part = PartFile::create_sparing(path, spare)?;
+        let out = BufWriter::with_capacity(BUFFER_BYTES, part);
         Ok(HashedWriter { out, hasher: blake3::Hasher::new(), bytes: 0 })
     }
 
@@ -129,13 +131,13 @@ mod tests {
     fn one_at_a_time_writes_a_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
-        let code = || HashedWriter::create(&path).err().map(|error| error.code());
-        let mut first = HashedWriter::create(&path).unwrap();
+        let code = || HashedWriter::create(&path, Spare::default()).err().map(|error| error.code());
+        let mut first = HashedWriter::create(&path, Spare::default()).unwrap();
         first.put(b"all of it").unwrap();
         assert_eq!(code(), Some(Code::InvalidArgument), "another is at it");
         drop(first);
         assert!(!path.exists(), "half a file is none");
-        let mut second = HashedWriter::create(&path).unwrap();
+        let mut second = HashedWriter::create(&path, Spare::default()).unwrap();
         second.put(b"all of it").unwrap();
         assert_eq!(second.finish().unwrap(), 9 + 32);
         assert_eq!(code(), Some(Code::InvalidArgument), "it exists");

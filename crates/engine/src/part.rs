@@ -5,6 +5,7 @@
 //! ```
 
 use crate::mark::io_error;
+use crate::spare::Spare;
 use mainstay_model::{Code, Error, Result};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
@@ -32,17 +33,23 @@ pub struct PartFile {
     path: PathBuf,
     part: PathBuf,
     file: File,
+    spare: Spare,
     complete: bool,
 }
 
 impl PartFile {
     /// Begins a file that must not exist yet, alone.
     pub fn create(path: &Path) -> Result<PartFile> {
+        PartFile::create_sparing(path, Spare::default())
+    }
+
+    /// The same, on a disk of which so much stays free.
+    pub(crate) fn create_sparing(path: &Path, spare: Spare) -> Result<PartFile> {
         let mut part = path.as_os_str().to_owned();
         part.push(".part");
         let part = PathBuf::from(part);
         let file = own_part(&part, path)?;
-        Ok(PartFile { path: path.to_owned(), part, file, complete: false })
+        Ok(PartFile { path: path.to_owned(), part, file, spare, complete: false })
     }
 
     /// Where it lies until it is complete.
@@ -66,6 +73,7 @@ impl PartFile {
 
 impl Write for PartFile {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.spare.check(&self.file, bytes.len() as u64)?;
         self.file.write(bytes)
     }
 

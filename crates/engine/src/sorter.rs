@@ -1,6 +1,7 @@
 //! Sorting more than fits into memory: sorted runs in temporary files, merged while reading.
 
 use crate::mark::io_error;
+use crate::spare::Spare;
 use mainstay_model::{Result, Revision};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,6 +17,7 @@ type Item = (Revision, Vec<u8>, Vec<u8>);
 /// Takes (revision, name, entry) in any order and gives them by revision, then name.
 pub(crate) struct Sorter {
     path: PathBuf,
+    spare: Spare,
     items: Vec<Item>,
     bytes: usize,
     runs: Vec<File>,
@@ -23,10 +25,11 @@ pub(crate) struct Sorter {
 
 impl Sorter {
     /// Keeps its files beside another one; they have no name, so nothing is left behind.
-    pub fn beside(path: &Path) -> Result<Sorter> {
+    pub fn beside(path: &Path, spare: Spare) -> Result<Sorter> {
         let mut path = path.as_os_str().to_owned();
         path.push(".sort");
-        Ok(Sorter { path: PathBuf::from(path), items: Vec::new(), bytes: 0, runs: Vec::new() })
+        let (path, items, runs) = (PathBuf::from(path), Vec::new(), Vec::new());
+        Ok(Sorter { path, spare, items, bytes: 0, runs })
     }
 
     pub fn push(&mut self, revision: Revision, name: &[u8], entry: &[u8]) -> Result<()> {
@@ -41,6 +44,7 @@ impl Sorter {
             let options = File::options().read(true).write(true).create_new(true).clone();
             let file = options.open(&self.path)?;
             std::fs::remove_file(&self.path)?;
+            self.spare.check(&file, self.bytes as u64)?;
             let mut out = BufWriter::with_capacity(1 << 20, file);
             for item in &self.items {
                 write_item(&mut out, item)?;
@@ -136,7 +140,7 @@ mod tests {
     #[test]
     fn items_come_back_in_order_from_memory_and_files() {
         let directory = tempfile::tempdir().unwrap();
-        let mut sorter = Sorter::beside(&directory.path().join("x")).unwrap();
+        let mut sorter = Sorter::beside(&directory.path().join("x"), Spare::default()).unwrap();
         let count = 40_000_u64;
         for i in 0..count {
             let revision = i.wrapping_mul(2_654_435_761) % count;

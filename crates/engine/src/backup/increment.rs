@@ -20,6 +20,7 @@ use crate::index::NEWEST;
 use crate::log::transactions::LoggedTransaction;
 use crate::log::{DatabaseId, Follower, Frame, LOOSE_HEAD_BYTES};
 use crate::spaces;
+use crate::spare::Spare;
 use mainstay_model::{Result, Revision, Stamp};
 use std::path::Path;
 
@@ -97,8 +98,8 @@ impl Head {
 }
 
 /// Begins an increment.
-pub(super) fn begin(path: &Path, head: &Head) -> Result<HashedWriter> {
-    let mut file = HashedWriter::create(path)?;
+pub(super) fn begin(path: &Path, head: &Head, spare: Spare) -> Result<HashedWriter> {
+    let mut file = HashedWriter::create(path, spare)?;
     file.put(&head.encode())?;
     Ok(file)
 }

@@ -12,6 +12,7 @@ use crate::export::Progress;
 use crate::hashed::HashedWriter;
 use crate::log::Reader;
 use crate::log::frame::OwnedFrame;
+use crate::spare::{Spare, Sparing};
 use mainstay_model::{Code, Error, Result, Revision};
 use std::path::Path;
 
@@ -46,10 +47,23 @@ impl Database {
         path: &Path,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<BackupReport> {
-        let core = self.place.here("a backup")?;
+        self.sparing(Spare::default()).backup_since(since, path, progress)
+    }
+}
+
+impl Sparing<'_> {
+    /// Writes an increment, as [`Database::backup_since`] does.
+    pub fn backup_since(
+        &self,
+        since: Revision,
+        path: &Path,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<BackupReport> {
+        let core = self.db.here("a backup")?;
         core.check_open()?;
         make_durable(core, core.sequencer.published())?;
-        let taking = Taking::begin(core, since, path).map_err(|e| full_is_due(e, since))?;
+        let taking = Taking::begin(core, since, |head| increment::begin(path, head, self.spare));
+        let taking = taking.map_err(|error| full_is_due(error, since))?;
         taking.run(progress).map_err(|error| full_is_due(error, since))
     }
 }
@@ -64,7 +78,11 @@ struct Taking {
 }
 
 impl Taking {
-    fn begin(core: &Core, since: Revision, path: &Path) -> Result<Taking> {
+    fn begin(
+        core: &Core,
+        since: Revision,
+        file: impl FnOnce(&Head) -> Result<HashedWriter>,
+    ) -> Result<Taking> {
         let last = core.sequencer.durable();
         if since > last {
             return Err(future(since, last));
@@ -76,7 +94,7 @@ impl Taking {
         let (database, chain) =
             (crate::log::DatabaseId(core.index().database()), reader.chain_before());
         let head = Head { database, since, last, since_stamp, first, chain };
-        let file = increment::begin(path, &head)?;
+        let file = file(&head)?;
         let contents = Contents { head, stamp: since_stamp, versions: 0, bytes: 0 };
         Ok(Taking { reader, file, contents, frame })
     }

@@ -3,6 +3,7 @@
 use super::failure;
 use super::resp::{self, Reply};
 use super::room::Permit;
+use super::seat::Seat;
 use super::slot::Slot;
 use crate::wire::{self, WORD_LIMIT_BYTES};
 use mainstay_model::ErrorKind::{Closed, ReadOnly, Unavailable};
@@ -50,6 +51,8 @@ pub(crate) struct Call {
     pub give_up_us: u64,
     /// When it was sent.
     pub sent_us: u64,
+    /// The connection that it has for itself, if it has one.
+    pub seat: Option<Seat>,
     attempts: u32,
     done: Done,
     permit: Option<Permit>,
@@ -58,7 +61,8 @@ pub(crate) struct Call {
 impl Call {
     pub fn new(bytes: Vec<u8>, nature: Nature, done: Done, permit: Option<Permit>) -> Call {
         let (limit_us, give_up_us, sent_us, attempts) = (0, 0, 0, 0);
-        Call { bytes, nature, limit_us, give_up_us, sent_us, attempts, done, permit }
+        let seat = None;
+        Call { bytes, nature, limit_us, give_up_us, sent_us, seat, attempts, done, permit }
     }
 
     /// Whether it is sent again when its connection broke.
@@ -138,6 +142,8 @@ impl Call {
     }
 
     fn tell(&mut self, result: Result<Vec<u8>>) {
+        // Before the answer: whoever has that can have the connection as well.
+        self.seat = None;
         match std::mem::replace(&mut self.done, Done::Nobody) {
             Done::Slot(slot) => slot.put(result),
             Done::Callback(callback) => callback(result, self.permit.take()),

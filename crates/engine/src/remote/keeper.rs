@@ -7,7 +7,10 @@
 //! ```
 //!
 //! A connection is published only when nothing waits for it any more: who submits one after the other
-//! is served in this order.
+//! is served in this order. Only what takes a while goes its own way, on a seat.
+//!
+//! What waited is written by this thread, who is also the one that notices silence: so a stream fails a write
+//! of which nothing is taken (`Limits::write`).
 
 use super::call::{Call, Nature};
 use super::failure;

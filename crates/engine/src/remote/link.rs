@@ -7,6 +7,7 @@
 
 use super::call::{Call, Done, Nature, request};
 use super::calls::Calls;
+use super::dial::Limits;
 use super::failure;
 use super::keeper::{self, Tasks, Wanted};
 use super::options::Options;
@@ -118,13 +119,10 @@ impl Link {
 
     /// Executes a transaction.
     pub async fn execute(&self, transaction: &Transaction) -> Result<Receipt> {
-        let (bytes, nature) = pack(transaction)?;
-        let answer = match transaction.takes_a_while() {
-            // Others need not wait for it.
-            true => self.seat().await?.call(bytes, nature, Duration::ZERO).await,
-            false => self.call(bytes, nature).await,
-        };
-        self.inner.receipt(nature, answer)
+        let packed @ Packed { nature, .. } = pack(transaction)?;
+        let slot: Arc<Slot<_>> = Arc::default();
+        self.send_packed(packed, Done::Slot(slot.clone())).await;
+        self.inner.receipt(nature, slot.answer().await)
     }
 
     /// Executes a transaction and waits for it. It is kept out of its callers, whose other way is
@@ -135,12 +133,26 @@ impl Link {
         wait(self.execute(transaction))
     }
 
+    /// Executes transactions in their order, side by side. One that takes a while goes another way, so it
+    /// waits for all before it, and all behind it wait for it.
+    pub fn execute_all(self: &Arc<Link>, transactions: &[Transaction]) -> Vec<Result<Receipt>> {
+        let is_short = |transaction: &Transaction| !transaction.takes_a_while();
+        let parts = transactions.chunk_by(|one, next| is_short(one) && is_short(next));
+        parts.flat_map(|part| self.execute_part(part)).collect()
+    }
+
+    fn execute_part(self: &Arc<Link>, part: &[Transaction]) -> Vec<Result<Receipt>> {
+        let sent: Vec<Submitted> =
+            part.iter().map(|transaction| self.submit(transaction)).collect();
+        sent.iter().map(Submitted::wait).collect()
+    }
+
     /// Sends a transaction; its answer will be in the slot.
     pub fn submit(self: &Arc<Link>, transaction: &Transaction) -> Submitted {
         let slot: Arc<Slot<_>> = Arc::default();
         let nature = match pack(transaction) {
-            Ok((bytes, nature)) => {
-                wait(self.send(bytes, nature, Done::Slot(slot.clone())));
+            Ok(packed @ Packed { nature, .. }) => {
+                wait(self.send_packed(packed, Done::Slot(slot.clone())));
                 nature
             }
             Err(error) => {
@@ -157,20 +169,20 @@ impl Link {
         transaction: &Transaction,
         done: impl FnOnce(Result<Receipt>) + Send + 'static,
     ) {
-        let (bytes, nature) = match pack(transaction) {
+        let packed = match pack(transaction) {
             Ok(packed) => packed,
             Err(error) => {
                 let permit = wait(self.inner.room.enter(0));
                 return self.inner.calls.post(Some(permit), Box::new(move || done(Err(error))));
             }
         };
-        let link = self.clone();
+        let (link, nature) = (self.clone(), packed.nature);
         let called = move |answer, permit| {
             let inner = link.inner.clone();
             // The link lives until the callback is done.
             inner.calls.post(permit, Box::new(move || done(link.inner.receipt(nature, answer))));
         };
-        wait(self.send(bytes, nature, Done::Callback(Box::new(called))));
+        wait(self.send_packed(packed, Done::Callback(Box::new(called))));
     }
 
     /// Runs a command by itself.
@@ -263,9 +275,27 @@ impl Link {
     }
 
     async fn send(&self, bytes: Vec<u8>, nature: Nature, done: Done) {
-        let permit = self.inner.room.enter(bytes.len()).await;
-        let call = self.inner.call(bytes, nature, done, Some(permit), Duration::ZERO);
+        let call = self.admit(bytes, nature, done).await;
         self.inner.start(Lane::of(nature), call);
+    }
+
+    /// Sends a transaction; nobody has to wait behind one that takes a while.
+    async fn send_packed(&self, packed: Packed, done: Done) {
+        let Packed { bytes, nature, takes_a_while } = packed;
+        if !takes_a_while {
+            return self.send(bytes, nature, done).await;
+        }
+        let call = self.admit(bytes, nature, done).await;
+        match self.seat().await {
+            Ok(seat) => seat.carry(call),
+            Err(error) => call.fail(error),
+        }
+    }
+
+    /// A call that there is room for.
+    async fn admit(&self, bytes: Vec<u8>, nature: Nature, done: Done) -> Call {
+        let permit = self.inner.room.enter(bytes.len()).await;
+        self.inner.call(bytes, nature, done, Some(permit), Duration::ZERO)
     }
 }
 
@@ -374,9 +404,10 @@ impl Inner {
     /// A new connection, on which everything is agreed upon.
     pub fn open(self: &Arc<Inner>) -> Result<Arc<Socket>> {
         self.check_open()?;
-        let (address, patience) = (&self.options.address, self.options.patience);
+        let Options { address, patience, timeout, .. } = &self.options;
         let unreachable = |error: &_| failure::unreachable(address, error);
-        let stream = self.options.dial.dial(address, patience).map_err(|e| unreachable(&e))?;
+        let limits = Limits { connect: *patience, write: *timeout };
+        let stream = self.options.dial.dial(address, limits).map_err(|e| unreachable(&e))?;
         let (ticking, losing) = (self.clone(), self.clone());
         let socket = Socket::start(
             stream,
@@ -536,8 +567,15 @@ impl Submitted {
     }
 }
 
-/// A transaction as a request, and what may be done about it when its answer does not come.
-fn pack(transaction: &Transaction) -> Result<(Vec<u8>, Nature)> {
+/// A transaction as a request.
+struct Packed {
+    bytes: Vec<u8>,
+    /// What may be done about it when its answer does not come.
+    nature: Nature,
+    takes_a_while: bool,
+}
+
+fn pack(transaction: &Transaction) -> Result<Packed> {
     let Transaction { steps, otherwise, guards, .. } = transaction;
     let instead = otherwise.as_ref().map_or(0, Vec::len);
     let frame = wire::encode(transaction)?;
@@ -547,7 +585,8 @@ fn pack(transaction: &Transaction) -> Result<(Vec<u8>, Nature)> {
         return Err(Error::new(Code::TransactionTooLarge, message));
     }
     let nature = if transaction.request.is_some() { Nature::Named } else { Nature::Once };
-    Ok((request("WIRE.EXECUTE", &frame), nature))
+    let (bytes, takes_a_while) = (request("WIRE.EXECUTE", &frame), transaction.takes_a_while());
+    Ok(Packed { bytes, nature, takes_a_while })
 }
 
 /// What an answer holds.

@@ -45,7 +45,7 @@ pub mod tls;
 pub use asynchronous::{
     AsyncBranch, AsyncCells, AsyncCellsAt, AsyncDatabase, AsyncFeed, AsyncInteractive,
 };
-pub use dial::{Dial, Stream, Tcp};
+pub use dial::{Dial, Limits, Stream, Tcp};
 pub use options::Options;
 pub use resp::{Reply, decode, encode};
 #[cfg(feature = "tls")]

@@ -51,7 +51,8 @@ impl Options {
         self
     }
 
-    /// How long the server may be silent before it counts as gone. Default: 30 s.
+    /// How long the server may be silent, or take nothing of what is sent to it, before it counts as gone.
+    /// Default: 30 s.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Options {
         self.timeout = timeout;
@@ -65,8 +66,8 @@ impl Options {
         self
     }
 
-    /// The most connections. Two are shared by all; each open transaction, each view of the past and
-    /// each feed has one for itself. Default: 1,024.
+    /// The most connections. Two are shared by all; each open transaction, each merge under way, each view
+    /// of the past and each feed has one for itself. Default: 1,024.
     #[must_use]
     pub fn connections(mut self, limit: usize) -> Options {
         self.connections = limit;

@@ -1,6 +1,6 @@
 //! Seats: a connection for oneself, with what the server holds on it.
 
-use super::call::{Done, Nature, request};
+use super::call::{Call, Done, Nature, request};
 use super::link::{Inner, decode};
 use super::resp;
 use super::slot::Slot;
@@ -37,10 +37,14 @@ impl Seat {
 
     fn start(&self, bytes: Vec<u8>, nature: Nature, done: Done, extra: Duration) {
         let call = self.inner.call(bytes, nature, done, None, extra);
-        match self.socket.send(call, self.inner.now_us()) {
-            Ok(()) => self.inner.wake_keeper(),
-            Err(call) => self.inner.not_sent(call),
-        }
+        send(&self.inner, &self.socket, call);
+    }
+
+    /// Sends a call that keeps this until its answer is there, whoever waits for that.
+    pub fn carry(self, mut call: Call) {
+        let (inner, socket) = (self.inner.clone(), self.socket.clone());
+        call.seat = Some(self);
+        send(&inner, &socket, call);
     }
 
     /// Opens or ends what the server holds here.
@@ -79,6 +83,13 @@ impl Seat {
         if !self.socket.is_broken() {
             self.inner.give_back(self.socket.clone());
         }
+    }
+}
+
+fn send(inner: &Inner, socket: &Socket, call: Call) {
+    match socket.send(call, inner.now_us()) {
+        Ok(()) => inner.wake_keeper(),
+        Err(call) => inner.not_sent(call),
     }
 }
 

@@ -158,8 +158,11 @@ impl Socket {
             if bytes.is_empty() {
                 return;
             }
-            if writer.write_all(&bytes).and_then(|()| writer.flush()).is_err() {
-                // The reader sees that it is over, and tells everybody.
+            if let Err(error) = writer.write_all(&bytes).and_then(|()| writer.flush()) {
+                if is_late(&error) {
+                    self.silent.store(true, Ordering::Relaxed);
+                }
+                // A part of it may be out. The reader sees that it is over, and tells everybody.
                 return self.hang_up();
             }
         }
@@ -261,4 +264,9 @@ impl Socket {
         asked.peek()?;
         Some(if asked.any(Call::writes) { Work::Writes } else { Work::Reads })
     }
+}
+
+/// Whether a write failed because nothing of it was taken in time.
+fn is_late(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }

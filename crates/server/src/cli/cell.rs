@@ -284,20 +284,13 @@ impl List {
     }
 
     /// Stays at the newest revision from here on; says whether the page has to be asked for again. One
-    /// page alone is one picture, and asking for the revision takes a right that not everybody has.
+    /// page alone is one picture.
     fn pin(&mut self, session: &mut Session) -> Result<bool> {
         let pinned = self.moment.rev.is_some() || self.moment.at.is_some();
         if pinned || session.begun() == Some(Begun::Transaction) {
             return Ok(false);
         }
-        let revision = session.revision().map_err(|failure| match failure.is_about_rights() {
-            true => failure.hint(&format!(
-                "more than {PAGE} names are listed as of one revision; without that right name one \
-                 with --rev, or list {PAGE} at a time with --limit {PAGE} --after NAME"
-            )),
-            false => failure,
-        })?;
-        self.moment.rev = Some(revision);
+        self.moment.rev = Some(session.revision()?);
         Ok(true)
     }
 

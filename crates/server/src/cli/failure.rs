@@ -49,11 +49,6 @@ impl Failure {
         self
     }
 
-    /// Whether a server refused it because the user may not.
-    pub fn is_about_rights(&self) -> bool {
-        self.is_of_kind("NOPERM")
-    }
-
     /// Whether it is an error reply of this kind.
     pub fn is_of_kind(&self, kind: &str) -> bool {
         self.message.split(' ').next() == Some(kind)

@@ -61,7 +61,7 @@ impl Session {
         let fresh = self.connect(false)?;
         let Some(broken) = self.store.take() else { return Ok(()) };
         self.store = Some(fresh.in_place_of(&broken));
-        match broken.begun().map(Begun::command) {
+        match broken.would_lose() {
             None => Ok(()),
             Some(command) => Err(Failure::error(format!(
                 "connected again, but what {command} began went with the old connection: this line \
@@ -217,9 +217,15 @@ mod tests {
         let mut session = session(address);
         ask(&mut session, "BRANCH.USE draft").unwrap();
         ask(&mut session, said).unwrap();
+        let address = leave(&mut session, handle, address);
+        (session, address)
+    }
+
+    /// The server goes away, and the session notices.
+    fn leave(session: &mut Session, handle: Handle, address: SocketAddr) -> String {
         handle.stop();
-        assert!(refused(&mut session, "CELL.SET a lost").contains("broke"));
-        (session, address.to_string())
+        assert!(refused(session, "CELL.SET a lost").contains("broke"));
+        address.to_string()
     }
 
     fn with_draft() -> Database {
@@ -257,6 +263,63 @@ mod tests {
             assert_eq!(ask(&mut session, "CELL.GET a").unwrap(), Reply::Nil);
             handle.stop();
         }
+    }
+
+    #[test]
+    fn what_was_watched_is_watched_no_more_and_that_is_told() {
+        for then in ["PING", "MULTI"] {
+            let db = with_draft();
+            let (handle, address) = serve(&db, "127.0.0.1:0");
+            let mut session = session(address);
+            ask(&mut session, "WATCH a").unwrap();
+            ask(&mut session, then).unwrap();
+            let address = leave(&mut session, handle, address);
+            let (handle, _) = serve(&db, &address);
+            let said = refused(&mut session, "MULTI");
+            assert!(said.contains("begin again with WATCH"), "{said}");
+            ask(&mut session, "CELL.SET a 1").unwrap();
+            handle.stop();
+        }
+    }
+
+    #[test]
+    fn what_is_watched_no_more_is_not_missed() {
+        for lines in [
+            &["UNWATCH"][..],
+            &["MULTI", "EXEC"],
+            &["MULTI", "DISCARD"],
+            &["MULTI", "UNWATCH", "EXEC"],
+            &["RESET"],
+        ] {
+            let db = with_draft();
+            let (handle, address) = serve(&db, "127.0.0.1:0");
+            let mut session = session(address);
+            ask(&mut session, "WATCH a").unwrap();
+            lines.iter().for_each(|line| drop(ask(&mut session, line).unwrap()));
+            let address = leave(&mut session, handle, address);
+            let (handle, _) = serve(&db, &address);
+            ask(&mut session, "CELL.SET a 1").unwrap();
+            handle.stop();
+        }
+    }
+
+    #[test]
+    fn writes_are_as_durable_as_was_said_also_on_the_next_connection() {
+        let root = tempfile::tempdir().unwrap();
+        let db = Database::open(root.path()).unwrap();
+        db.fork("draft", mainstay::MAIN, At::Latest).unwrap();
+        let (mut session, address) = left(&db, "DURABILITY MEMORY");
+        let (handle, _) = serve(&db, &address);
+        ask(&mut session, "CELL.SET a 1").unwrap();
+        assert!(db.durable_revision() < db.revision(), "nothing was synced for it");
+        ask(&mut session, "DURABILITY SYNC").unwrap();
+        ask(&mut session, "CELL.SET a 2").unwrap();
+        assert_eq!(db.durable_revision(), db.revision());
+        let address = leave(&mut session, handle, address.parse().unwrap());
+        let (handle, _) = serve(&db, &address);
+        ask(&mut session, "CELL.SET a 3").unwrap();
+        assert_eq!(db.durable_revision(), db.revision(), "what was said last");
+        handle.stop();
     }
 
     #[test]

@@ -21,6 +21,9 @@ use std::time::Duration;
 /// Commands that a session may send while the branch it was on is gone: they look, or choose another.
 const WITHOUT_BRANCH: [&[u8]; 4] = [b"BRANCH.USE", b"BRANCH.LIST", b"BRANCH.INFO", b"RESET"];
 
+/// Commands that say themselves how durable writes are from there on.
+const WITHOUT_DURABILITY: [&[u8]; 2] = [b"DURABILITY", b"RESET"];
+
 /// A store, and where this session stands in it.
 pub struct Store {
     place: Place,
@@ -28,6 +31,11 @@ pub struct Store {
     /// The other end does not know yet that the session is on its branch.
     astray: bool,
     begun: Option<Begun>,
+    /// `WATCH` was said, and nothing yet that ends it.
+    watches: bool,
+    /// What was said with `DURABILITY`, and whether the other end has yet to hear it.
+    durability: Option<Vec<u8>>,
+    unheard: bool,
 }
 
 /// What was begun on a connection and goes with it.
@@ -41,7 +49,7 @@ pub enum Begun {
 
 impl Begun {
     /// The command that begins it.
-    pub fn command(self) -> &'static str {
+    fn command(self) -> &'static str {
         match self {
             Begun::Transaction => "TXN.BEGIN",
             Begun::Multi => "MULTI",
@@ -72,13 +80,23 @@ impl Store {
     }
 
     fn at(place: Place) -> Store {
-        Store { place, branch: MAIN.to_owned(), astray: false, begun: None }
+        let (branch, durability) = (MAIN.to_owned(), None);
+        Store {
+            place,
+            branch,
+            astray: false,
+            begun: None,
+            watches: false,
+            durability,
+            unheard: false,
+        }
     }
 
-    /// Takes the place of a store whose connection broke: on the same branch, because nobody asked for
-    /// another one.
+    /// Takes the place of a store whose connection broke: on the same branch and with writes that are as
+    /// durable, because nobody asked for anything else.
     pub fn in_place_of(mut self, broken: &Store) -> Store {
         self.stray(broken.branch.clone());
+        (self.durability, self.unheard) = (broken.durability.clone(), true);
         self
     }
 
@@ -89,10 +107,21 @@ impl Store {
 
     /// Executes a command; a refusal is a failure.
     pub fn call(&mut self, words: Vec<Vec<u8>>) -> Result<Reply> {
-        if self.astray && !words.first().is_some_and(|name| needs_no_branch(name)) {
+        let is_one_of = |known: &[&[u8]]| words.first().is_some_and(|name| is_among(name, known));
+        if !is_one_of(&WITHOUT_DURABILITY) {
+            self.remind()?;
+        }
+        if self.astray && !is_one_of(&WITHOUT_BRANCH) {
             self.find_back()?;
         }
         self.send(words)
+    }
+
+    /// Says again how durable writes have to be.
+    fn remind(&mut self) -> Result<()> {
+        let durability = self.durability.clone().filter(|_| self.unheard);
+        let said = durability.map(|durability| self.send(vec![b"DURABILITY".to_vec(), durability]));
+        said.transpose().map(|_| ())
     }
 
     /// Goes to the branch that the session stands on; while that is gone nothing is done elsewhere.
@@ -122,6 +151,7 @@ impl Store {
     /// Executes several commands that change nothing about the session, all of them under way at once
     /// where that is possible; each reply is looked at as it comes. The first refusal is a failure.
     pub fn call_all(&mut self, calls: &[Vec<Vec<u8>>], mut look: impl FnMut(&Reply)) -> Result<()> {
+        self.remind()?;
         if self.astray {
             self.find_back()?;
         }
@@ -156,11 +186,20 @@ impl Store {
             }
             b"TXN.BEGIN" if !failed => self.begun = Some(Begun::Transaction),
             b"MULTI" if !failed => self.begun = Some(Begun::Multi),
-            b"RESET" if !failed => {
-                (self.branch, self.astray, self.begun) = (MAIN.to_owned(), false, None);
+            b"WATCH" if !failed => self.watches = true,
+            // Inside MULTI it is kept like everything else.
+            b"UNWATCH" if self.begun != Some(Begun::Multi) => self.watches &= failed,
+            b"DURABILITY" if !failed => {
+                (self.durability, self.unheard) = (words.get(1).cloned(), false);
             }
+            b"RESET" if !failed => self.notice_reset(),
             name => self.notice_end(name, words.len()),
         }
+    }
+
+    fn notice_reset(&mut self) {
+        (self.branch, self.astray) = (MAIN.to_owned(), false);
+        (self.begun, self.watches, self.durability) = (None, false, None);
     }
 
     /// What ends something ends it whatever the answer, unless it was not understood.
@@ -170,7 +209,11 @@ impl Store {
             b"EXEC" | b"DISCARD" => Begun::Multi,
             _ => return,
         };
-        self.begun = self.begun.filter(|begun| *begun != ended || words != 1);
+        if self.begun == Some(ended) && words == 1 {
+            self.begun = None;
+            // What was watched was watched for this.
+            self.watches &= ended != Begun::Multi;
+        }
     }
 
     /// Does something on another branch, and comes back.
@@ -210,6 +253,12 @@ impl Store {
         self.begun
     }
 
+    /// The command with which everything would have to begin again that goes with the connection.
+    pub fn would_lose(&self) -> Option<&'static str> {
+        let begun = self.begun.map(Begun::command);
+        if self.watches { Some("WATCH") } else { begun }
+    }
+
     /// What people call it.
     pub fn name(&self) -> String {
         match &self.place {
@@ -238,6 +287,6 @@ impl Store {
     }
 }
 
-fn needs_no_branch(name: &[u8]) -> bool {
-    WITHOUT_BRANCH.iter().any(|known| known.eq_ignore_ascii_case(name))
+fn is_among(name: &[u8], known: &[&[u8]]) -> bool {
+    known.iter().any(|known| known.eq_ignore_ascii_case(name))
 }

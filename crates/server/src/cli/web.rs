@@ -210,11 +210,7 @@ fn with_scheme(url: &str, tls: &TlsArgs) -> Result<String> {
 fn advertised(session: &mut Session) -> Result<String> {
     let store = session.store()?;
     let call = Call::new("CONFIG").word("GET").word("http-address");
-    let asked = store.call(call.words()).map_err(|failure| match failure.is_about_rights() {
-        true => failure.hint("name the HTTP face of the server with --http URL"),
-        false => failure,
-    });
-    let said = match asked? {
+    let said = match store.call(call.words())? {
         Reply::Map(pairs) => pairs.into_iter().next().map(|(_, value)| value),
         _ => None,
     };

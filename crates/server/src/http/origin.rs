@@ -3,6 +3,7 @@
 //! ```text
 //!   a page of elsewhere asks 127.0.0.1:       Origin: https://elsewhere  --> 403
 //!   its name leads to 127.0.0.1 by now:       Host: elsewhere            --> 403
+//!   an image of it is said to be here:        Sec-Fetch-Site: cross-site --> 403
 //!   curl, programs, a page of this machine:   no Origin, or localhost    --> in
 //! ```
 //!
@@ -15,6 +16,9 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderValue};
 use std::net::IpAddr;
 
+/// What a browser says of requests that have no origin, as of images and links.
+const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
 /// Refuses what a page of elsewhere asks for.
 pub(crate) fn check(headers: &HeaderMap) -> Answered<()> {
     let hosts = headers.get_all(HOST);
@@ -22,8 +26,13 @@ pub(crate) fn check(headers: &HeaderMap) -> Answered<()> {
         return Err(refused(&HOST, host));
     }
     let is_ours = |origin: &&HeaderValue| is_here(origin) || is_same(origin, headers.get(HOST));
-    match headers.get_all(ORIGIN).iter().find(|origin| !is_ours(origin)) {
-        Some(origin) => Err(refused(&ORIGIN, origin)),
+    if let Some(origin) = headers.get_all(ORIGIN).iter().find(|origin| !is_ours(origin)) {
+        return Err(refused(&ORIGIN, origin));
+    }
+    // An origin says more: of pages of this machine, too, some are of another site.
+    let mut sites = headers.get_all(SITE).iter().filter(|_| !headers.contains_key(ORIGIN));
+    match sites.find(|site| site.as_bytes().eq_ignore_ascii_case(b"cross-site")) {
+        Some(site) => Err(refused(&SITE, site)),
         None => Ok(()),
     }
 }
@@ -94,6 +103,17 @@ mod tests {
             assert!(!is_let_in(&[(HOST, host)]), "{host}");
             assert!(!is_let_in(&[(HOST, "localhost"), (HOST, host)]), "{host} behind another");
         }
+    }
+
+    #[test]
+    fn what_has_no_origin_is_of_no_other_site() {
+        for site in ["none", "same-origin", "same-site"] {
+            assert!(is_let_in(&[(SITE, site)]), "{site}");
+        }
+        assert!(!is_let_in(&[(SITE, "cross-site")]));
+        assert!(!is_let_in(&[(SITE, "none"), (SITE, "Cross-Site")]));
+        let page = (ORIGIN, "http://127.0.0.1:3000");
+        assert!(is_let_in(&[page, (SITE, "cross-site")]), "asked for as localhost");
     }
 
     #[test]

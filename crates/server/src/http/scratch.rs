@@ -7,7 +7,8 @@
 //! ```
 
 use super::Settings;
-use std::fs::{self, DirBuilder, Permissions};
+use mainstay::Spare;
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
@@ -31,14 +32,21 @@ impl Settings {
         Ok(settings)
     }
 
-    /// A directory for one file, which goes with it.
-    pub(super) fn scratch(&self) -> io::Result<TempDir> {
+    /// A directory for one file, which goes with it, where there is room for so much.
+    pub(super) fn scratch(&self, bytes: u64) -> io::Result<TempDir> {
         let mut builder = tempfile::Builder::new();
         builder.prefix(PREFIX).permissions(Permissions::from_mode(OWNER_ONLY));
-        match &self.scratch {
+        let made = match &self.scratch {
             Some(place) => builder.tempdir_in(place),
             None => builder.tempdir(),
-        }
+        }?;
+        self.spare().check(&File::open(made.path())?, bytes)?;
+        Ok(made)
+    }
+
+    /// What these files leave free of their disk.
+    pub(super) fn spare(&self) -> Spare {
+        Spare::leaving(self.scratch_reserve_bytes)
     }
 }
 
@@ -57,6 +65,11 @@ fn empty(place: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
+    /// Settings for a disk that may be nearly full.
+    fn anywhere() -> Settings {
+        Settings { scratch_reserve_bytes: 0, ..Settings::default() }
+    }
+
     fn mode(path: &Path) -> u32 {
         path.metadata().unwrap().permissions().mode() & 0o777
     }
@@ -64,19 +77,19 @@ mod tests {
     #[test]
     fn only_its_owner_gets_in() {
         let root = tempfile::tempdir().unwrap();
-        let settings = Settings::default().with_scratch_in(root.path()).unwrap();
+        let settings = anywhere().with_scratch_in(root.path()).unwrap();
         assert_eq!(mode(&root.path().join("scratch")), 0o700);
-        let shared = Settings { scratch: Some(root.path().into()), ..Settings::default() };
-        for settings in [settings, shared, Settings::default()] {
-            assert_eq!(mode(settings.scratch().unwrap().path()), 0o700);
+        let shared = Settings { scratch: Some(root.path().into()), ..anywhere() };
+        for settings in [settings, shared, anywhere()] {
+            assert_eq!(mode(settings.scratch(0).unwrap().path()), 0o700);
         }
     }
 
     #[test]
     fn what_a_crash_left_goes_and_what_is_not_ours_stays() {
         let root = tempfile::tempdir().unwrap();
-        let settings = Settings::default().with_scratch_in(root.path()).unwrap();
-        let left = settings.scratch().unwrap().keep();
+        let settings = anywhere().with_scratch_in(root.path()).unwrap();
+        let left = settings.scratch(0).unwrap().keep();
         fs::write(left.join("backup"), "secret").unwrap();
         let foreign = root.path().join("scratch/thesis");
         fs::write(&foreign, "x").unwrap();

@@ -58,6 +58,9 @@ settings! {
         pub drain_limit_ms: u64 = 10_000, 0..=HOUR_MS;
         /// Where files lie while they are sent or received; "none": in the directory "scratch" of the data.
         pub scratch: Option<PathBuf> = None;
+        /// What such files leave free of their disk, for the log above all; a file that would take more is
+        /// answered 507.
+        pub scratch_reserve_bytes: u64 = GIB, 0..=1 << 50;
     }
 }
 

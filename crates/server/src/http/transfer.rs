@@ -3,9 +3,11 @@
 //! ```text
 //!   export, backup:  database --> scratch file, checked --> name removed --> response, piece by piece
 //!   import:          request, piece by piece --> scratch file --> checked and imported --> removed
+//!   too little free: 507, and the scratch file is removed
 //! ```
 //!
-//! The files are as large as the data; memory holds one piece at a time.
+//! The files are as large as the data; memory holds one piece at a time. The log may be on the same disk, so
+//! they leave some of it free.
 
 use super::Http;
 use super::extract::{Asked, Named, cut, length_of};
@@ -16,7 +18,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt;
-use mainstay::{Code, Database, Error, ImportReport, verify_backup};
+use mainstay::{Code, Database, Error, ImportReport, Spare, verify_backup};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::path::Path;
@@ -27,6 +29,8 @@ use utoipa::{IntoParams, ToSchema};
 
 /// A piece of a file on its way.
 const PIECE_BYTES: usize = 256 << 10;
+/// How much of a file is taken before the disk is looked at again.
+const ROOM_BYTES: u64 = 4 << 20;
 const REVISION: HeaderName = HeaderName::from_static("mainstay-revision");
 const CELLS: HeaderName = HeaderName::from_static("mainstay-cells");
 
@@ -47,13 +51,15 @@ struct Ready {
     responses(
         (status = 200, description = "The file; the headers Mainstay-Revision and Mainstay-Cells say what it shows and how many cells it has", content_type = "application/octet-stream", body = Vec<u8>),
         (status = 404, description = "The branch is absent", body = Problem),
+        (status = 507, description = "Too little of the disk would be free", body = Problem),
     )
 )]
 pub(crate) async fn export(State(app): State<Http>, Named(name): Named) -> Answered<Response> {
-    let (db, scratch) = (app.db().clone(), scratch(&app)?);
+    let (db, scratch) = (app.db().clone(), scratch(&app, 0)?);
+    let spare = app.settings().spare();
     let ready = app.transfer(move || {
         let path = scratch.path().join("export");
-        let report = db.export(&name, &path, &mut |_| {})?;
+        let report = db.sparing(spare).export(&name, &path, &mut |_| {}).map_err(no_room)?;
         let name = "attachment; filename=\"branch.mainstay\"";
         Ok(Ready {
             cells: Some(report.cells),
@@ -82,20 +88,23 @@ pub(crate) struct Wanted {
         (status = 200, description = "The file; the header Mainstay-Revision says what it shows", content_type = "application/octet-stream", body = Vec<u8>),
         (status = 400, description = "The revision is in the future, or another database is meant", body = Problem),
         (status = 410, description = "The log does not reach back so far: take a full backup", body = Problem),
+        (status = 507, description = "Too little of the disk would be free", body = Problem),
     )
 )]
 pub(crate) async fn backup(
     State(app): State<Http>,
     Asked(wanted): Asked<Wanted>,
 ) -> Answered<Response> {
-    let (db, scratch) = (app.db().clone(), scratch(&app)?);
+    let (db, scratch) = (app.db().clone(), scratch(&app, 0)?);
+    let spare = app.settings().spare();
     let ready = app.transfer(move || {
         check_meant(&db, wanted.database.as_deref())?;
         let path = scratch.path().join("backup");
-        match wanted.since {
-            Some(since) => db.backup_since(since, &path, &mut |_| {})?,
-            None => db.backup(&path, &mut |_| {})?,
+        let taken = match wanted.since {
+            Some(since) => db.sparing(spare).backup_since(since, &path, &mut |_| {}),
+            None => db.sparing(spare).backup(&path, &mut |_| {}),
         };
+        taken.map_err(no_room)?;
         let report = verify_backup(&path)?;
         ready(&path, report.bytes, report.revision, "attachment; filename=\"backup.mainstay\"")
     });
@@ -137,6 +146,7 @@ pub(crate) struct Imported {
         (status = 201, description = "It is there", body = Imported),
         (status = 400, description = "The file is damaged or none of ours; nothing was changed", body = Problem),
         (status = 409, description = "A branch of this name exists", body = Problem),
+        (status = 507, description = "Too little of the disk would be free", body = Problem),
     )
 )]
 pub(crate) async fn import(
@@ -146,13 +156,14 @@ pub(crate) async fn import(
     body: Body,
 ) -> Answered<(StatusCode, Json<Imported>)> {
     let limit_bytes = app.settings().import_limit_bytes;
-    if length_of(&headers).is_some_and(|length| length as u64 > limit_bytes) {
+    let length_bytes = length_of(&headers).map_or(0, |length| length as u64);
+    if length_bytes > limit_bytes {
         return Err(Refusal::too_large(limit_bytes));
     }
     let _seat = app.imports().try_acquire_owned().map_err(|_| crowded())?;
-    let scratch = scratch(&app)?;
+    let scratch = scratch(&app, length_bytes)?;
     let path = scratch.path().join("import");
-    let received = receive(body, &path, limit_bytes);
+    let received = receive(body, &path, limit_bytes, app.settings().spare());
     let received = tokio::time::timeout(app.settings().import_limit(), received).await;
     received.map_err(|_| Refusal::too_slow())??;
     let db = app.db().clone();
@@ -185,9 +196,9 @@ fn of_upload(error: Error) -> Refusal {
 }
 
 /// Writes a body to a file, piece by piece.
-async fn receive(mut body: Body, path: &Path, limit_bytes: u64) -> Answered<()> {
+async fn receive(mut body: Body, path: &Path, limit_bytes: u64, spare: Spare) -> Answered<()> {
     let mut file = tokio::fs::File::create(path).await.map_err(|e| no_scratch(&e))?;
-    let mut received_bytes = 0;
+    let (mut received_bytes, mut fitting_bytes) = (0, 0);
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| cut(&error, limit_bytes))?;
         let Ok(piece) = frame.into_data() else { continue };
@@ -195,18 +206,53 @@ async fn receive(mut body: Body, path: &Path, limit_bytes: u64) -> Answered<()> 
         if received_bytes > limit_bytes {
             return Err(Refusal::too_large(limit_bytes));
         }
+        if received_bytes > fitting_bytes {
+            file = check_room(file, spare, ROOM_BYTES + piece.len() as u64).await?;
+            fitting_bytes = received_bytes + ROOM_BYTES;
+        }
         file.write_all(&piece).await.map_err(|e| no_scratch(&e))?;
     }
     file.flush().await.map_err(|e| no_scratch(&e))
 }
 
-fn scratch(app: &Http) -> Answered<TempDir> {
-    app.settings().scratch().map_err(|error| no_scratch(&error))
+/// Whether there is room for more of a file. Asking a disk may take a while, so another thread does.
+async fn check_room(
+    file: tokio::fs::File,
+    spare: Spare,
+    more_bytes: u64,
+) -> Answered<tokio::fs::File> {
+    let file = file.into_std().await;
+    let look = move || spare.check(&file, more_bytes).map(|()| file);
+    let looked = tokio::task::spawn_blocking(look).await.map_err(|_| Refusal::lost())?;
+    looked.map(tokio::fs::File::from_std).map_err(|error| no_scratch(&error))
+}
+
+fn scratch(app: &Http, bytes: u64) -> Answered<TempDir> {
+    app.settings().scratch(bytes).map_err(|error| no_scratch(&error))
 }
 
 fn no_scratch(error: &std::io::Error) -> Refusal {
-    let message = format!("the file on its way has no place: {error}; make room for scratch files");
-    Error::new(Code::Io, message).into()
+    let code = match error.kind() {
+        std::io::ErrorKind::StorageFull => Code::DiskFull,
+        _ => Code::Io,
+    };
+    no_place(code, &error.to_string())
+}
+
+/// What the database says of a disk that has no room for the file.
+fn no_room(error: Error) -> Refusal {
+    match error.code() {
+        Code::DiskFull => no_place(Code::DiskFull, error.message()),
+        _ => error.into(),
+    }
+}
+
+fn no_place(code: Code, why: &str) -> Refusal {
+    let message = format!(
+        "the file on its way has no place: {why}; make room for scratch files, or name another disk \
+         with http.scratch"
+    );
+    Error::new(code, message).into()
 }
 
 /// Opens a finished file; its name goes with the scratch directory.
@@ -228,4 +274,21 @@ fn send(ready: Ready) -> Response {
         response.headers_mut().insert(CELLS, HeaderValue::from(cells));
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_body_is_taken_as_long_as_there_is_room() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("import");
+        let take = |spare| receive(Body::from("all of it"), &path, 9, spare);
+        let refused = take(Spare::leaving(u64::MAX)).await.unwrap_err().text();
+        assert!(refused.contains("DiskFull"), "{refused}");
+        assert_eq!(std::fs::read(&path).unwrap(), b"");
+        take(Spare::leaving(1)).await.unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"all of it");
+    }
 }

@@ -15,6 +15,8 @@ pub struct Served {
 impl Served {
     pub fn start(program: &Program, variables: &[(&str, &str)]) -> Served {
         let mut command = program.command(&["serve", "--http", "127.0.0.1:0"]);
+        // A small disk is no failure.
+        command.env("MAINSTAY_HTTP__SCRATCH_RESERVE_BYTES", "0");
         command.envs(variables.iter().copied());
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);

@@ -23,6 +23,17 @@ fn a_page_of_elsewhere_changes_and_reads_nothing() {
     assert_eq!(w.db.revision(), 1);
 }
 
+/// An image has no origin, and what it would show may take all of the disk to make.
+#[test]
+fn an_image_on_a_page_of_elsewhere_makes_nothing() {
+    let w = World::new();
+    for path in ["/v1/export/main", "/v1/cells", "/metrics"] {
+        let said = w.ask("GET", path, &[("sec-fetch-site", "cross-site")], "");
+        assert_eq!(said.code(), (403, "Forbidden".into()), "{path}");
+        w.send("GET", path, &[("sec-fetch-site", "none")], b"");
+    }
+}
+
 /// The name of the page leads to this machine when it asks again.
 #[test]
 fn a_name_that_has_come_to_lead_here_is_refused() {

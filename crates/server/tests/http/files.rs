@@ -107,6 +107,29 @@ fn a_backup_without_a_place_is_refused() {
     w.put("/v1/cells/a", "1").ok();
 }
 
+/// Whoever needs more of the disk than there is to spare gets nothing, and nothing is left of it.
+#[test]
+fn a_disk_without_much_to_spare_takes_no_files() {
+    let from = World::new();
+    from.put("/v1/cells/a", "1").ok();
+    let (_, file) = bytes(&from, "GET", "/v1/export/main");
+    let place = tempfile::tempdir().unwrap();
+    let scratch = Some(place.path().into());
+    let w =
+        World::with(Settings { scratch, scratch_reserve_bytes: 1 << 50, ..Settings::default() });
+    w.put("/v1/cells/a", "1").ok();
+    for (method, path) in
+        [("GET", "/v1/export/main"), ("POST", "/v1/backup"), ("POST", "/v1/backup?since=0")]
+    {
+        let said = w.ask(method, path, &[], "");
+        assert_eq!(said.code(), (507, "DiskFull".into()), "{method} {path}");
+        assert!(said.text.contains("http.scratch"), "{}", said.text);
+    }
+    assert_eq!(w.send("POST", "/v1/import/copy", &[], &file).status().as_u16(), 507);
+    assert!(is_empty(place.path()));
+    w.put("/v1/cells/a", "2").ok();
+}
+
 #[test]
 fn an_upload_over_the_limit_is_cut() {
     let w = World::with(Settings { import_limit_bytes: 1000, ..Settings::default() });

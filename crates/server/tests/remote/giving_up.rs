@@ -3,7 +3,7 @@
 
 use crate::proxy::Proxy;
 use crate::support::Ours;
-use mainstay::remote::{AsyncDatabase, Dial, Options, Stream, Tcp};
+use mainstay::remote::{AsyncDatabase, Dial, Limits, Options, Stream, Tcp};
 use mainstay::{At, CellCommand, Code, MergeStrategy, Name, RequestId, Transaction};
 use std::future::Future;
 use std::io;
@@ -113,14 +113,14 @@ fn seats_leave_the_shared_connections_alone() {
 struct Slowly(Mutex<(usize, Sender<()>, Receiver<()>)>);
 
 impl Dial for Slowly {
-    fn dial(&self, address: &str, timeout: Duration) -> io::Result<Stream> {
+    fn dial(&self, address: &str, limits: Limits) -> io::Result<Stream> {
         let mut state = self.0.lock().unwrap();
         state.0 += 1;
         if state.0 > 1 {
             state.1.send(()).unwrap();
             let _ = state.2.recv_timeout(LONG);
         }
-        Tcp.dial(address, timeout)
+        Tcp.dial(address, limits)
     }
 }
 

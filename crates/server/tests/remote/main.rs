@@ -7,6 +7,7 @@ mod support;
 mod asynchronous;
 mod breaking;
 mod encrypted;
+mod freezing;
 mod giving_up;
 mod killing;
 mod limited;

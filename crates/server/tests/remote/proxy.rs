@@ -1,10 +1,14 @@
-//! A proxy between a client and a server, which cuts connections and swallows answers when told.
+//! A proxy between a client and a server, which cuts connections, swallows answers and freezes when told.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
+
+/// What a frozen proxy still takes of each connection: handshakes, and no large request.
+const FROZEN_AT_BYTES: usize = 64 << 10;
 
 /// What the proxy does with connections.
 #[derive(Default)]
@@ -15,6 +19,8 @@ struct State {
     swallowed: AtomicUsize,
     /// Requests of so many connections, the first ones, go nowhere.
     deaf: AtomicUsize,
+    /// Large requests are taken no more.
+    frozen: AtomicBool,
     /// How many connections there were.
     count: AtomicUsize,
     sockets: Mutex<Vec<TcpStream>>,
@@ -52,6 +58,11 @@ impl Proxy {
     pub fn deafen(&self) {
         self.state.swallowed.store(0, Ordering::SeqCst);
         self.state.deaf.store(self.count(), Ordering::SeqCst);
+    }
+
+    /// Takes nothing any more of a connection that says much, or takes it again.
+    pub fn freeze(&self, frozen: bool) {
+        self.state.frozen.store(frozen, Ordering::SeqCst);
     }
 
     /// Waits until something has vanished: of an answer, that shows that the server has done what
@@ -99,8 +110,12 @@ fn pump_aside(
 }
 
 fn pump(mut from: TcpStream, mut to: TcpStream, swallows: &dyn Fn(&State) -> bool, state: &State) {
-    let mut buffer = [0; 64 << 10];
+    let (mut buffer, mut passed) = ([0; 64 << 10], 0);
     while let Ok(count @ 1..) = from.read(&mut buffer) {
+        passed += count;
+        while passed > FROZEN_AT_BYTES && state.frozen.load(Ordering::SeqCst) {
+            thread::sleep(Duration::from_millis(1));
+        }
         if swallows(state) {
             state.swallowed.fetch_add(count, Ordering::SeqCst);
             continue;

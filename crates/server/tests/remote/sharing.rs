@@ -138,3 +138,61 @@ fn large_values_go_in_pieces() {
     db.execute(three).unwrap();
     assert_eq!(db.cells().get("k2").unwrap(), Some(large));
 }
+
+fn fork(db: &mainstay::Database, branch: &str) {
+    db.fork(branch, "main", mainstay::At::Latest).unwrap();
+    db.branch(branch).unwrap().cells().set(branch, 1).unwrap();
+}
+
+fn merge(branch: &str) -> Transaction {
+    let (from, into) = (Name::new(branch).unwrap(), Name::new("main").unwrap());
+    let strategy = mainstay::MergeStrategy::Strict;
+    Transaction::new().step(mainstay::BranchCommand::Merge { from, into, strategy })
+}
+
+#[test]
+fn nobody_waits_behind_a_merge_however_it_is_asked_for() {
+    let server = Ours::start();
+    let proxy = Proxy::to(server.address);
+    let db = proxy.options().connect().unwrap();
+    for branch in ["one", "two", "three"] {
+        fork(&db, branch);
+    }
+    assert_eq!(proxy.count(), 2);
+    db.submit(merge("one")).wait().unwrap();
+    assert_eq!(proxy.count(), 3, "on a connection of its own");
+    let (done, told) = std::sync::mpsc::channel();
+    db.submit_with(merge("two"), move |receipt| done.send(receipt).unwrap());
+    told.recv().unwrap().unwrap();
+    db.execute(merge("three")).unwrap();
+    assert_eq!(proxy.count(), 3, "which is used again");
+    for branch in ["one", "two", "three"] {
+        assert_eq!(db.cells().get(branch).unwrap(), Some(1.into()));
+    }
+}
+
+#[test]
+fn several_merges_at_once_have_a_connection_each() {
+    let server = Ours::start();
+    let db = remote::connect(&server.address.to_string()).unwrap();
+    let branches: Vec<_> = (0..20).map(|n| format!("b{n}")).collect();
+    branches.iter().for_each(|branch| fork(&db, branch));
+    let merges: Vec<_> = branches.iter().map(|branch| db.submit(merge(branch))).collect();
+    merges.into_iter().for_each(|ticket| drop(ticket.wait().unwrap()));
+    assert!(branches.iter().all(|branch| db.cells().get(branch).unwrap().is_some()));
+}
+
+#[test]
+fn a_merge_keeps_its_place_among_all() {
+    let server = Ours::start();
+    let db = remote::connect(&server.address.to_string()).unwrap();
+    db.fork("dev", "main", mainstay::At::Latest).unwrap();
+    let set = |branch: &str, value: i64| {
+        Transaction::on(branch).step(CellCommand::set(Name::new("a").unwrap(), value))
+    };
+    let receipts =
+        db.execute_all(vec![set("dev", 1), merge("dev"), set("main", 2), set("main", 3)]);
+    let revisions: Vec<_> = receipts.into_iter().map(|receipt| receipt.unwrap().revision).collect();
+    assert!(revisions.is_sorted(), "{revisions:?}");
+    assert_eq!(db.cells().get("a").unwrap(), Some(3.into()));
+}

@@ -71,7 +71,9 @@ impl World {
         let resp_settings = resp::Settings { loops: 1, ..resp::Settings::default() };
         let shared = resp::Shared::secured(db.clone(), resp_settings, Arc::clone(&security));
         let face = Some(resp::serve(at, &shared).unwrap());
-        let app = http::Http::secured(db.clone(), http::Settings::default(), security).unwrap();
+        // A small disk is no failure.
+        let files = http::Settings { scratch_reserve_bytes: 0, ..http::Settings::default() };
+        let app = http::Http::secured(db.clone(), files, security).unwrap();
         let stop = http::Stop::new();
         drop(http::serve(web, app, stop.clone()).unwrap());
         World { db, resp, http, directory, face, stop }

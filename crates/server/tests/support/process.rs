@@ -46,6 +46,8 @@ impl Process {
         let mut child = command
             .args(["--resp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data"])
             .arg(data)
+            // A small disk is no failure.
+            .env("MAINSTAY_HTTP__SCRATCH_RESERVE_BYTES", "0")
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();

@@ -19,7 +19,7 @@ mod trust;
 #[doc(hidden)]
 pub use failure::{Advice, is_about_tls, refused};
 
-use super::dial::{Dial, Stream, Tcp};
+use super::dial::{Dial, Limits, Stream, Tcp};
 use mainstay_model::Result;
 use parking_lot::Mutex;
 use rustls::crypto::CryptoProvider;
@@ -111,12 +111,12 @@ impl Tls {
 }
 
 impl Dial for Tls {
-    fn dial(&self, address: &str, timeout: Duration) -> io::Result<Stream> {
-        let socket = Tcp::connect(address, timeout)?;
-        let shaken = self.shake_hands(&socket, address, timeout, &ADVICE);
+    fn dial(&self, address: &str, limits: Limits) -> io::Result<Stream> {
+        let socket = Tcp::connect(address, limits.connect)?;
+        let shaken = self.shake_hands(&socket, address, limits.connect, &ADVICE);
         let connection = shaken.map_err(io::Error::other)?;
         socket.set_read_timeout(None)?;
-        socket.set_write_timeout(None)?;
+        limits.limit_writes(&socket)?;
         stream::split(connection, socket, address, self.made.clone())
     }
 }
