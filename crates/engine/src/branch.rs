@@ -1,16 +1,17 @@
 //! Branches and tags: fork in constant time, compare, merge.
 
 use crate::cells::{Cells, unexpected};
-use crate::compare::Comparison;
+use crate::compare::{Comparison, Item};
 use crate::core::Core;
 use crate::db::{Database, retry};
 use crate::interactive::Interactive;
 use crate::place::Place;
+use crate::records::Records;
 use crate::remote::wait;
 use mainstay_model::wire::fields;
 use mainstay_model::{
-    Answer, At, BranchCommand, MergeStrategy, Name, Result, Revision, Stamp, Transaction, Value,
-    codec,
+    Answer, At, BranchCommand, Contract, Fields, MergeStrategy, Name, Result, Revision, Stamp,
+    Transaction, Value, codec,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -40,6 +41,11 @@ impl Branch {
     /// Its cells.
     pub fn cells(&self) -> Cells {
         Cells::on(self.place.clone(), &self.name)
+    }
+
+    /// Its records.
+    pub fn records(&self) -> Records {
+        Records::on(self.place.clone(), &self.name)
     }
 
     /// Begins an interactive transaction on it.

@@ -8,6 +8,7 @@ use crate::log::DatabaseId;
 use crate::options::Options;
 use crate::pins::{Pin, PinSummary};
 use crate::place::Place;
+use crate::records::Records;
 use crate::remote::wait;
 use crate::stats::Stats;
 use crate::ticket::Ticket;
@@ -62,6 +63,11 @@ impl Database {
     /// The cells of `main`.
     pub fn cells(&self) -> Cells {
         Cells::on(self.place.clone(), MAIN)
+    }
+
+    /// The records of `main`.
+    pub fn records(&self) -> Records {
+        Records::on(self.place.clone(), MAIN)
     }
 
     /// Executes a transaction and waits until it is as durable as asked for.

@@ -18,7 +18,7 @@ use crate::spaces::CELLS;
 use crate::view::View;
 use mainstay_model::limits::TRANSACTION_LIMIT_COMMANDS;
 use mainstay_model::{
-    Answer, Code, Error, ExpireOnly, Name, Only, Result, Stamp, StringCommand, Ttl, Value, codec,
+    Answer, Code, Error, ExpireOnly, Name, Only, Result, StringCommand, Ttl, Value, codec,
 };
 
 /// Runs a command on a cell by its text.
@@ -52,12 +52,6 @@ pub(crate) fn run(
         }
         _ => Err(Error::new(Code::Unsupported, "this version does not know that string command")),
     }
-}
-
-/// What is known of a cell; a record of its name is refused.
-fn see(view: &View<'_>, overlay: &Overlay, name: &Name) -> Result<Seen> {
-    records::refuse(view, overlay, name)?;
-    keys::see(view, overlay, CELLS, name)
 }
 
 /// What is known of a cell, and what it holds if it is live; a record of its name is refused.

@@ -1,0 +1,249 @@
+//! Records: fields with bytes, compare-and-swap on fields, expiries, scans.
+
+use crate::cells::{did, unexpected};
+use crate::core::Core;
+use crate::pins::PinGuard;
+use crate::place::Place;
+use crate::snapshot::{RecordHistoryEntry, Snapshot};
+use mainstay_model::{
+    Answer, At, Code, Command, CompactString, Condition, Error, ExpireOnly, Field, FieldValue,
+    Fields, Name, Record, RecordCommand, RecordPage, RecordWrite, Result, Revision, Transaction,
+    Ttl, Where,
+};
+use std::sync::Arc;
+
+/// The records of a branch.
+///
+/// ```
+/// use mainstay::{Fields, RecordWrite};
+/// let records = mainstay::Database::memory()?.records();
+/// records.put("tasks.email.17", &Fields::of([("state", "pending")])?, None)?;
+/// // Of any number of workers one gets it.
+/// assert!(records.compare_and_swap("tasks.email.17", "state", "pending", "claimed")?);
+/// assert!(!records.compare_and_swap("tasks.email.17", "state", "pending", "claimed")?);
+/// // One call may look at more and write more.
+/// let step = RecordWrite::to("tasks.email.17")?
+///     .when_field("state", "claimed")?
+///     .set("state", "running")?
+///     .set("current_step", "1")?;
+/// assert_eq!(records.write(step)?, Some(3));
+/// let task = records.get("tasks.email.17")?.expect("it is there");
+/// assert_eq!((task.fields.text("state"), task.counter), (Some("running"), 3));
+/// # Ok::<(), mainstay::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Records {
+    place: Place,
+    branch: CompactString,
+}
+
+impl Records {
+    pub(crate) fn on(place: Place, branch: &str) -> Records {
+        Records { place, branch: branch.into() }
+    }
+
+    fn run(&self, command: impl Into<Command>) -> Result<Answer> {
+        let mut transaction = Transaction::on(&self.branch);
+        transaction.steps.push(command.into().into());
+        let receipt = match &self.place {
+            Place::Here(core) => core.sequencer.execute(transaction)?,
+            Place::There(link) => link.execute_and_wait(&transaction)?,
+        };
+        receipt.answers.into_iter().next().ok_or_else(unexpected)
+    }
+
+    /// Reads what is published; what retention passed by meanwhile is looked at again.
+    fn look<T>(&self, read: impl Fn(&Snapshot) -> Result<T>) -> Result<T> {
+        let core = self.place.here("this read of records")?;
+        loop {
+            match read(&Snapshot::new(core, &self.branch, At::Latest)?) {
+                Err(error) if error.code() == Code::HistoryTrimmed => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// A record with its fields, counter and expiry.
+    pub fn get(&self, key: &str) -> Result<Option<Record>> {
+        self.get_some(key, None)
+    }
+
+    /// A record with those of these fields that it has.
+    pub fn get_fields(&self, key: &str, fields: &[&str]) -> Result<Option<Record>> {
+        let fields = fields.iter().map(Field::new).collect::<Result<Vec<_>>>()?;
+        self.get_some(key, Some(&fields))
+    }
+
+    fn get_some(&self, key: &str, wanted: Option<&[Field]>) -> Result<Option<Record>> {
+        let key = Name::new(key)?;
+        self.look(|snapshot| snapshot.record(&key, wanted))
+    }
+
+    /// What one field holds.
+    pub fn get_field(&self, key: &str, field: &str) -> Result<Option<Vec<u8>>> {
+        let record = self.get_fields(key, &[field])?;
+        Ok(record.and_then(|record| record.fields.into_iter().next()).map(|(_, value)| value))
+    }
+
+    /// Puts fields in and leaves the others; gives the new counter. A time to live is set where one is
+    /// given, else the expiry stays.
+    pub fn put(&self, key: &str, fields: &Fields, ttl: Option<Ttl>) -> Result<u64> {
+        self.write(filled(key, fields, ttl)?).and_then(always)
+    }
+
+    /// Puts fields in and drops all others; gives the new counter.
+    pub fn replace(&self, key: &str, fields: &Fields, ttl: Option<Ttl>) -> Result<u64> {
+        self.write(filled(key, fields, ttl)?.replace()).and_then(always)
+    }
+
+    /// Puts one field in and leaves the expiry; gives the new counter.
+    pub fn set_field(&self, key: &str, field: &str, value: impl Into<FieldValue>) -> Result<u64> {
+        self.write(RecordWrite::to(key)?.set(field, value)?).and_then(always)
+    }
+
+    /// Puts several fields in and leaves the expiry; gives the new counter.
+    pub fn set_fields(&self, key: &str, fields: &Fields) -> Result<u64> {
+        self.put(key, fields, None)
+    }
+
+    /// Takes a field out; says whether there was a record. One without fields is gone.
+    pub fn clear_field(&self, key: &str, field: &str) -> Result<bool> {
+        Ok(self.write(RecordWrite::to(key)?.clear(field)?)?.is_some())
+    }
+
+    /// Puts a field in if it has the expected bytes; says whether it did. A record or field that is not
+    /// there is not made.
+    pub fn compare_and_swap(
+        &self,
+        key: &str,
+        field: &str,
+        expected: impl AsRef<[u8]>,
+        new: impl Into<FieldValue>,
+    ) -> Result<bool> {
+        let write = RecordWrite::to(key)?.when_field(field, expected)?.set(field, new)?;
+        Ok(self.write(write)?.is_some())
+    }
+
+    /// Writes as told, in one step; gives the new counter, or nothing when a condition does not hold.
+    ///
+    /// The error `Fenced` says that a [`Condition::Fence`] does not: what the caller held is no longer
+    /// its own.
+    pub fn write(&self, write: RecordWrite) -> Result<Option<u64>> {
+        crate::cells::maybe_counter(self.run(write)?)
+    }
+
+    /// Deletes; says whether the record existed. Its counter goes on.
+    pub fn delete(&self, key: &str) -> Result<bool> {
+        self.delete_when(key, Vec::new())
+    }
+
+    /// Deletes if all conditions hold; says whether it did.
+    pub fn delete_when(&self, key: &str, when: Vec<Condition>) -> Result<bool> {
+        did(self.run(RecordCommand::Delete { key: Name::new(key)?, when })?)
+    }
+
+    /// Changes a record's time to live; says whether the record exists.
+    pub fn expire(&self, key: &str, ttl: Ttl) -> Result<bool> {
+        let (key, only) = (Name::new(key)?, ExpireOnly::Always);
+        did(self.run(RecordCommand::Expire { key, ttl, only })?)
+    }
+
+    /// Records in byte order of their keys: those that begin with `prefix`, pass all filters, and come
+    /// behind `after`.
+    pub fn scan(
+        &self,
+        prefix: &str,
+        filters: &[Where],
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<RecordPage> {
+        self.look(|snapshot| snapshot.scan(prefix, filters, after, limit))
+    }
+
+    /// How many records there are that begin with `prefix` and pass all filters.
+    pub fn count(&self, prefix: &str, filters: &[Where]) -> Result<u64> {
+        self.look(|snapshot| snapshot.count(prefix, filters))
+    }
+
+    /// The versions of a record, newest first, deletions included; `before` leaves out counters from
+    /// it on.
+    pub fn history(
+        &self,
+        key: &str,
+        limit: usize,
+        before: Option<u64>,
+    ) -> Result<Vec<RecordHistoryEntry>> {
+        let key = Name::new(key)?;
+        self.look(|snapshot| snapshot.record_history(&key, limit, before))
+    }
+
+    /// The records as they were, for as long as the view lives (an hour at most).
+    pub fn at(&self, at: At) -> Result<RecordsAt> {
+        RecordsAt::new(self.place.here("a view of records")?, &self.branch, at)
+    }
+}
+
+fn filled(key: &str, fields: &Fields, ttl: Option<Ttl>) -> Result<RecordWrite> {
+    let mut write = RecordWrite::to(key)?.ttl(ttl.unwrap_or(Ttl::Keep));
+    let pair = |(field, value): (&Field, &[u8])| (field.clone(), FieldValue::from(value));
+    write.set = fields.iter().map(pair).collect();
+    Ok(write)
+}
+
+/// A write without conditions always happens.
+fn always(counter: Option<u64>) -> Result<u64> {
+    counter.ok_or_else(|| Error::new(Code::Unsupported, "a write without conditions did nothing"))
+}
+
+/// The records of a branch as of one point in time.
+pub struct RecordsAt {
+    snapshot: Snapshot,
+    _pin: PinGuard,
+}
+
+impl RecordsAt {
+    fn new(core: &Arc<Core>, branch: &str, at: At) -> Result<RecordsAt> {
+        let mut snapshot = Snapshot::new(core, branch, at)?;
+        snapshot.fresh = false;
+        // Pinned first, checked second: what is readable now stays so.
+        let pin = core.pins.hold("reader", core.clock.monotonic_us(), snapshot.revision);
+        core.index().check_any_reach(snapshot.revision)?;
+        Ok(RecordsAt { snapshot, _pin: pin })
+    }
+
+    /// The revision it shows.
+    pub fn revision(&self) -> Revision {
+        self.snapshot.revision
+    }
+
+    /// A record with its fields, counter and expiry.
+    pub fn get(&self, key: &str) -> Result<Option<Record>> {
+        self.snapshot.record(&Name::new(key)?, None)
+    }
+
+    /// Records in byte order of their keys.
+    pub fn scan(
+        &self,
+        prefix: &str,
+        filters: &[Where],
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<RecordPage> {
+        self.snapshot.scan(prefix, filters, after, limit)
+    }
+
+    /// How many records there are that begin with `prefix` and pass all filters.
+    pub fn count(&self, prefix: &str, filters: &[Where]) -> Result<u64> {
+        self.snapshot.count(prefix, filters)
+    }
+
+    /// The versions of a record up to here, newest first.
+    pub fn history(
+        &self,
+        key: &str,
+        limit: usize,
+        before: Option<u64>,
+    ) -> Result<Vec<RecordHistoryEntry>> {
+        self.snapshot.record_history(&Name::new(key)?, limit, before)
+    }
+}
