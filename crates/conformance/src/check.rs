@@ -1,8 +1,8 @@
 //! Small words that the cases are written in.
 
 use mainstay::{
-    Answer, At, CellCommand, Cells, Code, Database, Event, Feed, Guard, Name, Number, Only, Result,
-    Revision, StringCommand, Transaction, Ttl, Value,
+    Answer, At, CellCommand, Cells, Code, Contract, Database, Event, Feed, Guard, Name, Number,
+    Only, Result, Revision, StringCommand, Transaction, Ttl, Value,
 };
 use std::time::Duration;
 
@@ -144,12 +144,13 @@ pub fn value_is(cell: &str, is: Option<Value>) -> Guard {
 
 /// The guard that a cell has not been written since.
 pub fn unchanged(cell: &str, since: Revision) -> Guard {
-    Guard::Unchanged { name: name(cell), since, expires: None }
+    Guard::Unchanged { contract: Contract::Cells, name: name(cell), since, expires: None }
 }
 
 /// The guard that a range has not been written since.
 pub fn range_unchanged(prefix: &str, since: Revision) -> Guard {
     Guard::RangeUnchanged {
+        contract: Contract::Cells,
         prefix: prefix.to_owned(),
         after: None,
         upto: None,

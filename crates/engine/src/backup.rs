@@ -250,7 +250,7 @@ impl Backup<'_> {
         }
         let floor = |class| index.floor(class).min(revision);
         let all = index.classes.all().iter().enumerate();
-        let classes = all.map(|(class, rule)| (rule.prefix.clone(), floor(class))).collect();
+        let classes = all.map(|(class, rule)| (rule.label.clone(), floor(class))).collect();
         Ok(Mark { database: index.database(), revision, classes })
     }
 }

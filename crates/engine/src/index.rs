@@ -176,14 +176,14 @@ impl Index {
     pub fn scan(&self, from: Bound<&[u8]>, to: Bound<&[u8]>, at: Revision) -> Scan {
         let tables = self.tables();
         let buffers: Vec<_> = tables.all().cloned().collect();
-        let system = match from {
-            Bound::Included(key) | Bound::Excluded(key) => self.classes.of(key) == classes::SYSTEM,
-            Bound::Unbounded => false,
-        };
         let range = |store: &Store| -> StoreRows { store.range(from, to, at) };
-        let stores: Vec<_> = match system {
-            true => vec![range(&self.stores[classes::SYSTEM])],
-            false => self.stores[classes::CELLS..].iter().map(range).collect(),
+        // A walk stays within one space; only one over everything begins nowhere.
+        let stores: Vec<_> = match from {
+            Bound::Included(key) | Bound::Excluded(key) => {
+                let space = key.first().copied().unwrap_or_default();
+                self.classes.of_space(space).map(|class| range(&self.stores[class])).collect()
+            }
+            Bound::Unbounded => self.stores[classes::CELLS..].iter().map(range).collect(),
         };
         Scan::new(buffers.into_iter(), stores.into_iter(), from, to, at)
     }
@@ -281,7 +281,7 @@ impl Index {
         let floors: Vec<Revision> = (0..self.floors.len()).map(|class| self.floor(class)).collect();
         if let Some(directory) = &self.directory {
             let class =
-                |(class, floor): (&classes::Class, &Revision)| (class.prefix.clone(), *floor);
+                |(class, floor): (&classes::Class, &Revision)| (class.label.clone(), *floor);
             let classes = self.classes.all().iter().zip(&floors).map(class).collect();
             Mark { database: self.database, revision, classes }.write(directory)?;
         }
@@ -352,6 +352,12 @@ impl Index {
     /// Refuses reads before the floor of all data.
     pub fn check_any_reach(&self, at: Revision) -> Result<()> {
         check_floor(self.data_floor_min(), at)
+    }
+
+    /// Refuses reads before the floor of anything in a space.
+    pub fn check_space_reach(&self, space: u8, at: Revision) -> Result<()> {
+        let floors = self.classes.of_space(space).map(|class| self.floor(class));
+        check_floor(floors.max().unwrap_or(0), at)
     }
 
     /// Refuses reads before the floor of any data.

@@ -253,6 +253,8 @@ impl Inner {
         for (class, rule) in self.index().classes.all().iter().enumerate() {
             let horizon = match rule.retention_us {
                 None => continue,
+                // What has no records loses none of its past to their shorter retention.
+                Some(_) if rule.is_of_records() && !self.index().has_records() => continue,
                 Some(0) => Revision::MAX,
                 Some(kept) => self.index().revision_at(now.saturating_sub(kept))?,
             };

@@ -44,9 +44,7 @@ pub(crate) fn migrate(
     mark: &Mark,
     classes: &Classes,
 ) -> Result<Mark> {
-    let prefixes = mark.classes.iter().skip(classes::CELLS + 1);
-    let prefixes: Vec<_> = prefixes.map(|class| (class.0.clone(), None)).collect();
-    let before = Classes::new(None, &prefixes);
+    let before = Classes::from_labels(mark.classes.iter().map(|class| class.0.as_str()));
     let next = beside(directory, "next");
     fs::create_dir(&next).map_err(|error| io_error("make", &next, &error))?;
     let open = |root: &Path, classes: &Classes, class: usize, existing: bool| {
@@ -64,7 +62,7 @@ pub(crate) fn migrate(
     let floor = mark.classes[classes::CELLS..].iter().map(|class| class.1).max().unwrap_or(0);
     let class = |(i, class): (usize, &classes::Class)| {
         let floor = if i == classes::SYSTEM { mark.classes[i].1 } else { floor };
-        (class.prefix.clone(), floor)
+        (class.label.clone(), floor)
     };
     let classes = classes.all().iter().enumerate().map(class).collect();
     let mark = Mark { database: mark.database, revision: mark.revision, classes };

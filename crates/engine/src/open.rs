@@ -208,7 +208,7 @@ impl Open {
         expires: Option<Stamp>,
     ) -> Result<()> {
         let since = self.snapshot.revision;
-        self.snapshot.core.index().check_all_reach(since)?;
+        self.snapshot.core.index().check_space_reach(spaces::of(contract)?, since)?;
         self.ranges.push(Guard::RangeUnchanged { contract, prefix, after, upto, since, expires });
         Ok(())
     }

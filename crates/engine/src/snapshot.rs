@@ -83,7 +83,7 @@ impl Snapshot {
 
     pub fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
         let page = cells::list(&self.view(), &Overlay::default(), prefix, after, limit)?;
-        self.core.index().check_all_reach(self.revision)?;
+        self.core.index().check_space_reach(CELLS, self.revision)?;
         Ok(page)
     }
 
@@ -102,13 +102,13 @@ impl Snapshot {
     ) -> Result<RecordPage> {
         let nothing = Overlay::default();
         let (page, _) = records::scan(&self.view(), &nothing, prefix, filters, after, limit)?;
-        self.core.index().check_all_reach(self.revision)?;
+        self.core.index().check_space_reach(RECORDS, self.revision)?;
         Ok(page)
     }
 
     pub fn count(&self, prefix: &str, filters: &[Where]) -> Result<u64> {
         let (count, _) = records::count(&self.view(), &Overlay::default(), prefix, filters)?;
-        self.core.index().check_all_reach(self.revision)?;
+        self.core.index().check_space_reach(RECORDS, self.revision)?;
         Ok(count)
     }
 

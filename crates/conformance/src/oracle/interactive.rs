@@ -3,8 +3,8 @@
 use super::cells::{self, Cells, Run};
 use super::{Moment, Oracle};
 use mainstay_model::{
-    Answer, CellCommand, Code, Command, Error, Guard, Name, Page, Receipt, Result, Revision, Stamp,
-    StringCommand, Transaction, Versioned,
+    Answer, CellCommand, Code, Command, Contract, Error, Guard, Name, Page, Receipt, Result,
+    Revision, Stamp, StringCommand, Transaction, Versioned,
 };
 
 /// The revision that stands for "written by this open transaction".
@@ -60,6 +60,7 @@ impl Open {
         let upto = page.next.clone();
         let expires = self.earliest(prefix, after, upto.as_deref());
         self.guards.push(Guard::RangeUnchanged {
+            contract: Contract::Cells,
             prefix: prefix.to_owned(),
             after: after.map(str::to_owned),
             upto,
@@ -107,7 +108,7 @@ impl Open {
         let seen = cells::live(&self.copy, name.as_str(), self.snapshot);
         let expires = seen.and_then(|version| version.expires);
         let (name, since) = (name.clone(), self.snapshot.revision);
-        self.guards.push(Guard::Unchanged { name, since, expires });
+        self.guards.push(Guard::Unchanged { contract: Contract::Cells, name, since, expires });
     }
 
     /// The earliest expiry of what is live in a range and not this transaction's own.

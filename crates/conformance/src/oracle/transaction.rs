@@ -115,10 +115,10 @@ fn holds(guard: &Guard, cells: &Cells, moment: Moment) -> bool {
             let seen: Option<Value> = cells::value(cells, name.as_str(), moment);
             seen == *is
         }
-        Guard::Unchanged { name, since, expires } => {
+        Guard::Unchanged { name, since, expires, .. } => {
             unwritten(cells, name.as_str(), *since, moment) && alive(expires)
         }
-        Guard::RangeUnchanged { prefix, after, upto, since, expires } => {
+        Guard::RangeUnchanged { prefix, after, upto, since, expires, .. } => {
             let inside =
                 |name: &&String| cells::in_range(name, prefix, after.as_deref(), upto.as_deref());
             cells.keys().filter(inside).all(|name| unwritten(cells, name, *since, moment))

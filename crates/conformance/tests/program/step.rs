@@ -1,7 +1,9 @@
 //! The steps of a random program. Numbers pick from small pools, so that things collide.
 
 use super::string_steps::Text;
-use mainstay::{CellCommand, Command, Demand, Guard, MergeStrategy, Name, Number, Ttl, Value};
+use mainstay::{
+    CellCommand, Command, Contract, Demand, Guard, MergeStrategy, Name, Number, Ttl, Value,
+};
 use mainstay_conformance::oracle::Oracle;
 use std::fmt;
 
@@ -200,9 +202,15 @@ impl Check {
             }
             Check::Unchanged(at, by) => {
                 let expires = now(at).and_then(|seen| seen.expires);
-                Guard::Unchanged { name: cell(*at), since: back(by), expires }
+                Guard::Unchanged {
+                    contract: Contract::Cells,
+                    name: cell(*at),
+                    since: back(by),
+                    expires,
+                }
             }
             Check::Range(at, by) => Guard::RangeUnchanged {
+                contract: Contract::Cells,
                 prefix: PREFIXES[*at].to_owned(),
                 after: None,
                 upto: None,

@@ -88,10 +88,11 @@ impl Group {
 }
 
 fn change(event: Event) -> Change {
-    let Event { revision, stamp, branch, contract, key, kind, value, counter } = event;
+    let Event { revision, stamp, branch, contract, key, kind, value, fields, counter } = event;
     let is_cell = contract == Contract::Cells;
     let (kind, contract) = (kind_name(kind), contract_name(contract));
-    let value = value.as_ref().map(raw);
+    // Fields are told as an object.
+    let value = value.or_else(|| fields.map(|fields| fields.to_value())).as_ref().map(raw);
     let (form_branch, form_key) = (branch.clone(), key.clone());
     let form = EventForm {
         revision,
@@ -127,6 +128,7 @@ fn contract_name(contract: Contract) -> &'static str {
     match contract {
         Contract::Cells => "cells",
         Contract::Branches => "branches",
+        Contract::Records => "records",
         _ => "other",
     }
 }

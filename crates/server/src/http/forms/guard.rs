@@ -1,7 +1,7 @@
 //! Guards: what must hold.
 
 use super::{Raw, value};
-use mainstay::{Guard, Name, Result};
+use mainstay::{Contract, Guard, Name, Result};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -87,10 +87,17 @@ impl GuardForm {
                 Guard::Value { name: name(form.name)?, is: Some(value(&form.is)?) }
             }
             GuardForm::Unchanged(UnchangedGuard { name: cell, since, expires }) => {
-                Guard::Unchanged { name: name(cell)?, since, expires }
+                Guard::Unchanged { contract: Contract::Cells, name: name(cell)?, since, expires }
             }
             GuardForm::RangeUnchanged(RangeGuard { prefix, after, upto, since, expires }) => {
-                Guard::RangeUnchanged { prefix, after, upto, since, expires }
+                Guard::RangeUnchanged {
+                    contract: Contract::Cells,
+                    prefix,
+                    after,
+                    upto,
+                    since,
+                    expires,
+                }
             }
         })
     }

@@ -128,6 +128,7 @@ pub fn contract(contract: Contract) -> &'static str {
     match contract {
         Contract::Cells => "cells",
         Contract::Branches => "branches",
+        Contract::Records => "records",
         _ => "other",
     }
 }

@@ -6,8 +6,8 @@ use crate::resp::rights::{Needs, Reach};
 use crate::resp::session::{Call, Handled, Owed};
 use crate::resp::table::{Group, Run, Spec};
 use crate::security::{Area, Right};
-use mainstay::Guard;
 use mainstay::limits::GUARD_LIMIT;
+use mainstay::{Contract, Guard};
 
 /// The commands of this file.
 pub const COMMANDS: &[Spec] = &[
@@ -53,7 +53,12 @@ fn watched(call: &Call<'_>) -> Result<Vec<Guard>, Reply> {
     for word in &call.words[1..] {
         let name = crate::resp::arguments::name(word)?;
         let expires = cells.get_versioned(name.as_str())?.and_then(|cell| cell.expires);
-        guards.push(Guard::Unchanged { name, since: cells.revision(), expires });
+        guards.push(Guard::Unchanged {
+            contract: Contract::Cells,
+            name,
+            since: cells.revision(),
+            expires,
+        });
     }
     Ok(guards)
 }

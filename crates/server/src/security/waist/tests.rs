@@ -1,7 +1,7 @@
 use super::super::prefixes::Prefixes;
 use super::super::right::Rights;
 use super::*;
-use mainstay::{MergeStrategy, Number, Only, Step, SystemCommand, Ttl, Value};
+use mainstay::{Contract, MergeStrategy, Number, Only, Step, SystemCommand, Ttl, Value};
 
 fn user(allow: &[&str], prefixes: &[&str]) -> User {
     let texts = |all: &[&str]| -> Vec<String> { all.iter().map(ToString::to_string).collect() };
@@ -109,8 +109,14 @@ fn guards_and_the_other_way_of_a_transaction_are_looked_at_too() {
         [
             Guard::Counter { name: name(key), is: None },
             Guard::Value { name: name(key), is: None },
-            Guard::Unchanged { name: name(key), since: 1, expires: None },
+            Guard::Unchanged {
+                contract: Contract::Cells,
+                name: name(key),
+                since: 1,
+                expires: None,
+            },
             Guard::RangeUnchanged {
+                contract: Contract::Cells,
                 prefix: key.into(),
                 after: None,
                 upto: None,
