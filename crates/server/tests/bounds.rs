@@ -101,7 +101,7 @@ fn follow(client: &mut Client, after: u64, prefix: &str) -> Followed {
     }
     let length = String::from_utf8_lossy(&line[1..]).trim().parse().unwrap();
     let frame: Vec<u8> = (0..length).map(|_| client.byte()).collect();
-    (client.byte(), client.byte());
+    [client.byte(), client.byte()].map(drop);
     wire::decode::<mainstay::Result<Followed>>(&frame).unwrap().unwrap()
 }
 
