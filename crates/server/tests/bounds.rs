@@ -101,7 +101,8 @@ fn follow(client: &mut Client, after: u64, prefix: &str) -> Followed {
     }
     let length = String::from_utf8_lossy(&line[1..]).trim().parse().unwrap();
     let frame: Vec<u8> = (0..length).map(|_| client.byte()).collect();
-    [client.byte(), client.byte()].map(drop);
+    client.byte();
+    client.byte();
     wire::decode::<mainstay::Result<Followed>>(&frame).unwrap().unwrap()
 }
 
