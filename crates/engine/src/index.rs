@@ -320,18 +320,24 @@ impl Index {
 
     /// The revision from which some data can be read.
     pub fn data_floor_min(&self) -> Revision {
-        (classes::CELLS..self.floors.len()).map(|class| self.floor(class)).min().unwrap_or(0)
+        self.data_classes().map(|class| self.floor(class)).min().unwrap_or(0)
+    }
+
+    /// The classes that hold users' data; that of records only where there are some.
+    fn data_classes(&self) -> impl Iterator<Item = usize> {
+        let all = self.classes.all();
+        let counts = |class: &usize| self.has_records() || !all[*class].is_of_records();
+        (classes::CELLS..all.len()).filter(counts)
     }
 
     /// The revision from which some data can be read, also after a crash.
     pub fn data_trim_floor_min(&self) -> Revision {
-        let floors = (classes::CELLS..self.floors.len()).map(|class| self.trim_floor(class));
-        floors.min().unwrap_or(0)
+        self.data_classes().map(|class| self.trim_floor(class)).min().unwrap_or(0)
     }
 
     /// The revision from which all data can be read.
     pub fn data_floor(&self) -> Revision {
-        (classes::CELLS..self.floors.len()).map(|class| self.floor(class)).max().unwrap_or(0)
+        self.data_classes().map(|class| self.floor(class)).max().unwrap_or(0)
     }
 
     /// Raises the floor of a class: reads before it are refused from now on.
