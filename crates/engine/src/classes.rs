@@ -3,6 +3,7 @@
 //! ```text
 //!   0 system   what the database keeps about itself: only the newest version matters
 //!   1 cells    2 records
+//!   3 entries  of indexes over records: only what somebody holds is kept
 //!   further    cells or records under a prefix that has its own retention
 //! ```
 //!
@@ -17,6 +18,8 @@ pub(crate) const CELLS: usize = 1;
 
 /// Labels of records begin with this; no name of a cell does.
 const OF_RECORDS: &str = "\0records";
+/// The label of entries of indexes.
+const OF_ENTRIES: &str = "\0entries";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Class {
@@ -34,6 +37,7 @@ impl Class {
     fn new(space: u8, prefix: &str, retention_us: Option<u64>) -> Class {
         let label = match space {
             spaces::RECORDS => format!("{OF_RECORDS}{prefix}"),
+            spaces::ENTRIES => OF_ENTRIES.to_owned(),
             _ => prefix.to_owned(),
         };
         Class { label, space, prefix: prefix.to_owned(), retention_us }
@@ -44,7 +48,15 @@ impl Class {
         self.space == spaces::RECORDS
     }
 
+    /// Whether it holds entries of indexes.
+    pub fn is_of_entries(&self) -> bool {
+        self.space == spaces::ENTRIES
+    }
+
     fn from_label(label: &str) -> Class {
+        if label == OF_ENTRIES {
+            return entries();
+        }
         match label.strip_prefix(OF_RECORDS) {
             Some(prefix) => Class::new(spaces::RECORDS, prefix, None),
             None => Class::new(spaces::CELLS, label, None),
@@ -68,6 +80,8 @@ pub(crate) struct Classes {
     by_length: Vec<usize>,
     /// The class of records that no prefix claims; an older index keeps them with cells.
     records: usize,
+    /// The class of entries of indexes; an older index keeps them with cells.
+    entries: usize,
 }
 
 impl Classes {
@@ -79,7 +93,8 @@ impl Classes {
             prefixes.iter().map(|(space, prefix, kept)| Class::new(*space, prefix, *kept));
         let cells = Class::new(spaces::CELLS, "", rules.cells);
         let records = Class::new(spaces::RECORDS, "", rules.records);
-        Classes::of_all([system(), cells, records].into_iter().chain(further).collect())
+        let first = [system(), cells, records, entries()];
+        Classes::of_all(first.into_iter().chain(further).collect())
     }
 
     /// The classes that an index was made with.
@@ -95,7 +110,8 @@ impl Classes {
         by_length.sort_by_key(|&i| std::cmp::Reverse(all[i].prefix.len()));
         let is_records = |class: &Class| class.label == OF_RECORDS;
         let records = all.iter().position(is_records).unwrap_or(CELLS);
-        Classes { all, by_length, records }
+        let entries = all.iter().position(Class::is_of_entries).unwrap_or(CELLS);
+        Classes { all, by_length, records, entries }
     }
 
     pub fn all(&self) -> &[Class] {
@@ -109,7 +125,7 @@ impl Classes {
         if spaces::is_system(space) {
             return SYSTEM;
         }
-        let plain = if space == spaces::RECORDS { self.records } else { CELLS };
+        let plain = self.plain(space);
         if self.by_length.is_empty() {
             return plain;
         }
@@ -121,9 +137,19 @@ impl Classes {
         self.by_length.iter().find(claims).copied().unwrap_or(plain)
     }
 
+    /// The class of what no prefix claims.
+    #[inline]
+    fn plain(&self, space: u8) -> usize {
+        match space {
+            spaces::RECORDS => self.records,
+            spaces::ENTRIES => self.entries,
+            _ => CELLS,
+        }
+    }
+
     /// The classes that keys of a space can be in.
     pub fn of_space(&self, space: u8) -> impl Iterator<Item = usize> {
-        let plain = if space == spaces::RECORDS { self.records } else { CELLS };
+        let plain = self.plain(space);
         let is_one = move |class: usize| match spaces::is_system(space) {
             true => class == SYSTEM,
             false => class == plain || class != SYSTEM && self.all[class].space == space,
@@ -134,7 +160,11 @@ impl Classes {
     /// The name of the class's directory.
     pub fn directory(&self, class: usize) -> String {
         let Class { label, space, prefix, .. } = &self.all[class];
-        let what = if *space == spaces::RECORDS { "records" } else { "cells" };
+        let what = match *space {
+            spaces::RECORDS => "records",
+            spaces::ENTRIES => "entries",
+            _ => "cells",
+        };
         match (class, prefix.is_empty()) {
             (SYSTEM, _) => "system".to_owned(),
             (_, true) => what.to_owned(),
@@ -146,6 +176,10 @@ impl Classes {
             }
         }
     }
+}
+
+fn entries() -> Class {
+    Class::new(spaces::ENTRIES, "", Some(0))
 }
 
 fn system() -> Class {

@@ -257,6 +257,19 @@ impl Database {
         }
     }
 
+    /// Fills the indexes that were declared over records of before; gives how many it filled. It happens by
+    /// itself where [`Options::sweep_interval`](crate::Options::sweep_interval) is not `None`.
+    pub fn fill_indexes(&self) -> Result<usize> {
+        let core = self.here("filling indexes")?;
+        let unfilled = |one: &&crate::declared::Declared| one.ready.is_none();
+        let ids: Vec<u32> =
+            core.index().declared().iter().filter(unfilled).map(|one| one.id).collect();
+        for &id in &ids {
+            while core.fill_index(id)? {}
+        }
+        Ok(ids.len())
+    }
+
     /// Applies retention now: trims history and the log as far as pins allow.
     pub fn trim(&self) -> Result<()> {
         let core = match &self.place {

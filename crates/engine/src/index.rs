@@ -13,6 +13,7 @@
 
 use crate::classes::{self, Classes};
 use crate::current::{Current, Lookup};
+use crate::declared::{AllDeclared, Declared};
 use crate::entry;
 use crate::mark::Mark;
 use crate::memtable::Memtable;
@@ -51,6 +52,8 @@ pub(crate) struct Index {
     marking: Mutex<()>,
     /// A record was written, now or at any time that the stores know of.
     has_records: AtomicBool,
+    /// The indexes over records, as of the newest executed transaction.
+    declared: RwLock<AllDeclared>,
 }
 
 pub(crate) struct Tables {
@@ -95,6 +98,7 @@ impl Index {
             directory: parts.directory,
             marking: Mutex::new(()),
             has_records: AtomicBool::new(true),
+            declared: RwLock::default(),
         })
     }
 
@@ -202,6 +206,17 @@ impl Index {
     #[inline]
     pub fn has_records(&self) -> bool {
         self.has_records.load(Ordering::Relaxed)
+    }
+
+    /// The indexes over records that writes keep up.
+    #[inline]
+    pub fn declared(&self) -> AllDeclared {
+        self.declared.read().clone()
+    }
+
+    /// Takes note of other indexes.
+    pub fn declare(&self, all: Vec<Declared>) {
+        *self.declared.write() = Arc::new(all);
     }
 
     /// Looks whether there are any.
@@ -326,7 +341,10 @@ impl Index {
     /// The classes that hold users' data; that of records only where there are some.
     fn data_classes(&self) -> impl Iterator<Item = usize> {
         let all = self.classes.all();
-        let counts = |class: &usize| self.has_records() || !all[*class].is_of_records();
+        let counts = |class: &usize| match all[*class].is_of_entries() {
+            true => false,
+            false => self.has_records() || !all[*class].is_of_records(),
+        };
         (classes::CELLS..all.len()).filter(counts)
     }
 
@@ -362,8 +380,12 @@ impl Index {
 
     /// Refuses reads before the floor of anything in a space.
     pub fn check_space_reach(&self, space: u8, at: Revision) -> Result<()> {
-        let floors = self.classes.of_space(space).map(|class| self.floor(class));
-        check_floor(floors.max().unwrap_or(0), at)
+        check_floor(self.space_floor(space), at)
+    }
+
+    /// The revision from which everything in a space can be read.
+    pub fn space_floor(&self, space: u8) -> Revision {
+        self.classes.of_space(space).map(|class| self.floor(class)).max().unwrap_or(0)
     }
 
     /// Refuses reads before the floor of any data.

@@ -60,6 +60,7 @@ mod connection;
 mod core;
 mod current;
 mod db;
+mod declared;
 /// Looks at a database that may be damaged, and saves what can be saved.
 pub mod doctor;
 mod entry;

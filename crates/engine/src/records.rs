@@ -7,8 +7,8 @@ use crate::place::Place;
 use crate::snapshot::{RecordHistoryEntry, Snapshot};
 use mainstay_model::{
     Answer, At, Code, Command, CompactString, Condition, Error, ExpireOnly, Field, FieldValue,
-    Fields, Name, Record, RecordCommand, RecordPage, RecordWrite, Result, Revision, Transaction,
-    Ttl, Where,
+    Fields, IndexCommand, IndexInfo, Name, Record, RecordCommand, RecordPage, RecordWrite, Result,
+    Revision, Transaction, Ttl, Where,
 };
 use std::sync::Arc;
 
@@ -175,6 +175,47 @@ impl Records {
     ) -> Result<Vec<RecordHistoryEntry>> {
         let key = Name::new(key)?;
         self.look(|snapshot| snapshot.record_history(&key, limit, before))
+    }
+
+    /// Declares an index over fields of records whose keys begin with `prefix`; gives its number. It serves
+    /// scans by itself once what was written before is filled in, which happens beside writers:
+    /// [`Records::indexes`] tells. Indexes belong to the database and hold for all branches.
+    ///
+    /// ```
+    /// use mainstay::{Field, Fields, Test, Where};
+    /// let records = mainstay::Database::memory()?.records();
+    /// records.add_index("tasks.", &["state", "timeout_at"])?;
+    /// records.put("tasks.1", &Fields::of([("state", "running"), ("timeout_at", "17")])?, None)?;
+    /// let is = |field: &str, test| Ok::<_, mainstay::Error>(Where { field: Field::new(field)?, test });
+    /// let stuck = [is("state", Test::Eq(b"running".into()))?, is("timeout_at", Test::Lt(b"100".into()))?];
+    /// assert_eq!(records.scan("tasks.", &stuck, None, 10)?.records.len(), 1);
+    /// assert!(records.explain("tasks.", &stuck)?.starts_with("index 1 over `tasks.`"));
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    pub fn add_index(&self, prefix: &str, fields: &[&str]) -> Result<u32> {
+        let fields = fields.iter().map(Field::new).collect::<Result<Vec<_>>>()?;
+        let command = IndexCommand::Add { prefix: prefix.to_owned(), fields };
+        match self.run(command)? {
+            Answer::Count(id) => u32::try_from(id).map_err(|_| unexpected()),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Removes an index; says whether there was one.
+    pub fn drop_index(&self, id: u32) -> Result<bool> {
+        did(self.run(IndexCommand::Drop { id })?)
+    }
+
+    /// All indexes, as they stand.
+    pub fn indexes(&self) -> Result<Vec<IndexInfo>> {
+        let core = self.place.here("a list of indexes")?;
+        core.check_open()?;
+        Ok(core.index().declared().iter().map(|declared| declared.info()).collect())
+    }
+
+    /// How a scan would go about it: by which index, or why by none.
+    pub fn explain(&self, prefix: &str, filters: &[Where]) -> Result<String> {
+        self.look(|snapshot| Ok(snapshot.explain(prefix, filters)))
     }
 
     /// The records as they were, for as long as the view lives (an hour at most).

@@ -106,6 +106,13 @@ impl Snapshot {
         Ok(page)
     }
 
+    /// How a scan would go about it.
+    pub fn explain(&self, prefix: &str, filters: &[Where]) -> String {
+        let catalog = self.core.state.catalog.read();
+        let name = |id| catalog.name_at(id, self.revision).unwrap_or_default().to_owned();
+        records::explain(&self.view(), prefix, filters, name)
+    }
+
     pub fn count(&self, prefix: &str, filters: &[Where]) -> Result<u64> {
         let (count, _) = records::count(&self.view(), &Overlay::default(), prefix, filters)?;
         self.core.index().check_space_reach(RECORDS, self.revision)?;

@@ -13,8 +13,8 @@
 
 use crate::{
     BranchCommand, CellCommand, Command, Condition, Contract, Demand, ExpireOnly, Field,
-    FieldValue, Guard, HashCommand, MergeStrategy, Number, Only, RecordCommand, RecordWrite, Step,
-    StringCommand, SystemCommand, Test, Transaction, Ttl, Value, Where, codec,
+    FieldValue, Guard, HashCommand, IndexCommand, MergeStrategy, Number, Only, RecordCommand,
+    RecordWrite, Step, StringCommand, SystemCommand, Test, Transaction, Ttl, Value, Where, codec,
 };
 
 /// Writes what a transaction asks for, piece by piece.
@@ -143,6 +143,7 @@ impl Out<'_> {
                 Command::Branch(command) => self.branch(command),
                 Command::Record(command) => self.record(command),
                 Command::Hash(command) => self.hash(command),
+                Command::Index(command) => self.index(command),
                 Command::System(SystemCommand::Sweep { limit }) => {
                     self.tag(48);
                     self.number(*limit as u64);
@@ -388,6 +389,24 @@ impl Out<'_> {
             HashCommand::Get { key, fields } => {
                 self.named(84, key.as_str());
                 self.option(fields.as_ref(), |out, fields| out.fields(fields));
+            }
+        }
+    }
+
+    fn index(&mut self, command: &IndexCommand) {
+        match command {
+            IndexCommand::Add { prefix, fields } => {
+                self.named(96, prefix);
+                self.fields(fields);
+            }
+            IndexCommand::Drop { id } => {
+                self.tag(97);
+                self.number(u64::from(*id));
+            }
+            IndexCommand::Fill { id, limit } => {
+                self.tag(98);
+                self.number(u64::from(*id));
+                self.number(*limit as u64);
             }
         }
     }

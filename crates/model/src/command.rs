@@ -1,7 +1,7 @@
 //! Commands: what a transaction can do, one enum per contract.
 
 use crate::wire::fields;
-use crate::{HashCommand, Name, RecordCommand, Revision, StringCommand, Value};
+use crate::{HashCommand, IndexCommand, Name, RecordCommand, Revision, StringCommand, Value};
 use serde::{Deserialize, Serialize};
 
 /// One command on one of the contracts.
@@ -20,6 +20,8 @@ pub enum Command {
     Record(RecordCommand),
     /// On a record, as a hash of Redis.
     Hash(HashCommand),
+    /// On the indexes over records.
+    Index(IndexCommand),
 }
 
 /// What can be done with a cell.

@@ -138,6 +138,10 @@ codes! {
     RequestReused => Invalid,
     /// The branch does not exist.
     BranchNotFound => NotFound,
+    /// There is no such index.
+    IndexNotFound => NotFound,
+    /// An index of the same prefix and fields exists.
+    IndexExists => Exists,
     /// A branch of this name exists.
     BranchExists => Exists,
     /// A tag of this name exists.

@@ -23,8 +23,8 @@ pub use contract::Contract;
 pub use error::{Code, Error, ErrorKind, Result};
 pub use name::{NAME_LIMIT_BYTES, Name, RESERVED_PREFIX, check_name};
 pub use record::{
-    Condition, Decimal, FIELD_LIMIT_BYTES, Field, FieldValue, Fields, HashCommand, Record,
-    RecordCommand, RecordPage, RecordWrite, Test, Where,
+    Condition, Decimal, FIELD_LIMIT_BYTES, Field, FieldValue, Fields, HashCommand, IndexCommand,
+    IndexInfo, Record, RecordCommand, RecordPage, RecordWrite, Test, Where,
 };
 pub use scales::Scales;
 pub use smallvec::{SmallVec, smallvec};

@@ -22,5 +22,9 @@ pub const PAGE_LIMIT: usize = 100_000;
 pub const RECORD_LIMIT_FIELDS: usize = 65_536;
 /// The most filters of a scan.
 pub const FILTER_LIMIT: usize = 64;
+/// The most indexes of a database.
+pub const INDEX_LIMIT: usize = 64;
+/// The most fields of an index.
+pub const INDEX_LIMIT_FIELDS: usize = 8;
 /// How many forks of forks there may be.
 pub const BRANCH_LIMIT_DEPTH: usize = 32;

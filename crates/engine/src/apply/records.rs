@@ -10,11 +10,11 @@
 use super::keys::{
     self, Seen, check_limit, expiry, lapse, may_expire, remove, see, see_with, set_expiry,
 };
+use super::search::{Search, record};
 use crate::entry::Head;
 use crate::overlay::{Overlay, Payload};
 use crate::spaces::RECORDS;
 use crate::view::View;
-use mainstay_model::limits::FILTER_LIMIT;
 use mainstay_model::{
     Answer, Code, Condition, Error, ExpireOnly, Field, FieldValue, Fields, Name, Record,
     RecordCommand, RecordPage, RecordWrite, Result, Revision, Scales, Stamp, Ttl, Where,
@@ -298,11 +298,6 @@ pub(crate) fn get(
     Ok(view.find(overlay, &key, hash, read)?.and_then(|(record, _)| record))
 }
 
-fn record(head: Head, fields: Fields) -> Record {
-    let Head { counter, stamp, revision, expires, .. } = head;
-    Record { fields, counter, stamp, revision, expires }
-}
-
 /// Records in byte order of their keys, and when the first of them that others wrote expires.
 pub(crate) fn scan(
     view: &View<'_>,
@@ -314,7 +309,8 @@ pub(crate) fn scan(
 ) -> Result<(RecordPage, Option<Stamp>)> {
     check_limit(limit)?;
     let (mut page, mut scales) = (RecordPage::default(), Scales::default());
-    let expires = each(view, overlay, prefix, filters, after, |key, record| {
+    let search = Search { view, overlay, prefix, filters };
+    let expires = search.each(after, |key, record| {
         if page.records.len() == limit {
             page.next = page.records.last().map(|(key, _)| key.clone());
             return Ok(false);
@@ -334,52 +330,20 @@ pub(crate) fn count(
     filters: &[Where],
 ) -> Result<(u64, Option<Stamp>)> {
     let mut count = 0;
-    let expires = each(view, overlay, prefix, filters, None, |_, _| {
+    let search = Search { view, overlay, prefix, filters };
+    let expires = search.each(None, |_, _| {
         count += 1;
         Ok(true)
     })?;
     Ok((count, expires))
 }
 
-/// Visits the records that pass, in byte order of their keys, until told to stop; gives when the first of
-/// those looked at expires that others wrote.
-fn each(
+/// How a scan goes about it, for people.
+pub(crate) fn explain(
     view: &View<'_>,
-    overlay: &Overlay,
     prefix: &str,
     filters: &[Where],
-    after: Option<&str>,
-    mut visit: impl FnMut(String, Record) -> Result<bool>,
-) -> Result<Option<Stamp>> {
-    if filters.len() > FILTER_LIMIT {
-        let message = format!("{} filters at once: {FILTER_LIMIT} are the most", filters.len());
-        return Err(Error::new(Code::InvalidArgument, message));
-    }
-    let mut walk = view.walk(overlay, RECORDS, prefix.as_bytes(), after.map(str::as_bytes));
-    let mut expires: Option<Stamp> = None;
-    while let Some(step) = walk.next()? {
-        if !step.head.is_live(view.now) {
-            continue;
-        }
-        let theirs = step.head.expires.filter(|_| !step.own);
-        expires = [expires, theirs].into_iter().flatten().min();
-        if !pass(filters, step.payload(overlay))? {
-            continue;
-        }
-        let record = record(step.head, Fields::decode(step.payload(overlay))?);
-        if !visit(String::from_utf8_lossy(&step.name).into_owned(), record)? {
-            break;
-        }
-    }
-    Ok(expires)
-}
-
-/// Whether a stored record passes, without taking all of it apart.
-fn pass(filters: &[Where], payload: &[u8]) -> Result<bool> {
-    for Where { field, test } in filters {
-        if !Fields::find(payload, field)?.is_some_and(|value| test.passes(value)) {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    names: impl Fn(u32) -> String,
+) -> String {
+    Search { view, overlay: &Overlay::default(), prefix, filters }.explain(names)
 }

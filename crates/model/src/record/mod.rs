@@ -9,11 +9,13 @@ mod command;
 mod field;
 mod filter;
 mod hash;
+mod index;
 
 pub use command::{Condition, FieldValue, RecordCommand, RecordWrite};
 pub use field::{FIELD_LIMIT_BYTES, Field, Fields};
 pub use filter::{Decimal, Test, Where};
 pub use hash::HashCommand;
+pub use index::{IndexCommand, IndexInfo};
 
 use crate::{Revision, Stamp};
 use serde::{Deserialize, Serialize};

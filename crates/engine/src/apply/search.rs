@@ -1,0 +1,280 @@
+//! Searches: the records that pass filters, by an index where one helps.
+//!
+//! ```text
+//!   index -> keys of each layer \
+//!   layer that it does not serve, walked -> keys that pass there > sorted -> record by record: does it pass?
+//!   own writes -> keys          /
+//! ```
+//!
+//! An index gives candidates, the record decides: a key too many costs a read, a key too few would be a
+//! wrong answer. So a layer that is read before the index was whole is walked.
+
+use super::choice::{self, Choice};
+use crate::entry::{self, Head};
+use crate::overlay::Overlay;
+use crate::spaces::{self, ENTRIES, RECORDS};
+use crate::view::View;
+use mainstay_model::limits::FILTER_LIMIT;
+use mainstay_model::{Code, Error, Fields, Record, Result, Revision, Stamp, Where};
+use std::collections::BTreeSet;
+use std::ops::Bound;
+
+/// How many keys are held at a time; further ones are looked for again.
+const HELD_KEYS: usize = 100_000;
+
+/// What is looked for.
+pub(super) struct Search<'a> {
+    pub view: &'a View<'a>,
+    pub overlay: &'a Overlay,
+    pub prefix: &'a str,
+    pub filters: &'a [Where],
+}
+
+impl Search<'_> {
+    /// Visits the records that pass, in byte order of their keys, until told to stop; gives when the first of
+    /// those looked at expires that others wrote.
+    pub fn each(
+        &self,
+        after: Option<&str>,
+        visit: impl FnMut(String, Record) -> Result<bool>,
+    ) -> Result<Option<Stamp>> {
+        if self.filters.len() > FILTER_LIMIT {
+            let count = self.filters.len();
+            let message = format!("{count} filters at once: {FILTER_LIMIT} are the most");
+            return Err(Error::new(Code::InvalidArgument, message));
+        }
+        match self.choice() {
+            Some(choice) => self.each_candidate(&choice, after, visit),
+            None => self.each_record(after, visit),
+        }
+    }
+
+    fn choice(&self) -> Option<Choice> {
+        choice::choose(&self.view.index.declared(), self.prefix, self.filters)
+    }
+
+    /// Looks at all records under the prefix.
+    fn each_record(
+        &self,
+        after: Option<&str>,
+        mut visit: impl FnMut(String, Record) -> Result<bool>,
+    ) -> Result<Option<Stamp>> {
+        let (prefix, after) = (self.prefix.as_bytes(), after.map(str::as_bytes));
+        let mut walk = self.view.walk(self.overlay, RECORDS, prefix, after);
+        let mut expires: Option<Stamp> = None;
+        while let Some(step) = walk.next()? {
+            if !step.head.is_live(self.view.now) {
+                continue;
+            }
+            let theirs = step.head.expires.filter(|_| !step.own);
+            expires = [expires, theirs].into_iter().flatten().min();
+            if !self.pass(step.payload(self.overlay))? {
+                continue;
+            }
+            let record = record(step.head, Fields::decode(step.payload(self.overlay))?);
+            if !visit(text(&step.name), record)? {
+                break;
+            }
+        }
+        Ok(expires)
+    }
+
+    /// Looks at the records that an index names.
+    fn each_candidate(
+        &self,
+        choice: &Choice,
+        after: Option<&str>,
+        mut visit: impl FnMut(String, Record) -> Result<bool>,
+    ) -> Result<Option<Stamp>> {
+        let mut after = after.map(|after| after.as_bytes().to_vec());
+        let mut expires: Option<Stamp> = None;
+        loop {
+            let keys = self.candidates(choice, after.as_deref())?;
+            for key in &keys.all {
+                let Some((record, own)) = self.look(key)? else { continue };
+                let theirs = record.expires.filter(|_| !own);
+                expires = [expires, theirs].into_iter().flatten().min();
+                if !visit(text(key), record)? {
+                    return Ok(expires);
+                }
+            }
+            if !keys.cut {
+                return Ok(expires);
+            }
+            after = keys.all.into_iter().next_back();
+        }
+    }
+
+    /// A record that lives and passes, and whether the transaction itself wrote it.
+    fn look(&self, key: &[u8]) -> Result<Option<(Record, bool)>> {
+        let (key, hash) = self.view.key(RECORDS, key);
+        let read = |head: Head, payload: &[u8]| {
+            if !head.is_live(self.view.now) || !self.pass(payload)? {
+                return Ok(None);
+            }
+            Ok(Some(record(head, Fields::decode(payload)?)))
+        };
+        let found = self.view.find(self.overlay, &key, hash, read)?;
+        let own = self.overlay.find(hash, &key).is_some();
+        Ok(found.and_then(|(record, _)| record).map(|record| (record, own)))
+    }
+
+    fn candidates(&self, choice: &Choice, after: Option<&[u8]>) -> Result<Keys> {
+        loop {
+            let mut keys = Keys::default();
+            let mut served = Vec::new();
+            for &(branch, at) in self.view.layers {
+                match self.serves(choice, at) {
+                    true => {
+                        served.push(at);
+                        self.by_entries(choice, branch, at, after, &mut keys)?;
+                    }
+                    false => self.by_walking(branch, at, after, &mut keys)?,
+                }
+            }
+            self.own(after, &mut keys);
+            // Retention may have passed the entries by, or the index may have gone, while they were read.
+            if served.into_iter().all(|at| self.serves(choice, at)) {
+                return Ok(keys);
+            }
+        }
+    }
+
+    /// Whether an index has all entries of a layer that is read at a revision.
+    fn serves(&self, choice: &Choice, at: Revision) -> bool {
+        let declared = self.view.index.declared();
+        let now = declared.iter().find(|one| one.id == choice.index.id);
+        let whole = now.and_then(|one| one.ready).is_some_and(|ready| ready <= at);
+        whole && self.view.index.check_space_reach(ENTRIES, at).is_ok()
+    }
+
+    fn by_entries(
+        &self,
+        choice: &Choice,
+        branch: u32,
+        at: Revision,
+        after: Option<&[u8]>,
+        keys: &mut Keys,
+    ) -> Result<()> {
+        for (low, high) in &choice.ranges {
+            let from = spaces::key(ENTRIES, branch, low);
+            let to = high.as_ref().map(|high| spaces::key(ENTRIES, branch, high));
+            let to = to.as_ref().map_or(Bound::Unbounded, |to| Bound::Excluded(to.as_slice()));
+            for row in self.view.index.scan(Bound::Included(&from), to, at) {
+                let row = row?;
+                let name = row.key().get(spaces::PREFIX_BYTES..).unwrap_or_default();
+                let Some(key) = choice.index.key_in(name) else { return Err(strange()) };
+                if self.wants(key, after) && !entry::parse(row.entry())?.0.is_deleted() {
+                    keys.add(key);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn by_walking(
+        &self,
+        branch: u32,
+        at: Revision,
+        after: Option<&[u8]>,
+        keys: &mut Keys,
+    ) -> Result<()> {
+        let from = spaces::key(RECORDS, branch, self.prefix.as_bytes());
+        let end = spaces::after_prefix(&from);
+        let to = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        for row in self.view.index.scan(Bound::Included(&from), to, at) {
+            let row = row?;
+            let key = row.key().get(spaces::PREFIX_BYTES..).unwrap_or_default();
+            let (head, payload) = entry::parse(row.entry())?;
+            if self.wants(key, after) && !head.is_deleted() && self.pass(payload)? {
+                keys.add(key);
+            }
+        }
+        Ok(())
+    }
+
+    /// What the transaction itself wrote has no entries yet.
+    fn own(&self, after: Option<&[u8]>, keys: &mut Keys) {
+        let branch = self.view.branch();
+        for effect in self.overlay.effects() {
+            if let Some((RECORDS, of, key)) = spaces::split(&effect.key)
+                && of == branch
+                && self.wants(key, after)
+            {
+                keys.add(key);
+            }
+        }
+    }
+
+    fn wants(&self, key: &[u8], after: Option<&[u8]>) -> bool {
+        key.starts_with(self.prefix.as_bytes()) && after.is_none_or(|after| key > after)
+    }
+
+    /// Whether a stored record passes, without taking all of it apart.
+    fn pass(&self, payload: &[u8]) -> Result<bool> {
+        for Where { field, test } in self.filters {
+            if !Fields::find(payload, field)?.is_some_and(|value| test.passes(value)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// How it goes about it, for people.
+    pub fn explain(&self, names: impl Fn(u32) -> String) -> String {
+        let Some(choice) = self.choice() else {
+            return format!("walks all records under `{}`: no index helps", self.prefix);
+        };
+        let mut lines = vec![choice.describe()];
+        for &(branch, at) in self.view.layers {
+            let name = names(branch);
+            lines.push(match (self.serves(&choice, at), choice.index.ready) {
+                (true, _) => format!("branch `{name}`: by the index"),
+                (false, None) => format!("branch `{name}`: walked, the index is being filled"),
+                (false, Some(ready)) => format!(
+                    "branch `{name}`: walked, it is read as of revision {at} and the index reaches back \
+                     to {}",
+                    ready.max(self.view.index.space_floor(ENTRIES))
+                ),
+            });
+        }
+        lines.join("\n")
+    }
+}
+
+/// Keys in order, as many as are held at a time.
+#[derive(Default)]
+struct Keys {
+    all: BTreeSet<Vec<u8>>,
+    /// There are more behind the last one.
+    cut: bool,
+}
+
+impl Keys {
+    fn add(&mut self, key: &[u8]) {
+        if self.all.len() >= HELD_KEYS {
+            self.cut = true;
+            if self.all.last().is_some_and(|last| last.as_slice() <= key) {
+                return;
+            }
+            if !self.all.contains(key) {
+                self.all.pop_last();
+            }
+        }
+        self.all.insert(key.to_vec());
+    }
+}
+
+fn text(key: &[u8]) -> String {
+    String::from_utf8_lossy(key).into_owned()
+}
+
+pub(super) fn record(head: Head, fields: Fields) -> Record {
+    let Head { counter, stamp, revision, expires, .. } = head;
+    Record { fields, counter, stamp, revision, expires }
+}
+
+#[cold]
+fn strange() -> Error {
+    Error::new(Code::CorruptData, "an entry of an index cannot be read: run `mainstay doctor`")
+}
