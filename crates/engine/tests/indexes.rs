@@ -229,3 +229,21 @@ fn declarations_survive_and_what_makes_no_sense_is_refused() {
     assert!(db.records().explain("tasks.", &filters).unwrap().starts_with("index 2"));
     assert_eq!(db.records().count("tasks.", &filters).unwrap(), 2);
 }
+
+/// A layer that the index does not serve is walked by what stands there: what a fork wrote over it has an
+/// entry of its own, also where its indexed fields are as they were.
+#[test]
+fn a_fork_older_than_the_index_is_searched_right() {
+    let db = open(&ManualClock::new(1_700_000_000_000_000));
+    db.records().put("a", &Fields::of([("x", "1"), ("y", "1")]).unwrap(), None).unwrap();
+    db.fork("side", "main", At::Latest).unwrap();
+    db.records().add_index("", &["x"]).unwrap();
+    db.fill_indexes().unwrap();
+    let side = db.branch("side").unwrap().records();
+    side.set_field("a", "y", "2").unwrap();
+    let is = |name: &str, value: &str| Where { field: field(name), test: Test::Eq(value.into()) };
+    let explained = side.explain("", &[is("x", "1")]).unwrap();
+    assert!(explained.contains("branch `main`: walked"), "{explained}");
+    assert_eq!(side.count("", &[is("x", "1"), is("y", "2")]).unwrap(), 1);
+    assert_eq!(side.count("", &[is("x", "1"), is("y", "1")]).unwrap(), 0);
+}
