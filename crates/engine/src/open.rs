@@ -139,6 +139,11 @@ impl Open {
             Command::Record(RecordCommand::Count { prefix, filters }) => {
                 self.count(prefix, &filters).map(Answer::Count)
             }
+            Command::Record(RecordCommand::Pick(pick)) => {
+                // Which one comes first depends on all of them.
+                self.count(pick.prefix.clone(), &pick.filters)?;
+                self.change(Command::Record(RecordCommand::Pick(pick)))
+            }
             command => self.change(command),
         }
     }

@@ -7,8 +7,8 @@ use crate::place::Place;
 use crate::snapshot::{RecordHistoryEntry, Snapshot};
 use mainstay_model::{
     Answer, At, Code, Command, CompactString, Condition, Error, ExpireOnly, Field, FieldValue,
-    Fields, IndexCommand, IndexInfo, Name, Record, RecordCommand, RecordPage, RecordWrite, Result,
-    Revision, Transaction, Ttl, Where,
+    Fields, IndexCommand, IndexInfo, Name, Record, RecordCommand, RecordPage, RecordPick,
+    RecordWrite, Result, Revision, Transaction, Ttl, Where,
 };
 use std::sync::Arc;
 
@@ -130,6 +130,30 @@ impl Records {
     /// its own.
     pub fn write(&self, write: RecordWrite) -> Result<Option<u64>> {
         crate::cells::maybe_counter(self.run(write)?)
+    }
+
+    /// Writes to the first record that passes, in one step: of any number of callers no two get the same. Gives
+    /// its key and what it has become, or nothing where none passes.
+    ///
+    /// ```
+    /// use mainstay::{Field, Fields, RecordPick, Test, Where};
+    /// let records = mainstay::Database::memory()?.records();
+    /// for (key, rank) in [("tasks.1", "20"), ("tasks.2", "3")] {
+    ///     records.put(key, &Fields::of([("state", "pending"), ("rank", rank)])?, None)?;
+    /// }
+    /// let pending = Where { field: Field::new("state")?, test: Test::Eq(b"pending".to_vec()) };
+    /// let next = RecordPick::under("tasks.", vec![pending]).by("rank")?.set("state", "claimed")?;
+    /// let picked = |pick| Ok::<_, mainstay::Error>(records.pick(pick)?.map(|(key, _)| key));
+    /// assert_eq!(picked(next.clone())?.as_deref(), Some("tasks.2"));
+    /// assert_eq!(picked(next.clone())?.as_deref(), Some("tasks.1"));
+    /// assert_eq!(picked(next)?, None);
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    pub fn pick(&self, pick: RecordPick) -> Result<Option<(String, Record)>> {
+        match self.run(pick)? {
+            Answer::Picked(picked) => Ok(picked),
+            _ => Err(unexpected()),
+        }
     }
 
     /// Deletes; says whether the record existed. Its counter goes on.

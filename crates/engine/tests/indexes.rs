@@ -247,3 +247,36 @@ fn a_fork_older_than_the_index_is_searched_right() {
     assert_eq!(side.count("", &[is("x", "1"), is("y", "2")]).unwrap(), 1);
     assert_eq!(side.count("", &[is("x", "1"), is("y", "1")]).unwrap(), 0);
 }
+
+proptest! {
+    /// Picking gives the same record by an index and without one.
+    #[test]
+    fn a_pick_takes_the_first(
+        records in prop::collection::vec((0..6_u8, prop::option::of(0..VALUES.len()), 0..2_usize), 0..12),
+        gone in prop::collection::vec(0..6_u8, 0..3),
+    ) {
+        let clock = ManualClock::new(1_700_000_000_000_000);
+        let [indexed, plain] = [open(&clock), open(&clock)];
+        indexed.records().add_index("", &["x", "y"]).unwrap();
+        for db in [&indexed, &plain] {
+            for (k, y, x) in &records {
+                let x = [("x", ["a", "b"][*x])];
+                let y = y.map(|v| ("y", VALUES[v]));
+                db.records().replace(&format!("k{k}"), &Fields::of(x.into_iter().chain(y)).unwrap(), None).unwrap();
+            }
+            gone.iter().for_each(|k| drop(db.records().delete(&format!("k{k}")).unwrap()));
+        }
+        let is = |test| Where { field: field("x"), test };
+        for test in [Test::Eq(b"a".to_vec()), Test::In(vec![b"a".to_vec(), b"b".to_vec()])] {
+            let pick = RecordPick::under("", vec![is(test)]).by("y").unwrap().set("x", "c").unwrap();
+            loop {
+                let [found, expected] = [&indexed, &plain].map(|db| db.records().pick(pick.clone()).unwrap());
+                let key = |picked: &Option<(String, Record)>| picked.as_ref().map(|(key, record)| (key.clone(), record.fields.clone()));
+                prop_assert_eq!(key(&found), key(&expected));
+                if found.is_none() {
+                    break;
+                }
+            }
+        }
+    }
+}

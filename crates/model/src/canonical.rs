@@ -281,6 +281,12 @@ impl Out<'_> {
                 self.maybe_text(after.as_deref());
                 self.number(*limit as u64);
             }
+            RecordCommand::Pick(pick) => {
+                self.named(71, &pick.prefix);
+                self.filters(&pick.filters);
+                self.option(pick.by.as_ref(), |out, field| out.bytes(field.as_bytes()));
+                self.changes(&pick.set, &pick.clear, pick.ttl);
+            }
             RecordCommand::Count { prefix, filters } => {
                 self.named(70, prefix);
                 self.filters(filters);
@@ -293,13 +299,17 @@ impl Out<'_> {
         self.named(64, key.as_str());
         self.conditions(when);
         self.tag(u8::from(*replace));
+        self.changes(set, clear, *ttl);
+    }
+
+    fn changes(&mut self, set: &[(Field, FieldValue)], clear: &[Field], ttl: Ttl) {
         self.number(set.len() as u64);
         for (field, value) in set {
             self.bytes(field.as_bytes());
             self.field_value(value);
         }
         self.fields(clear);
-        self.ttl(*ttl);
+        self.ttl(ttl);
     }
 
     fn field_value(&mut self, value: &FieldValue) {

@@ -329,6 +329,8 @@ pub enum Answer {
     Records(RecordPage),
     /// The sum in a field, as decimal text.
     Sum(String),
+    /// The record that came first, as it has become; nothing if none passed.
+    Picked(Option<(String, Record)>),
 }
 
 impl Answer {
@@ -338,6 +340,7 @@ impl Answer {
             self,
             Answer::MaybeCounter(None)
                 | Answer::Did(false)
+                | Answer::Picked(None)
                 | Answer::Replaced { did: false, .. }
                 | Answer::Failed(_)
         )

@@ -16,11 +16,13 @@ use mainstay_model::{Field, Test, Where};
 /// The most ranges that one scan walks: every value of an `IN` makes further ones.
 const RANGES_LIMIT: usize = 256;
 
+/// Names from the first up to the second, which is not in it.
+pub(crate) type Range = (Vec<u8>, Option<Vec<u8>>);
+
 /// An index and the parts of it that hold all candidates.
 pub(crate) struct Choice {
     pub index: Declared,
-    /// Names from the first up to the second, which is not in it.
-    pub ranges: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    pub ranges: Vec<Range>,
     /// How many leading fields are compared with `=` or `IN`.
     equal: usize,
     /// Whether a range follows them.
@@ -67,6 +69,11 @@ impl Choice {
 
     fn rank(&self) -> (usize, bool) {
         (self.equal, self.ranged)
+    }
+
+    /// Whether each of its ranges is in the order of a field.
+    pub fn is_ordered_by(&self, field: &Field) -> bool {
+        self.index.fields.get(self.equal) == Some(field)
     }
 
     /// What it is, for people.

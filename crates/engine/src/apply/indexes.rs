@@ -126,6 +126,13 @@ fn fill(context: &Context<'_>, overlay: &mut Overlay, id: u32, limit: usize) -> 
     Ok(Answer::Did(more))
 }
 
+/// An entry that a record had on a branch, and the one that it has.
+struct Move {
+    branch: u32,
+    was: Option<Vec<u8>>,
+    is: Option<Vec<u8>>,
+}
+
 /// Adds the entries that a transaction's records need, and removes those they end.
 pub(crate) fn follow(
     index: &Index,
@@ -136,7 +143,7 @@ pub(crate) fn follow(
     if all.is_empty() {
         return Ok(());
     }
-    let mut moves: Vec<(u32, Option<Vec<u8>>, Option<Vec<u8>>)> = Vec::new();
+    let mut moves: Vec<Move> = Vec::new();
     for effect in overlay.effects() {
         let Some((RECORDS, branch, key)) = spaces::split(&effect.key) else { continue };
         let covering: Vec<&Declared> = all.iter().filter(|one| one.covers(key)).collect();
@@ -159,11 +166,12 @@ pub(crate) fn follow(
             };
             let (was, is) = (name(old)?, name(new)?);
             if was != is || !own {
-                moves.push((branch, was.filter(|was| Some(was) != is.as_ref()), is));
+                let was = was.filter(|was| Some(was) != is.as_ref());
+                moves.push(Move { branch, was, is });
             }
         }
     }
-    for (branch, was, is) in moves {
+    for Move { branch, was, is } in moves {
         put_entry(index, overlay, branch, was.as_deref(), DELETED)?;
         put_entry(index, overlay, branch, is.as_deref(), 0)?;
     }

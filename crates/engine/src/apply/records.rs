@@ -17,7 +17,8 @@ use crate::spaces::RECORDS;
 use crate::view::View;
 use mainstay_model::{
     Answer, Code, Condition, Error, ExpireOnly, Field, FieldValue, Fields, Name, Record,
-    RecordCommand, RecordPage, RecordWrite, Result, Revision, Scales, Stamp, Ttl, Where,
+    RecordCommand, RecordPage, RecordPick, RecordWrite, Result, Revision, Scales, Stamp, Ttl,
+    Where,
 };
 
 /// Runs a command on a record, in the transaction that gets this revision.
@@ -41,6 +42,7 @@ pub(crate) fn run(
             scan(view, overlay, prefix, filters, after.as_deref(), *limit)
                 .map(|(page, _)| Answer::Records(page))
         }
+        RecordCommand::Pick(pick) => self::pick(view, overlay, pick, revision),
         RecordCommand::Count { prefix, filters } => {
             count(view, overlay, prefix, filters).map(|(count, _)| Answer::Count(count))
         }
@@ -94,19 +96,15 @@ fn write(
     write: &RecordWrite,
     revision: Revision,
 ) -> Result<Answer> {
-    check_write(write)?;
+    check_changes(&write.set, &write.clear, write.replace)?;
     let (seen, old) = see_fields(view, overlay, &write.key)?;
     let expires = expiry(view.now, write.ttl, seen.expires)?;
     if !hold(&write.when, &write.key, &seen, old.as_ref())? {
         return Ok(Answer::MaybeCounter(None));
     }
     let (was_there, old) = (old.is_some(), old.unwrap_or_default());
-    let mut fields = if write.replace { Fields::default() } else { old.clone() };
-    write.clear.iter().for_each(|field| drop(fields.remove(field)));
-    for (field, value) in &write.set {
-        let value = value_of(value, field, &write.key, &old, view.now, revision)?;
-        fields.insert(field.clone(), value);
-    }
+    let moment = Moment { now: view.now, revision };
+    let fields = changed(&write.key, &old, write.replace, &write.set, &write.clear, moment)?;
     if !was_there && fields.is_empty() {
         // Nothing was taken out of nothing.
         return Ok(Answer::MaybeCounter(None));
@@ -114,14 +112,58 @@ fn write(
     put(overlay, seen, &fields, expires).map(|counter| Answer::MaybeCounter(Some(counter)))
 }
 
+/// What only the writer knows.
+#[derive(Clone, Copy)]
+struct Moment {
+    now: Stamp,
+    revision: Revision,
+}
+
+/// The fields as they become.
+fn changed(
+    key: &Name,
+    old: &Fields,
+    replace: bool,
+    set: &[(Field, FieldValue)],
+    clear: &[Field],
+    moment: Moment,
+) -> Result<Fields> {
+    let mut fields = if replace { Fields::default() } else { old.clone() };
+    clear.iter().for_each(|field| drop(fields.remove(field)));
+    for (field, value) in set {
+        fields.insert(field.clone(), value_of(value, field, key, old, moment)?);
+    }
+    Ok(fields)
+}
+
+/// Writes to the first record that passes.
+fn pick(
+    view: &View<'_>,
+    overlay: &mut Overlay,
+    pick: &RecordPick,
+    revision: Revision,
+) -> Result<Answer> {
+    check_changes(&pick.set, &pick.clear, false)?;
+    let search = Search { view, overlay, prefix: &pick.prefix, filters: &pick.filters };
+    let Some(key) = search.first(pick.by.as_ref())? else { return Ok(Answer::Picked(None)) };
+    let key = Name::new(&key)?;
+    let (seen, old) = see_fields(view, overlay, &key)?;
+    let expires = expiry(view.now, pick.ttl, seen.expires)?;
+    let (old, moment) = (old.unwrap_or_default(), Moment { now: view.now, revision });
+    let fields = changed(&key, &old, false, &pick.set, &pick.clear, moment)?;
+    let counter = put(overlay, seen, &fields, expires)?;
+    let record = Record { fields, counter, stamp: view.now, revision, expires };
+    Ok(Answer::Picked(Some((key.as_str().to_owned(), record))))
+}
+
 /// Refuses what makes no sense whatever is stored.
-fn check_write(write: &RecordWrite) -> Result<()> {
+fn check_changes(set: &[(Field, FieldValue)], clear: &[Field], replace: bool) -> Result<()> {
     let invalid = |message: &str| Err(Error::new(Code::InvalidField, message));
-    if write.set.is_empty() && (write.replace || write.clear.is_empty()) {
+    if set.is_empty() && (replace || clear.is_empty()) {
         return invalid("a record has at least one field: give one, or delete the record");
     }
-    let twice = |field: &Field| write.set.iter().filter(|(other, _)| other == field).count() > 1;
-    if write.set.iter().any(|(field, _)| twice(field) || write.clear.contains(field)) {
+    let twice = |field: &Field| set.iter().filter(|(other, _)| other == field).count() > 1;
+    if set.iter().any(|(field, _)| twice(field) || clear.contains(field)) {
         return invalid("a field stands twice in one write: say once what becomes of it");
     }
     Ok(())
@@ -151,13 +193,14 @@ fn value_of(
     field: &Field,
     key: &Name,
     old: &Fields,
-    now: Stamp,
-    revision: Revision,
+    moment: Moment,
 ) -> Result<Vec<u8>> {
     Ok(match value {
         FieldValue::Bytes(bytes) => bytes.clone(),
-        FieldValue::Revision => revision.to_string().into_bytes(),
-        FieldValue::Millis { plus } => millis(now).saturating_add(*plus).to_string().into_bytes(),
+        FieldValue::Revision => moment.revision.to_string().into_bytes(),
+        FieldValue::Millis { plus } => {
+            millis(moment.now).saturating_add(*plus).to_string().into_bytes()
+        }
         FieldValue::Sum { by } => {
             sum(old.get(field.as_bytes()), *by, field, key)?.to_string().into_bytes()
         }

@@ -9,13 +9,15 @@
 //! An index gives candidates, the record decides: a key too many costs a read, a key too few would be a
 //! wrong answer. So a layer that is read before the index was whole is walked.
 
-use super::choice::{self, Choice};
+use super::choice::{self, Choice, Range};
+use super::ordered;
 use crate::entry::{self, Head};
 use crate::overlay::Overlay;
+use crate::scan::{Row, Scan};
 use crate::spaces::{self, ENTRIES, RECORDS};
 use crate::view::View;
 use mainstay_model::limits::FILTER_LIMIT;
-use mainstay_model::{Code, Error, Fields, Record, Result, Revision, Stamp, Where};
+use mainstay_model::{Code, Error, Field, Fields, Record, Result, Revision, Stamp, Where};
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
@@ -51,6 +53,56 @@ impl Search<'_> {
 
     fn choice(&self) -> Option<Choice> {
         choice::choose(&self.view.index.declared(), self.prefix, self.filters)
+    }
+
+    /// The key of the record that comes first by a field, then by its key.
+    pub fn first(&self, by: Option<&Field>) -> Result<Option<String>> {
+        let mut best: Option<(Vec<u8>, String)> = None;
+        let Some(by) = by else {
+            self.each(None, |key, _| {
+                best = Some((Vec::new(), key));
+                Ok(false)
+            })?;
+            return Ok(best.map(|(_, key)| key));
+        };
+        if let Some(choice) = self.choice().filter(|choice| choice.is_ordered_by(by))
+            && let [(_, at)] = self.view.layers[..]
+            && !self.has_own_records()
+            && self.serves(&choice, at)
+        {
+            return self.first_by_entries(&choice, by);
+        }
+        self.each(None, |key, record| {
+            let rank = rank_of(record.fields.get(by.as_bytes()));
+            if best.as_ref().is_none_or(|(least, _)| rank < *least) {
+                best = Some((rank, key));
+            }
+            Ok(true)
+        })?;
+        Ok(best.map(|(_, key)| key))
+    }
+
+    /// The first entry of each range whose record passes; of those the first.
+    fn first_by_entries(&self, choice: &Choice, by: &Field) -> Result<Option<String>> {
+        let (branch, at) = self.view.layers[0];
+        let mut best: Option<(Vec<u8>, Vec<u8>)> = None;
+        for range in &choice.ranges {
+            for row in self.entries(branch, at, range) {
+                let row = row?;
+                let Some(key) = live_key(choice, &row)? else { continue };
+                let Some((record, _)) = self.look(key)?.filter(|_| self.wants(key, None)) else {
+                    continue;
+                };
+                let found = (rank_of(record.fields.get(by.as_bytes())), key.to_vec());
+                best = Some(best.map_or(found.clone(), |best| best.min(found)));
+                break;
+            }
+        }
+        Ok(best.map(|(_, key)| text(&key)))
+    }
+
+    fn has_own_records(&self) -> bool {
+        self.overlay.effects().iter().any(|effect| effect.key.first() == Some(&RECORDS))
     }
 
     /// Looks at all records under the prefix.
@@ -156,20 +208,23 @@ impl Search<'_> {
         after: Option<&[u8]>,
         keys: &mut Keys,
     ) -> Result<()> {
-        for (low, high) in &choice.ranges {
-            let from = spaces::key(ENTRIES, branch, low);
-            let to = high.as_ref().map(|high| spaces::key(ENTRIES, branch, high));
-            let to = to.as_ref().map_or(Bound::Unbounded, |to| Bound::Excluded(to.as_slice()));
-            for row in self.view.index.scan(Bound::Included(&from), to, at) {
+        for range in &choice.ranges {
+            for row in self.entries(branch, at, range) {
                 let row = row?;
-                let name = row.key().get(spaces::PREFIX_BYTES..).unwrap_or_default();
-                let Some(key) = choice.index.key_in(name) else { return Err(strange()) };
-                if self.wants(key, after) && !entry::parse(row.entry())?.0.is_deleted() {
+                if let Some(key) = live_key(choice, &row)?.filter(|key| self.wants(key, after)) {
                     keys.add(key);
                 }
             }
         }
         Ok(())
+    }
+
+    /// The entries of a layer in a range, dead ones included.
+    fn entries(&self, branch: u32, at: Revision, (low, high): &Range) -> Scan {
+        let from = spaces::key(ENTRIES, branch, low);
+        let to = high.as_ref().map(|high| spaces::key(ENTRIES, branch, high));
+        let to = to.as_ref().map_or(Bound::Unbounded, |to| Bound::Excluded(to.as_slice()));
+        self.view.index.scan(Bound::Included(&from), to, at)
     }
 
     fn by_walking(
@@ -263,6 +318,22 @@ impl Keys {
         }
         self.all.insert(key.to_vec());
     }
+}
+
+/// The key that an entry names, unless it is dead.
+fn live_key<'r>(choice: &Choice, row: &'r Row) -> Result<Option<&'r [u8]>> {
+    if entry::parse(row.entry())?.0.is_deleted() {
+        return Ok(None);
+    }
+    let name = row.key().get(spaces::PREFIX_BYTES..).unwrap_or_default();
+    choice.index.key_in(name).ok_or_else(strange).map(Some)
+}
+
+/// What a record is compared by, as an index has it.
+fn rank_of(value: Option<&[u8]>) -> Vec<u8> {
+    let mut rank = Vec::new();
+    ordered::put(value, &mut rank);
+    rank
 }
 
 fn text(key: &[u8]) -> String {

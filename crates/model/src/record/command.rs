@@ -59,6 +59,8 @@ pub enum RecordCommand {
         /// At most this many.
         limit: usize,
     },
+    /// Writes to the first record that passes; answers its key and what it has become, or nothing.
+    Pick(Box<RecordPick>),
     /// How many records there are, at the point where the transaction stands.
     Count {
         /// Only keys that begin with this.
@@ -160,6 +162,69 @@ impl RecordWrite {
     }
 }
 
+/// A write to whichever record comes first: one step finds it and writes it, so of any number of callers no
+/// two get the same.
+///
+/// ```
+/// use mainstay_model::{Field, RecordPick, Test, Where};
+/// let pending = Where { field: Field::new("state")?, test: Test::Eq(b"pending".to_vec()) };
+/// let next = RecordPick::under("tasks.", vec![pending]).by("rank")?.set("state", "claimed")?;
+/// assert_eq!((next.filters.len(), next.set.len()), (1, 1));
+/// # Ok::<(), mainstay_model::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RecordPick {
+    /// Of the records whose keys begin with this.
+    pub prefix: String,
+    /// Of those that pass all of these.
+    #[serde(with = "fields::list")]
+    pub filters: Vec<Where>,
+    /// The one whose value of this field comes first, as scans compare, by the first 48 bytes of a text and
+    /// 32 digits of a number; without the field it comes before all others. Of equal ones, and where
+    /// nothing is said, the first key.
+    pub by: Option<Field>,
+    /// What is put in.
+    #[serde(with = "fields::list")]
+    pub set: Vec<(Field, FieldValue)>,
+    /// What is taken out.
+    #[serde(with = "fields::list")]
+    pub clear: Vec<Field>,
+    /// What becomes of the time to live.
+    pub ttl: Ttl,
+}
+
+impl RecordPick {
+    /// The first record under a prefix that passes; nothing is written to it yet.
+    pub fn under(prefix: &str, filters: Vec<Where>) -> RecordPick {
+        let (set, clear) = (Vec::new(), Vec::new());
+        RecordPick { prefix: prefix.to_owned(), filters, by: None, set, clear, ttl: Ttl::Keep }
+    }
+
+    /// First by this field.
+    pub fn by(mut self, field: &str) -> crate::Result<RecordPick> {
+        self.by = Some(Field::new(field)?);
+        Ok(self)
+    }
+
+    /// Puts a field in.
+    pub fn set(mut self, field: &str, value: impl Into<FieldValue>) -> crate::Result<RecordPick> {
+        self.set.push((Field::new(field)?, value.into()));
+        Ok(self)
+    }
+
+    /// Takes a field out.
+    pub fn clear(mut self, field: &str) -> crate::Result<RecordPick> {
+        self.clear.push(Field::new(field)?);
+        Ok(self)
+    }
+}
+
+impl From<RecordPick> for Command {
+    fn from(pick: RecordPick) -> Command {
+        Command::Record(RecordCommand::Pick(Box::new(pick)))
+    }
+}
+
 /// What a field becomes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -224,7 +289,9 @@ impl RecordCommand {
             | RecordCommand::Expire { key, .. }
             | RecordCommand::Restore { key, .. }
             | RecordCommand::Get { key, .. } => Some(key),
-            RecordCommand::Scan { .. } | RecordCommand::Count { .. } => None,
+            RecordCommand::Scan { .. } | RecordCommand::Count { .. } | RecordCommand::Pick(_) => {
+                None
+            }
         }
     }
 

@@ -11,7 +11,7 @@ mod filter;
 mod hash;
 mod index;
 
-pub use command::{Condition, FieldValue, RecordCommand, RecordWrite};
+pub use command::{Condition, FieldValue, RecordCommand, RecordPick, RecordWrite};
 pub use field::{FIELD_LIMIT_BYTES, Field, Fields};
 pub use filter::{Decimal, Test, Where};
 pub use hash::HashCommand;
