@@ -164,6 +164,7 @@ impl Core {
         let report = OpenReport { replayed: end.replayed, cut, rebuilt, base };
         let stamp = end.stamp.max(index.stamp_of(end.last)?.unwrap_or(0));
         index.look_for_records()?;
+        index.graves.begin(end.last);
         let catalog = load_catalog(&index)?;
         purger.learn(&catalog, index.data_floor_min());
         let next_expiry = expire::next_due(&index, 0)?.unwrap_or(Stamp::MAX);

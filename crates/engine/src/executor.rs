@@ -271,7 +271,7 @@ impl Executor {
             self.keep(id, fingerprint, &receipt, overlay)?;
         }
         let layers = |branch| self.state.catalog.read().layers(branch, NEWEST);
-        indexes::follow(&self.state.index, layers, overlay)?;
+        indexes::follow(&self.state.index, layers, overlay, self.next)?;
         let due = expire::follow(&self.state.index, overlay)?;
         let request = transaction.request.as_ref().map_or(&b""[..], |id| id.as_bytes());
         self.commit(overlay, receipt.stamp, request)?;

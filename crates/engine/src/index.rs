@@ -15,6 +15,7 @@ use crate::classes::{self, Classes};
 use crate::current::{Current, Lookup};
 use crate::declared::{AllDeclared, Declared};
 use crate::entry;
+use crate::graves::Graves;
 use crate::mark::Mark;
 use crate::memtable::Memtable;
 use crate::scan::{Scan, StoreRows};
@@ -54,6 +55,8 @@ pub(crate) struct Index {
     has_records: AtomicBool,
     /// The indexes over records, as of the newest executed transaction.
     declared: RwLock<AllDeclared>,
+    /// Where its entries are dead.
+    pub graves: Graves,
 }
 
 pub(crate) struct Tables {
@@ -99,6 +102,7 @@ impl Index {
             marking: Mutex::new(()),
             has_records: AtomicBool::new(true),
             declared: RwLock::default(),
+            graves: Graves::default(),
         })
     }
 
@@ -309,6 +313,8 @@ impl Index {
 
     /// Takes back everything executed after a revision.
     pub fn undo(&self, after: Revision) {
+        // What was dead may live again.
+        self.graves.forget();
         let mut tables = self.tables.write();
         let flushed = self.flushed();
         let all: Vec<_> = tables.all().cloned().collect();

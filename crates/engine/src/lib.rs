@@ -72,6 +72,7 @@ mod figures;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzz;
+mod graves;
 mod hashed;
 mod identity;
 mod index;

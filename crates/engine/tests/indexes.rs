@@ -264,7 +264,9 @@ proptest! {
                 let y = y.map(|v| ("y", VALUES[v]));
                 db.records().replace(&format!("k{k}"), &Fields::of(x.into_iter().chain(y)).unwrap(), None).unwrap();
             }
-            gone.iter().for_each(|k| drop(db.records().delete(&format!("k{k}")).unwrap()));
+            for k in &gone {
+                db.records().delete(&format!("k{k}")).unwrap();
+            }
         }
         let is = |test| Where { field: field("x"), test };
         for test in [Test::Eq(b"a".to_vec()), Test::In(vec![b"a".to_vec(), b"b".to_vec()])] {
@@ -279,4 +281,34 @@ proptest! {
             }
         }
     }
+}
+
+/// A queue whose front dies all the time: picks and scans find what lives behind it, whatever is put back.
+#[test]
+fn what_died_at_the_front_is_passed_over_and_what_comes_back_is_found() {
+    let db = open(&ManualClock::new(1_700_000_000_000_000));
+    let records = db.records();
+    records.add_index("", &["state", "rank"]).unwrap();
+    let put = |rank: usize| {
+        let fields = [("state", "pending".to_owned()), ("rank", rank.to_string())];
+        records.put(&format!("k{rank}"), &Fields::of(fields).unwrap(), None).unwrap()
+    };
+    for rank in 0..1_000 {
+        put(rank);
+    }
+    let pending = || vec![Where { field: field("state"), test: Test::Eq(b"pending".to_vec()) }];
+    let next =
+        RecordPick::under("", pending()).by("rank").unwrap().set("state", "claimed").unwrap();
+    let pick = || records.pick(next.clone()).unwrap().map(|(key, _)| key);
+    for rank in 0..900 {
+        assert_eq!(pick(), Some(format!("k{rank}")));
+        if rank % 100 == 50 {
+            // Something comes back to where all were dead; readers look in between.
+            assert_eq!(records.count("", &pending()).unwrap(), 999 - rank as u64);
+            put(rank / 2);
+            assert_eq!(records.count("", &pending()).unwrap(), 1_000 - rank as u64);
+            assert_eq!(pick(), Some(format!("k{}", rank / 2)));
+        }
+    }
+    assert_eq!(records.count("", &pending()).unwrap(), 100);
 }

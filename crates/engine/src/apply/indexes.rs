@@ -16,7 +16,9 @@ use crate::overlay::{Overlay, Payload, Write};
 use crate::spaces::{self, ENTRIES, Key, RECORDS};
 use crate::view::{Origin, View};
 use mainstay_model::limits::{INDEX_LIMIT, INDEX_LIMIT_FIELDS};
-use mainstay_model::{Answer, Code, Error, Field, IndexCommand, NAME_LIMIT_BYTES, Result};
+use mainstay_model::{
+    Answer, Code, Error, Field, IndexCommand, NAME_LIMIT_BYTES, Result, Revision,
+};
 use std::ops::Bound;
 
 /// Runs a command on indexes.
@@ -113,7 +115,7 @@ fn fill(context: &Context<'_>, overlay: &mut Overlay, id: u32, limit: usize) -> 
         let Some((_, branch, key)) = spaces::split(row.key()) else { continue };
         if !head.is_deleted() && declared.covers(key) {
             let name = declared.name_of(key, payload)?;
-            put_entry(context.index, overlay, branch, name.as_deref(), 0)?;
+            put_entry(context.index, overlay, branch, name.as_deref(), 0, context.revision)?;
         }
     }
     let more = seen.len() == limit;
@@ -138,6 +140,7 @@ pub(crate) fn follow(
     index: &Index,
     layers_of: impl Fn(u32) -> Layers,
     overlay: &mut Overlay,
+    revision: Revision,
 ) -> Result<()> {
     let all = index.declared();
     if all.is_empty() {
@@ -172,8 +175,8 @@ pub(crate) fn follow(
         }
     }
     for Move { branch, was, is } in moves {
-        put_entry(index, overlay, branch, was.as_deref(), DELETED)?;
-        put_entry(index, overlay, branch, is.as_deref(), 0)?;
+        put_entry(index, overlay, branch, was.as_deref(), DELETED, revision)?;
+        put_entry(index, overlay, branch, is.as_deref(), 0, revision)?;
     }
     Ok(())
 }
@@ -184,11 +187,15 @@ fn put_entry(
     branch: u32,
     name: Option<&[u8]>,
     flags: u8,
+    revision: Revision,
 ) -> Result<()> {
     let Some(name) = name else { return Ok(()) };
     let key = spaces::key(ENTRIES, branch, name);
     let hash = index.current.hash(&key);
     let payload = Payload::Bytes(b"");
+    if flags & DELETED == 0 {
+        index.graves.open(&key, revision);
+    }
     overlay.make_room_for(key.len());
     let write = Write { flags, counter: 1, writes: 1, expires: None, prior: None, payload };
     overlay.write(key, hash, write)

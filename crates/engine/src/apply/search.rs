@@ -12,8 +12,9 @@
 use super::choice::{self, Choice, Range};
 use super::ordered;
 use crate::entry::{self, Head};
+use crate::graves::{GRAVE_ENTRIES, Grave, Graves};
 use crate::overlay::Overlay;
-use crate::scan::{Row, Scan};
+use crate::scan::Row;
 use crate::spaces::{self, ENTRIES, RECORDS};
 use crate::view::View;
 use mainstay_model::limits::FILTER_LIMIT;
@@ -87,16 +88,14 @@ impl Search<'_> {
         let (branch, at) = self.view.layers[0];
         let mut best: Option<(Vec<u8>, Vec<u8>)> = None;
         for range in &choice.ranges {
-            for row in self.entries(branch, at, range) {
-                let row = row?;
-                let Some(key) = live_key(choice, &row)? else { continue };
+            self.each_entry(choice, branch, at, range, &mut |key| {
                 let Some((record, _)) = self.look(key)?.filter(|_| self.wants(key, None)) else {
-                    continue;
+                    return Ok(true);
                 };
                 let found = (rank_of(record.fields.get(by.as_bytes())), key.to_vec());
-                best = Some(best.map_or(found.clone(), |best| best.min(found)));
-                break;
-            }
+                best = Some(best.take().map_or(found.clone(), |best| best.min(found)));
+                Ok(false)
+            })?;
         }
         Ok(best.map(|(_, key)| text(&key)))
     }
@@ -209,22 +208,53 @@ impl Search<'_> {
         keys: &mut Keys,
     ) -> Result<()> {
         for range in &choice.ranges {
-            for row in self.entries(branch, at, range) {
-                let row = row?;
-                if let Some(key) = live_key(choice, &row)?.filter(|key| self.wants(key, after)) {
+            self.each_entry(choice, branch, at, range, &mut |key| {
+                if self.wants(key, after) {
                     keys.add(key);
                 }
-            }
+                Ok(true)
+            })?;
         }
         Ok(())
     }
 
-    /// The entries of a layer in a range, dead ones included.
-    fn entries(&self, branch: u32, at: Revision, (low, high): &Range) -> Scan {
-        let from = spaces::key(ENTRIES, branch, low);
+    /// Visits the keys that the live entries of a layer name in a range, until told to stop. Where all are
+    /// dead it walks once, and the next search begins behind.
+    fn each_entry(
+        &self,
+        choice: &Choice,
+        branch: u32,
+        at: Revision,
+        (low, high): &Range,
+        visit: &mut dyn FnMut(&[u8]) -> Result<bool>,
+    ) -> Result<()> {
         let to = high.as_ref().map(|high| spaces::key(ENTRIES, branch, high));
         let to = to.as_ref().map_or(Bound::Unbounded, |to| Bound::Excluded(to.as_slice()));
-        self.view.index.scan(Bound::Included(&from), to, at)
+        let mut from = Bound::Included(spaces::key(ENTRIES, branch, low).to_vec());
+        let mut walk = Walk { graves: &self.view.index.graves, at, dead: None };
+        loop {
+            let mut grave = None;
+            for row in self.view.index.scan(from.as_ref().map(Vec::as_slice), to, at) {
+                let row = row?;
+                let Some(key) = live_key(choice, &row)? else {
+                    grave = walk.dead(row.key());
+                    if grave.is_some() {
+                        break;
+                    }
+                    continue;
+                };
+                walk.alive();
+                if !visit(key)? {
+                    return Ok(());
+                }
+            }
+            match grave {
+                Some(grave) => from = Bound::Excluded(grave.last),
+                None => break,
+            }
+        }
+        walk.alive();
+        Ok(())
     }
 
     fn by_walking(
@@ -317,6 +347,41 @@ impl Keys {
             }
         }
         self.all.insert(key.to_vec());
+    }
+}
+
+/// A walk over entries, which remembers where they are dead.
+struct Walk<'g> {
+    graves: &'g Graves,
+    at: Revision,
+    /// Where all was dead lately, and how many of those were looked at.
+    dead: Option<(Grave, usize)>,
+}
+
+impl Walk<'_> {
+    /// Notes a dead entry; gives the grave that it stands in, if that is known.
+    fn dead(&mut self, key: &[u8]) -> Option<Grave> {
+        match &mut self.dead {
+            Some((grave, count)) => {
+                (grave.last, *count) = (key.to_vec(), *count + 1);
+                None
+            }
+            None => {
+                let known = self.graves.holding(key, self.at);
+                let begun = Grave { first: key.to_vec(), last: key.to_vec() };
+                self.dead = Some((known.clone().unwrap_or(begun), 0));
+                known
+            }
+        }
+    }
+
+    /// Notes that something lives here, or that all was looked at.
+    fn alive(&mut self) {
+        if let Some((grave, count)) = self.dead.take()
+            && count >= GRAVE_ENTRIES
+        {
+            self.graves.bury(grave, self.at);
+        }
     }
 }
 
