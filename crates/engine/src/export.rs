@@ -7,6 +7,7 @@
 //!     2 version  revision u64 LE | name length u16 LE | name | entry      by revision
 //!     3 tag      revision u64 LE | name                                   behind its revision
 //!     4 version  of a record, as 2 is of a cell
+//!     5 index    over records: a value with its prefix and fields         behind the head
 //!     9 end      number of versions u64 LE
 //! ```
 //!
@@ -17,6 +18,7 @@
 
 use crate::core::Core;
 use crate::db::Database;
+use crate::declared::Declared;
 use crate::entry::{self, Head};
 use crate::hashed::{HashedReader, HashedWriter};
 use crate::overlay::Overlay;
@@ -27,8 +29,8 @@ use crate::sorter::Sorter;
 use crate::spaces::{CELLS, DATA, RECORDS};
 use crate::spare::{Spare, Sparing};
 use mainstay_model::{
-    At, BranchCommand, CellCommand, Code, Command, Error, Fields, Name, RecordCommand, Result,
-    Revision, Transaction, Value, codec,
+    At, BranchCommand, CellCommand, Code, Command, Error, Field, Fields, IndexCommand, Name,
+    RecordCommand, Result, Revision, Transaction, Value, codec,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -40,6 +42,7 @@ const HEAD: u8 = 1;
 const VERSION: u8 = 2;
 const TAG: u8 = 3;
 const RECORD_VERSION: u8 = 4;
+const INDEX: u8 = 5;
 const END: u8 = 9;
 /// The largest record: a value and its name, with room to spare.
 const RECORD_LIMIT_BYTES: usize = 17 << 20;
@@ -206,8 +209,9 @@ impl Sparing<'_> {
             })?;
         }
         let count = tags.len() as u64;
-        let file = ExportFile { file: HashedWriter::create(path, self.spare)? };
-        let bytes = file.fill(branch, snapshot.revision, sorter, tags, versions, progress)?;
+        let mut file = ExportFile { file: HashedWriter::create(path, self.spare)? };
+        file.begin(branch, snapshot.revision, &core.index().declared())?;
+        let bytes = file.fill(sorter, tags, versions, progress)?;
         let revision = snapshot.revision;
         Ok(ExportReport { revision, cells, records, versions, tags: count, bytes })
     }
@@ -256,17 +260,20 @@ impl ExportFile {
         parts.iter().try_for_each(|part| self.file.put(part))
     }
 
+    /// Writes the head, and which indexes there are.
+    fn begin(&mut self, branch: &str, revision: Revision, indexes: &[Declared]) -> Result<()> {
+        self.file.put(MAGIC)?;
+        self.record(HEAD, &[&head(branch, revision)?])?;
+        indexes.iter().try_for_each(|one| self.record(INDEX, &[&index(one)?]))
+    }
+
     fn fill(
         mut self,
-        branch: &str,
-        revision: Revision,
         sorter: Sorter,
         mut tags: VecDeque<(Revision, String)>,
         versions: u64,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<u64> {
-        self.file.put(MAGIC)?;
-        self.record(HEAD, &[&head(branch, revision)?])?;
         let mut done = 0_u64;
         for version in sorter.sorted()? {
             let (revision, name, entry) = version?;
@@ -301,6 +308,27 @@ impl ExportFile {
         }
         Ok(())
     }
+}
+
+fn index(declared: &Declared) -> Result<Vec<u8>> {
+    let field = |field: &Field| Value::Bytes(field.as_bytes().to_vec());
+    let fields = Value::Array(declared.fields.iter().map(field).collect());
+    let index = Value::Object(BTreeMap::from([
+        ("fields".to_owned(), fields),
+        ("prefix".to_owned(), Value::from(declared.prefix.as_str())),
+    ]));
+    let mut bytes = Vec::new();
+    codec::encode(&index, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// The command that declares an index as it was.
+fn index_of(body: &[u8]) -> Option<IndexCommand> {
+    let Ok(Value::Object(index)) = codec::decode(body) else { return None };
+    let Value::Array(fields) = index.get("fields")? else { return None };
+    let field = |field: &Value| Field::new(field.as_bytes()?).ok();
+    let fields = fields.iter().map(field).collect::<Option<Vec<_>>>()?;
+    Some(IndexCommand::Add { prefix: index.get("prefix")?.as_str()?.to_owned(), fields })
 }
 
 fn head(branch: &str, revision: Revision) -> Result<Vec<u8>> {
@@ -363,6 +391,9 @@ fn check_file(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<ExportC
                 let version = version_of(kind, &body);
                 version.ok_or_else(|| records.damaged("a version cannot be read"))?;
                 contents.versions += 1;
+            }
+            INDEX => {
+                index_of(&body).ok_or_else(|| records.damaged("an index cannot be read"))?;
             }
             TAG => {
                 tag_of(&body).ok_or_else(|| records.damaged("a tag cannot be read"))?;
@@ -492,6 +523,10 @@ impl<'a> Import<'a> {
                     let (revision, command) = version.ok_or_else(|| records.damaged("changed"))?;
                     self.add(revision, command)?;
                 }
+                INDEX => {
+                    let index = index_of(&body).ok_or_else(|| records.damaged("changed"))?;
+                    self.declare(index)?;
+                }
                 TAG => {
                     self.settle()?;
                     let tag = tag_of(&body).ok_or_else(|| records.damaged("changed"))?;
@@ -508,6 +543,14 @@ impl<'a> Import<'a> {
         let done = self.report.versions;
         progress(Progress { phase: "importing", done, total: Some(done) });
         Ok(self.report)
+    }
+
+    /// Declares an index, unless there is the same one.
+    fn declare(&self, index: IndexCommand) -> Result<()> {
+        match self.db.execute(Transaction::new().step(index)) {
+            Err(error) if error.code() == Code::IndexExists => Ok(()),
+            done => done.map(drop),
+        }
     }
 
     /// Adds a version to its transaction; the one before it is complete.

@@ -312,3 +312,20 @@ fn what_died_at_the_front_is_passed_over_and_what_comes_back_is_found() {
     }
     assert_eq!(records.count("", &pending()).unwrap(), 100);
 }
+
+#[test]
+fn indexes_go_with_an_exported_branch() {
+    let (from, to) = (open(&ManualClock::new(1_700_000_000_000_000)), Database::memory().unwrap());
+    from.records().add_index("tasks.", &["state", "timeout_at"]).unwrap();
+    fill(&from, 20);
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("file");
+    from.export("main", &file, &mut |_| {}).unwrap();
+    for branch in ["one", "two"] {
+        to.import(&file, branch, &mut |_| {}).unwrap();
+    }
+    let listed = to.records().indexes().unwrap();
+    assert_eq!((listed.len(), listed[0].fields.len()), (1, 2), "the second one was there");
+    let one = to.branch("one").unwrap().records();
+    assert_eq!(one.count("tasks.", &running("50")).unwrap(), 5);
+}
