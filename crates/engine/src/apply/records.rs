@@ -17,7 +17,7 @@ use crate::view::View;
 use mainstay_model::limits::FILTER_LIMIT;
 use mainstay_model::{
     Answer, Code, Condition, Error, ExpireOnly, Field, FieldValue, Fields, Name, Record,
-    RecordCommand, RecordPage, RecordWrite, Result, Revision, Scales, Stamp, Ttl, Where,
+    RecordCommand, RecordPage, RecordWrite, Result, Revision, Scales, SmallVec, Stamp, Ttl, Where,
 };
 
 /// Runs a command on a record, in the transaction that gets this revision.
@@ -120,11 +120,18 @@ fn check_write(write: &RecordWrite) -> Result<()> {
     if write.set.is_empty() && (write.replace || write.clear.is_empty()) {
         return invalid("a record has at least one field: give one, or delete the record");
     }
-    let twice = |field: &Field| write.set.iter().filter(|(other, _)| other == field).count() > 1;
-    if write.set.iter().any(|(field, _)| twice(field) || write.clear.contains(field)) {
+    if stands_twice(write) {
         return invalid("a field stands twice in one write: say once what becomes of it");
     }
     Ok(())
+}
+
+/// Whether a field is set twice, or set and taken out. Sorted, since a record may have 65,536 of them.
+fn stands_twice(write: &RecordWrite) -> bool {
+    let mut set: SmallVec<[&Field; 16]> = write.set.iter().map(|(field, _)| field).collect();
+    set.sort_unstable();
+    let is_set = |field: &Field| set.binary_search(&field).is_ok();
+    set.windows(2).any(|pair| pair[0] == pair[1]) || write.clear.iter().any(is_set)
 }
 
 /// Writes fields; gives the new counter. Without any the record goes.
@@ -269,6 +276,8 @@ fn restore(
     expires: Option<Stamp>,
 ) -> Result<Answer> {
     let seen = see(view, overlay, RECORDS, key)?;
+    // A record without fields is gone.
+    let fields = fields.filter(|fields| !fields.is_empty());
     let expires = match (fields, expires) {
         (Some(_), Some(stamp)) => expiry(view.now, Ttl::Until(stamp), None)?,
         _ => None,
@@ -342,7 +351,7 @@ pub(crate) fn count(
 }
 
 /// Visits the records that pass, in byte order of their keys, until told to stop; gives when the first of
-/// those looked at expires that others wrote.
+/// those that were taken expires, if others wrote it. What did not pass is not seen, so that it may expire.
 fn each(
     view: &View<'_>,
     overlay: &Overlay,
@@ -358,18 +367,15 @@ fn each(
     let mut walk = view.walk(overlay, RECORDS, prefix.as_bytes(), after.map(str::as_bytes));
     let mut expires: Option<Stamp> = None;
     while let Some(step) = walk.next()? {
-        if !step.head.is_live(view.now) {
-            continue;
-        }
-        let theirs = step.head.expires.filter(|_| !step.own);
-        expires = [expires, theirs].into_iter().flatten().min();
-        if !pass(filters, step.payload(overlay))? {
+        if !step.head.is_live(view.now) || !pass(filters, step.payload(overlay))? {
             continue;
         }
         let record = record(step.head, Fields::decode(step.payload(overlay))?);
+        let theirs = record.expires.filter(|_| !step.own);
         if !visit(String::from_utf8_lossy(&step.name).into_owned(), record)? {
             break;
         }
+        expires = [expires, theirs].into_iter().flatten().min();
     }
     Ok(expires)
 }
