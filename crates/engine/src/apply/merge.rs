@@ -89,12 +89,7 @@ fn outcome(triple: &Triple, strategy: MergeStrategy) -> Result<Outcome> {
     })
 }
 
-fn record_outcome(
-    triple: &Triple,
-    a: &[u8],
-    b: &[u8],
-    strategy: MergeStrategy,
-) -> Result<Outcome> {
+fn record_outcome(triple: &Triple, a: &[u8], b: &[u8], strategy: MergeStrategy) -> Result<Outcome> {
     let base = triple.base.payload.as_deref().map(Fields::decode).transpose()?;
     let sides = [base.unwrap_or_default(), Fields::decode(a)?, Fields::decode(b)?];
     let expiries = [triple.base.expires, triple.a.expires, triple.b.expires];
