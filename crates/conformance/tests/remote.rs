@@ -16,4 +16,5 @@ macro_rules! make {
     };
 }
 
+// Those of `every_record_case` come here, as in memory.rs, once the client reads records.
 mainstay_conformance::every_case!(make);

@@ -116,7 +116,7 @@ pub enum DifferenceKind {
     OnlyA,
     /// Only the second branch.
     OnlyB,
-    /// Both, differently: a strict merge refuses it.
+    /// Both, differently: a strict merge refuses it, but for a record of which they changed other fields.
     Both,
 }
 

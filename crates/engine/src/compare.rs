@@ -44,11 +44,17 @@ pub(crate) struct Triple {
 
 impl Triple {
     pub fn a_changed(&self) -> bool {
-        self.a.payload != self.base.payload
+        !self.equal(&self.a, &self.base)
     }
 
     pub fn b_changed(&self) -> bool {
-        self.b.payload != self.base.payload
+        !self.equal(&self.b, &self.base)
+    }
+
+    /// Whether two sides mean the same: cells go by their value, records by their expiry as well.
+    fn equal(&self, one: &Side, other: &Side) -> bool {
+        let expires = self.space != RECORDS || one.expires == other.expires;
+        one.payload == other.payload && expires
     }
 
     /// The kind of state it is.
@@ -58,7 +64,7 @@ impl Triple {
 
     /// Whether both sides mean the same.
     pub fn agrees(&self) -> bool {
-        self.a.payload == self.b.payload
+        self.equal(&self.a, &self.b)
     }
 }
 

@@ -152,11 +152,14 @@ impl Database {
         let tags = tags_of(core, &snapshot);
         let mut hasher = blake3::Hasher::new();
         for space in DATA {
-            // Cells came first: what follows them says so.
-            if space != CELLS {
-                hasher.update(&[space]);
-            }
+            // Cells came first: what follows them says so with a length that no name has. Where nothing
+            // follows, the hash is what it was before there was anything else.
+            let mut said = space == CELLS;
             for_each(&snapshot, space, |name, history| {
+                if !std::mem::replace(&mut said, true) {
+                    hasher.update(&u64::MAX.to_le_bytes());
+                    hasher.update(&[space]);
+                }
                 hasher.update(&(name.len() as u64).to_le_bytes());
                 hasher.update(name);
                 hasher.update(&(history.len() as u64).to_le_bytes());

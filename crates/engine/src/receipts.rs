@@ -6,8 +6,8 @@
 use crate::spaces::{self, Key};
 use mainstay_model::limits::{RECEIPT_LIMIT_BYTES, VALUE_LIMIT_DEPTH};
 use mainstay_model::{
-    Answer, Code, Error, Page, Receipt, RequestId, Result, SmallVec, Transaction, Value, Versioned,
-    canonical, codec,
+    Answer, Code, Error, Field, Fields, Page, Receipt, Record, RecordPage, RequestId, Result,
+    SmallVec, Transaction, Value, Versioned, canonical, codec,
 };
 
 /// How long receipts are kept, in microseconds.
@@ -106,8 +106,47 @@ fn answer_to_value(answer: &Answer) -> Value {
         Answer::Failed(error) => {
             tagged("failed", [Value::from(error.code().name()), Value::from(error.message())])
         }
+        Answer::Record(None) => tagged("record", []),
+        Answer::Record(Some(record)) => tagged("record", record_to_values(record)),
+        Answer::Records(page) => {
+            let next = page.next.as_deref().map_or(Value::Null, Value::from);
+            let one = |(key, record): &(String, Record)| tagged(key, record_to_values(record));
+            tagged("records", [next, Value::Array(page.records.iter().map(one).collect())])
+        }
+        Answer::Sum(sum) => tagged("sum", [Value::from(sum.as_str())]),
         _ => Value::Null,
     }
+}
+
+/// A record's fields, name and value in turn, and what else is known of it.
+fn record_to_values(record: &Record) -> [Value; 5] {
+    let Record { fields, counter, stamp, revision, expires } = record;
+    let bytes = |bytes: &[u8]| Value::Bytes(bytes.to_vec());
+    let pair = |(name, value): (&Field, &[u8])| [bytes(name.as_bytes()), bytes(value)];
+    let fields = Value::Array(fields.iter().flat_map(pair).collect());
+    [fields, int(*counter), int(*stamp), int(*revision), maybe(*expires)]
+}
+
+fn record_from_values(values: &[Value]) -> Option<Record> {
+    let n = |value: &Value| value.as_i64().map(|n| n as u64);
+    let [Value::Array(fields), counter, stamp, revision, expires] = values else { return None };
+    let pair = |pair: &[Value]| match pair {
+        [Value::Bytes(name), Value::Bytes(value)] => Some((Field::new(name).ok()?, value.clone())),
+        _ => None,
+    };
+    Some(Record {
+        fields: fields.chunks(2).map(pair).collect::<Option<Fields>>()?,
+        counter: n(counter)?,
+        stamp: n(stamp)?,
+        revision: n(revision)?,
+        expires: n(expires),
+    })
+}
+
+fn record_of_page(value: &Value) -> Option<(String, Record)> {
+    let Value::Array(values) = value else { return None };
+    let (key, rest) = values.split_first()?;
+    Some((key.as_str()?.to_owned(), record_from_values(rest)?))
 }
 
 fn answer_from_value(value: &Value) -> Option<Answer> {
@@ -143,6 +182,13 @@ fn answer_from_value(value: &Value) -> Option<Answer> {
         ("failed", [Value::String(code), Value::String(message)]) => {
             Answer::Failed(Error::new(Code::from_name(code)?, message.as_str()))
         }
+        ("record", []) => Answer::Record(None),
+        ("record", values) => Answer::Record(Some(record_from_values(values)?)),
+        ("records", [next, Value::Array(records)]) => {
+            let records = records.iter().map(record_of_page).collect::<Option<Vec<_>>>()?;
+            Answer::Records(RecordPage { records, next: next.as_str().map(str::to_owned) })
+        }
+        ("sum", [Value::String(sum)]) => Answer::Sum(sum.clone()),
         _ => return None,
     })
 }
@@ -219,6 +265,9 @@ mod tests {
             expires: Some(6),
         };
         let page = Page { names: vec!["a".into()], next: None };
+        let fields = Fields::of([(&b"\xff"[..], &b""[..]), (b"", b"\x00")]).unwrap();
+        let record = Record { fields, counter: 1, stamp: 2, revision: 3, expires: None };
+        let records = vec![("k".to_owned(), record.clone())];
         let answers = SmallVec::from_vec(vec![
             Answer::Counter(1),
             Answer::MaybeCounter(None),
@@ -233,6 +282,10 @@ mod tests {
             Answer::Replaced { did: true, old: None },
             Answer::Replaced { did: false, old: Some(Value::Null) },
             Answer::Failed(Error::new(Code::NotANumber, "`k` holds text")),
+            Answer::Record(None),
+            Answer::Record(Some(record)),
+            Answer::Records(RecordPage { records, next: Some("k".into()) }),
+            Answer::Sum("-1.5".into()),
         ]);
         let receipt = Receipt { revision: 7, stamp: 8, held: false, repeated: false, answers };
         let mut bytes = Vec::new();

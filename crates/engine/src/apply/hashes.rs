@@ -47,6 +47,10 @@ fn set(
     pairs: &[(Field, Vec<u8>)],
     only_absent: bool,
 ) -> Result<Answer> {
+    if pairs.is_empty() {
+        let message = format!("nothing to put into `{key}`: a record has at least one field");
+        return Err(Error::new(Code::InvalidField, message));
+    }
     let (seen, old) = see_fields(view, overlay, key)?;
     let mut fields = old.unwrap_or_default();
     let is_there = |(field, _): &(Field, Vec<u8>)| fields.get(field.as_bytes()).is_some();

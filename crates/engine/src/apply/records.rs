@@ -17,8 +17,8 @@ use crate::spaces::RECORDS;
 use crate::view::View;
 use mainstay_model::{
     Answer, Code, Condition, Error, ExpireOnly, Field, FieldValue, Fields, Name, Record,
-    RecordCommand, RecordPage, RecordPick, RecordWrite, Result, Revision, Scales, Stamp, Ttl,
-    Where,
+    RecordCommand, RecordPage, RecordPick, RecordWrite, Result, Revision, Scales, SmallVec, Stamp,
+    Ttl, Where,
 };
 
 /// Runs a command on a record, in the transaction that gets this revision.
@@ -162,11 +162,18 @@ fn check_changes(set: &[(Field, FieldValue)], clear: &[Field], replace: bool) ->
     if set.is_empty() && (replace || clear.is_empty()) {
         return invalid("a record has at least one field: give one, or delete the record");
     }
-    let twice = |field: &Field| set.iter().filter(|(other, _)| other == field).count() > 1;
-    if set.iter().any(|(field, _)| twice(field) || clear.contains(field)) {
+    if stands_twice(set, clear) {
         return invalid("a field stands twice in one write: say once what becomes of it");
     }
     Ok(())
+}
+
+/// Whether a field is set twice, or set and taken out. Sorted, since a record may have 65,536 of them.
+fn stands_twice(set: &[(Field, FieldValue)], clear: &[Field]) -> bool {
+    let mut set: SmallVec<[&Field; 16]> = set.iter().map(|(field, _)| field).collect();
+    set.sort_unstable();
+    let is_set = |field: &Field| set.binary_search(&field).is_ok();
+    set.windows(2).any(|pair| pair[0] == pair[1]) || clear.iter().any(is_set)
 }
 
 /// Writes fields; gives the new counter. Without any the record goes.
@@ -312,6 +319,8 @@ fn restore(
     expires: Option<Stamp>,
 ) -> Result<Answer> {
     let seen = see(view, overlay, RECORDS, key)?;
+    // A record without fields is gone.
+    let fields = fields.filter(|fields| !fields.is_empty());
     let expires = match (fields, expires) {
         (Some(_), Some(stamp)) => expiry(view.now, Ttl::Until(stamp), None)?,
         _ => None,

@@ -35,7 +35,7 @@ pub(super) struct Search<'a> {
 
 impl Search<'_> {
     /// Visits the records that pass, in byte order of their keys, until told to stop; gives when the first of
-    /// those looked at expires that others wrote.
+    /// those that were taken expires, if others wrote it. What did not pass is not seen, so that it may expire.
     pub fn each(
         &self,
         after: Option<&str>,
@@ -114,18 +114,15 @@ impl Search<'_> {
         let mut walk = self.view.walk(self.overlay, RECORDS, prefix, after);
         let mut expires: Option<Stamp> = None;
         while let Some(step) = walk.next()? {
-            if !step.head.is_live(self.view.now) {
-                continue;
-            }
-            let theirs = step.head.expires.filter(|_| !step.own);
-            expires = [expires, theirs].into_iter().flatten().min();
-            if !self.pass(step.payload(self.overlay))? {
+            if !step.head.is_live(self.view.now) || !self.pass(step.payload(self.overlay))? {
                 continue;
             }
             let record = record(step.head, Fields::decode(step.payload(self.overlay))?);
+            let theirs = record.expires.filter(|_| !step.own);
             if !visit(text(&step.name), record)? {
                 break;
             }
+            expires = [expires, theirs].into_iter().flatten().min();
         }
         Ok(expires)
     }
@@ -144,10 +141,10 @@ impl Search<'_> {
             for key in &keys.all {
                 let Some((record, own)) = self.look(key)? else { continue };
                 let theirs = record.expires.filter(|_| !own);
-                expires = [expires, theirs].into_iter().flatten().min();
                 if !visit(text(key), record)? {
                     return Ok(expires);
                 }
+                expires = [expires, theirs].into_iter().flatten().min();
             }
             if !keys.cut {
                 return Ok(expires);

@@ -43,26 +43,32 @@ pub(crate) fn run(
             swap(view, overlay, name, value, only, *ttl)
         }
         StringCommand::Put { name, value, ttl } => overwrite(view, overlay, name, value, *ttl),
-        StringCommand::Get { name } => {
-            let found = super::cells::get(view, overlay, name)?;
-            if found.is_none() {
-                records::refuse(view, overlay, name)?;
-            }
-            Ok(Answer::Cell(found))
-        }
+        StringCommand::Get { name } => get(view, overlay, name),
         _ => Err(Error::new(Code::Unsupported, "this version does not know that string command")),
     }
 }
 
-/// What is known of a cell, and what it holds if it is live; a record of its name is refused.
+/// What is known of a cell, and what it holds if it is live; where there is none, a record of its name is
+/// refused. A name that is both is a cell.
 fn see_with<T>(
     view: &View<'_>,
     overlay: &Overlay,
     name: &Name,
     read: impl FnMut(&[u8]) -> Result<T>,
 ) -> Result<(Seen, Option<T>)> {
-    records::refuse(view, overlay, name)?;
-    keys::see_with(view, overlay, CELLS, name, read)
+    let (seen, held) = keys::see_with(view, overlay, CELLS, name, read)?;
+    if held.is_none() {
+        records::refuse(view, overlay, name)?;
+    }
+    Ok((seen, held))
+}
+
+fn get(view: &View<'_>, overlay: &Overlay, name: &Name) -> Result<Answer> {
+    let found = super::cells::get(view, overlay, name)?;
+    if found.is_none() {
+        records::refuse(view, overlay, name)?;
+    }
+    Ok(Answer::Cell(found))
 }
 
 fn swap(
@@ -73,7 +79,7 @@ fn swap(
     only: &Only,
     ttl: Ttl,
 ) -> Result<Answer> {
-    records::refuse(view, overlay, name)?;
+    see_with(view, overlay, name, |_| Ok(()))?;
     set(view, overlay, name, value, only, ttl)
 }
 
@@ -85,8 +91,8 @@ fn set(
     only: &Only,
     ttl: Ttl,
 ) -> Result<Answer> {
-    let record = records::is_there(view, overlay, name)?;
     let (seen, old) = keys::see_with(view, overlay, CELLS, name, codec::decode)?;
+    let record = old.is_none() && records::is_there(view, overlay, name)?;
     let expires = expiry(view.now, ttl, seen.expires)?;
     let did = match only {
         Only::Equals(_) | Only::Differs(_) if record => return Err(records::wrong_type(name)),
