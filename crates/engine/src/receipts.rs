@@ -119,7 +119,10 @@ fn answer_to_value(answer: &Answer) -> Result<Value> {
         Answer::Sum(sum) => tagged("sum", [Value::from(sum.as_str())]),
         // What cannot be given again must not be promised.
         _ => {
-            return Err(Error::new(Code::Unsupported, "this answer is not kept under a request id"));
+            return Err(Error::new(
+                Code::Unsupported,
+                "this answer is not kept under a request id",
+            ));
         }
     })
 }
