@@ -10,7 +10,9 @@ use super::branches::{Removed, removed};
 use super::cells::{OnBranch, Written, entity_tag, written};
 use super::conditions::{Condition, identified, is_known};
 use super::extract::{Asked, Named, Text, form, point, records_of};
-use super::forms::{Raw, RecordForm, RecordPageForm, WriteRecordForm, changes, filters_of};
+use super::forms::{
+    Raw, RecordForm, RecordPageForm, WriteRecordForm, changes, check_place, filters_of,
+};
 use super::refusal::{Answered, Problem, Refusal};
 use axum::Json;
 use axum::body::Body;
@@ -289,6 +291,7 @@ pub(crate) async fn list(
         let filters = filters(asked.tests.as_deref())?;
         let records = records_of(&db, asked.branch.as_deref())?;
         let (after, limit) = (asked.after.as_deref(), asked.limit.unwrap_or(PAGE_DEFAULT));
+        check_place(&asked.prefix, after)?;
         let page = match point(asked.rev, asked.at)? {
             At::Latest => records.scan(&asked.prefix, &filters, after, limit)?,
             at => records.at(at)?.scan(&asked.prefix, &filters, after, limit)?,

@@ -246,6 +246,8 @@ fn records_are_scanned_with_filters_and_a_cursor() {
         assert_eq!(w.get(&filtered("/v1/records?", wrong.clone())).code().0, 400, "{wrong}");
     }
     assert_eq!(w.get("/v1/records?where=x").code(), (400, "InvalidArgument".into()));
+    let elsewhere = w.get("/v1/records?prefix=j/&after=a");
+    assert_eq!(elsewhere.code(), (400, "InvalidArgument".into()), "a cursor of another scan");
     assert_eq!(w.get("/v1/records?limit=0").code(), (400, "InvalidLimit".into()));
 }
 

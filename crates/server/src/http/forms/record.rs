@@ -192,6 +192,19 @@ pub(crate) fn filters_of(tests: Option<&Raw>) -> Result<Vec<Where>> {
     tests.map_or(Ok(Vec::new()), |tests| filters(tests))
 }
 
+/// A place in a scan is one of its own: that of another would leave records out without a word.
+pub(crate) fn check_place(prefix: &str, after: Option<&str>) -> Result<()> {
+    match after {
+        Some(after) if !after.starts_with(prefix) => {
+            let message = format!(
+                "{after:?} is no place in a scan of {prefix:?}: after takes the next of the page before"
+            );
+            Err(Error::new(Code::InvalidArgument, message))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The fields that names stand for.
 pub(super) fn fields_of(names: Vec<String>) -> Result<Vec<Field>> {
     names.iter().map(|name| Field::from_text(name)).collect()
@@ -277,6 +290,7 @@ impl GetRecordForm {
 impl ScanForm {
     pub fn command(self) -> Result<RecordCommand> {
         let ScanForm { prefix, tests, after, limit } = self;
+        check_place(&prefix, after.as_deref())?;
         let (filters, limit) = (filters_of(tests.as_ref())?, limit.unwrap_or(PAGE_DEFAULT));
         Ok(RecordCommand::Scan { prefix, filters, after, limit })
     }
