@@ -116,7 +116,7 @@ fn a_deletion_takes_the_record_and_the_counter_goes_on() {
     assert_eq!(gone, "{\"key\":\"a\",\"deleted\":true}\n");
     assert_eq!(put(&program, &["a", "x=1"]), "{\"key\":\"a\",\"counter\":4}\n");
     // In a transaction of the repl it goes with the others.
-    let lines = "TXN.BEGIN\nrecord delete a\nTXN.ROLLBACK\nrecord get a x -o raw\n";
+    let lines = "TXN.BEGIN\nrecord delete a\nTXN.ROLLBACK\nrecord get a x\n";
     let said = program.data_fed(&["repl"], lines);
     assert_eq!(said.code, 0, "{said:?}");
     assert_eq!(record(&program, &["get", "a", "x", "-o", "raw"]).ok(), "1");
