@@ -86,6 +86,7 @@ mod open;
 mod options;
 mod overlay;
 mod part;
+mod pinned;
 mod pins;
 mod place;
 mod places;

@@ -1,9 +1,10 @@
 //! Records: fields with bytes, compare-and-swap on fields, expiries, scans.
 
-use crate::cells::{did, unexpected};
+use crate::cells::{did, maybe_counter, unexpected};
 use crate::core::Core;
-use crate::pins::PinGuard;
+use crate::pinned::Pinned;
 use crate::place::Place;
+use crate::remote::{AsyncRecords, AsyncRecordsAt, Link, wait};
 use crate::snapshot::{RecordHistoryEntry, Snapshot};
 use mainstay_model::{
     Answer, At, Code, Command, CompactString, Condition, Error, ExpireOnly, Field, FieldValue,
@@ -42,6 +43,11 @@ impl Records {
         Records { place, branch: branch.into() }
     }
 
+    /// The same records, to be awaited.
+    fn there(&self, link: &Arc<Link>) -> AsyncRecords {
+        AsyncRecords::on(link.clone(), &self.branch)
+    }
+
     fn run(&self, command: impl Into<Command>) -> Result<Answer> {
         let mut transaction = Transaction::on(&self.branch);
         transaction.steps.push(command.into().into());
@@ -53,8 +59,7 @@ impl Records {
     }
 
     /// Reads what is published; what retention passed by meanwhile is looked at again.
-    fn look<T>(&self, read: impl Fn(&Snapshot) -> Result<T>) -> Result<T> {
-        let core = self.place.here("this read of records")?;
+    fn look<T>(&self, core: &Arc<Core>, read: impl Fn(&Snapshot) -> Result<T>) -> Result<T> {
         loop {
             match read(&Snapshot::new(core, &self.branch, At::Latest)?) {
                 Err(error) if error.code() == Code::HistoryTrimmed => {}
@@ -65,24 +70,26 @@ impl Records {
 
     /// A record with its fields, counter and expiry.
     pub fn get(&self, key: &str) -> Result<Option<Record>> {
-        self.get_some(key, None)
+        self.get_some(&Name::new(key)?, None)
     }
 
     /// A record with those of these fields that it has.
     pub fn get_fields(&self, key: &str, fields: &[&str]) -> Result<Option<Record>> {
-        let fields = fields.iter().map(Field::new).collect::<Result<Vec<_>>>()?;
-        self.get_some(key, Some(&fields))
+        self.get_some(&Name::new(key)?, Some(&field_names(fields)?))
     }
 
-    fn get_some(&self, key: &str, wanted: Option<&[Field]>) -> Result<Option<Record>> {
-        let key = Name::new(key)?;
-        self.look(|snapshot| snapshot.record(&key, wanted))
+    /// A record with those of these fields that it has, or with all of them. Names of fields are any
+    /// bytes here.
+    pub fn get_some(&self, key: &Name, wanted: Option<&[Field]>) -> Result<Option<Record>> {
+        match &self.place {
+            Place::Here(core) => self.look(core, |snapshot| snapshot.record(key, wanted)),
+            Place::There(link) => wait(self.there(link).get_some(key, wanted)),
+        }
     }
 
     /// What one field holds.
     pub fn get_field(&self, key: &str, field: &str) -> Result<Option<Vec<u8>>> {
-        let record = self.get_fields(key, &[field])?;
-        Ok(record.and_then(|record| record.fields.into_iter().next()).map(|(_, value)| value))
+        Ok(only_value(self.get_fields(key, &[field])?))
     }
 
     /// Puts fields in and leaves the others; gives the new counter. A time to live is set where one is
@@ -129,7 +136,7 @@ impl Records {
     /// The error `Fenced` says that a [`Condition::Fence`] does not: what the caller held is no longer
     /// its own.
     pub fn write(&self, write: RecordWrite) -> Result<Option<u64>> {
-        crate::cells::maybe_counter(self.run(write)?)
+        maybe_counter(self.run(write)?)
     }
 
     /// Writes to the first record that passes, in one step: of any number of callers no two get the same. Gives
@@ -151,7 +158,7 @@ impl Records {
     /// ```
     pub fn pick(&self, pick: RecordPick) -> Result<Option<(String, Record)>> {
         match self.run(pick)? {
-            Answer::Picked(picked) => Ok(picked),
+            Answer::Picked(picked) => Ok(picked.map(|picked| *picked)),
             _ => Err(unexpected()),
         }
     }
@@ -181,12 +188,20 @@ impl Records {
         after: Option<&str>,
         limit: usize,
     ) -> Result<RecordPage> {
-        self.look(|snapshot| snapshot.scan(prefix, filters, after, limit))
+        match &self.place {
+            Place::Here(core) => {
+                self.look(core, |snapshot| snapshot.scan(prefix, filters, after, limit))
+            }
+            Place::There(link) => wait(self.there(link).scan(prefix, filters, after, limit)),
+        }
     }
 
     /// How many records there are that begin with `prefix` and pass all filters.
     pub fn count(&self, prefix: &str, filters: &[Where]) -> Result<u64> {
-        self.look(|snapshot| snapshot.count(prefix, filters))
+        match &self.place {
+            Place::Here(core) => self.look(core, |snapshot| snapshot.count(prefix, filters)),
+            Place::There(link) => wait(self.there(link).count(prefix, filters)),
+        }
     }
 
     /// The versions of a record, newest first, deletions included; `before` leaves out counters from
@@ -197,8 +212,12 @@ impl Records {
         limit: usize,
         before: Option<u64>,
     ) -> Result<Vec<RecordHistoryEntry>> {
+        let core = match &self.place {
+            Place::Here(core) => core,
+            Place::There(link) => return wait(self.there(link).history(key, limit, before)),
+        };
         let key = Name::new(key)?;
-        self.look(|snapshot| snapshot.record_history(&key, limit, before))
+        self.look(core, |snapshot| snapshot.record_history(&key, limit, before))
     }
 
     /// Declares an index over fields of records whose keys begin with `prefix`; gives its number. It serves
@@ -217,8 +236,7 @@ impl Records {
     /// # Ok::<(), mainstay::Error>(())
     /// ```
     pub fn add_index(&self, prefix: &str, fields: &[&str]) -> Result<u32> {
-        let fields = fields.iter().map(Field::new).collect::<Result<Vec<_>>>()?;
-        let command = IndexCommand::Add { prefix: prefix.to_owned(), fields };
+        let command = IndexCommand::Add { prefix: prefix.to_owned(), fields: field_names(fields)? };
         match self.run(command)? {
             Answer::Count(id) => u32::try_from(id).map_err(|_| unexpected()),
             _ => Err(unexpected()),
@@ -239,16 +257,29 @@ impl Records {
 
     /// How a scan would go about it: by which index, or why by none.
     pub fn explain(&self, prefix: &str, filters: &[Where]) -> Result<String> {
-        self.look(|snapshot| Ok(snapshot.explain(prefix, filters)))
+        let core = self.place.here("an explanation")?;
+        self.look(core, |snapshot| Ok(snapshot.explain(prefix, filters)))
     }
 
     /// The records as they were, for as long as the view lives (an hour at most).
     pub fn at(&self, at: At) -> Result<RecordsAt> {
-        RecordsAt::new(self.place.here("a view of records")?, &self.branch, at)
+        Ok(match &self.place {
+            Place::Here(core) => RecordsAt::here(Pinned::new(core, &self.branch, at)?),
+            Place::There(link) => RecordsAt::there(wait(self.there(link).at(at))?),
+        })
     }
 }
 
-fn filled(key: &str, fields: &Fields, ttl: Option<Ttl>) -> Result<RecordWrite> {
+pub(crate) fn field_names(fields: &[&str]) -> Result<Vec<Field>> {
+    fields.iter().map(Field::new).collect()
+}
+
+/// What the one field holds that was asked for.
+pub(crate) fn only_value(record: Option<Record>) -> Option<Vec<u8>> {
+    record.and_then(|record| record.fields.into_iter().next()).map(|(_, value)| value)
+}
+
+pub(crate) fn filled(key: &str, fields: &Fields, ttl: Option<Ttl>) -> Result<RecordWrite> {
     let mut write = RecordWrite::to(key)?.ttl(ttl.unwrap_or(Ttl::Keep));
     let pair = |(field, value): (&Field, &[u8])| (field.clone(), FieldValue::from(value));
     write.set = fields.iter().map(pair).collect();
@@ -256,34 +287,54 @@ fn filled(key: &str, fields: &Fields, ttl: Option<Ttl>) -> Result<RecordWrite> {
 }
 
 /// A write without conditions always happens.
-fn always(counter: Option<u64>) -> Result<u64> {
+pub(crate) fn always(counter: Option<u64>) -> Result<u64> {
     counter.ok_or_else(|| Error::new(Code::Unsupported, "a write without conditions did nothing"))
 }
 
-/// The records of a branch as of one point in time.
-pub struct RecordsAt {
-    snapshot: Snapshot,
-    _pin: PinGuard,
+/// The records of a branch as of one point in time. Clones are the same view.
+#[derive(Clone)]
+pub struct RecordsAt(View);
+
+#[derive(Clone)]
+enum View {
+    Here(Arc<Pinned>),
+    There(AsyncRecordsAt),
 }
 
 impl RecordsAt {
-    fn new(core: &Arc<Core>, branch: &str, at: At) -> Result<RecordsAt> {
-        let mut snapshot = Snapshot::new(core, branch, at)?;
-        snapshot.fresh = false;
-        // Pinned first, checked second: what is readable now stays so.
-        let pin = core.pins.hold("reader", core.clock.monotonic_us(), snapshot.revision);
-        core.index().check_any_reach(snapshot.revision)?;
-        Ok(RecordsAt { snapshot, _pin: pin })
+    pub(crate) fn here(pinned: Arc<Pinned>) -> RecordsAt {
+        RecordsAt(View::Here(pinned))
+    }
+
+    pub(crate) fn there(view: AsyncRecordsAt) -> RecordsAt {
+        RecordsAt(View::There(view))
     }
 
     /// The revision it shows.
     pub fn revision(&self) -> Revision {
-        self.snapshot.revision
+        match &self.0 {
+            View::Here(pinned) => pinned.snapshot.revision,
+            View::There(view) => view.revision(),
+        }
     }
 
     /// A record with its fields, counter and expiry.
     pub fn get(&self, key: &str) -> Result<Option<Record>> {
-        self.snapshot.record(&Name::new(key)?, None)
+        self.get_some(&Name::new(key)?, None)
+    }
+
+    /// A record with those of these fields that it had.
+    pub fn get_fields(&self, key: &str, fields: &[&str]) -> Result<Option<Record>> {
+        self.get_some(&Name::new(key)?, Some(&field_names(fields)?))
+    }
+
+    /// A record with those of these fields that it had, or with all of them. Names of fields are any
+    /// bytes here.
+    pub fn get_some(&self, key: &Name, wanted: Option<&[Field]>) -> Result<Option<Record>> {
+        match &self.0 {
+            View::Here(pinned) => pinned.snapshot.record(key, wanted),
+            View::There(view) => wait(view.get_some(key, wanted)),
+        }
     }
 
     /// Records in byte order of their keys.
@@ -294,12 +345,18 @@ impl RecordsAt {
         after: Option<&str>,
         limit: usize,
     ) -> Result<RecordPage> {
-        self.snapshot.scan(prefix, filters, after, limit)
+        match &self.0 {
+            View::Here(pinned) => pinned.snapshot.scan(prefix, filters, after, limit),
+            View::There(view) => wait(view.scan(prefix, filters, after, limit)),
+        }
     }
 
     /// How many records there are that begin with `prefix` and pass all filters.
     pub fn count(&self, prefix: &str, filters: &[Where]) -> Result<u64> {
-        self.snapshot.count(prefix, filters)
+        match &self.0 {
+            View::Here(pinned) => pinned.snapshot.count(prefix, filters),
+            View::There(view) => wait(view.count(prefix, filters)),
+        }
     }
 
     /// The versions of a record up to here, newest first.
@@ -309,6 +366,30 @@ impl RecordsAt {
         limit: usize,
         before: Option<u64>,
     ) -> Result<Vec<RecordHistoryEntry>> {
-        self.snapshot.record_history(&Name::new(key)?, limit, before)
+        match &self.0 {
+            View::Here(pinned) => pinned.snapshot.record_history(&Name::new(key)?, limit, before),
+            View::There(view) => wait(view.history(key, limit, before)),
+        }
+    }
+}
+
+pub(crate) fn record(answer: Answer) -> Result<Option<Record>> {
+    match answer {
+        Answer::Record(record) => Ok(record),
+        _ => Err(unexpected()),
+    }
+}
+
+pub(crate) fn records(answer: Answer) -> Result<RecordPage> {
+    match answer {
+        Answer::Records(page) => Ok(page),
+        _ => Err(unexpected()),
+    }
+}
+
+pub(crate) fn count(answer: Answer) -> Result<u64> {
+    match answer {
+        Answer::Count(count) => Ok(count),
+        _ => Err(unexpected()),
     }
 }

@@ -55,9 +55,8 @@ fn weight_bytes(answer: &Answer) -> usize {
         Answer::Names(Page { names, .. }) => {
             names.iter().map(|name| size_of::<String>() + name.len()).sum()
         }
-        Answer::Record(Some(record)) | Answer::Picked(Some((_, record))) => {
-            record.fields.weight_bytes()
-        }
+        Answer::Record(Some(record)) => record.fields.weight_bytes(),
+        Answer::Picked(Some(picked)) => picked.1.fields.weight_bytes(),
         Answer::Records(RecordPage { records, .. }) => {
             let one = |(key, record): &(String, Record)| {
                 size_of::<Record>() + key.len() + record.fields.weight_bytes()

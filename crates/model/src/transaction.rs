@@ -330,7 +330,7 @@ pub enum Answer {
     /// The sum in a field, as decimal text.
     Sum(String),
     /// The record that came first, as it has become; nothing if none passed.
-    Picked(Option<(String, Record)>),
+    Picked(Option<Box<(String, Record)>>),
 }
 
 impl Answer {

@@ -153,7 +153,7 @@ fn pick(
     let fields = changed(&key, &old, false, &pick.set, &pick.clear, moment)?;
     let counter = put(overlay, seen, &fields, expires)?;
     let record = Record { fields, counter, stamp: view.now, revision, expires };
-    Ok(Answer::Picked(Some((key.as_str().to_owned(), record))))
+    Ok(Answer::Picked(Some(Box::new((key.as_str().to_owned(), record)))))
 }
 
 /// Refuses what makes no sense whatever is stored.

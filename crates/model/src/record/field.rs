@@ -3,6 +3,8 @@
 use super::bytes;
 use crate::limits::{RECORD_LIMIT_FIELDS, VALUE_LIMIT_BYTES};
 use crate::{Code, Error, Result, Value};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use smallvec::SmallVec;
@@ -11,6 +13,9 @@ use std::fmt;
 
 /// The longest name of a field, in bytes.
 pub const FIELD_LIMIT_BYTES: usize = 1024;
+
+/// A text that begins so stands for bytes.
+const BYTES: &str = "$bytes:";
 
 /// The name of a field: up to 1024 bytes of any kind.
 ///
@@ -37,6 +42,33 @@ impl Field {
     /// The name's bytes, the order in which fields stand.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
+    }
+
+    /// The name where only text can stand, with nothing lost: text as it is; other bytes, and text that
+    /// begins with `$bytes:`, as `$bytes:` and base64.
+    ///
+    /// ```
+    /// use mainstay_model::Field;
+    /// assert_eq!(Field::new("state")?.to_text(), "state");
+    /// assert_eq!(Field::new(b"\x00\xff")?.to_text(), "$bytes:AP8=");
+    /// assert_eq!(Field::from_text("$bytes:AP8=")?.as_bytes(), b"\x00\xff");
+    /// # Ok::<(), mainstay_model::Error>(())
+    /// ```
+    pub fn to_text(&self) -> String {
+        match std::str::from_utf8(&self.0) {
+            Ok(text) if !text.starts_with(BYTES) => text.to_owned(),
+            _ => format!("{BYTES}{}", STANDARD.encode(&self.0)),
+        }
+    }
+
+    /// The field that a text stands for.
+    pub fn from_text(text: &str) -> Result<Field> {
+        let Some(encoded) = text.strip_prefix(BYTES) else { return Field::new(text) };
+        let wrong = |_| {
+            let message = format!("the field {text:?} has no padded base64 behind `{BYTES}`");
+            Error::new(Code::InvalidField, message)
+        };
+        Field::new(STANDARD.decode(encoded).map_err(wrong)?)
     }
 }
 
@@ -121,9 +153,9 @@ impl Fields {
         self.0.remove(field)
     }
 
-    /// As a value, for those who only look: text where it is text.
+    /// As a value: an object of names ([`Field::to_text`]) and their values, text where they are text.
     pub fn to_value(&self) -> Value {
-        let one = |(field, value): (&Field, &[u8])| (field.to_string(), Value::from_text(value));
+        let one = |(field, value): (&Field, &[u8])| (field.to_text(), Value::from_text(value));
         Value::Object(self.iter().map(one).collect())
     }
 

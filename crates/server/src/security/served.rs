@@ -4,7 +4,7 @@ use super::audit::{Audit, Entry};
 use super::right::{Area, Right};
 use super::user::{Denied, User};
 use mainstay::wire::{Act, Follow, Look, Question, Read};
-use mainstay::{CellCommand, Filter, Transaction};
+use mainstay::{CellCommand, Filter, RecordCommand, Transaction};
 
 /// What somebody wants over the wire.
 pub enum Wanted<'a> {
@@ -43,6 +43,14 @@ impl User {
             Read::List { prefix, .. } => {
                 self.may(Right::read(Area::Cells))?;
                 self.may_list(prefix.as_bytes())
+            }
+            // A read of records needs what the command does that reads the same.
+            Read::Record { key, .. } | Read::RecordHistory { key, .. } => {
+                self.allow_command(&RecordCommand::Get { key: key.clone(), fields: None }.into())
+            }
+            Read::Scan { prefix, .. } | Read::Count { prefix, .. } => {
+                let (prefix, filters) = (prefix.clone(), Vec::new());
+                self.allow_command(&RecordCommand::Count { prefix, filters }.into())
             }
         }
     }
