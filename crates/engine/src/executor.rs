@@ -415,7 +415,11 @@ fn check_limits(transaction: &Transaction) -> Result<()> {
 /// Makes the error of a command that may fail its answer. It has written nothing, as no command on
 /// data has that fails.
 fn tolerate(step: &Step, error: Error) -> Result<Answer> {
-    let on_data = matches!(step.command, Command::Cell(_) | Command::String(_));
+    let on_data = match step.command {
+        Command::Cell(_) | Command::String(_) | Command::Record(_) | Command::Hash(_) => true,
+        Command::Branch(_) | Command::System(_) => false,
+        _ => false,
+    };
     match step.demand {
         Demand::Nothing if on_data && error.code().is_about_a_command() => {
             Ok(Answer::Failed(error))

@@ -49,7 +49,7 @@ pub(crate) fn run(
 }
 
 /// Refuses a name that a record has.
-pub(super) fn refuse(view: &View<'_>, overlay: &Overlay, name: &Name) -> Result<()> {
+pub(crate) fn refuse(view: &View<'_>, overlay: &Overlay, name: &Name) -> Result<()> {
     match is_there(view, overlay, name)? {
         false => Ok(()),
         true => Err(wrong_type(name)),
@@ -68,6 +68,14 @@ pub(super) fn is_there(view: &View<'_>, overlay: &Overlay, name: &Name) -> Resul
         return Ok(false);
     }
     see(view, overlay, RECORDS, name).map(|seen| seen.live)
+}
+
+/// When the record of a name expires, if there is one.
+pub(super) fn expires(view: &View<'_>, overlay: &Overlay, name: &Name) -> Result<Option<Stamp>> {
+    match is_there(view, overlay, name)? {
+        false => Ok(None),
+        true => see(view, overlay, RECORDS, name).map(|seen| seen.expires),
+    }
 }
 
 /// Removes the record of a name that becomes something else.
@@ -120,8 +128,10 @@ fn check_write(write: &RecordWrite) -> Result<()> {
     if write.set.is_empty() && (write.replace || write.clear.is_empty()) {
         return invalid("a record has at least one field: give one, or delete the record");
     }
-    let twice = |field: &Field| write.set.iter().filter(|(other, _)| other == field).count() > 1;
-    if write.set.iter().any(|(field, _)| twice(field) || write.clear.contains(field)) {
+    let mut set: Vec<&Field> = write.set.iter().map(|(field, _)| field).collect();
+    set.sort_unstable();
+    let is_set = |field: &Field| set.binary_search(&field).is_ok();
+    if set.windows(2).any(|pair| pair[0] == pair[1]) || write.clear.iter().any(is_set) {
         return invalid("a field stands twice in one write: say once what becomes of it");
     }
     Ok(())
