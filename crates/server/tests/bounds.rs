@@ -46,6 +46,38 @@ fn values_that_writes_answer_are_not_piled_up() {
 }
 
 #[test]
+fn records_that_are_read_behind_writes_are_not_piled_up() {
+    let ours = strict();
+    let mut client = ours.client();
+    let value = vec![b'x'; VALUE_BYTES];
+    client.call(&[b"HSET".as_slice(), b"large", b"f", &value]);
+    for read in [&["HGETALL", "large"][..], &["HVALS", "large"], &["REC.GET", "large"]] {
+        let both = [encode(&["HSET", "other", "f", "1"]), encode(read)].concat();
+        client.send_bytes(&both.repeat(32));
+        for _ in 0..32 {
+            assert_eq!(client.receive().len(), ":1\\r\\n".len());
+            assert!(client.receive().len() > VALUE_BYTES);
+        }
+    }
+}
+
+/// A record grows by all that is put into it in a batch.
+#[test]
+fn records_that_grow_in_a_batch_are_not_piled_up() {
+    let ours = strict();
+    let mut client = ours.client();
+    let value = vec![b'x'; VALUE_BYTES / 64];
+    let field =
+        |n: usize| encode(&[b"HSET".as_slice(), b"large", format!("f{n}").as_bytes(), &value]);
+    let written: Vec<u8> = (0..64).flat_map(field).collect();
+    client.send_bytes(&[written, encode(&["HVALS", "large"]).repeat(31)].concat());
+    for _ in 0..64 {
+        assert_eq!(client.receive(), r":1\r\n");
+    }
+    assert!((0..31).all(|_| client.receive().len() > VALUE_BYTES));
+}
+
+#[test]
 fn values_that_transactions_answer_are_not_piled_up() {
     let ours = strict();
     let mut client = ours.client();
