@@ -4,8 +4,9 @@
 mod support;
 
 use mainstay::wire::{self, Follow, Followed};
-use mainstay::{CellCommand, Database, Filter, Name, Transaction};
-use mainstay_server::resp::Settings;
+use mainstay::{CellCommand, Database, Fields, Filter, Name, RecordCommand, Transaction};
+use mainstay_server::resp::session::Written;
+use mainstay_server::resp::{Session, Settings, Shared};
 use std::io::Read;
 use std::net::Shutdown;
 use std::time::Duration;
@@ -63,18 +64,21 @@ fn records_that_are_read_behind_writes_are_not_piled_up() {
 
 /// A record grows by all that is put into it in a batch.
 #[test]
-fn records_that_grow_in_a_batch_are_not_piled_up() {
-    let ours = strict();
-    let mut client = ours.client();
-    let value = vec![b'x'; VALUE_BYTES / 64];
-    let field =
-        |n: usize| encode(&[b"HSET".as_slice(), b"large", format!("f{n}").as_bytes(), &value]);
-    let written: Vec<u8> = (0..64).flat_map(field).collect();
-    client.send_bytes(&[written, encode(&["HVALS", "large"]).repeat(31)].concat());
-    for _ in 0..64 {
-        assert_eq!(client.receive(), r":1\r\n");
-    }
-    assert!((0..31).all(|_| client.receive().len() > VALUE_BYTES));
+fn what_records_answer_is_weighed_before_it_is_known() {
+    let db = Database::memory().unwrap();
+    db.records().put("r", &Fields::of([("f", [0; 1000])]).unwrap(), None).unwrap();
+    let session = Session::new(&Shared::new(db, Settings::default()), "nobody".to_owned());
+    let get = |fields| RecordCommand::Get { key: Name::new("r").unwrap(), fields };
+    let weigh = |command, written| session.weigh(&Transaction::new().step(command), written);
+    let mut written = Written::default();
+    assert!(weigh(get(None), written) >= 1000);
+    written.add(&[b"HSET", &[0; 5000]]);
+    written.add(&[b"HSET", &[0; 5000]]);
+    assert!(weigh(get(None), written) >= 11_000);
+    assert_eq!(weigh(get(Some(Vec::new())), written), 0, "whether it is there is no burden");
+    let (prefix, filters) = (String::new(), Vec::new());
+    let scan = RecordCommand::Scan { prefix, filters, after: None, limit: 100_000 };
+    assert!(weigh(scan, written) >= 100_000);
 }
 
 #[test]

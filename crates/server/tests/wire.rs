@@ -233,6 +233,22 @@ fn records_stand_in_transactions_of_both_kinds() {
     assert!(one.line("TXN.COMMIT").starts_with("-CONFLICT "), "what was counted has changed");
 }
 
+/// Long work waits for what came before it, and what comes behind it for the long work.
+#[test]
+fn scans_see_what_came_before_them_in_a_pipeline() {
+    let ours = Ours::start();
+    let mut client = ours.client();
+    let lines = ["HSET a f 1", "REC.COUNT a WHERE f = 1", "HSET a f 2", "REC.COUNT a WHERE f = 1"];
+    let bytes: Vec<u8> =
+        lines.iter().flat_map(|line| encode(&line.split(' ').collect::<Vec<_>>())).collect();
+    for round in 0..20 {
+        client.send_bytes(&bytes);
+        let replies: Vec<String> = lines.iter().map(|_| client.receive()).collect();
+        let new = if round == 0 { r":1\r\n" } else { r":0\r\n" };
+        assert_eq!(replies, [new, r":1\r\n", r":0\r\n", r":0\r\n"]);
+    }
+}
+
 /// The record's kind of a watched name counts, too.
 #[test]
 fn what_is_watched_changes_with_either_kind() {

@@ -307,3 +307,20 @@ fn how_many(answers: Answers, _: Stamp) -> Reply {
         _ => unexpected(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_look_at_everything_is_long_work() {
+        let is_long = |line: &str| {
+            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            let plan = if line.starts_with("rec.scan") { scan(&words) } else { count(&words) };
+            plan.is_ok_and(|plan| plan.takes_a_while())
+        };
+        assert!(is_long("rec.scan a WHERE f = 1") && is_long("rec.count a"));
+        assert!(is_long("rec.scan a LIMIT 1001"));
+        assert!(!is_long("rec.scan a") && !is_long("rec.scan a LIMIT 1000"));
+    }
+}
