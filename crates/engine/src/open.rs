@@ -21,9 +21,9 @@ use crate::spaces;
 use crate::view::Origin;
 use mainstay_model::limits::GUARD_LIMIT;
 use mainstay_model::{
-    Answer, At, CellCommand, Code, Command, Contract, Durability, Error, Field, FieldValue, Guard,
-    Name, Page, Receipt, RecordCommand, RecordPage, RecordWrite, Result, Revision, SmallVec, Stamp,
-    Step, StringCommand, Transaction, Where,
+    Answer, At, CellCommand, Code, Command, Contract, Durability, Error, Guard, HashCommand, Name,
+    Page, Receipt, RecordCommand, RecordPage, Result, Revision, SmallVec, Stamp, Step,
+    StringCommand, Transaction, Versioned, Where,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -144,8 +144,29 @@ impl Open {
                 self.count(pick.prefix.clone(), &pick.filters)?;
                 self.change(Command::Record(RecordCommand::Pick(pick)))
             }
+            Command::String(StringCommand::Get { name }) => self.text(&name).map(Answer::Cell),
+            Command::Hash(command @ HashCommand::Get { .. }) => self.hash(&command),
             command => self.change(command),
         }
+    }
+
+    /// A cell, as those see it to whom a name is one thing: only where there is none it matters whether
+    /// there is a record.
+    fn text(&mut self, name: &Name) -> Result<Option<Versioned>> {
+        self.look(Contract::Cells, name)?;
+        let found = cells::get(&self.snapshot.view(), &self.overlay, name)?;
+        if found.is_none() {
+            self.look(Contract::Records, name)?;
+            records::refuse(&self.snapshot.view(), &self.overlay, name)?;
+        }
+        Ok(found)
+    }
+
+    /// A record, as those see it to whom a name is one thing.
+    fn hash(&mut self, command: &HashCommand) -> Result<Answer> {
+        self.look(Contract::Cells, command.key())?;
+        self.look(Contract::Records, command.key())?;
+        hashes::run(&self.snapshot.view(), &mut self.overlay, command)
     }
 
     fn change(&mut self, command: Command) -> Result<Answer> {
@@ -295,7 +316,7 @@ fn told(command: &Command) -> SmallVec<[(Contract, &Name); 2]> {
         }
         Command::String(StringCommand::Put { .. }) => SmallVec::new(),
         Command::String(command) => command.name().into_iter().flat_map(both).collect(),
-        Command::Record(RecordCommand::Write(write)) if is_blind(write) => SmallVec::new(),
+        Command::Record(RecordCommand::Write(write)) if write.is_blind() => SmallVec::new(),
         Command::Record(RecordCommand::Restore { .. }) => SmallVec::new(),
         Command::Record(command) => {
             command.key().map(|key| (Contract::Records, key)).into_iter().collect()
@@ -303,12 +324,6 @@ fn told(command: &Command) -> SmallVec<[(Contract, &Name); 2]> {
         Command::Hash(command) => both(command.key()).into_iter().collect(),
         _ => SmallVec::new(),
     }
-}
-
-/// Whether a write of a record looks at nothing: it merges into whatever is there.
-fn is_blind(write: &RecordWrite) -> bool {
-    let sums = |(_, value): &(Field, FieldValue)| matches!(value, FieldValue::Sum { .. });
-    write.when.is_empty() && !write.set.is_empty() && !write.set.iter().any(sums)
 }
 
 #[cold]

@@ -1,6 +1,6 @@
 //! Snapshots: one branch as of one revision, read without any lock on writers.
 
-use crate::apply::{cells, keys, records};
+use crate::apply::{cells, hashes, keys, records};
 use crate::catalog::Layers;
 use crate::core::Core;
 use crate::entry::{self, Head};
@@ -9,8 +9,8 @@ use crate::spaces::{CELLS, RECORDS};
 use crate::view::View;
 use mainstay_model::wire::fields;
 use mainstay_model::{
-    At, Field, Fields, Name, Page, Record, RecordPage, Result, Revision, Scales, Stamp, Value,
-    Versioned, Where, codec,
+    Answer, At, Field, Fields, HashCommand, Name, Page, Record, RecordPage, Result, Revision,
+    Scales, Stamp, Value, Versioned, Where, codec,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -82,9 +82,48 @@ impl Snapshot {
     }
 
     pub fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
-        let page = cells::list(&self.view(), &Overlay::default(), prefix, after, limit)?;
-        self.core.index().check_space_reach(CELLS, self.revision)?;
+        self.names(CELLS, prefix, after, limit)
+    }
+
+    /// The names of a space.
+    pub fn names(
+        &self,
+        space: u8,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Page> {
+        let (view, nothing) = (self.view(), Overlay::default());
+        let (page, _) = keys::names(&view, &nothing, space, prefix, after, limit)?;
+        self.core.index().check_space_reach(space, self.revision)?;
         Ok(page)
+    }
+
+    /// A cell, to those to whom a name is one thing: a record of this name is the error `WrongType`.
+    pub fn text(&self, name: &Name) -> Result<Option<Versioned>> {
+        let found = self.get(name)?;
+        if found.is_none() && self.core.index().has_records() {
+            records::refuse(&self.view(), &Overlay::default(), name)?;
+            self.check_reach(RECORDS, name)?;
+        }
+        Ok(found)
+    }
+
+    /// A record, to those to whom a name is one thing: a cell of this name is the error `WrongType`.
+    pub fn hash(&self, command: &HashCommand) -> Result<Answer> {
+        let answer = hashes::run(&self.view(), &mut Overlay::default(), command)?;
+        self.check_reach(CELLS, command.key())?;
+        self.check_reach(RECORDS, command.key())?;
+        Ok(answer)
+    }
+
+    /// What a record takes, in bytes; nothing where there is none.
+    pub fn record_bytes(&self, key: &Name) -> Result<usize> {
+        let view = self.view();
+        let (key, hash) = view.key(RECORDS, key.as_bytes());
+        let size = |_, payload: &[u8]| Ok(payload.len());
+        let found = view.find(&Overlay::default(), &key, hash, size)?;
+        Ok(found.map_or(0, |(bytes, _)| bytes))
     }
 
     pub fn record(&self, key: &Name, wanted: Option<&[Field]>) -> Result<Option<Record>> {

@@ -7,7 +7,7 @@
 //!                     lapsed: absent for everyone; the next write or sweep first counts the expiry
 //! ```
 
-use super::keys::{self, Seen, check_limit, expiry, lapse, remove, see, see_with, set_expiry};
+use super::keys::{self, Seen, expiry, lapse, remove, see, see_with, set_expiry};
 use crate::entry::Head;
 use crate::overlay::{Overlay, Payload};
 use crate::spaces::CELLS;
@@ -197,21 +197,5 @@ pub(crate) fn list_until(
     after: Option<&str>,
     limit: usize,
 ) -> Result<(Page, Option<Stamp>)> {
-    check_limit(limit)?;
-    let mut walk = view.walk(overlay, CELLS, prefix.as_bytes(), after.map(str::as_bytes));
-    let mut page = Page::default();
-    let mut expires: Option<Stamp> = None;
-    while let Some(step) = walk.next()? {
-        if !step.head.is_live(view.now) {
-            continue;
-        }
-        if page.names.len() == limit {
-            page.next = page.names.last().cloned();
-            break;
-        }
-        let theirs = step.head.expires.filter(|_| !step.own);
-        expires = [expires, theirs].into_iter().flatten().min();
-        page.names.push(String::from_utf8_lossy(&step.name).into_owned());
-    }
-    Ok((page, expires))
+    keys::names(view, overlay, CELLS, prefix, after, limit)
 }

@@ -9,7 +9,7 @@ use crate::overlay::{Overlay, Payload, Write};
 use crate::spaces::Key;
 use crate::view::{Origin, View};
 use mainstay_model::limits::PAGE_LIMIT;
-use mainstay_model::{Code, Error, ExpireOnly, Name, Result, Stamp, Ttl};
+use mainstay_model::{Code, Error, ExpireOnly, Name, Page, Result, Stamp, Ttl};
 
 /// What is known of a key before a write.
 pub(super) struct Seen {
@@ -183,6 +183,34 @@ pub(super) fn restore(
     };
     overlay.write(seen.key, seen.hash, write)?;
     Ok(counter)
+}
+
+/// Lists the names of a space in byte order, and says when the first of them that others wrote expires.
+pub(crate) fn names(
+    view: &View<'_>,
+    overlay: &Overlay,
+    space: u8,
+    prefix: &str,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<(Page, Option<Stamp>)> {
+    check_limit(limit)?;
+    let mut walk = view.walk(overlay, space, prefix.as_bytes(), after.map(str::as_bytes));
+    let mut page = Page::default();
+    let mut expires: Option<Stamp> = None;
+    while let Some(step) = walk.next()? {
+        if !step.head.is_live(view.now) {
+            continue;
+        }
+        if page.names.len() == limit {
+            page.next = page.names.last().cloned();
+            break;
+        }
+        let theirs = step.head.expires.filter(|_| !step.own);
+        expires = [expires, theirs].into_iter().flatten().min();
+        page.names.push(String::from_utf8_lossy(&step.name).into_owned());
+    }
+    Ok((page, expires))
 }
 
 /// Refuses page sizes that make no sense.

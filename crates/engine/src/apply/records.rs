@@ -51,7 +51,7 @@ pub(crate) fn run(
 }
 
 /// Refuses a name that a record has.
-pub(super) fn refuse(view: &View<'_>, overlay: &Overlay, name: &Name) -> Result<()> {
+pub(crate) fn refuse(view: &View<'_>, overlay: &Overlay, name: &Name) -> Result<()> {
     match is_there(view, overlay, name)? {
         false => Ok(()),
         true => Err(wrong_type(name)),
@@ -70,6 +70,14 @@ pub(super) fn is_there(view: &View<'_>, overlay: &Overlay, name: &Name) -> Resul
         return Ok(false);
     }
     see(view, overlay, RECORDS, name).map(|seen| seen.live)
+}
+
+/// When the record of a name expires, if there is one.
+pub(super) fn expires(view: &View<'_>, overlay: &Overlay, name: &Name) -> Result<Option<Stamp>> {
+    match is_there(view, overlay, name)? {
+        false => Ok(None),
+        true => see(view, overlay, RECORDS, name).map(|seen| seen.expires),
+    }
 }
 
 /// Removes the record of a name that becomes something else.

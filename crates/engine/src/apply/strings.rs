@@ -18,7 +18,7 @@ use crate::spaces::CELLS;
 use crate::view::View;
 use mainstay_model::limits::TRANSACTION_LIMIT_COMMANDS;
 use mainstay_model::{
-    Answer, Code, Error, ExpireOnly, Name, Only, Result, StringCommand, Ttl, Value, codec,
+    Answer, Code, Error, ExpireOnly, Name, Only, Result, Stamp, StringCommand, Ttl, Value, codec,
 };
 
 /// Runs a command on a cell by its text.
@@ -92,8 +92,11 @@ fn set(
     ttl: Ttl,
 ) -> Result<Answer> {
     let (seen, old) = keys::see_with(view, overlay, CELLS, name, codec::decode)?;
-    let record = old.is_none() && records::is_there(view, overlay, name)?;
-    let expires = expiry(view.now, ttl, seen.expires)?;
+    let there = records::is_there(view, overlay, name)?;
+    // A name that is both is a cell.
+    let record = there && old.is_none();
+    let kept = if ttl == Ttl::Keep { kept(view, overlay, name, &seen)? } else { None };
+    let expires = expiry(view.now, ttl, kept)?;
     let did = match only {
         Only::Equals(_) | Only::Differs(_) if record => return Err(records::wrong_type(name)),
         Only::Absent if record => false,
@@ -103,12 +106,19 @@ fn set(
     match did {
         true => {
             put(overlay, seen, value, expires)?;
-            records::make_way(view, overlay, name)?;
+            if there {
+                records::make_way(view, overlay, name)?;
+            }
         }
         // Bad input is an error whatever is stored.
         false => value.check()?,
     }
     Ok(Answer::Replaced { did, old })
+}
+
+/// The expiry that a name keeps when it is written over, be it that of a cell or of a record.
+fn kept(view: &View<'_>, overlay: &Overlay, name: &Name, seen: &Seen) -> Result<Option<Stamp>> {
+    if seen.live { Ok(seen.expires) } else { records::expires(view, overlay, name) }
 }
 
 /// Writes the cell, and the record of its name goes.
@@ -120,9 +130,14 @@ fn overwrite(
     ttl: Ttl,
 ) -> Result<Answer> {
     let seen = keys::see(view, overlay, CELLS, name)?;
-    let expires = expiry(view.now, ttl, seen.expires)?;
+    let kept = if ttl == Ttl::Keep { kept(view, overlay, name, &seen)? } else { None };
+    let expires = expiry(view.now, ttl, kept)?;
+    // Asked before the write: most often there are no records, and nothing is looked up.
+    let record = records::is_there(view, overlay, name)?;
     let counter = put(overlay, seen, value, expires)?;
-    records::make_way(view, overlay, name)?;
+    if record {
+        records::make_way(view, overlay, name)?;
+    }
     Ok(Answer::Counter(counter))
 }
 

@@ -160,6 +160,13 @@ impl RecordWrite {
         self.ttl = ttl;
         self
     }
+
+    /// Whether it looks at nothing: it merges into whatever is there, and its answer tells nothing but
+    /// the counter.
+    pub fn is_blind(&self) -> bool {
+        let sums = |(_, value): &(Field, FieldValue)| matches!(value, FieldValue::Sum { .. });
+        self.when.is_empty() && !self.set.is_empty() && !self.set.iter().any(sums)
+    }
 }
 
 /// A write to whichever record comes first: one step finds it and writes it, so of any number of callers no

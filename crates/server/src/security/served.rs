@@ -6,6 +6,9 @@ use super::user::{Denied, User};
 use mainstay::wire::{Act, Follow, Look, Question, Read};
 use mainstay::{CellCommand, Filter, RecordCommand, Transaction};
 
+/// To do anything with what keys hold.
+const DATA: Right = Right::either(Area::Cells).or(Area::Records);
+
 /// What somebody wants over the wire.
 pub enum Wanted<'a> {
     /// To execute a transaction.
@@ -60,7 +63,7 @@ impl User {
         match act {
             Act::Run(command) => self.allow_command(command),
             Act::Look(read) => self.allow_read(read),
-            Act::Begin { .. } | Act::View { .. } => self.may(Right::either(Area::Cells)),
+            Act::Begin { .. } | Act::View { .. } => self.may(DATA),
             Act::Commit { .. } | Act::Take { .. } | Act::Leave => Ok(()),
         }
     }
@@ -83,9 +86,9 @@ impl User {
             | Question::WaitFor { .. }
             | Question::Sync => Ok(()),
             // Whoever works on a branch asks whether it is there.
-            Question::Branch(_) => self
-                .may(Right::either(Area::Cells))
-                .or_else(|_| self.may(Right::read(Area::Branches))),
+            Question::Branch(_) => {
+                self.may(DATA).or_else(|_| self.may(Right::read(Area::Branches)))
+            }
             Question::Branches | Question::Tags => self.may(Right::read(Area::Branches)),
             Question::Diff(..) => {
                 self.may(Right::read(Area::Branches))?;

@@ -19,7 +19,7 @@ use mainstay::wire::{
     self, Act, Acted, FOLLOW_LIMIT, Follow, Followed, Look, Question, Read, Seen,
 };
 use mainstay::{
-    At, Cells, Code, Command, Contract, Database, Durability, Error, Interactive, Receipt, Result,
+    At, Cells, Code, Command, Database, Durability, Error, Interactive, Receipt, Result,
     Transaction,
 };
 use serde::Serialize;
@@ -311,16 +311,12 @@ fn feed(call: &mut Call<'_>, pending: Pending) -> Handled {
     if pending != Pending::Nothing {
         return Handled::NotYet;
     }
-    let mut follow: Follow = match take(call) {
+    let follow: Follow = match take(call) {
         Ok(follow) => follow,
         Err(error) => return refused(error),
     };
     if let Err(reply) = permit(call, &Wanted::Follow(&follow)) {
         return Handled::Reply(reply);
-    }
-    // Names of branches and tags are not keys: whoever has only some of those is not told of them.
-    if call.session.user.as_ref().is_none_or(|user| !user.has_all_keys()) {
-        follow.filter.contract = Some(Contract::Cells);
     }
     following(call, follow).unwrap_or_else(refused)
 }
@@ -335,6 +331,7 @@ fn following(call: &mut Call<'_>, follow: Follow) -> Result<Handled> {
     let until = Until::Once { deadline_us: deadline_us(call, follow.wait_ms) };
     let limit = follow.limit.clamp(1, FOLLOW_LIMIT);
     let reading = Reading::new(feed, limit, until, FOLLOWED, seat);
+    let reading = reading.told_to(call.session.user.as_deref());
     Ok(wait(call, Awaited::Changes(Box::new(reading))))
 }
 
