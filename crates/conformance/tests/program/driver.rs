@@ -218,7 +218,7 @@ pub fn call(cells: &Cells, command: &CellCommand) -> Result<Answer> {
 /// Calls the function of its own that a command on records has. The remote client has none yet that read.
 fn call_record(world: &World, branch: &str, command: &RecordCommand) -> Result<Answer> {
     let records = world.db().branch(branch)?.records();
-    let reads = world.beside().branch(branch)?.records();
+    let reads = world.db().branch(branch)?.records();
     match command.clone() {
         RecordCommand::Write(write) => records.write(*write).map(Answer::MaybeCounter),
         RecordCommand::Delete { key, when } => {

@@ -1,4 +1,4 @@
-//! Reads of records, now and in the past. The remote client has none yet: they go beside it.
+//! Reads of records, now and in the past.
 
 use super::driver::{Driver, same};
 use super::read_steps::version;
@@ -27,7 +27,7 @@ impl Driver {
     }
 
     fn records(&self, branch: &str) -> Records {
-        self.world.beside().branch(branch).unwrap().records()
+        self.world.db().branch(branch).unwrap().records()
     }
 
     fn read_record(&self, branch: &str, key: &str, at: At) {

@@ -23,9 +23,8 @@ type Route = (&'static str, &'static str, MethodRouter<Http>, Door);
 const READ: Door = Door::needs(Right::read(Area::Cells));
 const WRITE: Door = Door::needs(Right::write(Area::Cells));
 /// Records, to read and to write.
-const RECORDS: Area = Area::Cells; // records
-const READ_RECORDS: Door = Door::needs(Right::read(RECORDS));
-const WRITE_RECORDS: Door = Door::needs(Right::write(RECORDS));
+const READ_RECORDS: Door = Door::needs(Right::read(Area::Records));
+const WRITE_RECORDS: Door = Door::needs(Right::write(Area::Records));
 /// Branches and tags, to look at and to change; a change concerns all keys.
 const LOOK: Door = Door::needs(Right::read(Area::Branches));
 const CHANGE: Door = Door::needs(Right::write(Area::Branches)).everything();
@@ -36,7 +35,7 @@ const GIVE: Door = Door::needs(Right::write(Area::Admin)).everything();
 const FEED: Door = Door::needs(Right::read(Area::Feed)).range();
 const SERVER: Door = Door::needs(Right::read(Area::Server));
 /// The commands inside are looked at one by one.
-const MIX: Door = Door::needs(Right::either(Area::Cells));
+const MIX: Door = Door::needs(Right::either(Area::Cells).or(Area::Records));
 
 /// What is about data: one layer can wrap all of it.
 fn data() -> Vec<Route> {

@@ -14,7 +14,6 @@ fn put(program: &Program, words: &[&str]) -> String {
 }
 
 #[test]
-#[ignore = "needs REC"]
 fn fields_are_put_and_read() {
     let program = Program::new();
     assert_eq!(
@@ -39,7 +38,6 @@ fn fields_are_put_and_read() {
 }
 
 #[test]
-#[ignore = "needs REC"]
 fn what_is_not_there_is_said_and_ends_with_one() {
     let program = Program::new();
     put(&program, &["a", "x=1"]);
@@ -70,7 +68,6 @@ fn what_is_not_there_is_said_and_ends_with_one() {
 }
 
 #[test]
-#[ignore = "needs REC"]
 fn fields_are_set_unset_and_replaced() {
     let program = Program::new();
     let fields = || field(&record(&program, &["get", "a"]).objects()[0], "fields").to_json();
@@ -91,7 +88,6 @@ fn fields_are_set_unset_and_replaced() {
 }
 
 #[test]
-#[ignore = "needs REC"]
 fn a_claim_looks_at_several_fields_and_writes_several() {
     let program = Program::new();
     put(&program, &["j", "state=pending", "error=x"]);
@@ -107,7 +103,6 @@ fn a_claim_looks_at_several_fields_and_writes_several() {
 }
 
 #[test]
-#[ignore = "needs REC"]
 fn a_deletion_takes_the_record_and_the_counter_goes_on() {
     let program = Program::new();
     put(&program, &["a", "x=1"]);
@@ -123,7 +118,6 @@ fn a_deletion_takes_the_record_and_the_counter_goes_on() {
 }
 
 #[test]
-#[ignore = "needs REC"]
 fn records_are_listed_and_counted_with_filters() {
     let program = Program::new();
     put(&program, &["j/1", "state=pending", "n=9"]);
@@ -150,7 +144,6 @@ fn records_are_listed_and_counted_with_filters() {
 }
 
 #[test]
-#[ignore = "needs REC"]
 fn more_than_a_page_is_one_list() {
     let program = Program::new();
     let lines: String = (0..2500).map(|n| format!("REC.SET k{n:04} FIELDS n {n}\n")).collect();
@@ -162,7 +155,6 @@ fn more_than_a_page_is_one_list() {
 }
 
 #[test]
-#[ignore = "needs REC"]
 fn history_and_times_to_live_are_shown() {
     let program = Program::new();
     put(&program, &["a", "x=1", "--ttl", "1h"]);
@@ -183,7 +175,6 @@ fn history_and_times_to_live_are_shown() {
 }
 
 #[test]
-#[ignore = "needs REC"]
 fn a_server_answers_as_a_directory_does() {
     let (program, elsewhere) = (Program::new(), Program::new());
     let served = Served::start(&elsewhere, &[("MAINSTAY_RESP__ADDRESS", "127.0.0.1:0")]);
