@@ -6,6 +6,7 @@ use crate::pinned::Pinned;
 use crate::place::Place;
 use crate::remote::{AsyncRecords, AsyncRecordsAt, Link, wait};
 use crate::snapshot::{RecordHistoryEntry, Snapshot};
+use crate::wire::Question;
 use mainstay_model::{
     Answer, At, Code, Command, CompactString, Condition, Error, ExpireOnly, Field, FieldValue,
     Fields, IndexCommand, IndexInfo, Name, Record, RecordCommand, RecordPage, RecordPick,
@@ -235,8 +236,9 @@ impl Records {
     /// assert!(records.explain("tasks.", &stuck)?.starts_with("index 1 over `tasks.`"));
     /// # Ok::<(), mainstay::Error>(())
     /// ```
-    pub fn add_index(&self, prefix: &str, fields: &[&str]) -> Result<u32> {
-        let command = IndexCommand::Add { prefix: prefix.to_owned(), fields: field_names(fields)? };
+    pub fn add_index(&self, prefix: &str, fields: &[impl AsRef<[u8]>]) -> Result<u32> {
+        let fields = fields.iter().map(Field::new).collect::<Result<Vec<_>>>()?;
+        let command = IndexCommand::Add { prefix: prefix.to_owned(), fields };
         match self.run(command)? {
             Answer::Count(id) => u32::try_from(id).map_err(|_| unexpected()),
             _ => Err(unexpected()),
@@ -250,15 +252,23 @@ impl Records {
 
     /// All indexes, as they stand.
     pub fn indexes(&self) -> Result<Vec<IndexInfo>> {
-        let core = self.place.here("a list of indexes")?;
+        let core = match &self.place {
+            Place::Here(core) => core,
+            Place::There(link) => return wait(link.ask(Question::Indexes)),
+        };
         core.check_open()?;
         Ok(core.index().declared().iter().map(|declared| declared.info()).collect())
     }
 
     /// How a scan would go about it: by which index, or why by none.
     pub fn explain(&self, prefix: &str, filters: &[Where]) -> Result<String> {
-        let core = self.place.here("an explanation")?;
-        self.look(core, |snapshot| Ok(snapshot.explain(prefix, filters)))
+        match &self.place {
+            Place::Here(core) => self.look(core, |snapshot| Ok(snapshot.explain(prefix, filters))),
+            Place::There(link) => {
+                let (branch, prefix) = (self.branch.to_string(), prefix.to_owned());
+                wait(link.ask(Question::Explain { branch, prefix, filters: filters.to_vec() }))
+            }
+        }
     }
 
     /// The records as they were, for as long as the view lives (an hour at most).

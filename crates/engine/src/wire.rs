@@ -247,6 +247,18 @@ pub enum Question {
     ConfirmClock,
     /// A hash of all retained versions of a branch: 32 bytes.
     ExportHash(String),
+    /// The indexes over records: a list of [`IndexInfo`](crate::IndexInfo).
+    Indexes,
+    /// How a scan of records would go about it: text.
+    Explain {
+        /// Of this branch.
+        branch: String,
+        /// Of those that begin with this.
+        prefix: String,
+        /// Of those that pass all of these.
+        #[serde(with = "fields::list")]
+        filters: Vec<Where>,
+    },
 }
 
 impl Question {
@@ -300,7 +312,7 @@ mod tests {
             Read::History { name: k(), limit, before },
             Read::Record { key: k(), fields: Some(vec![Field::new("f").unwrap()]) },
             Read::Scan { prefix: prefix.clone(), filters: filters.clone(), after: None, limit },
-            Read::Count { prefix, filters },
+            Read::Count { prefix: prefix.clone(), filters: filters.clone() },
             Read::RecordHistory { key, limit, before },
         ]);
         let seen = || Seen::Cell(None);
@@ -350,7 +362,9 @@ mod tests {
             Question::Sweep,
             Question::Trim,
             Question::ConfirmClock,
-            Question::ExportHash(branch),
+            Question::ExportHash(branch.clone()),
+            Question::Indexes,
+            Question::Explain { branch, prefix, filters },
         ]);
     }
 }

@@ -3,7 +3,7 @@
 mod support;
 
 use mainstay::wire::{self, Act, Acted, Look, Question, Read, Seen};
-use mainstay::{At, CellCommand, Name, Transaction};
+use mainstay::{At, CellCommand, Field, Name, Test, Transaction, Where};
 use mainstay_server::resp::Settings;
 use std::time::Duration;
 use support::{Ours, encode};
@@ -742,4 +742,40 @@ fn frames_behind_a_write_see_it() {
     let look = Look { branch, at, read: Read::Get { name } };
     let read = behind("WIRE.READ", wire::encode(&look));
     assert_eq!(read, bulk(Seen::Cell(ours.db.cells().get_versioned("a").unwrap())));
+}
+
+#[test]
+fn indexes_are_declared_listed_explained_and_dropped() {
+    let ours = Ours::start();
+    let mut client = ours.client();
+    client.line("HSET tasks.1 state running timeout_at 5");
+    client.line("HSET tasks.2 state running timeout_at 50");
+    assert_eq!(client.line("REC.INDEX ADD tasks. state timeout_at"), r":1\r\n");
+    assert!(client.line("REC.INDEX ADD tasks. state timeout_at").starts_with("-EXISTS index 1"));
+    assert!(client.line("REC.INDEX ADD tasks. state state").starts_with("-INVALID "));
+    ours.db.fill_indexes().unwrap();
+    let listed = client.line("REC.INDEX LIST");
+    assert!(
+        listed.starts_with(r"*1\r\n*5\r\n:1\r\n$6\r\ntasks.\r\n*2\r\n$5\r\nstate\r\n"),
+        "{listed}"
+    );
+    let explained = client.line("REC.EXPLAIN tasks. WHERE state = running WHERE timeout_at < 10");
+    assert!(explained.contains("index 1 over `tasks.` (state, timeout_at)"), "{explained}");
+    assert!(client.line("REC.EXPLAIN tasks.").contains("no index helps"));
+    assert_eq!(
+        client.line("REC.COUNT tasks. WHERE state = running WHERE timeout_at < 10"),
+        r":1\r\n"
+    );
+    let there = mainstay::remote::connect(&ours.address.to_string()).unwrap();
+    assert_eq!(there.records().indexes().unwrap(), ours.db.records().indexes().unwrap());
+    let filters =
+        [Where { field: Field::new("state").unwrap(), test: Test::Eq(b"running".to_vec()) }];
+    assert!(there.records().explain("tasks.", &filters).unwrap().contains("by the index"));
+    assert_eq!(client.line("REC.INDEX DROP 1"), r":1\r\n");
+    assert_eq!(client.line("REC.INDEX DROP 1"), r":0\r\n");
+    for wrong in
+        ["REC.INDEX", "REC.INDEX ADD tasks.", "REC.INDEX NONE", "REC.INDEX DROP x", "REC.EXPLAIN"]
+    {
+        assert!(client.line(wrong).starts_with('-'), "{wrong}");
+    }
 }

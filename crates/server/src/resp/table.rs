@@ -226,7 +226,7 @@ impl Spec {
 
 /// All commands.
 pub fn all() -> impl Iterator<Item = &'static Spec> {
-    let lists: [&'static [Spec]; 14] = [
+    let lists: [&'static [Spec]; 15] = [
         commands::connection::COMMANDS,
         commands::users::COMMANDS,
         commands::server::COMMANDS,
@@ -237,6 +237,7 @@ pub fn all() -> impl Iterator<Item = &'static Spec> {
         commands::cells::COMMANDS,
         commands::hashes::COMMANDS,
         commands::records::COMMANDS,
+        commands::indexes::COMMANDS,
         commands::branches::COMMANDS,
         commands::transactions::COMMANDS,
         commands::feed::COMMANDS,

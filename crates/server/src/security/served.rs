@@ -95,6 +95,14 @@ impl User {
                 self.may_touch_everything()
             }
             Question::Stats => self.may(Right::read(Area::Server)),
+            Question::Indexes => {
+                self.may(Right::read(Area::Records))?;
+                self.may_touch_everything()
+            }
+            Question::Explain { prefix, .. } => {
+                self.may(Right::read(Area::Records))?;
+                self.may_list(prefix.as_bytes())
+            }
             // These have the names of branches and tags.
             Question::Pins => {
                 self.may(Right::read(Area::Server))?;

@@ -51,7 +51,8 @@ const fn of(name: &'static str, arity: i32, run: Run) -> Spec {
 }
 
 /// A reply of what may fail.
-fn reply<T>(result: mainstay::Result<T>, of: impl FnOnce(T) -> Reply) -> Reply {
+/// What something came to, as a reply.
+pub(super) fn reply<T>(result: mainstay::Result<T>, of: impl FnOnce(T) -> Reply) -> Reply {
     result.map_or_else(Reply::from, of)
 }
 

@@ -6,6 +6,7 @@ pub mod connection;
 pub mod expiry;
 pub mod feed;
 pub mod hashes;
+pub mod indexes;
 pub mod info;
 pub mod keys;
 pub mod records;

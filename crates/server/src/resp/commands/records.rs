@@ -195,16 +195,16 @@ fn version(entry: RecordHistoryEntry) -> Reply {
 }
 
 /// What a scan or a count is asked for.
-struct Asked {
-    prefix: String,
-    filters: Vec<Where>,
-    after: Option<String>,
-    limit: Option<usize>,
-    at: Option<At>,
+pub(super) struct Asked {
+    pub prefix: String,
+    pub filters: Vec<Where>,
+    pub after: Option<String>,
+    pub limit: Option<usize>,
+    pub at: Option<At>,
 }
 
 impl Asked {
-    fn read(words: &[&[u8]]) -> Result<Asked, Reply> {
+    pub fn read(words: &[&[u8]]) -> Result<Asked, Reply> {
         let mut arguments = Arguments::behind(words);
         let prefix = arguments.text()?.to_owned();
         let mut asked = Asked { prefix, filters: Vec::new(), after: None, limit: None, at: None };

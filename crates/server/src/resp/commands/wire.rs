@@ -410,6 +410,11 @@ fn answer(db: &Database, question: Question) -> Reply {
         Question::Diff(a, b) => framed(&db.diff(&a, &b)),
         Question::Pins => framed(&db.try_pins()),
         Question::Stats => framed(&db.try_stats()),
+        Question::Indexes => framed(&db.records().indexes()),
+        Question::Explain { branch, prefix, filters } => {
+            let branch = db.branch(&branch);
+            framed(&branch.and_then(|branch| branch.records().explain(&prefix, &filters)))
+        }
         Question::WaitFor { revision, .. } => {
             framed(&db.wait_for(revision, std::time::Duration::ZERO))
         }
