@@ -7,11 +7,15 @@ use mainstay::{Code, Error, Result};
 
 /// Refuses what the table of transitions does not have.
 pub(crate) fn check_transition(job: &Job, into: State) -> Result<()> {
-    if job.state.may_become(into) {
-        return Ok(());
+    match job.state.may_become(into) {
+        true => Ok(()),
+        false => Err(illegal(job, &format!("from there it cannot become {into}"))),
     }
-    let message = format!("job {} is {}: from there it cannot become {into}", job.name, job.state);
-    Err(Error::new(Code::IllegalTransition, message))
+}
+
+#[cold]
+pub(crate) fn illegal(job: &Job, why: &str) -> Error {
+    Error::new(Code::IllegalTransition, format!("job {} is {}: {why}", job.name, job.state))
 }
 
 #[cold]

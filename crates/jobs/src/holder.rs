@@ -12,7 +12,7 @@ use crate::name;
 use crate::rank;
 use crate::state::State;
 use mainstay::{
-    Code, Condition, Error, Field, FieldValue, RecordHistoryEntry, RecordWrite, Result, Step, Ttl,
+    Code, Condition, Field, FieldValue, RecordHistoryEntry, RecordWrite, Result, Step, Ttl,
 };
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ impl Jobs {
         self.hold(grant, |job| {
             let becomes = job.state;
             if !becomes.is_held() {
-                return Err(not_held(job));
+                return Err(failure::illegal(job, "only what is held has a lease"));
             }
             let mut write = self.extended(grant, job, lease_ms)?;
             if let Some(lease_ms) = lease_ms {
@@ -218,10 +218,4 @@ impl Jobs {
             }
         }
     }
-}
-
-#[cold]
-fn not_held(job: &Job) -> Error {
-    let message = format!("job {} is {}: only what is held has a lease", job.name, job.state);
-    Error::new(Code::IllegalTransition, message)
 }

@@ -31,6 +31,10 @@ impl Jobs {
     pub fn retry(&self, name: &JobName) -> Result<State> {
         self.follow(name, |job| {
             let job = job.ok_or_else(|| failure::not_found(name))?;
+            if !job.state.is_terminal() {
+                // A held job may become pending, but only its holder and the sweeper make it so.
+                return Err(failure::illegal(&job, "only what failed or was cancelled is retried"));
+            }
             let becomes = after_retry(&job);
             check_transition(&job, becomes)?;
             let write = self

@@ -119,6 +119,9 @@ fn what_the_table_does_not_have_is_refused() {
     world.submit("b");
     assert_eq!(code(world.jobs.retry(&name("b"))), Code::IllegalTransition);
     assert_eq!(world.db.revision(), before + 1);
+    let held = world.claimed().grant;
+    assert_eq!(code(world.jobs.retry(&held.name)), Code::IllegalTransition);
+    world.jobs.complete(&held, None).unwrap();
 }
 
 #[test]
@@ -155,6 +158,6 @@ fn completed_jobs_go_when_they_are_kept_for_a_while_only() {
     world.jobs.complete(&world.claimed().grant, None).unwrap();
     world.pass_ms(99);
     assert_eq!(world.state("a"), State::Completed);
-    world.pass_ms(1);
+    world.pass_ms(2);
     assert_eq!(world.jobs.get(&name("a")).unwrap(), None);
 }
