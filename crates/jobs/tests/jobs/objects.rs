@@ -34,15 +34,22 @@ fn large_input_and_output_go_by_reference() {
 #[test]
 fn a_refused_submission_leaves_the_input_of_the_job_that_is_there() {
     let world = World::new();
-    let jobs = Jobs::open_with(&world.db, Settings::default(), Arc::new(InMemory::new())).unwrap();
+    let store = Arc::new(InMemory::new());
+    let jobs = Jobs::open_with(&world.db, Settings::default(), store.clone()).unwrap();
     let (first, second) = (vec![1; 70_000], vec![2; 70_000]);
     jobs.submit(&job("a").params(first.clone())).unwrap();
     assert_eq!(code(jobs.submit(&job("a").params(second))), Code::JobExists);
     let stored = jobs.get(&name("a")).unwrap().unwrap();
     assert_eq!(jobs.params(&stored).unwrap(), Some(first));
-    // What is not what was written, or is not there, is not handed out.
-    let other = Fields::of([(field::PARAMS_REF, "t/a/params/none")]).unwrap();
-    world.db.records().put(&jobs.key(&name("a")), &other, None).unwrap();
-    let stored = jobs.get(&name("a")).unwrap().unwrap();
-    assert_eq!(code(jobs.params(&stored)), Code::Io);
+    let (mine, theirs) = (&jobs, jobs.key(&name("a")));
+    let refer = |path: &str| {
+        let other = Fields::of([(field::PARAMS_REF, path)]).unwrap();
+        world.db.records().put(&theirs, &other, None).unwrap();
+        code(mine.params(&mine.get(&name("a")).unwrap().unwrap()))
+    };
+    assert_eq!(refer("t/a/params/none"), Code::Io, "it is not there");
+    let path = object_store::path::Path::from("t/a/params/0123");
+    let put = object_store::ObjectStoreExt::put(&*store, &path, "changed".into());
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(put).unwrap();
+    assert_eq!(refer("t/a/params/0123"), Code::CorruptData, "it is not what was written");
 }

@@ -26,8 +26,8 @@ fn act() -> impl Strategy<Value = Act> {
         8 => (id.clone(), -1..2_i32, run_at, depends_on)
             .prop_map(|(id, p, at, on)| Act::Submit(id, p, at, on.into_iter().collect())),
         8 => Just(Act::Claim),
-        2 => (grant.clone(), any::<bool>()).prop_map(|(g, step)| Act::Heartbeat(g, step)),
-        5 => grant.clone().prop_map(Act::Complete),
+        2 => (grant, any::<bool>()).prop_map(|(g, step)| Act::Heartbeat(g, step)),
+        5 => grant.prop_map(Act::Complete),
         4 => (grant, any::<bool>()).prop_map(|(g, again)| Act::Fail(g, again)),
         1 => id.clone().prop_map(Act::Cancel),
         2 => id.prop_map(Act::Retry),
