@@ -97,7 +97,7 @@ fn waiting_ends_when_a_job_comes_and_when_the_time_is_over() {
     let jobs = mainstay_jobs::Jobs::open(&db, Settings::default()).unwrap();
     let none = jobs.claim_within("t", "w", None, Duration::from_millis(20)).unwrap();
     assert_eq!(none, None);
-    let long = Duration::from_secs(120);
+    let long = Duration::from_secs(3600);
     let waiter = std::thread::spawn({
         let jobs = jobs.clone();
         move || [(); 2].map(|()| jobs.claim_within("t", "w", None, long).unwrap().unwrap())

@@ -116,3 +116,24 @@ fn of_racing_ends_of_a_job_one_counts() {
         assert!(told.contains(&state) && told.iter().all(|one| *one == state), "{ends:?}");
     }
 }
+
+/// Whoever begins to wait for a job while it is completed does not wait for ever.
+#[test]
+fn submitting_beside_the_completion_of_a_dependency_forgets_nobody() {
+    let (_db, jobs) = open();
+    for n in 0..400 {
+        let (first, second) = (format!("a{n}"), format!("b{n}"));
+        jobs.submit(&job(&first).priority(1)).unwrap();
+        let grant = jobs.claim("t", "w", None).unwrap().unwrap().grant;
+        let (new, start) = (job(&second).depends_on(&first), std::sync::Barrier::new(2));
+        on_threads(2, |n| {
+            start.wait();
+            match n {
+                0 => jobs.submit(&new).unwrap(),
+                _ => jobs.complete(&grant, None).unwrap(),
+            }
+        });
+        let second = jobs.get(&name(&second)).unwrap().unwrap();
+        assert_eq!((second.state, second.blocked_by), (State::Pending, 0));
+    }
+}
