@@ -26,6 +26,8 @@ fn one_holder_at_a_time_and_tokens_that_only_rise() {
     assert!(locks.free("l", second).unwrap());
     assert!(!locks.free("l", second).unwrap());
     assert!(locks.take("l", "a", LEASE).unwrap().unwrap() > second, "over deletion too");
+    world.pass_ms(101);
+    assert_eq!(locks.holder("l").unwrap(), None, "a lease that nobody renews ends");
     assert_eq!(code(locks.take("m", "a", Duration::ZERO)), Code::InvalidArgument);
 }
 
