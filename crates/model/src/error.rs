@@ -158,6 +158,24 @@ codes! {
     NoTransaction => NoTransaction,
     /// The transaction was open for too long.
     TransactionExpired => Conflict,
+    /// There is no such job.
+    JobNotFound => NotFound,
+    /// A job of this type and id exists.
+    JobExists => Exists,
+    /// A job's state is none of those that jobs have.
+    UnknownState => Invalid,
+    /// A job in this state cannot get into that one.
+    IllegalTransition => Invalid,
+    /// A job depends on one that there is not.
+    UnknownDependency => Invalid,
+    /// A job depends on itself.
+    SelfDependency => Invalid,
+    /// A job names a dependency twice.
+    DuplicateDependency => Invalid,
+    /// Jobs depend on each other in a circle.
+    DependencyCycle => Invalid,
+    /// No job was given where at least one is needed.
+    EmptyGraph => Invalid,
     /// The holder of this write has been replaced.
     Fenced => Fenced,
     /// The name belongs to another kind of state.
