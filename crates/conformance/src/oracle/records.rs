@@ -87,10 +87,12 @@ fn order(value: &[u8], bound: &[u8]) -> Option<Ordering> {
     }
 }
 
-/// A short decimal as so many billionths; the programs use no longer ones.
-fn number(text: &[u8]) -> Option<i128> {
+/// A decimal as its sign and all its digits, in so many places before and behind the point that any two
+/// compare digit by digit.
+fn number(text: &[u8]) -> Option<(bool, Vec<i8>)> {
+    const PLACES: usize = 400;
     let text = std::str::from_utf8(text).ok()?;
-    let (sign, digits) = text.strip_prefix('-').map_or((1, text), |digits| (-1, digits));
+    let (negative, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
     let (whole, fraction) = match digits.split_once('.') {
         Some((_, "")) => return None,
         Some(parts) => parts,
@@ -100,8 +102,11 @@ fn number(text: &[u8]) -> Option<i128> {
     if whole.is_empty() || !all_digits(whole) || !all_digits(fraction) {
         return None;
     }
-    let billionths: i128 = format!("{whole}{fraction:0<9}").parse().ok()?;
-    Some(sign * billionths)
+    let all = format!("{whole:0>PLACES$}{fraction:0<PLACES$}");
+    let sign = if negative { -1 } else { 1 };
+    let digits: Vec<i8> = all.bytes().map(|digit| sign * (digit - b'0') as i8).collect();
+    // What is below zero comes first; minus zero is zero.
+    Some((!negative || digits.iter().all(|digit| *digit == 0), digits))
 }
 
 impl Run<'_> {

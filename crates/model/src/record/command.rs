@@ -59,8 +59,6 @@ pub enum RecordCommand {
         /// At most this many.
         limit: usize,
     },
-    /// Writes to the first record that passes; answers its key and what it has become, or nothing.
-    Pick(Box<RecordPick>),
     /// How many records there are, at the point where the transaction stands.
     Count {
         /// Only keys that begin with this.
@@ -69,6 +67,8 @@ pub enum RecordCommand {
         #[serde(with = "fields::list")]
         filters: Vec<Where>,
     },
+    /// Writes to the first record that passes; answers its key and what it has become, or nothing.
+    Pick(Box<RecordPick>),
 }
 
 /// A write to a record: one step, whatever it looks at and changes.

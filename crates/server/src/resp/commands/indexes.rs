@@ -17,7 +17,7 @@ pub const COMMANDS: &[Spec] = &[
         .needs(Needs::Words(right))
         .reaches(Reach::Everything)
         .audited(2)
-        .syntax("ADD prefix field [field ...] | DROP id | LIST")
+        .syntax("ADD|DROP|LIST [prefix] [field ...] [id]")
         .about("Indexes that scans use by themselves: declares one (its number), drops one, lists them"),
     Spec::new("rec.explain", -2, Group::Records, Run::Settled(explain))
         .reaches(Reach::Range(prefix))
