@@ -162,9 +162,10 @@ impl Jobs {
             Err(error) if error.code() == Code::MustFailed => return Ok(None),
             other => other?,
         };
-        let Some(Answer::Picked(Some((key, record)))) = receipt.answers.into_iter().next() else {
+        let Some(Answer::Picked(Some(picked))) = receipt.answers.into_iter().next() else {
             return Err(failure::unexpected());
         };
+        let (key, record) = *picked;
         let job = self.read(&key, record)?;
         let grant = Grant { name: job.name.clone(), token: receipt.revision };
         self.own_lease(Claimed { grant, job }, default_ms).map(Some)
