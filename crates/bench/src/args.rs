@@ -8,9 +8,11 @@ use std::path::PathBuf;
 pub const USAGE: &str = "\
 bench engine [--seconds n] [--quick] [--json file] [--only substring]
 bench server [--seconds n] [--quick] [--json file] [--only substring]
+bench records [--seconds n] [--quick] [--json file] [--only substring]
 
 engine: the library beside a bare log, fjall, redb and papaya.
 server: the server beside Redis; redis-server and redis-benchmark have to be installed.
+records: records beside hashes of Redis.
 
   --seconds n       measure each comparison that has a bar for n seconds (default 8)
   --quick           every figure within 50 seconds, at a tenth of the size where size matters
@@ -27,6 +29,8 @@ pub enum Task {
     Engine(Args),
     /// Measure the server.
     Server(Args),
+    /// Measure records.
+    Records(Args),
     /// A child that writes cells until its parent kills it.
     WriteUntilKilled {
         /// Where its database is.
@@ -77,6 +81,7 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Outcome<Task> {
     match words.next().as_deref() {
         Some("engine") => flags(words, Task::Engine),
         Some("server") => flags(words, Task::Server),
+        Some("records") => flags(words, Task::Records),
         Some("--help" | "-h") | None => Ok(Task::Help),
         Some(WRITE_UNTIL_KILLED) => {
             let (directory, cells) = child(words)?;

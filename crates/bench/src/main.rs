@@ -23,6 +23,7 @@ mod harness;
 mod json;
 mod peers;
 mod proc;
+mod records;
 mod report;
 mod server;
 mod workload;
@@ -53,6 +54,7 @@ fn run(task: Task) -> Outcome<()> {
         }
         Task::Engine(args) => bench("engine", args, cases::run_all),
         Task::Server(args) => bench("server", args, server::run_all),
+        Task::Records(args) => bench("records", args, records::run_all),
         Task::WriteUntilKilled { directory, cells } => {
             cases::reopen::write_until_killed(&directory, cells)
         }

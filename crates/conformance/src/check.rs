@@ -1,8 +1,9 @@
 //! Small words that the cases are written in.
 
 use mainstay::{
-    Answer, At, CellCommand, Cells, Code, Database, Event, Feed, Guard, Name, Number, Only, Result,
-    Revision, StringCommand, Transaction, Ttl, Value,
+    Answer, At, CellCommand, Cells, Code, Command, Contract, Database, Event, Feed, Field, Fields,
+    Guard, Name, Number, Only, RecordCommand, RecordPage, RecordWrite, Records, Result, Revision,
+    StringCommand, Test, Transaction, Ttl, Value, Where,
 };
 use std::time::Duration;
 
@@ -144,18 +145,104 @@ pub fn value_is(cell: &str, is: Option<Value>) -> Guard {
 
 /// The guard that a cell has not been written since.
 pub fn unchanged(cell: &str, since: Revision) -> Guard {
-    Guard::Unchanged { name: name(cell), since, expires: None }
+    Guard::Unchanged { contract: Contract::Cells, name: name(cell), since, expires: None }
 }
 
 /// The guard that a range has not been written since.
 pub fn range_unchanged(prefix: &str, since: Revision) -> Guard {
     Guard::RangeUnchanged {
+        contract: Contract::Cells,
         prefix: prefix.to_owned(),
         after: None,
         upto: None,
         since,
         expires: None,
     }
+}
+
+/// Runs any command by itself on `main`.
+pub fn run(db: &Database, command: impl Into<Command>) -> Result<Answer> {
+    let receipt = db.execute(Transaction::new().step(command))?;
+    Ok(receipt.answers[0].clone())
+}
+
+/// A field's name that is known to be good.
+pub fn field(text: &str) -> Field {
+    Field::new(text).unwrap()
+}
+
+/// Fields and their values.
+pub fn fields(pairs: &[(&str, &str)]) -> Fields {
+    Fields::of(pairs.iter().copied()).unwrap()
+}
+
+/// The fields of a live record as pairs of texts.
+pub fn shown(records: &Records, key: &str) -> Option<Vec<(String, String)>> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let record = records.get(key).unwrap()?;
+    let pairs = record.fields.iter().map(|(name, value)| (text(name.as_bytes()), text(value)));
+    Some(pairs.collect())
+}
+
+/// Asserts what a record holds: these fields and no others.
+#[track_caller]
+pub fn holds(records: &Records, key: &str, pairs: &[(&str, &str)]) {
+    let pairs: Vec<(String, String)> =
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    assert_eq!(shown(records, key), Some(pairs), "{key}");
+}
+
+/// Asserts that there is no such record.
+#[track_caller]
+pub fn is_gone(records: &Records, key: &str) {
+    assert_eq!(shown(records, key), None, "{key}");
+}
+
+/// The counter of a live record.
+pub fn record_counter(records: &Records, key: &str) -> Option<u64> {
+    records.get(key).unwrap().map(|record| record.counter)
+}
+
+/// A write that puts these fields in.
+pub fn write(key: &str, pairs: &[(&str, &str)]) -> RecordWrite {
+    let write = RecordWrite::to(key).unwrap();
+    pairs.iter().fold(write, |write, (name, value)| write.set(name, value).unwrap())
+}
+
+/// The command that deletes a record.
+pub fn delete_record(key: &str) -> RecordCommand {
+    RecordCommand::Delete { key: name(key), when: Vec::new() }
+}
+
+/// The command that reads a record.
+pub fn get_record(key: &str) -> RecordCommand {
+    RecordCommand::Get { key: name(key), fields: None }
+}
+
+/// The command that looks for records.
+pub fn scan(prefix: &str, filters: Vec<Where>) -> RecordCommand {
+    RecordCommand::Scan { prefix: prefix.to_owned(), filters, after: None, limit: 1_000 }
+}
+
+/// The command that counts records.
+pub fn count(prefix: &str, filters: Vec<Where>) -> RecordCommand {
+    RecordCommand::Count { prefix: prefix.to_owned(), filters }
+}
+
+/// A filter on a field; the test is one of `Test`, such as `Test::Lt`.
+pub fn filter(name: &str, test: fn(Vec<u8>) -> Test, bound: &str) -> Where {
+    Where { field: field(name), test: test(bound.as_bytes().to_vec()) }
+}
+
+/// The keys of a page of records.
+pub fn keys_of(page: &RecordPage) -> Vec<&str> {
+    page.records.iter().map(|(key, _)| key.as_str()).collect()
+}
+
+/// The keys of all records that pass.
+pub fn found(records: &Records, prefix: &str, filters: &[Where]) -> Vec<String> {
+    let page = records.scan(prefix, filters, None, 1_000).unwrap();
+    keys_of(&page).into_iter().map(str::to_owned).collect()
 }
 
 /// The next events, exactly this many.

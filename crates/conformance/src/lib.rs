@@ -2,7 +2,7 @@
 //! model that random programs are compared with.
 //!
 //! ```text
-//!   SEMANTICS ── cases (cells, strings, transactions, branches, time, feed, limits, durability)
+//!   SEMANTICS ── cases (cells, strings, records, transactions, branches, time, feed, limits, durability)
 //!            \                 └ run in memory and on disk: tests/memory.rs, tests/disk.rs
 //!             └─ oracle ── random programs: tests/random.rs
 //! ```
@@ -19,6 +19,7 @@ pub mod feed;
 pub mod kill;
 pub mod limits;
 pub mod oracle;
+pub mod records;
 pub mod strings;
 pub mod time;
 pub mod transactions;

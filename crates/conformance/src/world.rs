@@ -1,6 +1,6 @@
 //! Where a case runs: a database in memory or on disk, and a clock in the test's hand.
 
-use mainstay::{Cells, Clock, Database, ManualClock, Options};
+use mainstay::{Cells, Clock, Database, ManualClock, Options, Records};
 use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -115,6 +115,16 @@ impl World {
     /// The cells of a branch.
     pub fn on(&self, branch: &str) -> Cells {
         self.db().branch(branch).unwrap().cells()
+    }
+
+    /// The records of `main`.
+    pub fn records(&self) -> Records {
+        self.db().records()
+    }
+
+    /// The records of a branch.
+    pub fn records_on(&self, branch: &str) -> Records {
+        self.db().branch(branch).unwrap().records()
     }
 
     /// The clock.

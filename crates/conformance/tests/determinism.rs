@@ -2,7 +2,8 @@
 //! on every machine; and the log alone gives it again.
 
 use mainstay::{
-    At, CellCommand, Database, Durability, MergeStrategy, Name, Transaction, Ttl, Value,
+    At, CellCommand, Database, Durability, FieldValue, Fields, HashCommand, MergeStrategy, Name,
+    RecordWrite, Transaction, Ttl, Value,
 };
 use mainstay_conformance::World;
 
@@ -115,6 +116,69 @@ fn another_history_is_another_hash() {
 #[test]
 fn compaction_changes_nothing() {
     let (world, before) = run(World::disk(), Durability::Sync);
+    world.db().trim().unwrap();
+    assert_eq!(hashes(world.db()), before);
+}
+
+/// What the script of records gives, beside the one of cells, which is as old as exports are.
+const RECORDS: (&str, &str) = (
+    "1eea1aff6611c929303eb50f32811607677123a869a7000d89032dccee97771f",
+    "bad0137b89a1709a07a9a12ef7b81e1f235eba995b5d96cdca7016997ab05041",
+);
+
+/// Records and hashes: claims, sums, expiries, deletions, kinds that change, a merge per field.
+fn records_script(w: &World) {
+    let key = |n: i64| format!("tasks.email.{:02}", n % 30);
+    for n in 0..120i64 {
+        let pairs = [("state", "pending".to_owned()), ("updated_at", n.to_string())];
+        w.records().put(&key(n), &Fields::of(pairs).unwrap(), None).unwrap();
+        let claim = RecordWrite::to(&key(n * 7)).unwrap().when_field("state", "pending").unwrap();
+        let claim =
+            claim.set("state", "claimed").unwrap().set("token", FieldValue::Revision).unwrap();
+        let claim = claim.set("timeout_at", FieldValue::Millis { plus: 30 }).unwrap();
+        let claim = claim.set("tries", FieldValue::Sum { by: 1 }).unwrap();
+        w.records().write(claim.ttl(Ttl::Millis(if n % 3 == 0 { 4 } else { 900_000 }))).unwrap();
+        if n % 11 == 0 {
+            w.records().delete(&key(n)).unwrap();
+        }
+        w.pass_ms(1);
+    }
+    w.db().fork("dev", "main", At::Latest).unwrap();
+    for branch in ["main", "dev"] {
+        let (key, field) = (Name::new("hash").unwrap(), mainstay::Field::new(branch).unwrap());
+        let add = HashCommand::AddFloat { key, field, by: "0.1".into() };
+        w.db().execute(Transaction::on(branch).step(add)).unwrap();
+    }
+    w.db().sweep().unwrap();
+    w.db().merge("dev", "main", MergeStrategy::Strict).unwrap();
+}
+
+fn run_records(mut world: World, mode: Durability) -> (World, (String, String)) {
+    world.configure(move |options| options.durability(mode).write_buffer_bytes(64 << 10));
+    records_script(&world);
+    let hashes = hashes(world.db());
+    (world, hashes)
+}
+
+fn expected_of_records() -> (String, String) {
+    (RECORDS.0.to_owned(), RECORDS.1.to_owned())
+}
+
+#[test]
+fn records_are_the_same_everywhere() {
+    for mode in MODES {
+        assert_eq!(run_records(World::memory(), mode).1, expected_of_records(), "{mode:?}");
+        assert_eq!(run_records(World::disk(), mode).1, expected_of_records(), "{mode:?} on disk");
+    }
+}
+
+#[test]
+fn the_log_alone_gives_records_again() {
+    let (mut world, before) = run_records(World::disk(), Durability::Sync);
+    world.reopen();
+    assert_eq!(hashes(world.db()), before);
+    world.reopen_after(|directory| std::fs::remove_dir_all(directory.join("index")).unwrap());
+    assert_eq!(hashes(world.db()), before);
     world.db().trim().unwrap();
     assert_eq!(hashes(world.db()), before);
 }

@@ -15,6 +15,11 @@ macro_rules! make {
 
 mainstay_conformance::every_case!(make);
 
+mod records {
+    use super::World;
+    mainstay_conformance::every_record_case!(make);
+}
+
 mod reopened {
     use super::World;
     mainstay_conformance::every_disk_case!(make);

@@ -14,3 +14,8 @@ macro_rules! make {
 }
 
 mainstay_conformance::every_case!(make);
+
+mod records {
+    use super::World;
+    mainstay_conformance::every_record_case!(make);
+}

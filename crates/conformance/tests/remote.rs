@@ -17,3 +17,8 @@ macro_rules! make {
 }
 
 mainstay_conformance::every_case!(make);
+
+mod records {
+    use super::{World, served};
+    mainstay_conformance::every_record_case!(make);
+}

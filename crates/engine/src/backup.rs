@@ -159,7 +159,7 @@ impl Moment {
     fn take(core: &Core) -> Moment {
         core.sequencer.with_exec(|_| {
             let revision = core.sequencer.published();
-            let (first, end) = ([spaces::BRANCHES], [spaces::TIMES]);
+            let (first, end) = ([spaces::INDEXES], [spaces::TIMES]);
             let (first, end) = (&first[..], &end[..]);
             let index = core.index();
             Moment {
@@ -250,7 +250,7 @@ impl Backup<'_> {
         }
         let floor = |class| index.floor(class).min(revision);
         let all = index.classes.all().iter().enumerate();
-        let classes = all.map(|(class, rule)| (rule.prefix.clone(), floor(class))).collect();
+        let classes = all.map(|(class, rule)| (rule.label.clone(), floor(class))).collect();
         Ok(Mark { database: index.database(), revision, classes })
     }
 }

@@ -1,17 +1,17 @@
 //! Branches and tags: fork in constant time, compare, merge.
 
 use crate::cells::{Cells, unexpected};
-use crate::compare::Comparison;
+use crate::compare::{Comparison, Item};
 use crate::core::Core;
 use crate::db::{Database, retry};
-use crate::event::Contract;
 use crate::interactive::Interactive;
 use crate::place::Place;
+use crate::records::Records;
 use crate::remote::wait;
 use mainstay_model::wire::fields;
 use mainstay_model::{
-    Answer, At, BranchCommand, MergeStrategy, Name, Result, Revision, Stamp, Transaction, Value,
-    codec,
+    Answer, At, BranchCommand, Contract, Fields, MergeStrategy, Name, Result, Revision, Stamp,
+    Transaction, Value, codec,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -41,6 +41,11 @@ impl Branch {
     /// Its cells.
     pub fn cells(&self) -> Cells {
         Cells::on(self.place.clone(), &self.name)
+    }
+
+    /// Its records.
+    pub fn records(&self) -> Records {
+        Records::on(self.place.clone(), &self.name)
     }
 
     /// Begins an interactive transaction on it.
@@ -111,7 +116,7 @@ pub enum DifferenceKind {
     OnlyA,
     /// Only the second branch.
     OnlyB,
-    /// Both, differently: a strict merge refuses it.
+    /// Both, differently: a strict merge refuses it, but for a record of which they changed other fields.
     Both,
 }
 
@@ -196,7 +201,7 @@ impl Database {
             let (a, b) = (catalog.visible(a, at)?.id, catalog.visible(b, at)?.id);
             Comparison::new(core.index(), &catalog, (a, at), (b, at), now)?
         };
-        let mut names: BTreeSet<Vec<u8>> = comparison.changed_in_a()?;
+        let mut names: BTreeSet<Item> = comparison.changed_in_a()?;
         names.append(&mut comparison.changed_in_b()?);
         let mut differences = Vec::new();
         for name in names {
@@ -207,10 +212,16 @@ impl Database {
                 (false, _) => DifferenceKind::OnlyB,
                 (true, true) => DifferenceKind::Both,
             };
-            let value =
-                |payload: &Option<Vec<u8>>| payload.as_deref().map(codec::decode).transpose();
+            let contract = triple.contract();
+            let value = |payload: &Option<Vec<u8>>| {
+                let read = |payload: &[u8]| match contract {
+                    Contract::Records => Fields::decode(payload).map(|fields| fields.to_value()),
+                    _ => codec::decode(payload),
+                };
+                payload.as_deref().map(read).transpose()
+            };
             differences.push(Difference {
-                contract: Contract::Cells,
+                contract,
                 key: String::from_utf8_lossy(&triple.name).into_owned(),
                 kind,
                 base: value(&triple.base.payload)?,

@@ -12,13 +12,12 @@
 //! back to where the walk ended, it walks itself, as it does for a merge without candidates.
 
 use crate::apply::guards;
-use crate::compare::{Comparison, Point};
+use crate::compare::{Comparison, Item, Point};
 use crate::core::Inner;
 use crate::index::NEWEST;
-use crate::spaces::{self, CELLS};
+use crate::spaces::{self, DATA};
 use crate::trail::Trail;
 use mainstay_model::{BranchCommand, Command, Name, Result, Revision, Transaction};
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// How many rows are walked before the trail is asked, which must not forget meanwhile.
@@ -29,24 +28,20 @@ const TRIES: usize = 3;
 pub(crate) struct Candidates {
     source: u32,
     base: Point,
-    names: BTreeSet<Vec<u8>>,
+    names: BTreeSet<Item>,
     /// Everything that the source changed up to here is in it.
     upto: Revision,
 }
 
 impl Candidates {
     /// All names, in order, if they are those of this source and base, and the trail knows the rest.
-    pub fn all(&self, source: u32, base: Point, trail: &Trail) -> Option<Vec<Cow<'_, [u8]>>> {
+    pub fn all(&self, source: u32, base: Point, trail: &Trail) -> Option<Vec<Item>> {
         if (self.source, self.base) != (source, base) {
             return None;
         }
         let mut later = written(trail, source, self.upto, Revision::MAX)?;
-        later.retain(|name| !self.names.contains(name));
-        let mut names: Vec<Cow<'_, [u8]>> =
-            self.names.iter().map(|name| Cow::Borrowed(name.as_slice())).collect();
-        names.extend(later.into_iter().map(Cow::Owned));
-        names.sort_unstable();
-        Some(names)
+        later.extend(self.names.iter().cloned());
+        Some(later.into_iter().collect())
     }
 
     /// Adds what was written to the source up to a revision; nothing if the trail does not reach back.
@@ -59,15 +54,12 @@ impl Candidates {
 }
 
 /// The names written to a branch after one revision, up to another, if the trail reaches back.
-fn written(
-    trail: &Trail,
-    branch: u32,
-    since: Revision,
-    upto: Revision,
-) -> Option<BTreeSet<Vec<u8>>> {
-    let (prefix, mut names) = (spaces::key(CELLS, branch, b""), BTreeSet::new());
+fn written(trail: &Trail, branch: u32, since: Revision, upto: Revision) -> Option<BTreeSet<Item>> {
+    let mut names = BTreeSet::new();
     trail.any(since, upto, |key| {
-        names.extend(key.strip_prefix(prefix.as_slice()).map(<[u8]>::to_vec));
+        let own = spaces::split(key).filter(|(_, of, _)| *of == branch);
+        let data = own.filter(|(space, ..)| DATA.contains(space));
+        names.extend(data.map(|(space, _, name)| (space, name.to_vec())));
         false
     })?;
     Some(names)
@@ -230,7 +222,8 @@ mod tests {
         side.set("b", 2).unwrap();
         let found = submitted.candidates.as_deref().unwrap();
         let names = |source| found.all(source, found.base, &db.here("a test").unwrap().state.trail);
-        assert_eq!(names(found.source).unwrap(), [&b"a"[..], &b"b"[..]]);
+        let expected = [b"a", b"b"].map(|name| (spaces::CELLS, name.to_vec()));
+        assert_eq!(names(found.source).unwrap(), expected);
         assert!(names(found.source + 1).is_none(), "another branch");
         let other = (found.base.0, found.base.1 + 1);
         assert!(

@@ -13,12 +13,13 @@
 
 mod record;
 
+use crate::declared::Declared;
 use crate::entry::Head;
 use crate::index::NEWEST;
 use crate::spaces::{self, MAIN_ID};
 use mainstay_model::limits::BRANCH_LIMIT_DEPTH;
 use mainstay_model::{Code, Error, MAIN, Result, Revision};
-pub(crate) use record::{BranchRecord, MergeRecord, TagRecord, UNFINISHED};
+pub(crate) use record::{BranchRecord, MergeRecord, TagRecord, UNFINISHED, damaged};
 use smallvec::{SmallVec, smallvec};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -37,6 +38,8 @@ pub(crate) struct Catalog {
     imports: BTreeMap<u32, Revision>,
     /// The merges of each pair (into, from), oldest first.
     merges: BTreeMap<(u32, u32), Vec<MergeRecord>>,
+    /// Indexes over records, dropped ones included.
+    indexes: BTreeMap<u32, Declared>,
 }
 
 impl Catalog {
@@ -58,13 +61,14 @@ impl Catalog {
             removed: VecDeque::new(),
             imports: BTreeMap::new(),
             merges: BTreeMap::new(),
+            indexes: BTreeMap::new(),
         }
     }
 
     /// Whether a space is part of the catalog.
     #[inline]
     pub fn concerns(space: u8) -> bool {
-        matches!(space, spaces::BRANCHES | spaces::TAGS | spaces::MERGES)
+        matches!(space, spaces::BRANCHES | spaces::TAGS | spaces::MERGES | spaces::INDEXES)
     }
 
     /// Takes in an effect on one of the catalog's spaces; others do not concern it.
@@ -74,6 +78,10 @@ impl Catalog {
             spaces::BRANCHES => self.absorb_branch(BranchRecord::decode(payload)?, head.revision),
             spaces::TAGS => self.absorb_tag(name, head, payload)?,
             spaces::MERGES => self.absorb_merge(name, payload)?,
+            spaces::INDEXES => {
+                let declared = Declared::decode(payload)?;
+                self.indexes.insert(declared.id, declared);
+            }
             _ => {}
         }
         Ok(())
@@ -112,7 +120,7 @@ impl Catalog {
     }
 
     fn absorb_merge(&mut self, name: &[u8], payload: &[u8]) -> Result<()> {
-        let pair = MergeRecord::pair(name).ok_or_else(|| record::damaged("merge"))?;
+        let pair = MergeRecord::pair(name).ok_or_else(|| damaged("merge"))?;
         let record = MergeRecord::decode(payload)?;
         let merges = self.merges.entry(pair).or_default();
         let place = merges.partition_point(|other| other.into_revision < record.into_revision);
@@ -120,6 +128,21 @@ impl Catalog {
             merges.insert(place, record);
         }
         Ok(())
+    }
+
+    /// The indexes that writes keep up.
+    pub fn declared(&self) -> Vec<Declared> {
+        self.indexes.values().filter(|declared| !declared.dropped).cloned().collect()
+    }
+
+    /// The numbers of indexes that were dropped.
+    pub fn dropped_indexes(&self) -> impl Iterator<Item = u32> {
+        self.indexes.values().filter(|declared| declared.dropped).map(|declared| declared.id)
+    }
+
+    /// The number of the next index; none is given twice.
+    pub fn next_index(&self) -> u32 {
+        self.indexes.last_key_value().map_or(1, |(&id, _)| id + 1)
     }
 
     /// The live branch of this name, as the writer sees it.

@@ -4,8 +4,9 @@ use crate::core::Core;
 use crate::current::Lookup;
 use crate::db::Database;
 use crate::entry::{self, DELETED};
-use crate::pins::PinGuard;
+use crate::pinned::Pinned;
 use crate::place::Place;
+use crate::records::RecordsAt;
 use crate::remote::{AsyncCells, AsyncCellsAt, Link, wait};
 use crate::snapshot::{HistoryEntry, Snapshot};
 use crate::spaces::{self, MAIN_ID};
@@ -248,29 +249,14 @@ impl Cells {
     }
 }
 
-/// The cells of a branch as of one point in time.
+/// The cells of a branch as of one point in time. Clones are the same view.
+#[derive(Clone)]
 pub struct CellsAt(View);
 
+#[derive(Clone)]
 enum View {
-    Here(Pinned),
+    Here(Arc<Pinned>),
     There(AsyncCellsAt),
-}
-
-/// A snapshot that retention leaves alone.
-struct Pinned {
-    snapshot: Snapshot,
-    _pin: PinGuard,
-}
-
-impl Pinned {
-    fn new(core: &Arc<Core>, branch: &str, at: At) -> Result<Pinned> {
-        let mut snapshot = Snapshot::new(core, branch, at)?;
-        snapshot.fresh = false;
-        // Pinned first, checked second: what is readable now stays so.
-        let pin = core.pins.hold("reader", core.clock.monotonic_us(), snapshot.revision);
-        core.index().check_any_reach(snapshot.revision)?;
-        Ok(Pinned { snapshot, _pin: pin })
-    }
 }
 
 impl CellsAt {
@@ -279,6 +265,24 @@ impl CellsAt {
         match &self.0 {
             View::Here(pinned) => pinned.snapshot.revision,
             View::There(view) => view.revision(),
+        }
+    }
+
+    /// The records in the same view.
+    ///
+    /// ```
+    /// # let db = mainstay::Database::memory()?;
+    /// db.records().set_field("job", "state", "pending")?;
+    /// let then = db.cells().at(mainstay::At::Latest)?;
+    /// db.records().set_field("job", "state", "done")?;
+    /// let job = then.records().get("job")?.expect("it was there");
+    /// assert_eq!(job.fields.text("state"), Some("pending"));
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    pub fn records(&self) -> RecordsAt {
+        match &self.0 {
+            View::Here(pinned) => RecordsAt::here(pinned.clone()),
+            View::There(view) => RecordsAt::there(view.records()),
         }
     }
 

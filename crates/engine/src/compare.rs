@@ -10,14 +10,17 @@ use crate::catalog::{Catalog, Layers};
 use crate::entry::{self, Head};
 use crate::index::Index;
 use crate::overlay::Overlay;
-use crate::spaces::{self, CELLS};
+use crate::spaces::{self, DATA, RECORDS};
 use crate::view::View;
-use mainstay_model::{Result, Revision, Stamp};
+use mainstay_model::{Contract, Result, Revision, Stamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 /// A branch as of a revision.
 pub(crate) type Point = (u32, Revision);
+
+/// A name and the space it is in.
+pub(crate) type Item = (u8, Vec<u8>);
 
 /// What one side holds under a name.
 #[derive(Clone, Debug, Default)]
@@ -32,6 +35,7 @@ pub(crate) struct Side {
 
 /// One name as base and both sides have it.
 pub(crate) struct Triple {
+    pub space: u8,
     pub name: Vec<u8>,
     pub base: Side,
     pub a: Side,
@@ -40,16 +44,27 @@ pub(crate) struct Triple {
 
 impl Triple {
     pub fn a_changed(&self) -> bool {
-        self.a.payload != self.base.payload
+        !self.equal(&self.a, &self.base)
     }
 
     pub fn b_changed(&self) -> bool {
-        self.b.payload != self.base.payload
+        !self.equal(&self.b, &self.base)
+    }
+
+    /// Whether two sides mean the same: cells go by their value, records by their expiry as well.
+    fn equal(&self, one: &Side, other: &Side) -> bool {
+        let expires = self.space != RECORDS || one.expires == other.expires;
+        one.payload == other.payload && expires
+    }
+
+    /// The kind of state it is.
+    pub fn contract(&self) -> Contract {
+        if self.space == RECORDS { Contract::Records } else { Contract::Cells }
     }
 
     /// Whether both sides mean the same.
     pub fn agrees(&self) -> bool {
-        self.a.payload == self.b.payload
+        self.equal(&self.a, &self.b)
     }
 }
 
@@ -83,29 +98,29 @@ impl<'a> Comparison<'a> {
     }
 
     /// The names that side `a` may have changed since the base.
-    pub fn changed_in_a(&self) -> Result<BTreeSet<Vec<u8>>> {
+    pub fn changed_in_a(&self) -> Result<BTreeSet<Item>> {
         names(self.walk_a())
     }
 
     /// Every row that has to be looked at for that, with its name if it may be changed.
-    pub fn walk_a(&self) -> impl Iterator<Item = Result<Option<Vec<u8>>>> {
+    pub fn walk_a(&self) -> impl Iterator<Item = Result<Option<Item>>> {
         walk(self.index, &self.base_layers, &self.a)
     }
 
     /// The names that side `b` may have changed since the base.
-    pub fn changed_in_b(&self) -> Result<BTreeSet<Vec<u8>>> {
+    pub fn changed_in_b(&self) -> Result<BTreeSet<Item>> {
         names(walk(self.index, &self.base_layers, &self.b))
     }
 
-    pub fn triple(&self, name: Vec<u8>) -> Result<Triple> {
-        let base = self.side(&self.base_layers, &name)?;
-        let (a, b) = (self.side(&self.a, &name)?, self.side(&self.b, &name)?);
-        Ok(Triple { name, base, a, b })
+    pub fn triple(&self, (space, name): Item) -> Result<Triple> {
+        let side = |layers| self.side(layers, space, &name);
+        let (base, a, b) = (side(&self.base_layers)?, side(&self.a)?, side(&self.b)?);
+        Ok(Triple { space, name, base, a, b })
     }
 
-    fn side(&self, layers: &Layers, name: &[u8]) -> Result<Side> {
+    fn side(&self, layers: &Layers, space: u8, name: &[u8]) -> Result<Side> {
         let view = View { index: self.index, layers, now: self.now, fresh: false };
-        let (key, hash) = view.key(CELLS, name);
+        let (key, hash) = view.key(space, name);
         let read = |head: Head, payload: &[u8]| {
             let live = head.is_live(self.now);
             let payload = live.then(|| payload.to_vec());
@@ -121,7 +136,7 @@ impl<'a> Comparison<'a> {
     }
 }
 
-fn names(walk: impl Iterator<Item = Result<Option<Vec<u8>>>>) -> Result<BTreeSet<Vec<u8>>> {
+fn names(walk: impl Iterator<Item = Result<Option<Item>>>) -> Result<BTreeSet<Item>> {
     walk.filter_map(Result::transpose).collect()
 }
 
@@ -133,7 +148,7 @@ fn walk<'a>(
     index: &'a Index,
     base: &Layers,
     side: &Layers,
-) -> impl Iterator<Item = Result<Option<Vec<u8>>>> + use<'a> {
+) -> impl Iterator<Item = Result<Option<Item>>> + use<'a> {
     let mut bounds: BTreeMap<u32, (Revision, Revision)> = BTreeMap::new();
     for &(branch, at) in base {
         bounds.entry(branch).or_default().0 = at;
@@ -143,23 +158,25 @@ fn walk<'a>(
     }
     let differ = bounds.into_iter().filter(|(_, (in_base, in_side))| in_base != in_side);
     differ.flat_map(move |(branch, (in_base, in_side))| {
-        written(index, branch, in_base.min(in_side), in_base.max(in_side))
+        let (older, newer) = (in_base.min(in_side), in_base.max(in_side));
+        DATA.into_iter().flat_map(move |space| written(index, space, branch, older, newer))
     })
 }
 
 /// Walks a branch's layer as of one revision, and names what was written after another.
 fn written(
     index: &Index,
+    space: u8,
     branch: u32,
     older: Revision,
     newer: Revision,
-) -> impl Iterator<Item = Result<Option<Vec<u8>>>> + use<> {
-    let from = spaces::key(CELLS, branch, b"");
+) -> impl Iterator<Item = Result<Option<Item>>> + use<> {
+    let from = spaces::key(space, branch, b"");
     let end = spaces::after_prefix(&from);
     let to = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
     index.scan(Bound::Included(&from), to, newer).map(move |row| {
         let row = row?;
         let is_newer = entry::revision_of(row.entry()) > older;
-        Ok(is_newer.then(|| row.key()[spaces::PREFIX_BYTES..].to_vec()))
+        Ok(is_newer.then(|| (space, row.key()[spaces::PREFIX_BYTES..].to_vec())))
     })
 }

@@ -13,7 +13,7 @@ use crate::apply::expire;
 use crate::backup::Watch;
 use crate::backup::restore::Base;
 use crate::catalog::Layers;
-use crate::classes::{self, Classes};
+use crate::classes::{self, Classes, Rules};
 use crate::clock::{Clock, Stamper};
 use crate::executor::{Executor, State, load_catalog};
 use crate::figures::Figures;
@@ -28,6 +28,7 @@ use crate::pins::Pins;
 use crate::places::FeedPlaces;
 use crate::purge::Purger;
 use crate::sequencer::{SEALED_LIMIT, Sequencer};
+use crate::spaces::{CELLS, RECORDS};
 use crate::store::{Store, StoreOptions};
 use crate::trail::Trail;
 use crate::version::Version;
@@ -162,6 +163,8 @@ impl Core {
         let cut = end.cut.as_ref().map(describe_cut);
         let report = OpenReport { replayed: end.replayed, cut, rebuilt, base };
         let stamp = end.stamp.max(index.stamp_of(end.last)?.unwrap_or(0));
+        index.look_for_records()?;
+        index.graves.begin(end.last);
         let catalog = load_catalog(&index)?;
         purger.learn(&catalog, index.data_floor_min());
         let next_expiry = expire::next_due(&index, 0)?.unwrap_or(Stamp::MAX);
@@ -459,13 +462,21 @@ fn try_index(
     rebuild: bool,
 ) -> Result<Index> {
     let us = |retention: Duration| u64::try_from(retention.as_micros()).unwrap_or(u64::MAX);
-    let prefixes: Vec<_> =
-        options.classes.iter().map(|(prefix, kept)| (prefix.clone(), kept.map(us))).collect();
-    let classes = Classes::new(options.retention.map(us), &prefixes);
+    let of = |space: u8, classes: &[(String, Option<Duration>)]| {
+        let class =
+            |(prefix, kept): &(String, Option<Duration>)| (space, prefix.clone(), kept.map(us));
+        classes.iter().map(class).collect::<Vec<_>>()
+    };
+    let (cells, records) = (of(CELLS, &options.classes), of(RECORDS, &options.record_classes));
+    let classes = Classes::new(&Rules {
+        cells: options.retention.map(us),
+        records: options.record_retention.map(us),
+        prefixes: [cells, records].concat(),
+    });
     let fresh = Mark {
         database: place.database,
         revision: 0,
-        classes: classes.all().iter().map(|class| (class.prefix.clone(), 0)).collect(),
+        classes: classes.all().iter().map(|class| (class.label.clone(), 0)).collect(),
     };
     let (mark, stores) = match &place.index {
         None => (fresh, classes.all().iter().map(|_| Store::memory(purger.rule())).collect()),
@@ -552,7 +563,7 @@ fn check_mark(mark: &Mark, place: &Place) -> Result<()> {
 
 /// Whether the index has the classes that are asked for.
 fn fits(mark: &Mark, classes: &Classes) -> bool {
-    let asked = classes.all().iter().map(|class| class.prefix.as_str());
+    let asked = classes.all().iter().map(|class| class.label.as_str());
     asked.eq(mark.classes.iter().map(|class| class.0.as_str()))
 }
 

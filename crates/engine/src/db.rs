@@ -8,6 +8,7 @@ use crate::log::DatabaseId;
 use crate::options::Options;
 use crate::pins::{Pin, PinSummary};
 use crate::place::Place;
+use crate::records::Records;
 use crate::remote::wait;
 use crate::stats::Stats;
 use crate::ticket::Ticket;
@@ -62,6 +63,11 @@ impl Database {
     /// The cells of `main`.
     pub fn cells(&self) -> Cells {
         Cells::on(self.place.clone(), MAIN)
+    }
+
+    /// The records of `main`.
+    pub fn records(&self) -> Records {
+        Records::on(self.place.clone(), MAIN)
     }
 
     /// Executes a transaction and waits until it is as durable as asked for.
@@ -249,6 +255,19 @@ impl Database {
             Place::Here(core) => core.sweep(),
             Place::There(link) => wait(Place::there(link).sweep()),
         }
+    }
+
+    /// Fills the indexes that were declared over records of before; gives how many it filled. It happens by
+    /// itself where [`Options::sweep_interval`](crate::Options::sweep_interval) is not `None`.
+    pub fn fill_indexes(&self) -> Result<usize> {
+        let core = self.here("filling indexes")?;
+        let unfilled = |one: &&crate::declared::Declared| one.ready.is_none();
+        let ids: Vec<u32> =
+            core.index().declared().iter().filter(unfilled).map(|one| one.id).collect();
+        for &id in &ids {
+            while core.fill_index(id)? {}
+        }
+        Ok(ids.len())
     }
 
     /// Applies retention now: trims history and the log as far as pins allow.

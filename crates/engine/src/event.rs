@@ -4,18 +4,8 @@ use crate::catalog::{Catalog, UNFINISHED};
 use crate::entry::{self, DELETED, EXPIRED, LAPSED};
 use crate::spaces;
 use mainstay_model::wire::fields;
-use mainstay_model::{Result, Revision, Stamp, Value, codec};
+use mainstay_model::{Contract, Fields, Result, Revision, Stamp, Value, codec};
 use serde::{Deserialize, Serialize};
-
-/// The kinds of state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum Contract {
-    /// Named values.
-    Cells,
-    /// Branches, tags and merges.
-    Branches,
-}
 
 /// What happened to a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -52,15 +42,24 @@ pub struct Event {
     pub branch: String,
     /// The kind of state.
     pub contract: Contract,
-    /// The cell, branch or tag; for a merge, the branch that was merged.
+    /// The cell, record, branch or tag; for a merge, the branch that was merged.
     pub key: String,
     /// What happened.
     pub kind: ChangeKind,
-    /// The new value, where there is one.
+    /// The new value of a cell, where there is one.
     #[serde(with = "fields::maybe_value")]
     pub value: Option<Value>,
-    /// The cell's counter after the change.
+    /// The new fields of a record, where there are some.
+    pub fields: Option<Fields>,
+    /// The counter of the cell or record after the change.
     pub counter: u64,
+}
+
+/// What a change leaves.
+enum Left {
+    Nothing,
+    Value(Value),
+    Fields(Fields),
 }
 
 /// Turns an effect of the log into events; what the database keeps for itself gives none.
@@ -78,33 +77,32 @@ pub(crate) fn events(
         let name = catalog.name_at(id, head.revision).map(str::to_owned);
         name.unwrap_or_else(|| format!("#{id}"))
     };
-    let event = |contract, branch, key, kind, value, counter| Event {
-        revision: head.revision,
-        stamp: head.stamp,
-        branch,
-        contract,
-        key,
-        kind,
-        value,
-        counter,
+    let event = |contract, branch, key, kind, left, counter| {
+        let (value, fields) = match left {
+            Left::Nothing => (None, None),
+            Left::Value(value) => (Some(value), None),
+            Left::Fields(fields) => (None, Some(fields)),
+        };
+        let (revision, stamp) = (head.revision, head.stamp);
+        Event { revision, stamp, branch, contract, key, kind, value, fields, counter }
     };
     match space {
-        spaces::CELLS => {
-            let cell = |kind, value, counter| {
-                event(Contract::Cells, branch_name(branch), text(name), kind, value, counter)
+        spaces::CELLS | spaces::RECORDS => {
+            let contract = if space == spaces::CELLS { Contract::Cells } else { Contract::Records };
+            let change = |kind, left, counter| {
+                event(contract, branch_name(branch), text(name), kind, left, counter)
             };
             if head.flags & LAPSED != 0 {
-                out.push(cell(
-                    ChangeKind::Expired,
-                    None,
-                    (head.counter + 1).saturating_sub(head.writes),
-                ));
+                let counter = (head.counter + 1).saturating_sub(head.writes);
+                out.push(change(ChangeKind::Expired, Left::Nothing, counter));
             }
-            out.push(match head.flags {
-                flags if flags & EXPIRED != 0 => cell(ChangeKind::Expired, None, head.counter),
-                flags if flags & DELETED != 0 => cell(ChangeKind::Deleted, None, head.counter),
-                _ => cell(ChangeKind::Set, Some(codec::decode(payload)?), head.counter),
-            });
+            let (kind, left) = match (head.flags, contract) {
+                (flags, _) if flags & EXPIRED != 0 => (ChangeKind::Expired, Left::Nothing),
+                (flags, _) if flags & DELETED != 0 => (ChangeKind::Deleted, Left::Nothing),
+                (_, Contract::Cells) => (ChangeKind::Set, Left::Value(codec::decode(payload)?)),
+                _ => (ChangeKind::Set, Left::Fields(Fields::decode(payload)?)),
+            };
+            out.push(change(kind, left, head.counter));
         }
         spaces::BRANCHES => {
             let record = crate::catalog::BranchRecord::decode(payload)?;
@@ -119,7 +117,7 @@ pub(crate) fn events(
                 _ => ChangeKind::Renamed,
             };
             let name = record.name;
-            out.push(event(Contract::Branches, name.clone(), name, kind, None, 0));
+            out.push(event(Contract::Branches, name.clone(), name, kind, Left::Nothing, 0));
         }
         spaces::TAGS => {
             let (kind, branch) = match head.is_deleted() {
@@ -129,12 +127,12 @@ pub(crate) fn events(
                     (ChangeKind::Tagged, branch_name(tag.branch))
                 }
             };
-            out.push(event(Contract::Branches, branch, text(name), kind, None, 0));
+            out.push(event(Contract::Branches, branch, text(name), kind, Left::Nothing, 0));
         }
         spaces::MERGES => {
             let Some((into, from)) = crate::catalog::MergeRecord::pair(name) else { return Ok(()) };
             let (into, from) = (branch_name(into), branch_name(from));
-            out.push(event(Contract::Branches, into, from, ChangeKind::Merged, None, 0));
+            out.push(event(Contract::Branches, into, from, ChangeKind::Merged, Left::Nothing, 0));
         }
         _ => {}
     }

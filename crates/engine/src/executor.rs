@@ -10,7 +10,7 @@
 //! [`Executor::undo`] takes them back.
 
 use crate::apply::branches::Context;
-use crate::apply::{branches, cells, expire, guards, strings};
+use crate::apply::{branches, cells, expire, guards, hashes, indexes, records, strings};
 use crate::candidates::Submitted;
 use crate::catalog::{Catalog, Layers};
 use crate::clock::Stamper;
@@ -101,16 +101,18 @@ impl Executor {
     }
 
     /// Brings close to the processor what the next transactions look at. Only a hint: those of
-    /// cells on `main` are all it knows.
+    /// cells and records on `main` are all it knows.
     pub fn touch<'a>(&self, next: impl Iterator<Item = &'a Transaction>) {
         let current = &self.state.index.current;
         let hash = |step: &Step| {
-            let name = match &step.command {
-                Command::Cell(command) => command.name(),
-                Command::String(command) => command.name(),
-                _ => None,
+            let (space, name) = match &step.command {
+                Command::Cell(command) => (&spaces::CELLS_ON_MAIN, command.name()),
+                Command::String(command) => (&spaces::CELLS_ON_MAIN, command.name()),
+                Command::Record(command) => (&spaces::RECORDS_ON_MAIN, command.key()),
+                Command::Hash(command) => (&spaces::RECORDS_ON_MAIN, Some(command.key())),
+                _ => return None,
             };
-            Some(current.hash_parts(&spaces::CELLS_ON_MAIN, name?.as_bytes()))
+            Some(current.hash_parts(space, name?.as_bytes()))
         };
         let steps = next.filter(|next| next.branch == MAIN).flat_map(|next| &next.steps);
         let hashes: SmallVec<[u64; TOUCH_LIMIT]> =
@@ -222,7 +224,9 @@ impl Executor {
         match command {
             Command::Cell(command) => cells::run(view, overlay, command),
             Command::String(command) => strings::run(view, overlay, command),
-            Command::Branch(command) => {
+            Command::Record(command) => records::run(view, overlay, command, self.next),
+            Command::Hash(command) => hashes::run(view, overlay, command),
+            Command::Branch(_) | Command::Index(_) => {
                 check_alone(&submitted.transaction)?;
                 let catalog = self.state.catalog.read();
                 let context = Context {
@@ -233,7 +237,11 @@ impl Executor {
                     trail: &self.state.trail,
                     candidates: submitted.candidates.as_deref(),
                 };
-                branches::run(&context, overlay, command)
+                match command {
+                    Command::Branch(command) => branches::run(&context, overlay, command),
+                    Command::Index(command) => indexes::run(&context, overlay, command),
+                    _ => Err(Error::new(Code::Unsupported, "neither a branch nor an index")),
+                }
             }
             Command::System(SystemCommand::Sweep { limit }) => {
                 let from = self.state.next_expiry.load(Ordering::Relaxed);
@@ -262,6 +270,8 @@ impl Executor {
         if let Some(id) = &transaction.request {
             self.keep(id, fingerprint, &receipt, overlay)?;
         }
+        let layers = |branch| self.state.catalog.read().layers(branch, NEWEST);
+        indexes::follow(&self.state.index, layers, overlay, self.next)?;
         let due = expire::follow(&self.state.index, overlay)?;
         let request = transaction.request.as_ref().map_or(&b""[..], |id| id.as_bytes());
         self.commit(overlay, receipt.stamp, request)?;
@@ -310,11 +320,14 @@ impl Executor {
                 let mut catalog = self.state.catalog.write();
                 catalog.forget(self.seen);
                 catalog.absorb(&effect.key, &head, overlay.payload(effect))?;
+                if effect.key[0] == spaces::INDEXES {
+                    index.declare(catalog.declared());
+                }
             }
             index.put(&self.active, effect.hash, version);
         }
         let keys = effects.iter().map(|effect| effect.key.as_slice());
-        self.state.trail.note(revision, keys.filter(|key| !spaces::is_system(key[0])));
+        self.state.trail.note(revision, keys.filter(|key| spaces::DATA.contains(&key[0])));
         self.active.note_time(revision, stamp);
         let stamped = self.stamper.stamp(stamp);
         debug_assert_eq!(stamped, stamp);
@@ -380,7 +393,7 @@ impl Executor {
 pub(crate) fn load_catalog(index: &Index) -> Result<Catalog> {
     use std::ops::Bound::{Excluded, Included};
     let mut catalog = Catalog::new();
-    for space in [spaces::BRANCHES, spaces::TAGS, spaces::MERGES] {
+    for space in [spaces::INDEXES, spaces::BRANCHES, spaces::TAGS, spaces::MERGES] {
         let (from, to) = (spaces::key(space, MAIN_ID, b""), spaces::key(space + 1, MAIN_ID, b""));
         for row in index.scan(Included(&from), Excluded(&to), NEWEST) {
             let row = row?;
@@ -388,6 +401,7 @@ pub(crate) fn load_catalog(index: &Index) -> Result<Catalog> {
             catalog.absorb(row.key(), &head, payload)?;
         }
     }
+    index.declare(catalog.declared());
     Ok(catalog)
 }
 
@@ -411,7 +425,8 @@ fn check_limits(transaction: &Transaction) -> Result<()> {
 /// Makes the error of a command that may fail its answer. It has written nothing, as no command on
 /// data has that fails.
 fn tolerate(step: &Step, error: Error) -> Result<Answer> {
-    let on_data = matches!(step.command, Command::Cell(_) | Command::String(_));
+    let on_data =
+        !matches!(step.command, Command::Branch(_) | Command::Index(_) | Command::System(_));
     match step.demand {
         Demand::Nothing if on_data && error.code().is_about_a_command() => {
             Ok(Answer::Failed(error))
@@ -433,7 +448,7 @@ fn check_alone(transaction: &Transaction) -> Result<()> {
     if transaction.steps.len() == 1 && transaction.guards.is_empty() {
         return Ok(());
     }
-    let message = "commands on branches and tags stand alone in their transaction";
+    let message = "commands on branches, tags and indexes stand alone in their transaction";
     Err(Error::new(Code::InvalidArgument, message))
 }
 

@@ -6,6 +6,8 @@
 //!     1 head     a value: format, branch, revision
 //!     2 version  revision u64 LE | name length u16 LE | name | entry      by revision
 //!     3 tag      revision u64 LE | name                                   behind its revision
+//!     4 version  of a record, as 2 is of a cell
+//!     5 index    over records: a value with its prefix and fields         behind the head
 //!     9 end      number of versions u64 LE
 //! ```
 //!
@@ -16,6 +18,7 @@
 
 use crate::core::Core;
 use crate::db::Database;
+use crate::declared::Declared;
 use crate::entry::{self, Head};
 use crate::hashed::{HashedReader, HashedWriter};
 use crate::overlay::Overlay;
@@ -23,11 +26,11 @@ use crate::place::Place;
 use crate::remote::wait;
 use crate::snapshot::Snapshot;
 use crate::sorter::Sorter;
-use crate::spaces::CELLS;
+use crate::spaces::{CELLS, DATA, RECORDS};
 use crate::spare::{Spare, Sparing};
 use mainstay_model::{
-    At, BranchCommand, CellCommand, Code, Command, Error, Name, Result, Revision, Transaction,
-    Value, codec,
+    At, BranchCommand, CellCommand, Code, Command, Error, Field, Fields, IndexCommand, Name,
+    RecordCommand, Result, Revision, Transaction, Value, codec,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -38,6 +41,8 @@ const FORMAT: i64 = 1;
 const HEAD: u8 = 1;
 const VERSION: u8 = 2;
 const TAG: u8 = 3;
+const RECORD_VERSION: u8 = 4;
+const INDEX: u8 = 5;
 const END: u8 = 9;
 /// The largest record: a value and its name, with room to spare.
 const RECORD_LIMIT_BYTES: usize = 17 << 20;
@@ -62,6 +67,8 @@ pub struct ExportReport {
     pub revision: Revision,
     /// Cells, deleted ones included.
     pub cells: u64,
+    /// Records, deleted ones included.
+    pub records: u64,
     /// Versions of them.
     pub versions: u64,
     /// Tags of the branch.
@@ -144,16 +151,25 @@ impl Database {
         let snapshot = Snapshot::new(core, branch, At::Latest)?;
         let tags = tags_of(core, &snapshot);
         let mut hasher = blake3::Hasher::new();
-        for_each_cell(&snapshot, |name, history| {
-            hasher.update(&(name.len() as u64).to_le_bytes());
-            hasher.update(name);
-            hasher.update(&(history.len() as u64).to_le_bytes());
-            for entry in history {
-                hasher.update(&(entry.len() as u64).to_le_bytes());
-                hasher.update(entry);
-            }
-            Ok(())
-        })?;
+        for space in DATA {
+            // Cells came first: what follows them says so with a length that no name has. Where nothing
+            // follows, the hash is what it was before there was anything else.
+            let mut said = space == CELLS;
+            for_each(&snapshot, space, |name, history| {
+                if !std::mem::replace(&mut said, true) {
+                    hasher.update(&u64::MAX.to_le_bytes());
+                    hasher.update(&[space]);
+                }
+                hasher.update(&(name.len() as u64).to_le_bytes());
+                hasher.update(name);
+                hasher.update(&(history.len() as u64).to_le_bytes());
+                for entry in history {
+                    hasher.update(&(entry.len() as u64).to_le_bytes());
+                    hasher.update(entry);
+                }
+                Ok(())
+            })?;
+        }
         for (revision, tag) in tags {
             hasher.update(&revision.to_le_bytes());
             hasher.update(tag.as_bytes());
@@ -180,37 +196,41 @@ impl Sparing<'_> {
         // Removed tags are not kept for long: they are asked for before the rest is read.
         let tags = tags_of(core, &snapshot);
         let mut sorter = Sorter::beside(path, self.spare)?;
-        let mut cells = 0;
-        let mut versions = 0_u64;
-        for_each_cell(&snapshot, |name, history| {
-            cells += 1;
-            for entry in history {
-                sorter.push(entry::revision_of(entry), name, entry)?;
-                versions += 1;
-                if versions.is_multiple_of(1024) {
-                    progress(Progress { phase: "reading", done: versions, total: None });
+        let (mut cells, mut records, mut versions) = (0, 0, 0_u64);
+        for space in DATA {
+            let names = if space == CELLS { &mut cells } else { &mut records };
+            for_each(&snapshot, space, |name, history| {
+                *names += 1;
+                for entry in history {
+                    sorter.push(entry::revision_of(entry), &[&[space], name].concat(), entry)?;
+                    versions += 1;
+                    if versions.is_multiple_of(1024) {
+                        progress(Progress { phase: "reading", done: versions, total: None });
+                    }
                 }
-            }
-            Ok(())
-        })?;
+                Ok(())
+            })?;
+        }
         let count = tags.len() as u64;
-        let file = ExportFile { file: HashedWriter::create(path, self.spare)? };
-        let bytes = file.fill(branch, snapshot.revision, sorter, tags, versions, progress)?;
+        let mut file = ExportFile { file: HashedWriter::create(path, self.spare)? };
+        file.begin(branch, snapshot.revision, &core.index().declared())?;
+        let bytes = file.fill(sorter, tags, versions, progress)?;
         let revision = snapshot.revision;
-        Ok(ExportReport { revision, cells, versions, tags: count, bytes })
+        Ok(ExportReport { revision, cells, records, versions, tags: count, bytes })
     }
 }
 
-/// Visits the cells of a branch in order, each with its retained entries, oldest first.
-fn for_each_cell(
+/// Visits what a branch holds of a space in order, each name with its retained entries, oldest first.
+fn for_each(
     snapshot: &Snapshot,
+    space: u8,
     mut visit: impl FnMut(&[u8], &[Vec<u8>]) -> Result<()>,
 ) -> Result<()> {
     let nothing = Overlay::default();
-    let mut walk = snapshot.view().walk(&nothing, CELLS, b"", None);
+    let mut walk = snapshot.view().walk(&nothing, space, b"", None);
     while let Some(step) = walk.next()? {
         let mut history = Vec::new();
-        snapshot.versions(&step.name, |entry| {
+        snapshot.versions(space, &step.name, |entry| {
             history.push(entry.to_vec());
             Ok(true)
         })?;
@@ -243,23 +263,31 @@ impl ExportFile {
         parts.iter().try_for_each(|part| self.file.put(part))
     }
 
+    /// Writes the head, and which indexes there are.
+    fn begin(&mut self, branch: &str, revision: Revision, indexes: &[Declared]) -> Result<()> {
+        self.file.put(MAGIC)?;
+        self.record(HEAD, &[&head(branch, revision)?])?;
+        indexes.iter().try_for_each(|one| self.record(INDEX, &[&index(one)?]))
+    }
+
     fn fill(
         mut self,
-        branch: &str,
-        revision: Revision,
         sorter: Sorter,
         mut tags: VecDeque<(Revision, String)>,
         versions: u64,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<u64> {
-        self.file.put(MAGIC)?;
-        self.record(HEAD, &[&head(branch, revision)?])?;
         let mut done = 0_u64;
         for version in sorter.sorted()? {
             let (revision, name, entry) = version?;
             self.put_tags(&mut tags, revision)?;
+            let (kind, name) = match name.split_first() {
+                Some((&RECORDS, name)) => (RECORD_VERSION, name),
+                Some((_, name)) => (VERSION, name),
+                None => (VERSION, &name[..]),
+            };
             let length = (name.len() as u16).to_le_bytes();
-            self.record(VERSION, &[&revision.to_le_bytes(), &length, &name, &entry])?;
+            self.record(kind, &[&revision.to_le_bytes(), &length, name, &entry])?;
             done += 1;
             if done.is_multiple_of(1024) {
                 progress(Progress { phase: "writing", done, total: Some(versions) });
@@ -283,6 +311,27 @@ impl ExportFile {
         }
         Ok(())
     }
+}
+
+fn index(declared: &Declared) -> Result<Vec<u8>> {
+    let field = |field: &Field| Value::Bytes(field.as_bytes().to_vec());
+    let fields = Value::Array(declared.fields.iter().map(field).collect());
+    let index = Value::Object(BTreeMap::from([
+        ("fields".to_owned(), fields),
+        ("prefix".to_owned(), Value::from(declared.prefix.as_str())),
+    ]));
+    let mut bytes = Vec::new();
+    codec::encode(&index, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// The command that declares an index as it was.
+fn index_of(body: &[u8]) -> Option<IndexCommand> {
+    let Ok(Value::Object(index)) = codec::decode(body) else { return None };
+    let Value::Array(fields) = index.get("fields")? else { return None };
+    let field = |field: &Value| Field::new(field.as_bytes()?).ok();
+    let fields = fields.iter().map(field).collect::<Option<Vec<_>>>()?;
+    Some(IndexCommand::Add { prefix: index.get("prefix")?.as_str()?.to_owned(), fields })
 }
 
 fn head(branch: &str, revision: Revision) -> Result<Vec<u8>> {
@@ -341,9 +390,13 @@ fn check_file(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<ExportC
     loop {
         let (kind, body) = records.next()?;
         match kind {
-            VERSION => {
-                version_of(&body).ok_or_else(|| records.damaged("a version cannot be read"))?;
+            VERSION | RECORD_VERSION => {
+                let version = version_of(kind, &body);
+                version.ok_or_else(|| records.damaged("a version cannot be read"))?;
                 contents.versions += 1;
+            }
+            INDEX => {
+                index_of(&body).ok_or_else(|| records.damaged("an index cannot be read"))?;
             }
             TAG => {
                 tag_of(&body).ok_or_else(|| records.damaged("a tag cannot be read"))?;
@@ -398,15 +451,21 @@ fn newer(path: &Path, format: i64) -> Error {
     Error::new(Code::NewerFormat, message)
 }
 
-fn version_of(body: &[u8]) -> Option<(Revision, CellCommand)> {
+fn version_of(kind: u8, body: &[u8]) -> Option<(Revision, Command)> {
     let (revision, rest) = body.split_first_chunk::<8>()?;
     let (length, rest) = rest.split_first_chunk::<2>()?;
     let (name, entry) = rest.split_at_checked(usize::from(u16::from_le_bytes(*length)))?;
     let name = Name::new(std::str::from_utf8(name).ok()?).ok()?;
     let (head, payload) = entry::parse(entry).ok()?;
     let Head { counter, expires, .. } = head;
-    let value = if head.is_deleted() { None } else { Some(codec::decode(payload).ok()?) };
-    let command = CellCommand::Restore { name, value, counter, expires };
+    let lives = !head.is_deleted();
+    let command = if kind == RECORD_VERSION {
+        let fields = if lives { Some(Fields::decode(payload).ok()?) } else { None };
+        RecordCommand::Restore { key: name, fields, counter, expires }.into()
+    } else {
+        let value = if lives { Some(codec::decode(payload).ok()?) } else { None };
+        CellCommand::Restore { name, value, counter, expires }.into()
+    };
     Some((u64::from_le_bytes(*revision), command))
 }
 
@@ -462,10 +521,14 @@ impl<'a> Import<'a> {
             let (kind, body) = records.next()?;
             match kind {
                 HEAD => self.report.source = source_of(&body).unwrap_or_default(),
-                VERSION => {
-                    let version = version_of(&body);
+                VERSION | RECORD_VERSION => {
+                    let version = version_of(kind, &body);
                     let (revision, command) = version.ok_or_else(|| records.damaged("changed"))?;
                     self.add(revision, command)?;
+                }
+                INDEX => {
+                    let index = index_of(&body).ok_or_else(|| records.damaged("changed"))?;
+                    self.declare(index)?;
                 }
                 TAG => {
                     self.settle()?;
@@ -485,8 +548,16 @@ impl<'a> Import<'a> {
         Ok(self.report)
     }
 
+    /// Declares an index, unless there is the same one.
+    fn declare(&self, index: IndexCommand) -> Result<()> {
+        match self.db.execute(Transaction::new().step(index)) {
+            Err(error) if error.code() == Code::IndexExists => Ok(()),
+            done => done.map(drop),
+        }
+    }
+
     /// Adds a version to its transaction; the one before it is complete.
-    fn add(&mut self, revision: Revision, command: CellCommand) -> Result<()> {
+    fn add(&mut self, revision: Revision, command: Command) -> Result<()> {
         self.report.versions += 1;
         match &mut self.group {
             Some((group, transaction)) if *group == revision => {

@@ -10,12 +10,12 @@
 use crate::clock::{Clock, SystemClock};
 use crate::core::Core;
 use crate::db::Database;
-use crate::event::{self, Contract, Event};
+use crate::event::{self, Event};
 use crate::log::Reader;
 use crate::place::Place;
 use crate::places::FeedPlace;
 use crate::remote::{AsyncFeed, wait};
-use mainstay_model::{Result, Revision};
+use mainstay_model::{Contract, Result, Revision};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::sync::Arc;

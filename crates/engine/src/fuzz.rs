@@ -104,7 +104,10 @@ fn again<T: Serialize + DeserializeOwned>(bytes: &[u8]) {
 mod tests {
     use super::*;
     use crate::wire::Read;
-    use crate::{At, CellCommand, Database, Filter, Guard, Name, Ttl, Value, backup_head};
+    use crate::{
+        At, CellCommand, Condition, Database, Field, FieldValue, Fields, Filter, Guard,
+        HashCommand, Name, RecordCommand, RecordWrite, Test, Ttl, Value, Where, backup_head,
+    };
     use proptest::collection::vec;
     use proptest::option;
     use proptest::prelude::*;
@@ -131,6 +134,10 @@ mod tests {
         let db = Database::memory().unwrap();
         db.cells().set("a", 1).unwrap();
         db.cells().set_with("b", "short", Ttl::Millis(60_000)).unwrap();
+        let fields = Fields::of([("state", &b"pending"[..]), ("blob", b"\x00\xff")]).unwrap();
+        db.records().put("job", &fields, Some(Ttl::Millis(60_000))).unwrap();
+        db.records().set_field("gone", "f", "v").unwrap();
+        db.records().delete("gone").unwrap();
         db.fork("side", "main", At::Latest).unwrap();
         db.branch("side").unwrap().cells().delete("a").unwrap();
         db.tag("t", "main", At::Latest).unwrap();
@@ -144,7 +151,7 @@ mod tests {
         assert!(feed("frames", frames) > 0);
         assert!(feed("backup", |bytes| backup(bytes, &scratch)) > 1);
         assert!(feed("export", |bytes| export(bytes, &scratch)) > 0);
-        assert!(feed("wire", wire) > 4);
+        assert!(feed("wire", wire) > 11);
     }
 
     proptest! {
@@ -234,5 +241,46 @@ mod tests {
         frame("act", encode(&Act::Run(CellCommand::Incr { name: name(), by: 1.into() }.into())));
         frame("follow", encode(&follow));
         frame("question", encode(&Question::Diff("main".into(), "side".into())));
+        frame("records", encode(&on_records()));
+        frame("records-receipt", encode(&db.execute(on_records())));
+        let scan = Read::Scan { prefix: "j".into(), filters: late(), after: None, limit: 9 };
+        let look = Look { branch: "main".into(), at: At::Latest, read: scan };
+        frame("records-look", encode(&look));
+        let page = db.records().scan("", &[], None, 9).unwrap();
+        frame("records-seen", encode(&Result::Ok(Seen::Records(page))));
+        let history = db.records().history("gone", 9, None).unwrap();
+        frame("records-history", encode(&Result::Ok(Seen::RecordHistory(history))));
+    }
+
+    fn late() -> Vec<Where> {
+        let among = Test::In(vec![b"pending".to_vec(), b"\xff".to_vec()]);
+        let of = |field: &str, test| Where { field: Field::new(field).unwrap(), test };
+        vec![of("state", among), of("blob", Test::Ne(b"1".to_vec()))]
+    }
+
+    /// A transaction with something of every command on records and hashes.
+    fn on_records() -> Transaction {
+        let key = || Name::new("job").unwrap();
+        let (state, tries) = (Field::new("state").unwrap(), Field::new("tries").unwrap());
+        let write = RecordWrite::to("job").unwrap().when(Condition::Exists);
+        let write = write.when_field("state", "pending").unwrap().set("state", "done").unwrap();
+        let write = write.set("token", FieldValue::Revision).unwrap();
+        let write = write.set("at", FieldValue::Millis { plus: 5 }).unwrap().clear("blob").unwrap();
+        let pairs = vec![(state.clone(), b"x".to_vec())];
+        let is = Some(b"pending".to_vec());
+        Transaction::new()
+            .guard(Guard::Record { key: key(), is: Some(1) })
+            .guard(Guard::Field { key: key(), field: state.clone(), is })
+            .step(write)
+            .step(HashCommand::Set { key: key(), pairs, only_absent: true })
+            .step(HashCommand::Add { key: key(), field: tries, by: 2 })
+            .step(RecordCommand::Get { key: key(), fields: Some(vec![state]) })
+            .step(RecordCommand::Scan {
+                prefix: String::new(),
+                filters: late(),
+                after: None,
+                limit: 3,
+            })
+            .step(RecordCommand::Delete { key: key(), when: vec![Condition::Exists] })
     }
 }

@@ -13,10 +13,13 @@
 
 use crate::classes::{self, Classes};
 use crate::current::{Current, Lookup};
+use crate::declared::{AllDeclared, Declared};
 use crate::entry;
+use crate::graves::Graves;
 use crate::mark::Mark;
 use crate::memtable::Memtable;
 use crate::scan::{Scan, StoreRows};
+use crate::spaces::RECORDS;
 use crate::store::Store;
 use crate::times::{Picture, Times};
 use crate::version::Version;
@@ -25,7 +28,7 @@ use parking_lot::{Mutex, RwLock};
 use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A bound above every revision, for the writer, who sees everything executed.
 pub(crate) const NEWEST: Revision = (1 << 62) - 1;
@@ -48,6 +51,12 @@ pub(crate) struct Index {
     directory: Option<PathBuf>,
     /// One writer of marks at a time.
     marking: Mutex<()>,
+    /// A record was written, now or at any time that the stores know of.
+    has_records: AtomicBool,
+    /// The indexes over records, as of the newest executed transaction.
+    declared: RwLock<AllDeclared>,
+    /// Where its entries are dead.
+    pub graves: Graves,
 }
 
 pub(crate) struct Tables {
@@ -91,6 +100,9 @@ impl Index {
             database: parts.mark.database,
             directory: parts.directory,
             marking: Mutex::new(()),
+            has_records: AtomicBool::new(true),
+            declared: RwLock::default(),
+            graves: Graves::default(),
         })
     }
 
@@ -172,14 +184,14 @@ impl Index {
     pub fn scan(&self, from: Bound<&[u8]>, to: Bound<&[u8]>, at: Revision) -> Scan {
         let tables = self.tables();
         let buffers: Vec<_> = tables.all().cloned().collect();
-        let system = match from {
-            Bound::Included(key) | Bound::Excluded(key) => self.classes.of(key) == classes::SYSTEM,
-            Bound::Unbounded => false,
-        };
         let range = |store: &Store| -> StoreRows { store.range(from, to, at) };
-        let stores: Vec<_> = match system {
-            true => vec![range(&self.stores[classes::SYSTEM])],
-            false => self.stores[classes::CELLS..].iter().map(range).collect(),
+        // A walk stays within one space; only one over everything begins nowhere.
+        let stores: Vec<_> = match from {
+            Bound::Included(key) | Bound::Excluded(key) => {
+                let space = key.first().copied().unwrap_or_default();
+                self.classes.of_space(space).map(|class| range(&self.stores[class])).collect()
+            }
+            Bound::Unbounded => self.stores[classes::CELLS..].iter().map(range).collect(),
         };
         Scan::new(buffers.into_iter(), stores.into_iter(), from, to, at)
     }
@@ -187,8 +199,36 @@ impl Index {
     /// Puts in a version that was executed or replayed.
     #[inline]
     pub fn put(&self, active: &Memtable, hash: u64, version: Version) {
+        if version.key().first() == Some(&RECORDS) {
+            self.has_records.store(true, Ordering::Relaxed);
+        }
         active.push(version.clone());
         self.current.put(hash, version);
+    }
+
+    /// Whether there may be records.
+    #[inline]
+    pub fn has_records(&self) -> bool {
+        self.has_records.load(Ordering::Relaxed)
+    }
+
+    /// The indexes over records that writes keep up.
+    #[inline]
+    pub fn declared(&self) -> AllDeclared {
+        self.declared.read().clone()
+    }
+
+    /// Takes note of other indexes.
+    pub fn declare(&self, all: Vec<Declared>) {
+        *self.declared.write() = Arc::new(all);
+    }
+
+    /// Looks whether there are any.
+    pub fn look_for_records(&self) -> Result<()> {
+        let (from, to) = ([RECORDS], [RECORDS + 1]);
+        let first = self.scan(Bound::Included(&from), Bound::Excluded(&to), NEWEST).next();
+        self.has_records.store(first.transpose()?.is_some(), Ordering::Relaxed);
+        Ok(())
     }
 
     /// Whether the active buffer is full.
@@ -260,7 +300,7 @@ impl Index {
         let floors: Vec<Revision> = (0..self.floors.len()).map(|class| self.floor(class)).collect();
         if let Some(directory) = &self.directory {
             let class =
-                |(class, floor): (&classes::Class, &Revision)| (class.prefix.clone(), *floor);
+                |(class, floor): (&classes::Class, &Revision)| (class.label.clone(), *floor);
             let classes = self.classes.all().iter().zip(&floors).map(class).collect();
             Mark { database: self.database, revision, classes }.write(directory)?;
         }
@@ -273,6 +313,8 @@ impl Index {
 
     /// Takes back everything executed after a revision.
     pub fn undo(&self, after: Revision) {
+        // What was dead may live again.
+        self.graves.forget();
         let mut tables = self.tables.write();
         let flushed = self.flushed();
         let all: Vec<_> = tables.all().cloned().collect();
@@ -299,18 +341,27 @@ impl Index {
 
     /// The revision from which some data can be read.
     pub fn data_floor_min(&self) -> Revision {
-        (classes::CELLS..self.floors.len()).map(|class| self.floor(class)).min().unwrap_or(0)
+        self.data_classes().map(|class| self.floor(class)).min().unwrap_or(0)
+    }
+
+    /// The classes that hold users' data; that of records only where there are some.
+    fn data_classes(&self) -> impl Iterator<Item = usize> {
+        let all = self.classes.all();
+        let counts = |class: &usize| match all[*class].is_of_entries() {
+            true => false,
+            false => self.has_records() || !all[*class].is_of_records(),
+        };
+        (classes::CELLS..all.len()).filter(counts)
     }
 
     /// The revision from which some data can be read, also after a crash.
     pub fn data_trim_floor_min(&self) -> Revision {
-        let floors = (classes::CELLS..self.floors.len()).map(|class| self.trim_floor(class));
-        floors.min().unwrap_or(0)
+        self.data_classes().map(|class| self.trim_floor(class)).min().unwrap_or(0)
     }
 
     /// The revision from which all data can be read.
     pub fn data_floor(&self) -> Revision {
-        (classes::CELLS..self.floors.len()).map(|class| self.floor(class)).max().unwrap_or(0)
+        self.data_classes().map(|class| self.floor(class)).max().unwrap_or(0)
     }
 
     /// Raises the floor of a class: reads before it are refused from now on.
@@ -331,6 +382,16 @@ impl Index {
     /// Refuses reads before the floor of all data.
     pub fn check_any_reach(&self, at: Revision) -> Result<()> {
         check_floor(self.data_floor_min(), at)
+    }
+
+    /// Refuses reads before the floor of anything in a space.
+    pub fn check_space_reach(&self, space: u8, at: Revision) -> Result<()> {
+        check_floor(self.space_floor(space), at)
+    }
+
+    /// The revision from which everything in a space can be read.
+    pub fn space_floor(&self, space: u8) -> Revision {
+        self.classes.of_space(space).map(|class| self.floor(class)).max().unwrap_or(0)
     }
 
     /// Refuses reads before the floor of any data.

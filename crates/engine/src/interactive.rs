@@ -5,10 +5,12 @@
 use crate::cells::{cell, counter, did, maybe_counter, number, page};
 use crate::open::{self, Open};
 use crate::place::Place;
+use crate::records::{self, record, records};
 use crate::remote::{AsyncInteractive, wait};
 use mainstay_model::{
-    Answer, CellCommand, Command, Durability, Error, Name, Number, Page, Receipt, Result, Revision,
-    Transaction, Ttl, Value, Versioned,
+    Answer, CellCommand, Command, Condition, Durability, Error, ExpireOnly, Name, Number, Page,
+    Receipt, Record, RecordCommand, RecordPage, RecordWrite, Result, Revision, Transaction, Ttl,
+    Value, Versioned, Where,
 };
 
 /// An open transaction. Dropping it rolls it back.
@@ -60,7 +62,7 @@ impl Interactive {
         }
     }
 
-    /// Runs a command on cells: a read, a write, or both. One that fails leaves the transaction open
+    /// Runs a command on data: a read, a write, or both. One that fails leaves the transaction open
     /// and is forgotten, though what it read counts as read.
     ///
     /// ```
@@ -146,6 +148,63 @@ impl Interactive {
     pub fn expire(&mut self, name: &str, ttl: Ttl) -> Result<bool> {
         let name = Name::new(name)?;
         did(self.run(CellCommand::Expire { name, ttl })?)
+    }
+
+    /// A record with its fields and counter; the revision of an own write is 0.
+    ///
+    /// ```
+    /// use mainstay::{Database, RecordWrite};
+    /// let db = Database::memory()?;
+    /// db.records().set_field("job", "state", "pending")?;
+    /// // A claim and a cell, both or none.
+    /// db.transaction(|t| {
+    ///     let job = t.get_record("job")?.expect("it is there");
+    ///     assert_eq!(job.fields.text("state"), Some("pending"));
+    ///     t.write_record(RecordWrite::to("job")?.set("state", "claimed")?)?;
+    ///     t.incr("claimed", 1).map(drop)
+    /// })?;
+    /// assert_eq!(db.records().get_field("job", "state")?.as_deref(), Some(&b"claimed"[..]));
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    pub fn get_record(&mut self, key: &str) -> Result<Option<Record>> {
+        record(self.run(RecordCommand::Get { key: Name::new(key)?, fields: None })?)
+    }
+
+    /// Writes as told; gives the provisional counter, or nothing when a condition does not hold. What
+    /// becomes the transaction's revision ([`FieldValue::Revision`](crate::FieldValue::Revision)) reads
+    /// as 0 before the commit.
+    pub fn write_record(&mut self, write: RecordWrite) -> Result<Option<u64>> {
+        maybe_counter(self.run(write)?)
+    }
+
+    /// Deletes a record if all conditions hold; says whether it did.
+    pub fn delete_record(&mut self, key: &str, when: Vec<Condition>) -> Result<bool> {
+        did(self.run(RecordCommand::Delete { key: Name::new(key)?, when })?)
+    }
+
+    /// Changes a record's time to live; says whether the record exists.
+    pub fn expire_record(&mut self, key: &str, ttl: Ttl) -> Result<bool> {
+        let (key, only) = (Name::new(key)?, ExpireOnly::Always);
+        did(self.run(RecordCommand::Expire { key, ttl, only })?)
+    }
+
+    /// Records in byte order of their keys, own writes included.
+    pub fn scan_records(
+        &mut self,
+        prefix: &str,
+        filters: &[Where],
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<RecordPage> {
+        let (prefix, filters) = (prefix.to_owned(), filters.to_vec());
+        let after = after.map(str::to_owned);
+        records(self.run(RecordCommand::Scan { prefix, filters, after, limit })?)
+    }
+
+    /// How many records there are that begin with `prefix` and pass all filters, own writes included.
+    pub fn count_records(&mut self, prefix: &str, filters: &[Where]) -> Result<u64> {
+        let (prefix, filters) = (prefix.to_owned(), filters.to_vec());
+        records::count(self.run(RecordCommand::Count { prefix, filters })?)
     }
 
     /// Commits, or fails with `Conflict` when something that was read has changed.

@@ -11,7 +11,9 @@ use crate::classes;
 use crate::core::Inner;
 use crate::index::NEWEST;
 use crate::priority;
-use mainstay_model::{Answer, Code, Error, Result, Revision, SystemCommand, Transaction};
+use mainstay_model::{
+    Answer, Code, Error, IndexCommand, Result, Revision, SystemCommand, Transaction,
+};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,6 +29,10 @@ const RETENTION_ROUNDS: u32 = 120;
 const RUNS_WHEN_BUSY: usize = 12;
 /// The most fresh tables, one over the other, before flushing waits for compaction.
 const RUNS_LIMIT: usize = 40;
+/// How often somebody looks for an index to fill.
+const INDEX_PAUSE: Duration = Duration::from_millis(100);
+/// How many records are looked at in one transaction that fills an index.
+const FILL_LIMIT: usize = 1000;
 /// The most keys one sweep turns into deletions in one transaction.
 pub(crate) const SWEEP_LIMIT: usize = 1000;
 
@@ -99,6 +105,8 @@ impl Workers {
             run_flush(&inner, &flush_bell, &next);
         })?;
         if let Some(interval) = core.options.sweep_interval {
+            let (inner, own) = (core.clone(), bell.clone());
+            self.spawn("mainstay-index", move || run_index(&inner, &own))?;
             let inner = core.clone();
             self.spawn("mainstay-sweep", move || run_sweep(&inner, &bell, interval))?;
         }
@@ -182,6 +190,21 @@ fn run_compact(core: &Inner, bell: &Bell, flush: &Bell) {
     flush.end();
 }
 
+/// Fills indexes that were declared over records of before, some records at a time: writers come between.
+fn run_index(core: &Inner, bell: &Bell) {
+    while !bell.is_over() {
+        let unfilled = core.index().declared().iter().find(|one| one.ready.is_none()).cloned();
+        match unfilled {
+            Some(one) => {
+                if !attempt(core, "index", || core.fill_index(one.id).map(|_| ())) {
+                    std::thread::park_timeout(COMPACT_EVERY);
+                }
+            }
+            None => std::thread::park_timeout(INDEX_PAUSE),
+        }
+    }
+}
+
 fn run_sweep(core: &Inner, bell: &Bell, interval: Duration) {
     while !bell.is_over() {
         std::thread::park_timeout(interval.min(Duration::from_millis(100)));
@@ -253,6 +276,8 @@ impl Inner {
         for (class, rule) in self.index().classes.all().iter().enumerate() {
             let horizon = match rule.retention_us {
                 None => continue,
+                // What has no records loses none of its past to their shorter retention.
+                Some(_) if rule.is_of_records() && !self.index().has_records() => continue,
                 Some(0) => Revision::MAX,
                 Some(kept) => self.index().revision_at(now.saturating_sub(kept))?,
             };
@@ -295,6 +320,13 @@ impl Inner {
         let before = self.index().data_trim_floor_min().min(first_logged);
         self.index().forget_times(before);
         self.purger.drop_times(before);
+    }
+
+    /// Fills an index with some records more; says whether there are further ones.
+    pub fn fill_index(&self, id: u32) -> Result<bool> {
+        let command = IndexCommand::Fill { id, limit: FILL_LIMIT };
+        let receipt = self.sequencer.execute(Transaction::new().step(command))?;
+        Ok(matches!(receipt.answers.first(), Some(Answer::Did(true))))
     }
 
     /// Turns every expiry that is due into a deletion; kept receipts expire too.

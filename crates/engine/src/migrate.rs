@@ -44,9 +44,7 @@ pub(crate) fn migrate(
     mark: &Mark,
     classes: &Classes,
 ) -> Result<Mark> {
-    let prefixes = mark.classes.iter().skip(classes::CELLS + 1);
-    let prefixes: Vec<_> = prefixes.map(|class| (class.0.clone(), None)).collect();
-    let before = Classes::new(None, &prefixes);
+    let before = Classes::from_labels(mark.classes.iter().map(|class| class.0.as_str()));
     let next = beside(directory, "next");
     fs::create_dir(&next).map_err(|error| io_error("make", &next, &error))?;
     let open = |root: &Path, classes: &Classes, class: usize, existing: bool| {
@@ -61,10 +59,14 @@ pub(crate) fn migrate(
     }
     drop(targets);
     // What one of the old classes had trimmed is trimmed for all.
-    let floor = mark.classes[classes::CELLS..].iter().map(|class| class.1).max().unwrap_or(0);
-    let class = |(i, class): (usize, &classes::Class)| {
-        let floor = if i == classes::SYSTEM { mark.classes[i].1 } else { floor };
-        (class.prefix.clone(), floor)
+    let data = mark.classes.iter().zip(before.all()).skip(classes::CELLS);
+    let of_data = data.clone().filter(|(_, class)| !class.is_of_entries());
+    let floor = of_data.map(|(class, _)| class.1).max().unwrap_or(0);
+    let of_entries = data.map(|(class, _)| class.1).max().unwrap_or(0);
+    let class = |(i, class): (usize, &classes::Class)| match class.is_of_entries() {
+        true => (class.label.clone(), of_entries),
+        false if i == classes::SYSTEM => (class.label.clone(), mark.classes[i].1),
+        false => (class.label.clone(), floor),
     };
     let classes = classes.all().iter().enumerate().map(class).collect();
     let mark = Mark { database: mark.database, revision: mark.revision, classes };

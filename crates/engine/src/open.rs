@@ -11,18 +11,19 @@
 //! Answers inside the transaction are provisional; the receipt has the final ones. A blind write is no
 //! read and never conflicts; commands whose answer tells something of the cell count as reads.
 
-use crate::apply::{cells, guards, strings};
+use crate::apply::{cells, guards, hashes, records, strings};
 use crate::candidates::Submitted;
 use crate::core::Core;
 use crate::overlay::Overlay;
 use crate::pins::PinGuard;
 use crate::snapshot::Snapshot;
-use crate::spaces::CELLS;
+use crate::spaces;
 use crate::view::Origin;
 use mainstay_model::limits::GUARD_LIMIT;
 use mainstay_model::{
-    Answer, At, CellCommand, Code, Command, Durability, Error, Guard, Name, Page, Receipt, Result,
-    Revision, SmallVec, Stamp, Step, StringCommand, Transaction, Versioned,
+    Answer, At, CellCommand, Code, Command, Contract, Durability, Error, Guard, HashCommand, Name,
+    Page, Receipt, RecordCommand, RecordPage, Result, Revision, SmallVec, Stamp, Step,
+    StringCommand, Transaction, Versioned, Where,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,8 +34,8 @@ pub(crate) struct Open {
     branch: String,
     overlay: Overlay,
     steps: SmallVec<[Step; 1]>,
-    /// Cells that were read, with their expiry as seen.
-    read: BTreeMap<Name, Option<Stamp>>,
+    /// What was read, with its expiry as seen.
+    read: BTreeMap<(Contract, Name), Option<Stamp>>,
     ranges: Vec<Guard>,
     durability: Option<Durability>,
     began_us: u64,
@@ -91,13 +92,14 @@ impl Open {
         Ok(())
     }
 
-    /// Remembers that a cell was read, unless this transaction wrote it first.
-    fn note_read(&mut self, name: &Name) -> Result<()> {
-        if self.read.contains_key(name) {
+    /// Remembers that something was read, unless this transaction wrote it first.
+    fn note_read(&mut self, contract: Contract, name: &Name) -> Result<()> {
+        let noted = (contract, name.clone());
+        if self.read.contains_key(&noted) {
             return Ok(());
         }
         let view = self.snapshot.view();
-        let (key, hash) = view.key(CELLS, name.as_bytes());
+        let (key, hash) = view.key(spaces::of(contract)?, name.as_bytes());
         let found = view.find(&self.overlay, &key, hash, |head, _| Ok(head))?;
         let head = match found {
             // Its own value says nothing about others, its counter and existence might.
@@ -111,55 +113,130 @@ impl Open {
             let message = format!("the transaction reads more than {GUARD_LIMIT} keys and ranges");
             return Err(Error::new(Code::TransactionTooLarge, message));
         }
-        self.read.insert(name.clone(), live.and_then(|head| head.expires));
+        self.read.insert(noted, live.and_then(|head| head.expires));
         Ok(())
     }
 
-    /// Runs a command on cells.
+    /// Runs a command on data.
     pub fn run(&mut self, command: Command) -> Result<Answer> {
         self.touch()?;
         match command {
-            Command::Cell(CellCommand::Get { name }) => self.look(&name).map(Answer::Cell),
+            Command::Cell(CellCommand::Get { name }) => {
+                self.look(Contract::Cells, &name)?;
+                cells::get(&self.snapshot.view(), &self.overlay, &name).map(Answer::Cell)
+            }
             Command::Cell(CellCommand::List { prefix, after, limit }) => {
                 self.walk(prefix, after, limit).map(Answer::Names)
             }
+            Command::Record(RecordCommand::Get { key, fields }) => {
+                self.look(Contract::Records, &key)?;
+                let (view, wanted) = (self.snapshot.view(), fields.as_deref());
+                records::get(&view, &self.overlay, &key, wanted).map(Answer::Record)
+            }
+            Command::Record(RecordCommand::Scan { prefix, filters, after, limit }) => {
+                self.scan(prefix, &filters, after, limit).map(Answer::Records)
+            }
+            Command::Record(RecordCommand::Count { prefix, filters }) => {
+                self.count(prefix, &filters).map(Answer::Count)
+            }
+            Command::Record(RecordCommand::Pick(pick)) => {
+                // Which one comes first depends on all of them.
+                self.count(pick.prefix.clone(), &pick.filters)?;
+                self.change(Command::Record(RecordCommand::Pick(pick)))
+            }
+            Command::String(StringCommand::Get { name }) => self.text(&name).map(Answer::Cell),
+            Command::Hash(command @ HashCommand::Get { .. }) => self.hash(&command),
             command => self.change(command),
         }
     }
 
+    /// A cell, as those see it to whom a name is one thing: only where there is none it matters whether
+    /// there is a record.
+    fn text(&mut self, name: &Name) -> Result<Option<Versioned>> {
+        self.look(Contract::Cells, name)?;
+        let found = cells::get(&self.snapshot.view(), &self.overlay, name)?;
+        if found.is_none() {
+            self.look(Contract::Records, name)?;
+            records::refuse(&self.snapshot.view(), &self.overlay, name)?;
+        }
+        Ok(found)
+    }
+
+    /// A record, as those see it to whom a name is one thing.
+    fn hash(&mut self, command: &HashCommand) -> Result<Answer> {
+        self.look(Contract::Cells, command.key())?;
+        self.look(Contract::Records, command.key())?;
+        hashes::run(&self.snapshot.view(), &mut self.overlay, command)
+    }
+
     fn change(&mut self, command: Command) -> Result<Answer> {
-        for name in told(&command) {
-            self.note_read(name)?;
+        for (contract, name) in told(&command) {
+            self.note_read(contract, name)?;
         }
         let view = self.snapshot.view();
         let answer = match &command {
             Command::Cell(command) => cells::run(&view, &mut self.overlay, command)?,
             Command::String(command) => strings::run(&view, &mut self.overlay, command)?,
-            _ => return Err(not_on_cells()),
+            // Its revision is not known before it commits.
+            Command::Record(command) => records::run(&view, &mut self.overlay, command, 0)?,
+            Command::Hash(command) => hashes::run(&view, &mut self.overlay, command)?,
+            _ => return Err(not_on_data()),
         };
         self.steps.push(command.into());
         Ok(answer)
     }
 
-    fn look(&mut self, name: &Name) -> Result<Option<Versioned>> {
-        let (key, hash) = self.snapshot.view().key(CELLS, name.as_bytes());
+    /// Notes that something is looked at, unless this transaction wrote it.
+    fn look(&mut self, contract: Contract, name: &Name) -> Result<()> {
+        let (key, hash) = self.snapshot.view().key(spaces::of(contract)?, name.as_bytes());
         if self.overlay.find(hash, &key).is_none() {
-            self.note_read(name)?;
+            self.note_read(contract, name)?;
         }
-        let found = cells::get(&self.snapshot.view(), &self.overlay, name)?;
-        self.snapshot.core.index().check_reach(&key, self.snapshot.revision)?;
-        Ok(found)
+        self.snapshot.core.index().check_reach(&key, self.snapshot.revision)
     }
 
     fn walk(&mut self, prefix: String, after: Option<String>, limit: usize) -> Result<Page> {
         let view = self.snapshot.view();
-        let since = self.snapshot.revision;
         let (page, expires) =
             cells::list_until(&view, &self.overlay, &prefix, after.as_deref(), limit)?;
-        self.snapshot.core.index().check_all_reach(since)?;
-        let upto = page.next.clone();
-        self.ranges.push(Guard::RangeUnchanged { prefix, after, upto, since, expires });
+        self.note_range(Contract::Cells, prefix, after, page.next.clone(), expires)?;
         Ok(page)
+    }
+
+    fn scan(
+        &mut self,
+        prefix: String,
+        filters: &[Where],
+        after: Option<String>,
+        limit: usize,
+    ) -> Result<RecordPage> {
+        let view = self.snapshot.view();
+        let (page, expires) =
+            records::scan(&view, &self.overlay, &prefix, filters, after.as_deref(), limit)?;
+        self.note_range(Contract::Records, prefix, after, page.next.clone(), expires)?;
+        Ok(page)
+    }
+
+    fn count(&mut self, prefix: String, filters: &[Where]) -> Result<u64> {
+        let view = self.snapshot.view();
+        let (count, expires) = records::count(&view, &self.overlay, &prefix, filters)?;
+        self.note_range(Contract::Records, prefix, None, None, expires)?;
+        Ok(count)
+    }
+
+    /// Remembers that a range was read, up to and including a name.
+    fn note_range(
+        &mut self,
+        contract: Contract,
+        prefix: String,
+        after: Option<String>,
+        upto: Option<String>,
+        expires: Option<Stamp>,
+    ) -> Result<()> {
+        let since = self.snapshot.revision;
+        self.snapshot.core.index().check_space_reach(spaces::of(contract)?, since)?;
+        self.ranges.push(Guard::RangeUnchanged { contract, prefix, after, upto, since, expires });
+        Ok(())
     }
 
     /// Commits, or fails with `Conflict` when something that was read has changed.
@@ -209,7 +286,12 @@ impl Open {
         transaction.steps = std::mem::take(&mut self.steps);
         transaction.guards = std::mem::take(&mut self.ranges);
         let read = std::mem::take(&mut self.read).into_iter();
-        let unchanged = read.map(|(name, expires)| Guard::Unchanged { name, since, expires });
+        let unchanged = read.map(|((contract, name), expires)| Guard::Unchanged {
+            contract,
+            name,
+            since,
+            expires,
+        });
         transaction.guards.extend(unchanged);
         transaction
     }
@@ -220,23 +302,33 @@ impl Open {
     }
 }
 
-/// The cells of which the answer of a command tells something; a blind write tells nothing but its
-/// counter, which is provisional.
-fn told(command: &Command) -> SmallVec<[&Name; 1]> {
+/// What the answer of a command tells something of; a blind write tells nothing but its counter, which
+/// is provisional. Redis's commands tell whether a name is a cell or a record.
+fn told(command: &Command) -> SmallVec<[(Contract, &Name); 2]> {
+    let both = |name| [(Contract::Cells, name), (Contract::Records, name)];
     match command {
         Command::Cell(CellCommand::Set { .. } | CellCommand::Restore { .. }) => SmallVec::new(),
-        Command::Cell(command) => command.name().into_iter().collect(),
-        Command::String(StringCommand::SetAll { pairs, only_absent: true }) => {
-            pairs.iter().map(|(name, _)| name).collect()
+        Command::Cell(command) => {
+            command.name().map(|name| (Contract::Cells, name)).into_iter().collect()
         }
-        Command::String(command) => command.name().into_iter().collect(),
+        Command::String(StringCommand::SetAll { pairs, only_absent: true }) => {
+            pairs.iter().flat_map(|(name, _)| both(name)).collect()
+        }
+        Command::String(StringCommand::Put { .. }) => SmallVec::new(),
+        Command::String(command) => command.name().into_iter().flat_map(both).collect(),
+        Command::Record(RecordCommand::Write(write)) if write.is_blind() => SmallVec::new(),
+        Command::Record(RecordCommand::Restore { .. }) => SmallVec::new(),
+        Command::Record(command) => {
+            command.key().map(|key| (Contract::Records, key)).into_iter().collect()
+        }
+        Command::Hash(command) => both(command.key()).into_iter().collect(),
         _ => SmallVec::new(),
     }
 }
 
 #[cold]
-fn not_on_cells() -> Error {
-    let message = "only commands on cells stand in an open transaction: run this one by itself";
+fn not_on_data() -> Error {
+    let message = "only commands on data stand in an open transaction: run this one by itself";
     Error::new(Code::InvalidArgument, message)
 }
 

@@ -29,6 +29,8 @@ pub struct Options {
     /// `None`: for ever.
     pub(crate) retention: Option<Duration>,
     pub(crate) classes: Vec<(String, Option<Duration>)>,
+    pub(crate) record_retention: Option<Duration>,
+    pub(crate) record_classes: Vec<(String, Option<Duration>)>,
     pub(crate) feed_retention: Duration,
     pub(crate) feed_retention_bytes: u64,
     pub(crate) sweep_interval: Option<Duration>,
@@ -58,6 +60,8 @@ impl Options {
             segment_bytes: 64 << 20,
             retention: Some(7 * DAY),
             classes: Vec::new(),
+            record_retention: Some(DAY),
+            record_classes: Vec::new(),
             feed_retention: DAY,
             feed_retention_bytes: 1 << 30,
             sweep_interval: Some(Duration::from_secs(1)),
@@ -131,6 +135,20 @@ impl Options {
     #[must_use]
     pub fn retention_class(mut self, prefix: &str, retention: Option<Duration>) -> Options {
         self.classes.push((prefix.to_owned(), retention));
+        self
+    }
+
+    /// How long shadowed versions of records stay readable; `None` keeps all. Default: 24 hours.
+    #[must_use]
+    pub fn record_retention(mut self, retention: Option<Duration>) -> Options {
+        self.record_retention = retention;
+        self
+    }
+
+    /// Gives records under a prefix their own retention; `None` keeps all.
+    #[must_use]
+    pub fn record_retention_class(mut self, prefix: &str, retention: Option<Duration>) -> Options {
+        self.record_classes.push((prefix.to_owned(), retention));
         self
     }
 
@@ -219,7 +237,7 @@ impl Options {
         if self.sweep_interval.is_some_and(|interval| interval.is_zero()) {
             return invalid("sweep_interval: more than zero, or None");
         }
-        for (prefix, _) in &self.classes {
+        for (prefix, _) in self.classes.iter().chain(&self.record_classes) {
             mainstay_model::check_name(prefix)
                 .map_err(|error| Error::new(Code::InvalidOption, error.message()))?;
         }

@@ -116,6 +116,11 @@ impl Overlay {
         self.spare_bytes += self.payloads.len() - start + keys_bytes;
     }
 
+    /// Makes room for a key that the engine adds.
+    pub fn make_room_for(&mut self, bytes: usize) {
+        self.spare_bytes += bytes;
+    }
+
     /// Writes a key; a second write to it replaces the first and counts with it.
     pub fn write(&mut self, key: Key, hash: u64, write: Write<'_>) -> Result<()> {
         let payload = self.take(&write.payload);

@@ -1,7 +1,7 @@
 //! What compaction may drop besides shadowed versions.
 //!
 //! - Deletions on `main` and in the system spaces hide nothing below them.
-//! - Keys of a deleted branch are needed by nobody.
+//! - Keys of a deleted branch are needed by nobody, and neither are entries of a dropped index.
 //! - Stamps of revisions are needed as far back as something can be read, in the data or in the log.
 //!
 //! All go only once their revision is below the floor of their class.
@@ -21,6 +21,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct Purger {
     /// The numbers of deleted branches.
     dropped: RwLock<HashSet<u32>>,
+    /// The numbers of dropped indexes.
+    dropped_indexes: RwLock<HashSet<u32>>,
     /// The revision before which no stamp is needed.
     stamps_from: AtomicU64,
 }
@@ -32,6 +34,7 @@ impl Purger {
         let gone = |deleted: Option<Revision>| deleted.is_some_and(|deleted| deleted <= floor);
         let deleted = catalog.branches().filter(|branch| gone(branch.deleted));
         *self.dropped.write() = deleted.map(|branch| branch.id).collect();
+        *self.dropped_indexes.write() = catalog.dropped_indexes().collect();
     }
 
     /// Lets the stamps of revisions before this one go; nobody may look for them any more.
@@ -53,9 +56,15 @@ impl Purger {
         match space {
             spaces::EXPIRIES => deleted || marked.is_none_or(|branch| self.is_dropped(branch)),
             spaces::TIMES => self.is_past(entry),
+            spaces::ENTRIES if self.is_of_dropped_index(name) => true,
             _ if spaces::is_system(space) || branch == MAIN_ID => deleted,
             _ => self.is_dropped(branch),
         }
+    }
+
+    fn is_of_dropped_index(&self, name: &[u8]) -> bool {
+        let id = name.first_chunk::<4>().map(|id| u32::from_be_bytes(*id));
+        id.is_some_and(|id| self.dropped_indexes.read().contains(&id))
     }
 
     fn is_dropped(&self, branch: u32) -> bool {

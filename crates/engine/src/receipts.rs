@@ -6,8 +6,8 @@
 use crate::spaces::{self, Key};
 use mainstay_model::limits::{RECEIPT_LIMIT_BYTES, VALUE_LIMIT_DEPTH};
 use mainstay_model::{
-    Answer, Code, Error, Page, Receipt, RequestId, Result, SmallVec, Transaction, Value, Versioned,
-    canonical, codec,
+    Answer, Code, Error, Fields, Page, Receipt, Record, RecordPage, RequestId, Result, SmallVec,
+    Transaction, Value, Versioned, canonical, codec,
 };
 
 /// How long receipts are kept, in microseconds.
@@ -38,7 +38,7 @@ pub(crate) fn encode(fingerprint: u64, receipt: &Receipt, out: &mut Vec<u8>) -> 
         int(receipt.revision),
         int(receipt.stamp),
         Value::Bool(receipt.held),
-        Value::Array(receipt.answers.iter().map(answer_to_value).collect()),
+        Value::Array(receipt.answers.iter().map(answer_to_value).collect::<Result<_>>()?),
     ];
     codec::encode_within(BOUNDS, &Value::Array(fields), out).map_err(|_| too_large())
 }
@@ -80,8 +80,8 @@ fn tagged(tag: &str, fields: impl IntoIterator<Item = Value>) -> Value {
     Value::Array([Value::from(tag)].into_iter().chain(fields).collect())
 }
 
-fn answer_to_value(answer: &Answer) -> Value {
-    match answer {
+fn answer_to_value(answer: &Answer) -> Result<Value> {
+    Ok(match answer {
         Answer::Counter(n) => tagged("counter", [int(*n)]),
         Answer::MaybeCounter(n) => tagged("maybe", [maybe(*n)]),
         Answer::Did(did) => tagged("did", [Value::Bool(*did)]),
@@ -106,8 +106,51 @@ fn answer_to_value(answer: &Answer) -> Value {
         Answer::Failed(error) => {
             tagged("failed", [Value::from(error.code().name()), Value::from(error.message())])
         }
-        _ => Value::Null,
-    }
+        Answer::Record(None) => tagged("record", []),
+        Answer::Record(Some(record)) => tagged("record", record_to_values(record)?),
+        Answer::Records(page) => {
+            let next = page.next.as_deref().map_or(Value::Null, Value::from);
+            let one = |(key, record): &(String, Record)| {
+                record_to_values(record).map(|fields| tagged(key, fields))
+            };
+            let records = page.records.iter().map(one).collect::<Result<_>>()?;
+            tagged("records", [next, Value::Array(records)])
+        }
+        Answer::Picked(None) => tagged("picked", []),
+        Answer::Picked(Some(picked)) => {
+            let (key, record) = &**picked;
+            tagged("picked", [tagged(key, record_to_values(record)?)])
+        }
+        Answer::Sum(sum) => tagged("sum", [Value::from(sum.as_str())]),
+        // What cannot be given again must not be promised.
+        _ => {
+            return Err(Error::new(
+                Code::Unsupported,
+                "this answer is not kept under a request id",
+            ));
+        }
+    })
+}
+
+fn record_to_values(record: &Record) -> Result<[Value; 5]> {
+    let Record { fields, counter, stamp, revision, expires } = record;
+    let mut bytes = Vec::new();
+    fields.encode(&mut bytes)?;
+    Ok([Value::Bytes(bytes), int(*counter), int(*stamp), int(*revision), maybe(*expires)])
+}
+
+fn record_from_values(values: &[Value]) -> Option<Record> {
+    let [Value::Bytes(bytes), counter, stamp, revision, expires] = values else { return None };
+    let (fields, n) =
+        (Fields::decode(bytes).ok()?, |value: &Value| value.as_i64().map(|n| n as u64));
+    let (counter, stamp, revision) = (n(counter)?, n(stamp)?, n(revision)?);
+    Some(Record { fields, counter, stamp, revision, expires: n(expires) })
+}
+
+fn keyed_from_value(value: &Value) -> Option<(String, Record)> {
+    let Value::Array(fields) = value else { return None };
+    let (key, rest) = fields.split_first()?;
+    Some((key.as_str()?.to_owned(), record_from_values(rest)?))
 }
 
 fn answer_from_value(value: &Value) -> Option<Answer> {
@@ -140,6 +183,15 @@ fn answer_from_value(value: &Value) -> Option<Answer> {
         ("replaced", [Value::Bool(did), old]) => {
             Answer::Replaced { did: *did, old: Some(old.clone()) }
         }
+        ("record", []) => Answer::Record(None),
+        ("record", fields) => Answer::Record(Some(record_from_values(fields)?)),
+        ("records", [next, Value::Array(records)]) => {
+            let records = records.iter().map(keyed_from_value).collect::<Option<Vec<_>>>()?;
+            Answer::Records(RecordPage { records, next: next.as_str().map(str::to_owned) })
+        }
+        ("picked", []) => Answer::Picked(None),
+        ("picked", [keyed]) => Answer::Picked(Some(Box::new(keyed_from_value(keyed)?))),
+        ("sum", [Value::String(sum)]) => Answer::Sum(sum.clone()),
         ("failed", [Value::String(code), Value::String(message)]) => {
             Answer::Failed(Error::new(Code::from_name(code)?, message.as_str()))
         }
@@ -181,10 +233,18 @@ mod tests {
         assert_eq!(fingerprint(&mixed.clone().request(id)), fingerprint(&mixed));
     }
 
+    fn record(expires: Option<u64>) -> Record {
+        let fields = Fields::of([("f", "v")]).unwrap();
+        Record { fields, counter: 1, stamp: 2, revision: 3, expires }
+    }
+
     /// The fields are written down in formats.md: receipts of earlier versions are read, too.
     #[test]
     fn kept_answers_are_read_as_they_are_written_down() {
         let text = Value::from;
+        let fields = Value::Bytes(b"\x01\x01f\x01v".to_vec());
+        let written = vec![fields, Value::Int(1), Value::Int(2), Value::Int(3), Value::Null];
+        let record = record(None);
         let cases = [
             (vec![text("counter"), Value::Int(3)], Answer::Counter(3)),
             (vec![text("maybe"), Value::Null], Answer::MaybeCounter(None)),
@@ -198,6 +258,23 @@ mod tests {
             (
                 vec![text("failed"), text("Overflow"), text("too large")],
                 Answer::Failed(Error::new(Code::Overflow, "too large")),
+            ),
+            (vec![text("record")], Answer::Record(None)),
+            (vec![text("sum"), text("7")], Answer::Sum("7".into())),
+            (
+                [vec![text("record")], written.clone()].concat(),
+                Answer::Record(Some(record.clone())),
+            ),
+            (
+                vec![
+                    text("records"),
+                    text("k"),
+                    Value::Array(vec![Value::Array([vec![text("k")], written].concat())]),
+                ],
+                Answer::Records(RecordPage {
+                    records: vec![("k".into(), record)],
+                    next: Some("k".into()),
+                }),
             ),
         ];
         let (fields, answers): (Vec<Value>, Vec<Answer>) =
@@ -233,6 +310,16 @@ mod tests {
             Answer::Replaced { did: true, old: None },
             Answer::Replaced { did: false, old: Some(Value::Null) },
             Answer::Failed(Error::new(Code::NotANumber, "`k` holds text")),
+            Answer::Record(None),
+            Answer::Record(Some(record(Some(9)))),
+            Answer::Records(RecordPage::default()),
+            Answer::Records(RecordPage {
+                records: vec![("counter".into(), record(None)), ("k".into(), record(Some(0)))],
+                next: Some("k".into()),
+            }),
+            Answer::Picked(None),
+            Answer::Picked(Some(Box::new(("k".into(), record(None))))),
+            Answer::Sum("-1.5".into()),
         ]);
         let receipt = Receipt { revision: 7, stamp: 8, held: false, repeated: false, answers };
         let mut bytes = Vec::new();

@@ -1,14 +1,17 @@
 //! Snapshots: one branch as of one revision, read without any lock on writers.
 
-use crate::apply::cells;
+use crate::apply::{cells, hashes, keys, records};
 use crate::catalog::Layers;
 use crate::core::Core;
 use crate::entry::{self, Head};
 use crate::overlay::Overlay;
-use crate::spaces::CELLS;
+use crate::spaces::{CELLS, RECORDS};
 use crate::view::View;
 use mainstay_model::wire::fields;
-use mainstay_model::{At, Name, Page, Result, Revision, Scales, Stamp, Value, Versioned, codec};
+use mainstay_model::{
+    Answer, At, Field, Fields, HashCommand, Name, Page, Record, RecordPage, Result, Revision,
+    Scales, Stamp, Value, Versioned, Where, codec,
+};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -22,6 +25,23 @@ pub struct HistoryEntry {
     /// The value; nothing where the cell was deleted.
     #[serde(with = "fields::maybe_value")]
     pub value: Option<Value>,
+    /// When it was written.
+    pub stamp: Stamp,
+    /// The transaction that wrote it.
+    pub revision: Revision,
+    /// When it expires or expired.
+    pub expires: Option<Stamp>,
+}
+
+/// One version of a record.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RecordHistoryEntry {
+    /// The record's counter after this version.
+    pub counter: u64,
+    /// How many writes the version stands for: its transaction may have made several.
+    pub writes: u64,
+    /// The fields; nothing where the record was deleted.
+    pub fields: Option<Fields>,
     /// When it was written.
     pub stamp: Stamp,
     /// The transaction that wrote it.
@@ -57,19 +77,90 @@ impl Snapshot {
 
     pub fn get(&self, name: &Name) -> Result<Option<Versioned>> {
         let found = cells::get(&self.view(), &Overlay::default(), name)?;
-        self.check_reach(name)?;
+        self.check_reach(CELLS, name)?;
         Ok(found)
     }
 
     pub fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
-        let page = cells::list(&self.view(), &Overlay::default(), prefix, after, limit)?;
-        self.core.index().check_all_reach(self.revision)?;
+        self.names(CELLS, prefix, after, limit)
+    }
+
+    /// The names of a space.
+    pub fn names(
+        &self,
+        space: u8,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Page> {
+        let (view, nothing) = (self.view(), Overlay::default());
+        let (page, _) = keys::names(&view, &nothing, space, prefix, after, limit)?;
+        self.core.index().check_space_reach(space, self.revision)?;
         Ok(page)
     }
 
+    /// A cell, to those to whom a name is one thing: a record of this name is the error `WrongType`.
+    pub fn text(&self, name: &Name) -> Result<Option<Versioned>> {
+        let found = self.get(name)?;
+        if found.is_none() && self.core.index().has_records() {
+            records::refuse(&self.view(), &Overlay::default(), name)?;
+            self.check_reach(RECORDS, name)?;
+        }
+        Ok(found)
+    }
+
+    /// A record, to those to whom a name is one thing: a cell of this name is the error `WrongType`.
+    pub fn hash(&self, command: &HashCommand) -> Result<Answer> {
+        let answer = hashes::run(&self.view(), &mut Overlay::default(), command)?;
+        self.check_reach(CELLS, command.key())?;
+        self.check_reach(RECORDS, command.key())?;
+        Ok(answer)
+    }
+
+    /// What a record takes, in bytes; nothing where there is none.
+    pub fn record_bytes(&self, key: &Name) -> Result<usize> {
+        let view = self.view();
+        let (key, hash) = view.key(RECORDS, key.as_bytes());
+        let size = |_, payload: &[u8]| Ok(payload.len());
+        let found = view.find(&Overlay::default(), &key, hash, size)?;
+        Ok(found.map_or(0, |(bytes, _)| bytes))
+    }
+
+    pub fn record(&self, key: &Name, wanted: Option<&[Field]>) -> Result<Option<Record>> {
+        let found = records::get(&self.view(), &Overlay::default(), key, wanted)?;
+        self.check_reach(RECORDS, key)?;
+        Ok(found)
+    }
+
+    pub fn scan(
+        &self,
+        prefix: &str,
+        filters: &[Where],
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<RecordPage> {
+        let nothing = Overlay::default();
+        let (page, _) = records::scan(&self.view(), &nothing, prefix, filters, after, limit)?;
+        self.core.index().check_space_reach(RECORDS, self.revision)?;
+        Ok(page)
+    }
+
+    /// How a scan would go about it.
+    pub fn explain(&self, prefix: &str, filters: &[Where]) -> String {
+        let catalog = self.core.state.catalog.read();
+        let name = |id| catalog.name_at(id, self.revision).unwrap_or_default().to_owned();
+        records::explain(&self.view(), prefix, filters, name)
+    }
+
+    pub fn count(&self, prefix: &str, filters: &[Where]) -> Result<u64> {
+        let (count, _) = records::count(&self.view(), &Overlay::default(), prefix, filters)?;
+        self.core.index().check_space_reach(RECORDS, self.revision)?;
+        Ok(count)
+    }
+
     /// Checked after the read: history that is trimmed meanwhile is noticed as well.
-    fn check_reach(&self, name: &Name) -> Result<()> {
-        let (key, _) = self.view().key(CELLS, name.as_bytes());
+    fn check_reach(&self, space: u8, name: &Name) -> Result<()> {
+        let (key, _) = self.view().key(space, name.as_bytes());
         self.core.index().check_reach(&key, self.revision)
     }
 
@@ -80,29 +171,60 @@ impl Snapshot {
         limit: usize,
         before: Option<u64>,
     ) -> Result<Vec<HistoryEntry>> {
-        cells::check_limit(limit)?;
-        self.check_reach(name)?;
-        let (mut entries, mut scales) = (Vec::new(), Scales::default());
-        self.versions(name.as_bytes(), |entry| {
-            let entry = history_entry(entry)?;
-            if before.is_none_or(|before| entry.counter < before) {
-                scales.add_value(entry.value.as_ref())?;
-                entries.push(entry);
+        let mut scales = Scales::default();
+        self.past(CELLS, name, limit, before, |head, payload| {
+            let entry = history_entry(head, payload)?;
+            scales.add_value(entry.value.as_ref())?;
+            Ok(entry)
+        })
+    }
+
+    /// The versions of a record, newest first, those of the branches it was forked from included.
+    pub fn record_history(
+        &self,
+        key: &Name,
+        limit: usize,
+        before: Option<u64>,
+    ) -> Result<Vec<RecordHistoryEntry>> {
+        let mut scales = Scales::default();
+        self.past(RECORDS, key, limit, before, |head, payload| {
+            let entry = record_history_entry(head, payload)?;
+            scales.add_fields(entry.fields.as_ref())?;
+            Ok(entry)
+        })
+    }
+
+    fn past<T>(
+        &self,
+        space: u8,
+        name: &Name,
+        limit: usize,
+        before: Option<u64>,
+        mut read: impl FnMut(Head, &[u8]) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        keys::check_limit(limit)?;
+        self.check_reach(space, name)?;
+        let mut entries = Vec::new();
+        self.versions(space, name.as_bytes(), |entry| {
+            let (head, payload) = entry::parse(entry)?;
+            if before.is_none_or(|before| head.counter < before) {
+                entries.push(read(head, payload)?);
             }
             Ok(entries.len() < limit)
         })?;
         Ok(entries)
     }
 
-    /// Visits the kept entries of a cell, newest first, layer by layer, until told to stop.
+    /// Visits the kept entries of a key, newest first, layer by layer, until told to stop.
     pub fn versions(
         &self,
+        space: u8,
         name: &[u8],
         mut visit: impl FnMut(&[u8]) -> Result<bool>,
     ) -> Result<()> {
         let index = self.core.index();
         for &(branch, bound) in &self.layers {
-            let key = crate::spaces::key(CELLS, branch, name);
+            let key = crate::spaces::key(space, branch, name);
             if !index.versions(&key, bound, &mut visit)? {
                 return Ok(());
             }
@@ -111,8 +233,14 @@ impl Snapshot {
     }
 }
 
-fn history_entry(entry: &[u8]) -> Result<HistoryEntry> {
-    let (head, payload) = entry::parse(entry)?;
+fn record_history_entry(head: Head, payload: &[u8]) -> Result<RecordHistoryEntry> {
+    let deleted = head.is_deleted();
+    let Head { counter, writes, stamp, revision, expires, .. } = head;
+    let fields = if deleted { None } else { Some(Fields::decode(payload)?) };
+    Ok(RecordHistoryEntry { counter, writes, fields, stamp, revision, expires })
+}
+
+fn history_entry(head: Head, payload: &[u8]) -> Result<HistoryEntry> {
     let deleted = head.is_deleted();
     let Head { counter, writes, stamp, revision, expires, .. } = head;
     let value = if deleted { None } else { Some(codec::decode(payload)?) };

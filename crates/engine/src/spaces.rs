@@ -7,6 +7,9 @@
 //! | space | holds | name |
 //! |---|---|---|
 //! | 0x01 | cells | the cell's name |
+//! | 0x02 | records | the record's key |
+//! | 0x06 | entries of indexes over records | index u32 BE, values of its fields, the record's key |
+//! | 0x0f | declarations of indexes | id u32 BE |
 //! | 0x10 | branches | id u32 BE |
 //! | 0x11 | tags | the tag's name |
 //! | 0x12 | receipts of named requests | the request id |
@@ -14,13 +17,22 @@
 //! | 0x14 | merges | into u32 BE, from u32 BE, into revision u64 BE |
 //! | 0x15 | stamps of revisions | first revision u64 BE |
 //!
-//! 0x02 to 0x05 are kept for records, runs, keyed and sessions. Spaces from 0x10 on belong to the
+//! 0x03 to 0x05 are kept for runs, keyed and sessions. Spaces from 0x0f on belong to the
 //! database, not to a branch: their branch is 0 and only their newest version matters.
 
+use mainstay_model::{Code, Contract, Error, Result};
 use smallvec::SmallVec;
 
 /// Named values.
 pub(crate) const CELLS: u8 = 0x01;
+/// Records.
+pub(crate) const RECORDS: u8 = 0x02;
+/// Entries of indexes over records.
+pub(crate) const ENTRIES: u8 = 0x06;
+/// What users keep on branches.
+pub(crate) const DATA: [u8; 2] = [CELLS, RECORDS];
+/// Declarations of indexes over records; the first space of the database's own.
+pub(crate) const INDEXES: u8 = 0x0f;
 /// The branches of the database.
 pub(crate) const BRANCHES: u8 = 0x10;
 /// Pinned revisions.
@@ -43,8 +55,23 @@ pub(crate) const PREFIX_BYTES: usize = 5;
 /// The prefix of cells on `main`.
 pub(crate) const CELLS_ON_MAIN: [u8; PREFIX_BYTES] = [CELLS, 0, 0, 0, 0];
 
+/// The prefix of records on `main`.
+pub(crate) const RECORDS_ON_MAIN: [u8; PREFIX_BYTES] = [RECORDS, 0, 0, 0, 0];
+
 /// A key as the index knows it.
 pub(crate) type Key = SmallVec<[u8; 48]>;
+
+/// The space of a contract that has one.
+pub(crate) fn of(contract: Contract) -> Result<u8> {
+    match contract {
+        Contract::Cells => Ok(CELLS),
+        Contract::Records => Ok(RECORDS),
+        other => {
+            let message = format!("{other:?} have no keys that could be watched");
+            Err(Error::new(Code::InvalidArgument, message))
+        }
+    }
+}
 
 /// Puts a key together.
 #[inline]
@@ -74,7 +101,7 @@ pub(crate) fn split(key: &[u8]) -> Option<(u8, u32, &[u8])> {
 /// Whether the space belongs to the database as a whole.
 #[inline]
 pub(crate) fn is_system(space: u8) -> bool {
-    space >= BRANCHES
+    space >= INDEXES
 }
 
 /// The smallest key behind all keys that begin with `prefix`; nothing if there is none.

@@ -188,6 +188,24 @@ pub(crate) struct Step {
     pub head: Head,
     /// Whether the transaction itself wrote it.
     pub own: bool,
+    held: Held,
+}
+
+/// Where what a name holds lies.
+enum Held {
+    Overlay(usize),
+    Index(Row),
+}
+
+impl Step {
+    /// What it holds.
+    pub fn payload<'s>(&'s self, overlay: &'s Overlay) -> &'s [u8] {
+        match &self.held {
+            Held::Overlay(place) => overlay.payload(&overlay.effects()[*place]),
+            // It was taken apart before.
+            Held::Index(row) => entry::parse(row.entry()).map_or(&[], |(_, payload)| payload),
+        }
+    }
 }
 
 impl Walk<'_> {
@@ -203,16 +221,19 @@ impl Walk<'_> {
         let mut step = None;
         if let Some(effect) = own.filter(|_| own_name == Some(name.as_slice())) {
             let head = effect.head(0, self.now);
-            step = Some(Step { name: name.clone(), head, own: true });
-            self.own.pop();
+            if let Some(place) = self.own.pop() {
+                step =
+                    Some(Step { name: name.clone(), head, own: true, held: Held::Overlay(place) });
+            }
         }
         for layer in &mut self.layers {
             if layer.name() != Some(name.as_slice()) {
                 continue;
             }
-            if let (None, Some(row)) = (&step, &layer.row) {
+            let row = layer.row.take();
+            if let (None, Some(row)) = (&step, row) {
                 let (head, _) = entry::parse(row.entry())?;
-                step = Some(Step { name: name.clone(), head, own: false });
+                step = Some(Step { name: name.clone(), head, own: false, held: Held::Index(row) });
             }
             layer.advance()?;
         }

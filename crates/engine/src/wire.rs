@@ -10,13 +10,14 @@
 //! ```
 //!
 //! Each goes in a frame ([`encode`], [`decode`]); an answer is a frame of a `Result`. A further
-//! contract is further commands of the waist: nothing new is needed here.
+//! contract is further commands of the waist, and further reads here: those pass by the writer.
 
 use crate::event::Event;
 use crate::feed::Filter;
-use crate::snapshot::HistoryEntry;
+use crate::snapshot::{HistoryEntry, RecordHistoryEntry};
 use mainstay_model::{
-    Answer, At, Command, Durability, Name, Page, Receipt, Revision, Transaction, Versioned,
+    Answer, At, Command, Durability, Field, Name, Page, Receipt, Record, RecordPage, Revision,
+    Transaction, Versioned, Where,
 };
 use serde::{Deserialize, Serialize};
 
@@ -65,6 +66,51 @@ pub enum Read {
         /// Only those with a smaller counter.
         before: Option<u64>,
     },
+    /// A record.
+    Record {
+        /// Its key.
+        key: Name,
+        /// Only these fields; nothing for all.
+        #[serde(with = "fields::maybe_list")]
+        fields: Option<Vec<Field>>,
+    },
+    /// Records, in byte order of their keys.
+    Scan {
+        /// Only those that begin with this.
+        prefix: String,
+        /// Only those that pass all of these.
+        #[serde(with = "fields::list")]
+        filters: Vec<Where>,
+        /// Only those behind this one.
+        after: Option<String>,
+        /// At most so many.
+        limit: usize,
+    },
+    /// How many records there are.
+    Count {
+        /// Only those that begin with this.
+        prefix: String,
+        /// Only those that pass all of these.
+        #[serde(with = "fields::list")]
+        filters: Vec<Where>,
+    },
+    /// The versions of a record.
+    RecordHistory {
+        /// Its key.
+        key: Name,
+        /// At most so many.
+        limit: usize,
+        /// Only those with a smaller counter.
+        before: Option<u64>,
+    },
+}
+
+impl Read {
+    /// Whether it may take a while, so that others should not have to wait behind it: what passes no
+    /// filter is looked at all the same.
+    pub fn takes_a_while(&self) -> bool {
+        matches!(self, Read::Scan { .. } | Read::Count { .. })
+    }
 }
 
 /// What was read.
@@ -76,6 +122,14 @@ pub enum Seen {
     Names(Page),
     /// Versions of a cell.
     History(#[serde(with = "fields::list")] Vec<HistoryEntry>),
+    /// A record.
+    Record(Option<Record>),
+    /// Records.
+    Records(RecordPage),
+    /// How many there are.
+    Count(u64),
+    /// Versions of a record.
+    RecordHistory(#[serde(with = "fields::list")] Vec<RecordHistoryEntry>),
 }
 
 /// What is done with what a connection holds: an open transaction, or a view of the past.
@@ -193,6 +247,18 @@ pub enum Question {
     ConfirmClock,
     /// A hash of all retained versions of a branch: 32 bytes.
     ExportHash(String),
+    /// The indexes over records: a list of [`IndexInfo`](crate::IndexInfo).
+    Indexes,
+    /// How a scan of records would go about it: text.
+    Explain {
+        /// Of this branch.
+        branch: String,
+        /// Of those that begin with this.
+        prefix: String,
+        /// Of those that pass all of these.
+        #[serde(with = "fields::list")]
+        filters: Vec<Where>,
+    },
 }
 
 impl Question {
@@ -218,6 +284,7 @@ impl Question {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mainstay_model::Test;
 
     fn k() -> Name {
         Name::new("k").unwrap()
@@ -237,9 +304,27 @@ mod tests {
     fn requests_and_answers_keep_their_numbers() {
         let (limit, before, branch, at) = (2, Some(3), String::from("dev"), At::Revision(4));
         let list = Read::List { prefix: "p".into(), after: None, limit };
-        numbered(vec![Read::Get { name: k() }, list, Read::History { name: k(), limit, before }]);
+        let (prefix, key, test) = (String::from("p"), k(), Test::Lt(b"9".to_vec()));
+        let filters = vec![Where { field: Field::new("f").unwrap(), test }];
+        numbered(vec![
+            Read::Get { name: k() },
+            list,
+            Read::History { name: k(), limit, before },
+            Read::Record { key: k(), fields: Some(vec![Field::new("f").unwrap()]) },
+            Read::Scan { prefix: prefix.clone(), filters: filters.clone(), after: None, limit },
+            Read::Count { prefix: prefix.clone(), filters: filters.clone() },
+            Read::RecordHistory { key, limit, before },
+        ]);
         let seen = || Seen::Cell(None);
-        numbered(vec![seen(), Seen::Names(Page::default()), Seen::History(Vec::new())]);
+        numbered(vec![
+            seen(),
+            Seen::Names(Page::default()),
+            Seen::History(Vec::new()),
+            Seen::Record(None),
+            Seen::Records(RecordPage::default()),
+            Seen::Count(7),
+            Seen::RecordHistory(Vec::new()),
+        ]);
         let (durability, command) = (None, mainstay_model::CellCommand::Get { name: k() }.into());
         numbered(vec![
             Act::Begin { branch: branch.clone() },
@@ -277,7 +362,9 @@ mod tests {
             Question::Sweep,
             Question::Trim,
             Question::ConfirmClock,
-            Question::ExportHash(branch),
+            Question::ExportHash(branch.clone()),
+            Question::Indexes,
+            Question::Explain { branch, prefix, filters },
         ]);
     }
 }

@@ -1,7 +1,7 @@
 //! Commands: what a transaction can do, one enum per contract.
 
 use crate::wire::fields;
-use crate::{Name, Revision, StringCommand, Value};
+use crate::{HashCommand, IndexCommand, Name, RecordCommand, Revision, StringCommand, Value};
 use serde::{Deserialize, Serialize};
 
 /// One command on one of the contracts.
@@ -16,6 +16,12 @@ pub enum Command {
     Branch(BranchCommand),
     /// On behalf of the engine: expiry.
     System(SystemCommand),
+    /// On a record.
+    Record(RecordCommand),
+    /// On a record, as a hash of Redis.
+    Hash(HashCommand),
+    /// On the indexes over records.
+    Index(IndexCommand),
 }
 
 /// What can be done with a cell.

@@ -96,6 +96,8 @@ macro_rules! codes {
 codes! {
     /// A name is empty, too long, holds a NUL or starts with `_mainstay/`.
     InvalidName => Invalid,
+    /// A field's name is too long, or a record was given none.
+    InvalidField => Invalid,
     /// A value cannot be stored or read as the type asked for.
     InvalidValue => Invalid,
     /// A value is larger than the limit.
@@ -136,6 +138,10 @@ codes! {
     RequestReused => Invalid,
     /// The branch does not exist.
     BranchNotFound => NotFound,
+    /// There is no such index.
+    IndexNotFound => NotFound,
+    /// An index of the same prefix and fields exists.
+    IndexExists => Exists,
     /// A branch of this name exists.
     BranchExists => Exists,
     /// A tag of this name exists.
@@ -152,6 +158,24 @@ codes! {
     NoTransaction => NoTransaction,
     /// The transaction was open for too long.
     TransactionExpired => Conflict,
+    /// There is no such job.
+    JobNotFound => NotFound,
+    /// A job of this type and id exists.
+    JobExists => Exists,
+    /// A job's state is none of those that jobs have.
+    UnknownState => Invalid,
+    /// A job in this state cannot get into that one.
+    IllegalTransition => Invalid,
+    /// A job depends on one that there is not.
+    UnknownDependency => Invalid,
+    /// A job depends on itself.
+    SelfDependency => Invalid,
+    /// A job names a dependency twice.
+    DuplicateDependency => Invalid,
+    /// Jobs depend on each other in a circle.
+    DependencyCycle => Invalid,
+    /// No job was given where at least one is needed.
+    EmptyGraph => Invalid,
     /// The holder of this write has been replaced.
     Fenced => Fenced,
     /// The name belongs to another kind of state.

@@ -3,10 +3,12 @@
 /// Transactions as bytes, for fingerprints.
 pub mod canonical;
 mod command;
+mod contract;
 mod error;
 /// Every stated limit in one place.
 pub mod limits;
 mod name;
+mod record;
 mod scales;
 mod strings;
 mod time;
@@ -17,8 +19,13 @@ pub mod wire;
 
 pub use command::{BranchCommand, CellCommand, Command, MergeStrategy, Number, SystemCommand, Ttl};
 pub use compact_str::CompactString;
+pub use contract::Contract;
 pub use error::{Code, Error, ErrorKind, Result};
 pub use name::{NAME_LIMIT_BYTES, Name, RESERVED_PREFIX, check_name};
+pub use record::{
+    Condition, Decimal, FIELD_LIMIT_BYTES, Field, FieldValue, Fields, HashCommand, IndexCommand,
+    IndexInfo, Record, RecordCommand, RecordPage, RecordPick, RecordWrite, Test, Where,
+};
 pub use scales::Scales;
 pub use smallvec::{SmallVec, smallvec};
 pub use strings::{ExpireOnly, Only, StringCommand};

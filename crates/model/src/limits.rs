@@ -18,5 +18,13 @@ pub const GUARD_LIMIT: usize = 10_000;
 pub const PAGE_DEFAULT: usize = 1_000;
 /// The largest page.
 pub const PAGE_LIMIT: usize = 100_000;
+/// The most fields of a record.
+pub const RECORD_LIMIT_FIELDS: usize = 65_536;
+/// The most filters of a scan.
+pub const FILTER_LIMIT: usize = 64;
+/// The most indexes of a database.
+pub const INDEX_LIMIT: usize = 64;
+/// The most fields of an index.
+pub const INDEX_LIMIT_FIELDS: usize = 8;
 /// How many forks of forks there may be.
 pub const BRANCH_LIMIT_DEPTH: usize = 32;

@@ -1,7 +1,7 @@
 //! Scales: the answers of one transaction are held together, so together they have a limit.
 
 use crate::limits::ANSWERS_LIMIT_BYTES;
-use crate::{Answer, Code, Error, Page, Value};
+use crate::{Answer, Code, Error, Fields, Page, Record, RecordPage, Value};
 
 /// Weighs answers as they are gathered.
 ///
@@ -29,6 +29,16 @@ impl Scales {
         self.put(value.map_or(0, Value::weight_bytes))
     }
 
+    /// Adds a record.
+    pub fn add_record(&mut self, record: &Record) -> Result<(), Error> {
+        self.put(record.fields.weight_bytes())
+    }
+
+    /// Adds a version of a record's history.
+    pub fn add_fields(&mut self, fields: Option<&Fields>) -> Result<(), Error> {
+        self.put(fields.map_or(0, Fields::weight_bytes))
+    }
+
     fn put(&mut self, bytes: usize) -> Result<(), Error> {
         self.bytes += size_of::<Answer>() + bytes;
         match self.bytes > ANSWERS_LIMIT_BYTES {
@@ -44,6 +54,14 @@ fn weight_bytes(answer: &Answer) -> usize {
         Answer::Replaced { old: Some(old), .. } => old.weight_bytes(),
         Answer::Names(Page { names, .. }) => {
             names.iter().map(|name| size_of::<String>() + name.len()).sum()
+        }
+        Answer::Record(Some(record)) => record.fields.weight_bytes(),
+        Answer::Picked(Some(picked)) => picked.1.fields.weight_bytes(),
+        Answer::Records(RecordPage { records, .. }) => {
+            let one = |(key, record): &(String, Record)| {
+                size_of::<Record>() + key.len() + record.fields.weight_bytes()
+            };
+            records.iter().map(one).sum()
         }
         _ => 0,
     }

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum StringCommand {
-    /// Writes if the condition holds; answers what was there before, written or not.
+    /// Writes if the condition holds; answers what was there before, written or not. A record of this name
+    /// counts as being there, goes when it is written over, and has no text to be compared.
     Set {
         /// The cell.
         name: Name,
@@ -85,6 +86,34 @@ pub enum StringCommand {
         /// The cell.
         name: Name,
     },
+    /// Writes, whatever was there: a record of this name goes. Answers the new counter.
+    Put {
+        /// The cell.
+        name: Name,
+        /// Its new value.
+        #[serde(with = "fields::value")]
+        value: Value,
+        /// What becomes of its time to live.
+        ttl: Ttl,
+    },
+    /// Reads; a record of this name is the error `WrongType`.
+    Get {
+        /// The cell.
+        name: Name,
+    },
+    /// As `Set`, for those who want to know what was there: a record of this name is the error
+    /// `WrongType`.
+    Swap {
+        /// The cell.
+        name: Name,
+        /// Its new value.
+        #[serde(with = "fields::value")]
+        value: Value,
+        /// What must hold.
+        only: Only,
+        /// What becomes of its time to live.
+        ttl: Ttl,
+    },
 }
 
 /// What must hold for a [`StringCommand::Set`] to write.
@@ -133,7 +162,10 @@ impl StringCommand {
             | StringCommand::Add { name, .. }
             | StringCommand::AddFloat { name, .. }
             | StringCommand::Expire { name, .. }
-            | StringCommand::Persist { name } => Some(name),
+            | StringCommand::Persist { name }
+            | StringCommand::Put { name, .. }
+            | StringCommand::Get { name }
+            | StringCommand::Swap { name, .. } => Some(name),
             StringCommand::SetAll { .. } => None,
         }
     }

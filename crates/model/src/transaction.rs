@@ -11,7 +11,10 @@
 //! ```
 
 use crate::wire::fields;
-use crate::{BranchCommand, Code, Command, Durability, Error, Name, Revision, Stamp, Value};
+use crate::{
+    BranchCommand, Code, Command, Contract, Durability, Error, Field, Name, Record, RecordPage,
+    Revision, Stamp, Value,
+};
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -224,17 +227,21 @@ pub enum Guard {
         #[serde(with = "fields::maybe_value")]
         is: Option<Value>,
     },
-    /// The cell has not been written since this revision, nor has it expired.
+    /// What has this name has not been written since this revision, nor has it expired.
     Unchanged {
-        /// The cell.
+        /// The kind of state.
+        contract: Contract,
+        /// The cell, or the record's key.
         name: Name,
         /// The revision it was read at.
         since: Revision,
         /// Its expiry as it was read, so that expiring counts as a change.
         expires: Option<Stamp>,
     },
-    /// No cell in this range has been written since this revision.
+    /// Nothing in this range has been written since this revision.
     RangeUnchanged {
+        /// The kind of state.
+        contract: Contract,
         /// Only names that begin with this.
         prefix: String,
         /// Only names behind this one.
@@ -245,6 +252,22 @@ pub enum Guard {
         since: Revision,
         /// The earliest expiry seen in the range, so that expiring counts as a change.
         expires: Option<Stamp>,
+    },
+    /// The record has this counter (`None`: it is absent).
+    Record {
+        /// The record.
+        key: Name,
+        /// Its counter, `None` for absent.
+        is: Option<u64>,
+    },
+    /// A field of a record has this value (`None`: there is no such field, and maybe no record).
+    Field {
+        /// The record.
+        key: Name,
+        /// The field.
+        field: Field,
+        /// Its value.
+        is: Option<Vec<u8>>,
     },
 }
 
@@ -300,6 +323,14 @@ pub enum Answer {
     },
     /// The error of a command that was allowed to fail.
     Failed(Error),
+    /// What a record holds.
+    Record(Option<Record>),
+    /// A page of records.
+    Records(RecordPage),
+    /// The sum in a field, as decimal text.
+    Sum(String),
+    /// The record that came first, as it has become; nothing if none passed.
+    Picked(Option<Box<(String, Record)>>),
 }
 
 impl Answer {
@@ -309,6 +340,7 @@ impl Answer {
             self,
             Answer::MaybeCounter(None)
                 | Answer::Did(false)
+                | Answer::Picked(None)
                 | Answer::Replaced { did: false, .. }
                 | Answer::Failed(_)
         )

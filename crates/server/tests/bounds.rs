@@ -4,8 +4,9 @@
 mod support;
 
 use mainstay::wire::{self, Follow, Followed};
-use mainstay::{CellCommand, Database, Filter, Name, Transaction};
-use mainstay_server::resp::Settings;
+use mainstay::{CellCommand, Database, Fields, Filter, Name, RecordCommand, Transaction};
+use mainstay_server::resp::session::Written;
+use mainstay_server::resp::{Session, Settings, Shared};
 use std::io::Read;
 use std::net::Shutdown;
 use std::time::Duration;
@@ -43,6 +44,41 @@ fn values_that_writes_answer_are_not_piled_up() {
     let both = [encode(&["SET", "large", &value, "GET"]), encode(&["GET", "large"])].concat();
     client.send_bytes(&both.repeat(8));
     assert!((0..16).all(|_| client.receive().len() > VALUE_BYTES));
+}
+
+#[test]
+fn records_that_are_read_behind_writes_are_not_piled_up() {
+    let ours = strict();
+    let mut client = ours.client();
+    let value = vec![b'x'; VALUE_BYTES];
+    client.call(&[b"HSET".as_slice(), b"large", b"f", &value]);
+    for read in [&["HGETALL", "large"][..], &["HVALS", "large"], &["REC.GET", "large"]] {
+        let both = [encode(&["HSET", "other", "f", "1"]), encode(read)].concat();
+        client.send_bytes(&both.repeat(32));
+        for _ in 0..32 {
+            assert_eq!(client.receive().len(), ":1\\r\\n".len());
+            assert!(client.receive().len() > VALUE_BYTES);
+        }
+    }
+}
+
+/// A record grows by all that is put into it in a batch.
+#[test]
+fn what_records_answer_is_weighed_before_it_is_known() {
+    let db = Database::memory().unwrap();
+    db.records().put("r", &Fields::of([("f", [0; 1000])]).unwrap(), None).unwrap();
+    let session = Session::new(&Shared::new(db, Settings::default()), "nobody".to_owned());
+    let get = |fields| RecordCommand::Get { key: Name::new("r").unwrap(), fields };
+    let weigh = |command, written| session.weigh(&Transaction::new().step(command), written);
+    let mut written = Written::default();
+    assert!(weigh(get(None), written) >= 1000);
+    written.add(&[b"HSET", &[0; 5000]]);
+    written.add(&[b"HSET", &[0; 5000]]);
+    assert!(weigh(get(None), written) >= 11_000);
+    assert_eq!(weigh(get(Some(Vec::new())), written), 0, "whether it is there is no burden");
+    let (prefix, filters) = (String::new(), Vec::new());
+    let scan = RecordCommand::Scan { prefix, filters, after: None, limit: 100_000 };
+    assert!(weigh(scan, written) >= 100_000);
 }
 
 #[test]

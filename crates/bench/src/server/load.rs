@@ -4,7 +4,7 @@ use super::process::PATIENCE;
 use super::wire::{Expected, Operation, key, put_request};
 use crate::context::Outcome;
 use crate::workload;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 /// How many keys one request carries: large enough that its sync does not count.
@@ -33,6 +33,23 @@ impl Caller {
         self.receive(expected)
     }
 
+    /// Sends requests at once and waits for their replies, each as the texts in it, one behind the other.
+    pub fn pipeline(&mut self, requests: Vec<Vec<String>>) -> Outcome<Vec<Vec<String>>> {
+        self.out.clear();
+        for request in &requests {
+            let words: Vec<&str> = request.iter().map(String::as_str).collect();
+            put_request(&mut self.out, &words);
+        }
+        let mut writer = self.stream.try_clone()?;
+        let out = std::mem::take(&mut self.out);
+        // A server may stop reading while its replies are not read.
+        let writing = std::thread::spawn(move || writer.write_all(&out).map(|()| out));
+        let mut reader = BufReader::with_capacity(1 << 16, &self.stream);
+        let replies = requests.iter().map(|_| texts(&mut reader)).collect();
+        self.out = writing.join().map_err(|_| "a writer failed")??;
+        replies
+    }
+
     fn receive(&mut self, expected: &Expected) -> Outcome<()> {
         let mut reply = Vec::new();
         let mut buffer = [0; 4096];
@@ -46,6 +63,27 @@ impl Caller {
                 return Ok(());
             }
         }
+    }
+}
+
+/// The texts of one reply; nothing is the empty one.
+fn texts(reader: &mut impl BufRead) -> Outcome<Vec<String>> {
+    let mut line = String::new();
+    reader.read_line(&mut line)?;
+    let (kind, rest) = line.trim_end().split_at_checked(1).ok_or("the server hung up")?;
+    match (kind, rest.parse::<i64>()) {
+        ("-", _) => Err(format!("the server refused: {line}").into()),
+        ("$", Ok(length)) if length >= 0 => {
+            let mut bytes = vec![0; length as usize + 2];
+            reader.read_exact(&mut bytes)?;
+            Ok(vec![String::from_utf8_lossy(&bytes[..length as usize]).into_owned()])
+        }
+        ("*", Ok(count)) => {
+            let parts: Outcome<Vec<Vec<String>>> = (0..count).map(|_| texts(reader)).collect();
+            Ok(parts?.concat())
+        }
+        ("$", _) => Ok(vec![String::new()]),
+        _ => Ok(vec![rest.to_owned()]),
     }
 }
 

@@ -20,6 +20,7 @@ mod ports;
 mod process;
 mod rates;
 mod redis_benchmark;
+pub mod redis_tasks;
 mod start;
 mod wire;
 

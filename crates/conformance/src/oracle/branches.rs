@@ -1,18 +1,21 @@
 //! Branches in the model: a fork is a copy, a merge is a three-way comparison of maps.
 
-use super::cells::{self, Cells, Run};
 use super::past::{self, Known, Past};
-use super::{Line, Oracle};
+use super::run::Run;
+use super::versions::{Versions, Writer};
+use super::{Line, Moment, Oracle, State};
 use mainstay_model::{
-    Answer, BranchCommand, Code, Error, MAIN, MergeStrategy, Receipt, Result, Revision, Value,
-    limits,
+    Answer, BranchCommand, Code, Contract, Error, Field, Fields, MAIN, MergeStrategy, Receipt,
+    Result, Revision, Stamp, Value, limits,
 };
 use std::collections::BTreeSet;
 
 /// A key on which two branches differ, seen from their common ancestor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// The cell.
+    /// The kind of state.
+    pub contract: Contract,
+    /// The cell, or the record's key.
     pub key: String,
     /// Which side changed it.
     pub on: ChangedOn,
@@ -78,11 +81,11 @@ impl Oracle {
         if depth > limits::BRANCH_LIMIT_DEPTH {
             return Err(Error::new(Code::BranchTooDeep, "32 levels are the most"));
         }
-        let cells = upto(&self.lines[&parent].cells, fork_revision);
+        let state = self.lines[&parent].state.upto(fork_revision);
         let created = self.revision + 1;
         let mut past = Past::default();
         past.learn(0, self.known(parent, fork_revision));
-        let line = Line { parent: Some(parent), fork_revision, created, depth, cells, past };
+        let line = Line { parent: Some(parent), fork_revision, created, depth, state, past };
         self.lines.insert(self.next_id, line);
         self.names.insert(name.to_owned(), self.next_id);
         self.next_id += 1;
@@ -134,38 +137,50 @@ impl Oracle {
         self.names.iter().find(|(_, id)| **id == parent).map(|(name, _)| name.clone())
     }
 
-    /// Where two branches differ, by value, from what they have in common.
+    /// Where two branches differ, by meaning, from what they have in common.
     pub fn diff(&self, a: &str, b: &str) -> Result<Vec<Change>> {
-        let (a, b) = (self.id(a)?, self.id(b)?);
-        let base = self.common(a, b);
-        let (left, right) = (&self.lines[&a].cells, &self.lines[&b].cells);
-        let keys: BTreeSet<&String> = base.keys().chain(left.keys()).chain(right.keys()).collect();
-        let now = self.latest();
-        let change = |key: &&String| {
-            let values = [&base, left, right].map(|cells| cells::value(cells, key, now));
-            compare(key, values)
-        };
-        Ok(keys.iter().filter_map(change).collect())
+        let sides = self.sides(self.id(a)?, self.id(b)?);
+        let cells = changes(&sides.each_ref().map(|side| &side.cells), self.latest(), |sides| {
+            // A cell is its value: its expiry alone is no difference.
+            compare(&sides.clone().map(|side| side.map(|(value, _)| value)))
+        });
+        let records = changes(&sides.each_ref().map(|side| &side.records), self.latest(), compare);
+        let cells = cells.into_iter().map(|(key, on, sides)| {
+            change(Contract::Cells, key, on, sides.map(|side| side.map(|(value, _)| value)))
+        });
+        let records = records.into_iter().map(|(key, on, sides)| {
+            let shown = sides.map(|side| side.map(|(fields, _)| fields.to_value()));
+            change(Contract::Records, key, on, shown)
+        });
+        Ok(cells.chain(records).collect())
+    }
+
+    /// The common past of two branches, and both.
+    fn sides(&self, a: u32, b: u32) -> [State; 3] {
+        [self.common(a, b), self.lines[&a].state.clone(), self.lines[&b].state.clone()]
     }
 
     /// Brings the changes of one branch into another, in one transaction; answers its revision.
     pub fn merge(&mut self, from: &str, into: &str, strategy: MergeStrategy) -> Result<Revision> {
-        if self.id(from)? == self.id(into)? {
+        let (source, target) = (self.id(from)?, self.id(into)?);
+        if source == target {
             return Err(Error::new(Code::InvalidArgument, "a branch cannot be merged into itself"));
         }
-        let changes = self.diff(from, into)?;
-        let clashes: Vec<String> =
-            changes.iter().filter(|c| c.on == ChangedOn::Both).map(|c| c.key.clone()).collect();
-        if strategy == MergeStrategy::Strict && !clashes.is_empty() {
+        let sides = self.sides(source, target);
+        let (stamp, revision, now) = (self.next_stamp(), self.revision + 1, self.latest());
+        let mut merged = sides[2].clone();
+        let writer = Run::new(&mut merged, revision, stamp, target).writer;
+        let cells = sides.each_ref().map(|side| &side.cells);
+        let mut clashes =
+            bring(&mut merged.cells, &cells, now, writer, |key| cell_outcome(key, strategy));
+        let records = sides.each_ref().map(|side| &side.records);
+        clashes.extend(bring(&mut merged.records, &records, now, writer, |key| {
+            record_outcome(key, strategy)
+        }));
+        if !clashes.is_empty() {
             return Err(Error::new(Code::MergeConflict, "both changed").with_keys(clashes));
         }
-        let (source, target) = (self.id(from)?, self.id(into)?);
-        let (stamp, revision) = (self.next_stamp(), self.revision + 1);
-        let theirs = self.lines[&source].cells.clone();
-        let mut run = Run::new(&mut self.line_mut(target).cells, revision, stamp, target);
-        for change in changes.iter().filter(|change| travels(change, strategy)) {
-            bring(&mut run, &theirs, change);
-        }
+        self.line_mut(target).state = merged;
         let known = self.known(source, revision - 1);
         self.line_mut(target).past.learn(revision, known);
         Ok(self.committed(stamp))
@@ -206,10 +221,10 @@ impl Oracle {
     }
 
     /// What two branches have in common: the newest point that both come from, by forks or merges.
-    fn common(&self, a: u32, b: u32) -> Cells {
+    fn common(&self, a: u32, b: u32) -> State {
         let (a, b) = (self.known(a, self.revision), self.known(b, self.revision));
         let shared = past::newest_shared(&a, &b, |id| self.lines.contains_key(&id));
-        shared.map_or_else(Cells::new, |(revision, id)| upto(&self.lines[&id].cells, revision))
+        shared.map_or_else(State::default, |(revision, id)| self.lines[&id].state.upto(revision))
     }
 
     /// What a branch knew at a revision, itself included.
@@ -220,36 +235,146 @@ impl Oracle {
     }
 }
 
-/// A copy of the versions up to a revision.
-fn upto(cells: &Cells, revision: Revision) -> Cells {
-    let mut copy = cells.clone();
-    for versions in copy.values_mut() {
-        versions.retain(|version| version.revision <= revision);
+/// What one side holds under a name: the value and its expiry.
+type Side<T> = Option<(T, Option<Stamp>)>;
+
+/// What becomes of a name in a merge.
+enum Outcome<T> {
+    /// The target stays as it is.
+    Keep,
+    /// The target gets this.
+    Become(Side<T>),
+    /// Both changed it.
+    Clash,
+}
+
+impl State {
+    /// A copy of the versions up to a revision.
+    fn upto(&self, revision: Revision) -> State {
+        State { cells: self.cells.upto(revision), records: self.records.upto(revision) }
     }
-    copy.retain(|_, versions| !versions.is_empty());
-    copy
 }
 
-/// Equal values are equal, whatever their stamps; the same change on both sides is none.
-fn compare(key: &str, [base, a, b]: [Option<Value>; 3]) -> Option<Change> {
-    let on = match (a != base, b != base) {
-        _ if a == b => return None,
-        (true, true) => ChangedOn::Both,
-        (true, false) => ChangedOn::A,
-        _ => ChangedOn::B,
+/// A name as base and both sides have it at a moment.
+fn three<T: Clone>(states: &[&Versions<T>; 3], name: &str, now: Moment) -> [Side<T>; 3] {
+    states.map(|state| {
+        let live = state.live(name, now)?;
+        Some((live.value.clone()?, live.expires))
+    })
+}
+
+fn every_name<'v, T: Clone + 'v>(states: &[&'v Versions<T>; 3]) -> BTreeSet<&'v String> {
+    states.iter().flat_map(|state| state.names()).collect()
+}
+
+/// The names on which two sides differ, and who changed them.
+fn changes<T: Clone + PartialEq>(
+    states: &[&Versions<T>; 3],
+    now: Moment,
+    compare: impl Fn(&[Side<T>; 3]) -> Option<ChangedOn>,
+) -> Vec<(String, ChangedOn, [Side<T>; 3])> {
+    let differing = |name: &String| {
+        let sides = three(states, name, now);
+        Some((name.clone(), compare(&sides)?, sides))
     };
-    Some(Change { key: key.to_owned(), on, base, a, b })
+    every_name(states).into_iter().filter_map(differing).collect()
 }
 
-fn travels(change: &Change, strategy: MergeStrategy) -> bool {
-    change.on == ChangedOn::A || (change.on == ChangedOn::Both && strategy == MergeStrategy::Theirs)
+/// Who changed something; the same change on both sides is none.
+fn compare<S: PartialEq>([base, a, b]: &[S; 3]) -> Option<ChangedOn> {
+    match (a != base, b != base) {
+        _ if a == b => None,
+        (true, true) => Some(ChangedOn::Both),
+        (true, false) => Some(ChangedOn::A),
+        _ => Some(ChangedOn::B),
+    }
 }
 
-/// Writes the source's value, or its deletion, with a counter above the target's and never below
-/// the source's.
-fn bring(run: &mut Run<'_>, theirs: &Cells, change: &Change) {
-    let source = cells::newest(theirs, &change.key, Revision::MAX);
-    let counter = (run.counter(&change.key) + 1).max(source.map_or(0, |version| version.counter));
-    let expires = source.filter(|_| change.a.is_some()).and_then(|version| version.expires);
-    run.write_as(&change.key, change.a.clone(), expires, counter);
+fn change(
+    contract: Contract,
+    key: String,
+    on: ChangedOn,
+    [base, a, b]: [Option<Value>; 3],
+) -> Change {
+    Change { contract, key, on, base, a, b }
+}
+
+/// Cells go by their value.
+fn cell_outcome([base, a, b]: [Side<Value>; 3], strategy: MergeStrategy) -> Outcome<Value> {
+    let value = |side: &Side<Value>| side.as_ref().map(|(value, _)| value.clone());
+    match (compare(&[value(&base), value(&a), value(&b)]), strategy) {
+        (Some(ChangedOn::A), _) | (Some(ChangedOn::Both), MergeStrategy::Theirs) => {
+            Outcome::Become(a)
+        }
+        (Some(ChangedOn::Both), MergeStrategy::Strict) => Outcome::Clash,
+        _ => Outcome::Keep,
+    }
+}
+
+/// Records go field by field, and their expiry counts as one of them. Where one side has none, the
+/// record is one thing.
+fn record_outcome(sides: [Side<Fields>; 3], strategy: MergeStrategy) -> Outcome<Fields> {
+    let [base, Some((a, a_expires)), Some((b, b_expires))] = &sides else {
+        return match (compare(&sides), strategy) {
+            (Some(ChangedOn::A), _) | (Some(ChangedOn::Both), MergeStrategy::Theirs) => {
+                Outcome::Become(sides[1].clone())
+            }
+            (Some(ChangedOn::Both), MergeStrategy::Strict) => Outcome::Clash,
+            _ => Outcome::Keep,
+        };
+    };
+    let (base, base_expires) = base.clone().unwrap_or_default();
+    let mut merged = Fields::default();
+    let names: BTreeSet<&Field> =
+        [&base, a, b].into_iter().flat_map(|side| side.iter().map(|(field, _)| field)).collect();
+    for field in names {
+        let values = [&base, a, b].map(|side| side.get(field.as_bytes()));
+        let Some(winner) = winner(&values, strategy) else { return Outcome::Clash };
+        if let Some(value) = winner {
+            merged.insert(field.clone(), value.to_vec());
+        }
+    }
+    let Some(expires) = winner(&[base_expires, *a_expires, *b_expires], strategy) else {
+        return Outcome::Clash;
+    };
+    match (merged == *b && expires == *b_expires, merged.is_empty()) {
+        (true, _) => Outcome::Keep,
+        (_, true) => Outcome::Become(None),
+        _ => Outcome::Become(Some((merged, expires))),
+    }
+}
+
+/// What one thing becomes; nothing if nobody may decide.
+fn winner<S: PartialEq + Copy>(sides: &[S; 3], strategy: MergeStrategy) -> Option<S> {
+    let [_, a, b] = *sides;
+    match (compare(sides), strategy) {
+        (Some(ChangedOn::A), _) | (Some(ChangedOn::Both), MergeStrategy::Theirs) => Some(a),
+        (Some(ChangedOn::Both), MergeStrategy::Strict) => None,
+        _ => Some(b),
+    }
+}
+
+/// Writes what names become, with a counter above the target's and never below the source's; gives
+/// those that clash.
+fn bring<T: Clone + PartialEq>(
+    target: &mut Versions<T>,
+    states: &[&Versions<T>; 3],
+    now: Moment,
+    writer: Writer,
+    outcome: impl Fn([Side<T>; 3]) -> Outcome<T>,
+) -> Vec<String> {
+    let mut clashes = Vec::new();
+    for name in every_name(states) {
+        match outcome(three(states, name, now)) {
+            Outcome::Keep => {}
+            Outcome::Clash => clashes.push(name.clone()),
+            Outcome::Become(side) => {
+                let theirs = states[1].counter(name, Revision::MAX);
+                let counter = (target.counter(name, writer.revision) + 1).max(theirs);
+                let (value, expires) = side.map_or((None, None), |(value, at)| (Some(value), at));
+                target.write_as(writer, name, value, expires, counter);
+            }
+        }
+    }
+    clashes
 }

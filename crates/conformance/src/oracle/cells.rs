@@ -1,68 +1,24 @@
-//! Cells in the model: versions in a map, and the commands as they are defined.
+//! Cells in the model: the commands as they are defined.
 
 use super::Moment;
+use super::run::Run;
+use super::versions::{Version, Versions};
 use mainstay_model::{
-    Answer, CellCommand, Code, Command, Error, Number, Page, Result, Revision, Stamp, Ttl, Value,
-    Versioned, limits,
+    Answer, CellCommand, Code, Error, Number, Page, Result, Ttl, Value, Versioned, limits,
 };
-use std::collections::BTreeMap;
 
-/// Every version of every cell, oldest first.
-pub type Cells = BTreeMap<String, Vec<Version>>;
+/// Every version of every cell.
+pub type Cells = Versions<Value>;
 
-/// One version of a cell.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Version {
-    /// The writes so far, deletions included.
-    pub counter: u64,
-    /// The writes this version stands for.
-    pub writes: u64,
-    /// The value, `None` for a deletion.
-    pub value: Option<Value>,
-    /// When it was written.
-    pub stamp: Stamp,
-    /// The transaction that wrote it.
-    pub revision: Revision,
-    /// When it expires.
-    pub expires: Option<Stamp>,
-    /// The branch it was written on.
-    pub home: u32,
-}
-
-impl Version {
-    fn expired(&self, now: Stamp) -> bool {
-        self.value.is_some() && self.expires.is_some_and(|at| at <= now)
+/// The cell as a reader sees it.
+pub(super) fn shown(version: &Version<Value>) -> Versioned {
+    Versioned {
+        value: version.value.clone().unwrap_or(Value::Null),
+        counter: version.counter,
+        stamp: version.stamp,
+        revision: version.revision,
+        expires: version.expires,
     }
-
-    fn live(&self, now: Stamp) -> bool {
-        self.value.is_some() && !self.expired(now)
-    }
-
-    /// The version as a reader sees it.
-    pub fn shown(&self) -> Versioned {
-        Versioned {
-            value: self.value.clone().unwrap_or(Value::Null),
-            counter: self.counter,
-            stamp: self.stamp,
-            revision: self.revision,
-            expires: self.expires,
-        }
-    }
-}
-
-/// The newest version of a cell that is not newer than a revision.
-pub(super) fn newest<'a>(cells: &'a Cells, name: &str, upto: Revision) -> Option<&'a Version> {
-    cells.get(name)?.iter().rev().find(|version| version.revision <= upto)
-}
-
-/// The version of a cell that a reader at this moment sees, if any.
-pub(super) fn live<'a>(cells: &'a Cells, name: &str, moment: Moment) -> Option<&'a Version> {
-    newest(cells, name, moment.revision).filter(|version| version.live(moment.now))
-}
-
-/// The value a reader at this moment sees.
-pub(super) fn value(cells: &Cells, name: &str, moment: Moment) -> Option<Value> {
-    live(cells, name, moment).and_then(|version| version.value.clone())
 }
 
 /// A page of live names.
@@ -77,7 +33,7 @@ pub(super) fn list(
         return Err(Error::new(Code::InvalidLimit, format!("{limit} is no page limit")));
     }
     let wanted = |name: &&String| in_range(name, prefix, after, None);
-    let seen = cells.keys().filter(wanted).filter(|name| live(cells, name, moment).is_some());
+    let seen = cells.names().filter(wanted).filter(|name| cells.live(name, moment).is_some());
     let mut names: Vec<String> = seen.take(limit + 1).cloned().collect();
     let more = names.len() > limit;
     names.truncate(limit);
@@ -92,46 +48,16 @@ pub(super) fn in_range(name: &str, prefix: &str, after: Option<&str>, upto: Opti
         && upto.is_none_or(|upto| name <= upto)
 }
 
-/// One transaction at work on a copy of its branch.
-pub(super) struct Run<'a> {
-    cells: &'a mut Cells,
-    revision: Revision,
-    stamp: Stamp,
-    home: u32,
-    /// Whether anything was written.
-    pub wrote: bool,
-}
-
-impl<'a> Run<'a> {
-    pub fn new(cells: &'a mut Cells, revision: Revision, stamp: Stamp, home: u32) -> Run<'a> {
-        Run { cells, revision, stamp, home, wrote: false }
-    }
-
-    pub fn moment(&self) -> Moment {
-        Moment { revision: self.revision, now: self.stamp }
-    }
-
-    pub fn cells(&self) -> &Cells {
-        self.cells
-    }
-
+impl Run<'_> {
     /// Runs one command and gives its answer.
-    pub fn command(&mut self, command: &Command) -> Result<Answer> {
-        match command {
-            Command::Cell(command) => self.cell(command),
-            Command::String(command) => self.string(command),
-            _ => Err(Error::new(Code::InvalidArgument, "branch commands stand alone")),
-        }
-    }
-
-    fn cell(&mut self, command: &CellCommand) -> Result<Answer> {
+    pub(super) fn cell(&mut self, command: &CellCommand) -> Result<Answer> {
         match command {
             CellCommand::Get { name } => {
-                let seen = live(self.cells, name.as_str(), self.moment());
-                Ok(Answer::Cell(seen.map(Version::shown)))
+                Ok(Answer::Cell(self.seen(name.as_str()).as_ref().map(shown)))
             }
             CellCommand::List { prefix, after, limit } => {
-                list(self.cells, prefix, after.as_deref(), *limit, self.moment()).map(Answer::Names)
+                let (cells, after) = (&self.state.cells, after.as_deref());
+                list(cells, prefix, after, *limit, self.moment()).map(Answer::Names)
             }
             CellCommand::Init { name, value } => Ok(self.init(name.as_str(), value)),
             CellCommand::Set { name, value, ttl } => self.set(name.as_str(), value, *ttl),
@@ -170,13 +96,11 @@ impl<'a> Run<'a> {
 
     /// A deletion leaves one in any case: of an expired cell it writes the expiry.
     pub(super) fn delete(&mut self, name: &str, counter: Option<u64>) -> Answer {
-        self.settle(name);
-        let Some(seen) = self.seen(name) else { return Answer::Did(false) };
-        if counter.is_some_and(|counter| counter != seen.counter) {
+        let seen = self.seen(name).map(|seen| seen.counter);
+        if seen.is_some() && counter.is_some_and(|counter| seen != Some(counter)) {
             return Answer::Did(false);
         }
-        self.write(name, None, None);
-        Answer::Did(true)
+        Answer::Did(self.remove(name, |state| &mut state.cells))
     }
 
     fn incr(&mut self, name: &str, by: Number) -> Result<Answer> {
@@ -196,79 +120,6 @@ impl<'a> Run<'a> {
             self.write(name, seen.value, expires);
         }
         Ok(Answer::Did(true))
-    }
-
-    /// The live version.
-    pub(super) fn seen(&self, name: &str) -> Option<Version> {
-        live(self.cells, name, self.moment()).cloned()
-    }
-
-    /// Turns an expiry that is due into a deletion, which is a write.
-    fn settle(&mut self, name: &str) {
-        let newest = newest(self.cells, name, self.revision);
-        if newest.is_some_and(|version| version.expired(self.stamp)) {
-            self.write_as(name, None, None, self.counter(name) + 1);
-        }
-    }
-
-    pub(super) fn expiry(&self, ttl: Ttl, old: Option<Stamp>) -> Result<Option<Stamp>> {
-        let invalid = || Error::new(Code::InvalidTtl, "zero, or beyond the calendar");
-        match ttl {
-            Ttl::Clear => Ok(None),
-            Ttl::Keep => Ok(old),
-            Ttl::Until(stamp) => Ok(Some(stamp)),
-            Ttl::Millis(0) => Err(invalid()),
-            Ttl::Millis(ms) => {
-                let us = ms.checked_mul(1000).ok_or_else(invalid)?;
-                Ok(Some(self.stamp.checked_add(us).ok_or_else(invalid)?))
-            }
-        }
-    }
-
-    /// Writes; a cell that has expired is deleted first, and that counts.
-    pub(super) fn write(
-        &mut self,
-        name: &str,
-        value: Option<Value>,
-        expires: Option<Stamp>,
-    ) -> u64 {
-        self.settle(name);
-        let counter = self.counter(name) + 1;
-        self.write_as(name, value, expires, counter)
-    }
-
-    /// The counter of a cell, whether it is live, deleted (it survives) or never was (zero).
-    pub fn counter(&self, name: &str) -> u64 {
-        newest(self.cells, name, self.revision).map_or(0, |version| version.counter)
-    }
-
-    /// Writes a version with a counter of its own; a second write in the transaction joins it.
-    pub fn write_as(
-        &mut self,
-        name: &str,
-        value: Option<Value>,
-        expires: Option<Stamp>,
-        counter: u64,
-    ) -> u64 {
-        let before = self.counter(name);
-        let versions = self.cells.entry(name.to_owned()).or_default();
-        let mine = versions.pop_if(|version| version.revision == self.revision);
-        let writes = mine.map_or(0, |version| version.writes) + (counter - before);
-        let (stamp, revision, home) = (self.stamp, self.revision, self.home);
-        versions.push(Version { counter, writes, value, stamp, revision, expires, home });
-        self.wrote = true;
-        counter
-    }
-
-    /// Deletes what was written on this branch and has expired; answers how many.
-    pub fn expire_own(&mut self) -> u64 {
-        let due = |versions: &Vec<Version>| {
-            versions.last().is_some_and(|v| v.home == self.home && v.expired(self.stamp))
-        };
-        let names: Vec<String> =
-            self.cells.iter().filter(|(_, v)| due(v)).map(|(name, _)| name.clone()).collect();
-        names.iter().for_each(|name| self.settle(name));
-        names.len() as u64
     }
 }
 

@@ -1,10 +1,12 @@
 //! Interactive transactions in the model: a private copy, and a note of everything read.
 
-use super::cells::{self, Cells, Run};
-use super::{Moment, Oracle};
+use super::run::Run;
+use super::versions::{Version, Versions};
+use super::{Moment, Oracle, State, cells, records};
 use mainstay_model::{
-    Answer, CellCommand, Code, Command, Error, Guard, Name, Page, Receipt, Result, Revision, Stamp,
-    StringCommand, Transaction, Versioned,
+    Answer, CellCommand, Code, Command, Contract, Error, Field, FieldValue, Guard, Name, Page,
+    Receipt, Record, RecordCommand, RecordPage, RecordWrite, Result, Revision, Stamp,
+    StringCommand, Transaction, Versioned, Where,
 };
 
 /// The revision that stands for "written by this open transaction".
@@ -16,7 +18,7 @@ pub struct Open {
     branch: String,
     id: u32,
     snapshot: Moment,
-    copy: Cells,
+    copy: State,
     guards: Vec<Guard>,
     steps: Vec<Command>,
     wrote: bool,
@@ -25,7 +27,7 @@ pub struct Open {
 impl Open {
     /// Begins on a branch, at the newest revision.
     pub fn begin(oracle: &Oracle, branch: &str) -> Result<Open> {
-        let (id, copy) = (oracle.id(branch)?, oracle.line(branch)?.cells.clone());
+        let (id, copy) = (oracle.id(branch)?, oracle.line(branch)?.state.clone());
         let (branch, snapshot) = (branch.to_owned(), oracle.latest());
         Ok(Open { branch, id, snapshot, copy, guards: vec![], steps: vec![], wrote: false })
     }
@@ -42,38 +44,73 @@ impl Open {
 
     /// Whether this transaction has itself written the cell.
     pub fn owns(&self, name: &str) -> bool {
-        cells::newest(&self.copy, name, OPEN).is_some_and(|version| version.revision == OPEN)
+        written_here(&self.copy.cells, name)
+    }
+
+    /// Whether this transaction has itself written the record.
+    pub fn owns_record(&self, key: &str) -> bool {
+        written_here(&self.copy.records, key)
     }
 
     /// Reads a cell: its own write, or the snapshot's, which is then guarded.
     pub fn get(&mut self, name: &Name) -> Option<Versioned> {
         if !self.owns(name.as_str()) {
-            self.guard(name);
+            self.guard(Contract::Cells, name);
         }
-        let seen = cells::live(&self.copy, name.as_str(), self.moment());
-        seen.map(|version| shown(version.shown()))
+        let seen = self.copy.cells.live(name.as_str(), self.moment())?;
+        let shown = cells::shown(seen);
+        Some(Versioned { revision: told(shown.revision), ..shown })
+    }
+
+    /// Reads a record: its own write, or the snapshot's, which is then guarded.
+    pub fn get_record(&mut self, key: &Name, wanted: Option<&[Field]>) -> Option<Record> {
+        if !self.owns_record(key.as_str()) {
+            self.guard(Contract::Records, key);
+        }
+        let seen = self.copy.records.live(key.as_str(), self.moment())?;
+        let shown = records::some(records::shown(seen), wanted);
+        Some(Record { revision: told(shown.revision), ..shown })
     }
 
     /// Lists names, its own writes included; the range is guarded.
     pub fn list(&mut self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
-        let page = cells::list(&self.copy, prefix, after, limit, self.moment())?;
-        let upto = page.next.clone();
-        let expires = self.earliest(prefix, after, upto.as_deref());
-        self.guards.push(Guard::RangeUnchanged {
-            prefix: prefix.to_owned(),
-            after: after.map(str::to_owned),
-            upto,
-            since: self.snapshot.revision,
-            expires,
-        });
+        let cells = &self.copy.cells;
+        let page = cells::list(cells, prefix, after, limit, self.moment())?;
+        let expires = self.earliest(cells, page.names.iter());
+        self.guard_range(Contract::Cells, prefix, after, page.next.clone(), expires);
         Ok(page)
     }
 
-    /// Runs a command on the private copy. All but a plain set answer with something about the
-    /// cell, be it a counter that rests on what was there before: they count as reads.
+    /// Looks for records, its own writes included; the range is guarded, whatever the filters left out.
+    pub fn scan(
+        &mut self,
+        prefix: &str,
+        filters: &[Where],
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<RecordPage> {
+        let records = &self.copy.records;
+        let mut page = records::scan(records, prefix, filters, after, limit, self.moment())?;
+        let expires = self.earliest(records, page.records.iter().map(|(key, _)| key));
+        self.guard_range(Contract::Records, prefix, after, page.next.clone(), expires);
+        page.records.iter_mut().for_each(|(_, record)| record.revision = told(record.revision));
+        Ok(page)
+    }
+
+    /// Counts records, its own writes included; the range is guarded.
+    pub fn count(&mut self, prefix: &str, filters: &[Where]) -> u64 {
+        let records = &self.copy.records;
+        let passing = records::passing(records, prefix, filters, None, self.moment());
+        let expires = self.earliest(records, passing.iter().map(|(key, _)| key));
+        self.guard_range(Contract::Records, prefix, None, None, expires);
+        passing.len() as u64
+    }
+
+    /// Runs a command on the private copy. All but a blind write answer with something about what was
+    /// there before: they count as reads.
     pub fn command(&mut self, command: impl Into<Command>) -> Result<Answer> {
         let command = command.into();
-        read_by(&command).into_iter().for_each(|name| self.guard(name));
+        read_by(&command).into_iter().for_each(|(contract, name)| self.guard(contract, name));
         let mut run = Run::new(&mut self.copy, OPEN, self.snapshot.now, self.id);
         let answer = run.command(&command)?;
         self.wrote |= run.wrote;
@@ -102,40 +139,80 @@ impl Open {
         Moment { revision: OPEN, now: self.snapshot.now }
     }
 
-    /// Guards a cell as the snapshot has it.
-    fn guard(&mut self, name: &Name) {
-        let seen = cells::live(&self.copy, name.as_str(), self.snapshot);
-        let expires = seen.and_then(|version| version.expires);
+    /// Guards something as the snapshot has it.
+    fn guard(&mut self, contract: Contract, name: &Name) {
+        let expires = match contract {
+            Contract::Records => expiry(self.copy.records.live(name.as_str(), self.snapshot)),
+            _ => expiry(self.copy.cells.live(name.as_str(), self.snapshot)),
+        };
         let (name, since) = (name.clone(), self.snapshot.revision);
-        self.guards.push(Guard::Unchanged { name, since, expires });
+        self.guards.push(Guard::Unchanged { contract, name, since, expires });
     }
 
-    /// The earliest expiry of what is live in a range and not this transaction's own.
-    fn earliest(&self, prefix: &str, after: Option<&str>, upto: Option<&str>) -> Option<Stamp> {
-        let inside = self.copy.keys().filter(|name| cells::in_range(name, prefix, after, upto));
-        let seen = inside.filter_map(|name| cells::live(&self.copy, name, self.moment()));
+    fn guard_range(
+        &mut self,
+        contract: Contract,
+        prefix: &str,
+        after: Option<&str>,
+        upto: Option<String>,
+        expires: Option<Stamp>,
+    ) {
+        let (prefix, after) = (prefix.to_owned(), after.map(str::to_owned));
+        let since = self.snapshot.revision;
+        self.guards.push(Guard::RangeUnchanged { contract, prefix, after, upto, since, expires });
+    }
+
+    /// The earliest expiry of what was shown and is not this transaction's own.
+    fn earliest<'n, T: Clone>(
+        &self,
+        versions: &Versions<T>,
+        shown: impl Iterator<Item = &'n String>,
+    ) -> Option<Stamp> {
+        let seen = shown.filter_map(|name| versions.live(name, self.moment()));
         seen.filter(|version| version.revision != OPEN).filter_map(|version| version.expires).min()
     }
 }
 
-/// Its own writes have no revision yet.
-fn shown(mut versioned: Versioned) -> Versioned {
-    if versioned.revision == OPEN {
-        versioned.revision = 0;
-    }
-    versioned
+fn written_here<T: Clone>(versions: &Versions<T>, name: &str) -> bool {
+    versions.newest(name, OPEN).is_some_and(|version| version.revision == OPEN)
 }
 
-/// The cells whose state the answer of a command gives away, counters aside.
-fn read_by(command: &Command) -> Vec<&Name> {
+fn expiry<T>(seen: Option<&Version<T>>) -> Option<Stamp> {
+    seen.and_then(|version| version.expires)
+}
+
+/// Its own writes have no revision yet.
+fn told(revision: Revision) -> Revision {
+    if revision == OPEN { 0 } else { revision }
+}
+
+/// What the answer of a command tells something of, counters aside. Redis's commands tell whether a name is
+/// a cell or a record.
+fn read_by(command: &Command) -> Vec<(Contract, &Name)> {
+    let both = |name| [(Contract::Cells, name), (Contract::Records, name)];
     match command {
         Command::Cell(CellCommand::Set { .. }) => vec![],
-        Command::Cell(command) => command.name().into_iter().collect(),
-        Command::String(StringCommand::SetAll { only_absent: false, .. }) => vec![],
-        Command::String(StringCommand::SetAll { pairs, .. }) => {
-            pairs.iter().map(|(name, _)| name).collect()
+        Command::Cell(command) => {
+            command.name().map(|name| (Contract::Cells, name)).into_iter().collect()
         }
-        Command::String(command) => command.name().into_iter().collect(),
+        Command::String(StringCommand::SetAll { only_absent: false, .. }) => vec![],
+        Command::String(StringCommand::Put { .. }) => vec![],
+        Command::String(StringCommand::SetAll { pairs, .. }) => {
+            pairs.iter().flat_map(|(name, _)| both(name)).collect()
+        }
+        Command::String(command) => command.name().into_iter().flat_map(both).collect(),
+        Command::Record(RecordCommand::Write(write)) if is_blind(write) => vec![],
+        Command::Record(command) => {
+            command.key().map(|key| (Contract::Records, key)).into_iter().collect()
+        }
+        Command::Hash(command) => both(command.key()).to_vec(),
         _ => vec![],
     }
+}
+
+/// Whether a write of a record looks at nothing.
+fn is_blind(write: &RecordWrite) -> bool {
+    let looks = |value: &FieldValue| matches!(value, FieldValue::Sum { .. });
+    let adds = write.set.iter().any(|(_, value)| looks(value));
+    write.when.is_empty() && !write.set.is_empty() && !adds
 }

@@ -1,7 +1,8 @@
 //! The readable model: what the engine promises, written for the eye and not for speed.
 //!
 //! ```text
-//!   Oracle ── Line (a branch) ── cells: name -> versions, oldest first
+//!   Oracle ── Line (a branch) ── cells:   name -> versions, oldest first
+//!                |             └ records: key -> versions, oldest first
 //!                └ a fork copies the lines' versions up to the fork: no reading through
 //! ```
 //!
@@ -13,19 +14,26 @@ mod branches;
 mod cells;
 mod interactive;
 mod past;
+mod records;
+mod run;
 mod strings;
 #[cfg(test)]
 mod tests;
 mod transaction;
+mod versions;
 
 pub use branches::{Change, ChangedOn};
-pub use cells::{Cells, Version};
+pub use cells::Cells;
 pub use interactive::Open;
+pub use records::Records;
+pub use versions::{Version, Versions};
 
 use past::Past;
+use run::Run;
 
 use mainstay_model::{
-    At, Code, Error, MAIN, Page, Receipt, RequestId, Result, Revision, Stamp, Versioned,
+    At, Code, Error, Fields, MAIN, Page, Receipt, Record, RecordPage, RequestId, Result, Revision,
+    Stamp, Value, Versioned, Where,
 };
 use std::collections::BTreeMap;
 
@@ -45,7 +53,16 @@ pub struct Oracle {
     receipts: BTreeMap<RequestId, Receipt>,
 }
 
-/// A branch: where it comes from, and a full copy of its cells.
+/// What a branch holds.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    /// Every version of every cell.
+    pub cells: Cells,
+    /// Every version of every record.
+    pub records: Records,
+}
+
+/// A branch: where it comes from, and a full copy of what it holds.
 #[derive(Clone, Debug)]
 pub struct Line {
     /// The branch it was forked from.
@@ -56,8 +73,8 @@ pub struct Line {
     pub created: Revision,
     /// How many forks lie between it and `main`.
     pub depth: usize,
-    /// Every version of every cell.
-    pub cells: Cells,
+    /// What it holds.
+    pub state: State,
     /// What it knows of other branches.
     past: Past,
 }
@@ -74,10 +91,10 @@ pub struct Moment {
 impl Oracle {
     /// An empty database that stands at this revision, with the clock at `wall`.
     pub fn new(revision: Revision, wall: u64) -> Oracle {
-        let cells = Cells::new();
+        let state = State::default();
         let past = Past::default();
         let main =
-            Line { parent: None, fork_revision: 0, created: revision, depth: 0, cells, past };
+            Line { parent: None, fork_revision: 0, created: revision, depth: 0, state, past };
         Oracle {
             wall,
             revision,
@@ -159,8 +176,26 @@ impl Oracle {
 
     /// What a cell holds at a moment.
     pub fn get(&self, branch: &str, name: &str, moment: Moment) -> Result<Option<Versioned>> {
-        let cells = &self.line(branch)?.cells;
-        Ok(cells::live(cells, name, moment).map(Version::shown))
+        Ok(self.line(branch)?.state.cells.live(name, moment).map(cells::shown))
+    }
+
+    /// What a record holds at a moment.
+    pub fn record(&self, branch: &str, key: &str, moment: Moment) -> Result<Option<Record>> {
+        Ok(self.line(branch)?.state.records.live(key, moment).map(records::shown))
+    }
+
+    /// A page of the records that are live at a moment and pass, in byte order of their keys.
+    pub fn scan(
+        &self,
+        branch: &str,
+        prefix: &str,
+        filters: &[Where],
+        after: Option<&str>,
+        limit: usize,
+        moment: Moment,
+    ) -> Result<RecordPage> {
+        let records = &self.line(branch)?.state.records;
+        records::scan(records, prefix, filters, after, limit, moment)
     }
 
     /// A page of the names that are live at a moment, in byte order.
@@ -172,7 +207,7 @@ impl Oracle {
         limit: usize,
         moment: Moment,
     ) -> Result<Page> {
-        cells::list(&self.line(branch)?.cells, prefix, after, limit, moment)
+        cells::list(&self.line(branch)?.state.cells, prefix, after, limit, moment)
     }
 
     /// The versions of a cell up to a moment, newest first, deletions included.
@@ -183,10 +218,20 @@ impl Oracle {
         limit: usize,
         before: Option<u64>,
         moment: Moment,
-    ) -> Result<Vec<Version>> {
-        let versions = self.line(branch)?.cells.get(name).cloned().unwrap_or_default();
-        let seen = versions.into_iter().rev().filter(|v| v.revision <= moment.revision);
-        Ok(seen.filter(|v| before.is_none_or(|b| v.counter < b)).take(limit).collect())
+    ) -> Result<Vec<Version<Value>>> {
+        Ok(past(self.line(branch)?.state.cells.all(name), limit, before, moment))
+    }
+
+    /// The versions of a record up to a moment, newest first, deletions included.
+    pub fn record_history(
+        &self,
+        branch: &str,
+        key: &str,
+        limit: usize,
+        before: Option<u64>,
+        moment: Moment,
+    ) -> Result<Vec<Version<Fields>>> {
+        Ok(past(self.line(branch)?.state.records.all(key), limit, before, moment))
     }
 
     /// Turns every expiry that is due into a deletion; inherited ones stay as they are.
@@ -194,8 +239,8 @@ impl Oracle {
         let stamp = self.next_stamp();
         let mut swept = 0;
         for (id, line) in &mut self.lines {
-            let mut run = cells::Run::new(&mut line.cells, self.revision + 1, stamp, *id);
-            swept += run.expire_own();
+            let writer = Run::new(&mut line.state, self.revision + 1, stamp, *id).writer;
+            swept += line.state.cells.expire_own(writer) + line.state.records.expire_own(writer);
         }
         if swept > 0 {
             self.committed(stamp);
@@ -210,6 +255,17 @@ impl Oracle {
         self.stamps.insert(self.revision, stamp);
         self.revision
     }
+}
+
+fn past<T: Clone>(
+    versions: &[Version<T>],
+    limit: usize,
+    before: Option<u64>,
+    moment: Moment,
+) -> Vec<Version<T>> {
+    let seen = versions.iter().rev().filter(|version| version.revision <= moment.revision);
+    let wanted = seen.filter(|version| before.is_none_or(|before| version.counter < before));
+    wanted.take(limit).cloned().collect()
 }
 
 fn future() -> Error {

@@ -1,6 +1,6 @@
 //! Strings in the model: Redis's commands on the texts of cells, as they are defined.
 
-use super::cells::Run;
+use super::run::{Run, may_expire};
 use mainstay_model::{
     Answer, Code, Error, ExpireOnly, Name, Only, Result, StringCommand, Ttl, Value,
 };
@@ -16,19 +16,44 @@ impl Run<'_> {
                 self.set_text(name.as_str(), value, only, *ttl)
             }
             StringCommand::SetAll { pairs, only_absent } => Ok(self.set_all(pairs, *only_absent)),
+            StringCommand::Put { name, value, ttl } => {
+                let expires = self.expiry(*ttl, self.expires(name.as_str()))?;
+                let counter = self.write(name.as_str(), Some(value.clone()), expires);
+                self.make_way(name.as_str());
+                Ok(Answer::Counter(counter))
+            }
+            StringCommand::Get { name } => {
+                self.refuse_record(name.as_str())?;
+                Ok(Answer::Cell(self.seen(name.as_str()).as_ref().map(super::cells::shown)))
+            }
+            StringCommand::Swap { name, value, only, ttl } => {
+                self.refuse_record(name.as_str())?;
+                self.set_text(name.as_str(), value, only, *ttl)
+            }
             StringCommand::Take { name } => {
+                self.refuse_record(name.as_str())?;
                 let old = self.value(name.as_str());
                 self.delete(name.as_str(), None);
                 Ok(Answer::Replaced { did: old.is_some(), old })
             }
             StringCommand::Touch { name, ttl } => {
+                self.refuse_record(name.as_str())?;
                 let old = self.value(name.as_str());
                 self.expire_if(name.as_str(), *ttl, ExpireOnly::Always)?;
                 Ok(Answer::Replaced { did: old.is_some(), old })
             }
-            StringCommand::Append { name, text } => Ok(self.append(name.as_str(), text)),
-            StringCommand::Add { name, by } => self.add(name.as_str(), *by),
-            StringCommand::AddFloat { name, by } => self.add_float(name.as_str(), by),
+            StringCommand::Append { name, text } => {
+                self.refuse_record(name.as_str())?;
+                Ok(self.append(name.as_str(), text))
+            }
+            StringCommand::Add { name, by } => {
+                self.refuse_record(name.as_str())?;
+                self.add(name.as_str(), *by)
+            }
+            StringCommand::AddFloat { name, by } => {
+                self.refuse_record(name.as_str())?;
+                self.add_float(name.as_str(), by)
+            }
             StringCommand::Expire { name, ttl, only } => {
                 self.expire_if(name.as_str(), *ttl, *only).map(Answer::Did)
             }
@@ -36,6 +61,25 @@ impl Run<'_> {
                 self.expire_if(name.as_str(), Ttl::Clear, ExpireOnly::WithExpiry).map(Answer::Did)
             }
             other => Err(Error::new(Code::Unsupported, format!("{other:?}"))),
+        }
+    }
+
+    /// Whether a name is a record and nothing else; a name that is both is a cell.
+    fn is_record(&self, name: &str) -> bool {
+        self.seen(name).is_none() && self.seen_record(name).is_some()
+    }
+
+    fn refuse_record(&self, name: &str) -> Result<()> {
+        match self.is_record(name) {
+            true => Err(Error::new(Code::WrongType, format!("`{name}` is a record"))),
+            false => Ok(()),
+        }
+    }
+
+    /// The record of a name that became a cell goes.
+    fn make_way(&mut self, name: &str) {
+        if self.seen_record(name).is_some() {
+            self.remove(name, |state| &mut state.records);
         }
     }
 
@@ -50,7 +94,13 @@ impl Run<'_> {
     fn set_text(&mut self, name: &str, value: &Value, only: &Only, ttl: Ttl) -> Result<Answer> {
         let expires = self.expiry(ttl, self.expires(name))?;
         let old = self.value(name);
+        let record = self.is_record(name);
         let did = match (only, &old) {
+            (Only::Equals(_) | Only::Differs(_), None) if record => {
+                return Err(Error::new(Code::WrongType, format!("`{name}` is a record")));
+            }
+            (Only::Absent, None) if record => false,
+            (Only::Present, None) if record => true,
             (Only::Always, _) | (Only::Absent | Only::Differs(_), None) => true,
             (Only::Present | Only::Equals(_), None) | (Only::Absent, Some(_)) => false,
             (Only::Present, Some(_)) => true,
@@ -59,17 +109,20 @@ impl Run<'_> {
         };
         if did {
             self.write(name, Some(value.clone()), expires);
+            self.make_way(name);
         }
         Ok(Answer::Replaced { did, old })
     }
 
     fn set_all(&mut self, pairs: &[(Name, Value)], only_absent: bool) -> Answer {
-        let taken = pairs.iter().any(|(name, _)| self.seen(name.as_str()).is_some());
+        let there = |name: &str| self.seen(name).is_some() || self.is_record(name);
+        let taken = pairs.iter().any(|(name, _)| there(name.as_str()));
         if only_absent && taken {
             return Answer::Did(false);
         }
         for (name, value) in pairs {
             self.write(name.as_str(), Some(value.clone()), None);
+            self.make_way(name.as_str());
         }
         Answer::Did(true)
     }
@@ -119,15 +172,7 @@ impl Run<'_> {
         let (seen, old) = (self.seen(name), self.expires(name));
         let new = self.expiry(ttl, old)?;
         let Some(seen) = seen else { return Ok(false) };
-        let never = u64::MAX;
-        let holds = match only {
-            ExpireOnly::Always => true,
-            ExpireOnly::WithoutExpiry => old.is_none(),
-            ExpireOnly::WithExpiry => old.is_some(),
-            ExpireOnly::Later => new.unwrap_or(never) > old.unwrap_or(never),
-            ExpireOnly::Earlier => new.unwrap_or(never) < old.unwrap_or(never),
-            ExpireOnly::EarlierThanThere => old.is_some_and(|old| new.unwrap_or(never) < old),
-        };
+        let holds = may_expire(only, old, new);
         if holds && new != old {
             self.write(name, seen.value, new);
         }
@@ -140,7 +185,7 @@ fn text(value: &Value) -> String {
 }
 
 /// Adds as one does on paper where both have few enough digits, else as floats.
-fn sum(a: &str, b: &str) -> Result<String> {
+pub(super) fn sum(a: &str, b: &str) -> Result<String> {
     let float = number(a)? + number(b)?;
     if !float.is_finite() {
         return Err(overflow());

@@ -1,10 +1,11 @@
 //! Transactions in the model: guards, steps, otherwise; all of it or nothing.
 
-use super::cells::{self, Cells, Run};
-use super::{Moment, Oracle};
+use super::run::Run;
+use super::versions::Versions;
+use super::{Moment, Oracle, State, cells};
 use mainstay_model::{
-    Answer, Code, Command, Demand, Error, ErrorKind, Guard, Receipt, Result, Step, Transaction,
-    Value,
+    Answer, Code, Command, Contract, Demand, Error, ErrorKind, Guard, Receipt, Result, Revision,
+    Stamp, Step, Transaction,
 };
 
 impl Oracle {
@@ -15,7 +16,7 @@ impl Oracle {
         }
         let receipt = match transaction.steps.as_slice() {
             [Step { command: Command::Branch(command), .. }] => self.branch_command(command)?,
-            _ => self.cell_transaction(transaction)?,
+            _ => self.data_transaction(transaction)?,
         };
         if let Some(id) = &transaction.request {
             self.receipts.insert(id.clone(), receipt.clone());
@@ -46,25 +47,25 @@ impl Oracle {
             Err(error) => return commands.iter().map(|_| Err(error.clone())).collect(),
         };
         let stamp = self.next_stamp();
-        let mut copy = self.lines[&id].cells.clone();
+        let mut copy = self.lines[&id].state.clone();
         let mut run = Run::new(&mut copy, self.revision + 1, stamp, id);
         let answers = commands.iter().map(|command| run.command(command)).collect();
         if run.wrote {
             self.committed(stamp);
-            self.line_mut(id).cells = copy;
+            self.line_mut(id).state = copy;
         }
         answers
     }
 
-    fn cell_transaction(&mut self, transaction: &Transaction) -> Result<Receipt> {
+    fn data_transaction(&mut self, transaction: &Transaction) -> Result<Receipt> {
         let id = self.id(&transaction.branch)?;
         if transaction.branch_id.is_some_and(|expected| expected != id) {
             return Err(Error::new(Code::Conflict, "the branch is another one now"));
         }
         let stamp = self.next_stamp();
-        let mut copy = self.lines[&id].cells.clone();
+        let mut copy = self.lines[&id].state.clone();
         let mut run = Run::new(&mut copy, self.revision + 1, stamp, id);
-        let held = transaction.guards.iter().all(|g| holds(g, run.cells(), run.moment()));
+        let held = transaction.guards.iter().all(|g| holds(g, run.state, run.moment()));
         let answers = match (&transaction.otherwise, held) {
             (_, true) => steps(&mut run, &transaction.steps)?,
             (Some(otherwise), false) => steps(&mut run, otherwise)?,
@@ -73,7 +74,7 @@ impl Oracle {
         // A named transaction leaves at least its receipt, to be found when it is asked again.
         if run.wrote || transaction.request.is_some() {
             self.committed(stamp);
-            self.line_mut(id).cells = copy;
+            self.line_mut(id).state = copy;
         }
         let answers = answers.into_iter().collect();
         Ok(Receipt { revision: self.revision, stamp, held, repeated: false, answers })
@@ -100,34 +101,55 @@ fn one_step(run: &mut Run<'_>, step: &Step) -> Result<Answer> {
 
 /// Whether an error is about the command, and not about the transaction as a whole.
 fn is_its_own(error: &Error) -> bool {
-    error.kind() == ErrorKind::Invalid
+    matches!(error.kind(), ErrorKind::Invalid | ErrorKind::Fenced | ErrorKind::WrongType)
         || matches!(error.code(), Code::ValueTooLarge | Code::ValueTooDeep)
 }
 
 /// Whether a guard holds at a moment.
-fn holds(guard: &Guard, cells: &Cells, moment: Moment) -> bool {
-    let alive = |expires: &Option<u64>| expires.is_none_or(|at| at > moment.now);
+fn holds(guard: &Guard, state: &State, moment: Moment) -> bool {
+    let State { cells, records } = state;
     match guard {
         Guard::Counter { name, is } => {
-            cells::live(cells, name.as_str(), moment).map(|version| version.counter) == *is
+            cells.live(name.as_str(), moment).map(|version| version.counter) == *is
         }
-        Guard::Value { name, is } => {
-            let seen: Option<Value> = cells::value(cells, name.as_str(), moment);
-            seen == *is
+        Guard::Value { name, is } => cells.value(name.as_str(), moment) == *is,
+        Guard::Record { key, is } => {
+            records.live(key.as_str(), moment).map(|version| version.counter) == *is
         }
-        Guard::Unchanged { name, since, expires } => {
-            unwritten(cells, name.as_str(), *since, moment) && alive(expires)
+        Guard::Field { key, field, is } => {
+            let fields = records.value(key.as_str(), moment).unwrap_or_default();
+            fields.get(field.as_bytes()) == is.as_deref()
         }
-        Guard::RangeUnchanged { prefix, after, upto, since, expires } => {
+        Guard::Unchanged { contract, name, since, expires } => {
+            let unwritten = match contract {
+                Contract::Records => records.unwritten(name.as_str(), *since, moment.revision),
+                _ => cells.unwritten(name.as_str(), *since, moment.revision),
+            };
+            unwritten && alive(*expires, moment)
+        }
+        Guard::RangeUnchanged { contract, prefix, after, upto, since, expires } => {
             let inside =
-                |name: &&String| cells::in_range(name, prefix, after.as_deref(), upto.as_deref());
-            cells.keys().filter(inside).all(|name| unwritten(cells, name, *since, moment))
-                && alive(expires)
+                |name: &str| cells::in_range(name, prefix, after.as_deref(), upto.as_deref());
+            let unwritten = match contract {
+                Contract::Records => none_written(records, inside, *since, moment),
+                _ => none_written(cells, inside, *since, moment),
+            };
+            unwritten && alive(*expires, moment)
         }
         _ => false,
     }
 }
 
-fn unwritten(cells: &Cells, name: &str, since: u64, moment: Moment) -> bool {
-    cells::newest(cells, name, moment.revision).is_none_or(|version| version.revision <= since)
+fn alive(expires: Option<Stamp>, moment: Moment) -> bool {
+    expires.is_none_or(|at| at > moment.now)
+}
+
+fn none_written<T: Clone>(
+    versions: &Versions<T>,
+    inside: impl Fn(&str) -> bool,
+    since: Revision,
+    moment: Moment,
+) -> bool {
+    let mut names = versions.names().filter(|name| inside(name));
+    names.all(|name| versions.unwritten(name, since, moment.revision))
 }

@@ -2,7 +2,7 @@
 
 use crate::World;
 use crate::check::*;
-use mainstay::{Code, ErrorKind, Guard, Transaction, Ttl, Value};
+use mainstay::{Code, Contract, ErrorKind, Guard, Transaction, Ttl, Value};
 
 /// Whether a transaction with this guard runs; it must never run by halves.
 #[track_caller]
@@ -118,7 +118,7 @@ pub fn unchanged_sees_an_expiry(w: &mut World) {
     w.cells().set_with("k", 1, Ttl::Millis(5)).unwrap();
     let (since, expires) =
         (w.db().revision(), w.cells().get_versioned("k").unwrap().unwrap().expires);
-    let guard = Guard::Unchanged { name: name("k"), since, expires };
+    let guard = Guard::Unchanged { contract: Contract::Cells, name: name("k"), since, expires };
     assert!(holds(w, guard.clone()));
     w.pass_ms(6);
     assert!(!holds(w, guard));
@@ -152,6 +152,7 @@ pub fn range_sees_changes_and_deletions(w: &mut World) {
 pub fn range_keeps_to_its_bounds(w: &mut World) {
     let since = w.db().revision();
     let guard = || Guard::RangeUnchanged {
+        contract: Contract::Cells,
         prefix: "p/".into(),
         after: Some("p/b".into()),
         upto: Some("p/d".into()),
@@ -181,8 +182,14 @@ pub fn range_sees_an_expiry(w: &mut World) {
     w.cells().set_with("p/a", 1, Ttl::Millis(5)).unwrap();
     let since = w.db().revision();
     let expires = w.cells().get_versioned("p/a").unwrap().unwrap().expires;
-    let guard =
-        Guard::RangeUnchanged { prefix: "p/".into(), after: None, upto: None, since, expires };
+    let guard = Guard::RangeUnchanged {
+        contract: Contract::Cells,
+        prefix: "p/".into(),
+        after: None,
+        upto: None,
+        since,
+        expires,
+    };
     assert!(holds(w, guard.clone()));
     w.pass_ms(6);
     assert!(!holds(w, guard));

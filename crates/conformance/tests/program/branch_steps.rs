@@ -75,6 +75,6 @@ fn change(difference: Difference) -> Change {
         DifferenceKind::OnlyB => ChangedOn::B,
         DifferenceKind::Both => ChangedOn::Both,
     };
-    let Difference { key, base, a, b, .. } = difference;
-    Change { key, on, base, a, b }
+    let Difference { contract, key, base, a, b, .. } = difference;
+    Change { contract, key, on, base, a, b }
 }

@@ -3,8 +3,8 @@
 use super::step::*;
 use super::tally::Tally;
 use mainstay::{
-    Answer, CellCommand, Cells, Code, Command, Database, Demand, Durability, Interactive, Receipt,
-    RequestId, Result, Transaction, Ttl,
+    Answer, CellCommand, Cells, Code, Command, Demand, Durability, ExpireOnly, Interactive,
+    Receipt, Record, RecordCommand, RequestId, Result, Transaction, Ttl,
 };
 use mainstay_conformance::World;
 use mainstay_conformance::oracle::{Open, Oracle};
@@ -99,7 +99,7 @@ impl Driver {
 
     fn one(&mut self, branch: &str, write: &Write) {
         let command = write.command(&self.oracle, branch);
-        let engine = run(self.world.db(), branch, &command);
+        let engine = run(&self.world, branch, &command);
         let model = self.oracle.execute(&Transaction::on(branch).step(command));
         same(engine, model.map(|receipt| receipt.answers[0].clone()));
     }
@@ -172,10 +172,12 @@ fn on_cell(command: Command) -> Option<CellCommand> {
 }
 
 /// Runs one command: by the function of its own that it has, or in a transaction.
-fn run(db: &Database, branch: &str, command: &Command) -> Result<Answer> {
+fn run(world: &World, branch: &str, command: &Command) -> Result<Answer> {
+    let db = world.db();
     let cells = db.branch(branch)?.cells();
     match command {
         Command::Cell(command) => call(&cells, command),
+        Command::Record(command) => call_record(world, branch, command),
         other => {
             let receipt = db.execute(Transaction::on(branch).step(other.clone()))?;
             Ok(receipt.answers[0].clone())
@@ -213,6 +215,32 @@ pub fn call(cells: &Cells, command: &CellCommand) -> Result<Answer> {
     }
 }
 
+/// Calls the function of its own that a command on records has. The remote client has none yet that read.
+fn call_record(world: &World, branch: &str, command: &RecordCommand) -> Result<Answer> {
+    let records = world.db().branch(branch)?.records();
+    let reads = world.db().branch(branch)?.records();
+    match command.clone() {
+        RecordCommand::Write(write) => records.write(*write).map(Answer::MaybeCounter),
+        RecordCommand::Delete { key, when } => {
+            records.delete_when(key.as_str(), when).map(Answer::Did)
+        }
+        RecordCommand::Expire { key, ttl, only: ExpireOnly::Always } => {
+            records.expire(key.as_str(), ttl).map(Answer::Did)
+        }
+        RecordCommand::Get { key, fields: None } => reads.get(key.as_str()).map(Answer::Record),
+        RecordCommand::Scan { prefix, filters, after, limit } => {
+            reads.scan(&prefix, &filters, after.as_deref(), limit).map(Answer::Records)
+        }
+        RecordCommand::Count { prefix, filters } => {
+            reads.count(&prefix, &filters).map(Answer::Count)
+        }
+        other => {
+            let receipt = world.db().execute(Transaction::on(branch).step(other))?;
+            Ok(receipt.answers[0].clone())
+        }
+    }
+}
+
 /// The same answer, or the same code.
 #[track_caller]
 pub fn same<T: PartialEq + Debug>(engine: Result<T>, model: Result<T>) {
@@ -226,8 +254,27 @@ pub fn same_answer(engine: Result<Answer>, model: Result<Answer>) {
         (Ok(Answer::Cell(Some(e))), Ok(Answer::Cell(Some(m)))) if e.revision == 0 => {
             assert_eq!((&e.value, e.counter, e.expires), (&m.value, m.counter, m.expires));
         }
+        (Ok(Answer::Record(Some(e))), Ok(Answer::Record(Some(m)))) => same_record(e, m),
+        (Ok(Answer::Records(e)), Ok(Answer::Records(m))) => {
+            assert_eq!((e.records.len(), &e.next), (m.records.len(), &m.next));
+            for ((key, e), (model_key, m)) in e.records.iter().zip(&m.records) {
+                assert_eq!(key, model_key);
+                same_record(e, m);
+            }
+        }
         (Ok(Answer::Failed(e)), Ok(Answer::Failed(m))) => assert_eq!(e.code(), m.code()),
         _ => same(engine, model),
+    }
+}
+
+/// The same record; what the transaction itself wrote may have no revision yet.
+#[track_caller]
+fn same_record(engine: &Record, model: &Record) {
+    if engine.revision == 0 {
+        let told = |record: &Record| (record.fields.clone(), record.counter);
+        assert_eq!(told(engine), told(model));
+    } else {
+        assert_eq!(engine, model);
     }
 }
 

@@ -1,8 +1,9 @@
 //! How random programs are made.
 
+use super::record_steps::{a_field, look, record};
 use super::step::*;
 use super::string_steps::{numeral, text};
-use mainstay::{Demand, MergeStrategy, Number, Ttl, Value};
+use mainstay::{Demand, ExpireOnly, MergeStrategy, Number, Ttl, Value};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -62,6 +63,15 @@ fn step(ttl: bool, merges: bool) -> BoxedStrategy<Step> {
             .prop_map(|(branch, prefix, after, limit, back)| {
                 Step::List { branch, prefix, after, limit, back }
             }),
+        3 => (branch(), a_cell(), 0..30u64)
+            .prop_map(|(branch, key, back)| Step::ReadRecord { branch, key, back }),
+        2 => (branch(), a_cell(), 1..6usize, option::of(0..12u64), 0..10u64)
+            .prop_map(|(branch, key, limit, before, back)| {
+                Step::RecordHistory { branch, key, limit, before, back }
+            }),
+        4 => (branch(), look(), 0..10u64)
+            .prop_map(|(branch, look, back)| Step::Scan { branch, look, back }),
+        1 => branch().prop_map(|branch| Step::Transfer { branch }),
     ]
     .boxed()
 }
@@ -100,7 +110,8 @@ fn act(ttl: bool) -> impl Strategy<Value = Act> {
     prop_oneof![
         3 => a_cell().prop_map(Act::Get),
         1 => (0..PREFIXES.len()).prop_map(Act::List),
-        5 => write(ttl).prop_map(Act::Do),
+        2 => a_cell().prop_map(Act::GetRecord),
+        6 => write(ttl).prop_map(Act::Do),
     ]
 }
 
@@ -116,6 +127,7 @@ fn write(ttl: bool) -> BoxedStrategy<Write> {
         1 => a_cell().prop_map(Write::Get),
         1 => (0..PREFIXES.len()).prop_map(Write::List),
         8 => text(ttl).prop_map(Write::Text),
+        16 => record(ttl).prop_map(Write::Record),
     ]
     .boxed()
 }
@@ -131,6 +143,11 @@ fn check() -> impl Strategy<Value = Check> {
         a_cell().prop_map(Check::SameValue),
         (a_cell(), 0..8u64).prop_map(|(at, back)| Check::Unchanged(at, back)),
         (0..PREFIXES.len(), 0..8u64).prop_map(|(at, back)| Check::Range(at, back)),
+        (a_cell(), expect()).prop_map(|(at, expect)| Check::Record(at, expect)),
+        (a_cell(), a_field()).prop_map(|(at, of)| Check::SameField(at, of)),
+        (a_cell(), a_field()).prop_map(|(at, of)| Check::NoField(at, of)),
+        (a_cell(), 0..8u64).prop_map(|(at, back)| Check::UnchangedRecord(at, back)),
+        (0..PREFIXES.len(), 0..8u64).prop_map(|(at, back)| Check::RecordRange(at, back)),
     ]
 }
 
@@ -146,7 +163,7 @@ fn slot() -> impl Strategy<Value = usize> {
     0..2usize
 }
 
-fn expect() -> impl Strategy<Value = Expect> {
+pub fn expect() -> impl Strategy<Value = Expect> {
     prop_oneof![
         2 => Just(Expect::Absent),
         4 => Just(Expect::Near(0)),
@@ -193,4 +210,15 @@ pub fn a_ttl(any: bool) -> BoxedStrategy<Ttl> {
 
 fn strategy() -> impl Strategy<Value = MergeStrategy> {
     prop_oneof![Just(MergeStrategy::Strict), Just(MergeStrategy::Theirs), Just(MergeStrategy::Ours)]
+}
+
+pub fn expire_only() -> impl Strategy<Value = ExpireOnly> {
+    prop::sample::select(vec![
+        ExpireOnly::Always,
+        ExpireOnly::WithoutExpiry,
+        ExpireOnly::WithExpiry,
+        ExpireOnly::Later,
+        ExpireOnly::Earlier,
+        ExpireOnly::EarlierThanThere,
+    ])
 }

@@ -1,9 +1,10 @@
 //! Interactive transactions, interleaved with everything else.
 
-use super::driver::{Driver, Slot, same};
+use super::driver::{Driver, Slot, same, same_answer};
 use super::step::{Act, PREFIXES, Write, cell};
 use mainstay::{
-    Answer, CellCommand, Code, Command, ErrorKind, Interactive, Name, Result, Ttl, Versioned,
+    Answer, CellCommand, Code, Command, ErrorKind, Interactive, Name, RecordCommand, Result, Ttl,
+    Versioned,
 };
 use mainstay_conformance::oracle::Open;
 
@@ -29,6 +30,7 @@ impl Driver {
                 let engine = open.engine.list(PREFIXES[*at], None, 1_000);
                 same(engine, open.model.list(PREFIXES[*at], None, 1_000));
             }
+            Act::GetRecord(at) => get_record(open, &cell(*at)),
             Act::Do(Write::Get(at)) => get(open, &cell(*at)),
             Act::Do(Write::List(_)) => {}
             Act::Do(write) => run(open, &write.command(&self.oracle, &open.branch)),
@@ -75,18 +77,47 @@ fn get(open: &mut Slot, name: &Name) {
     }
 }
 
-/// Runs one command on both sides. After one that failed the cell is read, so that it is beyond
+/// Reads one record.
+fn get_record(open: &mut Slot, key: &Name) {
+    let engine = open.engine.run(RecordCommand::Get { key: key.clone(), fields: None });
+    same_answer(engine, Ok(Answer::Record(open.model.get_record(key, None))));
+}
+
+/// Runs one command on both sides. After one that failed what it is about is read, so that it is beyond
 /// doubt whether it was.
 fn run(open: &mut Slot, command: &Command) {
     let (engine, name) = match command {
         Command::Cell(command) => (call(&mut open.engine, command), command.name()),
         Command::String(text) => (open.engine.run(text.clone()), text.name()),
+        Command::Record(record) => (open.engine.run(record.clone()), record.key()),
+        Command::Hash(hash) => (open.engine.run(hash.clone()), Some(hash.key())),
         other => panic!("{other:?} is not in any program"),
     };
     let failed = engine.is_err();
-    same(engine, open.model.command(command.clone()));
+    let model = match command {
+        Command::Record(record) if record.is_read() => look(open, record),
+        other => open.model.command(other.clone()),
+    };
+    same_answer(engine, model);
     if let (true, Some(name)) = (failed, name) {
         get(open, name);
+        get_record(open, name);
+    }
+}
+
+/// What the model says to a read of records, which is guarded.
+fn look(open: &mut Slot, command: &RecordCommand) -> Result<Answer> {
+    match command.clone() {
+        RecordCommand::Scan { prefix, filters, after, limit } => {
+            open.model.scan(&prefix, &filters, after.as_deref(), limit).map(Answer::Records)
+        }
+        RecordCommand::Count { prefix, filters } => {
+            Ok(Answer::Count(open.model.count(&prefix, &filters)))
+        }
+        RecordCommand::Get { key, fields } => {
+            Ok(Answer::Record(open.model.get_record(&key, fields.as_deref())))
+        }
+        other => panic!("{other:?} reads nothing"),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::driver::{Driver, same};
 use super::step::{BRANCHES, CELLS, PREFIXES, Step};
-use mainstay::{At, Cells, HistoryEntry};
+use mainstay::{At, Cells, HistoryEntry, Value};
 use mainstay_conformance::oracle::{Moment, Version};
 
 impl Driver {
@@ -29,12 +29,14 @@ impl Driver {
                 let engine = past.list(PREFIXES[*prefix], after, *limit);
                 same(engine, self.oracle.list(branch, PREFIXES[*prefix], after, *limit, moment));
             }
+            other if self.record_read(other) => {}
+            other if self.transfer_step(other) => {}
             other => panic!("{other:?} was not run"),
         }
     }
 
     /// Now, or some revisions back.
-    fn past(&self, back: u64) -> At {
+    pub fn past(&self, back: u64) -> At {
         let revision = self.oracle.revision().saturating_sub(back);
         if back == 0 {
             At::Latest
@@ -48,7 +50,7 @@ impl Driver {
     }
 
     /// The model's moment, if the branch is there.
-    fn moment(&self, branch: &str, at: At) -> Option<Moment> {
+    pub fn moment(&self, branch: &str, at: At) -> Option<Moment> {
         self.oracle.line(branch).ok().map(|_| self.oracle.moment(at).unwrap())
     }
 
@@ -77,9 +79,11 @@ impl Driver {
         self.compare_tags();
         for branch in self.oracle.branches() {
             self.compare_present(&branch);
+            self.compare_present_records(&branch);
             for revision in self.oracle.first_revision()..=self.oracle.revision() {
                 let at = At::Revision(revision);
                 CELLS.iter().for_each(|cell| self.read(&branch, cell, at));
+                self.compare_records(&branch, at);
             }
         }
         for revision in self.oracle.first_revision() + 1..=self.oracle.revision() {
@@ -127,7 +131,7 @@ impl Driver {
     }
 }
 
-fn entry(entry: &HistoryEntry) -> Version {
+fn entry(entry: &HistoryEntry) -> Version<Value> {
     Version {
         counter: entry.counter,
         writes: entry.writes,
@@ -139,6 +143,6 @@ fn entry(entry: &HistoryEntry) -> Version {
     }
 }
 
-fn version(version: &Version) -> Version {
+pub fn version<T: Clone>(version: &Version<T>) -> Version<T> {
     Version { home: 0, ..version.clone() }
 }

@@ -1,7 +1,10 @@
 //! The steps of a random program. Numbers pick from small pools, so that things collide.
 
+use super::record_steps::{Look, Rec, field, held, record_counter};
 use super::string_steps::Text;
-use mainstay::{CellCommand, Command, Demand, Guard, MergeStrategy, Name, Number, Ttl, Value};
+use mainstay::{
+    CellCommand, Command, Contract, Demand, Guard, MergeStrategy, Name, Number, Ttl, Value,
+};
 use mainstay_conformance::oracle::Oracle;
 use std::fmt;
 
@@ -82,6 +85,14 @@ pub enum Step {
     History { branch: usize, cell: usize, limit: usize, before: Option<u64>, back: u64 },
     /// Lists names, some revisions back.
     List { branch: usize, prefix: usize, after: Option<usize>, limit: usize, back: u64 },
+    /// Reads a record, some revisions back.
+    ReadRecord { branch: usize, key: usize, back: u64 },
+    /// Reads the history of a record, some revisions back.
+    RecordHistory { branch: usize, key: usize, limit: usize, before: Option<u64>, back: u64 },
+    /// Looks for records, some revisions back.
+    Scan { branch: usize, look: Look, back: u64 },
+    /// Exports a branch and imports it elsewhere.
+    Transfer { branch: usize },
 }
 
 /// Commands and what each has to achieve.
@@ -94,6 +105,8 @@ pub enum Act {
     Get(usize),
     /// Lists a prefix.
     List(usize),
+    /// Reads a record.
+    GetRecord(usize),
     /// Runs a command.
     Do(Write),
 }
@@ -119,6 +132,8 @@ pub enum Write {
     List(usize),
     /// A command on the text of a cell.
     Text(Text),
+    /// A command on a record or a hash.
+    Record(Rec),
 }
 
 /// A counter relative to what the cell has.
@@ -143,6 +158,16 @@ pub enum Check {
     Unchanged(usize, u64),
     /// A range unchanged for some revisions.
     Range(usize, u64),
+    /// The counter of a record.
+    Record(usize, Expect),
+    /// A field has the value it has.
+    SameField(usize, usize),
+    /// A field is absent.
+    NoField(usize, usize),
+    /// A record unchanged for some revisions.
+    UnchangedRecord(usize, u64),
+    /// A range of records unchanged for some revisions.
+    RecordRange(usize, u64),
 }
 
 /// A name of the pool.
@@ -171,6 +196,7 @@ impl Write {
                 CellCommand::List { prefix: PREFIXES[at].to_owned(), after: None, limit: 3 }
             }
             Write::Text(text) => return text.command().into(),
+            Write::Record(record) => return record.command(oracle, branch),
         };
         command.into()
     }
@@ -200,15 +226,31 @@ impl Check {
             }
             Check::Unchanged(at, by) => {
                 let expires = now(at).and_then(|seen| seen.expires);
-                Guard::Unchanged { name: cell(*at), since: back(by), expires }
+                unchanged(Contract::Cells, *at, back(by), expires)
             }
-            Check::Range(at, by) => Guard::RangeUnchanged {
-                prefix: PREFIXES[*at].to_owned(),
-                after: None,
-                upto: None,
-                since: back(by),
-                expires: None,
-            },
+            Check::Range(at, by) => range(Contract::Cells, *at, back(by)),
+            Check::Record(at, expect) => {
+                Guard::Record { key: cell(*at), is: record_counter(*expect, oracle, branch, *at) }
+            }
+            Check::SameField(at, of) => {
+                let is = held(oracle, branch, *at, *of);
+                Guard::Field { key: cell(*at), field: field(*of), is }
+            }
+            Check::NoField(at, of) => Guard::Field { key: cell(*at), field: field(*of), is: None },
+            Check::UnchangedRecord(at, by) => {
+                let seen = oracle.record(branch, CELLS[*at], oracle.latest()).ok().flatten();
+                unchanged(Contract::Records, *at, back(by), seen.and_then(|seen| seen.expires))
+            }
+            Check::RecordRange(at, by) => range(Contract::Records, *at, back(by)),
         }
     }
+}
+
+fn unchanged(contract: Contract, at: usize, since: u64, expires: Option<u64>) -> Guard {
+    Guard::Unchanged { contract, name: cell(at), since, expires }
+}
+
+fn range(contract: Contract, at: usize, since: u64) -> Guard {
+    let (prefix, after, upto) = (PREFIXES[at].to_owned(), None, None);
+    Guard::RangeUnchanged { contract, prefix, after, upto, since, expires: None }
 }

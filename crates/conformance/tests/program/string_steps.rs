@@ -1,6 +1,6 @@
 //! Commands on the texts of cells: what they can be, and how they are made.
 
-use super::make::{a_cell, a_ttl, value};
+use super::make::{a_cell, a_ttl, expire_only, value};
 use super::step::cell;
 use mainstay::{ExpireOnly, Only, StringCommand, Ttl, Value};
 use proptest::collection::vec;
@@ -27,6 +27,12 @@ pub enum Text {
     Expire(usize, Ttl, ExpireOnly),
     /// `Persist`.
     Persist(usize),
+    /// `Put`.
+    Put(usize, Value, Ttl),
+    /// `Get`.
+    Get(usize),
+    /// `Swap`.
+    Swap(usize, Value, Only, Ttl),
 }
 
 impl Text {
@@ -47,6 +53,11 @@ impl Text {
             Text::AddFloat(at, by) => StringCommand::AddFloat { name: cell(at), by: by.into() },
             Text::Expire(at, ttl, only) => StringCommand::Expire { name: cell(at), ttl, only },
             Text::Persist(at) => StringCommand::Persist { name: cell(at) },
+            Text::Put(at, value, ttl) => StringCommand::Put { name: cell(at), value, ttl },
+            Text::Get(at) => StringCommand::Get { name: cell(at) },
+            Text::Swap(at, value, only, ttl) => {
+                StringCommand::Swap { name: cell(at), value, only, ttl }
+            }
         }
     }
 }
@@ -67,6 +78,11 @@ pub fn text(ttl: bool) -> BoxedStrategy<Text> {
         2 => (a_cell(), a_ttl(ttl), expire_only())
             .prop_map(|(at, ttl, only)| Text::Expire(at, ttl, only)),
         1 => a_cell().prop_map(Text::Persist),
+        2 => (a_cell(), value(), a_ttl(ttl))
+            .prop_map(|(at, value, ttl)| Text::Put(at, value, ttl)),
+        1 => a_cell().prop_map(Text::Get),
+        1 => (a_cell(), value(), only(), a_ttl(ttl))
+            .prop_map(|(at, value, only, ttl)| Text::Swap(at, value, only, ttl)),
     ]
     .boxed()
 }
@@ -110,15 +126,4 @@ fn only() -> impl Strategy<Value = Only> {
         2 => value().prop_map(Only::Equals),
         2 => value().prop_map(Only::Differs),
     ]
-}
-
-fn expire_only() -> impl Strategy<Value = ExpireOnly> {
-    prop::sample::select(vec![
-        ExpireOnly::Always,
-        ExpireOnly::WithoutExpiry,
-        ExpireOnly::WithExpiry,
-        ExpireOnly::Later,
-        ExpireOnly::Earlier,
-        ExpireOnly::EarlierThanThere,
-    ])
 }

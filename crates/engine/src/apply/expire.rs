@@ -1,7 +1,7 @@
 //! Expiry: markers wait in their own space, ordered by time; the sweep turns those due into
 //! deletions.
 
-use crate::apply::cells;
+use crate::apply::keys;
 use crate::catalog::{BranchRecord, Catalog, Layers};
 use crate::entry::DELETED;
 use crate::index::{Index, NEWEST};
@@ -31,7 +31,7 @@ pub(crate) fn sweep(
         // Only the branch's own layer has markers: what is inherited expires lazily.
         let layers: Layers = smallvec![(branch, NEWEST)];
         let view = View { index, layers: &layers, now, fresh: false };
-        if !cells::lapse_key(&view, overlay, key)? {
+        if !keys::lapse_key(&view, overlay, key)? {
             remove_marker(index, overlay, &marker)?;
         }
         count += 1;

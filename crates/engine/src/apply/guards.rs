@@ -2,10 +2,10 @@
 
 use crate::entry::Head;
 use crate::overlay::Overlay;
-use crate::spaces::{self, CELLS};
+use crate::spaces::{self, CELLS, RECORDS};
 use crate::trail::Trail;
 use crate::view::{Origin, View};
-use mainstay_model::{Code, Error, Guard, Result, Revision, Stamp, codec};
+use mainstay_model::{Code, Error, Fields, Guard, Name, Result, Revision, Stamp, codec};
 
 /// Whether a guard holds for the writer's view.
 pub(crate) fn holds(
@@ -17,22 +17,20 @@ pub(crate) fn holds(
     let nothing = Overlay::default();
     match guard {
         Guard::Counter { name, is } => {
-            let (key, hash) = view.key(CELLS, name.as_bytes());
-            let found = view.find(&nothing, &key, hash, |head, _| Ok(head))?;
-            let live = found.map(|(head, _)| head).filter(|head| head.is_live(view.now));
-            Ok(live.map(|head| head.counter) == *is)
+            Ok(live(view, CELLS, name, |head, _| Ok(head.counter))? == *is)
+        }
+        Guard::Record { key, is } => {
+            Ok(live(view, RECORDS, key, |head, _| Ok(head.counter))? == *is)
         }
         Guard::Value { name, is } => {
-            let (key, hash) = view.key(CELLS, name.as_bytes());
-            let read = |head: Head, payload: &[u8]| match head.is_live(view.now) {
-                true => codec::decode(payload).map(Some),
-                false => Ok(None),
-            };
-            let found = view.find(&nothing, &key, hash, read)?;
-            Ok(found.and_then(|(value, _)| value) == *is)
+            Ok(live(view, CELLS, name, |_, payload| codec::decode(payload))? == *is)
         }
-        Guard::Unchanged { name, since, expires } => {
-            let (key, hash) = view.key(CELLS, name.as_bytes());
+        Guard::Field { key, field, is } => {
+            let read = |_, payload: &[u8]| Ok(Fields::find(payload, field)?.map(<[u8]>::to_vec));
+            Ok(live(view, RECORDS, key, read)?.flatten() == *is)
+        }
+        Guard::Unchanged { contract, name, since, expires } => {
+            let (key, hash) = view.key(spaces::of(*contract)?, name.as_bytes());
             if view.index.check_reach(&key, *since).is_err() {
                 // A deletion since then may be gone without a trace.
                 return Err(too_old());
@@ -44,13 +42,27 @@ pub(crate) fn holds(
             Ok(unwritten && still_lives(*expires, view.now))
         }
         Guard::RangeUnchanged { since, expires, .. } => {
-            let range = Range::of(guard, view.branch());
+            let range = Range::of(guard, view.branch())?;
             let since = (*since).max(checked);
             let written = trail.any(since, Revision::MAX, |key| range.contains(key));
             Ok(!written.ok_or_else(too_old)? && still_lives(*expires, view.now))
         }
         _ => Err(Error::new(Code::Unsupported, "this version does not know that guard")),
     }
+}
+
+/// Looks at what lives under a name.
+fn live<T>(
+    view: &View<'_>,
+    space: u8,
+    name: &Name,
+    mut read: impl FnMut(Head, &[u8]) -> Result<T>,
+) -> Result<Option<T>> {
+    let (key, hash) = view.key(space, name.as_bytes());
+    let found = view.find(&Overlay::default(), &key, hash, |head, payload| {
+        head.is_live(view.now).then(|| read(head, payload)).transpose()
+    })?;
+    Ok(found.and_then(|(found, _)| found))
 }
 
 fn still_lives(expires: Option<Stamp>, now: Stamp) -> bool {
@@ -67,7 +79,7 @@ pub(crate) fn ranges_hold(
     let mut ranges: Vec<Range> = Vec::new();
     for guard in guards {
         if let Guard::RangeUnchanged { .. } = guard {
-            ranges.push(Range::of(guard, branch));
+            ranges.push(Range::of(guard, branch)?);
         }
     }
     let Some(oldest) = ranges.iter().map(|range| range.since).min() else { return Ok(true) };
@@ -84,17 +96,14 @@ struct Range {
 }
 
 impl Range {
-    fn of(guard: &Guard, branch: u32) -> Range {
-        let key = |name: &str| spaces::key(CELLS, branch, name.as_bytes());
-        match guard {
-            Guard::RangeUnchanged { prefix, after, upto, since, .. } => Range {
-                from: key(after.as_deref().unwrap_or("")),
-                prefix: key(prefix),
-                upto: upto.as_deref().map(key),
-                since: *since,
-            },
-            _ => Range { from: key(""), prefix: key(""), upto: None, since: 0 },
-        }
+    fn of(guard: &Guard, branch: u32) -> Result<Range> {
+        let Guard::RangeUnchanged { contract, prefix, after, upto, since, .. } = guard else {
+            return Err(Error::new(Code::InvalidArgument, "a guard that is on no range"));
+        };
+        let space = spaces::of(*contract)?;
+        let key = |name: &str| spaces::key(space, branch, name.as_bytes());
+        let (from, prefix) = (key(after.as_deref().unwrap_or("")), key(prefix));
+        Ok(Range { from, prefix, upto: upto.as_deref().map(key), since: *since })
     }
 
     fn contains(&self, key: &[u8]) -> bool {

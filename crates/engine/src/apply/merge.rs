@@ -2,14 +2,14 @@
 
 use crate::apply::branches::Context;
 use crate::catalog::MergeRecord;
-use crate::compare::{Comparison, Triple};
+use crate::compare::{Comparison, Item, Triple};
 use crate::entry::DELETED;
 use crate::index::NEWEST;
 use crate::overlay::{Overlay, Payload, Write};
-use crate::spaces::{self, CELLS};
+use crate::spaces::{self, RECORDS};
 use mainstay_model::limits::TRANSACTION_LIMIT_COMMANDS;
-use mainstay_model::{Answer, Code, Error, MergeStrategy, Name, Result};
-use std::borrow::Cow;
+use mainstay_model::{Answer, Code, Error, Field, Fields, MergeStrategy, Name, Result, Stamp};
+use std::collections::BTreeSet;
 
 /// Brings the changes of `from` into `into`.
 pub(crate) fn merge(
@@ -31,16 +31,18 @@ pub(crate) fn merge(
     check_size(names.len())?;
     let mut conflicts = Vec::new();
     for name in names {
-        let triple = comparison.triple(name.into_owned())?;
+        let triple = comparison.triple(name)?;
         if !triple.a_changed() || triple.agrees() {
             continue;
         }
-        match (triple.b_changed(), strategy) {
-            (true, MergeStrategy::Strict) => {
+        match outcome(&triple, strategy)? {
+            Outcome::Conflict => {
                 conflicts.push(String::from_utf8_lossy(&triple.name).into_owned());
             }
-            (true, MergeStrategy::Ours) => {}
-            _ => take(context, overlay, target, &triple)?,
+            Outcome::Keep => {}
+            Outcome::Become { payload, expires } => {
+                take(context, overlay, target, &triple, payload.as_deref(), expires)?;
+            }
         }
     }
     if !conflicts.is_empty() {
@@ -55,30 +57,95 @@ pub(crate) fn merge(
 }
 
 /// The names that the source may have changed, from its candidates if they are still the right ones.
-fn names<'a>(
-    context: &Context<'a>,
-    source: u32,
-    comparison: &Comparison<'_>,
-) -> Result<Vec<Cow<'a, [u8]>>> {
+fn names(context: &Context<'_>, source: u32, comparison: &Comparison<'_>) -> Result<Vec<Item>> {
     let found = context.candidates.and_then(|c| c.all(source, comparison.base, context.trail));
     match found {
         Some(names) => Ok(names),
-        None => Ok(comparison.changed_in_a()?.into_iter().map(Cow::Owned).collect()),
+        None => Ok(comparison.changed_in_a()?.into_iter().collect()),
     }
 }
 
-/// Writes the source's side to the target; the counter never falls.
-fn take(context: &Context<'_>, overlay: &mut Overlay, target: u32, triple: &Triple) -> Result<()> {
-    let key = spaces::key(CELLS, target, &triple.name);
+/// What becomes of a name that the source changed.
+enum Outcome {
+    /// The target's side stays.
+    Keep,
+    /// The target gets this; nothing for a deletion.
+    Become { payload: Option<Vec<u8>>, expires: Option<Stamp> },
+    /// Both changed it, and nobody may decide.
+    Conflict,
+}
+
+/// What becomes of a name that the source changed: where both sides have a record, field by field, else as
+/// a whole. A record that one side deleted is not put together again from what the other one changed.
+fn outcome(triple: &Triple, strategy: MergeStrategy) -> Result<Outcome> {
+    if let (RECORDS, Some(a), Some(b)) = (triple.space, &triple.a.payload, &triple.b.payload) {
+        return record_outcome(triple, a, b, strategy);
+    }
+    let (payload, expires) = (triple.a.payload.clone(), triple.a.expires);
+    Ok(match (triple.b_changed(), strategy) {
+        (true, MergeStrategy::Strict) => Outcome::Conflict,
+        (true, MergeStrategy::Ours) => Outcome::Keep,
+        _ => Outcome::Become { payload, expires },
+    })
+}
+
+fn record_outcome(triple: &Triple, a: &[u8], b: &[u8], strategy: MergeStrategy) -> Result<Outcome> {
+    let base = triple.base.payload.as_deref().map(Fields::decode).transpose()?;
+    let sides = [base.unwrap_or_default(), Fields::decode(a)?, Fields::decode(b)?];
+    let expiries = [triple.base.expires, triple.a.expires, triple.b.expires];
+    let merged = fields(&sides, strategy).zip(settle(expiries, strategy));
+    let Some((fields, expires)) = merged else { return Ok(Outcome::Conflict) };
+    if fields == sides[2] && expires == triple.b.expires {
+        return Ok(Outcome::Keep);
+    }
+    let mut payload = Vec::new();
+    fields.encode(&mut payload)?;
+    Ok(Outcome::Become { payload: Some(payload).filter(|_| !fields.is_empty()), expires })
+}
+
+/// The fields of base, source and target put together; nothing if they conflict.
+fn fields(sides: &[Fields; 3], strategy: MergeStrategy) -> Option<Fields> {
+    let names: BTreeSet<&Field> =
+        sides.iter().flat_map(|side| side.iter().map(|(name, _)| name)).collect();
+    let mut merged = Fields::default();
+    for name in names {
+        let [base, a, b] = sides.each_ref().map(|side| side.get(name.as_bytes()));
+        if let Some(value) = settle([base, a, b], strategy)? {
+            merged.insert(name.clone(), value.to_vec());
+        }
+    }
+    Some(merged)
+}
+
+/// One thing as base, source and target have it: what it becomes, or nothing if that is a conflict.
+fn settle<T: PartialEq>([base, a, b]: [T; 3], strategy: MergeStrategy) -> Option<T> {
+    match (a == base || a == b, b == base, strategy) {
+        (true, _, _) => Some(b),
+        (false, true, _) | (_, _, MergeStrategy::Theirs) => Some(a),
+        (_, _, MergeStrategy::Ours) => Some(b),
+        (_, _, MergeStrategy::Strict) => None,
+    }
+}
+
+/// Writes what a name becomes to the target; the counter never falls.
+fn take(
+    context: &Context<'_>,
+    overlay: &mut Overlay,
+    target: u32,
+    triple: &Triple,
+    payload: Option<&[u8]>,
+    expires: Option<Stamp>,
+) -> Result<()> {
+    let key = spaces::key(triple.space, target, &triple.name);
     let hash = context.index.current.hash(&key);
     let counter = (triple.b.counter + 1).max(triple.a.counter);
     let write = Write {
-        flags: if triple.a.payload.is_some() { 0 } else { DELETED },
+        flags: if payload.is_some() { 0 } else { DELETED },
         counter,
         writes: counter - triple.b.counter,
-        expires: triple.a.expires,
+        expires,
         prior: triple.b.marked,
-        payload: Payload::Bytes(triple.a.payload.as_deref().unwrap_or_default()),
+        payload: Payload::Bytes(payload.unwrap_or_default()),
     };
     overlay.write(key, hash, write)
 }

@@ -12,8 +12,15 @@
 
 pub(crate) mod branches;
 pub(crate) mod cells;
+mod choice;
 mod decimal;
 pub(crate) mod expire;
 pub(crate) mod guards;
+pub(crate) mod hashes;
+pub(crate) mod indexes;
+pub(crate) mod keys;
 pub(crate) mod merge;
+pub(crate) mod ordered;
+pub(crate) mod records;
+mod search;
 pub(crate) mod strings;

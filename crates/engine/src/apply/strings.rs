@@ -9,9 +9,12 @@
 //!
 //! Input is checked before anything is written, whatever the cell holds.
 
-use super::cells::{Seen, expiry, lapse, put, remove, see, see_with, set_expiry};
+use super::cells::put;
 use super::decimal::{self, Failure};
+use super::keys::{self, Seen, expiry, lapse, may_expire, remove, set_expiry};
+use super::records;
 use crate::overlay::{Overlay, Payload};
+use crate::spaces::CELLS;
 use crate::view::View;
 use mainstay_model::limits::TRANSACTION_LIMIT_COMMANDS;
 use mainstay_model::{
@@ -36,8 +39,48 @@ pub(crate) fn run(
         StringCommand::AddFloat { name, by } => add_float(view, overlay, name, by),
         StringCommand::Expire { name, ttl, only } => expire(view, overlay, name, *ttl, *only),
         StringCommand::Persist { name } => persist(view, overlay, name),
+        StringCommand::Swap { name, value, only, ttl } => {
+            swap(view, overlay, name, value, only, *ttl)
+        }
+        StringCommand::Put { name, value, ttl } => overwrite(view, overlay, name, value, *ttl),
+        StringCommand::Get { name } => get(view, overlay, name),
         _ => Err(Error::new(Code::Unsupported, "this version does not know that string command")),
     }
+}
+
+/// What is known of a cell, and what it holds if it is live; where there is none, a record of its name is
+/// refused. A name that is both is a cell.
+fn see_with<T>(
+    view: &View<'_>,
+    overlay: &Overlay,
+    name: &Name,
+    read: impl FnMut(&[u8]) -> Result<T>,
+) -> Result<(Seen, Option<T>)> {
+    let (seen, held) = keys::see_with(view, overlay, CELLS, name, read)?;
+    if held.is_none() {
+        records::refuse(view, overlay, name)?;
+    }
+    Ok((seen, held))
+}
+
+fn get(view: &View<'_>, overlay: &Overlay, name: &Name) -> Result<Answer> {
+    let found = super::cells::get(view, overlay, name)?;
+    if found.is_none() {
+        records::refuse(view, overlay, name)?;
+    }
+    Ok(Answer::Cell(found))
+}
+
+fn swap(
+    view: &View<'_>,
+    overlay: &mut Overlay,
+    name: &Name,
+    value: &Value,
+    only: &Only,
+    ttl: Ttl,
+) -> Result<Answer> {
+    see_with(view, overlay, name, |_| Ok(()))?;
+    set(view, overlay, name, value, only, ttl)
 }
 
 fn set(
@@ -48,15 +91,54 @@ fn set(
     only: &Only,
     ttl: Ttl,
 ) -> Result<Answer> {
-    let (seen, old) = see_with(view, overlay, name, codec::decode)?;
-    let expires = expiry(view.now, ttl, seen.expires)?;
-    let did = holds(only, old.as_ref());
+    let (seen, old) = keys::see_with(view, overlay, CELLS, name, codec::decode)?;
+    let there = records::is_there(view, overlay, name)?;
+    // A name that is both is a cell.
+    let record = there && old.is_none();
+    let kept = if ttl == Ttl::Keep { kept(view, overlay, name, &seen)? } else { None };
+    let expires = expiry(view.now, ttl, kept)?;
+    let did = match only {
+        Only::Equals(_) | Only::Differs(_) if record => return Err(records::wrong_type(name)),
+        Only::Absent if record => false,
+        Only::Present if record => true,
+        only => holds(only, old.as_ref()),
+    };
     match did {
-        true => drop(put(overlay, seen, value, expires)?),
+        true => {
+            put(overlay, seen, value, expires)?;
+            if there {
+                records::make_way(view, overlay, name)?;
+            }
+        }
         // Bad input is an error whatever is stored.
         false => value.check()?,
     }
     Ok(Answer::Replaced { did, old })
+}
+
+/// The expiry that a name keeps when it is written over, be it that of a cell or of a record.
+fn kept(view: &View<'_>, overlay: &Overlay, name: &Name, seen: &Seen) -> Result<Option<Stamp>> {
+    if seen.live { Ok(seen.expires) } else { records::expires(view, overlay, name) }
+}
+
+/// Writes the cell, and the record of its name goes.
+fn overwrite(
+    view: &View<'_>,
+    overlay: &mut Overlay,
+    name: &Name,
+    value: &Value,
+    ttl: Ttl,
+) -> Result<Answer> {
+    let seen = keys::see(view, overlay, CELLS, name)?;
+    let kept = if ttl == Ttl::Keep { kept(view, overlay, name, &seen)? } else { None };
+    let expires = expiry(view.now, ttl, kept)?;
+    // Asked before the write: most often there are no records, and nothing is looked up.
+    let record = records::is_there(view, overlay, name)?;
+    let counter = put(overlay, seen, value, expires)?;
+    if record {
+        records::make_way(view, overlay, name)?;
+    }
+    Ok(Answer::Counter(counter))
 }
 
 /// Whether a condition holds for what is there.
@@ -78,9 +160,10 @@ fn set_all(
     only_absent: bool,
 ) -> Result<Answer> {
     let (bytes, ends) = encoded(pairs)?;
-    let see_one = |(name, _): &(Name, Value)| see(view, overlay, name);
+    let see_one = |(name, _): &(Name, Value)| keys::see(view, overlay, CELLS, name);
     let seen = pairs.iter().map(see_one).collect::<Result<Vec<Seen>>>()?;
-    if only_absent && seen.iter().any(|seen| seen.live) {
+    let records = of_records(view, overlay, pairs)?;
+    if only_absent && (!records.is_empty() || seen.iter().any(|seen| seen.live)) {
         return Ok(Answer::Did(false));
     }
     overlay.check_room(bytes.len() + seen.iter().map(|seen| seen.key.len()).sum::<usize>())?;
@@ -88,13 +171,31 @@ fn set_all(
     for ((mut seen, end), (name, _)) in seen.into_iter().zip(ends).zip(pairs) {
         if overlay.find(seen.hash, &seen.key).is_some() {
             // The name may stand twice among the pairs: its second write counts on.
-            seen = see(view, overlay, name)?;
+            seen = keys::see(view, overlay, CELLS, name)?;
         }
         let write = seen.write(0, None, Payload::Bytes(&bytes[start..end]));
         overlay.write(seen.key, seen.hash, write)?;
         start = end;
     }
+    for name in records {
+        records::make_way(view, overlay, name)?;
+    }
     Ok(Answer::Did(true))
+}
+
+/// Those names that records have.
+fn of_records<'n>(
+    view: &View<'_>,
+    overlay: &Overlay,
+    pairs: &'n [(Name, Value)],
+) -> Result<Vec<&'n Name>> {
+    let mut names = Vec::new();
+    for (name, _) in pairs {
+        if records::is_there(view, overlay, name)? {
+            names.push(name);
+        }
+    }
+    Ok(names)
 }
 
 /// The values one behind the other, and where each ends.
@@ -159,7 +260,7 @@ fn add(view: &View<'_>, overlay: &mut Overlay, name: &Name, by: i64) -> Result<A
 }
 
 /// The whole number that a text is, written as numbers are written: no plus, no zeros before it.
-fn whole(text: &[u8]) -> Option<i64> {
+pub(super) fn whole(text: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(text).ok()?;
     let digits = text.strip_prefix('-').unwrap_or(text);
     let plain = text == "0" || digits.starts_with(|c: char| matches!(c, '1'..='9'));
@@ -205,26 +306,13 @@ fn expire(
     ttl: Ttl,
     only: ExpireOnly,
 ) -> Result<Answer> {
-    let (seen, payload) = see_with(view, overlay, name, copied)?;
+    let (seen, payload) = keys::see_with(view, overlay, CELLS, name, copied)?;
     let expires = expiry(view.now, ttl, seen.expires)?;
     let Some(payload) = payload.filter(|_| may_expire(only, seen.expires, expires)) else {
         return Ok(Answer::Did(false));
     };
     set_expiry(overlay, seen, &payload, expires)?;
     Ok(Answer::Did(true))
-}
-
-/// Whether the condition holds; no expiry is later than any.
-fn may_expire(only: ExpireOnly, old: Option<Stamp>, new: Option<Stamp>) -> bool {
-    let moment = |expires: Option<Stamp>| expires.unwrap_or(Stamp::MAX);
-    match only {
-        ExpireOnly::Always => true,
-        ExpireOnly::WithoutExpiry => old.is_none(),
-        ExpireOnly::WithExpiry => old.is_some(),
-        ExpireOnly::Later => moment(new) > moment(old),
-        ExpireOnly::Earlier => moment(new) < moment(old),
-        ExpireOnly::EarlierThanThere => old.is_some() && moment(new) < moment(old),
-    }
 }
 
 fn persist(view: &View<'_>, overlay: &mut Overlay, name: &Name) -> Result<Answer> {

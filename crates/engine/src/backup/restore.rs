@@ -143,9 +143,8 @@ impl Base {
         watch: &mut Watch<'_>,
     ) -> Result<()> {
         fs::create_dir(next).map_err(|error| io_error("make", next, &error))?;
-        let prefixes = self.contents.mark.classes.iter().skip(classes::CELLS + 1);
-        let prefixes: Vec<_> = prefixes.map(|class| (class.0.clone(), None)).collect();
-        let classes = Classes::new(None, &prefixes);
+        let labels = self.contents.mark.classes.iter().map(|class| class.0.as_str());
+        let classes = Classes::from_labels(labels);
         let open = |class| Store::open(&next.join(classes.directory(class)), options, false);
         let stores = (0..classes.all().len()).map(open).collect::<Result<Vec<_>>>()?;
         let mut pour = Pour::new(&stores, &classes);

@@ -212,6 +212,6 @@ fn list(payload: &[u8], what: &str) -> Result<Vec<Value>> {
 }
 
 #[cold]
-pub(super) fn damaged(what: &str) -> Error {
+pub(crate) fn damaged(what: &str) -> Error {
     Error::new(Code::CorruptData, format!("the record of a {what} cannot be read"))
 }

@@ -88,18 +88,16 @@ pub(super) fn look(directory: &Path, id: &[u8; 16]) -> Result<IndexReport> {
 }
 
 fn classes(mark: &Mark) -> Option<Classes> {
-    let prefixes = mark.classes.get(2..)?;
-    let prefixes: Vec<_> = prefixes.iter().map(|(prefix, _)| (prefix.clone(), None)).collect();
-    let classes = Classes::new(None, &prefixes);
-    (classes.all().len() == mark.classes.len()).then_some(classes)
+    let labels = mark.classes.iter().map(|(label, _)| label.as_str());
+    (mark.classes.len() > crate::classes::CELLS).then(|| Classes::from_labels(labels))
 }
 
 /// The stores that the mark speaks of.
 fn named(directory: &Path, mark: &Mark, classes: &Classes) -> Result<Vec<StoreReport>> {
-    let store = |(class, (prefix, floor)): (usize, &(String, Revision))| {
+    let store = |(class, (_, floor)): (usize, &(String, Revision))| {
         let name = classes.directory(class);
         let mut report = measure(&directory.join(&name), name)?;
-        (report.prefix, report.floor) = (prefix.clone(), Some(*floor));
+        (report.prefix, report.floor) = (classes.all()[class].prefix.clone(), Some(*floor));
         let directory = directory.join(&report.name);
         report.problem = damage(store::check_list(&directory))?;
         if report.problem.is_none() {

@@ -193,9 +193,13 @@ impl Link {
 
     /// Reads what is newest on a branch.
     pub async fn look(&self, branch: &str, read: Read) -> Result<Seen> {
+        let takes_a_while = read.takes_a_while();
         let look = Look { branch: branch.to_owned(), at: At::Latest, read };
         let bytes = request("WIRE.READ", &wire::encode(&look)?);
-        decode(Nature::Read, self.call(bytes, Nature::Read).await)
+        match takes_a_while {
+            true => self.errand(&bytes, Nature::Errand, Duration::ZERO).await,
+            false => decode(Nature::Read, self.call(bytes, Nature::Read).await),
+        }
     }
 
     /// Asks something about the database.

@@ -44,6 +44,7 @@ pub mod tls;
 
 pub use asynchronous::{
     AsyncBranch, AsyncCells, AsyncCellsAt, AsyncDatabase, AsyncFeed, AsyncInteractive,
+    AsyncRecords, AsyncRecordsAt,
 };
 pub use dial::{Dial, Limits, Stream, Tcp};
 pub use options::Options;

@@ -178,7 +178,12 @@ fn a_guard_older_than_history_is_refused() {
     db.trim().unwrap();
     let name = Name::new("k").unwrap();
     let t = Transaction::new()
-        .guard(Guard::Unchanged { name: name.clone(), since, expires: None })
+        .guard(Guard::Unchanged {
+            contract: Contract::Cells,
+            name: name.clone(),
+            since,
+            expires: None,
+        })
         .step(CellCommand::set(name, 9));
     let r = db.execute(t);
     eprintln!("{r:?}");

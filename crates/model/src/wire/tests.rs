@@ -3,9 +3,10 @@
 use super::*;
 use crate::value::samples::{any_value, nested_arrays};
 use crate::{
-    Answer, At, BranchCommand, CellCommand, Command, Demand, Durability, ExpireOnly, Guard,
-    MergeStrategy, Name, Number, Only, Page, Receipt, RequestId, SmallVec, Step, StringCommand,
-    SystemCommand, Transaction, Ttl, Value, Versioned, smallvec,
+    Answer, At, BranchCommand, CellCommand, Command, Condition, Contract, Demand, Durability,
+    ExpireOnly, Field, FieldValue, Fields, Guard, HashCommand, MergeStrategy, Name, Number, Only,
+    Page, Receipt, Record, RecordCommand, RecordPage, RecordWrite, RequestId, SmallVec, Step,
+    StringCommand, SystemCommand, Test, Transaction, Ttl, Value, Versioned, Where, smallvec,
 };
 use proptest::prelude::*;
 
@@ -61,6 +62,13 @@ fn commands() -> Vec<(Command, &'static str)> {
         (StringCommand::AddFloat { name: k(), by: "0.5".into() }.into(), "0106016b03302e35"),
         (expire(ExpireOnly::EarlierThanThere).into(), "0107016b020505"),
         (StringCommand::Persist { name: k() }.into(), "0108016b"),
+        (StringCommand::Put { name: k(), value: null(), ttl: Ttl::Keep }.into(), "0109016b010101"),
+        (StringCommand::Get { name: k() }.into(), "010a016b"),
+        (
+            StringCommand::Swap { name: k(), value: null(), only: Only::Absent, ttl: Ttl::Clear }
+                .into(),
+            "010b016b01010100",
+        ),
         (BranchCommand::Fork { name: k(), from: k(), at: Some(7) }.into(), "0200016b016b0107"),
         (BranchCommand::Create { name: k() }.into(), "0201016b"),
         (BranchCommand::Import { name: k() }.into(), "0202016b"),
@@ -74,6 +82,84 @@ fn commands() -> Vec<(Command, &'static str)> {
         (BranchCommand::Tag { name: k(), branch: k(), at: None }.into(), "0207016b016b00"),
         (BranchCommand::Untag { name: k() }.into(), "0208016b"),
         (SystemCommand::Sweep { limit: 1000 }.into(), "0300e807"),
+    ]
+}
+
+fn f() -> Field {
+    field("f")
+}
+
+fn field(name: &str) -> Field {
+    Field::new(name).unwrap()
+}
+
+/// The commands on records and hashes, in the same way.
+fn commands_on_records() -> Vec<(Command, &'static str)> {
+    let (v, nine) = (|| b"v".to_vec(), || b"9".to_vec());
+    let write = RecordWrite {
+        key: k(),
+        when: vec![
+            Condition::Counter { is: Some(2) },
+            Condition::Exists,
+            Condition::Field { field: f(), is: Some(v()) },
+            Condition::Field { field: f(), is: None },
+            Condition::Fence { field: f(), is: v() },
+        ],
+        replace: true,
+        set: vec![
+            (f(), FieldValue::Bytes(v())),
+            (field("g"), FieldValue::Revision),
+            (field("h"), FieldValue::Millis { plus: -1 }),
+            (field("i"), FieldValue::Sum { by: 3 }),
+        ],
+        clear: vec![field("x")],
+        ttl: Ttl::Millis(5),
+    };
+    let fields = Some(Fields::of([("f", "v")]).unwrap());
+    let tests = [Test::Eq, Test::Ne, Test::Lt, Test::Le, Test::Gt, Test::Ge].map(|of| of(nine()));
+    let tests = tests.into_iter().chain([Test::In(vec![nine()])]);
+    let filters: Vec<Where> = tests.map(|test| Where { field: f(), test }).collect();
+    vec![
+        (
+            write.into(),
+            "0400016b050001020102016601017602016600030166017601040166000176016701016802010169030601\
+             01780205",
+        ),
+        (RecordCommand::Delete { key: k(), when: vec![Condition::Exists] }.into(), "0401016b0101"),
+        (
+            RecordCommand::Expire { key: k(), ttl: Ttl::Clear, only: ExpireOnly::Later }.into(),
+            "0402016b0003",
+        ),
+        (
+            RecordCommand::Restore { key: k(), fields, counter: 3, expires: None }.into(),
+            "0403016b010501016601760300",
+        ),
+        (RecordCommand::Get { key: k(), fields: Some(vec![f()]) }.into(), "0404016b01010166"),
+        (
+            RecordCommand::Scan {
+                prefix: "p".into(),
+                filters: filters[2..3].to_vec(),
+                after: Some("a".into()),
+                limit: 9,
+            }
+            .into(),
+            "0405017001016602013901016109",
+        ),
+        (
+            RecordCommand::Count { prefix: "p".into(), filters }.into(),
+            "0406017007016600013901660101390166020139016603013901660401390166050139016606010139",
+        ),
+        (
+            HashCommand::Set { key: k(), pairs: vec![(f(), v())], only_absent: true }.into(),
+            "0500016b010166017601",
+        ),
+        (HashCommand::Delete { key: k(), fields: vec![f()] }.into(), "0501016b010166"),
+        (HashCommand::Add { key: k(), field: f(), by: -1 }.into(), "0502016b016601"),
+        (
+            HashCommand::AddFloat { key: k(), field: f(), by: "0.5".into() }.into(),
+            "0503016b016603302e35",
+        ),
+        (HashCommand::Get { key: k(), fields: None }.into(), "0504016b00"),
     ]
 }
 
@@ -94,7 +180,7 @@ where
 
 #[test]
 fn the_bytes_of_commands_are_these() {
-    for (command, expected) in commands() {
+    for (command, expected) in commands().into_iter().chain(commands_on_records()) {
         is(&command, expected);
     }
 }
@@ -106,14 +192,22 @@ fn full() -> Transaction {
         .request(RequestId::new("r1").unwrap())
         .guard(Guard::Counter { name: k(), is: Some(1) })
         .guard(Guard::Value { name: k(), is: Some(true.into()) })
-        .guard(Guard::Unchanged { name: k(), since: 2, expires: Some(3) })
+        .guard(Guard::Unchanged {
+            contract: Contract::Cells,
+            name: k(),
+            since: 2,
+            expires: Some(3),
+        })
         .guard(Guard::RangeUnchanged {
+            contract: Contract::Records,
             prefix: "p".into(),
             after: None,
             upto: Some("q".into()),
             since: 4,
             expires: None,
         })
+        .guard(Guard::Record { key: k(), is: Some(2) })
+        .guard(Guard::Field { key: k(), field: f(), is: Some(b"v".to_vec()) })
         .must(get())
         .attempt(get())
         .otherwise(vec![Step { command: get().into(), demand: Demand::Success }])
@@ -126,6 +220,9 @@ fn answers() -> Vec<Answer> {
     let value = Value::from("v");
     let cell = Versioned { value: value.clone(), counter: 1, stamp: 2, revision: 3, expires: None };
     let error = crate::Error::new(Code::MergeConflict, "no").with_keys(vec!["a".into()]);
+    let fields = Fields::of([("f", "v")]).unwrap();
+    let record = Record { fields, counter: 1, stamp: 2, revision: 3, expires: Some(4) };
+    let records = vec![("k".into(), record.clone())];
     vec![
         Answer::Counter(1),
         Answer::MaybeCounter(None),
@@ -137,6 +234,9 @@ fn answers() -> Vec<Answer> {
         Answer::Count(4),
         Answer::Replaced { did: false, old: Some(value) },
         Answer::Failed(error.at_position(5)),
+        Answer::Record(Some(record)),
+        Answer::Records(RecordPage { records, next: Some("k".into()) }),
+        Answer::Sum("7".into()),
     ]
 }
 
@@ -145,7 +245,8 @@ fn the_bytes_of_transactions_and_receipts_are_these() {
     is(&Transaction::new(), "00046d61696e0000000000");
     is(
         &full(),
-        "010272310364657601060400016b010101016b01010302016b020103030170000101710400020007016b020007016b0001010007016b010101",
+        "010272310364657601060600016b010101016b0101030200016b020103030201700001017104000\
+         4016b010205016b0166010176020007016b020007016b0001010007016b010101",
     );
     let receipt = |answers: Vec<Answer>| Receipt {
         revision: 1,
@@ -156,7 +257,8 @@ fn the_bytes_of_transactions_and_receipts_are_these() {
     };
     is(
         &crate::Result::Ok(receipt(answers())),
-        "0001ac0201000a00010100020103030601760204010306017601020300050101610006ac02070408000103060176090d4d65726765436f6e666c696374026e6f0105010161",
+        "0001ac0201000d00010100020103030601760204010306017601020300050101610006ac02070408000103060176090d4d65726765436f6e666c696374026e6f0105010161\
+         0a0105010166017601020301040b01016b050101660176010203010401016b0c0137",
     );
     is(
         &crate::Result::<Receipt>::Err(crate::Error::new(Code::Closed, "over")),

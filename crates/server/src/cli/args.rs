@@ -8,6 +8,7 @@ use super::config::ConfigVerb;
 use super::doctor::Doctor;
 use super::feed::Feed;
 use super::output::Output;
+use super::record::RecordVerb;
 use super::tag::TagVerb;
 use super::time;
 use super::tour::TourArgs;
@@ -24,7 +25,7 @@ hold; 2 an error, said on the standard error.
 With no command at all: serve. Results are tables on a terminal and JSON in a pipe; -o chooses.
 Colours go away with NO_COLOR=1 and when the output is not a terminal.";
 
-/// Mainstay, the state engine: cells, branches, time travel.
+/// Mainstay, the state engine: cells, records, branches, time travel.
 #[derive(Debug, Parser)]
 #[command(name = "mainstay", version, after_help = EXIT_CODES, max_term_width = 100)]
 pub struct Arguments {
@@ -123,6 +124,9 @@ pub enum DataNoun {
     /// Named values that count their writes
     #[command(subcommand)]
     Cell(CellVerb),
+    /// Fields under a key, with conditions and times to live
+    #[command(subcommand)]
+    Record(RecordVerb),
     /// Forks of everything, compared and merged
     #[command(subcommand)]
     Branch(BranchVerb),

@@ -5,16 +5,13 @@ use super::call::Call;
 use super::failure::{Failure, Result};
 use super::field::{Row, named};
 use super::output::Bare;
+use super::pages::Pages;
 use super::reply::Reply;
 use super::session::Session;
 use super::shape::{Shape, Shown};
-use super::store::Begun;
 use super::{shapes, time};
 use clap::{Args, Subcommand};
 use std::io::Read;
-
-/// How many names are asked for at once.
-const PAGE: u64 = 1000;
 
 /// What can be done with cells.
 #[derive(Debug, Subcommand)]
@@ -261,66 +258,31 @@ impl History {
 }
 
 impl List {
-    /// Asks page by page, all at one revision, so that a long list is one picture.
-    fn run(mut self, session: &mut Session) -> Result<()> {
-        session.store()?;
-        let mut left = self.limit.unwrap_or(u64::MAX);
-        while left > 0 && !session.printer.is_closed() {
-            let size = left.min(PAGE);
-            let mut names = self.page(session, size)?;
-            if names.len() as u64 == size && left > size && self.pin(session)? {
-                names = self.page(session, size)?;
+    fn run(self, session: &mut Session) -> Result<()> {
+        let (prefix, on) = (Some(self.prefix).filter(|prefix| !prefix.is_empty()), self.on);
+        Pages::new(self.moment, self.after, self.limit).show(session, |session, pages, size| {
+            let call = Call::new("CELL.LIST").option("PREFIX", prefix.as_ref());
+            let call = call.option("AFTER", pages.after.as_ref()).option("LIMIT", Some(size));
+            match Shape::List("name").show(read(session, &on, pages.moment.on(call))?, false) {
+                Shown::Many(rows) => Ok(rows),
+                odd => Err(Failure::error(format!("CELL.LIST answered {odd:?}"))),
             }
-            left -= (names.len() as u64).min(left);
-            let ended = (names.len() as u64) < size;
-            self.after = names.last().map(last_name).or(self.after);
-            names.into_iter().for_each(|row| session.printer.row(row));
-            if ended {
-                break;
-            }
-        }
-        session.printer.finish();
-        Ok(())
-    }
-
-    /// Stays at the newest revision from here on; says whether the page has to be asked for again. One
-    /// page alone is one picture.
-    fn pin(&mut self, session: &mut Session) -> Result<bool> {
-        let pinned = self.moment.rev.is_some() || self.moment.at.is_some();
-        if pinned || session.begun() == Some(Begun::Transaction) {
-            return Ok(false);
-        }
-        self.moment.rev = Some(session.revision()?);
-        Ok(true)
-    }
-
-    fn page(&self, session: &mut Session, size: u64) -> Result<Vec<Row>> {
-        let prefix = Some(&self.prefix).filter(|prefix| !prefix.is_empty());
-        let call = Call::new("CELL.LIST").option("PREFIX", prefix);
-        let call = call.option("AFTER", self.after.as_ref()).option("LIMIT", Some(size));
-        let reply = read(session, &self.on, self.moment.on(call))?;
-        match Shape::List("name").show(reply, false) {
-            Shown::Many(rows) => Ok(rows),
-            odd => Err(Failure::error(format!("CELL.LIST answered {odd:?}"))),
-        }
+        })
     }
 }
 
-fn last_name(row: &Row) -> String {
-    let name = row.first().map(|(_, field)| field.raw().into_owned());
-    String::from_utf8_lossy(&name.unwrap_or_default()).into_owned()
-}
-
-fn read(session: &mut Session, on: &OnBranch, call: Call) -> Result<Reply> {
+/// Asks something of a store that is there.
+pub(super) fn read(session: &mut Session, on: &OnBranch, call: Call) -> Result<Reply> {
     session.store()?.on(on.branch.as_deref(), |store| store.call(call.words()))
 }
 
-fn write(session: &mut Session, on: &OnBranch, call: Call) -> Result<Reply> {
+/// Changes something in a store that is made where there is none.
+pub(super) fn write(session: &mut Session, on: &OnBranch, call: Call) -> Result<Reply> {
     session.store_to_write()?.on(on.branch.as_deref(), |store| store.call(call.words()))
 }
 
 /// The value itself, or what the standard input holds.
-fn given(value: String, session: &Session) -> Result<Vec<u8>> {
+pub(super) fn given(value: String, session: &Session) -> Result<Vec<u8>> {
     if value != "-" || session.interactive {
         return Ok(value.into_bytes());
     }

@@ -24,9 +24,11 @@ mod feed;
 mod field;
 mod interrupt;
 mod output;
+mod pages;
 mod paper;
 mod password;
 mod progress;
+mod record;
 mod repl;
 mod reply;
 mod secure_web;
@@ -89,6 +91,7 @@ pub fn run(
 fn execute(noun: DataNoun, session: &mut Session) -> Result<()> {
     match noun {
         DataNoun::Cell(verb) => verb.run(session),
+        DataNoun::Record(verb) => verb.run(session),
         DataNoun::Branch(verb) => verb.run(session),
         DataNoun::Tag(verb) => verb.run(session),
         DataNoun::Feed(feed) => feed.run(session),

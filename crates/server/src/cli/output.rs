@@ -110,6 +110,11 @@ impl Printer {
         self.lines = true;
     }
 
+    /// Whether results are written for programs.
+    pub fn is_json(&self) -> bool {
+        self.format == Format::Json
+    }
+
     /// Whether nobody reads any more, as in `mainstay cell list | head -1`.
     pub fn is_closed(&self) -> bool {
         self.closed

@@ -27,6 +27,8 @@ pub enum Shape {
     List(&'static str),
     /// A list of things that belong together.
     Rows(&'static [&'static str]),
+    /// Where to go on, and a list of things that belong together.
+    Page(&'static [&'static str]),
     /// The text of a JSON object.
     Object,
     /// Anything at all.
@@ -53,7 +55,7 @@ impl Shape {
             Shape::One("value") => Bare::Value,
             Shape::One(name) | Shape::Did(name) | Shape::List(name) => Bare::Field(name),
             Shape::Record(names) => Bare::Fields(names),
-            Shape::Rows(_) | Shape::Object | Shape::Any => Bare::All,
+            Shape::Rows(_) | Shape::Page(_) | Shape::Object | Shape::Any => Bare::All,
         }
     }
 
@@ -74,6 +76,7 @@ impl Shape {
                 Shown::Many(items.into_iter().map(|item| vec![field(name, item)]).collect())
             }
             (Shape::Rows(names), Reply::Array(items)) => rows(names, items, json),
+            (Shape::Page(names), Reply::Array(items)) => page(names, items, json),
             (Shape::Object, Reply::Text(text)) => object(text),
             (_, reply) => Shown::Odd(reply),
         }
@@ -93,6 +96,13 @@ fn rows(names: &'static [&'static str], items: Vec<Reply>, json: bool) -> Shown 
         _ => Row::new(),
     };
     Shown::Many(items.into_iter().map(row).collect())
+}
+
+fn page(names: &'static [&'static str], mut items: Vec<Reply>, json: bool) -> Shown {
+    match items.pop() {
+        Some(Reply::Array(found)) if items.len() == 1 => rows(names, found, json),
+        last => Shown::Odd(Reply::Array(items.into_iter().chain(last).collect())),
+    }
 }
 
 fn object(text: Vec<u8>) -> Shown {
@@ -120,8 +130,34 @@ fn field(name: &str, reply: Reply, json: bool) -> Field {
     match reply {
         Reply::Int(us) if is_stamp(name) => Field::Stamp(us.unsigned_abs()),
         Reply::Text(text) if json && name == "value" => Field::Plain(typed(&text)),
+        Reply::Int(-1) if name == "ttl_ms" => Field::Plain(Value::Null),
+        reply if name == "fields" => Field::Plain(fields(reply)),
         reply => Field::Plain(value(reply)),
     }
+}
+
+/// The fields of a record as an object; what looks otherwise is shown as it is.
+fn fields(reply: Reply) -> Value {
+    let pairs = match reply {
+        Reply::Map(pairs) => pairs,
+        Reply::Array(items) if items.iter().all(is_pair) => {
+            let pair = |item| match item {
+                Reply::Array(mut pair) => Some((pair.pop()?, pair.pop()?)),
+                _ => None,
+            };
+            items.into_iter().filter_map(pair).map(|(value, name)| (name, value)).collect()
+        }
+        other => return value(other),
+    };
+    let name = |name: Reply| {
+        let bytes = value(name).as_text().into_owned();
+        mainstay::Field::new(bytes).map(|field| field.to_text()).unwrap_or_default()
+    };
+    Value::Object(pairs.into_iter().map(|(field, item)| (name(field), value(item))).collect())
+}
+
+fn is_pair(item: &Reply) -> bool {
+    matches!(item, Reply::Array(pair) if pair.len() == 2 && pair.iter().all(is_plain))
 }
 
 /// The value that a text stands for when it is JSON; the text when it is not.
@@ -163,6 +199,34 @@ mod tests {
         let reply = pairs(&[&[Reply::text("a"), Reply::Int(7)]]);
         let row = vec![("key".into(), Field::text("a")), ("stamp_us".into(), Field::Stamp(7))];
         assert_eq!(PAIR.show(reply, false), Shown::Many(vec![row]));
+    }
+
+    #[test]
+    fn a_record_is_an_object_of_its_fields() {
+        let text = |bytes: &[u8]| Reply::Text(bytes.to_vec());
+        let listed = pairs(&[&[text(b"a"), text(b"1")], &[text(b"\xff"), text(b"\x00\xff")]]);
+        let mapped = Reply::Map(vec![(text(b"a"), text(b"1")), (text(b"\xff"), text(b"\x00\xff"))]);
+        for fields in [listed, mapped] {
+            let reply = Reply::Array(vec![fields, Reply::Int(3), Reply::Int(-1)]);
+            let shape = Shape::Record(&["fields", "counter", "ttl_ms"]);
+            let Shown::One(row) = shape.show(reply, false) else { panic!("no row") };
+            let shown: Vec<_> = row.iter().map(|(_, field)| field.json()).collect();
+            assert_eq!(shown, [r#"{"$bytes:/w==":{"$bytes":"AP8="},"a":"1"}"#, "3", "null"]);
+        }
+        let odd = Reply::Array(vec![Reply::Int(1)]);
+        assert_eq!(field("fields", odd.clone(), false), Field::Plain(value(odd)));
+    }
+
+    #[test]
+    fn a_page_is_its_rows() {
+        let rows = pairs(&[&[Reply::text("k"), Reply::Int(7)]]);
+        let page = |next| Reply::Array(vec![next, rows.clone()]);
+        let shape = Shape::Page(&["key", "stamp_us"]);
+        let wanted = PAIR.show(rows.clone(), false);
+        assert_eq!(shape.show(page(Reply::Nil), false), wanted);
+        assert_eq!(shape.show(page(Reply::text("k")), false), wanted);
+        let odd = Reply::Array(vec![rows.clone()]);
+        assert_eq!(shape.show(odd.clone(), false), Shown::Odd(odd));
     }
 
     #[test]

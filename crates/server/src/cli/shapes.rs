@@ -9,6 +9,10 @@ const DIFFERENCES: Shape = Shape::Rows(&["contract", "key", "changed_by"]);
 const TAGS: Shape = Shape::Rows(&["name", "branch", "revision"]);
 const CHANGES: Shape = Shape::Rows(&["revision", "stamp_us", "branch", "contract", "key", "kind"]);
 
+const RECORD: Shape = Shape::Record(&["fields", "counter", "ttl_ms"]);
+const RECORDS: Shape = Shape::Page(&["key", "fields", "counter"]);
+const VERSIONS: Shape = Shape::Rows(&["counter", "fields", "stamp_us", "revision"]);
+
 /// What a command answers, by its name in any case.
 pub fn shape(name: &str) -> Shape {
     match name.to_ascii_lowercase().as_str() {
@@ -19,6 +23,11 @@ pub fn shape(name: &str) -> Shape {
         "cell.history" => HISTORY,
         "cell.list" | "branch.list" => Shape::List("name"),
         "cell.del" | "branch.delete" | "tag.del" => Shape::Did("deleted"),
+        "rec.set" | "rec.replace" | "rec.cas" => Shape::One("counter"),
+        "rec.get" => RECORD,
+        "rec.scan" => RECORDS,
+        "rec.history" => VERSIONS,
+        "rec.count" => Shape::One("count"),
         "branch.info" => Shape::Object,
         "branch.diff" => DIFFERENCES,
         "branch.fork" | "branch.merge" | "tag.set" | "txn.commit" | "revision" => {

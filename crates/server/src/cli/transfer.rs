@@ -50,6 +50,7 @@ impl Export {
             ("branch".into(), Field::text(&branch)),
             ("revision".into(), Field::number(report.revision)),
             ("cells".into(), Field::number(report.cells)),
+            ("records".into(), Field::number(report.records)),
             ("versions".into(), Field::number(report.versions)),
             ("tags".into(), Field::number(report.tags)),
             ("bytes".into(), Field::number(report.bytes)),
@@ -64,14 +65,15 @@ fn received(web: &Web, branch: &str, file: &Path) -> Result<ExportReport> {
     let bar = Bar::waiting("the server makes the file");
     let path = format!("/v1/export/{}", escaped(branch));
     web.download("GET", &path, file, &bar, |part, response| {
-        let cells =
-            response.headers().get("mainstay-cells").and_then(|n| n.to_str().ok()?.parse().ok());
+        let told = |what| response.headers().get(what).and_then(|n| n.to_str().ok()?.parse().ok());
+        let (cells, records) = (told("mainstay-cells"), told("mainstay-records"));
         let found = verify_export(part, &mut |progress| bar.show(progress)).map_err(|error| {
             Failure::from(error).hint("what arrived is not what was sent; ask again")
         })?;
         Ok(ExportReport {
             revision: found.revision,
             cells: cells.unwrap_or_default(),
+            records: records.unwrap_or_default(),
             versions: found.versions,
             tags: found.tags,
             bytes: found.bytes,

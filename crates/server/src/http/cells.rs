@@ -79,7 +79,7 @@ pub(crate) struct PutArguments {
 /// What a write answers.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Written {
-    /// The cell's counter.
+    /// The new counter.
     counter: u64,
     /// The transaction's revision.
     revision: u64,
@@ -134,7 +134,7 @@ pub(crate) async fn put(
 #[serde(deny_unknown_fields)]
 pub(crate) struct OnBranch {
     /// The branch; `main` without it.
-    branch: Option<String>,
+    pub(super) branch: Option<String>,
 }
 
 /// Deletes a cell; its counter goes on.
@@ -288,19 +288,19 @@ async fn run(
     match (receipt.held, receipt.answers.first()) {
         (true, _) => Ok(receipt),
         (false, Some(Answer::Cell(Some(Versioned { counter, .. })))) => {
-            Err(Refusal::condition(name.as_str(), Some(*counter)))
+            Err(Refusal::condition("cell", name.as_str(), Some(*counter)))
         }
-        (false, _) => Err(Refusal::condition(name.as_str(), None)),
+        (false, _) => Err(Refusal::condition("cell", name.as_str(), None)),
     }
 }
 
-fn written(counter: u64, receipt: &Receipt) -> Written {
+pub(super) fn written(counter: u64, receipt: &Receipt) -> Written {
     let &Receipt { revision, stamp, repeated, .. } = receipt;
     Written { counter, revision, stamp, repeated }
 }
 
 /// The counter as a tag; whoever keeps the answer asks whether it still holds.
-fn entity_tag(counter: u64) -> [(header::HeaderName, HeaderValue); 2] {
+pub(super) fn entity_tag(counter: u64) -> [(header::HeaderName, HeaderValue); 2] {
     // Digits in quotes are always a header's value.
     let tag = HeaderValue::try_from(format!("\"{counter}\""));
     let tag = tag.unwrap_or(HeaderValue::from_static("\"\""));

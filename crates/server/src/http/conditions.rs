@@ -6,7 +6,7 @@ use mainstay::{CellCommand, Guard, Name, RequestId, Step, Transaction};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// What a cell must be like for a write to happen.
+/// What a cell or a record must be like for a write to happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Condition {
     Always,
@@ -29,6 +29,15 @@ impl Condition {
                 Err(Refusal::invalid(format!("If-None-Match takes * on a write, not {other}")))
             }
             _ => Err(Refusal::invalid("give If-Match or If-None-Match, not both")),
+        }
+    }
+
+    /// The same as a condition that the write of a record has in itself.
+    pub fn of_record(self) -> Option<mainstay::Condition> {
+        match self {
+            Condition::Always => None,
+            Condition::Counter(counter) => Some(mainstay::Condition::Counter { is: Some(counter) }),
+            Condition::Absent => Some(mainstay::Condition::Counter { is: None }),
         }
     }
 

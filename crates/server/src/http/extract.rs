@@ -8,7 +8,7 @@ use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use mainstay::{At, Cells, Code, Database, Error, MAIN};
+use mainstay::{At, Cells, Code, Database, Error, MAIN, Records};
 use serde::de::DeserializeOwned;
 use std::error::Error as StdError;
 use tower_http::timeout::TimeoutError;
@@ -165,6 +165,14 @@ pub(crate) fn cells_of(db: &Database, branch: Option<&str>) -> Answered<Cells> {
     match branch {
         None | Some(MAIN) => Ok(db.cells()),
         Some(branch) => Ok(db.branch(branch)?.cells()),
+    }
+}
+
+/// The records of a branch; of `main` where none is named.
+pub(crate) fn records_of(db: &Database, branch: Option<&str>) -> Answered<Records> {
+    match branch {
+        None | Some(MAIN) => Ok(db.records()),
+        Some(branch) => Ok(db.branch(branch)?.records()),
     }
 }
 

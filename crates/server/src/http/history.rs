@@ -17,15 +17,15 @@ use utoipa::{IntoParams, ToSchema};
 #[serde(deny_unknown_fields)]
 pub(crate) struct HistoryArguments {
     /// At most this many; 1,000 without it, 100,000 at most.
-    limit: Option<usize>,
+    pub(super) limit: Option<usize>,
     /// Only counters below this one.
-    before: Option<u64>,
+    pub(super) before: Option<u64>,
     /// The branch; `main` without it.
-    branch: Option<String>,
+    pub(super) branch: Option<String>,
     /// The history as of this revision.
-    rev: Option<u64>,
+    pub(super) rev: Option<u64>,
     /// The history as of this stamp, in microseconds.
-    at: Option<u64>,
+    pub(super) at: Option<u64>,
 }
 
 /// The versions of a cell.

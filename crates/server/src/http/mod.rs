@@ -27,6 +27,8 @@ mod metrics;
 mod openapi;
 mod origin;
 mod patience;
+mod record_history;
+mod records;
 mod refusal;
 mod room;
 mod routes;

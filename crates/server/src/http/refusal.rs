@@ -20,7 +20,7 @@ pub(crate) type Answered<T> = Result<T, Refusal>;
 pub(crate) struct Refusal {
     status: StatusCode,
     body: Box<Problem>,
-    /// The counter that the cell has, where a condition on it did not hold.
+    /// The counter that the cell or record has, where a condition on it did not hold.
     counter: Option<u64>,
 }
 
@@ -84,10 +84,10 @@ impl Refusal {
         Refusal::own(status, "MethodNotAllowed", ErrorKind::Unsupported, message)
     }
 
-    /// The condition in the headers does not hold; `counter` is what the cell has.
-    pub fn condition(name: &str, counter: Option<u64>) -> Refusal {
+    /// A condition does not hold; `counter` is what the cell or record has.
+    pub fn condition(what: &str, name: &str, counter: Option<u64>) -> Refusal {
         let now = counter.map_or("is absent".into(), |counter| format!("has counter {counter}"));
-        let message = format!("the cell {name:?} {now}: nothing was changed; read it again");
+        let message = format!("the {what} {name:?} {now}: nothing was changed; read it again");
         let status = StatusCode::PRECONDITION_FAILED;
         let refusal = Refusal::own(status, "PreconditionFailed", ErrorKind::Conflict, message);
         Refusal { counter, ..refusal }

@@ -3,13 +3,15 @@
 use super::access::{Door, enter};
 use super::metrics::count;
 use super::refusal::Refusal;
-use super::{Http, branches, cells, docs, feed, health, history, leftover, metrics, openapi, tags};
-use super::{slow_log, transactions, transfer};
+use super::{
+    Http, branches, cells, docs, feed, health, history, leftover, metrics, openapi, records,
+};
+use super::{record_history, slow_log, tags, transactions, transfer};
 use crate::security::{Area, Right};
 use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::{MethodRouter, delete, get, post, put};
+use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use tower_http::timeout::RequestBodyTimeoutLayer;
 
 /// A route: its method and its path, as the OpenAPI document writes it.
@@ -20,6 +22,9 @@ type Route = (&'static str, &'static str, MethodRouter<Http>, Door);
 /// Cells, to read and to write.
 const READ: Door = Door::needs(Right::read(Area::Cells));
 const WRITE: Door = Door::needs(Right::write(Area::Cells));
+/// Records, to read and to write.
+const READ_RECORDS: Door = Door::needs(Right::read(Area::Records));
+const WRITE_RECORDS: Door = Door::needs(Right::write(Area::Records));
 /// Branches and tags, to look at and to change; a change concerns all keys.
 const LOOK: Door = Door::needs(Right::read(Area::Branches));
 const CHANGE: Door = Door::needs(Right::write(Area::Branches)).everything();
@@ -30,7 +35,7 @@ const GIVE: Door = Door::needs(Right::write(Area::Admin)).everything();
 const FEED: Door = Door::needs(Right::read(Area::Feed)).range();
 const SERVER: Door = Door::needs(Right::read(Area::Server));
 /// The commands inside are looked at one by one.
-const MIX: Door = Door::needs(Right::either(Area::Cells));
+const MIX: Door = Door::needs(Right::either(Area::Cells).or(Area::Records));
 
 /// What is about data: one layer can wrap all of it.
 fn data() -> Vec<Route> {
@@ -41,6 +46,13 @@ fn data() -> Vec<Route> {
         ("DELETE", "/v1/cells/{*name}", delete(cells::delete), WRITE.name()),
         ("POST", "/v1/incr/{*name}", post(cells::incr), WRITE.name()),
         ("GET", "/v1/history/{*name}", get(history::history), READ.name()),
+        ("GET", "/v1/records", get(records::list), READ_RECORDS.range()),
+        ("GET", "/v1/records/{*key}", get(records::get), READ_RECORDS.name()),
+        ("PUT", "/v1/records/{*key}", put(records::put), WRITE_RECORDS.name()),
+        ("PATCH", "/v1/records/{*key}", patch(records::patch), WRITE_RECORDS.name()),
+        ("DELETE", "/v1/records/{*key}", delete(records::delete), WRITE_RECORDS.name()),
+        ("GET", "/v1/record-count", get(records::count), READ_RECORDS.range()),
+        ("GET", "/v1/record-history/{*key}", get(record_history::history), READ_RECORDS.name()),
         ("POST", "/v1/transactions", post(transactions::execute), MIX),
         ("GET", "/v1/branches", get(branches::list), LOOK),
         ("POST", "/v1/branches", post(branches::fork), CHANGE.recorded("branch.fork")),

@@ -33,14 +33,15 @@ const PIECE_BYTES: usize = 256 << 10;
 const ROOM_BYTES: u64 = 4 << 20;
 const REVISION: HeaderName = HeaderName::from_static("mainstay-revision");
 const CELLS: HeaderName = HeaderName::from_static("mainstay-cells");
+const RECORDS: HeaderName = HeaderName::from_static("mainstay-records");
 
 /// A finished file whose name is gone already: it vanishes with the last reader.
 struct Ready {
     file: File,
     bytes: u64,
     revision: u64,
-    /// How many cells are in it, where that is counted.
-    cells: Option<u64>,
+    /// How many cells and records are in it, where that is counted.
+    counts: Option<(u64, u64)>,
     name: &'static str,
 }
 
@@ -49,7 +50,7 @@ struct Ready {
     get, path = "/v1/export/{name}", tag = "files", operation_id = "export_branch",
     params(("name" = String, Path, description = "The branch; it may hold slashes")),
     responses(
-        (status = 200, description = "The file; the headers Mainstay-Revision and Mainstay-Cells say what it shows and how many cells it has", content_type = "application/octet-stream", body = Vec<u8>),
+        (status = 200, description = "The file; the headers Mainstay-Revision, Mainstay-Cells and Mainstay-Records say what it shows and how much it has", content_type = "application/octet-stream", body = Vec<u8>),
         (status = 404, description = "The branch is absent", body = Problem),
         (status = 507, description = "Too little of the disk would be free", body = Problem),
     )
@@ -62,7 +63,7 @@ pub(crate) async fn export(State(app): State<Http>, Named(name): Named) -> Answe
         let report = db.sparing(spare).export(&name, &path, &mut |_| {}).map_err(no_room)?;
         let name = "attachment; filename=\"branch.mainstay\"";
         Ok(Ready {
-            cells: Some(report.cells),
+            counts: Some((report.cells, report.records)),
             ..ready(&path, report.bytes, report.revision, name)?
         })
     });
@@ -258,7 +259,7 @@ fn no_place(code: Code, why: &str) -> Refusal {
 /// Opens a finished file; its name goes with the scratch directory.
 fn ready(path: &Path, bytes: u64, revision: u64, name: &'static str) -> Answered<Ready> {
     let file = File::open(path).map_err(|error| no_scratch(&error))?;
-    Ok(Ready { file, bytes, revision, cells: None, name })
+    Ok(Ready { file, bytes, revision, counts: None, name })
 }
 
 fn send(ready: Ready) -> Response {
@@ -270,8 +271,9 @@ fn send(ready: Ready) -> Response {
         (REVISION, HeaderValue::from(ready.revision)),
     ];
     let mut response = (headers, Body::from_stream(pieces)).into_response();
-    if let Some(cells) = ready.cells {
+    if let Some((cells, records)) = ready.counts {
         response.headers_mut().insert(CELLS, HeaderValue::from(cells));
+        response.headers_mut().insert(RECORDS, HeaderValue::from(records));
     }
     response
 }

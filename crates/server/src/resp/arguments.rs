@@ -14,6 +14,11 @@ pub fn not_an_integer() -> Reply {
     Reply::error("ERR value is not an integer or out of range")
 }
 
+/// What Redis says of a key that holds something else.
+pub fn wrong_type() -> Reply {
+    Reply::error("WRONGTYPE Operation against a key holding the wrong kind of value")
+}
+
 /// The words behind a command.
 pub struct Arguments<'a> {
     words: &'a [&'a [u8]],

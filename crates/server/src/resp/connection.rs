@@ -13,7 +13,7 @@ use super::multi::Multi;
 use super::reply::Reply;
 use super::request::{Malformed, Parsed, Parser, Words};
 use super::room::Share;
-use super::session::{Handled, Job, Owed, Pending, Session};
+use super::session::{Handled, Job, Owed, Pending, Session, Written};
 use super::shared::Seat;
 use super::slow_log::Told;
 use super::stream::Stream;
@@ -91,8 +91,8 @@ pub struct Connection {
     debts: VecDeque<Debt>,
     /// What the batch may answer it, in bytes.
     behind_bytes: usize,
-    /// The largest that it may have put into a cell in the batch.
-    written_bytes: usize,
+    /// What it has put into the database in the batch.
+    written: Written,
     /// Its part of the memory that all share.
     share: Share,
     _seat: Seat,
@@ -132,7 +132,7 @@ impl Connection {
             sent: 0,
             debts: VecDeque::new(),
             behind_bytes: 0,
-            written_bytes: 0,
+            written: Written::default(),
             share: shared.room.share(),
             _seat: seat,
             told: Told::default(),
@@ -336,9 +336,8 @@ impl Connection {
             }
             Handled::Run(transaction, owed) => {
                 self.session.tally.batched(self.session.group());
-                let largest = words.iter().map(|word| word.len()).max().unwrap_or_default();
-                self.written_bytes = self.written_bytes.max(largest);
-                let weight = self.session.weigh(&transaction, self.written_bytes);
+                self.written.add(words);
+                let weight = self.session.weigh(&transaction, self.written);
                 self.behind_bytes = self.behind_bytes.saturating_add(weight);
                 self.debts.push_back(Debt::Batch(batch.len(), owed, self.told));
                 batch.push(*transaction);
@@ -462,7 +461,7 @@ impl Connection {
 
     /// Pays what is owed, from the receipts of the batch.
     pub fn pay(&mut self, receipts: &mut [Option<mainstay::Result<Receipt>>]) {
-        (self.behind_bytes, self.written_bytes) = (0, 0);
+        (self.behind_bytes, self.written) = (0, Written::default());
         while let Some(debt) = self.debts.pop_front() {
             let reply = match debt {
                 Debt::Reply(reply) => reply,

@@ -9,7 +9,8 @@
 use super::Shared;
 use super::reply::Reply;
 use super::shared::Seat;
-use mainstay::{Code, Database, Error, Event, Feed, Glance, Revision, Value};
+use crate::security::User;
+use mainstay::{Code, Contract, Database, Error, Event, Feed, Fields, Glance, Revision, Value};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -64,6 +65,8 @@ pub struct Reading {
     limit: usize,
     until: Until,
     telling: Telling,
+    /// Names of branches and tags are not keys: whoever has only some of those is not told of them.
+    keys_only: bool,
     found: Vec<Event>,
     found_bytes: usize,
     /// The log goes on behind what was looked through.
@@ -77,8 +80,25 @@ impl Reading {
     /// From a place on.
     pub fn new(feed: Feed, limit: usize, until: Until, telling: Telling, seat: Seat) -> Reading {
         let (found, found_bytes, more) = (Vec::new(), 0, false);
-        let (_seat, _counted) = (seat, None);
-        Reading { feed, limit, until, telling, found, found_bytes, more, _seat, _counted }
+        let (keys_only, _seat, _counted) = (true, seat, None);
+        Reading {
+            feed,
+            limit,
+            until,
+            telling,
+            keys_only,
+            found,
+            found_bytes,
+            more,
+            _seat,
+            _counted,
+        }
+    }
+
+    /// The same with as much as this user may know.
+    pub fn told_to(mut self, user: Option<&User>) -> Reading {
+        self.keys_only = user.is_none_or(|user| !user.has_all_keys());
+        self
     }
 
     /// The same, counted as long as it lasts.
@@ -116,6 +136,7 @@ impl Reading {
         self.more = false;
         while self.wants_more() || self.feed.position() < last {
             match self.feed.glance(&mut bytes)? {
+                Glance::Event(event) if self.hides(&event) => {}
                 Glance::Event(event) => {
                     last = event.revision;
                     self.keep(event);
@@ -134,12 +155,17 @@ impl Reading {
         self.found.len() < self.limit && self.found_bytes < REPLY_BYTES
     }
 
+    fn hides(&self, event: &Event) -> bool {
+        self.keys_only && !matches!(event.contract, Contract::Cells | Contract::Records)
+    }
+
     fn keep(&mut self, mut event: Event) {
         if !self.telling.values {
-            event.value = None;
+            (event.value, event.fields) = (None, None);
         }
         let value_bytes = event.value.as_ref().map_or(0, Value::weight_bytes);
-        self.found_bytes += size_of::<Event>() + event.key.len() + value_bytes;
+        let fields_bytes = event.fields.as_ref().map_or(0, Fields::weight_bytes);
+        self.found_bytes += size_of::<Event>() + event.key.len() + value_bytes + fields_bytes;
         self.found.push(event);
     }
 }

@@ -62,7 +62,7 @@ impl Multi {
         };
         let queued = match run {
             Run::Data(plan) => match plan(words) {
-                Ok(plan) => Queued::Plan(plan.allowed(user)?),
+                Ok(plan) => Queued::Plan(spec.permit(user, plan)?),
                 Err(reply) => Queued::Wrong(reply),
             },
             Run::Session(run) | Run::Settled(run) if !spec.stands_alone() => {
@@ -137,7 +137,7 @@ pub fn exec(call: &mut Call<'_>) -> Handled {
             Queued::Session(spec, run, words) => {
                 Share::Reply(run_session(session, spec, run, &words))
             }
-            Queued::Plan(plan) if plan.at.is_some() => Share::Reply(session.read(plan)),
+            Queued::Plan(plan) if plan.at.is_some() => Share::Reply(session.read(&plan)),
             Queued::Plan(plan) => {
                 let promise;
                 (transaction, promise) = plan.put_into(transaction);

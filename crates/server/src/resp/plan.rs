@@ -11,7 +11,14 @@
 
 use super::reply::Reply;
 use crate::security::{Denied, User};
-use mainstay::{Answer, At, CellCommand, Command, Error, Receipt, SmallVec, Stamp, Transaction};
+use mainstay::{
+    Answer, At, CellCommand, Command, Database, Error, HashCommand, Receipt, RecordCommand,
+    SmallVec, Stamp, StringCommand, Transaction,
+};
+use std::sync::Arc;
+
+/// A page of records that is made at once.
+const SHORT_PAGE: usize = 1000;
 
 /// The answers of a plan's commands.
 pub type Answers = SmallVec<[Answer; 1]>;
@@ -28,18 +35,55 @@ pub struct Plan {
 }
 
 /// How answers become a reply.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Shape {
     /// Of what was answered, at the transaction's time.
-    pub reply: fn(Answers, Stamp) -> Reply,
+    pub reply: Making,
     /// Of a failure.
     pub failure: fn(Error) -> Reply,
+}
+
+/// How a reply is made of answers.
+#[derive(Clone)]
+pub enum Making {
+    /// The answers say all.
+    Plain(fn(Answers, Stamp) -> Reply),
+    /// What was asked for has to be known, too.
+    Asked(Arc<dyn Fn(Answers, Stamp) -> Reply + Send + Sync>),
+}
+
+impl std::fmt::Debug for Making {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Making")
+    }
 }
 
 impl Shape {
     /// With failures in our own words.
     pub const fn ours(reply: fn(Answers, Stamp) -> Reply) -> Shape {
-        Shape { reply, failure: own_words }
+        Shape { reply: Making::Plain(reply), failure: own_words }
+    }
+
+    /// With failures in other words.
+    pub const fn with(reply: fn(Answers, Stamp) -> Reply, failure: fn(Error) -> Reply) -> Shape {
+        Shape { reply: Making::Plain(reply), failure }
+    }
+
+    /// Of answers and of what was asked for.
+    pub fn asked(
+        reply: impl Fn(Answers, Stamp) -> Reply + Send + Sync + 'static,
+        failure: fn(Error) -> Reply,
+    ) -> Shape {
+        Shape { reply: Making::Asked(Arc::new(reply)), failure }
+    }
+
+    /// The reply.
+    pub fn make(&self, answers: mainstay::Result<(Answers, Stamp)>) -> Reply {
+        match (answers, &self.reply) {
+            (Ok((answers, now)), Making::Plain(reply)) => reply(answers, now),
+            (Ok((answers, now)), Making::Asked(reply)) => reply(answers, now),
+            (Err(error), _) => (self.failure)(error),
+        }
     }
 }
 
@@ -70,12 +114,57 @@ impl Plan {
         Ok(self)
     }
 
+    /// Itself without the kinds of state that this user may not touch, if one is left: a command on names,
+    /// whatever they hold, does as much as the user may.
+    pub fn narrowed(mut self, user: &User) -> Result<Plan, Denied> {
+        let is_record = |command: &Command| matches!(command, Command::Record(_));
+        let mut denied = None;
+        for records in [false, true] {
+            let mut of_kind = self.commands.iter().filter(|it| is_record(it) == records);
+            if let Err(missing) = of_kind.try_for_each(|command| user.allow_command(command)) {
+                self.commands.retain(|command| is_record(command) != records);
+                denied = denied.or(Some(missing));
+            }
+        }
+        match denied {
+            Some(denied) if self.commands.is_empty() => Err(denied),
+            _ => Ok(self),
+        }
+    }
+
     /// Whether it changes nothing.
     pub fn is_read(&self) -> bool {
-        let is_read = |command: &Command| {
-            matches!(command, Command::Cell(CellCommand::Get { .. } | CellCommand::List { .. }))
+        let is_read = |command: &Command| match command {
+            Command::Cell(CellCommand::Get { .. } | CellCommand::List { .. })
+            | Command::String(StringCommand::Get { .. })
+            | Command::Hash(HashCommand::Get { .. }) => true,
+            Command::Record(command) => command.is_read(),
+            _ => false,
         };
         self.commands.iter().all(is_read)
+    }
+
+    /// Whether it may take a while, so that others should not have to wait behind it: a scan looks at
+    /// everything that it does not give.
+    pub fn takes_a_while(&self) -> bool {
+        let is_long = |command: &Command| match command {
+            Command::Record(RecordCommand::Scan { filters, limit, .. }) => {
+                !filters.is_empty() || *limit > SHORT_PAGE
+            }
+            Command::Record(RecordCommand::Count { .. }) => true,
+            _ => false,
+        };
+        self.commands.iter().any(is_long)
+    }
+
+    /// Reads what is published on a branch, or was.
+    pub fn read(&self, db: &Database, branch: &str) -> Reply {
+        self.shape.make(match self.at {
+            None => db.look(branch, &self.commands),
+            Some(at) => db.moment(branch, at).and_then(|moment| {
+                moment.answers(&self.commands).map(|answers| (answers, moment.now()))
+            }),
+        })
     }
 
     /// Adds the commands to a transaction.
@@ -87,7 +176,7 @@ impl Plan {
 }
 
 /// A reply to come, of so many answers.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Promise {
     count: usize,
     shape: Shape,
@@ -98,22 +187,23 @@ impl Promise {
     pub fn keep(self, receipt: mainstay::Result<Receipt>) -> Reply {
         match receipt {
             Ok(receipt) => self.shape_of(receipt.answers, receipt.stamp),
-            Err(error) => (self.shape.failure)(error),
+            Err(error) => self.shape.make(Err(error)),
         }
     }
 
     /// The reply, of its share of a transaction's answers.
     pub fn keep_share(self, answers: &mut impl Iterator<Item = Answer>, stamp: Stamp) -> Reply {
-        self.shape_of(answers.take(self.count).collect(), stamp)
+        let share = answers.take(self.count).collect();
+        self.shape_of(share, stamp)
     }
 
     /// The reply, of answers that were read.
     pub fn shape_of(self, answers: Answers, stamp: Stamp) -> Reply {
         let failed = |answer: &Answer| matches!(answer, Answer::Failed(_));
         match answers.iter().position(failed) {
-            None => (self.shape.reply)(answers, stamp),
+            None => self.shape.make(Ok((answers, stamp))),
             Some(place) => match answers.into_iter().nth(place) {
-                Some(Answer::Failed(error)) => (self.shape.failure)(error),
+                Some(Answer::Failed(error)) => self.shape.make(Err(error)),
                 _ => unexpected(),
             },
         }

@@ -32,6 +32,8 @@ pub enum Reply {
     Array(Vec<Reply>),
     /// Pairs; a flat list in RESP2.
     Map(Vec<(Reply, Reply)>),
+    /// Pairs that are no map, because their keys may repeat; a flat list in RESP2.
+    Pairs(Vec<(Reply, Reply)>),
     /// What comes unasked; a list in RESP2.
     Push(Vec<Reply>),
 }
@@ -87,7 +89,7 @@ impl Reply {
                 Reply::Bulk(bytes) => bytes.len(),
                 Reply::Error(text) => text.len(),
                 Reply::Array(items) | Reply::Push(items) => all(items),
-                Reply::Map(pairs) => {
+                Reply::Map(pairs) | Reply::Pairs(pairs) => {
                     pairs.iter().map(|(key, value)| key.weight_bytes() + value.weight_bytes()).sum()
                 }
                 _ => 0,
@@ -107,6 +109,7 @@ impl Reply {
             Reply::NilArray => out.extend_from_slice(b"*-1\r\n"),
             Reply::Array(items) => list(b'*', items, protocol, out),
             Reply::Map(pairs) => map(pairs, protocol, out),
+            Reply::Pairs(all) => pairs(all, protocol, out),
             Reply::Push(items) if protocol == Protocol::Three => list(b'>', items, protocol, out),
             Reply::Push(items) => list(b'*', items, protocol, out),
         }
@@ -187,6 +190,18 @@ fn map(pairs: &[(Reply, Reply)], protocol: Protocol, out: &mut Vec<u8>) {
     }
 }
 
+fn pairs(all: &[(Reply, Reply)], protocol: Protocol, out: &mut Vec<u8>) {
+    let each = if protocol == Protocol::Two { 2 } else { 1 };
+    head(b'*', each * all.len(), out);
+    for (key, value) in all {
+        if protocol == Protocol::Three {
+            head(b'*', 2, out);
+        }
+        key.write(protocol, out);
+        value.write(protocol, out);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,6 +225,9 @@ mod tests {
         let three = r"*5\r\n+OK\r\n:-5\r\n$1\r\na\r\n_\r\n%1\r\n$1\r\nk\r\n:1\r\n";
         assert_eq!(written(&all, Protocol::Two), two);
         assert_eq!(written(&all, Protocol::Three), three);
+        let pairs = Reply::Pairs(vec![(Reply::Int(1), Reply::Int(2))]);
+        assert_eq!(written(&pairs, Protocol::Two), r"*2\r\n:1\r\n:2\r\n");
+        assert_eq!(written(&pairs, Protocol::Three), r"*1\r\n*2\r\n:1\r\n:2\r\n");
         let push = Reply::Push(vec![Reply::Int(1)]);
         assert_eq!(written(&push, Protocol::Two), r"*1\r\n:1\r\n");
         assert_eq!(written(&push, Protocol::Three), r">1\r\n:1\r\n");

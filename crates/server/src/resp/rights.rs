@@ -2,8 +2,24 @@
 //!
 //! The keys of plans are checked at the waist, as those of all faces are; here stands what has no plan.
 
+use super::plan::Plan;
 use super::table::{Group, Spec};
 use crate::security::{Area, Denied, Right, User};
+use mainstay::{Contract, SmallVec};
+
+/// To do anything with what keys hold.
+pub const DATA: Right = Right::either(Area::Cells).or(Area::Records);
+/// To read what keys hold, of whichever kind that is.
+pub const READ: Right = Right::read(Area::Cells).or(Area::Records);
+/// To write what keys hold, of whichever kind that is.
+pub const WRITE: Right = Right::write(Area::Cells).or(Area::Records);
+
+/// The kinds of state that a user may read: to its other kinds it is blind.
+pub fn kinds(user: Option<&User>) -> SmallVec<[Contract; 2]> {
+    let all = [(Contract::Cells, Area::Cells), (Contract::Records, Area::Records)];
+    let may = |area| user.is_some_and(|user| user.may(Right::read(area)).is_ok());
+    all.into_iter().filter(|(_, area)| may(*area)).map(|(kind, _)| kind).collect()
+}
 
 /// Which right a command needs.
 #[derive(Clone, Copy)]
@@ -51,6 +67,15 @@ impl Spec {
         }
     }
 
+    /// Its plan, as far as a user may do it: what is on names, whatever they hold, is left to those kinds
+    /// of state that the user may touch.
+    pub fn permit(&self, user: &User, plan: Plan) -> Result<Plan, Denied> {
+        match self.group {
+            Group::Keys => plan.narrowed(user),
+            _ => plan.allowed(user),
+        }
+    }
+
     /// The right that it needs with these words; the connection's own commands need none.
     pub fn right(&self, words: &[&[u8]]) -> Option<Right> {
         let in_area = if self.writes { Right::write } else { Right::read };
@@ -59,12 +84,13 @@ impl Spec {
             (Needs::Words(right), _) => right(words),
             (Needs::Some, _) => None,
             (Needs::Group, Group::Connection) => None,
-            (Needs::Group, Group::Keys | Group::Strings | Group::Cells) => {
-                Some(in_area(Area::Cells))
-            }
+            (Needs::Group, Group::Strings | Group::Cells) => Some(in_area(Area::Cells)),
+            (Needs::Group, Group::Hashes | Group::Records) => Some(in_area(Area::Records)),
+            // They do as much as the user may: see `Plan::narrowed` and `kinds`.
+            (Needs::Group, Group::Keys) => Some(in_area(Area::Cells).or(Area::Records)),
             (Needs::Group, Group::Branches) => Some(in_area(Area::Branches)),
             // What stands inside is looked at by itself.
-            (Needs::Group, Group::Transactions) => Some(Right::either(Area::Cells)),
+            (Needs::Group, Group::Transactions) => Some(DATA),
             (Needs::Group, Group::Feed) => Some(in_area(Area::Feed)),
             (Needs::Group, Group::Server) => Some(in_area(Area::Server)),
             (Needs::Group, Group::Wire) => Some(Right::write(Area::Admin)),

@@ -15,15 +15,17 @@ use super::commands;
 use super::feeds::{Awaited, Reading};
 use super::login::Login;
 use super::multi::{Exec, Multi};
-use super::plan::{Answers, Plan, Promise};
+use super::plan::{Plan, Promise};
 use super::reply::{Protocol, Reply};
 use super::request::Limits;
+use super::rights;
 use super::table::{self, Group, Run, Spec};
 use super::tally::Tally;
 use crate::security::{Denied, User};
 use mainstay::{
-    Answer, At, CellCommand, Cells, CellsAt, Command, CompactString, Durability, Guard,
-    Interactive, MAIN, Name, Receipt, Scales, Step, StringCommand, Transaction,
+    At, CellCommand, Cells, CellsAt, Command, CompactString, Contract, Durability, Guard,
+    HashCommand, Interactive, MAIN, Moment, Name, Receipt, RecordCommand, SmallVec, Step,
+    StringCommand, Transaction,
 };
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -34,6 +36,8 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// What a name of a list takes, about.
 const NAME_BYTES: usize = 64;
+/// What a record of a page takes, about.
+const RECORD_BYTES: usize = 1 << 10;
 
 /// What one connection has said so far.
 pub struct Session {
@@ -157,6 +161,16 @@ impl<'a> Call<'a> {
     /// What all sessions share.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.session.shared
+    }
+
+    /// The branch as it is now, whatever its names hold.
+    pub fn moment(&self) -> mainstay::Result<Moment> {
+        self.shared().db.moment(&self.session.branch, At::Latest)
+    }
+
+    /// The kinds of state that its user may read.
+    pub fn kinds(&self) -> SmallVec<[Contract; 2]> {
+        rights::kinds(self.session.user.as_deref())
     }
 }
 
@@ -285,7 +299,7 @@ impl Session {
     /// A plan, if the user may do all of it.
     fn allowed(&self, spec: &Spec, plan: Plan) -> Result<Plan, Reply> {
         let user = self.user.as_ref().ok_or_else(no_user)?;
-        plan.allowed(user).map_err(|denied| no_permission(spec, &denied))
+        spec.permit(user, plan).map_err(|denied| no_permission(spec, &denied))
     }
 
     /// What a request may be: little, before it is known whose it is.
@@ -305,14 +319,20 @@ impl Session {
 
     /// Runs a plan where the session stands: in its transaction, at once, or in the next batch.
     fn data(&mut self, plan: Plan, pending: Pending) -> Handled {
-        if plan.at.is_some() {
-            return Handled::Reply(self.read(plan));
-        }
-        if self.open.is_some() {
+        if plan.at.is_none() && self.open.is_some() {
             return Handled::Reply(self.inside(plan));
         }
+        if plan.takes_a_while() {
+            return match pending {
+                Pending::Nothing => Handled::Slow(self.reading(plan)),
+                _ => Handled::NotYet,
+            };
+        }
+        if plan.at.is_some() {
+            return Handled::Reply(self.read(&plan));
+        }
         match (plan.is_read(), pending) {
-            (true, Pending::Nothing) => return Handled::Reply(self.read(plan)),
+            (true, Pending::Nothing) => return Handled::Reply(self.read(&plan)),
             (true, Pending::Many) | (_, Pending::Full) => return Handled::NotYet,
             _ => {}
         }
@@ -320,14 +340,25 @@ impl Session {
         Handled::Run(Box::new(transaction), Owed::Plan(promise))
     }
 
-    /// What a transaction may answer, in bytes, as far as that can be known before: what its cells hold
-    /// now, or the largest that was put into one of them just before.
-    pub fn weigh(&self, transaction: &Transaction, written_bytes: usize) -> usize {
+    /// What a transaction may answer, in bytes, as far as that can be known before: what its cells and
+    /// records hold now, or what was put into them just before.
+    pub fn weigh(&self, transaction: &Transaction, written: Written) -> usize {
         let steps = transaction.steps.iter().chain(transaction.otherwise.iter().flatten());
         let weight = |step: &Step| match &step.command {
             Command::Cell(CellCommand::List { limit, .. }) => limit.saturating_mul(NAME_BYTES),
-            command => value_of(command)
-                .map_or(0, |name| self.size_bytes(&transaction.branch, name).max(written_bytes)),
+            Command::Record(RecordCommand::Scan { limit, .. }) => {
+                limit.saturating_mul(RECORD_BYTES)
+            }
+            command => match answered(command) {
+                Some(Held::Cell(name)) => {
+                    self.size_bytes(&transaction.branch, name).max(written.largest_bytes)
+                }
+                Some(Held::Record(key)) => {
+                    let now = self.shared.db.record_bytes(&transaction.branch, key);
+                    now.unwrap_or_default().saturating_add(written.all_bytes)
+                }
+                None => 0,
+            },
         };
         steps.map(weight).fold(0, usize::saturating_add)
     }
@@ -351,68 +382,64 @@ impl Session {
 
     fn inside(&mut self, plan: Plan) -> Reply {
         let Some(open) = &mut self.open else { return commands::transactions::none_open() };
-        let (commands, shape) = (plan.commands, plan.shape);
         let answers: mainstay::Result<_> =
-            commands.into_iter().map(|command| open.run(command)).collect();
-        match answers {
-            Ok(answers) => (shape.reply)(answers, self.shared.now()),
-            Err(error) => (shape.failure)(error),
-        }
+            plan.commands.into_iter().map(|command| open.run(command)).collect();
+        plan.shape.make(answers.map(|answers| (answers, self.shared.now())))
     }
 
     /// Reads what is published, or was.
-    pub fn read(&self, plan: Plan) -> Reply {
-        let shape = plan.shape;
-        let answers = match (plan.at, plan.commands.as_slice()) {
-            (None, [command]) => self.look(command).map(|answer| [answer].into_iter().collect()),
-            (at, commands) => self.look_back(commands, at.unwrap_or_default()),
-        };
-        match answers {
-            Ok(answers) => (shape.reply)(answers, self.shared.now()),
-            Err(error) => (shape.failure)(error),
-        }
+    pub fn read(&self, plan: &Plan) -> Reply {
+        plan.read(&self.shared.db, &self.branch)
     }
 
-    fn look(&self, command: &Command) -> mainstay::Result<Answer> {
-        match command {
-            Command::Cell(CellCommand::List { prefix, after, limit }) => {
-                self.cells.list(prefix, after.as_deref(), *limit).map(Answer::Names)
-            }
-            Command::Cell(CellCommand::Get { name }) => {
-                self.cells.get_versioned(name.as_str()).map(Answer::Cell)
-            }
-            other => Err(no_read(other)),
-        }
-    }
-
-    /// All as of one moment.
-    fn look_back(&self, commands: &[Command], at: At) -> mainstay::Result<Answers> {
-        let cells = self.cells.at(at)?;
-        let look = |command: &Command| match command {
-            Command::Cell(CellCommand::List { prefix, after, limit }) => {
-                cells.list(prefix, after.as_deref(), *limit).map(Answer::Names)
-            }
-            Command::Cell(CellCommand::Get { name }) => {
-                cells.get_versioned(name.as_str()).map(Answer::Cell)
-            }
-            other => Err(no_read(other)),
-        };
-        let mut scales = Scales::default();
-        let weighed =
-            |command| look(command).and_then(|answer| scales.add(&answer).map(|()| answer));
-        commands.iter().map(weighed).collect()
+    /// The same, elsewhere.
+    fn reading(&self, plan: Plan) -> Job {
+        let (db, branch) = (self.shared.db.clone(), self.branch.clone());
+        Box::new(move || plan.read(&db, &branch))
     }
 }
 
-/// The cell whose value a command answers, if it does.
-fn value_of(command: &Command) -> Option<&Name> {
+/// What a connection has put into the database in a batch.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Written {
+    /// The largest word, which is what a cell may have become.
+    pub largest_bytes: usize,
+    /// All words together, by which a record may have grown.
+    pub all_bytes: usize,
+}
+
+impl Written {
+    /// And these words.
+    pub fn add(&mut self, words: &[&[u8]]) {
+        for word in words {
+            self.largest_bytes = self.largest_bytes.max(word.len());
+            self.all_bytes = self.all_bytes.saturating_add(word.len());
+        }
+    }
+}
+
+/// Whose value or fields a command answers.
+enum Held<'a> {
+    Cell(&'a Name),
+    Record(&'a Name),
+}
+
+fn answered(command: &Command) -> Option<Held<'_>> {
     match command {
         Command::Cell(CellCommand::Get { name })
         | Command::String(
-            StringCommand::Set { name, .. }
+            StringCommand::Get { name }
+            | StringCommand::Set { name, .. }
+            | StringCommand::Swap { name, .. }
             | StringCommand::Take { name }
             | StringCommand::Touch { name, .. },
-        ) => Some(name),
+        ) => Some(Held::Cell(name)),
+        // Whoever asks for no field asks only whether it is there.
+        Command::Record(RecordCommand::Get { fields: Some(fields), .. }) if fields.is_empty() => {
+            None
+        }
+        Command::Hash(HashCommand::Get { key, .. })
+        | Command::Record(RecordCommand::Get { key, .. }) => Some(Held::Record(key)),
         _ => None,
     }
 }
@@ -442,9 +469,4 @@ pub fn no_permission(spec: &Spec, denied: &Denied) -> Reply {
     Reply::error(format!(
         "NOPERM User {user} has no permissions to run the '{name}' command: {denied}"
     ))
-}
-
-fn no_read(command: &Command) -> mainstay::Error {
-    let message = format!("{command:?} does not only read");
-    mainstay::Error::new(mainstay::Code::Unsupported, message)
 }

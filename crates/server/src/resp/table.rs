@@ -47,6 +47,10 @@ pub enum Group {
     Strings,
     /// Cells.
     Cells,
+    /// Redis's hashes.
+    Hashes,
+    /// Records.
+    Records,
     /// Branches and tags.
     Branches,
     /// Several commands at once.
@@ -69,11 +73,13 @@ pub struct Inside {
 }
 
 /// All groups, in the order of their numbers.
-pub const GROUPS: [Group; 9] = [
+pub const GROUPS: [Group; 11] = [
     Group::Connection,
     Group::Keys,
     Group::Strings,
     Group::Cells,
+    Group::Hashes,
+    Group::Records,
     Group::Branches,
     Group::Transactions,
     Group::Feed,
@@ -89,6 +95,8 @@ impl Group {
             Group::Keys => "keys",
             Group::Strings => "strings",
             Group::Cells => "cells",
+            Group::Hashes => "hashes",
+            Group::Records => "records",
             Group::Branches => "branches",
             Group::Transactions => "transactions",
             Group::Feed => "feed",
@@ -218,7 +226,7 @@ impl Spec {
 
 /// All commands.
 pub fn all() -> impl Iterator<Item = &'static Spec> {
-    let lists: [&'static [Spec]; 12] = [
+    let lists: [&'static [Spec]; 15] = [
         commands::connection::COMMANDS,
         commands::users::COMMANDS,
         commands::server::COMMANDS,
@@ -227,6 +235,9 @@ pub fn all() -> impl Iterator<Item = &'static Spec> {
         commands::keys::COMMANDS,
         commands::strings::COMMANDS,
         commands::cells::COMMANDS,
+        commands::hashes::COMMANDS,
+        commands::records::COMMANDS,
+        commands::indexes::COMMANDS,
         commands::branches::COMMANDS,
         commands::transactions::COMMANDS,
         commands::feed::COMMANDS,

@@ -5,8 +5,10 @@ use std::fmt;
 /// What can be reached. Few, so that people can say who needs what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Area {
-    /// Keys and what they hold, now and before.
+    /// Cells and what they hold, now and before.
     Cells,
+    /// Records and what they hold, now and before.
+    Records,
     /// Branches and tags.
     Branches,
     /// The feed of changes, values included.
@@ -18,8 +20,9 @@ pub enum Area {
 }
 
 /// All areas, as they are named in settings.
-const AREAS: [(Area, &str); 5] = [
+const AREAS: [(Area, &str); 6] = [
     (Area::Cells, "cells"),
+    (Area::Records, "records"),
     (Area::Branches, "branches"),
     (Area::Feed, "feed"),
     (Area::Server, "server"),
@@ -41,34 +44,50 @@ pub enum Access {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Right {
     area: Area,
+    /// The same right there is enough, too.
+    other: Option<Area>,
     access: Access,
 }
 
 impl Right {
     /// To read there.
     pub const fn read(area: Area) -> Right {
-        Right { area, access: Access::Read }
+        Right { area, other: None, access: Access::Read }
     }
 
     /// To write there.
     pub const fn write(area: Area) -> Right {
-        Right { area, access: Access::Write }
+        Right { area, other: None, access: Access::Write }
     }
 
     /// To do anything there.
     pub const fn either(area: Area) -> Right {
-        Right { area, access: Access::Either }
+        Right { area, other: None, access: Access::Either }
+    }
+
+    /// Here or there: one of both is enough.
+    pub const fn or(mut self, other: Area) -> Right {
+        self.other = Some(other);
+        self
+    }
+
+    fn areas(self) -> impl Iterator<Item = Area> {
+        [Some(self.area), self.other].into_iter().flatten()
     }
 }
 
 impl fmt::Display for Right {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let area = AREAS.iter().find(|(area, _)| *area == self.area).map_or("", |(_, name)| name);
-        match self.access {
-            Access::Read => write!(f, "{area}:read"),
-            Access::Write => write!(f, "{area}:write"),
-            Access::Either => write!(f, "{area}:read or {area}:write"),
+        for (place, area) in self.areas().enumerate() {
+            let area = AREAS.iter().find(|(known, _)| *known == area).map_or("", |(_, name)| name);
+            f.write_str(if place > 0 { " or " } else { "" })?;
+            match self.access {
+                Access::Read => write!(f, "{area}:read")?,
+                Access::Write => write!(f, "{area}:write")?,
+                Access::Either => write!(f, "{area}:read or {area}:write")?,
+            }
         }
+        Ok(())
     }
 }
 
@@ -107,17 +126,17 @@ impl Rights {
 
     /// Whether they include this one.
     pub fn include(self, right: Right) -> bool {
-        let here = self.0 >> shift(right.area);
-        match right.access {
-            Access::Read => here & READ != 0,
-            Access::Write => here & WRITE != 0,
-            Access::Either => here & (READ | WRITE) != 0,
-        }
+        let bits = match right.access {
+            Access::Read => READ,
+            Access::Write => WRITE,
+            Access::Either => READ | WRITE,
+        };
+        right.areas().any(|area| self.0 >> shift(area) & bits != 0)
     }
 
     /// Whether there are rights that mean nothing without keys.
     pub fn need_keys(self) -> bool {
-        [Area::Cells, Area::Branches, Area::Feed]
+        [Area::Cells, Area::Records, Area::Branches, Area::Feed]
             .iter()
             .any(|area| self.include(Right::either(*area)))
     }
@@ -144,6 +163,16 @@ mod tests {
         assert!(may(Right::read(Area::Branches)) && !may(Right::write(Area::Branches)));
         assert!(!may(Right::read(Area::Feed)) && may(Right::either(Area::Feed)));
         assert!(!may(Right::either(Area::Server)) && !may(Right::either(Area::Admin)));
+    }
+
+    #[test]
+    fn a_right_here_or_there_is_had_with_one_of_both() {
+        let right = Right::write(Area::Cells).or(Area::Records);
+        assert_eq!(right.to_string(), "cells:write or records:write");
+        for enough in ["cells:write", "records:write"] {
+            assert!(read(&[enough]).unwrap().include(right), "{enough}");
+        }
+        assert!(!read(&["cells:read", "records:read", "feed"]).unwrap().include(right));
     }
 
     #[test]

@@ -4,7 +4,10 @@ use super::audit::{Audit, Entry};
 use super::right::{Area, Right};
 use super::user::{Denied, User};
 use mainstay::wire::{Act, Follow, Look, Question, Read};
-use mainstay::{CellCommand, Filter, Transaction};
+use mainstay::{CellCommand, Filter, RecordCommand, Transaction};
+
+/// To do anything with what keys hold.
+const DATA: Right = Right::either(Area::Cells).or(Area::Records);
 
 /// What somebody wants over the wire.
 pub enum Wanted<'a> {
@@ -44,6 +47,14 @@ impl User {
                 self.may(Right::read(Area::Cells))?;
                 self.may_list(prefix.as_bytes())
             }
+            // A read of records needs what the command does that reads the same.
+            Read::Record { key, .. } | Read::RecordHistory { key, .. } => {
+                self.allow_command(&RecordCommand::Get { key: key.clone(), fields: None }.into())
+            }
+            Read::Scan { prefix, .. } | Read::Count { prefix, .. } => {
+                let (prefix, filters) = (prefix.clone(), Vec::new());
+                self.allow_command(&RecordCommand::Count { prefix, filters }.into())
+            }
         }
     }
 
@@ -52,7 +63,7 @@ impl User {
         match act {
             Act::Run(command) => self.allow_command(command),
             Act::Look(read) => self.allow_read(read),
-            Act::Begin { .. } | Act::View { .. } => self.may(Right::either(Area::Cells)),
+            Act::Begin { .. } | Act::View { .. } => self.may(DATA),
             Act::Commit { .. } | Act::Take { .. } | Act::Leave => Ok(()),
         }
     }
@@ -75,15 +86,23 @@ impl User {
             | Question::WaitFor { .. }
             | Question::Sync => Ok(()),
             // Whoever works on a branch asks whether it is there.
-            Question::Branch(_) => self
-                .may(Right::either(Area::Cells))
-                .or_else(|_| self.may(Right::read(Area::Branches))),
+            Question::Branch(_) => {
+                self.may(DATA).or_else(|_| self.may(Right::read(Area::Branches)))
+            }
             Question::Branches | Question::Tags => self.may(Right::read(Area::Branches)),
             Question::Diff(..) => {
                 self.may(Right::read(Area::Branches))?;
                 self.may_touch_everything()
             }
             Question::Stats => self.may(Right::read(Area::Server)),
+            Question::Indexes => {
+                self.may(Right::read(Area::Records))?;
+                self.may_touch_everything()
+            }
+            Question::Explain { prefix, .. } => {
+                self.may(Right::read(Area::Records))?;
+                self.may_list(prefix.as_bytes())
+            }
             // These have the names of branches and tags.
             Question::Pins => {
                 self.may(Right::read(Area::Server))?;

@@ -12,10 +12,15 @@
 use super::audit::{Audit, Entry};
 use super::right::{Area, Right};
 use super::user::{Denied, User};
-use mainstay::{BranchCommand, CellCommand, Command, Guard, Name, StringCommand, Transaction};
+use mainstay::{
+    BranchCommand, CellCommand, Command, Contract, Guard, HashCommand, Name, RecordCommand,
+    StringCommand, Transaction,
+};
 
 const READ: Right = Right::read(Area::Cells);
 const WRITE: Right = Right::write(Area::Cells);
+const READ_RECORDS: Right = Right::read(Area::Records);
+const WRITE_RECORDS: Right = Right::write(Area::Records);
 
 impl User {
     /// All that a transaction may do has to be allowed, also what it does only if a guard fails.
@@ -37,6 +42,8 @@ impl User {
         match command {
             Command::Cell(command) => self.allow_cell(command),
             Command::String(command) => self.allow_string(command),
+            Command::Record(command) => self.allow_record(command),
+            Command::Hash(command) => self.allow_hash(command),
             // A branch is all keys at once.
             Command::Branch(_) => {
                 self.may(Right::write(Area::Branches))?;
@@ -51,23 +58,25 @@ impl User {
 
     /// A guard tells whether something is so: that is reading.
     fn allow_guard(&self, guard: &Guard) -> Result<(), Denied> {
-        self.may(READ)?;
         match guard {
-            Guard::Counter { name, .. }
-            | Guard::Value { name, .. }
-            | Guard::Unchanged { name, .. } => self.may_touch(name.as_bytes()),
-            Guard::RangeUnchanged { prefix, .. } => self.may_list(prefix.as_bytes()),
-            _ => self.may_touch_everything(),
+            Guard::Counter { name, .. } | Guard::Value { name, .. } => {
+                self.allow_key(&[READ], name)
+            }
+            Guard::Record { key, .. } | Guard::Field { key, .. } => {
+                self.allow_key(&[READ_RECORDS], key)
+            }
+            Guard::Unchanged { contract, name, .. } => self.allow_key(&[reading(*contract)], name),
+            Guard::RangeUnchanged { contract, prefix, .. } => {
+                self.allow_range(reading(*contract), prefix)
+            }
+            _ => self.allow_unknown(),
         }
     }
 
     fn allow_cell(&self, command: &CellCommand) -> Result<(), Denied> {
         match command {
             CellCommand::Get { name } => self.allow_key(&[READ], name),
-            CellCommand::List { prefix, .. } => {
-                self.may(READ)?;
-                self.may_list(prefix.as_bytes())
-            }
+            CellCommand::List { prefix, .. } => self.allow_range(READ, prefix),
             // The sum tells what was there.
             // So does whether a condition held.
             CellCommand::Incr { name, .. }
@@ -90,11 +99,13 @@ impl User {
                 let rights: &[Right] = if *only_absent { &[READ, WRITE] } else { &[WRITE] };
                 pairs.iter().try_for_each(|(name, _)| self.allow_key(rights, name))
             }
-            StringCommand::Expire { name, .. } | StringCommand::Persist { name } => {
-                self.allow_key(&[WRITE], name)
-            }
+            StringCommand::Get { name } => self.allow_key(&[READ], name),
+            StringCommand::Expire { name, .. }
+            | StringCommand::Persist { name }
+            | StringCommand::Put { name, .. } => self.allow_key(&[WRITE], name),
             // These answer what was there, or what has become of it.
             StringCommand::Set { name, .. }
+            | StringCommand::Swap { name, .. }
             | StringCommand::Take { name }
             | StringCommand::Touch { name, .. }
             | StringCommand::Append { name, .. }
@@ -104,6 +115,47 @@ impl User {
         }
     }
 
+    fn allow_record(&self, command: &RecordCommand) -> Result<(), Denied> {
+        match command {
+            RecordCommand::Get { key, .. } => self.allow_key(&[READ_RECORDS], key),
+            RecordCommand::Scan { prefix, .. } | RecordCommand::Count { prefix, .. } => {
+                self.allow_range(READ_RECORDS, prefix)
+            }
+            RecordCommand::Write(write) => match write.is_blind() {
+                true => self.allow_key(&[WRITE_RECORDS], &write.key),
+                // Whether a condition held tells what was there.
+                false => self.allow_key(&[READ_RECORDS, WRITE_RECORDS], &write.key),
+            },
+            RecordCommand::Delete { key, when } if !when.is_empty() => {
+                self.allow_key(&[READ_RECORDS, WRITE_RECORDS], key)
+            }
+            RecordCommand::Delete { key, .. }
+            | RecordCommand::Expire { key, .. }
+            | RecordCommand::Restore { key, .. } => self.allow_key(&[WRITE_RECORDS], key),
+            _ => self.allow_unknown(),
+        }
+    }
+
+    fn allow_hash(&self, command: &HashCommand) -> Result<(), Denied> {
+        let key = command.key();
+        match command {
+            HashCommand::Get { .. } => self.allow_key(&[READ_RECORDS], key),
+            HashCommand::Set { only_absent: false, .. } | HashCommand::Delete { .. } => {
+                self.allow_key(&[WRITE_RECORDS], key)
+            }
+            // These answer whether a field was there, or what has become of it.
+            HashCommand::Set { only_absent: true, .. }
+            | HashCommand::Add { .. }
+            | HashCommand::AddFloat { .. } => self.allow_key(&[READ_RECORDS, WRITE_RECORDS], key),
+            _ => self.allow_unknown(),
+        }
+    }
+
+    fn allow_range(&self, right: Right, prefix: &str) -> Result<(), Denied> {
+        self.may(right)?;
+        self.may_list(prefix.as_bytes())
+    }
+
     fn allow_key(&self, rights: &[Right], name: &Name) -> Result<(), Denied> {
         rights.iter().try_for_each(|right| self.may(*right))?;
         self.may_touch(name.as_bytes())
@@ -111,10 +163,18 @@ impl User {
 
     /// A command that came later than this file: whoever may do everything may do it.
     fn allow_unknown(&self) -> Result<(), Denied> {
-        self.may(READ)?;
-        self.may(WRITE)?;
+        [READ, WRITE, READ_RECORDS, WRITE_RECORDS].iter().try_for_each(|right| self.may(*right))?;
         self.may(Right::write(Area::Admin))?;
         self.may_touch_everything()
+    }
+}
+
+/// What it takes to read state of a kind.
+const fn reading(contract: Contract) -> Right {
+    match contract {
+        Contract::Cells => READ,
+        Contract::Records => READ_RECORDS,
+        _ => Right::read(Area::Branches),
     }
 }
 

@@ -10,6 +10,7 @@ mod files;
 mod hot;
 mod output;
 mod program;
+mod records;
 mod repl;
 mod rights;
 mod served;

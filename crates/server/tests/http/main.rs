@@ -9,6 +9,7 @@ mod feed;
 mod files;
 mod limits;
 mod operation;
+mod records;
 mod refusals;
 mod repeats;
 mod scratch;

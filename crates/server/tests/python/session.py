@@ -128,6 +128,55 @@ def expiry(r):
     equal(r.exists("short"), 0)
 
 
+def hashes(r):
+    equal(r.hset("h", mapping={"a": "1", "b": "größe"}), 2)
+    equal(r.hset("h", "a", "2"), 0)
+    equal(r.hgetall("h"), {"a": "2", "b": "größe"})
+    equal(r.hmget("h", "b", "none", "a"), ["größe", None, "2"])
+    equal((r.hget("h", "a"), r.hget("h", "none"), r.hlen("h")), ("2", None, 2))
+    equal((r.hkeys("h"), r.hvals("h"), r.hexists("h", "a")), (["a", "b"], ["2", "größe"], True))
+    equal((r.hincrby("h", "a", 3), float(r.hincrbyfloat("h", "a", 0.5))), (5, 5.5))
+    equal((r.hsetnx("h", "a", "x"), r.hstrlen("h", "a")), (0, 3))
+    equal((sorted(r.hrandfield("h", 5)), len(r.hrandfield("h", -7))), (["a", "b"], 7))
+    equal((r.type("h"), r.type("name"), r.exists("h", "name")), ("hash", "string", 2))
+    equal(r.expire("h", 500), True)
+    assert 490 <= r.ttl("h") <= 500
+    equal(dict(r.hscan_iter("h", count=1)), r.hgetall("h"))
+    refused(lambda: r.get("h"), "WRONGTYPE")
+    refused(lambda: r.hget("name", "a"), "WRONGTYPE")
+    with r.pipeline() as pipe:
+        equal(pipe.hset("h2", "n", 1).hincrby("h2", "n", 1).hgetall("h2").execute(), [1, 2, {"n": "2"}])
+    with r.pipeline() as pipe:
+        pipe.watch("h2")
+        r.hset("h2", "n", "somebody else's")
+        pipe.multi()
+        pipe.hset("h2", "n", "mine")
+        try:
+            pipe.execute()
+        except redis.WatchError:
+            pass
+        else:
+            raise AssertionError("what was watched has changed, and EXEC did it")
+    equal(r.hdel("h2", "n", "none"), 1)
+    equal((r.exists("h2"), r.delete("h")), (0, 1))
+    raw = redis.Redis(port=PORT, **TLS, protocol=PROTOCOL)
+    value = bytes(range(256))
+    raw.hset("bytes-hash", value, value)
+    equal(raw.hgetall("bytes-hash"), {value: value})
+
+
+def records(r):
+    ask = r.execute_command
+    equal(ask("REC.SET", "task:1", "FIELDS", "state", "pending", "n", "9"), 1)
+    equal(ask("REC.CAS", "task:1", "state", "IS", "pending", "claimed", "SET", "worker", "w1"), 2)
+    equal(ask("REC.CAS", "task:1", "state", "IS", "pending", "claimed"), None)
+    fields, counter, ttl = ask("REC.GET", "task:1")
+    equal((dict(fields), counter, ttl), ({"n": "9", "state": "claimed", "worker": "w1"}, 2, -1))
+    following, found = ask("REC.SCAN", "task:", "WHERE", "n", "<", "10")
+    equal((following, [row[0] for row in found]), (None, ["task:1"]))
+    equal(ask("REC.COUNT", "task:", "WHERE", "state", "IN", '["claimed","done"]'), 1)
+
+
 def cells(r):
     equal(r.execute_command("CELL.CAS", "cell", "NIL", "one"), 1)
     equal(r.execute_command("CELL.CAS", "cell", "NIL", "two"), None)
@@ -175,6 +224,8 @@ transactions(r)
 retries(r)
 scans(r)
 expiry(r)
+hashes(r)
+records(r)
 cells(r)
 errors(r)
 if PROTOCOL == 3:

@@ -49,7 +49,14 @@ fn inside<T>(db: &Database, work: impl FnOnce(&mut Interactive) -> Result<T>) ->
 
 fn range(prefix: &str) -> Guard {
     let prefix = prefix.to_owned();
-    Guard::RangeUnchanged { prefix, after: None, upto: None, since: 0, expires: None }
+    Guard::RangeUnchanged {
+        contract: mainstay::Contract::Cells,
+        prefix,
+        after: None,
+        upto: None,
+        since: 0,
+        expires: None,
+    }
 }
 
 fn value(key: &str) -> Guard {
@@ -61,7 +68,12 @@ fn counter(key: &str) -> Guard {
 }
 
 fn unchanged(key: &str) -> Guard {
-    Guard::Unchanged { name: name(key), since: 0, expires: None }
+    Guard::Unchanged {
+        contract: mainstay::Contract::Cells,
+        name: name(key),
+        since: 0,
+        expires: None,
+    }
 }
 
 /// What a user whose keys begin with `app:` may not, with all rights there are.

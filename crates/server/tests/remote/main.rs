@@ -16,6 +16,7 @@ mod limited;
 mod papers;
 mod proxy;
 mod recorded;
+mod records;
 mod rights;
 mod sharing;
 mod strangers;

@@ -63,6 +63,20 @@ const OUTSIDE: &[(&str, &str, &str)] = &[
     ("DELETE", "/v1/cells/other", ""),
     ("POST", "/v1/incr/other", "{}"),
     ("GET", "/v1/history/other", ""),
+    ("GET", "/v1/records", ""),
+    ("GET", "/v1/records?prefix=ap", ""),
+    ("GET", "/v1/records/other", ""),
+    ("GET", "/v1/records/other?fields=a", ""),
+    ("PUT", "/v1/records/other", r#"{"a":"1"}"#),
+    ("PATCH", "/v1/records/other", r#"{"set":{"a":"1"}}"#),
+    ("DELETE", "/v1/records/other", ""),
+    ("GET", "/v1/record-count", ""),
+    ("GET", "/v1/record-history/other", ""),
+    ("POST", "/v1/transactions", r#"{"commands":[{"get_record":{"key":"other"}}]}"#),
+    ("POST", "/v1/transactions", r#"{"commands":[{"count_records":{}}]}"#),
+    ("POST", "/v1/transactions", r#"{"commands":[{"hash_get":{"key":"other"}}]}"#),
+    ("POST", "/v1/transactions", r#"{"guards":[{"record_absent":{"key":"other"}}]}"#),
+    ("POST", "/v1/transactions", r#"{"guards":[{"field":{"key":"other","field":"a","is":"1"}}]}"#),
     ("POST", "/v1/transactions", r#"{"commands":[{"get":{"name":"other"}}]}"#),
     ("POST", "/v1/transactions", r#"{"commands":[{"must":{"get":{"name":"other"}}}]}"#),
     ("POST", "/v1/transactions", r#"{"commands":[{"list":{}}]}"#),
@@ -112,10 +126,12 @@ fn the_feed_of_a_prefix_tells_of_its_keys_and_of_no_branch() {
     let world = World::new();
     world.db.cells().set("other", 1).unwrap();
     world.db.cells().set("app:a", 1).unwrap();
+    world.db.records().set_field("app:r", "f", "v").unwrap();
     world.db.fork("app:branch", "main", mainstay::At::Latest).unwrap();
     let path = "/v1/feed/page?after=0&prefix=app:";
     let (_, seen) = world.ask(Some("app"), "GET", path, "");
-    assert!(seen.contains("app:a") && !seen.contains("app:branch"), "{seen}");
+    assert!(seen.contains("app:a") && seen.contains("app:r"), "{seen}");
+    assert!(!seen.contains("app:branch"), "{seen}");
     assert!(world.ask(Some("default"), "GET", path, "").1.contains("app:branch"));
 }
 

@@ -39,7 +39,7 @@ fn auth_and_hello_make_a_connection_a_user() {
     let hello = client.call(&["HELLO", "3", "AUTH", "reader", PASSWORD, "SETNAME", "me"]);
     assert!(hello.starts_with("%7"), "{hello}");
     assert!(client.line("CLIENT INFO").contains(" name=me db=0 branch=main user=reader resp=3"));
-    assert!(world.client("default").line("ACL USERS").starts_with(r"*5\r\n$3\r\napp\r\n"));
+    assert!(world.client("default").line("ACL USERS").starts_with(r"*6\r\n$3\r\napp\r\n"));
 }
 
 #[test]

@@ -63,6 +63,17 @@ const OUTSIDE: &[&str] = &[
     "APPEND other x",
     "SETEX other 10 x",
     "WATCH app:a other",
+    "HSET other f 1",
+    "HGETALL other",
+    "HSCAN other 0",
+    "HINCRBY other f 1",
+    "REC.GET other REV 1",
+    "REC.SET other FIELDS f 1",
+    "REC.CAS other f ABSENT 1",
+    "REC.HISTORY other",
+    "REC.SCAN ap",
+    "REC.SCAN o AFTER other",
+    "REC.COUNT ap WHERE f = 1",
     "CELL.GET other REV 1",
     "CELL.CAS other NIL 1",
     "CELL.HISTORY other",
@@ -108,6 +119,9 @@ const INSIDE: &[(&str, &str)] = &[
     ("BRANCH.LIST", r"*1\r\n$4\r\nmain\r\n"),
     ("BRANCH.USE main", r"+OK\r\n"),
     ("DURABILITY SYNC", r"+OK\r\n"),
+    ("HSET app:h f 1", r":1\r\n"),
+    ("REC.COUNT app: WHERE f = 1", r":1\r\n"),
+    ("TYPE app:h", r"+hash\r\n"),
 ];
 
 #[test]
@@ -123,7 +137,7 @@ fn who_has_a_prefix_stays_inside_it() {
         assert!(reply.starts_with("-NOPERM User app "), "{line}: {reply}");
         assert!(!reply.contains("secret"), "{reply}");
     }
-    assert_eq!(world.db.revision(), 3, "nothing of it was done");
+    assert_eq!(world.db.revision(), 4, "nothing of it was done");
 }
 
 #[test]
@@ -192,6 +206,13 @@ fn to_read_and_to_write_are_two_rights() {
     for line in ["GET a", "KEYS *", "DBSIZE", "BRANCH.LIST", "FEED.READ", "INFO", "CLIENT LIST"] {
         assert!(!reader.line(line).starts_with('-'), "{line}");
     }
+    for line in ["HGETALL h", "HLEN h", "REC.GET h", "REC.SCAN h", "REC.HISTORY h", "TYPE a"] {
+        assert!(!reader.line(line).starts_with('-'), "{line}");
+    }
+    for line in ["HSET h f 1", "HDEL h f", "REC.SET h FIELDS f 1", "REC.CAS h f ABSENT 1", "DEL a"]
+    {
+        assert!(reader.line(line).starts_with("-NOPERM User reader"), "{line}");
+    }
     for line in ["SET a 2", "INCR a", "GETEX a PERSIST", "EXPIRE a 1", "BRANCH.FORK b", "FLUSHDB"] {
         assert!(reader.line(line).starts_with("-NOPERM User reader"), "{line}");
     }
@@ -215,4 +236,65 @@ fn to_read_and_to_write_are_two_rights() {
     ] {
         assert!(writer.line(line).starts_with("-NOPERM User writer"), "{line}");
     }
+}
+
+/// What is on names, whatever they hold, does as much as a user may; to the other kind it is blind.
+#[test]
+fn who_has_one_kind_of_state_does_nothing_with_the_other() {
+    let world = World::new();
+    let mut root = world.client("default");
+    for line in ["SET cell 1", "HSET record f 1", "CELL.SET both 1", "REC.SET both FIELDS f 1"] {
+        root.line(line);
+    }
+    let mut keeper = world.client("keeper");
+    for line in ["GET cell", "SET cell 2", "STRLEN both", "CELL.GET both", "CELL.LIST", "FEED.READ"]
+    {
+        assert!(keeper.line(line).starts_with("-NOPERM User keeper"), "{line}");
+    }
+    for (line, wanted) in [
+        ("HGETALL record", r"*2\r\n$1\r\nf\r\n$1\r\n1\r\n"),
+        ("KEYS *", r"*2\r\n$4\r\nboth\r\n$6\r\nrecord\r\n"),
+        ("SCAN 0 TYPE string", r"*2\r\n$1\r\n0\r\n*0\r\n"),
+        ("DBSIZE", r":2\r\n"),
+        ("EXISTS cell record both both", r":3\r\n"),
+        ("TYPE cell", r"+none\r\n"),
+        ("TYPE both", r"+hash\r\n"),
+        ("TTL cell", r":-2\r\n"),
+        ("EXPIRE cell 1000", r":0\r\n"),
+        ("EXPIRE both 1000", r":1\r\n"),
+        ("DEL cell both none", r":1\r\n"),
+        ("DURABILITY SYNC", r"+OK\r\n"),
+        ("BRANCH.USE main", r"+OK\r\n"),
+        ("WATCH cell record", r"+OK\r\n"),
+        ("MULTI", r"+OK\r\n"),
+        ("EXISTS cell record", r"+QUEUED\r\n"),
+        ("EXEC", r"*1\r\n:1\r\n"),
+    ] {
+        assert_eq!(keeper.line(line), wanted, "{line}");
+    }
+    assert_eq!(root.line("MGET cell both"), r"*2\r\n$1\r\n1\r\n$1\r\n1\r\n", "as they were");
+    assert_eq!(root.line("TTL both"), r":-1\r\n");
+    let mut writer = world.client("writer");
+    for line in ["HSET record f 2", "HDEL record f", "REC.SET record FIELDS f 2", "HGET record f"] {
+        assert!(writer.line(line).starts_with("-NOPERM User writer"), "{line}");
+    }
+    assert_eq!(writer.line("DEL record cell"), r":1\r\n");
+    assert_eq!(root.line("HGET record f"), r"$1\r\n1\r\n");
+    for line in ["KEYS *", "DBSIZE", "RANDOMKEY", "SCAN 0", "EXISTS cell"] {
+        assert!(writer.line(line).starts_with("-NOPERM User writer"), "{line}");
+    }
+}
+
+#[test]
+fn the_feed_of_a_prefix_tells_of_its_records() {
+    let world = World::new();
+    let mut root = world.client("default");
+    for line in ["HSET other f 1", "HSET app:h f 1", "BRANCH.FORK app:branch"] {
+        root.line(line);
+    }
+    let seen = world.client("app").line("FEED.READ PREFIX app:");
+    assert!(
+        seen.starts_with(r"*1\r\n") && seen.contains(r"$7\r\nrecords\r\n$5\r\napp:h"),
+        "{seen}"
+    );
 }

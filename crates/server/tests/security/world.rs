@@ -39,6 +39,7 @@ pub fn users() -> Vec<UserSettings> {
         user("app", &["all"], &["app:"]),
         user("reader", &["all:read"], &[""]),
         user("writer", &["cells:write"], &[""]),
+        user("keeper", &["records"], &[""]),
         user("nobody", &[], &[]),
     ]
 }

@@ -38,9 +38,21 @@ impl Ours {
         Ours::on(TcpListener::bind("127.0.0.1:0").unwrap(), settings, tls)
     }
 
+    /// One that deletes what has expired only when somebody comes by, so that nothing is written that
+    /// nobody asked for.
+    pub fn unswept() -> Ours {
+        let settings = Settings { durability: Durability::Interval, ..Settings::default() };
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Ours::open(listener, settings, None, Options::new().sweep_interval(None))
+    }
+
     pub fn on(listener: TcpListener, settings: Settings, tls: Option<Tls>) -> Ours {
+        Ours::open(listener, settings, tls, Options::new())
+    }
+
+    fn open(listener: TcpListener, settings: Settings, tls: Option<Tls>, options: Options) -> Ours {
         let directory = tempfile::tempdir().unwrap();
-        let options = Options::new().durability(settings.durability);
+        let options = options.durability(settings.durability);
         let db = options.open(directory.path().join("data")).unwrap();
         let address = listener.local_addr().unwrap();
         let shared = Shared::new(db.clone(), settings);

@@ -1,6 +1,6 @@
 //! Branches and tags of a served database.
 
-use super::{AsyncCells, AsyncDatabase, AsyncInteractive, retry};
+use super::{AsyncCells, AsyncDatabase, AsyncInteractive, AsyncRecords, retry};
 use crate::branch::revision;
 use crate::cells::did;
 use crate::remote::link::Link;
@@ -24,6 +24,11 @@ impl AsyncBranch {
     /// Its cells.
     pub fn cells(&self) -> AsyncCells {
         AsyncCells::on(self.link.clone(), &self.name)
+    }
+
+    /// Its records.
+    pub fn records(&self) -> AsyncRecords {
+        AsyncRecords::on(self.link.clone(), &self.name)
     }
 
     /// Begins an interactive transaction on it.

@@ -1,10 +1,11 @@
 //! Cells of a served database.
 
+use super::AsyncRecordsAt;
+use super::held::Held;
 use crate::cells::{counter, did, maybe_counter, number, unexpected};
 use crate::remote::link::Link;
-use crate::remote::seat::Seat;
 use crate::snapshot::HistoryEntry;
-use crate::wire::{Act, Acted, Read, Seen};
+use crate::wire::{Read, Seen};
 use mainstay_model::{
     Answer, At, CellCommand, CompactString, Name, Number, Page, Result, Revision, Ttl, Value,
     Versioned, from_value, to_value,
@@ -132,34 +133,29 @@ impl AsyncCells {
 
     /// The cells as they were, for as long as the view lives (an hour at most).
     pub async fn at(&self, at: At) -> Result<AsyncCellsAt> {
-        AsyncCellsAt::new(&self.link, &self.branch, at).await
+        Held::new(&self.link, &self.branch, at).await.map(AsyncCellsAt)
     }
 }
 
 /// The cells of a branch as of one point in time.
 ///
 /// The server holds the view, on a connection of its own: when that breaks, the view is gone.
-pub struct AsyncCellsAt {
-    seat: Seat,
-    revision: Revision,
-}
+#[derive(Clone)]
+pub struct AsyncCellsAt(Arc<Held>);
 
 impl AsyncCellsAt {
-    pub(crate) async fn new(link: &Link, branch: &str, at: At) -> Result<AsyncCellsAt> {
-        let (seat, revision) = link.hold(&Act::View { branch: branch.to_owned(), at }).await?;
-        Ok(AsyncCellsAt { seat, revision })
-    }
-
     /// The revision it shows.
     pub fn revision(&self) -> Revision {
-        self.revision
+        self.0.revision
+    }
+
+    /// The records in the same view.
+    pub fn records(&self) -> AsyncRecordsAt {
+        AsyncRecordsAt(self.0.clone())
     }
 
     async fn look(&self, read: Read) -> Result<Seen> {
-        match self.seat.act_held(&Act::Look(read)).await? {
-            Acted::Seen(seen) => Ok(seen),
-            _ => Err(unexpected()),
-        }
+        self.0.look(read).await
     }
 
     /// The value of a cell.

@@ -1,12 +1,14 @@
 //! Interactive transactions on a served database: open on the server, on a connection of their own.
 
 use crate::cells::{cell, counter, did, maybe_counter, number, page, unexpected};
+use crate::records::{self, record, records};
 use crate::remote::link::Link;
 use crate::remote::seat::Seat;
 use crate::wire::{Act, Acted};
 use mainstay_model::{
-    Answer, CellCommand, Command, Durability, Name, Number, Page, Receipt, Result, Revision,
-    Transaction, Ttl, Value, Versioned,
+    Answer, CellCommand, Command, Condition, Durability, ExpireOnly, Name, Number, Page, Receipt,
+    Record, RecordCommand, RecordPage, RecordWrite, Result, Revision, Transaction, Ttl, Value,
+    Versioned, Where,
 };
 
 /// An open transaction. Dropping it rolls it back.
@@ -39,7 +41,7 @@ impl AsyncInteractive {
         self.durability = Some(durability);
     }
 
-    /// Runs a command on cells: a read, a write, or both. One that fails leaves the transaction open
+    /// Runs a command on data: a read, a write, or both. One that fails leaves the transaction open
     /// and is forgotten, though what it read counts as read.
     pub async fn run(&mut self, command: impl Into<Command>) -> Result<Answer> {
         match self.seat.act_held(&Act::Run(command.into())).await? {
@@ -112,6 +114,46 @@ impl AsyncInteractive {
     /// Changes a cell's time to live; says whether the cell exists.
     pub async fn expire(&mut self, name: &str, ttl: Ttl) -> Result<bool> {
         did(self.run(CellCommand::Expire { name: Name::new(name)?, ttl }).await?)
+    }
+
+    /// A record with its fields and counter; the revision of an own write is 0.
+    pub async fn get_record(&mut self, key: &str) -> Result<Option<Record>> {
+        record(self.run(RecordCommand::Get { key: Name::new(key)?, fields: None }).await?)
+    }
+
+    /// Writes as told; gives the provisional counter, or nothing when a condition does not hold.
+    pub async fn write_record(&mut self, write: RecordWrite) -> Result<Option<u64>> {
+        maybe_counter(self.run(write).await?)
+    }
+
+    /// Deletes a record if all conditions hold; says whether it did.
+    pub async fn delete_record(&mut self, key: &str, when: Vec<Condition>) -> Result<bool> {
+        did(self.run(RecordCommand::Delete { key: Name::new(key)?, when }).await?)
+    }
+
+    /// Changes a record's time to live; says whether the record exists.
+    pub async fn expire_record(&mut self, key: &str, ttl: Ttl) -> Result<bool> {
+        let (key, only) = (Name::new(key)?, ExpireOnly::Always);
+        did(self.run(RecordCommand::Expire { key, ttl, only }).await?)
+    }
+
+    /// Records in byte order of their keys, own writes included.
+    pub async fn scan_records(
+        &mut self,
+        prefix: &str,
+        filters: &[Where],
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<RecordPage> {
+        let (prefix, filters) = (prefix.to_owned(), filters.to_vec());
+        let after = after.map(str::to_owned);
+        records(self.run(RecordCommand::Scan { prefix, filters, after, limit }).await?)
+    }
+
+    /// How many records there are that begin with `prefix` and pass all filters, own writes included.
+    pub async fn count_records(&mut self, prefix: &str, filters: &[Where]) -> Result<u64> {
+        let (prefix, filters) = (prefix.to_owned(), filters.to_vec());
+        records::count(self.run(RecordCommand::Count { prefix, filters }).await?)
     }
 
     /// Commits, or fails with `Conflict` when something that was read has changed.

@@ -10,12 +10,15 @@
 mod branch;
 mod cells;
 mod feed;
+mod held;
 mod interactive;
+mod records;
 
 pub use branch::AsyncBranch;
 pub use cells::{AsyncCells, AsyncCellsAt};
 pub use feed::AsyncFeed;
 pub use interactive::AsyncInteractive;
+pub use records::{AsyncRecords, AsyncRecordsAt};
 
 use super::link::Link;
 use crate::branch::{BranchInfo, Difference, TagInfo};
@@ -55,6 +58,11 @@ impl AsyncDatabase {
     /// The cells of `main`.
     pub fn cells(&self) -> AsyncCells {
         AsyncCells::on(self.link.clone(), MAIN)
+    }
+
+    /// The records of `main`.
+    pub fn records(&self) -> AsyncRecords {
+        AsyncRecords::on(self.link.clone(), MAIN)
     }
 
     /// Executes a transaction and waits until it is as durable as asked for.

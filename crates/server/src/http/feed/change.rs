@@ -1,7 +1,7 @@
 //! Changes: the events of one transaction, made into JSON once for all readers.
 
 use super::Wanted;
-use crate::http::forms::{Raw, raw};
+use crate::http::forms::{Raw, raw, shown};
 use mainstay::{ChangeKind, Contract, Event, Feed, Result, Revision};
 use serde::Serialize;
 use std::sync::Arc;
@@ -14,7 +14,8 @@ pub(crate) struct Change {
     pub branch: String,
     pub key: String,
     pub kind: &'static str,
-    pub is_cell: bool,
+    /// Whether it is of a cell or a record, which users have rights on by their names.
+    pub is_key: bool,
     /// The event as JSON.
     pub text: Raw,
 }
@@ -42,16 +43,20 @@ pub(crate) struct EventForm {
     /// The kind of state.
     #[schema(example = "cells")]
     contract: &'static str,
-    /// The cell, branch or tag; for a merge, the branch that was merged.
+    /// The cell, record, branch or tag; for a merge, the branch that was merged.
     key: String,
     /// What happened.
     #[schema(example = "set")]
     kind: &'static str,
-    /// The new value; left out where there is none.
+    /// The new value of a cell; left out where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
     value: Option<Raw>,
-    /// The cell's counter after the change.
+    /// The new fields of a record; left out where there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    fields: Option<Raw>,
+    /// The counter of the cell or record after the change.
     counter: u64,
 }
 
@@ -78,8 +83,7 @@ pub(crate) fn next_group(
 impl Group {
     fn add(&mut self, event: Event, wanted: &Wanted) {
         self.events += 1;
-        let is_cell = event.contract == Contract::Cells;
-        if wanted.includes(&event.branch, &event.key, is_cell) {
+        if wanted.includes(&event.branch, &event.key, is_key(event.contract)) {
             let change = change(event);
             self.bytes += change.text.get().len();
             self.changes.push(Arc::new(change));
@@ -88,10 +92,10 @@ impl Group {
 }
 
 fn change(event: Event) -> Change {
-    let Event { revision, stamp, branch, contract, key, kind, value, counter } = event;
-    let is_cell = contract == Contract::Cells;
+    let Event { revision, stamp, branch, contract, key, kind, value, fields, counter } = event;
+    let is_key = is_key(contract);
     let (kind, contract) = (kind_name(kind), contract_name(contract));
-    let value = value.as_ref().map(raw);
+    let (value, fields) = (value.as_ref().map(raw), fields.as_ref().map(shown));
     let (form_branch, form_key) = (branch.clone(), key.clone());
     let form = EventForm {
         revision,
@@ -101,11 +105,17 @@ fn change(event: Event) -> Change {
         key: form_key,
         kind,
         value,
+        fields,
         counter,
     };
     // A form of text and numbers always has a JSON.
     let text = serde_json::value::to_raw_value(&form);
-    Change { branch, key, kind, is_cell, text: text.unwrap_or_default() }
+    Change { branch, key, kind, is_key, text: text.unwrap_or_default() }
+}
+
+/// Names of branches and tags are not keys.
+fn is_key(contract: Contract) -> bool {
+    matches!(contract, Contract::Cells | Contract::Records)
 }
 
 fn kind_name(kind: ChangeKind) -> &'static str {
@@ -127,6 +137,7 @@ fn contract_name(contract: Contract) -> &'static str {
     match contract {
         Contract::Cells => "cells",
         Contract::Branches => "branches",
+        Contract::Records => "records",
         _ => "other",
     }
 }

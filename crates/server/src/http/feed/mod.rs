@@ -33,17 +33,17 @@ pub(crate) struct Wanted {
     pub branch: Option<String>,
     pub prefix: Option<String>,
     /// Names of branches and tags are not keys: whoever has only some of those is not told of them.
-    pub cells_only: bool,
+    pub keys_only: bool,
 }
 
 impl Wanted {
     /// What a user asks for, and nothing that is not for them.
     fn by(asking: &Asking, branch: Option<String>, prefix: Option<String>) -> Wanted {
-        Wanted { branch, prefix, cells_only: !asking.user.has_all_keys() }
+        Wanted { branch, prefix, keys_only: !asking.user.has_all_keys() }
     }
 
-    fn includes(&self, branch: &str, key: &str, is_cell: bool) -> bool {
-        (is_cell || !self.cells_only)
+    fn includes(&self, branch: &str, key: &str, is_key: bool) -> bool {
+        (is_key || !self.keys_only)
             && self.branch.as_ref().is_none_or(|wanted| wanted == branch)
             && self.prefix.as_ref().is_none_or(|prefix| key.starts_with(prefix.as_str()))
     }

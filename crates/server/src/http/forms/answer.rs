@@ -1,5 +1,6 @@
 //! Answers and receipts.
 
+use super::record::{RecordForm, RecordPageForm};
 use super::{Raw, raw};
 use mainstay::{Answer, Code, Error, Page, Receipt, Result, Versioned};
 use serde::Serialize;
@@ -36,12 +37,18 @@ pub(crate) enum AnswerForm {
     Page(PageForm),
     /// A revision: of a fork, a tag, a merge.
     Revision(u64),
-    /// How many keys were touched.
+    /// How many keys were touched, how many fields are new, how many records there are.
     Count(u64),
     /// What a cell held before, and whether the command did what it is for.
     Replaced(ReplacedForm),
     /// The error of a command that was attempted.
     Failed(FailedForm),
+    /// What a record holds; null when it is absent.
+    Record(Option<RecordForm>),
+    /// A page of records.
+    Records(RecordPageForm),
+    /// The sum in a field, as text.
+    Sum(String),
 }
 
 /// What a cell held before.
@@ -132,6 +139,9 @@ impl AnswerForm {
                 code: error.code().name(),
                 message: error.message().to_owned(),
             }),
+            Answer::Record(record) => AnswerForm::Record(record.as_ref().map(RecordForm::from)),
+            Answer::Records(page) => AnswerForm::Records(page.into()),
+            Answer::Sum(sum) => AnswerForm::Sum(sum),
             _ => return Err(Error::new(Code::Unsupported, "this answer has no form over HTTP")),
         })
     }

@@ -1,8 +1,8 @@
 //! Commands on cells.
 
-use super::{Raw, said, value};
+use super::{Raw, given, said, value};
 use mainstay::limits::PAGE_DEFAULT;
-use mainstay::{CellCommand, Code, Error, Name, Number, Result, Ttl, Value};
+use mainstay::{CellCommand, Code, Error, Name, Number, Result, StringCommand, Ttl, Value};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -132,11 +132,6 @@ impl From<TtlForm> for Ttl {
     }
 }
 
-/// A field that is there has a value, and null is one.
-fn given<'de, D: serde::Deserializer<'de>>(from: D) -> std::result::Result<Option<Raw>, D::Error> {
-    Raw::deserialize(from).map(Some)
-}
-
 /// The number that is added; nothing stands for one.
 pub(crate) fn number(by: Option<&RawValue>) -> Result<Number> {
     match by.map(value).transpose()? {
@@ -157,6 +152,12 @@ impl SetForm {
     pub fn command(self) -> Result<CellCommand> {
         let (name, value) = (Name::new(&self.name)?, value(&self.value)?);
         Ok(CellCommand::Set { name, value, ttl: self.ttl.into() })
+    }
+
+    /// The same write as Redis means it: a record of this name goes.
+    pub fn text(self) -> Result<StringCommand> {
+        let (name, value) = (Name::new(&self.name)?, value(&self.value)?);
+        Ok(StringCommand::Put { name, value, ttl: self.ttl.into() })
     }
 }
 

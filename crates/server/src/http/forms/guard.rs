@@ -1,7 +1,8 @@
 //! Guards: what must hold.
 
-use super::{Raw, value};
-use mainstay::{Guard, Name, Result};
+use super::field::bytes_of;
+use super::{Raw, said, value};
+use mainstay::{Contract, Field, Guard, Name, Result};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -15,10 +16,16 @@ pub(crate) enum GuardForm {
     Absent(AbsentGuard),
     /// The cell has this value; null is a value.
     Value(ValueGuard),
-    /// The cell has not been written since a revision, nor has it expired.
+    /// The cell or record has not been written since a revision, nor has it expired.
     Unchanged(UnchangedGuard),
-    /// No cell of a range has been written since a revision.
+    /// Nothing in a range has been written since a revision.
     RangeUnchanged(RangeGuard),
+    /// The record has this counter.
+    Record(RecordGuard),
+    /// The record is absent.
+    RecordAbsent(RecordAbsentGuard),
+    /// A field of a record has this value; null: there is no such field, and maybe no record.
+    Field(FieldGuard),
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
@@ -50,7 +57,10 @@ pub(crate) struct ValueGuard {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UnchangedGuard {
-    /// The cell.
+    /// The kind of state; cells without it.
+    #[serde(default)]
+    contract: ContractForm,
+    /// The cell, or the record's key.
     name: String,
     /// The revision it was read at.
     since: u64,
@@ -61,6 +71,9 @@ pub(crate) struct UnchangedGuard {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RangeGuard {
+    /// The kind of state; cells without it.
+    #[serde(default)]
+    contract: ContractForm,
     /// Only names that begin with this.
     #[serde(default)]
     prefix: String,
@@ -72,6 +85,55 @@ pub(crate) struct RangeGuard {
     since: u64,
     /// The earliest expiry seen in the range, in microseconds.
     expires: Option<u64>,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RecordGuard {
+    /// The record.
+    key: String,
+    /// Its counter.
+    is: u64,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RecordAbsentGuard {
+    /// The record.
+    key: String,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FieldGuard {
+    /// The record.
+    key: String,
+    /// The field.
+    field: String,
+    /// Its value, null for none.
+    #[serde(deserialize_with = "said")]
+    #[schema(required = true, value_type = Option<serde_json::Value>)]
+    is: Option<Raw>,
+}
+
+/// A kind of state that can be read and written.
+#[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ContractForm {
+    /// Named values.
+    #[default]
+    Cells,
+    /// Fields with bytes under a key.
+    Records,
+}
+
+impl From<ContractForm> for Contract {
+    fn from(form: ContractForm) -> Contract {
+        match form {
+            ContractForm::Cells => Contract::Cells,
+            ContractForm::Records => Contract::Records,
+        }
+    }
 }
 
 impl GuardForm {
@@ -86,12 +148,29 @@ impl GuardForm {
             GuardForm::Value(form) => {
                 Guard::Value { name: name(form.name)?, is: Some(value(&form.is)?) }
             }
-            GuardForm::Unchanged(UnchangedGuard { name: cell, since, expires }) => {
-                Guard::Unchanged { name: name(cell)?, since, expires }
-            }
-            GuardForm::RangeUnchanged(RangeGuard { prefix, after, upto, since, expires }) => {
-                Guard::RangeUnchanged { prefix, after, upto, since, expires }
+            GuardForm::Unchanged(form) => form.guard()?,
+            GuardForm::RangeUnchanged(form) => form.guard(),
+            GuardForm::Record(form) => Guard::Record { key: name(form.key)?, is: Some(form.is) },
+            GuardForm::RecordAbsent(form) => Guard::Record { key: name(form.key)?, is: None },
+            GuardForm::Field(FieldGuard { key, field, is }) => {
+                let is = is.map(|is| bytes_of(&field, &is)).transpose()?;
+                Guard::Field { key: name(key)?, field: Field::from_text(&field)?, is }
             }
         })
+    }
+}
+
+impl UnchangedGuard {
+    fn guard(self) -> Result<Guard> {
+        let UnchangedGuard { contract, name, since, expires } = self;
+        let (contract, name) = (contract.into(), Name::new(&name)?);
+        Ok(Guard::Unchanged { contract, name, since, expires })
+    }
+}
+
+impl RangeGuard {
+    fn guard(self) -> Guard {
+        let RangeGuard { contract, prefix, after, upto, since, expires } = self;
+        Guard::RangeUnchanged { contract: contract.into(), prefix, after, upto, since, expires }
     }
 }

@@ -6,14 +6,19 @@
 mod answer;
 mod branch;
 mod cell;
+mod field;
 mod guard;
+mod hash;
+mod record;
 mod step;
 mod text;
 
 pub(crate) use answer::{CellForm, PageForm, ReceiptForm};
 pub(crate) use branch::MergeForm;
 pub(crate) use cell::number;
+pub(crate) use field::{changes, shown};
 pub(crate) use guard::GuardForm;
+pub(crate) use record::{RecordForm, RecordPageForm, WriteRecordForm, check_place, filters_of};
 pub(crate) use step::StepForm;
 
 use mainstay::{Result, Value};
@@ -31,6 +36,11 @@ pub(crate) fn raw(value: &Value) -> Raw {
 /// The typed value that a JSON stands for.
 pub(crate) fn value(raw: &RawValue) -> Result<Value> {
     Value::from_json(raw.get())
+}
+
+/// A field that is there has a value, and null is one.
+fn given<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<Raw>, D::Error> {
+    Raw::deserialize(from).map(Some)
 }
 
 /// A field that may be null but must be there: leaving it out is more often a slip than a wish.

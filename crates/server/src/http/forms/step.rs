@@ -4,6 +4,11 @@ use super::branch::{BranchForm, FinishForm, ForkForm, MergeForm, RenameForm, Tag
 use super::cell::{
     CasForm, DeleteForm, ExpireForm, GetForm, IncrForm, InitForm, ListForm, RestoreForm, SetForm,
 };
+use super::hash::{HashAddFloatForm, HashAddForm, HashDeleteForm, HashSetForm};
+use super::record::{
+    CountForm, DeleteRecordForm, ExpireRecordForm, GetRecordForm, RestoreRecordForm, ScanForm,
+    WriteRecordForm,
+};
 use super::text::{
     AddFloatForm, AddForm, AppendForm, ExpireIfForm, SetAllForm, SwapForm, TouchForm,
 };
@@ -53,6 +58,36 @@ pub(crate) enum StepForm {
     ExpireIf(ExpireIfForm),
     /// Ends a cell's time to live; answers whether there was one.
     Persist(GetForm),
+    /// Writes a cell, whatever was there: a record of this name goes. Answers its counter.
+    PutText(SetForm),
+    /// Reads a cell; a record of this name is refused.
+    GetText(GetForm),
+    /// As `swap`; a record of this name is refused.
+    SwapText(SwapForm),
+    /// Writes fields of a record if all conditions hold; answers the counter or null.
+    WriteRecord(WriteRecordForm),
+    /// Deletes a record if all conditions hold; answers whether it did.
+    DeleteRecord(DeleteRecordForm),
+    /// Changes a record's time to live if a condition holds; answers whether it did.
+    ExpireRecord(ExpireRecordForm),
+    /// Writes a version of a record as an export kept it; the counter never falls.
+    RestoreRecord(RestoreRecordForm),
+    /// Reads a record, at the point where the transaction stands.
+    GetRecord(GetRecordForm),
+    /// Records in byte order of their keys.
+    ScanRecords(ScanForm),
+    /// How many records there are.
+    CountRecords(CountForm),
+    /// Puts fields in; answers how many of them are new. A cell of this name is refused.
+    HashSet(HashSetForm),
+    /// Takes fields out; answers how many of them were there. A cell of this name is refused.
+    HashDelete(HashDeleteForm),
+    /// Adds to a whole number in a field; answers the sum. A cell of this name is refused.
+    HashAdd(HashAddForm),
+    /// Adds to a decimal number in a field; answers the sum. A cell of this name is refused.
+    HashAddFloat(HashAddFloatForm),
+    /// Reads a record. A cell of this name is refused.
+    HashGet(GetRecordForm),
     /// Makes a branch that starts as another one was.
     Fork(ForkForm),
     /// Makes a branch that starts empty.
@@ -127,7 +162,28 @@ impl StepForm {
             StepForm::AddFloat(form) => form.command()?.into(),
             StepForm::ExpireIf(form) => form.command()?.into(),
             StepForm::Persist(form) => StringCommand::Persist { name: form.named()? }.into(),
+            StepForm::PutText(form) => form.text()?.into(),
+            StepForm::GetText(form) => StringCommand::Get { name: form.named()? }.into(),
+            StepForm::SwapText(form) => form.text()?.into(),
             StepForm::Must(inner) | StepForm::Attempt(inner) => inner.command()?,
+            other => other.command_on_records()?,
+        })
+    }
+
+    fn command_on_records(self) -> Result<Command> {
+        Ok(match self {
+            StepForm::WriteRecord(form) => form.command()?.into(),
+            StepForm::DeleteRecord(form) => form.command()?.into(),
+            StepForm::ExpireRecord(form) => form.command()?.into(),
+            StepForm::RestoreRecord(form) => form.command()?.into(),
+            StepForm::GetRecord(form) => form.command()?.into(),
+            StepForm::ScanRecords(form) => form.command()?.into(),
+            StepForm::CountRecords(form) => form.command()?.into(),
+            StepForm::HashSet(form) => form.command()?.into(),
+            StepForm::HashDelete(form) => form.command()?.into(),
+            StepForm::HashAdd(form) => form.command()?.into(),
+            StepForm::HashAddFloat(form) => form.command()?.into(),
+            StepForm::HashGet(form) => form.hash()?.into(),
             branch => branch.branch_command()?.into(),
         })
     }

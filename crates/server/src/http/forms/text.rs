@@ -2,7 +2,7 @@
 
 use super::cell::TtlForm;
 use super::{Raw, value};
-use mainstay::{ExpireOnly, Name, Only, Result, StringCommand};
+use mainstay::{ExpireOnly, Name, Only, Result, StringCommand, Ttl, Value};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -125,6 +125,17 @@ pub(crate) enum ExpireOnlyForm {
 
 impl SwapForm {
     pub fn command(self) -> Result<StringCommand> {
+        let (name, value, only, ttl) = self.parts()?;
+        Ok(StringCommand::Set { name, value, only, ttl })
+    }
+
+    /// The same for those who want to know what was there: a record of this name is refused.
+    pub fn text(self) -> Result<StringCommand> {
+        let (name, value, only, ttl) = self.parts()?;
+        Ok(StringCommand::Swap { name, value, only, ttl })
+    }
+
+    fn parts(self) -> Result<(Name, Value, Only, Ttl)> {
         let only = match self.only {
             OnlyForm::Always => Only::Always,
             OnlyForm::Absent => Only::Absent,
@@ -133,7 +144,7 @@ impl SwapForm {
             OnlyForm::Differs(raw) => Only::Differs(value(&raw)?),
         };
         let (name, value) = (Name::new(&self.name)?, value(&self.value)?);
-        Ok(StringCommand::Set { name, value, only, ttl: self.ttl.into() })
+        Ok((name, value, only, self.ttl.into()))
     }
 }
 
@@ -172,12 +183,17 @@ impl AddFloatForm {
 
 impl ExpireIfForm {
     pub fn command(self) -> Result<StringCommand> {
-        let only = match self.only {
-            ExpireOnlyForm::WithoutExpiry => ExpireOnly::WithoutExpiry,
-            ExpireOnlyForm::WithExpiry => ExpireOnly::WithExpiry,
-            ExpireOnlyForm::Later => ExpireOnly::Later,
-            ExpireOnlyForm::Earlier => ExpireOnly::Earlier,
-        };
-        Ok(StringCommand::Expire { name: Name::new(&self.name)?, ttl: self.ttl.into(), only })
+        let (name, only) = (Name::new(&self.name)?, only(self.only));
+        Ok(StringCommand::Expire { name, ttl: self.ttl.into(), only })
+    }
+}
+
+/// The condition on an expiry that a form stands for.
+pub(super) fn only(form: ExpireOnlyForm) -> ExpireOnly {
+    match form {
+        ExpireOnlyForm::WithoutExpiry => ExpireOnly::WithoutExpiry,
+        ExpireOnlyForm::WithExpiry => ExpireOnly::WithExpiry,
+        ExpireOnlyForm::Later => ExpireOnly::Later,
+        ExpireOnlyForm::Earlier => ExpireOnly::Earlier,
     }
 }

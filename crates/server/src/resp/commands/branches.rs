@@ -2,10 +2,9 @@
 
 use crate::resp::arguments::{name, syntax_error};
 use crate::resp::reply::{OK, Reply};
-use crate::resp::rights::{Needs, Reach};
+use crate::resp::rights::{self, Needs, Reach};
 use crate::resp::session::{Call, Job};
 use crate::resp::table::{Group, Run, Spec};
-use crate::security::{Area, Right};
 use mainstay::{At, BranchInfo, ChangeKind, Code, Contract, DifferenceKind, MergeStrategy};
 
 /// The commands of this file.
@@ -32,7 +31,7 @@ pub const COMMANDS: &[Spec] = &[
              THEIRS lets `from` win, OURS `into`",
         ),
     of("branch.use", 2, Run::Settled(use_branch))
-        .needs(Needs::Right(Right::either(Area::Cells)))
+        .needs(Needs::Right(rights::DATA))
         .syntax("name")
         .about("This connection works on that branch"),
     change_of("tag.set", -2, 1, Run::Slow(tag))
@@ -52,7 +51,8 @@ const fn of(name: &'static str, arity: i32, run: Run) -> Spec {
 }
 
 /// A reply of what may fail.
-fn reply<T>(result: mainstay::Result<T>, of: impl FnOnce(T) -> Reply) -> Reply {
+/// What something came to, as a reply.
+pub(super) fn reply<T>(result: mainstay::Result<T>, of: impl FnOnce(T) -> Reply) -> Reply {
     result.map_or_else(Reply::from, of)
 }
 
@@ -128,6 +128,7 @@ pub fn contract(contract: Contract) -> &'static str {
     match contract {
         Contract::Cells => "cells",
         Contract::Branches => "branches",
+        Contract::Records => "records",
         _ => "other",
     }
 }

@@ -120,7 +120,8 @@ pub fn counter(answers: Answers, _: Stamp) -> Reply {
     }
 }
 
-fn maybe_counter(answers: Answers, _: Stamp) -> Reply {
+/// The counter after a conditional write, if that happened.
+pub fn maybe_counter(answers: Answers, _: Stamp) -> Reply {
     match only(answers) {
         Some(Answer::MaybeCounter(counter)) => Reply::maybe(counter.map(Reply::number)),
         _ => unexpected(),

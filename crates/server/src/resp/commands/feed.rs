@@ -7,7 +7,7 @@ use crate::resp::reply::{Protocol, Reply};
 use crate::resp::rights::Reach;
 use crate::resp::session::{Call, Handled};
 use crate::resp::table::{Group, Inside, Run, Spec};
-use mainstay::{Contract, Event, Filter};
+use mainstay::{Event, Filter};
 use std::sync::Arc;
 
 /// How often one connection may watch.
@@ -43,9 +43,6 @@ fn range(words: &[&[u8]]) -> String {
 
 fn wish(call: &Call<'_>) -> Result<Wish, Reply> {
     let mut wish = read_wish(call.words)?;
-    // Names of branches and tags are not keys: whoever has only some of those is not told of them.
-    let limited = call.session.user.as_ref().is_none_or(|user| !user.has_all_keys());
-    wish.filter.contract = limited.then_some(Contract::Cells);
     wish.limit = wish.limit.min(call.shared().settings.feed_changes);
     Ok(wish)
 }
@@ -90,7 +87,8 @@ fn reading(call: &mut Call<'_>) -> Result<Handled, Reply> {
     let feed = shared.db.watch(wish.filter, wish.after.unwrap_or(0))?;
     let deadline_us = shared.ticks_us().saturating_add(wish.wait_ms.saturating_mul(1000));
     let until = Until::Once { deadline_us };
-    let mut reading = Reading::new(feed, wish.limit, until, ROWS, seat);
+    let reading = Reading::new(feed, wish.limit, until, ROWS, seat);
+    let mut reading = reading.told_to(call.session.user.as_deref());
     match reading.look(shared.ticks_us()) {
         Some(reply) => Ok(Handled::Reply(reply)),
         None => Ok(Handled::Wait(Awaited::Changes(Box::new(reading)))),
@@ -144,6 +142,7 @@ fn watching(call: &mut Call<'_>) -> Result<Handled, Reply> {
     let after = wish.after.unwrap_or_else(|| db.revision());
     let feed = db.watch(wish.filter, after)?;
     let reading = Reading::new(feed, limit, Until::Gone, ROWS, seat);
+    let reading = reading.told_to(call.session.user.as_deref());
     Ok(Handled::Watch(Box::new(reading.counted(call.session.watches.clone()))))
 }
 

@@ -1,16 +1,18 @@
 //! Names, whatever they hold: `DEL`, `EXPIRE`, `SCAN` and the like.
 
-use super::cells::did;
 use super::expiry::{Clock, Unit, expiry, invalid_time, remaining};
 use crate::resp::arguments::{Arguments, name, not_an_integer, syntax_error};
-use crate::resp::plan::{Answers, Plan, Shape, only, unexpected};
+use crate::resp::plan::{Answers, Plan, Shape};
 use crate::resp::reply::{OK, Reply};
 use crate::resp::request::whole;
 use crate::resp::rights::{Needs, Reach};
 use crate::resp::session::{Call, Job};
 use crate::resp::table::{Group, Run, Spec};
 use crate::security::{Area, Right};
-use mainstay::{Answer, CellCommand, Cells, ExpireOnly, Stamp, StringCommand, Transaction};
+use mainstay::{
+    Answer, CellCommand, Command, Contract, ExpireOnly, Moment, Name, RecordCommand, Stamp,
+    StringCommand, Transaction, Ttl,
+};
 
 use crate::resp::glob::fixed_prefix;
 pub use crate::resp::glob::matches;
@@ -97,32 +99,57 @@ const fn data(name: &'static str, arity: i32, plan: fn(&[&[u8]]) -> Result<Plan,
 }
 
 fn del(words: &[&[u8]]) -> Result<Plan, Reply> {
-    let delete = |word: &&[u8]| Ok(CellCommand::Delete { name: name(word)?, counter: None });
-    let commands: Vec<_> = words[1..].iter().map(delete).collect::<Result<_, Reply>>()?;
-    Ok(Plan::all(commands, Shape::ours(how_many)))
+    let delete = |name: Name| deletion(name).into_iter();
+    each_key(words, delete)
+}
+
+/// What deletes whatever has this name.
+fn deletion(name: Name) -> [Command; 2] {
+    let record = RecordCommand::Delete { key: name.clone(), when: Vec::new() };
+    [CellCommand::Delete { name, counter: None }.into(), record.into()]
 }
 
 fn exists(words: &[&[u8]]) -> Result<Plan, Reply> {
-    let get = |word: &&[u8]| Ok(CellCommand::Get { name: name(word)? });
-    let commands: Vec<_> = words[1..].iter().map(get).collect::<Result<_, Reply>>()?;
-    Ok(Plan::all(commands, Shape::ours(how_many)))
+    each_key(words, |name| lookup(name).into_iter())
 }
 
-/// How many were there.
-fn how_many(answers: Answers, _: Stamp) -> Reply {
-    let there = |answer: &&Answer| matches!(answer, Answer::Did(true) | Answer::Cell(Some(_)));
-    Reply::number(answers.iter().filter(there).count() as u64)
+/// What looks at whatever has this name; of a record only whether it is there and until when.
+pub fn lookup(name: Name) -> [Command; 2] {
+    let record = RecordCommand::Get { key: name.clone(), fields: Some(Vec::new()) };
+    [CellCommand::Get { name }.into(), record.into()]
+}
+
+/// Does something with each key, whatever it holds; how many were there.
+fn each_key<C: Iterator<Item = Command>>(
+    words: &[&[u8]],
+    commands: impl Fn(Name) -> C,
+) -> Result<Plan, Reply> {
+    let names = words[1..].iter().map(|word| name(word));
+    let names: Vec<Name> = names.collect::<Result<_, Reply>>()?;
+    let keys = names.len();
+    let reply = move |answers: Answers, _: Stamp| {
+        // First all cells, then all records; one kind is missing for who may not touch it.
+        let was_there = |key: &usize| answers.iter().skip(*key).step_by(keys).any(is_there);
+        Reply::number((0..keys).filter(was_there).count() as u64)
+    };
+    let mut all: Vec<Command> = names.into_iter().flat_map(commands).collect();
+    all.sort_by_key(|command| matches!(command, Command::Record(_)));
+    Ok(Plan::all(all, Shape::asked(reply, Reply::from)))
+}
+
+fn is_there(answer: &Answer) -> bool {
+    matches!(answer, Answer::Did(true) | Answer::Cell(Some(_)) | Answer::Record(Some(_)))
 }
 
 fn looking(words: &[&[u8]], reply: fn(Answers, Stamp) -> Reply) -> Result<Plan, Reply> {
-    Ok(Plan::one(CellCommand::Get { name: name(words[1])? }, Shape::ours(reply)))
+    Ok(Plan::all(lookup(name(words[1])?), Shape::ours(reply)))
 }
 
 fn kind(words: &[&[u8]]) -> Result<Plan, Reply> {
-    looking(words, |answers, _| match only(answers) {
-        Some(Answer::Cell(Some(_))) => Reply::Status("string"),
-        Some(Answer::Cell(None)) => Reply::Status("none"),
-        _ => unexpected(),
+    looking(words, |answers, _| match answers.iter().find(|answer| is_there(answer)) {
+        Some(Answer::Cell(_)) => Reply::Status("string"),
+        Some(_) => Reply::Status("hash"),
+        None => Reply::Status("none"),
     })
 }
 
@@ -143,11 +170,15 @@ fn pexpiretime(words: &[&[u8]]) -> Result<Plan, Reply> {
 }
 
 fn lives(answers: Answers, now: Stamp, unit: Unit, clock: Clock) -> Reply {
-    match only(answers) {
-        Some(Answer::Cell(cell)) => {
-            Reply::Int(remaining(cell.map(|cell| cell.expires), now, unit, clock))
-        }
-        _ => unexpected(),
+    Reply::Int(remaining(answers.iter().find_map(expiry_of), now, unit, clock))
+}
+
+/// When something expires, if it is there.
+pub fn expiry_of(answer: &Answer) -> Option<Option<Stamp>> {
+    match answer {
+        Answer::Cell(cell) => cell.as_ref().map(|cell| cell.expires),
+        Answer::Record(record) => record.as_ref().map(|record| record.expires),
+        _ => None,
     }
 }
 
@@ -173,7 +204,7 @@ fn expire_in(words: &[&[u8]], unit: Unit, clock: Clock, command: &str) -> Result
     let only = expire_condition(&mut arguments)?;
     let n = whole(time).ok_or_else(not_an_integer)?;
     let ttl = expiry(n, unit, clock).ok_or_else(|| invalid_time(command))?;
-    Ok(Plan::one(StringCommand::Expire { name, ttl, only }, Shape::ours(did)))
+    Ok(Plan::all(expiring(name, ttl, only), Shape::ours(one_did)))
 }
 
 fn expire_condition(arguments: &mut Arguments<'_>) -> Result<ExpireOnly, Reply> {
@@ -208,19 +239,31 @@ fn expire_condition(arguments: &mut Arguments<'_>) -> Result<ExpireOnly, Reply> 
 }
 
 fn persist(words: &[&[u8]]) -> Result<Plan, Reply> {
-    Ok(Plan::one(StringCommand::Persist { name: name(words[1])? }, Shape::ours(did)))
+    let commands = expiring(name(words[1])?, Ttl::Clear, ExpireOnly::WithExpiry);
+    Ok(Plan::all(commands, Shape::ours(one_did)))
 }
 
-/// Gives all names that begin with a prefix, a page at a time, until there is enough.
+/// What gives another time to live to whatever has this name.
+fn expiring(name: Name, ttl: Ttl, only: ExpireOnly) -> [Command; 2] {
+    let record = RecordCommand::Expire { key: name.clone(), ttl, only };
+    [StringCommand::Expire { name, ttl, only }.into(), record.into()]
+}
+
+/// Whether something happened to one of what has the name.
+fn one_did(answers: Answers, _: Stamp) -> Reply {
+    Reply::Int(answers.iter().any(is_there).into())
+}
+
+/// Gives all names of these kinds that begin with a prefix, a page at a time, until there is enough.
 pub fn each_page(
-    cells: &Cells,
+    moment: &Moment,
+    kinds: &[Contract],
     prefix: &str,
     mut page: impl FnMut(Vec<String>) -> bool,
 ) -> mainstay::Result<()> {
-    let cells = cells.at(mainstay::At::Latest)?;
     let mut after = None;
     loop {
-        let found = cells.list(prefix, after.as_deref(), PAGE)?;
+        let found = moment.names(kinds, prefix, after.as_deref(), PAGE)?;
         if !page(found.names) || found.next.is_none() {
             return Ok(());
         }
@@ -234,11 +277,12 @@ fn keys_range(words: &[&[u8]]) -> String {
 }
 
 fn keys(call: &mut Call<'_>) -> Result<Job, Reply> {
-    let (cells, pattern) = (call.session.cells.clone(), call.words[1].to_vec());
+    let (moment, kinds) = (call.moment()?, call.kinds());
+    let pattern = call.words[1].to_vec();
     Ok(Box::new(move || {
         let mut found = Vec::new();
         let prefix = fixed_prefix(&pattern);
-        let looked = each_page(&cells, &prefix, |names| {
+        let looked = each_page(&moment, &kinds, &prefix, |names| {
             found.extend(names.into_iter().filter(|name| matches(&pattern, name.as_bytes())));
             true
         });
@@ -255,15 +299,15 @@ struct Scan<'a> {
     cursor: u64,
     pattern: Option<&'a [u8]>,
     count: usize,
-    /// Whether keys of our kind are asked for.
-    wanted: bool,
+    /// Only keys of this kind, and perhaps of one that we do not have.
+    kind: Option<&'a [u8]>,
 }
 
 impl<'a> Scan<'a> {
     fn read(words: &'a [&'a [u8]]) -> Result<Scan<'a>, Reply> {
         let mut arguments = Arguments::behind(words);
         let cursor = arguments.count().map_err(|_| invalid_cursor())?;
-        let mut scan = Scan { cursor, pattern: None, count: SCAN_COUNT, wanted: true };
+        let mut scan = Scan { cursor, pattern: None, count: SCAN_COUNT, kind: None };
         while arguments.left() > 0 {
             if arguments.take("MATCH") {
                 scan.pattern = Some(arguments.word()?);
@@ -271,12 +315,18 @@ impl<'a> Scan<'a> {
                 let given = usize::try_from(arguments.whole()?).ok();
                 scan.count = given.filter(|n| *n > 0).ok_or_else(syntax_error)?;
             } else if arguments.take("TYPE") {
-                scan.wanted = arguments.word()?.eq_ignore_ascii_case(b"string");
+                scan.kind = Some(arguments.word()?);
             } else {
                 return Err(syntax_error());
             }
         }
         Ok(scan)
+    }
+
+    /// Whether keys of this kind are wanted.
+    fn wants(&self, kind: Contract) -> bool {
+        let name = if kind == Contract::Records { "hash" } else { "string" };
+        self.kind.is_none_or(|wanted| wanted.eq_ignore_ascii_case(name.as_bytes()))
     }
 
     /// What it finds begins with this: no other name is looked at.
@@ -298,27 +348,27 @@ fn scan_page(call: &mut Call<'_>) -> Result<Reply, Reply> {
     let scan = Scan::read(call.words)?;
     let after = call.shared().cursors.after(scan.cursor).ok_or_else(invalid_cursor)?;
     let count = scan.count.min(PAGE);
-    let page = call.session.cells.list(&scan.prefix(), after.as_deref(), count)?;
+    let kinds: Vec<_> = call.kinds().into_iter().filter(|kind| scan.wants(*kind)).collect();
+    let page = call.moment()?.names(&kinds, &scan.prefix(), after.as_deref(), count)?;
     let next = page.next.map_or(0, |name| call.shared().cursors.keep(name));
     let matching = |name: &[u8]| scan.pattern.is_none_or(|pattern| matches(pattern, name));
-    let fits = |name: &String| scan.wanted && matching(name.as_bytes());
-    let names = Reply::texts(page.names.into_iter().filter(fits));
+    let names = Reply::texts(page.names.into_iter().filter(|name| matching(name.as_bytes())));
     Ok(Reply::Array(vec![Reply::text(next.to_string()), names]))
 }
 
-/// A name behind a random place in the order of names; where none follows, the first.
 fn random(call: &mut Call<'_>) -> Reply {
-    let cells = &call.session.cells;
+    random_name(call).unwrap_or_else(|reply| reply)
+}
+
+/// A name behind a random place in the order of names; where none follows, the first.
+fn random_name(call: &Call<'_>) -> Result<Reply, Reply> {
+    let (moment, kinds) = (call.moment()?, call.kinds());
     let place = call.shared().random_text();
-    let behind = cells.list("", Some(&place), 1);
-    let page = behind.and_then(|page| match page.names.is_empty() {
-        true => cells.list("", None, 1),
-        false => Ok(page),
-    });
-    match page {
-        Ok(page) => Reply::maybe(page.names.into_iter().next().map(Reply::text)),
-        Err(error) => error.into(),
+    let mut page = moment.names(&kinds, "", Some(&place), 1)?;
+    if page.names.is_empty() {
+        page = moment.names(&kinds, "", None, 1)?;
     }
+    Ok(Reply::maybe(page.names.into_iter().next().map(Reply::text)))
 }
 
 /// Deletes what is there, in pieces: what is written meanwhile may stay.
@@ -326,11 +376,11 @@ fn flush(call: &mut Call<'_>) -> Result<Job, Reply> {
     let mut arguments = call.arguments();
     let _ = arguments.take("ASYNC") || arguments.take("SYNC");
     arguments.end()?;
-    let (cells, empty) = (call.session.cells.clone(), call.session.transaction());
+    let (moment, empty) = (call.moment()?, call.session.transaction());
     let db = call.shared().db.clone();
     Ok(Box::new(move || {
         let mut failed = None;
-        let looked = each_page(&cells, "", |names| {
+        let looked = each_page(&moment, &[Contract::Cells, Contract::Records], "", |names| {
             failed = db.execute(deleting(empty.clone(), &names)).err();
             failed.is_none()
         });
@@ -343,5 +393,5 @@ fn flush(call: &mut Call<'_>) -> Result<Job, Reply> {
 
 fn deleting(transaction: Transaction, names: &[String]) -> Transaction {
     let names = names.iter().filter_map(|name| mainstay::Name::new(name).ok());
-    names.fold(transaction, |all, name| all.step(CellCommand::Delete { name, counter: None }))
+    names.flat_map(deletion).fold(transaction, Transaction::step)
 }

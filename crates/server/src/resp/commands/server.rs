@@ -2,7 +2,7 @@
 
 use crate::resp::arguments::syntax_error;
 use crate::resp::reply::{OK, Reply};
-use crate::resp::rights::{Needs, Reach};
+use crate::resp::rights::{self, Needs, Reach};
 use crate::resp::session::{Call, Job};
 use crate::resp::table::{self, Group, Run, Spec};
 use crate::security::{Area, Right};
@@ -23,12 +23,12 @@ pub const COMMANDS: &[Spec] = &[
         .needs(Needs::Some)
         .about("The newest visible revision"),
     of("durability", 2, Run::Session(durability))
-        .needs(Needs::Right(Right::write(Area::Cells)))
+        .needs(Needs::Right(rights::WRITE))
         .audited(1)
         .syntax("SYNC | INTERVAL | MEMORY")
         .about("What has to happen before a write of this connection is answered"),
     of("dbsize", 1, Run::Slow(count))
-        .needs(Needs::Right(Right::read(Area::Cells)))
+        .needs(Needs::Right(rights::READ))
         .reaches(Reach::Everything)
         .about("How many cells there are, counted"),
 ];
@@ -147,10 +147,10 @@ fn durability(call: &mut Call<'_>) -> Reply {
 }
 
 fn count(call: &mut Call<'_>) -> Result<Job, Reply> {
-    let cells = call.session.cells.clone();
+    let (moment, kinds) = (call.moment()?, call.kinds());
     Ok(Box::new(move || {
         let mut count = 0;
-        let counted = super::keys::each_page(&cells, "", |names| {
+        let counted = super::keys::each_page(&moment, &kinds, "", |names| {
             count += names.len() as u64;
             true
         });

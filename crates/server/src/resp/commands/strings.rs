@@ -2,7 +2,7 @@
 
 use super::cells::{did, value};
 use super::expiry::{Clock, Unit, expiry, invalid_time};
-use crate::resp::arguments::{Arguments, name, not_an_integer, syntax_error};
+use crate::resp::arguments::{Arguments, name, not_an_integer, syntax_error, wrong_type};
 use crate::resp::plan::{Answers, Plan, Shape, only, unexpected};
 use crate::resp::reply::{OK, Reply};
 use crate::resp::request::whole;
@@ -60,12 +60,13 @@ const fn write(name: &'static str, arity: i32, plan: Planner) -> Spec {
 
 /// A shape with failures in Redis's words.
 const fn redis(reply: fn(Answers, Stamp) -> Reply) -> Shape {
-    Shape { reply, failure: redis_words }
+    Shape::with(reply, redis_words)
 }
 
-/// What Redis says of numbers.
+/// What Redis says of numbers, and of keys that hold something else.
 fn redis_words(error: Error) -> Reply {
     match error.code() {
+        Code::WrongType => wrong_type(),
         Code::NotANumber => not_an_integer(),
         Code::Overflow => Reply::error("ERR increment or decrement would overflow"),
         _ => error.into(),
@@ -76,12 +77,13 @@ fn float_words(error: Error) -> Reply {
     match error.code() {
         Code::NotANumber => Reply::error("ERR value is not a valid float"),
         Code::Overflow => Reply::error("ERR increment would produce NaN or Infinity"),
+        Code::WrongType => wrong_type(),
         _ => error.into(),
     }
 }
 
 fn get(words: &[&[u8]]) -> Result<Plan, Reply> {
-    Ok(Plan::one(CellCommand::Get { name: name(words[1])? }, Shape::ours(value)))
+    Ok(Plan::one(StringCommand::Get { name: name(words[1])? }, redis(value)))
 }
 
 /// The options of `SET`.
@@ -161,10 +163,12 @@ fn set(words: &[&[u8]]) -> Result<Plan, Reply> {
     let options = SetOptions::read(&mut arguments)?;
     let (only, ttl) = (options.only.unwrap_or_default(), options.ttl.unwrap_or_default());
     if matches!(only, Only::Always) && !options.get {
-        return Ok(Plan::one(CellCommand::Set { name, value, ttl }, redis(ok)));
+        return Ok(Plan::one(StringCommand::Put { name, value, ttl }, redis(ok)));
     }
-    let shape = if options.get { old } else { ok_or_nil };
-    Ok(Plan::one(StringCommand::Set { name, value, only, ttl }, redis(shape)))
+    Ok(match options.get {
+        true => Plan::one(StringCommand::Swap { name, value, only, ttl }, redis(old)),
+        false => Plan::one(StringCommand::Set { name, value, only, ttl }, redis(ok_or_nil)),
+    })
 }
 
 fn ok(_: Answers, _: Stamp) -> Reply {
@@ -201,16 +205,15 @@ fn replaced_did(answers: Answers, _: Stamp) -> Reply {
 }
 
 fn getset(words: &[&[u8]]) -> Result<Plan, Reply> {
-    Ok(Plan::one(plain_set(words[1], words[2], Only::Always, Ttl::Clear)?, redis(old)))
-}
-
-fn plain_set(key: &[u8], value: &[u8], only: Only, ttl: Ttl) -> Result<StringCommand, Reply> {
-    Ok(StringCommand::Set { name: name(key)?, value: Value::from_text(value), only, ttl })
+    let (name, value) = (name(words[1])?, Value::from_text(words[2]));
+    let (only, ttl) = (Only::Always, Ttl::Clear);
+    Ok(Plan::one(StringCommand::Swap { name, value, only, ttl }, redis(old)))
 }
 
 fn setnx(words: &[&[u8]]) -> Result<Plan, Reply> {
-    let command = plain_set(words[1], words[2], Only::Absent, Ttl::Clear)?;
-    Ok(Plan::one(command, redis(replaced_did)))
+    let (name, value) = (name(words[1])?, Value::from_text(words[2]));
+    let (only, ttl) = (Only::Absent, Ttl::Clear);
+    Ok(Plan::one(StringCommand::Set { name, value, only, ttl }, redis(replaced_did)))
 }
 
 fn setex(words: &[&[u8]]) -> Result<Plan, Reply> {
@@ -226,7 +229,7 @@ fn set_for(words: &[&[u8]], unit: Unit, command: &str) -> Result<Plan, Reply> {
     let name = arguments.name()?;
     let ttl = positive_expiry(arguments.whole()?, unit, Clock::FromNow, command)?;
     let value = Value::from_text(arguments.word()?);
-    Ok(Plan::one(CellCommand::Set { name, value, ttl }, redis(ok)))
+    Ok(Plan::one(StringCommand::Put { name, value, ttl }, redis(ok)))
 }
 
 fn getdel(words: &[&[u8]]) -> Result<Plan, Reply> {
@@ -237,7 +240,7 @@ fn getex(words: &[&[u8]]) -> Result<Plan, Reply> {
     let mut arguments = Arguments::behind(words);
     let name = arguments.name()?;
     if arguments.left() == 0 {
-        return Ok(Plan::one(CellCommand::Get { name }, Shape::ours(value)));
+        return Ok(Plan::one(StringCommand::Get { name }, redis(value)));
     }
     if arguments.take("PERSIST") {
         arguments.end()?;
@@ -247,13 +250,13 @@ fn getex(words: &[&[u8]]) -> Result<Plan, Reply> {
     let time = arguments.word()?;
     arguments.end()?;
     // Redis looks at the key first: a time that makes no sense is no error where there is no key.
-    let get = |name| CellCommand::Get { name };
+    let get = |name| StringCommand::Get { name };
     let Some(n) = whole(time) else {
-        return Ok(Plan::one(get(name), Shape::ours(there_is_no_such_number)));
+        return Ok(Plan::one(get(name), redis(there_is_no_such_number)));
     };
     Ok(match positive_expiry(n, unit, clock, "getex") {
         Ok(ttl) => Plan::one(StringCommand::Touch { name, ttl }, redis(old)),
-        Err(_) => Plan::one(get(name), Shape::ours(there_is_no_such_time)),
+        Err(_) => Plan::one(get(name), redis(there_is_no_such_time)),
     })
 }
 
@@ -274,6 +277,7 @@ fn if_there(answers: Answers, failure: impl FnOnce() -> Reply) -> Reply {
     }
 }
 
+/// A record counts as nothing here.
 fn mget(words: &[&[u8]]) -> Result<Plan, Reply> {
     let get = |word: &&[u8]| Ok(CellCommand::Get { name: name(word)? });
     let commands: Vec<_> = words[1..].iter().map(get).collect::<Result<_, Reply>>()?;
@@ -338,7 +342,7 @@ fn incrbyfloat(words: &[&[u8]]) -> Result<Plan, Reply> {
     let name = arguments.name()?;
     let not_a_float = |_| Reply::error("ERR value is not a valid float");
     let by = arguments.text().map_err(not_a_float)?.to_owned();
-    let shape = Shape { reply: sum, failure: float_words };
+    let shape = Shape::with(sum, float_words);
     Ok(Plan::one(StringCommand::AddFloat { name, by }, shape))
 }
 
@@ -362,7 +366,7 @@ fn length(answers: Answers, _: Stamp) -> Reply {
 }
 
 fn strlen(words: &[&[u8]]) -> Result<Plan, Reply> {
-    Ok(Plan::one(CellCommand::Get { name: name(words[1])? }, Shape::ours(value_length)))
+    Ok(Plan::one(StringCommand::Get { name: name(words[1])? }, redis(value_length)))
 }
 
 fn value_length(answers: Answers, _: Stamp) -> Reply {

@@ -1,13 +1,13 @@
 //! Several commands at once: `MULTI`, `EXEC`, `WATCH`, and `TXN.*`.
 
+use super::keys;
 use crate::resp::multi;
 use crate::resp::reply::{OK, Reply};
-use crate::resp::rights::{Needs, Reach};
+use crate::resp::rights::{Needs, READ, Reach};
 use crate::resp::session::{Call, Handled, Owed};
 use crate::resp::table::{Group, Run, Spec};
-use crate::security::{Area, Right};
-use mainstay::Guard;
 use mainstay::limits::GUARD_LIMIT;
+use mainstay::{Command, Contract, Guard};
 
 /// The commands of this file.
 pub const COMMANDS: &[Spec] = &[
@@ -17,7 +17,7 @@ pub const COMMANDS: &[Spec] = &[
     of("watch", -2, Run::Control(watch))
         .keys(1, -1, 1)
         .syntax("key [key ...]")
-        .needs(Needs::Right(Right::read(Area::Cells)))
+        .needs(Needs::Right(READ))
         .reaches(Reach::Words)
         .about("EXEC does nothing if these change"),
     of("unwatch", 1, Run::Session(unwatch)).about("Watches nothing any more"),
@@ -36,7 +36,8 @@ fn watch(call: &mut Call<'_>) -> Handled {
     }
     Handled::Reply(match watched(call) {
         Ok(guards) if call.session.watched.len() + guards.len() > GUARD_LIMIT => {
-            Reply::error(format!("TOOLARGE {GUARD_LIMIT} keys are the most that can be watched"))
+            let keys = GUARD_LIMIT / call.kinds().len().max(1);
+            Reply::error(format!("TOOLARGE {keys} keys are the most that can be watched"))
         }
         Ok(guards) => {
             call.session.watched.extend(guards);
@@ -46,14 +47,23 @@ fn watch(call: &mut Call<'_>) -> Handled {
     })
 }
 
-/// The cells as they are now, all as of one revision.
+/// The keys as they are now, whatever they hold, all as of one revision.
 fn watched(call: &Call<'_>) -> Result<Vec<Guard>, Reply> {
-    let cells = call.session.cells.at(mainstay::At::Latest)?;
-    let mut guards = Vec::with_capacity(call.words.len() - 1);
+    let (moment, kinds) = (call.moment()?, call.kinds());
+    let since = moment.revision();
+    let mut guards = Vec::with_capacity(kinds.len() * (call.words.len() - 1));
     for word in &call.words[1..] {
         let name = crate::resp::arguments::name(word)?;
-        let expires = cells.get_versioned(name.as_str())?.and_then(|cell| cell.expires);
-        guards.push(Guard::Unchanged { name, since: cells.revision(), expires });
+        for command in keys::lookup(name.clone()) {
+            let contract = match command {
+                Command::Record(_) => Contract::Records,
+                _ => Contract::Cells,
+            };
+            if kinds.contains(&contract) {
+                let expires = keys::expiry_of(&moment.answer(&command)?).flatten();
+                guards.push(Guard::Unchanged { contract, name: name.clone(), since, expires });
+            }
+        }
     }
     Ok(guards)
 }

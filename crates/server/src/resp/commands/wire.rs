@@ -19,15 +19,16 @@ use mainstay::wire::{
     self, Act, Acted, FOLLOW_LIMIT, Follow, Followed, Look, Question, Read, Seen,
 };
 use mainstay::{
-    At, Cells, Code, Command, Contract, Database, Durability, Error, Interactive, Receipt, Result,
+    At, Cells, Code, Command, Database, Durability, Error, Interactive, Receipt, Result,
     Transaction,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Reads cells, as they are or as they were: both have the same methods and no type in common.
+/// Reads cells and records, as they are or as they were: both have the same methods and no type in
+/// common. Only what is read is asked for.
 macro_rules! look {
-    ($cells:expr, $read:expr) => {
+    ($cells:expr, $records:expr, $read:expr) => {
         match $read {
             Read::Get { name } => $cells.get_versioned(name.as_str()).map(Seen::Cell),
             Read::List { prefix, after, limit } => {
@@ -35,6 +36,16 @@ macro_rules! look {
             }
             Read::History { name, limit, before } => {
                 $cells.history(name.as_str(), limit, before).map(Seen::History)
+            }
+            Read::Record { key, fields } => {
+                $records.get_some(&key, fields.as_deref()).map(Seen::Record)
+            }
+            Read::Scan { prefix, filters, after, limit } => {
+                $records.scan(&prefix, &filters, after.as_deref(), limit).map(Seen::Records)
+            }
+            Read::Count { prefix, filters } => $records.count(&prefix, &filters).map(Seen::Count),
+            Read::RecordHistory { key, limit, before } => {
+                $records.history(key.as_str(), limit, before).map(Seen::RecordHistory)
             }
         }
     };
@@ -181,17 +192,27 @@ fn read(call: &mut Call<'_>, pending: Pending) -> Handled {
         Ok(look) => look,
         Err(error) => return refused(error),
     };
-    match permit(call, &Wanted::Look(&look)) {
-        Ok(()) => handled(look_at(call.session, look)),
-        Err(reply) => Handled::Reply(reply),
+    if let Err(reply) = permit(call, &Wanted::Look(&look)) {
+        return Handled::Reply(reply);
+    }
+    let cells = match cells(call.session, &look.branch) {
+        Ok(cells) => cells,
+        Err(error) => return refused(error),
+    };
+    let db = call.shared().db.clone();
+    match look.read.takes_a_while() {
+        true => Handled::Slow(Box::new(move || framed(&look_at(&db, &cells, look)))),
+        false => handled(look_at(&db, &cells, look)),
     }
 }
 
-fn look_at(session: &Session, look: Look) -> Result<Seen> {
-    let cells = cells(session, &look.branch)?;
+fn look_at(db: &Database, cells: &Cells, look: Look) -> Result<Seen> {
     match look.at {
-        At::Latest => look!(cells, look.read),
-        at => look!(cells.at(at)?, look.read),
+        At::Latest => look!(cells, db.branch(&look.branch)?.records(), look.read),
+        at => {
+            let view = cells.at(at)?;
+            look!(view, view.records(), look.read)
+        }
     }
 }
 
@@ -218,7 +239,7 @@ fn run(call: &mut Call<'_>, pending: Pending) -> Handled {
         Act::Begin { branch } => handled(begin(session, &branch)),
         Act::View { branch, at } => handled(view(session, &branch, at)),
         Act::Run(command) => handled(inside(session, command)),
-        Act::Look(read) => handled(look_held(session, read)),
+        Act::Look(read) => look_held(session, read).unwrap_or_else(refused),
         Act::Commit { durability } => commit(session, durability).unwrap_or_else(refused),
         Act::Take { durability } => handled(take_open(session, durability)),
         Act::Leave => {
@@ -251,9 +272,14 @@ fn inside(session: &mut Session, command: Command) -> Result<Acted> {
     open.run(command).map(Acted::Answered)
 }
 
-fn look_held(session: &Session, read: Read) -> Result<Acted> {
-    let view = session.view.as_ref().ok_or_else(none_open)?;
-    look!(view, read).map(Acted::Seen)
+fn look_held(session: &Session, read: Read) -> Result<Handled> {
+    let view = session.view.clone().ok_or_else(none_open)?;
+    let takes_a_while = read.takes_a_while();
+    let look = move || framed(&look!(view, view.records(), read).map(Acted::Seen));
+    Ok(match takes_a_while {
+        true => Handled::Slow(Box::new(look)),
+        false => Handled::Reply(look()),
+    })
 }
 
 fn commit(session: &mut Session, durability: Option<Durability>) -> Result<Handled> {
@@ -285,16 +311,12 @@ fn feed(call: &mut Call<'_>, pending: Pending) -> Handled {
     if pending != Pending::Nothing {
         return Handled::NotYet;
     }
-    let mut follow: Follow = match take(call) {
+    let follow: Follow = match take(call) {
         Ok(follow) => follow,
         Err(error) => return refused(error),
     };
     if let Err(reply) = permit(call, &Wanted::Follow(&follow)) {
         return Handled::Reply(reply);
-    }
-    // Names of branches and tags are not keys: whoever has only some of those is not told of them.
-    if call.session.user.as_ref().is_none_or(|user| !user.has_all_keys()) {
-        follow.filter.contract = Some(Contract::Cells);
     }
     following(call, follow).unwrap_or_else(refused)
 }
@@ -309,6 +331,7 @@ fn following(call: &mut Call<'_>, follow: Follow) -> Result<Handled> {
     let until = Until::Once { deadline_us: deadline_us(call, follow.wait_ms) };
     let limit = follow.limit.clamp(1, FOLLOW_LIMIT);
     let reading = Reading::new(feed, limit, until, FOLLOWED, seat);
+    let reading = reading.told_to(call.session.user.as_deref());
     Ok(wait(call, Awaited::Changes(Box::new(reading))))
 }
 
@@ -387,6 +410,11 @@ fn answer(db: &Database, question: Question) -> Reply {
         Question::Diff(a, b) => framed(&db.diff(&a, &b)),
         Question::Pins => framed(&db.try_pins()),
         Question::Stats => framed(&db.try_stats()),
+        Question::Indexes => framed(&db.records().indexes()),
+        Question::Explain { branch, prefix, filters } => {
+            let branch = db.branch(&branch);
+            framed(&branch.and_then(|branch| branch.records().explain(&prefix, &filters)))
+        }
         Question::WaitFor { revision, .. } => {
             framed(&db.wait_for(revision, std::time::Duration::ZERO))
         }

@@ -1,7 +1,10 @@
 use super::super::prefixes::Prefixes;
 use super::super::right::Rights;
 use super::*;
-use mainstay::{MergeStrategy, Number, Only, Step, SystemCommand, Ttl, Value};
+use mainstay::{
+    Condition, Field, FieldValue, MergeStrategy, Number, Only, RecordWrite, Step, SystemCommand,
+    Ttl, Value,
+};
 
 fn user(allow: &[&str], prefixes: &[&str]) -> User {
     let texts = |all: &[&str]| -> Vec<String> { all.iter().map(ToString::to_string).collect() };
@@ -13,8 +16,8 @@ fn name(text: &str) -> Name {
     Name::new(text).unwrap()
 }
 
-/// Every command on one key, and whether it reads and writes.
-fn on_key(key: &str) -> Vec<(Command, bool, bool)> {
+/// Every command on one cell, and whether it reads and writes.
+fn on_cell(key: &str) -> Vec<(Command, bool, bool)> {
     let (name, value) = (|| name(key), || Value::from("v"));
     let cells = [
         (CellCommand::Get { name: name() }, true, false),
@@ -48,9 +51,64 @@ fn on_key(key: &str) -> Vec<(Command, bool, bool)> {
             true,
         ),
         (StringCommand::Persist { name: name() }, false, true),
+        (StringCommand::Get { name: name() }, true, false),
+        (StringCommand::Put { name: name(), value: value(), ttl: Ttl::Clear }, false, true),
+        (
+            StringCommand::Swap {
+                name: name(),
+                value: value(),
+                only: Only::Always,
+                ttl: Ttl::Clear,
+            },
+            true,
+            true,
+        ),
     ];
     let cells = cells.into_iter().map(|(command, r, w)| (Command::from(command), r, w));
     cells.chain(strings.into_iter().map(|(command, r, w)| (command.into(), r, w))).collect()
+}
+
+/// Every command on one record, and whether it reads and writes.
+fn on_record(key: &str) -> Vec<(Command, bool, bool)> {
+    let (name, field) = (|| name(key), || Field::new("f").unwrap());
+    let write = || RecordWrite::to(key).unwrap();
+    let is = Condition::Field { field: field(), is: None };
+    let sum = FieldValue::Sum { by: 1 };
+    let written = |write: RecordWrite| RecordCommand::Write(Box::new(write));
+    let only = Default::default();
+    let (prefix, filters) = (|| key.to_owned(), Vec::new);
+    let records = [
+        (RecordCommand::Get { key: name(), fields: None }, true, false),
+        (
+            RecordCommand::Scan { prefix: prefix(), filters: filters(), after: None, limit: 1 },
+            true,
+            false,
+        ),
+        (RecordCommand::Count { prefix: prefix(), filters: filters() }, true, false),
+        (written(write().set("f", "v").unwrap()), false, true),
+        (written(write().set("f", "v").unwrap().when_counter(None)), true, true),
+        (written(write().set("f", sum).unwrap()), true, true),
+        (written(write().clear("f").unwrap()), true, true),
+        (RecordCommand::Delete { key: name(), when: Vec::new() }, false, true),
+        (RecordCommand::Delete { key: name(), when: vec![is] }, true, true),
+        (RecordCommand::Expire { key: name(), ttl: Ttl::Clear, only }, false, true),
+        (
+            RecordCommand::Restore { key: name(), fields: None, counter: 1, expires: None },
+            false,
+            true,
+        ),
+    ];
+    let pairs = || vec![(field(), Vec::new())];
+    let hashes = [
+        (HashCommand::Get { key: name(), fields: None }, true, false),
+        (HashCommand::Set { key: name(), pairs: pairs(), only_absent: false }, false, true),
+        (HashCommand::Set { key: name(), pairs: pairs(), only_absent: true }, true, true),
+        (HashCommand::Delete { key: name(), fields: vec![field()] }, false, true),
+        (HashCommand::Add { key: name(), field: field(), by: 1 }, true, true),
+        (HashCommand::AddFloat { key: name(), field: field(), by: "1".into() }, true, true),
+    ];
+    let records = records.into_iter().map(|(command, r, w)| (Command::from(command), r, w));
+    records.chain(hashes.into_iter().map(|(command, r, w)| (command.into(), r, w))).collect()
 }
 
 fn branch_commands() -> Vec<Command> {
@@ -69,19 +127,29 @@ fn branch_commands() -> Vec<Command> {
     commands.into_iter().map(Command::from).collect()
 }
 
+/// A function that makes every command on a key.
+type Commands = fn(&str) -> Vec<(Command, bool, bool)>;
+
+/// The kinds of state, the others, and the commands.
+const KINDS: [(&str, &str, Commands); 2] =
+    [("cells", "records", on_cell), ("records", "cells", on_record)];
+
 #[test]
 fn each_command_needs_its_rights_and_its_keys() {
-    let reader = user(&["cells:read"], &["app:"]);
-    let writer = user(&["cells:write"], &["app:"]);
-    let both = user(&["cells"], &["app:"]);
-    for (command, reads, writes) in on_key("app:a") {
-        assert_eq!(reader.allow_command(&command).is_ok(), !writes, "{command:?}");
-        assert_eq!(writer.allow_command(&command).is_ok(), !reads, "{command:?}");
-        assert!(both.allow_command(&command).is_ok(), "{command:?}");
-    }
-    for outside in ["app", "ap", "b:app:", "App:a"] {
-        for (command, ..) in on_key(outside) {
-            assert!(both.allow_command(&command).is_err(), "{command:?}");
+    for (area, other, commands) in KINDS {
+        let with = |right: &str| user(&[right], &["app:"]);
+        let (reader, writer) = (with(&format!("{area}:read")), with(&format!("{area}:write")));
+        let (both, stranger) = (with(area), with(other));
+        for (command, reads, writes) in commands("app:a") {
+            assert_eq!(reader.allow_command(&command).is_ok(), !writes, "{command:?}");
+            assert_eq!(writer.allow_command(&command).is_ok(), !reads, "{command:?}");
+            assert!(both.allow_command(&command).is_ok(), "{command:?}");
+            assert!(stranger.allow_command(&command).is_err(), "{command:?}");
+        }
+        for outside in ["app", "ap", "b:app:", "App:a"] {
+            for (command, ..) in commands(outside) {
+                assert!(both.allow_command(&command).is_err(), "{command:?}");
+            }
         }
     }
 }
@@ -100,31 +168,46 @@ fn branches_and_the_sweep_are_about_all_keys() {
     assert!(user(&["admin"], &[""]).allow_command(&sweep).is_ok());
 }
 
+/// Every guard on a key of a kind.
+fn guards(key: &str, contract: Contract) -> Vec<Guard> {
+    let own = match contract {
+        Contract::Records => [
+            Guard::Record { key: name(key), is: None },
+            Guard::Field { key: name(key), field: Field::new("f").unwrap(), is: None },
+        ],
+        _ => [
+            Guard::Counter { name: name(key), is: None },
+            Guard::Value { name: name(key), is: None },
+        ],
+    };
+    let range = Guard::RangeUnchanged {
+        contract,
+        prefix: key.into(),
+        after: None,
+        upto: None,
+        since: 1,
+        expires: None,
+    };
+    let unchanged = Guard::Unchanged { contract, name: name(key), since: 1, expires: None };
+    own.into_iter().chain([unchanged, range]).collect()
+}
+
 #[test]
 fn guards_and_the_other_way_of_a_transaction_are_looked_at_too() {
     let both = user(&["cells"], &["app:"]);
-    let writer = user(&["cells:write"], &["app:"]);
     let empty = Transaction::new;
-    let guards = |key: &str| {
-        [
-            Guard::Counter { name: name(key), is: None },
-            Guard::Value { name: name(key), is: None },
-            Guard::Unchanged { name: name(key), since: 1, expires: None },
-            Guard::RangeUnchanged {
-                prefix: key.into(),
-                after: None,
-                upto: None,
-                since: 1,
-                expires: None,
-            },
-        ]
-    };
-    for guard in guards("app:a") {
-        assert!(both.allow(&empty().guard(guard.clone())).is_ok(), "{guard:?}");
-        assert!(writer.allow(&empty().guard(guard)).is_err(), "a guard reads");
-    }
-    for guard in guards("other") {
-        assert!(both.allow(&empty().guard(guard.clone())).is_err(), "{guard:?}");
+    for (area, other, contract) in
+        [("cells", "records", Contract::Cells), ("records", "cells", Contract::Records)]
+    {
+        let holder = user(&[area], &["app:"]);
+        let writer = user(&[&format!("{area}:write"), other], &["app:"]);
+        for guard in guards("app:a", contract) {
+            assert!(holder.allow(&empty().guard(guard.clone())).is_ok(), "{guard:?}");
+            assert!(writer.allow(&empty().guard(guard)).is_err(), "a guard reads");
+        }
+        for guard in guards("other", contract) {
+            assert!(holder.allow(&empty().guard(guard.clone())).is_err(), "{guard:?}");
+        }
     }
     let get = |key: &str| CellCommand::Get { name: name(key) };
     assert!(both.allow(&empty().step(get("app:a")).step(get("b"))).is_err());

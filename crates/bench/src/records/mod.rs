@@ -1,0 +1,20 @@
+//! Records beside Redis's hashes: claims, field writes, sweeps, and their size on disk.
+//!
+//! ```text
+//!   tasks  of the seed's twelve fields, an index over (state, timeout_at), 100 of them stuck
+//! ```
+
+mod size;
+mod sweep;
+pub mod tasks;
+
+use crate::context::{Context, Outcome};
+
+/// Runs every case that was asked for.
+pub fn run_all(context: &mut Context) -> Outcome<()> {
+    if cfg!(debug_assertions) {
+        eprintln!("bench: this is a debug build, whose figures mean nothing: use --release");
+    }
+    sweep::run(context)?;
+    size::run(context)
+}

@@ -1,0 +1,97 @@
+//! Tasks as the seed has them: twelve fields, most of them waiting for their time.
+
+use crate::context::Outcome;
+use mainstay::{Database, Durability, Field, RecordWrite, Test, Transaction, Where};
+
+/// How many tasks are stuck, whatever their number.
+pub const STUCK: usize = 100;
+/// The moment that is now, in milliseconds: what should have ended before is stuck.
+pub const NOW_MS: u64 = 1_800_000_000_000;
+/// Tasks written by one transaction.
+const BATCH: usize = 500;
+
+/// The key of a task.
+pub fn key(number: usize) -> String {
+    format!("mainstay.state.tasks.email-send.job_{number:09}")
+}
+
+/// The fields of a task; every so many are stuck.
+pub fn fields(number: usize, count: usize) -> [(&'static str, String); 12] {
+    let stuck =
+        number.is_multiple_of((count / STUCK).max(1)) && number / (count / STUCK).max(1) < STUCK;
+    let timeout_at = if stuck { NOW_MS - 60_000 } else { NOW_MS + 1_000 + number as u64 };
+    [
+        ("state", "running".to_owned()),
+        ("task_type", "email-send".to_owned()),
+        ("task_id", format!("job_{number:09}")),
+        ("worker", format!("worker-{:03}", number % 64)),
+        ("current_step", (number % 7).to_string()),
+        ("step_count", "7".to_owned()),
+        ("created_at", (NOW_MS - 900_000).to_string()),
+        ("updated_at", (NOW_MS - 30_000 + number as u64 % 30_000).to_string()),
+        ("timeout_at", timeout_at.to_string()),
+        ("error", String::new()),
+        ("params_ref", format!("s3://bucket/params/job_{number:09}")),
+        ("result_ref", String::new()),
+    ]
+}
+
+/// The bytes of all keys, names of fields and values.
+pub fn raw_bytes(count: usize) -> u64 {
+    let one = |number| {
+        let pair = |(name, value): &(&str, String)| (name.len() + value.len()) as u64;
+        key(number).len() as u64 + fields(number, count).iter().map(pair).sum::<u64>()
+    };
+    (0..count).map(one).sum()
+}
+
+/// Writes all tasks once, under an index over (state, timeout_at).
+pub fn load(database: &Database, count: usize) -> Outcome<()> {
+    database.records().add_index("mainstay.state.tasks.", &["state", "timeout_at"])?;
+    for start in (0..count).step_by(BATCH) {
+        let mut batch = Transaction::new().durability(Durability::Memory);
+        for number in start..(start + BATCH).min(count) {
+            let mut write = RecordWrite::to(&key(number))?;
+            for (name, value) in fields(number, count) {
+                write = write.set(name, value)?;
+            }
+            batch = batch.step(write);
+        }
+        database.execute(batch)?;
+    }
+    database.sync()?;
+    Ok(())
+}
+
+/// What is stuck: what runs and should have ended.
+pub fn stuck() -> Outcome<[Where; 2]> {
+    let before = NOW_MS.to_string().into_bytes();
+    Ok([
+        Where { field: Field::new("state")?, test: Test::Eq(b"running".to_vec()) },
+        Where { field: Field::new("timeout_at")?, test: Test::Lt(before) },
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mainstay::Fields;
+
+    #[test]
+    fn a_hundred_are_stuck_whatever_their_number() {
+        for count in [1_000, 10_000] {
+            let stuck = stuck().unwrap();
+            let passes = |number: &usize| {
+                let fields = Fields::of(fields(*number, count)).unwrap();
+                stuck.iter().all(|filter| filter.passes(&fields))
+            };
+            assert_eq!((0..count).filter(passes).count(), STUCK);
+        }
+    }
+
+    #[test]
+    fn the_raw_bytes_are_those_of_keys_names_and_values() {
+        let pairs: usize = fields(0, 1).iter().map(|(name, value)| name.len() + value.len()).sum();
+        assert_eq!(raw_bytes(1), (key(0).len() + pairs) as u64);
+    }
+}

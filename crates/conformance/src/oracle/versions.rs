@@ -1,0 +1,158 @@
+//! Versions in the model: what every kind of state has, whatever it holds.
+//!
+//! ```text
+//!   name -> [ Version { counter, value or deletion, expiry }, ... ]   oldest first
+//! ```
+
+use super::Moment;
+use mainstay_model::{Revision, Stamp};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Every version of everything of one kind.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Versions<T>(BTreeMap<String, Vec<Version<T>>>);
+
+/// One version.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Version<T> {
+    /// The writes so far, deletions included.
+    pub counter: u64,
+    /// The writes this version stands for.
+    pub writes: u64,
+    /// What it holds, `None` for a deletion.
+    pub value: Option<T>,
+    /// When it was written.
+    pub stamp: Stamp,
+    /// The transaction that wrote it.
+    pub revision: Revision,
+    /// When it expires.
+    pub expires: Option<Stamp>,
+    /// The branch it was written on.
+    pub home: u32,
+}
+
+/// Who writes: a transaction on a branch.
+#[derive(Clone, Copy, Debug)]
+pub struct Writer {
+    /// The revision it gets.
+    pub revision: Revision,
+    /// Its time.
+    pub stamp: Stamp,
+    /// Its branch.
+    pub home: u32,
+}
+
+impl<T> Version<T> {
+    fn expired(&self, now: Stamp) -> bool {
+        self.value.is_some() && self.expires.is_some_and(|at| at <= now)
+    }
+
+    fn live(&self, now: Stamp) -> bool {
+        self.value.is_some() && !self.expired(now)
+    }
+}
+
+impl<T> Default for Versions<T> {
+    fn default() -> Versions<T> {
+        Versions(BTreeMap::new())
+    }
+}
+
+impl<T: Clone> Versions<T> {
+    /// The newest version that is not newer than a revision.
+    pub fn newest(&self, name: &str, upto: Revision) -> Option<&Version<T>> {
+        self.all(name).iter().rev().find(|version| version.revision <= upto)
+    }
+
+    /// The version that a reader at this moment sees, if any.
+    pub fn live(&self, name: &str, moment: Moment) -> Option<&Version<T>> {
+        self.newest(name, moment.revision).filter(|version| version.live(moment.now))
+    }
+
+    /// What a reader at this moment sees.
+    pub fn value(&self, name: &str, moment: Moment) -> Option<T> {
+        self.live(name, moment).and_then(|version| version.value.clone())
+    }
+
+    /// The versions of a name, oldest first.
+    pub fn all(&self, name: &str) -> &[Version<T>] {
+        self.0.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// Every name that was ever written, in byte order.
+    pub fn names(&self) -> impl Iterator<Item = &String> {
+        self.0.keys()
+    }
+
+    /// Whether a name has been written since a revision, up to another.
+    pub fn unwritten(&self, name: &str, since: Revision, upto: Revision) -> bool {
+        self.newest(name, upto).is_none_or(|version| version.revision <= since)
+    }
+
+    /// A copy of the versions up to a revision.
+    pub fn upto(&self, revision: Revision) -> Versions<T> {
+        let mut copy = self.clone();
+        for versions in copy.0.values_mut() {
+            versions.retain(|version| version.revision <= revision);
+        }
+        copy.0.retain(|_, versions| !versions.is_empty());
+        copy
+    }
+
+    /// The counter of a name, whether it is live, deleted (it survives) or never was (zero).
+    pub fn counter(&self, name: &str, upto: Revision) -> u64 {
+        self.newest(name, upto).map_or(0, |version| version.counter)
+    }
+
+    /// Writes; what has expired is deleted first, and that counts.
+    pub fn write(
+        &mut self,
+        writer: Writer,
+        name: &str,
+        value: Option<T>,
+        expires: Option<Stamp>,
+    ) -> u64 {
+        self.settle(writer, name);
+        let counter = self.counter(name, writer.revision) + 1;
+        self.write_as(writer, name, value, expires, counter)
+    }
+
+    /// Writes a version with a counter of its own; a second write in the transaction joins it.
+    pub fn write_as(
+        &mut self,
+        writer: Writer,
+        name: &str,
+        value: Option<T>,
+        expires: Option<Stamp>,
+        counter: u64,
+    ) -> u64 {
+        let before = self.counter(name, writer.revision);
+        let versions = self.0.entry(name.to_owned()).or_default();
+        let mine = versions.pop_if(|version| version.revision == writer.revision);
+        let writes = mine.map_or(0, |version| version.writes) + (counter - before);
+        let Writer { revision, stamp, home } = writer;
+        versions.push(Version { counter, writes, value, stamp, revision, expires, home });
+        counter
+    }
+
+    /// Turns an expiry that is due into a deletion, which is a write; says whether it did.
+    pub fn settle(&mut self, writer: Writer, name: &str) -> bool {
+        let newest = self.newest(name, writer.revision);
+        let due = newest.is_some_and(|version| version.expired(writer.stamp));
+        if due {
+            let counter = self.counter(name, writer.revision) + 1;
+            self.write_as(writer, name, None, None, counter);
+        }
+        due
+    }
+
+    /// Deletes what was written on this branch and has expired; answers how many.
+    pub fn expire_own(&mut self, writer: Writer) -> u64 {
+        let due = |versions: &Vec<Version<T>>| {
+            versions.last().is_some_and(|v| v.home == writer.home && v.expired(writer.stamp))
+        };
+        let due: BTreeSet<String> =
+            self.0.iter().filter(|(_, all)| due(all)).map(|(name, _)| name.clone()).collect();
+        due.iter().filter(|name| self.settle(writer, name)).count() as u64
+    }
+}

@@ -1,0 +1,169 @@
+//! Any write may be conditional: on the counter, on existence, on fields; and fences.
+
+use crate::World;
+use crate::check::*;
+use mainstay::{Code, Condition, ErrorKind, FieldValue, RecordWrite, Transaction, Ttl};
+
+fn fence(token: &str) -> Condition {
+    Condition::Fence { field: field("token"), is: token.as_bytes().to_vec() }
+}
+
+/// With the counter it has.
+pub fn right_counter_writes(w: &mut World) {
+    w.records().set_field("k", "a", "1").unwrap();
+    let write = |counter| write("k", &[("a", "2")]).when_counter(Some(counter));
+    assert_eq!(w.records().write(write(1)).unwrap(), Some(2));
+    for stale in [0, 1, 3] {
+        let lost = writes_nothing(w.db(), || w.records().write(write(stale)).unwrap());
+        assert_eq!(lost, None, "{stale}");
+    }
+}
+
+/// Without a counter: only where there is no record.
+pub fn absent_counter_makes(w: &mut World) {
+    let make = || write("k", &[("a", "1")]).when_counter(None);
+    assert_eq!(w.records().write(make()).unwrap(), Some(1));
+    assert_eq!(w.records().write(make()).unwrap(), None);
+    w.records().delete("k").unwrap();
+    assert_eq!(w.records().write(make()).unwrap(), Some(3));
+}
+
+/// A counter from before a deletion cannot win again.
+pub fn stale_counter_loses_across_deletion(w: &mut World) {
+    w.records().set_field("k", "a", "1").unwrap();
+    w.records().delete("k").unwrap();
+    w.records().set_field("k", "a", "1").unwrap();
+    let stale = write("k", &[("a", "2")]).when_counter(Some(1));
+    assert_eq!(w.records().write(stale).unwrap(), None);
+}
+
+/// A counter of an expired record loses, and absence holds.
+pub fn counter_of_expired(w: &mut World) {
+    w.records().put("k", &fields(&[("a", "1")]), Some(Ttl::Millis(5))).unwrap();
+    w.pass_ms(6);
+    assert_eq!(w.records().write(write("k", &[("a", "2")]).when_counter(Some(1))).unwrap(), None);
+    assert_eq!(w.records().write(write("k", &[("a", "2")]).when_counter(None)).unwrap(), Some(3));
+}
+
+/// Only where there is a record.
+pub fn exists_updates(w: &mut World) {
+    let update = || write("k", &[("a", "2")]).when(Condition::Exists);
+    assert_eq!(writes_nothing(w.db(), || w.records().write(update()).unwrap()), None);
+    w.records().set_field("k", "b", "1").unwrap();
+    assert_eq!(w.records().write(update()).unwrap(), Some(2));
+}
+
+/// All conditions must hold.
+pub fn all_must_hold(w: &mut World) {
+    w.records().put("k", &fields(&[("a", "1"), ("b", "2")]), None).unwrap();
+    let ask = |a: &str, b: &str, counter: u64| {
+        let ask = write("k", &[("c", "3")]).when_field("a", a).unwrap();
+        w.records().write(ask.when_field("b", b).unwrap().when_counter(Some(counter))).unwrap()
+    };
+    assert_eq!((ask("1", "x", 1), ask("x", "2", 1), ask("1", "2", 2)), (None, None, None));
+    assert_eq!(ask("1", "2", 1), Some(2));
+}
+
+/// Conditions see the record as it was before the write.
+pub fn conditions_see_the_state_before(w: &mut World) {
+    w.records().set_field("k", "a", "1").unwrap();
+    let swap = write("k", &[("a", "2")]).when_field("a", "2").unwrap();
+    assert_eq!(w.records().write(swap).unwrap(), None);
+}
+
+/// Within a transaction they see the steps before.
+pub fn conditions_see_earlier_steps(w: &mut World) {
+    let first = write("k", &[("a", "1")]);
+    let second = write("k", &[("a", "2")]).when_field("a", "1").unwrap();
+    w.db().execute(Transaction::new().step(first).must(second)).unwrap();
+    holds(&w.records(), "k", &[("a", "2")]);
+}
+
+/// A fence that holds lets the holder write, and its own writes leave it.
+pub fn fence_lets_the_holder_write(w: &mut World) {
+    w.records().put("k", &fields(&[("token", "7"), ("a", "1")]), None).unwrap();
+    for n in ["2", "3"] {
+        let step = write("k", &[("a", n)]).when(fence("7"));
+        assert!(w.records().write(step).unwrap().is_some());
+    }
+    holds(&w.records(), "k", &[("a", "3"), ("token", "7")]);
+}
+
+/// A fence that does not hold is the error `Fenced`, and nothing is written.
+pub fn other_token_is_fenced(w: &mut World) {
+    w.records().put("k", &fields(&[("token", "8"), ("a", "1")]), None).unwrap();
+    let step = || w.records().write(write("k", &[("a", "2")]).when(fence("7")));
+    let error = writes_nothing(w.db(), step).unwrap_err();
+    assert_eq!((error.code(), error.kind()), (Code::Fenced, ErrorKind::Fenced));
+    holds(&w.records(), "k", &[("a", "1"), ("token", "8")]);
+}
+
+/// On a record that is gone or expired, or without a token, it is `Fenced` too.
+pub fn gone_is_fenced(w: &mut World) {
+    let step = || w.records().write(write("k", &[("a", "2")]).when(fence("7")));
+    refused(writes_nothing(w.db(), step), Code::Fenced);
+    w.records().put("k", &fields(&[("token", "7")]), Some(Ttl::Millis(5))).unwrap();
+    w.pass_ms(6);
+    refused(writes_nothing(w.db(), step), Code::Fenced);
+    w.records().put("k", &fields(&[("a", "1")]), None).unwrap();
+    refused(writes_nothing(w.db(), step), Code::Fenced);
+    w.records().delete("k").unwrap();
+    refused(writes_nothing(w.db(), step), Code::Fenced);
+}
+
+/// Who is fenced hears of it, whatever else does not hold.
+pub fn fence_is_told_first(w: &mut World) {
+    w.records().put("k", &fields(&[("token", "8"), ("state", "done")]), None).unwrap();
+    let step = write("k", &[("a", "2")]).when_field("state", "running").unwrap();
+    refused(w.records().write(step.when(fence("7"))), Code::Fenced);
+}
+
+/// Deleting can be fenced.
+pub fn delete_can_be_fenced(w: &mut World) {
+    w.records().set_field("k", "token", "8").unwrap();
+    let delete = |token| w.records().delete_when("k", vec![fence(token)]);
+    refused(writes_nothing(w.db(), || delete("7")), Code::Fenced);
+    assert!(delete("8").unwrap());
+    refused(delete("8"), Code::Fenced);
+}
+
+/// In a transaction a fence aborts all, and names its position.
+pub fn fence_aborts_a_transaction(w: &mut World) {
+    w.records().set_field("k", "token", "8").unwrap();
+    let step = write("k", &[("a", "1")]).when(fence("7"));
+    let transaction = Transaction::new().step(set("c", 1)).step(step);
+    refused_at(writes_nothing(w.db(), || w.db().execute(transaction)), Code::Fenced, 1);
+    assert_eq!(w.cells().get("c").unwrap(), None);
+}
+
+/// A step that may fail has it as its answer.
+pub fn fence_of_an_attempt_is_its_answer(w: &mut World) {
+    w.records().set_field("k", "token", "8").unwrap();
+    let step = write("k", &[("a", "1")]).when(fence("7"));
+    let receipt = w.db().execute(Transaction::new().attempt(step).step(set("c", 1))).unwrap();
+    let mainstay::Answer::Failed(error) = &receipt.answers[0] else {
+        panic!("{:?}", receipt.answers)
+    };
+    assert_eq!(error.code(), Code::Fenced);
+    assert_eq!(w.cells().get("c").unwrap(), int(1));
+}
+
+/// A lost condition marked `must` aborts.
+pub fn must_aborts(w: &mut World) {
+    let lost = write("k", &[("a", "1")]).when(Condition::Exists);
+    let transaction = Transaction::new().step(set("c", 1)).must(lost);
+    refused_at(writes_nothing(w.db(), || w.db().execute(transaction)), Code::MustFailed, 1);
+}
+
+/// A grant's token is its revision, and rises: the old holder is fenced, the new one is not.
+pub fn tokens_only_rise(w: &mut World) {
+    let grant = || {
+        let take = RecordWrite::to("lock").unwrap().set("token", FieldValue::Revision).unwrap();
+        w.records().write(take).unwrap();
+        String::from_utf8(w.records().get_field("lock", "token").unwrap().unwrap()).unwrap()
+    };
+    let (first, second) = (grant(), grant());
+    assert!(first.parse::<u64>().unwrap() < second.parse::<u64>().unwrap());
+    refused(w.records().write(write("lock", &[("a", "1")]).when(fence(&first))), Code::Fenced);
+    assert!(w.records().write(write("lock", &[("a", "1")]).when(fence(&second))).is_ok());
+}

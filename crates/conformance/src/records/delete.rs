@@ -1,0 +1,86 @@
+//! `delete`: the counter survives.
+
+use crate::World;
+use crate::check::*;
+use mainstay::{Condition, Transaction, Ttl};
+
+/// A record that is there goes, and that is told.
+pub fn present_answers_true(w: &mut World) {
+    w.records().set_field("k", "a", "1").unwrap();
+    assert!(w.records().delete("k").unwrap());
+    is_gone(&w.records(), "k");
+    assert_eq!(found(&w.records(), "", &[]), [] as [&str; 0]);
+}
+
+/// Of nothing nothing is deleted, and nothing written.
+pub fn absent_answers_false_and_writes_nothing(w: &mut World) {
+    assert!(!writes_nothing(w.db(), || w.records().delete("k").unwrap()));
+    w.records().set_field("k", "a", "1").unwrap();
+    w.records().delete("k").unwrap();
+    assert!(!writes_nothing(w.db(), || w.records().delete("k").unwrap()));
+}
+
+/// A deletion counts as a write.
+pub fn counts_as_a_write(w: &mut World) {
+    w.records().set_field("k", "a", "1").unwrap();
+    w.records().delete("k").unwrap();
+    assert_eq!(w.records().set_field("k", "a", "1").unwrap(), 3);
+}
+
+/// Only with the counter it has.
+pub fn conditional_on_the_counter(w: &mut World) {
+    w.records().set_field("k", "a", "1").unwrap();
+    let delete = |is| w.records().delete_when("k", vec![Condition::Counter { is }]).unwrap();
+    assert!(!writes_nothing(w.db(), || delete(Some(2))));
+    assert!(!writes_nothing(w.db(), || delete(None)));
+    assert!(delete(Some(1)));
+}
+
+/// Only with the value that a field has; all conditions count.
+pub fn conditional_on_fields(w: &mut World) {
+    w.records().put("k", &fields(&[("a", "1"), ("b", "2")]), None).unwrap();
+    let is = |name: &str, value: &str| Condition::Field {
+        field: field(name),
+        is: Some(value.as_bytes().to_vec()),
+    };
+    let both = |a, b| w.records().delete_when("k", vec![is("a", a), is("b", b)]).unwrap();
+    assert!(!writes_nothing(w.db(), || both("1", "1")));
+    assert!(both("1", "2"));
+}
+
+/// A condition that holds for what is absent deletes nothing.
+pub fn absent_field_of_nothing(w: &mut World) {
+    let absent = vec![Condition::Field { field: field("a"), is: None }];
+    assert!(!writes_nothing(w.db(), || w.records().delete_when("k", absent).unwrap()));
+}
+
+/// A cell of the same name stays.
+pub fn leaves_the_cell_of_its_name(w: &mut World) {
+    w.records().set_field("k", "a", "1").unwrap();
+    w.cells().set("k", 1).unwrap();
+    w.records().delete("k").unwrap();
+    assert_eq!(w.cells().get("k").unwrap(), int(1));
+    w.records().set_field("k", "a", "1").unwrap();
+    w.cells().delete("k").unwrap();
+    holds(&w.records(), "k", &[("a", "1")]);
+}
+
+/// The expiry goes with it.
+pub fn forgets_the_expiry(w: &mut World) {
+    w.records().put("k", &fields(&[("a", "1")]), Some(Ttl::Millis(5))).unwrap();
+    w.records().delete("k").unwrap();
+    w.records().set_field("k", "a", "1").unwrap();
+    w.pass_ms(6);
+    holds(&w.records(), "k", &[("a", "1")]);
+    assert_eq!(w.db().sweep().unwrap(), 0);
+}
+
+/// Deleted and made again within one transaction is one version.
+pub fn within_a_transaction(w: &mut World) {
+    w.records().put("k", &fields(&[("a", "1"), ("b", "1")]), None).unwrap();
+    let again = Transaction::new().must(delete_record("k")).step(write("k", &[("c", "1")]));
+    w.db().execute(again).unwrap();
+    holds(&w.records(), "k", &[("c", "1")]);
+    let history = w.records().history("k", 9, None).unwrap();
+    assert_eq!((history.len(), history[0].counter, history[0].writes), (2, 3, 2));
+}

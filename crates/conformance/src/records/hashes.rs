@@ -1,0 +1,138 @@
+//! Redis's hashes on records: they answer as Redis does.
+
+use crate::World;
+use crate::check::*;
+use mainstay::{Answer, Code, Field, HashCommand, Ttl};
+
+fn set(w: &World, pairs: &[(&str, &str)], only_absent: bool) -> Answer {
+    let pair = |(name, value): &(&str, &str)| (field(name), value.as_bytes().to_vec());
+    let pairs = pairs.iter().map(pair).collect();
+    run(w.db(), HashCommand::Set { key: name("k"), pairs, only_absent }).unwrap()
+}
+
+fn delete(w: &World, names: &[&str]) -> Answer {
+    let fields: Vec<Field> = names.iter().map(|name| field(name)).collect();
+    run(w.db(), HashCommand::Delete { key: name("k"), fields }).unwrap()
+}
+
+fn add(w: &World, by: i64) -> mainstay::Result<Answer> {
+    run(w.db(), HashCommand::Add { key: name("k"), field: field("n"), by })
+}
+
+fn add_float(w: &World, by: &str) -> mainstay::Result<Answer> {
+    run(w.db(), HashCommand::AddFloat { key: name("k"), field: field("n"), by: by.into() })
+}
+
+/// `HSET` counts the fields that are new.
+pub fn set_counts_new_fields(w: &mut World) {
+    assert_eq!(set(w, &[("a", "1"), ("b", "1")], false), Answer::Count(2));
+    assert_eq!(set(w, &[("b", "2"), ("c", "2")], false), Answer::Count(1));
+    assert_eq!(writes_once(w.db(), || set(w, &[("a", "1")], false)), Answer::Count(0));
+    holds(&w.records(), "k", &[("a", "1"), ("b", "2"), ("c", "2")]);
+    assert_eq!(record_counter(&w.records(), "k"), Some(3));
+}
+
+/// Of a field given twice the last one counts.
+pub fn last_of_a_field_counts(w: &mut World) {
+    assert_eq!(set(w, &[("a", "1"), ("a", "2")], false), Answer::Count(1));
+    holds(&w.records(), "k", &[("a", "2")]);
+}
+
+/// `HSETNX` writes only where the field is absent.
+pub fn set_absent_writes_once(w: &mut World) {
+    assert_eq!(set(w, &[("a", "1")], true), Answer::Did(true));
+    assert_eq!(writes_nothing(w.db(), || set(w, &[("a", "2")], true)), Answer::Did(false));
+    assert_eq!(set(w, &[("b", "2")], true), Answer::Did(true));
+    holds(&w.records(), "k", &[("a", "1"), ("b", "2")]);
+}
+
+/// `HDEL` counts what was there; a field given twice is there once.
+pub fn delete_counts_what_was_there(w: &mut World) {
+    assert_eq!(writes_nothing(w.db(), || delete(w, &["a"])), Answer::Count(0));
+    set(w, &[("a", "1"), ("b", "1"), ("c", "1")], false);
+    assert_eq!(delete(w, &["a", "x", "a", "b"]), Answer::Count(2));
+    assert_eq!(writes_nothing(w.db(), || delete(w, &["a"])), Answer::Count(0));
+    holds(&w.records(), "k", &[("c", "1")]);
+}
+
+/// With its last field the record is gone, and its expiry.
+pub fn last_field_gone_is_the_record_gone(w: &mut World) {
+    set(w, &[("a", "1")], false);
+    w.records().expire("k", Ttl::Millis(5)).unwrap();
+    assert_eq!(delete(w, &["a"]), Answer::Count(1));
+    is_gone(&w.records(), "k");
+    set(w, &[("a", "1")], false);
+    w.pass_ms(6);
+    holds(&w.records(), "k", &[("a", "1")]);
+    assert_eq!(record_counter(&w.records(), "k"), Some(4));
+}
+
+/// `HINCRBY` adds to a whole number; what is absent is 0.
+pub fn add_adds(w: &mut World) {
+    assert_eq!(add(w, 5).unwrap(), Answer::Sum("5".into()));
+    assert_eq!(add(w, -7).unwrap(), Answer::Sum("-2".into()));
+    holds(&w.records(), "k", &[("n", "-2")]);
+}
+
+/// What is no whole number, and a sum out of range, is refused.
+pub fn add_refuses(w: &mut World) {
+    for text in ["", "x", "1.5", " 1", "01"] {
+        set(w, &[("n", text)], false);
+        refused(writes_nothing(w.db(), || add(w, 1)), Code::NotANumber);
+    }
+    set(w, &[("n", &i64::MAX.to_string())], false);
+    refused(writes_nothing(w.db(), || add(w, 1)), Code::Overflow);
+    assert_eq!(add(w, -1).unwrap(), Answer::Sum((i64::MAX - 1).to_string()));
+}
+
+/// `HINCRBYFLOAT` adds short decimals exactly, and its texts are plain.
+pub fn add_float_adds(w: &mut World) {
+    assert_eq!(add_float(w, "0.1").unwrap(), Answer::Sum("0.1".into()));
+    assert_eq!(add_float(w, "0.2").unwrap(), Answer::Sum("0.3".into()));
+    assert_eq!(add_float(w, "5.0e3").unwrap(), Answer::Sum("5000.3".into()));
+    assert_eq!(add_float(w, "-0.3").unwrap(), Answer::Sum("5000".into()));
+    holds(&w.records(), "k", &[("n", "5000")]);
+}
+
+/// What is no number, and what is not finite, is refused.
+pub fn add_float_refuses(w: &mut World) {
+    set(w, &[("n", "x")], false);
+    refused(writes_nothing(w.db(), || add_float(w, "1")), Code::NotANumber);
+    set(w, &[("n", "1")], false);
+    refused(writes_nothing(w.db(), || add_float(w, "x")), Code::NotANumber);
+    refused(writes_nothing(w.db(), || add_float(w, "inf")), Code::Overflow);
+}
+
+/// All of them keep the expiry.
+pub fn keep_the_expiry(w: &mut World) {
+    set(w, &[("a", "1"), ("b", "1")], false);
+    w.records().expire("k", Ttl::Millis(5)).unwrap();
+    let expires = w.records().get("k").unwrap().unwrap().expires;
+    set(w, &[("a", "2")], false);
+    add(w, 1).unwrap();
+    add_float(w, "1").unwrap();
+    delete(w, &["b"]);
+    assert_eq!(w.records().get("k").unwrap().unwrap().expires, expires);
+}
+
+/// On an expired hash they start anew, without an expiry.
+pub fn on_expired_start_anew(w: &mut World) {
+    w.records().put("k", &fields(&[("n", "5"), ("a", "1")]), Some(Ttl::Millis(5))).unwrap();
+    w.pass_ms(6);
+    assert_eq!(writes_nothing(w.db(), || delete(w, &["a"])), Answer::Count(0));
+    assert_eq!(add(w, 1).unwrap(), Answer::Sum("1".into()));
+    holds(&w.records(), "k", &[("n", "1")]);
+    assert_eq!(w.records().get("k").unwrap().unwrap().expires, None);
+}
+
+/// What hashes write records read, and the other way round.
+pub fn same_records(w: &mut World) {
+    w.records().set_field("k", "a", "1").unwrap();
+    let get = |fields| run(w.db(), HashCommand::Get { key: name("k"), fields }).unwrap();
+    let Answer::Record(Some(seen)) = get(None) else { panic!("it is not there") };
+    assert_eq!(seen, w.records().get("k").unwrap().unwrap());
+    let Answer::Record(Some(some)) = get(Some(vec![field("x")])) else { panic!("it is there") };
+    assert!(some.fields.is_empty());
+    w.records().delete("k").unwrap();
+    assert_eq!(get(None), Answer::Record(None));
+}

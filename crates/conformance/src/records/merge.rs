@@ -1,0 +1,241 @@
+//! Merging records: field by field, and their expiry.
+
+use crate::World;
+use crate::check::*;
+use mainstay::{At, ChangeKind, Code, Contract, DifferenceKind, Filter, MergeStrategy::*, Ttl};
+
+/// `k` is `{a: 1, b: 1}` on both sides.
+fn forked(w: &World) {
+    w.records().put("k", &fields(&[("a", "1"), ("b", "1")]), None).unwrap();
+    w.db().fork("dev", "main", At::Latest).unwrap();
+}
+
+fn merge(w: &World, strategy: mainstay::MergeStrategy) -> mainstay::Result<u64> {
+    w.db().merge("dev", "main", strategy)
+}
+
+/// What one side changed travels: fields, new records, deletions.
+pub fn changes_travel(w: &mut World) {
+    w.records().set_field("gone", "a", "1").unwrap();
+    forked(w);
+    w.records_on("dev").set_field("k", "a", "2").unwrap();
+    w.records_on("dev").set_field("new", "a", "1").unwrap();
+    w.records_on("dev").delete("gone").unwrap();
+    w.cells().set("own", 1).unwrap();
+    assert_eq!(merge(w, Strict).unwrap(), w.db().revision());
+    holds(&w.records(), "k", &[("a", "2"), ("b", "1")]);
+    holds(&w.records(), "new", &[("a", "1")]);
+    is_gone(&w.records(), "gone");
+    assert_eq!(w.records().get("k").unwrap().unwrap().revision, w.db().revision());
+}
+
+/// Other fields of one record do not conflict: both changes stay.
+pub fn other_fields_do_not_conflict(w: &mut World) {
+    forked(w);
+    w.records_on("dev").set_fields("k", &fields(&[("a", "dev"), ("c", "dev")])).unwrap();
+    w.records().set_fields("k", &fields(&[("b", "main"), ("d", "main")])).unwrap();
+    merge(w, Strict).unwrap();
+    holds(&w.records(), "k", &[("a", "dev"), ("b", "main"), ("c", "dev"), ("d", "main")]);
+    holds(&w.records_on("dev"), "k", &[("a", "dev"), ("b", "1"), ("c", "dev")]);
+}
+
+/// A field that one side took out is taken out.
+pub fn cleared_fields_travel(w: &mut World) {
+    forked(w);
+    w.records_on("dev").clear_field("k", "a").unwrap();
+    w.records().set_field("k", "c", "main").unwrap();
+    merge(w, Strict).unwrap();
+    holds(&w.records(), "k", &[("b", "1"), ("c", "main")]);
+}
+
+/// The same field changed on both sides conflicts under `strict`, which changes nothing.
+pub fn same_field_conflicts(w: &mut World) {
+    forked(w);
+    w.records_on("dev").set_field("k", "a", "dev").unwrap();
+    w.records_on("dev").set_field("other", "a", "dev").unwrap();
+    w.records().set_field("k", "a", "main").unwrap();
+    let error = writes_nothing(w.db(), || merge(w, Strict)).unwrap_err();
+    assert_eq!((error.code(), error.keys()), (Code::MergeConflict, &["k".to_owned()][..]));
+    is_gone(&w.records(), "other");
+    assert_eq!(w.db().diff("dev", "main").unwrap()[0].kind, DifferenceKind::Both);
+}
+
+/// The same change on both sides is none.
+pub fn same_change_is_no_conflict(w: &mut World) {
+    forked(w);
+    for records in [w.records_on("dev"), w.records()] {
+        records.set_fields("k", &fields(&[("a", "2"), ("c", "2")])).unwrap();
+        records.clear_field("k", "b").unwrap();
+    }
+    merge(w, Strict).unwrap();
+    holds(&w.records(), "k", &[("a", "2"), ("c", "2")]);
+    assert_eq!(record_counter(&w.records(), "k"), Some(3), "nothing was written");
+}
+
+fn conflicting(w: &World) {
+    forked(w);
+    w.records_on("dev").set_fields("k", &fields(&[("a", "dev"), ("c", "dev")])).unwrap();
+    w.records().set_fields("k", &fields(&[("a", "main"), ("b", "main")])).unwrap();
+}
+
+/// `theirs`: the source wins where both changed a field, and the rest stays.
+pub fn theirs_takes_the_source(w: &mut World) {
+    conflicting(w);
+    merge(w, Theirs).unwrap();
+    holds(&w.records(), "k", &[("a", "dev"), ("b", "main"), ("c", "dev")]);
+}
+
+/// `ours`: the target wins there, and what only the source changed still comes.
+pub fn ours_keeps_the_target(w: &mut World) {
+    conflicting(w);
+    merge(w, Ours).unwrap();
+    holds(&w.records(), "k", &[("a", "main"), ("b", "main"), ("c", "dev")]);
+}
+
+/// Made on both sides: other fields come together, the same ones conflict.
+pub fn made_on_both_sides(w: &mut World) {
+    w.db().fork("dev", "main", At::Latest).unwrap();
+    w.records_on("dev").put("new", &fields(&[("a", "dev")]), None).unwrap();
+    w.records().put("new", &fields(&[("b", "main")]), None).unwrap();
+    merge(w, Strict).unwrap();
+    holds(&w.records(), "new", &[("a", "dev"), ("b", "main")]);
+    w.records_on("dev").put("clash", &fields(&[("a", "dev")]), None).unwrap();
+    w.records().put("clash", &fields(&[("a", "main")]), None).unwrap();
+    refused(merge(w, Strict), Code::MergeConflict);
+}
+
+/// Deleted here and changed there conflicts, and is never half a record.
+pub fn deletion_against_change(w: &mut World) {
+    for (strategy, left) in [(Theirs, None), (Ours, Some(&[("a", "main"), ("b", "1")]))] {
+        forked(w);
+        w.records_on("dev").delete("k").unwrap();
+        w.records().set_field("k", "a", "main").unwrap();
+        refused(merge(w, Strict), Code::MergeConflict);
+        merge(w, strategy).unwrap();
+        match left {
+            Some(left) => holds(&w.records(), "k", left),
+            None => is_gone(&w.records(), "k"),
+        }
+        w.db().delete_branch("dev").unwrap();
+    }
+}
+
+/// Changed there and deleted here likewise.
+pub fn change_against_deletion(w: &mut World) {
+    for (strategy, left) in [(Ours, None), (Theirs, Some(&[("a", "dev"), ("b", "1")]))] {
+        forked(w);
+        w.records_on("dev").set_field("k", "a", "dev").unwrap();
+        w.records().delete("k").unwrap();
+        refused(merge(w, Strict), Code::MergeConflict);
+        merge(w, strategy).unwrap();
+        match left {
+            Some(left) => holds(&w.records(), "k", left),
+            None => is_gone(&w.records(), "k"),
+        }
+        w.db().delete_branch("dev").unwrap();
+    }
+}
+
+/// Fields taken out on both sides may leave none: then the record is gone.
+pub fn no_fields_left_is_gone(w: &mut World) {
+    forked(w);
+    w.records_on("dev").clear_field("k", "a").unwrap();
+    w.records().clear_field("k", "b").unwrap();
+    merge(w, Strict).unwrap();
+    is_gone(&w.records(), "k");
+    assert_eq!(w.records().count("", &[]).unwrap(), 0);
+}
+
+/// An expiry travels, also where the target changed fields.
+pub fn expiry_travels(w: &mut World) {
+    forked(w);
+    w.records_on("dev").expire("k", Ttl::Millis(50)).unwrap();
+    w.records().set_field("k", "a", "main").unwrap();
+    merge(w, Strict).unwrap();
+    holds(&w.records(), "k", &[("a", "main"), ("b", "1")]);
+    let expires = |records: &mainstay::Records| records.get("k").unwrap().unwrap().expires;
+    assert_eq!(expires(&w.records()), expires(&w.records_on("dev")));
+    w.pass_ms(60);
+    is_gone(&w.records(), "k");
+    assert_eq!(w.db().sweep().unwrap(), 2, "both have their own");
+}
+
+/// An expiry that only the target changed stays.
+pub fn expiry_of_the_target_stays(w: &mut World) {
+    forked(w);
+    w.records_on("dev").set_field("k", "a", "dev").unwrap();
+    w.records().expire("k", Ttl::Millis(50)).unwrap();
+    merge(w, Strict).unwrap();
+    holds(&w.records(), "k", &[("a", "dev"), ("b", "1")]);
+    w.pass_ms(60);
+    is_gone(&w.records(), "k");
+}
+
+/// Other expiries on both sides conflict, as a field would.
+pub fn expiries_conflict(w: &mut World) {
+    forked(w);
+    w.records_on("dev").expire("k", Ttl::Millis(50)).unwrap();
+    w.records().expire("k", Ttl::Millis(500)).unwrap();
+    refused(merge(w, Strict), Code::MergeConflict);
+    merge(w, Theirs).unwrap();
+    w.pass_ms(60);
+    is_gone(&w.records(), "k");
+}
+
+/// Counters are never lowered, and have no gaps.
+pub fn counters_are_never_lowered(w: &mut World) {
+    forked(w);
+    (0..5).for_each(|n| done(w.records_on("dev").set_field("k", "a", n.to_string()).unwrap()));
+    w.records().set_field("k", "b", "main").unwrap();
+    merge(w, Strict).unwrap();
+    assert_eq!(record_counter(&w.records(), "k"), Some(6));
+    let history = w.records().history("k", 9, None).unwrap();
+    assert_eq!((history[0].writes, history[1].counter), (4, 2));
+    w.records_on("dev").delete("k").unwrap();
+    merge(w, Theirs).unwrap();
+    assert_eq!(w.records().set_field("k", "a", "1").unwrap(), 8, "behind both");
+}
+
+/// A merge is the next one's common ancestor, there and back.
+pub fn last_merge_is_the_next_base(w: &mut World) {
+    forked(w);
+    w.records_on("dev").set_field("k", "a", "dev").unwrap();
+    w.records().set_field("k", "b", "main").unwrap();
+    merge(w, Strict).unwrap();
+    w.db().merge("main", "dev", Strict).unwrap();
+    holds(&w.records_on("dev"), "k", &[("a", "dev"), ("b", "main")]);
+    assert_eq!(w.db().diff("dev", "main").unwrap(), []);
+    w.records_on("dev").set_field("k", "a", "2").unwrap();
+    w.records().set_field("k", "b", "2").unwrap();
+    merge(w, Strict).unwrap();
+    holds(&w.records(), "k", &[("a", "2"), ("b", "2")]);
+}
+
+/// Cells and records are merged in one transaction; a conflict of one leaves both.
+pub fn both_kinds_in_one_transaction(w: &mut World) {
+    w.cells().set("c", 0).unwrap();
+    forked(w);
+    w.on("dev").set("c", 1).unwrap();
+    w.records_on("dev").set_field("k", "a", "dev").unwrap();
+    w.cells().set("c", 2).unwrap();
+    refused(writes_nothing(w.db(), || merge(w, Strict)), Code::MergeConflict);
+    holds(&w.records(), "k", &[("a", "1"), ("b", "1")]);
+    writes_once(w.db(), || merge(w, Theirs).unwrap());
+    holds(&w.records(), "k", &[("a", "dev"), ("b", "1")]);
+    assert_eq!(w.cells().get("c").unwrap(), int(1));
+}
+
+/// Merged records are events of the target.
+pub fn merged_records_are_events(w: &mut World) {
+    forked(w);
+    w.records_on("dev").set_field("k", "a", "dev").unwrap();
+    let wanted = Filter { contract: Some(Contract::Records), ..Filter::default() };
+    let mut feed = w.db().watch(wanted, w.db().revision()).unwrap();
+    merge(w, Strict).unwrap();
+    let event = events(&mut feed, 1).remove(0);
+    assert_eq!(
+        (event.branch.as_str(), event.key.as_str(), event.kind),
+        ("main", "k", ChangeKind::Set)
+    );
+    assert_eq!(event.fields, Some(fields(&[("a", "dev"), ("b", "1")])));
+}

@@ -1,0 +1,47 @@
+//! `replace` drops the fields that are not set.
+
+use crate::World;
+use crate::check::*;
+use mainstay::{Code, FieldValue, Fields, RecordWrite, Ttl};
+
+/// Other fields go.
+pub fn drops_other_fields(w: &mut World) {
+    w.records().put("k", &fields(&[("a", "1"), ("b", "1")]), None).unwrap();
+    assert_eq!(w.records().replace("k", &fields(&[("b", "2")]), None).unwrap(), 2);
+    holds(&w.records(), "k", &[("b", "2")]);
+}
+
+/// Of an absent record it makes one.
+pub fn of_nothing_makes_a_record(w: &mut World) {
+    assert_eq!(w.records().replace("k", &fields(&[("b", "2")]), None).unwrap(), 1);
+    holds(&w.records(), "k", &[("b", "2")]);
+}
+
+/// The expiry stays, unless another is given.
+pub fn keeps_the_expiry(w: &mut World) {
+    w.records().put("k", &fields(&[("a", "1")]), Some(Ttl::Millis(5))).unwrap();
+    w.records().replace("k", &fields(&[("b", "2")]), None).unwrap();
+    w.pass_ms(6);
+    is_gone(&w.records(), "k");
+    w.records().replace("k", &fields(&[("b", "2")]), Some(Ttl::Millis(5))).unwrap();
+    w.records().replace("k", &fields(&[("b", "2")]), Some(Ttl::Millis(50))).unwrap();
+    w.pass_ms(6);
+    holds(&w.records(), "k", &[("b", "2")]);
+}
+
+/// A sum still starts from what was there.
+pub fn sums_go_on(w: &mut World) {
+    w.records().put("k", &fields(&[("n", "4"), ("a", "1")]), None).unwrap();
+    let write = RecordWrite::to("k").unwrap().replace();
+    w.records().write(write.set("n", FieldValue::Sum { by: 3 }).unwrap()).unwrap();
+    holds(&w.records(), "k", &[("n", "7")]);
+}
+
+/// With nothing, or by taking fields out, there is nothing to replace with.
+pub fn with_nothing_is_refused(w: &mut World) {
+    w.records().put("k", &fields(&[("a", "1")]), None).unwrap();
+    let nothing = || w.records().replace("k", &Fields::default(), None);
+    refused(writes_nothing(w.db(), nothing), Code::InvalidField);
+    let write = RecordWrite::to("k").unwrap().replace().clear("a").unwrap();
+    refused(writes_nothing(w.db(), || w.records().write(write)), Code::InvalidField);
+}

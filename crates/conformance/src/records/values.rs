@@ -1,0 +1,87 @@
+//! What a field can become: bytes, the revision, the time, a sum.
+
+use crate::World;
+use crate::check::*;
+use mainstay::{Code, FieldValue, RecordWrite, Transaction, Ttl};
+
+fn put(w: &World, value: FieldValue) -> mainstay::Result<String> {
+    w.records().set_field("k", "n", value)?;
+    Ok(String::from_utf8(w.records().get_field("k", "n").unwrap().unwrap()).unwrap())
+}
+
+/// `Revision` is the revision of the receipt.
+pub fn revision_is_that_of_the_receipt(w: &mut World) {
+    w.cells().set("before", 1).unwrap();
+    let write = RecordWrite::to("k").unwrap().set("token", FieldValue::Revision).unwrap();
+    let receipt = w.db().execute(Transaction::new().step(set("c", 1)).step(write)).unwrap();
+    assert_eq!(receipt.revision, w.db().revision());
+    holds(&w.records(), "k", &[("token", &receipt.revision.to_string())]);
+    assert_eq!(w.records().get("k").unwrap().unwrap().revision, receipt.revision);
+}
+
+/// In an open transaction too it is the revision of the commit.
+pub fn revision_of_an_open_transaction(w: &mut World) {
+    let mut t = w.db().begin().unwrap();
+    t.run(RecordWrite::to("k").unwrap().set("token", FieldValue::Revision).unwrap()).unwrap();
+    w.cells().set("meanwhile", 1).unwrap();
+    let receipt = t.commit().unwrap();
+    holds(&w.records(), "k", &[("token", &receipt.revision.to_string())]);
+}
+
+/// `Millis` is the transaction's time, and so many more.
+pub fn millis_is_the_stamp(w: &mut World) {
+    w.pass_ms(7);
+    let now = w.wall_us() / 1000;
+    assert_eq!(put(w, FieldValue::Millis { plus: 0 }).unwrap(), now.to_string());
+    assert_eq!(put(w, FieldValue::Millis { plus: 250 }).unwrap(), (now + 250).to_string());
+    assert_eq!(put(w, FieldValue::Millis { plus: -7 }).unwrap(), (now - 7).to_string());
+}
+
+/// `Sum` adds to a whole number; what is not there counts as 0.
+pub fn sum_adds(w: &mut World) {
+    assert_eq!(put(w, FieldValue::Sum { by: 5 }).unwrap(), "5");
+    assert_eq!(put(w, FieldValue::Sum { by: -7 }).unwrap(), "-2");
+    assert_eq!(put(w, FieldValue::Sum { by: 0 }).unwrap(), "-2");
+    assert_eq!(record_counter(&w.records(), "k"), Some(3));
+}
+
+/// A sum in an expired record starts from 0.
+pub fn sum_on_expired_starts_anew(w: &mut World) {
+    w.records().put("k", &fields(&[("n", "5")]), Some(Ttl::Millis(5))).unwrap();
+    w.pass_ms(6);
+    assert_eq!(put(w, FieldValue::Sum { by: 1 }).unwrap(), "1");
+}
+
+/// Sums of one transaction build on each other.
+pub fn sums_see_earlier_steps(w: &mut World) {
+    let add = || RecordWrite::to("k").unwrap().set("n", FieldValue::Sum { by: 2 }).unwrap();
+    w.db().execute(Transaction::new().step(add()).step(add())).unwrap();
+    holds(&w.records(), "k", &[("n", "4")]);
+    assert_eq!(w.records().history("k", 9, None).unwrap()[0].writes, 2);
+}
+
+/// What is no whole number, plainly written, is refused, and nothing is written.
+pub fn sum_of_no_number_is_refused(w: &mut World) {
+    for text in ["", "x", "1.5", " 1", "01", "+1", "-0", "9223372036854775808"] {
+        w.records().set_field("k", "n", text).unwrap();
+        let add = || put(w, FieldValue::Sum { by: 1 });
+        refused(writes_nothing(w.db(), add), Code::NotANumber);
+    }
+}
+
+/// A sum that leaves the range is refused; its bounds can be reached.
+pub fn sum_overflow_is_refused(w: &mut World) {
+    assert_eq!(put(w, FieldValue::Sum { by: i64::MAX }).unwrap(), i64::MAX.to_string());
+    refused(writes_nothing(w.db(), || put(w, FieldValue::Sum { by: 1 })), Code::Overflow);
+    w.records().set_field("k", "n", "0").unwrap();
+    assert_eq!(put(w, FieldValue::Sum { by: i64::MIN }).unwrap(), i64::MIN.to_string());
+    refused(writes_nothing(w.db(), || put(w, FieldValue::Sum { by: -1 })), Code::Overflow);
+}
+
+/// A write with one bad sum writes nothing of it.
+pub fn one_bad_sum_writes_nothing(w: &mut World) {
+    w.records().set_field("k", "n", "x").unwrap();
+    let both = write("k", &[("a", "1")]).set("n", FieldValue::Sum { by: 1 }).unwrap();
+    refused(writes_nothing(w.db(), || w.records().write(both)), Code::NotANumber);
+    holds(&w.records(), "k", &[("n", "x")]);
+}

@@ -1,0 +1,42 @@
+//! Exports: what is imported elsewhere has the same versions.
+
+use super::driver::Driver;
+use super::step::{BRANCHES, CELLS, Step};
+use mainstay::{Branch, Fields, Value};
+use mainstay_conformance::World;
+
+/// A version as an export keeps it: counter, what it holds, expiry.
+type Kept<T> = (u64, Option<T>, Option<u64>);
+
+impl Driver {
+    /// Runs a transfer; says whether it was one.
+    pub fn transfer_step(&self, step: &Step) -> bool {
+        let Step::Transfer { branch } = step else { return false };
+        if let Ok(branch) = self.world.beside().branch(BRANCHES[*branch]) {
+            let path = self.world.file("transfer");
+            self.world.beside().export(branch.name(), &path, &mut |_| {}).unwrap();
+            let elsewhere = World::memory();
+            elsewhere.db().import(&path, "copy", &mut |_| {}).unwrap();
+            std::fs::remove_file(&path).unwrap();
+            compare(&branch, &elsewhere.db().branch("copy").unwrap());
+        }
+        true
+    }
+}
+
+fn compare(there: &Branch, copy: &Branch) {
+    for name in CELLS {
+        assert_eq!(cell(there, name), cell(copy, name), "the cell {name}");
+        assert_eq!(record(there, name), record(copy, name), "the record {name}");
+    }
+}
+
+fn cell(branch: &Branch, name: &str) -> Vec<Kept<Value>> {
+    let versions = branch.cells().history(name, 1_000, None).unwrap();
+    versions.into_iter().map(|entry| (entry.counter, entry.value, entry.expires)).collect()
+}
+
+fn record(branch: &Branch, key: &str) -> Vec<Kept<Fields>> {
+    let versions = branch.records().history(key, 1_000, None).unwrap();
+    versions.into_iter().map(|entry| (entry.counter, entry.fields, entry.expires)).collect()
+}

@@ -1,0 +1,143 @@
+//! Which index a scan uses, and which part of it.
+//!
+//! ```text
+//!   filters  state IN (claimed, running), timeout_at < 17
+//!   index    (state, timeout_at)  -->  two ranges: claimed up to 17, running up to 17
+//! ```
+//!
+//! A rule, not an estimate: the most leading fields compared with `=` or `IN`, then a range behind them,
+//! then the oldest.
+
+use super::ordered;
+use crate::declared::{AllDeclared, Declared};
+use crate::spaces;
+use mainstay_model::{Field, Test, Where};
+
+/// The most ranges that one scan walks: every value of an `IN` makes further ones.
+const RANGES_LIMIT: usize = 256;
+
+/// Names from the first up to the second, which is not in it.
+pub(crate) type Range = (Vec<u8>, Option<Vec<u8>>);
+
+/// An index and the parts of it that hold all candidates.
+pub(crate) struct Choice {
+    pub index: Declared,
+    pub ranges: Vec<Range>,
+    /// How many leading fields are compared with `=` or `IN`.
+    equal: usize,
+    /// Whether a range follows them.
+    ranged: bool,
+}
+
+/// The index to use; nothing where none helps.
+pub(crate) fn choose(all: &AllDeclared, prefix: &str, filters: &[Where]) -> Option<Choice> {
+    let covering = all.iter().filter(|one| prefix.starts_with(&one.prefix));
+    let choices = covering.filter_map(|one| Choice::of(one, filters));
+    // Of equals the first is taken, which is the oldest.
+    choices.fold(None, |best, next| match best {
+        Some(best) if best.rank() >= next.rank() => Some(best),
+        _ => Some(next),
+    })
+}
+
+impl Choice {
+    fn of(index: &Declared, filters: &[Where]) -> Option<Choice> {
+        let mut starts = vec![index.id.to_be_bytes().to_vec()];
+        let mut equal = 0;
+        for field in &index.fields {
+            let Some(values) = equals(filters, field) else { break };
+            if starts.len().saturating_mul(values.len()) > RANGES_LIMIT {
+                break;
+            }
+            starts = starts.iter().flat_map(|start| extended(start, &values)).collect();
+            equal += 1;
+        }
+        let bounds = index.fields.get(equal).and_then(|field| bounds(filters, field));
+        if equal == 0 && bounds.is_none() {
+            return None;
+        }
+        let ranged = bounds.is_some();
+        let range = |start: Vec<u8>| match &bounds {
+            Some((low, high)) => {
+                ([&start[..], low].concat(), { spaces::after_prefix(&[&start[..], high].concat()) })
+            }
+            None => (start.clone(), spaces::after_prefix(&start)),
+        };
+        let ranges = starts.into_iter().map(range).collect();
+        Some(Choice { index: index.clone(), ranges, equal, ranged })
+    }
+
+    fn rank(&self) -> (usize, bool) {
+        (self.equal, self.ranged)
+    }
+
+    /// Whether each of its ranges is in the order of a field.
+    pub fn is_ordered_by(&self, field: &Field) -> bool {
+        self.index.fields.get(self.equal) == Some(field)
+    }
+
+    /// What it is, for people.
+    pub fn describe(&self) -> String {
+        let fields: Vec<String> = self.index.fields.iter().map(Field::to_string).collect();
+        let ranges = match self.ranges.len() {
+            1 => "one range".to_owned(),
+            count => format!("{count} ranges"),
+        };
+        let (id, prefix) = (self.index.id, &self.index.prefix);
+        format!("index {id} over `{prefix}` ({}), {ranges}", fields.join(", "))
+    }
+}
+
+/// The values that a field can have, where that is said.
+fn equals<'f>(filters: &'f [Where], field: &Field) -> Option<Vec<&'f [u8]>> {
+    filters.iter().filter(|filter| filter.field == *field).find_map(|filter| match &filter.test {
+        Test::Eq(value) => Some(vec![value.as_slice()]),
+        Test::In(values) => {
+            let mut values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
+            values.sort_unstable();
+            values.dedup();
+            Some(values)
+        }
+        _ => None,
+    })
+}
+
+fn extended(start: &[u8], values: &[&[u8]]) -> Vec<Vec<u8>> {
+    let one = |value: &&[u8]| {
+        let mut start = start.to_vec();
+        ordered::put(Some(value), &mut start);
+        start
+    };
+    values.iter().map(one).collect()
+}
+
+/// Between what a field's value lies, where that is said; both ends are in it.
+fn bounds(filters: &[Where], field: &Field) -> Option<(Vec<u8>, Vec<u8>)> {
+    let written = |value: &[u8]| {
+        let mut bytes = Vec::new();
+        ordered::put(Some(value), &mut bytes);
+        bytes
+    };
+    let (mut low, mut high): (Option<Vec<u8>>, Option<Vec<u8>>) = (None, None);
+    for filter in filters.iter().filter(|filter| filter.field == *field) {
+        let (value, is_low) = match &filter.test {
+            Test::Gt(value) | Test::Ge(value) => (value, true),
+            Test::Lt(value) | Test::Le(value) => (value, false),
+            _ => continue,
+        };
+        let kind = vec![ordered::kind(value)];
+        let (least, most) = match is_low {
+            true => (written(value), kind),
+            false => (kind, written(value)),
+        };
+        low = low.max(Some(least));
+        high = match high {
+            // A bound that says only the kind of value says less than any value of it.
+            Some(high) if high.len() == 1 && most.starts_with(&high) => Some(most),
+            Some(high) if most.len() == 1 && high.starts_with(&most) => Some(high),
+            Some(high) => Some(high.min(most)),
+            None => Some(most),
+        };
+    }
+    low.zip(high)
+}

@@ -1,0 +1,112 @@
+//! Redis's hashes on records: the same keys, the same entries, other answers.
+
+use super::decimal::{self, Failure};
+use super::keys;
+use super::records::{self, put, see_fields, sum};
+use crate::overlay::Overlay;
+use crate::spaces::CELLS;
+use crate::view::View;
+use mainstay_model::{Answer, Code, Error, Field, Fields, HashCommand, Name, Result};
+
+/// Runs a command on a record as a hash.
+pub(crate) fn run(view: &View<'_>, overlay: &mut Overlay, command: &HashCommand) -> Result<Answer> {
+    refuse_cell(view, overlay, command.key())?;
+    match command {
+        HashCommand::Set { key, pairs, only_absent } => {
+            set(view, overlay, key, pairs, *only_absent)
+        }
+        HashCommand::Delete { key, fields } => delete(view, overlay, key, fields),
+        HashCommand::Add { key, field, by } => add(view, overlay, key, field, |old| {
+            sum(old, *by, field, key).map(|sum| sum.to_string())
+        }),
+        HashCommand::AddFloat { key, field, by } => {
+            add(view, overlay, key, field, |old| float_sum(old, by, field, key))
+        }
+        HashCommand::Get { key, fields } => {
+            records::get(view, overlay, key, fields.as_deref()).map(Answer::Record)
+        }
+        _ => Err(Error::new(Code::Unsupported, "this version does not know that hash command")),
+    }
+}
+
+/// To Redis a name is one thing.
+fn refuse_cell(view: &View<'_>, overlay: &Overlay, name: &Name) -> Result<()> {
+    match keys::see(view, overlay, CELLS, name)?.live {
+        false => Ok(()),
+        true => {
+            let message = format!("`{name}` is a cell: this is for records");
+            Err(Error::new(Code::WrongType, message))
+        }
+    }
+}
+
+fn set(
+    view: &View<'_>,
+    overlay: &mut Overlay,
+    key: &Name,
+    pairs: &[(Field, Vec<u8>)],
+    only_absent: bool,
+) -> Result<Answer> {
+    if pairs.is_empty() {
+        let message = format!("nothing to put into `{key}`: a record has at least one field");
+        return Err(Error::new(Code::InvalidField, message));
+    }
+    let (seen, old) = see_fields(view, overlay, key)?;
+    let mut fields = old.unwrap_or_default();
+    let is_there = |(field, _): &(Field, Vec<u8>)| fields.get(field.as_bytes()).is_some();
+    if only_absent && pairs.iter().any(is_there) {
+        return Ok(Answer::Did(false));
+    }
+    let before = fields.len();
+    for (field, value) in pairs {
+        fields.insert(field.clone(), value.clone());
+    }
+    let new = fields.len() - before;
+    let expires = seen.expires;
+    put(overlay, seen, &fields, expires)?;
+    Ok(if only_absent { Answer::Did(true) } else { Answer::Count(new as u64) })
+}
+
+fn delete(view: &View<'_>, overlay: &mut Overlay, key: &Name, gone: &[Field]) -> Result<Answer> {
+    let (seen, old) = see_fields(view, overlay, key)?;
+    let Some(mut fields) = old else { return Ok(Answer::Count(0)) };
+    let count = gone.iter().filter(|field| fields.remove(field).is_some()).count();
+    if count > 0 {
+        let expires = seen.expires;
+        put(overlay, seen, &fields, expires)?;
+    }
+    Ok(Answer::Count(count as u64))
+}
+
+fn add(
+    view: &View<'_>,
+    overlay: &mut Overlay,
+    key: &Name,
+    field: &Field,
+    sum: impl FnOnce(Option<&[u8]>) -> Result<String>,
+) -> Result<Answer> {
+    let (seen, old) = see_fields(view, overlay, key)?;
+    let mut fields: Fields = old.unwrap_or_default();
+    let sum = sum(fields.get(field.as_bytes()))?;
+    fields.insert(field.clone(), sum.clone().into_bytes());
+    let expires = seen.expires;
+    put(overlay, seen, &fields, expires)?;
+    Ok(Answer::Sum(sum))
+}
+
+fn float_sum(old: Option<&[u8]>, by: &str, field: &Field, key: &Name) -> Result<String> {
+    let text = std::str::from_utf8(old.unwrap_or(b"0")).map_err(|_| Failure::NotANumber);
+    text.and_then(|text| decimal::sum(text, by)).map_err(|failure| match failure {
+        Failure::NotANumber => {
+            let message = format!(
+                "field `{field}` of `{key}`, or what is to be added to it, is not a number"
+            );
+            Error::new(Code::NotANumber, message)
+        }
+        Failure::NotFinite => {
+            let message =
+                format!("adding to field `{field}` of `{key}` leaves the range of its number");
+            Error::new(Code::Overflow, message)
+        }
+    })
+}

@@ -1,0 +1,202 @@
+//! Indexes over records: kept by the transaction that writes the record, filled beside writers.
+//!
+//! ```text
+//!   effects on records --follow--> the old entry goes, the new one comes, in the same transaction
+//!   records of before  --fill----> entries, some at a time; the last time says: ready
+//! ```
+//!
+//! Every layer of a branch has entries for its own records, so that it can be asked by itself.
+
+use super::branches::Context;
+use crate::catalog::Layers;
+use crate::declared::Declared;
+use crate::entry::{self, DELETED, Head};
+use crate::index::{Index, NEWEST};
+use crate::overlay::{Overlay, Payload, Write};
+use crate::spaces::{self, ENTRIES, Key, RECORDS};
+use crate::view::{Origin, View};
+use mainstay_model::limits::{INDEX_LIMIT, INDEX_LIMIT_FIELDS};
+use mainstay_model::{
+    Answer, Code, Error, Field, IndexCommand, NAME_LIMIT_BYTES, Result, Revision,
+};
+use std::ops::Bound;
+
+/// Runs a command on indexes.
+pub(crate) fn run(
+    context: &Context<'_>,
+    overlay: &mut Overlay,
+    command: &IndexCommand,
+) -> Result<Answer> {
+    match command {
+        IndexCommand::Add { prefix, fields } => add(context, overlay, prefix, fields),
+        IndexCommand::Drop { id } => drop_index(context, overlay, *id),
+        IndexCommand::Fill { id, limit } => fill(context, overlay, *id, *limit),
+        _ => Err(Error::new(Code::Unsupported, "this version does not know that index command")),
+    }
+}
+
+fn add(
+    context: &Context<'_>,
+    overlay: &mut Overlay,
+    prefix: &str,
+    fields: &[Field],
+) -> Result<Answer> {
+    check(prefix, fields)?;
+    let all = context.index.declared();
+    if let Some(same) = all.iter().find(|one| one.prefix == prefix && one.fields == fields) {
+        let message = format!("index {} is over the same prefix and fields already", same.id);
+        return Err(Error::new(Code::IndexExists, message));
+    }
+    if all.len() >= INDEX_LIMIT {
+        let message = format!("there are {INDEX_LIMIT} indexes, which is the most: drop one first");
+        return Err(Error::new(Code::InvalidArgument, message));
+    }
+    let declared = Declared {
+        id: context.catalog.next_index(),
+        prefix: prefix.to_owned(),
+        fields: fields.to_vec(),
+        created: context.revision,
+        // Where there are no records, there is nothing to fill in.
+        ready: (!context.index.has_records()).then_some(context.revision),
+        filled_to: Vec::new(),
+        filled: 0,
+        dropped: false,
+    };
+    context.write(overlay, &declared.key(), &declared.encode())?;
+    Ok(Answer::Count(u64::from(declared.id)))
+}
+
+fn check(prefix: &str, fields: &[Field]) -> Result<()> {
+    let invalid = |message: String| Err(Error::new(Code::InvalidArgument, message));
+    if fields.is_empty() || fields.len() > INDEX_LIMIT_FIELDS {
+        return invalid(format!("an index is over 1 to {INDEX_LIMIT_FIELDS} fields"));
+    }
+    if fields.iter().enumerate().any(|(place, field)| fields[..place].contains(field)) {
+        return invalid("a field stands twice in the index".to_owned());
+    }
+    if prefix.len() > NAME_LIMIT_BYTES {
+        return invalid(format!("the prefix is longer than {NAME_LIMIT_BYTES} bytes"));
+    }
+    Ok(())
+}
+
+fn find(context: &Context<'_>, id: u32) -> Result<Declared> {
+    let all = context.index.declared();
+    let found = all.iter().find(|one| one.id == id).cloned();
+    found.ok_or_else(|| {
+        Error::new(Code::IndexNotFound, format!("there is no index {id}: list them"))
+    })
+}
+
+fn drop_index(context: &Context<'_>, overlay: &mut Overlay, id: u32) -> Result<Answer> {
+    let Ok(declared) = find(context, id) else { return Ok(Answer::Did(false)) };
+    // The declaration stays, so that its number is not given again and its entries can go.
+    let dropped = Declared { dropped: true, ..declared };
+    context.write(overlay, &dropped.key(), &dropped.encode())?;
+    Ok(Answer::Did(true))
+}
+
+/// Looks at some records more; when there are none left, the index is ready.
+fn fill(context: &Context<'_>, overlay: &mut Overlay, id: u32, limit: usize) -> Result<Answer> {
+    let mut declared = find(context, id)?;
+    if declared.ready.is_some() {
+        return Ok(Answer::Did(false));
+    }
+    let (from, to) = (spaces::key(RECORDS, 0, b""), [RECORDS + 1]);
+    let from = match declared.filled_to.is_empty() {
+        true => Bound::Included(from.as_slice()),
+        false => Bound::Excluded(declared.filled_to.as_slice()),
+    };
+    let mut seen: Vec<Key> = Vec::new();
+    for row in context.index.scan(from, Bound::Excluded(&to), NEWEST).take(limit) {
+        let row = row?;
+        let (head, payload) = entry::parse(row.entry())?;
+        seen.push(Key::from_slice(row.key()));
+        let Some((_, branch, key)) = spaces::split(row.key()) else { continue };
+        if !head.is_deleted() && declared.covers(key) {
+            let name = declared.name_of(key, payload)?;
+            put_entry(context.index, overlay, branch, name.as_deref(), 0, context.revision)?;
+        }
+    }
+    let more = seen.len() == limit;
+    declared.filled += seen.len() as u64;
+    declared.filled_to = seen.last().map_or(declared.filled_to.clone(), |key| key.to_vec());
+    if !more {
+        declared.ready = Some(context.revision);
+    }
+    context.write(overlay, &declared.key(), &declared.encode())?;
+    Ok(Answer::Did(more))
+}
+
+/// An entry that a record had on a branch, and the one that it has.
+struct Move {
+    branch: u32,
+    was: Option<Vec<u8>>,
+    is: Option<Vec<u8>>,
+}
+
+/// Adds the entries that a transaction's records need, and removes those they end.
+pub(crate) fn follow(
+    index: &Index,
+    layers_of: impl Fn(u32) -> Layers,
+    overlay: &mut Overlay,
+    revision: Revision,
+) -> Result<()> {
+    let all = index.declared();
+    if all.is_empty() {
+        return Ok(());
+    }
+    let mut moves: Vec<Move> = Vec::new();
+    for effect in overlay.effects() {
+        let Some((RECORDS, branch, key)) = spaces::split(&effect.key) else { continue };
+        let covering: Vec<&Declared> = all.iter().filter(|one| one.covers(key)).collect();
+        if covering.is_empty() {
+            continue;
+        }
+        let layers = layers_of(branch);
+        let view = View { index, layers: &layers, now: 0, fresh: false };
+        let read = |head: Head, payload: &[u8]| Ok((!head.is_deleted()).then(|| payload.to_vec()));
+        let old = view.find_stored(&effect.key, effect.hash, read)?;
+        let (old, own) = match &old {
+            Some((old, origin)) => (old.as_deref(), *origin == Origin::Own),
+            None => (None, false),
+        };
+        let new = (effect.flags & DELETED == 0).then(|| overlay.payload(effect));
+        for one in covering {
+            let name = |payload: Option<&[u8]>| match payload {
+                Some(payload) => one.name_of(key, payload),
+                None => Ok(None),
+            };
+            let (was, is) = (name(old)?, name(new)?);
+            if was != is || !own {
+                let was = was.filter(|was| Some(was) != is.as_ref());
+                moves.push(Move { branch, was, is });
+            }
+        }
+    }
+    for Move { branch, was, is } in moves {
+        put_entry(index, overlay, branch, was.as_deref(), DELETED, revision)?;
+        put_entry(index, overlay, branch, is.as_deref(), 0, revision)?;
+    }
+    Ok(())
+}
+
+fn put_entry(
+    index: &Index,
+    overlay: &mut Overlay,
+    branch: u32,
+    name: Option<&[u8]>,
+    flags: u8,
+    revision: Revision,
+) -> Result<()> {
+    let Some(name) = name else { return Ok(()) };
+    let key = spaces::key(ENTRIES, branch, name);
+    let hash = index.current.hash(&key);
+    let payload = Payload::Bytes(b"");
+    if flags & DELETED == 0 {
+        index.graves.open(&key, revision);
+    }
+    overlay.make_room_for(key.len());
+    let write = Write { flags, counter: 1, writes: 1, expires: None, prior: None, payload };
+    overlay.write(key, hash, write)
+}

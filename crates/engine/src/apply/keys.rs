@@ -1,0 +1,223 @@
+//! What every contract does with a key: look at it, write it, delete it, let it expire.
+//!
+//! ```text
+//!   key --see--> Seen { counter, live, lapsed, expiry } --write--> the next version, counter and all
+//! ```
+
+use crate::entry::{DELETED, EXPIRED, Head, LAPSED};
+use crate::overlay::{Overlay, Payload, Write};
+use crate::spaces::Key;
+use crate::view::{Origin, View};
+use mainstay_model::limits::PAGE_LIMIT;
+use mainstay_model::{Code, Error, ExpireOnly, Name, Page, Result, Stamp, Ttl};
+
+/// What is known of a key before a write.
+pub(super) struct Seen {
+    pub key: Key,
+    pub hash: u64,
+    pub counter: u64,
+    pub live: bool,
+    pub lapsed: bool,
+    pub expires: Option<Stamp>,
+    /// The expiry whose marker stands in this branch's own layer.
+    pub marked: Option<Stamp>,
+}
+
+/// What is known of a key.
+pub(super) fn see(view: &View<'_>, overlay: &Overlay, space: u8, name: &Name) -> Result<Seen> {
+    let (key, hash) = view.key(space, name.as_bytes());
+    let found = view.find(overlay, &key, hash, |head, _| Ok(head))?;
+    Ok(seen(key, hash, found, view.now))
+}
+
+/// What is known of a key, and what it holds if it is live.
+pub(super) fn see_with<T>(
+    view: &View<'_>,
+    overlay: &Overlay,
+    space: u8,
+    name: &Name,
+    mut read: impl FnMut(&[u8]) -> Result<T>,
+) -> Result<(Seen, Option<T>)> {
+    let (key, hash) = view.key(space, name.as_bytes());
+    let read = |head: Head, payload: &[u8]| match head.is_live(view.now) {
+        true => Ok((head, Some(read(payload)?))),
+        false => Ok((head, None)),
+    };
+    let found = view.find(overlay, &key, hash, read)?;
+    let (found, held) = match found {
+        Some(((head, held), origin)) => (Some((head, origin)), held),
+        None => (None, None),
+    };
+    Ok((seen(key, hash, found, view.now), held))
+}
+
+fn seen(key: Key, hash: u64, found: Option<(Head, Origin)>, now: Stamp) -> Seen {
+    let Some((head, origin)) = found else {
+        let (live, lapsed) = (false, false);
+        return Seen { key, hash, counter: 0, live, lapsed, expires: None, marked: None };
+    };
+    let live = head.is_live(now);
+    Seen {
+        key,
+        hash,
+        counter: head.counter,
+        live,
+        lapsed: head.is_lapsed(now),
+        expires: head.expires.filter(|_| live),
+        marked: head.expires.filter(|_| origin == Origin::Own && !head.is_deleted()),
+    }
+}
+
+impl Seen {
+    /// The write that follows, counting an expiry that came due before it.
+    pub fn write<'a>(&self, flags: u8, expires: Option<Stamp>, payload: Payload<'a>) -> Write<'a> {
+        let writes = 1 + u64::from(self.lapsed);
+        let flags = flags | if self.lapsed { LAPSED } else { 0 };
+        let counter = self.counter + writes;
+        Write { flags, counter, writes, expires, prior: self.marked, payload }
+    }
+}
+
+/// Deletes what lives.
+pub(super) fn remove(overlay: &mut Overlay, seen: Seen) -> Result<()> {
+    let write = seen.write(DELETED, None, Payload::Bytes(b""));
+    overlay.write(seen.key, seen.hash, write)
+}
+
+/// Turns an expiry that came due into a deletion.
+pub(super) fn lapse(overlay: &mut Overlay, seen: Seen) -> Result<()> {
+    let write = Write {
+        flags: DELETED | EXPIRED,
+        counter: seen.counter + 1,
+        writes: 1,
+        expires: None,
+        prior: seen.marked,
+        payload: Payload::Bytes(b""),
+    };
+    overlay.write(seen.key, seen.hash, write)
+}
+
+/// Turns the expiry of one key into a deletion, if its own layer says that it is due.
+pub(crate) fn lapse_key(view: &View<'_>, overlay: &mut Overlay, key: &[u8]) -> Result<bool> {
+    let key = Key::from_slice(key);
+    let hash = view.index.current.hash(&key);
+    let found = view.find(overlay, &key, hash, |head, _| Ok(head))?;
+    let seen = seen(key, hash, found, view.now);
+    if !seen.lapsed || seen.marked.is_none() {
+        return Ok(false);
+    }
+    lapse(overlay, seen)?;
+    Ok(true)
+}
+
+/// Writes what lives as it is with another expiry; with the same one, nothing.
+pub(super) fn set_expiry(
+    overlay: &mut Overlay,
+    seen: Seen,
+    payload: &[u8],
+    expires: Option<Stamp>,
+) -> Result<()> {
+    if expires == seen.expires {
+        return Ok(());
+    }
+    let write = seen.write(0, expires, Payload::Bytes(payload));
+    overlay.write(seen.key, seen.hash, write)
+}
+
+/// The highest counter that an import may bring: writing on never overflows.
+const LAST_COUNTER: u64 = 1 << 62;
+
+/// The latest moment a stamp may name: far beyond any calendar, and safe to add to.
+const LAST_STAMP: u64 = 1 << 62;
+
+/// When a write makes its key expire.
+pub(super) fn expiry(now: Stamp, ttl: Ttl, current: Option<Stamp>) -> Result<Option<Stamp>> {
+    let invalid = |message: &str| Err(Error::new(Code::InvalidTtl, message));
+    match ttl {
+        Ttl::Clear => Ok(None),
+        Ttl::Keep => Ok(current),
+        Ttl::Millis(0) => invalid("a time to live of 0 ms: delete it instead"),
+        Ttl::Millis(ms) => match ms.checked_mul(1000).and_then(|us| us.checked_add(now)) {
+            Some(stamp) if stamp <= LAST_STAMP => Ok(Some(stamp)),
+            _ => invalid("the time to live ends beyond the calendar"),
+        },
+        Ttl::Until(stamp) if stamp <= LAST_STAMP => Ok(Some(stamp)),
+        Ttl::Until(_) => invalid("the expiry lies beyond the calendar"),
+    }
+}
+
+/// Whether a condition on the expiry holds; no expiry is later than any.
+pub(super) fn may_expire(only: ExpireOnly, old: Option<Stamp>, new: Option<Stamp>) -> bool {
+    let moment = |expires: Option<Stamp>| expires.unwrap_or(Stamp::MAX);
+    match only {
+        ExpireOnly::Always => true,
+        ExpireOnly::WithoutExpiry => old.is_none(),
+        ExpireOnly::WithExpiry => old.is_some(),
+        ExpireOnly::Later => moment(new) > moment(old),
+        ExpireOnly::Earlier => moment(new) < moment(old),
+        ExpireOnly::EarlierThanThere => old.is_some() && moment(new) < moment(old),
+    }
+}
+
+/// Writes a version as an export kept it, its payload staged from `start` on; gives its counter.
+pub(super) fn restore(
+    overlay: &mut Overlay,
+    seen: Seen,
+    start: usize,
+    deleted: bool,
+    counter: u64,
+    expires: Option<Stamp>,
+) -> Result<u64> {
+    if counter > LAST_COUNTER {
+        return Err(Error::new(Code::InvalidArgument, "a counter beyond all that can be counted"));
+    }
+    // The version says what happened: an expiry before it has a version of its own.
+    let counter = counter.max(seen.counter + 1);
+    let write = Write {
+        flags: if deleted { DELETED } else { 0 },
+        counter,
+        writes: counter - seen.counter,
+        expires,
+        prior: seen.marked,
+        payload: Payload::Staged(start),
+    };
+    overlay.write(seen.key, seen.hash, write)?;
+    Ok(counter)
+}
+
+/// Lists the names of a space in byte order, and says when the first of them that others wrote expires.
+pub(crate) fn names(
+    view: &View<'_>,
+    overlay: &Overlay,
+    space: u8,
+    prefix: &str,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<(Page, Option<Stamp>)> {
+    check_limit(limit)?;
+    let mut walk = view.walk(overlay, space, prefix.as_bytes(), after.map(str::as_bytes));
+    let mut page = Page::default();
+    let mut expires: Option<Stamp> = None;
+    while let Some(step) = walk.next()? {
+        if !step.head.is_live(view.now) {
+            continue;
+        }
+        if page.names.len() == limit {
+            page.next = page.names.last().cloned();
+            break;
+        }
+        let theirs = step.head.expires.filter(|_| !step.own);
+        expires = [expires, theirs].into_iter().flatten().min();
+        page.names.push(String::from_utf8_lossy(&step.name).into_owned());
+    }
+    Ok((page, expires))
+}
+
+/// Refuses page sizes that make no sense.
+pub(crate) fn check_limit(limit: usize) -> Result<()> {
+    if (1..=PAGE_LIMIT).contains(&limit) {
+        return Ok(());
+    }
+    let message = format!("a page has 1 to {PAGE_LIMIT} entries, not {limit}");
+    Err(Error::new(Code::InvalidLimit, message))
+}

@@ -1,0 +1,48 @@
+//! The errors that several operations give.
+
+use crate::job::Job;
+use crate::name::JobName;
+use crate::state::State;
+use mainstay::{Code, Error, Result};
+
+/// Refuses what the table of transitions does not have.
+pub(crate) fn check_transition(job: &Job, into: State) -> Result<()> {
+    match job.state.may_become(into) {
+        true => Ok(()),
+        false => Err(illegal(job, &format!("from there it cannot become {into}"))),
+    }
+}
+
+#[cold]
+pub(crate) fn illegal(job: &Job, why: &str) -> Error {
+    Error::new(Code::IllegalTransition, format!("job {} is {}: {why}", job.name, job.state))
+}
+
+#[cold]
+pub(crate) fn not_found(name: &JobName) -> Error {
+    Error::new(Code::JobNotFound, format!("there is no job {name}: submit it first"))
+}
+
+#[cold]
+pub(crate) fn exists(name: &JobName) -> Error {
+    let message = format!("there is a job {name} already: give the new one another id");
+    Error::new(Code::JobExists, message)
+}
+
+#[cold]
+pub(crate) fn fenced(name: &JobName) -> Error {
+    let message = format!("job {name} is gone: what was held of it is lost, stop working on it");
+    Error::new(Code::Fenced, message)
+}
+
+#[cold]
+pub(crate) fn busy(what: &str) -> Error {
+    let message = format!("{what} was changed by others whenever it was to be written: try again");
+    Error::new(Code::Conflict, message)
+}
+
+#[cold]
+pub(crate) fn unexpected() -> Error {
+    let message = "the database answered something else than was asked: are both of one version?";
+    Error::new(Code::Unsupported, message)
+}

@@ -1,0 +1,87 @@
+//! Graphs of jobs that depend on each other: what makes no sense is refused before anything is written.
+
+use crate::failure;
+use crate::name::JobName;
+use crate::submit::Submission;
+use mainstay::{Code, Error, Result};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Each job with what it depends on; refuses doubles and circles.
+pub(crate) fn check(submissions: &[Submission]) -> Result<Vec<(JobName, Vec<JobName>)>> {
+    if submissions.is_empty() {
+        let message = "no job was given: a graph has at least one";
+        return Err(Error::new(Code::EmptyGraph, message));
+    }
+    let pair = |one: &Submission| Ok((one.name()?, one.dependencies()?));
+    let graph = submissions.iter().map(pair).collect::<Result<Vec<_>>>()?;
+    let mut names = BTreeSet::new();
+    for (name, depends_on) in &graph {
+        if !names.insert(name) {
+            return Err(failure::exists(name));
+        }
+        check_dependencies(name, depends_on)?;
+    }
+    check_circles(&graph)?;
+    Ok(graph)
+}
+
+fn check_dependencies(name: &JobName, depends_on: &[JobName]) -> Result<()> {
+    if depends_on.contains(name) {
+        let message = format!("job {name} depends on itself: it would never run");
+        return Err(Error::new(Code::SelfDependency, message));
+    }
+    let mut seen = BTreeSet::new();
+    match depends_on.iter().find(|dependency| !seen.insert(*dependency)) {
+        None => Ok(()),
+        Some(twice) => {
+            let message = format!("job {name} names its dependency {twice} twice: once is enough");
+            Err(Error::new(Code::DuplicateDependency, message))
+        }
+    }
+}
+
+/// Which of these jobs wait for each of them; every job has an entry.
+pub(crate) fn dependents(graph: &[(JobName, Vec<JobName>)]) -> BTreeMap<&JobName, Vec<JobName>> {
+    let mut all: BTreeMap<_, Vec<JobName>> =
+        graph.iter().map(|(name, _)| (name, Vec::new())).collect();
+    for (name, depends_on) in graph {
+        for dependency in depends_on {
+            if let Some(waiting) = all.get_mut(dependency) {
+                waiting.push(name.clone());
+            }
+        }
+    }
+    all
+}
+
+/// Takes jobs out that wait for nothing, over and over: what is left waits for itself.
+fn check_circles(graph: &[(JobName, Vec<JobName>)]) -> Result<()> {
+    let waiting = dependents(graph);
+    let inside = |name: &&JobName| waiting.contains_key(*name);
+    let mut left: BTreeMap<&JobName, usize> = graph
+        .iter()
+        .map(|(name, depends_on)| (name, depends_on.iter().filter(inside).count()))
+        .collect();
+    let mut free: Vec<&JobName> =
+        left.iter().filter(|(_, count)| **count == 0).map(|(name, _)| *name).collect();
+    while let Some(name) = free.pop() {
+        left.remove(name);
+        for dependent in waiting.get(name).into_iter().flatten() {
+            if let Some(count) = left.get_mut(dependent) {
+                *count -= 1;
+                if *count == 0
+                    && let Some((dependent, _)) = waiting.get_key_value(dependent)
+                {
+                    free.push(*dependent);
+                }
+            }
+        }
+    }
+    match left.keys().next() {
+        None => Ok(()),
+        Some(name) => {
+            let message = format!("job {name} waits for itself by way of others: break the circle");
+            Err(Error::new(Code::DependencyCycle, message))
+        }
+    }
+}

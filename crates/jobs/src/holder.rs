@@ -1,0 +1,221 @@
+//! What the holder of a job does: heartbeat, step, complete, fail.
+//!
+//! Each is one transaction that is fenced by the token: once the job was given to another, swept or cancelled,
+//! its old holder gets `Fenced`, whatever it tries. A call that is repeated because its reply was lost
+//! answers what the first one did.
+
+use crate::claim::{Grant, checked_ms};
+use crate::failure::{self, check_transition};
+use crate::job::{Job, field};
+use crate::jobs::{Jobs, NOW, Next, in_ms, must};
+use crate::name;
+use crate::rank;
+use crate::state::State;
+use mainstay::{
+    Code, Condition, Field, FieldValue, RecordHistoryEntry, RecordWrite, Result, Step, Ttl,
+};
+use std::time::Duration;
+
+/// How many versions of a job are looked at together.
+const HISTORY_PAGE: usize = 100;
+
+/// What becomes of a job that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// It has failed for good.
+    Never,
+    /// It is tried again while it has retries left.
+    Now,
+    /// It is tried again after a while, while it has retries left.
+    After(Duration),
+}
+
+impl Jobs {
+    /// Says that the worker is alive: the lease begins anew, with this length or the one it has.
+    pub fn heartbeat(&self, grant: &Grant, lease: Option<Duration>) -> Result<State> {
+        let lease_ms = lease.map(checked_ms).transpose()?;
+        self.hold(grant, |job| {
+            let becomes = job.state;
+            if !becomes.is_held() {
+                return Err(failure::illegal(job, "only what is held has a lease"));
+            }
+            let mut write = self.extended(grant, job, lease_ms)?;
+            if let Some(lease_ms) = lease_ms {
+                write = write.set(field::LEASE_MS, lease_ms.to_string())?;
+            }
+            Ok(Next::Write(vec![must(write)], becomes))
+        })
+    }
+
+    /// Says that a step is done, and how many there are if that is known. The lease begins anew.
+    pub fn step(&self, grant: &Grant, step: u64, of: Option<u64>) -> Result<State> {
+        self.hold(grant, |job| {
+            check_transition(job, State::Running)?;
+            let mut write = self
+                .extended(grant, job, None)?
+                .set(field::STATE, State::Running.as_str())?
+                .set(field::CURRENT_STEP, step.to_string())?;
+            if let Some(of) = of {
+                write = write.set(field::STEP_COUNT, of.to_string())?;
+            }
+            Ok(Next::Write(vec![must(write)], State::Running))
+        })
+    }
+
+    /// The job is done. What waited for it alone becomes pending in the same transaction.
+    pub fn complete(&self, grant: &Grant, result: Option<&[u8]>) -> Result<State> {
+        let at = format!("{}/result", grant.name);
+        let put = |bytes| self.objects().write(&at, bytes, field::RESULT, field::RESULT_REF);
+        let result = result.map(put).transpose()?;
+        let done = self.hold(grant, |job| {
+            if job.state == State::Completed {
+                return Ok(Next::Done(State::Completed));
+            }
+            check_transition(job, State::Completed)?;
+            let mut write = self
+                .held(grant, job)?
+                .set(field::STATE, State::Completed.as_str())?
+                .clear(field::TIMEOUT_AT)?
+                .clear(field::ERROR)?;
+            if let Some((field, value)) = &result {
+                write = write.set(field, value)?;
+            }
+            if let Some(ms) = self.settings().keep_completed_ms {
+                write = write.ttl(Ttl::Millis(ms));
+            }
+            // Who began to wait for it since it was read would wait for ever.
+            let dependents = job.fields.get(field::DEPENDENTS).map(<[u8]>::to_vec);
+            let field = Field::new(field::DEPENDENTS)?;
+            let mut steps = vec![must(write.when(Condition::Field { field, is: dependents }))];
+            for dependent in &job.dependents {
+                steps.extend(self.release(dependent)?);
+            }
+            Ok(Next::Write(steps, State::Completed))
+        });
+        self.unless_done_before(grant, done, |state| state == State::Completed)
+    }
+
+    /// The job did not succeed. Gives what it has become: pending where it is tried again, else failed.
+    pub fn fail(&self, grant: &Grant, message: &str, retry: Retry) -> Result<State> {
+        let run_at_ms = match retry {
+            Retry::After(delay) => Some(self.now_us()? / 1000 + checked_ms(delay)?),
+            Retry::Never | Retry::Now => None,
+        };
+        let done = self.hold(grant, |job| {
+            if matches!(job.state, State::Pending | State::Failed) {
+                return Ok(Next::Done(job.state));
+            }
+            let again = retry != Retry::Never && job.retry_count < job.max_retries;
+            let becomes = if again { State::Pending } else { State::Failed };
+            check_transition(job, becomes)?;
+            let write = self.let_go(self.held(grant, job)?, job, becomes, message)?;
+            let write = match run_at_ms.filter(|_| again) {
+                Some(run_at_ms) => write
+                    .set(field::RUN_AT, run_at_ms.to_string())?
+                    .set(field::RANK, rank::waiting(run_at_ms))?,
+                None => write,
+            };
+            Ok(Next::Write(vec![must(write)], becomes))
+        });
+        self.unless_done_before(grant, done, |state| {
+            matches!(state, State::Pending | State::Failed)
+        })
+    }
+
+    /// Ends a lease: the job is tried again or has failed.
+    pub(crate) fn let_go(
+        &self,
+        write: RecordWrite,
+        job: &Job,
+        becomes: State,
+        message: &str,
+    ) -> Result<RecordWrite> {
+        let write = write
+            .set(field::STATE, becomes.as_str())?
+            .set(field::ERROR, message)?
+            .clear(field::TIMEOUT_AT)?;
+        match becomes {
+            State::Pending => write
+                .set(field::RETRY_COUNT, (job.retry_count + 1).to_string())?
+                .clear(field::WORKER),
+            _ => Ok(write),
+        }
+    }
+
+    /// One job fewer is waited for; whoever waited for it alone becomes pending.
+    fn release(&self, dependent: &name::JobName) -> Result<[Step; 2]> {
+        let key = self.key(dependent);
+        let one_fewer = RecordWrite::to(&key)?
+            .when(Condition::Exists)
+            .set(field::BLOCKED_BY, FieldValue::Sum { by: -1 })?;
+        let free = RecordWrite::to(&key)?
+            .when_field(field::STATE, State::Blocked.as_str())?
+            .when_field(field::BLOCKED_BY, "0")?
+            .set(field::STATE, State::Pending.as_str())?
+            .set(field::UPDATED_AT, NOW)?;
+        Ok([one_fewer.into(), free.into()])
+    }
+
+    /// Decides by the job as it stands; one that is gone is held by nobody.
+    fn hold(&self, grant: &Grant, decide: impl Fn(&Job) -> Result<Next>) -> Result<State> {
+        self.follow(&grant.name, |job| {
+            let job = job.ok_or_else(|| failure::fenced(&grant.name))?;
+            match job.token == Some(grant.token) {
+                true => decide(&job),
+                // The fence of the write itself says so: there is one place that decides.
+                false => Ok(Next::Write(vec![must(self.fence(grant)?)], job.state)),
+            }
+        })
+    }
+
+    /// A write by the holder of this grant and nobody else.
+    fn fence(&self, grant: &Grant) -> Result<RecordWrite> {
+        let (field, is) = (Field::new(field::TOKEN)?, grant.token.to_string().into_bytes());
+        Ok(self.touch(&grant.name)?.when(Condition::Fence { field, is }))
+    }
+
+    fn held(&self, grant: &Grant, job: &Job) -> Result<RecordWrite> {
+        self.fence(grant)?.when_field(field::STATE, job.state.as_str())
+    }
+
+    fn extended(&self, grant: &Grant, job: &Job, lease_ms: Option<u64>) -> Result<RecordWrite> {
+        let own_ms =
+            job.lease_ms.unwrap_or_else(|| self.settings().timeout_ms(job.name.task_type()));
+        self.held(grant, job)?.set(field::TIMEOUT_AT, in_ms(lease_ms.unwrap_or(own_ms)))
+    }
+
+    /// A holder that is fenced may have ended its work itself and lost the reply: then that is the answer.
+    fn unless_done_before(
+        &self,
+        grant: &Grant,
+        done: Result<State>,
+        is_meant: impl Fn(State) -> bool,
+    ) -> Result<State> {
+        match done {
+            Err(error) if error.code() == Code::Fenced => {
+                self.outcome(grant)?.filter(|state| is_meant(*state)).ok_or(error)
+            }
+            other => other,
+        }
+    }
+
+    /// What the holder of a grant made of the job in the end, as far back as history reaches.
+    fn outcome(&self, grant: &Grant) -> Result<Option<State>> {
+        let (token, mut before) = (grant.token.to_string(), None);
+        loop {
+            let page = self.history(&grant.name, HISTORY_PAGE, before)?;
+            let ended = |entry: &RecordHistoryEntry| {
+                let fields = entry.fields.as_ref()?;
+                let state = State::parse(fields.text(field::STATE)?).ok()?;
+                (fields.text(field::TOKEN)? == token && !state.is_held()).then_some(state)
+            };
+            if let Some(state) = page.iter().find_map(ended) {
+                return Ok(Some(state));
+            }
+            match page.last() {
+                Some(last) if last.revision >= grant.token => before = Some(last.counter),
+                _ => return Ok(None),
+            }
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Jobs, a sweeper and locks on the records of a Mainstay database.
+//!
+//! ```
+//! use mainstay::Database;
+//! use mainstay_jobs::{Jobs, Retry, Settings, State, Submission};
+//!
+//! let jobs = Jobs::open(&Database::memory()?, Settings::default())?;
+//! jobs.submit(&Submission::new("email", "1").params("to: a@b.c"))?;
+//! jobs.submit(&Submission::new("report", "1").depends_on_job("email", "1"))?;
+//!
+//! // Of any number of workers one gets it, with a token that fences all who had it before.
+//! let claimed = jobs.claim("email", "worker 1", None)?.expect("there is one");
+//! assert_eq!(jobs.params(&claimed.job)?.as_deref(), Some(&b"to: a@b.c"[..]));
+//! jobs.step(&claimed.grant, 1, Some(2))?;
+//! assert_eq!(jobs.complete(&claimed.grant, Some(b"sent"))?, State::Completed);
+//!
+//! // What waited for it can run now.
+//! let claimed = jobs.claim("report", "worker 1", None)?.expect("it is pending");
+//! assert_eq!(jobs.fail(&claimed.grant, "no paper", Retry::Now)?, State::Pending);
+//! # Ok::<(), mainstay::Error>(())
+//! ```
+//!
+//! ```text
+//!   Submission --submit--> blocked --dependencies--> pending --claim--> claimed, running --> completed
+//!                                                       ^                     |
+//!                                                       '-- fail, sweep ------'------------> failed
+//! ```
+//!
+//! A job is a record under `{namespace}state.tasks.{type}.{id}`; its fields are in [`field`]. Everything here is
+//! made of transactions on the public interface of the database, so records, history and feed show all of it.
+//!
+//! Three rules hold:
+//!
+//! - A grant's **token** is the revision of the claim. Every write of a holder is fenced by it: once the job was
+//!   taken away, its old holder gets `Fenced`, always.
+//! - A call whose **reply was lost** can be repeated: completing or failing twice by the same token answers the
+//!   same and does nothing twice.
+//! - A **lease** ends when the sweeper takes the job away, not by itself: a late heartbeat before that keeps it.
+
+mod claim;
+mod failure;
+mod graph;
+mod holder;
+mod job;
+mod jobs;
+mod lock;
+mod manage;
+mod name;
+mod objects;
+mod rank;
+mod settings;
+mod state;
+mod submit;
+mod sweeper;
+mod wait;
+
+pub use claim::{Claimed, Grant};
+pub use holder::Retry;
+pub use job::{Job, field};
+pub use jobs::{JobPage, Jobs};
+pub use lock::{LockHolder, Locks};
+pub use name::{JobName, NAME_LIMIT_BYTES};
+pub use settings::{Settings, TypeSettings};
+pub use state::{STATES, State};
+pub use submit::Submission;
+pub use sweeper::{SweepReport, Sweeper, SweeperFigures};

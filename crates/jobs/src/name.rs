@@ -1,0 +1,117 @@
+//! What a job is called, and the key of its record.
+//!
+//! ```text
+//!   {namespace}state.tasks.{type}.{id}          the type has no point, so the key is read in one way
+//! ```
+
+use mainstay::{Code, Error, Result};
+use std::fmt;
+
+/// The longest type or id, in bytes.
+pub const NAME_LIMIT_BYTES: usize = 200;
+
+/// A job's type and id.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobName {
+    task_type: String,
+    id: String,
+}
+
+impl JobName {
+    /// Checks and keeps a type and an id: 1 to 200 bytes without white space, control characters, commas
+    /// and slashes; a type has no points either.
+    ///
+    /// ```
+    /// use mainstay_jobs::JobName;
+    /// assert_eq!(JobName::new("email-send", "job_17.a")?.to_string(), "email-send/job_17.a");
+    /// assert!(JobName::new("email.send", "17").is_err());
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    pub fn new(task_type: &str, id: &str) -> Result<JobName> {
+        check_type(task_type)?;
+        check("id", id)?;
+        Ok(JobName { task_type: task_type.to_owned(), id: id.to_owned() })
+    }
+
+    /// Its type.
+    pub fn task_type(&self) -> &str {
+        &self.task_type
+    }
+
+    /// Its id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Reads what [`JobName`] displays as.
+    pub(crate) fn parse(text: &str) -> Result<JobName> {
+        let (task_type, id) = text.split_once('/').ok_or_else(|| damaged(text))?;
+        JobName::new(task_type, id)
+    }
+
+    /// Reads a list of names with commas between them.
+    pub(crate) fn parse_all(text: &str) -> Result<Vec<JobName>> {
+        text.split(',').filter(|one| !one.is_empty()).map(JobName::parse).collect()
+    }
+}
+
+/// Names with commas between them.
+pub(crate) fn join(names: &[JobName]) -> String {
+    names.iter().map(JobName::to_string).collect::<Vec<_>>().join(",")
+}
+
+pub(crate) fn check_type(task_type: &str) -> Result<()> {
+    check("type", task_type)?;
+    match task_type.contains('.') {
+        true => Err(invalid("type", task_type)),
+        false => Ok(()),
+    }
+}
+
+fn check(what: &str, text: &str) -> Result<()> {
+    let stranger = |c: char| c.is_whitespace() || c.is_control() || matches!(c, ',' | '/');
+    match (1..=NAME_LIMIT_BYTES).contains(&text.len()) && !text.contains(stranger) {
+        true => Ok(()),
+        false => Err(invalid(what, text)),
+    }
+}
+
+#[cold]
+fn invalid(what: &str, text: &str) -> Error {
+    let text: String = text.chars().take(64).collect();
+    let message = format!(
+        "`{text}` cannot be the {what} of a job: it has 1 to {NAME_LIMIT_BYTES} bytes without white space, \
+         control characters, commas and slashes, and a type has no points"
+    );
+    Error::new(Code::InvalidName, message)
+}
+
+#[cold]
+fn damaged(text: &str) -> Error {
+    let message = format!("`{text}` names no job: it has to be a type, a slash and an id");
+    Error::new(Code::CorruptData, message)
+}
+
+impl fmt::Display for JobName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.task_type, self.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_would_make_keys_or_lists_ambiguous_are_refused() {
+        for (task_type, id) in
+            [("", "a"), ("a", ""), ("a.b", "c"), ("a/b", "c"), ("a", "b,c"), ("a", "b c")]
+        {
+            assert_eq!(JobName::new(task_type, id).unwrap_err().code(), Code::InvalidName);
+        }
+        assert!(JobName::new("a", &"x".repeat(NAME_LIMIT_BYTES + 1)).is_err());
+        let names = vec![JobName::new("a", "b.c").unwrap(), JobName::new("d", "e").unwrap()];
+        assert_eq!(JobName::parse_all(&join(&names)).unwrap(), names);
+        assert_eq!(JobName::parse_all("").unwrap(), []);
+    }
+}

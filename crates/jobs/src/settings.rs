@@ -1,0 +1,85 @@
+//! Settings, which are data.
+
+use mainstay::{Code, Error, Result};
+use std::collections::BTreeMap;
+
+/// What holds for all jobs under one namespace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// What every key begins with.
+    pub namespace: String,
+    /// How long a worker may be silent, unless its claim, the job or its type says otherwise.
+    pub timeout_ms: u64,
+    /// How often a job is tried again, unless it or its type says otherwise.
+    pub max_retries: u32,
+    /// Input and output beyond this go to the object store.
+    pub inline_limit_bytes: usize,
+    /// Held jobs that nobody has written to for this long are stuck, whatever their lease says; an index is
+    /// kept for it. `None`: the lease decides.
+    pub stuck_after_ms: Option<u64>,
+    /// How long a completed job stays; `None`: for good.
+    pub keep_completed_ms: Option<u64>,
+    /// What differs for some types.
+    pub types: BTreeMap<String, TypeSettings>,
+}
+
+/// What differs for a type; what is `None` does not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TypeSettings {
+    /// How long a worker may be silent.
+    pub timeout_ms: Option<u64>,
+    /// How often a job is tried again.
+    pub max_retries: Option<u32>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            namespace: "mainstay.".to_owned(),
+            timeout_ms: 30_000,
+            max_retries: 3,
+            inline_limit_bytes: 64 << 10,
+            stuck_after_ms: None,
+            keep_completed_ms: None,
+            types: BTreeMap::new(),
+        }
+    }
+}
+
+impl Settings {
+    /// Refuses what makes no sense.
+    pub(crate) fn check(&self) -> Result<()> {
+        let of_types = self.types.values().filter_map(|one| one.timeout_ms);
+        for timeout_ms in of_types.chain([self.timeout_ms]) {
+            check_duration(timeout_ms, "timeout_ms")?;
+        }
+        for (value, name) in
+            [(self.stuck_after_ms, "stuck_after_ms"), (self.keep_completed_ms, "keep_completed_ms")]
+        {
+            value.map_or(Ok(()), |value| check_duration(value, name))?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn timeout_ms(&self, task_type: &str) -> u64 {
+        let own = self.types.get(task_type).and_then(|one| one.timeout_ms);
+        own.unwrap_or(self.timeout_ms)
+    }
+
+    pub(crate) fn max_retries(&self, task_type: &str) -> u32 {
+        let own = self.types.get(task_type).and_then(|one| one.max_retries);
+        own.unwrap_or(self.max_retries)
+    }
+}
+
+/// The longest lease or delay, in milliseconds: a hundred years.
+pub(crate) const DURATION_LIMIT_MS: u64 = 100 * 365 * 86_400_000;
+
+/// Refuses a duration that is none or endless.
+pub(crate) fn check_duration(ms: u64, name: &str) -> Result<()> {
+    if (1..=DURATION_LIMIT_MS).contains(&ms) {
+        return Ok(());
+    }
+    let message = format!("{name}: {ms} ms, where 1 ms to a hundred years make sense");
+    Err(Error::new(Code::InvalidArgument, message))
+}

@@ -1,0 +1,212 @@
+//! The sweeper: takes jobs away from workers that have fallen silent.
+//!
+//! ```text
+//!   index (state, timeout_at) --> held, lease over --> retries left? -> pending, one retry used
+//!                                                      none?         -> failed
+//! ```
+//!
+//! Each write is conditional on the counter that was read: a job that was completed or heard of meanwhile stays
+//! as it is. What is not held is never found, so it is never touched.
+
+use crate::failure::check_transition;
+use crate::job::{Job, field};
+use crate::jobs::{Jobs, below};
+use crate::state::State;
+use mainstay::{Error, Field, Record, Result, Step, Test, Where};
+use parking_lot::{Condvar, Mutex};
+use std::collections::BTreeMap;
+use std::ops::AddAssign;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How many jobs are taken away in one transaction.
+const PAGE: usize = 500;
+
+/// What a sweep found and did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SweepReport {
+    /// How many jobs looked stuck.
+    pub looked_at: u64,
+    /// How many of them are pending again.
+    pub retried: u64,
+    /// How many of them have failed, having no retries left.
+    pub failed: u64,
+    /// How many were changed by others before they could be written.
+    pub moved_on: u64,
+    /// How many records could not be read as jobs.
+    pub unreadable: u64,
+}
+
+impl AddAssign for SweepReport {
+    fn add_assign(&mut self, other: SweepReport) {
+        self.looked_at += other.looked_at;
+        self.retried += other.retried;
+        self.failed += other.failed;
+        self.moved_on += other.moved_on;
+        self.unreadable += other.unreadable;
+    }
+}
+
+impl Jobs {
+    /// Takes away what workers have fallen silent on: held jobs whose lease is over or, if
+    /// [`Settings::stuck_after_ms`](crate::Settings::stuck_after_ms) is set, which nobody has written to for
+    /// that long.
+    pub fn sweep(&self) -> Result<SweepReport> {
+        self.sweep_stuck(self.settings().stuck_after_ms)
+    }
+
+    /// As [`Jobs::sweep`], with another threshold. Without an index for it, this looks at all held jobs.
+    pub fn sweep_stuck(&self, stuck_after_ms: Option<u64>) -> Result<SweepReport> {
+        let now_ms = self.now_us()? / 1000;
+        let mut report = self.sweep_before(field::TIMEOUT_AT, now_ms)?;
+        if let Some(stuck_after_ms) = stuck_after_ms {
+            let before_ms = now_ms.saturating_sub(stuck_after_ms);
+            report += self.sweep_before(field::UPDATED_AT, before_ms)?;
+        }
+        Ok(report)
+    }
+
+    fn sweep_before(&self, time: &str, before_ms: u64) -> Result<SweepReport> {
+        let held = [State::Claimed, State::Running].map(|state| state.as_str().into());
+        let is_held = Where { field: Field::new(field::STATE)?, test: Test::In(held.into()) };
+        let filters = [is_held, below(time, &before_ms.to_string())?];
+        let (mut report, mut after) = (SweepReport::default(), None);
+        loop {
+            let prefix = self.prefix();
+            let page = self.records().scan(&prefix, &filters, after.as_deref(), PAGE)?;
+            report += self.take_away(page.records)?;
+            after = page.next;
+            if after.is_none() {
+                return Ok(report);
+            }
+        }
+    }
+
+    fn take_away(&self, stuck: Vec<(String, Record)>) -> Result<SweepReport> {
+        let looked_at = stuck.len() as u64;
+        // A record that is no job, and somehow is here, must not keep the others from being swept.
+        let readable = stuck.into_iter().filter_map(|(key, record)| self.read(&key, record).ok());
+        let taken = readable.map(|job| self.taken(&job)).collect::<Result<Vec<_>>>()?;
+        let unreadable = looked_at - taken.len() as u64;
+        if taken.is_empty() {
+            return Ok(SweepReport { looked_at, unreadable, ..SweepReport::default() });
+        }
+        let (steps, states): (Vec<Step>, Vec<State>) = taken.into_iter().unzip();
+        // What is done beside an operation of somebody has nothing to do with sweeping.
+        let answers = self.beside([]).execute(steps)?.answers;
+        let mut counts: BTreeMap<State, u64> = BTreeMap::new();
+        for (state, answer) in states.iter().zip(&answers) {
+            *counts.entry(*state).or_default() += u64::from(answer.took_effect());
+        }
+        let count = |state| counts.get(&state).copied().unwrap_or_default();
+        let (retried, failed) = (count(State::Pending), count(State::Failed));
+        let moved_on = looked_at - unreadable - retried - failed;
+        Ok(SweepReport { looked_at, retried, failed, moved_on, unreadable })
+    }
+
+    /// What takes a job away, and what it becomes.
+    fn taken(&self, job: &Job) -> Result<(Step, State)> {
+        let again = job.retry_count < job.max_retries;
+        let becomes = if again { State::Pending } else { State::Failed };
+        check_transition(job, becomes)?;
+        let worker = job.worker.as_deref().unwrap_or("its worker");
+        let message = format!("{worker} was silent for too long");
+        let write = self.touch(&job.name)?.when_counter(Some(job.counter)).clear(field::TOKEN)?;
+        Ok((self.let_go(write, job, becomes, &message)?.into(), becomes))
+    }
+}
+
+/// A thread that sweeps from time to time. Dropping it stops it.
+pub struct Sweeper {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What a sweeper has done so far.
+#[derive(Clone, Debug, Default)]
+pub struct SweeperFigures {
+    /// How many sweeps there were.
+    pub sweeps: u64,
+    /// How many of them failed.
+    pub errors: u64,
+    /// What all of them did together.
+    pub total: SweepReport,
+    /// What the last one did.
+    pub last: SweepReport,
+    /// Why the last one failed, if it did.
+    pub last_error: Option<Error>,
+}
+
+#[derive(Default)]
+struct Shared {
+    stopped: Mutex<bool>,
+    stop: Condvar,
+    figures: Mutex<SweeperFigures>,
+}
+
+impl Sweeper {
+    /// Sweeps now and then every so often.
+    pub fn start(jobs: &Jobs, every: Duration) -> Result<Sweeper> {
+        let shared = Arc::new(Shared::default());
+        let (jobs, own) = (jobs.clone(), shared.clone());
+        let run = move || while own.sweep(&jobs, every) {};
+        let thread = std::thread::Builder::new().name("mainstay-job-sweep".to_owned()).spawn(run);
+        let thread = thread.map_err(|error| {
+            let message = format!("the sweeper's thread could not be started: {error}");
+            Error::new(mainstay::Code::Io, message)
+        })?;
+        Ok(Sweeper { shared, thread: Some(thread) })
+    }
+
+    /// What it has done so far.
+    pub fn figures(&self) -> SweeperFigures {
+        self.shared.figures.lock().clone()
+    }
+
+    /// Stops it once the sweep under way is done; gives what it has done.
+    pub fn stop(mut self) -> SweeperFigures {
+        self.end();
+        self.figures()
+    }
+
+    fn end(&mut self) {
+        *self.shared.stopped.lock() = true;
+        self.shared.stop.notify_all();
+        // A sweeper that panicked is over as well.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+impl Drop for Sweeper {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Shared {
+    /// Sweeps once and waits; says whether to go on.
+    fn sweep(&self, jobs: &Jobs, every: Duration) -> bool {
+        self.note(jobs.sweep());
+        let mut stopped = self.stopped.lock();
+        if !*stopped {
+            self.stop.wait_for(&mut stopped, every);
+        }
+        !*stopped
+    }
+
+    fn note(&self, swept: Result<SweepReport>) {
+        let mut figures = self.figures.lock();
+        figures.sweeps += 1;
+        match swept {
+            Ok(report) => {
+                figures.total += report;
+                (figures.last, figures.last_error) = (report, None);
+            }
+            Err(error) => {
+                figures.errors += 1;
+                figures.last_error = Some(error);
+            }
+        }
+    }
+}

@@ -1,0 +1,163 @@
+use crate::world::{START_MS, World, code, job, name};
+use mainstay::Code;
+use mainstay_jobs::{Grant, Retry, State};
+use std::time::Duration;
+
+fn write_all(world: &World, grant: &Grant) -> [Code; 5] {
+    let jobs = &world.jobs;
+    [
+        code(jobs.heartbeat(grant, None)),
+        code(jobs.step(grant, 1, None)),
+        code(jobs.complete(grant, None)),
+        code(jobs.fail(grant, "no", Retry::Never)),
+        code(jobs.fail(grant, "no", Retry::Now)),
+    ]
+}
+
+/// Of every way to lose a job.
+#[test]
+fn whoever_lost_its_job_is_fenced_whatever_it_tries() {
+    let ways: [fn(&World, &Grant); 5] = [
+        // Swept.
+        |world, _| {
+            world.pass_ms(30_001);
+            assert_eq!(world.jobs.sweep().unwrap().retried, 1);
+        },
+        // Swept and given to another.
+        |world, _| {
+            world.pass_ms(30_001);
+            world.jobs.sweep().unwrap();
+            world.claimed();
+        },
+        |world, grant| assert_eq!(world.jobs.cancel(&grant.name).unwrap(), State::Cancelled),
+        // Cancelled, retried, and with another.
+        |world, grant| {
+            world.jobs.cancel(&grant.name).unwrap();
+            world.jobs.retry(&grant.name).unwrap();
+            world.claimed();
+        },
+        // Its record is gone.
+        |world, grant| assert!(world.db.records().delete(&world.jobs.key(&grant.name)).unwrap()),
+    ];
+    for lose in ways {
+        let world = World::new();
+        world.submit("a");
+        let grant = world.claimed().grant;
+        lose(&world, &grant);
+        let before = world.db.revision();
+        assert_eq!(write_all(&world, &grant), [Code::Fenced; 5]);
+        assert_eq!(world.db.revision(), before, "nothing was written");
+    }
+}
+
+#[test]
+fn a_token_of_another_job_fences() {
+    let world = World::new();
+    world.submit("a");
+    world.submit("b");
+    let (a, b) = (world.claimed().grant, world.claimed().grant);
+    let mixed = Grant { name: a.name.clone(), token: b.token };
+    assert_eq!(write_all(&world, &mixed), [Code::Fenced; 5]);
+    world.jobs.complete(&a, None).unwrap();
+}
+
+#[test]
+fn a_heartbeat_keeps_the_job() {
+    let world = World::new();
+    world.submit("a");
+    let grant = world.claimed().grant;
+    for _ in 0..5 {
+        world.pass_ms(30_000);
+        assert_eq!(world.jobs.sweep().unwrap().looked_at, 0);
+        world.jobs.heartbeat(&grant, None).unwrap();
+    }
+    world.jobs.heartbeat(&grant, Some(Duration::from_millis(10))).unwrap();
+    world.jobs.step(&grant, 2, Some(5)).unwrap();
+    let job = world.jobs.get(&name("a")).unwrap().unwrap();
+    assert_eq!(
+        job.timeout_at,
+        Some(START_MS + 150_010),
+        "a step goes by the lease that was asked for"
+    );
+    assert_eq!((job.state, job.current_step, job.step_count), (State::Running, Some(2), Some(5)));
+}
+
+#[test]
+fn completing_and_failing_twice_answers_the_same() {
+    let world = World::new();
+    world.submit("a");
+    let grant = world.claimed().grant;
+    assert_eq!(world.jobs.fail(&grant, "one", Retry::Now).unwrap(), State::Pending);
+    assert_eq!(world.jobs.fail(&grant, "one", Retry::Now).unwrap(), State::Pending);
+    assert_eq!(world.jobs.get(&name("a")).unwrap().unwrap().retry_count, 1);
+    let second = world.claimed().grant;
+    // Also when another has it: the holder gave it back itself.
+    assert_eq!(world.jobs.fail(&grant, "one", Retry::Now).unwrap(), State::Pending);
+    assert_eq!(code(world.jobs.complete(&grant, None)), Code::Fenced);
+    assert_eq!(world.jobs.complete(&second, None).unwrap(), State::Completed);
+    let before = world.db.revision();
+    assert_eq!(world.jobs.complete(&second, None).unwrap(), State::Completed);
+    assert_eq!(world.db.revision(), before);
+}
+
+#[test]
+fn what_the_table_does_not_have_is_refused() {
+    let world = World::new();
+    world.submit("a");
+    let grant = world.claimed().grant;
+    world.jobs.complete(&grant, None).unwrap();
+    let before = world.db.revision();
+    for refused in [
+        world.jobs.heartbeat(&grant, None),
+        world.jobs.step(&grant, 1, None),
+        world.jobs.fail(&grant, "no", Retry::Now),
+        world.jobs.cancel(&grant.name),
+        world.jobs.retry(&grant.name),
+    ] {
+        assert_eq!(code(refused), Code::IllegalTransition);
+    }
+    world.submit("b");
+    assert_eq!(code(world.jobs.retry(&name("b"))), Code::IllegalTransition);
+    assert_eq!(world.db.revision(), before + 1);
+    let held = world.claimed().grant;
+    assert_eq!(code(world.jobs.retry(&held.name)), Code::IllegalTransition);
+    world.jobs.complete(&held, None).unwrap();
+}
+
+#[test]
+fn a_job_is_tried_again_as_often_as_it_may() {
+    let world = World::new();
+    world.jobs.submit(&job("a").max_retries(2)).unwrap();
+    for expected in [State::Pending, State::Pending, State::Failed] {
+        let grant = world.claimed().grant;
+        assert_eq!(world.jobs.fail(&grant, "no", Retry::Now).unwrap(), expected);
+    }
+    assert_eq!(world.jobs.get(&name("a")).unwrap().unwrap().error.as_deref(), Some("no"));
+    assert_eq!(world.jobs.retry(&name("a")).unwrap(), State::Pending);
+    let grant = world.claimed().grant;
+    assert_eq!(world.jobs.fail(&grant, "no", Retry::Never).unwrap(), State::Failed);
+}
+
+#[test]
+fn a_retry_after_a_while_waits_for_it() {
+    let world = World::new();
+    world.submit("a");
+    let retry = Retry::After(Duration::from_millis(500));
+    world.jobs.fail(&world.claimed().grant, "busy", retry).unwrap();
+    world.pass_ms(499);
+    assert_eq!(world.next_id(), None);
+    world.pass_ms(1);
+    assert_eq!(world.next_id().as_deref(), Some("a"));
+}
+
+#[test]
+fn completed_jobs_go_when_they_are_kept_for_a_while_only() {
+    let settings = mainstay_jobs::Settings { keep_completed_ms: Some(100), ..Default::default() };
+    let world = World::with(settings);
+    world.submit("a");
+    world.jobs.complete(&world.claimed().grant, None).unwrap();
+    world.pass_ms(99);
+    assert_eq!(world.state("a"), State::Completed);
+    world.pass_ms(2);
+    assert_eq!(world.jobs.get(&name("a")).unwrap(), None);
+}

@@ -1,0 +1,55 @@
+use crate::world::{World, code, job, name};
+use mainstay::{Code, Fields};
+use mainstay_jobs::{Jobs, Settings, field};
+use object_store::memory::InMemory;
+use std::sync::Arc;
+
+#[test]
+fn large_input_and_output_go_by_reference() {
+    let world = World::new();
+    let directory = tempfile::tempdir().unwrap();
+    let local = object_store::local::LocalFileSystem::new_with_prefix(directory.path()).unwrap();
+    let (small, large) = (vec![1; 64 << 10], vec![2; (64 << 10) + 1]);
+    let stores: [(&str, Arc<dyn object_store::ObjectStore>); 2] =
+        [("memory", Arc::new(InMemory::new())), ("local:#1", Arc::new(local))];
+    for (id, store) in stores {
+        let jobs = Jobs::open_with(&world.db, Settings::default(), store).unwrap();
+        jobs.submit(&job(id).params(large.clone())).unwrap();
+        let claimed = jobs.claim("t", "w", None).unwrap().unwrap();
+        assert_eq!(claimed.job.fields.get(field::PARAMS), None);
+        assert_eq!(jobs.params(&claimed.job).unwrap().as_ref(), Some(&large));
+        jobs.complete(&claimed.grant, Some(&large)).unwrap();
+        let done = jobs.get(&name(id)).unwrap().unwrap();
+        assert!(done.fields.get(field::RESULT_REF).is_some());
+        assert_eq!(jobs.result(&done).unwrap().as_ref(), Some(&large));
+        let id = format!("small{id}");
+        jobs.submit(&job(&id).params(small.clone())).unwrap();
+        let claimed = jobs.claim("t", "w", None).unwrap().unwrap();
+        assert_eq!(claimed.job.fields.get(field::PARAMS_REF), None);
+        assert_eq!(jobs.params(&claimed.job).unwrap().as_ref(), Some(&small));
+    }
+    assert_eq!(code(world.jobs.submit(&job("x").params(large))), Code::ValueTooLarge);
+}
+
+#[test]
+fn a_refused_submission_leaves_the_input_of_the_job_that_is_there() {
+    let world = World::new();
+    let store = Arc::new(InMemory::new());
+    let jobs = Jobs::open_with(&world.db, Settings::default(), store.clone()).unwrap();
+    let (first, second) = (vec![1; 70_000], vec![2; 70_000]);
+    jobs.submit(&job("a").params(first.clone())).unwrap();
+    assert_eq!(code(jobs.submit(&job("a").params(second))), Code::JobExists);
+    let stored = jobs.get(&name("a")).unwrap().unwrap();
+    assert_eq!(jobs.params(&stored).unwrap(), Some(first));
+    let (mine, theirs) = (&jobs, jobs.key(&name("a")));
+    let refer = |path: &str| {
+        let other = Fields::of([(field::PARAMS_REF, path)]).unwrap();
+        world.db.records().put(&theirs, &other, None).unwrap();
+        code(mine.params(&mine.get(&name("a")).unwrap().unwrap()))
+    };
+    assert_eq!(refer("t/a/params/none"), Code::Io, "it is not there");
+    let path = object_store::path::Path::from("t/a/params/0123");
+    let put = object_store::ObjectStoreExt::put(&*store, &path, "changed".into());
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(put).unwrap();
+    assert_eq!(refer("t/a/params/0123"), Code::CorruptData, "it is not what was written");
+}

@@ -1,0 +1,139 @@
+use crate::world::{job, name};
+use mainstay::{CellCommand, Code, Database, Durability, Name, Options, Revision};
+use mainstay_jobs::{Jobs, Retry, Settings, State};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+fn open() -> (Database, Jobs) {
+    let db = Options::new().durability(Durability::Memory).memory().unwrap();
+    let jobs = Jobs::open(&db, Settings::default()).unwrap();
+    (db, jobs)
+}
+
+fn on_threads<T: Send>(count: usize, run: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..count)
+            .map(|n| {
+                scope.spawn({
+                    let run = &run;
+                    move || run(n)
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn of_racing_claimers_each_job_goes_to_one() {
+    let (_db, jobs) = open();
+    let all: Vec<_> = (0..400).map(|n| job(&format!("j{n}"))).collect();
+    jobs.submit_all(&all).unwrap();
+    let claims = on_threads(8, |n| {
+        let claim =
+            || jobs.claim("t", &format!("w{n}"), None).unwrap().map(|claimed| claimed.grant);
+        std::iter::from_fn(claim).map(|grant| (grant.name, grant.token)).collect::<Vec<_>>()
+    });
+    let claims: Vec<_> = claims.into_iter().flatten().collect();
+    let names: BTreeSet<_> = claims.iter().map(|(name, _)| name).collect();
+    let tokens: BTreeSet<Revision> = claims.iter().map(|(_, token)| *token).collect();
+    assert_eq!((claims.len(), names.len(), tokens.len()), (400, 400, 400));
+}
+
+/// Every completion that is acknowledged stays, and is counted once, whatever the sweeper does beside it.
+#[test]
+fn sweeping_beside_completing_workers_loses_and_doubles_nothing() {
+    let (db, jobs) = open();
+    let all: Vec<_> = (0..200).map(|n| job(&format!("j{n}")).max_retries(1_000_000)).collect();
+    jobs.submit_all(&all).unwrap();
+    let counted = CellCommand::Incr { name: Name::new("done").unwrap(), by: 1.into() };
+    let work = |_| {
+        let (mut done, mut fenced) = (0, 0);
+        while jobs.count("t", State::Completed).unwrap() < 200 {
+            // So short that the sweeper is often faster.
+            let lease = Some(Duration::from_millis(1));
+            let Some(claimed) = jobs.claim("t", "w", lease).unwrap() else { continue };
+            match jobs.beside([counted.clone().into()]).complete(&claimed.grant, None) {
+                Ok(_) => done += 1,
+                Err(error) => {
+                    assert_eq!(error.code(), Code::Fenced);
+                    fenced += 1;
+                }
+            }
+        }
+        (done, fenced)
+    };
+    let ended = on_threads(5, |n| match n {
+        0 => {
+            while jobs.count("t", State::Completed).unwrap() < 200 {
+                assert_eq!(jobs.sweep().unwrap().failed, 0);
+            }
+            (0, 0)
+        }
+        _ => work(n),
+    });
+    assert_eq!(ended.iter().map(|(done, _)| done).sum::<i32>(), 200);
+    assert_eq!(db.cells().get("done").unwrap(), Some(200.into()));
+}
+
+#[test]
+fn the_last_of_racing_completions_frees_the_dependent_once() {
+    for _ in 0..20 {
+        let (_db, jobs) = open();
+        let mut last = job("last");
+        for n in 0..8 {
+            jobs.submit(&job(&format!("j{n}"))).unwrap();
+            last = last.depends_on(&format!("j{n}"));
+        }
+        on_threads(9, |n| match n {
+            // Submitted while what it depends on is being completed.
+            0 => drop(jobs.submit(&last).unwrap()),
+            _ => {
+                let grant = jobs.claim("t", "w", None).unwrap().unwrap().grant;
+                if grant.name != name("last") {
+                    jobs.complete(&grant, None).unwrap();
+                }
+            }
+        });
+        let last = jobs.get(&name("last")).unwrap().unwrap();
+        assert_eq!((last.state, last.blocked_by), (State::Pending, 0));
+    }
+}
+
+#[test]
+fn of_racing_ends_of_a_job_one_counts() {
+    for _ in 0..50 {
+        let (_db, jobs) = open();
+        jobs.submit(&job("a")).unwrap();
+        let grant = jobs.claim("t", "w", None).unwrap().unwrap().grant;
+        let ends = on_threads(3, |n| match n {
+            0 => jobs.complete(&grant, None),
+            1 => jobs.fail(&grant, "no", Retry::Never),
+            _ => jobs.cancel(&grant.name),
+        });
+        let state = jobs.get(&grant.name).unwrap().unwrap().state;
+        let told: Vec<State> = ends.iter().flatten().copied().collect();
+        assert!(told.contains(&state) && told.iter().all(|one| *one == state), "{ends:?}");
+    }
+}
+
+/// Whoever begins to wait for a job while it is completed does not wait for ever.
+#[test]
+fn submitting_beside_the_completion_of_a_dependency_forgets_nobody() {
+    let (_db, jobs) = open();
+    for n in 0..400 {
+        let (first, second) = (format!("a{n}"), format!("b{n}"));
+        jobs.submit(&job(&first).priority(1)).unwrap();
+        let grant = jobs.claim("t", "w", None).unwrap().unwrap().grant;
+        let (new, start) = (job(&second).depends_on(&first), std::sync::Barrier::new(2));
+        on_threads(2, |n| {
+            start.wait();
+            match n {
+                0 => jobs.submit(&new).unwrap(),
+                _ => jobs.complete(&grant, None).unwrap(),
+            }
+        });
+        let second = jobs.get(&name(&second)).unwrap().unwrap();
+        assert_eq!((second.state, second.blocked_by), (State::Pending, 0));
+    }
+}

@@ -1,0 +1,18 @@
+//! The kinds of state.
+
+use serde::{Deserialize, Serialize};
+
+/// The kinds of state.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
+#[non_exhaustive]
+pub enum Contract {
+    /// Named values.
+    #[default]
+    Cells,
+    /// Branches, tags and merges.
+    Branches,
+    /// Fields with bytes under a key.
+    Records,
+}

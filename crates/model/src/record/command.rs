@@ -1,0 +1,330 @@
+//! What can be done with a record.
+
+use super::{Field, Fields, HashCommand, Where};
+use crate::wire::fields;
+use crate::{Command, ExpireOnly, Name, Ttl};
+use serde::{Deserialize, Serialize};
+
+/// What can be done with a record.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum RecordCommand {
+    /// Writes fields if all conditions hold; answers the new counter, or nothing.
+    Write(Box<RecordWrite>),
+    /// Deletes if all conditions hold; answers whether it did.
+    Delete {
+        /// The record.
+        key: Name,
+        /// What must hold.
+        #[serde(with = "fields::list")]
+        when: Vec<Condition>,
+    },
+    /// Changes the time to live if the condition holds; answers whether it did.
+    Expire {
+        /// The record.
+        key: Name,
+        /// Its new time to live.
+        ttl: Ttl,
+        /// What must hold.
+        only: ExpireOnly,
+    },
+    /// Writes a version as an export kept it; the counter never falls.
+    Restore {
+        /// The record.
+        key: Name,
+        /// Its fields; nothing for a deletion.
+        fields: Option<Fields>,
+        /// The counter the version had.
+        counter: u64,
+        /// When it expires, in microseconds.
+        expires: Option<u64>,
+    },
+    /// Reads, at the point where the transaction stands.
+    Get {
+        /// The record.
+        key: Name,
+        /// Only these fields; nothing for all.
+        #[serde(with = "fields::maybe_list")]
+        fields: Option<Vec<Field>>,
+    },
+    /// Records in byte order of their keys, at the point where the transaction stands.
+    Scan {
+        /// Only keys that begin with this.
+        prefix: String,
+        /// Only records that pass all of these.
+        #[serde(with = "fields::list")]
+        filters: Vec<Where>,
+        /// Only keys behind this one.
+        after: Option<String>,
+        /// At most this many.
+        limit: usize,
+    },
+    /// How many records there are, at the point where the transaction stands.
+    Count {
+        /// Only keys that begin with this.
+        prefix: String,
+        /// Only records that pass all of these.
+        #[serde(with = "fields::list")]
+        filters: Vec<Where>,
+    },
+    /// Writes to the first record that passes; answers its key and what it has become, or nothing.
+    Pick(Box<RecordPick>),
+}
+
+/// A write to a record: one step, whatever it looks at and changes.
+///
+/// ```
+/// use mainstay_model::RecordWrite;
+/// // A worker claims a job that nobody has.
+/// let claim = RecordWrite::to("tasks.email.17")?
+///     .when_field("state", "pending")?
+///     .set("state", "claimed")?
+///     .set("worker", "w1")?
+///     .clear("error")?;
+/// assert_eq!((claim.when.len(), claim.set.len(), claim.clear.len()), (1, 2, 1));
+/// # Ok::<(), mainstay_model::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RecordWrite {
+    /// The record.
+    pub key: Name,
+    /// What must hold; else nothing is written.
+    #[serde(with = "fields::list")]
+    pub when: Vec<Condition>,
+    /// Whether the fields that are not set here go.
+    pub replace: bool,
+    /// What is put in.
+    #[serde(with = "fields::list")]
+    pub set: Vec<(Field, FieldValue)>,
+    /// What is taken out.
+    #[serde(with = "fields::list")]
+    pub clear: Vec<Field>,
+    /// What becomes of the time to live.
+    pub ttl: Ttl,
+}
+
+impl RecordWrite {
+    /// A write that does nothing yet, and leaves the expiry.
+    pub fn to(key: &str) -> crate::Result<RecordWrite> {
+        Ok(RecordWrite {
+            key: Name::new(key)?,
+            when: Vec::new(),
+            replace: false,
+            set: Vec::new(),
+            clear: Vec::new(),
+            ttl: Ttl::Keep,
+        })
+    }
+
+    /// Only if this holds.
+    #[must_use]
+    pub fn when(mut self, condition: Condition) -> RecordWrite {
+        self.when.push(condition);
+        self
+    }
+
+    /// Only if a field has this value.
+    pub fn when_field(self, field: &str, is: impl AsRef<[u8]>) -> crate::Result<RecordWrite> {
+        let is = Some(is.as_ref().to_vec());
+        Ok(self.when(Condition::Field { field: Field::new(field)?, is }))
+    }
+
+    /// Only if the record has this counter (`None`: if it is absent).
+    #[must_use]
+    pub fn when_counter(self, is: Option<u64>) -> RecordWrite {
+        self.when(Condition::Counter { is })
+    }
+
+    /// Puts a field in.
+    pub fn set(mut self, field: &str, value: impl Into<FieldValue>) -> crate::Result<RecordWrite> {
+        self.set.push((Field::new(field)?, value.into()));
+        Ok(self)
+    }
+
+    /// Takes a field out.
+    pub fn clear(mut self, field: &str) -> crate::Result<RecordWrite> {
+        self.clear.push(Field::new(field)?);
+        Ok(self)
+    }
+
+    /// Drops the fields that are not set.
+    #[must_use]
+    pub fn replace(mut self) -> RecordWrite {
+        self.replace = true;
+        self
+    }
+
+    /// Changes the time to live.
+    #[must_use]
+    pub fn ttl(mut self, ttl: Ttl) -> RecordWrite {
+        self.ttl = ttl;
+        self
+    }
+
+    /// Whether it looks at nothing: it merges into whatever is there, and its answer tells nothing but
+    /// the counter.
+    pub fn is_blind(&self) -> bool {
+        let sums = |(_, value): &(Field, FieldValue)| matches!(value, FieldValue::Sum { .. });
+        self.when.is_empty() && !self.set.is_empty() && !self.set.iter().any(sums)
+    }
+}
+
+/// A write to whichever record comes first: one step finds it and writes it, so of any number of callers no
+/// two get the same.
+///
+/// ```
+/// use mainstay_model::{Field, RecordPick, Test, Where};
+/// let pending = Where { field: Field::new("state")?, test: Test::Eq(b"pending".to_vec()) };
+/// let next = RecordPick::under("tasks.", vec![pending]).by("rank")?.set("state", "claimed")?;
+/// assert_eq!((next.filters.len(), next.set.len()), (1, 1));
+/// # Ok::<(), mainstay_model::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RecordPick {
+    /// Of the records whose keys begin with this.
+    pub prefix: String,
+    /// Of those that pass all of these.
+    #[serde(with = "fields::list")]
+    pub filters: Vec<Where>,
+    /// The one whose value of this field comes first, as scans compare, by the first 48 bytes of a text and
+    /// 32 digits of a number; without the field it comes before all others. Of equal ones, and where
+    /// nothing is said, the first key.
+    pub by: Option<Field>,
+    /// What is put in.
+    #[serde(with = "fields::list")]
+    pub set: Vec<(Field, FieldValue)>,
+    /// What is taken out.
+    #[serde(with = "fields::list")]
+    pub clear: Vec<Field>,
+    /// What becomes of the time to live.
+    pub ttl: Ttl,
+}
+
+impl RecordPick {
+    /// The first record under a prefix that passes; nothing is written to it yet.
+    pub fn under(prefix: &str, filters: Vec<Where>) -> RecordPick {
+        let (set, clear) = (Vec::new(), Vec::new());
+        RecordPick { prefix: prefix.to_owned(), filters, by: None, set, clear, ttl: Ttl::Keep }
+    }
+
+    /// First by this field.
+    pub fn by(mut self, field: &str) -> crate::Result<RecordPick> {
+        self.by = Some(Field::new(field)?);
+        Ok(self)
+    }
+
+    /// Puts a field in.
+    pub fn set(mut self, field: &str, value: impl Into<FieldValue>) -> crate::Result<RecordPick> {
+        self.set.push((Field::new(field)?, value.into()));
+        Ok(self)
+    }
+
+    /// Takes a field out.
+    pub fn clear(mut self, field: &str) -> crate::Result<RecordPick> {
+        self.clear.push(Field::new(field)?);
+        Ok(self)
+    }
+}
+
+impl From<RecordPick> for Command {
+    fn from(pick: RecordPick) -> Command {
+        Command::Record(RecordCommand::Pick(Box::new(pick)))
+    }
+}
+
+/// What a field becomes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum FieldValue {
+    /// These bytes.
+    Bytes(#[serde(with = "fields::bytes")] Vec<u8>),
+    /// The revision of the transaction that writes it, as decimal text: a token that only rises.
+    Revision,
+    /// The transaction's time in milliseconds since 1970, and so many more, as decimal text.
+    Millis {
+        /// What is added.
+        plus: i64,
+    },
+    /// What it holds, a whole number as decimal text, and so much more; nothing counts as 0.
+    Sum {
+        /// What is added.
+        by: i64,
+    },
+}
+
+impl<B: AsRef<[u8]>> From<B> for FieldValue {
+    fn from(bytes: B) -> FieldValue {
+        FieldValue::Bytes(bytes.as_ref().to_vec())
+    }
+}
+
+/// What must hold for a record to be written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Condition {
+    /// The record has this counter (`None`: it is absent).
+    Counter {
+        /// Its counter.
+        is: Option<u64>,
+    },
+    /// The record is there.
+    Exists,
+    /// A field has this value, byte for byte (`None`: there is no such field, and maybe no record).
+    Field {
+        /// The field.
+        field: Field,
+        /// Its value.
+        is: Option<Vec<u8>>,
+    },
+    /// A field has this value, byte for byte; else whoever writes has lost what it held, and that is
+    /// the error `Fenced`.
+    Fence {
+        /// The field.
+        field: Field,
+        /// Its value.
+        #[serde(with = "fields::bytes")]
+        is: Vec<u8>,
+    },
+}
+
+impl RecordCommand {
+    /// The record that it is about; a scan is about none.
+    pub fn key(&self) -> Option<&Name> {
+        match self {
+            RecordCommand::Write(write) => Some(&write.key),
+            RecordCommand::Delete { key, .. }
+            | RecordCommand::Expire { key, .. }
+            | RecordCommand::Restore { key, .. }
+            | RecordCommand::Get { key, .. } => Some(key),
+            RecordCommand::Scan { .. } | RecordCommand::Count { .. } | RecordCommand::Pick(_) => {
+                None
+            }
+        }
+    }
+
+    /// Whether it changes nothing.
+    pub fn is_read(&self) -> bool {
+        matches!(
+            self,
+            RecordCommand::Get { .. } | RecordCommand::Scan { .. } | RecordCommand::Count { .. }
+        )
+    }
+}
+
+impl From<RecordCommand> for Command {
+    fn from(command: RecordCommand) -> Command {
+        Command::Record(command)
+    }
+}
+
+impl From<RecordWrite> for Command {
+    fn from(write: RecordWrite) -> Command {
+        Command::Record(RecordCommand::Write(Box::new(write)))
+    }
+}
+
+impl From<HashCommand> for Command {
+    fn from(command: HashCommand) -> Command {
+        Command::Hash(command)
+    }
+}

@@ -1,0 +1,253 @@
+//! Fields: what a record is made of.
+
+use super::bytes;
+use crate::limits::{RECORD_LIMIT_FIELDS, VALUE_LIMIT_BYTES};
+use crate::{Code, Error, Result, Value};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The longest name of a field, in bytes.
+pub const FIELD_LIMIT_BYTES: usize = 1024;
+
+/// A text that begins so stands for bytes.
+const BYTES: &str = "$bytes:";
+
+/// The name of a field: up to 1024 bytes of any kind.
+///
+/// ```
+/// use mainstay_model::Field;
+/// assert_eq!(Field::new("state")?.as_bytes(), b"state");
+/// assert!(Field::new(vec![0; 1025]).is_err());
+/// # Ok::<(), mainstay_model::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Field(SmallVec<[u8; 16]>);
+
+impl Field {
+    /// Checks and keeps a name.
+    pub fn new(name: impl AsRef<[u8]>) -> Result<Field> {
+        let name = name.as_ref();
+        if name.len() > FIELD_LIMIT_BYTES {
+            let message = format!("the field's name has {} bytes: 1024 is the most", name.len());
+            return Err(Error::new(Code::InvalidField, message));
+        }
+        Ok(Field(SmallVec::from_slice(name)))
+    }
+
+    /// The name's bytes, the order in which fields stand.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The name where only text can stand, with nothing lost: text as it is; other bytes, and text that
+    /// begins with `$bytes:`, as `$bytes:` and base64.
+    ///
+    /// ```
+    /// use mainstay_model::Field;
+    /// assert_eq!(Field::new("state")?.to_text(), "state");
+    /// assert_eq!(Field::new(b"\x00\xff")?.to_text(), "$bytes:AP8=");
+    /// assert_eq!(Field::from_text("$bytes:AP8=")?.as_bytes(), b"\x00\xff");
+    /// # Ok::<(), mainstay_model::Error>(())
+    /// ```
+    pub fn to_text(&self) -> String {
+        match std::str::from_utf8(&self.0) {
+            Ok(text) if !text.starts_with(BYTES) => text.to_owned(),
+            _ => format!("{BYTES}{}", STANDARD.encode(&self.0)),
+        }
+    }
+
+    /// The field that a text stands for.
+    pub fn from_text(text: &str) -> Result<Field> {
+        let Some(encoded) = text.strip_prefix(BYTES) else { return Field::new(text) };
+        let wrong = |_| {
+            let message = format!("the field {text:?} has no padded base64 behind `{BYTES}`");
+            Error::new(Code::InvalidField, message)
+        };
+        Field::new(STANDARD.decode(encoded).map_err(wrong)?)
+    }
+}
+
+impl fmt::Debug for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", self.0.escape_ascii())
+    }
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.0))
+    }
+}
+
+impl Serialize for Field {
+    fn serialize<S: Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
+        to.serialize_bytes(self.as_bytes())
+    }
+}
+
+impl<'de> Deserialize<'de> for Field {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Field, D::Error> {
+        Field::new(<&[u8]>::deserialize(from)?).map_err(D::Error::custom)
+    }
+}
+
+/// The fields of a record, in byte order of their names.
+///
+/// ```
+/// use mainstay_model::Fields;
+/// let fields = Fields::of([("state", "pending"), ("worker", "w1")])?;
+/// assert_eq!(fields.get("state"), Some(&b"pending"[..]));
+/// assert_eq!(fields.text("worker"), Some("w1"));
+/// assert_eq!(fields.len(), 2);
+/// # Ok::<(), mainstay_model::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fields(BTreeMap<Field, Vec<u8>>);
+
+impl Fields {
+    /// Fields and their values; of a name given twice the last one counts.
+    pub fn of<N: AsRef<[u8]>, V: AsRef<[u8]>>(
+        pairs: impl IntoIterator<Item = (N, V)>,
+    ) -> Result<Fields> {
+        let pair = |(name, value): (N, V)| Ok((Field::new(name)?, value.as_ref().to_vec()));
+        pairs.into_iter().map(pair).collect::<Result<_>>().map(Fields)
+    }
+
+    /// What a field holds.
+    pub fn get(&self, name: impl AsRef<[u8]>) -> Option<&[u8]> {
+        self.0.get(&Field(SmallVec::from_slice(name.as_ref()))).map(Vec::as_slice)
+    }
+
+    /// What a field holds, where that is text.
+    pub fn text(&self, name: impl AsRef<[u8]>) -> Option<&str> {
+        self.get(name).and_then(|bytes| std::str::from_utf8(bytes).ok())
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Field, &[u8])> {
+        self.0.iter().map(|(field, value)| (field, value.as_slice()))
+    }
+
+    /// Puts one in; gives what was there.
+    pub fn insert(&mut self, field: Field, value: Vec<u8>) -> Option<Vec<u8>> {
+        self.0.insert(field, value)
+    }
+
+    /// Takes one out.
+    pub fn remove(&mut self, field: &Field) -> Option<Vec<u8>> {
+        self.0.remove(field)
+    }
+
+    /// As a value: an object of names ([`Field::to_text`]) and their values, text where they are text.
+    pub fn to_value(&self) -> Value {
+        let one = |(field, value): (&Field, &[u8])| (field.to_text(), Value::from_text(value));
+        Value::Object(self.iter().map(one).collect())
+    }
+
+    /// The memory they take, about.
+    pub fn weight_bytes(&self) -> usize {
+        let one = |(field, value): (&Field, &[u8])| field.as_bytes().len() + value.len() + 64;
+        self.iter().map(one).sum()
+    }
+
+    /// Appends them as bytes; fails beyond the limits of a record.
+    pub fn encode(&self, out: &mut Vec<u8>) -> Result<()> {
+        if self.len() > RECORD_LIMIT_FIELDS {
+            let message = format!("the record has {} fields: 65536 is the most", self.len());
+            return Err(Error::new(Code::ValueTooLarge, message));
+        }
+        let start = out.len();
+        bytes::encode(self.iter(), out);
+        match out.len() - start > VALUE_LIMIT_BYTES {
+            true => {
+                out.truncate(start);
+                Err(Error::new(Code::ValueTooLarge, "the record is larger than 16 MiB"))
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// Reads what [`Fields::encode`] wrote.
+    pub fn decode(bytes: &[u8]) -> Result<Fields> {
+        let mut fields = BTreeMap::new();
+        for pair in bytes::decode(bytes) {
+            let (name, value) = pair?;
+            fields.insert(Field::new(name)?, value.to_vec());
+        }
+        Ok(Fields(fields))
+    }
+
+    /// Reads only some fields of what [`Fields::encode`] wrote.
+    pub fn decode_some(bytes: &[u8], wanted: &[Field]) -> Result<Fields> {
+        let mut fields = BTreeMap::new();
+        for pair in bytes::decode(bytes) {
+            let (name, value) = pair?;
+            if wanted.iter().any(|field| field.as_bytes() == name) {
+                fields.insert(Field::new(name)?, value.to_vec());
+            }
+        }
+        Ok(Fields(fields))
+    }
+
+    /// Looks at one field of what [`Fields::encode`] wrote, where it is.
+    pub fn find<'b>(bytes: &'b [u8], wanted: &Field) -> Result<Option<&'b [u8]>> {
+        for pair in bytes::decode(bytes) {
+            let (name, value) = pair?;
+            match name.cmp(wanted.as_bytes()) {
+                std::cmp::Ordering::Less => {}
+                std::cmp::Ordering::Equal => return Ok(Some(value)),
+                std::cmp::Ordering::Greater => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+
+    /// How many fields what [`Fields::encode`] wrote has.
+    pub fn count(bytes: &[u8]) -> Result<usize> {
+        bytes::count(bytes)
+    }
+}
+
+impl FromIterator<(Field, Vec<u8>)> for Fields {
+    fn from_iter<I: IntoIterator<Item = (Field, Vec<u8>)>>(pairs: I) -> Fields {
+        Fields(pairs.into_iter().collect())
+    }
+}
+
+impl IntoIterator for Fields {
+    type Item = (Field, Vec<u8>);
+    type IntoIter = std::collections::btree_map::IntoIter<Field, Vec<u8>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl Serialize for Fields {
+    fn serialize<S: Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
+        let mut out = Vec::new();
+        bytes::encode(self.iter(), &mut out);
+        to.serialize_bytes(&out)
+    }
+}
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Fields, D::Error> {
+        Fields::decode(<&[u8]>::deserialize(from)?).map_err(D::Error::custom)
+    }
+}

@@ -1,0 +1,87 @@
+//! Commands on records for those who know hashes, as Redis has them.
+
+use super::Raw;
+use super::field::pairs;
+use super::record::{GetRecordForm, fields_of};
+use mainstay::{Field, HashCommand, Name, Result};
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HashSetForm {
+    /// The record.
+    key: String,
+    /// The fields that are put in.
+    #[schema(value_type = Object)]
+    fields: Raw,
+    /// Writes only if none of them is there.
+    #[serde(default)]
+    only_absent: bool,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HashDeleteForm {
+    /// The record.
+    key: String,
+    /// The fields that are taken out.
+    fields: Vec<String>,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HashAddForm {
+    /// The record.
+    key: String,
+    /// The field.
+    field: String,
+    /// What to add.
+    by: i64,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HashAddFloatForm {
+    /// The record.
+    key: String,
+    /// The field.
+    field: String,
+    /// What to add, as text: a float would have lost what was meant.
+    by: String,
+}
+
+impl HashSetForm {
+    pub fn command(self) -> Result<HashCommand> {
+        let (key, pairs) = (Name::new(&self.key)?, pairs(&self.fields)?);
+        Ok(HashCommand::Set { key, pairs, only_absent: self.only_absent })
+    }
+}
+
+impl HashDeleteForm {
+    pub fn command(self) -> Result<HashCommand> {
+        Ok(HashCommand::Delete { key: Name::new(&self.key)?, fields: fields_of(self.fields)? })
+    }
+}
+
+impl HashAddForm {
+    pub fn command(self) -> Result<HashCommand> {
+        let (key, field) = (Name::new(&self.key)?, Field::from_text(&self.field)?);
+        Ok(HashCommand::Add { key, field, by: self.by })
+    }
+}
+
+impl HashAddFloatForm {
+    pub fn command(self) -> Result<HashCommand> {
+        let (key, field) = (Name::new(&self.key)?, Field::from_text(&self.field)?);
+        Ok(HashCommand::AddFloat { key, field, by: self.by })
+    }
+}
+
+impl GetRecordForm {
+    /// The same read of what Redis calls a hash: a cell of this name is refused.
+    pub fn hash(self) -> Result<HashCommand> {
+        let fields = self.fields.map(fields_of).transpose()?;
+        Ok(HashCommand::Get { key: Name::new(&self.key)?, fields })
+    }
+}

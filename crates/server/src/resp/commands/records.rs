@@ -1,0 +1,326 @@
+//! Records: `REC.*`.
+
+use super::cells::maybe_counter;
+use super::expiry::{Clock, Unit, remaining};
+use crate::resp::arguments::{Arguments, syntax_error};
+use crate::resp::plan::{Answers, Plan, Shape, only, unexpected};
+use crate::resp::reply::Reply;
+use crate::resp::rights::Reach;
+use crate::resp::session::Call;
+use crate::resp::table::{Group, Run, Spec};
+use mainstay::{
+    Answer, At, Condition, Field, FieldValue, Fields, Name, Record, RecordCommand,
+    RecordHistoryEntry, RecordPage, RecordWrite, Stamp, Test, Ttl, Value, Where,
+};
+
+/// How many versions or records are given where no limit is said.
+const DEFAULT_LIMIT: usize = 100;
+
+/// The commands of this file.
+pub const COMMANDS: &[Spec] = &[
+    record("rec.cas", -5, Run::Data(cas))
+        .writes()
+        .syntax(
+            "key field IS|ABSENT [expected] new [AND field IS|ABSENT [expected]] \
+             [SET field value] [UNSET field] [TTL ms]",
+        )
+        .about(
+            "Writes a field only when it is this one (ABSENT: when there is none), and more in the \
+             same step; the new counter, or nil when that did not hold",
+        ),
+    record("rec.set", -5, Run::Data(set))
+        .writes()
+        .syntax("key [IF counter] [TTL ms] FIELDS field value [field value ...]")
+        .about("Sets fields and leaves the others; the new counter, or nil when IF did not hold"),
+    record("rec.replace", -5, Run::Data(replace))
+        .writes()
+        .syntax("key [IF counter] [TTL ms] FIELDS field value [field value ...]")
+        .about("Sets fields and drops the others; the new counter, or nil when IF did not hold"),
+    record("rec.get", -2, Run::Data(get))
+        .syntax("key [REV revision | AT stamp_us]")
+        .about("Fields, counter and time to live of a record, now or as it was"),
+    record("rec.history", -2, Run::Settled(history))
+        .reaches(Reach::Words)
+        .syntax("key [LIMIT n] [BEFORE counter]")
+        .about("The versions of a record, newest first, deletions included"),
+    Spec::new("rec.scan", -2, Group::Records, Run::Data(scan))
+        .syntax("prefix [WHERE field op value] [AFTER key] [LIMIT n] [REV revision | AT stamp_us]")
+        .about("Records in order of their keys; op is one of = != < <= > >= IN"),
+    Spec::new("rec.count", -2, Group::Records, Run::Data(count))
+        .syntax("prefix [WHERE field op value] [REV revision | AT stamp_us]")
+        .about("How many records there are; op is one of = != < <= > >= IN"),
+];
+
+const fn record(name: &'static str, arity: i32, run: Run) -> Spec {
+    Spec::new(name, arity, Group::Records, run).keys(1, 1, 1)
+}
+
+fn field(arguments: &mut Arguments<'_>) -> Result<Field, Reply> {
+    Ok(Field::new(arguments.word()?)?)
+}
+
+fn field_value(arguments: &mut Arguments<'_>) -> Result<(Field, FieldValue), Reply> {
+    Ok((field(arguments)?, FieldValue::from(arguments.word()?)))
+}
+
+/// `TTL ms`, behind its first word.
+fn ttl(arguments: &mut Arguments<'_>) -> Result<Ttl, Reply> {
+    let ms = arguments.whole()?;
+    let ms = u64::try_from(ms).map_err(|_| {
+        Reply::error(format!("INVALID a time to live of {ms} ms is over already: give 1 or more"))
+    })?;
+    Ok(Ttl::Millis(ms))
+}
+
+/// An empty write of a record, which leaves the expiry.
+fn write_to(key: Name) -> Result<RecordWrite, Reply> {
+    Ok(RecordWrite::to(key.as_str())?)
+}
+
+/// `IS value` or `ABSENT`, behind a field.
+fn condition(field: Field, arguments: &mut Arguments<'_>) -> Result<Condition, Reply> {
+    let is = match () {
+        () if arguments.take("IS") => Some(arguments.word()?.to_vec()),
+        () if arguments.take("ABSENT") => None,
+        () => return Err(syntax_error()),
+    };
+    Ok(Condition::Field { field, is })
+}
+
+fn cas(words: &[&[u8]]) -> Result<Plan, Reply> {
+    let mut arguments = Arguments::behind(words);
+    let mut write = write_to(arguments.name()?)?;
+    let swapped = field(&mut arguments)?;
+    write.when.push(condition(swapped.clone(), &mut arguments)?);
+    write.set.push((swapped, FieldValue::from(arguments.word()?)));
+    while arguments.left() > 0 {
+        if arguments.take("AND") {
+            let further = field(&mut arguments)?;
+            write.when.push(condition(further, &mut arguments)?);
+        } else if arguments.take("SET") {
+            write.set.push(field_value(&mut arguments)?);
+        } else if arguments.take("UNSET") {
+            write.clear.push(field(&mut arguments)?);
+        } else if arguments.take("TTL") {
+            write.ttl = ttl(&mut arguments)?;
+        } else {
+            return Err(syntax_error());
+        }
+    }
+    Ok(Plan::one(write, Shape::ours(maybe_counter)))
+}
+
+fn set(words: &[&[u8]]) -> Result<Plan, Reply> {
+    Ok(Plan::one(filled(words)?, Shape::ours(maybe_counter)))
+}
+
+fn replace(words: &[&[u8]]) -> Result<Plan, Reply> {
+    Ok(Plan::one(filled(words)?.replace(), Shape::ours(maybe_counter)))
+}
+
+fn filled(words: &[&[u8]]) -> Result<RecordWrite, Reply> {
+    let mut arguments = Arguments::behind(words);
+    let mut write = write_to(arguments.name()?)?;
+    while !arguments.take("FIELDS") {
+        if arguments.take("IF") {
+            write = write.when_counter(Some(arguments.count()?));
+        } else if arguments.take("TTL") {
+            write.ttl = ttl(&mut arguments)?;
+        } else {
+            return Err(syntax_error());
+        }
+    }
+    while arguments.left() > 0 {
+        write.set.push(field_value(&mut arguments)?);
+    }
+    Ok(write)
+}
+
+fn get(words: &[&[u8]]) -> Result<Plan, Reply> {
+    let mut arguments = Arguments::behind(words);
+    let (key, at) = (arguments.name()?, arguments.point()?);
+    arguments.end()?;
+    Ok(Plan::one(RecordCommand::Get { key, fields: None }, Shape::ours(whole_record)).at(at))
+}
+
+fn whole_record(answers: Answers, now: Stamp) -> Reply {
+    let shown = |record: Record| {
+        let left_ms = remaining(Some(record.expires), now, Unit::Millis, Clock::FromNow);
+        let counter = Reply::number(record.counter);
+        Reply::Array(vec![pairs(record.fields), counter, Reply::Int(left_ms)])
+    };
+    match only(answers) {
+        Some(Answer::Record(record)) => Reply::maybe(record.map(shown)),
+        _ => unexpected(),
+    }
+}
+
+/// Fields with their values, each a list of two.
+fn pairs(fields: Fields) -> Reply {
+    let pair = |(field, value): (Field, Vec<u8>)| {
+        Reply::Array(vec![Reply::text(field.as_bytes()), Reply::Bulk(value)])
+    };
+    Reply::Array(fields.into_iter().map(pair).collect())
+}
+
+fn history(call: &mut Call<'_>) -> Reply {
+    read_history(call).unwrap_or_else(|reply| reply)
+}
+
+fn read_history(call: &mut Call<'_>) -> Result<Reply, Reply> {
+    let mut arguments = call.arguments();
+    let key = arguments.name()?;
+    let (mut limit, mut before) = (DEFAULT_LIMIT, None);
+    while arguments.left() > 0 {
+        if arguments.take("LIMIT") {
+            limit = arguments.limit()?;
+        } else if arguments.take("BEFORE") {
+            before = Some(arguments.count()?);
+        } else {
+            arguments.end()?;
+        }
+    }
+    let records = call.shared().db.branch(&call.session.branch)?.records();
+    let versions = records.at(At::Latest)?.history(key.as_str(), limit, before)?;
+    Ok(Reply::Array(versions.into_iter().map(version).collect()))
+}
+
+fn version(entry: RecordHistoryEntry) -> Reply {
+    Reply::Array(vec![
+        Reply::number(entry.counter),
+        Reply::maybe(entry.fields.map(pairs)),
+        Reply::number(entry.stamp),
+        Reply::number(entry.revision),
+    ])
+}
+
+/// What a scan or a count is asked for.
+pub(super) struct Asked {
+    pub prefix: String,
+    pub filters: Vec<Where>,
+    pub after: Option<String>,
+    pub limit: Option<usize>,
+    pub at: Option<At>,
+}
+
+impl Asked {
+    pub fn read(words: &[&[u8]]) -> Result<Asked, Reply> {
+        let mut arguments = Arguments::behind(words);
+        let prefix = arguments.text()?.to_owned();
+        let mut asked = Asked { prefix, filters: Vec::new(), after: None, limit: None, at: None };
+        while arguments.left() > 0 {
+            asked.read_one(&mut arguments)?;
+        }
+        Ok(asked)
+    }
+
+    fn read_one(&mut self, arguments: &mut Arguments<'_>) -> Result<(), Reply> {
+        match () {
+            () if arguments.take("WHERE") => self.filters.push(filter(arguments)?),
+            () if arguments.take("AFTER") => self.after = Some(arguments.text()?.to_owned()),
+            () if arguments.take("LIMIT") => self.limit = Some(arguments.limit()?),
+            () => self.at = Some(arguments.point()?.ok_or_else(syntax_error)?),
+        }
+        Ok(())
+    }
+
+    /// The place where it goes on has to be one of this scan.
+    fn check_place(&self) -> Result<(), Reply> {
+        match &self.after {
+            Some(after) if !after.starts_with(&self.prefix) => {
+                let prefix = &self.prefix;
+                Err(Reply::error(format!(
+                    "INVALID `{after}` is no place in a scan of `{prefix}`: AFTER takes what the page \
+                     before gave as next"
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// `field op value`.
+fn filter(arguments: &mut Arguments<'_>) -> Result<Where, Reply> {
+    let field = field(arguments)?;
+    let (operator, value) = (arguments.word()?, arguments.word()?);
+    let test = match operator {
+        b"=" => Test::Eq(value.to_vec()),
+        b"!=" => Test::Ne(value.to_vec()),
+        b"<" => Test::Lt(value.to_vec()),
+        b"<=" => Test::Le(value.to_vec()),
+        b">" => Test::Gt(value.to_vec()),
+        b">=" => Test::Ge(value.to_vec()),
+        word if word.eq_ignore_ascii_case(b"IN") => Test::In(texts(value)?),
+        word => {
+            let word = String::from_utf8_lossy(word);
+            let message = format!("INVALID `{word}` is no operator: there are = != < <= > >= IN");
+            return Err(Reply::error(message));
+        }
+    };
+    Ok(Where { field, test })
+}
+
+/// A JSON array of strings.
+fn texts(word: &[u8]) -> Result<Vec<Vec<u8>>, Reply> {
+    let none = || Reply::error("INVALID IN takes a JSON array of strings, as [\"a\",\"b\"]");
+    let json = std::str::from_utf8(word).map_err(|_| none())?;
+    let Ok(Value::Array(items)) = Value::from_json(json) else { return Err(none()) };
+    let text = |item| match item {
+        Value::String(text) => Ok(text.into_bytes()),
+        _ => Err(none()),
+    };
+    items.into_iter().map(text).collect()
+}
+
+fn scan(words: &[&[u8]]) -> Result<Plan, Reply> {
+    let asked = Asked::read(words)?;
+    asked.check_place()?;
+    let Asked { prefix, filters, after, limit, at } = asked;
+    let limit = limit.unwrap_or(DEFAULT_LIMIT);
+    let command = RecordCommand::Scan { prefix, filters, after, limit };
+    Ok(Plan::one(command, Shape::ours(records)).at(at))
+}
+
+fn records(answers: Answers, _: Stamp) -> Reply {
+    let row = |(key, record): (String, Record)| {
+        Reply::Array(vec![Reply::text(key), pairs(record.fields), Reply::number(record.counter)])
+    };
+    match only(answers) {
+        Some(Answer::Records(RecordPage { records, next })) => {
+            let rows = Reply::Array(records.into_iter().map(row).collect());
+            Reply::Array(vec![Reply::maybe(next.map(Reply::text)), rows])
+        }
+        _ => unexpected(),
+    }
+}
+
+fn count(words: &[&[u8]]) -> Result<Plan, Reply> {
+    let Asked { prefix, filters, after: None, limit: None, at } = Asked::read(words)? else {
+        return Err(syntax_error());
+    };
+    Ok(Plan::one(RecordCommand::Count { prefix, filters }, Shape::ours(how_many)).at(at))
+}
+
+fn how_many(answers: Answers, _: Stamp) -> Reply {
+    match only(answers) {
+        Some(Answer::Count(count)) => Reply::number(count),
+        _ => unexpected(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_look_at_everything_is_long_work() {
+        let is_long = |line: &str| {
+            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            let plan = if line.starts_with("rec.scan") { scan(&words) } else { count(&words) };
+            plan.is_ok_and(|plan| plan.takes_a_while())
+        };
+        assert!(is_long("rec.scan a WHERE f = 1") && is_long("rec.count a"));
+        assert!(is_long("rec.scan a LIMIT 1001"));
+        assert!(!is_long("rec.scan a") && !is_long("rec.scan a LIMIT 1000"));
+    }
+}
