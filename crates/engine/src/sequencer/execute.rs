@@ -8,8 +8,8 @@ use crate::current::TOUCH_LIMIT;
 use crate::executor::Executor;
 use crate::ticket::Completion;
 use mainstay_model::{
-    CellCommand, Command, Durability, Error, Receipt, SmallVec, Stamp, StringCommand, Transaction,
-    Value,
+    CellCommand, Command, Durability, Error, Field, FieldValue, HashCommand, Receipt,
+    RecordCommand, SmallVec, Stamp, StringCommand, Transaction, Value,
 };
 use parking_lot::MutexGuard;
 use std::collections::VecDeque;
@@ -85,7 +85,7 @@ impl Work {
     }
 }
 
-/// Whether a command reads or writes one cell, and no large value.
+/// Whether a command reads or writes one cell or record, and no large value.
 fn is_light(command: &Command) -> bool {
     match command {
         Command::Cell(
@@ -94,8 +94,24 @@ fn is_light(command: &Command) -> bool {
             | CellCommand::Cas { value, .. },
         ) => is_small(value),
         Command::Cell(command) => command.name().is_some(),
-        Command::String(StringCommand::Set { value, .. }) => is_small(value),
+        Command::String(
+            StringCommand::Set { value, .. }
+            | StringCommand::Put { value, .. }
+            | StringCommand::Swap { value, .. },
+        ) => is_small(value),
         Command::String(command) => command.name().is_some(),
+        Command::Record(RecordCommand::Write(write)) => {
+            let bytes = |(_, value): &(Field, FieldValue)| match value {
+                FieldValue::Bytes(bytes) => bytes.len(),
+                _ => 0,
+            };
+            write.set.iter().map(bytes).sum::<usize>() <= LIGHT_BYTES
+        }
+        Command::Record(command) => command.key().is_some(),
+        Command::Hash(HashCommand::Set { pairs, .. }) => {
+            pairs.iter().map(|(_, value)| value.len()).sum::<usize>() <= LIGHT_BYTES
+        }
+        Command::Hash(_) => true,
         _ => false,
     }
 }
