@@ -1,0 +1,289 @@
+//! Records on the wire, byte by byte: our own commands, transactions, both kinds of a name, indexes.
+
+mod support;
+
+use mainstay::{Field, Test, Where};
+use support::{Ours, encode};
+
+/// Lines and how each is answered, one after the other.
+fn answers_as_written_down(cases: &[(&str, &str)]) {
+    let ours = Ours::start();
+    let mut client = ours.client();
+    for (line, expected) in cases {
+        let reply = client.line(line);
+        assert!(reply.starts_with(expected), "{line}: {reply}");
+    }
+}
+
+#[test]
+fn records_answer_as_written_down() {
+    answers_as_written_down(&[
+        ("REC.SET job FIELDS state pending n 9", r":1\r\n"),
+        (
+            "REC.GET job",
+            r"*3\r\n*2\r\n*2\r\n$1\r\nn\r\n$1\r\n9\r\n*2\r\n$5\r\nstate\r\n$7\r\npending\r\n:1\r\n:-1\r\n",
+        ),
+        ("REC.GET none", r"$-1\r\n"),
+        ("REC.SET job IF 7 FIELDS n 1", r"$-1\r\n"),
+        ("REC.SET job IF 1 TTL 100000 FIELDS n 10", r":2\r\n"),
+        ("REC.CAS job state IS running done", r"$-1\r\n"),
+        ("REC.CAS job none IS x y", r"$-1\r\n"),
+        ("REC.CAS none state IS x y", r"$-1\r\n"),
+        ("REC.CAS job state IS pending claimed AND n IS 11 SET worker w", r"$-1\r\n"),
+        (
+            "REC.CAS job state IS pending claimed AND worker ABSENT SET worker w UNSET n TTL 50000",
+            r":3\r\n",
+        ),
+        ("REC.CAS job state IS claimed x AND worker ABSENT", r"$-1\r\n"),
+        ("HGETALL job", r"*4\r\n$5\r\nstate\r\n$7\r\nclaimed\r\n$6\r\nworker\r\n$1\r\nw\r\n"),
+        ("REC.CAS lock owner ABSENT me", r":1\r\n"),
+        ("REC.CAS lock owner ABSENT you", r"$-1\r\n"),
+        ("REC.REPLACE job FIELDS a 1", r":4\r\n"),
+        ("REC.REPLACE job IF 3 FIELDS a 2", r"$-1\r\n"),
+        ("HKEYS job", r"*1\r\n$1\r\na\r\n"),
+        ("DEL job", r":1\r\n"),
+        ("REC.GET job REV 1", r"*3\r\n*2\r\n*2\r\n$1\r\nn\r\n$1\r\n9\r\n"),
+        ("REC.SET job FIELDS a 1", r":6\r\n"),
+        ("CELL.SET job value", r":1\r\n"),
+        ("TYPE job", r"+string\r\n"),
+        ("EXISTS job", r":1\r\n"),
+        ("REC.GET job", r"*3\r\n*1\r\n*2\r\n$1\r\na\r\n$1\r\n1\r\n:6\r\n:-1\r\n"),
+        ("DBSIZE", r":2\r\n"),
+        ("DEL job", r":1\r\n"),
+        ("EXISTS job", r":0\r\n"),
+        ("REC.GET job", r"$-1\r\n"),
+    ]);
+}
+
+#[test]
+fn the_versions_of_a_record_are_told_newest_first() {
+    let ours = Ours::start();
+    let mut client = ours.client();
+    for line in ["REC.SET a FIELDS f 1", "HSET a f 2", "DEL a"] {
+        client.line(line);
+    }
+    let history = client.line("REC.HISTORY a");
+    assert!(history.starts_with(r"*3\r\n*4\r\n:3\r\n$-1\r\n:"), "{history}");
+    let older = client.line("REC.HISTORY a LIMIT 1 BEFORE 3");
+    let wanted = r"*1\r\n*4\r\n:2\r\n*1\r\n*2\r\n$1\r\nf\r\n$1\r\n2\r\n:";
+    assert!(older.starts_with(wanted) && older.ends_with(r":2\r\n"), "{older}");
+}
+
+#[test]
+fn records_are_scanned_and_counted_as_written_down() {
+    let ours = Ours::start();
+    let mut client = ours.client();
+    for n in [2, 10, 9] {
+        client.line(&format!("HSET t:{n:02} n {n} kind k{}", n % 2));
+    }
+    client.line("HSET t:none other 1");
+    client.line("HSET u:1 n 1");
+    let row = |key: &str| format!(r"$4\r\n{key}\r\n");
+    let page = client.line("REC.SCAN t: LIMIT 2");
+    assert!(
+        page.starts_with(&format!(r"*2\r\n{}*2\r\n*3\r\n{}", row("t:09"), row("t:02"))),
+        "{page}"
+    );
+    let page = client.line("REC.SCAN t: AFTER t:09 LIMIT 1");
+    let wanted = r"*2\r\n$4\r\nt:10\r\n*1\r\n*3\r\n$4\r\nt:10\r\n*2\r\n*2\r\n$4\r\nkind\r\n$2\r\nk0\r\n*2\r\n$1\r\nn\r\n$2\r\n10\r\n:1\r\n";
+    assert_eq!(page, wanted);
+    let count = |client: &mut support::Client, filters: &str| {
+        let reply = client.line(&format!("REC.COUNT t: {filters}"));
+        assert!(reply.starts_with(':'), "{filters}: {reply}");
+        reply[1..reply.len() - 4].parse::<u64>().unwrap()
+    };
+    for (filters, wanted) in [
+        ("", 4),
+        ("WHERE n < 10", 2),
+        ("WHERE n <= 10", 3),
+        ("WHERE n > 2 WHERE n < 10", 1),
+        ("WHERE n >= 9", 2),
+        ("WHERE n = 9", 1),
+        ("WHERE n != 9", 2),
+        (r#"WHERE kind IN ["k1","x"]"#, 1),
+        (r#"WHERE kind in ["k1","k0"] WHERE n > 9"#, 1),
+        ("WHERE other = 1", 1),
+        ("REV 1", 1),
+    ] {
+        assert_eq!(count(&mut client, filters), wanted, "{filters}");
+    }
+    assert_eq!(client.line("REC.SCAN t: WHERE n = 5"), r"*2\r\n$-1\r\n*0\r\n");
+    let before = client.line("REC.SCAN t: REV 2");
+    assert!(before.contains("t:10") && !before.contains("t:09"), "{before}");
+}
+
+#[test]
+fn bad_input_to_records_is_told_what_is_wrong() {
+    let ours = Ours::start();
+    let mut client = ours.client();
+    client.line("HSET a f 1");
+    let revision = client.line("REVISION");
+    for (line, expected) in [
+        (
+            "REC.COUNT a WHERE f ~ 1",
+            r"-INVALID `~` is no operator: there are = != < <= > >= IN\r\n",
+        ),
+        ("REC.SCAN a WHERE f", r"-ERR syntax error\r\n"),
+        ("REC.SCAN a WHERE f IN x", r"-INVALID IN takes a JSON array of strings"),
+        ("REC.SCAN a WHERE f IN [1]", r"-INVALID IN takes a JSON array of strings"),
+        (r#"REC.SCAN a WHERE f IN {"a":"b"}"#, r"-INVALID IN takes a JSON array of strings"),
+        ("REC.SCAN a AFTER b", r"-INVALID `b` is no place in a scan of `a`"),
+        ("REC.SCAN a LIMIT 0", r"-INVALID a page has 1 to"),
+        ("REC.SCAN a LIMIT -1", r"-ERR value is not an integer or out of range\r\n"),
+        ("REC.COUNT a LIMIT 5", r"-ERR syntax error\r\n"),
+        ("REC.SET a TTL -5 FIELDS f 2", r"-INVALID a time to live of -5 ms is over already"),
+        ("REC.SET a TTL 0 FIELDS f 2", r"-INVALID a time to live of 0 ms"),
+        ("REC.SET a TTL x FIELDS f 2", r"-ERR value is not an integer or out of range\r\n"),
+        ("REC.SET a FIELDS f 2 g", r"-ERR syntax error\r\n"),
+        ("REC.SET a FIELDS f 2 f 3", r"-INVALID a field stands twice"),
+        ("REC.SET a IF x FIELDS f 2", r"-ERR value is not an integer or out of range\r\n"),
+        ("REC.SET a NX 1 FIELDS f", r"-ERR syntax error\r\n"),
+        ("REC.CAS a f MAYBE 1 2", r"-ERR syntax error\r\n"),
+        ("REC.CAS a f IS 1", r"-ERR syntax error\r\n"),
+        ("REC.CAS a f IS", r"-ERR wrong number of arguments for 'rec.cas' command\r\n"),
+        ("REC.CAS a f IS 1 2 AND g", r"-ERR syntax error\r\n"),
+        ("REC.CAS a f IS 1 2 SET f 3", r"-INVALID a field stands twice"),
+        ("REC.CAS a f IS 1 2 TTL -1", r"-INVALID a time to live of -1 ms is over already"),
+        ("REC.GET a REV 99999", r"-INVALID"),
+        ("REC.GET _mainstay/x", r"-INVALID"),
+    ] {
+        let reply = client.line(line).replace(r"\'", "'");
+        assert!(reply.starts_with(expected), "{line}: {reply}");
+    }
+    let long = "x".repeat(1025);
+    assert!(client.call(&["HSET", "a", &long, "1"]).starts_with("-INVALID the field"));
+    assert!(client.call(&["HGET", "a", &long]).starts_with("-INVALID the field"));
+    assert_eq!(client.line("REVISION"), revision, "nothing was changed");
+}
+
+#[test]
+fn records_stand_in_transactions_of_both_kinds() {
+    let ours = Ours::start();
+    let (mut one, mut other) = (ours.client(), ours.client());
+    one.line("SET cell 1");
+    for line in [
+        "MULTI",
+        "HSET r f 1",
+        "REC.CAS r f IS 1 2 SET g x",
+        "HGET cell f",
+        "REC.SCAN r WHERE f = 2",
+        "REC.COUNT r",
+        "REC.GET r REV 1",
+        "HRANDFIELD r 5",
+        "HMGET r g none",
+    ] {
+        one.line(line);
+    }
+    let wanted = [
+        r"*8\r\n:1\r\n:2\r\n",
+        r"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n",
+        r"*2\r\n$-1\r\n*1\r\n*3\r\n$1\r\nr\r\n",
+        r"*2\r\n*2\r\n$1\r\nf\r\n$1\r\n2\r\n*2\r\n$1\r\ng\r\n$1\r\nx\r\n:2\r\n",
+        r":1\r\n$-1\r\n",
+    ];
+    let done = one.line("EXEC");
+    assert!(done.starts_with(&wanted.concat()), "{done}");
+    assert!(done.ends_with(r"*2\r\n$1\r\nx\r\n$-1\r\n"), "{done}");
+    one.line("TXN.BEGIN");
+    assert_eq!(one.line("HSET r f 3"), r":0\r\n");
+    assert_eq!(one.line("REC.COUNT r WHERE f = 3"), r":1\r\n");
+    assert_eq!(
+        (one.line("HGET r f"), other.line("HGET r f")),
+        (r"$1\r\n3\r\n".into(), r"$1\r\n2\r\n".into())
+    );
+    other.line("HSET r2 f 1");
+    assert!(one.line("TXN.COMMIT").starts_with("-CONFLICT "), "what was counted has changed");
+}
+
+/// Long work waits for what came before it, and what comes behind it for the long work.
+#[test]
+fn scans_see_what_came_before_them_in_a_pipeline() {
+    let ours = Ours::start();
+    let mut client = ours.client();
+    let lines = ["HSET a f 1", "REC.COUNT a WHERE f = 1", "HSET a f 2", "REC.COUNT a WHERE f = 1"];
+    let bytes: Vec<u8> =
+        lines.iter().flat_map(|line| encode(&line.split(' ').collect::<Vec<_>>())).collect();
+    for round in 0..20 {
+        client.send_bytes(&bytes);
+        let replies: Vec<String> = lines.iter().map(|_| client.receive()).collect();
+        let new = if round == 0 { r":1\r\n" } else { r":0\r\n" };
+        assert_eq!(replies, [new, r":1\r\n", r":0\r\n", r":0\r\n"]);
+    }
+}
+
+/// The record's kind of a watched name counts, too.
+#[test]
+fn what_is_watched_changes_with_either_kind() {
+    let ours = Ours::start();
+    let (mut one, mut other) = (ours.client(), ours.client());
+    for change in ["HSET a f 1", "HSET a f 2", "EXPIRE a 1000", "HDEL a f", "SET a x"] {
+        one.line("WATCH a");
+        other.line(change);
+        one.line("MULTI");
+        one.line("PING");
+        assert_eq!(one.line("EXEC"), r"*-1\r\n", "{change}");
+    }
+}
+
+#[test]
+fn names_of_both_kinds_are_listed_and_flushed() {
+    let ours = Ours::start();
+    let mut client = ours.client();
+    for line in ["SET a 1", "HSET b f 1", "HSET c f 1", "SET d 1"] {
+        client.line(line);
+    }
+    let names = |names: &str| {
+        let shown: String = names.chars().map(|name| format!(r"$1\r\n{name}\r\n")).collect();
+        format!(r"*{}\r\n{shown}", names.len())
+    };
+    let scanned = |listed: &str| format!(r"*2\r\n$1\r\n0\r\n{}", names(listed));
+    assert_eq!(client.line("KEYS *"), names("abcd"));
+    assert_eq!(client.line("SCAN 0"), scanned("abcd"));
+    assert_eq!(client.line("SCAN 0 TYPE hash"), scanned("bc"));
+    assert_eq!(client.line("SCAN 0 TYPE STRING"), scanned("ad"));
+    assert_eq!(client.line("SCAN 0 TYPE list"), scanned(""));
+    assert_eq!(client.line("DBSIZE"), r":4\r\n");
+    client.line("DEL a d");
+    assert!([r"$1\r\nb\r\n", r"$1\r\nc\r\n"].contains(&client.line("RANDOMKEY").as_str()));
+    assert_eq!(client.line("FLUSHDB"), r"+OK\r\n");
+    assert_eq!(
+        (client.line("DBSIZE"), client.line("RANDOMKEY")),
+        (r":0\r\n".into(), r"$-1\r\n".into())
+    );
+}
+
+#[test]
+fn indexes_are_declared_listed_explained_and_dropped() {
+    let ours = Ours::start();
+    let mut client = ours.client();
+    client.line("HSET tasks.1 state running timeout_at 5");
+    client.line("HSET tasks.2 state running timeout_at 50");
+    assert_eq!(client.line("REC.INDEX ADD tasks. state timeout_at"), r":1\r\n");
+    assert!(client.line("REC.INDEX ADD tasks. state timeout_at").starts_with("-EXISTS index 1"));
+    assert!(client.line("REC.INDEX ADD tasks. state state").starts_with("-INVALID "));
+    ours.db.fill_indexes().unwrap();
+    let listed = client.line("REC.INDEX LIST");
+    assert!(
+        listed.starts_with(r"*1\r\n*5\r\n:1\r\n$6\r\ntasks.\r\n*2\r\n$5\r\nstate\r\n"),
+        "{listed}"
+    );
+    let explained = client.line("REC.EXPLAIN tasks. WHERE state = running WHERE timeout_at < 10");
+    assert!(explained.contains("index 1 over `tasks.` (state, timeout_at)"), "{explained}");
+    assert!(client.line("REC.EXPLAIN tasks.").contains("no index helps"));
+    assert_eq!(
+        client.line("REC.COUNT tasks. WHERE state = running WHERE timeout_at < 10"),
+        r":1\r\n"
+    );
+    let there = mainstay::remote::connect(&ours.address.to_string()).unwrap();
+    assert_eq!(there.records().indexes().unwrap(), ours.db.records().indexes().unwrap());
+    let filters =
+        [Where { field: Field::new("state").unwrap(), test: Test::Eq(b"running".to_vec()) }];
+    assert!(there.records().explain("tasks.", &filters).unwrap().contains("by the index"));
+    assert_eq!(client.line("REC.INDEX DROP 1"), r":1\r\n");
+    assert_eq!(client.line("REC.INDEX DROP 1"), r":0\r\n");
+    for wrong in
+        ["REC.INDEX", "REC.INDEX ADD tasks.", "REC.INDEX NONE", "REC.INDEX DROP x", "REC.EXPLAIN"]
+    {
+        assert!(client.line(wrong).starts_with('-'), "{wrong}");
+    }
+}
