@@ -4,9 +4,14 @@
 //!   tasks  of the seed's twelve fields, an index over (state, timeout_at), 100 of them stuck
 //! ```
 
+mod claims;
+mod interval;
+mod redis;
+mod served;
 mod size;
 mod sweep;
-pub mod tasks;
+mod tasks;
+mod turns;
 
 use crate::context::{Context, Outcome};
 
@@ -15,6 +20,9 @@ pub fn run_all(context: &mut Context) -> Outcome<()> {
     if cfg!(debug_assertions) {
         eprintln!("bench: this is a debug build, whose figures mean nothing: use --release");
     }
+    claims::run(context)?;
+    served::run(context)?;
+    interval::run(context)?;
     sweep::run(context)?;
     size::run(context)
 }

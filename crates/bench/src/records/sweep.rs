@@ -1,9 +1,9 @@
 //! Finding what is stuck: by an index, beside point reads of our own and beside SCAN and HGET of Redis.
 
+use super::redis;
 use super::tasks::{self, STUCK};
 use crate::context::{Context, Outcome, short_count};
 use crate::report::Row;
-use crate::server::redis_tasks;
 use crate::workload::Random;
 use mainstay::{Database, Options};
 use std::hint::black_box;
@@ -29,7 +29,7 @@ pub fn run(context: &mut Context) -> Outcome<()> {
         Row::smaller(&format!("{case}, beside fewer"), "ms", many * 1e3, (&name, few * 1e3))
             .must(1.5),
     );
-    let redis = redis_tasks::sweep(context, count)?;
+    let redis = redis::sweep(context, count)?;
     let name = "Redis, SCAN and HGET";
     context.report.add(
         Row::smaller(&format!("{case}, beside Redis"), "ms", many * 1e3, (name, redis * 1e3))

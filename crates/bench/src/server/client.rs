@@ -12,7 +12,6 @@ use super::process::PATIENCE;
 use crate::context::Outcome;
 use crate::forms::{Part, together};
 use crate::harness::Slice;
-use crate::workload::Random;
 use mio::event::Event;
 use mio::{Events, Interest, Poll, Token};
 use std::io::ErrorKind;
@@ -20,7 +19,7 @@ use std::net::SocketAddr;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-/// How many threads share the connections.
+/// How many threads share the connections, where there are so many.
 const THREADS: usize = 2;
 /// What is read from a socket at once.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -32,10 +31,11 @@ pub struct Client {
 
 impl Client {
     /// Connects that many times.
-    pub fn to(address: SocketAddr, connections: usize, question: &Question) -> Outcome<Client> {
-        let share = connections / THREADS;
-        let crew = |seed| Crew::to(address, share, question, Random::new(seed));
-        Ok(Client { crews: (0..THREADS as u64).map(crew).collect::<Outcome<_>>()? })
+    pub fn to(address: SocketAddr, connections: usize, question: &Question<'_>) -> Outcome<Client> {
+        let threads = THREADS.min(connections);
+        let share = |thread| (thread..connections).step_by(threads);
+        let crew = |thread| Crew::to(address, share(thread), question);
+        Ok(Client { crews: (0..threads).map(crew).collect::<Outcome<_>>()? })
     }
 
     /// Asks for a slice; ends when all that was asked is answered.
@@ -54,29 +54,31 @@ struct Crew {
     poll: Poll,
     events: Events,
     connections: Vec<Connection>,
-    question: Question,
-    random: Random,
     buffer: Vec<u8>,
 }
 
 impl Crew {
-    fn to(address: SocketAddr, count: usize, question: &Question, random: Random) -> Outcome<Crew> {
+    fn to(
+        address: SocketAddr,
+        numbers: impl Iterator<Item = usize>,
+        question: &Question<'_>,
+    ) -> Outcome<Crew> {
         let poll = Poll::new()?;
-        let connect = |number| -> Outcome<Connection> {
-            let mut connection = Connection::to(address, question.operation)?;
+        let connect = |(place, number)| -> Outcome<Connection> {
+            let mut connection = Connection::to(address, question, number)?;
             let interest = Interest::READABLE | Interest::WRITABLE;
-            poll.registry().register(&mut connection.stream, Token(number), interest)?;
+            poll.registry().register(&mut connection.stream, Token(place), interest)?;
             Ok(connection)
         };
-        let connections = (0..count).map(connect).collect::<Outcome<_>>()?;
-        let (events, buffer) = (Events::with_capacity(count.max(1)), vec![0; BUFFER_BYTES]);
-        Ok(Crew { poll, events, connections, question: question.clone(), random, buffer })
+        let connections = numbers.enumerate().map(connect).collect::<Outcome<Vec<_>>>()?;
+        let events = Events::with_capacity(connections.len().max(1));
+        Ok(Crew { poll, events, connections, buffer: vec![0; BUFFER_BYTES] })
     }
 
     fn run(&mut self, slice: Duration) -> Outcome<Part> {
         let mut part = Part::begin();
         for connection in &mut self.connections {
-            connection.ask(&self.question, &mut self.random)?;
+            connection.ask()?;
         }
         while self.connections.iter().any(Connection::waits) {
             self.wait()?;
@@ -105,7 +107,7 @@ impl Crew {
             let now = Instant::now();
             count(part, replies, now - connection.burst_started);
             if replies > 0 && !connection.waits() && now - part.started < slice {
-                connection.ask(&self.question, &mut self.random)?;
+                connection.ask()?;
             }
         }
         Ok(())
@@ -126,9 +128,9 @@ fn count(part: &mut Part, replies: usize, latency: Duration) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::wire::Operation;
+    use super::super::connection::Asker;
+    use super::super::wire::{Expected, put_request};
     use super::*;
-    use crate::workload;
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
 
@@ -165,8 +167,12 @@ mod tests {
         (address, move || server.join().unwrap())
     }
 
-    fn question(operation: Operation) -> Question {
-        Question { operation, depth: 3, keys: 10, values: workload::values() }
+    fn get(_: usize) -> Asker {
+        Box::new(|out| put_request(out, &["GET", "key:000000000042"]))
+    }
+
+    fn question() -> Question<'static> {
+        Question { depth: 3, reply: Expected::value(100), asker: &get }
     }
 
     #[test]
@@ -174,7 +180,7 @@ mod tests {
         let request_bytes = "*2\r\n$3\r\nGET\r\n$16\r\nkey:000000000042\r\n".len();
         let reply: &'static str = Box::leak(format!("$100\r\n{}\r\n", "v".repeat(100)).into());
         let (address, answered) = listen(4, request_bytes, reply);
-        let mut client = Client::to(address, 4, &question(Operation::Get)).unwrap();
+        let mut client = Client::to(address, 4, &question()).unwrap();
         let slice = Duration::from_millis(10);
         let slices = [client.run(slice).unwrap(), client.run(slice).unwrap()];
         drop(client);
@@ -187,7 +193,7 @@ mod tests {
     #[test]
     fn a_server_that_refuses_fails_the_slice() {
         let (address, answered) = listen(2, 1, "-ERR no\r\n");
-        let mut client = Client::to(address, 2, &question(Operation::Set)).unwrap();
+        let mut client = Client::to(address, 2, &question()).unwrap();
         let trouble = client.run(Duration::from_millis(10)).err().unwrap().to_string();
         assert!(trouble.contains("-ERR no"), "{trouble}");
         drop(client);

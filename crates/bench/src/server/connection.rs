@@ -1,40 +1,31 @@
 //! One pipelined connection: a burst of requests goes out, all its replies come in, then the next.
 
-use super::wire::{Expected, Operation, key, put_request};
+use super::wire::Expected;
 use crate::context::Outcome;
-use crate::workload::Random;
 use mio::net::TcpStream;
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::time::Instant;
 
-/// What a connection asks.
-#[derive(Clone)]
-pub struct Question {
-    /// What is asked.
-    pub operation: Operation,
+/// Puts the next request of a connection behind others.
+pub type Asker = Box<dyn FnMut(&mut Vec<u8>) + Send>;
+
+/// What connections ask.
+pub struct Question<'a> {
     /// How many requests a burst has.
     pub depth: usize,
-    /// Keys are below this.
-    pub keys: usize,
-    /// The values to write.
-    pub values: Vec<String>,
-}
-
-impl Question {
-    fn put(&self, random: &mut Random, out: &mut Vec<u8>) {
-        let key = key(random.below(self.keys) as u64);
-        match self.operation {
-            Operation::Set => put_request(out, &["SET", &key, random.pick(&self.values)]),
-            Operation::Get => put_request(out, &["GET", &key]),
-        }
-    }
+    /// The one reply that is right.
+    pub reply: Expected,
+    /// What the connection with this number asks, request by request.
+    pub asker: &'a dyn Fn(usize) -> Asker,
 }
 
 /// A connection that does not block.
 pub struct Connection {
     /// Its socket.
     pub stream: TcpStream,
+    asker: Asker,
+    depth: usize,
     expected: Expected,
     out: Vec<u8>,
     sent: usize,
@@ -46,14 +37,16 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects.
-    pub fn to(address: SocketAddr, operation: Operation) -> Outcome<Connection> {
+    /// Connects, as the connection with this number.
+    pub fn to(address: SocketAddr, question: &Question<'_>, number: usize) -> Outcome<Connection> {
         let stream = std::net::TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
         Ok(Connection {
             stream: TcpStream::from_std(stream),
-            expected: operation.reply(),
+            asker: (question.asker)(number),
+            depth: question.depth,
+            expected: question.reply.clone(),
             out: Vec::new(),
             sent: 0,
             incoming: Vec::new(),
@@ -68,13 +61,13 @@ impl Connection {
     }
 
     /// Sends a burst, or as much of it as the socket takes now.
-    pub fn ask(&mut self, question: &Question, random: &mut Random) -> Outcome<()> {
+    pub fn ask(&mut self) -> Outcome<()> {
         self.out.clear();
         self.sent = 0;
-        for _ in 0..question.depth {
-            question.put(random, &mut self.out);
+        for _ in 0..self.depth {
+            (self.asker)(&mut self.out);
         }
-        self.missing = question.depth;
+        self.missing = self.depth;
         self.burst_started = Instant::now();
         self.send()
     }

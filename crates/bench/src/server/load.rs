@@ -72,7 +72,7 @@ fn texts(reader: &mut impl BufRead) -> Outcome<Vec<String>> {
     reader.read_line(&mut line)?;
     let (kind, rest) = line.trim_end().split_at_checked(1).ok_or("the server hung up")?;
     match (kind, rest.parse::<i64>()) {
-        ("-", _) => Err(format!("the server refused: {line}").into()),
+        ("-", _) => Err(format!("the server refused: {}", line.trim_end()).into()),
         ("$", Ok(length)) if length >= 0 => {
             let mut bytes = vec![0; length as usize + 2];
             reader.read_exact(&mut bytes)?;

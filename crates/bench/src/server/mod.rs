@@ -11,18 +11,17 @@
 //! answer how much idle connections hold and how soon the first reply comes.
 
 mod child;
-mod client;
-mod connection;
+pub mod client;
+pub mod connection;
 mod idle;
-mod load;
-mod pair;
+pub mod load;
+pub mod pair;
 mod ports;
-mod process;
+pub mod process;
 mod rates;
 mod redis_benchmark;
-pub mod redis_tasks;
 mod start;
-mod wire;
+pub mod wire;
 
 pub use child::run as serve;
 

@@ -1,9 +1,9 @@
 //! Our server and Redis with the same durability and the same keys.
 
-use super::load;
 use super::process::{Server, fsync};
 use crate::context::{Context, Outcome};
 use mainstay::Durability;
+use std::net::SocketAddr;
 use std::process::Command;
 use tempfile::TempDir;
 
@@ -19,15 +19,19 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Starts both and sets the keys below `keys`.
-    pub fn start(context: &Context, durability: Durability, keys: usize) -> Outcome<Pair> {
+    /// Starts both and fills each.
+    pub fn start(
+        context: &Context,
+        durability: Durability,
+        fill: impl Fn(SocketAddr) -> Outcome<()>,
+    ) -> Outcome<Pair> {
         let peer = format!("Redis {}, {}", redis_version()?, fsync(durability));
         let directory = context.directory("server")?;
         let mut ours = Server::ours(&directory.path().join("ours"), durability)?;
         let mut redis = Server::redis(&directory.path().join("redis"), durability)?;
         for server in [&mut ours, &mut redis] {
             server.wait()?;
-            load::fill(server.address, keys)?;
+            fill(server.address)?;
         }
         Ok(Pair { ours, redis, peer, _directory: directory })
     }
@@ -40,7 +44,7 @@ impl Pair {
 }
 
 /// A ratio means something only against a known version.
-fn redis_version() -> Outcome<String> {
+pub fn redis_version() -> Outcome<String> {
     let output = Command::new("redis-server").arg("--version").output().map_err(|error| {
         format!("redis-server cannot be started: {error}; install Redis 7 for this bench")
     })?;

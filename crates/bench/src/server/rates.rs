@@ -1,13 +1,14 @@
 //! Operations per second of ours and Redis: 64 connections, 100-byte values, random keys.
 
 use super::client::Client;
-use super::connection::Question;
+use super::connection::{Asker, Question};
+use super::load;
 use super::pair::Pair;
 use super::redis_benchmark::RedisBenchmark;
-use super::wire::Operation;
+use super::wire::{Operation, key, put_request};
 use crate::context::{Context, Outcome};
 use crate::harness::{Side, Slice, interleave};
-use crate::workload;
+use crate::workload::{self, Random};
 use mainstay::Durability;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -90,7 +91,7 @@ pub fn run(context: &mut Context) -> Outcome<()> {
 
 fn run_pair(context: &mut Context, durability: Durability, cases: &[Case]) -> Outcome<()> {
     let keys = context.sized(1_000_000);
-    let pair = Pair::start(context, durability, keys)?;
+    let pair = Pair::start(context, durability, |address| load::fill(address, keys))?;
     for case in cases {
         run_case(context, case, &pair, keys)
             .map_err(|error| format!("{}: {error}", case.name()))?;
@@ -123,9 +124,21 @@ fn side(case: &Case, address: SocketAddr, keys: usize) -> Outcome<Run> {
             Box::new(RedisBenchmark { address, operation, connections, depth, keys }.side())
         }
         Tool::OwnClient => {
-            let question = Question { operation, depth, keys, values: workload::values() };
+            let asker = |number| asker(operation, keys, number);
+            let question = Question { depth, reply: operation.reply(), asker: &asker };
             let mut client = Client::to(address, CONNECTIONS, &question)?;
             Box::new(move |slice| client.run(slice))
+        }
+    })
+}
+
+fn asker(operation: Operation, keys: usize, number: usize) -> Asker {
+    let (mut random, values) = (Random::new(number as u64), workload::values());
+    Box::new(move |out| {
+        let key = key(random.below(keys) as u64);
+        match operation {
+            Operation::Set => put_request(out, &["SET", &key, random.pick(&values)]),
+            Operation::Get => put_request(out, &["GET", &key]),
         }
     })
 }

@@ -24,7 +24,7 @@ impl Operation {
     /// The one reply that is right.
     pub fn reply(self) -> Expected {
         match self {
-            Operation::Set => Expected { head: b"+OK\r\n".to_vec(), body_bytes: 0 },
+            Operation::Set => Expected::exactly("+OK\r\n"),
             Operation::Get => Expected::value(VALUE_BYTES),
         }
     }
@@ -45,22 +45,46 @@ pub fn put_request(out: &mut Vec<u8>, words: &[&str]) {
     }
 }
 
-/// The form of a reply: how it begins, and how many bytes follow that may be any.
+/// The form of a reply: how it begins, and what follows that may be any.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expected {
     head: Vec<u8>,
-    body_bytes: usize,
+    rest: Rest,
+}
+
+/// What follows the beginning of a reply.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Rest {
+    /// So many bytes.
+    Bytes(usize),
+    /// All to the end of the line.
+    Line,
 }
 
 impl Expected {
     /// A string of so many bytes.
     pub fn value(bytes: usize) -> Expected {
-        Expected { head: format!("${bytes}\r\n").into_bytes(), body_bytes: bytes + 2 }
+        Expected { head: format!("${bytes}\r\n").into_bytes(), rest: Rest::Bytes(bytes + 2) }
     }
 
     /// A reply of which every byte is known.
     pub fn exactly(reply: &str) -> Expected {
-        Expected { head: reply.as_bytes().to_vec(), body_bytes: 0 }
+        Expected { head: reply.as_bytes().to_vec(), rest: Rest::Bytes(0) }
+    }
+
+    /// Any number.
+    pub fn number() -> Expected {
+        Expected { head: b":".to_vec(), rest: Rest::Line }
+    }
+
+    /// How long the reply at the front of these bytes is, if all of it is there.
+    fn length(&self, bytes: &[u8]) -> Option<usize> {
+        let behind = bytes.get(self.head.len()..)?;
+        let rest_bytes = match self.rest {
+            Rest::Bytes(count) => count,
+            Rest::Line => behind.windows(2).position(|pair| pair == b"\r\n")? + 2,
+        };
+        (rest_bytes <= behind.len()).then_some(self.head.len() + rest_bytes)
     }
 
     /// How many whole replies stand at the front of these bytes, and how long they are together.
@@ -70,10 +94,8 @@ impl Expected {
         let (mut replies, mut rest) = (0, bytes);
         while !rest.is_empty() {
             self.check_head(rest)?;
-            match rest.split_at_checked(self.head.len() + self.body_bytes) {
-                Some((_, behind)) => (replies, rest) = (replies + 1, behind),
-                None => break,
-            }
+            let Some(length) = self.length(rest) else { break };
+            (replies, rest) = (replies + 1, &rest[length..]);
         }
         Ok((replies, bytes.len() - rest.len()))
     }
@@ -110,6 +132,7 @@ mod tests {
             let (replies, length) = Operation::Get.reply().count(&two.as_bytes()[..cut]).unwrap();
             assert_eq!((replies, length), (cut / reply.len(), replies * reply.len()), "{cut}");
         }
+        assert_eq!(Expected::number().count(b":1\r\n:23\r\n:4\r").unwrap(), (2, 9));
         assert_eq!(Operation::Set.reply().count(b"+OK\r\n+OK\r\n+O").unwrap(), (2, 10));
     }
 
@@ -119,6 +142,7 @@ mod tests {
         assert!(trouble.to_string().contains("`-ERR no`"), "{trouble}");
         assert!(Operation::Get.reply().count(b"$-1\r\n").is_err());
         assert!(Operation::Get.reply().count(b"$99\r\n").is_err());
+        assert!(Expected::number().count(b"$-1\r\n").is_err());
         assert!(Expected::exactly("+PONG\r\n").count(b"+PING\r\n").is_err());
     }
 }

@@ -1,33 +1,58 @@
-//! Redis doing what a sweeper without an index does: SCAN, and HGET of each key.
+//! Tasks on a server that speaks RESP, as hashes: loaded, claimed by a script, swept by SCAN and HMGET.
 
-use super::load::Caller;
-use super::process::Server;
+use super::tasks;
 use crate::context::{Context, Outcome};
-use crate::records::tasks;
+use crate::server::load::Caller;
+use crate::server::process::Server;
 use mainstay::Durability;
+use std::net::SocketAddr;
 use std::time::Instant;
 
-/// How many keys one SCAN asks for, and how many reads go in one pipeline.
+/// How many keys one SCAN asks for, and how many requests go in one pipeline.
 const PAGE: usize = 1_000;
+
+/// The seed's compare-and-swap, with the further fields of a claim.
+const CLAIM: &str = "\
+if redis.call('HGET', KEYS[1], 'state') == ARGV[1] then
+  redis.call('HSET', KEYS[1], 'state', ARGV[2], 'worker', ARGV[3], 'updated_at', ARGV[4], 'timeout_at', ARGV[5])
+  return 1
+else
+  return 0
+end";
+
+/// A Redis with tasks, and nothing else going on.
+pub fn with_tasks(context: &Context, durability: Durability, count: usize) -> Outcome<Redis> {
+    let directory = context.directory("redis")?;
+    let mut server = Server::redis(&directory.path().join("redis"), durability)?;
+    server.wait()?;
+    load(server.address, count)?;
+    Ok(Redis { server, _directory: directory })
+}
+
+/// A Redis that runs; it ends before its directory goes.
+pub struct Redis {
+    /// The process.
+    pub server: Server,
+    _directory: tempfile::TempDir,
+}
 
 /// Seconds of one sweep over all tasks.
 pub fn sweep(context: &Context, count: usize) -> Outcome<f64> {
-    let directory = context.directory("redis-sweep")?;
-    let mut redis = Server::redis(&directory.path().join("redis"), Durability::Interval)?;
-    redis.wait()?;
-    let mut caller = Caller::to(redis.address)?;
-    load(&mut caller, count)?;
+    let redis = with_tasks(context, Durability::Interval, count)?;
+    let mut caller = Caller::to(redis.server.address)?;
     let started = Instant::now();
     let found = stuck(&mut caller)?;
     let seconds = started.elapsed().as_secs_f64();
     if found != tasks::STUCK {
         return Err(format!("Redis found {found} stuck, not {}", tasks::STUCK).into());
     }
-    redis.stop()?;
+    redis.server.stop()?;
     Ok(seconds)
 }
 
-fn load(caller: &mut Caller, count: usize) -> Outcome<()> {
+/// Makes all tasks, as hashes.
+pub fn load(address: SocketAddr, count: usize) -> Outcome<()> {
+    let mut caller = Caller::to(address)?;
     for start in (0..count).step_by(PAGE) {
         let requests = (start..(start + PAGE).min(count)).map(|number| {
             let fields = tasks::fields(number, count);
@@ -37,6 +62,13 @@ fn load(caller: &mut Caller, count: usize) -> Outcome<()> {
         caller.pipeline(requests.collect())?;
     }
     Ok(())
+}
+
+/// Gives Redis the script of a claim; answers its hash.
+pub fn claim_script(address: SocketAddr) -> Outcome<String> {
+    let request = ["SCRIPT", "LOAD", CLAIM].map(str::to_owned).to_vec();
+    let replies = Caller::to(address)?.pipeline(vec![request])?;
+    Ok(replies.concat().pop().ok_or("Redis gave no hash of the script")?)
 }
 
 fn stuck(caller: &mut Caller) -> Outcome<usize> {

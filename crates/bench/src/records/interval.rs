@@ -1,0 +1,54 @@
+//! Field writes of one thread with syncs in intervals, beside a connection of Redis that sends 16 at a time.
+
+use super::redis;
+use super::served::{field_writes, step};
+use super::tasks;
+use crate::context::{Context, Outcome, short_count};
+use crate::forms::threads;
+use crate::harness::{Side, interleave};
+use crate::server::pair::redis_version;
+use crate::workload::Random;
+use mainstay::{Database, Durability, Fields, Options};
+
+/// The clock is read around one write of so many.
+const SAMPLE: u64 = 16;
+/// How many requests a connection of Redis sends at a time.
+const PIPELINE: usize = 16;
+
+/// Runs the case.
+pub fn run(context: &mut Context) -> Outcome<()> {
+    let count = context.sized(100_000);
+    let case = format!("set_fields of 4, interval, 1 thread, {} tasks", short_count(count));
+    if !context.wants(&case) {
+        return Ok(());
+    }
+    let redis = redis::with_tasks(context, Durability::Interval, count)?;
+    let directory = context.directory("interval")?;
+    let database =
+        Options::new().durability(Durability::Interval).open(directory.path().join("ours"))?;
+    tasks::load(&database, count)?;
+    let peer = format!("Redis {}, everysec, 1 connection, pipeline {PIPELINE}", redis_version()?);
+    let mut client = field_writes(redis.server.address, 1, PIPELINE, count)?;
+    let mut sides = [ours(&database, count), Side::new(peer, move |slice| client.run(slice))];
+    let measured = interleave(&mut sides, context.disk_bar())?;
+    drop(sides);
+    context.report.compare(&case, &measured, Some(1.0));
+    redis.server.stop()
+}
+
+fn ours(database: &Database, count: usize) -> Side<'_> {
+    let (records, mut random) = (database.records(), Random::new(0));
+    let mut workers = [move || {
+        let key = tasks::key(random.below(count));
+        let [step, later] = step(&mut random);
+        let pairs = [
+            ("state", "running"),
+            ("current_step", &step),
+            ("updated_at", &later),
+            ("timeout_at", &later),
+        ];
+        records.set_fields(&key, &Fields::of(pairs)?)?;
+        Ok(())
+    }];
+    Side::new("ours", move |slice| threads(&mut workers, SAMPLE, slice))
+}
