@@ -18,7 +18,7 @@
 //! evicted meanwhile.
 
 use crate::figures::Hits;
-use crate::spaces::PREFIX_BYTES;
+use crate::spaces::{PREFIX_BYTES, is_only_walked};
 use crate::version::Version;
 use foldhash::quality::FixedState;
 use hashbrown::HashTable;
@@ -211,7 +211,8 @@ impl Current {
     /// Notes that the stores hold these versions, in order by key, and all older ones of their keys.
     pub fn settle(&self, sorted: &[Version], upto: Revision) {
         let is_first = |&i: &usize| i == 0 || sorted[i - 1].key() != sorted[i].key();
-        let keys = (0..sorted.len()).filter(is_first);
+        let is_here = |&i: &usize| !sorted[i].key().first().is_some_and(|&it| is_only_walked(it));
+        let keys = (0..sorted.len()).filter(is_here).filter(is_first);
         let mut keys: Vec<(u64, usize)> = keys.map(|i| (self.hash(sorted[i].key()), i)).collect();
         // Shard by shard: one lock for many keys, and no lock between their waits for memory.
         keys.sort_unstable_by_key(|&(hash, _)| shard_of(hash));

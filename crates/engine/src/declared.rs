@@ -25,6 +25,9 @@ pub(crate) struct Declared {
     pub dropped: bool,
 }
 
+/// What the values of a record's fields take in a name, mostly.
+const NAME_ROOM_BYTES: usize = 64;
+
 /// All that writes keep up.
 pub(crate) type AllDeclared = Arc<Vec<Declared>>;
 
@@ -36,7 +39,8 @@ impl Declared {
 
     /// The name under which it has a record; nothing for one without the first field.
     pub fn name_of(&self, key: &[u8], payload: &[u8]) -> Result<Option<Vec<u8>>> {
-        let mut name = self.id.to_be_bytes().to_vec();
+        let mut name = Vec::with_capacity(key.len() + NAME_ROOM_BYTES);
+        name.extend_from_slice(&self.id.to_be_bytes());
         for (place, field) in self.fields.iter().enumerate() {
             let value = Fields::find(payload, field)?;
             if place == 0 && value.is_none() {

@@ -270,7 +270,10 @@ impl Executor {
         if let Some(id) = &transaction.request {
             self.keep(id, fingerprint, &receipt, overlay)?;
         }
-        let layers = |branch| self.state.catalog.read().layers(branch, NEWEST);
+        let layers = |branch| match branch {
+            MAIN_ID => self.main.clone(),
+            _ => self.state.catalog.read().layers(branch, NEWEST),
+        };
         indexes::follow(&self.state.index, layers, overlay, self.next)?;
         let due = expire::follow(&self.state.index, overlay)?;
         let request = transaction.request.as_ref().map_or(&b""[..], |id| id.as_bytes());
@@ -293,7 +296,7 @@ impl Executor {
     ) -> Result<()> {
         let key = receipts::key(id);
         let hash = self.state.index.current.hash(&key);
-        let start = overlay.stage(|out| receipts::encode(fingerprint, receipt, out))?;
+        let (start, ()) = overlay.stage(|out| receipts::encode(fingerprint, receipt, out))?;
         // The receipt's key, and that key again in the marker of its expiry.
         overlay.make_room(start, key.len() + spaces::expiry_key(0, &key).len());
         let payload = overlay::Payload::Staged(start);

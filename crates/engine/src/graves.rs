@@ -60,12 +60,7 @@ impl Graves {
         if let Some(grave) = inner.holding(key, Revision::MAX) {
             inner.graves.remove(&grave.first);
         }
-        inner.writes.push_back((revision, key.to_vec()));
-        if inner.writes.len() > WRITES
-            && let Some((gone, _)) = inner.writes.pop_front()
-        {
-            inner.since = inner.since.max(gone);
-        }
+        inner.note(key, revision);
     }
 
     /// The grave that holds a key, for somebody who looks at a revision.
@@ -98,6 +93,20 @@ impl Graves {
 }
 
 impl Inner {
+    /// Remembers a write in the place of the oldest one, once there are enough.
+    fn note(&mut self, key: &[u8], revision: Revision) {
+        let mut place = Vec::new();
+        if self.writes.len() >= WRITES
+            && let Some((gone, oldest)) = self.writes.pop_front()
+        {
+            self.since = self.since.max(gone);
+            place = oldest;
+        }
+        place.clear();
+        place.extend_from_slice(key);
+        self.writes.push_back((revision, place));
+    }
+
     fn holding(&self, key: &[u8], at: Revision) -> Option<Grave> {
         let upto = (Bound::Unbounded, Bound::Included(key));
         let (first, (last, since)) = self.graves.range::<[u8], _>(upto).next_back()?;

@@ -19,7 +19,7 @@ use crate::graves::Graves;
 use crate::mark::Mark;
 use crate::memtable::Memtable;
 use crate::scan::{Scan, StoreRows};
-use crate::spaces::RECORDS;
+use crate::spaces::{self, RECORDS};
 use crate::store::Store;
 use crate::times::{Picture, Times};
 use crate::version::Version;
@@ -202,8 +202,13 @@ impl Index {
         if version.key().first() == Some(&RECORDS) {
             self.has_records.store(true, Ordering::Relaxed);
         }
-        active.push(version.clone());
-        self.current.put(hash, version);
+        match version.key().first() {
+            Some(&space) if spaces::is_only_walked(space) => active.push(version),
+            _ => {
+                active.push(version.clone());
+                self.current.put(hash, version);
+            }
+        }
     }
 
     /// Whether there may be records.

@@ -102,12 +102,20 @@ impl Overlay {
         self.effects.iter().position(|effect| effect.hash == hash && effect.key.as_slice() == key)
     }
 
-    /// Encodes a payload straight into the overlay; gives back where it began.
+    /// Encodes a payload straight into the overlay; gives back where it began, and what was said of it.
     #[inline]
-    pub fn stage(&mut self, encode: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<usize> {
+    pub fn stage<T>(
+        &mut self,
+        encode: impl FnOnce(&mut Vec<u8>) -> Result<T>,
+    ) -> Result<(usize, T)> {
         let start = self.payloads.len();
-        encode(&mut self.payloads)?;
-        Ok(start)
+        let said = encode(&mut self.payloads)?;
+        Ok((start, said))
+    }
+
+    /// Forgets a payload that was staged from here on.
+    pub fn take_back(&mut self, start: usize) {
+        self.payloads.truncate(start);
     }
 
     /// Makes room for a receipt: its payload, staged from `start` on, and what goes with it. The

@@ -104,6 +104,12 @@ pub(crate) fn is_system(space: u8) -> bool {
     space >= INDEXES
 }
 
+/// Whether keys of the space are never looked up one by one: the table of current values has none of them.
+#[inline]
+pub(crate) fn is_only_walked(space: u8) -> bool {
+    space == ENTRIES
+}
+
 /// The smallest key behind all keys that begin with `prefix`; nothing if there is none.
 pub(crate) fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let mut end = prefix.to_vec();

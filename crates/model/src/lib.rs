@@ -23,8 +23,9 @@ pub use contract::Contract;
 pub use error::{Code, Error, ErrorKind, Result};
 pub use name::{NAME_LIMIT_BYTES, Name, RESERVED_PREFIX, check_name};
 pub use record::{
-    Condition, Decimal, FIELD_LIMIT_BYTES, Field, FieldValue, Fields, HashCommand, IndexCommand,
-    IndexInfo, Record, RecordCommand, RecordPage, RecordPick, RecordWrite, Test, Where,
+    Change, Changed, Condition, Decimal, FIELD_LIMIT_BYTES, Field, FieldValue, Fields, HashCommand,
+    IndexCommand, IndexInfo, Record, RecordCommand, RecordPage, RecordPick, RecordWrite, Test,
+    Where,
 };
 pub use scales::Scales;
 pub use smallvec::{SmallVec, smallvec};

@@ -16,43 +16,88 @@ use std::net::SocketAddr;
 
 const CONNECTIONS: usize = 64;
 
-/// Runs both, with every write synced and with syncs in intervals.
+/// Runs both, with every write synced and with syncs in intervals; first plainly, as Redis does it, then under
+/// the index that jobs have.
 pub fn run(context: &mut Context) -> Outcome<()> {
     for durability in [Durability::Sync, Durability::Interval] {
-        let (mode, bars) = match durability {
-            Durability::Sync => ("sync", [Some(1.0), Some(1.2)]),
-            _ => ("interval", [None, None]),
-        };
-        let case = |what| format!("{what}, {mode}, {CONNECTIONS} connections");
-        let cases = [case("HSET of 4 fields"), case("REC.CAS of a claim")];
-        if cases.iter().any(|case| context.wants(case)) {
-            run_pair(context, durability, &cases, bars)?;
+        let wanted = cases(durability).into_iter().filter(|case| context.wants(&case.name()));
+        let wanted: Vec<Case> = wanted.collect();
+        if !wanted.is_empty() {
+            run_pair(context, durability, &wanted)?;
         }
     }
     Ok(())
 }
 
-fn run_pair(
-    context: &mut Context,
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operation {
+    Write,
+    Claim,
+}
+
+/// One comparison.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    operation: Operation,
     durability: Durability,
-    [writes, claims]: &[String; 2],
-    bars: [Option<f64>; 2],
-) -> Outcome<()> {
+    indexed: bool,
+}
+
+impl Case {
+    fn name(&self) -> String {
+        let operation = match self.operation {
+            Operation::Write => "HSET of 4 fields",
+            Operation::Claim => "REC.CAS of a claim",
+        };
+        let mode = if self.durability == Durability::Sync { "sync" } else { "interval" };
+        let indexed = if self.indexed { ", indexed" } else { "" };
+        format!("{operation}, {mode}, {CONNECTIONS} connections{indexed}")
+    }
+
+    fn must(&self) -> Option<f64> {
+        match (self.operation, self.durability, self.indexed) {
+            (Operation::Write, Durability::Sync, false) => Some(1.0),
+            (Operation::Claim, Durability::Sync, false) => Some(1.2),
+            _ => None,
+        }
+    }
+
+    fn clients(&self, pair: &Pair, count: usize) -> Outcome<[Client; 2]> {
+        let (ours, theirs) = (pair.ours.address, pair.redis.address);
+        Ok(match self.operation {
+            Operation::Write => [
+                field_writes(ours, CONNECTIONS, 1, count)?,
+                field_writes(theirs, CONNECTIONS, 1, count)?,
+            ],
+            Operation::Claim => {
+                // A claim finds a task as the one before left it: they begin anew.
+                redis::load(ours, count)?;
+                redis::load(theirs, count)?;
+                [claims_of_ours(ours, count)?, claims_by_script(theirs, CONNECTIONS, count)?]
+            }
+        })
+    }
+}
+
+fn cases(durability: Durability) -> Vec<Case> {
+    let of = |indexed| {
+        let case = move |operation| Case { operation, durability, indexed };
+        [Operation::Write, Operation::Claim].map(case)
+    };
+    [false, true].into_iter().flat_map(of).collect()
+}
+
+fn run_pair(context: &mut Context, durability: Durability, cases: &[Case]) -> Outcome<()> {
     let count = context.sized(100_000);
     let pair = Pair::start(context, durability, |address| redis::load(address, count))?;
-    declare(pair.ours.address)?;
-    let servers = [pair.ours.address, pair.redis.address];
-    if context.wants(claims) {
-        let [ours, theirs] = servers;
-        let clients = [
-            claims_of_ours(ours, CONNECTIONS, count)?,
-            claims_by_script(theirs, CONNECTIONS, count)?,
-        ];
-        compare(context, claims, &pair.peer, clients, bars[1])?;
-    }
-    if context.wants(writes) {
-        let [ours, theirs] = servers.map(|address| field_writes(address, CONNECTIONS, 1, count));
-        compare(context, writes, &pair.peer, [ours?, theirs?], bars[0])?;
+    let mut declared = false;
+    for case in cases {
+        if case.indexed && !std::mem::replace(&mut declared, true) {
+            declare(pair.ours.address)?;
+        }
+        let clients = case.clients(&pair, count)?;
+        compare(context, &case.name(), &pair.peer, clients, case.must())?;
     }
     pair.stop()
 }
@@ -75,7 +120,6 @@ fn compare(
     Ok(())
 }
 
-/// Jobs have it, so ours has to keep it.
 fn declare(address: SocketAddr) -> Outcome<()> {
     let words = ["REC.INDEX", "ADD", "mainstay.state.tasks.", "state", "timeout_at"];
     Caller::to(address)?.call(&words, &Expected::number())
@@ -120,14 +164,14 @@ pub fn step(random: &mut Random) -> [String; 2] {
     [random.below(7).to_string(), (NOW_MS + random.below(1_000_000) as u64).to_string()]
 }
 
-fn claims_of_ours(address: SocketAddr, connections: usize, count: usize) -> Outcome<Client> {
+fn claims_of_ours(address: SocketAddr, count: usize) -> Outcome<Client> {
     let asker = |number| -> Asker {
-        let mut turns = Turns::of(number, connections, count);
+        let mut turns = Turns::of(number, CONNECTIONS, count);
         Box::new(move |out| put_request(out, &turns.next().words()))
     };
     // Whoever loses gets nothing instead of a counter.
     let question = Question { depth: 1, reply: Expected::number(), asker: &asker };
-    Client::to(address, connections, &question)
+    Client::to(address, CONNECTIONS, &question)
 }
 
 /// Connections that claim tasks of their own by a script.

@@ -37,12 +37,28 @@ pub fn key(number: u64) -> String {
 
 /// Puts a request behind others.
 pub fn put_request(out: &mut Vec<u8>, words: &[&str]) {
-    out.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
+    put_count(out, b'*', words.len());
     for word in words {
-        out.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+        put_count(out, b'$', word.len());
         out.extend_from_slice(word.as_bytes());
         out.extend_from_slice(b"\r\n");
     }
+}
+
+/// Written by hand: formatting would cost the client more than a server takes to read it.
+fn put_count(out: &mut Vec<u8>, kind: u8, count: usize) {
+    out.push(kind);
+    let start = out.len();
+    let mut left = count;
+    loop {
+        out.push(b'0' + (left % 10) as u8);
+        left /= 10;
+        if left == 0 {
+            break;
+        }
+    }
+    out[start..].reverse();
+    out.extend_from_slice(b"\r\n");
 }
 
 /// The form of a reply: how it begins, and what follows that may be any.

@@ -48,7 +48,7 @@ pub(super) fn put(
     value: &Value,
     expires: Option<Stamp>,
 ) -> Result<u64> {
-    let start = overlay.stage(|out| codec::encode(value, out))?;
+    let (start, ()) = overlay.stage(|out| codec::encode(value, out))?;
     let write = seen.write(0, expires, Payload::Staged(start));
     let counter = write.counter;
     overlay.write(seen.key, seen.hash, write)?;
@@ -156,7 +156,7 @@ fn restore(
         (Some(_), Some(stamp)) => expiry(view.now, Ttl::Until(stamp), None)?,
         _ => None,
     };
-    let start = match value {
+    let (start, ()) = match value {
         Some(value) => overlay.stage(|out| codec::encode(value, out))?,
         None => overlay.stage(|_| Ok(()))?,
     };

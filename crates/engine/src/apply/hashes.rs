@@ -2,7 +2,7 @@
 
 use super::decimal::{self, Failure};
 use super::keys;
-use super::records::{self, put, see_fields, sum};
+use super::records::{self, Changes, find, in_order, put, see_fields, sum};
 use crate::overlay::Overlay;
 use crate::spaces::CELLS;
 use crate::view::View;
@@ -52,30 +52,37 @@ fn set(
         return Err(Error::new(Code::InvalidField, message));
     }
     let (seen, old) = see_fields(view, overlay, key)?;
-    let mut fields = old.unwrap_or_default();
-    let is_there = |(field, _): &(Field, Vec<u8>)| fields.get(field.as_bytes()).is_some();
-    if only_absent && pairs.iter().any(is_there) {
-        return Ok(Answer::Did(false));
+    if only_absent {
+        for (field, _) in pairs {
+            if find(old.as_deref(), field)?.is_some() {
+                return Ok(Answer::Did(false));
+            }
+        }
     }
-    let before = fields.len();
-    for (field, value) in pairs {
-        fields.insert(field.clone(), value.clone());
-    }
-    let new = fields.len() - before;
+    let changes = pairs.iter().map(|(field, value)| (field.as_bytes(), Some(value.as_slice())));
+    let mut changes: Changes<'_> = changes.collect();
+    in_order(&mut changes);
     let expires = seen.expires;
-    put(overlay, seen, &fields, expires)?;
-    Ok(if only_absent { Answer::Did(true) } else { Answer::Count(new as u64) })
+    let (_, changed) = put(overlay, seen, old.as_deref(), &changes, expires)?;
+    Ok(if only_absent { Answer::Did(true) } else { Answer::Count(changed.added as u64) })
 }
 
 fn delete(view: &View<'_>, overlay: &mut Overlay, key: &Name, gone: &[Field]) -> Result<Answer> {
     let (seen, old) = see_fields(view, overlay, key)?;
-    let Some(mut fields) = old else { return Ok(Answer::Count(0)) };
-    let count = gone.iter().filter(|field| fields.remove(field).is_some()).count();
-    if count > 0 {
-        let expires = seen.expires;
-        put(overlay, seen, &fields, expires)?;
+    let Some(old) = old else { return Ok(Answer::Count(0)) };
+    let mut changes = Changes::new();
+    for field in gone {
+        if Fields::find(&old, field)?.is_some() {
+            changes.push((field.as_bytes(), None));
+        }
     }
-    Ok(Answer::Count(count as u64))
+    if changes.is_empty() {
+        return Ok(Answer::Count(0));
+    }
+    in_order(&mut changes);
+    let expires = seen.expires;
+    let (_, changed) = put(overlay, seen, Some(&old), &changes, expires)?;
+    Ok(Answer::Count(changed.removed as u64))
 }
 
 fn add(
@@ -86,11 +93,10 @@ fn add(
     sum: impl FnOnce(Option<&[u8]>) -> Result<String>,
 ) -> Result<Answer> {
     let (seen, old) = see_fields(view, overlay, key)?;
-    let mut fields: Fields = old.unwrap_or_default();
-    let sum = sum(fields.get(field.as_bytes()))?;
-    fields.insert(field.clone(), sum.clone().into_bytes());
+    let sum = sum(find(old.as_deref(), field)?)?;
+    let change = (field.as_bytes(), Some(sum.as_bytes()));
     let expires = seen.expires;
-    put(overlay, seen, &fields, expires)?;
+    put(overlay, seen, old.as_deref(), &[change], expires)?;
     Ok(Answer::Sum(sum))
 }
 

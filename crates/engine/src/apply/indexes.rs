@@ -17,7 +17,7 @@ use crate::spaces::{self, ENTRIES, Key, RECORDS};
 use crate::view::{Origin, View};
 use mainstay_model::limits::{INDEX_LIMIT, INDEX_LIMIT_FIELDS};
 use mainstay_model::{
-    Answer, Code, Error, Field, IndexCommand, NAME_LIMIT_BYTES, Result, Revision,
+    Answer, Code, Error, Field, IndexCommand, NAME_LIMIT_BYTES, Result, Revision, SmallVec,
 };
 use std::ops::Bound;
 
@@ -135,6 +135,9 @@ struct Move {
     is: Option<Vec<u8>>,
 }
 
+/// The names of a record's entries, one for each index that covers it.
+type Names = SmallVec<[Option<Vec<u8>>; 8]>;
+
 /// Adds the entries that a transaction's records need, and removes those they end.
 pub(crate) fn follow(
     index: &Index,
@@ -146,28 +149,28 @@ pub(crate) fn follow(
     if all.is_empty() {
         return Ok(());
     }
-    let mut moves: Vec<Move> = Vec::new();
+    let mut moves: SmallVec<[Move; 4]> = SmallVec::new();
     for effect in overlay.effects() {
         let Some((RECORDS, branch, key)) = spaces::split(&effect.key) else { continue };
-        let covering: Vec<&Declared> = all.iter().filter(|one| one.covers(key)).collect();
+        let covering: SmallVec<[&Declared; 8]> = all.iter().filter(|one| one.covers(key)).collect();
         if covering.is_empty() {
             continue;
         }
         let layers = layers_of(branch);
         let view = View { index, layers: &layers, now: 0, fresh: false };
-        let read = |head: Head, payload: &[u8]| Ok((!head.is_deleted()).then(|| payload.to_vec()));
-        let old = view.find_stored(&effect.key, effect.hash, read)?;
-        let (old, own) = match &old {
-            Some((old, origin)) => (old.as_deref(), *origin == Origin::Own),
-            None => (None, false),
+        let names = |deleted: bool, payload: &[u8]| match deleted {
+            true => Ok(covering.iter().map(|_| None).collect()),
+            false => {
+                covering.iter().map(|one| one.name_of(key, payload)).collect::<Result<Names>>()
+            }
         };
-        let new = (effect.flags & DELETED == 0).then(|| overlay.payload(effect));
-        for one in covering {
-            let name = |payload: Option<&[u8]>| match payload {
-                Some(payload) => one.name_of(key, payload),
-                None => Ok(None),
-            };
-            let (was, is) = (name(old)?, name(new)?);
+        let read = |head: Head, payload: &[u8]| names(head.is_deleted(), payload);
+        let (was, own) = match view.find_stored(&effect.key, effect.hash, read)? {
+            Some((was, origin)) => (was, origin == Origin::Own),
+            None => (names(true, b"")?, false),
+        };
+        let is = names(effect.flags & DELETED != 0, overlay.payload(effect))?;
+        for (was, is) in was.into_iter().zip(is) {
             if was != is || !own {
                 let was = was.filter(|was| Some(was) != is.as_ref());
                 moves.push(Move { branch, was, is });

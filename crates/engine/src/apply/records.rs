@@ -16,10 +16,11 @@ use crate::overlay::{Overlay, Payload};
 use crate::spaces::RECORDS;
 use crate::view::View;
 use mainstay_model::{
-    Answer, Code, Condition, Error, ExpireOnly, Field, FieldValue, Fields, Name, Record,
-    RecordCommand, RecordPage, RecordPick, RecordWrite, Result, Revision, Scales, SmallVec, Stamp,
-    Ttl, Where,
+    Answer, Change, Changed, Code, Condition, Error, ExpireOnly, Field, FieldValue, Fields, Name,
+    Record, RecordCommand, RecordPage, RecordPick, RecordWrite, Result, Revision, Scales, SmallVec,
+    Stamp, Ttl, Where,
 };
+use std::borrow::Cow;
 
 /// Runs a command on a record, in the transaction that gets this revision.
 pub(crate) fn run(
@@ -89,13 +90,13 @@ pub(super) fn make_way(view: &View<'_>, overlay: &mut Overlay, name: &Name) -> R
     remove(overlay, seen)
 }
 
-/// What is known of a record, and its fields if it lives.
+/// What is known of a record, and its fields as they are stored if it lives.
 pub(super) fn see_fields(
     view: &View<'_>,
     overlay: &Overlay,
     key: &Name,
-) -> Result<(Seen, Option<Fields>)> {
-    see_with(view, overlay, RECORDS, key, Fields::decode)
+) -> Result<(Seen, Option<Vec<u8>>)> {
+    see_with(view, overlay, RECORDS, key, |payload| Ok(payload.to_vec()))
 }
 
 fn write(
@@ -106,18 +107,21 @@ fn write(
 ) -> Result<Answer> {
     check_changes(&write.set, &write.clear, write.replace)?;
     let (seen, old) = see_fields(view, overlay, &write.key)?;
+    let old = old.as_deref();
     let expires = expiry(view.now, write.ttl, seen.expires)?;
-    if !hold(&write.when, &write.key, &seen, old.as_ref())? {
+    if !hold(&write.when, &write.key, &seen, old)? {
         return Ok(Answer::MaybeCounter(None));
     }
-    let (was_there, old) = (old.is_some(), old.unwrap_or_default());
-    let moment = Moment { now: view.now, revision };
-    let fields = changed(&write.key, &old, write.replace, &write.set, &write.clear, moment)?;
-    if !was_there && fields.is_empty() {
+    if old.is_none() && write.set.is_empty() {
         // Nothing was taken out of nothing.
         return Ok(Answer::MaybeCounter(None));
     }
-    put(overlay, seen, &fields, expires).map(|counter| Answer::MaybeCounter(Some(counter)))
+    let moment = Moment { now: view.now, revision };
+    let values = values(&write.key, old, &write.set, moment)?;
+    let changes = changes(&write.set, &values, &write.clear);
+    let old = old.filter(|_| !write.replace);
+    let (counter, _) = put(overlay, seen, old, &changes, expires)?;
+    Ok(Answer::MaybeCounter(Some(counter)))
 }
 
 /// What only the writer knows.
@@ -127,21 +131,39 @@ struct Moment {
     revision: Revision,
 }
 
-/// The fields as they become.
-fn changed(
+/// What fields become, each at the place of its field.
+fn values<'v>(
     key: &Name,
-    old: &Fields,
-    replace: bool,
-    set: &[(Field, FieldValue)],
-    clear: &[Field],
+    old: Option<&[u8]>,
+    set: &'v [(Field, FieldValue)],
     moment: Moment,
-) -> Result<Fields> {
-    let mut fields = if replace { Fields::default() } else { old.clone() };
-    clear.iter().for_each(|field| drop(fields.remove(field)));
-    for (field, value) in set {
-        fields.insert(field.clone(), value_of(value, field, key, old, moment)?);
+) -> Result<SmallVec<[Cow<'v, [u8]>; 16]>> {
+    set.iter().map(|(field, value)| value_of(value, field, key, old, moment)).collect()
+}
+
+/// What becomes of a record's fields, in order.
+pub(super) type Changes<'c> = SmallVec<[Change<'c>; 16]>;
+
+fn changes<'c>(
+    set: &'c [(Field, FieldValue)],
+    values: &'c [Cow<'_, [u8]>],
+    clear: &'c [Field],
+) -> Changes<'c> {
+    let set = set.iter().zip(values).map(|((field, _), value)| (field.as_bytes(), Some(&**value)));
+    let mut changes: Changes<'c> = set.collect();
+    changes.extend(clear.iter().map(|field| (field.as_bytes(), None)));
+    in_order(&mut changes);
+    changes
+}
+
+/// Sorts changes by their names; of those of one name the last one counts.
+pub(super) fn in_order(changes: &mut Changes<'_>) {
+    if changes.is_sorted_by(|a, b| a.0 < b.0) {
+        return;
     }
-    Ok(fields)
+    changes.reverse();
+    changes.sort_by_key(|change| change.0);
+    changes.dedup_by(|later, first| later.0 == first.0);
 }
 
 /// Writes to the first record that passes.
@@ -157,9 +179,14 @@ fn pick(
     let key = Name::new(&key)?;
     let (seen, old) = see_fields(view, overlay, &key)?;
     let expires = expiry(view.now, pick.ttl, seen.expires)?;
-    let (old, moment) = (old.unwrap_or_default(), Moment { now: view.now, revision });
-    let fields = changed(&key, &old, false, &pick.set, &pick.clear, moment)?;
-    let counter = put(overlay, seen, &fields, expires)?;
+    let moment = Moment { now: view.now, revision };
+    let values = values(&key, old.as_deref(), &pick.set, moment)?;
+    let changes = changes(&pick.set, &values, &pick.clear);
+    let (counter, _) = put(overlay, seen, old.as_deref(), &changes, expires)?;
+    let fields = match see_fields(view, overlay, &key)? {
+        (_, Some(fields)) => Fields::decode(&fields)?,
+        (_, None) => Fields::default(),
+    };
     let record = Record { fields, counter, stamp: view.now, revision, expires };
     Ok(Answer::Picked(Some(Box::new((key.as_str().to_owned(), record)))))
 }
@@ -178,52 +205,59 @@ fn check_changes(set: &[(Field, FieldValue)], clear: &[Field], replace: bool) ->
 
 /// Whether a field is set twice, or set and taken out. Sorted, since a record may have 65,536 of them.
 fn stands_twice(set: &[(Field, FieldValue)], clear: &[Field]) -> bool {
+    if clear.is_empty() && set.is_sorted_by(|a, b| a.0 < b.0) {
+        return false;
+    }
     let mut set: SmallVec<[&Field; 16]> = set.iter().map(|(field, _)| field).collect();
     set.sort_unstable();
     let is_set = |field: &Field| set.binary_search(&field).is_ok();
     set.windows(2).any(|pair| pair[0] == pair[1]) || clear.iter().any(is_set)
 }
 
-/// Writes fields; gives the new counter. Without any the record goes.
+/// Writes a record as changes make it; gives the new counter, and what they did. Without fields it goes.
 pub(super) fn put(
     overlay: &mut Overlay,
     seen: Seen,
-    fields: &Fields,
+    old: Option<&[u8]>,
+    changes: &[Change<'_>],
     expires: Option<Stamp>,
-) -> Result<u64> {
-    if fields.is_empty() {
-        let counter = seen.write(0, None, Payload::Bytes(b"")).counter;
-        remove(overlay, seen)?;
-        return Ok(counter);
-    }
-    let start = overlay.stage(|out| fields.encode(out))?;
+) -> Result<(u64, Changed)> {
+    let (start, changed) = overlay.stage(|out| Fields::change(old, changes, out))?;
     let write = seen.write(0, expires, Payload::Staged(start));
     let counter = write.counter;
-    overlay.write(seen.key, seen.hash, write)?;
-    Ok(counter)
+    match changed.count {
+        0 => {
+            overlay.take_back(start);
+            remove(overlay, seen)?;
+        }
+        _ => overlay.write(seen.key, seen.hash, write)?,
+    }
+    Ok((counter, changed))
 }
 
-fn value_of(
-    value: &FieldValue,
+fn value_of<'v>(
+    value: &'v FieldValue,
     field: &Field,
     key: &Name,
-    old: &Fields,
+    old: Option<&[u8]>,
     moment: Moment,
-) -> Result<Vec<u8>> {
-    Ok(match value {
-        FieldValue::Bytes(bytes) => bytes.clone(),
-        FieldValue::Revision => moment.revision.to_string().into_bytes(),
-        FieldValue::Millis { plus } => {
-            millis(moment.now).saturating_add(*plus).to_string().into_bytes()
-        }
-        FieldValue::Sum { by } => {
-            sum(old.get(field.as_bytes()), *by, field, key)?.to_string().into_bytes()
-        }
+) -> Result<Cow<'v, [u8]>> {
+    let text = match value {
+        FieldValue::Bytes(bytes) => return Ok(Cow::Borrowed(bytes)),
+        FieldValue::Revision => moment.revision.to_string(),
+        FieldValue::Millis { plus } => millis(moment.now).saturating_add(*plus).to_string(),
+        FieldValue::Sum { by } => sum(find(old, field)?, *by, field, key)?.to_string(),
         _ => {
             let message = "this version does not know what that field is to become";
             return Err(Error::new(Code::Unsupported, message));
         }
-    })
+    };
+    Ok(Cow::Owned(text.into_bytes()))
+}
+
+/// What a field of a record holds, if there is such a record.
+pub(super) fn find<'o>(old: Option<&'o [u8]>, field: &Field) -> Result<Option<&'o [u8]>> {
+    old.map_or(Ok(None), |old| Fields::find(old, field))
 }
 
 fn millis(now: Stamp) -> i64 {
@@ -249,11 +283,11 @@ pub(super) fn sum(old: Option<&[u8]>, by: i64, field: &Field, key: &Name) -> Res
 }
 
 /// Whether all conditions hold; a fence that does not is an error.
-fn hold(when: &[Condition], key: &Name, seen: &Seen, fields: Option<&Fields>) -> Result<bool> {
+fn hold(when: &[Condition], key: &Name, seen: &Seen, fields: Option<&[u8]>) -> Result<bool> {
     // A fence is told first: whoever lost its lease need not hear that something else does not hold.
     for condition in when {
         if let Condition::Fence { field, is } = condition
-            && fields.and_then(|fields| fields.get(field.as_bytes())) != Some(is)
+            && find(fields, field)? != Some(is)
         {
             return Err(fenced(key, field));
         }
@@ -261,9 +295,7 @@ fn hold(when: &[Condition], key: &Name, seen: &Seen, fields: Option<&Fields>) ->
     let holds = |condition: &Condition| match condition {
         Condition::Counter { is } => Ok(fields.map(|_| seen.counter) == *is),
         Condition::Exists => Ok(fields.is_some()),
-        Condition::Field { field, is } => {
-            Ok(fields.and_then(|fields| fields.get(field.as_bytes())) == is.as_deref())
-        }
+        Condition::Field { field, is } => Ok(find(fields, field)? == is.as_deref()),
         Condition::Fence { .. } => Ok(true),
         _ => Err(Error::new(Code::Unsupported, "this version does not know that condition")),
     };
@@ -290,7 +322,7 @@ fn delete(
     when: &[Condition],
 ) -> Result<Answer> {
     let (seen, fields) = see_fields(view, overlay, key)?;
-    let holds = hold(when, key, &seen, fields.as_ref())?;
+    let holds = hold(when, key, &seen, fields.as_deref())?;
     if seen.lapsed {
         lapse(overlay, seen)?;
         return Ok(Answer::Did(false));
@@ -333,7 +365,7 @@ fn restore(
         (Some(_), Some(stamp)) => expiry(view.now, Ttl::Until(stamp), None)?,
         _ => None,
     };
-    let start = overlay.stage(|out| fields.map_or(Ok(()), |fields| fields.encode(out)))?;
+    let (start, ()) = overlay.stage(|out| fields.map_or(Ok(()), |fields| fields.encode(out)))?;
     keys::restore(overlay, seen, start, fields.is_none(), counter, expires).map(Answer::Counter)
 }
 

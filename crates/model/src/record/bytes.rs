@@ -8,7 +8,26 @@
 //! whoever looks for one field stops where it would stand.
 
 use super::Field;
+use crate::limits::{RECORD_LIMIT_FIELDS, VALUE_LIMIT_BYTES};
 use crate::{Code, Error, Result, codec};
+use std::cmp::Ordering;
+
+/// A record without fields.
+pub const EMPTY: &[u8] = &[0];
+
+/// A field by its name, and what it becomes; nothing where it goes.
+pub type Change<'c> = (&'c [u8], Option<&'c [u8]>);
+
+/// What changes made of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// How many fields it has.
+    pub count: usize,
+    /// How many of them are new.
+    pub added: usize,
+    /// How many are gone.
+    pub removed: usize,
+}
 
 /// Appends fields, which come in order.
 pub fn encode<'f>(fields: impl ExactSizeIterator<Item = (&'f Field, &'f [u8])>, out: &mut Vec<u8>) {
@@ -49,6 +68,104 @@ pub fn decode(bytes: &[u8]) -> impl Iterator<Item = Result<(&[u8], &[u8])>> {
     })
 }
 
+/// Appends a record as changes make it, without taking it apart: what stands between two of them is copied
+/// as it is. They come in order of their names, each name once. Fails beyond the limits of a record.
+pub fn change(old: &[u8], changes: &[Change<'_>], out: &mut Vec<u8>) -> Result<Changed> {
+    let mut rest = old;
+    let mut left = codec::get_varint(&mut rest).ok_or_else(damaged)?;
+    let mut changed = Changed { count: left as usize, added: 0, removed: 0 };
+    let start = out.len();
+    codec::put_varint(out, left);
+    let pairs = out.len();
+    // What stays, from here to where the next change stands.
+    let mut kept = rest;
+    for (name, value) in changes {
+        let (at, found) = stand(&mut rest, &mut left, name)?;
+        out.extend_from_slice(&kept[..kept.len() - at.len()]);
+        kept = rest;
+        if let Some(value) = value {
+            put(name, out);
+            put(value, out);
+        }
+        changed.added += usize::from(value.is_some() && !found);
+        changed.removed += usize::from(value.is_none() && found);
+    }
+    out.extend_from_slice(kept);
+    changed.count = changed.count + changed.added - changed.removed;
+    set_count(changed.count, start..pairs, out);
+    check(changed.count, start, out).map(|()| changed)
+}
+
+/// Walks to where a field stands or would stand; gives that place, and whether it stands there. What is left
+/// begins behind it.
+fn stand<'b>(rest: &mut &'b [u8], left: &mut u64, wanted: &[u8]) -> Result<(&'b [u8], bool)> {
+    while *left > 0 {
+        let at = *rest;
+        let (name, _) = take(rest).zip(take(rest)).ok_or_else(damaged)?;
+        match order(name, wanted) {
+            Ordering::Less => *left -= 1,
+            Ordering::Equal => {
+                *left -= 1;
+                return Ok((at, true));
+            }
+            Ordering::Greater => {
+                *rest = at;
+                return Ok((at, false));
+            }
+        }
+    }
+    Ok((*rest, false))
+}
+
+/// The order of two names, most of which differ at once.
+fn order(a: &[u8], b: &[u8]) -> Ordering {
+    match (a.first(), b.first()) {
+        (Some(first), Some(other)) if first != other => first.cmp(other),
+        _ => a.cmp(b),
+    }
+}
+
+/// Writes the count anew, which may take another number of bytes.
+fn set_count(count: usize, place: std::ops::Range<usize>, out: &mut Vec<u8>) {
+    if let (Ok(byte @ 0..0x80), 1) = (u8::try_from(count), place.len()) {
+        out[place.start] = byte;
+        return;
+    }
+    let mut bytes = Vec::new();
+    codec::put_varint(&mut bytes, count as u64);
+    out.splice(place, bytes);
+}
+
+/// Takes a record back that is beyond the limits.
+pub fn check(count: usize, start: usize, out: &mut Vec<u8>) -> Result<()> {
+    let message = match () {
+        () if count > RECORD_LIMIT_FIELDS => {
+            format!("the record has {count} fields: {RECORD_LIMIT_FIELDS} is the most")
+        }
+        () if out.len() - start > VALUE_LIMIT_BYTES => {
+            "the record is larger than 16 MiB".to_owned()
+        }
+        () => return Ok(()),
+    };
+    out.truncate(start);
+    Err(Error::new(Code::ValueTooLarge, message))
+}
+
+/// Looks at one field where it is.
+pub fn find<'b>(bytes: &'b [u8], wanted: &[u8]) -> Result<Option<&'b [u8]>> {
+    let mut rest = bytes;
+    let count = codec::get_varint(&mut rest).ok_or_else(damaged)?;
+    for _ in 0..count {
+        let (name, value) = take(&mut rest).zip(take(&mut rest)).ok_or_else(damaged)?;
+        match order(name, wanted) {
+            Ordering::Less => {}
+            Ordering::Equal => return Ok(Some(value)),
+            Ordering::Greater => return Ok(None),
+        }
+    }
+    Ok(None)
+}
+
 /// How many fields there are.
 pub fn count(mut bytes: &[u8]) -> Result<usize> {
     let count = codec::get_varint(&mut bytes).and_then(|count| usize::try_from(count).ok());
@@ -86,6 +203,56 @@ mod tests {
         assert!(Fields::decode(&[&bytes[..], b"x"].concat()).is_err(), "too long");
         assert!(Fields::decode(b"\x02\x01b\x00\x01a\x00").is_err(), "out of order");
         assert!(Fields::decode(b"\x02\x01a\x00\x01a\x00").is_err(), "twice");
+    }
+
+    #[test]
+    fn changes_leave_what_taking_apart_and_putting_together_leaves() {
+        let names: Vec<String> = (0..200).map(|number| format!("f{number:03}")).collect();
+        let mut random = 1_u64;
+        let mut below = |limit: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (random >> 33) % limit
+        };
+        let (mut fields, mut bytes) = (Fields::default(), EMPTY.to_vec());
+        for round in 0..2_000_u64 {
+            // Records grow beyond a count of one byte, and become empty again.
+            let bias = if round / 200 % 2 == 0 { 3 } else { 1 };
+            let mut changes: Vec<Change<'_>> = Vec::new();
+            for name in names.iter().map(String::as_bytes) {
+                if below(40) == 0 {
+                    changes.push((name, (below(4) < bias).then_some(&name[..2])));
+                }
+            }
+            let mut out = b"before".to_vec();
+            let changed = change(&bytes, &changes, &mut out).unwrap();
+            let (mut added, mut removed) = (0, 0);
+            for (name, value) in changes {
+                let field = Field::new(name).unwrap();
+                match value {
+                    Some(value) => {
+                        added += usize::from(fields.insert(field, value.into()).is_none())
+                    }
+                    None => removed += usize::from(fields.remove(&field).is_some()),
+                }
+            }
+            assert_eq!(changed, Changed { count: fields.len(), added, removed });
+            bytes = out.split_off(b"before".len());
+            assert_eq!(Fields::decode(&bytes).unwrap(), fields, "round {round}");
+        }
+    }
+
+    #[test]
+    fn a_cut_record_is_not_changed() {
+        let mut bytes = Vec::new();
+        Fields::of([("a", "1"), ("b", "22")]).unwrap().encode(&mut bytes).unwrap();
+        for cut in 0..bytes.len() {
+            let mut out = Vec::new();
+            assert!(
+                change(&bytes[..cut], &[(b"c", Some(b"3"))], &mut out).is_err(),
+                "cut at {cut}"
+            );
+            assert!(find(&bytes[..cut], b"c").is_err(), "cut at {cut}");
+        }
     }
 
     #[test]

@@ -1,14 +1,12 @@
 //! Fields: what a record is made of.
 
 use super::bytes;
-use crate::limits::{RECORD_LIMIT_FIELDS, VALUE_LIMIT_BYTES};
 use crate::{Code, Error, Result, Value};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use smallvec::SmallVec;
-use std::collections::BTreeMap;
 use std::fmt;
 
 /// The longest name of a field, in bytes.
@@ -25,8 +23,15 @@ const BYTES: &str = "$bytes:";
 /// assert!(Field::new(vec![0; 1025]).is_err());
 /// # Ok::<(), mainstay_model::Error>(())
 /// ```
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Field(SmallVec<[u8; 16]>);
+
+impl Clone for Field {
+    // All bytes at once, which the vector's own does not.
+    fn clone(&self) -> Field {
+        Field(SmallVec::from_slice(&self.0))
+    }
+}
 
 impl Field {
     /// Checks and keeps a name.
@@ -107,7 +112,7 @@ impl<'de> Deserialize<'de> for Field {
 /// # Ok::<(), mainstay_model::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Fields(BTreeMap<Field, Vec<u8>>);
+pub struct Fields(Vec<(Field, Vec<u8>)>);
 
 impl Fields {
     /// Fields and their values; of a name given twice the last one counts.
@@ -115,12 +120,17 @@ impl Fields {
         pairs: impl IntoIterator<Item = (N, V)>,
     ) -> Result<Fields> {
         let pair = |(name, value): (N, V)| Ok((Field::new(name)?, value.as_ref().to_vec()));
-        pairs.into_iter().map(pair).collect::<Result<_>>().map(Fields)
+        pairs.into_iter().map(pair).collect()
     }
 
     /// What a field holds.
     pub fn get(&self, name: impl AsRef<[u8]>) -> Option<&[u8]> {
-        self.0.get(&Field(SmallVec::from_slice(name.as_ref()))).map(Vec::as_slice)
+        self.place(name.as_ref()).ok().map(|place| self.0[place].1.as_slice())
+    }
+
+    /// Where a field stands, or would.
+    fn place(&self, name: &[u8]) -> std::result::Result<usize, usize> {
+        self.0.binary_search_by(|(field, _)| field.as_bytes().cmp(name))
     }
 
     /// What a field holds, where that is text.
@@ -145,12 +155,18 @@ impl Fields {
 
     /// Puts one in; gives what was there.
     pub fn insert(&mut self, field: Field, value: Vec<u8>) -> Option<Vec<u8>> {
-        self.0.insert(field, value)
+        match self.place(field.as_bytes()) {
+            Ok(place) => Some(std::mem::replace(&mut self.0[place].1, value)),
+            Err(place) => {
+                self.0.insert(place, (field, value));
+                None
+            }
+        }
     }
 
     /// Takes one out.
     pub fn remove(&mut self, field: &Field) -> Option<Vec<u8>> {
-        self.0.remove(field)
+        self.place(field.as_bytes()).ok().map(|place| self.0.remove(place).1)
     }
 
     /// As a value: an object of names ([`Field::to_text`]) and their values, text where they are text.
@@ -167,38 +183,29 @@ impl Fields {
 
     /// Appends them as bytes; fails beyond the limits of a record.
     pub fn encode(&self, out: &mut Vec<u8>) -> Result<()> {
-        if self.len() > RECORD_LIMIT_FIELDS {
-            let message = format!("the record has {} fields: 65536 is the most", self.len());
-            return Err(Error::new(Code::ValueTooLarge, message));
-        }
         let start = out.len();
         bytes::encode(self.iter(), out);
-        match out.len() - start > VALUE_LIMIT_BYTES {
-            true => {
-                out.truncate(start);
-                Err(Error::new(Code::ValueTooLarge, "the record is larger than 16 MiB"))
-            }
-            false => Ok(()),
-        }
+        bytes::check(self.len(), start, out)
     }
 
     /// Reads what [`Fields::encode`] wrote.
     pub fn decode(bytes: &[u8]) -> Result<Fields> {
-        let mut fields = BTreeMap::new();
+        // A count that is not true must not take memory: each field has two bytes at least.
+        let mut fields = Vec::with_capacity(bytes::count(bytes)?.min(bytes.len() / 2));
         for pair in bytes::decode(bytes) {
             let (name, value) = pair?;
-            fields.insert(Field::new(name)?, value.to_vec());
+            fields.push((Field::new(name)?, value.to_vec()));
         }
         Ok(Fields(fields))
     }
 
     /// Reads only some fields of what [`Fields::encode`] wrote.
     pub fn decode_some(bytes: &[u8], wanted: &[Field]) -> Result<Fields> {
-        let mut fields = BTreeMap::new();
+        let mut fields = Vec::new();
         for pair in bytes::decode(bytes) {
             let (name, value) = pair?;
             if wanted.iter().any(|field| field.as_bytes() == name) {
-                fields.insert(Field::new(name)?, value.to_vec());
+                fields.push((Field::new(name)?, value.to_vec()));
             }
         }
         Ok(Fields(fields))
@@ -206,15 +213,17 @@ impl Fields {
 
     /// Looks at one field of what [`Fields::encode`] wrote, where it is.
     pub fn find<'b>(bytes: &'b [u8], wanted: &Field) -> Result<Option<&'b [u8]>> {
-        for pair in bytes::decode(bytes) {
-            let (name, value) = pair?;
-            match name.cmp(wanted.as_bytes()) {
-                std::cmp::Ordering::Less => {}
-                std::cmp::Ordering::Equal => return Ok(Some(value)),
-                std::cmp::Ordering::Greater => return Ok(None),
-            }
-        }
-        Ok(None)
+        bytes::find(bytes, wanted.as_bytes())
+    }
+
+    /// Appends what [`Fields::encode`] wrote (nothing: a record without fields) as changes make it. They come
+    /// in order of their names, each name once.
+    pub fn change(
+        bytes: Option<&[u8]>,
+        changes: &[bytes::Change<'_>],
+        out: &mut Vec<u8>,
+    ) -> Result<bytes::Changed> {
+        bytes::change(bytes.unwrap_or(bytes::EMPTY), changes, out)
     }
 
     /// How many fields what [`Fields::encode`] wrote has.
@@ -225,13 +234,18 @@ impl Fields {
 
 impl FromIterator<(Field, Vec<u8>)> for Fields {
     fn from_iter<I: IntoIterator<Item = (Field, Vec<u8>)>>(pairs: I) -> Fields {
-        Fields(pairs.into_iter().collect())
+        let mut fields: Vec<(Field, Vec<u8>)> = pairs.into_iter().collect();
+        // Of a name that comes twice the last one counts: they are turned around, so that it comes first.
+        fields.reverse();
+        fields.sort_by(|a, b| a.0.cmp(&b.0));
+        fields.dedup_by(|later, first| later.0 == first.0);
+        Fields(fields)
     }
 }
 
 impl IntoIterator for Fields {
     type Item = (Field, Vec<u8>);
-    type IntoIter = std::collections::btree_map::IntoIter<Field, Vec<u8>>;
+    type IntoIter = std::vec::IntoIter<(Field, Vec<u8>)>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.0.into_iter()

@@ -11,6 +11,7 @@ mod filter;
 mod hash;
 mod index;
 
+pub use bytes::{Change, Changed};
 pub use command::{Condition, FieldValue, RecordCommand, RecordPick, RecordWrite};
 pub use field::{FIELD_LIMIT_BYTES, Field, Fields};
 pub use filter::{Decimal, Test, Where};
