@@ -163,7 +163,7 @@ impl Core {
         let cut = end.cut.as_ref().map(describe_cut);
         let report = OpenReport { replayed: end.replayed, cut, rebuilt, base };
         let stamp = end.stamp.max(index.stamp_of(end.last)?.unwrap_or(0));
-        index.look_for_records()?;
+        index.look_for_kinds()?;
         index.graves.begin(end.last);
         let catalog = load_catalog(&index)?;
         purger.learn(&catalog, index.data_floor_min());

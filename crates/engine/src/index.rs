@@ -19,7 +19,7 @@ use crate::graves::Graves;
 use crate::mark::Mark;
 use crate::memtable::Memtable;
 use crate::scan::{Scan, StoreRows};
-use crate::spaces::{self, RECORDS};
+use crate::spaces::{self, CELLS, RECORDS};
 use crate::store::Store;
 use crate::times::{Picture, Times};
 use crate::version::Version;
@@ -51,7 +51,9 @@ pub(crate) struct Index {
     directory: Option<PathBuf>,
     /// One writer of marks at a time.
     marking: Mutex<()>,
-    /// A record was written, now or at any time that the stores know of.
+    /// A cell was written, now or at any time that the stores know of.
+    has_cells: AtomicBool,
+    /// A record was.
     has_records: AtomicBool,
     /// The indexes over records, as of the newest executed transaction.
     declared: RwLock<AllDeclared>,
@@ -100,6 +102,7 @@ impl Index {
             database: parts.mark.database,
             directory: parts.directory,
             marking: Mutex::new(()),
+            has_cells: AtomicBool::new(true),
             has_records: AtomicBool::new(true),
             declared: RwLock::default(),
             graves: Graves::default(),
@@ -199,16 +202,20 @@ impl Index {
     /// Puts in a version that was executed or replayed.
     #[inline]
     pub fn put(&self, active: &Memtable, hash: u64, version: Version) {
-        if version.key().first() == Some(&RECORDS) {
-            self.has_records.store(true, Ordering::Relaxed);
-        }
         match version.key().first() {
-            Some(&space) if spaces::is_only_walked(space) => active.push(version),
-            _ => {
-                active.push(version.clone());
-                self.current.put(hash, version);
-            }
+            Some(&CELLS) => self.has_cells.store(true, Ordering::Relaxed),
+            Some(&RECORDS) => self.has_records.store(true, Ordering::Relaxed),
+            Some(&space) if spaces::is_only_walked(space) => return active.push(version),
+            _ => {}
         }
+        active.push(version.clone());
+        self.current.put(hash, version);
+    }
+
+    /// Whether there may be cells.
+    #[inline]
+    pub fn has_cells(&self) -> bool {
+        self.has_cells.load(Ordering::Relaxed)
     }
 
     /// Whether there may be records.
@@ -228,11 +235,13 @@ impl Index {
         *self.declared.write() = Arc::new(all);
     }
 
-    /// Looks whether there are any.
-    pub fn look_for_records(&self) -> Result<()> {
-        let (from, to) = ([RECORDS], [RECORDS + 1]);
-        let first = self.scan(Bound::Included(&from), Bound::Excluded(&to), NEWEST).next();
-        self.has_records.store(first.transpose()?.is_some(), Ordering::Relaxed);
+    /// Looks of which kinds there are any.
+    pub fn look_for_kinds(&self) -> Result<()> {
+        for (space, has) in [(CELLS, &self.has_cells), (RECORDS, &self.has_records)] {
+            let (from, to) = ([space], [space + 1]);
+            let first = self.scan(Bound::Included(&from), Bound::Excluded(&to), NEWEST).next();
+            has.store(first.transpose()?.is_some(), Ordering::Relaxed);
+        }
         Ok(())
     }
 

@@ -47,6 +47,7 @@ fn compare(
     redis::load(redis.server.address, count)?;
     let directory = context.directory("claims")?;
     let database = Options::new().open(directory.path().join("ours"))?;
+    tasks::declare(&database)?;
     tasks::load(&database, count)?;
     let peer = format!("Redis {}, always, a script, {IN_FLIGHT} connections", redis_version()?);
     let mut script = claims_by_script(redis.server.address, IN_FLIGHT, count)?;

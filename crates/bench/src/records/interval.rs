@@ -15,24 +15,34 @@ const SAMPLE: u64 = 16;
 /// How many requests a connection of Redis sends at a time.
 const PIPELINE: usize = 16;
 
-/// Runs the case.
+/// Runs it plainly, as Redis does it, and under the index that jobs have.
 pub fn run(context: &mut Context) -> Outcome<()> {
     let count = context.sized(100_000);
-    let case = format!("set_fields of 4, interval, 1 thread, {} tasks", short_count(count));
-    if !context.wants(&case) {
-        return Ok(());
+    for (more, must) in [("", Some(1.0)), (", indexed", None)] {
+        let case =
+            format!("set_fields of 4, interval, 1 thread, {} tasks{more}", short_count(count));
+        if context.wants(&case) {
+            compare(context, &case, count, must)?;
+        }
     }
+    Ok(())
+}
+
+fn compare(context: &mut Context, case: &str, count: usize, must: Option<f64>) -> Outcome<()> {
     let redis = redis::with_tasks(context, Durability::Interval, count)?;
     let directory = context.directory("interval")?;
     let database =
         Options::new().durability(Durability::Interval).open(directory.path().join("ours"))?;
+    if must.is_none() {
+        tasks::declare(&database)?;
+    }
     tasks::load(&database, count)?;
     let peer = format!("Redis {}, everysec, 1 connection, pipeline {PIPELINE}", redis_version()?);
     let mut client = field_writes(redis.server.address, 1, PIPELINE, count)?;
     let mut sides = [ours(&database, count), Side::new(peer, move |slice| client.run(slice))];
     let measured = interleave(&mut sides, context.disk_bar())?;
     drop(sides);
-    context.report.compare(&case, &measured, Some(1.0));
+    context.report.compare(case, &measured, must);
     redis.server.stop()
 }
 

@@ -5,6 +5,7 @@
 //! ```
 
 mod claims;
+mod cycle;
 mod interval;
 mod redis;
 mod served;
@@ -23,6 +24,7 @@ pub fn run_all(context: &mut Context) -> Outcome<()> {
     claims::run(context)?;
     served::run(context)?;
     interval::run(context)?;
+    cycle::run(context)?;
     sweep::run(context)?;
     size::run(context)
 }

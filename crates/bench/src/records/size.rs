@@ -15,6 +15,7 @@ pub fn run(context: &mut Context) -> Outcome<()> {
     let directory = context.directory("size")?;
     let path = directory.path().join("ours");
     let database = Options::new().feed_retention(std::time::Duration::ZERO, 0).open(&path)?;
+    tasks::declare(&database)?;
     tasks::load(&database, count)?;
     database.trim()?;
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);

@@ -42,6 +42,7 @@ pub fn run(context: &mut Context) -> Outcome<()> {
 fn sweep(context: &Context, count: usize) -> Outcome<(f64, f64)> {
     let directory = context.directory("sweep")?;
     let database = Options::new().open(directory.path().join("ours"))?;
+    tasks::declare(&database)?;
     tasks::load(&database, count)?;
     let (stuck, records) = (tasks::stuck()?, database.records());
     let sweep = median(|| {

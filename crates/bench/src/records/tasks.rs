@@ -45,9 +45,14 @@ pub fn raw_bytes(count: usize) -> u64 {
     (0..count).map(one).sum()
 }
 
-/// Writes all tasks once, under an index over (state, timeout_at).
-pub fn load(database: &Database, count: usize) -> Outcome<()> {
+/// Declares the index that a sweeper needs.
+pub fn declare(database: &Database) -> Outcome<()> {
     database.records().add_index("mainstay.state.tasks.", &["state", "timeout_at"])?;
+    Ok(())
+}
+
+/// Writes all tasks once.
+pub fn load(database: &Database, count: usize) -> Outcome<()> {
     for start in (0..count).step_by(BATCH) {
         let mut batch = Transaction::new().durability(Durability::Memory);
         for number in start..(start + BATCH).min(count) {

@@ -10,6 +10,9 @@ use std::net::{SocketAddr, TcpStream};
 /// How many keys one request carries: large enough that its sync does not count.
 const BATCH: usize = 1_000;
 
+/// What a single reply mostly has at most.
+const REPLY_BYTES: usize = 1 << 10;
+
 /// A connection with one request at a time.
 pub struct Caller {
     stream: TcpStream,
@@ -31,6 +34,15 @@ impl Caller {
         put_request(&mut self.out, request);
         self.stream.write_all(&self.out)?;
         self.receive(expected)
+    }
+
+    /// Sends a request and waits for its reply: the texts in it, one behind the other.
+    pub fn ask(&mut self, request: &[&str]) -> Outcome<Vec<String>> {
+        self.out.clear();
+        put_request(&mut self.out, request);
+        self.stream.write_all(&self.out)?;
+        // Nothing comes behind the reply, so that nothing is lost with the buffer.
+        texts(&mut BufReader::with_capacity(REPLY_BYTES, &self.stream))
     }
 
     /// Sends requests at once and waits for their replies, each as the texts in it, one behind the other.
