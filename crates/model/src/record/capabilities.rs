@@ -284,6 +284,20 @@ mod tests {
     }
 
     #[test]
+    fn a_pick_is_checked_as_a_write_is() {
+        let mut store = Capabilities::none("plain");
+        let pick = || RecordPick::under("", Vec::new()).set("a", FieldValue::Revision).unwrap();
+        let words = |store: Capabilities, pick| store.check_pick(&pick).unwrap_err().to_string();
+        assert!(words(store, pick()).contains("`picks`"));
+        store.picks = true;
+        assert!(words(store, pick()).contains("`revisions`"));
+        store.revisions = true;
+        assert!(store.check_pick(&pick()).is_ok());
+        assert!(words(store, pick().clear("a").unwrap()).starts_with("InvalidField"));
+        assert!(words(store, RecordPick { ttl: Ttl::Millis(1), ..pick() }).contains("`lifetimes`"));
+    }
+
+    #[test]
     fn what_needs_no_time_to_live_is_taken() {
         let mut store = Capabilities::none("plain");
         assert!(store.check_ttl(Ttl::Keep).is_ok() && store.check_ttl(Ttl::Clear).is_ok());
