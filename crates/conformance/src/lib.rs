@@ -7,6 +7,13 @@
 //!             └─ oracle ── random programs: tests/random.rs
 //! ```
 //!
+//! The cases of `stores` are for other stores too, through `dyn RecordStore`: who brings one implements
+//! [`StoreWorld`] and writes [`test_store!`], and what its store lacks is skipped and listed.
+//!
+//! ```text
+//!   store_cases (what each needs) ── stores ── Stand ── StoreWorld: the engine here and there, or another store
+//! ```
+//!
 //! A case gets a [`World`]: a database and a clock in the test's hand. It fails by panicking,
 //! as tests do; that is why this crate may.
 
@@ -18,11 +25,16 @@ pub mod durability;
 pub mod feed;
 pub mod kill;
 pub mod limits;
+pub mod need;
 pub mod oracle;
 pub mod records;
+pub mod stand;
+pub mod store_cases;
+pub mod stores;
 pub mod strings;
 pub mod time;
 pub mod transactions;
 pub mod world;
 
+pub use stand::StoreWorld;
 pub use world::World;

@@ -15,7 +15,7 @@ pub struct Served {
     /// What cases work with.
     pub db: Database,
     /// What serves it; dropped behind the handle.
-    pub face: Box<dyn Any>,
+    pub face: Box<dyn Any + Send + Sync>,
 }
 
 /// Puts something between the cases and a database.
@@ -26,7 +26,7 @@ pub struct World {
     clock: Arc<ManualClock>,
     files: TempDir,
     on_disk: bool,
-    settings: Box<dyn Fn(Options) -> Options>,
+    settings: Box<dyn Fn(Options) -> Options + Send + Sync>,
     served: Option<Served>,
     db: Option<Database>,
     serve: Option<Serve>,
@@ -60,7 +60,10 @@ impl World {
     }
 
     /// Starts over with an empty database that has other settings.
-    pub fn configure(&mut self, settings: impl Fn(Options) -> Options + 'static) -> &mut World {
+    pub fn configure(
+        &mut self,
+        settings: impl Fn(Options) -> Options + Send + Sync + 'static,
+    ) -> &mut World {
         (self.served, self.db) = (None, None);
         self.settings = Box::new(settings);
         self.started += 1;

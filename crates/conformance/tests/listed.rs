@@ -9,10 +9,18 @@ macro_rules! list {
     };
 }
 
-const AREAS: [&str; 9] = [
+macro_rules! list_stores {
+    ($($area:ident :: $file:ident { $($case:ident $([$($need:ident),*])?
+        $(lacking $lack:ident)?,)* })*) => {
+        vec![$($(concat!(stringify!($area), "/", stringify!($file), "/", stringify!($case))),*),*]
+    };
+}
+
+const AREAS: [&str; 10] = [
     "cells",
     "strings",
     "records",
+    "stores",
     "transactions",
     "branches",
     "time",
@@ -44,7 +52,8 @@ fn every_case_is_listed() {
     let both: Vec<&str> = mainstay_conformance::every_case!(list);
     let disk: Vec<&str> = mainstay_conformance::every_disk_case!(list);
     let records: Vec<&str> = mainstay_conformance::every_record_case!(list);
-    let all = both.into_iter().chain(disk).chain(records);
+    let stores: Vec<&str> = mainstay_conformance::every_store_case!(list_stores);
+    let all = both.into_iter().chain(disk).chain(records).chain(stores);
     let listed: BTreeSet<String> = all.map(str::to_owned).collect();
     assert!(listed.len() >= 150, "only {} cases", listed.len());
     assert_eq!(written(), listed);

@@ -133,7 +133,7 @@ pub use options::Options;
 pub use part::PartFile;
 pub use pins::{Pin, PinSummary};
 pub use records::{Records, RecordsAt};
-pub use snapshot::{HistoryEntry, RecordHistoryEntry};
+pub use snapshot::HistoryEntry;
 pub use spare::{Spare, Sparing};
 pub use stats::Stats;
 pub use ticket::Ticket;

@@ -5,14 +5,16 @@ use crate::core::Core;
 use crate::pinned::Pinned;
 use crate::place::Place;
 use crate::remote::{AsyncRecords, AsyncRecordsAt, Link, wait};
-use crate::snapshot::{RecordHistoryEntry, Snapshot};
+use crate::snapshot::Snapshot;
 use crate::wire::Question;
 use mainstay_model::{
-    Answer, At, Code, Command, CompactString, Condition, Error, ExpireOnly, Field, FieldValue,
-    Fields, IndexCommand, IndexInfo, Name, Record, RecordCommand, RecordPage, RecordPick,
-    RecordWrite, Result, Revision, Transaction, Ttl, Where,
+    Answer, At, Code, Command, CompactString, Condition, ExpireOnly, Field, FieldValue, Fields,
+    IndexCommand, IndexInfo, Name, Record, RecordCommand, RecordHistoryEntry, RecordPage,
+    RecordPick, RecordWrite, Result, Revision, Transaction, Ttl, Where,
 };
 use std::sync::Arc;
+
+mod store;
 
 /// The records of a branch.
 ///
@@ -286,19 +288,16 @@ pub(crate) fn field_names(fields: &[&str]) -> Result<Vec<Field>> {
 
 /// What the one field holds that was asked for.
 pub(crate) fn only_value(record: Option<Record>) -> Option<Vec<u8>> {
-    record.and_then(|record| record.fields.into_iter().next()).map(|(_, value)| value)
+    record.and_then(Record::only_value)
 }
 
 pub(crate) fn filled(key: &str, fields: &Fields, ttl: Option<Ttl>) -> Result<RecordWrite> {
-    let mut write = RecordWrite::to(key)?.ttl(ttl.unwrap_or(Ttl::Keep));
-    let pair = |(field, value): (&Field, &[u8])| (field.clone(), FieldValue::from(value));
-    write.set = fields.iter().map(pair).collect();
-    Ok(write)
+    RecordWrite::of(key, fields, ttl)
 }
 
 /// A write without conditions always happens.
 pub(crate) fn always(counter: Option<u64>) -> Result<u64> {
-    counter.ok_or_else(|| Error::new(Code::Unsupported, "a write without conditions did nothing"))
+    RecordWrite::done(counter)
 }
 
 /// The records of a branch as of one point in time. Clones are the same view.

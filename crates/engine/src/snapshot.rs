@@ -7,10 +7,11 @@ use crate::entry::{self, Head};
 use crate::overlay::Overlay;
 use crate::spaces::{CELLS, RECORDS};
 use crate::view::View;
+use mainstay_model::limits::check_page;
 use mainstay_model::wire::fields;
 use mainstay_model::{
-    Answer, At, Field, Fields, HashCommand, Name, Page, Record, RecordPage, Result, Revision,
-    Scales, Stamp, Value, Versioned, Where, codec,
+    Answer, At, Field, Fields, HashCommand, Name, Page, Record, RecordHistoryEntry, RecordPage,
+    Result, Revision, Scales, Stamp, Value, Versioned, Where, codec,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -25,23 +26,6 @@ pub struct HistoryEntry {
     /// The value; nothing where the cell was deleted.
     #[serde(with = "fields::maybe_value")]
     pub value: Option<Value>,
-    /// When it was written.
-    pub stamp: Stamp,
-    /// The transaction that wrote it.
-    pub revision: Revision,
-    /// When it expires or expired.
-    pub expires: Option<Stamp>,
-}
-
-/// One version of a record.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RecordHistoryEntry {
-    /// The record's counter after this version.
-    pub counter: u64,
-    /// How many writes the version stands for: its transaction may have made several.
-    pub writes: u64,
-    /// The fields; nothing where the record was deleted.
-    pub fields: Option<Fields>,
     /// When it was written.
     pub stamp: Stamp,
     /// The transaction that wrote it.
@@ -202,7 +186,7 @@ impl Snapshot {
         before: Option<u64>,
         mut read: impl FnMut(Head, &[u8]) -> Result<T>,
     ) -> Result<Vec<T>> {
-        keys::check_limit(limit)?;
+        check_page(limit)?;
         self.check_reach(space, name)?;
         let mut entries = Vec::new();
         self.versions(space, name.as_bytes(), |entry| {

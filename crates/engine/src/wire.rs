@@ -14,10 +14,10 @@
 
 use crate::event::Event;
 use crate::feed::Filter;
-use crate::snapshot::{HistoryEntry, RecordHistoryEntry};
+use crate::snapshot::HistoryEntry;
 use mainstay_model::{
-    Answer, At, Command, Durability, Field, Name, Page, Receipt, Record, RecordPage, Revision,
-    Transaction, Versioned, Where,
+    Answer, At, Command, Durability, Field, Name, Page, Receipt, Record, RecordHistoryEntry,
+    RecordPage, Revision, Transaction, Versioned, Where,
 };
 use serde::{Deserialize, Serialize};
 

@@ -7,11 +7,14 @@
 
 mod seam;
 
-use mainstay::{CellCommand, Code, Database, Durability, Name, Options, Transaction};
+use mainstay::{
+    CellCommand, Code, Database, Durability, Fields, Name, Options, RecordStore, Transaction,
+};
 use seam::{FaultyFiles, within};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 const NEVER: Duration = Duration::from_secs(3600);
@@ -294,4 +297,41 @@ fn everyone_is_answered_when_closed_under_load() {
             many_threads(durability, 300, true);
         }
     });
+}
+
+/// Catches a store that waits for the log inside `poll`: that would never come back.
+#[test]
+fn a_task_that_writes_a_record_parks_no_thread() {
+    within(WATCHDOG_SECS, || {
+        let (files, faults) = FaultyFiles::new();
+        let db = options().files(files).memory().unwrap();
+        let store: Arc<dyn RecordStore> = Arc::new(db.records());
+        faults.syncs.hold();
+        let (woken, is_woken) = mpsc::channel();
+        let waker = Waker::from(Arc::new(Woken(Mutex::new(woken))));
+        let mut context = Context::from_waker(&waker);
+        let fields = Fields::of([("a", "1")]).unwrap();
+        let mut writes: Vec<_> =
+            ["k", "l", "m"].iter().map(|key| store.put(key, &fields, None)).collect();
+        for write in &mut writes {
+            assert!(write.as_mut().poll(&mut context).is_pending(), "nothing is on disk yet");
+        }
+        faults.syncs.let_go();
+        for write in &mut writes {
+            while write.as_mut().poll(&mut context).is_pending() {
+                is_woken.recv().unwrap();
+            }
+        }
+        assert_eq!(db.records().count("", &[]).unwrap(), 3);
+    });
+}
+
+/// Tells each time that a task is woken.
+struct Woken(Mutex<mpsc::Sender<()>>);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Woken>) {
+        // Whoever is woken after the end does not listen.
+        let _ = self.0.lock().unwrap().send(());
+    }
 }

@@ -23,9 +23,10 @@ pub use contract::Contract;
 pub use error::{Code, Error, ErrorKind, Result};
 pub use name::{NAME_LIMIT_BYTES, Name, RESERVED_PREFIX, check_name};
 pub use record::{
-    Change, Changed, Condition, Decimal, FIELD_LIMIT_BYTES, Field, FieldValue, Fields, HashCommand,
-    IndexCommand, IndexInfo, Record, RecordCommand, RecordPage, RecordPick, RecordWrite, Test,
-    Where,
+    Answering, Capabilities, Change, Changed, Condition, Conditions, Counters, Decimal,
+    FIELD_LIMIT_BYTES, Field, FieldValue, Fields, HashCommand, IndexCommand, IndexInfo, Lifetimes,
+    Record, RecordCommand, RecordHistoryEntry, RecordPage, RecordPick, RecordStore, RecordWrite,
+    Scans, Test, Where, check_scan,
 };
 pub use scales::Scales;
 pub use smallvec::{SmallVec, smallvec};

@@ -1,5 +1,7 @@
 //! Every stated limit in one place.
 
+use crate::{Code, Error, Result};
+
 /// The largest value, encoded.
 pub const VALUE_LIMIT_BYTES: usize = 16 << 20;
 /// The deepest nesting of arrays and objects.
@@ -28,3 +30,21 @@ pub const INDEX_LIMIT: usize = 64;
 pub const INDEX_LIMIT_FIELDS: usize = 8;
 /// How many forks of forks there may be.
 pub const BRANCH_LIMIT_DEPTH: usize = 32;
+
+/// Refuses a page of a size that there is not.
+pub fn check_page(limit: usize) -> Result<()> {
+    if (1..=PAGE_LIMIT).contains(&limit) {
+        return Ok(());
+    }
+    let message = format!("a page has 1 to {PAGE_LIMIT} entries, not {limit}");
+    Err(Error::new(Code::InvalidLimit, message))
+}
+
+/// Refuses more filters than a scan may have.
+pub fn check_filters(count: usize) -> Result<()> {
+    if count <= FILTER_LIMIT {
+        return Ok(());
+    }
+    let message = format!("{count} filters at once: {FILTER_LIMIT} are the most");
+    Err(Error::new(Code::InvalidArgument, message))
+}

@@ -20,7 +20,7 @@ mod journal;
 mod ledger;
 mod op;
 pub mod parent;
-mod random;
+pub(crate) mod random;
 mod sight;
 
 use mainstay::Options;

@@ -8,7 +8,7 @@ use crate::entry::{DELETED, EXPIRED, Head, LAPSED};
 use crate::overlay::{Overlay, Payload, Write};
 use crate::spaces::Key;
 use crate::view::{Origin, View};
-use mainstay_model::limits::PAGE_LIMIT;
+use mainstay_model::limits::check_page;
 use mainstay_model::{Code, Error, ExpireOnly, Name, Page, Result, Stamp, Ttl};
 
 /// What is known of a key before a write.
@@ -194,7 +194,7 @@ pub(crate) fn names(
     after: Option<&str>,
     limit: usize,
 ) -> Result<(Page, Option<Stamp>)> {
-    check_limit(limit)?;
+    check_page(limit)?;
     let mut walk = view.walk(overlay, space, prefix.as_bytes(), after.map(str::as_bytes));
     let mut page = Page::default();
     let mut expires: Option<Stamp> = None;
@@ -211,13 +211,4 @@ pub(crate) fn names(
         page.names.push(String::from_utf8_lossy(&step.name).into_owned());
     }
     Ok((page, expires))
-}
-
-/// Refuses page sizes that make no sense.
-pub(crate) fn check_limit(limit: usize) -> Result<()> {
-    if (1..=PAGE_LIMIT).contains(&limit) {
-        return Ok(());
-    }
-    let message = format!("a page has 1 to {PAGE_LIMIT} entries, not {limit}");
-    Err(Error::new(Code::InvalidLimit, message))
 }

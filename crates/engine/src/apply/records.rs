@@ -7,14 +7,13 @@
 //!
 //! A record without fields is gone: taking the last one out is its deletion.
 
-use super::keys::{
-    self, Seen, check_limit, expiry, lapse, may_expire, remove, see, see_with, set_expiry,
-};
+use super::keys::{self, Seen, expiry, lapse, may_expire, remove, see, see_with, set_expiry};
 use super::search::{Search, record};
 use crate::entry::Head;
 use crate::overlay::{Overlay, Payload};
 use crate::spaces::RECORDS;
 use crate::view::View;
+use mainstay_model::limits::check_page;
 use mainstay_model::{
     Answer, Change, Changed, Code, Condition, Error, ExpireOnly, Field, FieldValue, Fields, Name,
     Record, RecordCommand, RecordPage, RecordPick, RecordWrite, Result, Revision, Scales, SmallVec,
@@ -105,7 +104,7 @@ fn write(
     write: &RecordWrite,
     revision: Revision,
 ) -> Result<Answer> {
-    check_changes(&write.set, &write.clear, write.replace)?;
+    write.check()?;
     let (seen, old) = see_fields(view, overlay, &write.key)?;
     let old = old.as_deref();
     let expires = expiry(view.now, write.ttl, seen.expires)?;
@@ -173,7 +172,7 @@ fn pick(
     pick: &RecordPick,
     revision: Revision,
 ) -> Result<Answer> {
-    check_changes(&pick.set, &pick.clear, false)?;
+    pick.check()?;
     let search = Search { view, overlay, prefix: &pick.prefix, filters: &pick.filters };
     let Some(key) = search.first(pick.by.as_ref())? else { return Ok(Answer::Picked(None)) };
     let key = Name::new(&key)?;
@@ -189,29 +188,6 @@ fn pick(
     };
     let record = Record { fields, counter, stamp: view.now, revision, expires };
     Ok(Answer::Picked(Some(Box::new((key.as_str().to_owned(), record)))))
-}
-
-/// Refuses what makes no sense whatever is stored.
-fn check_changes(set: &[(Field, FieldValue)], clear: &[Field], replace: bool) -> Result<()> {
-    let invalid = |message: &str| Err(Error::new(Code::InvalidField, message));
-    if set.is_empty() && (replace || clear.is_empty()) {
-        return invalid("a record has at least one field: give one, or delete the record");
-    }
-    if stands_twice(set, clear) {
-        return invalid("a field stands twice in one write: say once what becomes of it");
-    }
-    Ok(())
-}
-
-/// Whether a field is set twice, or set and taken out. Sorted, since a record may have 65,536 of them.
-fn stands_twice(set: &[(Field, FieldValue)], clear: &[Field]) -> bool {
-    if clear.is_empty() && set.is_sorted_by(|a, b| a.0 < b.0) {
-        return false;
-    }
-    let mut set: SmallVec<[&Field; 16]> = set.iter().map(|(field, _)| field).collect();
-    set.sort_unstable();
-    let is_set = |field: &Field| set.binary_search(&field).is_ok();
-    set.windows(2).any(|pair| pair[0] == pair[1]) || clear.iter().any(is_set)
 }
 
 /// Writes a record as changes make it; gives the new counter, and what they did. Without fields it goes.
@@ -399,7 +375,7 @@ pub(crate) fn scan(
     after: Option<&str>,
     limit: usize,
 ) -> Result<(RecordPage, Option<Stamp>)> {
-    check_limit(limit)?;
+    check_page(limit)?;
     let (mut page, mut scales) = (RecordPage::default(), Scales::default());
     let search = Search { view, overlay, prefix, filters };
     let expires = search.each(after, |key, record| {

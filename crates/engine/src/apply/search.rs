@@ -17,7 +17,7 @@ use crate::overlay::Overlay;
 use crate::scan::Row;
 use crate::spaces::{self, ENTRIES, RECORDS};
 use crate::view::View;
-use mainstay_model::limits::FILTER_LIMIT;
+use mainstay_model::limits::check_filters;
 use mainstay_model::{Code, Error, Field, Fields, Record, Result, Revision, Stamp, Where};
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -41,11 +41,7 @@ impl Search<'_> {
         after: Option<&str>,
         visit: impl FnMut(String, Record) -> Result<bool>,
     ) -> Result<Option<Stamp>> {
-        if self.filters.len() > FILTER_LIMIT {
-            let count = self.filters.len();
-            let message = format!("{count} filters at once: {FILTER_LIMIT} are the most");
-            return Err(Error::new(Code::InvalidArgument, message));
-        }
+        check_filters(self.filters.len())?;
         match self.choice() {
             Some(choice) => self.each_candidate(&choice, after, visit),
             None => self.each_record(after, visit),

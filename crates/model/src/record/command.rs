@@ -2,8 +2,9 @@
 
 use super::{Field, Fields, HashCommand, Where};
 use crate::wire::fields;
-use crate::{Command, ExpireOnly, Name, Ttl};
+use crate::{Code, Command, Error, ExpireOnly, Name, Ttl};
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 
 /// What can be done with a record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -116,6 +117,20 @@ impl RecordWrite {
         })
     }
 
+    /// A write that puts fields in. A time to live is set where one is given, else the expiry stays.
+    pub fn of(key: &str, fields: &Fields, ttl: Option<Ttl>) -> crate::Result<RecordWrite> {
+        let mut write = RecordWrite::to(key)?.ttl(ttl.unwrap_or(Ttl::Keep));
+        let pair = |(field, value): (&Field, &[u8])| (field.clone(), FieldValue::from(value));
+        write.set = fields.iter().map(pair).collect();
+        Ok(write)
+    }
+
+    /// What a write gave that has no conditions and puts something in: it always happens.
+    pub fn done(counter: Option<u64>) -> crate::Result<u64> {
+        let message = "a write without conditions did nothing";
+        counter.ok_or_else(|| Error::new(Code::Unsupported, message))
+    }
+
     /// Only if this holds.
     #[must_use]
     pub fn when(mut self, condition: Condition) -> RecordWrite {
@@ -159,6 +174,11 @@ impl RecordWrite {
     pub fn ttl(mut self, ttl: Ttl) -> RecordWrite {
         self.ttl = ttl;
         self
+    }
+
+    /// Refuses what makes no sense whatever is stored: no fields, or a field that stands twice.
+    pub fn check(&self) -> crate::Result<()> {
+        check_changes(&self.set, &self.clear, self.replace)
     }
 
     /// Whether it looks at nothing: it merges into whatever is there, and its answer tells nothing but
@@ -224,12 +244,40 @@ impl RecordPick {
         self.clear.push(Field::new(field)?);
         Ok(self)
     }
+
+    /// Refuses what makes no sense whatever is stored: no fields, or a field that stands twice.
+    pub fn check(&self) -> crate::Result<()> {
+        check_changes(&self.set, &self.clear, false)
+    }
 }
 
 impl From<RecordPick> for Command {
     fn from(pick: RecordPick) -> Command {
         Command::Record(RecordCommand::Pick(Box::new(pick)))
     }
+}
+
+/// Refuses what makes no sense whatever is stored.
+fn check_changes(set: &[(Field, FieldValue)], clear: &[Field], replace: bool) -> crate::Result<()> {
+    let invalid = |message: &str| Err(Error::new(Code::InvalidField, message));
+    if set.is_empty() && (replace || clear.is_empty()) {
+        return invalid("a record has at least one field: give one, or delete the record");
+    }
+    if stands_twice(set, clear) {
+        return invalid("a field stands twice in one write: say once what becomes of it");
+    }
+    Ok(())
+}
+
+/// Whether a field is set twice, or set and taken out. Sorted, since a record may have 65,536 of them.
+fn stands_twice(set: &[(Field, FieldValue)], clear: &[Field]) -> bool {
+    if clear.is_empty() && set.is_sorted_by(|a, b| a.0 < b.0) {
+        return false;
+    }
+    let mut set: SmallVec<[&Field; 16]> = set.iter().map(|(field, _)| field).collect();
+    set.sort_unstable();
+    let is_set = |field: &Field| set.binary_search(&field).is_ok();
+    set.windows(2).any(|pair| pair[0] == pair[1]) || clear.iter().any(is_set)
 }
 
 /// What a field becomes.

@@ -5,18 +5,22 @@
 //! ```
 
 mod bytes;
+mod capabilities;
 mod command;
 mod field;
 mod filter;
 mod hash;
 mod index;
+mod store;
 
 pub use bytes::{Change, Changed};
+pub use capabilities::{Capabilities, Conditions, Counters, Lifetimes, Scans};
 pub use command::{Condition, FieldValue, RecordCommand, RecordPick, RecordWrite};
 pub use field::{FIELD_LIMIT_BYTES, Field, Fields};
 pub use filter::{Decimal, Test, Where};
 pub use hash::HashCommand;
 pub use index::{IndexCommand, IndexInfo};
+pub use store::{Answering, RecordStore, check_scan};
 
 use crate::{Revision, Stamp};
 use serde::{Deserialize, Serialize};
@@ -36,6 +40,13 @@ pub struct Record {
     pub expires: Option<Stamp>,
 }
 
+impl Record {
+    /// What the one field holds that was asked for.
+    pub fn only_value(self) -> Option<Vec<u8>> {
+        self.fields.into_iter().next().map(|(_, value)| value)
+    }
+}
+
 /// A page of records in byte order of their keys, and where the next one begins.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RecordPage {
@@ -44,4 +55,21 @@ pub struct RecordPage {
     pub records: Vec<(String, Record)>,
     /// Pass this as `after` for the next page; `None` at the end.
     pub next: Option<String>,
+}
+
+/// One version of a record.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RecordHistoryEntry {
+    /// The record's counter after this version.
+    pub counter: u64,
+    /// How many writes the version stands for: its transaction may have made several.
+    pub writes: u64,
+    /// The fields; nothing where the record was deleted.
+    pub fields: Option<Fields>,
+    /// When it was written.
+    pub stamp: Stamp,
+    /// The transaction that wrote it.
+    pub revision: Revision,
+    /// When it expires or expired.
+    pub expires: Option<Stamp>,
 }

@@ -4,11 +4,11 @@ use super::held::Held;
 use crate::cells::{did, maybe_counter, unexpected};
 use crate::records::{always, field_names, filled, only_value};
 use crate::remote::link::Link;
-use crate::snapshot::RecordHistoryEntry;
 use crate::wire::{Read, Seen};
 use mainstay_model::{
     Answer, At, Command, CompactString, Condition, ExpireOnly, Field, FieldValue, Fields, Name,
-    Record, RecordCommand, RecordPage, RecordWrite, Result, Revision, Ttl, Where,
+    Record, RecordCommand, RecordHistoryEntry, RecordPage, RecordWrite, Result, Revision, Ttl,
+    Where,
 };
 use std::sync::Arc;
 
@@ -30,6 +30,10 @@ pub struct AsyncRecords {
 impl AsyncRecords {
     pub(crate) fn on(link: Arc<Link>, branch: &str) -> AsyncRecords {
         AsyncRecords { link, branch: branch.into() }
+    }
+
+    pub(crate) fn into_parts(self) -> (Arc<Link>, CompactString) {
+        (self.link, self.branch)
     }
 
     async fn look(&self, read: Read) -> Result<Seen> {

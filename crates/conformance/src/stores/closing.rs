@@ -1,0 +1,33 @@
+//! `ping` and `close`.
+
+use crate::check::{fields, name, write};
+use crate::stand::Stand;
+use mainstay_model::{Code, Ttl};
+
+/// A store that can be asked says so.
+pub fn ping_is_true_while_open(s: &Stand<'_>) {
+    assert!(s.ok(s.ping()));
+    s.ok(s.set_field("k", "a", "1".into()));
+    assert!(s.ok(s.ping()));
+}
+
+/// A store that was closed says so, to whatever is asked; `ping` is `false` and no error.
+pub fn closed_says_so(s: &Stand<'_>) {
+    s.ok(s.set_field("k", "a", "1".into()));
+    s.ok(s.close());
+    assert!(!s.ok(s.ping()));
+    s.refused(s.get("k"), Code::Closed);
+    s.refused(s.get_some(&name("k"), Some(&[])), Code::Closed);
+    s.refused(s.write(write("k", &[("a", "2")])), Code::Closed);
+    s.refused(s.put("k", &fields(&[("a", "2")]), None), Code::Closed);
+    s.refused(s.delete("k"), Code::Closed);
+    s.refused(s.expire("k", Ttl::Keep), Code::Closed);
+    s.refused(s.scan("", &[], None, 1), Code::Closed);
+    s.refused(s.count("", &[]), Code::Closed);
+}
+
+/// Closing again is nothing.
+pub fn closing_again_is_nothing(s: &Stand<'_>) {
+    s.ok(s.close());
+    s.ok(s.close());
+}

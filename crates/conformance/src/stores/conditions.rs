@@ -1,0 +1,79 @@
+//! Writes and deletions that are conditional on the counter, or on existence.
+
+use crate::check::write;
+use crate::stand::Stand;
+use mainstay_model::{Code, Condition};
+
+/// With the counter that the record has it writes.
+pub fn right_counter_writes(s: &Stand<'_>) {
+    let counter = s.ok(s.set_field("k", "a", "1".into()));
+    let next = s.ok(s.write(write("k", &[("a", "2")]).when_counter(Some(counter))));
+    assert!(next.is_some_and(|next| next > counter), "{next:?}");
+    s.holds("k", &[("a", "2")]);
+}
+
+/// With another counter nothing is written.
+pub fn stale_counter_loses(s: &Stand<'_>) {
+    let old = s.ok(s.set_field("k", "a", "1".into()));
+    let counter = s.ok(s.set_field("k", "a", "2".into()));
+    for other in [old, counter + 1, 0, u64::MAX >> 1] {
+        let write = write("k", &[("a", "3")]).when_counter(Some(other));
+        assert_eq!(s.ok(s.write(write)), None, "{other}");
+    }
+    s.holds("k", &[("a", "2")]);
+    assert_eq!(s.counter("k"), counter);
+}
+
+/// A counter that is expected of nothing makes nothing.
+pub fn counter_of_nothing_loses(s: &Stand<'_>) {
+    assert_eq!(s.ok(s.write(write("k", &[("a", "1")]).when_counter(Some(1)))), None);
+    s.is_gone("k");
+}
+
+/// Where absence is expected it makes the record, once.
+pub fn absence_makes_it_once(s: &Stand<'_>) {
+    let make = |value| write("k", &[("a", value)]).when_counter(None);
+    assert!(s.ok(s.write(make("1"))).is_some());
+    assert_eq!(s.ok(s.write(make("2"))), None);
+    s.holds("k", &[("a", "1")]);
+    s.ok(s.delete("k"));
+    assert!(s.ok(s.write(make("3"))).is_some(), "a deleted record is absent");
+}
+
+/// A counter from before a deletion does not hold again.
+pub fn stale_counter_loses_across_deletion(s: &Stand<'_>) {
+    let before = s.ok(s.set_field("k", "a", "1".into()));
+    s.ok(s.delete("k"));
+    let stale = || write("k", &[("a", "2")]).when_counter(Some(before));
+    assert_eq!(s.ok(s.write(stale())), None);
+    s.ok(s.set_field("k", "a", "1".into()));
+    assert_eq!(s.ok(s.write(stale())), None);
+    s.holds("k", &[("a", "1")]);
+}
+
+/// A write of what is there writes nothing else.
+pub fn existence_is_a_condition(s: &Stand<'_>) {
+    let update = || write("k", &[("a", "2")]).when(Condition::Exists);
+    assert_eq!(s.ok(s.write(update())), None);
+    s.is_gone("k");
+    s.ok(s.set_field("k", "a", "1".into()));
+    assert!(s.ok(s.write(update())).is_some());
+    s.holds("k", &[("a", "2")]);
+}
+
+/// A deletion can be conditional.
+pub fn delete_on_the_counter(s: &Stand<'_>) {
+    let old = s.ok(s.set_field("k", "a", "1".into()));
+    let counter = s.ok(s.set_field("k", "a", "2".into()));
+    let delete = |is| s.ok(s.delete_when("k", vec![Condition::Counter { is }]));
+    assert!(!delete(Some(old)) && !delete(None));
+    s.holds("k", &[("a", "2")]);
+    assert!(delete(Some(counter)));
+    s.is_gone("k");
+}
+
+/// Bad input is refused whatever is stored, also where a condition does not hold.
+pub fn bad_writes_are_refused_whatever_is_there(s: &Stand<'_>) {
+    let twice = write("k", &[("a", "1"), ("a", "2")]).when_counter(Some(7));
+    s.refused(s.write(twice), Code::InvalidField);
+}

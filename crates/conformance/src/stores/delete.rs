@@ -1,0 +1,67 @@
+//! Deletions, and counters across them.
+
+use crate::check::{fields, filter};
+use crate::stand::{LIFE_MS, Stand};
+use mainstay_model::{Test, Ttl};
+
+/// A deletion says whether there was a record.
+pub fn says_whether_it_was_there(s: &Stand<'_>) {
+    assert!(!s.ok(s.delete("k")));
+    s.ok(s.set_field("k", "a", "1".into()));
+    assert!(s.ok(s.delete("k")));
+    assert!(!s.ok(s.delete("k")));
+}
+
+/// What is deleted is invisible everywhere.
+pub fn deleted_is_invisible_everywhere(s: &Stand<'_>) {
+    s.fill(&[("k", "1"), ("l", "1")]);
+    s.ok(s.delete("k"));
+    s.is_gone("k");
+    assert_eq!(s.ok(s.get_field("k", "f")), None);
+    assert_eq!(s.found("", &[filter("f", Test::Eq, "1")]), ["l"]);
+    assert_eq!(s.ok(s.count("", &[])), 1);
+}
+
+/// What is made anew has nothing of what was.
+pub fn made_anew_has_no_old_fields(s: &Stand<'_>) {
+    s.ok(s.put("k", &fields(&[("a", "1"), ("b", "2")]), None));
+    s.ok(s.delete("k"));
+    s.ok(s.set_field("k", "c", "3".into()));
+    s.holds("k", &[("c", "3")]);
+}
+
+/// A counter rises with every write, also one of the same fields, and a write tells the one it made.
+pub fn counters_rise(s: &Stand<'_>) {
+    let mut last = 0;
+    for _ in 0..5 {
+        let counter = s.ok(s.put("k", &fields(&[("a", "1")]), None));
+        assert!(counter > last, "{counter} behind {last}");
+        assert_eq!(s.counter("k"), counter);
+        last = counter;
+    }
+}
+
+/// Reading leaves counters as they are.
+pub fn reading_counts_nothing(s: &Stand<'_>) {
+    let counter = s.ok(s.set_field("k", "a", "1".into()));
+    s.ok(s.get_field("k", "a"));
+    s.found("", &[]);
+    assert_eq!(s.counter("k"), counter);
+}
+
+/// A counter survives deletion.
+pub fn counters_survive_deletion(s: &Stand<'_>) {
+    let before = s.ok(s.set_field("k", "a", "1".into()));
+    s.ok(s.delete("k"));
+    let anew = s.ok(s.set_field("k", "a", "1".into()));
+    assert!(anew > before, "{anew} behind {before}");
+    s.ok(s.clear_field("k", "a"));
+    assert!(s.ok(s.set_field("k", "a", "1".into())) > anew);
+}
+
+/// A counter survives expiry.
+pub fn counters_survive_expiry(s: &Stand<'_>) {
+    let before = s.ok(s.put("k", &fields(&[("a", "1")]), Some(Ttl::Millis(LIFE_MS))));
+    s.pass_ms(LIFE_MS + 1);
+    assert!(s.ok(s.set_field("k", "a", "1".into())) > before);
+}

@@ -1,0 +1,146 @@
+//! Times to live of single records.
+
+use crate::check::{fields, filter, name};
+use crate::stand::{LIFE_MS, Stand};
+use mainstay_model::{Code, Lifetimes, Test, Ttl};
+
+/// Makes a record that lives for a while.
+fn mortal(s: &Stand<'_>) {
+    s.ok(s.put("k", &fields(&[("a", "1")]), Some(Ttl::Millis(LIFE_MS))));
+}
+
+/// What is expired is invisible at once, everywhere.
+pub fn expired_is_invisible_everywhere(s: &Stand<'_>) {
+    mortal(s);
+    s.ok(s.set_field("l", "a", "1".into()));
+    s.holds("k", &[("a", "1")]);
+    s.pass_ms(LIFE_MS + 1);
+    s.is_gone("k");
+    assert_eq!(s.ok(s.get_field("k", "a")), None);
+    assert_eq!(s.ok(s.get_some(&name("k"), Some(&[]))), None);
+    assert_eq!(s.found("", &[]), ["l"]);
+    assert_eq!(s.found("", &[filter("a", Test::Eq, "1")]), ["l"]);
+    assert_eq!(s.ok(s.count("", &[])), 1);
+    assert!(!s.ok(s.delete("k")), "there is nothing to delete");
+    assert!(!s.ok(s.expire("k", Ttl::Clear)), "nor to bring back");
+    assert!(!s.ok(s.clear_field("k", "a")), "nor to take out");
+}
+
+/// To the millisecond.
+pub fn exact_to_the_millisecond(s: &Stand<'_>) {
+    let Lifetimes::PerRecord { granularity_ms } = s.can().lifetimes else { return };
+    mortal(s);
+    let life_ms = LIFE_MS.next_multiple_of(granularity_ms);
+    s.pass_ms(life_ms - 1);
+    s.holds("k", &[("a", "1")]);
+    s.pass_ms(1);
+    s.is_gone("k");
+}
+
+/// The record tells when it expires.
+pub fn expires_is_told(s: &Stand<'_>) {
+    let Lifetimes::PerRecord { granularity_ms } = s.can().lifetimes else { return };
+    mortal(s);
+    let record = s.ok(s.get("k")).unwrap();
+    let life_us = record.expires.unwrap() - record.stamp;
+    let most_us = (LIFE_MS + granularity_ms) * 1_000;
+    assert!((LIFE_MS * 1_000..=most_us).contains(&life_us), "{life_us} us");
+}
+
+/// A put without a time to live leaves the one that is there, and so does every other write.
+pub fn other_writes_leave_it(s: &Stand<'_>) {
+    mortal(s);
+    s.ok(s.put("k", &fields(&[("a", "2")]), None));
+    s.ok(s.set_field("k", "b", "1".into()));
+    s.ok(s.set_fields("k", &fields(&[("c", "1")])));
+    s.ok(s.clear_field("k", "b"));
+    s.ok(s.replace("k", &fields(&[("d", "1")]), None));
+    s.holds("k", &[("d", "1")]);
+    s.pass_ms(LIFE_MS + 1);
+    s.is_gone("k");
+}
+
+/// A swap leaves it.
+pub fn swaps_leave_it(s: &Stand<'_>) {
+    mortal(s);
+    assert!(s.ok(s.compare_and_swap("k", "a", b"1", "2".into())));
+    s.pass_ms(LIFE_MS + 1);
+    s.is_gone("k");
+}
+
+/// A put with a time to live changes it, or ends it.
+pub fn put_changes_it(s: &Stand<'_>) {
+    mortal(s);
+    s.ok(s.put("k", &fields(&[("a", "2")]), Some(Ttl::Millis(3 * LIFE_MS))));
+    s.ok(s.put("l", &fields(&[("a", "1")]), Some(Ttl::Millis(LIFE_MS))));
+    s.ok(s.put("l", &fields(&[("a", "2")]), Some(Ttl::Clear)));
+    s.pass_ms(LIFE_MS + 1);
+    s.holds("k", &[("a", "2")]);
+    s.holds("l", &[("a", "2")]);
+    assert_eq!(s.ok(s.get("l")).unwrap().expires, None);
+    s.pass_ms(2 * LIFE_MS + 1);
+    s.is_gone("k");
+}
+
+/// `expire` changes the time to live and nothing else.
+pub fn expire_changes_it(s: &Stand<'_>) {
+    s.ok(s.set_field("k", "a", "1".into()));
+    assert!(s.ok(s.expire("k", Ttl::Millis(LIFE_MS))));
+    mortal_twin(s);
+    assert!(s.ok(s.expire("l", Ttl::Clear)));
+    s.holds("k", &[("a", "1")]);
+    s.pass_ms(LIFE_MS + 1);
+    s.is_gone("k");
+    s.holds("l", &[("a", "1")]);
+    assert!(!s.ok(s.expire("never", Ttl::Millis(LIFE_MS))));
+    s.is_gone("never");
+}
+
+fn mortal_twin(s: &Stand<'_>) {
+    s.ok(s.put("l", &fields(&[("a", "1")]), Some(Ttl::Millis(LIFE_MS))));
+}
+
+/// A time to live of nothing, or beyond the calendar, is refused, and nothing is written.
+pub fn bad_times_are_refused(s: &Stand<'_>) {
+    s.ok(s.set_field("k", "a", "1".into()));
+    for bad in [0, u64::MAX, u64::MAX / 1_000] {
+        s.refused(s.put("k", &fields(&[("a", "2")]), Some(Ttl::Millis(bad))), Code::InvalidTtl);
+        s.refused(s.expire("k", Ttl::Millis(bad)), Code::InvalidTtl);
+        s.refused(s.put("l", &fields(&[("a", "2")]), Some(Ttl::Millis(bad))), Code::InvalidTtl);
+    }
+    s.holds("k", &[("a", "1")]);
+    assert_eq!(s.ok(s.get("k")).unwrap().expires, None);
+    s.is_gone("l");
+}
+
+/// A life until a moment ends then; until one that is past it ends at once.
+pub fn lives_until_a_moment(s: &Stand<'_>) {
+    s.ok(s.set_field("k", "a", "1".into()));
+    let written = s.ok(s.get("k")).unwrap().stamp;
+    assert!(s.ok(s.expire("k", Ttl::Until(written + 2 * LIFE_MS * 1_000))));
+    s.holds("k", &[("a", "1")]);
+    assert!(s.ok(s.expire("k", Ttl::Until(written.saturating_sub(1_000_000)))));
+    s.is_gone("k");
+}
+
+/// Where a record expired the next write makes one that has nothing of it, not even an end.
+pub fn next_write_makes_another(s: &Stand<'_>) {
+    mortal(s);
+    s.pass_ms(LIFE_MS + 1);
+    s.ok(s.set_field("k", "b", "2".into()));
+    s.holds("k", &[("b", "2")]);
+    assert_eq!(s.ok(s.get("k")).unwrap().expires, None);
+    s.pass_ms(LIFE_MS + 1);
+    s.holds("k", &[("b", "2")]);
+}
+
+/// Where a record expired, absence is what conditions find.
+pub fn expired_is_absent_to_conditions(s: &Stand<'_>) {
+    mortal(s);
+    let counter = s.counter("k");
+    s.pass_ms(LIFE_MS + 1);
+    let make = |is| crate::check::write("k", &[("b", "1")]).when_counter(is);
+    assert_eq!(s.ok(s.write(make(Some(counter)))), None);
+    assert!(s.ok(s.write(make(None))).is_some());
+    s.holds("k", &[("b", "1")]);
+}

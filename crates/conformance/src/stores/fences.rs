@@ -1,0 +1,75 @@
+//! Fences: whoever lost what it held must not go on as if it had merely lost a race.
+
+use crate::check::{field, fields, write};
+use crate::stand::{LIFE_MS, Stand};
+use mainstay_model::{Code, Condition, FieldValue, RecordWrite, Ttl};
+
+fn fence(token: &str) -> Condition {
+    Condition::Fence { field: field("token"), is: token.as_bytes().to_vec() }
+}
+
+fn step(token: &str) -> RecordWrite {
+    write("k", &[("step", "2")]).when(fence(token))
+}
+
+/// The holder writes.
+pub fn holder_writes(s: &Stand<'_>) {
+    s.ok(s.set_field("k", "token", "7".into()));
+    assert!(s.ok(s.write(step("7"))).is_some());
+    s.holds("k", &[("step", "2"), ("token", "7")]);
+}
+
+/// Another token is an error of its own, and nothing is written.
+pub fn other_token_is_fenced(s: &Stand<'_>) {
+    s.ok(s.set_field("k", "token", "8".into()));
+    s.refused(s.write(step("7")), Code::Fenced);
+    s.holds("k", &[("token", "8")]);
+}
+
+/// So it is where the record, or its token, is gone.
+pub fn gone_is_fenced(s: &Stand<'_>) {
+    s.refused(s.write(step("7")), Code::Fenced);
+    s.is_gone("k");
+    s.ok(s.set_field("k", "other", "7".into()));
+    s.refused(s.write(step("7")), Code::Fenced);
+    s.refused(s.write(step("")), Code::Fenced);
+}
+
+/// So it is where the lease ran out.
+pub fn expired_is_fenced(s: &Stand<'_>) {
+    s.ok(s.put("k", &fields(&[("token", "7")]), Some(Ttl::Millis(LIFE_MS))));
+    assert!(s.ok(s.write(step("7"))).is_some());
+    s.pass_ms(LIFE_MS + 1);
+    s.refused(s.write(step("7")), Code::Fenced);
+}
+
+/// A fence is told before other conditions.
+pub fn is_told_first(s: &Stand<'_>) {
+    s.ok(s.put("k", &fields(&[("token", "8"), ("state", "done")]), None));
+    let running = Condition::Field { field: field("state"), is: Some(b"running".to_vec()) };
+    let write = write("k", &[("step", "2")]).when(running).when(fence("7"));
+    s.refused(s.write(write), Code::Fenced);
+}
+
+/// A deletion can be fenced.
+pub fn delete_can_be_fenced(s: &Stand<'_>) {
+    s.ok(s.set_field("k", "token", "8".into()));
+    s.refused(s.delete_when("k", vec![fence("7")]), Code::Fenced);
+    s.holds("k", &[("token", "8")]);
+    assert!(s.ok(s.delete_when("k", vec![fence("8")])));
+}
+
+/// The write that grants stores the token, and the next grant ends it.
+pub fn grants_end_the_ones_before(s: &Stand<'_>) {
+    let grant = || {
+        let write = RecordWrite::to("k").unwrap().set("token", FieldValue::Revision).unwrap();
+        s.ok(s.write(write));
+        String::from_utf8(s.ok(s.get_field("k", "token")).unwrap()).unwrap()
+    };
+    let first = grant();
+    assert!(s.ok(s.write(step(&first))).is_some(), "own writes leave the token");
+    assert!(s.ok(s.write(step(&first))).is_some());
+    let second = grant();
+    s.refused(s.write(step(&first)), Code::Fenced);
+    assert!(s.ok(s.write(step(&second))).is_some());
+}

@@ -1,0 +1,30 @@
+//! Stores whose records all live equally long.
+
+use crate::stand::Stand;
+use mainstay_model::Lifetimes;
+
+fn life_ms(s: &Stand<'_>) -> u64 {
+    match s.can().lifetimes {
+        Lifetimes::PerStore { ttl_ms } => ttl_ms,
+        other => panic!("{other:?} is no life of all"),
+    }
+}
+
+/// A record that is left alone is gone after the life of all.
+pub fn left_alone_is_gone(s: &Stand<'_>) {
+    s.fill(&[("k", "1")]);
+    s.pass_ms(life_ms(s) / 2);
+    s.holds("k", &[("f", "1")]);
+    s.pass_ms(life_ms(s) / 2 + 1);
+    s.is_gone("k");
+    assert_eq!(s.found("", &[]), [] as [&str; 0]);
+}
+
+/// A write begins it anew.
+pub fn write_begins_it_anew(s: &Stand<'_>) {
+    s.fill(&[("k", "1")]);
+    s.pass_ms(life_ms(s) / 4 * 3);
+    s.fill(&[("k", "2")]);
+    s.pass_ms(life_ms(s) / 4 * 3);
+    s.holds("k", &[("f", "2")]);
+}

@@ -1,0 +1,63 @@
+//! Picks: one step finds a record and writes it.
+
+use crate::check::{fields, filter};
+use crate::stand::Stand;
+use mainstay_model::{Code, RecordPick, Test};
+
+fn claim() -> RecordPick {
+    let pending = filter("state", Test::Eq, "pending");
+    RecordPick::under("t.", vec![pending]).set("state", "claimed").unwrap()
+}
+
+fn task(s: &Stand<'_>, key: &str, rank: &str) {
+    s.ok(s.put(key, &fields(&[("state", "pending"), ("rank", rank)]), None));
+}
+
+fn picked(s: &Stand<'_>, pick: RecordPick) -> Option<String> {
+    s.ok(s.pick(pick)).map(|(key, _)| key)
+}
+
+/// The first key that passes is picked and written, then the next, then none.
+pub fn first_key_that_passes(s: &Stand<'_>) {
+    s.ok(s.put("t.0", &fields(&[("state", "done")]), None));
+    task(s, "t.2", "1");
+    task(s, "t.1", "2");
+    task(s, "u.1", "0");
+    let (key, record) = s.ok(s.pick(claim())).unwrap();
+    assert_eq!((key.as_str(), record.fields.text("state")), ("t.1", Some("claimed")));
+    assert_eq!(s.ok(s.get("t.1")), Some(record), "it tells what the record became");
+    assert_eq!(picked(s, claim()).as_deref(), Some("t.2"));
+    assert_eq!(picked(s, claim()), None);
+    s.holds("u.1", &[("rank", "0"), ("state", "pending")]);
+}
+
+/// First by a field: numbers by what they say, without the field before all others.
+pub fn first_by_a_field(s: &Stand<'_>) {
+    task(s, "t.1", "20");
+    task(s, "t.2", "3");
+    task(s, "t.3", "x");
+    s.ok(s.put("t.4", &fields(&[("state", "pending")]), None));
+    let next = || picked(s, claim().by("rank").unwrap());
+    let order: Vec<String> = std::iter::from_fn(next).collect();
+    assert_eq!(order, ["t.4", "t.2", "t.1", "t.3"]);
+}
+
+/// A pick that writes nothing is refused.
+pub fn of_nothing_is_refused(s: &Stand<'_>) {
+    task(s, "t.1", "1");
+    s.refused(s.pick(RecordPick::under("t.", vec![])), Code::InvalidField);
+    let twice = claim().set("state", "x").unwrap();
+    s.refused(s.pick(twice), Code::InvalidField);
+    s.holds("t.1", &[("rank", "1"), ("state", "pending")]);
+}
+
+/// Of any number of callers no two get the same.
+pub fn each_is_picked_once(s: &Stand<'_>) {
+    for n in 0..40 {
+        task(s, &format!("t.{n:02}"), "1");
+    }
+    let claim_all = |_| std::iter::from_fn(|| picked(s, claim())).collect::<Vec<String>>();
+    let mut all = s.together(claim_all).concat();
+    all.sort();
+    assert_eq!(all, (0..40).map(|n| format!("t.{n:02}")).collect::<Vec<String>>());
+}

@@ -1,0 +1,88 @@
+//! `get`, `put` and `replace`.
+
+use crate::check::{field, fields, write};
+use crate::stand::Stand;
+use mainstay_model::{Code, Fields, RecordWrite};
+
+/// A record that was never written is absent.
+pub fn never_written_is_absent(s: &Stand<'_>) {
+    s.is_gone("k");
+    assert_eq!(s.ok(s.get_field("k", "a")), None);
+    assert_eq!(s.ok(s.count("", &[])), 0);
+}
+
+/// A put makes a record and tells its counter.
+pub fn makes_a_record(s: &Stand<'_>) {
+    let counter = s.ok(s.put("k", &fields(&[("a", "1"), ("b", "2")]), None));
+    s.holds("k", &[("a", "1"), ("b", "2")]);
+    assert_eq!(s.counter("k"), counter);
+}
+
+/// A put leaves the other fields.
+pub fn merges_fields(s: &Stand<'_>) {
+    s.ok(s.put("k", &fields(&[("a", "1"), ("b", "2")]), None));
+    s.ok(s.put("k", &fields(&[("b", "3"), ("c", "4")]), None));
+    s.holds("k", &[("a", "1"), ("b", "3"), ("c", "4")]);
+}
+
+/// A replace drops the other fields.
+pub fn replace_drops_other_fields(s: &Stand<'_>) {
+    s.ok(s.put("k", &fields(&[("a", "1"), ("b", "2")]), None));
+    s.ok(s.replace("k", &fields(&[("b", "3")]), None));
+    s.holds("k", &[("b", "3")]);
+    s.ok(s.replace("l", &fields(&[("a", "1")]), None));
+    s.holds("l", &[("a", "1")]);
+}
+
+/// Without fields there is nothing to put, and what was there stays.
+pub fn of_nothing_is_refused(s: &Stand<'_>) {
+    s.ok(s.put("k", &fields(&[("a", "1")]), None));
+    let before = s.counter("k");
+    s.refused(s.put("k", &Fields::default(), None), Code::InvalidField);
+    s.refused(s.replace("k", &Fields::default(), None), Code::InvalidField);
+    s.refused(s.write(RecordWrite::to("k").unwrap()), Code::InvalidField);
+    s.holds("k", &[("a", "1")]);
+    assert_eq!(s.counter("k"), before);
+}
+
+/// Every byte survives, in names and in values; so does nothing at all.
+pub fn bytes_survive(s: &Stand<'_>) {
+    let all: Vec<u8> = (0..=255).collect();
+    let held = Fields::of([(all.as_slice(), all.as_slice()), (b"", b"\0"), (b"e", b"")]).unwrap();
+    s.ok(s.put("k", &held, None));
+    assert_eq!(s.ok(s.get("k")).unwrap().fields, held);
+}
+
+/// Keys of any kind are keys of their own.
+pub fn records_are_independent(s: &Stand<'_>) {
+    let keys = ["k", "K", "k ", "k.1", "k:1", "k/1", "k*", "k?", "[k]", "ké", "{k}", "k\n", "%6b"];
+    for (n, key) in keys.iter().enumerate() {
+        s.ok(s.set_field(key, "n", n.to_string().into()));
+    }
+    for (n, key) in keys.iter().enumerate() {
+        s.holds(key, &[("n", &n.to_string())]);
+    }
+    s.ok(s.delete("k*"));
+    assert_eq!(s.ok(s.count("", &[])), keys.len() as u64 - 1);
+}
+
+/// A record that never got a time to live tells none, and when it was written.
+pub fn get_tells_everything(s: &Stand<'_>) {
+    s.ok(s.put("k", &fields(&[("a", "1")]), None));
+    let record = s.ok(s.get("k")).unwrap();
+    assert!(record.counter > 0 && record.stamp > 0, "{record:?}");
+    let ends = matches!(s.can().lifetimes, mainstay_model::Lifetimes::PerStore { .. });
+    assert_eq!(record.expires.is_some(), ends, "{record:?}");
+}
+
+/// One write puts in and takes out.
+pub fn sets_and_clears_in_one(s: &Stand<'_>) {
+    s.ok(s.put("k", &fields(&[("a", "1"), ("b", "2")]), None));
+    let both = write("k", &[("c", "3")]).clear("a").unwrap();
+    assert!(s.ok(s.write(both)).is_some());
+    s.holds("k", &[("b", "2"), ("c", "3")]);
+    let anew = write("k", &[("d", "4")]).replace().clear("d2").unwrap();
+    assert!(s.ok(s.write(anew)).is_some());
+    s.holds("k", &[("d", "4")]);
+    assert_eq!(s.ok(s.get("k")).unwrap().fields.get(field("d").as_bytes()), Some(&b"4"[..]));
+}

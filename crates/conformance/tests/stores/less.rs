@@ -1,0 +1,87 @@
+//! Stores that can do less than the engine, and say so. They are written as an adapter is: what is required, each
+//! behind a check against what the store can do.
+
+use super::bent::Before;
+use mainstay_conformance::stand::LIFE_MS;
+use mainstay_model::{
+    Answering, Capabilities, Condition, Conditions, Counters, Field, Lifetimes, Name, Record,
+    RecordPage, RecordStore, RecordWrite, Ttl, Where,
+};
+use std::sync::Arc;
+
+/// As a bucket of NATS: all records live equally long, and only whole ones can be compared.
+pub fn bucket() -> Before {
+    let can = Capabilities {
+        lifetimes: Lifetimes::PerStore { ttl_ms: LIFE_MS },
+        conditions: Conditions::WholeRecord,
+        counters: Counters::Lasting,
+        ..Capabilities::none("bucket")
+    };
+    Before::new(move |inner| Less { inner, can })
+}
+
+/// A store that can do nothing but what all can.
+pub fn plain() -> Before {
+    Before::new(|inner| Less { inner, can: Capabilities::none("plain") })
+}
+
+struct Less {
+    inner: Arc<dyn RecordStore>,
+    can: Capabilities,
+}
+
+impl RecordStore for Less {
+    fn capabilities(&self) -> Capabilities {
+        self.can
+    }
+
+    fn get_some<'a>(
+        &'a self,
+        key: &'a Name,
+        wanted: Option<&'a [Field]>,
+    ) -> Answering<'a, Option<Record>> {
+        self.inner.get_some(key, wanted)
+    }
+
+    fn write<'a>(&'a self, mut write: RecordWrite) -> Answering<'a, Option<u64>> {
+        Box::pin(async move {
+            self.can.check_write(&write)?;
+            if let Lifetimes::PerStore { ttl_ms } = self.can.lifetimes {
+                write.ttl = Ttl::Millis(ttl_ms);
+            }
+            self.inner.write(write).await
+        })
+    }
+
+    fn delete_when<'a>(&'a self, key: &'a str, when: Vec<Condition>) -> Answering<'a, bool> {
+        Box::pin(async move {
+            self.can.check_conditions(&when)?;
+            self.inner.delete_when(key, when).await
+        })
+    }
+
+    fn expire<'a>(&'a self, key: &'a str, ttl: Ttl) -> Answering<'a, bool> {
+        Box::pin(async move {
+            self.can.check_ttl(ttl)?;
+            self.inner.expire(key, ttl).await
+        })
+    }
+
+    fn scan<'a>(
+        &'a self,
+        prefix: &'a str,
+        filters: &'a [Where],
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> Answering<'a, RecordPage> {
+        self.inner.scan(prefix, filters, after, limit)
+    }
+
+    fn ping(&self) -> Answering<'_, bool> {
+        self.inner.ping()
+    }
+
+    fn close(&self) -> Answering<'_, ()> {
+        self.inner.close()
+    }
+}

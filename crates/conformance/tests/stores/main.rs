@@ -1,0 +1,37 @@
+//! The suite of stores on the engine: in memory, on disk, and through a server; on a store that can do less; and
+//! on stores that do less than they say, which it has to find out.
+
+mod awaited;
+mod bent;
+mod less;
+#[path = "../served/mod.rs"]
+mod served;
+mod teeth;
+
+use mainstay_conformance::{World, need, test_store};
+
+test_store!(memory, World::memory());
+test_store!(disk, World::disk());
+test_store!(remote, World::served(served::serve));
+test_store!(bucket, less::bucket());
+test_store!(plain, less::plain());
+
+/// The engine is excused from nothing but what is about lacking something.
+#[test]
+fn the_engine_skips_nothing() {
+    for (case, why) in need::skipped(&World::memory()) {
+        let is_about_less = case.starts_with("lacking::") || case.starts_with("lifetime::");
+        assert!(is_about_less, "{case} is skipped: {why}");
+    }
+}
+
+/// What a store lacks is skipped and listed with the reason.
+#[test]
+fn what_is_lacking_is_listed() {
+    let skipped = need::skipped(&less::bucket());
+    let why = |name: &str| skipped.iter().find(|(case, _)| *case == name).map(|(_, why)| why);
+    assert_eq!(why("swap::right_bytes_win").unwrap(), "`bucket` lacks FieldConditions");
+    assert_eq!(why("expiry::put_changes_it").unwrap(), "`bucket` lacks Ttl");
+    assert_eq!(why("lacking::ttl"), None);
+    assert_eq!(why("conditions::right_counter_writes"), None);
+}
