@@ -234,18 +234,22 @@ impl Database {
         matches!(self.place, Place::Here(_))
     }
 
-    /// The time as stamps and expiries go by it, in microseconds since 1970.
+    /// The time as stamps and expiries go by it, in microseconds since 1970: after the stamp of everything that is
+    /// visible, and not after that of a transaction to come.
     ///
     /// ```
     /// let db = mainstay::Database::memory()?;
-    /// let before = db.now_us()?;
-    /// let receipt = db.execute(mainstay::Transaction::new())?;
-    /// assert!(before <= receipt.stamp);
+    /// db.cells().set("a", 1)?;
+    /// assert!(db.stamp_of(db.revision())? < db.now_us()?);
     /// # Ok::<(), mainstay::Error>(())
     /// ```
     pub fn now_us(&self) -> Result<Stamp> {
         match &self.place {
-            Place::Here(core) => core.check_open().map(|()| core.now()),
+            Place::Here(core) => {
+                core.check_open()?;
+                let newest = core.index().stamp_of(core.sequencer.published())?;
+                Ok(newest.map_or(0, |newest| newest + 1).max(core.now()))
+            }
             Place::There(_) => {
                 let nothing = Transaction::new().durability(Durability::Memory);
                 Ok(self.execute(nothing)?.stamp)
