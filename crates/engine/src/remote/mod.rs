@@ -53,7 +53,8 @@ pub use resp::{Reply, decode, encode};
 pub use tls::Tls;
 
 pub(crate) use link::{Link, Submitted};
-pub(crate) use slot::{Slot, wait};
+pub(crate) use slot::Slot;
+pub use slot::wait;
 
 use crate::db::Database;
 use mainstay_model::Result;
