@@ -13,8 +13,8 @@ use super::audit::{Audit, Entry};
 use super::right::{Area, Right};
 use super::user::{Denied, User};
 use mainstay::{
-    BranchCommand, CellCommand, Command, Contract, Guard, HashCommand, Name, RecordCommand,
-    StringCommand, Transaction,
+    BranchCommand, CellCommand, Command, Contract, Guard, HashCommand, IndexCommand, Name,
+    RecordCommand, StringCommand, Transaction,
 };
 
 const READ: Right = Right::read(Area::Cells);
@@ -189,9 +189,28 @@ pub fn recorded(audit: &Audit, user: &User, peer: &str, transaction: &Transactio
 }
 
 /// What the record calls a command, and what it is about, if it is an administrative one.
-pub fn administrative(command: &Command) -> Option<(&'static str, Vec<&str>)> {
-    let Command::Branch(command) = command else { return None };
-    Some(match command {
+pub fn administrative(command: &Command) -> Option<(&'static str, Vec<String>)> {
+    match command {
+        Command::Branch(command) => {
+            let (name, about) = of_branches(command);
+            Some((name, about.into_iter().map(str::to_owned).collect()))
+        }
+        Command::Index(command) => Some(("rec.index", of_indexes(command))),
+        _ => None,
+    }
+}
+
+/// The words that `REC.INDEX` would be asked with.
+fn of_indexes(command: &IndexCommand) -> Vec<String> {
+    match command {
+        IndexCommand::Add { prefix, .. } => vec!["ADD".into(), prefix.clone()],
+        IndexCommand::Drop { id } => vec!["DROP".into(), id.to_string()],
+        _ => Vec::new(),
+    }
+}
+
+fn of_branches(command: &BranchCommand) -> (&'static str, Vec<&str>) {
+    match command {
         BranchCommand::Fork { name, from, .. } => {
             ("branch.fork", vec![name.as_str(), from.as_str()])
         }
@@ -208,7 +227,7 @@ pub fn administrative(command: &Command) -> Option<(&'static str, Vec<&str>)> {
         }
         BranchCommand::Untag { name } => ("tag.del", vec![name.as_str()]),
         _ => ("branch", Vec::new()),
-    })
+    }
 }
 
 #[cfg(test)]
