@@ -121,6 +121,11 @@ impl User {
             RecordCommand::Scan { prefix, .. } | RecordCommand::Count { prefix, .. } => {
                 self.allow_range(READ_RECORDS, prefix)
             }
+            // What is found is told, and may be any of them.
+            RecordCommand::Pick(pick) => {
+                self.may(WRITE_RECORDS)?;
+                self.allow_range(READ_RECORDS, &pick.prefix)
+            }
             RecordCommand::Write(write) => match write.is_blind() {
                 true => self.allow_key(&[WRITE_RECORDS], &write.key),
                 // Whether a condition held tells what was there.
