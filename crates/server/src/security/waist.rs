@@ -115,7 +115,7 @@ impl User {
         }
     }
 
-    fn allow_record(&self, command: &RecordCommand) -> Result<(), Denied> {
+    pub(super) fn allow_record(&self, command: &RecordCommand) -> Result<(), Denied> {
         match command {
             RecordCommand::Get { key, .. } => self.allow_key(&[READ_RECORDS], key),
             RecordCommand::Scan { prefix, .. } | RecordCommand::Count { prefix, .. } => {
@@ -144,7 +144,9 @@ impl User {
     fn allow_hash(&self, command: &HashCommand) -> Result<(), Denied> {
         let key = command.key();
         match command {
-            HashCommand::Get { .. } => self.allow_key(&[READ_RECORDS], key),
+            HashCommand::Get { .. } | HashCommand::Count { .. } => {
+                self.allow_key(&[READ_RECORDS], key)
+            }
             HashCommand::Set { only_absent: false, .. } | HashCommand::Delete { .. } => {
                 self.allow_key(&[WRITE_RECORDS], key)
             }

@@ -102,6 +102,7 @@ fn on_record(key: &str) -> Vec<(Command, bool, bool)> {
     let pairs = || vec![(field(), Vec::new())];
     let hashes = [
         (HashCommand::Get { key: name(), fields: None }, true, false),
+        (HashCommand::Count { key: name() }, true, false),
         (HashCommand::Set { key: name(), pairs: pairs(), only_absent: false }, false, true),
         (HashCommand::Set { key: name(), pairs: pairs(), only_absent: true }, true, true),
         (HashCommand::Delete { key: name(), fields: vec![field()] }, false, true),
