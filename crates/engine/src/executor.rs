@@ -15,6 +15,7 @@ use crate::candidates::Submitted;
 use crate::catalog::{Catalog, Layers};
 use crate::clock::Stamper;
 use crate::current::TOUCH_LIMIT;
+use crate::entry::{EXPIRED, Head, LAPSED};
 use crate::figures::Figures;
 use crate::index::{Index, NEWEST};
 use crate::log::Payload;
@@ -327,6 +328,7 @@ impl Executor {
                     index.declare(catalog.declared());
                 }
             }
+            self.count_expiry(&head, effect.key[0]);
             index.put(&self.active, effect.hash, version);
         }
         let keys = effects.iter().map(|effect| effect.key.as_slice());
@@ -336,6 +338,17 @@ impl Executor {
         debug_assert_eq!(stamped, stamp);
         self.next += 1;
         Ok(())
+    }
+
+    /// An expiry comes to light in a deletion of its own, or in the write that found the key gone.
+    fn count_expiry(&self, head: &Head, space: u8) {
+        let figures = &self.state.figures;
+        match space {
+            _ if head.flags & (EXPIRED | LAPSED) == 0 => {}
+            spaces::CELLS => figures.expired_cells.add(1),
+            spaces::RECORDS => figures.expired_records.add(1),
+            _ => {}
+        }
     }
 
     /// The bytes for the log in this round so far.

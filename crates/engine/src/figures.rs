@@ -1,7 +1,7 @@
 //! Figures: what the database counts and measures while it works.
 //!
 //! ```text
-//!   log stage, flush, compaction, cache --relaxed adds--> Figures --look--> Stats --> whoever asks
+//!   log stage, flush, compaction, cache, searches --relaxed adds--> Figures --look--> Stats --> whoever asks
 //! ```
 //!
 //! Counting must cost next to nothing: histograms have one writer at a time and need no locked
@@ -182,7 +182,7 @@ pub struct WorkFigures {
     pub running: u64,
 }
 
-/// What the log, the flush and compaction count.
+/// What the writer, the log, the flush and compaction count.
 #[derive(Debug)]
 pub(crate) struct Figures {
     /// How long syncs took.
@@ -193,6 +193,10 @@ pub(crate) struct Figures {
     pub group_bytes: Buckets,
     pub flush: Work,
     pub compaction: Work,
+    /// Cells whose time was over; the writer counts them when their end is written down.
+    pub expired_cells: Count,
+    /// Records whose time was over.
+    pub expired_records: Count,
 }
 
 impl Default for Figures {
@@ -203,6 +207,8 @@ impl Default for Figures {
             group_bytes: Buckets::new(SIZE_BOUNDS),
             flush: Work::default(),
             compaction: Work::default(),
+            expired_cells: Count::new(),
+            expired_records: Count::new(),
         }
     }
 }
@@ -241,6 +247,43 @@ impl Hits {
     /// Hits and misses so far.
     pub fn look(&self) -> (u64, u64) {
         (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
+    }
+}
+
+/// How searches for records went about it, on a cache line of their own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Searches {
+    by_index: AtomicU64,
+    walked: AtomicU64,
+    listed: AtomicU64,
+}
+
+/// The way of a search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// An index gave all candidates.
+    Index,
+    /// All records under the prefix were looked at, in one layer of the branch at least.
+    Walk,
+    /// There were no filters: all records were wanted.
+    List,
+}
+
+impl Searches {
+    /// Counts a search.
+    pub fn count(&self, way: Way) {
+        let count = match way {
+            Way::Index => &self.by_index,
+            Way::Walk => &self.walked,
+            Way::List => &self.listed,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many went by an index, how many walked, how many had no filters.
+    pub fn look(&self) -> [u64; 3] {
+        [&self.by_index, &self.walked, &self.listed].map(|count| count.load(Ordering::Relaxed))
     }
 }
 

@@ -243,8 +243,9 @@ mod tests {
         frame("question", encode(&Question::Diff("main".into(), "side".into())));
         frame("records", encode(&on_records()));
         frame("records-receipt", encode(&db.execute(on_records())));
-        let scan = Read::Scan { prefix: "j".into(), filters: late(), after: None, limit: 9 };
-        let look = Look { branch: "main".into(), at: At::Latest, read: scan };
+        let scan =
+            RecordCommand::Scan { prefix: "j".into(), filters: late(), after: None, limit: 9 };
+        let look = Look { branch: "main".into(), at: At::Latest, read: Read::Records(scan) };
         frame("records-look", encode(&look));
         let page = db.records().scan("", &[], None, 9).unwrap();
         frame("records-seen", encode(&Result::Ok(Seen::Records(page))));

@@ -86,6 +86,11 @@ impl Graves {
         inner.graves.insert(grave.first, (grave.last, at));
     }
 
+    /// How many are remembered.
+    pub fn len(&self) -> usize {
+        self.0.lock().graves.len()
+    }
+
     /// Forgets all graves.
     pub fn forget(&self) {
         self.0.lock().graves.clear();

@@ -15,6 +15,7 @@ use crate::classes::{self, Classes};
 use crate::current::{Current, Lookup};
 use crate::declared::{AllDeclared, Declared};
 use crate::entry;
+use crate::figures::Searches;
 use crate::graves::Graves;
 use crate::mark::Mark;
 use crate::memtable::Memtable;
@@ -57,8 +58,10 @@ pub(crate) struct Index {
     has_records: AtomicBool,
     /// The indexes over records, as of the newest executed transaction.
     declared: RwLock<AllDeclared>,
-    /// Where its entries are dead.
+    /// Where their entries are dead.
     pub graves: Graves,
+    /// How they are used.
+    pub searches: Searches,
 }
 
 pub(crate) struct Tables {
@@ -106,6 +109,7 @@ impl Index {
             has_records: AtomicBool::new(true),
             declared: RwLock::default(),
             graves: Graves::default(),
+            searches: Searches::default(),
         })
     }
 

@@ -135,5 +135,5 @@ pub use pins::{Pin, PinSummary};
 pub use records::{Records, RecordsAt};
 pub use snapshot::HistoryEntry;
 pub use spare::{Spare, Sparing};
-pub use stats::Stats;
+pub use stats::{RecordFigures, Stats};
 pub use ticket::Ticket;

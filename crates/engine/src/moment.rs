@@ -15,8 +15,8 @@ use crate::pins::PinGuard;
 use crate::snapshot::Snapshot;
 use crate::spaces;
 use mainstay_model::{
-    Answer, At, CellCommand, Code, Command, Contract, Error, HashCommand, Name, Page,
-    RecordCommand, Result, Scales, SmallVec, Stamp, StringCommand,
+    Answer, At, CellCommand, Code, Command, Contract, Error, Name, Page, RecordCommand, Result,
+    Scales, SmallVec, Stamp, StringCommand,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -113,7 +113,7 @@ impl Moment {
                 snapshot.list(prefix, after.as_deref(), *limit).map(Answer::Names)
             }
             Command::String(StringCommand::Get { name }) => snapshot.text(name).map(Answer::Cell),
-            Command::Hash(command @ HashCommand::Get { .. }) => snapshot.hash(command),
+            Command::Hash(command) if command.is_read() => snapshot.hash(command),
             Command::Record(RecordCommand::Get { key, fields }) => {
                 snapshot.record(key, fields.as_deref()).map(Answer::Record)
             }

@@ -145,7 +145,7 @@ impl Open {
                 self.change(Command::Record(RecordCommand::Pick(pick)))
             }
             Command::String(StringCommand::Get { name }) => self.text(&name).map(Answer::Cell),
-            Command::Hash(command @ HashCommand::Get { .. }) => self.hash(&command),
+            Command::Hash(command) if command.is_read() => self.hash(&command),
             command => self.change(command),
         }
     }

@@ -1,7 +1,9 @@
 //! Figures about a database as it stands.
 
+use crate::classes::Class;
 use crate::core::Core;
 use crate::figures::{Histogram, WorkFigures};
+use crate::index::Index;
 use mainstay_model::{Error, Revision};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::Ordering;
@@ -66,6 +68,63 @@ pub struct Stats {
     pub feeds: u64,
     /// By how many revisions the slowest of them is behind.
     pub feed_behind: u64,
+    /// Cells whose time was over, since the database was opened.
+    pub expired_cells: u64,
+    /// Records and the indexes over them.
+    pub records: RecordFigures,
+}
+
+/// Figures about records and the indexes over them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RecordFigures {
+    /// The tables of their stores.
+    pub bytes: u64,
+    /// Versions in their stores.
+    pub versions: u64,
+    /// The tables of the store of the indexes' entries.
+    pub index_bytes: u64,
+    /// Entries in that store, dead ones included until compaction comes by.
+    pub index_entries: u64,
+    /// Stretches of dead entries that searches remember to leave out.
+    pub dead_ranges: u64,
+    /// Scans, counts and picks that an index gave all candidates for, since the database was opened.
+    pub by_index: u64,
+    /// Those with filters that looked at all records under their prefix.
+    pub walked: u64,
+    /// Those without filters.
+    pub listed: u64,
+    /// Records whose time was over, since the database was opened.
+    pub expired: u64,
+}
+
+impl RecordFigures {
+    fn of(core: &Core) -> RecordFigures {
+        let index = core.index();
+        let [by_index, walked, listed] = index.searches.look();
+        let (bytes, versions) = sizes(index, Class::is_of_records);
+        let (index_bytes, index_entries) = sizes(index, Class::is_of_entries);
+        RecordFigures {
+            bytes,
+            versions,
+            index_bytes,
+            index_entries,
+            dead_ranges: index.graves.len() as u64,
+            by_index,
+            walked,
+            listed,
+            expired: core.state.figures.expired_records.look(),
+        }
+    }
+}
+
+/// The bytes and the versions of the stores of some classes.
+fn sizes(index: &Index, wanted: fn(&Class) -> bool) -> (u64, u64) {
+    let stores = index.classes.all().iter().zip(index.stores());
+    let stores = stores.filter(|(class, _)| wanted(class)).map(|(_, store)| store);
+    stores.fold((0, 0), |(bytes, versions), store| {
+        (bytes + store.disk_bytes(), versions + store.entries())
+    })
 }
 
 impl Stats {
@@ -108,6 +167,8 @@ impl Stats {
             compaction: figures.compaction.look(),
             feeds: feeds as u64,
             feed_behind: slowest.map_or(0, |slowest| sequencer.durable().saturating_sub(slowest)),
+            expired_cells: figures.expired_cells.look(),
+            records: RecordFigures::of(core),
         }
     }
 }

@@ -16,8 +16,8 @@ use crate::event::Event;
 use crate::feed::Filter;
 use crate::snapshot::HistoryEntry;
 use mainstay_model::{
-    Answer, At, Command, Durability, Field, Name, Page, Receipt, Record, RecordHistoryEntry,
-    RecordPage, Revision, Transaction, Versioned, Where,
+    Answer, At, Command, Durability, Name, Page, Receipt, Record, RecordCommand,
+    RecordHistoryEntry, RecordPage, Revision, Transaction, Versioned, Where,
 };
 use serde::{Deserialize, Serialize};
 
@@ -66,34 +66,8 @@ pub enum Read {
         /// Only those with a smaller counter.
         before: Option<u64>,
     },
-    /// A record.
-    Record {
-        /// Its key.
-        key: Name,
-        /// Only these fields; nothing for all.
-        #[serde(with = "fields::maybe_list")]
-        fields: Option<Vec<Field>>,
-    },
-    /// Records, in byte order of their keys.
-    Scan {
-        /// Only those that begin with this.
-        prefix: String,
-        /// Only those that pass all of these.
-        #[serde(with = "fields::list")]
-        filters: Vec<Where>,
-        /// Only those behind this one.
-        after: Option<String>,
-        /// At most so many.
-        limit: usize,
-    },
-    /// How many records there are.
-    Count {
-        /// Only those that begin with this.
-        prefix: String,
-        /// Only those that pass all of these.
-        #[serde(with = "fields::list")]
-        filters: Vec<Where>,
-    },
+    /// Records: what the command reads; one that writes is refused.
+    Records(RecordCommand),
     /// The versions of a record.
     RecordHistory {
         /// Its key.
@@ -109,7 +83,8 @@ impl Read {
     /// Whether it may take a while, so that others should not have to wait behind it: what passes no
     /// filter is looked at all the same.
     pub fn takes_a_while(&self) -> bool {
-        matches!(self, Read::Scan { .. } | Read::Count { .. })
+        use RecordCommand::{Count, Scan};
+        matches!(self, Read::Records(Scan { .. } | Count { .. }))
     }
 }
 
@@ -284,7 +259,7 @@ impl Question {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mainstay_model::Test;
+    use mainstay_model::{Field, Test};
 
     fn k() -> Name {
         Name::new("k").unwrap()
@@ -310,9 +285,10 @@ mod tests {
             Read::Get { name: k() },
             list,
             Read::History { name: k(), limit, before },
-            Read::Record { key: k(), fields: Some(vec![Field::new("f").unwrap()]) },
-            Read::Scan { prefix: prefix.clone(), filters: filters.clone(), after: None, limit },
-            Read::Count { prefix: prefix.clone(), filters: filters.clone() },
+            Read::Records(RecordCommand::Count {
+                prefix: prefix.clone(),
+                filters: filters.clone(),
+            }),
             Read::RecordHistory { key, limit, before },
         ]);
         let seen = || Seen::Cell(None);

@@ -400,6 +400,7 @@ impl Out<'_> {
                 self.named(84, key.as_str());
                 self.option(fields.as_ref(), |out, fields| out.fields(fields));
             }
+            HashCommand::Count { key } => self.named(85, key.as_str()),
         }
     }
 

@@ -3,16 +3,30 @@
 
 use crate::http;
 use crate::resp::request::{Limits, Parsed, Parser};
+use crate::resp::table::{self, Run};
 
 /// More is not fed byte by byte.
 const PIECES_LIMIT_BYTES: usize = 2048;
 const LIMITS: Limits = Limits { words: 64, word_bytes: 512, request_bytes: 1024, line_bytes: 512 };
 
-/// Requests of RESP: as one piece and byte by byte they are the same.
+/// Requests of RESP: as one piece and byte by byte they are the same, and those of commands on data become
+/// plans or are refused.
 pub fn requests(bytes: &[u8]) {
     let whole = read(bytes, bytes.len());
     if bytes.len() <= PIECES_LIMIT_BYTES {
         assert_eq!(read(bytes, 0), whole, "byte by byte");
+    }
+    for words in whole.iter().flatten() {
+        plan(words);
+    }
+}
+
+/// Words as a command, if they are one that has a plan.
+fn plan(words: &[Vec<u8>]) -> bool {
+    let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+    match table::find(&words) {
+        Ok((_, spec)) => matches!(spec.run, Run::Data(read) if read(&words).is_ok()),
+        Err(_) => false,
     }
 }
 
@@ -86,6 +100,22 @@ mod tests {
             };
             feed("requests", |bytes| requests(&changed(bytes)));
             feed("transaction", |bytes| transaction(&changed(bytes)));
+        }
+    }
+
+    /// Every command on records and hashes that has a plan is among the seeds, as one that is taken.
+    #[test]
+    fn the_seeds_of_requests_have_all_commands_on_records() {
+        let mut taken = std::collections::BTreeSet::new();
+        feed("requests", |bytes| {
+            let requests = read(bytes, bytes.len()).into_iter().flatten();
+            let plans = requests.filter(|words| plan(words));
+            taken.extend(plans.map(|words| String::from_utf8_lossy(&words[0]).to_lowercase()));
+        });
+        let kinds = [table::Group::Records, table::Group::Hashes];
+        let on_records = table::all().filter(|spec| kinds.contains(&spec.group));
+        for spec in on_records.filter(|spec| matches!(spec.run, Run::Data(_))) {
+            assert!(taken.contains(spec.name), "{} of {taken:?}", spec.name);
         }
     }
 

@@ -3,7 +3,9 @@
 mod support;
 
 use mainstay::{Field, Test, Where};
-use support::{Ours, encode};
+use std::thread;
+use std::time::Duration;
+use support::{Client, Ours, Redis, encode};
 
 /// Lines and how each is answered, one after the other.
 fn answers_as_written_down(cases: &[(&str, &str)]) {
@@ -285,5 +287,48 @@ fn indexes_are_declared_listed_explained_and_dropped() {
         ["REC.INDEX", "REC.INDEX ADD tasks.", "REC.INDEX NONE", "REC.INDEX DROP x", "REC.EXPLAIN"]
     {
         assert!(client.line(wrong).starts_with('-'), "{wrong}");
+    }
+}
+
+/// To whoever watched a key after its time was over, nothing happens when it is taken away. One that was still
+/// there when it was watched and is over at EXEC has changed.
+#[test]
+fn a_watched_key_that_was_over_already_does_not_change() {
+    let (ours, redis) = (Ours::unswept(), Redis::start());
+    let sweep = || assert!(ours.db.sweep().is_ok());
+    for make in ["HSET k f 1", "SET k 1"] {
+        let run = |watching: &mut Client, other: &mut Client, swept: &dyn Fn()| {
+            let mut said = Vec::new();
+            for (ttl_ms, first_ms, then_ms) in [(1, 20, 0), (1000, 0, 1020)] {
+                other.line(make);
+                other.line(&format!("PEXPIRE k {ttl_ms}"));
+                thread::sleep(Duration::from_millis(first_ms));
+                watching.line("WATCH k");
+                thread::sleep(Duration::from_millis(then_ms));
+                // Redis takes it away when somebody looks.
+                other.line("EXISTS k");
+                swept();
+                watching.line("MULTI");
+                watching.line("SET done 1");
+                said.push(watching.line("EXEC"));
+            }
+            // A write is a change, whatever was there.
+            other.line(make);
+            other.line("PEXPIRE k 1");
+            thread::sleep(Duration::from_millis(20));
+            watching.line("WATCH k");
+            other.line(make);
+            other.line("PEXPIRE k 1");
+            thread::sleep(Duration::from_millis(20));
+            swept();
+            watching.line("MULTI");
+            watching.line("SET done 1");
+            said.push(watching.line("EXEC"));
+            said
+        };
+        let here = run(&mut ours.client(), &mut ours.client(), &sweep);
+        let there = run(&mut redis.client(), &mut redis.client(), &|| {});
+        assert_eq!(here, there, "{make}");
+        assert_eq!(here, [r"*1\r\n+OK\r\n", r"*-1\r\n", r"*-1\r\n"], "{make}");
     }
 }

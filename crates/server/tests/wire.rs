@@ -3,7 +3,7 @@
 mod support;
 
 use mainstay::wire::{self, Act, Acted, Look, Question, Read, Seen};
-use mainstay::{At, CellCommand, Name, Transaction};
+use mainstay::{At, CellCommand, Name, RecordCommand, RecordPick, RecordWrite, Transaction};
 use mainstay_server::resp::Settings;
 use std::time::Duration;
 use support::{Ours, encode};
@@ -495,4 +495,32 @@ fn frames_behind_a_write_see_it() {
     let look = Look { branch, at, read: Read::Get { name } };
     let read = behind("WIRE.READ", wire::encode(&look));
     assert_eq!(read, bulk(Seen::Cell(ours.db.cells().get_versioned("a").unwrap())));
+}
+
+/// A read carries a command on records, and no read writes.
+#[test]
+fn a_command_that_writes_is_no_read() {
+    let ours = Ours::start();
+    let mut client = ours.client();
+    client.line("HSET r f 1");
+    let key = || Name::new("r").unwrap();
+    let write = RecordWrite::to("r").unwrap().set("f", "2").unwrap();
+    let pick = RecordPick::under("r", Vec::new()).set("f", "2").unwrap();
+    for command in [
+        RecordCommand::Write(Box::new(write)),
+        RecordCommand::Pick(Box::new(pick)),
+        RecordCommand::Delete { key: key(), when: Vec::new() },
+        RecordCommand::Restore { key: key(), fields: None, counter: 9, expires: None },
+    ] {
+        for at in [At::Latest, At::Revision(1)] {
+            let read = Read::Records(command.clone());
+            let look = Look { branch: "main".into(), at, read };
+            let reply = client.call(&[b"WIRE.READ".to_vec(), wire::encode(&look).unwrap()]);
+            assert!(reply.contains("execute it in a transaction"), "{command:?}: {reply}");
+        }
+    }
+    assert_eq!(
+        (client.line("HGET r f"), client.line("REVISION")),
+        (r"$1\r\n1\r\n".into(), r":1\r\n".into())
+    );
 }

@@ -4,10 +4,12 @@ use super::journal::{Ack, End, Entry, Run};
 use super::ledger::{Ledger, Request, Settled};
 use super::op::answers;
 use super::random::Random;
+use super::records;
 use super::sight::{Known, hash};
 use super::{ACCOUNTS, Outcome, account};
 use mainstay::{At, ChangeKind, Contract, Database, ErrorKind, Filter, MAIN, Revision, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::time::Duration;
 
 /// How many past revisions are looked at each time.
@@ -34,6 +36,7 @@ fn check_at(
 ) -> Outcome<()> {
     let told = |error: mainstay::Error| format!("reading at revision {revision}: {error}");
     let cells = db.cells().at(At::Revision(revision)).map_err(told)?;
+    let records = db.records().at(At::Revision(revision)).map_err(told)?;
     let mut sum = 0;
     for k in 0..ACCOUNTS {
         let balance = cells.get(&account(k)).map_err(told)?;
@@ -49,6 +52,11 @@ fn check_at(
         let expected = known[..end].last().filter(|known| known.value.is_some());
         let expected = expected.map(|known| (known.counter, known.revision, known.value));
         let found = cells.get_versioned(name).map_err(told)?;
+        if name.starts_with("own/") {
+            let record = records.get(name).map_err(told)?;
+            let place = format!("at revision {revision}");
+            records::agree(&place, name, found.as_ref(), record.as_ref())?;
+        }
         let found = found.map(|cell| (cell.counter, cell.revision, Some(hash(&cell.value))));
         if found != expected {
             return Err(format!(
@@ -85,7 +93,8 @@ pub fn check_everything(db: &Database, ledger: &Ledger) -> Outcome<()> {
 }
 
 /// The feed has every revision from the beginning of the log to its end, and tells of the new ones
-/// what the cells hold. What nobody owns is the work of operations on branches.
+/// what the cells hold. What nobody owns is the work of operations on branches, or of the database itself: a
+/// sweep tells of nothing but expiries, and what is done for indexes tells nothing.
 pub fn check_feed(
     db: &Database,
     ledger: &Ledger,
@@ -97,6 +106,8 @@ pub fn check_feed(
     let told = |error: mainstay::Error| format!("the feed after {start}: {error}");
     let mut feed = db.watch(Filter::default(), start).map_err(told)?;
     let mut last = start;
+    // The revisions that tell of something else than expiries.
+    let mut told_of: BTreeSet<Revision> = BTreeSet::new();
     let mut versions: BTreeMap<(String, Revision), Known> = BTreeMap::new();
     for (name, known) in &ledger.past {
         let from = known.partition_point(|known| known.revision <= since.max(start));
@@ -105,12 +116,20 @@ pub fn check_feed(
     while last < tip || feed.position() < tip {
         let event = feed.next(Duration::ZERO).map_err(told)?;
         let Some(event) = event else {
-            return Err(format!("the feed ends at revision {last}, the database at {tip}"));
+            if feed.position() < tip {
+                return Err(format!("the feed ends at revision {last}, the database at {tip}"));
+            }
+            silent(settled, last + 1..tip + 1)?;
+            break;
         };
-        if event.revision != last && event.revision != last + 1 {
+        silent(settled, last + 1..event.revision)?;
+        if event.revision < last {
             return Err(format!("the feed goes from revision {last} to {}", event.revision));
         }
         last = event.revision;
+        if event.kind != ChangeKind::Expired {
+            told_of.insert(last);
+        }
         if event.branch != MAIN || event.contract != Contract::Cells || last <= since {
             continue;
         }
@@ -124,8 +143,8 @@ pub fn check_feed(
     if let Some(untold) = versions.first_key_value() {
         return Err(format!("the feed does not tell of {untold:?}"));
     }
-    let nobodys = (since + 1..=tip).filter(|revision| !settled.owners.contains_key(revision));
-    let nobodys = nobodys.count() as u64;
+    let nobodys = told_of.range(since + 1..=tip);
+    let nobodys = nobodys.filter(|revision| !settled.owners.contains_key(revision)).count() as u64;
     if nobodys > settled.open_branch_ops {
         return Err(format!(
             "of the revisions from {since} to {tip}, nobody announced {nobodys}; operations on \
@@ -134,6 +153,15 @@ pub fn check_feed(
         ));
     }
     Ok(())
+}
+
+/// The feed says nothing of revisions that nobody was told of.
+fn silent(settled: &Settled, revisions: Range<Revision>) -> Outcome<()> {
+    let mut owned = revisions.filter_map(|revision| settled.owners.get_key_value(&revision));
+    match owned.next() {
+        Some((revision, id)) => Err(format!("the feed leaves out revision {revision} of {id}")),
+        None => Ok(()),
+    }
 }
 
 /// The revision after which the log begins.

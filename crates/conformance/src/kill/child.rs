@@ -2,6 +2,7 @@
 
 use super::op::{Id, Op, Way, answers};
 use super::random::Random;
+use super::records;
 use super::{
     ACCOUNTS, CAS_CELLS, HOT_CELLS, OWN_CELLS, WRITERS, account, cas_cell, mark_cell, options,
 };
@@ -44,6 +45,10 @@ pub fn run(directory: &Path, seed: u64, generation: u64) -> Result<()> {
         Err(error) => pipe.alarm("opening", &error),
     };
     pipe.say(&format!("O {}", db.revision()));
+    let mut random = Random::of(&[seed, generation, WRITERS]);
+    if let Err(error) = records::declare(&db, &mut random) {
+        pipe.alarm("declaring an index", &error);
+    }
     let writers = (0..WRITERS).map(|thread| {
         let random = Random::of(&[seed, generation, thread]);
         let (db, pipe) = (db.clone(), pipe.clone());
@@ -51,7 +56,6 @@ pub fn run(directory: &Path, seed: u64, generation: u64) -> Result<()> {
         thread::spawn(move || writer.run())
     });
     let writers: Vec<_> = writers.collect();
-    let mut random = Random::of(&[seed, generation, WRITERS]);
     loop {
         thread::sleep(Duration::from_millis(10 + random.below(150)));
         if writers.iter().any(thread::JoinHandle::is_finished) {

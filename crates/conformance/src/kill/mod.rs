@@ -21,6 +21,7 @@ mod ledger;
 mod op;
 pub mod parent;
 pub(crate) mod random;
+mod records;
 mod sight;
 
 use mainstay::Options;
@@ -44,6 +45,7 @@ pub type Outcome<T> = Result<T, String>;
 pub fn options() -> Options {
     Options::new()
         .retention_all()
+        .record_retention(None)
         .segment_bytes(64 << 10)
         .write_buffer_bytes(256 << 10)
         .cache_bytes(256 << 10)

@@ -1,6 +1,7 @@
 //! Operations: what writers do, as transactions and as words on the pipe.
 
 use super::random::Random;
+use super::records;
 use super::{account, cas_cell, hot_cell, mark_cell, own_cell};
 use mainstay::{
     Answer, BranchCommand, CellCommand, Durability, MergeStrategy, Name, Number, Receipt,
@@ -28,10 +29,15 @@ impl fmt::Display for Id {
 impl Id {
     /// The value this operation writes: its name, then filler that nobody else would write.
     pub fn value(&self, filler: u64) -> Value {
+        Value::from(self.text(filler))
+    }
+
+    /// The same as text.
+    pub fn text(&self, filler: u64) -> String {
         let mut random = Random::of(&[self.generation, self.thread, self.seq]);
         let mut text = format!("{self}:");
         text.extend((0..filler).map(|_| char::from(b'a' + random.below(26) as u8)));
-        Value::from(text)
+        text
     }
 
     /// The request id, for operations that have one.
@@ -108,9 +114,12 @@ impl Op {
         let transaction = match self {
             Op::Set { k, filler, durability, .. } => Transaction::new()
                 .step(CellCommand::set(own(*k)?, id.value(*filler)))
+                .step(records::mirror(id, *k, &id.text(*filler))?)
+                .step(records::flashing(id)?)
                 .durability(*durability),
             Op::Delete { k, durability } => Transaction::new()
                 .step(CellCommand::Delete { name: own(*k)?, counter: None })
+                .step(records::deletion(id, *k)?)
                 .durability(*durability),
             Op::Hot { k, durability } => Transaction::new()
                 .step(CellCommand::Incr { name: Name::new(&hot_cell(*k))?, by: Number::Int(1) })
@@ -132,9 +141,9 @@ impl Op {
                     .step(CellCommand::set(mark, id.value(0)))
                     .durability(*durability)
             }
-            Op::Put { branch, k, filler } => {
-                Transaction::on(branch).step(CellCommand::set(own(*k)?, id.value(*filler)))
-            }
+            Op::Put { branch, k, filler } => Transaction::on(branch)
+                .step(CellCommand::set(own(*k)?, id.value(*filler)))
+                .step(records::on_branch(id, *k, &id.text(*filler))?),
             Op::Fork { branch } => Transaction::new().step(BranchCommand::Fork {
                 name: Name::new(branch)?,
                 from: Name::new(mainstay::MAIN)?,

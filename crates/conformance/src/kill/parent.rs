@@ -3,7 +3,7 @@
 use super::journal::Run;
 use super::ledger::{Ledger, Request};
 use super::random::Random;
-use super::{Outcome, audit, options};
+use super::{Outcome, audit, options, records};
 use mainstay::{Clock, Database, SystemClock};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -127,6 +127,7 @@ impl<'a> Parent<'a> {
         let mut settled = self.ledger.settle(db, runs)?;
         audit::check_past(db, &self.ledger, &mut self.random)?;
         audit::check_feed(db, &self.ledger, &settled, since)?;
+        records::check(db)?;
         if cycle.is_multiple_of(EVERYTHING_EVERY) || cycle == self.plan.cycles {
             audit::check_everything(db, &self.ledger)?;
         }

@@ -232,6 +232,7 @@ impl Run<'_> {
                 let seen = self.seen_record(key);
                 Ok(Answer::Record(seen.map(|seen| some(shown(&seen), wanted.as_deref()))))
             }
+            HashCommand::Count { .. } => Ok(Answer::Count(fields.len() as u64)),
             other => Err(Error::new(Code::Unsupported, format!("{other:?}"))),
         }
     }

@@ -133,6 +133,10 @@ pub fn same_records(w: &mut World) {
     assert_eq!(seen, w.records().get("k").unwrap().unwrap());
     let Answer::Record(Some(some)) = get(Some(vec![field("x")])) else { panic!("it is there") };
     assert!(some.fields.is_empty());
+    let count = || run(w.db(), HashCommand::Count { key: name("k") }).unwrap();
+    w.records().set_field("k", "b", "2").unwrap();
+    assert_eq!(count(), Answer::Count(2));
     w.records().delete("k").unwrap();
     assert_eq!(get(None), Answer::Record(None));
+    assert_eq!(count(), Answer::Count(0));
 }

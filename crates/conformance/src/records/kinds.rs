@@ -22,7 +22,8 @@ fn every_hash_command(key: &str) -> Vec<HashCommand> {
         HashCommand::Delete { key: key.clone(), fields: vec![field.clone()] },
         HashCommand::Add { key: key.clone(), field: field.clone(), by: 1 },
         HashCommand::AddFloat { key: key.clone(), field, by: "1".into() },
-        HashCommand::Get { key, fields: None },
+        HashCommand::Get { key: key.clone(), fields: None },
+        HashCommand::Count { key },
     ]
 }
 

@@ -41,6 +41,7 @@ pub enum Rec {
     HashAddFloat(usize, usize, &'static str),
     /// `Get` of a hash.
     HashGet(usize, Option<Vec<usize>>),
+    HashCount(usize),
 }
 
 /// A write to a record.
@@ -147,6 +148,7 @@ impl Rec {
             Rec::HashGet(at, wanted) => {
                 HashCommand::Get { key: cell(at), fields: fields(wanted) }.into()
             }
+            Rec::HashCount(at) => HashCommand::Count { key: cell(at) }.into(),
         }
     }
 }
@@ -210,6 +212,7 @@ pub fn record(ttl: bool) -> BoxedStrategy<Rec> {
         1 => (a_cell(), a_field(), numeral())
             .prop_map(|(at, of, by)| Rec::HashAddFloat(at, of, by)),
         1 => (a_cell(), some_fields()).prop_map(|(at, wanted)| Rec::HashGet(at, wanted)),
+        1 => a_cell().prop_map(Rec::HashCount),
     ]
     .boxed()
 }

@@ -1,8 +1,8 @@
 //! Guards: what must hold for a transaction's steps to run.
 
-use crate::entry::Head;
+use crate::entry::{self, EXPIRED, Head};
 use crate::overlay::Overlay;
-use crate::spaces::{self, CELLS, RECORDS};
+use crate::spaces::{self, CELLS, Key, RECORDS};
 use crate::trail::Trail;
 use crate::view::{Origin, View};
 use mainstay_model::{Code, Error, Fields, Guard, Name, Result, Revision, Stamp, codec};
@@ -35,10 +35,14 @@ pub(crate) fn holds(
                 // A deletion since then may be gone without a trace.
                 return Err(too_old());
             }
-            let found = view.find(&nothing, &key, hash, |head, _| Ok(head.revision))?;
+            let found = view.find(&nothing, &key, hash, |head, _| Ok(head))?;
             // Inherited versions are fixed by the fork: only the own layer can change.
-            let newest = found.filter(|(_, origin)| *origin == Origin::Own);
-            let unwritten = newest.is_none_or(|(revision, _)| revision <= *since);
+            let unwritten = match found {
+                Some((newest, Origin::Own)) if newest.revision > *since => {
+                    is_only_swept(view, &key, hash, &newest, *since)?
+                }
+                _ => true,
+            };
             Ok(unwritten && still_lives(*expires, view.now))
         }
         Guard::RangeUnchanged { since, expires, .. } => {
@@ -49,6 +53,23 @@ pub(crate) fn holds(
         }
         _ => Err(Error::new(Code::Unsupported, "this version does not know that guard")),
     }
+}
+
+/// Whether nothing has been written since a revision but that a time was over. Who found the key gone, or does
+/// not mind its expiry, is not to be told of it by the sweep.
+fn is_only_swept(
+    view: &View<'_>,
+    key: &Key,
+    hash: u64,
+    newest: &Head,
+    since: Revision,
+) -> Result<bool> {
+    if newest.flags & EXPIRED == 0 {
+        return Ok(false);
+    }
+    let mut counter = |entry: &[u8]| Ok(entry::parse(entry)?.0.counter);
+    let then: Option<Result<u64>> = view.index.entry(hash, key, since, false, &mut counter)?;
+    Ok(then.transpose()? == newest.counter.checked_sub(newest.writes))
 }
 
 /// Looks at what lives under a name.

@@ -25,6 +25,9 @@ pub(crate) fn run(view: &View<'_>, overlay: &mut Overlay, command: &HashCommand)
         HashCommand::Get { key, fields } => {
             records::get(view, overlay, key, fields.as_deref()).map(Answer::Record)
         }
+        HashCommand::Count { key } => {
+            records::count_fields(view, overlay, key).map(|count| Answer::Count(count as u64))
+        }
         _ => Err(Error::new(Code::Unsupported, "this version does not know that hash command")),
     }
 }

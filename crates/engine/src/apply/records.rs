@@ -352,18 +352,33 @@ pub(crate) fn get(
     key: &Name,
     wanted: Option<&[Field]>,
 ) -> Result<Option<Record>> {
-    let (key, hash) = view.key(RECORDS, key.as_bytes());
-    let read = |head: Head, payload: &[u8]| {
-        if !head.is_live(view.now) {
-            return Ok(None);
-        }
+    read(view, overlay, key, |head, payload| {
         let fields = match wanted {
             Some(wanted) => Fields::decode_some(payload, wanted)?,
             None => Fields::decode(payload)?,
         };
-        Ok(Some(record(head, fields)))
+        Ok(record(head, fields))
+    })
+}
+
+/// How many fields a record has; none where there is no record.
+pub(crate) fn count_fields(view: &View<'_>, overlay: &Overlay, key: &Name) -> Result<usize> {
+    let count = read(view, overlay, key, |_, payload| Fields::count(payload))?;
+    Ok(count.unwrap_or_default())
+}
+
+/// What is taken from a record that lives.
+fn read<T>(
+    view: &View<'_>,
+    overlay: &Overlay,
+    key: &Name,
+    take: impl Fn(Head, &[u8]) -> Result<T>,
+) -> Result<Option<T>> {
+    let (key, hash) = view.key(RECORDS, key.as_bytes());
+    let read = |head: Head, payload: &[u8]| {
+        head.is_live(view.now).then(|| take(head, payload)).transpose()
     };
-    Ok(view.find(overlay, &key, hash, read)?.and_then(|(record, _)| record))
+    Ok(view.find(overlay, &key, hash, read)?.and_then(|(taken, _)| taken))
 }
 
 /// Records in byte order of their keys, and when the first of them that others wrote expires.

@@ -12,6 +12,7 @@
 use super::choice::{self, Choice, Range};
 use super::ordered;
 use crate::entry::{self, Head};
+use crate::figures::Way;
 use crate::graves::{GRAVE_ENTRIES, Grave, Graves};
 use crate::overlay::Overlay;
 use crate::scan::Row;
@@ -42,9 +43,20 @@ impl Search<'_> {
         visit: impl FnMut(String, Record) -> Result<bool>,
     ) -> Result<Option<Stamp>> {
         check_filters(self.filters.len())?;
-        match self.choice() {
+        let choice = self.choice();
+        self.view.index.searches.count(self.way(choice.as_ref()));
+        match choice {
             Some(choice) => self.each_candidate(&choice, after, visit),
             None => self.each_record(after, visit),
+        }
+    }
+
+    fn way(&self, choice: Option<&Choice>) -> Way {
+        let serves = |choice| self.view.layers.iter().all(|&(_, at)| self.serves(choice, at));
+        match choice {
+            Some(choice) if serves(choice) => Way::Index,
+            None if self.filters.is_empty() => Way::List,
+            _ => Way::Walk,
         }
     }
 
@@ -67,6 +79,7 @@ impl Search<'_> {
             && !self.has_own_records()
             && self.serves(&choice, at)
         {
+            self.view.index.searches.count(Way::Index);
             return self.first_by_entries(&choice, by);
         }
         self.each(None, |key, record| {

@@ -266,4 +266,27 @@ mod tests {
         let some = Fields::decode_some(&bytes, &wanted).unwrap();
         assert_eq!(some, Fields::of([("c", "3")]).unwrap());
     }
+
+    #[test]
+    fn some_fields_are_found_whatever_their_order() {
+        let name = |n: u8| Field::new([n]).unwrap();
+        let fields: Fields = (0..40).step_by(2).map(|n| (name(n), vec![n])).collect();
+        let mut bytes = Vec::new();
+        fields.encode(&mut bytes).unwrap();
+        for wanted in [
+            vec![],
+            vec![0],
+            vec![38],
+            vec![39, 1, 0],
+            vec![7, 6, 6, 5],
+            vec![38, 2, 20, 3, 2],
+            (0..50).rev().collect(),
+        ] {
+            let names: Vec<Field> = wanted.iter().copied().map(name).collect();
+            let there = wanted.iter().filter(|n| **n < 40 && n.is_multiple_of(2));
+            let expected: Fields = there.map(|n| (name(*n), vec![*n])).collect();
+            assert_eq!(Fields::decode_some(&bytes, &names).unwrap(), expected, "{wanted:?}");
+        }
+        assert!(Fields::decode_some(&bytes[..bytes.len() - 1], &[name(38)]).is_err());
+    }
 }

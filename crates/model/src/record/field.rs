@@ -201,10 +201,16 @@ impl Fields {
 
     /// Reads only some fields of what [`Fields::encode`] wrote.
     pub fn decode_some(bytes: &[u8], wanted: &[Field]) -> Result<Fields> {
-        let mut fields = Vec::new();
-        for pair in bytes::decode(bytes) {
-            let (name, value) = pair?;
-            if wanted.iter().any(|field| field.as_bytes() == name) {
+        let mut names: SmallVec<[&[u8]; 8]> = wanted.iter().map(Field::as_bytes).collect();
+        names.sort_unstable();
+        let mut names = names.into_iter().peekable();
+        let (mut fields, mut stored) = (Vec::new(), bytes::decode(bytes));
+        // Both stand in order: one pass, up to the last that is wanted.
+        while names.peek().is_some()
+            && let Some((name, value)) = stored.next().transpose()?
+        {
+            while names.next_if(|wanted| *wanted < name).is_some() {}
+            if names.next_if_eq(&name).is_some() {
                 fields.push((Field::new(name)?, value.to_vec()));
             }
         }

@@ -56,6 +56,11 @@ pub enum HashCommand {
         #[serde(with = "fields::maybe_list")]
         fields: Option<Vec<Field>>,
     },
+    /// Answers how many fields there are.
+    Count {
+        /// The record.
+        key: Name,
+    },
 }
 
 impl HashCommand {
@@ -66,7 +71,13 @@ impl HashCommand {
             | HashCommand::Delete { key, .. }
             | HashCommand::Add { key, .. }
             | HashCommand::AddFloat { key, .. }
-            | HashCommand::Get { key, .. } => key,
+            | HashCommand::Get { key, .. }
+            | HashCommand::Count { key } => key,
         }
+    }
+
+    /// Whether it changes nothing.
+    pub fn is_read(&self) -> bool {
+        matches!(self, HashCommand::Get { .. } | HashCommand::Count { .. })
     }
 }

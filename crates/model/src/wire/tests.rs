@@ -160,6 +160,7 @@ fn commands_on_records() -> Vec<(Command, &'static str)> {
             "0503016b016603302e35",
         ),
         (HashCommand::Get { key: k(), fields: None }.into(), "0504016b00"),
+        (HashCommand::Count { key: k() }.into(), "0505016b"),
     ]
 }
 

@@ -22,6 +22,7 @@ mod embedded;
 mod failure;
 mod feed;
 mod field;
+mod index;
 mod interrupt;
 mod output;
 mod pages;

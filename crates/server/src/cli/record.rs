@@ -5,6 +5,7 @@ use super::call::Call;
 use super::cell::{given, read, write};
 use super::failure::{Failure, Result};
 use super::field::{Field, Row};
+use super::index::IndexVerb;
 use super::output::Bare;
 use super::pages::Pages;
 use super::reply::Reply;
@@ -43,6 +44,11 @@ pub enum RecordVerb {
     History(History),
     /// Show how long a record lives, in milliseconds, or change it
     Ttl(Ttl),
+    /// Declare, drop and list indexes, which `list` and `count` use by themselves
+    #[command(subcommand)]
+    Index(IndexVerb),
+    /// Say how `list` and `count` would go about it: by which index, or why by none
+    Explain(Explain),
 }
 
 /// Reading one record.
@@ -187,6 +193,15 @@ pub struct Count {
     moment: Moment,
 }
 
+/// Explaining a scan.
+#[derive(Debug, Args)]
+pub struct Explain {
+    #[command(flatten)]
+    wanted: Wanted,
+    #[command(flatten)]
+    on: OnBranch,
+}
+
 /// Which records are wanted.
 #[derive(Debug, Args)]
 struct Wanted {
@@ -232,7 +247,7 @@ pub struct Ttl {
 
 /// The name of a field: text, or `$bytes:` and base64.
 #[derive(Clone, Debug, PartialEq)]
-struct FieldName(mainstay::Field);
+pub struct FieldName(mainstay::Field);
 
 impl std::str::FromStr for FieldName {
     type Err = mainstay::Error;
@@ -311,6 +326,8 @@ impl RecordVerb {
             RecordVerb::Count(count) => count.run(session),
             RecordVerb::History(history) => history.run(session),
             RecordVerb::Ttl(ttl) => ttl.run(session),
+            RecordVerb::Index(verb) => verb.run(session),
+            RecordVerb::Explain(explain) => explain.run(session),
         }
     }
 }
@@ -537,6 +554,13 @@ impl Count {
         let call = self.moment.on(self.wanted.on(Call::new("REC.COUNT")));
         let reply = read(session, &self.on, call)?;
         session.show(shapes::shape("REC.COUNT"), Row::new(), reply, String::new)
+    }
+}
+
+impl Explain {
+    fn run(self, session: &mut Session) -> Result<()> {
+        let reply = read(session, &self.on, self.wanted.on(Call::new("REC.EXPLAIN")))?;
+        session.show(shapes::shape("REC.EXPLAIN"), Row::new(), reply, String::new)
     }
 }
 

@@ -13,6 +13,9 @@ const RECORD: Shape = Shape::Record(&["fields", "counter", "ttl_ms"]);
 const RECORDS: Shape = Shape::Page(&["key", "fields", "counter"]);
 const VERSIONS: Shape = Shape::Rows(&["counter", "fields", "stamp_us", "revision"]);
 
+/// What `REC.INDEX LIST` answers.
+pub const INDEXES: Shape = Shape::Rows(&["id", "prefix", "fields", "ready", "filled"]);
+
 /// What a command answers, by its name in any case.
 pub fn shape(name: &str) -> Shape {
     match name.to_ascii_lowercase().as_str() {
@@ -28,6 +31,7 @@ pub fn shape(name: &str) -> Shape {
         "rec.scan" => RECORDS,
         "rec.history" => VERSIONS,
         "rec.count" => Shape::One("count"),
+        "rec.explain" => Shape::One("explanation"),
         "branch.info" => Shape::Object,
         "branch.diff" => DIFFERENCES,
         "branch.fork" | "branch.merge" | "tag.set" | "txn.commit" | "revision" => {

@@ -26,15 +26,19 @@ settings! {
         pub write_buffer_bytes: u64 = 96 << 20, 64 << 10..=TIB;
         /// The size of a segment of the log.
         pub segment_bytes: u64 = 64 << 20, 4096..=16 << 30;
-        /// How long versions that were overwritten stay readable; "none" keeps all for ever.
+        /// How long versions of cells that were overwritten stay readable; "none" keeps all for ever.
         pub retention_ms: Option<u64> = Some(7 * DAY_MS), 0..=YEARS_MS;
         /// Cells under a prefix that have a retention of their own.
         pub retention_classes: Vec<RetentionClass> = Vec::new();
+        /// How long versions of records that were overwritten stay readable; "none" keeps all for ever.
+        pub record_retention_ms: Option<u64> = Some(DAY_MS), 0..=YEARS_MS;
+        /// Records under a prefix that have a retention of their own.
+        pub record_retention_classes: Vec<RecordRetentionClass> = Vec::new();
         /// How long the log is kept for the feed.
         pub feed_retention_ms: u64 = DAY_MS, 0..=YEARS_MS;
         /// Up to how many bytes the log is kept for the feed.
         pub feed_retention_bytes: u64 = 1 << 30, 0..=1 << 50;
-        /// How often cells are looked for whose time is over; "none" never.
+        /// How often cells and records are looked for whose time is over; "none" never.
         pub sweep_interval_ms: Option<u64> = Some(1_000), 1..=DAY_MS;
         /// How long a reader may hold back what goes by its age before it is cut.
         pub reader_limit_ms: u64 = 3_600_000, 1..=YEARS_MS;
@@ -57,6 +61,16 @@ settings! {
     }
 }
 
+settings! {
+    /// Records under a prefix that have a retention of their own; the table may stand several times.
+    pub struct RecordRetentionClass {
+        /// What their keys begin with.
+        pub prefix: String = String::new();
+        /// How long their overwritten versions stay readable; "none" keeps all for ever.
+        pub retention_ms: Option<u64> = None, 0..=YEARS_MS;
+    }
+}
+
 impl Settings {
     /// The same as the database wants it.
     pub fn options(&self) -> Options {
@@ -69,6 +83,7 @@ impl Settings {
             .write_buffer_bytes(self.write_buffer_bytes)
             .segment_bytes(self.segment_bytes)
             .feed_retention(ms(self.feed_retention_ms), self.feed_retention_bytes)
+            .record_retention(self.record_retention_ms.map(ms))
             .sweep_interval(self.sweep_interval_ms.map(ms))
             .reader_limit(ms(self.reader_limit_ms))
             .transaction_limits(ms(self.transaction_idle_limit_ms), ms(self.transaction_limit_ms));
@@ -79,9 +94,56 @@ impl Settings {
         for class in &self.retention_classes {
             options = options.retention_class(&class.prefix, class.retention_ms.map(ms));
         }
+        for class in &self.record_retention_classes {
+            options = options.record_retention_class(&class.prefix, class.retention_ms.map(ms));
+        }
         match &self.base {
             Some(backup) => options.base(backup),
             None => options,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mainstay::{Fields, ManualClock};
+
+    /// How many versions are left of a cell `a/1` and of the records `a/1`, `b/1` and `c/1`, each written twice,
+    /// half a day later.
+    fn versions(settings: &Settings) -> [usize; 4] {
+        let clock = ManualClock::new(1_700_000_000_000_000);
+        let db = settings.options().clock(clock.clone()).sweep_interval(None).memory().unwrap();
+        for n in ["1", "2"] {
+            db.cells().set("a/1", n).unwrap();
+            let fields = Fields::of([("n", n)]).unwrap();
+            for key in ["a/1", "b/1", "c/1"] {
+                db.records().put(key, &fields, None).unwrap();
+            }
+        }
+        clock.advance(Duration::from_millis(DAY_MS / 2));
+        db.cells().set("later", 1).unwrap();
+        db.trim().unwrap();
+        let cell = db.cells().history("a/1", 9, None).unwrap().len();
+        let [a, b, c] =
+            ["a/1", "b/1", "c/1"].map(|key| db.records().history(key, 9, None).unwrap().len());
+        [cell, a, b, c]
+    }
+
+    #[test]
+    fn records_are_kept_as_long_as_their_own_settings_say() {
+        let class = |prefix: &str, retention_ms| RecordRetentionClass {
+            prefix: prefix.to_owned(),
+            retention_ms,
+        };
+        let settings = Settings::default();
+        assert_eq!(versions(&settings), [2, 2, 2, 2], "a day is not over");
+        let settings = Settings { record_retention_ms: Some(DAY_MS / 4), ..settings };
+        assert_eq!(versions(&settings), [2, 1, 1, 1]);
+        let classes = vec![class("a/", None), class("b/", Some(DAY_MS))];
+        let settings = Settings { record_retention_classes: classes, ..settings };
+        assert_eq!(versions(&settings), [2, 2, 2, 1]);
+        let settings = Settings { retention_ms: Some(1), record_retention_ms: None, ..settings };
+        assert_eq!(versions(&settings), [1, 2, 2, 2]);
     }
 }

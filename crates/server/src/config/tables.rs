@@ -2,7 +2,7 @@
 //!
 //! A part of the server that has settings adds a field to `Config` and a line here.
 
-use super::database::{self, RetentionClass};
+use super::database::{self, RecordRetentionClass, RetentionClass};
 use super::{Field, Server};
 use crate::{http, resp, security, telemetry, tls};
 
@@ -41,6 +41,7 @@ pub const TABLES: &[Table] = &[
     table!("http", http::Settings),
     table!("database", database::Settings),
     table!(["database.retention_classes"], RetentionClass),
+    table!(["database.record_retention_classes"], RecordRetentionClass),
     table!("security", security::Settings),
     table!(["security.users"], security::UserSettings),
     table!("tls", tls::Settings),

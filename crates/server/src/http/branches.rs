@@ -11,8 +11,8 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use mainstay::{
-    Answer, At, BranchCommand, BranchInfo, Database, Difference, DifferenceKind, MAIN, Name,
-    Receipt, Revision, Transaction,
+    Answer, At, BranchCommand, BranchInfo, Command, Database, Difference, DifferenceKind, MAIN,
+    Name, Receipt, Revision, Transaction,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -273,14 +273,14 @@ pub(crate) async fn merge(
     Ok(Json(Merged { revision: revision(&receipt)?, repeated: receipt.repeated }))
 }
 
-/// Executes one command on branches or tags.
+/// Executes one command that is about the whole database: on branches, tags or indexes.
 pub(crate) async fn run(
     app: &Http,
     asking: &Asking,
     headers: &HeaderMap,
-    command: BranchCommand,
+    command: impl Into<Command>,
 ) -> Answered<Receipt> {
-    app.write(asking, identified(headers, Transaction::new().step(command))?).await
+    app.write(asking, identified(headers, Transaction::new().step(command.into()))?).await
 }
 
 /// The revision that a receipt answers with.

@@ -5,7 +5,7 @@ use super::exposition::{Amount, Figure};
 use crate::process;
 use crate::resp::Shared;
 use crate::resp::table::GROUPS;
-use mainstay::{PinSummary, Stats, WorkFigures};
+use mainstay::{IndexInfo, PinSummary, RecordFigures, Stats, WorkFigures};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const US: f64 = 1e6;
@@ -108,6 +108,52 @@ pub(crate) fn index(stats: &Stats) -> Vec<Figure> {
         Figure::gauge("feed_behind_revisions", "How far the slowest of them is behind")
             .is(stats.feed_behind),
     ]
+}
+
+/// Records, the indexes over them, and what expired.
+pub(crate) fn records(stats: &Stats, indexes: &[IndexInfo]) -> Vec<Figure> {
+    let RecordFigures { bytes, versions, .. } = stats.records;
+    let figures = &stats.records;
+    vec![
+        Figure::counter("expired", "Keys whose time was over, when that was written down")
+            .of("contract", "cells", stats.expired_cells)
+            .of("contract", "records", figures.expired),
+        Figure::gauge("record", "The tables of the stores of records").bytes().is(bytes),
+        Figure::gauge("record_versions", "Versions in the stores of records").is(versions),
+        Figure::counter("record_scans", "Scans, counts and picks of records, by their way")
+            .of("way", "index", figures.by_index)
+            .of("way", "walk", figures.walked)
+            .of("way", "list", figures.listed),
+        Figure::gauge("record_index", "The tables of the entries of indexes over records")
+            .bytes()
+            .is(figures.index_bytes),
+        Figure::gauge("record_index_entries", "Entries in these tables, dead ones included")
+            .is(figures.index_entries),
+        Figure::gauge("record_index_dead_ranges", "Stretches of dead entries that are left out")
+            .is(figures.dead_ranges),
+        by_index(
+            "record_index_ready",
+            "1 when an index serves, 0 while it is filled",
+            indexes,
+            |it| u64::from(it.ready.is_some()),
+        ),
+        by_index(
+            "record_index_filled_records",
+            "Records of before that were looked at to fill an index",
+            indexes,
+            |it| it.filled,
+        ),
+    ]
+}
+
+fn by_index(
+    name: &'static str,
+    help: &'static str,
+    indexes: &[IndexInfo],
+    figure: fn(&IndexInfo) -> u64,
+) -> Figure {
+    let add = |all: Figure, it: &IndexInfo| all.of("index", &it.id.to_string(), figure(it));
+    indexes.iter().fold(Figure::gauge(name, help), add)
 }
 
 fn work(

@@ -128,6 +128,7 @@ fn method_name(method: &Method) -> &'static str {
         Method::HEAD => "HEAD",
         Method::PUT => "PUT",
         Method::POST => "POST",
+        Method::PATCH => "PATCH",
         Method::DELETE => "DELETE",
         _ => "other",
     }
@@ -140,10 +141,13 @@ fn method_name(method: &Method) -> &'static str {
 )]
 pub(crate) async fn show(State(app): State<Http>) -> Answered<Response> {
     let db = app.db().clone();
-    let (stats, pins) = app.look(move || Ok((db.stats(), db.pin_summaries()))).await?;
+    // A database that is closed has no indexes to tell of, and says so elsewhere.
+    let look = move || (db.stats(), db.pin_summaries(), db.records().indexes().unwrap_or_default());
+    let (stats, pins, indexes) = app.look(move || Ok(look())).await?;
     let mut ours = figures::database(&stats);
     ours.extend(figures::writes(&stats));
     ours.extend(figures::index(&stats));
+    ours.extend(figures::records(&stats, &indexes));
     ours.extend(figures::pins(&pins));
     ours.extend(figures::http(&app));
     ours.extend(figures::resp(app.resp()));

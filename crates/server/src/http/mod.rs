@@ -22,6 +22,7 @@ mod figures;
 mod forms;
 mod health;
 mod history;
+mod indexes;
 mod leftover;
 mod metrics;
 mod openapi;

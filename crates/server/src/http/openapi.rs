@@ -1,7 +1,7 @@
 //! The OpenAPI document, made out of the handlers.
 
-use super::{Http, branches, cells, docs, feed, health, history, metrics, record_history, records};
-use super::{slow_log, tags, transactions, transfer};
+use super::{Http, branches, cells, docs, feed, health, history, indexes, metrics, record_history};
+use super::{records, slow_log, tags, transactions, transfer};
 use axum::Json;
 use axum::extract::State;
 use utoipa::OpenApi;
@@ -19,6 +19,7 @@ use utoipa::OpenApi;
         cells::list, cells::get, cells::put, cells::delete, cells::incr, history::history,
         records::list, records::get, records::put, records::patch, records::delete, records::count,
         record_history::history,
+        indexes::list, indexes::add, indexes::info, indexes::drop, indexes::explain,
         transactions::execute,
         branches::list, branches::fork, branches::info, branches::delete, branches::diff, branches::merge,
         tags::list, tags::put, tags::delete,

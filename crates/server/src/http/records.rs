@@ -301,7 +301,8 @@ pub(crate) async fn list(
     .await
 }
 
-fn filters(tests: Option<&str>) -> Answered<Vec<Where>> {
+/// The filters that an argument `where` says.
+pub(super) fn filters(tests: Option<&str>) -> Answered<Vec<Where>> {
     let wrong = |error| Refusal::invalid(format!("where takes a JSON object of fields: {error}"));
     let tests = tests.map(serde_json::from_str::<Raw>).transpose().map_err(wrong)?;
     Ok(filters_of(tests.as_ref())?)

@@ -4,7 +4,8 @@ use super::access::{Door, enter};
 use super::metrics::count;
 use super::refusal::Refusal;
 use super::{
-    Http, branches, cells, docs, feed, health, history, leftover, metrics, openapi, records,
+    Http, branches, cells, docs, feed, health, history, indexes, leftover, metrics, openapi,
+    records,
 };
 use super::{record_history, slow_log, tags, transactions, transfer};
 use crate::security::{Area, Right};
@@ -28,7 +29,7 @@ const WRITE_RECORDS: Door = Door::needs(Right::write(Area::Records));
 /// Branches and tags, to look at and to change; a change concerns all keys.
 const LOOK: Door = Door::needs(Right::read(Area::Branches));
 const CHANGE: Door = Door::needs(Right::write(Area::Branches)).everything();
-/// Files hold all keys.
+/// Files hold all keys, and so do indexes.
 const TAKE: Door = Door::needs(Right::read(Area::Admin)).everything();
 const GIVE: Door = Door::needs(Right::write(Area::Admin)).everything();
 /// Keys with the prefix that is asked for.
@@ -53,6 +54,11 @@ fn data() -> Vec<Route> {
         ("DELETE", "/v1/records/{*key}", delete(records::delete), WRITE_RECORDS.name()),
         ("GET", "/v1/record-count", get(records::count), READ_RECORDS.range()),
         ("GET", "/v1/record-history/{*key}", get(record_history::history), READ_RECORDS.name()),
+        ("GET", "/v1/record-explain", get(indexes::explain), READ_RECORDS.range()),
+        ("GET", "/v1/record-indexes", get(indexes::list), READ_RECORDS.everything()),
+        ("POST", "/v1/record-indexes", post(indexes::add), GIVE.recorded("rec.index")),
+        ("GET", "/v1/record-indexes/{id}", get(indexes::info), READ_RECORDS.everything()),
+        ("DELETE", "/v1/record-indexes/{id}", delete(indexes::drop), GIVE.recorded("rec.index")),
         ("POST", "/v1/transactions", post(transactions::execute), MIX),
         ("GET", "/v1/branches", get(branches::list), LOOK),
         ("POST", "/v1/branches", post(branches::fork), CHANGE.recorded("branch.fork")),

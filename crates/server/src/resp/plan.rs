@@ -12,8 +12,8 @@
 use super::reply::Reply;
 use crate::security::{Denied, User};
 use mainstay::{
-    Answer, At, CellCommand, Command, Database, Error, HashCommand, Receipt, RecordCommand,
-    SmallVec, Stamp, StringCommand, Transaction,
+    Answer, At, CellCommand, Command, Database, Error, Receipt, RecordCommand, SmallVec, Stamp,
+    StringCommand, Transaction,
 };
 use std::sync::Arc;
 
@@ -136,8 +136,8 @@ impl Plan {
     pub fn is_read(&self) -> bool {
         let is_read = |command: &Command| match command {
             Command::Cell(CellCommand::Get { .. } | CellCommand::List { .. })
-            | Command::String(StringCommand::Get { .. })
-            | Command::Hash(HashCommand::Get { .. }) => true,
+            | Command::String(StringCommand::Get { .. }) => true,
+            Command::Hash(command) => command.is_read(),
             Command::Record(command) => command.is_read(),
             _ => false,
         };

@@ -48,12 +48,9 @@ impl User {
                 self.may_list(prefix.as_bytes())
             }
             // A read of records needs what the command does that reads the same.
-            Read::Record { key, .. } | Read::RecordHistory { key, .. } => {
+            Read::Records(command) => self.allow_record(command),
+            Read::RecordHistory { key, .. } => {
                 self.allow_command(&RecordCommand::Get { key: key.clone(), fields: None }.into())
-            }
-            Read::Scan { prefix, .. } | Read::Count { prefix, .. } => {
-                let (prefix, filters) = (prefix.clone(), Vec::new());
-                self.allow_command(&RecordCommand::Count { prefix, filters }.into())
             }
         }
     }

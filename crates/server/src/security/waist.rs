@@ -13,8 +13,8 @@ use super::audit::{Audit, Entry};
 use super::right::{Area, Right};
 use super::user::{Denied, User};
 use mainstay::{
-    BranchCommand, CellCommand, Command, Contract, Guard, HashCommand, Name, RecordCommand,
-    StringCommand, Transaction,
+    BranchCommand, CellCommand, Command, Contract, Guard, HashCommand, IndexCommand, Name,
+    RecordCommand, StringCommand, Transaction,
 };
 
 const READ: Right = Right::read(Area::Cells);
@@ -115,11 +115,16 @@ impl User {
         }
     }
 
-    fn allow_record(&self, command: &RecordCommand) -> Result<(), Denied> {
+    pub(super) fn allow_record(&self, command: &RecordCommand) -> Result<(), Denied> {
         match command {
             RecordCommand::Get { key, .. } => self.allow_key(&[READ_RECORDS], key),
             RecordCommand::Scan { prefix, .. } | RecordCommand::Count { prefix, .. } => {
                 self.allow_range(READ_RECORDS, prefix)
+            }
+            // What is found is told, and may be any of them.
+            RecordCommand::Pick(pick) => {
+                self.may(WRITE_RECORDS)?;
+                self.allow_range(READ_RECORDS, &pick.prefix)
             }
             RecordCommand::Write(write) => match write.is_blind() {
                 true => self.allow_key(&[WRITE_RECORDS], &write.key),
@@ -139,7 +144,9 @@ impl User {
     fn allow_hash(&self, command: &HashCommand) -> Result<(), Denied> {
         let key = command.key();
         match command {
-            HashCommand::Get { .. } => self.allow_key(&[READ_RECORDS], key),
+            HashCommand::Get { .. } | HashCommand::Count { .. } => {
+                self.allow_key(&[READ_RECORDS], key)
+            }
             HashCommand::Set { only_absent: false, .. } | HashCommand::Delete { .. } => {
                 self.allow_key(&[WRITE_RECORDS], key)
             }
@@ -189,9 +196,28 @@ pub fn recorded(audit: &Audit, user: &User, peer: &str, transaction: &Transactio
 }
 
 /// What the record calls a command, and what it is about, if it is an administrative one.
-pub fn administrative(command: &Command) -> Option<(&'static str, Vec<&str>)> {
-    let Command::Branch(command) = command else { return None };
-    Some(match command {
+pub fn administrative(command: &Command) -> Option<(&'static str, Vec<String>)> {
+    match command {
+        Command::Branch(command) => {
+            let (name, about) = of_branches(command);
+            Some((name, about.into_iter().map(str::to_owned).collect()))
+        }
+        Command::Index(command) => Some(("rec.index", of_indexes(command))),
+        _ => None,
+    }
+}
+
+/// The words that `REC.INDEX` would be asked with.
+fn of_indexes(command: &IndexCommand) -> Vec<String> {
+    match command {
+        IndexCommand::Add { prefix, .. } => vec!["ADD".into(), prefix.clone()],
+        IndexCommand::Drop { id } => vec!["DROP".into(), id.to_string()],
+        _ => Vec::new(),
+    }
+}
+
+fn of_branches(command: &BranchCommand) -> (&'static str, Vec<&str>) {
+    match command {
         BranchCommand::Fork { name, from, .. } => {
             ("branch.fork", vec![name.as_str(), from.as_str()])
         }
@@ -208,7 +234,7 @@ pub fn administrative(command: &Command) -> Option<(&'static str, Vec<&str>)> {
         }
         BranchCommand::Untag { name } => ("tag.del", vec![name.as_str()]),
         _ => ("branch", Vec::new()),
-    })
+    }
 }
 
 #[cfg(test)]

@@ -69,6 +69,7 @@ fn all_that_is_wrong_is_said_at_once_with_where_it_stands() {
         [database]\ndurability = \"fsync\"\nretention_ms = true\n\
         [[database.retention_classes]]\nprefx = \"x\"\n\
         [[database.retention_classes]]\nprefix = \"a\\u0000\"\nretention_ms = \"1 d\"\n\
+        [[database.record_retention_classes]]\nprefix = \"b\\u0000\"\nretention_ms = \"2 d\"\n\
         [htp]\n";
     program.write("mainstay.toml", file);
     let variables = [("MAINSTAY_RESP__LOOP", "1"), ("MAINSTAY_HTTP__THREADS", "65")];
@@ -85,7 +86,8 @@ fn all_that_is_wrong_is_said_at_once_with_where_it_stands() {
         "mainstay.toml:12: database.retention_ms wants milliseconds, or text such as \"30 s\" or \"7 d\", not true",
         "mainstay.toml:14: there is no setting database.retention_classes.prefx; the nearest is database.retention_classes.prefix",
         "mainstay.toml:16: database.retention_classes.prefix: the name holds a NUL byte",
-        "mainstay.toml:18: there is no setting htp; the nearest is http",
+        "mainstay.toml:19: database.record_retention_classes.prefix: the name holds a NUL byte",
+        "mainstay.toml:21: there is no setting htp; the nearest is http",
         "MAINSTAY_HTTP__THREADS: http.threads has to be between 1 and 64, not 65",
         "MAINSTAY_RESP__LOOP: there is no setting resp.loop; the nearest is resp.loops",
     ];

@@ -175,6 +175,30 @@ fn history_and_times_to_live_are_shown() {
 }
 
 #[test]
+fn indexes_are_declared_filled_explained_and_dropped() {
+    let program = Program::new();
+    for n in 0..3 {
+        put(&program, &[&format!("j/{n}"), "state=pending", &format!("n={n}")]);
+    }
+    let explain = || record(&program, &["explain", "j/", "--where", "state=pending"]).ok();
+    assert!(explain().contains("no index helps"), "{}", explain());
+    let added = record(&program, &["index", "add", "j/", "state", "$bytes:/w==", "--wait"]).ok();
+    assert_eq!(added, "{\"prefix\":\"j/\",\"id\":1}\n");
+    assert_eq!(record(&program, &["index", "add", "", "n", "-o", "raw"]).ok(), "2\n");
+    let all = record(&program, &["index", "list"]).objects();
+    assert_eq!(field(&all[0], "fields").to_json(), r#"["state",{"$bytes":"/w=="}]"#);
+    assert_eq!(field(&all[0], "filled"), &3.into());
+    assert!(field(&all[0], "ready").as_i64().is_some_and(|ready| ready > 3), "{all:?}");
+    assert_eq!((all.len(), field(&all[1], "prefix")), (2, &"".into()));
+    assert!(explain().starts_with("{\"explanation\":\"index 1 over `j/`"), "{}", explain());
+    assert_eq!(record(&program, &["index", "drop", "1"]).ok(), "{\"id\":1,\"dropped\":true}\n");
+    assert!(record(&program, &["index", "drop", "1"]).not_held().contains("index list"));
+    assert!(explain().contains("no index helps"), "{}", explain());
+    assert!(record(&program, &["index", "add", "j/"]).error().contains("FIELDS"));
+    assert!(record(&program, &["index", "add", "", "n"]).not_held().contains("EXISTS"));
+}
+
+#[test]
 fn a_server_answers_as_a_directory_does() {
     let (program, elsewhere) = (Program::new(), Program::new());
     let served = Served::start(&elsewhere, &[("MAINSTAY_RESP__ADDRESS", "127.0.0.1:0")]);
@@ -190,6 +214,14 @@ fn a_server_answers_as_a_directory_does() {
         &["unset", "j/1", "n"],
         &["delete", "j/2"],
         &["list"],
+        &["explain", "j/", "--where", "state=done"],
+        &["index", "add", "j/", "state", "--wait"],
+        &["index", "add", "j/", "state"],
+        &["index", "list"],
+        &["explain", "j/", "--where", "state=done"],
+        &["list", "--where", "state=claimed"],
+        &["index", "drop", "1"],
+        &["index", "drop", "1"],
     ] {
         let here = record(&program, words);
         let there = program.run(&[&["--server", &address, "record"], words].concat());

@@ -1,4 +1,4 @@
-use crate::world::World;
+use crate::world::{World, until};
 use mainstay::{FieldValue, Fields, ManualClock, Options, RecordWrite};
 use mainstay_server::http::Settings;
 use serde_json::{Value, json};
@@ -412,4 +412,56 @@ fn changes_of_records_are_in_the_feed_with_their_fields() {
     assert_eq!(next(), event("b", "set", Some(json!({"token": "2"})), 1));
     assert_eq!(next(), event("b", "deleted", None, 2));
     assert_eq!(next(), event("a", "expired", None, 2));
+}
+
+#[test]
+fn indexes_are_declared_looked_at_and_dropped() {
+    let w = World::new();
+    for n in 0..3 {
+        w.put(&format!("/v1/records/jobs/{n}"), r#"{"state":"pending"}"#).ok();
+    }
+    let explain = || {
+        let path = filtered("/v1/record-explain?prefix=jobs/&", json!({"state": "pending"}));
+        w.get(&path).ok()["explanation"].as_str().unwrap().to_owned()
+    };
+    assert!(explain().contains("no index helps"), "{}", explain());
+    let add = |body: Value| w.post("/v1/record-indexes", &body.to_string());
+    let added = add(json!({"prefix": "jobs/", "fields": ["state", "$bytes:AP8="]}));
+    assert_eq!((added.status, &added.json()["id"]), (201, &json!(1)));
+    until("the index to be filled", || !w.get("/v1/record-indexes/1").ok()["ready"].is_null());
+    let one = w.get("/v1/record-indexes/1").ok();
+    let wanted = json!({
+        "id": 1, "prefix": "jobs/", "fields": ["state", "$bytes:AP8="], "created": 4,
+        "ready": one["ready"], "filled": 3,
+    });
+    assert_eq!(one, wanted);
+    assert_eq!(w.get("/v1/record-indexes").ok(), json!({"indexes": [wanted]}));
+    assert!(explain().starts_with("index 1 over `jobs/`"), "{}", explain());
+    assert_eq!(w.delete("/v1/record-indexes/1").ok()["deleted"], true);
+    assert_eq!(w.delete("/v1/record-indexes/1").ok()["deleted"], false);
+    assert_eq!(w.get("/v1/record-indexes/1").code(), (404, "IndexNotFound".into()));
+    assert!(explain().contains("no index helps"), "{}", explain());
+}
+
+#[test]
+fn indexes_that_make_no_sense_are_refused() {
+    let w = World::new();
+    let add = |body: Value| w.post("/v1/record-indexes", &body.to_string());
+    let fields = json!({"fields": ["a"]});
+    let named = [("idempotency-key", "one")];
+    let once = || w.ask("POST", "/v1/record-indexes", &named, &fields.to_string()).ok();
+    assert_eq!((once()["id"].clone(), once()["repeated"].clone()), (json!(1), json!(true)));
+    assert_eq!(add(fields).code(), (409, "IndexExists".into()));
+    for (body, code) in [
+        (json!({"fields": []}), "InvalidArgument"),
+        (json!({"fields": ["a", "a"]}), "InvalidArgument"),
+        (json!({"fields": ["$bytes:?"]}), "InvalidField"),
+        (json!({"prefix": "a"}), "InvalidArgument"),
+        (json!({"fields": ["b"], "wait": true}), "InvalidArgument"),
+    ] {
+        assert_eq!(add(body.clone()).code(), (400, code.into()), "{body}");
+    }
+    assert_eq!(w.delete("/v1/record-indexes/x").code(), (400, "InvalidArgument".into()));
+    assert_eq!(w.get("/v1/record-explain?branch=none").code(), (404, "BranchNotFound".into()));
+    assert_eq!(w.get("/v1/record-explain?where=1").code().0, 400);
 }

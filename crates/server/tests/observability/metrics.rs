@@ -1,7 +1,8 @@
 use crate::support::encode;
 use crate::world::World;
-use mainstay::{At, Clock, Filter, SystemClock};
+use mainstay::{At, Clock, Filter, ManualClock, Options, SystemClock};
 use mainstay_server::resp::Settings;
+use std::time::Duration;
 
 /// A hang is a failure; nothing else is measured by it.
 const HANG_US: u64 = 60_000_000;
@@ -106,6 +107,49 @@ fn syncs_groups_flushes_and_the_cache_are_shown() {
         w.db.cells().get("a").unwrap();
     }
     assert!(w.metric("mainstay_cache_hits_total") - before >= 640.0);
+}
+
+#[test]
+fn records_their_indexes_and_what_expires_are_shown() {
+    let w = world();
+    let mut client = w.client();
+    let scans = |way: &str| w.metric(&format!("mainstay_record_scans_total{{way=\"{way}\"}}"));
+    for line in
+        ["HSET j:1 state a", "HSET j:2 state b", "REC.COUNT j:", "REC.COUNT j: WHERE state = a"]
+    {
+        client.line(line);
+    }
+    assert_eq!((scans("list"), scans("walk"), scans("index")), (1.0, 1.0, 0.0));
+    assert_eq!(client.line("REC.INDEX ADD j: state"), r":1\r\n");
+    until(&w, r#"mainstay_record_index_ready{index="1"}"#, |ready| ready == 1.0);
+    assert_eq!(w.metric(r#"mainstay_record_index_filled_records{index="1"}"#), 2.0);
+    client.line("REC.COUNT j: WHERE state = a");
+    client.line("REC.SCAN j: WHERE other = a");
+    assert_eq!((scans("list"), scans("walk"), scans("index")), (1.0, 2.0, 1.0));
+    w.db.trim().unwrap();
+    assert_eq!(w.metric("mainstay_record_index_entries"), 2.0);
+    assert_eq!(w.metric("mainstay_record_versions"), 2.0);
+    assert!(
+        w.metric("mainstay_record_bytes") > 0.0 && w.metric("mainstay_record_index_bytes") > 0.0
+    );
+}
+
+#[test]
+fn what_expired_is_counted_once_by_whoever_finds_it() {
+    let clock = ManualClock::new(1_700_000_000_000_000);
+    let db = Options::new().clock(clock.clone()).sweep_interval(None).memory().unwrap();
+    let w = World::of(db, Settings::default());
+    let mut client = w.client();
+    let expired = |kind: &str| w.metric(&format!("mainstay_expired_total{{contract=\"{kind}\"}}"));
+    for line in ["SET a 1 PX 1", "HSET r f 1", "PEXPIRE r 1", "HSET s f 1", "PEXPIRE s 1"] {
+        client.line(line);
+    }
+    clock.advance(Duration::from_millis(5));
+    client.line("HSET s f 2");
+    assert_eq!((expired("cells"), expired("records")), (0.0, 1.0), "a write found one");
+    w.db.sweep().unwrap();
+    assert_eq!((expired("cells"), expired("records")), (1.0, 2.0));
+    assert!(client.line("INFO stats").contains(r"expired_keys:3\r\n"));
 }
 
 #[test]

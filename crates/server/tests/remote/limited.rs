@@ -4,7 +4,7 @@ use crate::world::{PASSWORD, World};
 use mainstay::remote::{AsyncDatabase, Options};
 use mainstay::{
     At, CellCommand, Code, Database, Error, Filter, Guard, Interactive, MergeStrategy, Name,
-    Result, Step, Transaction, Ttl,
+    RecordPick, Result, Step, Transaction, Ttl,
 };
 use std::time::Duration;
 
@@ -101,6 +101,26 @@ const OUTSIDE: &[Attempt] = &[
     ("list then", |db| db.cells().at(At::Revision(1))?.list("", None, 10).map(drop)),
     ("history then", |db| db.cells().at(At::Revision(1))?.history("other", 9, None).map(drop)),
     ("get elsewhere", |db| db.branch("trial")?.cells().get("other").map(drop)),
+    ("record", |db| db.records().get("other").map(drop)),
+    ("field", |db| db.records().get_field("other", "f").map(drop)),
+    ("record history", |db| db.records().history("other", 9, None).map(drop)),
+    ("scan", |db| db.records().scan("", &[], None, 9).map(drop)),
+    ("scan the beginning", |db| db.records().scan("ap", &[], Some("app:"), 9).map(drop)),
+    ("count", |db| db.records().count("ap", &[]).map(drop)),
+    ("explain", |db| db.records().explain("ap", &[]).map(drop)),
+    ("indexes", |db| db.records().indexes().map(drop)),
+    ("add an index", |db| db.records().add_index("app:", &["f"]).map(drop)),
+    ("drop an index", |db| db.records().drop_index(1).map(drop)),
+    ("record then", |db| db.records().at(At::Latest)?.get("other").map(drop)),
+    ("scan then", |db| db.records().at(At::Latest)?.scan("", &[], None, 9).map(drop)),
+    ("count then", |db| db.records().at(At::Latest)?.count("ap", &[]).map(drop)),
+    ("history then", |db| db.records().at(At::Latest)?.history("other", 9, None).map(drop)),
+    ("record elsewhere", |db| db.branch("trial")?.records().get("other").map(drop)),
+    ("put fields", |db| db.records().set_field("other", "f", "1").map(drop)),
+    ("swap", |db| db.records().compare_and_swap("other", "f", "1", "2").map(drop)),
+    ("pick", |db| db.records().pick(RecordPick::under("ap", Vec::new())).map(drop)),
+    ("expire a record", |db| db.records().expire("other", Ttl::Clear).map(drop)),
+    ("delete a record", |db| db.records().delete("other").map(drop)),
     ("execute", |db| db.execute(set("app:a").step(CellCommand::set(name("other"), 1))).map(drop)),
     ("execute all", |db| db.execute_all(vec![set("other")]).pop().unwrap().map(drop)),
     ("submit", |db| db.submit(set("other")).wait().map(drop)),
@@ -162,6 +182,19 @@ const INSIDE: &[Attempt] = &[
         assert_eq!(then.history("app:a", 9, None)?.len(), 2);
         then.list("app:", None, 10).map(|page| assert_eq!(page.names, ["app:a"]))
     }),
+    ("put fields", |db| db.records().set_field("app:r", "f", "1").map(drop)),
+    ("swap", |db| db.records().compare_and_swap("app:r", "f", "1", "2").map(|did| assert!(did))),
+    ("pick", |db| {
+        let pick = RecordPick::under("app:", Vec::new()).set("f", "3")?;
+        db.records().pick(pick).map(|picked| assert_eq!(picked.unwrap().0, "app:r"))
+    }),
+    ("field", |db| {
+        db.records().get_field("app:r", "f").map(|value| assert_eq!(value, Some(b"3".to_vec())))
+    }),
+    ("scan", |db| {
+        db.records().scan("app:", &[], None, 9).map(|page| assert_eq!(page.records.len(), 1))
+    }),
+    ("explain", |db| db.records().explain("app:", &[]).map(drop)),
     ("elsewhere", |db| db.branch("trial")?.cells().set("app:a", 1).map(drop)),
     ("execute", |db| {
         db.execute(set("app:b").guard(counter("app:b")).guard(range("app:b"))).map(drop)
@@ -196,6 +229,7 @@ fn shut<T>(result: Result<T>) -> Result<()> {
 fn world() -> World {
     let world = World::new();
     world.db.cells().set("other", "secret-value").unwrap();
+    world.db.records().set_field("other", "f", "secret-field").unwrap();
     world.db.fork("trial", "main", At::Latest).unwrap();
     world.db.branch("trial").unwrap().cells().set("other", "secret-too").unwrap();
     world.db.tag("secret-tag", "main", At::Latest).unwrap();

@@ -35,6 +35,8 @@ fn logins_and_administrative_commands_of_redis_clients_are_recorded() {
         "TAG.SET v1",
         "TAG.DEL v1",
         "BRANCH.DELETE attempt",
+        "REC.INDEX ADD a state",
+        "REC.INDEX DROP 1",
         "FLUSHDB",
         "CONFIG GET maxmemory",
         "CONFIG SET requirepass hunter4",
@@ -60,6 +62,8 @@ fn logins_and_administrative_commands_of_redis_clients_are_recorded() {
         "default tag.set v1,main done",
         "default tag.del v1,main done",
         "default branch.delete attempt,main done",
+        "default rec.index ADD,a,main done",
+        "default rec.index DROP,1,main done",
         "default flushdb main done",
         "default config main done",
         "default config main failed",
@@ -108,8 +112,11 @@ fn administrative_requests_over_http_are_recorded_alike() {
     ask("POST", "/v1/import/copy", b"damaged");
     ask("POST", "/v1/backup", b"");
     ask("DELETE", "/v1/branches/nosuch", b"");
+    ask("POST", "/v1/record-indexes", br#"{"prefix":"a","fields":["state"]}"#);
+    ask("DELETE", "/v1/record-indexes/1", b"");
     ask("GET", "/v1/cells/a", b"");
     world.ask(Some("app"), "DELETE", "/v1/branches/copy", "");
+    world.ask(Some("app"), "DELETE", "/v1/record-indexes/1", "");
     world.ask(Some("app"), "POST", "/v1/transactions", untag);
     world.ask_as(Some(&basic("hunter2", "hunter3")), "GET", "/v1/cells/a", &[], b"");
     let wanted = [
@@ -123,8 +130,11 @@ fn administrative_requests_over_http_are_recorded_alike() {
         "default import copy failed",
         "default backup  done",
         "default branch.delete nosuch done",
+        "default rec.index ADD,a done",
+        "default rec.index DROP,1 done",
         "app auth  done",
         "app branch.delete copy denied",
+        "app rec.index 1 denied",
         "app tag.del v1 denied",
         "- auth  wrong",
     ];

@@ -9,5 +9,6 @@ mod clients;
 mod http;
 mod limits;
 mod login;
+mod records;
 mod rights;
 mod world;

@@ -74,6 +74,10 @@ const OUTSIDE: &[&str] = &[
     "REC.SCAN ap",
     "REC.SCAN o AFTER other",
     "REC.COUNT ap WHERE f = 1",
+    "REC.EXPLAIN ap",
+    "REC.INDEX ADD app: f",
+    "REC.INDEX DROP 1",
+    "REC.INDEX LIST",
     "CELL.GET other REV 1",
     "CELL.CAS other NIL 1",
     "CELL.HISTORY other",
@@ -121,6 +125,7 @@ const INSIDE: &[(&str, &str)] = &[
     ("DURABILITY SYNC", r"+OK\r\n"),
     ("HSET app:h f 1", r":1\r\n"),
     ("REC.COUNT app: WHERE f = 1", r":1\r\n"),
+    ("REC.EXPLAIN app:", r"$46\r\nwalks all records under `app:`: no index helps\r\n"),
     ("TYPE app:h", r"+hash\r\n"),
 ];
 

@@ -121,7 +121,7 @@ impl World {
             request = request.header(*name, *value);
         }
         let mut response = match method {
-            "PUT" | "POST" => agent.run(request.body(body).unwrap()),
+            "PUT" | "POST" | "PATCH" => agent.run(request.body(body).unwrap()),
             _ => agent.run(request.body(()).unwrap()),
         }
         .unwrap();

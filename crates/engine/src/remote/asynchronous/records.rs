@@ -223,16 +223,19 @@ impl AsyncRecordsAt {
 }
 
 fn get(key: &Name, wanted: Option<&[Field]>) -> Read {
-    Read::Record { key: key.clone(), fields: wanted.map(<[Field]>::to_vec) }
+    let fields = wanted.map(<[Field]>::to_vec);
+    Read::Records(RecordCommand::Get { key: key.clone(), fields })
 }
 
 fn scan(prefix: &str, filters: &[Where], after: Option<&str>, limit: usize) -> Read {
     let (prefix, filters) = (prefix.to_owned(), filters.to_vec());
-    Read::Scan { prefix, filters, after: after.map(str::to_owned), limit }
+    let after = after.map(str::to_owned);
+    Read::Records(RecordCommand::Scan { prefix, filters, after, limit })
 }
 
 fn count(prefix: &str, filters: &[Where]) -> Read {
-    Read::Count { prefix: prefix.to_owned(), filters: filters.to_vec() }
+    let (prefix, filters) = (prefix.to_owned(), filters.to_vec());
+    Read::Records(RecordCommand::Count { prefix, filters })
 }
 
 fn history(key: &str, limit: usize, before: Option<u64>) -> Result<Read> {

@@ -51,6 +51,13 @@ pub(crate) struct HashAddFloatForm {
     by: String,
 }
 
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HashCountForm {
+    /// The record.
+    key: String,
+}
+
 impl HashSetForm {
     pub fn command(self) -> Result<HashCommand> {
         let (key, pairs) = (Name::new(&self.key)?, pairs(&self.fields)?);
@@ -75,6 +82,12 @@ impl HashAddFloatForm {
     pub fn command(self) -> Result<HashCommand> {
         let (key, field) = (Name::new(&self.key)?, Field::from_text(&self.field)?);
         Ok(HashCommand::AddFloat { key, field, by: self.by })
+    }
+}
+
+impl HashCountForm {
+    pub fn command(self) -> Result<HashCommand> {
+        Ok(HashCommand::Count { key: Name::new(&self.key)? })
     }
 }
 

@@ -18,7 +18,8 @@ pub(crate) use branch::MergeForm;
 pub(crate) use cell::number;
 pub(crate) use field::{changes, shown};
 pub(crate) use guard::GuardForm;
-pub(crate) use record::{RecordForm, RecordPageForm, WriteRecordForm, check_place, filters_of};
+pub(crate) use record::{RecordForm, RecordPageForm, WriteRecordForm};
+pub(crate) use record::{check_place, fields_of, filters_of};
 pub(crate) use step::StepForm;
 
 use mainstay::{Result, Value};

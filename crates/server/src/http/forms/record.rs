@@ -206,7 +206,7 @@ pub(crate) fn check_place(prefix: &str, after: Option<&str>) -> Result<()> {
 }
 
 /// The fields that names stand for.
-pub(super) fn fields_of(names: Vec<String>) -> Result<Vec<Field>> {
+pub(crate) fn fields_of(names: Vec<String>) -> Result<Vec<Field>> {
     names.iter().map(|name| Field::from_text(name)).collect()
 }
 

@@ -4,7 +4,7 @@ use super::branch::{BranchForm, FinishForm, ForkForm, MergeForm, RenameForm, Tag
 use super::cell::{
     CasForm, DeleteForm, ExpireForm, GetForm, IncrForm, InitForm, ListForm, RestoreForm, SetForm,
 };
-use super::hash::{HashAddFloatForm, HashAddForm, HashDeleteForm, HashSetForm};
+use super::hash::{HashAddFloatForm, HashAddForm, HashCountForm, HashDeleteForm, HashSetForm};
 use super::record::{
     CountForm, DeleteRecordForm, ExpireRecordForm, GetRecordForm, RestoreRecordForm, ScanForm,
     WriteRecordForm,
@@ -88,6 +88,8 @@ pub(crate) enum StepForm {
     HashAddFloat(HashAddFloatForm),
     /// Reads a record. A cell of this name is refused.
     HashGet(GetRecordForm),
+    /// How many fields a record has. A cell of this name is refused.
+    HashCount(HashCountForm),
     /// Makes a branch that starts as another one was.
     Fork(ForkForm),
     /// Makes a branch that starts empty.
@@ -184,6 +186,7 @@ impl StepForm {
             StepForm::HashAdd(form) => form.command()?.into(),
             StepForm::HashAddFloat(form) => form.command()?.into(),
             StepForm::HashGet(form) => form.hash()?.into(),
+            StepForm::HashCount(form) => form.command()?.into(),
             branch => branch.branch_command()?.into(),
         })
     }

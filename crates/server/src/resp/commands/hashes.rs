@@ -227,7 +227,7 @@ fn hvals(words: &[&[u8]]) -> Result<Plan, Reply> {
 }
 
 fn hlen(words: &[&[u8]]) -> Result<Plan, Reply> {
-    whole(words, |fields| Reply::number(fields.len() as u64))
+    Ok(Plan::one(HashCommand::Count { key: name(words[1])? }, redis(count)))
 }
 
 /// A reply of all fields.

@@ -19,8 +19,8 @@ use mainstay::wire::{
     self, Act, Acted, FOLLOW_LIMIT, Follow, Followed, Look, Question, Read, Seen,
 };
 use mainstay::{
-    At, Cells, Code, Command, Database, Durability, Error, Interactive, Receipt, Result,
-    Transaction,
+    At, Cells, Code, Command, Database, Durability, Error, Interactive, Receipt, RecordCommand,
+    Result, Transaction,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -37,18 +37,27 @@ macro_rules! look {
             Read::History { name, limit, before } => {
                 $cells.history(name.as_str(), limit, before).map(Seen::History)
             }
-            Read::Record { key, fields } => {
+            Read::Records(RecordCommand::Get { key, fields }) => {
                 $records.get_some(&key, fields.as_deref()).map(Seen::Record)
             }
-            Read::Scan { prefix, filters, after, limit } => {
+            Read::Records(RecordCommand::Scan { prefix, filters, after, limit }) => {
                 $records.scan(&prefix, &filters, after.as_deref(), limit).map(Seen::Records)
             }
-            Read::Count { prefix, filters } => $records.count(&prefix, &filters).map(Seen::Count),
+            Read::Records(RecordCommand::Count { prefix, filters }) => {
+                $records.count(&prefix, &filters).map(Seen::Count)
+            }
+            Read::Records(_) => Err(no_read()),
             Read::RecordHistory { key, limit, before } => {
                 $records.history(key.as_str(), limit, before).map(Seen::RecordHistory)
             }
         }
     };
+}
+
+/// A command that writes was given where something is read.
+fn no_read() -> Error {
+    let message = "this command on records writes: execute it in a transaction";
+    Error::new(Code::InvalidArgument, message)
 }
 
 /// The longest answer; what is longer is told to be.

@@ -2,8 +2,8 @@ use super::super::prefixes::Prefixes;
 use super::super::right::Rights;
 use super::*;
 use mainstay::{
-    Condition, Field, FieldValue, MergeStrategy, Number, Only, RecordWrite, Step, SystemCommand,
-    Ttl, Value,
+    Condition, Field, FieldValue, MergeStrategy, Number, Only, RecordPick, RecordWrite, Step,
+    SystemCommand, Ttl, Value,
 };
 
 fn user(allow: &[&str], prefixes: &[&str]) -> User {
@@ -85,6 +85,7 @@ fn on_record(key: &str) -> Vec<(Command, bool, bool)> {
             false,
         ),
         (RecordCommand::Count { prefix: prefix(), filters: filters() }, true, false),
+        (RecordCommand::Pick(Box::new(RecordPick::under(key, Vec::new()))), true, true),
         (written(write().set("f", "v").unwrap()), false, true),
         (written(write().set("f", "v").unwrap().when_counter(None)), true, true),
         (written(write().set("f", sum).unwrap()), true, true),
@@ -101,6 +102,7 @@ fn on_record(key: &str) -> Vec<(Command, bool, bool)> {
     let pairs = || vec![(field(), Vec::new())];
     let hashes = [
         (HashCommand::Get { key: name(), fields: None }, true, false),
+        (HashCommand::Count { key: name() }, true, false),
         (HashCommand::Set { key: name(), pairs: pairs(), only_absent: false }, false, true),
         (HashCommand::Set { key: name(), pairs: pairs(), only_absent: true }, true, true),
         (HashCommand::Delete { key: name(), fields: vec![field()] }, false, true),
@@ -155,7 +157,7 @@ fn each_command_needs_its_rights_and_its_keys() {
 }
 
 #[test]
-fn branches_and_the_sweep_are_about_all_keys() {
+fn branches_indexes_and_the_sweep_are_about_all_keys() {
     let sweep = Command::from(SystemCommand::Sweep { limit: 1 });
     for command in branch_commands() {
         assert!(user(&["branches"], &[""]).allow_command(&command).is_ok(), "{command:?}");
@@ -163,9 +165,15 @@ fn branches_and_the_sweep_are_about_all_keys() {
         assert!(user(&["all"], &["app:"]).allow_command(&command).is_err(), "{command:?}");
         assert!(administrative(&command).is_some(), "{command:?}");
     }
-    assert!(user(&["cells", "branches"], &[""]).allow_command(&sweep).is_err());
-    assert!(user(&["all"], &["app:"]).allow_command(&sweep).is_err());
-    assert!(user(&["admin"], &[""]).allow_command(&sweep).is_ok());
+    let add = IndexCommand::Add { prefix: "app:".into(), fields: Vec::new() };
+    for command in [sweep, add.into(), IndexCommand::Drop { id: 1 }.into()] {
+        let allowed = |allow: &[&str], prefix| user(allow, &[prefix]).allow_command(&command);
+        assert!(allowed(&["cells", "records", "branches", "admin:read"], "").is_err());
+        assert!(allowed(&["all"], "app:").is_err(), "{command:?}");
+        assert!(allowed(&["admin"], "").is_ok(), "{command:?}");
+    }
+    let dropped = IndexCommand::Drop { id: 7 }.into();
+    assert_eq!(administrative(&dropped), Some(("rec.index", vec!["DROP".into(), "7".into()])));
 }
 
 /// Every guard on a key of a kind.
