@@ -19,10 +19,9 @@ use std::sync::atomic::{AtomicUsize, Ordering as Memory};
 
 #[derive(Default)]
 pub(crate) struct Memtable {
-    /// What users wrote.
-    data: List,
-    /// What the database keeps beside it, so that scans of one do not sort the other.
-    system: List,
+    /// What users wrote, the entries of indexes over it, and what the database keeps beside them, in the order of
+    /// their spaces: scans of one do not sort the others.
+    lists: [List; 3],
     /// First revision and stamp of each stretch in which both rise together.
     times: Mutex<Vec<(Revision, Stamp)>>,
     bytes: AtomicUsize,
@@ -44,8 +43,10 @@ impl Memtable {
     /// A buffer that takes about as many versions as the last one without growing its list.
     pub fn like(last: &Memtable) -> Memtable {
         let table = Memtable::default();
-        let count = last.data.versions.read().len();
-        table.data.versions.write().reserve(count + count / 8);
+        for (list, last) in table.lists.iter().zip(&last.lists) {
+            let count = last.versions.read().len();
+            list.versions.write().reserve(count + count / 8);
+        }
         table
     }
 
@@ -58,10 +59,7 @@ impl Memtable {
 
     #[inline]
     fn list(&self, key: &[u8]) -> &List {
-        match key.first() {
-            Some(&space) if spaces::is_system(space) => &self.system,
-            _ => &self.data,
-        }
+        &self.lists[place(key)]
     }
 
     /// Notes the stamp of a revision; revisions come in order.
@@ -90,8 +88,7 @@ impl Memtable {
 
     /// Takes out everything newer than a revision, newest first.
     pub fn undo(&self, after: Revision) -> Vec<Version> {
-        let mut undone = self.data.undo(after);
-        undone.append(&mut self.system.undo(after));
+        let undone: Vec<Version> = self.lists.iter().flat_map(|list| list.undo(after)).collect();
         let cost: usize = undone.iter().map(Version::cost_bytes).sum();
         self.bytes.fetch_sub(cost, Memory::Relaxed);
         self.times.lock().retain(|&(revision, _)| revision <= after);
@@ -99,7 +96,6 @@ impl Memtable {
     }
 
     /// The newest version not newer than `at` of each key in a range, in order, at most `limit`.
-    /// A range lies either in the data or in the system spaces.
     pub fn page(
         &self,
         from: Bound<&[u8]>,
@@ -107,28 +103,46 @@ impl Memtable {
         at: Revision,
         limit: usize,
     ) -> Vec<Version> {
-        let list = match from {
-            Bound::Included(key) | Bound::Excluded(key) => self.list(key),
-            Bound::Unbounded => &self.data,
+        let first = match from {
+            Bound::Included(key) | Bound::Excluded(key) => place(key),
+            Bound::Unbounded => 0,
         };
-        let mut order = list.order.lock();
-        order.catch_up(&list.versions.read());
-        order.page(from, to, at, limit)
+        let mut page = Vec::new();
+        for (place, list) in self.lists.iter().enumerate().skip(first) {
+            let is_in_range = place == first || is_before_end(&[BEGINS[place]], to);
+            if !is_in_range || page.len() == limit {
+                break;
+            }
+            let mut order = list.order.lock();
+            order.catch_up(&list.versions.read());
+            page.append(&mut order.page(from, to, at, limit - page.len()));
+        }
+        page
     }
 
     /// All versions of several buffers by key, the newest of each key first.
     pub fn sorted(tables: &[&Memtable]) -> Vec<Version> {
-        let all = |list: fn(&Memtable) -> &List| {
+        let all = |place: usize| {
             let mut versions = Vec::new();
             for table in tables {
-                versions.extend_from_slice(&list(table).versions.read());
+                versions.extend_from_slice(&table.lists[place].versions.read());
             }
             sorted(versions)
         };
-        // Keys of the system spaces come behind all data.
-        let mut versions = all(|table| &table.data);
-        versions.append(&mut all(|table| &table.system));
-        versions
+        (0..BEGINS.len()).flat_map(all).collect()
+    }
+}
+
+/// The space that each list begins with.
+const BEGINS: [u8; 3] = [0, spaces::ENTRIES, spaces::INDEXES];
+
+/// The list that a key is in.
+#[inline]
+fn place(key: &[u8]) -> usize {
+    match key.first() {
+        Some(&space) if space >= spaces::INDEXES => 2,
+        Some(&space) if space >= spaces::ENTRIES => 1,
+        _ => 0,
     }
 }
 
@@ -291,10 +305,11 @@ mod tests {
     proptest! {
         #[test]
         fn pages_and_flush_order_agree_with_a_sorted_map(
-            names in prop::collection::vec("\x01[ab]{1,9}", 1..200),
+            names in prop::collection::vec("[\x01\x02\x06\x10][ab]{1,9}", 1..200),
             scan_every in 1_usize..50,
             at in 0_u64..220,
-            from in "\x01[ab]{0,3}",
+            from in "[\x01\x06][ab]{0,3}",
+            to in "[\x02\x07\x11]",
         ) {
             let table = Memtable::default();
             let mut model: BTreeMap<Vec<u8>, Vec<u64>> = BTreeMap::new();
@@ -306,10 +321,11 @@ mod tests {
                     table.page(Bound::Unbounded, Bound::Unbounded, revision, 3);
                 }
             }
-            let page = table.page(Bound::Excluded(from.as_bytes()), Bound::Unbounded, at, 10);
+            let (from, to) = (from.as_bytes(), Bound::Excluded(to.as_bytes()));
+            let page = table.page(Bound::Excluded(from), to, at, 10);
             let expected: Vec<_> = model
                 .iter()
-                .filter(|(name, _)| name.as_slice() > from.as_bytes())
+                .filter(|(name, _)| name.as_slice() > from && is_before_end(name, to))
                 .filter_map(|(name, all)| {
                     all.iter().rfind(|&&r| r <= at).map(|&r| (name.clone(), r))
                 })

@@ -17,7 +17,9 @@ use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// How many versions are taken from a buffer at a time, so that its lock is short.
+/// How many versions are taken from a buffer at first: many who look want one.
+const FIRST_PAGE: usize = 8;
+/// How many versions are taken from a buffer at a time at most, so that its lock is short.
 const PAGE: usize = 256;
 
 /// A key and its entry, wherever they lie.
@@ -55,6 +57,8 @@ struct BufferRows {
     to: Bound<Vec<u8>>,
     at: Revision,
     page: VecDeque<Version>,
+    /// How many are taken next.
+    size: usize,
     done: bool,
 }
 
@@ -62,8 +66,10 @@ impl BufferRows {
     fn next(&mut self) -> Option<Version> {
         if self.page.is_empty() && !self.done {
             let to = self.to.as_ref().map(Vec::as_slice);
-            let page = self.table.page(self.from.as_ref().map(Vec::as_slice), to, self.at, PAGE);
-            self.done = page.len() < PAGE;
+            let from = self.from.as_ref().map(Vec::as_slice);
+            let page = self.table.page(from, to, self.at, self.size);
+            self.done = page.len() < self.size;
+            self.size = (self.size * 2).min(PAGE);
             if let Some(last) = page.last() {
                 self.from = Bound::Excluded(last.key().to_vec());
             }
@@ -100,8 +106,8 @@ impl Scan {
     ) -> Scan {
         let (from, to) = (from.map(<[u8]>::to_vec), to.map(<[u8]>::to_vec));
         let buffer = |table| {
-            let (from, to) = (from.clone(), to.clone());
-            Source::Buffer(BufferRows { table, from, to, at, page: VecDeque::new(), done: false })
+            let (from, to, page) = (from.clone(), to.clone(), VecDeque::new());
+            Source::Buffer(BufferRows { table, from, to, at, page, size: FIRST_PAGE, done: false })
         };
         let sources = buffers.map(buffer).chain(stores.map(Source::Store));
         Scan { sources: sources.map(|source| (source, None)).collect(), started: false }
