@@ -36,6 +36,7 @@ pub mod slow_log;
 mod stream;
 pub mod table;
 pub mod tally;
+mod tasks;
 mod work;
 mod workers;
 

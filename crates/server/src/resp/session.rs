@@ -21,6 +21,7 @@ use super::request::Limits;
 use super::rights;
 use super::table::{self, Group, Run, Spec};
 use super::tally::Tally;
+use super::tasks::Task;
 use crate::security::{Denied, User};
 use mainstay::{
     At, CellCommand, Cells, CellsAt, Command, CompactString, Contract, Durability, Guard,
@@ -98,6 +99,8 @@ pub enum Handled {
     Wait(Awaited),
     /// Changes as they come.
     Watch(Box<Reading>),
+    /// What takes several steps: the reply comes with the last.
+    Task(Task),
     /// The replies before it have to be known first: ask again then.
     NotYet,
     /// The last reply of this connection.
@@ -284,6 +287,7 @@ impl Session {
                     let _ = self.shared.db.wait_for(self.shared.db.revision() + 1, PAUSE);
                 }
             },
+            Handled::Task(task) => task.wait(),
             Handled::Watch(_) => Reply::error("ERR FEED.WATCH is for connections: see FEED.READ"),
             Handled::NotYet => {
                 Reply::error("ERR a command waits for itself: a fault of the server")
