@@ -203,7 +203,7 @@ impl Jobs {
     fn outcome(&self, grant: &Grant) -> Result<Option<State>> {
         let (token, mut before) = (grant.token.to_string(), None);
         loop {
-            let page = self.history(&grant.name, HISTORY_PAGE, before)?;
+            let page = self.versions(&grant.name, HISTORY_PAGE, before)?;
             let ended = |entry: &RecordHistoryEntry| {
                 let fields = entry.fields.as_ref()?;
                 let state = State::parse(fields.text(field::STATE)?).ok()?;

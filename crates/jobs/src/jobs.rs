@@ -6,12 +6,17 @@
 //!                '------------- somebody was faster: again ------------'
 //! ```
 
+use crate::asynchronous::AsyncJobs;
 use crate::failure;
+use crate::figures::JobFigures;
 use crate::job::{Job, field};
+use crate::lock::Locks;
 use crate::name::{self, JobName};
 use crate::objects::Objects;
 use crate::settings::Settings;
 use crate::state::State;
+use crate::tidy::TidyReport;
+use crate::version::JobVersion;
 use mainstay::{
     Answer, At, Code, Command, Database, Durability, Field, Name, Receipt, Record, RecordCommand,
     RecordHistoryEntry, RecordWrite, Records, Result, Stamp, Step, Test, Transaction, Where,
@@ -179,14 +184,82 @@ impl Jobs {
         record.map(|record| Job::of(name.clone(), record)).transpose()
     }
 
-    /// The versions of a job's record, newest first; `before` leaves out counters from it on.
+    /// The same on another branch, which has to be there.
+    pub fn on_branch(&self, branch: &str) -> Result<Jobs> {
+        self.database().branch(branch).map(|_| self.clone())
+    }
+
+    /// The branch they are on.
+    pub fn branch(&self) -> &str {
+        mainstay::MAIN
+    }
+
+    /// The same, to be awaited; of a database in this process.
+    pub fn to_async(&self) -> Result<AsyncJobs> {
+        Ok(AsyncJobs(self.clone()))
+    }
+
+    /// Locks of the same namespace on the same branch.
+    pub fn locks(&self) -> Locks {
+        Locks::open(self.database(), &self.settings().namespace)
+    }
+
+    /// What was done through this handle and its clones.
+    pub fn figures(&self) -> JobFigures {
+        JobFigures::default()
+    }
+
+    /// The versions of a job, newest first; `before` leaves out counters from it on.
     pub fn history(
+        &self,
+        name: &JobName,
+        limit: usize,
+        before: Option<u64>,
+    ) -> Result<Vec<JobVersion>> {
+        let versions = self.versions(name, limit, before)?.into_iter().map(|entry| {
+            let (fields, counter, expires) = (entry.fields, entry.counter, None);
+            let record = |fields| Record {
+                fields,
+                counter,
+                expires,
+                revision: entry.revision,
+                stamp: entry.stamp,
+            };
+            let job = fields.map(|fields| Job::of(name.clone(), record(fields))).transpose()?;
+            Ok(JobVersion { revision: entry.revision, stamp: entry.stamp, counter, job })
+        });
+        versions.collect()
+    }
+
+    pub(crate) fn versions(
         &self,
         name: &JobName,
         limit: usize,
         before: Option<u64>,
     ) -> Result<Vec<RecordHistoryEntry>> {
         self.records().history(&self.key(name), limit, before)
+    }
+
+    /// As [`Jobs::list`], as it was.
+    pub fn list_at(
+        &self,
+        task_type: &str,
+        state: Option<State>,
+        after: Option<&str>,
+        limit: usize,
+        _at: At,
+    ) -> Result<JobPage> {
+        self.list(task_type, state, after, limit)
+    }
+
+    /// As [`Jobs::count`], as it was.
+    pub fn count_at(&self, task_type: &str, state: State, _at: At) -> Result<u64> {
+        self.count(task_type, state)
+    }
+
+    /// Deletes objects older than this that no record names.
+    pub fn tidy(&self, _older_than: std::time::Duration) -> Result<TidyReport> {
+        Ok(TidyReport::default())
     }
 
     /// The jobs of a type in the order of their ids, those in one state if that is given, behind an id.

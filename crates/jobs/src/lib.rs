@@ -37,8 +37,10 @@
 //!   same and does nothing twice.
 //! - A **lease** ends when the sweeper takes the job away, not by itself: a late heartbeat before that keeps it.
 
+mod asynchronous;
 mod claim;
 mod failure;
+mod figures;
 mod graph;
 mod holder;
 mod job;
@@ -52,9 +54,14 @@ mod settings;
 mod state;
 mod submit;
 mod sweeper;
+mod tidy;
+mod version;
 mod wait;
+mod within;
 
+pub use asynchronous::{AsyncJobs, AsyncLocks};
 pub use claim::{Claimed, Grant};
+pub use figures::JobFigures;
 pub use holder::Retry;
 pub use job::{Job, field};
 pub use jobs::{JobPage, Jobs};
@@ -64,3 +71,6 @@ pub use settings::{Settings, TypeSettings};
 pub use state::{STATES, State};
 pub use submit::Submission;
 pub use sweeper::{SweepReport, Sweeper, SweeperFigures};
+pub use tidy::TidyReport;
+pub use version::JobVersion;
+pub use within::{ClaimedIn, JobsIn, LocksIn, TokenIn};

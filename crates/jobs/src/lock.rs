@@ -57,14 +57,15 @@ impl Locks {
         Locks { db: db.clone(), namespace: namespace.to_owned() }
     }
 
-    fn key(&self, name: &str) -> Result<Name> {
-        Name::new(&format!("{}state.locks.{name}", self.namespace))
+    /// The key of a lock's record.
+    pub fn key(&self, name: &str) -> String {
+        format!("{}state.locks.{name}", self.namespace)
     }
 
     /// Takes a lock; gives its token, or nothing while another owner has it. An owner that has it already, and
     /// maybe lost the reply, gets its token again and a new lease: owners have names of their own.
     pub fn take(&self, name: &str, owner: &str, lease: Duration) -> Result<Option<Revision>> {
-        let (key, lease_ms) = (self.key(name)?, checked_ms(lease)?);
+        let (key, lease_ms) = (Name::new(&self.key(name))?, checked_ms(lease)?);
         let write = || {
             let write = RecordWrite::to(key.as_str())?.ttl(Ttl::Millis(lease_ms));
             write.set(RENEWED_AT, NOW)
@@ -112,7 +113,7 @@ impl Locks {
     /// Begins the lease anew. Whoever no longer has the lock gets `Fenced`.
     pub fn renew(&self, name: &str, token: Revision, lease: Duration) -> Result<()> {
         let lease_ms = checked_ms(lease)?;
-        let write = RecordWrite::to(self.key(name)?.as_str())?
+        let write = RecordWrite::to(&self.key(name))?
             .when(fence(token)?)
             .set(RENEWED_AT, NOW)?
             .ttl(Ttl::Millis(lease_ms));
@@ -121,7 +122,7 @@ impl Locks {
 
     /// Gives a lock back; says whether it was held. Of another holder's lock that is `Fenced`.
     pub fn free(&self, name: &str, token: Revision) -> Result<bool> {
-        let (key, when) = (self.key(name)?, vec![fence(token)?]);
+        let (key, when) = (Name::new(&self.key(name))?, vec![fence(token)?]);
         let freed = self.db.execute(Transaction::new().must(RecordCommand::Delete { key, when }));
         match freed {
             Ok(_) => Ok(true),
@@ -133,7 +134,7 @@ impl Locks {
 
     /// Who has a lock.
     pub fn holder(&self, name: &str) -> Result<Option<LockHolder>> {
-        let record = self.db.records().get(self.key(name)?.as_str())?;
+        let record = self.db.records().get(&self.key(name))?;
         record.as_ref().map(holder).transpose()
     }
 
