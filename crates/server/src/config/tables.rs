@@ -4,7 +4,7 @@
 
 use super::database::{self, RetentionClass};
 use super::{Field, Server};
-use crate::{http, resp, security, telemetry, tls};
+use crate::{http, jobs, resp, security, telemetry, tls};
 
 /// One table of the file.
 #[derive(Debug)]
@@ -41,6 +41,8 @@ pub const TABLES: &[Table] = &[
     table!("http", http::Settings),
     table!("database", database::Settings),
     table!(["database.retention_classes"], RetentionClass),
+    table!("jobs", jobs::Settings),
+    table!(["jobs.types"], jobs::TypeSettings),
     table!("security", security::Settings),
     table!(["security.users"], security::UserSettings),
     table!("tls", tls::Settings),

@@ -9,6 +9,7 @@ mod cell;
 mod field;
 mod guard;
 mod hash;
+mod job;
 mod record;
 mod step;
 mod text;
@@ -18,6 +19,7 @@ pub(crate) use branch::MergeForm;
 pub(crate) use cell::number;
 pub(crate) use field::{changes, shown};
 pub(crate) use guard::GuardForm;
+pub(crate) use job::{JobForm, JobVersionForm, NewJobForm, bytes, shown_bytes};
 pub(crate) use record::{RecordForm, RecordPageForm, WriteRecordForm, check_place, filters_of};
 pub(crate) use step::StepForm;
 
