@@ -23,6 +23,8 @@ mod failure;
 mod feed;
 mod field;
 mod interrupt;
+mod job;
+mod lock;
 mod output;
 mod pages;
 mod paper;
@@ -92,6 +94,8 @@ fn execute(noun: DataNoun, session: &mut Session) -> Result<()> {
     match noun {
         DataNoun::Cell(verb) => verb.run(session),
         DataNoun::Record(verb) => verb.run(session),
+        DataNoun::Job(verb) => verb.run(session),
+        DataNoun::Lock(verb) => verb.run(session),
         DataNoun::Branch(verb) => verb.run(session),
         DataNoun::Tag(verb) => verb.run(session),
         DataNoun::Feed(feed) => feed.run(session),
