@@ -36,7 +36,7 @@ use mainstay_model::{At, BranchCommand, Code, Error, Name, Result, Revision, Sta
 use parking_lot::{Mutex, RwLock};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// How far the clocks of callers may be ahead of the database's.
@@ -306,6 +306,20 @@ impl Inner {
         self.check_open()?;
         let message = format!("revision {revision} was not reached in {timeout:?}");
         Err(Error::new(Code::TimedOut, message))
+    }
+
+    /// Waits until a revision is visible, the time is over, or somebody set `stop` and told listeners.
+    pub fn wait_for_unless(
+        &self,
+        revision: Revision,
+        timeout: Duration,
+        stop: &AtomicBool,
+    ) -> Result<()> {
+        let ready = || self.sequencer.published() >= revision || stop.load(Ordering::SeqCst);
+        match ready() || self.sequencer.wait_until(timeout, ready) {
+            true => Ok(()),
+            false => self.check_open(),
+        }
     }
 }
 

@@ -13,10 +13,11 @@ use crate::remote::wait;
 use crate::stats::Stats;
 use crate::ticket::Ticket;
 use mainstay_model::{
-    At, Code, Error, ErrorKind, MAIN, Receipt, Result, Revision, Stamp, Transaction,
+    At, Code, Durability, Error, ErrorKind, MAIN, Receipt, Result, Revision, Stamp, Transaction,
 };
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// How often [`Database::transaction`] tries again after a conflict.
@@ -206,6 +207,53 @@ impl Database {
         match &self.place {
             Place::Here(core) => core.wait_for(revision, timeout),
             Place::There(link) => wait(Place::there(link).wait_for(revision, timeout)),
+        }
+    }
+
+    /// Waits until a revision is visible, for at most so long, or until `stop` is set and
+    /// [`Database::interrupt`] called; the caller looks which it was. For one thread that waits on behalf of
+    /// many and has to hear of new ones; a served database refuses it.
+    pub fn wait_for_unless(
+        &self,
+        revision: Revision,
+        timeout: Duration,
+        stop: &AtomicBool,
+    ) -> Result<()> {
+        self.here("a wait that can be interrupted")?.wait_for_unless(revision, timeout, stop)
+    }
+
+    /// Lets those look at their `stop` who wait in [`Database::wait_for_unless`].
+    pub fn interrupt(&self) {
+        if let Place::Here(core) = &self.place {
+            core.sequencer.tell_listeners();
+        }
+    }
+
+    /// Whether the database is in this process; else a server has it.
+    pub fn is_here(&self) -> bool {
+        matches!(self.place, Place::Here(_))
+    }
+
+    /// The time as stamps and expiries go by it, in microseconds since 1970: after the stamp of everything that is
+    /// visible, and not after that of a transaction to come.
+    ///
+    /// ```
+    /// let db = mainstay::Database::memory()?;
+    /// db.cells().set("a", 1)?;
+    /// assert!(db.stamp_of(db.revision())? < db.now_us()?);
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    pub fn now_us(&self) -> Result<Stamp> {
+        match &self.place {
+            Place::Here(core) => {
+                core.check_open()?;
+                let newest = core.index().stamp_of(core.sequencer.published())?;
+                Ok(newest.map_or(0, |newest| newest + 1).max(core.now()))
+            }
+            Place::There(_) => {
+                let nothing = Transaction::new().durability(Durability::Memory);
+                Ok(self.execute(nothing)?.stamp)
+            }
         }
     }
 

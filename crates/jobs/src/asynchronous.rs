@@ -1,12 +1,22 @@
 //! The handles for those who must not block: the same operations, to be awaited.
+//!
+//! ```text
+//!   task --poll--> operation --ticket or request--> database --waker--> task
+//!                            --nothing to claim---> bell: one thread for all who wait
+//! ```
+//!
+//! They need no runtime and run on any; their futures can be sent to another thread. Large input and output
+//! have a thread each while they are read or written. Dropping a future loses its answer and nothing else: what
+//! was submitted is done all the same.
 
 use crate::claim::{Claimed, Grant};
 use crate::figures::JobFigures;
 use crate::holder::Retry;
 use crate::job::Job;
-use crate::jobs::{JobPage, Jobs};
-use crate::lock::{LockHolder, Locks};
+use crate::lock::LockHolder;
 use crate::name::JobName;
+use crate::operations::{JobPage, Operations, Shared};
+use crate::port::Port;
 use crate::settings::Settings;
 use crate::state::State;
 use crate::submit::Submission;
@@ -14,19 +24,32 @@ use crate::sweeper::SweepReport;
 use crate::tidy::TidyReport;
 use crate::version::JobVersion;
 use mainstay::remote::AsyncDatabase;
-use mainstay::{At, Code, Command, Database, Error, Result, Revision};
+use mainstay::{At, Command, Database, MAIN, Result, Revision};
 use object_store::ObjectStore;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// The jobs of a database under one namespace, for those who must not block.
+///
+/// ```
+/// use mainstay_jobs::{AsyncJobs, Settings, State, Submission};
+/// let jobs = AsyncJobs::open(&mainstay::Database::memory()?, Settings::default())?;
+/// let work = async {
+///     jobs.submit(&Submission::new("email", "1")).await?;
+///     let claimed = jobs.claim("email", "worker 1", None).await?.expect("there is one");
+///     jobs.complete(&claimed.grant, None).await
+/// };
+/// // Any runtime does; this waits here.
+/// assert_eq!(mainstay::remote::wait(work)?, State::Completed);
+/// # Ok::<(), mainstay::Error>(())
+/// ```
 #[derive(Clone)]
-pub struct AsyncJobs(pub(crate) Jobs);
+pub struct AsyncJobs(pub(crate) Operations<'static>);
 
 impl AsyncJobs {
-    /// Jobs of a database in this process.
+    /// Jobs of a database in this process. Waits a moment for the indexes that jobs need to be declared.
     pub fn open(db: &Database, settings: Settings) -> Result<AsyncJobs> {
-        Jobs::open(db, settings)?.to_async()
+        crate::Jobs::open(db, settings)?.to_async()
     }
 
     /// Jobs of a database in this process, with their large input and output in an object store.
@@ -35,26 +58,30 @@ impl AsyncJobs {
         settings: Settings,
         objects: Arc<dyn ObjectStore>,
     ) -> Result<AsyncJobs> {
-        Jobs::open_with(db, settings, objects)?.to_async()
+        crate::Jobs::open_with(db, settings, objects)?.to_async()
     }
 
-    /// Jobs of a served database.
+    /// Jobs of a served database, with their large input and output in an object store if there is one.
     pub async fn served(
-        _db: &AsyncDatabase,
-        _settings: Settings,
-        _objects: Option<Arc<dyn ObjectStore>>,
+        db: &AsyncDatabase,
+        settings: Settings,
+        objects: Option<Arc<dyn ObjectStore>>,
     ) -> Result<AsyncJobs> {
-        Err(Error::new(Code::Unsupported, "to come"))
+        settings.check()?;
+        let port = Port::served(db, MAIN).await?;
+        let operations = Operations::new(Shared::new(None, settings, objects), port);
+        operations.declare_all().await?;
+        Ok(AsyncJobs(operations))
     }
 
     /// The same on another branch, which has to be there.
     pub async fn on_branch(&self, branch: &str) -> Result<AsyncJobs> {
-        self.0.on_branch(branch).map(AsyncJobs)
+        self.0.on_branch(branch).await.map(AsyncJobs)
     }
 
     /// The branch they are on.
     pub fn branch(&self) -> &str {
-        self.0.branch()
+        self.0.port.branch()
     }
 
     /// A handle whose operations carry these commands in their own transaction.
@@ -65,7 +92,7 @@ impl AsyncJobs {
 
     /// Locks of the same namespace on the same branch.
     pub fn locks(&self) -> AsyncLocks {
-        AsyncLocks(self.0.locks())
+        AsyncLocks(self.0.beside([]))
     }
 
     /// What holds for these jobs.
@@ -78,32 +105,37 @@ impl AsyncJobs {
         self.0.key(name)
     }
 
+    /// The database's time in microseconds; leases and `run_at` go by it.
+    pub async fn now_us(&self) -> Result<mainstay::Stamp> {
+        self.0.now_us().await
+    }
+
     /// What was done through this handle and its clones.
     pub fn figures(&self) -> JobFigures {
-        self.0.figures()
+        self.0.tally().figures()
     }
 
-    /// As [`Jobs::submit`].
+    /// As [`Jobs::submit`](crate::Jobs::submit).
     pub async fn submit(&self, submission: &Submission) -> Result<State> {
-        self.0.submit(submission)
+        self.0.submit(submission).await
     }
 
-    /// As [`Jobs::submit_all`].
+    /// As [`Jobs::submit_all`](crate::Jobs::submit_all).
     pub async fn submit_all(&self, submissions: &[Submission]) -> Result<Vec<State>> {
-        self.0.submit_all(submissions)
+        self.0.submit_all(submissions).await
     }
 
-    /// As [`Jobs::claim`].
+    /// As [`Jobs::claim`](crate::Jobs::claim).
     pub async fn claim(
         &self,
         task_type: &str,
         worker: &str,
         lease: Option<Duration>,
     ) -> Result<Option<Claimed>> {
-        self.0.claim(task_type, worker, lease)
+        self.0.claim(task_type, worker, lease).await
     }
 
-    /// As [`Jobs::claim_within`]. Dropping the future gives up the place in the queue; whatever is dropped
+    /// As [`Jobs::claim_within`](crate::Jobs::claim_within). Dropping the future gives up the place in the queue; whatever is dropped
     /// while its claim is under way may have claimed, and the sweeper takes that away.
     pub async fn claim_within(
         &self,
@@ -112,60 +144,60 @@ impl AsyncJobs {
         lease: Option<Duration>,
         timeout: Duration,
     ) -> Result<Option<Claimed>> {
-        self.0.claim_within(task_type, worker, lease, timeout)
+        self.0.claim_within(task_type, worker, lease, timeout).await
     }
 
-    /// As [`Jobs::heartbeat`].
+    /// As [`Jobs::heartbeat`](crate::Jobs::heartbeat).
     pub async fn heartbeat(&self, grant: &Grant, lease: Option<Duration>) -> Result<State> {
-        self.0.heartbeat(grant, lease)
+        self.0.heartbeat(grant, lease).await
     }
 
-    /// As [`Jobs::step`].
+    /// As [`Jobs::step`](crate::Jobs::step).
     pub async fn step(&self, grant: &Grant, step: u64, of: Option<u64>) -> Result<State> {
-        self.0.step(grant, step, of)
+        self.0.step(grant, step, of).await
     }
 
-    /// As [`Jobs::complete`].
+    /// As [`Jobs::complete`](crate::Jobs::complete).
     pub async fn complete(&self, grant: &Grant, result: Option<&[u8]>) -> Result<State> {
-        self.0.complete(grant, result)
+        self.0.complete(grant, result).await
     }
 
-    /// As [`Jobs::fail`].
+    /// As [`Jobs::fail`](crate::Jobs::fail).
     pub async fn fail(&self, grant: &Grant, message: &str, retry: Retry) -> Result<State> {
-        self.0.fail(grant, message, retry)
+        self.0.fail(grant, message, retry).await
     }
 
-    /// As [`Jobs::cancel`].
+    /// As [`Jobs::cancel`](crate::Jobs::cancel).
     pub async fn cancel(&self, name: &JobName) -> Result<State> {
-        self.0.cancel(name)
+        self.0.cancel(name).await
     }
 
-    /// As [`Jobs::retry`].
+    /// As [`Jobs::retry`](crate::Jobs::retry).
     pub async fn retry(&self, name: &JobName) -> Result<State> {
-        self.0.retry(name)
+        self.0.retry(name).await
     }
 
-    /// As [`Jobs::get`].
+    /// As [`Jobs::get`](crate::Jobs::get).
     pub async fn get(&self, name: &JobName) -> Result<Option<Job>> {
-        self.0.get(name)
+        self.0.get(name).await
     }
 
-    /// As [`Jobs::get_at`].
+    /// As [`Jobs::get_at`](crate::Jobs::get_at).
     pub async fn get_at(&self, name: &JobName, at: At) -> Result<Option<Job>> {
-        self.0.get_at(name, at)
+        self.0.get_at(name, at).await
     }
 
-    /// As [`Jobs::history`].
+    /// As [`Jobs::history`](crate::Jobs::history).
     pub async fn history(
         &self,
         name: &JobName,
         limit: usize,
         before: Option<u64>,
     ) -> Result<Vec<JobVersion>> {
-        self.0.history(name, limit, before)
+        self.0.history(name, limit, before).await
     }
 
-    /// As [`Jobs::list`].
+    /// As [`Jobs::list`](crate::Jobs::list).
     pub async fn list(
         &self,
         task_type: &str,
@@ -173,10 +205,10 @@ impl AsyncJobs {
         after: Option<&str>,
         limit: usize,
     ) -> Result<JobPage> {
-        self.0.list(task_type, state, after, limit)
+        self.0.list(task_type, state, after, limit, None).await
     }
 
-    /// As [`Jobs::list_at`].
+    /// As [`Jobs::list_at`](crate::Jobs::list_at).
     pub async fn list_at(
         &self,
         task_type: &str,
@@ -185,66 +217,73 @@ impl AsyncJobs {
         limit: usize,
         at: At,
     ) -> Result<JobPage> {
-        self.0.list_at(task_type, state, after, limit, at)
+        self.0.list(task_type, state, after, limit, Some(at)).await
     }
 
-    /// As [`Jobs::count`].
+    /// As [`Jobs::count`](crate::Jobs::count).
     pub async fn count(&self, task_type: &str, state: State) -> Result<u64> {
-        self.0.count(task_type, state)
+        self.0.count(task_type, state, None).await
     }
 
-    /// As [`Jobs::count_at`].
+    /// As [`Jobs::count_at`](crate::Jobs::count_at).
     pub async fn count_at(&self, task_type: &str, state: State, at: At) -> Result<u64> {
-        self.0.count_at(task_type, state, at)
+        self.0.count(task_type, state, Some(at)).await
     }
 
-    /// As [`Jobs::params`].
+    /// As [`Jobs::params`](crate::Jobs::params).
     pub async fn params(&self, job: &Job) -> Result<Option<Vec<u8>>> {
-        self.0.params(job)
+        self.0.params(job).await
     }
 
-    /// As [`Jobs::result`].
+    /// As [`Jobs::result`](crate::Jobs::result).
     pub async fn result(&self, job: &Job) -> Result<Option<Vec<u8>>> {
-        self.0.result(job)
+        self.0.result(job).await
     }
 
-    /// As [`Jobs::sweep`].
+    /// As [`Jobs::sweep`](crate::Jobs::sweep).
     pub async fn sweep(&self) -> Result<SweepReport> {
-        self.0.sweep()
+        self.0.sweep_stuck(self.settings().stuck_after_ms).await
     }
 
-    /// As [`Jobs::sweep_stuck`].
+    /// As [`Jobs::sweep_stuck`](crate::Jobs::sweep_stuck).
     pub async fn sweep_stuck(&self, stuck_after_ms: Option<u64>) -> Result<SweepReport> {
-        self.0.sweep_stuck(stuck_after_ms)
+        self.0.sweep_stuck(stuck_after_ms).await
     }
 
-    /// As [`Jobs::tidy`].
+    /// As [`Jobs::tidy`](crate::Jobs::tidy).
     pub async fn tidy(&self, older_than: Duration) -> Result<TidyReport> {
-        self.0.tidy(older_than)
+        self.0.tidy(older_than).await
     }
 }
 
 /// Locks of a database under one namespace, for those who must not block.
 #[derive(Clone)]
-pub struct AsyncLocks(pub(crate) Locks);
+pub struct AsyncLocks(pub(crate) Operations<'static>);
 
 impl AsyncLocks {
     /// Locks of a database in this process.
     pub fn open(db: &Database, namespace: &str) -> Result<AsyncLocks> {
-        Ok(AsyncLocks(Locks::open(db, namespace)))
+        let shared = Shared::new(Some(db), Settings::under(namespace), None);
+        Ok(AsyncLocks(Operations::new(shared, Port::submitted(db, MAIN)?)))
     }
 
     /// Locks of a served database.
-    pub fn served(_db: &AsyncDatabase, _namespace: &str) -> Result<AsyncLocks> {
-        Err(Error::new(Code::Unsupported, "to come"))
+    pub fn served(db: &AsyncDatabase, namespace: &str) -> Result<AsyncLocks> {
+        let shared = Shared::new(None, Settings::under(namespace), None);
+        Ok(AsyncLocks(Operations::new(shared, Port::served_main(db))))
     }
 
-    /// As [`Locks::take`].
+    /// The same on another branch, which has to be there.
+    pub async fn on_branch(&self, branch: &str) -> Result<AsyncLocks> {
+        self.0.on_branch(branch).await.map(AsyncLocks)
+    }
+
+    /// As [`Locks::take`](crate::Locks::take).
     pub async fn take(&self, name: &str, owner: &str, lease: Duration) -> Result<Option<Revision>> {
-        self.0.take(name, owner, lease)
+        self.0.take(name, owner, lease).await
     }
 
-    /// As [`Locks::take_within`].
+    /// As [`Locks::take_within`](crate::Locks::take_within).
     pub async fn take_within(
         &self,
         name: &str,
@@ -252,26 +291,26 @@ impl AsyncLocks {
         lease: Duration,
         timeout: Duration,
     ) -> Result<Option<Revision>> {
-        self.0.take_within(name, owner, lease, timeout)
+        self.0.take_within(name, owner, lease, timeout).await
     }
 
-    /// As [`Locks::renew`].
+    /// As [`Locks::renew`](crate::Locks::renew).
     pub async fn renew(&self, name: &str, token: Revision, lease: Duration) -> Result<()> {
-        self.0.renew(name, token, lease)
+        self.0.renew(name, token, lease).await
     }
 
-    /// As [`Locks::free`].
+    /// As [`Locks::free`](crate::Locks::free).
     pub async fn free(&self, name: &str, token: Revision) -> Result<bool> {
-        self.0.free(name, token)
+        self.0.free(name, token).await
     }
 
-    /// As [`Locks::holder`].
+    /// As [`Locks::holder`](crate::Locks::holder).
     pub async fn holder(&self, name: &str) -> Result<Option<LockHolder>> {
-        self.0.holder(name)
+        self.0.holder(name).await
     }
 
     /// The key of a lock's record.
     pub fn key(&self, name: &str) -> String {
-        self.0.key(name)
+        self.0.lock_key(name)
     }
 }

@@ -4,11 +4,15 @@
 //!   waiting jobs whose time has come --> ready, by their priority
 //!   index (task_type, state, rank)   --> the first that is ready --> claimed, token = this revision
 //! ```
+//!
+//! A claim is one transaction unless a job's time has come or the job has a lease of its own.
 
+use crate::bell::{Look, Outlook, Question};
 use crate::failure;
 use crate::job::{Job, field};
-use crate::jobs::{Jobs, NOW, below, equal, in_ms, must, not_below};
 use crate::name::{self, JobName};
+use crate::operations::{NOW, Operations, below, equal, in_ms, must, not_below};
+use crate::port::Port;
 use crate::rank;
 use crate::settings::check_duration;
 use crate::state::State;
@@ -16,12 +20,17 @@ use crate::wait;
 use mainstay::{
     Answer, Code, FieldValue, Record, RecordPick, RecordWrite, Result, Revision, Stamp, Step, Where,
 };
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How many jobs whose time has come one claim makes ready.
 const DUE_LIMIT: usize = 100;
 /// How many waiting jobs are looked at to find the earliest.
 const EARLIEST_LIMIT: usize = 1000;
+/// How far ahead the earliest is looked for at first, in milliseconds: a search costs what lies in its range.
+const WINDOW_MS: u64 = 1000;
+/// How many times as far it is looked for then.
+const WINDOW_GROWTH: u64 = 64;
 
 /// The right to work on a job: whoever has it writes with its token.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,13 +50,9 @@ pub struct Claimed {
     pub job: Job,
 }
 
-impl Jobs {
-    /// Gives the next job of a type to a worker: of those that are pending and due the one with the highest
-    /// priority, of equal ones the oldest. Of any number of callers no two get the same.
-    ///
-    /// The lease says how long the worker may be silent before the sweeper takes the job away; nothing: what
-    /// the job was submitted with.
-    pub fn claim(
+impl Operations<'_> {
+    /// Inside a transaction the token is 0: nobody knows it before the commit.
+    pub async fn claim(
         &self,
         task_type: &str,
         worker: &str,
@@ -55,76 +60,102 @@ impl Jobs {
     ) -> Result<Option<Claimed>> {
         name::check_type(task_type)?;
         let lease_ms = lease.map(checked_ms).transpose()?;
-        self.free_due(task_type, self.now_us()?)?;
-        self.pick(task_type, worker, lease_ms)
+        let default_ms = self.settings().timeout_ms(task_type);
+        self.free_due(task_type).await?;
+        let pick = self.pick(task_type, worker, lease_ms, default_ms)?;
+        let receipt = match self.execute(vec![must(pick)]).await {
+            Err(error) if error.code() == Code::MustFailed => return Ok(None),
+            other => other?,
+        };
+        let Some(Answer::Picked(Some(picked))) = receipt.answers.into_iter().next() else {
+            return Err(failure::unexpected());
+        };
+        let (key, record) = *picked;
+        let job = self.read(&key, record)?;
+        let grant = Grant { name: job.name.clone(), token: receipt.revision };
+        self.tally().add(|figures| figures.claimed += 1);
+        self.own_lease(Claimed { grant, job }, default_ms).await.map(Some)
     }
 
-    /// As [`Jobs::claim`], and waits for a job for at most so long. It looks when something is written or when
-    /// the time of a waiting job has come, and sleeps in between.
-    pub fn claim_within(
+    pub async fn claim_within(
         &self,
         task_type: &str,
         worker: &str,
         lease: Option<Duration>,
         timeout: Duration,
     ) -> Result<Option<Claimed>> {
-        let until = wait::end_of(self.now_us()?, timeout);
+        let until = wait::end_of(self.now_us().await?, timeout);
+        let mut turn = None;
         loop {
-            let seen = self.database().try_revision()?;
-            if let Some(claimed) = self.claim(task_type, worker, lease)? {
-                return Ok(Some(claimed));
+            let claimed = self.claim(task_type, worker, lease).await?;
+            // Only now the next one may be called for what is left.
+            drop(turn.take());
+            if claimed.is_some() || self.now_us().await? >= until {
+                return Ok(claimed);
             }
-            if !self.wait_for_one(task_type, seen, until)? {
-                return Ok(None);
+            match &self.shared.bell {
+                Some(bell) => {
+                    let queue = format!("{} {}", self.port.branch(), self.type_prefix(task_type));
+                    turn = bell.turn(&queue, until, self.look_for(task_type)?).await?;
+                    if turn.is_none() {
+                        return Ok(None);
+                    }
+                }
+                None if self.wait_for_one(task_type, until).await? => {}
+                None => return Ok(None),
             }
         }
     }
 
-    /// Waits until a job seems to be there; says no when the time is over.
-    fn wait_for_one(&self, task_type: &str, mut seen: Revision, until: Stamp) -> Result<bool> {
+    /// How the bell sees whether jobs of a type can be claimed.
+    fn look_for(&self, task_type: &str) -> Result<Look> {
+        let db = self.port.database().ok_or_else(failure::unexpected)?;
+        let (own, task_type) = (Port::blocking(db, self.port.branch())?, task_type.to_owned());
+        let own = self.by(own);
+        Ok(Arc::new(move |question| mainstay::remote::wait(own.outlook(&task_type, question))))
+    }
+
+    /// How many of so many could claim now, and when the next job is due.
+    async fn outlook(&self, task_type: &str, question: Question) -> Result<Outlook> {
+        let (prefix, asked) = (self.type_prefix(task_type), question.asked);
+        let past = waiting(task_type, 0, (question.now / 1000).saturating_add(1))?;
+        let mut ready = 0;
+        for filters in [ready_now(task_type)?, past] {
+            if ready < asked {
+                let page = self.port.scan(&prefix, &filters, None, asked - ready).await?;
+                ready += page.records.len();
+            }
+        }
+        // While there is enough for all, what is due later does not matter.
+        let due = if ready < asked { self.earliest(task_type, question).await? } else { None };
+        Ok(Outlook { ready, due })
+    }
+
+    /// Waits until a job seems to be there; says no when the time is over. For served databases, where every
+    /// write wakes all who wait.
+    async fn wait_for_one(&self, task_type: &str, until: Stamp) -> Result<bool> {
         loop {
-            let now = self.now_us()?;
+            let seen = self.port.revision().await?;
+            let now = self.now_us().await?;
             if now >= until {
                 return Ok(false);
             }
-            let next = self.earliest(task_type, now, until)?;
-            wait::for_change(self.database(), seen, now, next.min(until))?;
-            seen = self.database().try_revision()?;
-            // Only readers are asked: every write to the database wakes all who wait.
-            if next <= self.now_us()? || self.is_one_ready(task_type)? {
+            // Only readers are asked.
+            let question = Question { now, asked: 1, until, due: None };
+            let outlook = self.outlook(task_type, question).await?;
+            if outlook.ready > 0 {
                 return Ok(true);
             }
+            let next = outlook.due.unwrap_or(until).min(until);
+            self.port.wait_for_change(seen, now, next).await?;
         }
     }
 
-    /// What is pending and not waiting for its time.
-    fn ready(&self, task_type: &str) -> Result<Vec<Where>> {
-        Ok(vec![
-            equal(field::TASK_TYPE, task_type)?,
-            equal(field::STATE, State::Pending.as_str())?,
-            below(field::RANK, &rank::first_waiting())?,
-        ])
-    }
-
-    /// What is pending and waits for a time from this one on and before that one.
-    fn waiting(&self, task_type: &str, from_ms: u64, before_ms: u64) -> Result<Vec<Where>> {
-        Ok(vec![
-            equal(field::TASK_TYPE, task_type)?,
-            equal(field::STATE, State::Pending.as_str())?,
-            not_below(field::RANK, &rank::waiting(from_ms))?,
-            below(field::RANK, &rank::waiting(before_ms))?,
-        ])
-    }
-
-    fn is_one_ready(&self, task_type: &str) -> Result<bool> {
-        let (prefix, filters) = (self.type_prefix(task_type), self.ready(task_type)?);
-        Ok(!self.records().scan(&prefix, &filters, None, 1)?.records.is_empty())
-    }
-
-    /// Makes waiting jobs ready whose time has come.
-    fn free_due(&self, task_type: &str, now: Stamp) -> Result<()> {
-        let filters = self.waiting(task_type, 0, (now / 1000).saturating_add(1))?;
-        let due = self.records().scan(&self.type_prefix(task_type), &filters, None, DUE_LIMIT)?;
+    /// Makes waiting jobs ready whose time has come. Not in the transaction that claims: one that has written
+    /// records has to look at all jobs to find the first.
+    async fn free_due(&self, task_type: &str) -> Result<()> {
+        let filters = waiting(task_type, 0, (self.now_us().await? / 1000).saturating_add(1))?;
+        let due = self.port.scan(&self.type_prefix(task_type), &filters, None, DUE_LIMIT).await?;
         // A record that is no job must not keep the others from being claimed.
         let due = due.records.into_iter().filter_map(|(key, record)| self.read(&key, record).ok());
         let free = |job: Job| {
@@ -136,76 +167,112 @@ impl Jobs {
         match steps.is_empty() {
             true => Ok(()),
             // What is done beside a claim belongs to the claim.
-            false => self.beside([]).execute(steps).map(drop),
+            false => self.beside([]).execute(steps).await.map(drop),
         }
     }
 
+    /// What claims the first job that is ready.
     fn pick(
         &self,
         task_type: &str,
         worker: &str,
         lease_ms: Option<u64>,
-    ) -> Result<Option<Claimed>> {
-        let default_ms = self.settings().timeout_ms(task_type);
-        let pick = RecordPick::under(&self.type_prefix(task_type), self.ready(task_type)?)
+        default_ms: u64,
+    ) -> Result<RecordPick> {
+        let pick = RecordPick::under(&self.type_prefix(task_type), ready_now(task_type)?)
             .by(field::RANK)?
             .set(field::STATE, State::Claimed.as_str())?
             .set(field::WORKER, worker)?
             .set(field::UPDATED_AT, NOW)?
             .set(field::TIMEOUT_AT, in_ms(lease_ms.unwrap_or(default_ms)))?
             .set(field::TOKEN, FieldValue::Revision)?;
-        let pick = match lease_ms {
-            Some(lease_ms) => pick.set(field::LEASE_MS, lease_ms.to_string())?,
-            None => pick.clear(field::LEASE_MS)?,
-        };
-        let receipt = match self.execute(vec![must(pick)]) {
-            Err(error) if error.code() == Code::MustFailed => return Ok(None),
-            other => other?,
-        };
-        let Some(Answer::Picked(Some(picked))) = receipt.answers.into_iter().next() else {
-            return Err(failure::unexpected());
-        };
-        let (key, record) = *picked;
-        let job = self.read(&key, record)?;
-        let grant = Grant { name: job.name.clone(), token: receipt.revision };
-        self.own_lease(Claimed { grant, job }, default_ms).map(Some)
+        match lease_ms {
+            Some(lease_ms) => pick.set(field::LEASE_MS, lease_ms.to_string()),
+            None => pick.clear(field::LEASE_MS),
+        }
     }
 
     /// Which job it is, and so how long its own lease is, is known only when it has been picked.
-    fn own_lease(&self, mut claimed: Claimed, given_ms: u64) -> Result<Claimed> {
+    async fn own_lease(&self, mut claimed: Claimed, given_ms: u64) -> Result<Claimed> {
         let own_ms = claimed.job.lease_ms.unwrap_or(given_ms);
-        if claimed.job.fields.get(field::LEASE_MS).is_none() && own_ms != given_ms {
-            match self.beside([]).heartbeat(&claimed.grant, None) {
-                // Cancelled already: its worker hears of it when it writes.
-                Err(error) if error.code() == Code::Fenced => return Ok(claimed),
-                other => other?,
-            };
-            claimed.job = self.get(&claimed.grant.name)?.unwrap_or(claimed.job);
+        if claimed.job.fields.get(field::LEASE_MS).is_some() || own_ms == given_ms {
+            return Ok(claimed);
         }
+        // What is done beside a claim was done with the claim.
+        let alone = self.beside([]);
+        let extended = match self.port.is_within() {
+            // Nobody else can have it, and its token is not known.
+            true => {
+                let write = RecordWrite::to(&self.key(&claimed.grant.name))?;
+                alone
+                    .execute(vec![write.set(field::TIMEOUT_AT, in_ms(own_ms))?.into()])
+                    .await
+                    .map(drop)
+            }
+            false => alone.extend(&claimed.grant, None).await.map(drop),
+        };
+        match extended {
+            // Cancelled already: its worker hears of it when it writes.
+            Err(error) if error.code() == Code::Fenced => return Ok(claimed),
+            other => other?,
+        }
+        claimed.job = self.get(&claimed.grant.name).await?.unwrap_or(claimed.job);
         Ok(claimed)
     }
 
-    /// When the first waiting job is due, if that is before a moment; else that moment.
-    fn earliest(&self, task_type: &str, now: Stamp, until: Stamp) -> Result<Stamp> {
-        let prefix = self.type_prefix(task_type);
-        let mut end_ms = (until / 1000).saturating_add(1);
+    /// When the first waiting job is due that is not yet, if anybody waits for so long. What was found before is
+    /// right unless an earlier one has come.
+    async fn earliest(&self, task_type: &str, question: Question) -> Result<Option<Stamp>> {
+        let now_ms = question.now / 1000;
+        let known = question.due.filter(|due| *due > question.now);
+        let end_ms = known.unwrap_or(question.until.saturating_add(1000)) / 1000;
+        let (mut from_ms, mut ahead_ms) = (now_ms.saturating_add(1), WINDOW_MS);
+        while from_ms < end_ms {
+            let before_ms = now_ms.saturating_add(ahead_ms).min(end_ms);
+            if let Some(first_ms) = self.first_between(task_type, from_ms, before_ms).await? {
+                return Ok(Some(first_ms.saturating_mul(1000)));
+            }
+            (from_ms, ahead_ms) = (before_ms, ahead_ms.saturating_mul(WINDOW_GROWTH));
+        }
+        Ok(known)
+    }
+
+    async fn first_between(&self, task_type: &str, from: u64, before: u64) -> Result<Option<u64>> {
+        let (prefix, mut before) = (self.type_prefix(task_type), before);
+        let mut first = None;
         loop {
-            let filters = self.waiting(task_type, 0, end_ms)?;
-            let page = self.records().scan(&prefix, &filters, None, EARLIEST_LIMIT)?;
+            let filters = waiting(task_type, from, before)?;
+            let page = self.port.scan(&prefix, &filters, None, EARLIEST_LIMIT).await?;
             let run_at = |(_, record): &(String, Record)| {
                 record.fields.text(field::RUN_AT).and_then(|text| text.parse::<u64>().ok())
             };
-            let first_ms = page.records.iter().filter_map(run_at).min();
-            let Some(first_ms) = first_ms else {
-                return Ok(end_ms.saturating_mul(1000).min(until));
-            };
-            if page.next.is_none() || first_ms <= now / 1000 {
-                return Ok(first_ms.saturating_mul(1000));
+            first = page.records.iter().filter_map(run_at).min().or(first);
+            match first {
+                // There are more than were looked at, perhaps earlier ones among them.
+                Some(first) if page.next.is_some() && first > from => before = first,
+                first => return Ok(first),
             }
-            // There are more than were looked at: perhaps earlier ones among them.
-            end_ms = first_ms;
         }
     }
+}
+
+/// What is pending and not waiting for its time.
+fn ready_now(task_type: &str) -> Result<Vec<Where>> {
+    Ok(vec![
+        equal(field::TASK_TYPE, task_type)?,
+        equal(field::STATE, State::Pending.as_str())?,
+        below(field::RANK, &rank::first_waiting())?,
+    ])
+}
+
+/// What is pending and waits for a time from this one on and before that one.
+fn waiting(task_type: &str, from_ms: u64, before_ms: u64) -> Result<Vec<Where>> {
+    Ok(vec![
+        equal(field::TASK_TYPE, task_type)?,
+        equal(field::STATE, State::Pending.as_str())?,
+        not_below(field::RANK, &rank::waiting(from_ms))?,
+        below(field::RANK, &rank::waiting(before_ms))?,
+    ])
 }
 
 /// A lease in milliseconds.

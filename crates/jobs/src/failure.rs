@@ -46,3 +46,37 @@ pub(crate) fn unexpected() -> Error {
     let message = "the database answered something else than was asked: are both of one version?";
     Error::new(Code::Unsupported, message)
 }
+
+#[cold]
+pub(crate) fn no_effect() -> Error {
+    Error::new(Code::MustFailed, "a command that must take effect did not: nothing was written")
+}
+
+#[cold]
+pub(crate) fn no_token(what: &str) -> Error {
+    let message =
+        format!("0 is no token of {what}: a grant has one once its transaction is committed");
+    Error::new(Code::Fenced, message)
+}
+
+#[cold]
+pub(crate) fn no_thread(whose: &str, error: &std::io::Error) -> Error {
+    Error::new(Code::Io, format!("the {whose}'s thread could not be started: {error}"))
+}
+
+#[cold]
+pub(crate) fn too_many(count: usize, limit: usize) -> Error {
+    let message = format!(
+        "{count} jobs and jobs that they depend on: at most {limit} are submitted together, \
+         submit the others behind them"
+    );
+    Error::new(Code::TransactionTooLarge, message)
+}
+
+#[cold]
+pub(crate) fn too_many_dependents(name: &JobName, limit: usize) -> Error {
+    let message = format!(
+        "more than {limit} jobs would wait for job {name}: let some wait for a job between them"
+    );
+    Error::new(Code::TransactionTooLarge, message)
+}

@@ -1,9 +1,12 @@
 //! What was done through a handle and its clones.
 
+use crate::state::State;
 use crate::sweeper::SweepReport;
+use mainstay::{Code, Result};
+use parking_lot::Mutex;
 
 /// What was done through a handle and its clones, on whatever branch, since it was opened. What is done in an open
-/// transaction counts when it is done there.
+/// transaction counts when it is done there, whatever becomes of the transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobFigures {
     /// How many jobs were submitted.
@@ -30,4 +33,50 @@ pub struct JobFigures {
     pub sweeps: u64,
     /// What they did together.
     pub swept: SweepReport,
+}
+
+/// What changes a job's state.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Act {
+    Beat,
+    Complete,
+    Fail,
+    Cancel,
+    Retry,
+}
+
+/// Keeps the figures.
+#[derive(Default)]
+pub(crate) struct Tally(Mutex<JobFigures>);
+
+impl Tally {
+    pub fn figures(&self) -> JobFigures {
+        *self.0.lock()
+    }
+
+    pub fn add(&self, change: impl FnOnce(&mut JobFigures)) {
+        change(&mut self.0.lock());
+    }
+
+    /// Counts an act after which the job stands so.
+    pub fn did(&self, act: Act, becomes: State) {
+        let mut figures = self.0.lock();
+        let count = match (act, becomes) {
+            (Act::Beat, _) => &mut figures.beats,
+            (Act::Complete, _) => &mut figures.completed,
+            (Act::Fail, State::Pending) => &mut figures.failed_once,
+            (Act::Fail, _) => &mut figures.failed,
+            (Act::Cancel, _) => &mut figures.cancelled,
+            (Act::Retry, _) => &mut figures.retried,
+        };
+        *count += 1;
+    }
+
+    /// Counts what was refused because it was lost.
+    pub fn heard<T>(&self, done: Result<T>) -> Result<T> {
+        if done.as_ref().is_err_and(|error| error.code() == Code::Fenced) {
+            self.0.lock().fenced += 1;
+        }
+        done
+    }
 }

@@ -42,8 +42,15 @@ fn check_dependencies(name: &JobName, depends_on: &[JobName]) -> Result<()> {
 
 /// Which of these jobs wait for each of them; every job has an entry.
 pub(crate) fn dependents(graph: &[(JobName, Vec<JobName>)]) -> BTreeMap<&JobName, Vec<JobName>> {
-    let mut all: BTreeMap<_, Vec<JobName>> =
-        graph.iter().map(|(name, _)| (name, Vec::new())).collect();
+    dependents_of(graph.iter().map(|(name, _)| name), graph)
+}
+
+/// Which jobs of a graph wait for each of some; each of these has an entry.
+pub(crate) fn dependents_of<'n>(
+    names: impl Iterator<Item = &'n JobName>,
+    graph: &[(JobName, Vec<JobName>)],
+) -> BTreeMap<&'n JobName, Vec<JobName>> {
+    let mut all: BTreeMap<_, Vec<JobName>> = names.map(|name| (name, Vec::new())).collect();
     for (name, depends_on) in graph {
         for dependency in depends_on {
             if let Some(waiting) = all.get_mut(dependency) {

@@ -6,9 +6,11 @@
 
 use crate::claim::{Grant, checked_ms};
 use crate::failure::{self, check_transition};
+use crate::figures::Act;
 use crate::job::{Job, field};
-use crate::jobs::{Jobs, NOW, Next, in_ms, must};
 use crate::name;
+use crate::objects::{ObjectPlace, Placed};
+use crate::operations::{NOW, Next, Operations, in_ms, must};
 use crate::rank;
 use crate::state::State;
 use mainstay::{
@@ -30,11 +32,15 @@ pub enum Retry {
     After(Duration),
 }
 
-impl Jobs {
-    /// Says that the worker is alive: the lease begins anew, with this length or the one it has.
-    pub fn heartbeat(&self, grant: &Grant, lease: Option<Duration>) -> Result<State> {
+impl Operations<'_> {
+    pub async fn heartbeat(&self, grant: &Grant, lease: Option<Duration>) -> Result<State> {
         let lease_ms = lease.map(checked_ms).transpose()?;
-        self.hold(grant, |job| {
+        self.tally().heard(self.extend(grant, lease_ms).await)
+    }
+
+    /// Begins the lease anew.
+    pub async fn extend(&self, grant: &Grant, lease_ms: Option<u64>) -> Result<State> {
+        self.hold(Act::Beat, grant, |job| {
             let becomes = job.state;
             if !becomes.is_held() {
                 return Err(failure::illegal(job, "only what is held has a lease"));
@@ -45,11 +51,11 @@ impl Jobs {
             }
             Ok(Next::Write(vec![must(write)], becomes))
         })
+        .await
     }
 
-    /// Says that a step is done, and how many there are if that is known. The lease begins anew.
-    pub fn step(&self, grant: &Grant, step: u64, of: Option<u64>) -> Result<State> {
-        self.hold(grant, |job| {
+    pub async fn step(&self, grant: &Grant, step: u64, of: Option<u64>) -> Result<State> {
+        let done = self.hold(Act::Beat, grant, |job| {
             check_transition(job, State::Running)?;
             let mut write = self
                 .extended(grant, job, None)?
@@ -59,15 +65,13 @@ impl Jobs {
                 write = write.set(field::STEP_COUNT, of.to_string())?;
             }
             Ok(Next::Write(vec![must(write)], State::Running))
-        })
+        });
+        self.tally().heard(done.await)
     }
 
-    /// The job is done. What waited for it alone becomes pending in the same transaction.
-    pub fn complete(&self, grant: &Grant, result: Option<&[u8]>) -> Result<State> {
-        let at = format!("{}/result", grant.name);
-        let put = |bytes| self.objects().write(&at, bytes, field::RESULT, field::RESULT_REF);
-        let result = result.map(put).transpose()?;
-        let done = self.hold(grant, |job| {
+    pub async fn complete(&self, grant: &Grant, result: Option<&[u8]>) -> Result<State> {
+        let result = self.put_result(grant, result).await?;
+        let done = self.hold(Act::Complete, grant, |job| {
             if job.state == State::Completed {
                 return Ok(Next::Done(State::Completed));
             }
@@ -92,16 +96,27 @@ impl Jobs {
             }
             Ok(Next::Write(steps, State::Completed))
         });
-        self.unless_done_before(grant, done, |state| state == State::Completed)
+        self.unless_done_before(grant, done.await, |state| state == State::Completed).await
     }
 
-    /// The job did not succeed. Gives what it has become: pending where it is tried again, else failed.
-    pub fn fail(&self, grant: &Grant, message: &str, retry: Retry) -> Result<State> {
+    async fn put_result(&self, grant: &Grant, result: Option<&[u8]>) -> Result<Option<Placed>> {
+        let Some(bytes) = result else { return Ok(None) };
+        let at = self.object_at(&grant.name, field::RESULT);
+        let placed = self.objects().write(&at, bytes, field::RESULT, field::RESULT_REF);
+        placed.await.map(Some)
+    }
+
+    /// Where an object of a job lies.
+    pub fn object_at(&self, name: &name::JobName, what: &str) -> ObjectPlace {
+        ObjectPlace::new(&self.settings().namespace, name, what)
+    }
+
+    pub async fn fail(&self, grant: &Grant, message: &str, retry: Retry) -> Result<State> {
         let run_at_ms = match retry {
-            Retry::After(delay) => Some(self.now_us()? / 1000 + checked_ms(delay)?),
+            Retry::After(delay) => Some(self.now_us().await? / 1000 + checked_ms(delay)?),
             Retry::Never | Retry::Now => None,
         };
-        let done = self.hold(grant, |job| {
+        let done = self.hold(Act::Fail, grant, |job| {
             if matches!(job.state, State::Pending | State::Failed) {
                 return Ok(Next::Done(job.state));
             }
@@ -117,9 +132,8 @@ impl Jobs {
             };
             Ok(Next::Write(vec![must(write)], becomes))
         });
-        self.unless_done_before(grant, done, |state| {
-            matches!(state, State::Pending | State::Failed)
-        })
+        let is_meant = |state| matches!(state, State::Pending | State::Failed);
+        self.unless_done_before(grant, done.await, is_meant).await
     }
 
     /// Ends a lease: the job is tried again or has failed.
@@ -157,8 +171,16 @@ impl Jobs {
     }
 
     /// Decides by the job as it stands; one that is gone is held by nobody.
-    fn hold(&self, grant: &Grant, decide: impl Fn(&Job) -> Result<Next>) -> Result<State> {
-        self.follow(&grant.name, |job| {
+    async fn hold(
+        &self,
+        act: Act,
+        grant: &Grant,
+        decide: impl Fn(&Job) -> Result<Next>,
+    ) -> Result<State> {
+        if grant.token == 0 {
+            return Err(failure::no_token(&format!("job {}", grant.name)));
+        }
+        self.follow(act, &grant.name, |job| {
             let job = job.ok_or_else(|| failure::fenced(&grant.name))?;
             match job.token == Some(grant.token) {
                 true => decide(&job),
@@ -166,6 +188,7 @@ impl Jobs {
                 false => Ok(Next::Write(vec![must(self.fence(grant)?)], job.state)),
             }
         })
+        .await
     }
 
     /// A write by the holder of this grant and nobody else.
@@ -185,25 +208,26 @@ impl Jobs {
     }
 
     /// A holder that is fenced may have ended its work itself and lost the reply: then that is the answer.
-    fn unless_done_before(
+    async fn unless_done_before(
         &self,
         grant: &Grant,
         done: Result<State>,
         is_meant: impl Fn(State) -> bool,
     ) -> Result<State> {
-        match done {
+        let done = match done {
             Err(error) if error.code() == Code::Fenced => {
-                self.outcome(grant)?.filter(|state| is_meant(*state)).ok_or(error)
+                self.outcome(grant).await?.filter(|state| is_meant(*state)).ok_or(error)
             }
             other => other,
-        }
+        };
+        self.tally().heard(done)
     }
 
     /// What the holder of a grant made of the job in the end, as far back as history reaches.
-    fn outcome(&self, grant: &Grant) -> Result<Option<State>> {
+    async fn outcome(&self, grant: &Grant) -> Result<Option<State>> {
         let (token, mut before) = (grant.token.to_string(), None);
         loop {
-            let page = self.versions(&grant.name, HISTORY_PAGE, before)?;
+            let page = self.port.history(&self.key(&grant.name), HISTORY_PAGE, before).await?;
             let ended = |entry: &RecordHistoryEntry| {
                 let fields = entry.fields.as_ref()?;
                 let state = State::parse(fields.text(field::STATE)?).ok()?;

@@ -38,6 +38,7 @@
 //! - A **lease** ends when the sweeper takes the job away, not by itself: a late heartbeat before that keeps it.
 
 mod asynchronous;
+mod bell;
 mod claim;
 mod failure;
 mod figures;
@@ -46,9 +47,12 @@ mod holder;
 mod job;
 mod jobs;
 mod lock;
+mod locks;
 mod manage;
 mod name;
 mod objects;
+mod operations;
+mod port;
 mod rank;
 mod settings;
 mod state;
@@ -64,9 +68,11 @@ pub use claim::{Claimed, Grant};
 pub use figures::JobFigures;
 pub use holder::Retry;
 pub use job::{Job, field};
-pub use jobs::{JobPage, Jobs};
-pub use lock::{LockHolder, Locks};
+pub use jobs::Jobs;
+pub use lock::LockHolder;
+pub use locks::Locks;
 pub use name::{JobName, NAME_LIMIT_BYTES};
+pub use operations::JobPage;
 pub use settings::{Settings, TypeSettings};
 pub use state::{STATES, State};
 pub use submit::Submission;

@@ -7,38 +7,22 @@
 //! The token is the revision of the grant, so it only rises, over expiry and deletion too. Whatever the holder
 //! writes elsewhere can be fenced by it.
 
+use crate::bell::{Look, Outlook};
 use crate::claim::checked_ms;
-use crate::jobs::NOW;
+use crate::failure;
+use crate::operations::{NOW, Operations, must};
+use crate::port::Port;
 use crate::wait;
 use mainstay::{
-    Answer, Code, Condition, Database, Durability, Error, Field, FieldValue, Guard, Name, Record,
-    RecordCommand, RecordWrite, Result, Revision, Stamp, Transaction, Ttl,
+    Answer, Code, Condition, Error, Field, FieldValue, Name, Record, RecordCommand, RecordWrite,
+    Result, Revision, Stamp, Ttl,
 };
+use std::sync::Arc;
 use std::time::Duration;
 
 const OWNER: &str = "owner";
 const TOKEN: &str = "token";
 const RENEWED_AT: &str = "renewed_at";
-
-/// Locks of a database under one namespace.
-///
-/// ```
-/// use mainstay_jobs::Locks;
-/// use std::time::Duration;
-/// let locks = Locks::open(&mainstay::Database::memory()?, "mainstay.");
-/// let lease = Duration::from_secs(10);
-/// let token = locks.take("nightly", "node 1", lease)?.expect("nobody has it");
-/// assert_eq!(locks.take("nightly", "node 2", lease)?, None);
-/// locks.renew("nightly", token, lease)?;
-/// assert!(locks.free("nightly", token)?);
-/// assert!(locks.take("nightly", "node 2", lease)?.expect("nobody has it") > token);
-/// # Ok::<(), mainstay::Error>(())
-/// ```
-#[derive(Clone)]
-pub struct Locks {
-    db: Database,
-    namespace: String,
-}
 
 /// Who has a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,100 +35,118 @@ pub struct LockHolder {
     pub until: Option<Stamp>,
 }
 
-impl Locks {
-    /// The locks of a database whose keys begin with a namespace.
-    pub fn open(db: &Database, namespace: &str) -> Locks {
-        Locks { db: db.clone(), namespace: namespace.to_owned() }
-    }
-
+impl Operations<'_> {
     /// The key of a lock's record.
-    pub fn key(&self, name: &str) -> String {
-        format!("{}state.locks.{name}", self.namespace)
+    pub fn lock_key(&self, name: &str) -> String {
+        format!("{}state.locks.{name}", self.settings().namespace)
     }
 
-    /// Takes a lock; gives its token, or nothing while another owner has it. An owner that has it already, and
-    /// maybe lost the reply, gets its token again and a new lease: owners have names of their own.
-    pub fn take(&self, name: &str, owner: &str, lease: Duration) -> Result<Option<Revision>> {
-        let (key, lease_ms) = (Name::new(&self.key(name))?, checked_ms(lease)?);
+    /// Gives the token, which is 0 where the lock is taken by the transaction that is open.
+    pub async fn take(&self, name: &str, owner: &str, lease: Duration) -> Result<Option<Revision>> {
+        let (key, lease_ms) = (self.lock_key(name), checked_ms(lease)?);
         let write = || {
-            let write = RecordWrite::to(key.as_str())?.ttl(Ttl::Millis(lease_ms));
+            let write = RecordWrite::to(&key)?.ttl(Ttl::Millis(lease_ms));
             write.set(RENEWED_AT, NOW)
         };
-        let grant = write()?.set(OWNER, owner)?.set(TOKEN, FieldValue::Revision)?;
         let again = write()?.when_field(OWNER, owner)?;
-        let get = RecordCommand::Get { key: key.clone(), fields: None };
-        let transaction = Transaction::new()
-            .guard(Guard::Record { key: key.clone(), is: None })
-            .step(grant)
-            .otherwise(vec![again.into(), get.into()]);
-        let receipt = self.db.execute(transaction)?;
-        match (receipt.held, &receipt.answers[..]) {
-            (true, _) => Ok(Some(receipt.revision)),
-            (false, [Answer::MaybeCounter(Some(_)), Answer::Record(Some(record))]) => {
+        let grant =
+            write()?.when_counter(None).set(OWNER, owner)?.set(TOKEN, FieldValue::Revision)?;
+        let get = RecordCommand::Get { key: Name::new(&key)?, fields: None };
+        let steps = vec![again.into(), grant.into(), get.into()];
+        let answers = self.execute(steps).await?.answers;
+        let [Answer::MaybeCounter(again), Answer::MaybeCounter(granted), Answer::Record(record)] =
+            &answers[..]
+        else {
+            return Err(failure::unexpected());
+        };
+        match record {
+            Some(record) if again.or(*granted).is_some() => {
+                self.tally().add(|figures| figures.locked += u64::from(granted.is_some()));
                 holder(record).map(|holder| Some(holder.token))
             }
-            (false, _) => Ok(None),
+            _ => Ok(None),
         }
     }
 
-    /// As [`Locks::take`], and waits for the lock for at most so long.
-    pub fn take_within(
+    pub async fn take_within(
         &self,
         name: &str,
         owner: &str,
         lease: Duration,
         timeout: Duration,
     ) -> Result<Option<Revision>> {
-        let until = wait::end_of(self.now_us()?, timeout);
+        let until = wait::end_of(self.now_us().await?, timeout);
+        let mut turn = None;
         loop {
-            let seen = self.db.try_revision()?;
-            if let Some(token) = self.take(name, owner, lease)? {
-                return Ok(Some(token));
+            let seen = self.port.revision().await?;
+            let token = self.take(name, owner, lease).await?;
+            drop(turn.take());
+            let now = self.now_us().await?;
+            if token.is_some() || now >= until {
+                return Ok(token);
             }
-            let now = self.now_us()?;
-            if now >= until {
-                return Ok(None);
+            match &self.shared.bell {
+                Some(bell) => {
+                    let queue = format!("{} {}", self.port.branch(), self.lock_key(name));
+                    turn = bell.turn(&queue, until, self.look_at(name)?).await?;
+                    if turn.is_none() {
+                        return Ok(None);
+                    }
+                }
+                None => {
+                    let outlook = self.lock_outlook(name, now).await?;
+                    let next = if outlook.ready > 0 { now } else { outlook.due.unwrap_or(until) };
+                    self.port.wait_for_change(seen, now, next.min(until)).await?;
+                }
             }
-            let free = self.holder(name)?.map(|holder| holder.until.unwrap_or(until));
-            wait::for_change(&self.db, seen, now, free.unwrap_or(now).min(until))?;
         }
     }
 
-    /// Begins the lease anew. Whoever no longer has the lock gets `Fenced`.
-    pub fn renew(&self, name: &str, token: Revision, lease: Duration) -> Result<()> {
-        let lease_ms = checked_ms(lease)?;
-        let write = RecordWrite::to(&self.key(name))?
-            .when(fence(token)?)
-            .set(RENEWED_AT, NOW)?
-            .ttl(Ttl::Millis(lease_ms));
-        self.db.execute(Transaction::new().must(write)).map(drop)
+    /// How the bell sees whether a lock can be taken.
+    fn look_at(&self, name: &str) -> Result<Look> {
+        let db = self.port.database().ok_or_else(failure::unexpected)?;
+        let (own, name) = (self.by(Port::blocking(db, self.port.branch())?), name.to_owned());
+        Ok(Arc::new(move |question| mainstay::remote::wait(own.lock_outlook(&name, question.now))))
     }
 
-    /// Gives a lock back; says whether it was held. Of another holder's lock that is `Fenced`.
-    pub fn free(&self, name: &str, token: Revision) -> Result<bool> {
-        let (key, when) = (Name::new(&self.key(name))?, vec![fence(token)?]);
-        let freed = self.db.execute(Transaction::new().must(RecordCommand::Delete { key, when }));
+    async fn lock_outlook(&self, name: &str, now: Stamp) -> Result<Outlook> {
+        let held = self.holder(name).await?;
+        // One that ends this moment is looked at in the next.
+        let due = held.as_ref().and_then(|held| held.until).map(|until| until.max(now + 1));
+        Ok(Outlook { ready: usize::from(held.is_none()), due })
+    }
+
+    pub async fn renew(&self, name: &str, token: Revision, lease: Duration) -> Result<()> {
+        let lease_ms = checked_ms(lease)?;
+        let write = RecordWrite::to(&self.lock_key(name))?
+            .when(fence(name, token)?)
+            .set(RENEWED_AT, NOW)?
+            .ttl(Ttl::Millis(lease_ms));
+        self.tally().heard(self.execute(vec![must(write)]).await.map(drop))
+    }
+
+    pub async fn free(&self, name: &str, token: Revision) -> Result<bool> {
+        let (key, when) = (Name::new(&self.lock_key(name))?, vec![fence(name, token)?]);
+        let freed = self.execute(vec![must(RecordCommand::Delete { key, when })]).await;
         match freed {
             Ok(_) => Ok(true),
             // Nobody has it: it was given back before, or its lease is over.
-            Err(error) if error.code() == Code::Fenced && self.holder(name)?.is_none() => Ok(false),
-            Err(error) => Err(error),
+            Err(error) if error.code() == Code::Fenced && self.holder(name).await?.is_none() => {
+                Ok(false)
+            }
+            Err(error) => self.tally().heard(Err(error)),
         }
     }
 
-    /// Who has a lock.
-    pub fn holder(&self, name: &str) -> Result<Option<LockHolder>> {
-        let record = self.db.records().get(&self.key(name))?;
-        record.as_ref().map(holder).transpose()
-    }
-
-    fn now_us(&self) -> Result<Stamp> {
-        let nothing = Transaction::new().durability(Durability::Memory);
-        Ok(self.db.execute(nothing)?.stamp)
+    pub async fn holder(&self, name: &str) -> Result<Option<LockHolder>> {
+        self.port.get(&self.lock_key(name)).await?.as_ref().map(holder).transpose()
     }
 }
 
-fn fence(token: Revision) -> Result<Condition> {
+fn fence(name: &str, token: Revision) -> Result<Condition> {
+    if token == 0 {
+        return Err(failure::no_token(&format!("lock `{name}`")));
+    }
     Ok(Condition::Fence { field: Field::new(TOKEN)?, is: token.to_string().into_bytes() })
 }
 

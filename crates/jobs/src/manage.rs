@@ -1,17 +1,16 @@
 //! What anybody may do with a job: call it off, try it again.
 
 use crate::failure::{self, check_transition};
+use crate::figures::Act;
 use crate::job::{Job, field};
-use crate::jobs::{Jobs, Next, must};
 use crate::name::JobName;
+use crate::operations::{Next, Operations, must};
 use crate::state::State;
 use mainstay::{Result, Ttl};
 
-impl Jobs {
-    /// Calls a job off. Its worker, if it has one, gets `Fenced` on its next write. Jobs that depend on it stay
-    /// blocked. Cancelling twice is cancelling once.
-    pub fn cancel(&self, name: &JobName) -> Result<State> {
-        self.follow(name, |job| {
+impl Operations<'_> {
+    pub async fn cancel(&self, name: &JobName) -> Result<State> {
+        self.follow(Act::Cancel, name, |job| {
             let job = job.ok_or_else(|| failure::not_found(name))?;
             if job.state == State::Cancelled {
                 return Ok(Next::Done(job.state));
@@ -24,12 +23,11 @@ impl Jobs {
                 .clear(field::TOKEN)?;
             Ok(Next::Write(vec![must(write)], State::Cancelled))
         })
+        .await
     }
 
-    /// Tries a job again that failed or was cancelled, with all its retries. Gives what it has become: pending,
-    /// or blocked while something it depends on is not completed.
-    pub fn retry(&self, name: &JobName) -> Result<State> {
-        self.follow(name, |job| {
+    pub async fn retry(&self, name: &JobName) -> Result<State> {
+        self.follow(Act::Retry, name, |job| {
             let job = job.ok_or_else(|| failure::not_found(name))?;
             if !job.state.is_terminal() {
                 // A held job may become pending, but only its holder and the sweeper make it so.
@@ -49,6 +47,7 @@ impl Jobs {
                 .ttl(Ttl::Clear);
             Ok(Next::Write(vec![must(write)], becomes))
         })
+        .await
     }
 }
 

@@ -2,22 +2,72 @@
 //!
 //! ```text
 //!   bytes --up to the limit--> the field `params` or `result`
-//!         --beyond it--------> object {type}/{id}/params/{hash}, and its path in `params_ref` or `result_ref`
+//!         --beyond it--------> object {namespace}/{type}/{id}/params/{hash}, and its path in `params_ref` or `result_ref`
 //! ```
 //!
 //! An object is written before the record that names it, under a name made of what it holds: no record names
 //! what is not there, and a repeated or refused operation overwrites nothing. What a refused one wrote stays
-//! until somebody tidies up.
+//! until somebody [tidies up](crate::Jobs::tidy).
 
 use crate::job::Job;
-use mainstay::{Code, Error, Result};
-use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
+use crate::name::JobName;
+use mainstay::{Clock, Code, Error, Result, SystemClock};
+use object_store::path::{Path, PathPart};
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, PutPayload};
 use std::sync::Arc;
+use std::time::Duration;
+use tokio_stream::StreamExt;
 
 pub(crate) struct Objects {
     store: Option<Arc<dyn ObjectStore>>,
     inline_limit_bytes: usize,
+}
+
+/// The field that says where bytes are, and what it holds.
+pub(crate) type Placed = (&'static str, Vec<u8>);
+
+/// Where the objects of a job's input or output lie.
+pub(crate) struct ObjectPlace(Vec<String>);
+
+impl ObjectPlace {
+    pub fn new(namespace: &str, name: &JobName, what: &str) -> ObjectPlace {
+        let parts = [namespace, name.task_type(), name.id(), what];
+        let parts = parts.into_iter().filter(|part| !part.is_empty());
+        ObjectPlace(parts.map(str::to_owned).collect())
+    }
+
+    fn path(&self, hash: &str) -> Path {
+        Path::from_iter(self.0.iter().map(String::as_str).chain([hash]).map(PathPart::from))
+    }
+
+    /// The job of an object, and whether it is its input or its output; nothing where it is no object of jobs
+    /// under this namespace.
+    pub fn read(namespace: &str, path: &Path) -> Option<(JobName, String)> {
+        let parts = path.parts().map(|part| decoded(part.as_ref()));
+        let parts = parts.collect::<Option<Vec<String>>>()?;
+        let own = match namespace {
+            "" => &parts[..],
+            namespace => parts.split_first().filter(|(first, _)| *first == namespace)?.1,
+        };
+        let [task_type, id, what, _hash] = own else { return None };
+        Some((JobName::new(task_type, id).ok()?, what.clone()))
+    }
+}
+
+/// Undoes what paths do to characters that they cannot have.
+fn decoded(part: &str) -> Option<String> {
+    let (mut bytes, mut rest) = (Vec::new(), part.as_bytes());
+    while let [first, behind @ ..] = rest {
+        (rest, _) = match (first, behind) {
+            (b'%', [high, low, behind @ ..]) => {
+                let digits = [*high, *low];
+                let code = std::str::from_utf8(&digits).ok()?;
+                (behind, bytes.push(u8::from_str_radix(code, 16).ok()?))
+            }
+            _ => (behind, bytes.push(*first)),
+        };
+    }
+    String::from_utf8(bytes).ok()
 }
 
 impl Objects {
@@ -26,38 +76,69 @@ impl Objects {
     }
 
     /// Puts bytes where they belong; gives the field that says so.
-    pub fn write(
+    pub async fn write(
         &self,
-        at: &str,
+        at: &ObjectPlace,
         bytes: &[u8],
         inline: &'static str,
         reference: &'static str,
-    ) -> Result<(&'static str, Vec<u8>)> {
+    ) -> Result<Placed> {
         if bytes.len() <= self.inline_limit_bytes {
             return Ok((inline, bytes.to_vec()));
         }
-        let path = Path::from(format!("{at}/{}", blake3::hash(bytes).to_hex()));
-        let payload = PutPayload::from(bytes.to_vec());
-        wait(self.store(at)?.put(&path, payload))
-            .map_err(|error| failed("written", &path, &error))?;
+        let store = self.store(&at.0.join("/"))?.clone();
+        let path = at.path(blake3::hash(bytes).to_hex().as_str());
+        let (target, payload) = (path.clone(), PutPayload::from(bytes.to_vec()));
+        let put = async move { store.put(&target, payload).await.map(drop) };
+        run(put).await.map_err(|error| failed("written", &path, &error))?;
         Ok((reference, path.to_string().into_bytes()))
     }
 
     /// The bytes that a job's record holds or names.
-    pub fn read(&self, job: &Job, inline: &str, reference: &str) -> Result<Option<Vec<u8>>> {
+    pub async fn read(&self, job: &Job, inline: &str, reference: &str) -> Result<Option<Vec<u8>>> {
         if let Some(bytes) = job.fields.get(inline) {
             return Ok(Some(bytes.to_vec()));
         }
         let Some(path) = job.fields.text(reference) else { return Ok(None) };
-        let store = self.store(path)?;
+        let store = self.store(path)?.clone();
         let path = Path::parse(path).map_err(|error| {
             let message = format!("field `{reference}` of job {}: {error}", job.name);
             Error::new(Code::CorruptData, message)
         })?;
-        let fetch = async { store.get(&path).await?.bytes().await };
-        let bytes = wait(fetch).map_err(|error| failed("read", &path, &error))?;
+        let source = path.clone();
+        let fetch = async move { store.get(&source).await?.bytes().await };
+        let bytes = run(fetch).await.map_err(|error| failed("read", &path, &error))?;
         check(&path, &bytes)?;
         Ok(Some(bytes.to_vec()))
+    }
+
+    /// The objects under a namespace that were written so long ago or earlier; none without a store.
+    pub async fn older_than(&self, namespace: &str, age: Duration) -> Result<Vec<Path>> {
+        let Some(store) = self.store.clone() else { return Ok(Vec::new()) };
+        let prefix = Path::from_iter((!namespace.is_empty()).then(|| PathPart::from(namespace)));
+        let age_us = i64::try_from(age.as_micros()).unwrap_or(i64::MAX);
+        let now_us = i64::try_from(SystemClock::new().wall_us()).unwrap_or(i64::MAX);
+        let is_old = move |meta: &ObjectMeta| {
+            meta.last_modified.timestamp_micros() <= now_us.saturating_sub(age_us)
+        };
+        let under = prefix.clone();
+        let list = async move {
+            let all: object_store::Result<Vec<_>> = store.list(Some(&under)).collect().await;
+            Ok(all?.into_iter().filter(is_old).map(|meta| meta.location).collect())
+        };
+        run(list).await.map_err(|error| failed("listed", &prefix, &error))
+    }
+
+    /// Deletes an object; one that is gone already is deleted.
+    pub async fn delete(&self, path: &Path) -> Result<()> {
+        let (store, target) = (self.store(path.as_ref())?.clone(), path.clone());
+        let delete = async move {
+            match store.delete(&target).await {
+                Err(object_store::Error::NotFound { .. }) => Ok(()),
+                other => other,
+            }
+        };
+        run(delete).await.map_err(|error| failed("deleted", path, &error))
     }
 
     fn store(&self, what: &str) -> Result<&Arc<dyn ObjectStore>> {
@@ -81,19 +162,42 @@ fn check(path: &Path, bytes: &[u8]) -> Result<()> {
     Err(Error::new(Code::CorruptData, message))
 }
 
-/// Waits for a store, on a thread of its own: the caller's may belong to a runtime that must not be blocked so.
-fn wait<T: Send>(
-    future: impl Future<Output = object_store::Result<T>> + Send,
+/// Works with a store on a thread of its own: whoever awaits may have no runtime, or one that must not be blocked.
+async fn run<T: Send + 'static>(
+    future: impl Future<Output = object_store::Result<T>> + Send + 'static,
 ) -> std::io::Result<T> {
-    let run = || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(future).map_err(std::io::Error::other)
+    let (tell, told) = tokio::sync::oneshot::channel();
+    let work = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let done =
+            runtime.and_then(|runtime| runtime.block_on(future).map_err(std::io::Error::other));
+        // Nobody listens who gave up waiting.
+        let _ = tell.send(done);
     };
-    let panicked = || std::io::Error::other("the object store panicked");
-    std::thread::scope(|scope| scope.spawn(run).join().unwrap_or_else(|_| Err(panicked())))
+    std::thread::Builder::new().name("mainstay-job-object".to_owned()).spawn(work)?;
+    told.await.unwrap_or_else(|_| Err(std::io::Error::other("the object store panicked")))
 }
 
 #[cold]
 fn failed(what: &str, path: &Path, error: &std::io::Error) -> Error {
     Error::new(Code::Io, format!("object `{path}` could not be {what}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_read_back_whatever_its_names_hold() {
+        let name = JobName::new("e-mail", "100%_é..#1").unwrap();
+        for namespace in ["", "mainstay.", "a/b."] {
+            let path = ObjectPlace::new(namespace, &name, "params").path("abc");
+            let path = Path::parse(path.as_ref()).unwrap();
+            let read = ObjectPlace::read(namespace, &path);
+            assert_eq!(read, Some((name.clone(), "params".to_owned())), "{path}");
+            assert_eq!(ObjectPlace::read("other.", &path), None);
+        }
+        let own = ObjectPlace::new("mainstay.", &name, "params").path("abc");
+        assert_eq!(ObjectPlace::read("", &own), None, "another namespace's");
+    }
 }

@@ -47,6 +47,11 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// The default ones under a namespace.
+    pub(crate) fn under(namespace: &str) -> Settings {
+        Settings { namespace: namespace.to_owned(), ..Settings::default() }
+    }
+
     /// Refuses what makes no sense.
     pub(crate) fn check(&self) -> Result<()> {
         let of_types = self.types.values().filter_map(|one| one.timeout_ms);

@@ -3,22 +3,29 @@
 //! ```text
 //!   submissions --circles, doubles--> refused
 //!        |
-//!        v  one transaction
+//!        v
 //!   each dependency: completed? -> nothing to wait for
 //!                    there?     -> its `dependents` get the new job, the job's `blocked_by` counts it
 //!                    absent?    -> refused
+//!        |
+//!        v  one transaction, conditional on how the dependencies stand; again if one has moved on
 //! ```
 
 use crate::failure;
 use crate::graph;
 use crate::job::{Job, field};
-use crate::jobs::{Jobs, NOW, must};
 use crate::name::{self, JobName};
+use crate::objects::Placed;
+use crate::operations::{NOW, Operations, TRIES, must};
 use crate::rank;
 use crate::settings::check_duration;
 use crate::state::State;
-use mainstay::{Answer, Code, Error, Interactive, Name, RecordCommand, RecordWrite, Result, Stamp};
-use std::collections::BTreeMap;
+use mainstay::limits::TRANSACTION_LIMIT_COMMANDS;
+use mainstay::{Code, Condition, Error, Field, RecordWrite, Result, Stamp, Step};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How many jobs may wait for one: its completion frees all of them in one transaction.
+const DEPENDENTS_LIMIT: usize = 10_000;
 
 /// A job to be submitted.
 ///
@@ -118,133 +125,133 @@ impl Submission {
 
 /// A checked submission, and what it waits for.
 struct New<'s> {
-    name: JobName,
+    name: &'s JobName,
     submission: &'s Submission,
-    depends_on: Vec<JobName>,
+    input: Option<&'s Placed>,
+    depends_on: &'s [JobName],
     blocked_by: usize,
     dependents: Vec<JobName>,
 }
 
-impl Jobs {
-    /// Submits a job; gives its state: pending, or blocked while something it depends on is not completed.
-    ///
-    /// A dependency that failed or was cancelled keeps it blocked: [`Jobs::retry`] of the dependency lets both
-    /// go on, [`Jobs::cancel`] of the dependent gives it up.
-    pub fn submit(&self, submission: &Submission) -> Result<State> {
-        self.submit_all(std::slice::from_ref(submission)).map(|states| states[0])
-    }
+/// Submissions that make sense, each with what it depends on.
+struct Batch<'s> {
+    submissions: &'s [Submission],
+    inputs: Vec<Option<Placed>>,
+    graph: Vec<(JobName, Vec<JobName>)>,
+    /// What they depend on beside each other.
+    outside: Vec<JobName>,
+}
 
-    /// Submits jobs that may depend on each other, all or none; gives their states.
-    pub fn submit_all(&self, submissions: &[Submission]) -> Result<Vec<State>> {
+impl<'s> Batch<'s> {
+    fn check(submissions: &'s [Submission]) -> Result<Batch<'s>> {
         let graph = graph::check(submissions)?;
+        submissions.iter().try_for_each(check_input)?;
+        let inside: BTreeSet<&JobName> = graph.iter().map(|(name, _)| name).collect();
+        let all = graph.iter().flat_map(|(_, depends_on)| depends_on);
+        let outside: BTreeSet<&JobName> = all.filter(|name| !inside.contains(name)).collect();
+        let outside = outside.into_iter().cloned().collect();
+        Ok(Batch { submissions, inputs: Vec::new(), graph, outside })
+    }
+}
+
+impl Operations<'_> {
+    pub async fn submit(&self, submission: &Submission) -> Result<State> {
+        self.submit_all(std::slice::from_ref(submission)).await.map(|states| states[0])
+    }
+
+    pub async fn submit_all(&self, submissions: &[Submission]) -> Result<Vec<State>> {
+        let mut batch = Batch::check(submissions)?;
+        self.check_size(&batch)?;
         for submission in submissions {
-            check_input(submission)?;
+            batch.inputs.push(self.put_params(submission).await?);
         }
-        let inputs =
-            submissions.iter().map(|one| self.put_params(one)).collect::<Result<Vec<_>>>()?;
-        let now = self.now_us()?;
-        if let ([submission], [(name, depends_on)]) = (submissions, &graph[..])
-            && depends_on.is_empty()
-        {
-            return self.submit_alone(submission, name, &inputs[0], now).map(|state| vec![state]);
-        }
-        self.database().transaction(|t| {
-            let news = self.resolve(t, submissions, &graph)?;
-            let written = news.iter().zip(&inputs).map(|(new, input)| {
-                let (write, state) = self.write_of(new, input, now)?;
-                match t.run(write)? {
-                    Answer::MaybeCounter(Some(_)) => Ok(state),
-                    _ => Err(failure::exists(&new.name)),
+        for attempt in 0..TRIES {
+            let (steps, states) = self.plan(&batch, attempt > 0).await?;
+            match self.execute(steps).await {
+                Err(error) if error.code() == Code::MustFailed => {
+                    // The jobs come first, then what they depend on.
+                    let job = error.position().and_then(|position| batch.graph.get(position));
+                    job.map_or(Ok(()), |(name, _)| Err(failure::exists(name)))?;
                 }
-            });
-            let states = written.collect::<Result<Vec<_>>>()?;
-            self.beside_commands()
-                .iter()
-                .try_for_each(|command| t.run(command.clone()).map(drop))?;
-            Ok(states)
-        })
-    }
-
-    fn submit_alone(
-        &self,
-        submission: &Submission,
-        name: &JobName,
-        input: &Input,
-        now: Stamp,
-    ) -> Result<State> {
-        let (depends_on, dependents) = (Vec::new(), Vec::new());
-        let new = New { name: name.clone(), submission, depends_on, blocked_by: 0, dependents };
-        let (write, state) = self.write_of(&new, input, now)?;
-        match self.execute(vec![must(write)]) {
-            Ok(_) => Ok(state),
-            Err(error) if error.code() == Code::MustFailed => Err(failure::exists(name)),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn put_params(&self, submission: &Submission) -> Result<Input> {
-        let Some(params) = &submission.params else { return Ok(Vec::new()) };
-        let at = format!("{}/{}/params", submission.task_type, submission.id);
-        self.objects().write(&at, params, field::PARAMS, field::PARAMS_REF).map(|pair| vec![pair])
-    }
-
-    /// Looks up what each job waits for, and tells those that it does.
-    fn resolve<'s>(
-        &self,
-        t: &mut Interactive,
-        submissions: &'s [Submission],
-        graph: &[(JobName, Vec<JobName>)],
-    ) -> Result<Vec<New<'s>>> {
-        let inside: BTreeMap<&JobName, Vec<JobName>> = graph::dependents(graph);
-        let mut outside: BTreeMap<&JobName, Vec<JobName>> = BTreeMap::new();
-        let mut news = Vec::with_capacity(graph.len());
-        for ((name, depends_on), submission) in graph.iter().zip(submissions) {
-            let mut blocked_by = 0;
-            for dependency in depends_on {
-                if !inside.contains_key(dependency) {
-                    if self.dependency(t, name, dependency)?.state == State::Completed {
-                        continue;
-                    }
-                    outside.entry(dependency).or_default().push(name.clone());
+                Err(error) => return Err(error),
+                Ok(_) => {
+                    self.tally().add(|figures| figures.submitted += states.len() as u64);
+                    return Ok(states);
                 }
-                blocked_by += 1;
-            }
-            let (name, depends_on) = (name.clone(), depends_on.clone());
-            let dependents = inside.get(&name).cloned().unwrap_or_default();
-            news.push(New { name, submission, depends_on, blocked_by, dependents });
-        }
-        for (dependency, more) in outside {
-            self.add_dependents(t, dependency, more)?;
-        }
-        Ok(news)
-    }
-
-    fn dependency(&self, t: &mut Interactive, of: &JobName, name: &JobName) -> Result<Job> {
-        let get = RecordCommand::Get { key: Name::new(&self.key(name))?, fields: None };
-        match t.run(get)? {
-            Answer::Record(Some(record)) => Job::of(name.clone(), record),
-            _ => {
-                let message =
-                    format!("job {of} depends on {name}, which there is not: submit that first");
-                Err(Error::new(Code::UnknownDependency, message))
             }
         }
+        Err(failure::busy("what the jobs depend on"))
     }
 
-    fn add_dependents(
-        &self,
-        t: &mut Interactive,
-        dependency: &JobName,
-        more: Vec<JobName>,
-    ) -> Result<()> {
-        let mut all = self.dependency(t, dependency, dependency)?.dependents;
-        all.extend(more);
-        let write = RecordWrite::to(&self.key(dependency))?;
-        t.run(write.set(field::DEPENDENTS, name::join(&all))?).map(drop)
+    fn check_size(&self, batch: &Batch<'_>) -> Result<()> {
+        let limit = TRANSACTION_LIMIT_COMMANDS.saturating_sub(self.beside.len());
+        let count = batch.graph.len() + batch.outside.len();
+        if count > limit { Err(failure::too_many(count, limit)) } else { Ok(()) }
     }
 
-    fn write_of(&self, new: &New<'_>, input: &Input, now: Stamp) -> Result<(RecordWrite, State)> {
-        let New { name, submission, .. } = new;
+    async fn put_params(&self, submission: &Submission) -> Result<Option<Placed>> {
+        let Some(params) = &submission.params else { return Ok(None) };
+        let at = self.object_at(&submission.name()?, field::PARAMS);
+        let placed = self.objects().write(&at, params, field::PARAMS, field::PARAMS_REF);
+        placed.await.map(Some)
+    }
+
+    /// What writes the jobs and tells those that they wait for, as these stand.
+    async fn plan(&self, batch: &Batch<'_>, again: bool) -> Result<(Vec<Step>, Vec<State>)> {
+        let outside = self.look_up(&batch.outside, again).await?;
+        if self.port.is_within() {
+            self.refuse_existing(batch).await?;
+        }
+        let news = resolve(batch, &outside)?;
+        let now = self.now_us().await?;
+        let written = news.iter().map(|new| self.write_of(new, now));
+        let (writes, states): (Vec<_>, Vec<_>) =
+            written.collect::<Result<Vec<_>>>()?.into_iter().unzip();
+        let mut steps: Vec<Step> = writes.into_iter().map(must).collect();
+        let mut waiting = graph::dependents_of(batch.outside.iter(), &batch.graph);
+        for job in outside.values().filter(|job| job.state != State::Completed) {
+            let more = waiting.remove(&job.name).unwrap_or_default();
+            steps.push(must(self.tell(job, more)?));
+        }
+        Ok((steps, states))
+    }
+
+    /// What is depended on, as it stands.
+    async fn look_up(&self, names: &[JobName], again: bool) -> Result<BTreeMap<JobName, Job>> {
+        let found = match (names, again) {
+            ([], _) => Vec::new(),
+            ([one], false) => vec![self.get(one).await?],
+            _ => self.get_written(names).await?,
+        };
+        let named = names.iter().cloned().zip(found);
+        Ok(named.filter_map(|(name, job)| job.map(|job| (name, job))).collect())
+    }
+
+    /// An open transaction keeps what was done before a refusal, so that comes first.
+    async fn refuse_existing(&self, batch: &Batch<'_>) -> Result<()> {
+        for (name, _) in &batch.graph {
+            if self.get(name).await?.is_some() {
+                return Err(failure::exists(name));
+            }
+        }
+        Ok(())
+    }
+
+    /// What tells a job that more wait for it, unless it has moved on.
+    fn tell(&self, job: &Job, more: Vec<JobName>) -> Result<RecordWrite> {
+        let all: Vec<JobName> = job.dependents.iter().cloned().chain(more).collect();
+        if all.len() > DEPENDENTS_LIMIT {
+            return Err(failure::too_many_dependents(&job.name, DEPENDENTS_LIMIT));
+        }
+        let is = job.fields.get(field::DEPENDENTS).map(<[u8]>::to_vec);
+        RecordWrite::to(&self.key(&job.name))?
+            .when_field(field::STATE, job.state.as_str())?
+            .when(Condition::Field { field: Field::new(field::DEPENDENTS)?, is })
+            .set(field::DEPENDENTS, name::join(&all))
+    }
+
+    fn write_of(&self, new: &New<'_>, now: Stamp) -> Result<(RecordWrite, State)> {
+        let New { name, submission, .. } = *new;
         let state = if new.blocked_by == 0 { State::Pending } else { State::Blocked };
         let settings = self.settings();
         let task_type = name.task_type();
@@ -262,15 +269,43 @@ impl Jobs {
             .set(field::TIMEOUT_MS, timeout_ms.to_string())?
             .set(field::PRIORITY, submission.priority.to_string())?
             .set(field::RANK, rank_of(submission, now))?;
-        for (field, value) in input {
+        if let Some((field, value)) = new.input {
             write = write.set(field, value)?;
         }
         Ok((with_options(write, new)?, state))
     }
 }
 
-/// The field that holds an input, and what it holds.
-type Input = Vec<(&'static str, Vec<u8>)>;
+/// What each job waits for, and which of them wait for it.
+fn resolve<'s>(batch: &'s Batch<'_>, outside: &BTreeMap<JobName, Job>) -> Result<Vec<New<'s>>> {
+    let inside = graph::dependents(&batch.graph);
+    let mut news = Vec::with_capacity(batch.graph.len());
+    let inputs = batch.submissions.iter().zip(&batch.inputs);
+    for ((name, depends_on), (submission, input)) in batch.graph.iter().zip(inputs) {
+        let mut blocked_by = 0;
+        for dependency in depends_on {
+            let is_complete = match outside.get(dependency) {
+                Some(job) => job.state == State::Completed,
+                None if inside.contains_key(dependency) => false,
+                None => return Err(unknown_dependency(name, dependency)),
+            };
+            blocked_by += usize::from(!is_complete);
+        }
+        let dependents = inside.get(name).cloned().unwrap_or_default();
+        if dependents.len() > DEPENDENTS_LIMIT {
+            return Err(failure::too_many_dependents(name, DEPENDENTS_LIMIT));
+        }
+        let input = input.as_ref();
+        news.push(New { name, submission, input, depends_on, blocked_by, dependents });
+    }
+    Ok(news)
+}
+
+#[cold]
+fn unknown_dependency(of: &JobName, name: &JobName) -> Error {
+    let message = format!("job {of} depends on {name}, which there is not: submit that first");
+    Error::new(Code::UnknownDependency, message)
+}
 
 fn with_options(mut write: RecordWrite, new: &New<'_>) -> Result<RecordWrite> {
     let number = |number: Option<u64>| number.map(|number| number.to_string());
@@ -279,7 +314,7 @@ fn with_options(mut write: RecordWrite, new: &New<'_>) -> Result<RecordWrite> {
     let options = [
         (field::STEP_COUNT, number(new.submission.step_count)),
         (field::RUN_AT, number(new.submission.run_at_ms)),
-        (field::DEPENDS_ON, names(&new.depends_on)),
+        (field::DEPENDS_ON, names(new.depends_on)),
         (field::DEPENDENTS, names(&new.dependents)),
         (field::BLOCKED_BY, blocked_by),
     ];

@@ -8,9 +8,10 @@
 //! Each write is conditional on the counter that was read: a job that was completed or heard of meanwhile stays
 //! as it is. What is not held is never found, so it is never touched.
 
-use crate::failure::check_transition;
+use crate::failure::{self, check_transition};
 use crate::job::{Job, field};
-use crate::jobs::{Jobs, below};
+use crate::jobs::Jobs;
+use crate::operations::{Operations, below};
 use crate::state::State;
 use mainstay::{Error, Field, Record, Result, Step, Test, Where};
 use parking_lot::{Condvar, Mutex};
@@ -48,34 +49,30 @@ impl AddAssign for SweepReport {
     }
 }
 
-impl Jobs {
-    /// Takes away what workers have fallen silent on: held jobs whose lease is over or, if
-    /// [`Settings::stuck_after_ms`](crate::Settings::stuck_after_ms) is set, which nobody has written to for
-    /// that long.
-    pub fn sweep(&self) -> Result<SweepReport> {
-        self.sweep_stuck(self.settings().stuck_after_ms)
-    }
-
-    /// As [`Jobs::sweep`], with another threshold. Without an index for it, this looks at all held jobs.
-    pub fn sweep_stuck(&self, stuck_after_ms: Option<u64>) -> Result<SweepReport> {
-        let now_ms = self.now_us()? / 1000;
-        let mut report = self.sweep_before(field::TIMEOUT_AT, now_ms)?;
+impl Operations<'_> {
+    pub async fn sweep_stuck(&self, stuck_after_ms: Option<u64>) -> Result<SweepReport> {
+        let now_ms = self.now_us().await? / 1000;
+        let mut report = self.sweep_before(field::TIMEOUT_AT, now_ms).await?;
         if let Some(stuck_after_ms) = stuck_after_ms {
             let before_ms = now_ms.saturating_sub(stuck_after_ms);
-            report += self.sweep_before(field::UPDATED_AT, before_ms)?;
+            report += self.sweep_before(field::UPDATED_AT, before_ms).await?;
         }
+        self.tally().add(|figures| {
+            figures.sweeps += 1;
+            figures.swept += report;
+        });
         Ok(report)
     }
 
-    fn sweep_before(&self, time: &str, before_ms: u64) -> Result<SweepReport> {
+    async fn sweep_before(&self, time: &str, before_ms: u64) -> Result<SweepReport> {
         let held = [State::Claimed, State::Running].map(|state| state.as_str().into());
         let is_held = Where { field: Field::new(field::STATE)?, test: Test::In(held.into()) };
         let filters = [is_held, below(time, &before_ms.to_string())?];
         let (mut report, mut after) = (SweepReport::default(), None);
         loop {
             let prefix = self.prefix();
-            let page = self.records().scan(&prefix, &filters, after.as_deref(), PAGE)?;
-            report += self.take_away(page.records)?;
+            let page = self.port.scan(&prefix, &filters, after.as_deref(), PAGE).await?;
+            report += self.take_away(page.records).await?;
             after = page.next;
             if after.is_none() {
                 return Ok(report);
@@ -83,7 +80,7 @@ impl Jobs {
         }
     }
 
-    fn take_away(&self, stuck: Vec<(String, Record)>) -> Result<SweepReport> {
+    async fn take_away(&self, stuck: Vec<(String, Record)>) -> Result<SweepReport> {
         let looked_at = stuck.len() as u64;
         // A record that is no job, and somehow is here, must not keep the others from being swept.
         let readable = stuck.into_iter().filter_map(|(key, record)| self.read(&key, record).ok());
@@ -94,7 +91,7 @@ impl Jobs {
         }
         let (steps, states): (Vec<Step>, Vec<State>) = taken.into_iter().unzip();
         // What is done beside an operation of somebody has nothing to do with sweeping.
-        let answers = self.beside([]).execute(steps)?.answers;
+        let answers = self.beside([]).execute(steps).await?.answers;
         let mut counts: BTreeMap<State, u64> = BTreeMap::new();
         for (state, answer) in states.iter().zip(&answers) {
             *counts.entry(*state).or_default() += u64::from(answer.took_effect());
@@ -152,10 +149,7 @@ impl Sweeper {
         let (jobs, own) = (jobs.clone(), shared.clone());
         let run = move || while own.sweep(&jobs, every) {};
         let thread = std::thread::Builder::new().name("mainstay-job-sweep".to_owned()).spawn(run);
-        let thread = thread.map_err(|error| {
-            let message = format!("the sweeper's thread could not be started: {error}");
-            Error::new(mainstay::Code::Io, message)
-        })?;
+        let thread = thread.map_err(|error| failure::no_thread("sweeper", &error))?;
         Ok(Sweeper { shared, thread: Some(thread) })
     }
 

@@ -1,10 +1,81 @@
 //! Tidying up: objects that no record names.
+//!
+//! ```text
+//!   object old enough --> its job's record, every version of it that is kept, on every branch --> named? it stays
+//! ```
+
+use crate::job::field;
+use crate::name::JobName;
+use crate::objects::ObjectPlace;
+use crate::operations::Operations;
+use crate::port::Port;
+use mainstay::{RecordHistoryEntry, Result};
+use object_store::path::Path;
+
+/// How many versions of a record are looked at together.
+const PAGE: usize = 100;
 
 /// What tidying up found and did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TidyReport {
-    /// How many objects were looked at.
+    /// How many objects were old enough to be looked at.
     pub looked_at: u64,
-    /// How many of them were deleted.
+    /// How many of them no record named: they are deleted.
     pub deleted: u64,
+}
+
+impl Operations<'static> {
+    pub async fn tidy(&self, older_than: std::time::Duration) -> Result<TidyReport> {
+        let namespace = &self.settings().namespace;
+        let paths = self.objects().older_than(namespace, older_than).await?;
+        let branches = self.branches().await?;
+        let mut report = TidyReport::default();
+        for path in paths {
+            let Some((name, what)) = ObjectPlace::read(namespace, &path) else { continue };
+            report.looked_at += 1;
+            if !self.is_named(&branches, &name, &what, &path).await? {
+                self.objects().delete(&path).await?;
+                report.deleted += 1;
+            }
+        }
+        Ok(report)
+    }
+
+    async fn branches(&self) -> Result<Vec<Port<'static>>> {
+        let mut ports = Vec::new();
+        for branch in self.port.branches().await? {
+            ports.push(self.port.on_branch(&branch).await?);
+        }
+        Ok(ports)
+    }
+
+    /// Whether a version that is kept names an object.
+    async fn is_named(
+        &self,
+        branches: &[Port<'static>],
+        name: &JobName,
+        what: &str,
+        path: &Path,
+    ) -> Result<bool> {
+        let key = self.key(name);
+        let reference = if what == field::PARAMS { field::PARAMS_REF } else { field::RESULT_REF };
+        let names_it = |entry: &RecordHistoryEntry| {
+            let fields = entry.fields.as_ref();
+            fields.and_then(|fields| fields.text(reference)) == Some(path.as_ref())
+        };
+        for port in branches {
+            let mut before = None;
+            loop {
+                let page = port.history(&key, PAGE, before).await?;
+                if page.iter().any(names_it) {
+                    return Ok(true);
+                }
+                match page.last() {
+                    Some(last) if page.len() == PAGE => before = Some(last.counter),
+                    _ => break,
+                }
+            }
+        }
+        Ok(false)
+    }
 }

@@ -1,9 +1,22 @@
 //! What a job looked like over time.
 
 use crate::job::Job;
-use mainstay::{Revision, Stamp};
+use crate::name::JobName;
+use mainstay::{Record, RecordHistoryEntry, Result, Revision, Stamp};
 
-/// A version of a job.
+/// A version of a job: its state and worker, when and by which revision it was written.
+///
+/// ```
+/// use mainstay::Database;
+/// use mainstay_jobs::{JobName, Jobs, Settings, State, Submission};
+/// let jobs = Jobs::open(&Database::memory()?, Settings::default())?;
+/// jobs.submit(&Submission::new("email", "1"))?;
+/// jobs.claim("email", "worker 1", None)?;
+/// let versions = jobs.history(&JobName::new("email", "1")?, 10, None)?;
+/// let states: Vec<_> = versions.iter().flat_map(|version| version.state()).collect();
+/// assert_eq!(states, [State::Claimed, State::Pending]);
+/// # Ok::<(), mainstay::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobVersion {
     /// The revision that wrote it.
@@ -12,6 +25,27 @@ pub struct JobVersion {
     pub stamp: Stamp,
     /// How often its record had been written.
     pub counter: u64,
-    /// The job as it was; nothing where it was deleted or had expired.
+    /// The job as it was; nothing where it was deleted.
     pub job: Option<Job>,
+}
+
+impl JobVersion {
+    pub(crate) fn of(name: &JobName, entry: RecordHistoryEntry) -> Result<JobVersion> {
+        let RecordHistoryEntry { counter, fields, stamp, revision, expires, .. } = entry;
+        let job = fields.map(|fields| {
+            let record = Record { fields, counter, stamp, revision, expires };
+            Job::of(name.clone(), record)
+        });
+        Ok(JobVersion { revision, stamp, counter, job: job.transpose()? })
+    }
+
+    /// Where it stood; nothing where it was deleted.
+    pub fn state(&self) -> Option<crate::State> {
+        self.job.as_ref().map(|job| job.state)
+    }
+
+    /// Who had it.
+    pub fn worker(&self) -> Option<&str> {
+        self.job.as_ref().and_then(|job| job.worker.as_deref())
+    }
 }

@@ -1,30 +1,59 @@
-//! Operations inside an open transaction.
+//! Operations inside an open transaction: they and everything else in it, all or nothing.
+//!
+//! ```text
+//!   begin --> jobs.on(&mut t).claim(...)  t.set(...)  --> commit -> revision: the token of what was claimed
+//! ```
 
 use crate::claim::{Claimed, Grant};
 use crate::holder::Retry;
-use crate::job::Job;
-use crate::jobs::{JobPage, Jobs};
-use crate::lock::{LockHolder, Locks};
+use crate::job::{Job, field};
+use crate::lock::LockHolder;
 use crate::name::JobName;
+use crate::operations::{JobPage, Operations};
 use crate::state::State;
 use crate::submit::Submission;
-use mainstay::{Code, Error, Interactive, Result, Revision};
-use std::marker::PhantomData;
+use crate::sweeper::SweepReport;
+use mainstay::remote::wait;
+use mainstay::{Field, Result, Revision};
 use std::time::Duration;
 
-/// Jobs as an open transaction sees them: whatever is done takes effect when the transaction commits.
-pub struct JobsIn<'t>(PhantomData<&'t mut Interactive>);
+/// Jobs as an open transaction sees them: whatever is done takes effect when it commits.
+///
+/// Nothing waits for a job. A holder that lost its job is `Fenced` at once, and every other refusal (a job that
+/// exists, a transition that is not legal) comes at once too and leaves the transaction as it was. That others
+/// changed what was looked at is `Conflict` at the commit: begin again. A claim looks at all jobs of its type that
+/// are pending, so it conflicts with whatever is submitted or claimed meanwhile; the claims of [`Jobs`](crate::Jobs)
+/// never do.
+///
+/// ```
+/// use mainstay::Database;
+/// use mainstay_jobs::{Jobs, Settings, State, Submission};
+/// let db = Database::memory()?;
+/// let jobs = Jobs::open(&db, Settings::default())?;
+/// jobs.submit(&Submission::new("email", "1"))?;
+/// let mut t = db.begin()?;
+/// let claimed = jobs.on(&mut t).claim("email", "worker 1", None)?.expect("there is one");
+/// t.incr("claimed", 1)?;
+/// let claimed = claimed.at(t.commit()?.revision);
+/// assert_eq!(jobs.complete(&claimed.grant, None)?, State::Completed);
+/// # Ok::<(), mainstay::Error>(())
+/// ```
+pub struct JobsIn<'t>(pub(crate) Operations<'t>);
 
 /// A job that is claimed once the transaction is committed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClaimedIn {
-    /// The job as the transaction sees it; its times and its token are known when it commits.
+    /// The job as the transaction sees it: its token is 0, and its times are those of the transaction's beginning.
     pub job: Job,
 }
 
 impl ClaimedIn {
-    /// The claim, after the commit of its transaction took this revision.
-    pub fn at(self, commit: Revision) -> Claimed {
+    /// The claim, now that the commit of its transaction took this revision.
+    pub fn at(mut self, commit: Revision) -> Claimed {
+        self.job.token = Some(commit);
+        if let Ok(field) = Field::new(field::TOKEN) {
+            self.job.fields.insert(field, commit.to_string().into_bytes());
+        }
         let grant = Grant { name: self.job.name.clone(), token: commit };
         Claimed { grant, job: self.job }
     }
@@ -40,7 +69,7 @@ pub enum TokenIn {
 }
 
 impl TokenIn {
-    /// The token, after the commit of its transaction took this revision.
+    /// The token, now that the commit of its transaction took this revision.
     pub fn at(self, commit: Revision) -> Revision {
         match self {
             TokenIn::Known(token) => token,
@@ -49,123 +78,111 @@ impl TokenIn {
     }
 }
 
-fn to_come<T>() -> Result<T> {
-    Err(Error::new(Code::Unsupported, "to come"))
-}
-
-impl Jobs {
-    /// The jobs as an open transaction sees them, on its branch.
-    pub fn on<'t>(&self, _transaction: &'t mut Interactive) -> JobsIn<'t> {
-        JobsIn(PhantomData)
-    }
-}
-
 impl JobsIn<'_> {
-    /// As [`Jobs::submit`].
-    pub fn submit(&self, _submission: &Submission) -> Result<State> {
-        to_come()
+    /// As [`Jobs::submit`](crate::Jobs::submit).
+    pub fn submit(&self, submission: &Submission) -> Result<State> {
+        wait(self.0.submit(submission))
     }
 
-    /// As [`Jobs::submit_all`].
-    pub fn submit_all(&self, _submissions: &[Submission]) -> Result<Vec<State>> {
-        to_come()
+    /// As [`Jobs::submit_all`](crate::Jobs::submit_all), of at most as many as the transaction may read: 10,000
+    /// keys in all.
+    pub fn submit_all(&self, submissions: &[Submission]) -> Result<Vec<State>> {
+        wait(self.0.submit_all(submissions))
     }
 
-    /// As [`Jobs::claim`].
+    /// As [`Jobs::claim`](crate::Jobs::claim); the token is known when the transaction is committed.
     pub fn claim(
         &self,
-        _task_type: &str,
-        _worker: &str,
-        _lease: Option<Duration>,
+        task_type: &str,
+        worker: &str,
+        lease: Option<Duration>,
     ) -> Result<Option<ClaimedIn>> {
-        to_come()
+        let claimed = wait(self.0.claim(task_type, worker, lease))?;
+        Ok(claimed.map(|claimed| ClaimedIn { job: claimed.job }))
     }
 
-    /// As [`Jobs::heartbeat`].
-    pub fn heartbeat(&self, _grant: &Grant, _lease: Option<Duration>) -> Result<State> {
-        to_come()
+    /// As [`Jobs::heartbeat`](crate::Jobs::heartbeat).
+    pub fn heartbeat(&self, grant: &Grant, lease: Option<Duration>) -> Result<State> {
+        wait(self.0.heartbeat(grant, lease))
     }
 
-    /// As [`Jobs::step`].
-    pub fn step(&self, _grant: &Grant, _step: u64, _of: Option<u64>) -> Result<State> {
-        to_come()
+    /// As [`Jobs::step`](crate::Jobs::step).
+    pub fn step(&self, grant: &Grant, step: u64, of: Option<u64>) -> Result<State> {
+        wait(self.0.step(grant, step, of))
     }
 
-    /// As [`Jobs::complete`].
-    pub fn complete(&self, _grant: &Grant, _result: Option<&[u8]>) -> Result<State> {
-        to_come()
+    /// As [`Jobs::complete`](crate::Jobs::complete).
+    pub fn complete(&self, grant: &Grant, result: Option<&[u8]>) -> Result<State> {
+        wait(self.0.complete(grant, result))
     }
 
-    /// As [`Jobs::fail`].
-    pub fn fail(&self, _grant: &Grant, _message: &str, _retry: Retry) -> Result<State> {
-        to_come()
+    /// As [`Jobs::fail`](crate::Jobs::fail).
+    pub fn fail(&self, grant: &Grant, message: &str, retry: Retry) -> Result<State> {
+        wait(self.0.fail(grant, message, retry))
     }
 
-    /// As [`Jobs::cancel`].
-    pub fn cancel(&self, _name: &JobName) -> Result<State> {
-        to_come()
+    /// As [`Jobs::cancel`](crate::Jobs::cancel).
+    pub fn cancel(&self, name: &JobName) -> Result<State> {
+        wait(self.0.cancel(name))
     }
 
-    /// As [`Jobs::retry`].
-    pub fn retry(&self, _name: &JobName) -> Result<State> {
-        to_come()
+    /// As [`Jobs::retry`](crate::Jobs::retry).
+    pub fn retry(&self, name: &JobName) -> Result<State> {
+        wait(self.0.retry(name))
     }
 
-    /// As [`Jobs::get`].
-    pub fn get(&self, _name: &JobName) -> Result<Option<Job>> {
-        to_come()
+    /// As [`Jobs::get`](crate::Jobs::get).
+    pub fn get(&self, name: &JobName) -> Result<Option<Job>> {
+        wait(self.0.get(name))
     }
 
-    /// As [`Jobs::list`].
+    /// As [`Jobs::list`](crate::Jobs::list).
     pub fn list(
         &self,
-        _task_type: &str,
-        _state: Option<State>,
-        _after: Option<&str>,
-        _limit: usize,
+        task_type: &str,
+        state: Option<State>,
+        after: Option<&str>,
+        limit: usize,
     ) -> Result<JobPage> {
-        to_come()
+        wait(self.0.list(task_type, state, after, limit, None))
     }
 
-    /// As [`Jobs::count`].
-    pub fn count(&self, _task_type: &str, _state: State) -> Result<u64> {
-        to_come()
+    /// As [`Jobs::count`](crate::Jobs::count).
+    pub fn count(&self, task_type: &str, state: State) -> Result<u64> {
+        wait(self.0.count(task_type, state, None))
     }
 
-    /// As [`Jobs::sweep_stuck`].
-    pub fn sweep_stuck(&self, _stuck_after_ms: Option<u64>) -> Result<crate::SweepReport> {
-        to_come()
-    }
-}
-
-/// Locks as an open transaction sees them.
-pub struct LocksIn<'t>(PhantomData<&'t mut Interactive>);
-
-impl Locks {
-    /// The locks as an open transaction sees them, on its branch.
-    pub fn on<'t>(&self, _transaction: &'t mut Interactive) -> LocksIn<'t> {
-        LocksIn(PhantomData)
+    /// As [`Jobs::sweep_stuck`](crate::Jobs::sweep_stuck).
+    pub fn sweep_stuck(&self, stuck_after_ms: Option<u64>) -> Result<SweepReport> {
+        wait(self.0.sweep_stuck(stuck_after_ms))
     }
 }
+
+/// Locks as an open transaction sees them: whatever is done takes effect when it commits. See [`JobsIn`].
+pub struct LocksIn<'t>(pub(crate) Operations<'t>);
 
 impl LocksIn<'_> {
-    /// As [`Locks::take`].
-    pub fn take(&self, _name: &str, _owner: &str, _lease: Duration) -> Result<Option<TokenIn>> {
-        to_come()
+    /// As [`Locks::take`](crate::Locks::take); the token is known when the transaction is committed.
+    pub fn take(&self, name: &str, owner: &str, lease: Duration) -> Result<Option<TokenIn>> {
+        let token = wait(self.0.take(name, owner, lease))?;
+        Ok(token.map(|token| match token {
+            0 => TokenIn::OfCommit,
+            token => TokenIn::Known(token),
+        }))
     }
 
-    /// As [`Locks::renew`].
-    pub fn renew(&self, _name: &str, _token: Revision, _lease: Duration) -> Result<()> {
-        to_come()
+    /// As [`Locks::renew`](crate::Locks::renew).
+    pub fn renew(&self, name: &str, token: Revision, lease: Duration) -> Result<()> {
+        wait(self.0.renew(name, token, lease))
     }
 
-    /// As [`Locks::free`].
-    pub fn free(&self, _name: &str, _token: Revision) -> Result<bool> {
-        to_come()
+    /// As [`Locks::free`](crate::Locks::free).
+    pub fn free(&self, name: &str, token: Revision) -> Result<bool> {
+        wait(self.0.free(name, token))
     }
 
-    /// As [`Locks::holder`].
-    pub fn holder(&self, _name: &str) -> Result<Option<LockHolder>> {
-        to_come()
+    /// As [`Locks::holder`](crate::Locks::holder).
+    pub fn holder(&self, name: &str) -> Result<Option<LockHolder>> {
+        wait(self.0.holder(name))
     }
 }

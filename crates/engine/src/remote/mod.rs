@@ -53,7 +53,7 @@ pub use resp::{Reply, decode, encode};
 pub use tls::Tls;
 
 pub(crate) use link::{Link, Submitted};
-pub(crate) use slot::wait;
+pub use slot::wait;
 
 use crate::db::Database;
 use mainstay_model::Result;

@@ -82,8 +82,8 @@ fn own_waker() -> Waker {
     own.unwrap_or_else(|_| Waker::from(Arc::new(Parked(std::thread::current()))))
 }
 
-/// Waits for a future in this thread.
-pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
+/// Waits for a future in this thread: how blocking handles use what is there to be awaited.
+pub fn wait<T>(future: impl Future<Output = T>) -> T {
     let (waker, mut future) = (own_waker(), pin!(future));
     loop {
         match future.as_mut().poll(&mut Context::from_waker(&waker)) {

@@ -352,7 +352,8 @@ impl Sequencer {
         self.closed.load(Ordering::Acquire)
     }
 
-    fn tell_listeners(&self) {
+    /// Lets those look again who wait for revisions to move.
+    pub fn tell_listeners(&self) {
         if self.listening.load(Ordering::SeqCst) > 0 {
             drop(self.moved.lock());
             self.moved_on.notify_all();

@@ -1,0 +1,295 @@
+//! The ways to a database: what operations are made of, however their caller waits.
+//!
+//! ```text
+//!   operation --await--> Port --Blocking--> execute: ready at once, the caller's thread has waited
+//!                             --Submitted-> a ticket: its waker is told, no thread waits
+//!                             --Served----> a request to a server
+//!                             --Within----> an open transaction: ready at once, takes effect with its commit
+//! ```
+
+use crate::failure;
+use crate::wait;
+use mainstay::remote::{AsyncDatabase, AsyncRecords, AsyncRecordsAt};
+use mainstay::{
+    Answer, At, Code, Database, Demand, Durability, Error, Interactive, MAIN, Name, Receipt,
+    Record, RecordCommand, RecordHistoryEntry, RecordPage, Records, RecordsAt, Result, Revision,
+    Stamp, Step, Transaction, Where,
+};
+use parking_lot::Mutex;
+
+/// A branch of a database, and how its answers are waited for.
+pub(crate) struct Port<'t> {
+    branch: String,
+    way: Way<'t>,
+}
+
+enum Way<'t> {
+    Blocking(Database, Records),
+    Submitted(Database, Records),
+    Served(AsyncDatabase, AsyncRecords),
+    Within(Mutex<&'t mut Interactive>, Database),
+}
+
+impl Port<'static> {
+    /// The caller's thread waits.
+    pub fn blocking(db: &Database, branch: &str) -> Result<Port<'static>> {
+        let way = Way::Blocking(db.clone(), records(db, branch)?);
+        Ok(Port { branch: branch.to_owned(), way })
+    }
+
+    /// The caller's thread waits; the main branch is always there.
+    pub fn blocking_main(db: &Database) -> Port<'static> {
+        Port { branch: MAIN.to_owned(), way: Way::Blocking(db.clone(), db.records()) }
+    }
+
+    /// Nobody's thread waits; the database is in this process.
+    pub fn submitted(db: &Database, branch: &str) -> Result<Port<'static>> {
+        if !db.is_here() {
+            let message =
+                "the database is served: open its jobs and locks by `served`, to be awaited";
+            return Err(Error::new(Code::Unsupported, message));
+        }
+        let way = Way::Submitted(db.clone(), records(db, branch)?);
+        Ok(Port { branch: branch.to_owned(), way })
+    }
+
+    /// A server is asked.
+    pub async fn served(db: &AsyncDatabase, branch: &str) -> Result<Port<'static>> {
+        let records = match branch {
+            MAIN => db.records(),
+            other => db.branch(other).await?.records(),
+        };
+        Ok(Port { branch: branch.to_owned(), way: Way::Served(db.clone(), records) })
+    }
+
+    /// The main branch of a served database, which is always there.
+    pub fn served_main(db: &AsyncDatabase) -> Port<'static> {
+        Port { branch: MAIN.to_owned(), way: Way::Served(db.clone(), db.records()) }
+    }
+
+    /// The same on another branch, which has to be there.
+    pub async fn on_branch(&self, branch: &str) -> Result<Port<'static>> {
+        match &self.way {
+            Way::Blocking(db, _) | Way::Within(_, db) => Port::blocking(db, branch),
+            Way::Submitted(db, _) => Port::submitted(db, branch),
+            Way::Served(db, _) => Port::served(db, branch).await,
+        }
+    }
+}
+
+impl<'t> Port<'t> {
+    /// An open transaction, of a database that is asked for what the transaction does not know.
+    pub fn within(transaction: &'t mut Interactive, db: &Database) -> Port<'t> {
+        let branch = transaction.branch().to_owned();
+        Port { branch, way: Way::Within(Mutex::new(transaction), db.clone()) }
+    }
+
+    /// The branch it reads and writes.
+    pub fn branch(&self) -> &str {
+        &self.branch
+    }
+
+    /// Whether what is done takes effect only when a transaction commits.
+    pub fn is_within(&self) -> bool {
+        matches!(self.way, Way::Within(..))
+    }
+
+    /// The database behind a handle that blocks or awaits tickets.
+    pub fn database(&self) -> Option<&Database> {
+        match &self.way {
+            Way::Blocking(db, _) | Way::Submitted(db, _) | Way::Within(_, db) => Some(db),
+            Way::Served(..) => None,
+        }
+    }
+
+    /// Executes steps, all or none. In an open transaction a step that must take effect and does not leaves those
+    /// before it: it comes first, or its callers know that it will.
+    pub async fn execute(&self, steps: Vec<Step>) -> Result<Receipt> {
+        let mut transaction = Transaction::on(&self.branch);
+        transaction.steps.extend(steps);
+        match &self.way {
+            Way::Blocking(db, _) => db.execute(transaction),
+            Way::Submitted(db, _) => db.submit(transaction).await,
+            Way::Served(db, _) => db.execute(transaction).await,
+            Way::Within(open, _) => run_all(&mut open.lock(), transaction),
+        }
+    }
+
+    /// A record, as readers see it.
+    pub async fn get(&self, key: &str) -> Result<Option<Record>> {
+        match &self.way {
+            Way::Blocking(_, records) | Way::Submitted(_, records) => records.get(key),
+            Way::Served(_, records) => records.get(key).await,
+            Way::Within(open, _) => open.lock().get_record(key),
+        }
+    }
+
+    /// Records as the writer sees them, which may be ahead of what readers see.
+    pub async fn get_written(&self, keys: &[String]) -> Result<Vec<Option<Record>>> {
+        let get =
+            |key: &String| Ok(RecordCommand::Get { key: Name::new(key)?, fields: None }.into());
+        let steps = keys.iter().map(get).collect::<Result<Vec<Step>>>()?;
+        let answers = self.execute(steps).await?.answers;
+        let record = |answer| match answer {
+            Answer::Record(record) => Ok(record),
+            _ => Err(failure::unexpected()),
+        };
+        answers.into_iter().map(record).collect()
+    }
+
+    /// Records in byte order of their keys.
+    pub async fn scan(
+        &self,
+        prefix: &str,
+        filters: &[Where],
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<RecordPage> {
+        match &self.way {
+            Way::Blocking(_, records) | Way::Submitted(_, records) => {
+                records.scan(prefix, filters, after, limit)
+            }
+            Way::Served(_, records) => records.scan(prefix, filters, after, limit).await,
+            Way::Within(open, _) => open.lock().scan_records(prefix, filters, after, limit),
+        }
+    }
+
+    /// How many records there are.
+    pub async fn count(&self, prefix: &str, filters: &[Where]) -> Result<u64> {
+        match &self.way {
+            Way::Blocking(_, records) | Way::Submitted(_, records) => {
+                records.count(prefix, filters)
+            }
+            Way::Served(_, records) => records.count(prefix, filters).await,
+            Way::Within(open, _) => open.lock().count_records(prefix, filters),
+        }
+    }
+
+    /// The versions of a record, newest first; what an open transaction wrote is none yet.
+    pub async fn history(
+        &self,
+        key: &str,
+        limit: usize,
+        before: Option<u64>,
+    ) -> Result<Vec<RecordHistoryEntry>> {
+        match &self.way {
+            Way::Blocking(_, records) | Way::Submitted(_, records) => {
+                records.history(key, limit, before)
+            }
+            Way::Served(_, records) => records.history(key, limit, before).await,
+            Way::Within(_, db) => records(db, &self.branch)?.history(key, limit, before),
+        }
+    }
+
+    /// The records as they were.
+    pub async fn at(&self, at: At) -> Result<Past> {
+        match &self.way {
+            Way::Blocking(_, records) | Way::Submitted(_, records) => {
+                records.at(at).map(Past::Here)
+            }
+            Way::Served(_, records) => records.at(at).await.map(Past::There),
+            Way::Within(_, db) => records(db, &self.branch)?.at(at).map(Past::Here),
+        }
+    }
+
+    /// The names of all branches.
+    pub async fn branches(&self) -> Result<Vec<String>> {
+        let branches = match &self.way {
+            Way::Blocking(db, _) | Way::Submitted(db, _) | Way::Within(_, db) => db.try_branches(),
+            Way::Served(db, _) => db.branches().await,
+        };
+        Ok(branches?.into_iter().map(|branch| branch.name).collect())
+    }
+
+    /// The database's time.
+    pub async fn now_us(&self) -> Result<Stamp> {
+        match &self.way {
+            Way::Blocking(db, _) | Way::Submitted(db, _) | Way::Within(_, db) => db.now_us(),
+            Way::Served(db, _) => {
+                let nothing = Transaction::new().durability(Durability::Memory);
+                Ok(db.execute(nothing).await?.stamp)
+            }
+        }
+    }
+
+    /// The newest revision that readers see.
+    pub async fn revision(&self) -> Result<Revision> {
+        match &self.way {
+            Way::Blocking(db, _) | Way::Submitted(db, _) | Way::Within(_, db) => db.try_revision(),
+            Way::Served(db, _) => db.revision().await,
+        }
+    }
+
+    /// Waits until something is written behind a revision, or until a moment: for a served database, where the
+    /// server waits. In this process the [bell](crate::bell) does.
+    pub async fn wait_for_change(&self, seen: Revision, now: Stamp, until: Stamp) -> Result<()> {
+        let timeout = wait::between(now, until);
+        let waited = match &self.way {
+            Way::Blocking(db, _) | Way::Submitted(db, _) | Way::Within(_, db) => {
+                db.wait_for(seen + 1, timeout)
+            }
+            Way::Served(db, _) => db.wait_for(seen + 1, timeout).await,
+        };
+        match waited {
+            Err(error) if error.code() == Code::TimedOut => Ok(()),
+            other => other,
+        }
+    }
+}
+
+fn records(db: &Database, branch: &str) -> Result<Records> {
+    match branch {
+        MAIN => Ok(db.records()),
+        other => Ok(db.branch(other)?.records()),
+    }
+}
+
+/// Runs steps in an open transaction as an executed one would.
+fn run_all(open: &mut Interactive, transaction: Transaction) -> Result<Receipt> {
+    let mut receipt =
+        Receipt { revision: 0, stamp: 0, held: true, repeated: false, answers: Default::default() };
+    for (position, step) in transaction.steps.into_iter().enumerate() {
+        let demand = step.demand;
+        let answer = open.run(step.command).map_err(|error| error.at_position(position))?;
+        if demand == Demand::Effect && !answer.took_effect() {
+            return Err(failure::no_effect().at_position(position));
+        }
+        receipt.answers.push(answer);
+    }
+    Ok(receipt)
+}
+
+/// The records as they were.
+pub(crate) enum Past {
+    Here(RecordsAt),
+    There(AsyncRecordsAt),
+}
+
+impl Past {
+    pub async fn get(&self, key: &str) -> Result<Option<Record>> {
+        match self {
+            Past::Here(records) => records.get(key),
+            Past::There(records) => records.get(key).await,
+        }
+    }
+
+    pub async fn scan(
+        &self,
+        prefix: &str,
+        filters: &[Where],
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<RecordPage> {
+        match self {
+            Past::Here(records) => records.scan(prefix, filters, after, limit),
+            Past::There(records) => records.scan(prefix, filters, after, limit).await,
+        }
+    }
+
+    pub async fn count(&self, prefix: &str, filters: &[Where]) -> Result<u64> {
+        match self {
+            Past::Here(records) => records.count(prefix, filters),
+            Past::There(records) => records.count(prefix, filters).await,
+        }
+    }
+}
