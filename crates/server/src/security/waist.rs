@@ -121,6 +121,11 @@ impl User {
             RecordCommand::Scan { prefix, .. } | RecordCommand::Count { prefix, .. } => {
                 self.allow_range(READ_RECORDS, prefix)
             }
+            // Which one it is given tells of all of them.
+            RecordCommand::Pick(pick) => {
+                self.allow_range(READ_RECORDS, &pick.prefix)?;
+                self.allow_range(WRITE_RECORDS, &pick.prefix)
+            }
             RecordCommand::Write(write) => match write.is_blind() {
                 true => self.allow_key(&[WRITE_RECORDS], &write.key),
                 // Whether a condition held tells what was there.
