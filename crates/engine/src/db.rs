@@ -247,6 +247,7 @@ impl Database {
         match &self.place {
             Place::Here(core) => {
                 core.check_open()?;
+                core.sequencer.look_at_clock();
                 let newest = core.index().stamp_of(core.sequencer.published())?;
                 Ok(newest.map_or(0, |newest| newest + 1).max(core.now()))
             }

@@ -41,8 +41,10 @@ pub(crate) struct Outlook {
 pub(crate) struct Question {
     /// The moment.
     pub now: Stamp,
-    /// How many wait.
+    /// How many wait or try.
     pub asked: usize,
+    /// How many of them try: what they are about to take may be seen as ready.
+    pub called: usize,
     /// When the last of them gives up: what is due later does not matter.
     pub until: Stamp,
     /// What was found due the last time.
@@ -250,11 +252,12 @@ impl Tower {
             queue.looked = Some(seen);
         }
         // Who waits for what cannot be read hears of it when it tries.
-        let found = look(question).unwrap_or(Outlook { ready: question.asked, due: None });
+        let found = look(question).unwrap_or(Outlook { ready: usize::MAX, due: None });
         let mut wakers = Vec::new();
         if let Some(queue) = self.queues.lock().all.get_mut(&name) {
             queue.due = found.due;
-            queue.call(found.ready, &mut wakers);
+            // Not those who try now: one that ended meanwhile may have taken what the look saw.
+            queue.call(found.ready.saturating_sub(question.called), &mut wakers);
         }
         wakers.into_iter().for_each(Waker::wake);
     }
@@ -295,15 +298,14 @@ impl Tower {
 impl Queue {
     fn question(&self, now: Stamp) -> Question {
         let until = self.places.values().map(|place| place.until).max().unwrap_or(now);
-        Question { now, asked: self.places.len(), until, due: self.due }
+        let tries = |place: &&Place| place.standing == Standing::Called;
+        let called = self.places.values().filter(tries).count();
+        Question { now, asked: self.places.len(), called, until, due: self.due }
     }
 
-    /// Calls the first of those who wait, as many as can be served beside those called before.
-    fn call(&mut self, ready: usize, wakers: &mut Vec<Waker>) {
-        let called =
-            self.places.values().filter(|place| place.standing == Standing::Called).count();
-        let waiting = self.places.values_mut().filter(|place| place.waits());
-        for place in waiting.take(ready.saturating_sub(called)) {
+    /// Calls the first of those who wait.
+    fn call(&mut self, count: usize, wakers: &mut Vec<Waker>) {
+        for place in self.places.values_mut().filter(|place| place.waits()).take(count) {
             wakers.extend(place.become_now(Standing::Called));
         }
     }

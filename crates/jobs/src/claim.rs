@@ -64,7 +64,10 @@ impl Operations<'_> {
         self.free_due(task_type).await?;
         let pick = self.pick(task_type, worker, lease_ms, default_ms)?;
         let receipt = match self.execute(vec![must(pick)]).await {
-            Err(error) if error.code() == Code::MustFailed => return Ok(None),
+            Err(error) if error.code() == Code::MustFailed => {
+                self.tally().add(|figures| figures.claimed_nothing += 1);
+                return Ok(None);
+            }
             other => other?,
         };
         let Some(Answer::Picked(Some(picked))) = receipt.answers.into_iter().next() else {
@@ -141,7 +144,7 @@ impl Operations<'_> {
                 return Ok(false);
             }
             // Only readers are asked.
-            let question = Question { now, asked: 1, until, due: None };
+            let question = Question { now, asked: 1, called: 0, until, due: None };
             let outlook = self.outlook(task_type, question).await?;
             if outlook.ready > 0 {
                 return Ok(true);

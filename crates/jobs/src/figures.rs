@@ -13,6 +13,8 @@ pub struct JobFigures {
     pub submitted: u64,
     /// How many were claimed.
     pub claimed: u64,
+    /// How many tries to claim found nothing, those of callers that went on to wait included.
+    pub claimed_nothing: u64,
     /// How many heartbeats and steps there were.
     pub beats: u64,
     /// How many jobs were completed.

@@ -199,10 +199,10 @@ impl Operations<'_> {
     /// What writes the jobs and tells those that they wait for, as these stand.
     async fn plan(&self, batch: &Batch<'_>, again: bool) -> Result<(Vec<Step>, Vec<State>)> {
         let outside = self.look_up(&batch.outside, again).await?;
+        let news = resolve(batch, &outside)?;
         if self.port.is_within() {
             self.refuse_existing(batch).await?;
         }
-        let news = resolve(batch, &outside)?;
         let now = self.now_us().await?;
         let written = news.iter().map(|new| self.write_of(new, now));
         let (writes, states): (Vec<_>, Vec<_>) =

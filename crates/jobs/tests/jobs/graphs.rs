@@ -85,3 +85,19 @@ fn what_depends_on_a_failure_stays_blocked_until_that_is_retried() {
     assert_eq!((world.state("b"), world.state("c")), (State::Pending, State::Cancelled));
     assert_eq!(world.jobs.retry(&name("c")).unwrap(), State::Pending);
 }
+
+/// A graph may be larger than what an open transaction may read.
+#[test]
+fn large_graphs_are_submitted_whole_and_too_large_ones_refused() {
+    let world = World::new();
+    world.submit("root");
+    let one = |n: u32| job(&format!("j{n}")).depends_on(&format!("j{}", n - 1));
+    let mut graph: Vec<_> = (1..12_000).map(one).collect();
+    graph.push(job("j0").depends_on("root"));
+    let states = world.jobs.submit_all(&graph).unwrap();
+    assert_eq!((states.len(), states[0]), (12_000, State::Blocked));
+    let wide: Vec<_> = (0..10_001).map(|n| job(&format!("w{n}")).depends_on("root")).collect();
+    assert_eq!(refused(&world, &wide), Code::TransactionTooLarge);
+    let many: Vec<_> = (0..100_001).map(|n| job(&format!("m{n}"))).collect();
+    assert_eq!(refused(&world, &many), Code::TransactionTooLarge);
+}

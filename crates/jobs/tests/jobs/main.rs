@@ -1,12 +1,19 @@
 //! What the jobs promise, rule by rule, as races and as random programs beside a readable model.
 
+mod branches;
 mod claims;
+mod costs;
+mod faces;
 mod graphs;
 mod holders;
 mod locks;
 mod model;
 mod objects;
+mod past;
 mod races;
 mod random;
 mod sweeps;
+mod tasks;
+mod waiting;
+mod within;
 mod world;

@@ -1,3 +1,4 @@
+use crate::faces::{Face, face};
 use crate::model::Model;
 use crate::world::{START_MS, World, job, name};
 use mainstay::{Code, Result};
@@ -55,10 +56,10 @@ impl Pair {
         Some((place, &self.grants[place]))
     }
 
-    fn run(&mut self, act: &Act) -> std::result::Result<(), TestCaseError> {
+    fn run(&mut self, act: &Act, face: Face) -> std::result::Result<(), TestCaseError> {
         let now_us = self.world.jobs.now_us().unwrap();
         let now_ms = now_us / 1000;
-        let jobs = &self.world.jobs;
+        let jobs = face.of(&self.world.jobs);
         let (real, modelled) = match act {
             Act::Submit(id, priority, run_at, depends_on) => {
                 let run_at = run_at.map(|offset| now_ms.saturating_add_signed(offset));
@@ -69,7 +70,7 @@ impl Pair {
                 (jobs.submit(&new), self.model.submit(*id, what, now_us))
             }
             Act::Claim => {
-                let claimed = jobs.claim("t", "w", None).unwrap();
+                let claimed = jobs.claim("t", "w").unwrap();
                 let id = self.model.claim(now_ms).map(|id| name(&id.to_string()));
                 prop_assert_eq!(claimed.as_ref().map(|one| &one.grant.name), id.as_ref());
                 self.grants.extend(claimed.map(|one| one.grant));
@@ -95,16 +96,16 @@ impl Pair {
                 let Some((place, grant)) = self.grant(*choice) else { return Ok(()) };
                 match act {
                     Act::Heartbeat(_, true) => {
-                        (jobs.step(grant, 1, None), self.model.heartbeat(place, now_ms, true))
+                        (jobs.step(grant, 1), self.model.heartbeat(place, now_ms, true))
                     }
                     Act::Heartbeat(..) => {
-                        (jobs.heartbeat(grant, None), self.model.heartbeat(place, now_ms, false))
+                        (jobs.heartbeat(grant), self.model.heartbeat(place, now_ms, false))
                     }
                     Act::Fail(_, again) => {
                         let retry = if *again { Retry::Now } else { Retry::Never };
                         (jobs.fail(grant, "no", retry), self.model.fail(place, *again))
                     }
-                    _ => (jobs.complete(grant, None), self.model.complete(place)),
+                    _ => (jobs.complete(grant), self.model.complete(place)),
                 }
             }
         };
@@ -129,11 +130,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn jobs_do_what_the_model_does(acts in prop::collection::vec(act(), 0..80)) {
+    fn jobs_do_what_the_model_does_through_every_face(
+        acts in prop::collection::vec((act(), face()), 0..80),
+    ) {
         let world = World::with(Settings::default());
         let mut pair = Pair { world, model: Model::default(), grants: Vec::new() };
-        for act in &acts {
-            pair.run(act)?;
+        for (act, face) in &acts {
+            pair.run(act, *face)?;
             pair.check()?;
         }
     }
