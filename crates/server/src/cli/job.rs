@@ -39,7 +39,7 @@ pub enum JobVerb {
     /// Show a job, now or as it was
     Get(Get),
     /// Show what a job was given
-    Data(Which),
+    Input(Which),
     /// Show what a job gave
     Result(Which),
     /// List jobs of a type, in byte order of their ids
@@ -57,7 +57,7 @@ pub enum JobVerb {
 pub struct Which {
     /// Its type
     #[arg(value_name = "TYPE")]
-    of: String,
+    task_type: String,
     /// Its id
     id: String,
     #[command(flatten)]
@@ -79,8 +79,8 @@ pub struct Submit {
     #[command(flatten)]
     job: Which,
     /// What it is given, as text; - takes the standard input
-    #[arg(long, allow_hyphen_values = true)]
-    data: Option<String>,
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    input: Option<String>,
     /// What has to be completed before it: ids of its type, or TYPE/ID, with commas between
     #[arg(long, value_name = "IDS", value_delimiter = ',')]
     depends: Vec<String>,
@@ -103,7 +103,7 @@ pub struct Submit {
 pub struct Claim {
     /// Of which type
     #[arg(value_name = "TYPE")]
-    of: String,
+    task_type: String,
     /// Who takes it
     #[arg(short, long)]
     worker: String,
@@ -145,7 +145,7 @@ pub struct Done {
     #[command(flatten)]
     held: Held,
     /// What it gave, as text; - takes the standard input
-    #[arg(long, allow_hyphen_values = true)]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     result: Option<String>,
 }
 
@@ -178,7 +178,7 @@ pub struct Get {
 pub struct List {
     /// Of which type
     #[arg(value_name = "TYPE")]
-    of: String,
+    task_type: String,
     /// Only those in this state
     #[arg(long)]
     state: Option<String>,
@@ -199,7 +199,7 @@ pub struct List {
 pub struct Count {
     /// Of which type
     #[arg(value_name = "TYPE")]
-    of: String,
+    task_type: String,
     /// Only those in this state
     #[arg(long)]
     state: Option<String>,
@@ -245,7 +245,7 @@ impl JobVerb {
             JobVerb::Cancel(job) => job.change(session, "JOB.CANCEL"),
             JobVerb::Retry(job) => job.change(session, "JOB.RETRY"),
             JobVerb::Get(get) => get.run(session),
-            JobVerb::Data(job) => job.bytes(session, "JOB.DATA", "was given nothing"),
+            JobVerb::Input(job) => job.bytes(session, "JOB.DATA", "was given nothing"),
             JobVerb::Result(job) => job.bytes(session, "JOB.RESULT", "gave nothing"),
             JobVerb::List(list) => list.run(session),
             JobVerb::Count(count) => count.run(session),
@@ -257,16 +257,19 @@ impl JobVerb {
 
 impl Which {
     fn call(&self, command: &str) -> Call {
-        Call::new(command).word(&self.of).word(&self.id)
+        Call::new(command).word(&self.task_type).word(&self.id)
     }
 
     /// The beginning of a row about this job.
     fn row(&self) -> Row {
-        vec![("type".into(), Field::text(&self.of)), ("id".into(), Field::text(&self.id))]
+        vec![("type".into(), Field::text(&self.task_type)), ("id".into(), Field::text(&self.id))]
     }
 
     fn missing(&self) -> String {
-        format!("there is no job {}/{}: `mainstay job list {}`", self.of, self.id, self.of)
+        format!(
+            "there is no job {}/{}: `mainstay job list {}`",
+            self.task_type, self.id, self.task_type
+        )
     }
 
     /// Sends a command that answers the job's state.
@@ -281,7 +284,7 @@ impl Which {
 
     fn bytes(&self, session: &mut Session, command: &str, lack: &str) -> Result<()> {
         let reply = read(session, &self.on, self.call(command))?;
-        let missing = || format!("the job {}/{} is not there or {lack}", self.of, self.id);
+        let missing = || format!("the job {}/{} is not there or {lack}", self.task_type, self.id);
         session.show(Shape::One("value"), self.row(), reply, missing)
     }
 }
@@ -314,14 +317,14 @@ impl Submit {
     }
 
     fn run(self, session: &mut Session) -> Result<()> {
-        let data = self.data.clone().map(|data| given(data, session)).transpose()?;
+        let data = self.input.clone().map(|input| given(input, session)).transpose()?;
         self.job.becomes(session, self.call(data))
     }
 }
 
 impl Claim {
     fn call(&self, wait_ms: u64) -> Call {
-        let call = Call::new("JOB.CLAIM").word(&self.of).word("WORKER").word(&self.worker);
+        let call = Call::new("JOB.CLAIM").word(&self.task_type).word("WORKER").word(&self.worker);
         call.option("LEASE", self.lease).option("WAIT", (wait_ms > 0).then_some(wait_ms))
     }
 
@@ -336,8 +339,8 @@ impl Claim {
                 break reply;
             }
         };
-        let missing = || format!("there is no job of the type {} to be claimed", self.of);
-        let known = vec![("type".into(), Field::text(&self.of))];
+        let missing = || format!("there is no job of the type {} to be claimed", self.task_type);
+        let known = vec![("type".into(), Field::text(&self.task_type))];
         session.show(shapes::shape("JOB.CLAIM"), known, reply, missing)
     }
 }
@@ -413,7 +416,7 @@ fn moment(name: &str, value: Value) -> Field {
 
 impl List {
     fn run(self, session: &mut Session) -> Result<()> {
-        let (of, state, on) = (self.of, self.state, self.on);
+        let (of, state, on) = (self.task_type, self.state, self.on);
         Pages::new(self.moment, self.after, self.limit).show(session, |session, pages, size| {
             let call = Call::new("JOB.LIST").word(&of).option("STATE", state.as_ref());
             let call = call.option("AFTER", pages.after.as_ref()).option("LIMIT", Some(size));
@@ -428,7 +431,8 @@ impl List {
 
 impl Count {
     fn run(self, session: &mut Session) -> Result<()> {
-        let call = Call::new("JOB.COUNT").word(&self.of).option("STATE", self.state.as_ref());
+        let call =
+            Call::new("JOB.COUNT").word(&self.task_type).option("STATE", self.state.as_ref());
         let reply = read(session, &self.on, self.moment.on(call))?;
         session.show(shapes::shape("JOB.COUNT"), Row::new(), reply, String::new)
     }
@@ -479,7 +483,7 @@ mod tests {
 
     #[test]
     fn verbs_become_the_words_of_commands() {
-        let words = ["submit", "email", "1", "--data", "-x", "--depends", "a,report/2"];
+        let words = ["submit", "email", "1", "--input", "-x", "--depends", "a,report/2"];
         let more = ["--priority", "-3", "--run-at", "5000000", "--lease", "2s", "--retries", "0"];
         let Ok(JobVerb::Submit(submit)) = parsed(&[&words[..], &more].concat()) else {
             panic!("no submit")

@@ -29,7 +29,7 @@ pub struct Take {
     /// The lock
     name: String,
     /// Who takes it
-    #[arg(short, long)]
+    #[arg(long)]
     owner: String,
     /// How long it is held: milliseconds, or a span such as 30s
     #[arg(short, long, value_name = "SPAN", value_parser = time::span_ms, default_value = "30s")]

@@ -42,7 +42,7 @@ settings! {
 settings! {
     /// What differs for a type of jobs; the table stands once for each.
     pub struct TypeSettings {
-        /// The type.
+        /// Which type it is.
         pub name: String = String::new();
         /// How long a worker may be silent; "none": as all others.
         pub timeout_ms: Option<u64> = None, 1..=YEARS_MS;

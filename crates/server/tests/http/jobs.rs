@@ -88,7 +88,10 @@ fn a_graph_is_there_as_a_whole_or_not_at_all() {
     let revision = w.db.revision();
     for (wrong, code) in [
         (json!([]), (400, "EmptyGraph")),
-        (json!([{"type": "t", "id": "d", "depends_on": ["e"]}, {"type": "t", "id": "e", "depends_on": ["d"]}]), (400, "DependencyCycle")),
+        (
+            json!([{"type": "t", "id": "d", "depends_on": ["e"]}, {"type": "t", "id": "e", "depends_on": ["d"]}]),
+            (400, "DependencyCycle"),
+        ),
         (json!([{"type": "t", "id": "d"}, {"type": "t", "id": "d"}]), (409, "JobExists")),
         (json!([{"type": "t", "id": "d"}, {"type": "t", "id": "a"}]), (409, "JobExists")),
         (json!([{"type": "t", "id": "d", "depends_on": ["none"]}]), (400, "UnknownDependency")),
@@ -116,7 +119,10 @@ fn jobs_are_listed_counted_and_looked_at_as_they_were() {
     let ids = |query: &str| {
         let page = w.get(&format!("/v1/jobs/t{query}")).ok();
         let ids = page["jobs"].as_array().unwrap().iter();
-        (ids.map(|job| job["id"].as_str().unwrap().to_owned()).collect::<String>(), page["next"].clone())
+        (
+            ids.map(|job| job["id"].as_str().unwrap().to_owned()).collect::<String>(),
+            page["next"].clone(),
+        )
     };
     assert_eq!(ids("?limit=2"), ("ab".into(), json!("b")));
     assert_eq!(ids("?after=b"), ("c".into(), Value::Null));
@@ -128,8 +134,12 @@ fn jobs_are_listed_counted_and_looked_at_as_they_were() {
     let then = w.get(&format!("/v1/jobs/t/a?rev={token}")).ok();
     assert_eq!((&then["state"], &then["token"]), (&json!("claimed"), &json!(token)));
     let history = w.get("/v1/job-history/t/a?limit=2").ok();
-    let states: Vec<_> = history["versions"].as_array().unwrap().iter()
-        .map(|version| version["job"]["state"].clone()).collect();
+    let states: Vec<_> = history["versions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|version| version["job"]["state"].clone())
+        .collect();
     assert_eq!(states, ["completed", "claimed"]);
     let older = w.get(&format!("/v1/job-history/t/a?before={}", history["next"])).ok();
     assert_eq!(older["versions"][0]["job"]["state"], "pending");
@@ -148,10 +158,13 @@ fn jobs_are_listed_counted_and_looked_at_as_they_were() {
 #[test]
 fn a_claim_waits_for_a_job() {
     let w = World::new();
-    assert_eq!(w.post("/v1/job-claims/t", r#"{"worker":"w","wait_ms":20}"#).ok()["claimed"], Value::Null);
+    assert_eq!(
+        w.post("/v1/job-claims/t", r#"{"worker":"w","wait_ms":20}"#).ok()["claimed"],
+        Value::Null
+    );
     thread::scope(|scope| {
-        let waiting = scope
-            .spawn(|| w.post("/v1/job-claims/t", r#"{"worker":"w","wait_ms":60000}"#).ok());
+        let waiting =
+            scope.spawn(|| w.post("/v1/job-claims/t", r#"{"worker":"w","wait_ms":60000}"#).ok());
         submit(&w, "t/a", json!({}));
         assert_eq!(waiting.join().unwrap()["claimed"]["job"]["id"], "a");
     });
@@ -165,7 +178,10 @@ fn whoever_hangs_up_while_waiting_claims_nothing() {
     let open = || w.get("/metrics").text.lines().any(|line| line == "mainstay_http_connections 2");
     let mut gone = w.connect();
     let body = r#"{"worker":"w","wait_ms":60000}"#;
-    let head = format!("POST /v1/job-claims/t HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n", body.len());
+    let head = format!(
+        "POST /v1/job-claims/t HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
     gone.write_all(format!("{head}{body}").as_bytes()).unwrap();
     until("two connections", open);
     drop(gone);
@@ -189,7 +205,12 @@ fn what_makes_no_sense_is_refused() {
         ("POST", "/v1/job-claims/t", "{}", (400, "InvalidArgument")),
         ("POST", "/v1/job-claims/t", r#"{"worker":"w","lease_ms":0}"#, (400, "InvalidArgument")),
         ("POST", "/v1/jobs/t/a/complete", "{}", (400, "InvalidArgument")),
-        ("POST", "/v1/jobs/t/a/fail", r#"{"token":1,"message":"","retry_after_ms":5}"#, (400, "InvalidArgument")),
+        (
+            "POST",
+            "/v1/jobs/t/a/fail",
+            r#"{"token":1,"message":"","retry_after_ms":5}"#,
+            (400, "InvalidArgument"),
+        ),
         ("POST", "/v1/jobs/t/none/cancel", "", (404, "JobNotFound")),
         ("POST", "/v1/jobs/t/a/retry", "", (400, "IllegalTransition")),
         ("POST", "/v1/jobs/t/a/what", "", (404, "RouteNotFound")),

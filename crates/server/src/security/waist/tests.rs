@@ -2,8 +2,8 @@ use super::super::prefixes::Prefixes;
 use super::super::right::Rights;
 use super::*;
 use mainstay::{
-    Condition, Field, FieldValue, MergeStrategy, Number, Only, RecordWrite, Step, SystemCommand,
-    Ttl, Value,
+    Condition, Field, FieldValue, MergeStrategy, Number, Only, RecordPick, RecordWrite, Step,
+    SystemCommand, Ttl, Value,
 };
 
 fn user(allow: &[&str], prefixes: &[&str]) -> User {
@@ -85,6 +85,7 @@ fn on_record(key: &str) -> Vec<(Command, bool, bool)> {
             false,
         ),
         (RecordCommand::Count { prefix: prefix(), filters: filters() }, true, false),
+        (RecordCommand::Pick(Box::new(RecordPick::under(&prefix(), filters()))), true, true),
         (written(write().set("f", "v").unwrap()), false, true),
         (written(write().set("f", "v").unwrap().when_counter(None)), true, true),
         (written(write().set("f", sum).unwrap()), true, true),
