@@ -295,3 +295,43 @@ fn everyone_is_answered_when_closed_under_load() {
         }
     });
 }
+
+/// One thread waits for many: it hears of what is written, and of those who set its `stop`.
+#[test]
+fn a_wait_ends_by_a_write_by_an_interruption_and_by_the_end() {
+    let db = Database::memory().unwrap();
+    let (stop, long) = (AtomicBool::new(false), NEVER);
+    db.cells().set("a", 1).unwrap();
+    db.wait_for_unless(db.revision(), long, &stop).unwrap();
+    let next = db.revision() + 1;
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| db.wait_for_unless(next, long, &stop));
+        db.cells().set("a", 2).unwrap();
+        waiter.join().unwrap().unwrap();
+        let waiter = scope.spawn(|| db.wait_for_unless(u64::MAX, long, &stop));
+        stop.store(true, Ordering::SeqCst);
+        db.interrupt();
+        waiter.join().unwrap().unwrap();
+        stop.store(false, Ordering::SeqCst);
+        let waiter = scope.spawn(|| db.wait_for_unless(u64::MAX, long, &stop));
+        db.close().unwrap();
+        assert_eq!(waiter.join().unwrap().unwrap_err().code(), Code::Closed);
+    });
+}
+
+/// Who asks for the time hears of a clock that was set back while nothing was written, as a write would.
+#[test]
+fn the_time_is_what_the_next_stamp_goes_by() {
+    let clock = mainstay::ManualClock::new(1_700_000_000_000_000);
+    let options = Options::new().clock(clock.clone()).sweep_interval(None);
+    let db = options.memory().unwrap();
+    clock.advance(Duration::from_secs(60));
+    db.cells().set("a", 1).unwrap();
+    let newest = db.stamp_of(db.revision()).unwrap();
+    assert_eq!(db.now_us().unwrap(), newest + 1, "a clock that stands still");
+    clock.advance(Duration::from_secs(60));
+    clock.set_wall(1_700_000_000_000_000 + 90_000_000);
+    let now = db.now_us().unwrap();
+    db.cells().set("a", 2).unwrap();
+    assert_eq!(db.stamp_of(db.revision()).unwrap(), now);
+}

@@ -1,7 +1,7 @@
 use crate::tasks::Tasks;
 use crate::world::{job, name};
 use mainstay::{Database, Durability, Options};
-use mainstay_jobs::{AsyncJobs, Jobs, Settings};
+use mainstay_jobs::{AsyncJobs, Jobs, Settings, Submission};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ fn a_turn_that_is_given_up_goes_to_the_next() {
     let (_db, jobs, awaited) = open(Durability::Memory);
     let mut tasks = Tasks::new();
     for n in 1..=2 {
-        tasks.spawn(awaited.claim_within("t", "w", None, Duration::from_secs(60)));
+        tasks.spawn(awaited.claim_within("t", "w", None, LONG));
         tasks.run_until(|_| jobs.figures().claimed_nothing == n);
     }
     jobs.submit(&job("a")).unwrap();
@@ -76,10 +76,14 @@ fn who_waits_hears_of_what_is_due_and_of_the_end_of_its_time() {
     tasks.spawn(awaited.claim_within("t", "late", None, Duration::from_millis(20)));
     assert_eq!(tasks.run_until(|ended| ended == 1).pop().unwrap().unwrap(), None);
     tasks.spawn(awaited.claim_within("t", "w", None, LONG));
-    tasks.run_until(|_| jobs.figures().claimed_nothing == 2);
+    tasks.spawn(awaited.claim_within("z", "w", None, LONG));
+    tasks.run_until(|_| jobs.figures().claimed_nothing == 3);
     let now_ms = jobs.now_us().unwrap() / 1000;
     // A later one first: what is known to be due must not hide an earlier one.
     jobs.submit(&job("later").run_at_ms(now_ms + 3_000_000)).unwrap();
+    // Queues are looked at in order: whoever is called for this one, the other was looked at.
+    jobs.submit(&Submission::new("z", "1")).unwrap();
+    assert!(tasks.run_until(|ended| ended == 1).pop().unwrap().unwrap().is_some());
     jobs.submit(&job("soon").run_at_ms(now_ms + 200)).unwrap();
     let claimed = tasks.run_until(|ended| ended == 1).pop().unwrap().unwrap().unwrap();
     assert_eq!(claimed.grant.name, name("soon"));

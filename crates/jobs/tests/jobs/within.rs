@@ -59,8 +59,10 @@ fn whoever_lost_its_job_is_fenced_at_once() {
     assert_eq!(code(world.jobs.on(&mut t).heartbeat(&old, None)), Code::Fenced);
     assert_eq!(code(world.jobs.on(&mut t).step(&old, 1, None)), Code::Fenced);
     assert_eq!(code(world.jobs.on(&mut t).complete(&old, None)), Code::Fenced);
-    let none = Grant { name: name("a"), token: 0 };
-    assert_eq!(code(world.jobs.on(&mut t).complete(&none, None)), Code::Fenced);
+    world.jobs.on(&mut t).submit(&job("b")).unwrap();
+    world.jobs.on(&mut t).claim("t", "w", None).unwrap().unwrap();
+    let none = Grant { name: name("b"), token: 0 };
+    assert_eq!(code(world.jobs.on(&mut t).complete(&none, None)), Code::Fenced, "no token yet");
     let repeated = world.jobs.on(&mut t).fail(&old, "no", Retry::Now);
     assert_eq!(repeated.unwrap(), State::Pending, "that is what it did before");
     world.jobs.on(&mut t).step(&new, 1, None).unwrap();
