@@ -13,6 +13,7 @@ use super::refusal::{Answered, Refusal};
 use crate::jobs::{Order, Outcome};
 use mainstay::MAIN;
 use std::future::Future;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
@@ -23,14 +24,19 @@ pub(crate) struct Clerk {
     handle: Handle,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
+    /// One more of these than there are orders under way.
+    under_way: Arc<()>,
 }
 
-/// Work that ends when nobody waits for it.
-struct Wanted<T>(task::JoinHandle<T>);
+/// Work that ends when nobody waits for it, counted until then.
+struct Wanted<T> {
+    work: task::JoinHandle<T>,
+    _counted: Arc<()>,
+}
 
 impl<T> Drop for Wanted<T> {
     fn drop(&mut self) {
-        self.0.abort();
+        self.work.abort();
     }
 }
 
@@ -43,15 +49,22 @@ impl Clerk {
         // Whoever would stop it is gone: that is as good.
         let run = move || drop(runtime.block_on(stopped));
         let thread = std::thread::Builder::new().name("mainstay-http-jobs".into()).spawn(run)?;
-        Ok(Clerk { handle, stop: Some(stop), thread: Some(thread) })
+        let (stop, thread, under_way) = (Some(stop), Some(thread), Arc::default());
+        Ok(Clerk { handle, stop, thread, under_way })
+    }
+
+    /// How many orders are under way, waiting ones included.
+    pub fn under_way(&self) -> usize {
+        Arc::strong_count(&self.under_way) - 1
     }
 
     async fn run<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Answered<T> {
-        let mut wanted = Wanted(self.handle.spawn(work));
-        (&mut wanted.0).await.map_err(|_| Refusal::lost())
+        let work = self.handle.spawn(work);
+        let mut wanted = Wanted { work, _counted: self.under_way.clone() };
+        (&mut wanted.work).await.map_err(|_| Refusal::lost())
     }
 }
 

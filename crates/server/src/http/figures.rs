@@ -155,6 +155,11 @@ pub(crate) fn http(app: &Http) -> Vec<Figure> {
         Figure::gauge("feed_readers", "Readers of the feed over HTTP").is(readers),
         Figure::gauge("http_writes_waiting", "Writes that wait for the thread that submits them")
             .is(app.writer().waiting()),
+        Figure::gauge(
+            "http_orders_under_way",
+            "Orders to jobs and locks that are not answered, as claims that wait",
+        )
+        .is(app.clerk().under_way()),
         Figure::gauge("http_writes_waiting_limit", "How many may wait there")
             .is(app.settings().waiting_writes),
     ]

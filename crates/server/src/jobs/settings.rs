@@ -81,7 +81,6 @@ impl Settings {
             stuck_after_ms: self.stuck_after_ms,
             keep_completed_ms: self.keep_completed_ms,
             types: self.types.iter().map(|one| (one.name.clone(), one.of_type())).collect(),
-            ..jobs::Settings::default()
         }
     }
 
