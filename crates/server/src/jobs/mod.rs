@@ -8,6 +8,7 @@
 
 mod desk;
 mod keys;
+mod objects;
 mod order;
 mod settings;
 mod sweeping;

@@ -1,12 +1,12 @@
 //! Settings: the table `[jobs]`.
 
+use super::objects::Directory;
 use crate::config::settings::settings;
 use mainstay::{Code, Error, Result};
 use mainstay_jobs as jobs;
 use object_store::ObjectStore;
-use object_store::local::LocalFileSystem;
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 const DAY_MS: u64 = 86_400_000;
@@ -86,7 +86,8 @@ impl Settings {
 
     /// Where large input and output is kept, if somewhere.
     pub fn objects(&self) -> Result<Option<Arc<dyn ObjectStore>>> {
-        self.objects_directory.as_deref().map(open).transpose()
+        let open = |at: &PathBuf| Ok(Arc::new(Directory::open(at)?) as Arc<dyn ObjectStore>);
+        self.objects_directory.as_ref().map(open).transpose()
     }
 }
 
@@ -99,20 +100,34 @@ impl TypeSettings {
 /// What is left of the longest key behind `state.tasks.` and the longest type and id.
 const NAMESPACE_LIMIT_BYTES: usize = 500;
 
-fn open(directory: &Path) -> Result<Arc<dyn ObjectStore>> {
-    let failed = |error: &dyn std::fmt::Display| {
-        let directory = directory.display();
-        Error::new(
-            Code::Io,
-            format!("jobs.objects_directory, {directory}, cannot be used: {error}"),
-        )
-    };
-    std::fs::create_dir_all(directory).map_err(|error| failed(&error))?;
-    let store = LocalFileSystem::new_with_prefix(directory).map_err(|error| failed(&error))?;
-    Ok(Arc::new(store))
-}
-
 #[cold]
 fn wrong(message: String) -> Error {
     Error::new(Code::InvalidOption, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(name: &str) -> TypeSettings {
+        TypeSettings { name: name.to_owned(), ..TypeSettings::default() }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_before_anything_is_opened() {
+        let default = Settings::default();
+        assert!(default.check().is_ok());
+        assert_eq!(default.of_jobs(), jobs::Settings::default(), "the same as in the library");
+        let types = vec![named("a"), named("b")];
+        assert!(Settings { types, ..default.clone() }.check().is_ok());
+        for wrong in [
+            Settings { namespace: "_mainstay/".to_owned(), ..default.clone() },
+            Settings { namespace: "x".repeat(501), ..default.clone() },
+            Settings { types: vec![named("a"), named("a")], ..default.clone() },
+            Settings { types: vec![named("a.b")], ..default.clone() },
+            Settings { types: vec![named("")], ..default.clone() },
+        ] {
+            assert!(wrong.check().is_err(), "{wrong:?}");
+        }
+    }
 }
