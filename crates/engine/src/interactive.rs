@@ -57,8 +57,17 @@ impl Interactive {
     /// served database only the server knows, and this is true.
     pub fn has_steps(&self) -> bool {
         match &self.0 {
-            Inside::Here(open) => open.has_steps(),
+            Inside::Here(open) => open.step_count() > 0,
             Inside::There(_) => true,
+        }
+    }
+
+    /// How many steps it has, which is where the next write's answer stands among the final ones of the
+    /// receipt. On a served database only the server knows.
+    pub fn step_count(&self) -> Option<usize> {
+        match &self.0 {
+            Inside::Here(open) => Some(open.step_count()),
+            Inside::There(_) => None,
         }
     }
 

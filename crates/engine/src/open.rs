@@ -296,9 +296,9 @@ impl Open {
         transaction
     }
 
-    /// Whether a commit has something to do.
-    pub fn has_steps(&self) -> bool {
-        !self.steps.is_empty()
+    /// How many steps a commit would have.
+    pub fn step_count(&self) -> usize {
+        self.steps.len()
     }
 }
 

@@ -77,9 +77,11 @@ fn an_open_transaction_that_only_reads_texts_and_hashes_has_nothing_to_commit() 
     assert_eq!(open.run(get("record")).unwrap_err().code(), Code::WrongType);
     assert_eq!(open.run(hash("cell")).unwrap_err().code(), Code::WrongType);
     assert!(!open.has_steps());
+    assert_eq!(open.step_count(), Some(0));
     // What it found absent counts as read, of either kind.
     assert_eq!(open.run(get("none")).unwrap(), Answer::Cell(None));
     open.set("other", 1).unwrap();
+    assert_eq!(open.step_count(), Some(1), "its answer comes first in the receipt");
     db.records().put("none", &one_field("1"), None).unwrap();
     assert_eq!(open.commit().unwrap_err().code(), Code::Conflict);
 }

@@ -21,7 +21,7 @@ pub struct Scales {
 impl Scales {
     /// Adds an answer; fails when all of them are too much.
     pub fn add(&mut self, answer: &Answer) -> Result<(), Error> {
-        self.put(weight_bytes(answer))
+        self.put(answer.weight_bytes())
     }
 
     /// Adds a version of a history, or what else has a value.
@@ -48,22 +48,25 @@ impl Scales {
     }
 }
 
-fn weight_bytes(answer: &Answer) -> usize {
-    match answer {
-        Answer::Cell(Some(cell)) => cell.value.weight_bytes(),
-        Answer::Replaced { old: Some(old), .. } => old.weight_bytes(),
-        Answer::Names(Page { names, .. }) => {
-            names.iter().map(|name| size_of::<String>() + name.len()).sum()
+impl Answer {
+    /// The memory that what it holds takes, about.
+    pub fn weight_bytes(&self) -> usize {
+        match self {
+            Answer::Cell(Some(cell)) => cell.value.weight_bytes(),
+            Answer::Replaced { old: Some(old), .. } => old.weight_bytes(),
+            Answer::Names(Page { names, .. }) => {
+                names.iter().map(|name| size_of::<String>() + name.len()).sum()
+            }
+            Answer::Record(Some(record)) => record.fields.weight_bytes(),
+            Answer::Picked(Some(picked)) => picked.1.fields.weight_bytes(),
+            Answer::Records(RecordPage { records, .. }) => {
+                let one = |(key, record): &(String, Record)| {
+                    size_of::<Record>() + key.len() + record.fields.weight_bytes()
+                };
+                records.iter().map(one).sum()
+            }
+            _ => 0,
         }
-        Answer::Record(Some(record)) => record.fields.weight_bytes(),
-        Answer::Picked(Some(picked)) => picked.1.fields.weight_bytes(),
-        Answer::Records(RecordPage { records, .. }) => {
-            let one = |(key, record): &(String, Record)| {
-                size_of::<Record>() + key.len() + record.fields.weight_bytes()
-            };
-            records.iter().map(one).sum()
-        }
-        _ => 0,
     }
 }
 

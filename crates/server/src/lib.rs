@@ -7,6 +7,7 @@ mod files;
 pub mod fuzz;
 pub mod histogram;
 pub mod http;
+pub mod jobs;
 mod process;
 pub mod resp;
 pub mod security;

@@ -6,6 +6,7 @@
 //! ```
 
 use crate::config::Config;
+use crate::jobs::{Desk, Sweeping};
 use crate::security::Security;
 use crate::telemetry::{self, Telemetry};
 use crate::tls::{Tls, Watch};
@@ -53,13 +54,15 @@ fn run_told(serve: &Config, welcome: impl FnOnce(&str)) -> Result<()> {
     let at = listener.local_addr().map_err(|error| failed("the listener", &error))?;
     let mut signals =
         Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(|error| failed("signals", &error))?;
-    let shared = resp::Shared::secured(db.clone(), serve.resp_settings(), security.clone());
+    let jobs = Desk::new(db.clone(), serve.jobs.clone())?;
+    let shared =
+        resp::Shared::equipped(db.clone(), serve.resp_settings(), security.clone(), jobs.clone());
     let (resp_tls, http_tls) = (tls_if(&tls, serve.tls.resp), tls_if(&tls, serve.tls.http));
     let face = resp::serve_with(listener, resp_tls, &shared)
         .map_err(|error| failed("the event loops", &error))?;
     let web = serve.http.with_scratch_in(&serve.server.data);
     let web = web.map_err(|error| failed("the place of files on their way", &error))?;
-    let (app, stop) = (http_app(&db, web, security)?, http::Stop::default());
+    let (app, stop) = (http_app(&db, web, security, jobs.clone())?, http::Stop::default());
     let web = listen(serve.http.address.resolve()?, "--http")?;
     let web_at = web.local_addr().map_err(|error| failed("the listener", &error))?;
     let scheme = if http_tls.is_some() { "https" } else { "http" };
@@ -69,6 +72,7 @@ fn run_told(serve: &Config, welcome: impl FnOnce(&str)) -> Result<()> {
     let files = tls.as_ref().map(Tls::watch).transpose();
     let files = files.map_err(|error| failed("the watch of certificates", &error))?;
     app.show_resp(&shared);
+    let sweeping = Sweeping::start(&jobs).map_err(|error| failed("the sweeper of jobs", &error))?;
     tracing::info!(resp = %at, http = %web_at, "listening");
     welcome(&what_to_try(serve, at, web_at));
     // Outside systemd nobody is told.
@@ -80,6 +84,7 @@ fn run_told(serve: &Config, welcome: impl FnOnce(&str)) -> Result<()> {
     stop.trigger();
     face.stop();
     serving.wait().map_err(|error| failed("the end of the HTTP face", &error))?;
+    drop(sweeping);
     let closed = db.close();
     drop(watch);
     tracing::info!("stopped");
@@ -119,8 +124,9 @@ fn http_app(
     db: &Database,
     settings: http::Settings,
     security: Arc<Security>,
+    jobs: Arc<Desk>,
 ) -> Result<http::Http> {
-    let app = http::Http::secured(db.clone(), settings, security);
+    let app = http::Http::equipped(db.clone(), settings, security, jobs);
     app.map_err(|error| failed("the HTTP face", &error))
 }
 

@@ -7,6 +7,8 @@ use super::cell::CellVerb;
 use super::config::ConfigVerb;
 use super::doctor::Doctor;
 use super::feed::Feed;
+use super::job::JobVerb;
+use super::lock::LockVerb;
 use super::output::Output;
 use super::record::RecordVerb;
 use super::tag::TagVerb;
@@ -25,7 +27,7 @@ hold; 2 an error, said on the standard error.
 With no command at all: serve. Results are tables on a terminal and JSON in a pipe; -o chooses.
 Colours go away with NO_COLOR=1 and when the output is not a terminal.";
 
-/// Mainstay, the state engine: cells, records, branches, time travel.
+/// Mainstay, the state engine: cells, records, jobs, branches, time travel.
 #[derive(Debug, Parser)]
 #[command(name = "mainstay", version, after_help = EXIT_CODES, max_term_width = 100)]
 pub struct Arguments {
@@ -127,6 +129,12 @@ pub enum DataNoun {
     /// Fields under a key, with conditions and times to live
     #[command(subcommand)]
     Record(RecordVerb),
+    /// Work that is claimed by one worker at a time
+    #[command(subcommand)]
+    Job(JobVerb),
+    /// One holder at a time, for a while
+    #[command(subcommand)]
+    Lock(LockVerb),
     /// Forks of everything, compared and merged
     #[command(subcommand)]
     Branch(BranchVerb),

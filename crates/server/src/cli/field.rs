@@ -11,6 +11,8 @@ pub enum Field {
     Plain(Value),
     /// A moment, in microseconds.
     Stamp(u64),
+    /// A moment, in milliseconds.
+    Millis(u64),
 }
 
 /// Fields with their names, in the order in which they are shown.
@@ -31,7 +33,7 @@ impl Field {
     pub fn json(&self) -> String {
         match self {
             Field::Plain(value) => value.to_json(),
-            Field::Stamp(us) => us.to_string(),
+            Field::Stamp(number) | Field::Millis(number) => number.to_string(),
         }
     }
 
@@ -40,7 +42,9 @@ impl Field {
         match self {
             Field::Plain(Value::Null) => Cow::Borrowed(b""),
             Field::Plain(value) => value.as_text(),
-            Field::Stamp(us) => Cow::Owned(us.to_string().into_bytes()),
+            Field::Stamp(number) | Field::Millis(number) => {
+                Cow::Owned(number.to_string().into_bytes())
+            }
         }
     }
 
@@ -51,6 +55,7 @@ impl Field {
             Field::Plain(Value::Bytes(bytes)) => mainstay_server::resp::line::quote(bytes),
             Field::Plain(value) => tame(&String::from_utf8_lossy(&value.as_text())),
             Field::Stamp(us) => time::show(*us),
+            Field::Millis(ms) => time::show_ms(*ms),
         }
     }
 }

@@ -24,6 +24,8 @@ mod feed;
 mod field;
 mod index;
 mod interrupt;
+mod job;
+mod lock;
 mod output;
 mod pages;
 mod paper;
@@ -93,6 +95,8 @@ fn execute(noun: DataNoun, session: &mut Session) -> Result<()> {
     match noun {
         DataNoun::Cell(verb) => verb.run(session),
         DataNoun::Record(verb) => verb.run(session),
+        DataNoun::Job(verb) => verb.run(session),
+        DataNoun::Lock(verb) => verb.run(session),
         DataNoun::Branch(verb) => verb.run(session),
         DataNoun::Tag(verb) => verb.run(session),
         DataNoun::Feed(feed) => feed.run(session),

@@ -232,9 +232,15 @@ impl Printer {
     }
 
     fn heading(&self, name: &str) -> Cell {
-        let cell = Cell::new(name.strip_suffix("_us").unwrap_or(name).replace('_', " "));
+        let cell = Cell::new(heading(name).replace('_', " "));
         if self.colours { cell.add_attribute(Attribute::Bold) } else { cell }
     }
+}
+
+/// Moments are shown as such: their unit goes without saying.
+fn heading(name: &str) -> &str {
+    let unit = if name.ends_with("_at_ms") { "_at_ms" } else { "_us" };
+    name.strip_suffix(unit).unwrap_or(name)
 }
 
 fn joined(known: &Row, row: Row) -> Row {

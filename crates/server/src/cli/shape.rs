@@ -129,6 +129,7 @@ fn is_stamp(name: &str) -> bool {
 fn field(name: &str, reply: Reply, json: bool) -> Field {
     match reply {
         Reply::Int(us) if is_stamp(name) => Field::Stamp(us.unsigned_abs()),
+        Reply::Int(ms) if name.ends_with("_at_ms") => Field::Millis(ms.unsigned_abs()),
         Reply::Text(text) if json && name == "value" => Field::Plain(typed(&text)),
         Reply::Int(-1) if name == "ttl_ms" => Field::Plain(Value::Null),
         reply if name == "fields" => Field::Plain(fields(reply)),

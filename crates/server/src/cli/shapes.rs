@@ -15,6 +15,12 @@ const VERSIONS: Shape = Shape::Rows(&["counter", "fields", "stamp_us", "revision
 
 /// What `REC.INDEX LIST` answers.
 pub const INDEXES: Shape = Shape::Rows(&["id", "prefix", "fields", "ready", "filled"]);
+const CLAIMED: Shape = Shape::Record(&["id", "token", "data"]);
+const JOBS: Shape = Shape::Page(&["id", "state", "worker", "retries", "updated_at_ms", "error"]);
+const JOB_VERSIONS: Shape =
+    Shape::Rows(&["counter", "state", "worker", "step", "error", "stamp_us", "revision"]);
+const SWEPT: Shape = Shape::Record(&["retried", "failed"]);
+const HOLDER: Shape = Shape::Record(&["owner", "token", "until_us"]);
 
 /// What a command answers, by its name in any case.
 pub fn shape(name: &str) -> Shape {
@@ -32,6 +38,18 @@ pub fn shape(name: &str) -> Shape {
         "rec.history" => VERSIONS,
         "rec.count" => Shape::One("count"),
         "rec.explain" => Shape::One("explanation"),
+        "job.submit" | "job.done" | "job.fail" | "job.cancel" | "job.retry" => Shape::One("state"),
+        "job.claim" => CLAIMED,
+        "job.beat" | "job.step" | "lock.renew" => Shape::Did("held"),
+        "job.get" => RECORD,
+        "job.data" | "job.result" => Shape::One("value"),
+        "job.list" => JOBS,
+        "job.count" => Shape::One("count"),
+        "job.history" => JOB_VERSIONS,
+        "job.sweep" => SWEPT,
+        "lock.take" => Shape::One("token"),
+        "lock.free" => Shape::Did("freed"),
+        "lock.get" => HOLDER,
         "branch.info" => Shape::Object,
         "branch.diff" => DIFFERENCES,
         "branch.fork" | "branch.merge" | "tag.set" | "txn.commit" | "revision" => {

@@ -37,6 +37,12 @@ pub fn show(stamp_us: u64) -> String {
     time.map_or_else(|| stamp_us.to_string(), |time| format!("{time:.6}").replace('T', " "))
 }
 
+/// A stamp in milliseconds as a time in UTC, to the millisecond.
+pub fn show_ms(stamp_ms: u64) -> String {
+    let time = i64::try_from(stamp_ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    time.map_or_else(|| stamp_ms.to_string(), |time| format!("{time:.3}").replace('T', " "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,5 +73,7 @@ mod tests {
     fn stamps_are_shown_as_times() {
         assert_eq!(show(1_000_001), "1970-01-01 00:00:01.000001Z");
         assert_eq!(show(u64::MAX), u64::MAX.to_string());
+        assert_eq!(show_ms(1_001), "1970-01-01 00:00:01.001Z");
+        assert_eq!(show_ms(u64::MAX), u64::MAX.to_string());
     }
 }

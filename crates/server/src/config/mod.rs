@@ -26,7 +26,7 @@ pub use origin::{Origin, Problem};
 pub use settings::Field;
 pub use settle::Loaded;
 
-use crate::{http, resp, security, telemetry, tls};
+use crate::{http, jobs, resp, security, telemetry, tls};
 use mainstay::Result;
 use serde::{Deserialize, Serialize};
 use settings::settings;
@@ -57,6 +57,8 @@ pub struct Config {
     pub http: http::Settings,
     /// The database.
     pub database: database::Settings,
+    /// Jobs and locks.
+    pub jobs: jobs::Settings,
     /// Who may do what.
     pub security: security::Settings,
     /// How connections are encrypted.
@@ -71,6 +73,7 @@ impl Config {
     /// What can be wrong with a setting beyond its type and its bounds.
     fn check(&self) -> Result<()> {
         self.database.options().check()?;
+        self.jobs.check()?;
         self.security.check()?;
         self.log.check()?;
         self.telemetry.check()

@@ -4,7 +4,7 @@
 
 use super::database::{self, RecordRetentionClass, RetentionClass};
 use super::{Field, Server};
-use crate::{http, resp, security, telemetry, tls};
+use crate::{http, jobs, resp, security, telemetry, tls};
 
 /// One table of the file.
 #[derive(Debug)]
@@ -42,6 +42,8 @@ pub const TABLES: &[Table] = &[
     table!("database", database::Settings),
     table!(["database.retention_classes"], RetentionClass),
     table!(["database.record_retention_classes"], RecordRetentionClass),
+    table!("jobs", jobs::Settings),
+    table!(["jobs.types"], jobs::TypeSettings),
     table!("security", security::Settings),
     table!(["security.users"], security::UserSettings),
     table!("tls", tls::Settings),

@@ -9,6 +9,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use mainstay::{At, Cells, Code, Database, Error, MAIN, Records};
+use mainstay_jobs::JobName;
 use serde::de::DeserializeOwned;
 use std::error::Error as StdError;
 use tower_http::timeout::TimeoutError;
@@ -28,6 +29,36 @@ impl FromRequestParts<Http> for Named {
             let message = format!("the name in the path is not UTF-8: {}", error.body_text());
             Error::new(Code::InvalidName, message).into()
         })
+    }
+}
+
+/// The type and the id of a job in a path.
+pub(crate) struct NamedJob(pub JobName);
+
+impl FromRequestParts<Http> for NamedJob {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Http) -> Answered<NamedJob> {
+        let named = Path::<(String, String)>::from_request_parts(parts, app).await;
+        let Path((task_type, id)) = named.map_err(|error| {
+            let message = format!("the name in the path is not UTF-8: {}", error.body_text());
+            Refusal::from(Error::new(Code::InvalidName, message))
+        })?;
+        Ok(NamedJob(JobName::new(&task_type, &id)?))
+    }
+}
+
+/// The type of jobs at the end of a path.
+pub(crate) struct OfType(pub String);
+
+impl FromRequestParts<Http> for OfType {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Http) -> Answered<OfType> {
+        let Named(task_type) = Named::from_request_parts(parts, app).await?;
+        // What is no type has no jobs, and says so.
+        JobName::new(&task_type, "any")?;
+        Ok(OfType(task_type))
     }
 }
 
@@ -101,6 +132,15 @@ impl Text {
             false => self.form(app).await,
         }
     }
+}
+
+/// A body that is no larger than one value, as a form of ours.
+pub(crate) async fn small_form<T: DeserializeOwned + Send + 'static>(
+    app: &Http,
+    headers: &HeaderMap,
+    body: Body,
+) -> Answered<T> {
+    Text::read(app, headers, body, app.settings().value_limit_bytes).await?.form(app).await
 }
 
 /// The bytes of a body. One that does not say how long it is gets room as it comes: who announces

@@ -2,6 +2,7 @@
 
 use super::Http;
 use super::exposition::{Amount, Figure};
+use crate::jobs::Desk;
 use crate::process;
 use crate::resp::Shared;
 use crate::resp::table::GROUPS;
@@ -200,6 +201,11 @@ pub(crate) fn http(app: &Http) -> Vec<Figure> {
         Figure::gauge("feed_readers", "Readers of the feed over HTTP").is(readers),
         Figure::gauge("http_writes_waiting", "Writes that wait for the thread that submits them")
             .is(app.writer().waiting()),
+        Figure::gauge(
+            "http_orders_under_way",
+            "Orders to jobs and locks that are not answered, as claims that wait",
+        )
+        .is(app.clerk().under_way()),
         Figure::gauge("http_writes_waiting_limit", "How many may wait there")
             .is(app.settings().waiting_writes),
     ]
@@ -231,6 +237,11 @@ pub(crate) fn resp(shared: Option<&Shared>) -> Vec<Figure> {
             .is(read(|shared| &shared.figures.work_waiting)),
         Figure::gauge("resp_work_running", "Long work that is being done")
             .is(read(|shared| &shared.figures.work_running)),
+        Figure::gauge(
+            "resp_tasks_waiting",
+            "Commands that wait for what others do, as JOB.CLAIM with WAIT",
+        )
+        .is(read(|shared| &shared.figures.tasks_waiting)),
         Figure::gauge("resp_feed_readers", "Connections that wait for changes")
             .is(read(|shared| &shared.figures.feed_readers)),
         Figure::counter("resp_slow_commands", "Entries that the slow log ever had")
@@ -257,6 +268,42 @@ pub(crate) fn resp(shared: Option<&Shared>) -> Vec<Figure> {
         }),
     );
     figures
+}
+
+/// Jobs and locks, and what the sweeper does.
+pub(crate) fn jobs(desk: &Desk) -> Vec<Figure> {
+    let figures = desk.figures();
+    let swept = &figures.swept;
+    let done = Figure::counter("job_operations", "What was done with jobs and locks, by kind");
+    let kinds = [
+        ("submitted", figures.submitted),
+        ("claimed", figures.claimed),
+        ("beat", figures.beats),
+        ("completed", figures.completed),
+        ("failed", figures.failed),
+        ("failed_once", figures.failed_once),
+        ("cancelled", figures.cancelled),
+        ("retried", figures.retried),
+        ("fenced", figures.fenced),
+        ("locked", figures.locked),
+    ];
+    let became = Figure::counter("job_swept", "Jobs that sweeps looked at, by what became of them");
+    let became = [
+        ("retried", swept.retried),
+        ("failed", swept.failed),
+        ("moved_on", swept.moved_on),
+        ("unreadable", swept.unreadable),
+    ]
+    .into_iter()
+    .fold(became, |all, (kind, count)| all.of("became", kind, count));
+    vec![
+        kinds.into_iter().fold(done, |all, (kind, count)| all.of("kind", kind, count)),
+        Figure::counter("job_sweeps", "Sweeps for jobs whose workers are silent")
+            .is(figures.sweeps),
+        Figure::counter("job_sweeps_failed", "Sweeps of the server's own that failed")
+            .is(desk.failed_sweeps()),
+        became,
+    ]
 }
 
 /// The process, under the names that everybody uses.

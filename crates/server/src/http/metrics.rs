@@ -151,6 +151,7 @@ pub(crate) async fn show(State(app): State<Http>) -> Answered<Response> {
     ours.extend(figures::pins(&pins));
     ours.extend(figures::http(&app));
     ours.extend(figures::resp(app.resp()));
+    ours.extend(figures::jobs(app.jobs()));
     let page = app.metrics().page(ours).map_err(|_| Refusal::lost())?;
     Ok(([(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE))], page).into_response())
 }

@@ -13,6 +13,7 @@
 mod access;
 mod branches;
 mod cells;
+mod clerk;
 mod conditions;
 mod docs;
 mod exposition;
@@ -23,7 +24,10 @@ mod forms;
 mod health;
 mod history;
 mod indexes;
+mod job_reads;
+mod jobs;
 mod leftover;
+mod locks;
 mod metrics;
 mod openapi;
 mod origin;
@@ -49,8 +53,10 @@ pub use settings::Settings;
 #[cfg(any(test, fuzzing))]
 pub(crate) use transactions::read as read_transaction;
 
+use crate::jobs::Desk;
 use crate::resp;
 use crate::security::Security;
+use clerk::Clerk;
 use feed::Hub;
 use mainstay::Database;
 use metrics::Metrics;
@@ -76,6 +82,8 @@ struct Shared {
     settings: Settings,
     security: Arc<Security>,
     writer: Writer,
+    jobs: Arc<Desk>,
+    clerk: Clerk,
     hub: Hub,
     metrics: Metrics,
     bodies: Arc<Semaphore>,
@@ -102,9 +110,22 @@ impl Http {
         settings: Settings,
         security: Arc<Security>,
     ) -> std::io::Result<Http> {
+        let jobs = Desk::plain(db.clone());
+        Http::equipped(db, settings, security, jobs)
+    }
+
+    /// The face of an open database, its users, and its jobs and locks.
+    pub fn equipped(
+        db: Database,
+        settings: Settings,
+        security: Arc<Security>,
+        jobs: Arc<Desk>,
+    ) -> std::io::Result<Http> {
         let seats = |count: usize| Arc::new(Semaphore::new(count.clamp(1, SEATS_LIMIT)));
         let shared = Shared {
             writer: Writer::start(db.clone(), settings.waiting_writes)?,
+            clerk: Clerk::start()?,
+            jobs,
             hub: Hub::start(db.clone())?,
             metrics: Metrics::new(),
             bodies: seats(settings.bodies_limit_bytes / 1024),
@@ -179,6 +200,14 @@ impl Http {
 
     fn writer(&self) -> &Writer {
         &self.shared.writer
+    }
+
+    fn jobs(&self) -> &Arc<Desk> {
+        &self.shared.jobs
+    }
+
+    fn clerk(&self) -> &Clerk {
+        &self.shared.clerk
     }
 
     fn hub(&self) -> &Hub {

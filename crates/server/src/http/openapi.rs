@@ -1,7 +1,7 @@
 //! The OpenAPI document, made out of the handlers.
 
 use super::{Http, branches, cells, docs, feed, health, history, indexes, metrics, record_history};
-use super::{records, slow_log, tags, transactions, transfer};
+use super::{job_reads, jobs, locks, records, slow_log, tags, transactions, transfer};
 use axum::Json;
 use axum::extract::State;
 use utoipa::OpenApi;
@@ -11,7 +11,7 @@ use utoipa::OpenApi;
 #[openapi(
     info(
         title = "Mainstay",
-        description = "The state engine over HTTP: cells and records with compare-and-swap, transactions, history, branches and a feed of every change. \
+        description = "The state engine over HTTP: cells and records with compare-and-swap, jobs and locks, transactions, history, branches and a feed of every change. \
             Every error has the form {\"error\": {code, kind, message}}. A server with users wants Basic \
             authentication: 401 without it, 403 where the user may not."
     ),
@@ -20,6 +20,10 @@ use utoipa::OpenApi;
         records::list, records::get, records::put, records::patch, records::delete, records::count,
         record_history::history,
         indexes::list, indexes::add, indexes::info, indexes::drop, indexes::explain,
+        jobs::submit, jobs::submit_all, jobs::claim, jobs::beat, jobs::step, jobs::complete, jobs::fail, jobs::cancel,
+        jobs::retry, job_reads::get, job_reads::list, job_reads::count, job_reads::history, job_reads::input,
+        job_reads::output, job_reads::sweep,
+        locks::take, locks::renew, locks::free, locks::get,
         transactions::execute,
         branches::list, branches::fork, branches::info, branches::delete, branches::diff, branches::merge,
         tags::list, tags::put, tags::delete,
@@ -30,6 +34,8 @@ use utoipa::OpenApi;
     tags(
         (name = "cells", description = "Named values with compare-and-swap, counters and full history"),
         (name = "records", description = "Fields with bytes under a key, with conditions, times to live and scans"),
+        (name = "jobs", description = "Jobs with leases, fencing, dependencies, priorities and times"),
+        (name = "locks", description = "One holder at a time, with a lease and a token that only rises"),
         (name = "transactions", description = "Any mix of commands, all or nothing"),
         (name = "branches", description = "Fork in constant time, compare, merge"),
         (name = "tags", description = "Revisions with names"),

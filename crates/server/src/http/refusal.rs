@@ -93,6 +93,12 @@ impl Refusal {
         Refusal { counter, ..refusal }
     }
 
+    /// Another owner has the lock.
+    pub fn held(name: &str) -> Refusal {
+        let message = format!("another owner has the lock {name:?}: try again later");
+        Refusal::own(StatusCode::CONFLICT, "LockHeld", ErrorKind::Conflict, message)
+    }
+
     /// The body is larger than this face takes.
     pub fn too_large(limit_bytes: u64) -> Refusal {
         let message = format!("the body is too large: {limit_bytes} bytes are the most here");

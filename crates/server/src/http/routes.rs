@@ -4,8 +4,8 @@ use super::access::{Door, enter};
 use super::metrics::count;
 use super::refusal::Refusal;
 use super::{
-    Http, branches, cells, docs, feed, health, history, indexes, leftover, metrics, openapi,
-    records,
+    Http, branches, cells, docs, feed, health, history, indexes, job_reads, jobs, leftover, locks,
+    metrics, openapi, records,
 };
 use super::{record_history, slow_log, tags, transactions, transfer};
 use crate::security::{Area, Right};
@@ -59,6 +59,26 @@ fn data() -> Vec<Route> {
         ("POST", "/v1/record-indexes", post(indexes::add), GIVE.recorded("rec.index")),
         ("GET", "/v1/record-indexes/{id}", get(indexes::info), READ_RECORDS.everything()),
         ("DELETE", "/v1/record-indexes/{id}", delete(indexes::drop), GIVE.recorded("rec.index")),
+        ("GET", "/v1/jobs/{type}", get(job_reads::list), READ_RECORDS),
+        ("GET", "/v1/jobs/{type}/{id}", get(job_reads::get), READ_RECORDS),
+        ("PUT", "/v1/jobs/{type}/{id}", put(jobs::submit), WRITE_RECORDS),
+        ("POST", "/v1/jobs/{type}/{id}/heartbeat", post(jobs::beat), WRITE_RECORDS),
+        ("POST", "/v1/jobs/{type}/{id}/step", post(jobs::step), WRITE_RECORDS),
+        ("POST", "/v1/jobs/{type}/{id}/complete", post(jobs::complete), WRITE_RECORDS),
+        ("POST", "/v1/jobs/{type}/{id}/fail", post(jobs::fail), WRITE_RECORDS),
+        ("POST", "/v1/jobs/{type}/{id}/cancel", post(jobs::cancel), WRITE_RECORDS),
+        ("POST", "/v1/jobs/{type}/{id}/retry", post(jobs::retry), WRITE_RECORDS),
+        ("POST", "/v1/job-graphs", post(jobs::submit_all), WRITE_RECORDS),
+        ("POST", "/v1/job-claims/{type}", post(jobs::claim), WRITE_RECORDS),
+        ("GET", "/v1/job-count/{type}", get(job_reads::count), READ_RECORDS),
+        ("GET", "/v1/job-history/{type}/{id}", get(job_reads::history), READ_RECORDS),
+        ("GET", "/v1/job-input/{type}/{id}", get(job_reads::input), READ_RECORDS),
+        ("GET", "/v1/job-output/{type}/{id}", get(job_reads::output), READ_RECORDS),
+        ("POST", "/v1/job-sweeps", post(job_reads::sweep), WRITE_RECORDS),
+        ("GET", "/v1/locks/{*name}", get(locks::get), READ_RECORDS),
+        ("PUT", "/v1/locks/{*name}", put(locks::take), WRITE_RECORDS),
+        ("PATCH", "/v1/locks/{*name}", patch(locks::renew), WRITE_RECORDS),
+        ("DELETE", "/v1/locks/{*name}", delete(locks::free), WRITE_RECORDS),
         ("POST", "/v1/transactions", post(transactions::execute), MIX),
         ("GET", "/v1/branches", get(branches::list), LOOK),
         ("POST", "/v1/branches", post(branches::fork), CHANGE.recorded("branch.fork")),

@@ -17,6 +17,7 @@ use super::session::{Handled, Job, Owed, Pending, Session, Written};
 use super::shared::Seat;
 use super::slow_log::Told;
 use super::stream::Stream;
+use super::tasks::{Kept, Task};
 use super::{Settings, Shared};
 use crate::security::Verdict;
 use mainstay::{Receipt, Transaction};
@@ -24,6 +25,7 @@ use mio::net::TcpStream;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
+use std::task::Waker;
 
 /// How many reads of one connection wait behind its writes in one batch: their values are held, too.
 const READS_BEHIND_WRITES: usize = 32;
@@ -77,6 +79,8 @@ pub enum Wish {
     Wait(Awaited),
     /// A push for every change.
     Watch(Box<Reading>),
+    /// A task, which is to be begun.
+    Task(Task),
 }
 
 /// A client's connection.
@@ -108,8 +112,11 @@ pub struct Connection {
     hung_up: bool,
     /// Requests were left that could have been taken.
     left_over: bool,
-    /// It waits for changes, which may never come.
+    /// It waits for changes or for what others do, which may never come.
     waits: bool,
+    /// What it is at, and how the loop is told to go on with it.
+    task: Option<Kept>,
+    waker: Option<Waker>,
     /// It closes, and has limited time for that.
     leaving: bool,
     /// What it had to be told when that was last looked at.
@@ -142,6 +149,8 @@ impl Connection {
             hung_up: false,
             left_over: false,
             waits: false,
+            task: None,
+            waker: None,
             leaving: false,
             left_bytes: 0,
             listed: false,
@@ -350,6 +359,7 @@ impl Connection {
             Handled::Slow(job) => return self.rest(Wish::Work(job)),
             Handled::Login(login) => return self.rest(Wish::Login(login)),
             Handled::Wait(reading) => return self.rest(Wish::Wait(reading)),
+            Handled::Task(task) => return self.rest(Wish::Task(task)),
             Handled::Watch(reading) => {
                 self.owe(Debt::Reply(super::reply::OK));
                 return Some(Wish::Watch(reading));
@@ -361,7 +371,11 @@ impl Connection {
     fn rest(&mut self, wish: Wish) -> Option<Wish> {
         self.state = State::Resting;
         // What is only being looked through comes, whoever waits for it.
-        self.waits = matches!(&wish, Wish::Wait(awaited) if !awaited.is_at_it());
+        self.waits = match &wish {
+            Wish::Wait(awaited) => !awaited.is_at_it(),
+            Wish::Task(task) => task.waits(),
+            _ => false,
+        };
         Some(wish)
     }
 
@@ -423,6 +437,29 @@ impl Connection {
         self.write(reply);
         if self.state == State::Resting {
             self.state = State::Open;
+        }
+    }
+
+    /// Keeps a task, with which [`Connection::go_on`] goes on.
+    pub fn keep(&mut self, task: Task, waker: impl FnOnce() -> Waker) {
+        self.waker.get_or_insert_with(waker);
+        self.task = Some(Kept::new(task, &self.session, self.told));
+    }
+
+    /// Goes on with its task as far as that can be done now.
+    pub fn go_on(&mut self) {
+        let (Some(task), Some(waker)) = (&mut self.task, &self.waker) else { return };
+        if let Some(reply) = task.go_on(&self.session, waker) {
+            self.task = None;
+            self.wake(&reply);
+        }
+    }
+
+    /// Waits no longer for what others do.
+    pub fn give_up(&mut self) {
+        if let Some(reply) = self.task.as_ref().and_then(Kept::in_vain).cloned() {
+            self.task = None;
+            self.wake(&reply);
         }
     }
 

@@ -32,6 +32,7 @@ use slab::Slab;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::task::Wake;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -49,6 +50,8 @@ enum Message {
     /// The reply to a connection that rests; the number tells whether it is still the same one.
     Done(usize, u64, Reply),
     Push(usize, u64, Reply),
+    /// A connection's task can go on.
+    GoOn(usize, u64),
     /// What became of a login.
     LoggedIn(usize, u64, Box<Login>, Verdict),
     Stop,
@@ -67,6 +70,23 @@ impl Address {
         if self.messages.send(message).is_ok() {
             let _ = self.waker.wake();
         }
+    }
+}
+
+/// Tells the loop that a connection's task can go on.
+struct Bell {
+    address: Address,
+    place: usize,
+    id: u64,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.address.send(Message::GoOn(self.place, self.id));
     }
 }
 
@@ -292,6 +312,7 @@ impl Loop {
                 Message::Connect(socket, peer, seat) => self.connect(socket, peer, seat),
                 Message::Done(place, id, reply) => self.tell(place, id, |it| it.wake(&reply)),
                 Message::Push(place, id, reply) => self.tell(place, id, |it| it.push(reply)),
+                Message::GoOn(place, id) => self.tell(place, id, Connection::go_on),
                 Message::LoggedIn(place, id, login, verdict) => {
                     self.tell(place, id, |it| it.logged_in(*login, verdict));
                 }
@@ -316,7 +337,12 @@ impl Loop {
         self.shared.stop_waiting();
         self.listening = None;
         let places: Vec<usize> = self.connections.iter().map(|(place, _)| place).collect();
-        places.into_iter().for_each(|place| self.note(place, true, false));
+        for place in places {
+            if let Some(connection) = self.connections.get_mut(place) {
+                connection.give_up();
+            }
+            self.note(place, true, false);
+        }
     }
 
     fn accept(&mut self) {
@@ -537,6 +563,11 @@ impl Loop {
                 let awaited = Awaited::Changes(reading);
                 self.feeds.take(Reader { awaited, alive, tell });
                 self.list(place);
+            }
+            Wish::Task(task) => {
+                let waker = move || std::task::Waker::from(Arc::new(Bell { address, place, id }));
+                connection.keep(task, waker);
+                connection.go_on();
             }
         }
     }

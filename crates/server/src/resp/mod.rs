@@ -22,6 +22,7 @@ mod glob;
 pub mod line;
 mod login;
 mod multi;
+mod orders;
 pub mod plan;
 mod record;
 pub mod reply;
@@ -36,6 +37,7 @@ pub mod slow_log;
 mod stream;
 pub mod table;
 pub mod tally;
+mod tasks;
 mod work;
 mod workers;
 

@@ -1,12 +1,15 @@
 //! `MULTI` to `EXEC`: commands that are kept and then done at once.
 
-use super::plan::{Plan, Promise};
+use super::commands::feed::no_waiting;
+use super::orders::{self, Turn};
+use super::plan::{Plan, Promise, unexpected};
 use super::reply::{Protocol, Reply};
 use super::session::{Call, Handled, Owed, Session, no_permission};
 use super::table::{Run, Spec};
+use crate::jobs::{Keys, Order};
 use crate::security::{Denied, User};
-use mainstay::Receipt;
 use mainstay::limits::{ANSWERS_LIMIT_BYTES, TRANSACTION_LIMIT_BYTES, TRANSACTION_LIMIT_COMMANDS};
+use mainstay::{Guard, Receipt};
 
 /// Commands that wait for `EXEC`.
 #[derive(Default)]
@@ -21,6 +24,8 @@ pub struct Multi {
 /// A command that waits for `EXEC`.
 enum Queued {
     Plan(Plan),
+    /// Something with jobs or locks.
+    Order(Order),
     /// Its arguments make no sense: that is its reply, and the others go on.
     Wrong(Reply),
     /// It concerns the session alone and is answered when its turn comes.
@@ -29,8 +34,14 @@ enum Queued {
 
 impl Multi {
     /// Keeps a command that this user may.
-    pub fn push(&mut self, user: &User, spec: &'static Spec, words: &[&[u8]]) -> Reply {
-        self.try_push(user, spec, words).unwrap_or_else(|denied| {
+    pub fn push(
+        &mut self,
+        user: &User,
+        keys: &Keys,
+        spec: &'static Spec,
+        words: &[&[u8]],
+    ) -> Reply {
+        self.try_push(user, keys, spec, words).unwrap_or_else(|denied| {
             self.spoilt = true;
             no_permission(spec, &denied)
         })
@@ -39,6 +50,7 @@ impl Multi {
     fn try_push(
         &mut self,
         user: &User,
+        keys: &Keys,
         spec: &'static Spec,
         words: &[&[u8]],
     ) -> Result<Reply, Denied> {
@@ -63,6 +75,21 @@ impl Multi {
         let queued = match run {
             Run::Data(plan) => match plan(words) {
                 Ok(plan) => Queued::Plan(spec.permit(user, plan)?),
+                Err(reply) => Queued::Wrong(reply),
+            },
+            Run::Kept(plan) => match plan(keys, words) {
+                Ok(plan) => Queued::Plan(spec.permit(user, plan)?),
+                Err(reply) => Queued::Wrong(reply),
+            },
+            Run::Order(read) => match read(words) {
+                Ok(order) if order.waits() => {
+                    self.spoilt = true;
+                    return Ok(no_waiting());
+                }
+                Ok(order) => {
+                    order.allow(user, keys)?;
+                    Queued::Order(order)
+                }
                 Err(reply) => Queued::Wrong(reply),
             },
             Run::Session(run) | Run::Settled(run) if !spec.stands_alone() => {
@@ -125,6 +152,9 @@ pub fn exec(call: &mut Call<'_>) -> Handled {
         let message = "EXECABORT Transaction discarded because of previous errors.";
         return Handled::Reply(Reply::error(message));
     }
+    if multi.queued.iter().any(|queued| matches!(queued, Queued::Order(_))) {
+        return together(session, multi.queued, watched);
+    }
     let mut transaction = session.transaction();
     // Something has changed meanwhile: then nothing is done, and that is no failure.
     transaction.otherwise = (!watched.is_empty()).then(Vec::new);
@@ -138,6 +168,8 @@ pub fn exec(call: &mut Call<'_>) -> Handled {
                 Share::Reply(run_session(session, spec, run, &words))
             }
             Queued::Plan(plan) if plan.at.is_some() => Share::Reply(session.read(&plan)),
+            // These are done together.
+            Queued::Order(_) => Share::Reply(unexpected()),
             Queued::Plan(plan) => {
                 let promise;
                 (transaction, promise) = plan.put_into(transaction);
@@ -153,8 +185,22 @@ pub fn exec(call: &mut Call<'_>) -> Handled {
     Handled::Run(Box::new(transaction), Owed::Exec(Exec(shares)))
 }
 
+/// Orders read before they write, so all of it becomes one transaction that is tried until nothing it read has
+/// changed: long work.
+fn together(session: &mut Session, queued: Vec<Queued>, watched: Vec<Guard>) -> Handled {
+    let turn = |queued| match queued {
+        Queued::Wrong(reply) => Turn::Known(reply),
+        Queued::Session(spec, run, words) => Turn::Known(run_session(session, spec, run, &words)),
+        Queued::Plan(plan) if plan.at.is_some() => Turn::Known(session.read(&plan)),
+        Queued::Plan(plan) => Turn::Plan(plan),
+        Queued::Order(order) => Turn::Order(order),
+    };
+    let turns = queued.into_iter().map(turn).collect();
+    orders::together(session, turns, watched)
+}
+
 /// Nothing is done then: the transaction was about to begin.
-fn too_much() -> Reply {
+pub fn too_much() -> Reply {
     let limit = ANSWERS_LIMIT_BYTES >> 20;
     Reply::error(format!("TOOLARGE the replies take more than {limit} MiB: ask for fewer at once"))
 }

@@ -85,7 +85,9 @@ impl Spec {
             (Needs::Some, _) => None,
             (Needs::Group, Group::Connection) => None,
             (Needs::Group, Group::Strings | Group::Cells) => Some(in_area(Area::Cells)),
-            (Needs::Group, Group::Hashes | Group::Records) => Some(in_area(Area::Records)),
+            (Needs::Group, Group::Hashes | Group::Records | Group::Jobs) => {
+                Some(in_area(Area::Records))
+            }
             // They do as much as the user may: see `Plan::narrowed` and `kinds`.
             (Needs::Group, Group::Keys) => Some(in_area(Area::Cells).or(Area::Records)),
             (Needs::Group, Group::Branches) => Some(in_area(Area::Branches)),

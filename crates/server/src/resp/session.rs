@@ -21,6 +21,8 @@ use super::request::Limits;
 use super::rights;
 use super::table::{self, Group, Run, Spec};
 use super::tally::Tally;
+use super::tasks::Task;
+use crate::jobs::Order;
 use crate::security::{Denied, User};
 use mainstay::{
     At, CellCommand, Cells, CellsAt, Command, CompactString, Contract, Durability, Guard,
@@ -98,6 +100,8 @@ pub enum Handled {
     Wait(Awaited),
     /// Changes as they come.
     Watch(Box<Reading>),
+    /// What takes several steps: the reply comes with the last.
+    Task(Task),
     /// The replies before it have to be known first: ask again then.
     NotYet,
     /// The last reply of this connection.
@@ -250,6 +254,17 @@ impl Session {
                 Ok(plan) => self.data(plan, pending),
                 Err(reply) => Handled::Reply(reply),
             },
+            Run::Kept(plan) => {
+                let plan = plan(self.shared.jobs.keys(), words);
+                match plan.and_then(|plan| self.allowed(spec, plan)) {
+                    Ok(plan) => self.data(plan, pending),
+                    Err(reply) => Handled::Reply(reply),
+                }
+            }
+            Run::Order(read) => match read(words).and_then(|order| self.permitted(spec, order)) {
+                Ok(order) => self.order(order, pending),
+                Err(reply) => Handled::Reply(reply),
+            },
             Run::Session(run) => Handled::Reply(run(&mut Call { session: self, words })),
             Run::Direct(run) => run(&mut Call { session: self, words }, pending),
             _ if pending != Pending::Nothing => Handled::NotYet,
@@ -284,6 +299,7 @@ impl Session {
                     let _ = self.shared.db.wait_for(self.shared.db.revision() + 1, PAUSE);
                 }
             },
+            Handled::Task(task) => task.wait(),
             Handled::Watch(_) => Reply::error("ERR FEED.WATCH is for connections: see FEED.READ"),
             Handled::NotYet => {
                 Reply::error("ERR a command waits for itself: a fault of the server")
@@ -293,13 +309,22 @@ impl Session {
 
     fn queue(&mut self, spec: &'static Spec, words: &[&[u8]]) -> Reply {
         let (Some(multi), Some(user)) = (&mut self.multi, &self.user) else { return no_user() };
-        multi.push(user, spec, words)
+        multi.push(user, self.shared.jobs.keys(), spec, words)
     }
 
     /// A plan, if the user may do all of it.
     fn allowed(&self, spec: &Spec, plan: Plan) -> Result<Plan, Reply> {
         let user = self.user.as_ref().ok_or_else(no_user)?;
         spec.permit(user, plan).map_err(|denied| no_permission(spec, &denied))
+    }
+
+    /// An order, if the user may give it.
+    fn permitted(&self, spec: &Spec, order: Order) -> Result<Order, Reply> {
+        let user = self.user.as_ref().ok_or_else(no_user)?;
+        match order.allow(user, self.shared.jobs.keys()) {
+            Ok(()) => Ok(order),
+            Err(denied) => Err(no_permission(spec, &denied)),
+        }
     }
 
     /// What a request may be: little, before it is known whose it is.
@@ -338,6 +363,31 @@ impl Session {
         }
         let (transaction, promise) = plan.put_into(self.transaction());
         Handled::Run(Box::new(transaction), Owed::Plan(promise))
+    }
+
+    /// Runs an order where the session stands: in its transaction, or as a task.
+    fn order(&mut self, mut order: Order, pending: Pending) -> Handled {
+        if let Some(open) = &mut self.open {
+            return Handled::Reply(match order.waits() {
+                true => commands::feed::no_waiting(),
+                // What is known only when it commits is not known yet.
+                false => commands::jobs::shown(
+                    self.shared.jobs.run_in(open, order).map(|outcome| outcome.at(0)),
+                ),
+            });
+        }
+        if pending != Pending::Nothing {
+            return Handled::NotYet;
+        }
+        if !self.shared.waits() {
+            order.waits_no_longer();
+        }
+        let (waits, desk, branch) = (order.waits(), self.shared.jobs.clone(), self.branch.clone());
+        let answering = async move { commands::jobs::shown(desk.run(&branch, order).await) };
+        Handled::Task(match waits {
+            true => Task::waiting(answering, Reply::Nil),
+            false => Task::new(answering),
+        })
     }
 
     /// What a transaction may answer, in bytes, as far as that can be known before: what its cells and

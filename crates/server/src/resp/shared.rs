@@ -8,6 +8,7 @@ use super::room::Room;
 use super::session::Session;
 use super::slow_log::SlowLog;
 use super::tally::{Figures, Tally};
+use crate::jobs::Desk;
 use crate::security::{self, Security};
 use mainstay::{Clock, Database, Durability, Stamp, SystemClock};
 use parking_lot::Mutex;
@@ -20,6 +21,8 @@ use std::sync::{Arc, OnceLock};
 pub struct Shared {
     /// The database.
     pub db: Database,
+    /// Its jobs and locks.
+    pub jobs: Arc<Desk>,
     /// What can be set.
     pub settings: Settings,
     /// The memory for what connections have not said or not read to the end.
@@ -73,9 +76,21 @@ impl Shared {
 
     /// For one database and its users.
     pub fn secured(db: Database, settings: Settings, security: Arc<Security>) -> Arc<Shared> {
+        let jobs = Desk::plain(db.clone());
+        Shared::equipped(db, settings, security, jobs)
+    }
+
+    /// For one database, its users, and its jobs and locks.
+    pub fn equipped(
+        db: Database,
+        settings: Settings,
+        security: Arc<Security>,
+        jobs: Arc<Desk>,
+    ) -> Arc<Shared> {
         let figures = Figures::default();
         Arc::new(Shared {
             db,
+            jobs,
             outside: figures.tally(),
             figures,
             slow_log: SlowLog::new(settings.slow_log_us, settings.slow_log_length),

@@ -5,6 +5,7 @@ use super::plan::Plan;
 use super::reply::Reply;
 use super::rights::{Needs, Reach};
 use super::session::{Call, Handled, Job, Pending};
+use crate::jobs::{Keys, Order};
 use hashbrown::HashMap;
 use std::sync::LazyLock;
 
@@ -51,6 +52,8 @@ pub enum Group {
     Hashes,
     /// Records.
     Records,
+    /// Jobs and locks.
+    Jobs,
     /// Branches and tags.
     Branches,
     /// Several commands at once.
@@ -73,13 +76,14 @@ pub struct Inside {
 }
 
 /// All groups, in the order of their numbers.
-pub const GROUPS: [Group; 11] = [
+pub const GROUPS: [Group; 12] = [
     Group::Connection,
     Group::Keys,
     Group::Strings,
     Group::Cells,
     Group::Hashes,
     Group::Records,
+    Group::Jobs,
     Group::Branches,
     Group::Transactions,
     Group::Feed,
@@ -97,6 +101,7 @@ impl Group {
             Group::Cells => "cells",
             Group::Hashes => "hashes",
             Group::Records => "records",
+            Group::Jobs => "jobs",
             Group::Branches => "branches",
             Group::Transactions => "transactions",
             Group::Feed => "feed",
@@ -111,6 +116,10 @@ impl Group {
 pub enum Run {
     /// A plan, to be run wherever the session stands.
     Data(fn(&[&[u8]]) -> Result<Plan, Reply>),
+    /// The same for jobs and locks, which are records under keys of their own.
+    Kept(fn(&Keys, &[&[u8]]) -> Result<Plan, Reply>),
+    /// An order to jobs and locks, to be run wherever the session stands.
+    Order(fn(&[&[u8]]) -> Result<Order, Reply>),
     /// It needs nothing but the session, and is answered at once.
     Session(fn(&mut Call<'_>) -> Reply),
     /// It looks at the database as it is when all before it is done.
@@ -226,7 +235,7 @@ impl Spec {
 
 /// All commands.
 pub fn all() -> impl Iterator<Item = &'static Spec> {
-    let lists: [&'static [Spec]; 15] = [
+    let lists: [&'static [Spec]; 17] = [
         commands::connection::COMMANDS,
         commands::users::COMMANDS,
         commands::server::COMMANDS,
@@ -238,6 +247,8 @@ pub fn all() -> impl Iterator<Item = &'static Spec> {
         commands::hashes::COMMANDS,
         commands::records::COMMANDS,
         commands::indexes::COMMANDS,
+        commands::jobs::COMMANDS,
+        commands::locks::COMMANDS,
         commands::branches::COMMANDS,
         commands::transactions::COMMANDS,
         commands::feed::COMMANDS,

@@ -82,6 +82,11 @@ impl Tally {
         self.took(&self.batched, us);
     }
 
+    /// A command that was in no batch took so long.
+    pub fn took_alone(&self, group: Group, us: u64) {
+        self.durations_us[group as usize].add(us, 1);
+    }
+
     fn took(&self, counts: &[Count], us: u64) {
         for (count, durations) in counts.iter().zip(&self.durations_us) {
             match count.take() {
@@ -140,6 +145,8 @@ pub struct Figures {
     pub work_running: AtomicU64,
     /// Those who wait for changes.
     pub feed_readers: AtomicU64,
+    /// Commands that wait for what others do.
+    pub tasks_waiting: AtomicU64,
 }
 
 impl Figures {

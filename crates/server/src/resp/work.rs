@@ -9,13 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 /// Counted while it is there, also when work panics or is never done.
-struct Counted {
+pub struct Counted {
     shared: Arc<Shared>,
     figure: fn(&Figures) -> &AtomicU64,
 }
 
 impl Counted {
-    fn new(shared: &Arc<Shared>, figure: fn(&Figures) -> &AtomicU64) -> Counted {
+    /// One more of what this figure counts.
+    pub fn new(shared: &Arc<Shared>, figure: fn(&Figures) -> &AtomicU64) -> Counted {
         count(figure(&shared.figures));
         Counted { shared: shared.clone(), figure }
     }

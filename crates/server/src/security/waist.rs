@@ -121,10 +121,10 @@ impl User {
             RecordCommand::Scan { prefix, .. } | RecordCommand::Count { prefix, .. } => {
                 self.allow_range(READ_RECORDS, prefix)
             }
-            // What is found is told, and may be any of them.
+            // Which one it is given tells of all of them.
             RecordCommand::Pick(pick) => {
-                self.may(WRITE_RECORDS)?;
-                self.allow_range(READ_RECORDS, &pick.prefix)
+                self.allow_range(READ_RECORDS, &pick.prefix)?;
+                self.allow_range(WRITE_RECORDS, &pick.prefix)
             }
             RecordCommand::Write(write) => match write.is_blind() {
                 true => self.allow_key(&[WRITE_RECORDS], &write.key),

@@ -8,6 +8,7 @@ mod config;
 mod feed;
 mod files;
 mod hot;
+mod jobs;
 mod output;
 mod program;
 mod records;

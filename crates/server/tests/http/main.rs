@@ -7,6 +7,7 @@ mod conditions;
 mod ending;
 mod feed;
 mod files;
+mod jobs;
 mod limits;
 mod operation;
 mod records;

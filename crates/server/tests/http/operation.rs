@@ -95,7 +95,7 @@ fn the_document_says_where_each_argument_stands_and_names_each_operation_once() 
                 let name = argument["name"].as_str().unwrap();
                 let in_path = path.contains(&format!("{{{name}}}"));
                 assert_eq!(argument["in"] == "path", in_path, "{method} {path} {name}");
-                let needed = in_path || path == "/v1/diff";
+                let needed = in_path || path == "/v1/diff" || name == "token";
                 assert_eq!(argument["required"] == true, needed, "{method} {path} {name}");
             }
         }

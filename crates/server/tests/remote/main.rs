@@ -9,6 +9,7 @@ mod breaking;
 mod encrypted;
 mod freezing;
 mod giving_up;
+mod jobs;
 mod killing;
 mod limited;
 #[path = "../tls/papers.rs"]

@@ -102,7 +102,8 @@ fn waits_not(words: &[&[u8]]) -> Result<(), Reply> {
     }
 }
 
-fn no_waiting() -> Reply {
+/// What is said to whoever would wait inside a transaction.
+pub fn no_waiting() -> Reply {
     Reply::error("ERR waiting is not for inside a transaction")
 }
 

@@ -72,7 +72,9 @@ fn server(shared: &Shared) -> Vec<(String, String)> {
 }
 
 fn clients(shared: &Shared) -> Vec<(String, String)> {
-    let waiting = shared.figures.feed_readers.load(Ordering::Relaxed);
+    let figures = &shared.figures;
+    let waiting = [&figures.feed_readers, &figures.tasks_waiting];
+    let waiting: u64 = waiting.iter().map(|figure| figure.load(Ordering::Relaxed)).sum();
     vec![
         line("connected_clients", shared.client_count()),
         line("maxclients", shared.settings.connections),

@@ -143,7 +143,8 @@ fn get(words: &[&[u8]]) -> Result<Plan, Reply> {
     Ok(Plan::one(RecordCommand::Get { key, fields: None }, Shape::ours(whole_record)).at(at))
 }
 
-fn whole_record(answers: Answers, now: Stamp) -> Reply {
+/// A record with its counter and what is left of its time to live.
+pub(super) fn whole_record(answers: Answers, now: Stamp) -> Reply {
     let shown = |record: Record| {
         let left_ms = remaining(Some(record.expires), now, Unit::Millis, Clock::FromNow);
         let counter = Reply::number(record.counter);
@@ -301,7 +302,7 @@ fn count(words: &[&[u8]]) -> Result<Plan, Reply> {
     Ok(Plan::one(RecordCommand::Count { prefix, filters }, Shape::ours(how_many)).at(at))
 }
 
-fn how_many(answers: Answers, _: Stamp) -> Reply {
+pub(super) fn how_many(answers: Answers, _: Stamp) -> Reply {
     match only(answers) {
         Some(Answer::Count(count)) => Reply::number(count),
         _ => unexpected(),

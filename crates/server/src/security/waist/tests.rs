@@ -85,7 +85,7 @@ fn on_record(key: &str) -> Vec<(Command, bool, bool)> {
             false,
         ),
         (RecordCommand::Count { prefix: prefix(), filters: filters() }, true, false),
-        (RecordCommand::Pick(Box::new(RecordPick::under(key, Vec::new()))), true, true),
+        (RecordCommand::Pick(Box::new(RecordPick::under(&prefix(), filters()))), true, true),
         (written(write().set("f", "v").unwrap()), false, true),
         (written(write().set("f", "v").unwrap().when_counter(None)), true, true),
         (written(write().set("f", sum).unwrap()), true, true),

@@ -1,0 +1,160 @@
+//! Orders to jobs and locks between `MULTI` and `EXEC`.
+//!
+//! ```text
+//!   turns --> open transaction: commands and orders, one after the other --> commit, with what was watched
+//!     ^                                                                        |
+//!     '------------------ something that was read has changed: again ---------'
+//! ```
+
+use super::Shared;
+use super::commands::jobs::shown;
+use super::multi::too_much;
+use super::plan::{Answers, Plan};
+use super::reply::Reply;
+use super::session::{Handled, Session};
+use crate::jobs::{Order, Outcome};
+use mainstay::limits::ANSWERS_LIMIT_BYTES;
+use mainstay::{
+    Answer, Command, CompactString, Durability, ErrorKind, Guard, Interactive, Receipt, Result,
+    Transaction,
+};
+use std::sync::Arc;
+
+/// How often it is tried while others change what it reads.
+const TRIES: usize = 1000;
+
+/// One of the commands.
+pub enum Turn {
+    /// Its reply is known.
+    Known(Reply),
+    /// Commands on data.
+    Plan(Plan),
+    /// Something with jobs or locks.
+    Order(Order),
+}
+
+/// What a turn came to before the commit.
+enum Share {
+    Known(Reply),
+    /// The answers, each with the place of its step in the transaction, if it is one: the receipt has the final
+    /// one.
+    Answers(Plan, Result<Vec<(Answer, Option<usize>)>>),
+    Outcome(Result<Outcome>),
+}
+
+/// All commands as one transaction, off the event loop.
+pub fn together(session: &Session, turns: Vec<Turn>, watched: Vec<Guard>) -> Handled {
+    let all = Together {
+        shared: session.shared.clone(),
+        branch: session.branch.clone(),
+        durability: session.durability,
+        turns,
+        watched,
+    };
+    Handled::Slow(Box::new(move || all.run().unwrap_or_else(Reply::from)))
+}
+
+struct Together {
+    shared: Arc<Shared>,
+    branch: CompactString,
+    durability: Option<Durability>,
+    turns: Vec<Turn>,
+    watched: Vec<Guard>,
+}
+
+impl Together {
+    fn run(&self) -> Result<Reply> {
+        for _ in 1..TRIES {
+            match self.try_once() {
+                Err(error) if error.kind() == ErrorKind::Conflict => {}
+                done => return done,
+            }
+            if !self.is_unchanged()? {
+                return Ok(Reply::NilArray);
+            }
+        }
+        self.try_once()
+    }
+
+    fn try_once(&self) -> Result<Reply> {
+        let mut open = self.shared.db.branch(&self.branch)?.begin()?;
+        if let Some(durability) = self.durability {
+            open.durability(durability);
+        }
+        let (mut shares, mut bytes) = (Vec::with_capacity(self.turns.len()), 0);
+        for turn in &self.turns {
+            let share = self.take(turn, &mut open);
+            bytes += share.weight_bytes();
+            if bytes > ANSWERS_LIMIT_BYTES {
+                return Ok(too_much());
+            }
+            shares.push(share);
+        }
+        let mut transaction = open.into_transaction()?;
+        // Of one that only reads, nothing is left but what was watched.
+        transaction.branch = self.branch.clone();
+        transaction.guards.extend(self.watched.iter().cloned());
+        let receipt = self.shared.db.execute(transaction).map_err(Interactive::refusal)?;
+        let replies = shares.into_iter().map(|share| share.reply(&receipt)).collect();
+        Ok(Reply::Array(replies))
+    }
+
+    /// A command that fails does not stop the others: Redis's rule.
+    fn take(&self, turn: &Turn, open: &mut Interactive) -> Share {
+        match turn {
+            Turn::Known(reply) => Share::Known(reply.clone()),
+            Turn::Plan(plan) => Share::Answers(plan.clone(), answers(plan, open)),
+            Turn::Order(order) => Share::Outcome(self.shared.jobs.run_in(open, order.clone())),
+        }
+    }
+
+    /// Whether what was watched is as it was.
+    fn is_unchanged(&self) -> Result<bool> {
+        if self.watched.is_empty() {
+            return Ok(true);
+        }
+        let mut look = Transaction::on(&self.branch).durability(Durability::Memory);
+        look.guards.clone_from(&self.watched);
+        look.otherwise = Some(Vec::new());
+        Ok(self.shared.db.execute(look)?.held)
+    }
+}
+
+/// What commands on data answer inside the transaction.
+fn answers(plan: &Plan, open: &mut Interactive) -> Result<Vec<(Answer, Option<usize>)>> {
+    let one = |command: &Command| {
+        let place = open.step_count();
+        let answer = open.run(command.clone())?;
+        Ok((answer, place.filter(|_| open.step_count() > place)))
+    };
+    plan.commands.iter().map(one).collect()
+}
+
+impl Share {
+    /// The reply, now that the transaction is committed.
+    fn reply(self, receipt: &Receipt) -> Reply {
+        match self {
+            Share::Known(reply) => reply,
+            Share::Answers(plan, Err(error)) => plan.shape.make(Err(error)),
+            Share::Answers(plan, Ok(answers)) => {
+                let last = |place: usize| receipt.answers.get(place).cloned();
+                let settled = |(answer, place): (Answer, Option<usize>)| {
+                    place.and_then(last).unwrap_or(answer)
+                };
+                let answers: Answers = answers.into_iter().map(settled).collect();
+                plan.shape.make(Ok((answers, receipt.stamp)))
+            }
+            Share::Outcome(outcome) => shown(outcome.map(|outcome| outcome.at(receipt.revision))),
+        }
+    }
+
+    /// What is held for it until the commit, about.
+    fn weight_bytes(&self) -> usize {
+        match self {
+            Share::Known(reply) => reply.weight_bytes(),
+            Share::Answers(_, Ok(answers)) => answers.iter().map(|(it, _)| it.weight_bytes()).sum(),
+            Share::Outcome(Ok(outcome)) => outcome.weight_bytes(),
+            _ => 0,
+        }
+    }
+}

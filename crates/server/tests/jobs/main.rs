@@ -1,0 +1,13 @@
+//! Jobs and locks through sockets: every command, who waits, transactions, fencing, rights.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod rights;
+mod speaker;
+mod together;
+mod waiting;
+mod words;
+#[path = "../security/world.rs"]
+#[allow(dead_code, reason = "these tests use a part of it")]
+mod world;
