@@ -84,7 +84,7 @@ impl Locks {
         wait(self.operations.renew(name, token, lease))
     }
 
-    /// Gives a lock back; says whether it was held. Of another holder's lock that is `Fenced`.
+    /// Gives a lock back; says whether it was held with this token. Another holder keeps it.
     pub fn free(&self, name: &str, token: Revision) -> Result<bool> {
         wait(self.operations.free(name, token))
     }

@@ -114,8 +114,7 @@ pub(crate) struct FreedForm {
     delete, path = "/v1/locks/{name}", tag = "locks", operation_id = "free_lock",
     params(("name" = String, Path, description = "The lock; it may hold slashes"), FreeArguments),
     responses(
-        (status = 200, description = "Nobody has it", body = FreedForm),
-        (status = 409, description = "`Fenced`: another has it", body = Problem),
+        (status = 200, description = "Whoever had it with this token has it no more", body = FreedForm),
     )
 )]
 pub(crate) async fn free(

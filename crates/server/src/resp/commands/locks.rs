@@ -19,7 +19,7 @@ pub const COMMANDS: &[Spec] = &[
         .about("Holds a lock on: its lease begins anew"),
     order("lock.free", 3, free)
         .syntax("name token")
-        .about("Gives a lock back; 0 when nobody had it"),
+        .about("Gives a lock back; 0 when it is not held with this token"),
     Spec::new("lock.get", -2, Group::Jobs, Run::Kept(get))
         .syntax("name [REV revision | AT stamp_us]")
         .about("Who has a lock: owner, token, until when; or nil"),
