@@ -289,6 +289,12 @@ impl Catalog {
         (branch, revision)
     }
 
+    /// Where the branches that live at a revision were forked.
+    pub fn fork_points(&self, at: Revision) -> impl Iterator<Item = Revision> {
+        let living = self.branches.values().filter(move |record| record.lives_at(at));
+        living.filter_map(|record| record.parent.map(|(_, fork)| fork))
+    }
+
     /// The revisions that branches, tags and merges need that were there at a revision, with what
     /// needs them.
     pub fn pins(&self, at: Revision) -> Vec<(Revision, String)> {

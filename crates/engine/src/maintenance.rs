@@ -7,6 +7,7 @@
 //!   sweep    turns expiries into deletions
 //! ```
 
+use crate::catalog::Catalog;
 use crate::classes;
 use crate::core::Inner;
 use crate::index::NEWEST;
@@ -214,6 +215,22 @@ fn run_sweep(core: &Inner, bell: &Bell, interval: Duration) {
     }
 }
 
+/// The oldest revisions that the catalog holds.
+struct Held {
+    /// By whatever.
+    pins: Revision,
+    /// By branches, which read their parent there all the time.
+    forks: Revision,
+}
+
+impl Held {
+    fn of(catalog: &Catalog) -> Held {
+        let pins = catalog.pins(NEWEST).iter().map(|pin| pin.0).min();
+        let forks = catalog.fork_points(NEWEST).min();
+        Held { pins: pins.unwrap_or(Revision::MAX), forks: forks.unwrap_or(Revision::MAX) }
+    }
+}
+
 impl Inner {
     /// Moves sealed buffers into the stores, once the log holds the oldest durably.
     pub fn flush_sealed(&self) -> Result<()> {
@@ -271,7 +288,7 @@ impl Inner {
         let young = self.clock.monotonic_us().saturating_sub(limit);
         // A tag or branch whose removal is not durable yet would come back after a power cut:
         // what was pinned before the sync stays pinned.
-        let before = self.state.catalog.read().pins(NEWEST);
+        let before = Held::of(&self.state.catalog.read());
         self.sequencer.sync()?;
         for (class, rule) in self.index().classes.all().iter().enumerate() {
             let horizon = match rule.retention_us {
@@ -283,11 +300,17 @@ impl Inner {
             };
             self.sequencer.with_exec(|_| {
                 let mut floor = horizon.min(self.index().flushed()).min(self.sequencer.published());
-                if class != classes::SYSTEM {
-                    let pins = self.state.catalog.read().pins(NEWEST);
-                    let pinned = pins.iter().chain(&before).map(|pin| pin.0);
-                    floor = pinned.chain(self.pins.oldest(young)).fold(floor, Revision::min);
-                }
+                let held = Held::of(&self.state.catalog.read());
+                floor = match class {
+                    classes::SYSTEM => floor,
+                    // Where a tag or a reader looks there may be no entries: it walks. Else one tag would keep
+                    // every entry that has died since.
+                    _ if rule.is_of_entries() => floor.min(held.forks).min(before.forks),
+                    _ => floor
+                        .min(held.pins)
+                        .min(before.pins)
+                        .min(self.pins.oldest(young).unwrap_or(floor)),
+                };
                 self.index().set_floor(class, floor);
             });
         }

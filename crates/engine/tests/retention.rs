@@ -1,6 +1,8 @@
 //! Retention: what is trimmed, what is kept, and what changes of its settings do.
 
-use mainstay::{At, Code, Database, Durability, Filter, ManualClock, Options};
+use mainstay::{
+    At, Code, Database, Durability, Field, Fields, Filter, ManualClock, Options, Test, Where,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -106,4 +108,35 @@ fn pins_hold_history_and_show_what_they_cost() {
     clock.advance(Duration::from_secs(3601));
     db.trim().unwrap();
     assert_eq!(reader.get("a").unwrap_err().code(), Code::HistoryTrimmed, "but not for ever");
+}
+
+/// Catches a tag that keeps every index entry that has died since, which searches would walk.
+#[test]
+fn a_tag_keeps_what_it_shows_but_no_dead_entries_of_an_index() {
+    let db = Options::new().durability(Durability::Memory).memory().unwrap();
+    let records = db.records();
+    records.add_index("job.", &["state", "timeout_at"]).unwrap();
+    let beat = |round: u32| {
+        for job in 0..50 {
+            let fields = Fields::of([("state", "running"), ("timeout_at", &round.to_string())]);
+            records.put(&format!("job.{job}"), &fields.unwrap(), None).unwrap();
+        }
+    };
+    beat(1);
+    let then = db.tag("then", "main", At::Latest).unwrap();
+    (2..20).for_each(beat);
+    db.trim().unwrap();
+    let entries = || db.stats().records.index_entries;
+    assert_eq!(entries(), 50, "one for each job");
+    // Who looks at the tag walks, and sees what was.
+    let is = |field: &str, test| Where { field: Field::new(field).unwrap(), test };
+    let first = [is("timeout_at", Test::Eq(b"1".into())), is("state", Test::Eq(b"running".into()))];
+    let then = records.at(At::Revision(then)).unwrap();
+    assert_eq!(then.count("job.", &first).unwrap(), 50);
+    assert_eq!(records.count("job.", &first).unwrap(), 0);
+    // A branch reads its parent by the index all the time: that keeps what it needs.
+    db.fork("side", "main", At::Latest).unwrap();
+    beat(20);
+    db.trim().unwrap();
+    assert!(entries() > 50, "those at the fork, and those now");
 }
