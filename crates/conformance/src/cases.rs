@@ -136,7 +136,10 @@ macro_rules! every_case {
                 listed_live_but_expired_at_commit, own_time_to_live_in_a_listed_range,
                 read_live_and_still_live, expiry_is_judged_at_the_snapshot,
                 other_branches_do_not_conflict, merge_changes_what_it_brings,
-                branch_deleted_and_recreated, branch_deleted,
+                branch_deleted_and_recreated,
+                expired_and_deleted_at_once_is_a_change,
+                sweep_of_the_unseen_is_no_change,
+                sweep_of_the_seen_is_a_change, branch_deleted,
             }
             transactions::connection {
                 without_transaction_goes_straight, inside_waits_for_the_commit,
@@ -351,6 +354,9 @@ macro_rules! every_record_case {
                 own_expiry_in_a_scanned_range, write_skew_cannot_happen,
                 failed_command_leaves_it_open, receipt_has_the_final_counters,
                 merge_changes_what_it_brings,
+                expired_and_deleted_at_once_is_a_change,
+                sweep_of_the_unseen_is_no_change,
+                sweep_of_the_seen_is_a_change,
             }
             records::delete {
                 present_answers_true, absent_answers_false_and_writes_nothing,
