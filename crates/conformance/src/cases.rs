@@ -373,7 +373,10 @@ macro_rules! every_record_case {
             }
             records::feed {
                 event_tells_everything, deletion_has_its_own_kind, swept_expiry_is_an_event,
-                met_expiry_is_an_event, inherited_expiry_is_no_event, by_contract,
+                met_expiry_is_an_event, inherited_expiry_is_no_event,
+                expiry_met_by_a_deletion_is_an_event,
+                expiry_met_by_a_merge_is_an_event,
+                met_inherited_expiry_is_no_event, by_contract,
                 by_prefix_key_and_branch, one_event_per_record_and_transaction,
                 failures_are_not_in_it, overwritten_is_deleted,
             }

@@ -140,8 +140,9 @@ impl Overlay {
         if let Some(place) = self.place(hash, &key) {
             let effect = &mut self.effects[place];
             let writes = effect.writes + writes;
-            // What came due before the first write stays told.
-            let flags = flags | effect.flags & LAPSED;
+            // What came due before the first write stays told, also where a deletion told it.
+            let lapsed = if effect.head(0, 0).is_sweep() { LAPSED } else { effect.flags & LAPSED };
+            let flags = flags | lapsed;
             let prior = effect.prior;
             let key = std::mem::take(&mut effect.key);
             *effect = Effect { key, hash, flags, counter, writes, expires, prior, payload };
