@@ -338,7 +338,7 @@ macro_rules! every_record_case {
             }
             records::conditions {
                 right_counter_writes, absent_counter_makes, stale_counter_loses_across_deletion,
-                counter_of_expired, exists_updates, all_must_hold,
+                counter_of_expired, exists_updates, all_must_hold, many_conditions,
                 conditions_see_the_state_before, conditions_see_earlier_steps,
                 fence_lets_the_holder_write, other_token_is_fenced, gone_is_fenced,
                 fence_is_told_first, delete_can_be_fenced, fence_aborts_a_transaction,
@@ -388,7 +388,7 @@ macro_rules! every_record_case {
             }
             records::hashes {
                 set_counts_new_fields, last_of_a_field_counts, set_absent_writes_once,
-                delete_counts_what_was_there, last_field_gone_is_the_record_gone, add_adds,
+                delete_counts_what_was_there, many_fields_at_once, last_field_gone_is_the_record_gone, add_adds,
                 add_refuses, add_float_adds, add_float_refuses, keep_the_expiry,
                 on_expired_start_anew, same_records,
             }

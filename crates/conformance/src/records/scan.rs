@@ -2,7 +2,7 @@
 
 use crate::World;
 use crate::check::*;
-use mainstay::{Code, Condition, Field, RecordCommand, Test, Transaction, Where};
+use mainstay::{Code, Condition, Field, RecordCommand, RecordPick, Test, Transaction, Where};
 
 fn filled(w: &World, records: &[(&str, &str)]) {
     let put = |(key, value): &(&str, &str)| w.records().set_field(key, "f", value).unwrap();
@@ -243,6 +243,13 @@ pub fn limits_are_checked(w: &mut World) {
     assert!(w.records().scan("", &filters(64), None, 1).is_ok());
     refused(w.records().scan("", &filters(65), None, 1), Code::InvalidArgument);
     refused(w.records().count("", &filters(65)), Code::InvalidArgument);
+    let one_of = |count| [Where { field: field("f"), test: Test::In(vec![b"1".to_vec(); count]) }];
+    assert!(w.records().scan("", &one_of(1_024), None, 1).is_ok());
+    let many = w.records().scan("", &one_of(1_025), None, 1);
+    assert!(many.as_ref().unwrap_err().to_string().contains("`IN` with 1025 values"));
+    refused(many, Code::InvalidArgument);
+    let pick = RecordPick::under("", one_of(1_025).to_vec()).set("f", "1").unwrap();
+    refused(w.records().pick(pick), Code::InvalidArgument);
     let prefix = String::new();
     let scan = RecordCommand::Scan { prefix, filters: vec![], after: None, limit: 0 };
     refused_at(

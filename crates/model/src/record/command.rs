@@ -1,6 +1,7 @@
 //! What can be done with a record.
 
 use super::{Field, Fields, HashCommand, Where};
+use crate::limits::{check_conditions, check_filters};
 use crate::wire::fields;
 use crate::{Code, Command, Error, ExpireOnly, Name, Ttl};
 use serde::{Deserialize, Serialize};
@@ -176,8 +177,10 @@ impl RecordWrite {
         self
     }
 
-    /// Refuses what makes no sense whatever is stored: no fields, or a field that stands twice.
+    /// Refuses what makes no sense whatever is stored: no fields, a field that stands twice, or too many
+    /// conditions.
     pub fn check(&self) -> crate::Result<()> {
+        check_conditions(self.when.len())?;
         check_changes(&self.set, &self.clear, self.replace)
     }
 
@@ -245,8 +248,10 @@ impl RecordPick {
         Ok(self)
     }
 
-    /// Refuses what makes no sense whatever is stored: no fields, or a field that stands twice.
+    /// Refuses what makes no sense whatever is stored: no fields, a field that stands twice, or too many
+    /// filters.
     pub fn check(&self) -> crate::Result<()> {
+        check_filters(&self.filters)?;
         check_changes(&self.set, &self.clear, false)
     }
 }
@@ -333,6 +338,16 @@ pub enum Condition {
         #[serde(with = "fields::bytes")]
         is: Vec<u8>,
     },
+}
+
+impl Condition {
+    /// The field that it looks at.
+    pub fn field(&self) -> Option<&Field> {
+        match self {
+            Condition::Field { field, .. } | Condition::Fence { field, .. } => Some(field),
+            Condition::Counter { .. } | Condition::Exists => None,
+        }
+    }
 }
 
 impl RecordCommand {

@@ -13,7 +13,7 @@ mod hash;
 mod index;
 mod store;
 
-pub use bytes::{Change, Changed};
+pub use bytes::{Change, Changed, Found};
 pub use capabilities::{Capabilities, Conditions, Counters, Lifetimes, Scans};
 pub use command::{Condition, FieldValue, RecordCommand, RecordPick, RecordWrite};
 pub use field::{FIELD_LIMIT_BYTES, Field, Fields};

@@ -210,7 +210,7 @@ pub fn check_scan(
     limit: usize,
 ) -> Result<()> {
     check_page(limit)?;
-    check_filters(filters.len())?;
+    check_filters(filters)?;
     match after {
         Some(after) if !after.starts_with(prefix) => {
             let message = format!(
