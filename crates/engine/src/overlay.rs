@@ -6,7 +6,7 @@
 use crate::entry::{Head, LAPSED};
 use crate::spaces::Key;
 use hashbrown::HashMap;
-use mainstay_model::limits::TRANSACTION_LIMIT_BYTES;
+use mainstay_model::limits::{ENTRIES_LIMIT_BYTES, TRANSACTION_LIMIT_BYTES};
 use mainstay_model::{Code, Error, Result, Revision, Stamp};
 use std::ops::Range;
 
@@ -43,6 +43,8 @@ pub(crate) struct Overlay {
     key_bytes: usize,
     /// Bytes that do not count towards the limit: the engine adds them, not the user.
     spare_bytes: usize,
+    /// Bytes of entries of indexes.
+    entry_bytes: usize,
 }
 
 /// What a write changes.
@@ -78,7 +80,7 @@ impl Overlay {
         if !self.places.is_empty() {
             self.places = HashMap::new();
         }
-        (self.key_bytes, self.spare_bytes) = (0, 0);
+        (self.key_bytes, self.spare_bytes, self.entry_bytes) = (0, 0, 0);
     }
 
     pub fn effects(&self) -> &[Effect] {
@@ -124,9 +126,14 @@ impl Overlay {
         self.spare_bytes += self.payloads.len() - start + keys_bytes;
     }
 
-    /// Makes room for a key that the engine adds.
-    pub fn make_room_for(&mut self, bytes: usize) {
-        self.spare_bytes += bytes;
+    /// Writes an entry of an index. The engine adds it, not the user: such entries have a limit of their own.
+    pub fn write_entry(&mut self, key: Key, hash: u64, write: Write<'_>) -> Result<()> {
+        self.entry_bytes += key.len();
+        if self.entry_bytes > ENTRIES_LIMIT_BYTES {
+            return Err(too_many_entries());
+        }
+        self.spare_bytes += key.len();
+        self.write(key, hash, write)
     }
 
     /// Writes a key; a second write to it replaces the first and counts with it.
@@ -186,6 +193,13 @@ impl Overlay {
             self.places.insert(self.effects[place].key.clone(), place);
         }
     }
+}
+
+#[cold]
+fn too_many_entries() -> Error {
+    let message = "the records that the transaction writes have more than 128 MiB of entries in indexes: write \
+                   fewer of them at once, or drop an index that nobody needs";
+    Error::new(Code::TransactionTooLarge, message)
 }
 
 #[cold]

@@ -329,3 +329,28 @@ fn indexes_go_with_an_exported_branch() {
     let one = to.branch("one").unwrap().records();
     assert_eq!(one.count("tasks.", &running("50")).unwrap(), 5);
 }
+
+#[test]
+fn entries_have_a_limit_of_their_own() {
+    let clock = ManualClock::new(1_700_000_000_000_000);
+    let db = open(&clock);
+    let mut names: Vec<String> = (0..8).map(|number| format!("f{number}")).collect();
+    for number in 0..64 {
+        let fields: Vec<&str> = names.iter().map(String::as_str).collect();
+        db.records().add_index(&"k".repeat(number / 8), &fields).unwrap();
+        names.rotate_left(1);
+    }
+    // Few bytes of each record, and a hundred times as many in indexes.
+    let write = |number: usize| {
+        let key = format!("{}{number}", "k".repeat(1000));
+        let write = RecordWrite::to(&key).unwrap();
+        names.iter().fold(write, |write, name| write.set(name, "v".repeat(48)).unwrap())
+    };
+    let all = |count: usize| (0..count).fold(Transaction::new(), |all, n| all.step(write(n)));
+    db.execute(all(20)).unwrap();
+    let before = db.revision();
+    let refusal = db.execute(all(1_500)).unwrap_err();
+    assert_eq!(refusal.code(), Code::TransactionTooLarge);
+    assert!(refusal.to_string().contains("drop an index"), "{refusal}");
+    assert_eq!((db.revision(), db.records().count("", &[]).unwrap()), (before, 20));
+}
