@@ -369,7 +369,7 @@ macro_rules! every_record_case {
                 expire_of_nothing, conditions_on_the_expiry, bad_times_are_refused,
                 until_the_past_ends_it, next_write_counts_the_expiry, sweep_deletes_what_is_due,
                 sweep_leaves_what_was_put_off, delete_on_expired, past_judges_then,
-                now_is_fixed_for_a_transaction,
+                now_is_fixed_for_a_transaction, write_of_the_time_to_live_alone,
             }
             records::feed {
                 event_tells_everything, deletion_has_its_own_kind, swept_expiry_is_an_event,
