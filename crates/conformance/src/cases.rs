@@ -442,6 +442,7 @@ macro_rules! every_record_case {
                 ranges_keep_to_the_class_of_their_bound, without_the_field_nothing_matches,
                 filters_are_anded, follows_every_write, sees_earlier_steps,
                 looking_writes_nothing, count_agrees_with_scan, limits_are_checked,
+                cursor_of_another_scan_is_refused,
             }
             records::transactions {
                 one_revision_for_both_kinds, all_or_nothing_over_both_kinds,

@@ -43,6 +43,9 @@ pub(super) fn scan(
     if limit == 0 || limit > limits::PAGE_LIMIT {
         return Err(Error::new(Code::InvalidLimit, format!("{limit} is no page limit")));
     }
+    if after.is_some_and(|after| !after.starts_with(prefix)) {
+        return Err(Error::new(Code::InvalidArgument, "a cursor of another scan"));
+    }
     let mut all = passing(records, prefix, filters, after, moment);
     let more = all.len() > limit;
     all.truncate(limit);

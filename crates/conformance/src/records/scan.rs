@@ -259,3 +259,18 @@ pub fn limits_are_checked(w: &mut World) {
     );
     assert!(Field::new(vec![b'f'; 1025]).is_err());
 }
+
+/// A cursor of another scan is refused, in a command too; one of its own may name what is gone.
+pub fn cursor_of_another_scan_is_refused(w: &mut World) {
+    filled(w, &[("a/1", "1"), ("a/2", "1"), ("b", "1")]);
+    for other in ["b", "a", "A", ""] {
+        refused(w.records().scan("a/", &[], Some(other), 10), Code::InvalidArgument);
+        let (prefix, after) = ("a/".to_owned(), Some(other.to_owned()));
+        let scan = RecordCommand::Scan { prefix, filters: vec![], after, limit: 10 };
+        refused(run(w.db(), scan.clone()), Code::InvalidArgument);
+        refused(w.db().begin().unwrap().run(scan), Code::InvalidArgument);
+    }
+    let after = |cursor| w.records().scan("a/", &[], Some(cursor), 10).unwrap();
+    assert_eq!(keys_of(&after("a/")), ["a/1", "a/2"]);
+    assert_eq!(keys_of(&after("a/1x")), ["a/2"]);
+}

@@ -13,11 +13,11 @@ use crate::entry::Head;
 use crate::overlay::{Overlay, Payload};
 use crate::spaces::RECORDS;
 use crate::view::View;
-use mainstay_model::limits::{check_conditions, check_page};
+use mainstay_model::limits::check_conditions;
 use mainstay_model::{
     Answer, Change, Changed, Code, Condition, Error, ExpireOnly, Field, FieldValue, Fields, Found,
     Name, Record, RecordCommand, RecordPage, RecordPick, RecordWrite, Result, Revision, Scales,
-    SmallVec, Stamp, Ttl, Where,
+    SmallVec, Stamp, Ttl, Where, check_scan,
 };
 use std::borrow::Cow;
 
@@ -421,7 +421,7 @@ pub(crate) fn scan(
     after: Option<&str>,
     limit: usize,
 ) -> Result<(RecordPage, Option<Stamp>)> {
-    check_page(limit)?;
+    check_scan(prefix, filters, after, limit)?;
     let (mut page, mut scales) = (RecordPage::default(), Scales::default());
     let search = Search { view, overlay, prefix, filters };
     let expires = search.each(after, |key, record| {
