@@ -284,6 +284,7 @@ macro_rules! every_case {
                 bytes_of_a_transaction, bytes_of_an_interactive_transaction,
                 value_in_a_transaction, depth_in_a_transaction, kind_is_too_large,
                 value_in_a_batch_fails_alone, bytes_of_a_merge, bytes_of_all_answers,
+                too_many_ranges_are_refused,
             }
             durability::modes {
                 answered_is_visible, same_script_same_results, chosen_per_transaction,
@@ -407,7 +408,8 @@ macro_rules! every_record_case {
                 changes_travel, other_fields_do_not_conflict, cleared_fields_travel,
                 same_field_conflicts, same_change_is_no_conflict, theirs_takes_the_source,
                 ours_keeps_the_target, made_on_both_sides, deletion_against_change,
-                change_against_deletion, no_fields_left_is_gone, expiry_travels,
+                change_against_deletion, no_fields_left_is_gone,
+                no_fields_left_expires_no_more, expiry_travels,
                 expiry_of_the_target_stays, expiries_conflict, counters_are_never_lowered,
                 last_merge_is_the_next_base, both_kinds_in_one_transaction,
                 merged_records_are_events,

@@ -74,6 +74,7 @@ macro_rules! every_store_case {
             stores::picks {
                 first_key_that_passes [Picks], first_by_a_field [Picks],
                 of_nothing_is_refused [Picks], each_is_picked_once [Picks],
+                bad_time_to_live_is_refused [Picks, Ttl],
             }
             stores::programs {
                 of_every_write, with_time_going_by [Ttl, HandClock],

@@ -109,12 +109,20 @@ impl Open {
             found => found.map(|(head, _)| head),
         };
         let live = head.filter(|head| head.is_live(view.now));
-        if self.read.len() + self.ranges.len() >= GUARD_LIMIT {
-            let message = format!("the transaction reads more than {GUARD_LIMIT} keys and ranges");
-            return Err(Error::new(Code::TransactionTooLarge, message));
-        }
+        self.check_guards()?;
         self.read.insert(noted, live.and_then(|head| head.expires));
         Ok(())
+    }
+
+    /// Refuses to remember more than can be checked.
+    fn check_guards(&self) -> Result<()> {
+        if self.read.len() + self.ranges.len() < GUARD_LIMIT {
+            return Ok(());
+        }
+        let message = format!(
+            "the transaction reads more than {GUARD_LIMIT} keys and ranges: commit, and begin again"
+        );
+        Err(Error::new(Code::TransactionTooLarge, message))
     }
 
     /// Runs a command on data.
@@ -235,6 +243,7 @@ impl Open {
     ) -> Result<()> {
         let since = self.snapshot.revision;
         self.snapshot.core.index().check_space_reach(spaces::of(contract)?, since)?;
+        self.check_guards()?;
         self.ranges.push(Guard::RangeUnchanged { contract, prefix, after, upto, since, expires });
         Ok(())
     }

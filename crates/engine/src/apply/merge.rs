@@ -147,7 +147,8 @@ fn take(
         flags: deleted | if lapsed && triple.b.marked.is_some() { LAPSED } else { 0 },
         counter,
         writes: counter - triple.b.counter,
-        expires,
+        // What is gone does not expire.
+        expires: expires.filter(|_| payload.is_some()),
         prior: triple.b.marked,
         payload: Payload::Bytes(payload.unwrap_or_default()),
     };

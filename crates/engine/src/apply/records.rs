@@ -180,6 +180,8 @@ fn pick(
     revision: Revision,
 ) -> Result<Answer> {
     pick.check()?;
+    // A time to live that there is not is refused whatever is found.
+    expiry(view.now, pick.ttl, None)?;
     let search = Search { view, overlay, prefix: &pick.prefix, filters: &pick.filters };
     let Some(key) = search.first(pick.by.as_ref())? else { return Ok(Answer::Picked(None)) };
     let key = Name::new(&key)?;
