@@ -8,6 +8,8 @@ pub const VALUE_LIMIT_BYTES: usize = 16 << 20;
 pub const VALUE_LIMIT_DEPTH: usize = 128;
 /// The most bytes of effects one transaction may write.
 pub const TRANSACTION_LIMIT_BYTES: usize = 64 << 20;
+/// The most bytes that one transaction may write in all, also where one write replaces another.
+pub const TRANSACTION_LIMIT_WRITTEN_BYTES: usize = 1 << 30;
 /// The most bytes of entries in indexes that one transaction may write beside. The records that one sweep deletes
 /// fit, however many indexes there are and however long their keys.
 pub const ENTRIES_LIMIT_BYTES: usize = 128 << 20;
