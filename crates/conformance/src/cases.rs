@@ -340,6 +340,7 @@ macro_rules! every_record_case {
             records::conditions {
                 right_counter_writes, absent_counter_makes, stale_counter_loses_across_deletion,
                 counter_of_expired, exists_updates, all_must_hold, many_conditions,
+                absent_field_writes,
                 conditions_see_the_state_before, conditions_see_earlier_steps,
                 fence_lets_the_holder_write, other_token_is_fenced, gone_is_fenced,
                 fence_is_told_first, delete_can_be_fenced, fence_aborts_a_transaction,

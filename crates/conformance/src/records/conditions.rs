@@ -39,6 +39,16 @@ pub fn many_conditions(w: &mut World) {
     refused(w.records().delete_when("k", when), Code::InvalidArgument);
 }
 
+/// Only where a field is not there: of a record, or of none.
+pub fn absent_field_writes(w: &mut World) {
+    let claim = || write("k", &[("worker", "w")]).when_absent("worker").unwrap();
+    assert_eq!(w.records().write(claim()).unwrap(), Some(1));
+    assert_eq!(w.records().write(claim()).unwrap(), None);
+    w.records().set_field("l", "a", "1").unwrap();
+    let other = write("l", &[("worker", "w")]).when_absent("worker").unwrap();
+    assert_eq!(w.records().write(other).unwrap(), Some(2));
+}
+
 /// Without a counter: only where there is no record.
 pub fn absent_counter_makes(w: &mut World) {
     let make = || write("k", &[("a", "1")]).when_counter(None);

@@ -149,6 +149,11 @@ impl RecordWrite {
         Ok(self.when(Condition::Field { field: Field::new(field)?, is }))
     }
 
+    /// Only if there is no such field, and maybe no record.
+    pub fn when_absent(self, field: &str) -> crate::Result<RecordWrite> {
+        Ok(self.when(Condition::Field { field: Field::new(field)?, is: None }))
+    }
+
     /// Only if the record has this counter (`None`: if it is absent).
     #[must_use]
     pub fn when_counter(self, is: Option<u64>) -> RecordWrite {
