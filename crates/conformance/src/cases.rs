@@ -351,7 +351,7 @@ macro_rules! every_record_case {
                 read_then_changed, reading_a_field_reads_the_record,
                 cell_of_the_name_is_another, scanned_range_changed, phantom_of_a_filter,
                 counted_range_changed, behind_the_page, blind_writes_never_conflict,
-                blind_writes_merge_at_the_commit, what_tells_something_is_a_read,
+                blind_writes_merge_at_the_commit, reading_behind_a_blind_write_is_a_read, what_tells_something_is_a_read,
                 kinds_are_read, read_live_but_expired_at_commit, unseen_may_expire,
                 own_expiry_in_a_scanned_range, write_skew_cannot_happen,
                 failed_command_leaves_it_open, receipt_has_the_final_counters,

@@ -194,10 +194,11 @@ impl Open {
         Ok(answer)
     }
 
-    /// Notes that something is looked at, unless this transaction wrote it.
+    /// Notes that something is looked at, unless this transaction wrote it. Of a record it may have written
+    /// some fields, and look at the others.
     fn look(&mut self, contract: Contract, name: &Name) -> Result<()> {
         let (key, hash) = self.snapshot.view().key(spaces::of(contract)?, name.as_bytes());
-        if self.overlay.find(hash, &key).is_none() {
+        if contract == Contract::Records || self.overlay.find(hash, &key).is_none() {
             self.note_read(contract, name)?;
         }
         self.snapshot.core.index().check_reach(&key, self.snapshot.revision)

@@ -147,6 +147,16 @@ pub fn blind_writes_never_conflict(w: &mut World) {
     assert!(survives(w, inside, || done(w.records().delete("b").unwrap())));
 }
 
+/// A blind write leaves the other fields, so whoever reads the record behind it reads what others wrote.
+pub fn reading_behind_a_blind_write_is_a_read(w: &mut World) {
+    filled(w);
+    let inside = |t: &mut Interactive| {
+        t.run(write("b", &[("g", "1")])).unwrap();
+        t.run(get_record("b")).unwrap();
+    };
+    assert!(!survives(w, inside, || done(w.records().set_field("b", "f", "9").unwrap())));
+}
+
 /// A blind write merges into what is there at the commit.
 pub fn blind_writes_merge_at_the_commit(w: &mut World) {
     let inside = runs(write("k", &[("a", "1")]));
