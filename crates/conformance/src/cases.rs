@@ -136,7 +136,10 @@ macro_rules! every_case {
                 listed_live_but_expired_at_commit, own_time_to_live_in_a_listed_range,
                 read_live_and_still_live, expiry_is_judged_at_the_snapshot,
                 other_branches_do_not_conflict, merge_changes_what_it_brings,
-                branch_deleted_and_recreated, branch_deleted,
+                branch_deleted_and_recreated,
+                expired_and_deleted_at_once_is_a_change,
+                sweep_of_the_unseen_is_no_change,
+                sweep_of_the_seen_is_a_change, branch_deleted,
             }
             transactions::connection {
                 without_transaction_goes_straight, inside_waits_for_the_commit,
@@ -281,6 +284,7 @@ macro_rules! every_case {
                 bytes_of_a_transaction, bytes_of_an_interactive_transaction,
                 value_in_a_transaction, depth_in_a_transaction, kind_is_too_large,
                 value_in_a_batch_fails_alone, bytes_of_a_merge, bytes_of_all_answers,
+                too_many_ranges_are_refused,
             }
             durability::modes {
                 answered_is_visible, same_script_same_results, chosen_per_transaction,
@@ -335,7 +339,8 @@ macro_rules! every_record_case {
             }
             records::conditions {
                 right_counter_writes, absent_counter_makes, stale_counter_loses_across_deletion,
-                counter_of_expired, exists_updates, all_must_hold,
+                counter_of_expired, exists_updates, all_must_hold, many_conditions,
+                absent_field_writes,
                 conditions_see_the_state_before, conditions_see_earlier_steps,
                 fence_lets_the_holder_write, other_token_is_fenced, gone_is_fenced,
                 fence_is_told_first, delete_can_be_fenced, fence_aborts_a_transaction,
@@ -346,11 +351,14 @@ macro_rules! every_record_case {
                 read_then_changed, reading_a_field_reads_the_record,
                 cell_of_the_name_is_another, scanned_range_changed, phantom_of_a_filter,
                 counted_range_changed, behind_the_page, blind_writes_never_conflict,
-                blind_writes_merge_at_the_commit, what_tells_something_is_a_read,
+                blind_writes_merge_at_the_commit, reading_behind_a_blind_write_is_a_read, what_tells_something_is_a_read,
                 kinds_are_read, read_live_but_expired_at_commit, unseen_may_expire,
                 own_expiry_in_a_scanned_range, write_skew_cannot_happen,
                 failed_command_leaves_it_open, receipt_has_the_final_counters,
                 merge_changes_what_it_brings,
+                expired_and_deleted_at_once_is_a_change,
+                sweep_of_the_unseen_is_no_change,
+                sweep_of_the_seen_is_a_change,
             }
             records::delete {
                 present_answers_true, absent_answers_false_and_writes_nothing,
@@ -363,11 +371,14 @@ macro_rules! every_record_case {
                 expire_of_nothing, conditions_on_the_expiry, bad_times_are_refused,
                 until_the_past_ends_it, next_write_counts_the_expiry, sweep_deletes_what_is_due,
                 sweep_leaves_what_was_put_off, delete_on_expired, past_judges_then,
-                now_is_fixed_for_a_transaction,
+                now_is_fixed_for_a_transaction, write_of_the_time_to_live_alone,
             }
             records::feed {
                 event_tells_everything, deletion_has_its_own_kind, swept_expiry_is_an_event,
-                met_expiry_is_an_event, inherited_expiry_is_no_event, by_contract,
+                met_expiry_is_an_event, inherited_expiry_is_no_event,
+                expiry_met_by_a_deletion_is_an_event,
+                expiry_met_by_a_merge_is_an_event,
+                met_inherited_expiry_is_no_event, by_contract,
                 by_prefix_key_and_branch, one_event_per_record_and_transaction,
                 failures_are_not_in_it, overwritten_is_deleted,
             }
@@ -379,7 +390,7 @@ macro_rules! every_record_case {
             }
             records::hashes {
                 set_counts_new_fields, last_of_a_field_counts, set_absent_writes_once,
-                delete_counts_what_was_there, last_field_gone_is_the_record_gone, add_adds,
+                delete_counts_what_was_there, many_fields_at_once, last_field_gone_is_the_record_gone, add_adds,
                 add_refuses, add_float_adds, add_float_refuses, keep_the_expiry,
                 on_expired_start_anew, same_records,
             }
@@ -398,7 +409,8 @@ macro_rules! every_record_case {
                 changes_travel, other_fields_do_not_conflict, cleared_fields_travel,
                 same_field_conflicts, same_change_is_no_conflict, theirs_takes_the_source,
                 ours_keeps_the_target, made_on_both_sides, deletion_against_change,
-                change_against_deletion, no_fields_left_is_gone, expiry_travels,
+                change_against_deletion, no_fields_left_is_gone,
+                no_fields_left_expires_no_more, expiry_travels,
                 expiry_of_the_target_stays, expiries_conflict, counters_are_never_lowered,
                 last_merge_is_the_next_base, both_kinds_in_one_transaction,
                 merged_records_are_events,
@@ -433,6 +445,7 @@ macro_rules! every_record_case {
                 ranges_keep_to_the_class_of_their_bound, without_the_field_nothing_matches,
                 filters_are_anded, follows_every_write, sees_earlier_steps,
                 looking_writes_nothing, count_agrees_with_scan, limits_are_checked,
+                cursor_of_another_scan_is_refused,
             }
             records::transactions {
                 one_revision_for_both_kinds, all_or_nothing_over_both_kinds,

@@ -37,7 +37,7 @@ macro_rules! every_store_case {
             stores::fences {
                 holder_writes [Fences], other_token_is_fenced [Fences], gone_is_fenced [Fences],
                 expired_is_fenced [Fences, Ttl], is_told_first [Fences, SeveralConditions],
-                delete_can_be_fenced [Fences], grants_end_the_ones_before [Fences, Revisions],
+                delete_can_be_fenced [Fences], lease_is_extended_under_its_fence [Fences, Ttl], grants_end_the_ones_before [Fences, Revisions],
             }
             stores::fields {
                 set_field_upserts, get_field_reads_one, get_some_reads_those_asked_for,
@@ -74,6 +74,7 @@ macro_rules! every_store_case {
             stores::picks {
                 first_key_that_passes [Picks], first_by_a_field [Picks],
                 of_nothing_is_refused [Picks], each_is_picked_once [Picks],
+                bad_time_to_live_is_refused [Picks, Ttl],
             }
             stores::programs {
                 of_every_write, with_time_going_by [Ttl, HandClock],

@@ -29,6 +29,8 @@ pub(crate) struct Side {
     pub payload: Option<Vec<u8>>,
     pub counter: u64,
     pub expires: Option<Stamp>,
+    /// Whether its time was over and nothing has been written about it.
+    pub lapsed: bool,
     /// The expiry whose marker stands in the side's own layer.
     pub marked: Option<Stamp>,
 }
@@ -126,7 +128,8 @@ impl<'a> Comparison<'a> {
             let payload = live.then(|| payload.to_vec());
             let expires = head.expires.filter(|_| live);
             let marked = head.expires.filter(|_| !head.is_deleted());
-            Ok(Side { payload, counter: head.counter, expires, marked })
+            let lapsed = head.is_lapsed(self.now);
+            Ok(Side { payload, counter: head.counter, expires, lapsed, marked })
         };
         let found = view.find(&Overlay::default(), &key, hash, read)?;
         Ok(found.map_or_else(Side::default, |(side, origin)| Side {

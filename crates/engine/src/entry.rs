@@ -47,6 +47,12 @@ impl Head {
         !self.is_deleted() && self.expires.is_some_and(|expires| expires <= now)
     }
 
+    /// Whether all that happened is that a time was over. A deletion that stands for further writes says no
+    /// more of the time than that it was over in the end.
+    pub fn is_sweep(&self) -> bool {
+        self.flags & EXPIRED != 0 && self.writes == 1
+    }
+
     /// Appends the entry; its `EXPIRES` flag follows from `expires`.
     #[inline]
     pub fn write(&self, payload: &[u8], out: &mut Vec<u8>) {

@@ -331,7 +331,8 @@ impl Executor {
             self.count_expiry(&head, effect.key[0]);
             index.put(&self.active, effect.hash, version);
         }
-        let keys = effects.iter().map(|effect| effect.key.as_slice());
+        let news = effects.iter().filter(|effect| !effect.head(revision, stamp).is_sweep());
+        let keys = news.map(|effect| effect.key.as_slice());
         self.state.trail.note(revision, keys.filter(|key| spaces::DATA.contains(&key[0])));
         self.active.note_time(revision, stamp);
         let stamped = self.stamper.stamp(stamp);

@@ -109,12 +109,20 @@ impl Open {
             found => found.map(|(head, _)| head),
         };
         let live = head.filter(|head| head.is_live(view.now));
-        if self.read.len() + self.ranges.len() >= GUARD_LIMIT {
-            let message = format!("the transaction reads more than {GUARD_LIMIT} keys and ranges");
-            return Err(Error::new(Code::TransactionTooLarge, message));
-        }
+        self.check_guards()?;
         self.read.insert(noted, live.and_then(|head| head.expires));
         Ok(())
+    }
+
+    /// Refuses to remember more than can be checked.
+    fn check_guards(&self) -> Result<()> {
+        if self.read.len() + self.ranges.len() < GUARD_LIMIT {
+            return Ok(());
+        }
+        let message = format!(
+            "the transaction reads more than {GUARD_LIMIT} keys and ranges: commit, and begin again"
+        );
+        Err(Error::new(Code::TransactionTooLarge, message))
     }
 
     /// Runs a command on data.
@@ -186,10 +194,11 @@ impl Open {
         Ok(answer)
     }
 
-    /// Notes that something is looked at, unless this transaction wrote it.
+    /// Notes that something is looked at, unless this transaction wrote it. Of a record it may have written
+    /// some fields, and look at the others.
     fn look(&mut self, contract: Contract, name: &Name) -> Result<()> {
         let (key, hash) = self.snapshot.view().key(spaces::of(contract)?, name.as_bytes());
-        if self.overlay.find(hash, &key).is_none() {
+        if contract == Contract::Records || self.overlay.find(hash, &key).is_none() {
             self.note_read(contract, name)?;
         }
         self.snapshot.core.index().check_reach(&key, self.snapshot.revision)
@@ -235,6 +244,7 @@ impl Open {
     ) -> Result<()> {
         let since = self.snapshot.revision;
         self.snapshot.core.index().check_space_reach(spaces::of(contract)?, since)?;
+        self.check_guards()?;
         self.ranges.push(Guard::RangeUnchanged { contract, prefix, after, upto, since, expires });
         Ok(())
     }

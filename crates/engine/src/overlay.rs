@@ -6,12 +6,17 @@
 use crate::entry::{Head, LAPSED};
 use crate::spaces::Key;
 use hashbrown::HashMap;
-use mainstay_model::limits::TRANSACTION_LIMIT_BYTES;
+use mainstay_model::limits::{
+    ENTRIES_LIMIT_BYTES, TRANSACTION_LIMIT_BYTES, TRANSACTION_LIMIT_WRITTEN_BYTES,
+};
 use mainstay_model::{Code, Error, Result, Revision, Stamp};
 use std::ops::Range;
 
 /// Up to this many effects a walk is faster than a map.
 const WALK_LIMIT: usize = 12;
+
+/// So many bytes of dead payloads may stay.
+const BURY_BYTES: usize = 1 << 20;
 
 /// A write to one key.
 pub(crate) struct Effect {
@@ -41,8 +46,14 @@ pub(crate) struct Overlay {
     payloads: Vec<u8>,
     places: HashMap<Key, usize>,
     key_bytes: usize,
+    /// Bytes of payloads that later writes replaced.
+    dead_bytes: usize,
+    /// Bytes of all payloads there ever were.
+    written_bytes: usize,
     /// Bytes that do not count towards the limit: the engine adds them, not the user.
     spare_bytes: usize,
+    /// Bytes of entries of indexes.
+    entry_bytes: usize,
 }
 
 /// What a write changes.
@@ -78,7 +89,8 @@ impl Overlay {
         if !self.places.is_empty() {
             self.places = HashMap::new();
         }
-        (self.key_bytes, self.spare_bytes) = (0, 0);
+        (self.key_bytes, self.spare_bytes, self.entry_bytes) = (0, 0, 0);
+        (self.dead_bytes, self.written_bytes) = (0, 0);
     }
 
     pub fn effects(&self) -> &[Effect] {
@@ -124,27 +136,36 @@ impl Overlay {
         self.spare_bytes += self.payloads.len() - start + keys_bytes;
     }
 
-    /// Makes room for a key that the engine adds.
-    pub fn make_room_for(&mut self, bytes: usize) {
-        self.spare_bytes += bytes;
+    /// Writes an entry of an index. The engine adds it, not the user: such entries have a limit of their own.
+    pub fn write_entry(&mut self, key: Key, hash: u64, write: Write<'_>) -> Result<()> {
+        self.entry_bytes += key.len();
+        if self.entry_bytes > ENTRIES_LIMIT_BYTES {
+            return Err(too_many_entries());
+        }
+        self.spare_bytes += key.len();
+        self.write(key, hash, write)
     }
 
     /// Writes a key; a second write to it replaces the first and counts with it.
     pub fn write(&mut self, key: Key, hash: u64, write: Write<'_>) -> Result<()> {
         let payload = self.take(&write.payload);
-        if let Err(error) = self.check_room(key.len()) {
+        let place = self.place(hash, &key);
+        let replaced_bytes = place.map_or(0, |place| self.effects[place].payload.len());
+        if let Err(error) = self.count(key.len(), payload.len(), replaced_bytes) {
             self.payloads.truncate(payload.start);
             return Err(error);
         }
         let Write { flags, counter, writes, expires, prior, .. } = write;
-        if let Some(place) = self.place(hash, &key) {
+        if let Some(place) = place {
             let effect = &mut self.effects[place];
             let writes = effect.writes + writes;
-            // What came due before the first write stays told.
-            let flags = flags | effect.flags & LAPSED;
+            // What came due before the first write stays told, also where a deletion told it.
+            let lapsed = if effect.head(0, 0).is_sweep() { LAPSED } else { effect.flags & LAPSED };
+            let flags = flags | lapsed;
             let prior = effect.prior;
             let key = std::mem::take(&mut effect.key);
             *effect = Effect { key, hash, flags, counter, writes, expires, prior, payload };
+            self.bury();
             return Ok(());
         }
         self.key_bytes += key.len();
@@ -153,10 +174,39 @@ impl Overlay {
         Ok(())
     }
 
+    /// Counts a payload that replaces this many bytes, if it fits: what it leaves has a limit, and what it cost
+    /// on the way there.
+    fn count(&mut self, key_bytes: usize, bytes: usize, replaced_bytes: usize) -> Result<()> {
+        if self.written_bytes + bytes > TRANSACTION_LIMIT_WRITTEN_BYTES {
+            return Err(too_often());
+        }
+        self.dead_bytes += replaced_bytes;
+        if let Err(error) = self.check_room(key_bytes) {
+            self.dead_bytes -= replaced_bytes;
+            return Err(error);
+        }
+        self.written_bytes += bytes;
+        Ok(())
+    }
+
+    /// Takes the dead payloads out once they are more than the others, so that it costs no more than they did.
+    fn bury(&mut self) {
+        if self.dead_bytes < BURY_BYTES || self.dead_bytes < self.payloads.len() / 2 {
+            return;
+        }
+        let mut kept = Vec::with_capacity(self.payloads.len() - self.dead_bytes);
+        for effect in &mut self.effects {
+            let start = kept.len();
+            kept.extend_from_slice(&self.payloads[effect.payload.clone()]);
+            effect.payload = start..kept.len();
+        }
+        (self.payloads, self.dead_bytes) = (kept, 0);
+    }
+
     /// Says whether this many further bytes of keys and payloads fit into the transaction.
     #[inline]
     pub fn check_room(&self, bytes: usize) -> Result<()> {
-        let bytes = self.payloads.len() + self.key_bytes + bytes;
+        let bytes = self.payloads.len() - self.dead_bytes + self.key_bytes + bytes;
         if bytes > TRANSACTION_LIMIT_BYTES + self.spare_bytes {
             return Err(too_large());
         }
@@ -185,6 +235,19 @@ impl Overlay {
             self.places.insert(self.effects[place].key.clone(), place);
         }
     }
+}
+
+#[cold]
+fn too_many_entries() -> Error {
+    let message = "the records that the transaction writes have more than 128 MiB of entries in indexes: write \
+                   fewer of them at once, or drop an index that nobody needs";
+    Error::new(Code::TransactionTooLarge, message)
+}
+
+#[cold]
+fn too_often() -> Error {
+    let message = "the transaction writes the same keys over and over, more than 1 GiB in all: make it several";
+    Error::new(Code::TransactionTooLarge, message)
 }
 
 #[cold]
@@ -222,6 +285,34 @@ mod tests {
         }
         overlay.clear();
         assert!(overlay.find(1, b"x").is_none());
+    }
+
+    #[test]
+    fn what_was_replaced_takes_no_room() {
+        let mut overlay = Overlay::default();
+        let payload = |round: u64| vec![round as u8; 1000];
+        let key = |i: u64| spaces::key(spaces::CELLS, 0, &i.to_be_bytes());
+        for round in 1..=70_000_u64 {
+            overlay.write(key(round % 3), round % 3, write(round, &payload(round))).unwrap();
+        }
+        assert!(overlay.payloads.len() <= 2 * BURY_BYTES, "{}", overlay.payloads.len());
+        for round in 69_998..=70_000_u64 {
+            let effect = overlay.find(round % 3, &key(round % 3)).unwrap();
+            assert_eq!(overlay.payload(effect), payload(round));
+        }
+    }
+
+    #[test]
+    fn replacing_has_a_limit_too() {
+        let mut overlay = Overlay::default();
+        let (key, big) =
+            (spaces::key(spaces::CELLS, 0, b"k"), vec![0; TRANSACTION_LIMIT_BYTES / 4]);
+        let mut again = || overlay.write(key.clone(), 1, write(1, &big));
+        let most = TRANSACTION_LIMIT_WRITTEN_BYTES / big.len();
+        (0..most).for_each(|_| again().unwrap());
+        let error = again().unwrap_err();
+        assert_eq!(error.code(), Code::TransactionTooLarge);
+        assert!(error.to_string().contains("over and over"), "{error}");
     }
 
     #[test]

@@ -5,6 +5,8 @@
 //! never scans the range again. The walk up to the newest revision is made by the committing caller;
 //! the writer checks only what came after that.
 //!
+//! Sweeps are not on it: whoever saw a key alive knows when it expires, and to all others it was gone before.
+//!
 //! ```text
 //!   chunk { first revision, | revision u64 | key length u16 | key | ... }   oldest chunks go first
 //! ```

@@ -136,8 +136,9 @@ proptest! {
                     let found = records.scan(prefix, filters, None, 1_000).unwrap();
                     prop_assert_eq!(&found.records, &expected, "{} at {:?}", branch.name(), at);
                     prop_assert_eq!(records.count(prefix, filters).unwrap(), expected.len() as u64);
-                    let page = records.scan(prefix, filters, Some("k0/2"), 2).unwrap();
-                    let rest: Vec<_> = expected.iter().filter(|(key, _)| key.as_str() > "k0/2").cloned().collect();
+                    let after = if prefix.is_empty() { "k0/2" } else { "k1/2" };
+                    let page = records.scan(prefix, filters, Some(after), 2).unwrap();
+                    let rest: Vec<_> = expected.iter().filter(|(key, _)| key.as_str() > after).cloned().collect();
                     prop_assert_eq!(page.next.is_some(), rest.len() > 2);
                     prop_assert_eq!(&page.records[..], &rest[..rest.len().min(2)]);
                 }
@@ -328,4 +329,29 @@ fn indexes_go_with_an_exported_branch() {
     assert_eq!((listed.len(), listed[0].fields.len()), (1, 2), "the second one was there");
     let one = to.branch("one").unwrap().records();
     assert_eq!(one.count("tasks.", &running("50")).unwrap(), 5);
+}
+
+#[test]
+fn entries_have_a_limit_of_their_own() {
+    let clock = ManualClock::new(1_700_000_000_000_000);
+    let db = open(&clock);
+    let mut names: Vec<String> = (0..8).map(|number| format!("f{number}")).collect();
+    for number in 0..64 {
+        let fields: Vec<&str> = names.iter().map(String::as_str).collect();
+        db.records().add_index(&"k".repeat(number / 8), &fields).unwrap();
+        names.rotate_left(1);
+    }
+    // Few bytes of each record, and a hundred times as many in indexes.
+    let write = |number: usize| {
+        let key = format!("{}{number}", "k".repeat(1000));
+        let write = RecordWrite::to(&key).unwrap();
+        names.iter().fold(write, |write, name| write.set(name, "v".repeat(48)).unwrap())
+    };
+    let all = |count: usize| (0..count).fold(Transaction::new(), |all, n| all.step(write(n)));
+    db.execute(all(20)).unwrap();
+    let before = db.revision();
+    let refusal = db.execute(all(1_500)).unwrap_err();
+    assert_eq!(refusal.code(), Code::TransactionTooLarge);
+    assert!(refusal.to_string().contains("drop an index"), "{refusal}");
+    assert_eq!((db.revision(), db.records().count("", &[]).unwrap()), (before, 20));
 }

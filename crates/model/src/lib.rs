@@ -24,9 +24,9 @@ pub use error::{Code, Error, ErrorKind, Result};
 pub use name::{NAME_LIMIT_BYTES, Name, RESERVED_PREFIX, check_name};
 pub use record::{
     Answering, Capabilities, Change, Changed, Condition, Conditions, Counters, Decimal,
-    FIELD_LIMIT_BYTES, Field, FieldValue, Fields, HashCommand, IndexCommand, IndexInfo, Lifetimes,
-    Record, RecordCommand, RecordHistoryEntry, RecordPage, RecordPick, RecordStore, RecordWrite,
-    Scans, Test, Where, check_scan,
+    FIELD_LIMIT_BYTES, Field, FieldValue, Fields, Found, HashCommand, IndexCommand, IndexInfo,
+    Lifetimes, Record, RecordCommand, RecordHistoryEntry, RecordPage, RecordPick, RecordStore,
+    RecordWrite, Scans, Test, Where, check_scan,
 };
 pub use scales::Scales;
 pub use smallvec::{SmallVec, smallvec};

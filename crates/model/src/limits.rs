@@ -1,6 +1,6 @@
 //! Every stated limit in one place.
 
-use crate::{Code, Error, Result};
+use crate::{Code, Error, Result, Test, Where};
 
 /// The largest value, encoded.
 pub const VALUE_LIMIT_BYTES: usize = 16 << 20;
@@ -8,6 +8,11 @@ pub const VALUE_LIMIT_BYTES: usize = 16 << 20;
 pub const VALUE_LIMIT_DEPTH: usize = 128;
 /// The most bytes of effects one transaction may write.
 pub const TRANSACTION_LIMIT_BYTES: usize = 64 << 20;
+/// The most bytes that one transaction may write in all, also where one write replaces another.
+pub const TRANSACTION_LIMIT_WRITTEN_BYTES: usize = 1 << 30;
+/// The most bytes of entries in indexes that one transaction may write beside. The records that one sweep deletes
+/// fit, however many indexes there are and however long their keys.
+pub const ENTRIES_LIMIT_BYTES: usize = 128 << 20;
 /// The most bytes of answers that are kept for a request with an id: the largest page fits.
 pub const RECEIPT_LIMIT_BYTES: usize = 128 << 20;
 /// The most bytes of answers one transaction may ask for: they are held until all are there.
@@ -24,6 +29,10 @@ pub const PAGE_LIMIT: usize = 100_000;
 pub const RECORD_LIMIT_FIELDS: usize = 65_536;
 /// The most filters of a scan.
 pub const FILTER_LIMIT: usize = 64;
+/// The most values that one filter compares a field with.
+pub const IN_LIMIT: usize = 1_024;
+/// The most conditions of one write.
+pub const CONDITION_LIMIT: usize = 1_024;
 /// The most indexes of a database.
 pub const INDEX_LIMIT: usize = 64;
 /// The most fields of an index.
@@ -40,11 +49,37 @@ pub fn check_page(limit: usize) -> Result<()> {
     Err(Error::new(Code::InvalidLimit, message))
 }
 
-/// Refuses more filters than a scan may have.
-pub fn check_filters(count: usize) -> Result<()> {
-    if count <= FILTER_LIMIT {
+/// Refuses more filters than a scan may have, and more values than one of them may have.
+pub fn check_filters(filters: &[Where]) -> Result<()> {
+    let count = filters.len();
+    if count > FILTER_LIMIT {
+        let message = format!("{count} filters at once: {FILTER_LIMIT} are the most");
+        return Err(Error::new(Code::InvalidArgument, message));
+    }
+    filters.iter().try_for_each(check_filter)
+}
+
+fn check_filter(filter: &Where) -> Result<()> {
+    match &filter.test {
+        Test::In(values) if values.len() > IN_LIMIT => {
+            let message = format!(
+                "`IN` with {} values for field `{}`: {IN_LIMIT} are the most; scan several times",
+                values.len(),
+                filter.field
+            );
+            Err(Error::new(Code::InvalidArgument, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses more conditions than a write may have.
+pub fn check_conditions(count: usize) -> Result<()> {
+    if count <= CONDITION_LIMIT {
         return Ok(());
     }
-    let message = format!("{count} filters at once: {FILTER_LIMIT} are the most");
+    let message = format!(
+        "{count} conditions on one write: {CONDITION_LIMIT} are the most; compare the counter instead"
+    );
     Err(Error::new(Code::InvalidArgument, message))
 }

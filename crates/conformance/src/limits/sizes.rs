@@ -83,3 +83,16 @@ pub fn bytes_of_all_answers(w: &mut World) {
     assert_eq!(w.db().execute(ask(8)).unwrap().answers.len(), 9);
     writes_nothing(w.db(), || refused_at(w.db().execute(ask(9)), Code::TransactionTooLarge, 9));
 }
+
+/// An open transaction remembers at most 10,000 keys and ranges, and says so when it is too much.
+pub fn too_many_ranges_are_refused(w: &mut World) {
+    let mut t = w.db().begin().unwrap();
+    t.get("k").unwrap();
+    for _ in 1..10_000 {
+        t.list("a/", None, 1).unwrap();
+    }
+    refused(t.list("a/", None, 1), Code::TransactionTooLarge);
+    refused(t.count_records("a/", &[]), Code::TransactionTooLarge);
+    t.set("result", 1).unwrap();
+    t.commit().unwrap();
+}

@@ -369,6 +369,7 @@ fn bring<T: Clone + PartialEq>(
             Outcome::Keep => {}
             Outcome::Clash => clashes.push(name.clone()),
             Outcome::Become(side) => {
+                target.settle(writer, name);
                 let theirs = states[1].counter(name, Revision::MAX);
                 let counter = (target.counter(name, writer.revision) + 1).max(theirs);
                 let (value, expires) = side.map_or((None, None), |(value, at)| (Some(value), at));

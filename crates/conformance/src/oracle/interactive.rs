@@ -47,11 +47,6 @@ impl Open {
         written_here(&self.copy.cells, name)
     }
 
-    /// Whether this transaction has itself written the record.
-    pub fn owns_record(&self, key: &str) -> bool {
-        written_here(&self.copy.records, key)
-    }
-
     /// Reads a cell: its own write, or the snapshot's, which is then guarded.
     pub fn get(&mut self, name: &Name) -> Option<Versioned> {
         if !self.owns(name.as_str()) {
@@ -62,11 +57,9 @@ impl Open {
         Some(Versioned { revision: told(shown.revision), ..shown })
     }
 
-    /// Reads a record: its own write, or the snapshot's, which is then guarded.
+    /// Reads a record, which is guarded: its own writes may have left fields of others.
     pub fn get_record(&mut self, key: &Name, wanted: Option<&[Field]>) -> Option<Record> {
-        if !self.owns_record(key.as_str()) {
-            self.guard(Contract::Records, key);
-        }
+        self.guard(Contract::Records, key);
         let seen = self.copy.records.live(key.as_str(), self.moment())?;
         let shown = records::some(records::shown(seen), wanted);
         Some(Record { revision: told(shown.revision), ..shown })

@@ -43,6 +43,9 @@ pub(super) fn scan(
     if limit == 0 || limit > limits::PAGE_LIMIT {
         return Err(Error::new(Code::InvalidLimit, format!("{limit} is no page limit")));
     }
+    if after.is_some_and(|after| !after.starts_with(prefix)) {
+        return Err(Error::new(Code::InvalidArgument, "a cursor of another scan"));
+    }
     let mut all = passing(records, prefix, filters, after, moment);
     let more = all.len() > limit;
     all.truncate(limit);
@@ -241,7 +244,8 @@ impl Run<'_> {
 /// Writes that make no sense whatever is stored.
 fn check(write: &RecordWrite) -> Result<()> {
     let set: Vec<&Field> = write.set.iter().map(|(field, _)| field).collect();
-    let empty = set.is_empty() && (write.replace || write.clear.is_empty());
+    let changes = !write.clear.is_empty() || write.ttl != mainstay_model::Ttl::Keep;
+    let empty = set.is_empty() && (write.replace || !changes);
     let count = |field: &&&Field| set.iter().filter(|other| other == field).count();
     let twice = set.iter().any(|field| count(&field) > 1 || write.clear.contains(field));
     match empty || twice {

@@ -58,11 +58,12 @@ impl<'a> Run<'a> {
         self.state.records.write(self.writer, key, fields, expires)
     }
 
-    /// Deletes what lives; what has expired leaves its expiry.
+    /// Deletes what lives; what has expired leaves its expiry, on the branch that it was written on.
     pub fn remove<T: Clone>(&mut self, name: &str, of: fn(&mut State) -> &mut Versions<T>) -> bool {
         let (moment, writer) = (self.moment(), self.writer);
         let versions = of(self.state);
-        let lapsed = versions.settle(writer, name);
+        let own = versions.newest(name, writer.revision).is_some_and(|v| v.home == writer.home);
+        let lapsed = own && versions.settle(writer, name);
         let live = versions.live(name, moment).is_some();
         if live {
             versions.write(writer, name, None, None);

@@ -84,9 +84,17 @@ impl<T: Clone> Versions<T> {
         self.0.keys()
     }
 
-    /// Whether a name has been written since a revision, up to another.
+    /// Whether a name has not been written since a revision, up to another. That a time was over is no
+    /// write: it was over before it was written down.
     pub fn unwritten(&self, name: &str, since: Revision, upto: Revision) -> bool {
-        self.newest(name, upto).is_none_or(|version| version.revision <= since)
+        let all = self.all(name);
+        let swept = |place: usize, version: &Version<T>| {
+            let before = place.checked_sub(1).and_then(|before| all.get(before));
+            let due = before.is_some_and(|before| before.expired(version.stamp));
+            due && version.value.is_none() && version.writes == 1
+        };
+        let mut later = all.iter().enumerate().filter(|(_, version)| version.revision > since);
+        later.all(|(place, version)| version.revision > upto || swept(place, version))
     }
 
     /// A copy of the versions up to a revision.

@@ -19,6 +19,36 @@ pub fn right_counter_writes(w: &mut World) {
     }
 }
 
+/// Many conditions, in any order and some of them twice; a write has a limit of them, and so has a deletion.
+pub fn many_conditions(w: &mut World) {
+    let names: Vec<String> = (0..600).map(|number| format!("f{number}")).collect();
+    let all = mainstay::Fields::of(names.iter().map(|name| (name, name))).unwrap();
+    w.records().put("k", &all, None).unwrap();
+    let is =
+        |name: &String| Condition::Field { field: field(name), is: Some(name.as_bytes().to_vec()) };
+    let mut when: Vec<Condition> = names.iter().rev().chain(&names[..424]).map(is).collect();
+    let when_all =
+        |when: &[Condition]| RecordWrite { when: when.to_vec(), ..write("k", &[("g", "1")]) };
+    assert_eq!(w.records().write(when_all(&when)).unwrap(), Some(2));
+    when[700] = Condition::Field { field: field("f0"), is: None };
+    assert_eq!(w.records().write(when_all(&when)).unwrap(), None);
+    when.push(Condition::Exists);
+    let refusal = w.records().write(when_all(&when));
+    assert!(refusal.as_ref().unwrap_err().to_string().contains("1025 conditions"));
+    refused(refusal, Code::InvalidArgument);
+    refused(w.records().delete_when("k", when), Code::InvalidArgument);
+}
+
+/// Only where a field is not there: of a record, or of none.
+pub fn absent_field_writes(w: &mut World) {
+    let claim = || write("k", &[("worker", "w")]).when_absent("worker").unwrap();
+    assert_eq!(w.records().write(claim()).unwrap(), Some(1));
+    assert_eq!(w.records().write(claim()).unwrap(), None);
+    w.records().set_field("l", "a", "1").unwrap();
+    let other = write("l", &[("worker", "w")]).when_absent("worker").unwrap();
+    assert_eq!(w.records().write(other).unwrap(), Some(2));
+}
+
 /// Without a counter: only where there is no record.
 pub fn absent_counter_makes(w: &mut World) {
     let make = || write("k", &[("a", "1")]).when_counter(None);

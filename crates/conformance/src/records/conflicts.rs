@@ -4,7 +4,7 @@ use crate::World;
 use crate::check::*;
 use mainstay::{
     Answer, Code, ErrorKind, FieldValue, HashCommand, Interactive, Only, RecordCommand,
-    RecordWrite, StringCommand, Test, Ttl,
+    RecordWrite, StringCommand, Test, Transaction, Ttl,
 };
 
 /// Runs one transaction around another writer; says whether it committed.
@@ -147,6 +147,16 @@ pub fn blind_writes_never_conflict(w: &mut World) {
     assert!(survives(w, inside, || done(w.records().delete("b").unwrap())));
 }
 
+/// A blind write leaves the other fields, so whoever reads the record behind it reads what others wrote.
+pub fn reading_behind_a_blind_write_is_a_read(w: &mut World) {
+    filled(w);
+    let inside = |t: &mut Interactive| {
+        t.run(write("b", &[("g", "1")])).unwrap();
+        t.run(get_record("b")).unwrap();
+    };
+    assert!(!survives(w, inside, || done(w.records().set_field("b", "f", "9").unwrap())));
+}
+
 /// A blind write merges into what is there at the commit.
 pub fn blind_writes_merge_at_the_commit(w: &mut World) {
     let inside = runs(write("k", &[("a", "1")]));
@@ -274,4 +284,43 @@ pub fn merge_changes_what_it_brings(w: &mut World) {
     w.records_on("dev").set_field("b", "f", "2").unwrap();
     let merge = || done(w.db().merge("dev", "main", mainstay::MergeStrategy::Strict).unwrap());
     assert!(!survives(w, runs(get_record("b")), merge));
+}
+
+/// A record that was made to expire and deleted in one transaction was written, not merely swept.
+pub fn expired_and_deleted_at_once_is_a_change(w: &mut World) {
+    filled(w);
+    let expire =
+        RecordCommand::Expire { key: name("b"), ttl: Ttl::Until(1), only: Default::default() };
+    let gone = Transaction::new().step(expire).step(delete_record("b"));
+    assert!(!survives(w, runs(get_record("b")), || done(w.db().execute(gone).unwrap())));
+}
+
+/// A sweep of what was gone already changes nothing: neither for its key nor for the range around it.
+pub fn sweep_of_the_unseen_is_no_change(w: &mut World) {
+    w.records().put("a/k", &fields(&[("f", "1")]), Some(Ttl::Millis(5))).unwrap();
+    w.pass_ms(6);
+    let inside = |t: &mut Interactive| {
+        assert_eq!(t.run(get_record("a/k")).unwrap(), Answer::Record(None));
+        assert_eq!(t.run(count("a/", vec![])).unwrap(), Answer::Count(0));
+    };
+    assert!(survives(w, inside, || assert_eq!(w.db().sweep().unwrap(), 1)));
+}
+
+/// What was seen live in a range and swept since is a change, and so is what came and was swept.
+pub fn sweep_of_the_seen_is_a_change(w: &mut World) {
+    let counting = || runs(count("a/", vec![]));
+    let put = |key: &str| {
+        done(w.records().put(key, &fields(&[("f", "1")]), Some(Ttl::Millis(5))).unwrap())
+    };
+    let sweep = || {
+        w.pass_ms(6);
+        assert_eq!(w.db().sweep().unwrap(), 1);
+    };
+    put("a/k");
+    assert!(!survives(w, counting(), sweep));
+    let comes = || {
+        put("a/l");
+        sweep();
+    };
+    assert!(!survives(w, counting(), comes));
 }

@@ -2,7 +2,7 @@
 
 use crate::World;
 use crate::check::*;
-use mainstay::{At, Code, ExpireOnly, RecordCommand, Transaction, Ttl};
+use mainstay::{At, Code, ExpireOnly, RecordCommand, RecordWrite, Transaction, Ttl};
 
 fn lasting(w: &World, ms: u64) {
     w.records().put("k", &fields(&[("a", "1")]), Some(Ttl::Millis(ms))).unwrap();
@@ -150,4 +150,22 @@ pub fn now_is_fixed_for_a_transaction(w: &mut World) {
     let expires = |key: &str| w.records().get(key).unwrap().unwrap().expires;
     assert_eq!(expires("k"), Some(receipt.stamp + 5_000));
     assert_eq!(expires("k"), expires("l"));
+}
+
+/// A write may change nothing but the time to live, if its conditions hold: a version of its own, or nothing.
+pub fn write_of_the_time_to_live_alone(w: &mut World) {
+    let lease = |ttl| RecordWrite::to("k").unwrap().ttl(ttl);
+    let absent = || w.records().write(lease(Ttl::Millis(5))).unwrap();
+    assert_eq!(writes_nothing(w.db(), absent), None);
+    w.records().set_field("k", "a", "1").unwrap();
+    let stale = || w.records().write(lease(Ttl::Millis(5)).when_counter(Some(7))).unwrap();
+    assert_eq!(writes_nothing(w.db(), stale), None);
+    assert_eq!(w.records().write(lease(Ttl::Millis(5)).when_counter(Some(1))).unwrap(), Some(2));
+    holds(&w.records(), "k", &[("a", "1")]);
+    assert_eq!(w.records().write(lease(Ttl::Clear)).unwrap(), Some(3));
+    w.pass_ms(6);
+    holds(&w.records(), "k", &[("a", "1")]);
+    refused(w.records().write(lease(Ttl::Keep)), Code::InvalidField);
+    refused(w.records().write(lease(Ttl::Clear).replace()), Code::InvalidField);
+    refused(w.records().put("k", &fields(&[]), Some(Ttl::Millis(5))), Code::InvalidField);
 }

@@ -148,3 +148,43 @@ pub fn overwritten_is_deleted(w: &mut World) {
         [(Contract::Cells, ChangeKind::Set), (Contract::Records, ChangeKind::Deleted)]
     );
 }
+
+/// An expiry that a deletion came upon is told, also where the same transaction writes the record anew.
+pub fn expiry_met_by_a_deletion_is_an_event(w: &mut World) {
+    w.records().put("k", &fields(&[("a", "1")]), Some(Ttl::Millis(5))).unwrap();
+    let mut feed = watch(w);
+    w.pass_ms(6);
+    let anew = Transaction::new().step(delete_record("k")).step(write("k", &[("a", "2")]));
+    w.db().execute(anew).unwrap();
+    let seen: Vec<_> = events(&mut feed, 2).into_iter().map(|e| (e.kind, e.counter)).collect();
+    assert_eq!(seen, [(ChangeKind::Expired, 2), (ChangeKind::Set, 3)]);
+}
+
+/// An expiry that a merge came upon is told before what the merge brings, and counts.
+pub fn expiry_met_by_a_merge_is_an_event(w: &mut World) {
+    w.records().put("k", &fields(&[("a", "1")]), Some(Ttl::Millis(5))).unwrap();
+    w.db().fork("dev", "main", mainstay::At::Latest).unwrap();
+    w.records_on("dev").expire("k", Ttl::Clear).unwrap();
+    let mut feed = watch(w);
+    w.pass_ms(6);
+    w.db().merge("dev", "main", mainstay::MergeStrategy::Theirs).unwrap();
+    let seen: Vec<_> = events(&mut feed, 2).into_iter().map(|e| (e.kind, e.counter)).collect();
+    assert_eq!(seen, [(ChangeKind::Expired, 2), (ChangeKind::Set, 3)]);
+    assert_eq!(w.records().history("k", 1, None).unwrap()[0].writes, 2);
+}
+
+/// Writes and deletions on a branch that come upon an inherited expiry tell of their own only.
+pub fn met_inherited_expiry_is_no_event(w: &mut World) {
+    for key in ["k", "l"] {
+        w.records().put(key, &fields(&[("a", "1")]), Some(Ttl::Millis(5))).unwrap();
+    }
+    w.db().fork("dev", "main", mainstay::At::Latest).unwrap();
+    let mut feed = watch(w);
+    w.pass_ms(6);
+    let dev = w.records_on("dev");
+    assert!(!writes_nothing(w.db(), || dev.delete("l").unwrap()));
+    assert_eq!(dev.set_field("k", "a", "2").unwrap(), 3);
+    dev.set_field("end", "a", "1").unwrap();
+    let seen: Vec<_> = events(&mut feed, 2).into_iter().map(|e| (e.kind, e.key)).collect();
+    assert_eq!(seen, [(ChangeKind::Set, "k".into()), (ChangeKind::Set, "end".into())]);
+}

@@ -140,3 +140,24 @@ pub fn same_records(w: &mut World) {
     assert_eq!(get(None), Answer::Record(None));
     assert_eq!(count(), Answer::Count(0));
 }
+
+/// Many fields at once, in any order and some of them twice: deleted, set where absent.
+pub fn many_fields_at_once(w: &mut World) {
+    let names: Vec<String> = (0..300).rev().map(|number| format!("f{number}")).collect();
+    let some = |names: &[String]| names.iter().map(|name| field(name)).collect::<Vec<_>>();
+    let set = |names: &[String]| {
+        let pairs = some(names).into_iter().map(|field| (field, b"1".to_vec())).collect();
+        run(w.db(), HashCommand::Set { key: name("k"), pairs, only_absent: true }).unwrap()
+    };
+    let delete = |names: &[String]| {
+        run(w.db(), HashCommand::Delete { key: name("k"), fields: some(names) }).unwrap()
+    };
+    assert_eq!(set(&names[100..]), Answer::Did(true));
+    assert_eq!(set(&names[..101]), Answer::Did(false));
+    assert_eq!(writes_nothing(w.db(), || delete(&names[..100])), Answer::Count(0));
+    assert_eq!(set(&names[..100]), Answer::Did(true));
+    assert_eq!(delete(&[&names[50..], &names[200..]].concat()), Answer::Count(250));
+    assert_eq!(w.records().get("k").unwrap().unwrap().fields.len(), 50);
+    assert_eq!(delete(&names), Answer::Count(50));
+    is_gone(&w.records(), "k");
+}

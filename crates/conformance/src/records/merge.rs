@@ -146,6 +146,18 @@ pub fn no_fields_left_is_gone(w: &mut World) {
     assert_eq!(w.records().count("", &[]).unwrap(), 0);
 }
 
+/// A record of which no fields are left has no expiry either.
+pub fn no_fields_left_expires_no_more(w: &mut World) {
+    w.records().put("l", &fields(&[("a", "1"), ("b", "1")]), Some(Ttl::Millis(50))).unwrap();
+    w.db().fork("late", "main", mainstay::At::Latest).unwrap();
+    w.records_on("late").clear_field("l", "a").unwrap();
+    w.records().clear_field("l", "b").unwrap();
+    w.db().merge("late", "main", Strict).unwrap();
+    assert_eq!(w.records().history("l", 1, None).unwrap()[0].expires, None);
+    w.pass_ms(60);
+    assert_eq!(w.db().sweep().unwrap(), 1, "that of the source");
+}
+
 /// An expiry travels, also where the target changed fields.
 pub fn expiry_travels(w: &mut World) {
     forked(w);

@@ -2,7 +2,7 @@
 
 use crate::World;
 use crate::check::*;
-use mainstay::{Code, Condition, Field, RecordCommand, Test, Transaction, Where};
+use mainstay::{Code, Condition, Field, RecordCommand, RecordPick, Test, Transaction, Where};
 
 fn filled(w: &World, records: &[(&str, &str)]) {
     let put = |(key, value): &(&str, &str)| w.records().set_field(key, "f", value).unwrap();
@@ -52,7 +52,7 @@ pub fn cursor_gives_everything_once(w: &mut World) {
     }
 }
 
-/// `after` is exclusive, need not be there, and may lie outside the prefix.
+/// `after` is exclusive, and need not be there.
 pub fn after_is_exclusive(w: &mut World) {
     filled(w, &[("a", "1"), ("b", "1"), ("c", "1")]);
     let behind = |prefix: &str, after: &str| {
@@ -61,10 +61,7 @@ pub fn after_is_exclusive(w: &mut World) {
     };
     assert_eq!(behind("", "a"), "b c");
     assert_eq!(behind("", "ab"), "b c");
-    assert_eq!(
-        (behind("b", "a"), behind("b", "c"), behind("", "z")),
-        ("b".into(), "".into(), "".into())
-    );
+    assert_eq!((behind("b", "b"), behind("", "z")), (String::new(), String::new()));
 }
 
 /// Filters are evaluated before the limit, so that pages are full.
@@ -243,6 +240,13 @@ pub fn limits_are_checked(w: &mut World) {
     assert!(w.records().scan("", &filters(64), None, 1).is_ok());
     refused(w.records().scan("", &filters(65), None, 1), Code::InvalidArgument);
     refused(w.records().count("", &filters(65)), Code::InvalidArgument);
+    let one_of = |count| [Where { field: field("f"), test: Test::In(vec![b"1".to_vec(); count]) }];
+    assert!(w.records().scan("", &one_of(1_024), None, 1).is_ok());
+    let many = w.records().scan("", &one_of(1_025), None, 1);
+    assert!(many.as_ref().unwrap_err().to_string().contains("`IN` with 1025 values"));
+    refused(many, Code::InvalidArgument);
+    let pick = RecordPick::under("", one_of(1_025).to_vec()).set("f", "1").unwrap();
+    refused(w.records().pick(pick), Code::InvalidArgument);
     let prefix = String::new();
     let scan = RecordCommand::Scan { prefix, filters: vec![], after: None, limit: 0 };
     refused_at(
@@ -251,4 +255,19 @@ pub fn limits_are_checked(w: &mut World) {
         1,
     );
     assert!(Field::new(vec![b'f'; 1025]).is_err());
+}
+
+/// A cursor of another scan is refused, in a command too; one of its own may name what is gone.
+pub fn cursor_of_another_scan_is_refused(w: &mut World) {
+    filled(w, &[("a/1", "1"), ("a/2", "1"), ("b", "1")]);
+    for other in ["b", "a", "A", ""] {
+        refused(w.records().scan("a/", &[], Some(other), 10), Code::InvalidArgument);
+        let (prefix, after) = ("a/".to_owned(), Some(other.to_owned()));
+        let scan = RecordCommand::Scan { prefix, filters: vec![], after, limit: 10 };
+        refused(run(w.db(), scan.clone()), Code::InvalidArgument);
+        refused(w.db().begin().unwrap().run(scan), Code::InvalidArgument);
+    }
+    let after = |cursor| w.records().scan("a/", &[], Some(cursor), 10).unwrap();
+    assert_eq!(keys_of(&after("a/")), ["a/1", "a/2"]);
+    assert_eq!(keys_of(&after("a/1x")), ["a/2"]);
 }

@@ -73,3 +73,20 @@ pub fn grants_end_the_ones_before(s: &Stand<'_>) {
     s.refused(s.write(step(&first)), Code::Fenced);
     assert!(s.ok(s.write(step(&second))).is_some());
 }
+
+/// The holder extends its lease and changes nothing else; nobody else does, and nothing is made.
+pub fn lease_is_extended_under_its_fence(s: &Stand<'_>) {
+    let extend =
+        |token: &str, ms| RecordWrite::to("k").unwrap().when(fence(token)).ttl(Ttl::Millis(ms));
+    s.ok(s.put("k", &fields(&[("token", "7")]), Some(Ttl::Millis(LIFE_MS))));
+    let counter = s.counter("k");
+    s.refused(s.write(extend("8", 10 * LIFE_MS)), Code::Fenced);
+    assert_eq!(s.counter("k"), counter, "nothing was written");
+    assert!(s.ok(s.write(extend("7", 10 * LIFE_MS))).is_some());
+    s.pass_ms(LIFE_MS + 1);
+    s.holds("k", &[("token", "7")]);
+    s.pass_ms(10 * LIFE_MS);
+    s.refused(s.write(extend("7", LIFE_MS)), Code::Fenced);
+    assert_eq!(s.ok(s.write(RecordWrite::to("k").unwrap().ttl(Ttl::Millis(LIFE_MS)))), None);
+    s.is_gone("k");
+}

@@ -2,7 +2,7 @@
 
 use crate::check::{fields, filter};
 use crate::stand::Stand;
-use mainstay_model::{Code, RecordPick, Test};
+use mainstay_model::{Code, RecordPick, Test, Ttl};
 
 fn claim() -> RecordPick {
     let pending = filter("state", Test::Eq, "pending");
@@ -60,4 +60,11 @@ pub fn each_is_picked_once(s: &Stand<'_>) {
     let mut all = s.together(claim_all).concat();
     all.sort();
     assert_eq!(all, (0..40).map(|n| format!("t.{n:02}")).collect::<Vec<String>>());
+}
+
+/// A time to live that there is not is refused, also where nothing passes.
+pub fn bad_time_to_live_is_refused(s: &Stand<'_>) {
+    let mut pick = RecordPick::under("nothing.", vec![]).set("a", "1").unwrap();
+    pick.ttl = Ttl::Millis(0);
+    s.refused(s.pick(pick), Code::InvalidTtl);
 }

@@ -2,7 +2,7 @@
 
 use crate::World;
 use crate::check::*;
-use mainstay::{At, Code, ErrorKind, Interactive, Ttl};
+use mainstay::{At, Code, ErrorKind, Interactive, Transaction, Ttl};
 
 /// Runs one transaction around another writer; says whether it committed.
 #[track_caller]
@@ -282,4 +282,39 @@ pub fn branch_deleted(w: &mut World) {
     t.set("k", 1).unwrap();
     w.db().delete_branch("dev").unwrap();
     assert!(writes_nothing(w.db(), || t.commit()).is_err());
+}
+
+/// A key that was made to expire and deleted in one transaction was written, not merely swept.
+pub fn expired_and_deleted_at_once_is_a_change(w: &mut World) {
+    w.cells().set("k", 1).unwrap();
+    let gone = Transaction::new().step(expire("k", Ttl::Until(1))).step(delete("k"));
+    let meanwhile = || done(w.db().execute(gone).unwrap());
+    assert!(!survives(w, |t| done(t.get("k").unwrap()), meanwhile));
+}
+
+/// A sweep of what was gone already changes nothing: neither for its key nor for the range around it.
+pub fn sweep_of_the_unseen_is_no_change(w: &mut World) {
+    w.cells().set_with("a/k", 1, Ttl::Millis(5)).unwrap();
+    w.pass_ms(6);
+    let inside = |t: &mut Interactive| {
+        assert_eq!(t.get("a/k").unwrap(), None);
+        assert!(t.list("a/", None, 10).unwrap().names.is_empty());
+    };
+    assert!(survives(w, inside, || assert_eq!(w.db().sweep().unwrap(), 1)));
+}
+
+/// What was listed live and swept since is a change, and so is what came and was swept.
+pub fn sweep_of_the_seen_is_a_change(w: &mut World) {
+    let listing = |t: &mut Interactive| done(t.list("a/", None, 10).unwrap());
+    let sweep = || {
+        w.pass_ms(6);
+        assert_eq!(w.db().sweep().unwrap(), 1);
+    };
+    w.cells().set_with("a/k", 1, Ttl::Millis(5)).unwrap();
+    assert!(!survives(w, listing, sweep));
+    let comes = || {
+        w.cells().set_with("a/l", 1, Ttl::Millis(5)).unwrap();
+        sweep();
+    };
+    assert!(!survives(w, listing, comes));
 }

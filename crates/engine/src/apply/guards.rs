@@ -1,6 +1,6 @@
 //! Guards: what must hold for a transaction's steps to run.
 
-use crate::entry::{self, EXPIRED, Head};
+use crate::entry::{self, Head};
 use crate::overlay::Overlay;
 use crate::spaces::{self, CELLS, Key, RECORDS};
 use crate::trail::Trail;
@@ -64,12 +64,15 @@ fn is_only_swept(
     newest: &Head,
     since: Revision,
 ) -> Result<bool> {
-    if newest.flags & EXPIRED == 0 {
+    if !newest.is_sweep() {
         return Ok(false);
     }
-    let mut counter = |entry: &[u8]| Ok(entry::parse(entry)?.0.counter);
-    let then: Option<Result<u64>> = view.index.entry(hash, key, since, false, &mut counter)?;
-    Ok(then.transpose()? == newest.counter.checked_sub(newest.writes))
+    let mut head = |entry: &[u8]| Ok(entry::parse(entry)?.0);
+    let then: Option<Result<Head>> = view.index.entry(hash, key, since, false, &mut head)?;
+    // Nothing came between, and what there was had to go.
+    Ok(then
+        .transpose()?
+        .is_some_and(|then| then.counter + 1 == newest.counter && then.is_lapsed(newest.stamp)))
 }
 
 /// Looks at what lives under a name.

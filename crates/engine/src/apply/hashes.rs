@@ -2,7 +2,7 @@
 
 use super::decimal::{self, Failure};
 use super::keys;
-use super::records::{self, Changes, find, in_order, put, see_fields, sum};
+use super::records::{self, Changes, find, find_all, in_order, put, put_staged, see_fields, sum};
 use crate::overlay::Overlay;
 use crate::spaces::CELLS;
 use crate::view::View;
@@ -60,10 +60,9 @@ fn set(
     }
     let (seen, old) = see_fields(view, overlay, key)?;
     if only_absent {
-        for (field, _) in pairs {
-            if find(old.as_deref(), field)?.is_some() {
-                return Ok(Answer::Did(false));
-            }
+        let held = find_all(old.as_deref(), pairs.iter().map(|(field, _)| field))?;
+        if held.iter().any(Option::is_some) {
+            return Ok(Answer::Did(false));
         }
     }
     let changes = pairs.iter().map(|(field, value)| (field.as_bytes(), Some(value.as_slice())));
@@ -77,18 +76,16 @@ fn set(
 fn delete(view: &View<'_>, overlay: &mut Overlay, key: &Name, gone: &[Field]) -> Result<Answer> {
     let (seen, old) = see_fields(view, overlay, key)?;
     let Some(old) = old else { return Ok(Answer::Count(0)) };
-    let mut changes = Changes::new();
-    for field in gone {
-        if Fields::find(&old, field)?.is_some() {
-            changes.push((field.as_bytes(), None));
+    let mut changes: Changes<'_> = gone.iter().map(|field| (field.as_bytes(), None)).collect();
+    in_order(&mut changes);
+    let (start, changed) = overlay.stage(|out| Fields::change(Some(&old), &changes, out))?;
+    match changed.removed {
+        0 => overlay.take_back(start),
+        _ => {
+            let expires = seen.expires;
+            put_staged(overlay, seen, start, changed, expires)?;
         }
     }
-    if changes.is_empty() {
-        return Ok(Answer::Count(0));
-    }
-    in_order(&mut changes);
-    let expires = seen.expires;
-    let (_, changed) = put(overlay, seen, Some(&old), &changes, expires)?;
     Ok(Answer::Count(changed.removed as u64))
 }
 

@@ -8,18 +8,26 @@
 //! Every layer of a branch has entries for its own records, so that it can be asked by itself.
 
 use super::branches::Context;
+use super::ordered;
 use crate::catalog::Layers;
 use crate::declared::Declared;
 use crate::entry::{self, DELETED, Head};
 use crate::index::{Index, NEWEST};
-use crate::overlay::{Overlay, Payload, Write};
+use crate::maintenance::SWEEP_LIMIT;
+use crate::overlay::{Effect, Overlay, Payload, Write};
 use crate::spaces::{self, ENTRIES, Key, RECORDS};
 use crate::view::{Origin, View};
-use mainstay_model::limits::{INDEX_LIMIT, INDEX_LIMIT_FIELDS};
+use mainstay_model::limits::{ENTRIES_LIMIT_BYTES, INDEX_LIMIT, INDEX_LIMIT_FIELDS};
 use mainstay_model::{
     Answer, Code, Error, Field, IndexCommand, NAME_LIMIT_BYTES, Result, Revision, SmallVec,
 };
 use std::ops::Bound;
+
+/// The longest key of an entry.
+const ENTRY_LIMIT_BYTES: usize =
+    spaces::PREFIX_BYTES + 4 + INDEX_LIMIT_FIELDS * ordered::LIMIT_BYTES + NAME_LIMIT_BYTES;
+// What is swept at once must fit into a transaction: nobody is there to make it less.
+const _: () = assert!(SWEEP_LIMIT * INDEX_LIMIT * ENTRY_LIMIT_BYTES <= ENTRIES_LIMIT_BYTES);
 
 /// Runs a command on indexes.
 pub(crate) fn run(
@@ -149,39 +157,50 @@ pub(crate) fn follow(
     if all.is_empty() {
         return Ok(());
     }
-    let mut moves: SmallVec<[Move; 4]> = SmallVec::new();
-    for effect in overlay.effects() {
-        let Some((RECORDS, branch, key)) = spaces::split(&effect.key) else { continue };
-        let covering: SmallVec<[&Declared; 8]> = all.iter().filter(|one| one.covers(key)).collect();
-        if covering.is_empty() {
-            continue;
+    // One record after the other: what they need together may be far more than what they are.
+    for place in 0..overlay.effects().len() {
+        let moves = moves(index, &all, &layers_of, overlay, &overlay.effects()[place])?;
+        for Move { branch, was, is } in moves {
+            put_entry(index, overlay, branch, was.as_deref(), DELETED, revision)?;
+            put_entry(index, overlay, branch, is.as_deref(), 0, revision)?;
         }
-        let layers = layers_of(branch);
-        let view = View { index, layers: &layers, now: 0, fresh: false };
-        let names = |deleted: bool, payload: &[u8]| match deleted {
-            true => Ok(covering.iter().map(|_| None).collect()),
-            false => {
-                covering.iter().map(|one| one.name_of(key, payload)).collect::<Result<Names>>()
-            }
-        };
-        let read = |head: Head, payload: &[u8]| names(head.is_deleted(), payload);
-        let (was, own) = match view.find_stored(&effect.key, effect.hash, read)? {
-            Some((was, origin)) => (was, origin == Origin::Own),
-            None => (names(true, b"")?, false),
-        };
-        let is = names(effect.flags & DELETED != 0, overlay.payload(effect))?;
-        for (was, is) in was.into_iter().zip(is) {
-            if was != is || !own {
-                let was = was.filter(|was| Some(was) != is.as_ref());
-                moves.push(Move { branch, was, is });
-            }
-        }
-    }
-    for Move { branch, was, is } in moves {
-        put_entry(index, overlay, branch, was.as_deref(), DELETED, revision)?;
-        put_entry(index, overlay, branch, is.as_deref(), 0, revision)?;
     }
     Ok(())
+}
+
+/// Which entries a write moves.
+fn moves(
+    index: &Index,
+    all: &[Declared],
+    layers_of: impl Fn(u32) -> Layers,
+    overlay: &Overlay,
+    effect: &Effect,
+) -> Result<SmallVec<[Move; 4]>> {
+    let mut moves = SmallVec::new();
+    let Some((RECORDS, branch, key)) = spaces::split(&effect.key) else { return Ok(moves) };
+    let covering: SmallVec<[&Declared; 8]> = all.iter().filter(|one| one.covers(key)).collect();
+    if covering.is_empty() {
+        return Ok(moves);
+    }
+    let layers = layers_of(branch);
+    let view = View { index, layers: &layers, now: 0, fresh: false };
+    let names = |deleted: bool, payload: &[u8]| match deleted {
+        true => Ok(covering.iter().map(|_| None).collect()),
+        false => covering.iter().map(|one| one.name_of(key, payload)).collect::<Result<Names>>(),
+    };
+    let read = |head: Head, payload: &[u8]| names(head.is_deleted(), payload);
+    let (was, own) = match view.find_stored(&effect.key, effect.hash, read)? {
+        Some((was, origin)) => (was, origin == Origin::Own),
+        None => (names(true, b"")?, false),
+    };
+    let is = names(effect.flags & DELETED != 0, overlay.payload(effect))?;
+    for (was, is) in was.into_iter().zip(is) {
+        if was != is || !own {
+            let was = was.filter(|was| Some(was) != is.as_ref());
+            moves.push(Move { branch, was, is });
+        }
+    }
+    Ok(moves)
 }
 
 fn put_entry(
@@ -199,7 +218,6 @@ fn put_entry(
     if flags & DELETED == 0 {
         index.graves.open(&key, revision);
     }
-    overlay.make_room_for(key.len());
     let write = Write { flags, counter: 1, writes: 1, expires: None, prior: None, payload };
-    overlay.write(key, hash, write)
+    overlay.write_entry(key, hash, write)
 }

@@ -18,6 +18,8 @@ pub(super) struct Seen {
     pub counter: u64,
     pub live: bool,
     pub lapsed: bool,
+    /// Whether it is another branch that has it: its expiry is told there, and only there.
+    pub inherited: bool,
     pub expires: Option<Stamp>,
     /// The expiry whose marker stands in this branch's own layer.
     pub marked: Option<Stamp>,
@@ -53,8 +55,17 @@ pub(super) fn see_with<T>(
 
 fn seen(key: Key, hash: u64, found: Option<(Head, Origin)>, now: Stamp) -> Seen {
     let Some((head, origin)) = found else {
-        let (live, lapsed) = (false, false);
-        return Seen { key, hash, counter: 0, live, lapsed, expires: None, marked: None };
+        let (live, lapsed, inherited) = (false, false, false);
+        return Seen {
+            key,
+            hash,
+            counter: 0,
+            live,
+            lapsed,
+            inherited,
+            expires: None,
+            marked: None,
+        };
     };
     let live = head.is_live(now);
     Seen {
@@ -63,6 +74,7 @@ fn seen(key: Key, hash: u64, found: Option<(Head, Origin)>, now: Stamp) -> Seen 
         counter: head.counter,
         live,
         lapsed: head.is_lapsed(now),
+        inherited: origin == Origin::Inherited,
         expires: head.expires.filter(|_| live),
         marked: head.expires.filter(|_| origin == Origin::Own && !head.is_deleted()),
     }
@@ -72,7 +84,7 @@ impl Seen {
     /// The write that follows, counting an expiry that came due before it.
     pub fn write<'a>(&self, flags: u8, expires: Option<Stamp>, payload: Payload<'a>) -> Write<'a> {
         let writes = 1 + u64::from(self.lapsed);
-        let flags = flags | if self.lapsed { LAPSED } else { 0 };
+        let flags = flags | if self.lapsed && !self.inherited { LAPSED } else { 0 };
         let counter = self.counter + writes;
         Write { flags, counter, writes, expires, prior: self.marked, payload }
     }
@@ -84,8 +96,11 @@ pub(super) fn remove(overlay: &mut Overlay, seen: Seen) -> Result<()> {
     overlay.write(seen.key, seen.hash, write)
 }
 
-/// Turns an expiry that came due into a deletion.
+/// Turns an expiry that came due into a deletion, on the branch that it is of.
 pub(super) fn lapse(overlay: &mut Overlay, seen: Seen) -> Result<()> {
+    if seen.inherited {
+        return Ok(());
+    }
     let write = Write {
         flags: DELETED | EXPIRED,
         counter: seen.counter + 1,

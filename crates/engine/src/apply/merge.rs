@@ -3,7 +3,7 @@
 use crate::apply::branches::Context;
 use crate::catalog::MergeRecord;
 use crate::compare::{Comparison, Item, Triple};
-use crate::entry::DELETED;
+use crate::entry::{DELETED, LAPSED};
 use crate::index::NEWEST;
 use crate::overlay::{Overlay, Payload, Write};
 use crate::spaces::{self, RECORDS};
@@ -138,12 +138,17 @@ fn take(
 ) -> Result<()> {
     let key = spaces::key(triple.space, target, &triple.name);
     let hash = context.index.current.hash(&key);
-    let counter = (triple.b.counter + 1).max(triple.a.counter);
+    // An expiry that came due before is a write of its own.
+    let lapsed = triple.b.lapsed;
+    let counter = (triple.b.counter + 1 + u64::from(lapsed)).max(triple.a.counter);
+    let deleted = if payload.is_some() { 0 } else { DELETED };
     let write = Write {
-        flags: if payload.is_some() { 0 } else { DELETED },
+        // An inherited one is told where it is of.
+        flags: deleted | if lapsed && triple.b.marked.is_some() { LAPSED } else { 0 },
         counter,
         writes: counter - triple.b.counter,
-        expires,
+        // What is gone does not expire.
+        expires: expires.filter(|_| payload.is_some()),
         prior: triple.b.marked,
         payload: Payload::Bytes(payload.unwrap_or_default()),
     };

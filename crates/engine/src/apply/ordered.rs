@@ -19,6 +19,8 @@ const TEXT: u8 = 3;
 const TEXT_BYTES: usize = 48;
 /// How many digits of a number stand in a key.
 const DIGITS: usize = 32;
+/// The most bytes that a value takes: a text that is all zeros.
+pub(crate) const LIMIT_BYTES: usize = 3 + 2 * TEXT_BYTES;
 
 /// Appends the value of a field, or that it is missing.
 pub(crate) fn put(value: Option<&[u8]>, out: &mut Vec<u8>) {

@@ -13,11 +13,11 @@ use crate::entry::Head;
 use crate::overlay::{Overlay, Payload};
 use crate::spaces::RECORDS;
 use crate::view::View;
-use mainstay_model::limits::check_page;
+use mainstay_model::limits::check_conditions;
 use mainstay_model::{
-    Answer, Change, Changed, Code, Condition, Error, ExpireOnly, Field, FieldValue, Fields, Name,
-    Record, RecordCommand, RecordPage, RecordPick, RecordWrite, Result, Revision, Scales, SmallVec,
-    Stamp, Ttl, Where,
+    Answer, Change, Changed, Code, Condition, Error, ExpireOnly, Field, FieldValue, Fields, Found,
+    Name, Record, RecordCommand, RecordPage, RecordPick, RecordWrite, Result, Revision, Scales,
+    SmallVec, Stamp, Ttl, Where, check_scan,
 };
 use std::borrow::Cow;
 
@@ -137,7 +137,14 @@ fn values<'v>(
     set: &'v [(Field, FieldValue)],
     moment: Moment,
 ) -> Result<SmallVec<[Cow<'v, [u8]>; 16]>> {
-    set.iter().map(|(field, value)| value_of(value, field, key, old, moment)).collect()
+    let adds = |value: &FieldValue| matches!(value, FieldValue::Sum { .. });
+    let mut held = find_all(old, set.iter().filter(|(_, value)| adds(value)).map(|(f, _)| f))?;
+    let mut held = held.drain(..);
+    let become_value = |(field, value): &'v (Field, FieldValue)| {
+        let held = if adds(value) { held.next().flatten() } else { None };
+        value_of(value, field, key, held, moment)
+    };
+    set.iter().map(become_value).collect()
 }
 
 /// What becomes of a record's fields, in order.
@@ -173,6 +180,8 @@ fn pick(
     revision: Revision,
 ) -> Result<Answer> {
     pick.check()?;
+    // A time to live that there is not is refused whatever is found.
+    expiry(view.now, pick.ttl, None)?;
     let search = Search { view, overlay, prefix: &pick.prefix, filters: &pick.filters };
     let Some(key) = search.first(pick.by.as_ref())? else { return Ok(Answer::Picked(None)) };
     let key = Name::new(&key)?;
@@ -190,7 +199,7 @@ fn pick(
     Ok(Answer::Picked(Some(Box::new((key.as_str().to_owned(), record)))))
 }
 
-/// Writes a record as changes make it; gives the new counter, and what they did. Without fields it goes.
+/// Writes a record as changes make it; gives the new counter, and what they did.
 pub(super) fn put(
     overlay: &mut Overlay,
     seen: Seen,
@@ -199,6 +208,17 @@ pub(super) fn put(
     expires: Option<Stamp>,
 ) -> Result<(u64, Changed)> {
     let (start, changed) = overlay.stage(|out| Fields::change(old, changes, out))?;
+    Ok((put_staged(overlay, seen, start, changed, expires)?, changed))
+}
+
+/// Writes a record that was staged from here on; gives the new counter. Without fields it goes.
+pub(super) fn put_staged(
+    overlay: &mut Overlay,
+    seen: Seen,
+    start: usize,
+    changed: Changed,
+    expires: Option<Stamp>,
+) -> Result<u64> {
     let write = seen.write(0, expires, Payload::Staged(start));
     let counter = write.counter;
     match changed.count {
@@ -208,21 +228,22 @@ pub(super) fn put(
         }
         _ => overlay.write(seen.key, seen.hash, write)?,
     }
-    Ok((counter, changed))
+    Ok(counter)
 }
 
+/// What a field that holds this becomes.
 fn value_of<'v>(
     value: &'v FieldValue,
     field: &Field,
     key: &Name,
-    old: Option<&[u8]>,
+    held: Option<&[u8]>,
     moment: Moment,
 ) -> Result<Cow<'v, [u8]>> {
     let text = match value {
         FieldValue::Bytes(bytes) => return Ok(Cow::Borrowed(bytes)),
         FieldValue::Revision => moment.revision.to_string(),
         FieldValue::Millis { plus } => millis(moment.now).saturating_add(*plus).to_string(),
-        FieldValue::Sum { by } => sum(find(old, field)?, *by, field, key)?.to_string(),
+        FieldValue::Sum { by } => sum(held, *by, field, key)?.to_string(),
         _ => {
             let message = "this version does not know what that field is to become";
             return Err(Error::new(Code::Unsupported, message));
@@ -234,6 +255,18 @@ fn value_of<'v>(
 /// What a field of a record holds, if there is such a record.
 pub(super) fn find<'o>(old: Option<&'o [u8]>, field: &Field) -> Result<Option<&'o [u8]>> {
     old.map_or(Ok(None), |old| Fields::find(old, field))
+}
+
+/// What fields of a record hold, each at its place.
+pub(super) fn find_all<'o, 'f>(
+    old: Option<&'o [u8]>,
+    fields: impl Iterator<Item = &'f Field>,
+) -> Result<Found<'o>> {
+    let names: SmallVec<[&[u8]; 8]> = fields.map(Field::as_bytes).collect();
+    match old {
+        Some(old) if !names.is_empty() => Fields::find_all(old, &names),
+        _ => Ok(names.iter().map(|_| None).collect()),
+    }
 }
 
 fn millis(now: Stamp) -> i64 {
@@ -260,27 +293,26 @@ pub(super) fn sum(old: Option<&[u8]>, by: i64, field: &Field, key: &Name) -> Res
 
 /// Whether all conditions hold; a fence that does not is an error.
 fn hold(when: &[Condition], key: &Name, seen: &Seen, fields: Option<&[u8]>) -> Result<bool> {
-    // A fence is told first: whoever lost its lease need not hear that something else does not hold.
+    let mut held = find_all(fields, when.iter().filter_map(Condition::field))?;
+    let mut held = held.drain(..);
+    let mut all = true;
+    // All are looked at, since a fence is told first: whoever lost its lease need not hear that something
+    // else does not hold.
     for condition in when {
-        if let Condition::Fence { field, is } = condition
-            && find(fields, field)? != Some(is)
-        {
-            return Err(fenced(key, field));
-        }
+        let held = condition.field().and_then(|_| held.next()).flatten();
+        all &= match condition {
+            Condition::Counter { is } => fields.map(|_| seen.counter) == *is,
+            Condition::Exists => fields.is_some(),
+            Condition::Field { is, .. } => held == is.as_deref(),
+            Condition::Fence { is, .. } if held == Some(is) => true,
+            Condition::Fence { field, .. } => return Err(fenced(key, field)),
+            _ => {
+                let message = "this version does not know that condition";
+                return Err(Error::new(Code::Unsupported, message));
+            }
+        };
     }
-    let holds = |condition: &Condition| match condition {
-        Condition::Counter { is } => Ok(fields.map(|_| seen.counter) == *is),
-        Condition::Exists => Ok(fields.is_some()),
-        Condition::Field { field, is } => Ok(find(fields, field)? == is.as_deref()),
-        Condition::Fence { .. } => Ok(true),
-        _ => Err(Error::new(Code::Unsupported, "this version does not know that condition")),
-    };
-    for condition in when {
-        if !holds(condition)? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    Ok(all)
 }
 
 #[cold]
@@ -297,6 +329,7 @@ fn delete(
     key: &Name,
     when: &[Condition],
 ) -> Result<Answer> {
+    check_conditions(when.len())?;
     let (seen, fields) = see_fields(view, overlay, key)?;
     let holds = hold(when, key, &seen, fields.as_deref())?;
     if seen.lapsed {
@@ -390,7 +423,7 @@ pub(crate) fn scan(
     after: Option<&str>,
     limit: usize,
 ) -> Result<(RecordPage, Option<Stamp>)> {
-    check_page(limit)?;
+    check_scan(prefix, filters, after, limit)?;
     let (mut page, mut scales) = (RecordPage::default(), Scales::default());
     let search = Search { view, overlay, prefix, filters };
     let expires = search.each(after, |key, record| {

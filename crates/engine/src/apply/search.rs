@@ -42,7 +42,7 @@ impl Search<'_> {
         after: Option<&str>,
         visit: impl FnMut(String, Record) -> Result<bool>,
     ) -> Result<Option<Stamp>> {
-        check_filters(self.filters.len())?;
+        check_filters(self.filters)?;
         let choice = self.choice();
         self.view.index.searches.count(self.way(choice.as_ref()));
         match choice {

@@ -10,6 +10,7 @@
 use super::Field;
 use crate::limits::{RECORD_LIMIT_FIELDS, VALUE_LIMIT_BYTES};
 use crate::{Code, Error, Result, codec};
+use smallvec::{SmallVec, smallvec};
 use std::cmp::Ordering;
 
 /// A record without fields.
@@ -71,50 +72,71 @@ pub fn decode(bytes: &[u8]) -> impl Iterator<Item = Result<(&[u8], &[u8])>> {
 /// Appends a record as changes make it, without taking it apart: what stands between two of them is copied
 /// as it is. They come in order of their names, each name once. Fails beyond the limits of a record.
 pub fn change(old: &[u8], changes: &[Change<'_>], out: &mut Vec<u8>) -> Result<Changed> {
-    let mut rest = old;
-    let mut left = codec::get_varint(&mut rest).ok_or_else(damaged)?;
-    let mut changed = Changed { count: left as usize, added: 0, removed: 0 };
+    let mut pairs = Pairs::of(old)?;
+    let mut changed = Changed { count: pairs.left, added: 0, removed: 0 };
     let start = out.len();
-    codec::put_varint(out, left);
-    let pairs = out.len();
+    codec::put_varint(out, pairs.left as u64);
+    let place = start..out.len();
     // What stays, from here to where the next change stands.
-    let mut kept = rest;
+    let mut kept = pairs.rest;
     for (name, value) in changes {
-        let (at, found) = stand(&mut rest, &mut left, name)?;
-        out.extend_from_slice(&kept[..kept.len() - at.len()]);
-        kept = rest;
+        let found = pairs.seek(name)?;
+        out.extend_from_slice(&kept[..kept.len() - pairs.rest.len()]);
+        changed.added += usize::from(value.is_some() && found.is_none());
+        changed.removed += usize::from(value.is_none() && found.is_some());
+        if let Some(found) = found {
+            pairs.pass(&found);
+        }
+        kept = pairs.rest;
         if let Some(value) = value {
             put(name, out);
             put(value, out);
         }
-        changed.added += usize::from(value.is_some() && !found);
-        changed.removed += usize::from(value.is_none() && found);
     }
     out.extend_from_slice(kept);
     changed.count = changed.count + changed.added - changed.removed;
-    set_count(changed.count, start..pairs, out);
+    set_count(changed.count, place, out);
     check(changed.count, start, out).map(|()| changed)
 }
 
-/// Walks to where a field stands or would stand; gives that place, and whether it stands there. What is left
-/// begins behind it.
-fn stand<'b>(rest: &mut &'b [u8], left: &mut u64, wanted: &[u8]) -> Result<(&'b [u8], bool)> {
-    while *left > 0 {
-        let at = *rest;
-        let (name, _) = take(rest).zip(take(rest)).ok_or_else(damaged)?;
-        match order(name, wanted) {
-            Ordering::Less => *left -= 1,
-            Ordering::Equal => {
-                *left -= 1;
-                return Ok((at, true));
-            }
-            Ordering::Greater => {
-                *rest = at;
-                return Ok((at, false));
+/// The fields one after the other, and never back: whoever looks for several asks for them in order.
+struct Pairs<'b> {
+    rest: &'b [u8],
+    left: usize,
+}
+
+/// A field that was looked for: what it holds, and what stands behind it.
+struct Stood<'b> {
+    value: &'b [u8],
+    behind: &'b [u8],
+}
+
+impl<'b> Pairs<'b> {
+    fn of(mut rest: &'b [u8]) -> Result<Pairs<'b>> {
+        let left = codec::get_varint(&mut rest).and_then(|count| usize::try_from(count).ok());
+        // A count that is not true must not be counted on: each field has two bytes at least.
+        let left = left.filter(|left| *left <= rest.len() / 2).ok_or_else(damaged)?;
+        Ok(Pairs { rest, left })
+    }
+
+    /// Walks to where a field stands or would stand, and stays there.
+    fn seek(&mut self, wanted: &[u8]) -> Result<Option<Stood<'b>>> {
+        while self.left > 0 {
+            let mut behind = self.rest;
+            let (name, value) = take(&mut behind).zip(take(&mut behind)).ok_or_else(damaged)?;
+            match order(name, wanted) {
+                Ordering::Less => self.pass(&Stood { value, behind }),
+                Ordering::Equal => return Ok(Some(Stood { value, behind })),
+                Ordering::Greater => return Ok(None),
             }
         }
+        Ok(None)
     }
-    Ok((*rest, false))
+
+    fn pass(&mut self, stood: &Stood<'b>) {
+        self.rest = stood.behind;
+        self.left -= 1;
+    }
 }
 
 /// The order of two names, most of which differ at once.
@@ -153,17 +175,22 @@ pub fn check(count: usize, start: usize, out: &mut Vec<u8>) -> Result<()> {
 
 /// Looks at one field where it is.
 pub fn find<'b>(bytes: &'b [u8], wanted: &[u8]) -> Result<Option<&'b [u8]>> {
-    let mut rest = bytes;
-    let count = codec::get_varint(&mut rest).ok_or_else(damaged)?;
-    for _ in 0..count {
-        let (name, value) = take(&mut rest).zip(take(&mut rest)).ok_or_else(damaged)?;
-        match order(name, wanted) {
-            Ordering::Less => {}
-            Ordering::Equal => return Ok(Some(value)),
-            Ordering::Greater => return Ok(None),
-        }
+    Ok(Pairs::of(bytes)?.seek(wanted)?.map(|stood| stood.value))
+}
+
+/// What several fields hold, each at its place.
+pub type Found<'b> = SmallVec<[Option<&'b [u8]>; 8]>;
+
+/// Looks at several fields where they are, in one pass whatever their order.
+pub fn find_all<'b>(bytes: &'b [u8], wanted: &[&[u8]]) -> Result<Found<'b>> {
+    let mut found: Found<'b> = smallvec![None; wanted.len()];
+    let mut places: SmallVec<[usize; 8]> = (0..wanted.len()).collect();
+    places.sort_unstable_by_key(|&place| wanted[place]);
+    let mut pairs = Pairs::of(bytes)?;
+    for place in places {
+        found[place] = pairs.seek(wanted[place])?.map(|stood| stood.value);
     }
-    Ok(None)
+    Ok(found)
 }
 
 /// How many fields there are.
@@ -265,6 +292,37 @@ mod tests {
         let wanted = [Field::new("c").unwrap(), Field::new("x").unwrap()];
         let some = Fields::decode_some(&bytes, &wanted).unwrap();
         assert_eq!(some, Fields::of([("c", "3")]).unwrap());
+    }
+
+    #[test]
+    fn a_count_that_is_not_true_is_damage() {
+        for count in [3_u64, 127, 1 << 20, u64::MAX] {
+            let mut bytes = Vec::new();
+            codec::put_varint(&mut bytes, count);
+            bytes.extend_from_slice(b"\x01a\x011\x01b\x00");
+            let changed = change(&bytes, &[(b"c", Some(b"3"))], &mut Vec::new());
+            assert_eq!(changed.unwrap_err().code(), Code::CorruptData, "{count}");
+            assert_eq!(find(&bytes, b"c").unwrap_err().code(), Code::CorruptData, "{count}");
+        }
+    }
+
+    #[test]
+    fn several_fields_are_found_in_one_pass() {
+        let names: Vec<String> = (0..500).map(|number| format!("f{number:03}")).collect();
+        let mut bytes = Vec::new();
+        let even = names.iter().step_by(2);
+        Fields::of(even.map(|name| (name, name))).unwrap().encode(&mut bytes).unwrap();
+        // From the last to the first, and each twice.
+        let wanted: Vec<&[u8]> = names.iter().rev().chain(&names).map(String::as_bytes).collect();
+        let found = find_all(&bytes, &wanted).unwrap();
+        for (name, found) in wanted.iter().zip(found) {
+            assert_eq!(found, find(&bytes, name).unwrap());
+        }
+        let mut pairs = Pairs::of(&bytes).unwrap();
+        for (place, name) in names.iter().enumerate() {
+            pairs.seek(name.as_bytes()).unwrap();
+            assert_eq!(pairs.left, 250 - place.div_ceil(2), "no field is passed twice");
+        }
     }
 
     #[test]

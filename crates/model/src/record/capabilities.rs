@@ -1,7 +1,7 @@
 //! What a store of records can do, and the words for what it cannot.
 
 use super::{Condition, FieldValue, RecordPick, RecordWrite};
-use crate::limits::{RECORD_LIMIT_FIELDS, VALUE_LIMIT_BYTES};
+use crate::limits::{self, RECORD_LIMIT_FIELDS, VALUE_LIMIT_BYTES};
 use crate::{Code, Error, Field, Result, Ttl};
 
 /// What a store can do. A store says so once, keeps to it, and answers `Unsupported` to the rest: never
@@ -186,6 +186,7 @@ impl Capabilities {
 
     /// Refuses conditions that the store cannot check in the same step as it writes.
     pub fn check_conditions(&self, when: &[Condition]) -> Result<()> {
+        limits::check_conditions(when.len())?;
         if when.len() > 1 && !self.several_conditions {
             return Err(self.lacks("several_conditions", "a write with several conditions"));
         }

@@ -1,6 +1,7 @@
 //! What can be done with a record.
 
 use super::{Field, Fields, HashCommand, Where};
+use crate::limits::{check_conditions, check_filters};
 use crate::wire::fields;
 use crate::{Code, Command, Error, ExpireOnly, Name, Ttl};
 use serde::{Deserialize, Serialize};
@@ -117,8 +118,12 @@ impl RecordWrite {
         })
     }
 
-    /// A write that puts fields in. A time to live is set where one is given, else the expiry stays.
+    /// A write that puts fields in, one at least. A time to live is set where one is given, else the expiry
+    /// stays.
     pub fn of(key: &str, fields: &Fields, ttl: Option<Ttl>) -> crate::Result<RecordWrite> {
+        if fields.is_empty() {
+            return Err(Error::new(Code::InvalidField, NO_FIELDS));
+        }
         let mut write = RecordWrite::to(key)?.ttl(ttl.unwrap_or(Ttl::Keep));
         let pair = |(field, value): (&Field, &[u8])| (field.clone(), FieldValue::from(value));
         write.set = fields.iter().map(pair).collect();
@@ -142,6 +147,11 @@ impl RecordWrite {
     pub fn when_field(self, field: &str, is: impl AsRef<[u8]>) -> crate::Result<RecordWrite> {
         let is = Some(is.as_ref().to_vec());
         Ok(self.when(Condition::Field { field: Field::new(field)?, is }))
+    }
+
+    /// Only if there is no such field, and maybe no record.
+    pub fn when_absent(self, field: &str) -> crate::Result<RecordWrite> {
+        Ok(self.when(Condition::Field { field: Field::new(field)?, is: None }))
     }
 
     /// Only if the record has this counter (`None`: if it is absent).
@@ -169,16 +179,18 @@ impl RecordWrite {
         self
     }
 
-    /// Changes the time to live.
+    /// Changes the time to live; that may be all that the write does, to a record that is there.
     #[must_use]
     pub fn ttl(mut self, ttl: Ttl) -> RecordWrite {
         self.ttl = ttl;
         self
     }
 
-    /// Refuses what makes no sense whatever is stored: no fields, or a field that stands twice.
+    /// Refuses what makes no sense whatever is stored: no fields, a field that stands twice, or too many
+    /// conditions.
     pub fn check(&self) -> crate::Result<()> {
-        check_changes(&self.set, &self.clear, self.replace)
+        check_conditions(self.when.len())?;
+        check_changes(&self.set, &self.clear, self.replace, self.ttl)
     }
 
     /// Whether it looks at nothing: it merges into whatever is there, and its answer tells nothing but
@@ -245,9 +257,11 @@ impl RecordPick {
         Ok(self)
     }
 
-    /// Refuses what makes no sense whatever is stored: no fields, or a field that stands twice.
+    /// Refuses what makes no sense whatever is stored: no fields, a field that stands twice, or too many
+    /// filters.
     pub fn check(&self) -> crate::Result<()> {
-        check_changes(&self.set, &self.clear, false)
+        check_filters(&self.filters)?;
+        check_changes(&self.set, &self.clear, false, self.ttl)
     }
 }
 
@@ -257,11 +271,20 @@ impl From<RecordPick> for Command {
     }
 }
 
-/// Refuses what makes no sense whatever is stored.
-fn check_changes(set: &[(Field, FieldValue)], clear: &[Field], replace: bool) -> crate::Result<()> {
+const NO_FIELDS: &str = "a record has at least one field: give one, or delete the record";
+
+/// Refuses what makes no sense whatever is stored. What changes nothing but the time to live makes sense: a lease
+/// is extended so, under its fence.
+fn check_changes(
+    set: &[(Field, FieldValue)],
+    clear: &[Field],
+    replace: bool,
+    ttl: Ttl,
+) -> crate::Result<()> {
     let invalid = |message: &str| Err(Error::new(Code::InvalidField, message));
-    if set.is_empty() && (replace || clear.is_empty()) {
-        return invalid("a record has at least one field: give one, or delete the record");
+    let changes = !clear.is_empty() || ttl != Ttl::Keep;
+    if set.is_empty() && (replace || !changes) {
+        return invalid(NO_FIELDS);
     }
     if stands_twice(set, clear) {
         return invalid("a field stands twice in one write: say once what becomes of it");
@@ -333,6 +356,16 @@ pub enum Condition {
         #[serde(with = "fields::bytes")]
         is: Vec<u8>,
     },
+}
+
+impl Condition {
+    /// The field that it looks at.
+    pub fn field(&self) -> Option<&Field> {
+        match self {
+            Condition::Field { field, .. } | Condition::Fence { field, .. } => Some(field),
+            Condition::Counter { .. } | Condition::Exists => None,
+        }
+    }
 }
 
 impl RecordCommand {

@@ -222,6 +222,12 @@ impl Fields {
         bytes::find(bytes, wanted.as_bytes())
     }
 
+    /// Looks at several fields of what [`Fields::encode`] wrote, in one pass; gives what each of them holds,
+    /// at its place.
+    pub fn find_all<'b>(bytes: &'b [u8], wanted: &[&[u8]]) -> Result<bytes::Found<'b>> {
+        bytes::find_all(bytes, wanted)
+    }
+
     /// Appends what [`Fields::encode`] wrote (nothing: a record without fields) as changes make it. They come
     /// in order of their names, each name once.
     pub fn change(

@@ -13,7 +13,7 @@ mod hash;
 mod index;
 mod store;
 
-pub use bytes::{Change, Changed};
+pub use bytes::{Change, Changed, Found};
 pub use capabilities::{Capabilities, Conditions, Counters, Lifetimes, Scans};
 pub use command::{Condition, FieldValue, RecordCommand, RecordPick, RecordWrite};
 pub use field::{FIELD_LIMIT_BYTES, Field, Fields};
@@ -41,6 +41,22 @@ pub struct Record {
 }
 
 impl Record {
+    /// How long it still lives, in milliseconds, for whoever looks at this moment; nothing where it does not
+    /// expire. What is left of a millisecond counts as one, so that only what is over says 0.
+    ///
+    /// ```
+    /// use mainstay_model::{Fields, Record};
+    /// let (fields, expires) = (Fields::of([("a", "1")])?, Some(5_500));
+    /// let record = Record { fields, counter: 1, stamp: 500, revision: 1, expires };
+    /// assert_eq!(record.ttl_ms(500), Some(5));
+    /// assert_eq!(record.ttl_ms(5_499), Some(1));
+    /// assert_eq!(record.ttl_ms(5_500), Some(0));
+    /// # Ok::<(), mainstay_model::Error>(())
+    /// ```
+    pub fn ttl_ms(&self, now: Stamp) -> Option<u64> {
+        self.expires.map(|expires| expires.saturating_sub(now).div_ceil(1000))
+    }
+
     /// What the one field holds that was asked for.
     pub fn only_value(self) -> Option<Vec<u8>> {
         self.fields.into_iter().next().map(|(_, value)| value)

@@ -53,7 +53,7 @@ pub trait RecordStore: Send + Sync {
     ) -> Answering<'a, Option<Record>>;
 
     /// Writes as told, in one step; gives the new counter, or nothing when a condition does not hold, or when
-    /// fields were to be taken out of a record that is not there. Beyond [`Capabilities::check_write`]
+    /// fields were to be taken out of a record that is not there, or its time to live to be changed. Beyond [`Capabilities::check_write`]
     /// nothing may be refused but for its size.
     fn write<'a>(&'a self, write: RecordWrite) -> Answering<'a, Option<u64>>;
 
@@ -210,7 +210,7 @@ pub fn check_scan(
     limit: usize,
 ) -> Result<()> {
     check_page(limit)?;
-    check_filters(filters.len())?;
+    check_filters(filters)?;
     match after {
         Some(after) if !after.starts_with(prefix) => {
             let message = format!(
