@@ -313,6 +313,86 @@ fn what_died_at_the_front_is_passed_over_and_what_comes_back_is_found() {
     assert_eq!(records.count("", &pending()).unwrap(), 100);
 }
 
+/// The records of a queue, and how one of them is taken.
+struct Queue(Database);
+
+impl Queue {
+    fn new(count: usize) -> Queue {
+        let db = open(&ManualClock::new(1_700_000_000_000_000));
+        db.records().add_index("t.", &["state", "rank"]).unwrap();
+        for i in 0..count {
+            let fields = [("state", "pending".to_owned()), ("rank", i.to_string())];
+            db.records().put(&format!("t.{i:03}"), &Fields::of(fields).unwrap(), None).unwrap();
+        }
+        Queue(db)
+    }
+
+    fn set(&self, key: &str, state: &str) {
+        self.0.records().set_field(key, "state", state).unwrap();
+    }
+
+    fn take(&self) -> Option<String> {
+        let pick = RecordPick::under("t.", pending()).by("rank").unwrap();
+        let pick = pick.set("state", "claimed").unwrap();
+        self.0.records().pick(pick).unwrap().map(|(key, _)| key)
+    }
+
+    fn count(&self) -> u64 {
+        self.0.records().count("t.", &pending()).unwrap()
+    }
+}
+
+fn pending() -> Vec<Where> {
+    vec![Where { field: field("state"), test: Test::Eq(b"pending".to_vec()) }]
+}
+
+fn from_rank(rank: &str) -> Vec<Where> {
+    let from = Where { field: field("rank"), test: Test::Ge(rank.into()) };
+    pending().into_iter().chain([from]).collect()
+}
+
+/// Who takes and who counts remember dead entries of different shape: what comes back into them is found.
+#[test]
+fn a_record_that_comes_back_is_found_whoever_looked_where_before() {
+    let queue = Queue::new(400);
+    (0..400).for_each(|i| queue.set(&format!("t.{i:03}"), "done"));
+    assert_eq!(queue.take(), None);
+    assert_eq!(queue.0.records().count("t.", &from_rank("100")).unwrap(), 0);
+    queue.set("t.200", "pending");
+    assert_eq!(queue.count(), 1);
+    assert_eq!(queue.take().as_deref(), Some("t.200"));
+    assert_eq!((queue.take(), queue.count()), (None, 0));
+}
+
+#[test]
+fn a_record_that_comes_back_is_found_though_an_older_view_looked_at_a_part() {
+    let queue = Queue::new(400);
+    (0..400).for_each(|i| queue.set(&format!("t.{i:03}"), "done"));
+    let old = queue.0.records().at(At::Latest).unwrap();
+    queue.0.records().set_field("other", "a", "b").unwrap();
+    assert_eq!(queue.count(), 0);
+    assert_eq!(old.count("t.", &from_rank("100")).unwrap(), 0);
+    queue.set("t.200", "pending");
+    assert_eq!(queue.count(), 1);
+    assert_eq!(queue.0.records().count("t.", &from_rank("50")).unwrap(), 1);
+    assert_eq!(old.count("t.", &pending()).unwrap(), 0);
+}
+
+#[test]
+fn a_record_that_comes_back_is_found_behind_a_compaction_half_way() {
+    let queue = Queue::new(1_000);
+    (0..500).for_each(|_| drop(queue.take().unwrap()));
+    let view = queue.0.records().at(At::Latest).unwrap();
+    (0..500).for_each(|_| drop(queue.take().unwrap()));
+    assert_eq!(queue.take(), None);
+    queue.0.trim().unwrap();
+    assert_eq!((queue.count(), view.count("t.", &pending()).unwrap()), (0, 500));
+    queue.set("t.700", "pending");
+    assert_eq!(queue.take().as_deref(), Some("t.700"));
+    assert_eq!((queue.take(), queue.count()), (None, 0));
+    assert_eq!(view.count("t.", &pending()).unwrap(), 500);
+}
+
 #[test]
 fn indexes_go_with_an_exported_branch() {
     let (from, to) = (open(&ManualClock::new(1_700_000_000_000_000)), Database::memory().unwrap());
