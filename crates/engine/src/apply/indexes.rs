@@ -60,7 +60,7 @@ fn add(
         ready: (!context.index.has_records()).then_some(context.revision),
         filled_to: Vec::new(),
         filled: 0,
-        dropped: false,
+        dropped: None,
     };
     context.write(overlay, &declared.key(), &declared.encode())?;
     Ok(Answer::Count(u64::from(declared.id)))
@@ -90,8 +90,7 @@ fn find(context: &Context<'_>, id: u32) -> Result<Declared> {
 
 fn drop_index(context: &Context<'_>, overlay: &mut Overlay, id: u32) -> Result<Answer> {
     let Ok(declared) = find(context, id) else { return Ok(Answer::Did(false)) };
-    // The declaration stays, so that its number is not given again and its entries can go.
-    let dropped = Declared { dropped: true, ..declared };
+    let dropped = Declared { dropped: Some(context.revision), ..declared };
     context.write(overlay, &dropped.key(), &dropped.encode())?;
     Ok(Answer::Did(true))
 }
