@@ -53,6 +53,16 @@ impl Declared {
         Ok(Some(name))
     }
 
+    /// What a name has of the field at a place, as it is written there.
+    pub fn value_in<'n>(&self, name: &'n [u8], place: usize) -> Option<&'n [u8]> {
+        let mut rest = name.get(4..)?;
+        for _ in 0..place {
+            rest = ordered::behind(rest)?;
+        }
+        let behind = ordered::behind(rest)?;
+        rest.get(..rest.len() - behind.len())
+    }
+
     /// The key of the record that stands under a name.
     pub fn key_in<'n>(&self, name: &'n [u8]) -> Option<&'n [u8]> {
         let mut rest = name.get(4..)?;
