@@ -524,7 +524,7 @@ fn ties_go_by_key_whatever_stands_behind_the_rank() {
         if !index.is_empty() {
             db.records().add_index("", index).unwrap();
         }
-        for (key, z) in [("k1", "9"), ("k2", "1")] {
+        for (key, z) in [("k1", "9"), ("k2", "1"), ("k3", "5")] {
             let fields = Fields::of([("x", "a"), ("y", "1"), ("z", z)]).unwrap();
             db.records().put(key, &fields, None).unwrap();
         }
