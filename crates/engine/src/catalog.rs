@@ -132,12 +132,13 @@ impl Catalog {
 
     /// The indexes that writes keep up.
     pub fn declared(&self) -> Vec<Declared> {
-        self.indexes.values().filter(|declared| !declared.dropped).cloned().collect()
+        self.indexes.values().filter(|declared| declared.dropped.is_none()).cloned().collect()
     }
 
-    /// The numbers of indexes that were dropped.
-    pub fn dropped_indexes(&self) -> impl Iterator<Item = u32> {
-        self.indexes.values().filter(|declared| declared.dropped).map(|declared| declared.id)
+    /// The numbers of indexes that were dropped up to a revision.
+    pub fn dropped_indexes(&self, upto: Revision) -> impl Iterator<Item = u32> {
+        let gone = move |declared: &&Declared| declared.dropped.is_some_and(|at| at <= upto);
+        self.indexes.values().filter(gone).map(|declared| declared.id)
     }
 
     /// The number of the next index; none is given twice.

@@ -166,7 +166,7 @@ impl Core {
         index.look_for_kinds()?;
         index.graves.begin(end.last);
         let catalog = load_catalog(&index)?;
-        purger.learn(&catalog, index.data_floor_min());
+        purger.learn(&catalog, &index);
         let next_expiry = expire::next_due(&index, 0)?.unwrap_or(Stamp::MAX);
         let state = Arc::new(State {
             index,

@@ -22,7 +22,8 @@ pub(crate) struct Declared {
     /// Up to which key of a record it was filled, branch and all.
     pub filled_to: Vec<u8>,
     pub filled: u64,
-    pub dropped: bool,
+    /// The transaction that dropped it. The declaration stays, so that its number is not given again.
+    pub dropped: Option<Revision>,
 }
 
 /// What the values of a record's fields take in a name, mostly.
@@ -50,6 +51,16 @@ impl Declared {
         }
         name.extend_from_slice(key);
         Ok(Some(name))
+    }
+
+    /// What a name has of the field at a place, as it is written there.
+    pub fn value_in<'n>(&self, name: &'n [u8], place: usize) -> Option<&'n [u8]> {
+        let mut rest = name.get(4..)?;
+        for _ in 0..place {
+            rest = ordered::behind(rest)?;
+        }
+        let behind = ordered::behind(rest)?;
+        rest.get(..rest.len() - behind.len())
     }
 
     /// The key of the record that stands under a name.
@@ -87,7 +98,7 @@ impl Declared {
             Value::Int(self.ready.map_or(-1, |ready| ready as i64)),
             Value::Bytes(self.filled_to.clone()),
             Value::Int(self.filled as i64),
-            Value::Bool(self.dropped),
+            Value::Int(self.dropped.map_or(-1, |dropped| dropped as i64)),
         ]);
         let mut bytes = Vec::new();
         // A declaration is far below every limit of a value.
@@ -96,7 +107,7 @@ impl Declared {
     }
 
     pub fn decode(payload: &[u8]) -> Result<Declared> {
-        use Value::{Array, Bool, Bytes, Int, String};
+        use Value::{Array, Bytes, Int, String};
         let Array(record) = codec::decode(payload)? else { return Err(damaged("index")) };
         match record.as_slice() {
             [
@@ -107,7 +118,7 @@ impl Declared {
                 Int(ready),
                 Bytes(filled_to),
                 Int(filled),
-                Bool(dropped),
+                Int(dropped),
             ] => Ok(Declared {
                 id: *id as u32,
                 prefix: prefix.clone(),
@@ -116,7 +127,7 @@ impl Declared {
                 ready: (*ready >= 0).then_some(*ready as u64),
                 filled_to: filled_to.clone(),
                 filled: *filled as u64,
-                dropped: *dropped,
+                dropped: (*dropped >= 0).then_some(*dropped as u64),
             }),
             _ => Err(damaged("index")),
         }

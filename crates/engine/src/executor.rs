@@ -335,6 +335,7 @@ impl Executor {
         let keys = news.map(|effect| effect.key.as_slice());
         self.state.trail.note(revision, keys.filter(|key| spaces::DATA.contains(&key[0])));
         self.active.note_time(revision, stamp);
+        index.graves.reach(revision);
         let stamped = self.stamper.stamp(stamp);
         debug_assert_eq!(stamped, stamp);
         self.next += 1;

@@ -257,6 +257,9 @@ pub(crate) struct Searches {
     by_index: AtomicU64,
     walked: AtomicU64,
     listed: AtomicU64,
+    /// Entries and records that searches came by, counted where tests ask how much work there was.
+    #[cfg(test)]
+    passed: AtomicU64,
 }
 
 /// The way of a search.
@@ -279,6 +282,19 @@ impl Searches {
             Way::List => &self.listed,
         };
         count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes that a search came by an entry or a record.
+    #[inline]
+    pub fn pass(&self) {
+        #[cfg(test)]
+        self.passed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// By how many entries and records searches came.
+    #[cfg(test)]
+    pub fn passed(&self) -> u64 {
+        self.passed.load(Ordering::Relaxed)
     }
 
     /// How many went by an index, how many walked, how many had no filters.

@@ -332,7 +332,7 @@ impl Index {
     /// Takes back everything executed after a revision.
     pub fn undo(&self, after: Revision) {
         // What was dead may live again.
-        self.graves.forget();
+        self.graves.forget(after);
         let mut tables = self.tables.write();
         let flushed = self.flushed();
         let all: Vec<_> = tables.all().cloned().collect();

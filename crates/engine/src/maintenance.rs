@@ -315,7 +315,7 @@ impl Inner {
             });
         }
         let catalog = self.state.catalog.read();
-        self.purger.learn(&catalog, self.index().data_floor_min());
+        self.purger.learn(&catalog, self.index());
         drop(catalog);
         self.index().keep_floors()
     }

@@ -22,7 +22,7 @@ use crate::view::Origin;
 use mainstay_model::limits::GUARD_LIMIT;
 use mainstay_model::{
     Answer, At, CellCommand, Code, Command, Contract, Durability, Error, Guard, HashCommand, Name,
-    Page, Receipt, RecordCommand, RecordPage, Result, Revision, SmallVec, Stamp, Step,
+    Page, Receipt, RecordCommand, RecordPage, RecordPick, Result, Revision, SmallVec, Stamp, Step,
     StringCommand, Transaction, Versioned, Where,
 };
 use std::collections::BTreeMap;
@@ -148,8 +148,7 @@ impl Open {
                 self.count(prefix, &filters).map(Answer::Count)
             }
             Command::Record(RecordCommand::Pick(pick)) => {
-                // Which one comes first depends on all of them.
-                self.count(pick.prefix.clone(), &pick.filters)?;
+                self.note_pick(&pick)?;
                 self.change(Command::Record(RecordCommand::Pick(pick)))
             }
             Command::String(StringCommand::Get { name }) => self.text(&name).map(Answer::Cell),
@@ -231,6 +230,15 @@ impl Open {
         let (count, expires) = records::count(&view, &self.overlay, &prefix, filters)?;
         self.note_range(Contract::Records, prefix, None, None, expires)?;
         Ok(count)
+    }
+
+    /// Remembers which record comes first. Any of them that is written could come before it by a field; by
+    /// their keys only those up to it. That one behind it expires changes nothing.
+    fn note_pick(&mut self, pick: &RecordPick) -> Result<()> {
+        let next = records::next(&self.snapshot.view(), &self.overlay, pick)?;
+        let expires = next.as_ref().and_then(|(_, expires)| *expires);
+        let upto = next.filter(|_| pick.by.is_none()).map(|(key, _)| key.as_str().to_owned());
+        self.note_range(Contract::Records, pick.prefix.clone(), None, upto, expires)
     }
 
     /// Remembers that a range was read, up to and including a name.

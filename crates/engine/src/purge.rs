@@ -8,7 +8,8 @@
 
 use crate::catalog::Catalog;
 use crate::entry::{self, DELETED};
-use crate::spaces::{self, MAIN_ID};
+use crate::index::Index;
+use crate::spaces::{self, ENTRIES, MAIN_ID};
 use crate::store::Purge;
 use crate::times::Times;
 use mainstay_model::Revision;
@@ -28,13 +29,17 @@ pub(crate) struct Purger {
 }
 
 impl Purger {
-    /// Takes note of branches that were deleted before all floors: no reader can look at them any
-    /// more, and their numbers are never used again.
-    pub fn learn(&self, catalog: &Catalog, floor: Revision) {
+    /// Takes note of branches that were deleted before all floors, and of indexes that were dropped before
+    /// that of entries: no reader can look at them any more, and their numbers are never used again.
+    ///
+    /// A floor is flushed, and so durable: what the catalog holds beyond may yet be taken back.
+    pub fn learn(&self, catalog: &Catalog, index: &Index) {
+        let floor = index.data_floor_min();
         let gone = |deleted: Option<Revision>| deleted.is_some_and(|deleted| deleted <= floor);
         let deleted = catalog.branches().filter(|branch| gone(branch.deleted));
         *self.dropped.write() = deleted.map(|branch| branch.id).collect();
-        *self.dropped_indexes.write() = catalog.dropped_indexes().collect();
+        *self.dropped_indexes.write() =
+            catalog.dropped_indexes(index.space_floor(ENTRIES)).collect();
     }
 
     /// Lets the stamps of revisions before this one go; nobody may look for them any more.
@@ -56,7 +61,7 @@ impl Purger {
         match space {
             spaces::EXPIRIES => deleted || marked.is_none_or(|branch| self.is_dropped(branch)),
             spaces::TIMES => self.is_past(entry),
-            spaces::ENTRIES if self.is_of_dropped_index(name) => true,
+            ENTRIES if self.is_of_dropped_index(name) => true,
             _ if spaces::is_system(space) || branch == MAIN_ID => deleted,
             _ => self.is_dropped(branch),
         }

@@ -23,7 +23,8 @@ use std::ops::Bound;
 pub(crate) enum Origin {
     Overlay,
     Own,
-    Inherited,
+    /// In the layer at this place.
+    Inherited(usize),
 }
 
 pub(crate) struct View<'a> {
@@ -80,12 +81,12 @@ impl View<'_> {
         if let Some(found) = found {
             return Ok(Some((found?, Origin::Own)));
         }
-        for &(branch, at) in &self.layers[1..] {
+        for (place, &(branch, at)) in self.layers.iter().enumerate().skip(1) {
             let key = rebased(key, branch);
             let hash = self.index.current.hash(&key);
             // An inherited version may have been shadowed since on its own branch: not current.
             if let Some(found) = self.index.entry(hash, &key, at, false, &mut parse)? {
-                return Ok(Some((found?, Origin::Inherited)));
+                return Ok(Some((found?, Origin::Inherited(place))));
             }
         }
         Ok(None)

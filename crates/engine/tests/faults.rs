@@ -3,8 +3,8 @@
 mod seam;
 
 use mainstay::{
-    At, BranchCommand, CellCommand, Code, Command, Database, Durability, ErrorKind, Filter, Name,
-    Options, Ticket, Transaction, Value,
+    At, BranchCommand, CellCommand, Code, Command, Database, Durability, ErrorKind, Field, Fields,
+    Filter, IndexCommand, Name, Options, Test, Ticket, Transaction, Value, Where,
 };
 use seam::{Faults, FaultyFiles, within};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -289,6 +289,47 @@ fn a_full_disk_takes_back_changes_of_the_catalog() {
     }
     assert_eq!(told.last(), Some(&("new".to_owned(), "a".to_owned())));
     assert!(told.iter().any(|(branch, _)| branch == "side"), "{told:?}");
+}
+
+/// An index whose drop was taken back has all its entries, whatever compaction did meanwhile.
+#[test]
+fn a_full_disk_takes_back_the_drop_of_an_index() {
+    let (db, faults) = open(Durability::Memory);
+    let id = db.records().add_index("", &["state"]).unwrap();
+    for i in 0..200 {
+        let fields = Fields::of([("state", "pending")]).unwrap();
+        db.records().put(&format!("k{i:03}"), &fields, None).unwrap();
+    }
+    let test = Test::Eq(b"pending".to_vec());
+    let pending = [Where { field: Field::new("state").unwrap(), test }];
+    db.trim().unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::SeqCst) {
+                let _ = db.trim();
+            }
+        });
+        for _ in 0..100 {
+            faults.writes.hold();
+            let dropped = db.submit(step(IndexCommand::Drop { id }));
+            // Long enough for a compaction to begin.
+            std::thread::sleep(Duration::from_micros(1_500));
+            faults.room.store(0, Ordering::SeqCst);
+            faults.writes.let_go();
+            assert_eq!(dropped.wait().unwrap_err().code(), Code::DiskFull);
+            faults.room.store(-1, Ordering::SeqCst);
+            if db.records().count("", &pending).unwrap() != 200 {
+                break;
+            }
+        }
+        stop.store(true, Ordering::SeqCst);
+    });
+    assert!(db.records().explain("", &pending).unwrap().contains("by the index"));
+    assert_eq!(db.records().count("", &pending).unwrap(), 200);
+    assert!(db.records().drop_index(id).unwrap());
+    db.trim().unwrap();
+    assert_eq!(db.stats().records.index_bytes, 0, "its entries go when nobody can take it back");
 }
 
 /// Far more transactions than may be under way, in batches of many threads at once.

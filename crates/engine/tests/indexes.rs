@@ -27,7 +27,7 @@ enum Act {
     Fade(usize, u8),
     Merge(usize, usize),
     Fork(usize, usize),
-    Index(usize, usize),
+    Index(usize, usize, bool),
     Drop(u32),
     Fill,
     Pass,
@@ -44,7 +44,7 @@ fn act() -> impl Strategy<Value = Act> {
         2 => (branch.clone(), key).prop_map(|(b, k)| Act::Fade(b, k)),
         2 => (branch.clone(), branch.clone()).prop_map(|(a, b)| Act::Merge(a, b)),
         1 => (branch.clone(), branch).prop_map(|(a, b)| Act::Fork(a, b)),
-        2 => (of.clone(), of).prop_map(|(a, b)| Act::Index(a, b)),
+        2 => (of.clone(), of, any::<bool>()).prop_map(|(a, b, all)| Act::Index(a, b, all)),
         1 => (1..4_u32).prop_map(Act::Drop),
         2 => Just(Act::Fill),
         1 => Just(Act::Pass),
@@ -72,10 +72,13 @@ impl Act {
                 drop(db.delete_branch(BRANCHES[a]));
                 drop(db.fork(BRANCHES[a], BRANCHES[b], At::Latest));
             }
-            Act::Index(a, b) if a == b => {
+            Act::Index(a, b, _) if a == b => {
                 drop(db.records().add_index(if a == 0 { "" } else { "k1/" }, &[FIELDS[a]]));
             }
-            Act::Index(a, b) => drop(db.records().add_index("", &[FIELDS[a], FIELDS[b]])),
+            Act::Index(a, b, all) => {
+                let fields = [FIELDS[a], FIELDS[b], FIELDS[3 - a - b]];
+                drop(db.records().add_index("", if all { &fields } else { &fields[..2] }));
+            }
             Act::Drop(id) => drop(db.records().drop_index(id)),
             Act::Fill => drop(db.fill_indexes().unwrap()),
             Act::Pass => clock.advance(Duration::from_millis(10)),
@@ -249,40 +252,160 @@ fn a_fork_older_than_the_index_is_searched_right() {
     assert_eq!(side.count("", &[is("x", "1"), is("y", "1")]).unwrap(), 0);
 }
 
-proptest! {
-    /// Picking gives the same record by an index and without one.
-    #[test]
-    fn a_pick_takes_the_first(
-        records in prop::collection::vec((0..6_u8, prop::option::of(0..VALUES.len()), 0..2_usize), 0..12),
-        gone in prop::collection::vec(0..6_u8, 0..3),
-    ) {
-        let clock = ManualClock::new(1_700_000_000_000_000);
-        let [indexed, plain] = [open(&clock), open(&clock)];
-        indexed.records().add_index("", &["x", "y"]).unwrap();
-        for db in [&indexed, &plain] {
-            for (k, y, x) in &records {
-                let x = [("x", ["a", "b"][*x])];
-                let y = y.map(|v| ("y", VALUES[v]));
-                db.records().replace(&format!("k{k}"), &Fields::of(x.into_iter().chain(y)).unwrap(), None).unwrap();
-            }
-            for k in &gone {
-                db.records().delete(&format!("k{k}")).unwrap();
-            }
-        }
-        let is = |test| Where { field: field("x"), test };
-        for test in [Test::Eq(b"a".to_vec()), Test::In(vec![b"a".to_vec(), b"b".to_vec()])] {
-            let pick = RecordPick::under("", vec![is(test)]).by("y").unwrap().set("x", "c").unwrap();
-            loop {
-                let [found, expected] = [&indexed, &plain].map(|db| db.records().pick(pick.clone()).unwrap());
-                let key = |picked: &Option<(String, Record)>| picked.as_ref().map(|(key, record)| (key.clone(), record.fields.clone()));
-                prop_assert_eq!(key(&found), key(&expected));
-                if found.is_none() {
-                    break;
+/// Which indexes there are where picks are compared.
+const INDEXES: [&[&[&str]]; 6] = [
+    &[&["x", "y"]],
+    &[&["x", "y", "z"]],
+    &[&["x"], &["x", "y", "z"]],
+    &[&["x"]],
+    &[&["z"], &["x", "z"], &["x", "y"]],
+    &[&["y"], &["y", "x"], &["x", "z", "y"]],
+];
+
+/// What is done where picks are compared.
+#[derive(Clone, Debug)]
+enum Deed {
+    Put(u8, usize, Option<usize>, usize),
+    Delete(u8),
+    Fade(u8),
+    Pick { either: bool, by: Option<usize>, under: bool },
+}
+
+fn deed() -> impl Strategy<Value = Deed> {
+    let value = || 0..VALUES.len();
+    let put = (0..8_u8, 0..2_usize, prop::option::of(value()), value());
+    let pick = (any::<bool>(), prop::option::of(1..FIELDS.len()), any::<bool>());
+    prop_oneof![
+        6 => put.prop_map(|(k, x, y, z)| Deed::Put(k, x, y, z)),
+        1 => (0..8_u8).prop_map(Deed::Delete),
+        1 => (0..8_u8).prop_map(Deed::Fade),
+        6 => pick.prop_map(|(either, by, under)| Deed::Pick { either, by, under }),
+    ]
+}
+
+impl Deed {
+    fn command(&self) -> Command {
+        let key = |k: u8| Name::new(&format!("k{}/{k}", k % 2)).unwrap();
+        match *self {
+            Deed::Put(k, x, y, z) => {
+                let write = RecordWrite::to(key(k).as_str()).unwrap().set("x", ["a", "b"][x]);
+                let write = write.unwrap().set("z", VALUES[z]).unwrap();
+                match y {
+                    Some(y) => write.set("y", VALUES[y]).unwrap().into(),
+                    None => write.into(),
                 }
+            }
+            Deed::Delete(k) => RecordCommand::Delete { key: key(k), when: Vec::new() }.into(),
+            Deed::Fade(k) => {
+                let (ttl, only) = (Ttl::Millis(3), ExpireOnly::Always);
+                RecordCommand::Expire { key: key(k), ttl, only }.into()
+            }
+            Deed::Pick { either, by, under } => {
+                let both = Test::In(vec![b"b".to_vec(), b"a".to_vec()]);
+                let test = if either { both } else { Test::Eq(b"a".to_vec()) };
+                let filters = vec![Where { field: field("x"), test }];
+                let pick = RecordPick::under(if under { "k1/" } else { "" }, filters);
+                let pick = pick.set("x", "c").unwrap();
+                by.map_or(pick.clone(), |by| pick.by(FIELDS[by]).unwrap()).into()
             }
         }
     }
 }
+
+/// Which records were picked, by one transaction or by one that stays open meanwhile.
+fn picked(db: &Database, branch: &str, deeds: &[Deed], stays_open: bool) -> Vec<Option<String>> {
+    let commands = deeds.iter().map(Deed::command);
+    let answers: Vec<Answer> = if stays_open {
+        let mut open = db.branch(branch).unwrap().begin().unwrap();
+        let answers = commands.map(|command| open.run(command).unwrap()).collect();
+        open.commit().unwrap();
+        answers
+    } else {
+        let transaction = commands.fold(Transaction::on(branch), Transaction::step);
+        db.execute(transaction).unwrap().answers.into_iter().collect()
+    };
+    let picked = |answer| match answer {
+        Answer::Picked(picked) => Some(picked.map(|picked| picked.0)),
+        _ => None,
+    };
+    answers.into_iter().filter_map(picked).collect()
+}
+
+proptest! {
+    /// Picking gives the same record by an index and without one, whatever the transaction itself wrote.
+    #[test]
+    fn a_pick_takes_the_first(
+        indexes in 0..INDEXES.len(),
+        forked_before in any::<bool>(),
+        rounds in prop::collection::vec(
+            (prop::collection::vec(deed(), 1..5), 0..2_usize, any::<bool>()), 1..20),
+    ) {
+        let clock = ManualClock::new(1_700_000_000_000_000);
+        let [indexed, plain] = [open(&clock), open(&clock)];
+        for db in [&indexed, &plain] {
+            db.records().set_field("other", "x", "c").unwrap();
+            if forked_before {
+                db.fork("side", "main", At::Latest).unwrap();
+            }
+        }
+        for fields in INDEXES[indexes] {
+            indexed.records().add_index("", fields).unwrap();
+        }
+        indexed.fill_indexes().unwrap();
+        for (place, (deeds, branch, stays_open)) in rounds.iter().enumerate() {
+            clock.advance(Duration::from_millis(1));
+            if place == 8 && !forked_before {
+                for db in [&indexed, &plain] {
+                    db.fork("side", "main", At::Latest).unwrap();
+                }
+            }
+            let branch = if forked_before || place >= 8 { BRANCHES[*branch] } else { "main" };
+            let [found, expected] = [&indexed, &plain].map(|db| picked(db, branch, deeds, *stays_open));
+            prop_assert_eq!(found, expected, "round {} on {}", place, branch);
+        }
+    }
+
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// Where far more entries are dead than make a grave, all that comes back is found by whoever looks.
+    #[test]
+    fn what_lives_among_the_dead_is_found(
+        acts in prop::collection::vec((0..7_u8, 0..DEAD), 1..40),
+    ) {
+        let queue = Queue::new(DEAD);
+        (0..DEAD).for_each(|i| queue.set(&format!("t.{i:03}"), "done"));
+        let mut living = std::collections::BTreeSet::new();
+        let mut views = Vec::new();
+        for (act, i) in acts {
+            match act {
+                0 | 1 => {
+                    queue.set(&format!("t.{i:03}"), "pending");
+                    living.insert(i);
+                }
+                2 => prop_assert_eq!(queue.take(), living.pop_first().map(|i| format!("t.{i:03}"))),
+                3 => {
+                    let found = queue.0.records().count("t.", &from_rank(&i.to_string())).unwrap();
+                    prop_assert_eq!(found, living.range(i..).count() as u64);
+                }
+                4 => views.push((queue.0.records().at(At::Latest).unwrap(), living.clone())),
+                5 => queue.0.trim().unwrap(),
+                _ => {
+                    for (view, living) in &views {
+                        let found = view.count("t.", &from_rank(&i.to_string())).unwrap();
+                        prop_assert_eq!(found, living.range(i..).count() as u64);
+                    }
+                }
+            }
+            prop_assert_eq!(queue.count(), living.len() as u64);
+        }
+    }
+}
+
+/// More than make a grave, several times.
+const DEAD: usize = 300;
 
 /// A queue whose front dies all the time: picks and scans find what lives behind it, whatever is put back.
 #[test]
@@ -312,6 +435,126 @@ fn what_died_at_the_front_is_passed_over_and_what_comes_back_is_found() {
         }
     }
     assert_eq!(records.count("", &pending()).unwrap(), 100);
+}
+
+/// The records of a queue, and how one of them is taken.
+struct Queue(Database);
+
+impl Queue {
+    fn new(count: usize) -> Queue {
+        let db = open(&ManualClock::new(1_700_000_000_000_000));
+        db.records().add_index("t.", &["state", "rank"]).unwrap();
+        for i in 0..count {
+            let fields = [("state", "pending".to_owned()), ("rank", i.to_string())];
+            db.records().put(&format!("t.{i:03}"), &Fields::of(fields).unwrap(), None).unwrap();
+        }
+        Queue(db)
+    }
+
+    fn set(&self, key: &str, state: &str) {
+        self.0.records().set_field(key, "state", state).unwrap();
+    }
+
+    fn take(&self) -> Option<String> {
+        let pick = RecordPick::under("t.", pending()).by("rank").unwrap();
+        let pick = pick.set("state", "claimed").unwrap();
+        self.0.records().pick(pick).unwrap().map(|(key, _)| key)
+    }
+
+    fn count(&self) -> u64 {
+        self.0.records().count("t.", &pending()).unwrap()
+    }
+}
+
+fn pending() -> Vec<Where> {
+    vec![Where { field: field("state"), test: Test::Eq(b"pending".to_vec()) }]
+}
+
+fn from_rank(rank: &str) -> Vec<Where> {
+    let from = Where { field: field("rank"), test: Test::Ge(rank.into()) };
+    pending().into_iter().chain([from]).collect()
+}
+
+/// Who takes and who counts remember dead entries of different shape: what comes back into them is found.
+#[test]
+fn a_record_that_comes_back_is_found_whoever_looked_where_before() {
+    let queue = Queue::new(400);
+    (0..400).for_each(|i| queue.set(&format!("t.{i:03}"), "done"));
+    assert_eq!(queue.take(), None);
+    assert_eq!(queue.0.records().count("t.", &from_rank("100")).unwrap(), 0);
+    queue.set("t.200", "pending");
+    assert_eq!(queue.count(), 1);
+    assert_eq!(queue.take().as_deref(), Some("t.200"));
+    assert_eq!((queue.take(), queue.count()), (None, 0));
+}
+
+#[test]
+fn a_record_that_comes_back_is_found_though_an_older_view_looked_at_a_part() {
+    let queue = Queue::new(400);
+    (0..400).for_each(|i| queue.set(&format!("t.{i:03}"), "done"));
+    let old = queue.0.records().at(At::Latest).unwrap();
+    queue.0.records().set_field("other", "a", "b").unwrap();
+    assert_eq!(queue.count(), 0);
+    assert_eq!(old.count("t.", &from_rank("100")).unwrap(), 0);
+    queue.set("t.200", "pending");
+    assert_eq!(queue.count(), 1);
+    assert_eq!(queue.0.records().count("t.", &from_rank("50")).unwrap(), 1);
+    assert_eq!(old.count("t.", &pending()).unwrap(), 0);
+}
+
+#[test]
+fn a_record_that_comes_back_is_found_behind_a_compaction_half_way() {
+    let queue = Queue::new(1_000);
+    (0..500).for_each(|_| drop(queue.take().unwrap()));
+    let view = queue.0.records().at(At::Latest).unwrap();
+    (0..500).for_each(|_| drop(queue.take().unwrap()));
+    assert_eq!(queue.take(), None);
+    queue.0.trim().unwrap();
+    assert_eq!((queue.count(), view.count("t.", &pending()).unwrap()), (0, 500));
+    queue.set("t.700", "pending");
+    assert_eq!(queue.take().as_deref(), Some("t.700"));
+    assert_eq!((queue.take(), queue.count()), (None, 0));
+    assert_eq!(view.count("t.", &pending()).unwrap(), 500);
+}
+
+/// Of those with the same rank the first key is picked, also where an index has them in another order.
+#[test]
+fn ties_go_by_key_whatever_stands_behind_the_rank() {
+    for index in [&["x", "y"][..], &["x", "y", "z"], &[]] {
+        let db = open(&ManualClock::new(1_700_000_000_000_000));
+        if !index.is_empty() {
+            db.records().add_index("", index).unwrap();
+        }
+        for (key, z) in [("k1", "9"), ("k2", "1"), ("k3", "5")] {
+            let fields = Fields::of([("x", "a"), ("y", "1"), ("z", z)]).unwrap();
+            db.records().put(key, &fields, None).unwrap();
+        }
+        let filters = vec![Where { field: field("x"), test: Test::Eq(b"a".to_vec()) }];
+        let pick = RecordPick::under("", filters).by("y").unwrap().set("x", "b").unwrap();
+        let picked = db.records().pick(pick).unwrap().map(|(key, _)| key);
+        assert_eq!(picked.as_deref(), Some("k1"), "{index:?}");
+    }
+}
+
+/// An open transaction that picked is told of what could come before, not of what stands behind.
+#[test]
+fn an_open_pick_minds_what_could_come_first() {
+    let committed = |by: Option<&str>, other: &str| {
+        let queue = Queue::new(10);
+        queue.set("t.000", "done");
+        let pick = RecordPick::under("t.", pending()).set("state", "claimed").unwrap();
+        let mut open = queue.0.begin().unwrap();
+        let picked = open.run(by.map_or(pick.clone(), |by| pick.by(by).unwrap())).unwrap();
+        assert!(matches!(picked, Answer::Picked(Some(picked)) if picked.0 == "t.001"));
+        queue.set(other, "pending");
+        open.commit().map(drop).map_err(|error| error.code())
+    };
+    assert_eq!(committed(None, "t.000"), Err(Code::Conflict));
+    assert_eq!(committed(None, "t.001"), Err(Code::Conflict));
+    assert_eq!(committed(None, "t.002"), Ok(()));
+    assert_eq!(committed(Some("rank"), "t.000"), Err(Code::Conflict));
+    assert_eq!(committed(Some("rank"), "t.020"), Err(Code::Conflict));
+    assert_eq!(committed(Some("rank"), "u.000"), Ok(()));
 }
 
 #[test]

@@ -5,13 +5,16 @@
 //!   index    (state, timeout_at)  -->  two ranges: claimed up to 17, running up to 17
 //! ```
 //!
-//! A rule, not an estimate: the most leading fields compared with `=` or `IN`, then a range behind them,
-//! then the oldest.
+//! A rule, not an estimate: the most leading fields compared with `=` or `IN`, then for who wants the first
+//! by a field that field behind them, then a range behind them, then no field behind them, then the oldest.
 
+use super::entries::Span;
 use super::ordered;
 use crate::declared::{AllDeclared, Declared};
 use crate::spaces;
 use mainstay_model::{Field, Test, Where};
+use std::cmp::Ordering;
+use std::ops::Bound;
 
 /// The most ranges that one scan walks: every value of an `IN` makes further ones.
 const RANGES_LIMIT: usize = 256;
@@ -29,13 +32,18 @@ pub(crate) struct Choice {
     ranged: bool,
 }
 
-/// The index to use; nothing where none helps.
-pub(crate) fn choose(all: &AllDeclared, prefix: &str, filters: &[Where]) -> Option<Choice> {
+/// The index to use, for who wants all or the first by a field; nothing where none helps.
+pub(crate) fn choose(
+    all: &AllDeclared,
+    prefix: &str,
+    filters: &[Where],
+    by: Option<&Field>,
+) -> Option<Choice> {
     let covering = all.iter().filter(|one| prefix.starts_with(&one.prefix));
     let choices = covering.filter_map(|one| Choice::of(one, filters));
     // Of equals the first is taken, which is the oldest.
     choices.fold(None, |best, next| match best {
-        Some(best) if best.rank() >= next.rank() => Some(best),
+        Some(best) if best.rank(by) >= next.rank(by) => Some(best),
         _ => Some(next),
     })
 }
@@ -52,6 +60,9 @@ impl Choice {
             starts = starts.iter().flat_map(|start| extended(start, &values)).collect();
             equal += 1;
         }
+        // Values that are written in the same way have one range.
+        starts.sort_unstable();
+        starts.dedup();
         let bounds = index.fields.get(equal).and_then(|field| bounds(filters, field));
         if equal == 0 && bounds.is_none() {
             return None;
@@ -67,13 +78,54 @@ impl Choice {
         Some(Choice { index: index.clone(), ranges, equal, ranged })
     }
 
-    fn rank(&self) -> (usize, bool) {
-        (self.equal, self.ranged)
+    fn rank(&self, by: Option<&Field>) -> (usize, usize, bool, bool) {
+        let ordered = match by.is_some_and(|by| self.is_ordered_by(by)) {
+            true if self.is_rank_last() => 2,
+            true => 1,
+            false => 0,
+        };
+        (self.equal, ordered, self.ranged, self.is_in_order_of_keys())
     }
 
     /// Whether each of its ranges is in the order of a field.
     pub fn is_ordered_by(&self, field: &Field) -> bool {
         self.index.fields.get(self.equal) == Some(field)
+    }
+
+    /// Whether each of its ranges is in the order of keys, as all that stands before them is the same.
+    pub fn is_in_order_of_keys(&self) -> bool {
+        self.equal == self.index.fields.len()
+    }
+
+    /// Whether nothing but the key stands behind the field that its ranges are in the order of.
+    fn is_rank_last(&self) -> bool {
+        self.equal + 1 == self.index.fields.len()
+    }
+
+    /// Whether nothing from this name on comes before a rank and a key, in a range in the order of ranks.
+    pub fn is_behind(&self, name: &[u8], (rank, key): &(Vec<u8>, Vec<u8>)) -> bool {
+        let Some(own) = self.index.value_in(name, self.equal) else { return false };
+        match own.cmp(rank) {
+            Ordering::Equal if self.is_rank_last() => {
+                self.index.key_in(name).is_some_and(|own| own >= key.as_slice())
+            }
+            order => order == Ordering::Greater,
+        }
+    }
+
+    /// Its ranges, or the parts of them that have keys under a prefix and behind one, where keys are in order.
+    pub fn spans(&self, prefix: &[u8], after: Option<&[u8]>) -> impl Iterator<Item = Span> {
+        self.ranges.iter().map(move |(low, high)| {
+            if !self.is_in_order_of_keys() {
+                return (Bound::Included(low.clone()), high.clone());
+            }
+            let under = [low, prefix].concat();
+            let end = spaces::after_prefix(&under);
+            match after.filter(|after| *after >= prefix) {
+                Some(after) => (Bound::Excluded([low, after].concat()), end),
+                None => (Bound::Included(under), end),
+            }
+        })
     }
 
     /// What it is, for people.

@@ -68,7 +68,7 @@ fn add(
         ready: (!context.index.has_records()).then_some(context.revision),
         filled_to: Vec::new(),
         filled: 0,
-        dropped: false,
+        dropped: None,
     };
     context.write(overlay, &declared.key(), &declared.encode())?;
     Ok(Answer::Count(u64::from(declared.id)))
@@ -98,8 +98,7 @@ fn find(context: &Context<'_>, id: u32) -> Result<Declared> {
 
 fn drop_index(context: &Context<'_>, overlay: &mut Overlay, id: u32) -> Result<Answer> {
     let Ok(declared) = find(context, id) else { return Ok(Answer::Did(false)) };
-    // The declaration stays, so that its number is not given again and its entries can go.
-    let dropped = Declared { dropped: true, ..declared };
+    let dropped = Declared { dropped: Some(context.revision), ..declared };
     context.write(overlay, &dropped.key(), &dropped.encode())?;
     Ok(Answer::Did(true))
 }
@@ -110,30 +109,48 @@ fn fill(context: &Context<'_>, overlay: &mut Overlay, id: u32, limit: usize) -> 
     if declared.ready.is_some() {
         return Ok(Answer::Did(false));
     }
-    let (from, to) = (spaces::key(RECORDS, 0, b""), [RECORDS + 1]);
-    let from = match declared.filled_to.is_empty() {
-        true => Bound::Included(from.as_slice()),
-        false => Bound::Excluded(declared.filled_to.as_slice()),
+    let mut from = match declared.filled_to.is_empty() {
+        true => Some(Bound::Included(spaces::key(RECORDS, 0, declared.prefix.as_bytes()))),
+        false => Some(Bound::Excluded(Key::from_slice(&declared.filled_to))),
     };
-    let mut seen: Vec<Key> = Vec::new();
-    for row in context.index.scan(from, Bound::Excluded(&to), NEWEST).take(limit) {
-        let row = row?;
-        let (head, payload) = entry::parse(row.entry())?;
-        seen.push(Key::from_slice(row.key()));
-        let Some((_, branch, key)) = spaces::split(row.key()) else { continue };
-        if !head.is_deleted() && declared.covers(key) {
-            let name = declared.name_of(key, payload)?;
-            put_entry(context.index, overlay, branch, name.as_deref(), 0, context.revision)?;
-        }
+    let mut left = limit;
+    while let Some(begin) = from {
+        from = fill_from(context, overlay, &mut declared, begin, &mut left)?.map(Bound::Included);
     }
-    let more = seen.len() == limit;
-    declared.filled += seen.len() as u64;
-    declared.filled_to = seen.last().map_or(declared.filled_to.clone(), |key| key.to_vec());
+    let more = left == 0;
     if !more {
         declared.ready = Some(context.revision);
     }
     context.write(overlay, &declared.key(), &declared.encode())?;
     Ok(Answer::Did(more))
+}
+
+/// Looks at records from a key on, up to one that the index does not cover; gives where to go on behind it.
+fn fill_from(
+    context: &Context<'_>,
+    overlay: &mut Overlay,
+    declared: &mut Declared,
+    from: Bound<Key>,
+    left: &mut usize,
+) -> Result<Option<Key>> {
+    let from = from.as_ref().map(|key| key.as_slice());
+    for row in context.index.scan(from, Bound::Excluded(&[RECORDS + 1]), NEWEST).take(*left) {
+        let row = row?;
+        *left -= 1;
+        declared.filled += 1;
+        declared.filled_to = row.key().to_vec();
+        let Some((_, branch, key)) = spaces::split(row.key()) else { continue };
+        if !declared.covers(key) {
+            let branch = branch + u32::from(key > declared.prefix.as_bytes());
+            return Ok(Some(spaces::key(RECORDS, branch, declared.prefix.as_bytes())));
+        }
+        let (head, payload) = entry::parse(row.entry())?;
+        if !head.is_deleted() {
+            let name = declared.name_of(key, payload)?;
+            put_entry(context.index, overlay, branch, name.as_deref(), 0, context.revision)?;
+        }
+    }
+    Ok(None)
 }
 
 /// An entry that a record had on a branch, and the one that it has.

@@ -74,7 +74,7 @@ fn seen(key: Key, hash: u64, found: Option<(Head, Origin)>, now: Stamp) -> Seen 
         counter: head.counter,
         live,
         lapsed: head.is_lapsed(now),
-        inherited: origin == Origin::Inherited,
+        inherited: matches!(origin, Origin::Inherited(_)),
         expires: head.expires.filter(|_| live),
         marked: head.expires.filter(|_| origin == Origin::Own && !head.is_deleted()),
     }

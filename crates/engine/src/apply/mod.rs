@@ -14,6 +14,7 @@ pub(crate) mod branches;
 pub(crate) mod cells;
 mod choice;
 mod decimal;
+mod entries;
 pub(crate) mod expire;
 pub(crate) mod guards;
 pub(crate) mod hashes;

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   missing   01
-//!   number    02 | 01 | length of the whole part u16 BE | digits | 00      not below zero
+//!   number    02 | 01 | length of the whole part u16 BE | digits | 00      not below zero; without digits where
+//!                                                                          the length is more than can be said
 //!             02 | 00 | the same, every bit turned                         below zero
 //!   text      03 | bytes, 00 as 00 ff | 00 01
 //! ```
@@ -44,7 +45,9 @@ fn put_number(number: &Decimal<'_>, out: &mut Vec<u8>) {
     out.push(1);
     let length = u16::try_from(number.whole.len()).unwrap_or(u16::MAX);
     out.extend_from_slice(&length.to_be_bytes());
-    out.extend(number.whole.iter().chain(number.fraction).take(DIGITS));
+    // Those of a length that cannot be told apart are not told apart by their digits either.
+    let digits = if length < u16::MAX { DIGITS } else { 0 };
+    out.extend(number.whole.iter().chain(number.fraction).take(digits));
     out.push(0);
     if number.negative {
         out[start..].iter_mut().for_each(|byte| *byte = !*byte);
@@ -131,6 +134,17 @@ mod tests {
         fn no_bytes_are_too_strange(bytes in any::<Vec<u8>>()) {
             let _ = behind(&bytes);
         }
+    }
+
+    #[test]
+    fn numbers_too_long_to_tell_apart_are_not_told_apart() {
+        let ones = |count: usize| bytes("1".repeat(count).as_bytes());
+        let nines = |count: usize| bytes("9".repeat(count).as_bytes());
+        assert!(nines(65_534) < ones(65_535));
+        assert_eq!((nines(65_535), nines(65_535)), (ones(65_536), ones(70_000)));
+        let below = bytes(format!("-{}", "1".repeat(70_000)).as_bytes());
+        assert!(below < bytes(format!("-{}", "9".repeat(65_534)).as_bytes()));
+        assert_eq!(behind(&below), Some(&b""[..]));
     }
 
     #[test]

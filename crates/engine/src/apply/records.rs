@@ -8,7 +8,7 @@
 //! A record without fields is gone: taking the last one out is its deletion.
 
 use super::keys::{self, Seen, expiry, lapse, may_expire, remove, see, see_with, set_expiry};
-use super::search::{Search, record};
+use super::search::{Search, record, text};
 use crate::entry::Head;
 use crate::overlay::{Overlay, Payload};
 use crate::spaces::RECORDS;
@@ -172,6 +172,26 @@ pub(super) fn in_order(changes: &mut Changes<'_>) {
     changes.dedup_by(|later, first| later.0 == first.0);
 }
 
+/// The first record that passes.
+fn first(view: &View<'_>, overlay: &Overlay, pick: &RecordPick) -> Result<Option<Name>> {
+    pick.check()?;
+    let search = Search { view, overlay, prefix: &pick.prefix, filters: &pick.filters };
+    search.first(pick.by.as_ref())?.map(|key| Name::new(&key)).transpose()
+}
+
+/// The first record that passes, and when it expires, if others wrote it.
+pub(crate) fn next(
+    view: &View<'_>,
+    overlay: &Overlay,
+    pick: &RecordPick,
+) -> Result<Option<(Name, Option<Stamp>)>> {
+    let Some(key) = first(view, overlay, pick)? else { return Ok(None) };
+    let (full, hash) = view.key(RECORDS, key.as_bytes());
+    let own = overlay.find(hash, &full).is_some();
+    let ends = view.find(overlay, &full, hash, |head, _| Ok(head.expires))?;
+    Ok(Some((key, ends.and_then(|(ends, _)| ends).filter(|_| !own))))
+}
+
 /// Writes to the first record that passes.
 fn pick(
     view: &View<'_>,
@@ -179,12 +199,9 @@ fn pick(
     pick: &RecordPick,
     revision: Revision,
 ) -> Result<Answer> {
-    pick.check()?;
     // A time to live that there is not is refused whatever is found.
     expiry(view.now, pick.ttl, None)?;
-    let search = Search { view, overlay, prefix: &pick.prefix, filters: &pick.filters };
-    let Some(key) = search.first(pick.by.as_ref())? else { return Ok(Answer::Picked(None)) };
-    let key = Name::new(&key)?;
+    let Some(key) = first(view, overlay, pick)? else { return Ok(Answer::Picked(None)) };
     let (seen, old) = see_fields(view, overlay, &key)?;
     let expires = expiry(view.now, pick.ttl, seen.expires)?;
     let moment = Moment { now: view.now, revision };
@@ -426,13 +443,14 @@ pub(crate) fn scan(
     check_scan(prefix, filters, after, limit)?;
     let (mut page, mut scales) = (RecordPage::default(), Scales::default());
     let search = Search { view, overlay, prefix, filters };
-    let expires = search.each(after, |key, record| {
+    let expires = search.each(after, limit.saturating_add(1), |key, head, payload| {
         if page.records.len() == limit {
             page.next = page.records.last().map(|(key, _)| key.clone());
             return Ok(false);
         }
+        let record = record(head, Fields::decode(payload)?);
         scales.add_record(&record)?;
-        page.records.push((key, record));
+        page.records.push((text(key), record));
         Ok(true)
     })?;
     Ok((page, expires))
@@ -445,13 +463,7 @@ pub(crate) fn count(
     prefix: &str,
     filters: &[Where],
 ) -> Result<(u64, Option<Stamp>)> {
-    let mut count = 0;
-    let search = Search { view, overlay, prefix, filters };
-    let expires = search.each(None, |_, _| {
-        count += 1;
-        Ok(true)
-    })?;
-    Ok((count, expires))
+    Search { view, overlay, prefix, filters }.count()
 }
 
 /// How a scan goes about it, for people.

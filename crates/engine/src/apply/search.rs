@@ -1,30 +1,41 @@
 //! Searches: the records that pass filters, by an index where one helps.
 //!
 //! ```text
-//!   index -> keys of each layer \
-//!   layer that it does not serve, walked -> keys that pass there > sorted -> record by record: does it pass?
-//!   own writes -> keys          /
+//!   own writes -> keys
+//!   layer that the index serves -> keys by its entries                > does the record pass?
+//!   layer that it does not serve, walked -> keys that pass there
 //! ```
 //!
 //! An index gives candidates, the record decides: a key too many costs a read, a key too few would be a
 //! wrong answer. So a layer that is read before the index was whole is walked.
+//!
+//! Each of these sources is in an order: by key where all fields of the index are compared with `=`, so that
+//! a page begins where the last one ended and looks no further than it needs; by a field for who wants the
+//! first by it. Who only counts needs no order.
 
-use super::choice::{self, Choice, Range};
-use super::ordered;
+use super::choice::{self, Choice};
+use super::{entries, ordered};
 use crate::entry::{self, Head};
 use crate::figures::Way;
-use crate::graves::{GRAVE_ENTRIES, Grave, Graves};
 use crate::overlay::Overlay;
-use crate::scan::Row;
 use crate::spaces::{self, ENTRIES, RECORDS};
-use crate::view::View;
+use crate::view::{Origin, View};
 use mainstay_model::limits::check_filters;
-use mainstay_model::{Code, Error, Field, Fields, Record, Result, Revision, Stamp, Where};
+use mainstay_model::{
+    Code, Error, Field, Fields, Record, Result, Revision, SmallVec, Stamp, Where,
+};
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
+#[cfg(test)]
+mod tests;
+
 /// How many keys are held at a time; further ones are looked for again.
 const HELD_KEYS: usize = 100_000;
+/// How many keys are looked for at first, at least: some of those that an index names may not pass.
+const FIRST_KEYS: usize = 16;
+/// How many times as many keys are looked for when those before were not enough.
+const MORE_KEYS: usize = 4;
 
 /// What is looked for.
 pub(super) struct Search<'a> {
@@ -34,21 +45,93 @@ pub(super) struct Search<'a> {
     pub filters: &'a [Where],
 }
 
+/// A key that may be one of those looked for.
+struct Candidate<'c> {
+    key: &'c [u8],
+    /// Under which an index has it, where one gave it.
+    name: Option<&'c [u8]>,
+    /// Where it was found.
+    origin: Origin,
+}
+
+/// Is shown candidates until it has enough of a source.
+type Visit<'v> = dyn FnMut(Candidate<'_>) -> Result<bool> + 'v;
+
 impl Search<'_> {
     /// Visits the records that pass, in byte order of their keys, until told to stop; gives when the first of
     /// those that were taken expires, if others wrote it. What did not pass is not seen, so that it may expire.
+    /// Whoever says how many are wanted is not told so many only, but those are found with the least work.
     pub fn each(
         &self,
         after: Option<&str>,
-        visit: impl FnMut(String, Record) -> Result<bool>,
+        wanted: usize,
+        visit: impl FnMut(&[u8], Head, &[u8]) -> Result<bool>,
     ) -> Result<Option<Stamp>> {
-        check_filters(self.filters)?;
-        let choice = self.choice();
-        self.view.index.searches.count(self.way(choice.as_ref()));
-        match choice {
-            Some(choice) => self.each_candidate(&choice, after, visit),
+        match self.begin(None)? {
+            Some(choice) => self.each_candidate(&choice, after, wanted, visit),
             None => self.each_record(after, visit),
         }
+    }
+
+    /// How many records pass, and when the first of them that others wrote expires.
+    pub fn count(&self) -> Result<(u64, Option<Stamp>)> {
+        let Some(choice) = self.begin(None)? else {
+            let mut count = 0;
+            let expires = self.each_record(None, |_, _, _| {
+                count += 1;
+                Ok(true)
+            })?;
+            return Ok((count, expires));
+        };
+        loop {
+            let (mut count, mut expires) = (0, None);
+            let whole = self.each_source(&choice, None, &mut |candidate| {
+                let found = self.look(candidate.key, |head, _| Ok(head.expires))?;
+                // A key stands once in each layer that has it: the one that decides counts.
+                if let Some((ends, origin)) =
+                    found.filter(|(_, origin)| *origin == candidate.origin)
+                {
+                    count += 1;
+                    expires = sooner(expires, ends, origin);
+                }
+                Ok(true)
+            })?;
+            if whole {
+                return Ok((count, expires));
+            }
+        }
+    }
+
+    /// The key of the record that comes first by a field, then by its key.
+    pub fn first(&self, by: Option<&Field>) -> Result<Option<String>> {
+        let Some(by) = by else {
+            let mut first = None;
+            self.each(None, 1, |key, _, _| {
+                first = Some(text(key));
+                Ok(false)
+            })?;
+            return Ok(first);
+        };
+        let first = match self.begin(Some(by))? {
+            Some(choice) => self.first_candidate(&choice, by)?,
+            None => {
+                let mut first = First::default();
+                self.each_record(None, |key, _, payload| {
+                    first.offer(rank_of(Fields::find(payload, by)?), key);
+                    Ok(true)
+                })?;
+                first
+            }
+        };
+        Ok(first.0.map(|(_, key)| text(&key)))
+    }
+
+    /// Chooses an index, and counts the search.
+    fn begin(&self, by: Option<&Field>) -> Result<Option<Choice>> {
+        check_filters(self.filters)?;
+        let choice = self.choice(by);
+        self.view.index.searches.count(self.way(choice.as_ref()));
+        Ok(choice)
     }
 
     fn way(&self, choice: Option<&Choice>) -> Way {
@@ -60,141 +143,141 @@ impl Search<'_> {
         }
     }
 
-    fn choice(&self) -> Option<Choice> {
-        choice::choose(&self.view.index.declared(), self.prefix, self.filters)
+    fn choice(&self, by: Option<&Field>) -> Option<Choice> {
+        choice::choose(&self.view.index.declared(), self.prefix, self.filters, by)
     }
 
-    /// The key of the record that comes first by a field, then by its key.
-    pub fn first(&self, by: Option<&Field>) -> Result<Option<String>> {
-        let mut best: Option<(Vec<u8>, String)> = None;
-        let Some(by) = by else {
-            self.each(None, |key, _| {
-                best = Some((Vec::new(), key));
-                Ok(false)
+    /// Of the candidates that pass the first; a source that is in order is left where it cannot come any more.
+    fn first_candidate(&self, choice: &Choice, by: &Field) -> Result<First> {
+        let ordered = choice.is_ordered_by(by);
+        loop {
+            let mut first = First::default();
+            let whole = self.each_source(choice, None, &mut |candidate| {
+                if let (Some(first), Some(name), true) = (&first.0, candidate.name, ordered)
+                    && choice.is_behind(name, first)
+                {
+                    return Ok(false);
+                }
+                let rank = |_, payload: &[u8]| Ok(rank_of(Fields::find(payload, by)?));
+                if let Some((rank, _)) = self.look(candidate.key, rank)? {
+                    first.offer(rank, candidate.key);
+                }
+                Ok(true)
             })?;
-            return Ok(best.map(|(_, key)| key));
-        };
-        if let Some(choice) = self.choice().filter(|choice| choice.is_ordered_by(by))
-            && let [(_, at)] = self.view.layers[..]
-            && !self.has_own_records()
-            && self.serves(&choice, at)
-        {
-            self.view.index.searches.count(Way::Index);
-            return self.first_by_entries(&choice, by);
-        }
-        self.each(None, |key, record| {
-            let rank = rank_of(record.fields.get(by.as_bytes()));
-            if best.as_ref().is_none_or(|(least, _)| rank < *least) {
-                best = Some((rank, key));
+            if whole {
+                return Ok(first);
             }
-            Ok(true)
-        })?;
-        Ok(best.map(|(_, key)| key))
-    }
-
-    /// The first entry of each range whose record passes; of those the first.
-    fn first_by_entries(&self, choice: &Choice, by: &Field) -> Result<Option<String>> {
-        let (branch, at) = self.view.layers[0];
-        let mut best: Option<(Vec<u8>, Vec<u8>)> = None;
-        for range in &choice.ranges {
-            self.each_entry(choice, branch, at, range, &mut |key| {
-                let Some((record, _)) = self.look(key)?.filter(|_| self.wants(key, None)) else {
-                    return Ok(true);
-                };
-                let found = (rank_of(record.fields.get(by.as_bytes())), key.to_vec());
-                best = Some(best.take().map_or(found.clone(), |best| best.min(found)));
-                Ok(false)
-            })?;
         }
-        Ok(best.map(|(_, key)| text(&key)))
-    }
-
-    fn has_own_records(&self) -> bool {
-        self.overlay.effects().iter().any(|effect| effect.key.first() == Some(&RECORDS))
     }
 
     /// Looks at all records under the prefix.
     fn each_record(
         &self,
         after: Option<&str>,
-        mut visit: impl FnMut(String, Record) -> Result<bool>,
+        mut visit: impl FnMut(&[u8], Head, &[u8]) -> Result<bool>,
     ) -> Result<Option<Stamp>> {
         let (prefix, after) = (self.prefix.as_bytes(), after.map(str::as_bytes));
         let mut walk = self.view.walk(self.overlay, RECORDS, prefix, after);
-        let mut expires: Option<Stamp> = None;
+        let mut expires = None;
         while let Some(step) = walk.next()? {
-            if !step.head.is_live(self.view.now) || !self.pass(step.payload(self.overlay))? {
+            self.view.index.searches.pass();
+            let payload = step.payload(self.overlay);
+            if !step.head.is_live(self.view.now) || !self.pass(payload)? {
                 continue;
             }
-            let record = record(step.head, Fields::decode(step.payload(self.overlay))?);
-            let theirs = record.expires.filter(|_| !step.own);
-            if !visit(text(&step.name), record)? {
+            let origin = if step.own { Origin::Overlay } else { Origin::Own };
+            if !visit(&step.name, step.head, payload)? {
                 break;
             }
-            expires = [expires, theirs].into_iter().flatten().min();
+            expires = sooner(expires, step.head.expires, origin);
         }
         Ok(expires)
     }
 
-    /// Looks at the records that an index names.
+    /// Looks at the records that an index names, in order of their keys.
     fn each_candidate(
         &self,
         choice: &Choice,
         after: Option<&str>,
-        mut visit: impl FnMut(String, Record) -> Result<bool>,
+        wanted: usize,
+        mut visit: impl FnMut(&[u8], Head, &[u8]) -> Result<bool>,
     ) -> Result<Option<Stamp>> {
         let mut after = after.map(|after| after.as_bytes().to_vec());
-        let mut expires: Option<Stamp> = None;
+        let mut expires = None;
+        let mut held = match choice.is_in_order_of_keys() {
+            true => wanted.clamp(FIRST_KEYS, HELD_KEYS),
+            // All are walked for the first of them: then as many as can be are held.
+            false => HELD_KEYS,
+        };
         loop {
-            let keys = self.candidates(choice, after.as_deref())?;
+            let keys = self.keys(choice, after.as_deref(), held)?;
             for key in &keys.all {
-                let Some((record, own)) = self.look(key)? else { continue };
-                let theirs = record.expires.filter(|_| !own);
-                if !visit(text(key), record)? {
+                let see =
+                    |head: Head, payload: &[u8]| Ok((visit(key, head, payload)?, head.expires));
+                let Some(((more, ends), origin)) = self.look(key, see)? else { continue };
+                if !more {
                     return Ok(expires);
                 }
-                expires = [expires, theirs].into_iter().flatten().min();
+                expires = sooner(expires, ends, origin);
             }
             if !keys.cut {
                 return Ok(expires);
             }
+            held = (held * MORE_KEYS).min(HELD_KEYS);
             after = keys.all.into_iter().next_back();
         }
     }
 
-    /// A record that lives and passes, and whether the transaction itself wrote it.
-    fn look(&self, key: &[u8]) -> Result<Option<(Record, bool)>> {
+    /// Reads a record that lives and passes, and says where it lies.
+    fn look<T>(
+        &self,
+        key: &[u8],
+        mut read: impl FnMut(Head, &[u8]) -> Result<T>,
+    ) -> Result<Option<(T, Origin)>> {
         let (key, hash) = self.view.key(RECORDS, key);
-        let read = |head: Head, payload: &[u8]| {
-            if !head.is_live(self.view.now) || !self.pass(payload)? {
-                return Ok(None);
-            }
-            Ok(Some(record(head, Fields::decode(payload)?)))
+        let read = |head: Head, payload: &[u8]| match head.is_live(self.view.now) {
+            true if self.pass(payload)? => read(head, payload).map(Some),
+            _ => Ok(None),
         };
         let found = self.view.find(self.overlay, &key, hash, read)?;
-        let own = self.overlay.find(hash, &key).is_some();
-        Ok(found.and_then(|(record, _)| record).map(|record| (record, own)))
+        Ok(found.and_then(|(found, origin)| found.map(|found| (found, origin))))
     }
 
-    fn candidates(&self, choice: &Choice, after: Option<&[u8]>) -> Result<Keys> {
+    /// The first keys behind one, as many as are to be held.
+    fn keys(&self, choice: &Choice, after: Option<&[u8]>, held: usize) -> Result<Keys> {
         loop {
-            let mut keys = Keys::default();
-            let mut served = Vec::new();
-            for &(branch, at) in self.view.layers {
-                match self.serves(choice, at) {
-                    true => {
-                        served.push(at);
-                        self.by_entries(choice, branch, at, after, &mut keys)?;
-                    }
-                    false => self.by_walking(branch, at, after, &mut keys)?,
-                }
-            }
-            self.own(after, &mut keys);
-            // Retention may have passed the entries by, or the index may have gone, while they were read.
-            if served.into_iter().all(|at| self.serves(choice, at)) {
+            let mut keys = Keys { all: BTreeSet::new(), held, cut: false };
+            let whole = self.each_source(choice, after, &mut |candidate| {
+                let sorted = candidate.name.is_none() || choice.is_in_order_of_keys();
+                Ok(keys.add(candidate.key) || !sorted)
+            })?;
+            if whole {
                 return Ok(keys);
             }
         }
+    }
+
+    /// Shows the candidates of each source; says whether it was all of them. Retention may have passed the
+    /// entries by, or the index may have gone, while they were read: then it is to be done again.
+    fn each_source(
+        &self,
+        choice: &Choice,
+        after: Option<&[u8]>,
+        visit: &mut Visit<'_>,
+    ) -> Result<bool> {
+        self.each_own(after, visit)?;
+        let mut served: SmallVec<[Revision; 2]> = SmallVec::new();
+        for (place, &(branch, at)) in self.view.layers.iter().enumerate() {
+            let origin = if place == 0 { Origin::Own } else { Origin::Inherited(place) };
+            match self.serves(choice, at) {
+                true => {
+                    served.push(at);
+                    self.each_entry(choice, (branch, at), origin, after, visit)?;
+                }
+                false => self.each_walked((branch, at), origin, after, visit)?,
+            }
+        }
+        Ok(served.into_iter().all(|at| self.serves(choice, at)))
     }
 
     /// Whether an index has all entries of a layer that is read at a revision.
@@ -205,96 +288,65 @@ impl Search<'_> {
         whole && self.view.index.check_space_reach(ENTRIES, at).is_ok()
     }
 
-    fn by_entries(
+    /// Candidates of a layer by the entries of an index, one range after the other.
+    fn each_entry(
         &self,
         choice: &Choice,
-        branch: u32,
-        at: Revision,
+        layer: (u32, Revision),
+        origin: Origin,
         after: Option<&[u8]>,
-        keys: &mut Keys,
+        visit: &mut Visit<'_>,
     ) -> Result<()> {
-        for range in &choice.ranges {
-            self.each_entry(choice, branch, at, range, &mut |key| {
-                if self.wants(key, after) {
-                    keys.add(key);
+        for span in choice.spans(self.prefix.as_bytes(), after) {
+            entries::each(self.view.index, layer, span, &mut |name| {
+                let key = choice.index.key_in(name).ok_or_else(strange)?;
+                match self.wants(key, after) {
+                    true => visit(Candidate { key, name: Some(name), origin }),
+                    false => Ok(true),
                 }
-                Ok(true)
             })?;
         }
         Ok(())
     }
 
-    /// Visits the keys that the live entries of a layer name in a range, until told to stop. Where all are
-    /// dead it walks once, and the next search begins behind.
-    fn each_entry(
+    /// Candidates of a layer that an index does not serve, in order of their keys.
+    fn each_walked(
         &self,
-        choice: &Choice,
-        branch: u32,
-        at: Revision,
-        (low, high): &Range,
-        visit: &mut dyn FnMut(&[u8]) -> Result<bool>,
-    ) -> Result<()> {
-        let to = high.as_ref().map(|high| spaces::key(ENTRIES, branch, high));
-        let to = to.as_ref().map_or(Bound::Unbounded, |to| Bound::Excluded(to.as_slice()));
-        let mut from = Bound::Included(spaces::key(ENTRIES, branch, low).to_vec());
-        let mut walk = Walk { graves: &self.view.index.graves, at, dead: None };
-        loop {
-            let mut grave = None;
-            for row in self.view.index.scan(from.as_ref().map(Vec::as_slice), to, at) {
-                let row = row?;
-                let Some(key) = live_key(choice, &row)? else {
-                    grave = walk.dead(row.key());
-                    if grave.is_some() {
-                        break;
-                    }
-                    continue;
-                };
-                walk.alive();
-                if !visit(key)? {
-                    return Ok(());
-                }
-            }
-            match grave {
-                Some(grave) => from = Bound::Excluded(grave.last),
-                None => break,
-            }
-        }
-        walk.alive();
-        Ok(())
-    }
-
-    fn by_walking(
-        &self,
-        branch: u32,
-        at: Revision,
+        (branch, at): (u32, Revision),
+        origin: Origin,
         after: Option<&[u8]>,
-        keys: &mut Keys,
+        visit: &mut Visit<'_>,
     ) -> Result<()> {
-        let from = spaces::key(RECORDS, branch, self.prefix.as_bytes());
-        let end = spaces::after_prefix(&from);
+        let prefix = self.prefix.as_bytes();
+        let begin = after.filter(|after| *after >= prefix).unwrap_or(prefix);
+        let from = spaces::key(RECORDS, branch, begin);
+        let end = spaces::after_prefix(&spaces::key(RECORDS, branch, prefix));
         let to = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         for row in self.view.index.scan(Bound::Included(&from), to, at) {
             let row = row?;
+            self.view.index.searches.pass();
             let key = row.key().get(spaces::PREFIX_BYTES..).unwrap_or_default();
             let (head, payload) = entry::parse(row.entry())?;
-            if self.wants(key, after) && !head.is_deleted() && self.pass(payload)? {
-                keys.add(key);
+            let wanted = self.wants(key, after) && !head.is_deleted() && self.pass(payload)?;
+            if wanted && !visit(Candidate { key, name: None, origin })? {
+                break;
             }
         }
         Ok(())
     }
 
-    /// What the transaction itself wrote has no entries yet.
-    fn own(&self, after: Option<&[u8]>, keys: &mut Keys) {
+    /// What the transaction itself wrote has no entries yet, and is in no order.
+    fn each_own(&self, after: Option<&[u8]>, visit: &mut Visit<'_>) -> Result<()> {
         let branch = self.view.branch();
         for effect in self.overlay.effects() {
             if let Some((RECORDS, of, key)) = spaces::split(&effect.key)
                 && of == branch
                 && self.wants(key, after)
             {
-                keys.add(key);
+                visit(Candidate { key, name: None, origin: Origin::Overlay })?;
             }
         }
+        Ok(())
     }
 
     fn wants(&self, key: &[u8], after: Option<&[u8]>) -> bool {
@@ -313,7 +365,7 @@ impl Search<'_> {
 
     /// How it goes about it, for people.
     pub fn explain(&self, names: impl Fn(u32) -> String) -> String {
-        let Some(choice) = self.choice() else {
+        let Some(choice) = self.choice(None) else {
             return format!("walks all records under `{}`: no index helps", self.prefix);
         };
         let mut lines = vec![choice.describe()];
@@ -334,70 +386,46 @@ impl Search<'_> {
 }
 
 /// Keys in order, as many as are held at a time.
-#[derive(Default)]
 struct Keys {
     all: BTreeSet<Vec<u8>>,
+    held: usize,
     /// There are more behind the last one.
     cut: bool,
 }
 
 impl Keys {
-    fn add(&mut self, key: &[u8]) {
-        if self.all.len() >= HELD_KEYS {
+    /// Takes a key in, and says whether one behind it would be, too, as far as is known.
+    fn add(&mut self, key: &[u8]) -> bool {
+        if self.all.len() >= self.held && !self.all.contains(key) {
             self.cut = true;
             if self.all.last().is_some_and(|last| last.as_slice() <= key) {
-                return;
+                return false;
             }
-            if !self.all.contains(key) {
-                self.all.pop_last();
-            }
+            self.all.pop_last();
         }
-        self.all.insert(key.to_vec());
+        self.all.insert(key.to_vec())
+            || self.all.len() < self.held
+            || self.all.last().is_some_and(|last| last.as_slice() > key)
     }
 }
 
-/// A walk over entries, which remembers where they are dead.
-struct Walk<'g> {
-    graves: &'g Graves,
-    at: Revision,
-    /// Where all was dead lately, and how many of those were looked at.
-    dead: Option<(Grave, usize)>,
-}
+/// The rank and the key of the first one of those that were offered.
+#[derive(Default)]
+struct First(Option<(Vec<u8>, Vec<u8>)>);
 
-impl Walk<'_> {
-    /// Notes a dead entry; gives the grave that it stands in, if that is known.
-    fn dead(&mut self, key: &[u8]) -> Option<Grave> {
-        match &mut self.dead {
-            Some((grave, count)) => {
-                (grave.last, *count) = (key.to_vec(), *count + 1);
-                None
-            }
-            None => {
-                let known = self.graves.holding(key, self.at);
-                let begun = Grave { first: key.to_vec(), last: key.to_vec() };
-                self.dead = Some((known.clone().unwrap_or(begun), 0));
-                known
-            }
-        }
-    }
-
-    /// Notes that something lives here, or that all was looked at.
-    fn alive(&mut self) {
-        if let Some((grave, count)) = self.dead.take()
-            && count >= GRAVE_ENTRIES
-        {
-            self.graves.bury(grave, self.at);
+impl First {
+    fn offer(&mut self, rank: Vec<u8>, key: &[u8]) {
+        let first = self.0.as_ref().map(|(rank, key)| (rank.as_slice(), key.as_slice()));
+        if first.is_none_or(|first| (rank.as_slice(), key) < first) {
+            self.0 = Some((rank, key.to_vec()));
         }
     }
 }
 
-/// The key that an entry names, unless it is dead.
-fn live_key<'r>(choice: &Choice, row: &'r Row) -> Result<Option<&'r [u8]>> {
-    if entry::parse(row.entry())?.0.is_deleted() {
-        return Ok(None);
-    }
-    let name = row.key().get(spaces::PREFIX_BYTES..).unwrap_or_default();
-    choice.index.key_in(name).ok_or_else(strange).map(Some)
+/// The sooner of two expiries; that of an own write does not count.
+fn sooner(first: Option<Stamp>, next: Option<Stamp>, origin: Origin) -> Option<Stamp> {
+    let theirs = next.filter(|_| origin != Origin::Overlay);
+    [first, theirs].into_iter().flatten().min()
 }
 
 /// What a record is compared by, as an index has it.
@@ -407,7 +435,7 @@ fn rank_of(value: Option<&[u8]>) -> Vec<u8> {
     rank
 }
 
-fn text(key: &[u8]) -> String {
+pub(super) fn text(key: &[u8]) -> String {
     String::from_utf8_lossy(key).into_owned()
 }
 
