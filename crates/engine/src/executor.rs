@@ -332,7 +332,7 @@ impl Executor {
             index.put(&self.active, effect.hash, version);
         }
         let keys = effects.iter().map(|effect| effect.key.as_slice());
-        self.state.trail.note(revision, keys.filter(|key| spaces::DATA.contains(&key[0])));
+        self.state.trail.note(revision, keys.filter(|key| spaces::is_on_trail(key[0])));
         self.active.note_time(revision, stamp);
         let stamped = self.stamper.stamp(stamp);
         debug_assert_eq!(stamped, stamp);
