@@ -13,6 +13,17 @@ pub(crate) fn check_transition(job: &Job, into: State) -> Result<()> {
     }
 }
 
+/// Refuses a step behind the last.
+pub(crate) fn check_step(step: u64, of: Option<u64>) -> Result<()> {
+    match of.filter(|of| step > *of) {
+        None => Ok(()),
+        Some(of) => {
+            let message = format!("step {step} of {of}: there is no step behind the last");
+            Err(Error::new(Code::InvalidArgument, message))
+        }
+    }
+}
+
 #[cold]
 pub(crate) fn illegal(job: &Job, why: &str) -> Error {
     Error::new(Code::IllegalTransition, format!("job {} is {}: {why}", job.name, job.state))
