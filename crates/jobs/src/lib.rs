@@ -43,6 +43,7 @@ mod claim;
 mod failure;
 mod figures;
 mod graph;
+mod hand;
 mod holder;
 mod job;
 mod jobs;
