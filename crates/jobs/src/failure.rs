@@ -91,3 +91,16 @@ pub(crate) fn too_many_dependents(name: &JobName, limit: usize) -> Error {
     );
     Error::new(Code::TransactionTooLarge, message)
 }
+
+#[cold]
+pub(crate) fn no_interval() -> Error {
+    let message = "a sweeper that sweeps every 0 s would do nothing else: give it a pause";
+    Error::new(Code::InvalidArgument, message)
+}
+
+#[cold]
+pub(crate) fn panicked(what: &str, panic: &(dyn std::any::Any + Send)) -> Error {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+    Error::new(Code::Unsupported, format!("{what} panicked, which is a bug to be reported: {text}"))
+}

@@ -77,7 +77,7 @@ pub use operations::JobPage;
 pub use settings::{Settings, TypeSettings};
 pub use state::{STATES, State};
 pub use submit::Submission;
-pub use sweeper::{SweepReport, Sweeper, SweeperFigures};
+pub use sweeper::{Sweep, SweepReport, Sweeper, SweeperFigures};
 pub use tidy::TidyReport;
 pub use version::JobVersion;
 pub use within::{ClaimedIn, JobsIn, LocksIn, TokenIn};
