@@ -333,7 +333,7 @@ impl Executor {
         }
         let news = effects.iter().filter(|effect| !effect.head(revision, stamp).is_sweep());
         let keys = news.map(|effect| effect.key.as_slice());
-        self.state.trail.note(revision, keys.filter(|key| spaces::DATA.contains(&key[0])));
+        self.state.trail.note(revision, keys.filter(|key| spaces::is_on_trail(key[0])));
         self.active.note_time(revision, stamp);
         index.graves.reach(revision);
         let stamped = self.stamper.stamp(stamp);

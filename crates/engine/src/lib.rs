@@ -111,6 +111,7 @@ mod trail;
 mod version;
 mod view;
 pub mod wire;
+mod written;
 pub use crate::core::OpenReport;
 pub use backup::{
     BackupHead, BackupReport, Kind as BackupKind, backup_head, restore_backup, verify_backup,

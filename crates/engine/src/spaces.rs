@@ -104,6 +104,12 @@ pub(crate) fn is_system(space: u8) -> bool {
     space >= INDEXES
 }
 
+/// Whether writes to the space are remembered for a while: those of users, and which branches there are.
+#[inline]
+pub(crate) fn is_on_trail(space: u8) -> bool {
+    DATA.contains(&space) || space == BRANCHES
+}
+
 /// Whether keys of the space are never looked up one by one: the table of current values has none of them.
 #[inline]
 pub(crate) fn is_only_walked(space: u8) -> bool {

@@ -263,13 +263,13 @@ pub struct AsyncLocks(pub(crate) Operations<'static>);
 impl AsyncLocks {
     /// Locks of a database in this process.
     pub fn open(db: &Database, namespace: &str) -> Result<AsyncLocks> {
-        let shared = Shared::new(Some(db), Settings::under(namespace), None);
+        let shared = Shared::new(Some(db), Settings::under(namespace).checked()?, None);
         Ok(AsyncLocks(Operations::new(shared, Port::submitted(db, MAIN)?)))
     }
 
     /// Locks of a served database.
     pub fn served(db: &AsyncDatabase, namespace: &str) -> Result<AsyncLocks> {
-        let shared = Shared::new(None, Settings::under(namespace), None);
+        let shared = Shared::new(None, Settings::under(namespace).checked()?, None);
         Ok(AsyncLocks(Operations::new(shared, Port::served_main(db))))
     }
 

@@ -2,19 +2,24 @@
 //!
 //! ```text
 //!   who waits --enter--> queue of a type or a lock:  w1 w2 w3 ...
-//!   a revision, a due time --> the bell looks how many can be served --> calls as many, from the front
+//!   a write to its keys, a due time --> the bell looks how many can be served --> calls as many, from the front
 //!   a turn ends (served or not, or given up) --> it looks again
 //! ```
 //!
 //! Whoever is called tries at once. So of sixty-four who wait for one job one is woken, and a job that nobody took
-//! because its turn was given up goes to the next. The thread starts when somebody waits for the first time and
-//! sleeps while nobody does; it ends with the last handle.
+//! because its turn was given up goes to the next; so does one whose waiter does not come. Who tried in vain keeps
+//! its place. The thread starts when somebody waits for the first time and sleeps while nobody does; it ends with
+//! the last handle.
+
+mod queue;
+#[cfg(test)]
+mod tests;
 
 use crate::failure;
 use crate::wait;
-use mainstay::{Database, Result, Revision, Stamp};
+use mainstay::{Database, Error, Result, Revision, Stamp};
 use parking_lot::{Condvar, Mutex};
-use std::collections::BTreeMap;
+use queue::{Queue, Queues, Visit};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,8 +27,8 @@ use std::task::{Context, Poll, Waker};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long the bell sleeps at most before it looks at the time again.
-const LONGEST: Duration = Duration::from_secs(3600);
+/// How long the bell sleeps at most while somebody waits: a clock that was set forward is noticed by then.
+const GLANCE: Duration = Duration::from_secs(1);
 /// How long it rests where the database cannot be waited for.
 const REST: Duration = Duration::from_millis(100);
 
@@ -54,6 +59,15 @@ pub(crate) struct Question {
 /// Looks how many can be served.
 pub(crate) type Look = Arc<dyn Fn(Question) -> Result<Outlook> + Send + Sync>;
 
+/// A try that got nothing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tried {
+    /// What was visible when it began, at least.
+    pub revision: Revision,
+    /// When it was over.
+    pub at: Stamp,
+}
+
 /// See the module.
 pub(crate) struct Bell {
     tower: Arc<Tower>,
@@ -67,34 +81,6 @@ struct Tower {
     entered: Condvar,
     /// Somebody came or went since the thread looked.
     stirred: AtomicBool,
-}
-
-#[derive(Default)]
-struct Queues {
-    all: BTreeMap<String, Queue>,
-    next: u64,
-    is_over: bool,
-}
-
-struct Queue {
-    look: Look,
-    places: BTreeMap<u64, Place>,
-    /// The revision at which it was looked at; nothing: look again.
-    looked: Option<Revision>,
-    due: Option<Stamp>,
-}
-
-struct Place {
-    until: Stamp,
-    standing: Standing,
-    waker: Option<Waker>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Standing {
-    Waits,
-    Called,
-    Late,
 }
 
 /// A place in a queue: once called, the right to try. Dropping it lets the next one try.
@@ -111,11 +97,24 @@ impl Bell {
         Bell { tower: Arc::new(tower), thread: Mutex::new(None) }
     }
 
-    /// Waits in a queue until it is one's turn; nothing when the time is over.
-    pub async fn turn(&self, queue: &str, until: Stamp, look: Look) -> Result<Option<Turn>> {
-        self.start()?;
-        let turn = self.tower.enter(queue, until, look);
-        let is_called = poll_fn(|context| turn.poll(context)).await;
+    /// Waits until it is one's turn; nothing when the time is over. Who has tried in vain hands the turn back in
+    /// and waits in the same place, others go to the end of the queue.
+    pub async fn turn(
+        &self,
+        held: Option<Turn>,
+        tried: Tried,
+        until: Stamp,
+        queue: impl FnOnce() -> Result<(String, Look)>,
+    ) -> Result<Option<Turn>> {
+        let turn = match held {
+            Some(turn) => turn.again(tried),
+            None => {
+                self.start()?;
+                let (queue, look) = queue()?;
+                self.tower.enter(queue, until, look)
+            }
+        };
+        let is_called = poll_fn(|context| turn.poll(context)).await?;
         Ok(is_called.then_some(turn))
     }
 
@@ -148,59 +147,38 @@ impl Drop for Bell {
 
 impl Turn {
     /// Whether it is one's turn, once that is known.
-    fn poll(&self, context: &Context<'_>) -> Poll<bool> {
-        let mut queues = self.tower.queues.lock();
-        let queue = queues.all.get_mut(&self.queue);
-        let Some(place) = queue.and_then(|queue| queue.places.get_mut(&self.number)) else {
-            return Poll::Ready(false);
-        };
-        match place.standing {
-            Standing::Waits => {
-                place.waker = Some(context.waker().clone());
-                Poll::Pending
-            }
-            standing => Poll::Ready(standing == Standing::Called),
+    fn poll(&self, context: &Context<'_>) -> Poll<Result<bool>> {
+        let (polled, stirs) = self.tower.queues.lock().poll(&self.queue, self.number, context);
+        if stirs {
+            self.tower.stir();
         }
+        polled
+    }
+
+    /// Waits again, in the same place.
+    fn again(self, tried: Tried) -> Turn {
+        self.tower.queues.lock().again(&self.queue, self.number, tried);
+        self.tower.stir();
+        self
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.tower.leave(&self.queue, self.number);
+        let (ended, stirs) = self.tower.queues.lock().leave(&self.queue, self.number);
+        // What it looks with may hold the last handle, whose end needs the queues.
+        drop(ended);
+        if stirs {
+            self.tower.stir();
+        }
     }
 }
 
 impl Tower {
-    fn enter(self: &Arc<Tower>, queue: &str, until: Stamp, look: Look) -> Turn {
-        let mut queues = self.queues.lock();
-        queues.next += 1;
-        let number = queues.next;
-        let empty = || Queue { look, places: BTreeMap::new(), looked: None, due: None };
-        let entered = queues.all.entry(queue.to_owned()).or_insert_with(empty);
-        // What it waits for may have come since it tried.
-        entered.looked = None;
-        entered.places.insert(number, Place { until, standing: Standing::Waits, waker: None });
-        drop(queues);
+    fn enter(self: &Arc<Tower>, queue: String, until: Stamp, look: Look) -> Turn {
+        let number = self.queues.lock().enter(&queue, until, look);
         self.stir();
-        Turn { tower: self.clone(), queue: queue.to_owned(), number }
-    }
-
-    fn leave(&self, name: &str, number: u64) {
-        let mut queues = self.queues.lock();
-        let Some(queue) = queues.all.get_mut(name) else { return };
-        let left = queue.places.remove(&number).map(|place| place.standing);
-        let mut ended = None;
-        if queue.places.is_empty() {
-            ended = queues.all.remove(name);
-        } else if left == Some(Standing::Called) {
-            queue.looked = None;
-        }
-        drop(queues);
-        // What it looks with may hold the last handle, whose end needs the queues.
-        drop(ended);
-        if left == Some(Standing::Called) {
-            self.stir();
-        }
+        Turn { tower: self.clone(), queue, number }
     }
 
     /// Lets the thread look at the queues again.
@@ -213,118 +191,67 @@ impl Tower {
 
     /// Waits for somebody to wait, looks, calls, and sleeps until something changes; false at the end.
     fn round(&self) -> bool {
+        // Before anything is looked at: whatever stirs from here on is heard, the end too.
+        self.stirred.store(false, Ordering::SeqCst);
         if !self.wait_for_somebody() {
             return false;
         }
-        self.stirred.store(false, Ordering::SeqCst);
-        let (seen, now) = (self.db.revision(), self.db.now_us());
-        let wakes_at = now.and_then(|now| {
-            self.to_look_at(seen, now).into_iter().for_each(|look| self.look(look, seen));
-            let timeout = self.call_late(now).map_or(LONGEST, |next| wait::between(now, next));
-            self.db.wait_for_unless(seen + 1, timeout.min(LONGEST), &self.stirred)
-        });
-        if wakes_at.is_err() {
-            self.call_everybody();
+        if let Err(error) = self.look_around() {
+            self.fail_everybody(&error);
         }
         true
     }
 
     fn wait_for_somebody(&self) -> bool {
         let mut queues = self.queues.lock();
-        while queues.all.is_empty() && !queues.is_over {
+        while queues.is_empty() && !queues.is_over {
             self.entered.wait(&mut queues);
         }
         !queues.is_over
     }
 
-    /// The queues of which something may have changed.
-    fn to_look_at(&self, seen: Revision, now: Stamp) -> Vec<(String, Look, Question)> {
-        let queues = self.queues.lock();
-        let changed =
-            |queue: &&Queue| queue.looked != Some(seen) || queue.due.is_some_and(|due| due <= now);
-        let all = queues.all.iter().filter(|(_, queue)| changed(queue));
-        all.map(|(name, queue)| (name.clone(), queue.look.clone(), queue.question(now))).collect()
+    fn look_around(&self) -> Result<()> {
+        let (seen, now) = (self.db.try_revision()?, self.db.now_us()?);
+        for visit in self.to_visit(seen, now)? {
+            self.visit(visit);
+        }
+        let next = self.queues.lock().wakes_at();
+        let timeout = next.map_or(GLANCE, |next| wait::between(now, next).min(GLANCE));
+        self.db.wait_for_unless(seen + 1, timeout, &self.stirred)
     }
 
-    fn look(&self, (name, look, question): (String, Look, Question), seen: Revision) {
-        // Whoever comes or goes from here on makes it look again.
-        if let Some(queue) = self.queues.lock().all.get_mut(&name) {
-            queue.looked = Some(seen);
-        }
-        // Who waits for what cannot be read hears of it when it tries.
-        let found = look(question).unwrap_or(Outlook { ready: usize::MAX, due: None });
-        let mut wakers = Vec::new();
-        if let Some(queue) = self.queues.lock().all.get_mut(&name) {
-            queue.due = found.due;
-            // Not those who try now: one that ended meanwhile may have taken what the look saw.
-            queue.call(found.ready.saturating_sub(question.called), &mut wakers);
-        }
-        wakers.into_iter().for_each(Waker::wake);
-    }
-
-    /// Lets those go whose time is over; gives when there is something to do next.
-    fn call_late(&self, now: Stamp) -> Option<Stamp> {
-        let (mut queues, mut wakers, mut next) = (self.queues.lock(), Vec::new(), None);
-        for queue in queues.all.values_mut() {
-            let due = queue.due;
-            for place in queue.places.values_mut().filter(|place| place.waits()) {
-                match place.until <= now {
-                    true => wakers.extend(place.become_now(Standing::Late)),
-                    false => next = earlier(next, Some(place.until)),
-                }
+    /// The queues of which something may have changed. From here on whatever changes is looked at again.
+    fn to_visit(&self, seen: Revision, now: Stamp) -> Result<Vec<Visit>> {
+        let (mut queues, mut wakers) = (self.queues.lock(), Vec::new());
+        if let Some(before) = queues.seen.replace(seen).filter(|before| *before < seen) {
+            let mark = |branch: &str, key: &str| queues.written(branch, key, seen);
+            if !self.db.written_records(before, seen, mark)? {
+                queues.all_written(seen);
             }
-            next = earlier(next, due);
         }
+        queues.pass(now, &mut wakers);
+        let visits = queues.visits(now);
         drop(queues);
         wakers.into_iter().for_each(Waker::wake);
-        next
+        Ok(visits)
     }
 
-    /// The database is closed or broken: everybody hears of it by trying.
-    fn call_everybody(&self) {
+    fn visit(&self, visit: Visit) {
+        let found = (visit.look)(visit.question);
+        let mut wakers = Vec::new();
+        self.queues.lock().visited(&visit, found, &mut wakers);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// The database is closed or broken.
+    fn fail_everybody(&self, error: &Error) {
         let (mut queues, mut wakers) = (self.queues.lock(), Vec::new());
-        for queue in queues.all.values_mut() {
-            queue.call(usize::MAX, &mut wakers);
-        }
+        queues.all.values_mut().for_each(|queue: &mut Queue| queue.fail(error, &mut wakers));
         drop(queues);
         wakers.into_iter().for_each(Waker::wake);
         let mut queues = self.queues.lock();
         if !queues.is_over {
             self.entered.wait_for(&mut queues, REST);
         }
-    }
-}
-
-impl Queue {
-    fn question(&self, now: Stamp) -> Question {
-        let until = self.places.values().map(|place| place.until).max().unwrap_or(now);
-        let tries = |place: &&Place| place.standing == Standing::Called;
-        let called = self.places.values().filter(tries).count();
-        Question { now, asked: self.places.len(), called, until, due: self.due }
-    }
-
-    /// Calls the first of those who wait.
-    fn call(&mut self, count: usize, wakers: &mut Vec<Waker>) {
-        for place in self.places.values_mut().filter(|place| place.waits()).take(count) {
-            wakers.extend(place.become_now(Standing::Called));
-        }
-    }
-}
-
-impl Place {
-    fn waits(&self) -> bool {
-        self.standing == Standing::Waits
-    }
-
-    fn become_now(&mut self, standing: Standing) -> Option<Waker> {
-        self.standing = standing;
-        self.waker.take()
-    }
-}
-
-fn earlier(a: Option<Stamp>, b: Option<Stamp>) -> Option<Stamp> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
     }
 }

@@ -7,18 +7,19 @@
 //!
 //! A claim is one transaction unless a job's time has come or the job has a lease of its own.
 
-use crate::bell::{Look, Outlook, Question};
+use crate::bell::{Look, Outlook, Question, Tried};
 use crate::failure;
 use crate::job::{Job, field};
 use crate::name::{self, JobName};
 use crate::operations::{NOW, Operations, below, equal, in_ms, must, not_below};
 use crate::port::Port;
 use crate::rank;
-use crate::settings::check_duration;
+use crate::settings;
 use crate::state::State;
 use crate::wait;
 use mainstay::{
-    Answer, Code, FieldValue, Record, RecordPick, RecordWrite, Result, Revision, Stamp, Step, Where,
+    Answer, Code, FieldValue, Record, RecordPage, RecordPick, RecordWrite, Result, Revision, Stamp,
+    Step, Where,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +28,10 @@ use std::time::Duration;
 const DUE_LIMIT: usize = 100;
 /// How many waiting jobs are looked at to find the earliest.
 const EARLIEST_LIMIT: usize = 1000;
+/// How many jobs are looked at together to count those that can be claimed.
+const LOOK_LIMIT: usize = 1000;
+/// When a try that got nothing, though a job seemed to be there, is repeated if nothing is written meanwhile.
+const AGAIN_US: u64 = 100_000;
 /// How far ahead the earliest is looked for at first, in milliseconds: a search costs what lies in its range.
 const WINDOW_MS: u64 = 1000;
 /// How many times as far it is looked for then.
@@ -59,6 +64,7 @@ impl Operations<'_> {
         lease: Option<Duration>,
     ) -> Result<Option<Claimed>> {
         name::check_type(task_type)?;
+        name::check_present("a worker", worker)?;
         let lease_ms = lease.map(checked_ms).transpose()?;
         let default_ms = self.settings().timeout_ms(task_type);
         self.free_due(task_type).await?;
@@ -90,24 +96,30 @@ impl Operations<'_> {
         let until = wait::end_of(self.now_us().await?, timeout);
         let mut turn = None;
         loop {
+            let revision = self.port.revision().await?;
             let claimed = self.claim(task_type, worker, lease).await?;
-            // Only now the next one may be called for what is left.
-            drop(turn.take());
-            if claimed.is_some() || self.now_us().await? >= until {
+            let tried = Tried { revision, at: self.now_us().await? };
+            if claimed.is_some() || tried.at >= until {
                 return Ok(claimed);
             }
-            match &self.shared.bell {
+            let is_called = match &self.shared.bell {
                 Some(bell) => {
-                    let queue = format!("{} {}", self.port.branch(), self.type_prefix(task_type));
-                    turn = bell.turn(&queue, until, self.look_for(task_type)?).await?;
-                    if turn.is_none() {
-                        return Ok(None);
-                    }
+                    let queue = || Ok((self.queue_of(task_type), self.look_for(task_type)?));
+                    // Only when it ends the next one may be called for what is left.
+                    turn = bell.turn(turn, tried, until, queue).await?;
+                    turn.is_some()
                 }
-                None if self.wait_for_one(task_type, until).await? => {}
-                None => return Ok(None),
+                None => self.wait_for_one(task_type, tried, until).await?,
+            };
+            if !is_called {
+                return Ok(None);
             }
         }
+    }
+
+    /// The queue of those who wait for jobs of a type; see `Queues::written`.
+    fn queue_of(&self, task_type: &str) -> String {
+        format!("{} {}", self.port.branch(), self.type_prefix(task_type))
     }
 
     /// How the bell sees whether jobs of a type can be claimed.
@@ -120,23 +132,53 @@ impl Operations<'_> {
 
     /// How many of so many could claim now, and when the next job is due.
     async fn outlook(&self, task_type: &str, question: Question) -> Result<Outlook> {
-        let (prefix, asked) = (self.type_prefix(task_type), question.asked);
+        let asked = question.asked;
         let past = waiting(task_type, 0, (question.now / 1000).saturating_add(1))?;
         let mut ready = 0;
         for filters in [ready_now(task_type)?, past] {
-            if ready < asked {
-                let page = self.port.scan(&prefix, &filters, None, asked - ready).await?;
-                ready += page.records.len();
-            }
+            ready += self.readable(task_type, &filters, asked - ready).await?;
         }
         // While there is enough for all, what is due later does not matter.
         let due = if ready < asked { self.earliest(task_type, question).await? } else { None };
         Ok(Outlook { ready, due })
     }
 
+    /// How many jobs pass the filters, up to so many. What is no job is claimed by nobody.
+    async fn readable(&self, task_type: &str, filters: &[Where], upto: usize) -> Result<usize> {
+        let (prefix, mut count, mut after) = (self.type_prefix(task_type), 0, None);
+        while count < upto {
+            let limit = (upto - count).min(LOOK_LIMIT);
+            let page = self.fitting(&prefix, filters, after.as_deref(), limit).await?;
+            let jobs = page.records.into_iter().map(|(key, record)| self.read(&key, record));
+            count += jobs.filter(Result::is_ok).count();
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        Ok(count)
+    }
+
+    /// A page of at most so many records, of fewer where they are too large to be answered together.
+    async fn fitting(
+        &self,
+        prefix: &str,
+        filters: &[Where],
+        after: Option<&str>,
+        mut limit: usize,
+    ) -> Result<RecordPage> {
+        loop {
+            match self.port.scan(prefix, filters, after, limit).await {
+                Err(error) if error.code() == Code::TransactionTooLarge && limit > 1 => limit /= 2,
+                other => return other,
+            }
+        }
+    }
+
     /// Waits until a job seems to be there; says no when the time is over. For served databases, where every
     /// write wakes all who wait.
-    async fn wait_for_one(&self, task_type: &str, until: Stamp) -> Result<bool> {
+    async fn wait_for_one(&self, task_type: &str, tried: Tried, until: Stamp) -> Result<bool> {
+        let again_at = tried.at.saturating_add(AGAIN_US);
         loop {
             let seen = self.port.revision().await?;
             let now = self.now_us().await?;
@@ -146,11 +188,12 @@ impl Operations<'_> {
             // Only readers are asked.
             let question = Question { now, asked: 1, called: 0, until, due: None };
             let outlook = self.outlook(task_type, question).await?;
-            if outlook.ready > 0 {
+            let is_ready = outlook.ready > 0;
+            if is_ready && (seen > tried.revision || now >= again_at) {
                 return Ok(true);
             }
-            let next = outlook.due.unwrap_or(until).min(until);
-            self.port.wait_for_change(seen, now, next).await?;
+            let next = if is_ready { Some(again_at) } else { outlook.due };
+            self.port.wait_for_change(seen, now, next.unwrap_or(until).min(until)).await?;
         }
     }
 
@@ -245,7 +288,7 @@ impl Operations<'_> {
         let mut first = None;
         loop {
             let filters = waiting(task_type, from, before)?;
-            let page = self.port.scan(&prefix, &filters, None, EARLIEST_LIMIT).await?;
+            let page = self.fitting(&prefix, &filters, None, EARLIEST_LIMIT).await?;
             let run_at = |(_, record): &(String, Record)| {
                 record.fields.text(field::RUN_AT).and_then(|text| text.parse::<u64>().ok())
             };
@@ -280,6 +323,5 @@ fn waiting(task_type: &str, from_ms: u64, before_ms: u64) -> Result<Vec<Where>> 
 
 /// A lease in milliseconds.
 pub(crate) fn checked_ms(lease: Duration) -> Result<u64> {
-    let ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
-    check_duration(ms, "lease").map(|()| ms)
+    settings::duration_ms(lease, "lease")
 }

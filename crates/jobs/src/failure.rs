@@ -13,6 +13,17 @@ pub(crate) fn check_transition(job: &Job, into: State) -> Result<()> {
     }
 }
 
+/// Refuses a step behind the last.
+pub(crate) fn check_step(step: u64, of: Option<u64>) -> Result<()> {
+    match of.filter(|of| step > *of) {
+        None => Ok(()),
+        Some(of) => {
+            let message = format!("step {step} of {of}: there is no step behind the last");
+            Err(Error::new(Code::InvalidArgument, message))
+        }
+    }
+}
+
 #[cold]
 pub(crate) fn illegal(job: &Job, why: &str) -> Error {
     Error::new(Code::IllegalTransition, format!("job {} is {}: {why}", job.name, job.state))
@@ -79,4 +90,17 @@ pub(crate) fn too_many_dependents(name: &JobName, limit: usize) -> Error {
         "more than {limit} jobs would wait for job {name}: let some wait for a job between them"
     );
     Error::new(Code::TransactionTooLarge, message)
+}
+
+#[cold]
+pub(crate) fn no_interval() -> Error {
+    let message = "a sweeper that sweeps every 0 s would do nothing else: give it a pause";
+    Error::new(Code::InvalidArgument, message)
+}
+
+#[cold]
+pub(crate) fn panicked(what: &str, panic: &(dyn std::any::Any + Send)) -> Error {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+    Error::new(Code::Unsupported, format!("{what} panicked, which is a bug to be reported: {text}"))
 }

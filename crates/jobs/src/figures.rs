@@ -1,5 +1,6 @@
 //! What was done through a handle and its clones.
 
+use crate::name::JobName;
 use crate::state::State;
 use crate::sweeper::SweepReport;
 use mainstay::{Code, Result};
@@ -47,9 +48,12 @@ pub(crate) enum Act {
     Retry,
 }
 
+/// How many jobs that were swept are kept by name, until somebody asks.
+const NAMES_LIMIT: usize = 100;
+
 /// Keeps the figures.
 #[derive(Default)]
-pub(crate) struct Tally(Mutex<JobFigures>);
+pub(crate) struct Tally(Mutex<JobFigures>, Mutex<Vec<(JobName, State)>>);
 
 impl Tally {
     pub fn figures(&self) -> JobFigures {
@@ -72,6 +76,19 @@ impl Tally {
             (Act::Retry, _) => &mut figures.retried,
         };
         *count += 1;
+    }
+
+    /// Keeps the name of a job that was taken away, and what it became.
+    pub fn swept(&self, name: &JobName, becomes: State) {
+        let mut names = self.1.lock();
+        if names.len() < NAMES_LIMIT {
+            names.push((name.clone(), becomes));
+        }
+    }
+
+    /// The first jobs that were taken away since this was asked.
+    pub fn take_swept(&self) -> Vec<(JobName, State)> {
+        std::mem::take(&mut *self.1.lock())
     }
 
     /// Counts what was refused because it was lost.

@@ -12,6 +12,7 @@ use crate::name;
 use crate::objects::{ObjectPlace, Placed};
 use crate::operations::{NOW, Next, Operations, in_ms, must};
 use crate::rank;
+use crate::settings::duration_ms;
 use crate::state::State;
 use mainstay::{
     Code, Condition, Field, FieldValue, RecordHistoryEntry, RecordWrite, Result, Step, Ttl,
@@ -55,6 +56,7 @@ impl Operations<'_> {
     }
 
     pub async fn step(&self, grant: &Grant, step: u64, of: Option<u64>) -> Result<State> {
+        failure::check_step(step, of)?;
         let done = self.hold(Act::Beat, grant, |job| {
             check_transition(job, State::Running)?;
             let mut write = self
@@ -113,7 +115,10 @@ impl Operations<'_> {
 
     pub async fn fail(&self, grant: &Grant, message: &str, retry: Retry) -> Result<State> {
         let run_at_ms = match retry {
-            Retry::After(delay) => Some(self.now_us().await? / 1000 + checked_ms(delay)?),
+            Retry::After(delay) => {
+                let delay_ms = duration_ms(delay, "delay of a retry")?;
+                Some(self.now_us().await? / 1000 + delay_ms)
+            }
             Retry::Never | Retry::Now => None,
         };
         let done = self.hold(Act::Fail, grant, |job| {

@@ -297,6 +297,11 @@ impl Jobs {
         self.sweep_stuck(self.settings().stuck_after_ms)
     }
 
+    /// The first of the jobs that were swept through this handle and its clones since this was asked.
+    pub(crate) fn take_swept(&self) -> Vec<(JobName, State)> {
+        self.operations.tally().take_swept()
+    }
+
     /// As [`Jobs::sweep`], with another threshold. Without an index for it, this looks at all held jobs.
     pub fn sweep_stuck(&self, stuck_after_ms: Option<u64>) -> Result<SweepReport> {
         wait(self.operations.sweep_stuck(stuck_after_ms))

@@ -7,9 +7,10 @@
 //! The token is the revision of the grant, so it only rises, over expiry and deletion too. Whatever the holder
 //! writes elsewhere can be fenced by it.
 
-use crate::bell::{Look, Outlook};
+use crate::bell::{Look, Outlook, Tried};
 use crate::claim::checked_ms;
 use crate::failure;
+use crate::name::check_present;
 use crate::operations::{NOW, Operations, must};
 use crate::port::Port;
 use crate::wait;
@@ -41,9 +42,14 @@ impl Operations<'_> {
         format!("{}state.locks.{name}", self.settings().namespace)
     }
 
+    fn key_of_lock(&self, name: &str) -> Result<String> {
+        check_present("a lock", name).map(|()| self.lock_key(name))
+    }
+
     /// Gives the token, which is 0 where the lock is taken by the transaction that is open.
     pub async fn take(&self, name: &str, owner: &str, lease: Duration) -> Result<Option<Revision>> {
-        let (key, lease_ms) = (self.lock_key(name), checked_ms(lease)?);
+        check_present("a lock's owner", owner)?;
+        let (key, lease_ms) = (self.key_of_lock(name)?, checked_ms(lease)?);
         let write = || {
             let write = RecordWrite::to(&key)?.ttl(Ttl::Millis(lease_ms));
             write.set(RENEWED_AT, NOW)
@@ -78,28 +84,36 @@ impl Operations<'_> {
         let until = wait::end_of(self.now_us().await?, timeout);
         let mut turn = None;
         loop {
-            let seen = self.port.revision().await?;
+            let revision = self.port.revision().await?;
             let token = self.take(name, owner, lease).await?;
-            drop(turn.take());
-            let now = self.now_us().await?;
-            if token.is_some() || now >= until {
+            let tried = Tried { revision, at: self.now_us().await? };
+            if token.is_some() || tried.at >= until {
                 return Ok(token);
             }
             match &self.shared.bell {
                 Some(bell) => {
-                    let queue = format!("{} {}", self.port.branch(), self.lock_key(name));
-                    turn = bell.turn(&queue, until, self.look_at(name)?).await?;
+                    let queue = || Ok((self.lock_queue(name)?, self.look_at(name)?));
+                    turn = bell.turn(turn, tried, until, queue).await?;
                     if turn.is_none() {
                         return Ok(None);
                     }
                 }
-                None => {
-                    let outlook = self.lock_outlook(name, now).await?;
-                    let next = if outlook.ready > 0 { now } else { outlook.due.unwrap_or(until) };
-                    self.port.wait_for_change(seen, now, next.min(until)).await?;
-                }
+                None => self.wait_for_lock(name, tried, until).await?,
             }
         }
+    }
+
+    /// The queue of those who wait for a lock; see `Queues::written`.
+    fn lock_queue(&self, name: &str) -> Result<String> {
+        Ok(format!("{} {}", self.port.branch(), self.key_of_lock(name)?))
+    }
+
+    /// Waits until a lock may be free. For served databases.
+    async fn wait_for_lock(&self, name: &str, tried: Tried, until: Stamp) -> Result<()> {
+        let Tried { revision, at } = tried;
+        let outlook = self.lock_outlook(name, at).await?;
+        let next = if outlook.ready > 0 { at } else { outlook.due.unwrap_or(until) };
+        self.port.wait_for_change(revision, at, next.min(until)).await
     }
 
     /// How the bell sees whether a lock can be taken.
@@ -118,7 +132,7 @@ impl Operations<'_> {
 
     pub async fn renew(&self, name: &str, token: Revision, lease: Duration) -> Result<()> {
         let lease_ms = checked_ms(lease)?;
-        let write = RecordWrite::to(&self.lock_key(name))?
+        let write = RecordWrite::to(&self.key_of_lock(name)?)?
             .when(fence(name, token)?)
             .set(RENEWED_AT, NOW)?
             .ttl(Ttl::Millis(lease_ms));
@@ -126,7 +140,7 @@ impl Operations<'_> {
     }
 
     pub async fn free(&self, name: &str, token: Revision) -> Result<bool> {
-        let (key, when) = (Name::new(&self.lock_key(name))?, vec![fence(name, token)?]);
+        let (key, when) = (Name::new(&self.key_of_lock(name)?)?, vec![fence(name, token)?]);
         match self.execute(vec![must(RecordCommand::Delete { key, when })]).await {
             Ok(_) => Ok(true),
             // It was given back before, or its lease is over and another may have it: that one keeps it.
@@ -136,7 +150,7 @@ impl Operations<'_> {
     }
 
     pub async fn holder(&self, name: &str) -> Result<Option<LockHolder>> {
-        self.port.get(&self.lock_key(name)).await?.as_ref().map(holder).transpose()
+        self.port.get(&self.key_of_lock(name)?).await?.as_ref().map(holder).transpose()
     }
 }
 

@@ -68,6 +68,17 @@ pub(crate) fn check_type(task_type: &str) -> Result<()> {
     }
 }
 
+/// Refuses a name that says nothing.
+pub(crate) fn check_present(what: &str, text: &str) -> Result<()> {
+    match text.is_empty() {
+        false => Ok(()),
+        true => {
+            let message = format!("the name of {what} is empty: give it one");
+            Err(Error::new(Code::InvalidName, message))
+        }
+    }
+}
+
 fn check(what: &str, text: &str) -> Result<()> {
     let stranger = |c: char| c.is_whitespace() || c.is_control() || matches!(c, ',' | '/');
     match (1..=NAME_LIMIT_BYTES).contains(&text.len()) && !text.contains(stranger) {

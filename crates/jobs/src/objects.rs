@@ -9,6 +9,7 @@
 //! what is not there, and a repeated or refused operation overwrites nothing. What a refused one wrote stays
 //! until somebody [tidies up](crate::Jobs::tidy).
 
+use crate::hand::Hand;
 use crate::job::Job;
 use crate::name::JobName;
 use mainstay::{Clock, Code, Error, Result, SystemClock};
@@ -21,6 +22,7 @@ use tokio_stream::StreamExt;
 pub(crate) struct Objects {
     store: Option<Arc<dyn ObjectStore>>,
     inline_limit_bytes: usize,
+    hand: Hand,
 }
 
 /// The field that says where bytes are, and what it holds.
@@ -72,7 +74,7 @@ fn decoded(part: &str) -> Option<String> {
 
 impl Objects {
     pub fn new(store: Option<Arc<dyn ObjectStore>>, inline_limit_bytes: usize) -> Objects {
-        Objects { store, inline_limit_bytes }
+        Objects { store, inline_limit_bytes, hand: Hand::default() }
     }
 
     /// Puts bytes where they belong; gives the field that says so.
@@ -90,7 +92,7 @@ impl Objects {
         let path = at.path(blake3::hash(bytes).to_hex().as_str());
         let (target, payload) = (path.clone(), PutPayload::from(bytes.to_vec()));
         let put = async move { store.put(&target, payload).await.map(drop) };
-        run(put).await.map_err(|error| failed("written", &path, &error))?;
+        self.hand.run(put).await.map_err(|error| failed("written", &path, &error))?;
         Ok((reference, path.to_string().into_bytes()))
     }
 
@@ -107,7 +109,7 @@ impl Objects {
         })?;
         let source = path.clone();
         let fetch = async move { store.get(&source).await?.bytes().await };
-        let bytes = run(fetch).await.map_err(|error| failed("read", &path, &error))?;
+        let bytes = self.hand.run(fetch).await.map_err(|error| failed("read", &path, &error))?;
         check(&path, &bytes)?;
         Ok(Some(bytes.to_vec()))
     }
@@ -126,7 +128,7 @@ impl Objects {
             let all: object_store::Result<Vec<_>> = store.list(Some(&under)).collect().await;
             Ok(all?.into_iter().filter(is_old).map(|meta| meta.location).collect())
         };
-        run(list).await.map_err(|error| failed("listed", &prefix, &error))
+        self.hand.run(list).await.map_err(|error| failed("listed", &prefix, &error))
     }
 
     /// Deletes an object; one that is gone already is deleted.
@@ -138,7 +140,7 @@ impl Objects {
                 other => other,
             }
         };
-        run(delete).await.map_err(|error| failed("deleted", path, &error))
+        self.hand.run(delete).await.map_err(|error| failed("deleted", path, &error))
     }
 
     fn store(&self, what: &str) -> Result<&Arc<dyn ObjectStore>> {
@@ -160,22 +162,6 @@ fn check(path: &Path, bytes: &[u8]) -> Result<()> {
     }
     let message = format!("object `{path}` does not hold what its name says: restore it");
     Err(Error::new(Code::CorruptData, message))
-}
-
-/// Works with a store on a thread of its own: whoever awaits may have no runtime, or one that must not be blocked.
-async fn run<T: Send + 'static>(
-    future: impl Future<Output = object_store::Result<T>> + Send + 'static,
-) -> std::io::Result<T> {
-    let (tell, told) = tokio::sync::oneshot::channel();
-    let work = move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let done =
-            runtime.and_then(|runtime| runtime.block_on(future).map_err(std::io::Error::other));
-        // Nobody listens who gave up waiting.
-        let _ = tell.send(done);
-    };
-    std::thread::Builder::new().name("mainstay-job-object".to_owned()).spawn(work)?;
-    told.await.unwrap_or_else(|_| Err(std::io::Error::other("the object store panicked")))
 }
 
 #[cold]

@@ -1,7 +1,9 @@
 //! Settings, which are data.
 
-use mainstay::{Code, Error, Result};
+use crate::name;
+use mainstay::{Code, Error, Name, Result};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// What holds for all jobs under one namespace.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,8 +54,15 @@ impl Settings {
         Settings { namespace: namespace.to_owned(), ..Settings::default() }
     }
 
-    /// Refuses what makes no sense.
-    pub(crate) fn check(&self) -> Result<()> {
+    /// The same, if they make sense.
+    pub(crate) fn checked(self) -> Result<Settings> {
+        self.check().map(|()| self)
+    }
+
+    /// Refuses what makes no sense, as opening jobs with it does.
+    pub fn check(&self) -> Result<()> {
+        self.check_namespace()?;
+        self.types.keys().try_for_each(|task_type| name::check_type(task_type))?;
         let of_types = self.types.values().filter_map(|one| one.timeout_ms);
         for timeout_ms in of_types.chain([self.timeout_ms]) {
             check_duration(timeout_ms, "timeout_ms")?;
@@ -64,6 +73,22 @@ impl Settings {
             value.map_or(Ok(()), |value| check_duration(value, name))?;
         }
         Ok(())
+    }
+
+    /// Refuses what no key can begin with, and what leaves no room for the longest type and id behind it.
+    fn check_namespace(&self) -> Result<()> {
+        Name::new(&format!("{}x", self.namespace)).map_err(|error| {
+            let message = format!("namespace `{}`: {}", self.namespace, error.message());
+            Error::new(Code::InvalidName, message)
+        })?;
+        if self.namespace.len() <= NAMESPACE_LIMIT_BYTES {
+            return Ok(());
+        }
+        let message = format!(
+            "a namespace has {} bytes: keys get too long beyond {NAMESPACE_LIMIT_BYTES}",
+            self.namespace.len()
+        );
+        Err(Error::new(Code::InvalidName, message))
     }
 
     pub(crate) fn timeout_ms(&self, task_type: &str) -> u64 {
@@ -77,8 +102,17 @@ impl Settings {
     }
 }
 
+/// The longest namespace: what is left of the longest key behind `state.tasks.`, the longest type and id.
+const NAMESPACE_LIMIT_BYTES: usize = 500;
+
 /// The longest lease or delay, in milliseconds: a hundred years.
 pub(crate) const DURATION_LIMIT_MS: u64 = 100 * 365 * 86_400_000;
+
+/// A duration in milliseconds, rounded up: whoever waits does so for at least as long.
+pub(crate) fn duration_ms(duration: Duration, name: &str) -> Result<u64> {
+    let ms = u64::try_from(duration.as_micros().div_ceil(1000)).unwrap_or(u64::MAX);
+    check_duration(ms, name).map(|()| ms)
+}
 
 /// Refuses a duration that is none or endless.
 pub(crate) fn check_duration(ms: u64, name: &str) -> Result<()> {

@@ -8,18 +8,18 @@
 //! Each write is conditional on the counter that was read: a job that was completed or heard of meanwhile stays
 //! as it is. What is not held is never found, so it is never touched.
 
-use crate::failure::{self, check_transition};
+mod thread;
+
+use crate::failure::check_transition;
 use crate::job::{Job, field};
-use crate::jobs::Jobs;
+use crate::name::JobName;
 use crate::operations::{Operations, below};
 use crate::state::State;
-use mainstay::{Error, Field, Record, Result, Step, Test, Where};
-use parking_lot::{Condvar, Mutex};
+use mainstay::{Field, Record, Result, Step, Test, Where};
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
-use std::sync::Arc;
-use std::thread::JoinHandle;
-use std::time::Duration;
+
+pub use thread::{Sweep, Sweeper, SweeperFigures};
 
 /// How many jobs are taken away in one transaction.
 const PAGE: usize = 500;
@@ -84,17 +84,22 @@ impl Operations<'_> {
         let looked_at = stuck.len() as u64;
         // A record that is no job, and somehow is here, must not keep the others from being swept.
         let readable = stuck.into_iter().filter_map(|(key, record)| self.read(&key, record).ok());
-        let taken = readable.map(|job| self.taken(&job)).collect::<Result<Vec<_>>>()?;
+        let taken = readable.map(|job| Ok((self.taken(&job)?, job.name)));
+        let taken = taken.collect::<Result<Vec<_>>>()?;
         let unreadable = looked_at - taken.len() as u64;
         if taken.is_empty() {
             return Ok(SweepReport { looked_at, unreadable, ..SweepReport::default() });
         }
+        let (taken, names): (Vec<(Step, State)>, Vec<JobName>) = taken.into_iter().unzip();
         let (steps, states): (Vec<Step>, Vec<State>) = taken.into_iter().unzip();
         // What is done beside an operation of somebody has nothing to do with sweeping.
         let answers = self.beside([]).execute(steps).await?.answers;
         let mut counts: BTreeMap<State, u64> = BTreeMap::new();
-        for (state, answer) in states.iter().zip(&answers) {
+        for ((state, answer), name) in states.iter().zip(&answers).zip(&names) {
             *counts.entry(*state).or_default() += u64::from(answer.took_effect());
+            if answer.took_effect() {
+                self.tally().swept(name, *state);
+            }
         }
         let count = |state| counts.get(&state).copied().unwrap_or_default();
         let (retried, failed) = (count(State::Pending), count(State::Failed));
@@ -111,96 +116,5 @@ impl Operations<'_> {
         let message = format!("{worker} was silent for too long");
         let write = self.touch(&job.name)?.when_counter(Some(job.counter)).clear(field::TOKEN)?;
         Ok((self.let_go(write, job, becomes, &message)?.into(), becomes))
-    }
-}
-
-/// A thread that sweeps from time to time. Dropping it stops it.
-pub struct Sweeper {
-    shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
-}
-
-/// What a sweeper has done so far.
-#[derive(Clone, Debug, Default)]
-pub struct SweeperFigures {
-    /// How many sweeps there were.
-    pub sweeps: u64,
-    /// How many of them failed.
-    pub errors: u64,
-    /// What all of them did together.
-    pub total: SweepReport,
-    /// What the last one did.
-    pub last: SweepReport,
-    /// Why the last one failed, if it did.
-    pub last_error: Option<Error>,
-}
-
-#[derive(Default)]
-struct Shared {
-    stopped: Mutex<bool>,
-    stop: Condvar,
-    figures: Mutex<SweeperFigures>,
-}
-
-impl Sweeper {
-    /// Sweeps now and then every so often.
-    pub fn start(jobs: &Jobs, every: Duration) -> Result<Sweeper> {
-        let shared = Arc::new(Shared::default());
-        let (jobs, own) = (jobs.clone(), shared.clone());
-        let run = move || while own.sweep(&jobs, every) {};
-        let thread = std::thread::Builder::new().name("mainstay-job-sweep".to_owned()).spawn(run);
-        let thread = thread.map_err(|error| failure::no_thread("sweeper", &error))?;
-        Ok(Sweeper { shared, thread: Some(thread) })
-    }
-
-    /// What it has done so far.
-    pub fn figures(&self) -> SweeperFigures {
-        self.shared.figures.lock().clone()
-    }
-
-    /// Stops it once the sweep under way is done; gives what it has done.
-    pub fn stop(mut self) -> SweeperFigures {
-        self.end();
-        self.figures()
-    }
-
-    fn end(&mut self) {
-        *self.shared.stopped.lock() = true;
-        self.shared.stop.notify_all();
-        // A sweeper that panicked is over as well.
-        let _ = self.thread.take().map(JoinHandle::join);
-    }
-}
-
-impl Drop for Sweeper {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
-impl Shared {
-    /// Sweeps once and waits; says whether to go on.
-    fn sweep(&self, jobs: &Jobs, every: Duration) -> bool {
-        self.note(jobs.sweep());
-        let mut stopped = self.stopped.lock();
-        if !*stopped {
-            self.stop.wait_for(&mut stopped, every);
-        }
-        !*stopped
-    }
-
-    fn note(&self, swept: Result<SweepReport>) {
-        let mut figures = self.figures.lock();
-        figures.sweeps += 1;
-        match swept {
-            Ok(report) => {
-                figures.total += report;
-                (figures.last, figures.last_error) = (report, None);
-            }
-            Err(error) => {
-                figures.errors += 1;
-                figures.last_error = Some(error);
-            }
-        }
     }
 }

@@ -6,7 +6,7 @@
 //! ```
 
 use crate::config::Config;
-use crate::jobs::{Desk, Sweeping};
+use crate::jobs::{Desk, start_sweeping};
 use crate::security::Security;
 use crate::telemetry::{self, Telemetry};
 use crate::tls::{Tls, Watch};
@@ -72,7 +72,7 @@ fn run_told(serve: &Config, welcome: impl FnOnce(&str)) -> Result<()> {
     let files = tls.as_ref().map(Tls::watch).transpose();
     let files = files.map_err(|error| failed("the watch of certificates", &error))?;
     app.show_resp(&shared);
-    let sweeping = Sweeping::start(&jobs).map_err(|error| failed("the sweeper of jobs", &error))?;
+    let sweeping = start_sweeping(&jobs)?;
     tracing::info!(resp = %at, http = %web_at, "listening");
     welcome(&what_to_try(serve, at, web_at));
     // Outside systemd nobody is told.

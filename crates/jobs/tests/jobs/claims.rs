@@ -1,6 +1,6 @@
 use crate::world::{START_MS, World, code, job, name};
 use mainstay::{CellCommand, Code, Name};
-use mainstay_jobs::{Settings, State, TypeSettings, field};
+use mainstay_jobs::{Jobs, Retry, Settings, State, TypeSettings, field};
 use std::time::Duration;
 
 #[test]
@@ -145,4 +145,40 @@ fn jobs_are_listed_counted_and_looked_at_as_they_were() {
     assert_eq!(world.jobs.history(&name("a"), 10, None).unwrap().len(), 3);
     let done = world.jobs.get(&name("a")).unwrap().unwrap();
     assert_eq!(world.jobs.result(&done).unwrap().as_deref(), Some(&b"out"[..]));
+}
+
+/// Each with words of its own that say what is wrong.
+#[test]
+fn names_steps_and_delays_that_make_no_sense_are_refused() {
+    let world = World::new();
+    let lease = Duration::from_secs(1);
+    let locks = world.jobs.locks();
+    world.submit("a");
+    let revision = world.db.revision();
+    let says = |error: mainstay::Error, code: Code, words: &str| {
+        assert_eq!(error.code(), code, "{error}");
+        assert!(error.message().contains(words), "{error}");
+    };
+    says(world.jobs.claim("t", "", None).unwrap_err(), Code::InvalidName, "a worker is empty");
+    says(locks.take("", "o", lease).unwrap_err(), Code::InvalidName, "a lock is empty");
+    says(locks.take("l", "", lease).unwrap_err(), Code::InvalidName, "a lock's owner is empty");
+    says(locks.renew("", 1, lease).unwrap_err(), Code::InvalidName, "a lock is empty");
+    says(locks.free("", 1).unwrap_err(), Code::InvalidName, "a lock is empty");
+    says(locks.holder("").unwrap_err(), Code::InvalidName, "a lock is empty");
+    for namespace in ["_mainstay/jobs.".to_owned(), "x".repeat(501)] {
+        let settings = Settings { namespace, ..Settings::default() };
+        let refused = Jobs::open(&world.db, settings).map(drop);
+        says(refused.unwrap_err(), Code::InvalidName, "namespace");
+    }
+    assert_eq!(world.db.revision(), revision, "nothing was written");
+    let grant = world.claimed().grant;
+    let refused = world.jobs.step(&grant, 5, Some(2)).unwrap_err();
+    says(refused, Code::InvalidArgument, "step 5 of 2");
+    let refused = world.jobs.fail(&grant, "no", Retry::After(Duration::ZERO));
+    says(refused.unwrap_err(), Code::InvalidArgument, "delay of a retry: 0 ms");
+    let soon = Retry::After(Duration::from_micros(500));
+    assert_eq!(world.jobs.fail(&grant, "no", soon).unwrap(), State::Pending);
+    assert_eq!(world.next_id(), None, "not before its time");
+    world.pass_ms(2);
+    assert_eq!(world.next_id().as_deref(), Some("a"));
 }

@@ -1,5 +1,6 @@
 //! What the jobs promise, rule by rule, as races and as random programs beside a readable model.
 
+mod bell;
 mod branches;
 mod claims;
 mod costs;

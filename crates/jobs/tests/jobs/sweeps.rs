@@ -99,3 +99,43 @@ fn a_sweeper_runs_until_it_is_stopped() {
     assert_eq!((figures.total.retried, figures.errors), (1, 0));
     assert_eq!(code(world.jobs.fail(&grant, "late", Retry::Now)), Code::Fenced);
 }
+
+/// Each sweep is told of: what it did to whom, or why it could not, a panic included.
+#[test]
+fn a_sweeper_tells_of_each_sweep() {
+    let world = World::new();
+    world.jobs.submit(&job("last").max_retries(0)).unwrap();
+    world.submit("again");
+    world.claimed();
+    world.claimed();
+    world.pass_ms(30_001);
+    let (tell, told) = std::sync::mpsc::channel();
+    let (jobs, mut turn) = (world.jobs.clone(), 0);
+    let find = move || {
+        turn += 1;
+        match turn {
+            1 => Ok(None),
+            2 => panic!("nothing is found"),
+            3 => Err(mainstay::Error::new(Code::Closed, "not now")),
+            _ => Ok(Some(jobs.clone())),
+        }
+    };
+    let hear = move |sweep: &mainstay_jobs::Sweep| {
+        // Who no longer listens panics here, which stops nobody.
+        tell.send(sweep.clone()).unwrap();
+    };
+    let sweeper = Sweeper::telling(Duration::from_millis(1), find, hear).unwrap();
+    let panicked = told.recv().unwrap().done.unwrap_err();
+    assert!(panicked.message().contains("nothing is found"), "{panicked}");
+    assert_eq!(code(told.recv().unwrap().done), Code::Closed);
+    let swept = told.recv().unwrap();
+    assert_eq!(swept.done.unwrap().looked_at, 2);
+    assert_eq!(swept.jobs, [(name("again"), State::Pending), (name("last"), State::Failed)]);
+    assert!(told.recv().unwrap().jobs.is_empty(), "each is told once");
+    drop(told);
+    while sweeper.figures().errors < 3 {
+        std::thread::yield_now();
+    }
+    assert!(sweeper.stop().last_error.is_some());
+    assert_eq!(code(Sweeper::start(&world.jobs, Duration::ZERO).map(drop)), Code::InvalidArgument);
+}

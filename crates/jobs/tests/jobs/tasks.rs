@@ -49,6 +49,13 @@ impl<'f, T> Tasks<'f, T> {
         ended
     }
 
+    /// Polls who was woken, once; nothing may end by that.
+    pub fn run_once(&mut self) {
+        let mut ended = Vec::new();
+        self.poll(&mut ended);
+        assert!(ended.is_empty(), "it was to wait");
+    }
+
     fn poll(&mut self, ended: &mut Vec<T>) -> bool {
         let mut polled = false;
         for place in &mut self.all {

@@ -148,3 +148,76 @@ fn all_of_it_runs_on_a_runtime() {
     assert_eq!(names.len(), 64, "each job was claimed once");
     assert_eq!(jobs.figures().completed, 64);
 }
+
+/// Puts what is no job into the place of one that is due.
+fn put_strange(db: &Database, key: &str, rank: u128) {
+    let rank = rank.to_string();
+    let strange = [("task_type", "t"), ("state", "pending"), ("rank", &rank), ("priority", "x")];
+    db.records().put(key, &mainstay::Fields::of(strange).unwrap(), None).unwrap();
+}
+
+/// The look must not promise what a claim cannot take: whoever waits would try again and again.
+#[test]
+fn a_record_that_is_no_job_wakes_nobody() {
+    let (db, jobs, awaited) = open(Durability::Memory);
+    put_strange(&db, "mainstay.state.tasks.t.a", 10_u128.pow(28) + 1);
+    let mut tasks = Tasks::new();
+    for n in 1..=3 {
+        tasks.spawn(awaited.claim_within("t", "w", None, LONG));
+        tasks.run_until(|_| jobs.figures().claimed_nothing == n);
+    }
+    for n in 0..20 {
+        jobs.submit(&Submission::new("z", &format!("{n}"))).unwrap();
+        assert!(jobs.claim_within("z", "w", None, LONG).unwrap().is_some());
+    }
+    jobs.submit(&job("b")).unwrap();
+    let claimed = tasks.run_until(|ended| ended == 1).pop().unwrap().unwrap().unwrap();
+    assert_eq!(claimed.grant.name, name("b"));
+    assert_eq!(jobs.figures().claimed_nothing, 3, "nobody was woken for nothing");
+}
+
+/// What nobody can take is said, not waited for.
+#[test]
+fn a_lock_without_a_token_is_an_error_for_those_who_wait() {
+    let (db, jobs, _) = open(Durability::Memory);
+    let strange = mainstay::Fields::of([("owner", "a")]).unwrap();
+    db.records().put("mainstay.state.locks.l", &strange, None).unwrap();
+    let taken = jobs.locks().take_within("l", "b", LONG, LONG);
+    assert_eq!(taken.unwrap_err().code(), mainstay::Code::CorruptData);
+}
+
+/// Together they are more than one answer may be.
+#[test]
+fn large_jobs_that_wait_for_their_time_keep_nobody_from_waiting() {
+    let db = Options::new().durability(Durability::Memory).memory().unwrap();
+    let settings = Settings { inline_limit_bytes: 8 << 20, ..Settings::default() };
+    let jobs = Jobs::open(&db, settings).unwrap();
+    let now_ms = jobs.now_us().unwrap() / 1000;
+    for n in 0..17 {
+        let large = job(&format!("large{n}")).params(vec![0; 8 << 20]);
+        jobs.submit(&large.run_at_ms(now_ms + 1_000_000 + n)).unwrap();
+    }
+    let awaited = jobs.to_async().unwrap();
+    let mut tasks = Tasks::new();
+    tasks.spawn(awaited.claim_within("t", "w", None, LONG));
+    tasks.run_until(|_| jobs.figures().claimed_nothing == 1);
+    jobs.submit(&job("small")).unwrap();
+    let claimed = tasks.run_until(|ended| ended == 1).pop().unwrap().unwrap().unwrap();
+    assert_eq!(claimed.grant.name, name("small"));
+    assert_eq!(jobs.figures().claimed_nothing, 1, "nobody was woken for nothing");
+}
+
+#[test]
+fn who_waits_on_a_branch_hears_that_it_is_gone() {
+    let (db, jobs, _) = open(Durability::Memory);
+    db.fork("try", "main", mainstay::At::Latest).unwrap();
+    let locks = jobs.locks().on_branch("try").unwrap();
+    locks.take("l", "a", LONG).unwrap().unwrap();
+    let awaited = locks.to_async().unwrap();
+    let mut tasks = Tasks::new();
+    tasks.spawn(awaited.take_within("l", "b", LONG, LONG));
+    tasks.run_once();
+    db.delete_branch("try").unwrap();
+    let ended = tasks.run_until(|ended| ended == 1).pop().unwrap();
+    assert_eq!(ended.unwrap_err().code(), mainstay::Code::BranchNotFound);
+}

@@ -3,7 +3,7 @@
 //! ```text
 //!   RESP, HTTP --> Order --> Desk --> mainstay_jobs
 //!                             ^
-//!                  Sweeping --+  from time to time
+//!          start_sweeping --+  from time to time
 //! ```
 
 mod desk;
@@ -17,4 +17,4 @@ pub use desk::Desk;
 pub use keys::Keys;
 pub use order::{Claim, Given, New, Order, Outcome};
 pub use settings::{Settings, TypeSettings};
-pub use sweeping::Sweeping;
+pub use sweeping::start_sweeping;

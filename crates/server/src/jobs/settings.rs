@@ -54,21 +54,11 @@ settings! {
 impl Settings {
     /// What can be wrong with a setting beyond its type and its bounds.
     pub fn check(&self) -> Result<()> {
-        // A key has to have room for the longest type and id behind it.
-        mainstay::Name::new(&format!("{}x", self.namespace))?;
-        if self.namespace.len() > NAMESPACE_LIMIT_BYTES {
-            return Err(wrong(format!(
-                "jobs.namespace has more than {NAMESPACE_LIMIT_BYTES} bytes: keys get too long"
-            )));
-        }
         let types = self.types.iter().map(|one| one.name.as_str());
         if types.clone().count() > types.collect::<BTreeSet<_>>().len() {
             return Err(wrong("a type stands twice in jobs.types: once is enough".to_owned()));
         }
-        for one in &self.types {
-            jobs::JobName::new(&one.name, "any")?;
-        }
-        Ok(())
+        self.of_jobs().check()
     }
 
     /// The same as the jobs themselves want it.
@@ -96,9 +86,6 @@ impl TypeSettings {
         jobs::TypeSettings { timeout_ms: self.timeout_ms, max_retries: self.max_retries }
     }
 }
-
-/// What is left of the longest key behind `state.tasks.` and the longest type and id.
-const NAMESPACE_LIMIT_BYTES: usize = 500;
 
 #[cold]
 fn wrong(message: String) -> Error {

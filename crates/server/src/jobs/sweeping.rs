@@ -1,88 +1,51 @@
-//! The sweeper of a server: a thread that takes jobs away from silent workers, and says so.
+//! The sweeper of a server: it takes jobs away from silent workers, on `main`, and says so.
 
 use super::desk::Desk;
 use mainstay::{MAIN, Result};
-use mainstay_jobs::SweepReport;
-use parking_lot::{Condvar, Mutex};
+use mainstay_jobs::{Sweep, SweepReport, Sweeper};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A thread that sweeps from time to time, on `main`. Dropping it ends it.
-pub struct Sweeping {
-    bell: Arc<Bell>,
-    thread: Option<JoinHandle<()>>,
-}
-
-#[derive(Default)]
-struct Bell {
-    stopped: Mutex<bool>,
-    stop: Condvar,
-}
-
-impl Sweeping {
-    /// Sweeps as often as the settings say; nothing where they say never.
-    pub fn start(desk: &Arc<Desk>) -> std::io::Result<Option<Sweeping>> {
-        let Some(every_ms) = desk.settings().sweep_interval_ms else { return Ok(None) };
-        let (bell, desk, every) =
-            (Arc::new(Bell::default()), desk.clone(), Duration::from_millis(every_ms));
-        let own = bell.clone();
-        let run = move || {
-            let mut failing = false;
-            while own.pause(every) {
-                failing = tell(desk.sweep_by_itself(), failing);
-            }
-        };
-        let thread =
-            std::thread::Builder::new().name("mainstay-job-sweep".to_owned()).spawn(run)?;
-        Ok(Some(Sweeping { bell, thread: Some(thread) }))
-    }
-}
-
-impl Bell {
-    /// Waits; says whether to go on.
-    fn pause(&self, every: Duration) -> bool {
-        let mut stopped = self.stopped.lock();
-        if !*stopped {
-            self.stop.wait_for(&mut stopped, every);
-        }
-        !*stopped
-    }
-}
-
-impl Drop for Sweeping {
-    fn drop(&mut self) {
-        *self.bell.stopped.lock() = true;
-        self.bell.stop.notify_all();
-        // A panic there has been told on its own thread.
-        let _ = self.thread.take().map(JoinHandle::join);
-    }
+/// Sweeps as often as the settings say; nothing where they say never.
+pub fn start_sweeping(desk: &Arc<Desk>) -> Result<Option<Sweeper>> {
+    let Some(every_ms) = desk.settings().sweep_interval_ms else { return Ok(None) };
+    let (own, desk) = (desk.clone(), desk.clone());
+    // Workers that could not be heard while there was no server get a moment to be.
+    let mut is_first = true;
+    let find = move || match std::mem::take(&mut is_first) {
+        true => Ok(None),
+        false => own.look(MAIN),
+    };
+    let mut failing = false;
+    let hear = move |sweep: &Sweep| failing = tell(&desk, sweep, failing);
+    Sweeper::telling(Duration::from_millis(every_ms), find, hear).map(Some)
 }
 
 /// Tells of a sweep that did something, and of the first that failed; says whether this one did.
-fn tell(swept: Result<SweepReport>, failing: bool) -> bool {
-    match &swept {
+fn tell(desk: &Desk, sweep: &Sweep, failing: bool) -> bool {
+    match &sweep.done {
         Ok(report) if *report == SweepReport::default() => {}
-        Ok(report) => {
-            let SweepReport { looked_at, retried, failed, moved_on, unreadable } = report;
-            tracing::info!(looked_at, retried, failed, moved_on, unreadable, "jobs were swept");
+        Ok(SweepReport { looked_at, retried, failed, moved_on, unreadable }) => {
+            let took_us = sweep.took_us;
+            let jobs = sweep.jobs.iter().map(|(name, state)| format!("{name} {state}"));
+            let jobs = jobs.collect::<Vec<_>>().join(", ");
+            tracing::info!(
+                looked_at,
+                retried,
+                failed,
+                moved_on,
+                unreadable,
+                took_us,
+                jobs,
+                "jobs were swept"
+            );
         }
-        Err(_) if failing => {}
-        Err(error) => tracing::warn!(%error, "jobs could not be swept"),
-    }
-    swept.is_err()
-}
-
-impl Desk {
-    /// Sweeps `main`, if there ever was a job.
-    fn sweep_by_itself(&self) -> Result<SweepReport> {
-        let swept = self.look(MAIN).and_then(|jobs| match jobs {
-            Some(jobs) => jobs.sweep(),
-            None => Ok(SweepReport::default()),
-        });
-        if swept.is_err() {
-            self.note_failed_sweep();
+        Err(error) => {
+            desk.note_failed_sweep();
+            if !failing {
+                tracing::warn!(%error, "jobs could not be swept");
+            }
         }
-        swept
     }
+    sweep.done.is_err()
 }

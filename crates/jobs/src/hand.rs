@@ -1,0 +1,108 @@
+//! The hand: one thread that works with an object store for all who await it.
+//!
+//! ```text
+//!   future --queue of 64--> thread with a runtime, 64 at a time --> its answer
+//! ```
+//!
+//! Whoever awaits may have no runtime, or one that must not be blocked. And what a store keeps between its
+//! operations, connections above all, lives on the runtime that it began on: so there is one, and it stays.
+
+use parking_lot::Mutex;
+use std::io::{Error, Result};
+use std::pin::Pin;
+use std::sync::Arc;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+/// How many operations may be under way, and how many more may wait before their callers do.
+const LIMIT: usize = 64;
+
+type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// See the module. The thread starts with the first operation and ends when this is dropped.
+#[derive(Default)]
+pub(crate) struct Hand(Mutex<Option<mpsc::Sender<Work>>>);
+
+impl Hand {
+    /// Does work and gives its outcome.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = object_store::Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let (tell, told) = oneshot::channel();
+        let work = async move {
+            // Nobody listens who gave up waiting.
+            let _ = tell.send(work.await.map_err(Error::other));
+        };
+        let queue = self.queue()?;
+        // An end of the thread is told by the silence below.
+        let _ = queue.send(Box::pin(work)).await;
+        told.await.unwrap_or_else(|_| Err(Error::other("the object store panicked")))
+    }
+
+    fn queue(&self) -> Result<mpsc::Sender<Work>> {
+        let mut queue = self.0.lock();
+        if let Some(queue) = &*queue {
+            return Ok(queue.clone());
+        }
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let (sender, receiver) = mpsc::channel(LIMIT);
+        let run = move || serve(&runtime, receiver);
+        std::thread::Builder::new().name("mainstay-job-object".to_owned()).spawn(run)?;
+        Ok(queue.insert(sender).clone())
+    }
+}
+
+/// Works until nobody can send any more.
+fn serve(runtime: &Runtime, mut queue: mpsc::Receiver<Work>) {
+    let room = Arc::new(Semaphore::new(LIMIT));
+    runtime.block_on(async move {
+        while let Ok(place) = room.clone().acquire_owned().await {
+            let Some(work) = queue.recv().await else { return };
+            // One that panics ends alone: the runtime goes on.
+            tokio::spawn(async move {
+                work.await;
+                drop(place);
+            });
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mainstay::remote::wait;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn everything_is_done_on_one_thread_that_outlives_panics() {
+        let hand = Hand::default();
+        let thread = || wait(hand.run(async { Ok(std::thread::current().id()) })).unwrap();
+        let first = thread();
+        let panicked: Result<()> = wait(hand.run(async { panic!("a store is broken") }));
+        assert!(panicked.is_err());
+        assert_eq!(thread(), first);
+        assert_ne!(first, std::thread::current().id());
+    }
+
+    #[test]
+    fn only_so_many_are_under_way_and_all_are_done() {
+        let (hand, under_way) = (Hand::default(), AtomicUsize::new(0));
+        let (under_way, most) = (Arc::new(under_way), Arc::new(AtomicUsize::new(0)));
+        let one = || {
+            let (under_way, most) = (under_way.clone(), most.clone());
+            hand.run(async move {
+                most.fetch_max(under_way.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                tokio::task::yield_now().await;
+                under_way.fetch_sub(1, Ordering::SeqCst);
+                Ok(())
+            })
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..(2 * LIMIT) {
+                scope.spawn(|| (0..10).for_each(|_| wait(one()).unwrap()));
+            }
+        });
+        assert!(most.load(Ordering::SeqCst) <= LIMIT);
+    }
+}
