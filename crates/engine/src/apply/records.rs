@@ -9,6 +9,7 @@
 
 use super::keys::{self, Seen, expiry, lapse, may_expire, remove, see, see_with, set_expiry};
 use super::search::{Search, record};
+use crate::catalog::Layers;
 use crate::entry::Head;
 use crate::overlay::{Overlay, Payload};
 use crate::spaces::RECORDS;
@@ -111,12 +112,12 @@ fn write(
     if !hold(&write.when, &write.key, &seen, old)? {
         return Ok(Answer::MaybeCounter(None));
     }
-    if old.is_none() && write.set.is_empty() {
+    let moment = Moment { now: view.now, revision };
+    let values = values(&write.key, old, &write.set, moment)?;
+    if old.is_none() && values.iter().all(Option::is_none) {
         // Nothing was taken out of nothing.
         return Ok(Answer::MaybeCounter(None));
     }
-    let moment = Moment { now: view.now, revision };
-    let values = values(&write.key, old, &write.set, moment)?;
     let changes = changes(&write.set, &values, &write.clear);
     let old = old.filter(|_| !write.replace);
     let (counter, _) = put(overlay, seen, old, &changes, expires)?;
@@ -130,13 +131,16 @@ struct Moment {
     revision: Revision,
 }
 
+/// What a field becomes; nothing: it goes.
+type Becomes<'v> = Option<Cow<'v, [u8]>>;
+
 /// What fields become, each at the place of its field.
 fn values<'v>(
     key: &Name,
     old: Option<&[u8]>,
     set: &'v [(Field, FieldValue)],
     moment: Moment,
-) -> Result<SmallVec<[Cow<'v, [u8]>; 16]>> {
+) -> Result<SmallVec<[Becomes<'v>; 16]>> {
     set.iter().map(|(field, value)| value_of(value, field, key, old, moment)).collect()
 }
 
@@ -145,10 +149,10 @@ pub(super) type Changes<'c> = SmallVec<[Change<'c>; 16]>;
 
 fn changes<'c>(
     set: &'c [(Field, FieldValue)],
-    values: &'c [Cow<'_, [u8]>],
+    values: &'c [Becomes<'_>],
     clear: &'c [Field],
 ) -> Changes<'c> {
-    let set = set.iter().zip(values).map(|((field, _), value)| (field.as_bytes(), Some(&**value)));
+    let set = set.iter().zip(values).map(|((field, _), value)| (field.as_bytes(), value.as_deref()));
     let mut changes: Changes<'c> = set.collect();
     changes.extend(clear.iter().map(|field| (field.as_bytes(), None)));
     in_order(&mut changes);
@@ -173,7 +177,10 @@ fn pick(
     revision: Revision,
 ) -> Result<Answer> {
     pick.check()?;
-    let search = Search { view, overlay, prefix: &pick.prefix, filters: &pick.filters };
+    let own = Layers::from_slice(&view.layers[..1]);
+    let layers = if pick.own { &own } else { view.layers };
+    let searched = View { layers, ..*view };
+    let search = Search { view: &searched, overlay, prefix: &pick.prefix, filters: &pick.filters };
     let Some(key) = search.first(pick.by.as_ref())? else { return Ok(Answer::Picked(None)) };
     let key = Name::new(&key)?;
     let (seen, old) = see_fields(view, overlay, &key)?;
@@ -217,9 +224,10 @@ fn value_of<'v>(
     key: &Name,
     old: Option<&[u8]>,
     moment: Moment,
-) -> Result<Cow<'v, [u8]>> {
+) -> Result<Becomes<'v>> {
     let text = match value {
-        FieldValue::Bytes(bytes) => return Ok(Cow::Borrowed(bytes)),
+        FieldValue::Bytes(bytes) => return Ok(Some(Cow::Borrowed(bytes))),
+        FieldValue::Copy { of } => return Ok(find(old, of)?.map(|held| Cow::Owned(held.to_vec()))),
         FieldValue::Revision => moment.revision.to_string(),
         FieldValue::Millis { plus } => millis(moment.now).saturating_add(*plus).to_string(),
         FieldValue::Sum { by } => sum(find(old, field)?, *by, field, key)?.to_string(),
@@ -228,7 +236,7 @@ fn value_of<'v>(
             return Err(Error::new(Code::Unsupported, message));
         }
     };
-    Ok(Cow::Owned(text.into_bytes()))
+    Ok(Some(Cow::Owned(text.into_bytes())))
 }
 
 /// What a field of a record holds, if there is such a record.
