@@ -18,13 +18,18 @@ use crate::settings::check_duration;
 use crate::state::State;
 use crate::wait;
 use mainstay::{
-    Answer, Code, FieldValue, Record, RecordPick, RecordWrite, Result, Revision, Stamp, Step, Where,
+    Answer, Code, Error, ErrorKind, Field, FieldValue, Record, RecordPick, RecordWrite, Result,
+    Revision, Stamp, Step, Where,
 };
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many jobs whose time has come one claim makes ready.
-const DUE_LIMIT: usize = 100;
+/// How many jobs whose time has come are made ready in one transaction.
+const DUE_TOGETHER: usize = 100;
+/// How many of them are in an open transaction, which may read 10,000 keys and ranges in all.
+const DUE_LIMIT_WITHIN: usize = 1000;
+/// How many records are looked at together at least.
+const LOOK_PAGE: usize = 100;
 /// How many waiting jobs are looked at to find the earliest.
 const EARLIEST_LIMIT: usize = 1000;
 /// How far ahead the earliest is looked for at first, in milliseconds: a search costs what lies in its range.
@@ -59,25 +64,46 @@ impl Operations<'_> {
         lease: Option<Duration>,
     ) -> Result<Option<Claimed>> {
         name::check_type(task_type)?;
+        self.check_served()?;
         let lease_ms = lease.map(checked_ms).transpose()?;
         let default_ms = self.settings().timeout_ms(task_type);
         self.free_due(task_type).await?;
         let pick = self.pick(task_type, worker, lease_ms, default_ms)?;
-        let receipt = match self.execute(vec![must(pick)]).await {
-            Err(error) if error.code() == Code::MustFailed => {
-                self.tally().add(|figures| figures.claimed_nothing += 1);
-                return Ok(None);
+        let mut picking = self.clone();
+        while let Some((key, record, token)) = picking.picked(&pick).await? {
+            match self.read(&key, record) {
+                Ok(job) => {
+                    let grant = Grant { name: job.name.clone(), token };
+                    self.tally().add(|figures| figures.claimed += 1);
+                    return self.own_lease(Claimed { grant, job }, default_ms).await.map(Some);
+                }
+                Err(error) => self.give_up(&key, token, &error).await?,
             }
+            // What is done beside a claim was done with the first pick.
+            picking = self.beside([]);
+        }
+        self.tally().add(|figures| figures.claimed_nothing += 1);
+        Ok(None)
+    }
+
+    /// The record that a pick took, and the token that it gave.
+    async fn picked(&self, pick: &RecordPick) -> Result<Option<(String, Record, Revision)>> {
+        let receipt = match self.execute(vec![must(pick.clone())]).await {
+            Err(error) if error.code() == Code::MustFailed => return Ok(None),
             other => other?,
         };
         let Some(Answer::Picked(Some(picked))) = receipt.answers.into_iter().next() else {
             return Err(failure::unexpected());
         };
         let (key, record) = *picked;
-        let job = self.read(&key, record)?;
-        let grant = Grant { name: job.name.clone(), token: receipt.revision };
-        self.tally().add(|figures| figures.claimed += 1);
-        self.own_lease(Claimed { grant, job }, default_ms).await.map(Some)
+        Ok(Some((key, record, receipt.revision)))
+    }
+
+    /// Fails what was picked and is no job, so that nobody picks it again and the next one is found.
+    async fn give_up(&self, key: &str, token: Revision, why: &Error) -> Result<()> {
+        let write = self.failed_as_unreadable(key, why)?;
+        let write = write.when_field(field::TOKEN, token.to_string())?;
+        self.beside([]).execute(vec![write.into()]).await.map(drop)
     }
 
     pub async fn claim_within(
@@ -125,13 +151,28 @@ impl Operations<'_> {
         let mut ready = 0;
         for filters in [ready_now(task_type)?, past] {
             if ready < asked {
-                let page = self.port.scan(&prefix, &filters, None, asked - ready).await?;
-                ready += page.records.len();
+                ready += self.count_own(&prefix, &filters, asked - ready).await?;
             }
         }
         // While there is enough for all, what is due later does not matter.
         let due = if ready < asked { self.earliest(task_type, question).await? } else { None };
         Ok(Outlook { ready, due })
+    }
+
+    /// How many records the branch has itself, of so many that are asked about.
+    async fn count_own(&self, prefix: &str, filters: &[Where], asked: usize) -> Result<usize> {
+        let forked_at = self.port.fork_revision().await?;
+        // What is inherited is passed over page by page.
+        let page_size = if forked_at == 0 { asked } else { asked.max(LOOK_PAGE) };
+        let (mut found, mut after) = (0, None);
+        loop {
+            let page = self.port.scan(prefix, filters, after.as_deref(), page_size).await?;
+            found += page.records.iter().filter(|(_, one)| Port::is_own(one, forked_at)).count();
+            after = page.next;
+            if after.is_none() || found >= asked {
+                return Ok(found.min(asked));
+            }
+        }
     }
 
     /// Waits until a job seems to be there; says no when the time is over. For served databases, where every
@@ -154,24 +195,41 @@ impl Operations<'_> {
         }
     }
 
-    /// Makes waiting jobs ready whose time has come. Not in the transaction that claims: one that has written
-    /// records has to look at all jobs to find the first.
+    /// Makes waiting jobs ready whose time has come, in order of their time. Not in the transaction that claims, which
+    /// most often has nothing to make ready.
     async fn free_due(&self, task_type: &str) -> Result<()> {
-        let filters = waiting(task_type, 0, (self.now_us().await? / 1000).saturating_add(1))?;
-        let due = self.port.scan(&self.type_prefix(task_type), &filters, None, DUE_LIMIT).await?;
-        // A record that is no job must not keep the others from being claimed.
-        let due = due.records.into_iter().filter_map(|(key, record)| self.read(&key, record).ok());
-        let free = |job: Job| {
-            let since_us = job.run_at.unwrap_or_default().saturating_mul(1000);
-            let write = RecordWrite::to(&self.key(&job.name))?.when_counter(Some(job.counter));
-            Ok(Step::from(write.set(field::RANK, rank::ready(job.priority, since_us))?))
-        };
-        let steps = due.map(free).collect::<Result<Vec<_>>>()?;
-        match steps.is_empty() {
-            true => Ok(()),
-            // What is done beside a claim belongs to the claim.
-            false => self.beside([]).execute(steps).await.map(drop),
+        let due = waiting(task_type, 0, (self.now_us().await? / 1000).saturating_add(1))?;
+        let prefix = self.type_prefix(task_type);
+        if self.count_own(&prefix, &due, 1).await? == 0 {
+            return Ok(());
         }
+        let ready_rank = FieldValue::Copy { of: Field::new(field::READY_RANK)? };
+        let pick = RecordPick::under(&prefix, due)
+            .by(field::RANK)?
+            .set(field::RANK, ready_rank)?
+            .clear(field::READY_RANK)?
+            .own();
+        // An open transaction remembers each of them as read.
+        let limit = if self.port.is_within() { DUE_LIMIT_WITHIN } else { usize::MAX };
+        self.pick_all(&pick, limit).await
+    }
+
+    /// Picks until nothing is left, or so many, with many in one transaction while they fit.
+    async fn pick_all(&self, pick: &RecordPick, limit: usize) -> Result<()> {
+        let (mut together, mut picked) = (DUE_TOGETHER, 0);
+        while picked < limit {
+            let steps = vec![Step::from(pick.clone()); together];
+            // What is done beside a claim belongs to the claim.
+            match self.beside([]).execute(steps).await {
+                Err(error) if error.kind() == ErrorKind::TooLarge && together > 1 => together /= 2,
+                Err(error) => return Err(error),
+                Ok(receipt) if receipt.answers.iter().all(Answer::took_effect) => {
+                    picked += together
+                }
+                Ok(_) => return Ok(()),
+            }
+        }
+        Ok(())
     }
 
     /// What claims the first job that is ready.
@@ -188,7 +246,9 @@ impl Operations<'_> {
             .set(field::WORKER, worker)?
             .set(field::UPDATED_AT, NOW)?
             .set(field::TIMEOUT_AT, in_ms(lease_ms.unwrap_or(default_ms)))?
-            .set(field::TOKEN, FieldValue::Revision)?;
+            .set(field::TOKEN, FieldValue::Revision)?
+            // What a branch inherited is claimed where it comes from.
+            .own();
         match lease_ms {
             Some(lease_ms) => pick.set(field::LEASE_MS, lease_ms.to_string()),
             None => pick.clear(field::LEASE_MS),

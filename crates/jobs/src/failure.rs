@@ -1,21 +1,26 @@
 //! The errors that several operations give.
 
-use crate::job::Job;
 use crate::name::JobName;
 use crate::state::State;
 use mainstay::{Code, Error, Result};
 
 /// Refuses what the table of transitions does not have.
-pub(crate) fn check_transition(job: &Job, into: State) -> Result<()> {
-    match job.state.may_become(into) {
+pub(crate) fn check_transition(name: &JobName, from: State, into: State) -> Result<()> {
+    match from.may_become(into) {
         true => Ok(()),
-        false => Err(illegal(job, &format!("from there it cannot become {into}"))),
+        false => Err(illegal(name, from, &format!("from there it cannot become {into}"))),
     }
 }
 
 #[cold]
-pub(crate) fn illegal(job: &Job, why: &str) -> Error {
-    Error::new(Code::IllegalTransition, format!("job {} is {}: {why}", job.name, job.state))
+pub(crate) fn illegal(name: &JobName, state: State, why: &str) -> Error {
+    Error::new(Code::IllegalTransition, format!("job {name} is {state}: {why}"))
+}
+
+#[cold]
+pub(crate) fn unknown_dependency(of: &JobName, name: &JobName) -> Error {
+    let message = format!("job {of} depends on {name}, which there is not: submit that first");
+    Error::new(Code::UnknownDependency, message)
 }
 
 #[cold]
@@ -33,6 +38,23 @@ pub(crate) fn exists(name: &JobName) -> Error {
 pub(crate) fn fenced(name: &JobName) -> Error {
     let message = format!("job {name} is gone: what was held of it is lost, stop working on it");
     Error::new(Code::Fenced, message)
+}
+
+#[cold]
+pub(crate) fn inherited(name: &JobName, branch: &str) -> Error {
+    let message = format!(
+        "job {name} was granted before branch `{branch}` was forked: write where it was claimed"
+    );
+    Error::new(Code::Fenced, message)
+}
+
+#[cold]
+pub(crate) fn not_served(branch: &str) -> Error {
+    let message = format!(
+        "jobs of branch `{branch}` are not served: claim and sweep on `main`, merge the branch into it, or \
+         let all branches be served (the setting `serve`, of a server `jobs.serve_branches`)"
+    );
+    Error::new(Code::Unsupported, message)
 }
 
 #[cold]

@@ -7,12 +7,13 @@
 use crate::claim::{Grant, checked_ms};
 use crate::failure::{self, check_transition};
 use crate::figures::Act;
-use crate::job::{Job, field};
-use crate::name;
+use crate::job::{self, Job, field};
+use crate::name::JobName;
 use crate::objects::{ObjectPlace, Placed};
-use crate::operations::{NOW, Next, Operations, in_ms, must};
-use crate::rank;
+use crate::operations::{NOW, Next, Operations, attempt, error_text, in_ms, job_of, must};
+use crate::rank::Place;
 use crate::state::State;
+use crate::submit::WAITS;
 use mainstay::{
     Code, Condition, Field, FieldValue, RecordHistoryEntry, RecordWrite, Result, Step, Ttl,
 };
@@ -43,7 +44,7 @@ impl Operations<'_> {
         self.hold(Act::Beat, grant, |job| {
             let becomes = job.state;
             if !becomes.is_held() {
-                return Err(failure::illegal(job, "only what is held has a lease"));
+                return Err(failure::illegal(&job.name, becomes, "only what is held has a lease"));
             }
             let mut write = self.extended(grant, job, lease_ms)?;
             if let Some(lease_ms) = lease_ms {
@@ -56,7 +57,7 @@ impl Operations<'_> {
 
     pub async fn step(&self, grant: &Grant, step: u64, of: Option<u64>) -> Result<State> {
         let done = self.hold(Act::Beat, grant, |job| {
-            check_transition(job, State::Running)?;
+            check_transition(&job.name, job.state, State::Running)?;
             let mut write = self
                 .extended(grant, job, None)?
                 .set(field::STATE, State::Running.as_str())?
@@ -75,7 +76,7 @@ impl Operations<'_> {
             if job.state == State::Completed {
                 return Ok(Next::Done(State::Completed));
             }
-            check_transition(job, State::Completed)?;
+            check_transition(&job.name, job.state, State::Completed)?;
             let mut write = self
                 .held(grant, job)?
                 .set(field::STATE, State::Completed.as_str())?
@@ -92,7 +93,7 @@ impl Operations<'_> {
             let field = Field::new(field::DEPENDENTS)?;
             let mut steps = vec![must(write.when(Condition::Field { field, is: dependents }))];
             for dependent in &job.dependents {
-                steps.extend(self.release(dependent)?);
+                steps.extend(self.release(&job.name, dependent)?);
             }
             Ok(Next::Write(steps, State::Completed))
         });
@@ -107,13 +108,14 @@ impl Operations<'_> {
     }
 
     /// Where an object of a job lies.
-    pub fn object_at(&self, name: &name::JobName, what: &str) -> ObjectPlace {
+    pub fn object_at(&self, name: &JobName, what: &str) -> ObjectPlace {
         ObjectPlace::new(&self.settings().namespace, name, what)
     }
 
     pub async fn fail(&self, grant: &Grant, message: &str, retry: Retry) -> Result<State> {
+        let now_us = self.now_us().await?;
         let run_at_ms = match retry {
-            Retry::After(delay) => Some(self.now_us().await? / 1000 + checked_ms(delay)?),
+            Retry::After(delay) => Some(now_us / 1000 + checked_ms(delay)?),
             Retry::Never | Retry::Now => None,
         };
         let done = self.hold(Act::Fail, grant, |job| {
@@ -122,14 +124,14 @@ impl Operations<'_> {
             }
             let again = retry != Retry::Never && job.retry_count < job.max_retries;
             let becomes = if again { State::Pending } else { State::Failed };
-            check_transition(job, becomes)?;
-            let write = self.let_go(self.held(grant, job)?, job, becomes, message)?;
-            let write = match run_at_ms.filter(|_| again) {
-                Some(run_at_ms) => write
-                    .set(field::RUN_AT, run_at_ms.to_string())?
-                    .set(field::RANK, rank::waiting(run_at_ms))?,
-                None => write,
-            };
+            check_transition(&job.name, job.state, becomes)?;
+            let mut write = self.let_go(self.held(grant, job)?, job, becomes, message)?;
+            if again {
+                write = Place::of(job.priority, run_at_ms, now_us).put(write)?;
+            }
+            if let Some(run_at_ms) = run_at_ms.filter(|_| again) {
+                write = write.set(field::RUN_AT, run_at_ms.to_string())?;
+            }
             Ok(Next::Write(vec![must(write)], becomes))
         });
         let is_meant = |state| matches!(state, State::Pending | State::Failed);
@@ -146,7 +148,7 @@ impl Operations<'_> {
     ) -> Result<RecordWrite> {
         let write = write
             .set(field::STATE, becomes.as_str())?
-            .set(field::ERROR, message)?
+            .set(field::ERROR, error_text(message))?
             .clear(field::TIMEOUT_AT)?;
         match becomes {
             State::Pending => write
@@ -156,18 +158,20 @@ impl Operations<'_> {
         }
     }
 
-    /// One job fewer is waited for; whoever waited for it alone becomes pending.
-    fn release(&self, dependent: &name::JobName) -> Result<[Step; 2]> {
-        let key = self.key(dependent);
+    /// One job fewer is waited for, if it still is; whoever waited for it alone becomes pending. A dependent whose
+    /// record is damaged stays as it is, and must not keep this job from being completed.
+    fn release(&self, dependency: &JobName, dependent: &JobName) -> Result<[Step; 2]> {
+        let (key, waits) = (self.key(dependent), job::waits_for(dependency));
         let one_fewer = RecordWrite::to(&key)?
-            .when(Condition::Exists)
+            .when_field(&waits, WAITS)?
+            .clear(&waits)?
             .set(field::BLOCKED_BY, FieldValue::Sum { by: -1 })?;
         let free = RecordWrite::to(&key)?
             .when_field(field::STATE, State::Blocked.as_str())?
             .when_field(field::BLOCKED_BY, "0")?
             .set(field::STATE, State::Pending.as_str())?
             .set(field::UPDATED_AT, NOW)?;
-        Ok([one_fewer.into(), free.into()])
+        Ok([attempt(one_fewer), attempt(free)])
     }
 
     /// Decides by the job as it stands; one that is gone is held by nobody.
@@ -180,8 +184,11 @@ impl Operations<'_> {
         if grant.token == 0 {
             return Err(failure::no_token(&format!("job {}", grant.name)));
         }
-        self.follow(act, &grant.name, |job| {
-            let job = job.ok_or_else(|| failure::fenced(&grant.name))?;
+        if grant.token <= self.port.fork_revision().await? {
+            return Err(failure::inherited(&grant.name, self.port.branch()));
+        }
+        self.follow(act, &grant.name, |record| {
+            let job = job_of(&grant.name, record)?.ok_or_else(|| failure::fenced(&grant.name))?;
             match job.token == Some(grant.token) {
                 true => decide(&job),
                 // The fence of the write itself says so: there is one place that decides.

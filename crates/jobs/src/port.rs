@@ -201,6 +201,26 @@ impl<'t> Port<'t> {
         Ok(branches?.into_iter().map(|branch| branch.name).collect())
     }
 
+    /// The revision that the branch was forked at: what was written up to it is inherited. `main` inherits nothing.
+    pub async fn fork_revision(&self) -> Result<Revision> {
+        if self.branch == MAIN {
+            return Ok(0);
+        }
+        let info = match &self.way {
+            Way::Blocking(db, _) | Way::Submitted(db, _) | Way::Within(_, db) => {
+                db.branch_info(&self.branch)
+            }
+            Way::Served(db, _) => db.branch_info(&self.branch).await,
+        };
+        Ok(info?.fork_revision)
+    }
+
+    /// Whether a record was written on the branch itself, which was forked at a revision.
+    pub fn is_own(record: &Record, forked_at: Revision) -> bool {
+        // What an open transaction wrote has no revision yet.
+        record.revision == 0 || record.revision > forked_at
+    }
+
     /// The database's time.
     pub async fn now_us(&self) -> Result<Stamp> {
         match &self.way {
@@ -250,7 +270,12 @@ fn run_all(open: &mut Interactive, transaction: Transaction) -> Result<Receipt> 
         Receipt { revision: 0, stamp: 0, held: true, repeated: false, answers: Default::default() };
     for (position, step) in transaction.steps.into_iter().enumerate() {
         let demand = step.demand;
-        let answer = open.run(step.command).map_err(|error| error.at_position(position))?;
+        let answer = match open.run(step.command) {
+            Err(error) if demand == Demand::Nothing && error.code().is_about_a_command() => {
+                Answer::Failed(error)
+            }
+            other => other.map_err(|error| error.at_position(position))?,
+        };
         if demand == Demand::Effect && !answer.took_effect() {
             return Err(failure::no_effect().at_position(position));
         }

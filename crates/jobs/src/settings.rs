@@ -19,8 +19,21 @@ pub struct Settings {
     pub stuck_after_ms: Option<u64>,
     /// How long a completed job stays; `None`: for good.
     pub keep_completed_ms: Option<u64>,
+    /// Where jobs are claimed and swept.
+    pub serve: Serve,
     /// What differs for some types.
     pub types: BTreeMap<String, TypeSettings>,
+}
+
+/// On which branches jobs are claimed and swept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Serve {
+    /// On `main` alone: what is submitted on another branch is claimed when it has been merged.
+    #[default]
+    Main,
+    /// On every branch, and there only what was written since it was forked: what it inherited belongs to the
+    /// branch that it comes from.
+    AllBranches,
 }
 
 /// What differs for a type; what is `None` does not.
@@ -41,6 +54,7 @@ impl Default for Settings {
             inline_limit_bytes: 64 << 10,
             stuck_after_ms: None,
             keep_completed_ms: None,
+            serve: Serve::Main,
             types: BTreeMap::new(),
         }
     }

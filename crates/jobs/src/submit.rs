@@ -13,7 +13,7 @@
 
 use crate::failure;
 use crate::graph;
-use crate::job::{Job, field};
+use crate::job::{self, Job, field};
 use crate::name::{self, JobName};
 use crate::objects::Placed;
 use crate::operations::{NOW, Operations, TRIES, must};
@@ -21,11 +21,14 @@ use crate::rank;
 use crate::settings::check_duration;
 use crate::state::State;
 use mainstay::limits::TRANSACTION_LIMIT_COMMANDS;
-use mainstay::{Code, Condition, Error, Field, RecordWrite, Result, Stamp, Step};
+use mainstay::{Code, Condition, Field, RecordWrite, Result, Stamp, Step};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How many jobs may wait for one: its completion frees all of them in one transaction.
 const DEPENDENTS_LIMIT: usize = 10_000;
+
+/// What stands in the field of a dependency that is waited for.
+pub(crate) const WAITS: &str = "1";
 
 /// A job to be submitted.
 ///
@@ -129,7 +132,7 @@ struct New<'s> {
     submission: &'s Submission,
     input: Option<&'s Placed>,
     depends_on: &'s [JobName],
-    blocked_by: usize,
+    waits_for: Vec<&'s JobName>,
     dependents: Vec<JobName>,
 }
 
@@ -217,7 +220,7 @@ impl Operations<'_> {
     }
 
     /// What is depended on, as it stands.
-    async fn look_up(&self, names: &[JobName], again: bool) -> Result<BTreeMap<JobName, Job>> {
+    pub async fn look_up(&self, names: &[JobName], again: bool) -> Result<BTreeMap<JobName, Job>> {
         let found = match (names, again) {
             ([], _) => Vec::new(),
             ([one], false) => vec![self.get(one).await?],
@@ -238,7 +241,10 @@ impl Operations<'_> {
     }
 
     /// What tells a job that more wait for it, unless it has moved on.
-    fn tell(&self, job: &Job, more: Vec<JobName>) -> Result<RecordWrite> {
+    pub fn tell(&self, job: &Job, more: Vec<JobName>) -> Result<RecordWrite> {
+        // One that was deleted and submitted again stands there already.
+        let known: BTreeSet<&JobName> = job.dependents.iter().collect();
+        let more = more.into_iter().filter(|name| !known.contains(name));
         let all: Vec<JobName> = job.dependents.iter().cloned().chain(more).collect();
         if all.len() > DEPENDENTS_LIMIT {
             return Err(failure::too_many_dependents(&job.name, DEPENDENTS_LIMIT));
@@ -252,7 +258,7 @@ impl Operations<'_> {
 
     fn write_of(&self, new: &New<'_>, now: Stamp) -> Result<(RecordWrite, State)> {
         let New { name, submission, .. } = *new;
-        let state = if new.blocked_by == 0 { State::Pending } else { State::Blocked };
+        let state = if new.waits_for.is_empty() { State::Pending } else { State::Blocked };
         let settings = self.settings();
         let task_type = name.task_type();
         let timeout_ms = submission.timeout_ms.unwrap_or_else(|| settings.timeout_ms(task_type));
@@ -267,8 +273,8 @@ impl Operations<'_> {
             .set(field::RETRY_COUNT, "0")?
             .set(field::MAX_RETRIES, max_retries.to_string())?
             .set(field::TIMEOUT_MS, timeout_ms.to_string())?
-            .set(field::PRIORITY, submission.priority.to_string())?
-            .set(field::RANK, rank_of(submission, now))?;
+            .set(field::PRIORITY, submission.priority.to_string())?;
+        write = rank::Place::of(submission.priority, submission.run_at_ms, now).put(write)?;
         if let Some((field, value)) = new.input {
             write = write.set(field, value)?;
         }
@@ -282,35 +288,31 @@ fn resolve<'s>(batch: &'s Batch<'_>, outside: &BTreeMap<JobName, Job>) -> Result
     let mut news = Vec::with_capacity(batch.graph.len());
     let inputs = batch.submissions.iter().zip(&batch.inputs);
     for ((name, depends_on), (submission, input)) in batch.graph.iter().zip(inputs) {
-        let mut blocked_by = 0;
+        let mut waits_for = Vec::new();
         for dependency in depends_on {
             let is_complete = match outside.get(dependency) {
                 Some(job) => job.state == State::Completed,
                 None if inside.contains_key(dependency) => false,
-                None => return Err(unknown_dependency(name, dependency)),
+                None => return Err(failure::unknown_dependency(name, dependency)),
             };
-            blocked_by += usize::from(!is_complete);
+            if !is_complete {
+                waits_for.push(dependency);
+            }
         }
         let dependents = inside.get(name).cloned().unwrap_or_default();
         if dependents.len() > DEPENDENTS_LIMIT {
             return Err(failure::too_many_dependents(name, DEPENDENTS_LIMIT));
         }
         let input = input.as_ref();
-        news.push(New { name, submission, input, depends_on, blocked_by, dependents });
+        news.push(New { name, submission, input, depends_on, waits_for, dependents });
     }
     Ok(news)
-}
-
-#[cold]
-fn unknown_dependency(of: &JobName, name: &JobName) -> Error {
-    let message = format!("job {of} depends on {name}, which there is not: submit that first");
-    Error::new(Code::UnknownDependency, message)
 }
 
 fn with_options(mut write: RecordWrite, new: &New<'_>) -> Result<RecordWrite> {
     let number = |number: Option<u64>| number.map(|number| number.to_string());
     let names = |names: &[JobName]| (!names.is_empty()).then(|| name::join(names));
-    let blocked_by = (!new.depends_on.is_empty()).then(|| new.blocked_by.to_string());
+    let blocked_by = (!new.depends_on.is_empty()).then(|| new.waits_for.len().to_string());
     let options = [
         (field::STEP_COUNT, number(new.submission.step_count)),
         (field::RUN_AT, number(new.submission.run_at_ms)),
@@ -323,15 +325,16 @@ fn with_options(mut write: RecordWrite, new: &New<'_>) -> Result<RecordWrite> {
             write = write.set(field, value)?;
         }
     }
-    Ok(write)
+    wait_for(write, new.waits_for.iter().copied())
 }
 
-fn rank_of(submission: &Submission, now: Stamp) -> String {
-    match submission.run_at_ms {
-        Some(run_at_ms) if run_at_ms > now / 1000 => rank::waiting(run_at_ms),
-        Some(run_at_ms) => rank::ready(submission.priority, run_at_ms.saturating_mul(1000)),
-        None => rank::ready(submission.priority, now),
-    }
+/// Writes what a job waits for into its record.
+pub(crate) fn wait_for<'n>(
+    write: RecordWrite,
+    all: impl Iterator<Item = &'n JobName>,
+) -> Result<RecordWrite> {
+    let mut all = all;
+    all.try_fold(write, |write, dependency| write.set(&job::waits_for(dependency), WAITS))
 }
 
 fn check_input(submission: &Submission) -> Result<()> {

@@ -84,6 +84,10 @@ fn a_record_that_is_no_job_stops_nobody() {
     world.pass_ms(30_001);
     let report = world.jobs.sweep().unwrap();
     assert_eq!((report.looked_at, report.retried, report.unreadable), (2, 1, 1));
+    let strange = world.db.records().get("mainstay.state.tasks.t.x").unwrap().unwrap().fields;
+    assert_eq!(strange.text("state"), Some("failed"), "by its state alone");
+    assert!(strange.text("error").unwrap().contains("`retry_count`"));
+    assert_eq!(world.jobs.sweep().unwrap(), SweepReport::default());
 }
 
 #[test]
