@@ -109,7 +109,7 @@ impl Open {
             found => found.map(|(head, _)| head),
         };
         let live = head.filter(|head| head.is_live(view.now));
-        if self.read.len() + self.ranges.len() >= GUARD_LIMIT {
+        if self.guard_count() >= GUARD_LIMIT {
             let message = format!("the transaction reads more than {GUARD_LIMIT} keys and ranges");
             return Err(Error::new(Code::TransactionTooLarge, message));
         }
@@ -294,6 +294,11 @@ impl Open {
         });
         transaction.guards.extend(unchanged);
         transaction
+    }
+
+    /// How many keys and ranges it has read.
+    pub fn guard_count(&self) -> usize {
+        self.read.len() + self.ranges.len()
     }
 
     /// How many steps a commit would have.

@@ -102,7 +102,11 @@ impl Operations<'_> {
     /// Fails what was picked and is no job, so that nobody picks it again and the next one is found.
     async fn give_up(&self, key: &str, token: Revision, why: &Error) -> Result<()> {
         let write = self.failed_as_unreadable(key, why)?;
-        let write = write.when_field(field::TOKEN, token.to_string())?;
+        let write = match self.port.is_within() {
+            // Nobody else can have it, and its token is not known.
+            true => write,
+            false => write.when_field(field::TOKEN, token.to_string())?,
+        };
         self.beside([]).execute(vec![write.into()]).await.map(drop)
     }
 

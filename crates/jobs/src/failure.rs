@@ -96,6 +96,25 @@ pub(crate) fn too_many(count: usize, limit: usize) -> Error {
 }
 
 #[cold]
+pub(crate) fn no_room(count: usize, limit: usize) -> Error {
+    let message = format!(
+        "it writes to {count} jobs, and the open transaction may read {limit} keys and ranges in all: do it \
+         outside of the transaction or as the first of one"
+    );
+    Error::new(Code::TransactionTooLarge, message)
+}
+
+#[cold]
+pub(crate) fn too_large_dependents(name: &JobName, limit_bytes: u64) -> Error {
+    let message = format!(
+        "the records of those who wait for job {name} would take more than {} MiB: put their input into an \
+         object store, or let some wait for a job between them",
+        limit_bytes >> 20
+    );
+    Error::new(Code::TransactionTooLarge, message)
+}
+
+#[cold]
 pub(crate) fn too_many_dependents(name: &JobName, limit: usize) -> Error {
     let message = format!(
         "more than {limit} jobs would wait for job {name}: let some wait for a job between them"

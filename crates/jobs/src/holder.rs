@@ -15,12 +15,13 @@ use crate::rank::Place;
 use crate::state::State;
 use crate::submit::WAITS;
 use mainstay::{
-    Code, Condition, Field, FieldValue, RecordHistoryEntry, RecordWrite, Result, Step, Ttl,
+    Code, Condition, ErrorKind, Field, FieldValue, RecordHistoryEntry, RecordWrite, Result, Step,
+    Ttl,
 };
 use std::time::Duration;
 
 /// How many versions of a job are looked at together.
-const HISTORY_PAGE: usize = 100;
+const HISTORY_PAGE: usize = 10;
 
 /// What becomes of a job that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +72,10 @@ impl Operations<'_> {
     }
 
     pub async fn complete(&self, grant: &Grant, result: Option<&[u8]>) -> Result<State> {
-        let result = self.put_result(grant, result).await?;
+        let result = match self.put_result(grant, result).await {
+            Err(error) => return self.unless_done_before(grant, Err(error), is_completed).await,
+            Ok(result) => result,
+        };
         let done = self.hold(Act::Complete, grant, |job| {
             if job.state == State::Completed {
                 return Ok(Next::Done(State::Completed));
@@ -97,11 +101,18 @@ impl Operations<'_> {
             }
             Ok(Next::Write(steps, State::Completed))
         });
-        self.unless_done_before(grant, done.await, |state| state == State::Completed).await
+        self.unless_done_before(grant, done.await, is_completed).await
     }
 
+    /// Whoever has lost the job is told so before anything is written beside it.
     async fn put_result(&self, grant: &Grant, result: Option<&[u8]>) -> Result<Option<Placed>> {
         let Some(bytes) = result else { return Ok(None) };
+        if bytes.len() > self.settings().inline_limit_bytes {
+            self.check_grant(grant).await?;
+            let job = self.get(&grant.name).await?;
+            job.filter(|job| job.token == Some(grant.token))
+                .ok_or_else(|| failure::fenced(&grant.name))?;
+        }
         let at = self.object_at(&grant.name, field::RESULT);
         let placed = self.objects().write(&at, bytes, field::RESULT, field::RESULT_REF);
         placed.await.map(Some)
@@ -181,12 +192,7 @@ impl Operations<'_> {
         grant: &Grant,
         decide: impl Fn(&Job) -> Result<Next>,
     ) -> Result<State> {
-        if grant.token == 0 {
-            return Err(failure::no_token(&format!("job {}", grant.name)));
-        }
-        if grant.token <= self.port.fork_revision().await? {
-            return Err(failure::inherited(&grant.name, self.port.branch()));
-        }
+        self.check_grant(grant).await?;
         self.follow(act, &grant.name, |record| {
             let job = job_of(&grant.name, record)?.ok_or_else(|| failure::fenced(&grant.name))?;
             match job.token == Some(grant.token) {
@@ -196,6 +202,17 @@ impl Operations<'_> {
             }
         })
         .await
+    }
+
+    /// Refuses what is no grant of this branch.
+    async fn check_grant(&self, grant: &Grant) -> Result<()> {
+        if grant.token == 0 {
+            return Err(failure::no_token(&format!("job {}", grant.name)));
+        }
+        if grant.token <= self.port.fork_revision().await? {
+            return Err(failure::inherited(&grant.name, self.port.branch()));
+        }
+        Ok(())
     }
 
     /// A write by the holder of this grant and nobody else.
@@ -223,18 +240,35 @@ impl Operations<'_> {
     ) -> Result<State> {
         let done = match done {
             Err(error) if error.code() == Code::Fenced => {
-                self.outcome(grant).await?.filter(|state| is_meant(*state)).ok_or(error)
+                // What cannot be known changes nothing: it is fenced.
+                let outcome = self.outcome(grant).await.unwrap_or_default();
+                outcome.filter(|state| is_meant(*state)).ok_or(error)
             }
             other => other,
         };
         self.tally().heard(done)
     }
 
+    /// Versions of a job, as many as an answer has room for.
+    async fn versions(
+        &self,
+        name: &JobName,
+        before: Option<u64>,
+    ) -> Result<Vec<RecordHistoryEntry>> {
+        let (key, mut size) = (self.key(name), HISTORY_PAGE);
+        loop {
+            match self.port.history(&key, size, before).await {
+                Err(error) if error.kind() == ErrorKind::TooLarge && size > 1 => size /= 2,
+                other => return other,
+            }
+        }
+    }
+
     /// What the holder of a grant made of the job in the end, as far back as history reaches.
     async fn outcome(&self, grant: &Grant) -> Result<Option<State>> {
         let (token, mut before) = (grant.token.to_string(), None);
         loop {
-            let page = self.port.history(&self.key(&grant.name), HISTORY_PAGE, before).await?;
+            let page = self.versions(&grant.name, before).await?;
             let ended = |entry: &RecordHistoryEntry| {
                 let fields = entry.fields.as_ref()?;
                 let state = State::parse(fields.text(field::STATE)?).ok()?;
@@ -249,4 +283,8 @@ impl Operations<'_> {
             }
         }
     }
+}
+
+fn is_completed(state: State) -> bool {
+    state == State::Completed
 }

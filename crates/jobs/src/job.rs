@@ -47,6 +47,8 @@ pub mod field {
     pub const WAITS: &str = "waits.";
     /// Which jobs wait for it, as `type/id` with commas between.
     pub const DEPENDENTS: &str = "dependents";
+    /// How many bytes their records take: all of them are written when it is completed.
+    pub const DEPENDENTS_BYTES: &str = "dependents_bytes";
     /// The revision that gave it to its worker. It stands for as long as that worker was the last to change
     /// the state.
     pub const TOKEN: &str = "token";
@@ -95,6 +97,8 @@ pub struct Job {
     pub blocked_by: u64,
     /// Which jobs wait for it.
     pub dependents: Vec<JobName>,
+    /// How many bytes their records take.
+    pub dependents_bytes: u64,
     /// The grant of its worker.
     pub token: Option<Revision>,
     /// When it may run at the earliest, in milliseconds since 1970.
@@ -148,6 +152,7 @@ impl Job {
             depends_on: names(field::DEPENDS_ON)?,
             blocked_by: read.number(field::BLOCKED_BY)?.unwrap_or_default(),
             dependents: names(field::DEPENDENTS)?,
+            dependents_bytes: read.number(field::DEPENDENTS_BYTES)?.unwrap_or_default(),
             token: read.number(field::TOKEN)?,
             run_at: read.number(field::RUN_AT)?,
             priority: read.number(field::PRIORITY)?.unwrap_or_default(),

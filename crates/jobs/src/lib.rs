@@ -73,7 +73,7 @@ pub use lock::LockHolder;
 pub use locks::Locks;
 pub use name::{JobName, NAME_LIMIT_BYTES};
 pub use operations::JobPage;
-pub use settings::{Serve, Settings, TypeSettings};
+pub use settings::{INLINE_LIMIT_BYTES, Serve, Settings, TypeSettings};
 pub use state::{STATES, State};
 pub use submit::Submission;
 pub use sweeper::{SweepReport, Sweeper, SweeperFigures};

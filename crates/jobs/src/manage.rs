@@ -86,7 +86,9 @@ impl Operations<'_> {
         let write = waiting_for(place.put(write)?, job, &waited)?;
         let mut steps = vec![must(write)];
         for dependency in waited.values() {
-            steps.push(must(self.tell(dependency, vec![job.name.clone()])?));
+            let is_known = dependency.dependents.contains(&job.name);
+            let bytes = if is_known { 0 } else { job.fields.weight_bytes() as u64 };
+            steps.push(must(self.tell(dependency, vec![job.name.clone()], bytes)?));
         }
         Ok(Next::Write(steps, becomes))
     }

@@ -9,13 +9,15 @@
 
 use crate::failure;
 use crate::wait;
+use mainstay::limits::GUARD_LIMIT;
 use mainstay::remote::{AsyncDatabase, AsyncRecords, AsyncRecordsAt};
 use mainstay::{
-    Answer, At, Code, Database, Demand, Durability, Error, Interactive, MAIN, Name, Receipt,
-    Record, RecordCommand, RecordHistoryEntry, RecordPage, Records, RecordsAt, Result, Revision,
-    Stamp, Step, Transaction, Where,
+    Answer, At, Code, Command, Database, Demand, Durability, Error, Interactive, MAIN, Name,
+    Receipt, Record, RecordCommand, RecordHistoryEntry, RecordPage, Records, RecordsAt, Result,
+    Revision, Stamp, Step, Transaction, Where,
 };
 use parking_lot::Mutex;
+use std::collections::BTreeSet;
 
 /// A branch of a database, and how its answers are waited for.
 pub(crate) struct Port<'t> {
@@ -268,6 +270,7 @@ fn records(db: &Database, branch: &str) -> Result<Records> {
 fn run_all(open: &mut Interactive, transaction: Transaction) -> Result<Receipt> {
     let mut receipt =
         Receipt { revision: 0, stamp: 0, held: true, repeated: false, answers: Default::default() };
+    check_room(open, &transaction)?;
     for (position, step) in transaction.steps.into_iter().enumerate() {
         let demand = step.demand;
         let answer = match open.run(step.command) {
@@ -282,6 +285,19 @@ fn run_all(open: &mut Interactive, transaction: Transaction) -> Result<Receipt> 
         receipt.answers.push(answer);
     }
     Ok(receipt)
+}
+
+/// Refuses what the transaction cannot remember as read, before a part of it is done.
+fn check_room(open: &Interactive, transaction: &Transaction) -> Result<()> {
+    let key = |step: &Step| match &step.command {
+        Command::Record(command) => command.key().cloned(),
+        _ => None,
+    };
+    let keys: BTreeSet<Name> = transaction.steps.iter().filter_map(key).collect();
+    match open.guard_count().unwrap_or_default() + keys.len() > GUARD_LIMIT {
+        true => Err(failure::no_room(keys.len(), GUARD_LIMIT)),
+        false => Ok(()),
+    }
 }
 
 /// The records as they were.

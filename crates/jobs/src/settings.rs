@@ -12,7 +12,7 @@ pub struct Settings {
     pub timeout_ms: u64,
     /// How often a job is tried again, unless it or its type says otherwise.
     pub max_retries: u32,
-    /// Input and output beyond this go to the object store.
+    /// Input and output beyond this go to the object store; 1 MiB at most.
     pub inline_limit_bytes: usize,
     /// Held jobs that nobody has written to for this long are stuck, whatever their lease says; an index is
     /// kept for it. `None`: the lease decides.
@@ -77,6 +77,14 @@ impl Settings {
         {
             value.map_or(Ok(()), |value| check_duration(value, name))?;
         }
+        if self.inline_limit_bytes > INLINE_LIMIT_BYTES {
+            let message = format!(
+                "inline_limit_bytes: {}, where {INLINE_LIMIT_BYTES} are the most: larger input and output goes to \
+                 an object store",
+                self.inline_limit_bytes
+            );
+            return Err(Error::new(Code::InvalidArgument, message));
+        }
         Ok(())
     }
 
@@ -90,6 +98,9 @@ impl Settings {
         own.unwrap_or(self.max_retries)
     }
 }
+
+/// The largest input or output that stands in a record, in bytes: many records are written together.
+pub const INLINE_LIMIT_BYTES: usize = 1 << 20;
 
 /// The longest lease or delay, in milliseconds: a hundred years.
 pub(crate) const DURATION_LIMIT_MS: u64 = 100 * 365 * 86_400_000;

@@ -21,11 +21,16 @@ use crate::rank;
 use crate::settings::check_duration;
 use crate::state::State;
 use mainstay::limits::TRANSACTION_LIMIT_COMMANDS;
-use mainstay::{Code, Condition, Field, RecordWrite, Result, Stamp, Step};
+use mainstay::{Code, Condition, Field, FieldValue, RecordWrite, Result, Stamp, Step};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How many jobs may wait for one: its completion frees all of them in one transaction.
 const DEPENDENTS_LIMIT: usize = 10_000;
+/// How many bytes their records may take together: a quarter of what a transaction may write, since they grow when
+/// others begin to wait for them.
+const DEPENDENTS_LIMIT_BYTES: u64 = 16 << 20;
+/// What a field of a record takes beside its name and its value, at most.
+const FIELD_BYTES: usize = 24;
 
 /// What stands in the field of a dependency that is waited for.
 pub(crate) const WAITS: &str = "1";
@@ -210,11 +215,17 @@ impl Operations<'_> {
         let written = news.iter().map(|new| self.write_of(new, now));
         let (writes, states): (Vec<_>, Vec<_>) =
             written.collect::<Result<Vec<_>>>()?.into_iter().unzip();
-        let mut steps: Vec<Step> = writes.into_iter().map(must).collect();
+        let names = batch.graph.iter().map(|(name, _)| name);
+        let sizes: Sizes<'_> = names.zip(writes.iter().map(weight_bytes)).collect();
+        let mut steps = Vec::with_capacity(writes.len() + outside.len());
+        for (write, new) in writes.into_iter().zip(&news) {
+            steps.push(must(with_dependents(write, new, &sizes)?));
+        }
         let mut waiting = graph::dependents_of(batch.outside.iter(), &batch.graph);
         for job in outside.values().filter(|job| job.state != State::Completed) {
             let more = waiting.remove(&job.name).unwrap_or_default();
-            steps.push(must(self.tell(job, more)?));
+            let more_bytes = more.iter().filter_map(|name| sizes.get(name)).sum();
+            steps.push(must(self.tell(job, more, more_bytes)?));
         }
         Ok((steps, states))
     }
@@ -241,19 +252,19 @@ impl Operations<'_> {
     }
 
     /// What tells a job that more wait for it, unless it has moved on.
-    pub fn tell(&self, job: &Job, more: Vec<JobName>) -> Result<RecordWrite> {
+    pub fn tell(&self, job: &Job, more: Vec<JobName>, more_bytes: u64) -> Result<RecordWrite> {
         // One that was deleted and submitted again stands there already.
         let known: BTreeSet<&JobName> = job.dependents.iter().collect();
         let more = more.into_iter().filter(|name| !known.contains(name));
         let all: Vec<JobName> = job.dependents.iter().cloned().chain(more).collect();
-        if all.len() > DEPENDENTS_LIMIT {
-            return Err(failure::too_many_dependents(&job.name, DEPENDENTS_LIMIT));
-        }
+        let all_bytes = job.dependents_bytes.saturating_add(more_bytes);
+        check_dependents(&job.name, all.len(), all_bytes)?;
         let is = job.fields.get(field::DEPENDENTS).map(<[u8]>::to_vec);
         RecordWrite::to(&self.key(&job.name))?
             .when_field(field::STATE, job.state.as_str())?
             .when(Condition::Field { field: Field::new(field::DEPENDENTS)?, is })
-            .set(field::DEPENDENTS, name::join(&all))
+            .set(field::DEPENDENTS, name::join(&all))?
+            .set(field::DEPENDENTS_BYTES, all_bytes.to_string())
     }
 
     fn write_of(&self, new: &New<'_>, now: Stamp) -> Result<(RecordWrite, State)> {
@@ -300,9 +311,6 @@ fn resolve<'s>(batch: &'s Batch<'_>, outside: &BTreeMap<JobName, Job>) -> Result
             }
         }
         let dependents = inside.get(name).cloned().unwrap_or_default();
-        if dependents.len() > DEPENDENTS_LIMIT {
-            return Err(failure::too_many_dependents(name, DEPENDENTS_LIMIT));
-        }
         let input = input.as_ref();
         news.push(New { name, submission, input, depends_on, waits_for, dependents });
     }
@@ -317,7 +325,6 @@ fn with_options(mut write: RecordWrite, new: &New<'_>) -> Result<RecordWrite> {
         (field::STEP_COUNT, number(new.submission.step_count)),
         (field::RUN_AT, number(new.submission.run_at_ms)),
         (field::DEPENDS_ON, names(new.depends_on)),
-        (field::DEPENDENTS, names(&new.dependents)),
         (field::BLOCKED_BY, blocked_by),
     ];
     for (field, value) in options {
@@ -326,6 +333,41 @@ fn with_options(mut write: RecordWrite, new: &New<'_>) -> Result<RecordWrite> {
         }
     }
     wait_for(write, new.waits_for.iter().copied())
+}
+
+/// How many bytes the record of each new job takes, about.
+type Sizes<'n> = BTreeMap<&'n JobName, u64>;
+
+/// How many bytes a record takes that is written so, about.
+fn weight_bytes(write: &RecordWrite) -> u64 {
+    let one = |(field, value): &(Field, FieldValue)| match value {
+        FieldValue::Bytes(bytes) => field.as_bytes().len() + bytes.len() + FIELD_BYTES,
+        _ => field.as_bytes().len() + 2 * FIELD_BYTES,
+    };
+    (write.key.as_str().len() + write.set.iter().map(one).sum::<usize>()) as u64
+}
+
+/// Tells a new job which of the others wait for it.
+fn with_dependents(write: RecordWrite, new: &New<'_>, sizes: &Sizes<'_>) -> Result<RecordWrite> {
+    if new.dependents.is_empty() {
+        return Ok(write);
+    }
+    let bytes = new.dependents.iter().filter_map(|name| sizes.get(name)).sum();
+    check_dependents(new.name, new.dependents.len(), bytes)?;
+    write
+        .set(field::DEPENDENTS, name::join(&new.dependents))?
+        .set(field::DEPENDENTS_BYTES, bytes.to_string())
+}
+
+/// Refuses what could not be written together when the job is completed.
+fn check_dependents(name: &JobName, count: usize, bytes: u64) -> Result<()> {
+    if count > DEPENDENTS_LIMIT {
+        return Err(failure::too_many_dependents(name, DEPENDENTS_LIMIT));
+    }
+    if bytes > DEPENDENTS_LIMIT_BYTES {
+        return Err(failure::too_large_dependents(name, DEPENDENTS_LIMIT_BYTES));
+    }
+    Ok(())
 }
 
 /// Writes what a job waits for into its record.

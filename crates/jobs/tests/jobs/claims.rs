@@ -146,3 +146,24 @@ fn jobs_are_listed_counted_and_looked_at_as_they_were() {
     let done = world.jobs.get(&name("a")).unwrap().unwrap();
     assert_eq!(world.jobs.result(&done).unwrap().as_deref(), Some(&b"out"[..]));
 }
+
+/// More than are made ready together, in another order than that of their keys.
+#[test]
+fn due_jobs_come_by_priority_and_time_however_many_there_are() {
+    let world = World::new();
+    let due = |n: u64| {
+        let id = format!("j{:03}", 300 - n);
+        job(&id).run_at_ms(START_MS + 1 + n).priority(if n == 250 { 1 } else { 0 })
+    };
+    let all: Vec<_> = (0..300).map(due).collect();
+    world.jobs.submit_all(&all).unwrap();
+    assert_eq!(world.next_id(), None);
+    world.pass_ms(1000);
+    let before = world.db.revision();
+    assert_eq!(world.next_id().as_deref(), Some("j050"), "the priority counts");
+    assert_eq!(world.db.revision() - before, 4, "a hundred in one transaction");
+    for n in (0..300).filter(|n| *n != 250) {
+        assert_eq!(world.next_id(), Some(format!("j{:03}", 300 - n)));
+    }
+    assert_eq!(world.next_id(), None);
+}

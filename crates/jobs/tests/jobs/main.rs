@@ -3,6 +3,7 @@
 mod branches;
 mod claims;
 mod costs;
+mod damage;
 mod faces;
 mod graphs;
 mod holders;
@@ -12,6 +13,7 @@ mod objects;
 mod past;
 mod races;
 mod random;
+mod sizes;
 mod sweeps;
 mod tasks;
 mod waiting;
