@@ -27,6 +27,8 @@ pub struct JobFigures {
     pub cancelled: u64,
     /// How many were tried again by hand.
     pub retried: u64,
+    /// How many were deleted.
+    pub deleted: u64,
     /// How many operations were refused because what they held was lost.
     pub fenced: u64,
     /// How many locks were taken.
@@ -45,6 +47,7 @@ pub(crate) enum Act {
     Fail,
     Cancel,
     Retry,
+    Delete,
 }
 
 /// Keeps the figures.
@@ -70,6 +73,7 @@ impl Tally {
             (Act::Fail, _) => &mut figures.failed,
             (Act::Cancel, _) => &mut figures.cancelled,
             (Act::Retry, _) => &mut figures.retried,
+            (Act::Delete, _) => &mut figures.deleted,
         };
         *count += 1;
     }

@@ -165,7 +165,7 @@ impl Operations<'_> {
             State::Pending => write
                 .set(field::RETRY_COUNT, (job.retry_count + 1).to_string())?
                 .clear(field::WORKER),
-            _ => Ok(write),
+            _ => self.let_expire(write, &job.fields),
         }
     }
 

@@ -221,10 +221,16 @@ impl Jobs {
         wait(self.operations.cancel(name))
     }
 
-    /// Tries a job again that failed or was cancelled, with all its retries. Gives what it has become: pending,
-    /// or blocked while something it depends on is not completed.
+    /// Tries a job again that failed or was cancelled, with all its retries and at once, whatever time it waited for.
+    /// Gives what it has become: pending, or blocked while something it depends on is not completed.
     pub fn retry(&self, name: &JobName) -> Result<State> {
         wait(self.operations.retry(name))
+    }
+
+    /// Deletes a job that was completed, failed or cancelled; of what is not completed only if nobody waits for it.
+    /// Gives how it stood. What it has in an object store goes with [`Jobs::tidy`].
+    pub fn delete(&self, name: &JobName) -> Result<State> {
+        wait(self.operations.delete(name))
     }
 
     /// A job as it stands.

@@ -8,7 +8,7 @@ use crate::operations::{Next, Operations, TRIES, job_of, must};
 use crate::rank::Place;
 use crate::state::State;
 use crate::submit::wait_for;
-use mainstay::{RecordWrite, Result, Ttl};
+use mainstay::{Condition, Name, RecordCommand, RecordWrite, Result, Ttl};
 use std::collections::BTreeMap;
 
 /// The jobs that one waits for, as they stand.
@@ -29,7 +29,27 @@ impl Operations<'_> {
                 .set(field::STATE, State::Cancelled.as_str())?
                 .clear(field::TIMEOUT_AT)?
                 .clear(field::TOKEN)?;
+            let write = self.let_expire(write, &record.fields)?;
             Ok(Next::Write(vec![must(write)], State::Cancelled))
+        })
+        .await
+    }
+
+    /// Looks at nothing but the state and who waits for it.
+    pub async fn delete(&self, name: &JobName) -> Result<State> {
+        self.follow(Act::Delete, name, |record| {
+            let record = record.ok_or_else(|| failure::not_found(name))?;
+            let state = job::state_of(&record.fields)?;
+            if !state.is_terminal() {
+                return Err(failure::illegal(name, state, "only what has ended is deleted"));
+            }
+            if state != State::Completed && record.fields.get(field::DEPENDENTS).is_some() {
+                let why = "others wait for it: retry it, or delete those first";
+                return Err(failure::illegal(name, state, why));
+            }
+            let when = vec![Condition::Counter { is: Some(record.counter) }];
+            let delete = RecordCommand::Delete { key: Name::new(&self.key(name))?, when };
+            Ok(Next::Write(vec![must(delete)], state))
         })
         .await
     }

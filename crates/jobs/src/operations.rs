@@ -21,8 +21,8 @@ use crate::settings::{Serve, Settings};
 use crate::state::State;
 use crate::version::JobVersion;
 use mainstay::{
-    At, Code, Command, Database, Error, Field, FieldValue, IndexCommand, MAIN, Receipt, Record,
-    RecordPage, RecordWrite, Result, Stamp, Step, Test, Where,
+    At, Code, Command, Condition, Database, Error, Field, FieldValue, Fields, IndexCommand, MAIN,
+    Receipt, Record, RecordPage, RecordWrite, Result, Stamp, Step, Test, Ttl, Where,
 };
 use object_store::ObjectStore;
 use std::sync::Arc;
@@ -307,6 +307,18 @@ impl<'t> Operations<'t> {
             .clear(field::TIMEOUT_AT)
     }
 
+    /// Lets what ended without success go after a while, unless somebody waits for it.
+    pub fn let_expire(&self, write: RecordWrite, fields: &Fields) -> Result<RecordWrite> {
+        match (self.settings().keep_failed_ms, fields.get(field::DEPENDENTS)) {
+            (Some(ms), None) => {
+                // Nor may anybody have begun to.
+                let field = Field::new(field::DEPENDENTS)?;
+                Ok(write.when(Condition::Field { field, is: None }).ttl(Ttl::Millis(ms)))
+            }
+            _ => Ok(write),
+        }
+    }
+
     pub fn touch(&self, name: &JobName) -> Result<RecordWrite> {
         RecordWrite::to(&self.key(name))?.set(field::UPDATED_AT, NOW)
     }
@@ -342,7 +354,8 @@ pub(crate) fn error_text(text: &str) -> String {
     if text.len() <= ERROR_LIMIT_BYTES {
         return text.to_owned();
     }
-    let end = text.floor_char_boundary(ERROR_LIMIT_BYTES - CUT.len());
+    let mut ends = (0..=ERROR_LIMIT_BYTES - CUT.len()).rev();
+    let end = ends.find(|end| text.is_char_boundary(*end)).unwrap_or_default();
     format!("{}{CUT}", &text[..end])
 }
 

@@ -19,6 +19,8 @@ pub struct Settings {
     pub stuck_after_ms: Option<u64>,
     /// How long a completed job stays; `None`: for good.
     pub keep_completed_ms: Option<u64>,
+    /// How long a failed or cancelled job stays that nobody waits for; `None`: for good.
+    pub keep_failed_ms: Option<u64>,
     /// Where jobs are claimed and swept.
     pub serve: Serve,
     /// What differs for some types.
@@ -54,6 +56,7 @@ impl Default for Settings {
             inline_limit_bytes: 64 << 10,
             stuck_after_ms: None,
             keep_completed_ms: None,
+            keep_failed_ms: None,
             serve: Serve::Main,
             types: BTreeMap::new(),
         }
@@ -72,9 +75,11 @@ impl Settings {
         for timeout_ms in of_types.chain([self.timeout_ms]) {
             check_duration(timeout_ms, "timeout_ms")?;
         }
-        for (value, name) in
-            [(self.stuck_after_ms, "stuck_after_ms"), (self.keep_completed_ms, "keep_completed_ms")]
-        {
+        for (value, name) in [
+            (self.stuck_after_ms, "stuck_after_ms"),
+            (self.keep_completed_ms, "keep_completed_ms"),
+            (self.keep_failed_ms, "keep_failed_ms"),
+        ] {
             value.map_or(Ok(()), |value| check_duration(value, name))?;
         }
         if self.inline_limit_bytes > INLINE_LIMIT_BYTES {

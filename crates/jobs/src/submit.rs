@@ -21,7 +21,7 @@ use crate::rank;
 use crate::settings::check_duration;
 use crate::state::State;
 use mainstay::limits::TRANSACTION_LIMIT_COMMANDS;
-use mainstay::{Code, Condition, Field, FieldValue, RecordWrite, Result, Stamp, Step};
+use mainstay::{Code, Condition, Field, FieldValue, RecordWrite, Result, Stamp, Step, Ttl};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How many jobs may wait for one: its completion frees all of them in one transaction.
@@ -260,11 +260,13 @@ impl Operations<'_> {
         let all_bytes = job.dependents_bytes.saturating_add(more_bytes);
         check_dependents(&job.name, all.len(), all_bytes)?;
         let is = job.fields.get(field::DEPENDENTS).map(<[u8]>::to_vec);
-        RecordWrite::to(&self.key(&job.name))?
+        Ok(RecordWrite::to(&self.key(&job.name))?
             .when_field(field::STATE, job.state.as_str())?
             .when(Condition::Field { field: Field::new(field::DEPENDENTS)?, is })
             .set(field::DEPENDENTS, name::join(&all))?
-            .set(field::DEPENDENTS_BYTES, all_bytes.to_string())
+            .set(field::DEPENDENTS_BYTES, all_bytes.to_string())?
+            // What is waited for stays.
+            .ttl(Ttl::Clear))
     }
 
     fn write_of(&self, new: &New<'_>, now: Stamp) -> Result<(RecordWrite, State)> {

@@ -231,3 +231,51 @@ fn what_is_done_beside_is_done_once() {
     assert_eq!(jobs.sweep().unwrap().retried, 1);
     assert_eq!(count(), Some(1.into()));
 }
+
+#[test]
+fn failed_and_cancelled_jobs_go_when_they_are_kept_for_a_while_only() {
+    let settings = mainstay_jobs::Settings { keep_failed_ms: Some(100), ..Default::default() };
+    let world = World::with(settings);
+    for id in ["failed", "swept", "waited"] {
+        world.jobs.submit(&job(id).max_retries(0)).unwrap();
+    }
+    world.jobs.submit(&job("waits").depends_on("waited")).unwrap();
+    world.jobs.fail(&world.claimed().grant, "no", Retry::Now).unwrap();
+    world.jobs.claim("t", "w", Some(Duration::from_millis(1))).unwrap().unwrap();
+    world.pass_ms(2);
+    assert_eq!(world.jobs.sweep().unwrap().failed, 1);
+    world.jobs.cancel(&name("waited")).unwrap();
+    world.submit("cancelled");
+    world.submit("again");
+    world.submit("waited-later");
+    for id in ["cancelled", "again", "waited-later"] {
+        world.jobs.cancel(&name(id)).unwrap();
+    }
+    world.jobs.retry(&name("again")).unwrap();
+    world.jobs.submit(&job("late").depends_on("waited-later")).unwrap();
+    world.pass_ms(101);
+    let left = world.jobs.list("t", None, None, 9).unwrap().jobs;
+    let left: Vec<_> = left.iter().map(|job| job.name.id()).collect();
+    assert_eq!(left, ["again", "late", "waited", "waited-later", "waits"]);
+}
+
+#[test]
+fn what_has_ended_is_deleted_unless_somebody_waits_for_it() {
+    for face in crate::faces::FACES {
+        let world = World::new();
+        let jobs = face.of(&world.jobs);
+        world.submit("a");
+        world.jobs.submit(&job("b").depends_on("a")).unwrap();
+        assert_eq!(code(jobs.delete(&name("a"))), Code::IllegalTransition, "{face:?}");
+        world.jobs.cancel(&name("a")).unwrap();
+        assert_eq!(code(jobs.delete(&name("a"))), Code::IllegalTransition, "{face:?}");
+        world.jobs.retry(&name("a")).unwrap();
+        world.jobs.complete(&world.claimed().grant, None).unwrap();
+        assert_eq!(jobs.delete(&name("a")).unwrap(), State::Completed);
+        assert_eq!(code(jobs.delete(&name("a"))), Code::JobNotFound);
+        let grant = world.claimed().grant;
+        world.jobs.fail(&grant, "no", Retry::Never).unwrap();
+        assert_eq!(jobs.delete(&name("b")).unwrap(), State::Failed);
+        assert_eq!(world.jobs.list("t", None, None, 9).unwrap().jobs, []);
+    }
+}

@@ -27,6 +27,8 @@ settings! {
         pub stuck_after_ms: Option<u64> = None, 1..=YEARS_MS;
         /// How long a completed job stays; "none": for good.
         pub keep_completed_ms: Option<u64> = None, 1..=YEARS_MS;
+        /// How long a failed or cancelled job stays that nobody waits for; "none": for good.
+        pub keep_failed_ms: Option<u64> = None, 1..=YEARS_MS;
         /// Whether jobs are claimed on other branches than "main" too, and there only those that were written since the
         /// branch was forked. Without it, what is submitted on a branch is claimed when it has been merged.
         pub serve_branches: bool = false;
@@ -83,6 +85,7 @@ impl Settings {
             inline_limit_bytes: self.inline_limit_bytes,
             stuck_after_ms: self.stuck_after_ms,
             keep_completed_ms: self.keep_completed_ms,
+            keep_failed_ms: self.keep_failed_ms,
             serve: if self.serve_branches { jobs::Serve::AllBranches } else { jobs::Serve::Main },
             types: self.types.iter().map(|one| (one.name.clone(), one.of_type())).collect(),
         }

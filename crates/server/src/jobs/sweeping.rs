@@ -1,14 +1,14 @@
 //! The sweeper of a server: a thread that takes jobs away from silent workers, and says so.
 
 use super::desk::Desk;
-use mainstay::{MAIN, Result};
+use mainstay::Result;
 use mainstay_jobs::SweepReport;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A thread that sweeps from time to time, on `main`. Dropping it ends it.
+/// A thread that sweeps from time to time, on the branches that are served. Dropping it ends it.
 pub struct Sweeping {
     bell: Arc<Bell>,
     thread: Option<JoinHandle<()>>,
@@ -74,11 +74,16 @@ fn tell(swept: Result<SweepReport>, failing: bool) -> bool {
 }
 
 impl Desk {
-    /// Sweeps `main`, if there ever was a job.
+    /// Sweeps the branches that are served, if there ever was a job.
     fn sweep_by_itself(&self) -> Result<SweepReport> {
-        let swept = self.look(MAIN).and_then(|jobs| match jobs {
-            Some(jobs) => jobs.sweep(),
-            None => Ok(SweepReport::default()),
+        let swept = self.served_branches().and_then(|branches| {
+            let mut report = SweepReport::default();
+            for branch in branches {
+                if let Some(jobs) = self.look(&branch)? {
+                    report += jobs.sweep()?;
+                }
+            }
+            Ok(report)
         });
         if swept.is_err() {
             self.note_failed_sweep();
