@@ -33,7 +33,7 @@ settings! {
         /// branch was forked. Without it, what is submitted on a branch is claimed when it has been merged.
         pub serve_branches: bool = false;
         /// Input and output up to this size stand in the job's record; larger ones in objects_directory.
-        pub inline_limit_bytes: usize = 64 << 10, 0..=jobs::INLINE_LIMIT_BYTES;
+        pub inline_limit_bytes: usize = 64 << 10, 0..=jobs::INLINE_LIMIT_BYTES as u64;
         /// Where larger input and output is kept, a file for each; "none": it is refused.
         pub objects_directory: Option<PathBuf> = None;
         /// How often jobs are taken away from workers that have fallen silent; "none": only when
