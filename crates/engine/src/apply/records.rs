@@ -152,7 +152,8 @@ fn changes<'c>(
     values: &'c [Becomes<'_>],
     clear: &'c [Field],
 ) -> Changes<'c> {
-    let set = set.iter().zip(values).map(|((field, _), value)| (field.as_bytes(), value.as_deref()));
+    let set =
+        set.iter().zip(values).map(|((field, _), value)| (field.as_bytes(), value.as_deref()));
     let mut changes: Changes<'c> = set.collect();
     changes.extend(clear.iter().map(|field| (field.as_bytes(), None)));
     in_order(&mut changes);
