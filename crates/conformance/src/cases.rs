@@ -459,7 +459,8 @@ macro_rules! every_record_case {
             }
             records::values {
                 revision_is_that_of_the_receipt, revision_of_an_open_transaction,
-                millis_is_the_stamp, sum_adds, sum_on_expired_starts_anew,
+                millis_is_the_stamp, copy_is_what_another_field_held, sum_adds,
+                sum_on_expired_starts_anew,
                 sums_see_earlier_steps, sum_of_no_number_is_refused, sum_overflow_is_refused,
                 one_bad_sum_writes_nothing,
             }

@@ -71,6 +71,14 @@ impl Interactive {
         }
     }
 
+    /// How many keys and ranges it has read, of the 10,000 that it may. On a served database only the server knows.
+    pub fn guard_count(&self) -> Option<usize> {
+        match &self.0 {
+            Inside::Here(open) => Some(open.guard_count()),
+            Inside::There(_) => None,
+        }
+    }
+
     /// Runs a command on data: a read, a write, or both. One that fails leaves the transaction open
     /// and is forgotten, though what it read counts as read.
     ///

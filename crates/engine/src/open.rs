@@ -116,7 +116,7 @@ impl Open {
 
     /// Refuses to remember more than can be checked.
     fn check_guards(&self) -> Result<()> {
-        if self.read.len() + self.ranges.len() < GUARD_LIMIT {
+        if self.guard_count() < GUARD_LIMIT {
             return Ok(());
         }
         let message = format!(
@@ -312,6 +312,11 @@ impl Open {
         });
         transaction.guards.extend(unchanged);
         transaction
+    }
+
+    /// How many keys and ranges it has read.
+    pub fn guard_count(&self) -> usize {
+        self.read.len() + self.ranges.len()
     }
 
     /// How many steps a commit would have.

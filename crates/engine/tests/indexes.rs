@@ -407,6 +407,31 @@ proptest! {
 /// More than make a grave, several times.
 const DEAD: usize = 300;
 
+/// What a branch inherited is not its own, whatever the order; by an index and without one.
+#[test]
+fn a_pick_of_own_records_passes_over_what_is_inherited() {
+    for is_indexed in [false, true] {
+        let db = open(&ManualClock::new(1_700_000_000_000_000));
+        if is_indexed {
+            db.records().add_index("", &["x", "y"]).unwrap();
+            db.fill_indexes().unwrap();
+        }
+        let one = |y: &str| Fields::of([("x", "a"), ("y", y)]).unwrap();
+        db.records().put("inherited", &one("1"), None).unwrap();
+        db.records().put("touched", &one("5"), None).unwrap();
+        db.fork("side", "main", At::Latest).unwrap();
+        let side = db.branch("side").unwrap().records();
+        side.put("new", &one("3"), None).unwrap();
+        side.set_field("touched", "y", "2").unwrap();
+        let is = Where { field: field("x"), test: Test::Eq(b"a".to_vec()) };
+        let pick = RecordPick::under("", vec![is]).by("y").unwrap().set("x", "c").unwrap().own();
+        let key = || side.pick(pick.clone()).unwrap().map(|(key, _)| key);
+        assert_eq!([key(), key(), key()], [Some("touched".into()), Some("new".into()), None]);
+        let of_main = db.records().pick(pick.clone()).unwrap().map(|(key, _)| key);
+        assert_eq!(of_main.as_deref(), Some("inherited"), "all of main is its own");
+    }
+}
+
 /// A queue whose front dies all the time: picks and scans find what lives behind it, whatever is put back.
 #[test]
 fn what_died_at_the_front_is_passed_over_and_what_comes_back_is_found() {

@@ -177,6 +177,11 @@ impl AsyncJobs {
         self.0.retry(name).await
     }
 
+    /// As [`Jobs::delete`](crate::Jobs::delete).
+    pub async fn delete(&self, name: &JobName) -> Result<State> {
+        self.0.delete(name).await
+    }
+
     /// As [`Jobs::get`](crate::Jobs::get).
     pub async fn get(&self, name: &JobName) -> Result<Option<Job>> {
         self.0.get(name).await

@@ -18,14 +18,18 @@ use crate::settings;
 use crate::state::State;
 use crate::wait;
 use mainstay::{
-    Answer, Code, FieldValue, Record, RecordPage, RecordPick, RecordWrite, Result, Revision, Stamp,
-    Step, Where,
+    Answer, Code, Error, ErrorKind, Field, FieldValue, Record, RecordPage, RecordPick, RecordWrite,
+    Result, Revision, Stamp, Step, Where,
 };
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many jobs whose time has come one claim makes ready.
-const DUE_LIMIT: usize = 100;
+/// How many jobs whose time has come are made ready in one transaction.
+const DUE_TOGETHER: usize = 100;
+/// How many of them are in an open transaction, which may read 10,000 keys and ranges in all.
+const DUE_LIMIT_WITHIN: usize = 1000;
+/// How many records are looked at together at least.
+const LOOK_PAGE: usize = 100;
 /// How many waiting jobs are looked at to find the earliest.
 const EARLIEST_LIMIT: usize = 1000;
 /// How many jobs are looked at together to count those that can be claimed.
@@ -65,25 +69,50 @@ impl Operations<'_> {
     ) -> Result<Option<Claimed>> {
         name::check_type(task_type)?;
         name::check_present("a worker", worker)?;
+        self.check_served()?;
         let lease_ms = lease.map(checked_ms).transpose()?;
         let default_ms = self.settings().timeout_ms(task_type);
         self.free_due(task_type).await?;
         let pick = self.pick(task_type, worker, lease_ms, default_ms)?;
-        let receipt = match self.execute(vec![must(pick)]).await {
-            Err(error) if error.code() == Code::MustFailed => {
-                self.tally().add(|figures| figures.claimed_nothing += 1);
-                return Ok(None);
+        let mut picking = self.clone();
+        while let Some((key, record, token)) = picking.picked(&pick).await? {
+            match self.read(&key, record) {
+                Ok(job) => {
+                    let grant = Grant { name: job.name.clone(), token };
+                    self.tally().add(|figures| figures.claimed += 1);
+                    return self.own_lease(Claimed { grant, job }, default_ms).await.map(Some);
+                }
+                Err(error) => self.give_up(&key, token, &error).await?,
             }
+            // What is done beside a claim was done with the first pick.
+            picking = self.beside([]);
+        }
+        self.tally().add(|figures| figures.claimed_nothing += 1);
+        Ok(None)
+    }
+
+    /// The record that a pick took, and the token that it gave.
+    async fn picked(&self, pick: &RecordPick) -> Result<Option<(String, Record, Revision)>> {
+        let receipt = match self.execute(vec![must(pick.clone())]).await {
+            Err(error) if error.code() == Code::MustFailed => return Ok(None),
             other => other?,
         };
         let Some(Answer::Picked(Some(picked))) = receipt.answers.into_iter().next() else {
             return Err(failure::unexpected());
         };
         let (key, record) = *picked;
-        let job = self.read(&key, record)?;
-        let grant = Grant { name: job.name.clone(), token: receipt.revision };
-        self.tally().add(|figures| figures.claimed += 1);
-        self.own_lease(Claimed { grant, job }, default_ms).await.map(Some)
+        Ok(Some((key, record, receipt.revision)))
+    }
+
+    /// Fails what was picked and is no job, so that nobody picks it again and the next one is found.
+    async fn give_up(&self, key: &str, token: Revision, why: &Error) -> Result<()> {
+        let write = self.failed_as_unreadable(key, why)?;
+        let write = match self.port.is_within() {
+            // Nobody else can have it, and its token is not known.
+            true => write,
+            false => write.when_field(field::TOKEN, token.to_string())?,
+        };
+        self.beside([]).execute(vec![write.into()]).await.map(drop)
     }
 
     pub async fn claim_within(
@@ -145,18 +174,21 @@ impl Operations<'_> {
 
     /// How many jobs pass the filters, up to so many. What is no job is claimed by nobody.
     async fn readable(&self, task_type: &str, filters: &[Where], upto: usize) -> Result<usize> {
+        let forked_at = self.port.fork_revision().await?;
+        // What is inherited is passed over page by page.
+        let least = if forked_at == 0 { 1 } else { LOOK_PAGE };
         let (prefix, mut count, mut after) = (self.type_prefix(task_type), 0, None);
         while count < upto {
-            let limit = (upto - count).min(LOOK_LIMIT);
+            let limit = (upto - count).clamp(least, LOOK_LIMIT);
             let page = self.fitting(&prefix, filters, after.as_deref(), limit).await?;
-            let jobs = page.records.into_iter().map(|(key, record)| self.read(&key, record));
-            count += jobs.filter(Result::is_ok).count();
+            let own = page.records.into_iter().filter(|(_, one)| Port::is_own(one, forked_at));
+            count += own.filter(|(key, record)| self.read(key, record.clone()).is_ok()).count();
             after = page.next;
             if after.is_none() {
                 break;
             }
         }
-        Ok(count)
+        Ok(count.min(upto))
     }
 
     /// A page of at most so many records, of fewer where they are too large to be answered together.
@@ -197,24 +229,41 @@ impl Operations<'_> {
         }
     }
 
-    /// Makes waiting jobs ready whose time has come. Not in the transaction that claims: one that has written
-    /// records has to look at all jobs to find the first.
+    /// Makes waiting jobs ready whose time has come, in order of their time. Not in the transaction that claims, which
+    /// most often has nothing to make ready.
     async fn free_due(&self, task_type: &str) -> Result<()> {
-        let filters = waiting(task_type, 0, (self.now_us().await? / 1000).saturating_add(1))?;
-        let due = self.port.scan(&self.type_prefix(task_type), &filters, None, DUE_LIMIT).await?;
-        // A record that is no job must not keep the others from being claimed.
-        let due = due.records.into_iter().filter_map(|(key, record)| self.read(&key, record).ok());
-        let free = |job: Job| {
-            let since_us = job.run_at.unwrap_or_default().saturating_mul(1000);
-            let write = RecordWrite::to(&self.key(&job.name))?.when_counter(Some(job.counter));
-            Ok(Step::from(write.set(field::RANK, rank::ready(job.priority, since_us))?))
-        };
-        let steps = due.map(free).collect::<Result<Vec<_>>>()?;
-        match steps.is_empty() {
-            true => Ok(()),
-            // What is done beside a claim belongs to the claim.
-            false => self.beside([]).execute(steps).await.map(drop),
+        let due = waiting(task_type, 0, (self.now_us().await? / 1000).saturating_add(1))?;
+        let prefix = self.type_prefix(task_type);
+        if self.readable(task_type, &due, 1).await? == 0 {
+            return Ok(());
         }
+        let ready_rank = FieldValue::Copy { of: Field::new(field::READY_RANK)? };
+        let pick = RecordPick::under(&prefix, due)
+            .by(field::RANK)?
+            .set(field::RANK, ready_rank)?
+            .clear(field::READY_RANK)?
+            .own();
+        // An open transaction remembers each of them as read.
+        let limit = if self.port.is_within() { DUE_LIMIT_WITHIN } else { usize::MAX };
+        self.pick_all(&pick, limit).await
+    }
+
+    /// Picks until nothing is left, or so many, with many in one transaction while they fit.
+    async fn pick_all(&self, pick: &RecordPick, limit: usize) -> Result<()> {
+        let (mut together, mut picked) = (DUE_TOGETHER, 0);
+        while picked < limit {
+            let steps = vec![Step::from(pick.clone()); together];
+            // What is done beside a claim belongs to the claim.
+            match self.beside([]).execute(steps).await {
+                Err(error) if error.kind() == ErrorKind::TooLarge && together > 1 => together /= 2,
+                Err(error) => return Err(error),
+                Ok(receipt) if receipt.answers.iter().all(Answer::took_effect) => {
+                    picked += together
+                }
+                Ok(_) => return Ok(()),
+            }
+        }
+        Ok(())
     }
 
     /// What claims the first job that is ready.
@@ -231,7 +280,9 @@ impl Operations<'_> {
             .set(field::WORKER, worker)?
             .set(field::UPDATED_AT, NOW)?
             .set(field::TIMEOUT_AT, in_ms(lease_ms.unwrap_or(default_ms)))?
-            .set(field::TOKEN, FieldValue::Revision)?;
+            .set(field::TOKEN, FieldValue::Revision)?
+            // What a branch inherited is claimed where it comes from.
+            .own();
         match lease_ms {
             Some(lease_ms) => pick.set(field::LEASE_MS, lease_ms.to_string()),
             None => pick.clear(field::LEASE_MS),

@@ -1,15 +1,14 @@
 //! The errors that several operations give.
 
-use crate::job::Job;
 use crate::name::JobName;
 use crate::state::State;
 use mainstay::{Code, Error, Result};
 
 /// Refuses what the table of transitions does not have.
-pub(crate) fn check_transition(job: &Job, into: State) -> Result<()> {
-    match job.state.may_become(into) {
+pub(crate) fn check_transition(name: &JobName, from: State, into: State) -> Result<()> {
+    match from.may_become(into) {
         true => Ok(()),
-        false => Err(illegal(job, &format!("from there it cannot become {into}"))),
+        false => Err(illegal(name, from, &format!("from there it cannot become {into}"))),
     }
 }
 
@@ -25,8 +24,14 @@ pub(crate) fn check_step(step: u64, of: Option<u64>) -> Result<()> {
 }
 
 #[cold]
-pub(crate) fn illegal(job: &Job, why: &str) -> Error {
-    Error::new(Code::IllegalTransition, format!("job {} is {}: {why}", job.name, job.state))
+pub(crate) fn illegal(name: &JobName, state: State, why: &str) -> Error {
+    Error::new(Code::IllegalTransition, format!("job {name} is {state}: {why}"))
+}
+
+#[cold]
+pub(crate) fn unknown_dependency(of: &JobName, name: &JobName) -> Error {
+    let message = format!("job {of} depends on {name}, which there is not: submit that first");
+    Error::new(Code::UnknownDependency, message)
 }
 
 #[cold]
@@ -44,6 +49,23 @@ pub(crate) fn exists(name: &JobName) -> Error {
 pub(crate) fn fenced(name: &JobName) -> Error {
     let message = format!("job {name} is gone: what was held of it is lost, stop working on it");
     Error::new(Code::Fenced, message)
+}
+
+#[cold]
+pub(crate) fn inherited(name: &JobName, branch: &str) -> Error {
+    let message = format!(
+        "job {name} was granted before branch `{branch}` was forked: write where it was claimed"
+    );
+    Error::new(Code::Fenced, message)
+}
+
+#[cold]
+pub(crate) fn not_served(branch: &str) -> Error {
+    let message = format!(
+        "jobs of branch `{branch}` are not served: claim and sweep on `main`, merge the branch into it, or \
+         let all branches be served (the setting `serve`, of a server `jobs.serve_branches`)"
+    );
+    Error::new(Code::Unsupported, message)
 }
 
 #[cold]
@@ -80,6 +102,25 @@ pub(crate) fn too_many(count: usize, limit: usize) -> Error {
     let message = format!(
         "{count} jobs and jobs that they depend on: at most {limit} are submitted together, \
          submit the others behind them"
+    );
+    Error::new(Code::TransactionTooLarge, message)
+}
+
+#[cold]
+pub(crate) fn no_room(count: usize, limit: usize) -> Error {
+    let message = format!(
+        "it writes to {count} jobs, and the open transaction may read {limit} keys and ranges in all: do it \
+         outside of the transaction or as the first of one"
+    );
+    Error::new(Code::TransactionTooLarge, message)
+}
+
+#[cold]
+pub(crate) fn too_large_dependents(name: &JobName, limit_bytes: u64) -> Error {
+    let message = format!(
+        "the records of those who wait for job {name} would take more than {} MiB: put their input into an \
+         object store, or let some wait for a job between them",
+        limit_bytes >> 20
     );
     Error::new(Code::TransactionTooLarge, message)
 }

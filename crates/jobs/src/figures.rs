@@ -28,6 +28,8 @@ pub struct JobFigures {
     pub cancelled: u64,
     /// How many were tried again by hand.
     pub retried: u64,
+    /// How many were deleted.
+    pub deleted: u64,
     /// How many operations were refused because what they held was lost.
     pub fenced: u64,
     /// How many locks were taken.
@@ -46,6 +48,7 @@ pub(crate) enum Act {
     Fail,
     Cancel,
     Retry,
+    Delete,
 }
 
 /// How many jobs that were swept are kept by name, until somebody asks.
@@ -74,6 +77,7 @@ impl Tally {
             (Act::Fail, _) => &mut figures.failed,
             (Act::Cancel, _) => &mut figures.cancelled,
             (Act::Retry, _) => &mut figures.retried,
+            (Act::Delete, _) => &mut figures.deleted,
         };
         *count += 1;
     }

@@ -7,20 +7,22 @@
 use crate::claim::{Grant, checked_ms};
 use crate::failure::{self, check_transition};
 use crate::figures::Act;
-use crate::job::{Job, field};
-use crate::name;
+use crate::job::{self, Job, field};
+use crate::name::JobName;
 use crate::objects::{ObjectPlace, Placed};
-use crate::operations::{NOW, Next, Operations, in_ms, must};
-use crate::rank;
+use crate::operations::{NOW, Next, Operations, attempt, error_text, in_ms, job_of, must};
+use crate::rank::Place;
 use crate::settings::duration_ms;
 use crate::state::State;
+use crate::submit::WAITS;
 use mainstay::{
-    Code, Condition, Field, FieldValue, RecordHistoryEntry, RecordWrite, Result, Step, Ttl,
+    Code, Condition, ErrorKind, Field, FieldValue, RecordHistoryEntry, RecordWrite, Result, Step,
+    Ttl,
 };
 use std::time::Duration;
 
 /// How many versions of a job are looked at together.
-const HISTORY_PAGE: usize = 100;
+const HISTORY_PAGE: usize = 10;
 
 /// What becomes of a job that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +46,7 @@ impl Operations<'_> {
         self.hold(Act::Beat, grant, |job| {
             let becomes = job.state;
             if !becomes.is_held() {
-                return Err(failure::illegal(job, "only what is held has a lease"));
+                return Err(failure::illegal(&job.name, becomes, "only what is held has a lease"));
             }
             let mut write = self.extended(grant, job, lease_ms)?;
             if let Some(lease_ms) = lease_ms {
@@ -58,7 +60,7 @@ impl Operations<'_> {
     pub async fn step(&self, grant: &Grant, step: u64, of: Option<u64>) -> Result<State> {
         failure::check_step(step, of)?;
         let done = self.hold(Act::Beat, grant, |job| {
-            check_transition(job, State::Running)?;
+            check_transition(&job.name, job.state, State::Running)?;
             let mut write = self
                 .extended(grant, job, None)?
                 .set(field::STATE, State::Running.as_str())?
@@ -72,12 +74,15 @@ impl Operations<'_> {
     }
 
     pub async fn complete(&self, grant: &Grant, result: Option<&[u8]>) -> Result<State> {
-        let result = self.put_result(grant, result).await?;
+        let result = match self.put_result(grant, result).await {
+            Err(error) => return self.unless_done_before(grant, Err(error), is_completed).await,
+            Ok(result) => result,
+        };
         let done = self.hold(Act::Complete, grant, |job| {
             if job.state == State::Completed {
                 return Ok(Next::Done(State::Completed));
             }
-            check_transition(job, State::Completed)?;
+            check_transition(&job.name, job.state, State::Completed)?;
             let mut write = self
                 .held(grant, job)?
                 .set(field::STATE, State::Completed.as_str())?
@@ -94,31 +99,36 @@ impl Operations<'_> {
             let field = Field::new(field::DEPENDENTS)?;
             let mut steps = vec![must(write.when(Condition::Field { field, is: dependents }))];
             for dependent in &job.dependents {
-                steps.extend(self.release(dependent)?);
+                steps.extend(self.release(&job.name, dependent)?);
             }
             Ok(Next::Write(steps, State::Completed))
         });
-        self.unless_done_before(grant, done.await, |state| state == State::Completed).await
+        self.unless_done_before(grant, done.await, is_completed).await
     }
 
+    /// Whoever has lost the job is told so before anything is written beside it.
     async fn put_result(&self, grant: &Grant, result: Option<&[u8]>) -> Result<Option<Placed>> {
         let Some(bytes) = result else { return Ok(None) };
+        if bytes.len() > self.settings().inline_limit_bytes {
+            self.check_grant(grant).await?;
+            let job = self.get(&grant.name).await?;
+            job.filter(|job| job.token == Some(grant.token))
+                .ok_or_else(|| failure::fenced(&grant.name))?;
+        }
         let at = self.object_at(&grant.name, field::RESULT);
         let placed = self.objects().write(&at, bytes, field::RESULT, field::RESULT_REF);
         placed.await.map(Some)
     }
 
     /// Where an object of a job lies.
-    pub fn object_at(&self, name: &name::JobName, what: &str) -> ObjectPlace {
+    pub fn object_at(&self, name: &JobName, what: &str) -> ObjectPlace {
         ObjectPlace::new(&self.settings().namespace, name, what)
     }
 
     pub async fn fail(&self, grant: &Grant, message: &str, retry: Retry) -> Result<State> {
+        let now_us = self.now_us().await?;
         let run_at_ms = match retry {
-            Retry::After(delay) => {
-                let delay_ms = duration_ms(delay, "delay of a retry")?;
-                Some(self.now_us().await? / 1000 + delay_ms)
-            }
+            Retry::After(delay) => Some(now_us / 1000 + duration_ms(delay, "delay of a retry")?),
             Retry::Never | Retry::Now => None,
         };
         let done = self.hold(Act::Fail, grant, |job| {
@@ -127,14 +137,14 @@ impl Operations<'_> {
             }
             let again = retry != Retry::Never && job.retry_count < job.max_retries;
             let becomes = if again { State::Pending } else { State::Failed };
-            check_transition(job, becomes)?;
-            let write = self.let_go(self.held(grant, job)?, job, becomes, message)?;
-            let write = match run_at_ms.filter(|_| again) {
-                Some(run_at_ms) => write
-                    .set(field::RUN_AT, run_at_ms.to_string())?
-                    .set(field::RANK, rank::waiting(run_at_ms))?,
-                None => write,
-            };
+            check_transition(&job.name, job.state, becomes)?;
+            let mut write = self.let_go(self.held(grant, job)?, job, becomes, message)?;
+            if again {
+                write = Place::of(job.priority, run_at_ms, now_us).put(write)?;
+            }
+            if let Some(run_at_ms) = run_at_ms.filter(|_| again) {
+                write = write.set(field::RUN_AT, run_at_ms.to_string())?;
+            }
             Ok(Next::Write(vec![must(write)], becomes))
         });
         let is_meant = |state| matches!(state, State::Pending | State::Failed);
@@ -151,28 +161,30 @@ impl Operations<'_> {
     ) -> Result<RecordWrite> {
         let write = write
             .set(field::STATE, becomes.as_str())?
-            .set(field::ERROR, message)?
+            .set(field::ERROR, error_text(message))?
             .clear(field::TIMEOUT_AT)?;
         match becomes {
             State::Pending => write
                 .set(field::RETRY_COUNT, (job.retry_count + 1).to_string())?
                 .clear(field::WORKER),
-            _ => Ok(write),
+            _ => self.let_expire(write, &job.fields),
         }
     }
 
-    /// One job fewer is waited for; whoever waited for it alone becomes pending.
-    fn release(&self, dependent: &name::JobName) -> Result<[Step; 2]> {
-        let key = self.key(dependent);
+    /// One job fewer is waited for, if it still is; whoever waited for it alone becomes pending. A dependent whose
+    /// record is damaged stays as it is, and must not keep this job from being completed.
+    fn release(&self, dependency: &JobName, dependent: &JobName) -> Result<[Step; 2]> {
+        let (key, waits) = (self.key(dependent), job::waits_for(dependency));
         let one_fewer = RecordWrite::to(&key)?
-            .when(Condition::Exists)
+            .when_field(&waits, WAITS)?
+            .clear(&waits)?
             .set(field::BLOCKED_BY, FieldValue::Sum { by: -1 })?;
         let free = RecordWrite::to(&key)?
             .when_field(field::STATE, State::Blocked.as_str())?
             .when_field(field::BLOCKED_BY, "0")?
             .set(field::STATE, State::Pending.as_str())?
             .set(field::UPDATED_AT, NOW)?;
-        Ok([one_fewer.into(), free.into()])
+        Ok([attempt(one_fewer), attempt(free)])
     }
 
     /// Decides by the job as it stands; one that is gone is held by nobody.
@@ -182,11 +194,9 @@ impl Operations<'_> {
         grant: &Grant,
         decide: impl Fn(&Job) -> Result<Next>,
     ) -> Result<State> {
-        if grant.token == 0 {
-            return Err(failure::no_token(&format!("job {}", grant.name)));
-        }
-        self.follow(act, &grant.name, |job| {
-            let job = job.ok_or_else(|| failure::fenced(&grant.name))?;
+        self.check_grant(grant).await?;
+        self.follow(act, &grant.name, |record| {
+            let job = job_of(&grant.name, record)?.ok_or_else(|| failure::fenced(&grant.name))?;
             match job.token == Some(grant.token) {
                 true => decide(&job),
                 // The fence of the write itself says so: there is one place that decides.
@@ -194,6 +204,17 @@ impl Operations<'_> {
             }
         })
         .await
+    }
+
+    /// Refuses what is no grant of this branch.
+    async fn check_grant(&self, grant: &Grant) -> Result<()> {
+        if grant.token == 0 {
+            return Err(failure::no_token(&format!("job {}", grant.name)));
+        }
+        if grant.token <= self.port.fork_revision().await? {
+            return Err(failure::inherited(&grant.name, self.port.branch()));
+        }
+        Ok(())
     }
 
     /// A write by the holder of this grant and nobody else.
@@ -221,18 +242,35 @@ impl Operations<'_> {
     ) -> Result<State> {
         let done = match done {
             Err(error) if error.code() == Code::Fenced => {
-                self.outcome(grant).await?.filter(|state| is_meant(*state)).ok_or(error)
+                // What cannot be known changes nothing: it is fenced.
+                let outcome = self.outcome(grant).await.unwrap_or_default();
+                outcome.filter(|state| is_meant(*state)).ok_or(error)
             }
             other => other,
         };
         self.tally().heard(done)
     }
 
+    /// Versions of a job, as many as an answer has room for.
+    async fn versions(
+        &self,
+        name: &JobName,
+        before: Option<u64>,
+    ) -> Result<Vec<RecordHistoryEntry>> {
+        let (key, mut size) = (self.key(name), HISTORY_PAGE);
+        loop {
+            match self.port.history(&key, size, before).await {
+                Err(error) if error.kind() == ErrorKind::TooLarge && size > 1 => size /= 2,
+                other => return other,
+            }
+        }
+    }
+
     /// What the holder of a grant made of the job in the end, as far back as history reaches.
     async fn outcome(&self, grant: &Grant) -> Result<Option<State>> {
         let (token, mut before) = (grant.token.to_string(), None);
         loop {
-            let page = self.port.history(&self.key(&grant.name), HISTORY_PAGE, before).await?;
+            let page = self.versions(&grant.name, before).await?;
             let ended = |entry: &RecordHistoryEntry| {
                 let fields = entry.fields.as_ref()?;
                 let state = State::parse(fields.text(field::STATE)?).ok()?;
@@ -247,4 +285,8 @@ impl Operations<'_> {
             }
         }
     }
+}
+
+fn is_completed(state: State) -> bool {
+    state == State::Completed
 }

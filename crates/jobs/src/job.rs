@@ -42,8 +42,13 @@ pub mod field {
     pub const DEPENDS_ON: &str = "depends_on";
     /// How many of those are not.
     pub const BLOCKED_BY: &str = "blocked_by";
+    /// What the names of further fields begin with, `waits.{type}/{id}`: one for each of those that are not, so that
+    /// each is counted once.
+    pub const WAITS: &str = "waits.";
     /// Which jobs wait for it, as `type/id` with commas between.
     pub const DEPENDENTS: &str = "dependents";
+    /// How many bytes their records take: all of them are written when it is completed.
+    pub const DEPENDENTS_BYTES: &str = "dependents_bytes";
     /// The revision that gave it to its worker. It stands for as long as that worker was the last to change
     /// the state.
     pub const TOKEN: &str = "token";
@@ -53,6 +58,8 @@ pub mod field {
     pub const PRIORITY: &str = "priority";
     /// Its place in the queue.
     pub const RANK: &str = "rank";
+    /// Its place in the queue once its time has come, while it waits for that.
+    pub const READY_RANK: &str = "ready_rank";
     /// How long its worker may be silent.
     pub const TIMEOUT_MS: &str = "timeout_ms";
     /// How long this worker may be silent, if it said so.
@@ -90,6 +97,8 @@ pub struct Job {
     pub blocked_by: u64,
     /// Which jobs wait for it.
     pub dependents: Vec<JobName>,
+    /// How many bytes their records take.
+    pub dependents_bytes: u64,
     /// The grant of its worker.
     pub token: Option<Revision>,
     /// When it may run at the earliest, in milliseconds since 1970.
@@ -104,7 +113,22 @@ pub struct Job {
     pub fields: Fields,
 }
 
+/// The field that stands in a job's record while it waits for another.
+pub(crate) fn waits_for(dependency: &JobName) -> String {
+    format!("{}{dependency}", field::WAITS)
+}
+
+/// Where a job stands, of which nothing else need be readable.
+pub(crate) fn state_of(fields: &Fields) -> Result<State> {
+    State::parse(fields.text(field::STATE).unwrap_or_default())
+}
+
 impl Job {
+    /// Whether it waits for another.
+    pub(crate) fn waits_for(&self, dependency: &JobName) -> bool {
+        self.fields.get(waits_for(dependency)).is_some()
+    }
+
     /// Reads a record.
     pub(crate) fn of(name: JobName, record: Record) -> Result<Job> {
         let Record { fields, counter, .. } = record;
@@ -115,7 +139,7 @@ impl Job {
             None => read.number(field::TIMEOUT_MS)?,
         };
         Ok(Job {
-            state: State::parse(read.text(field::STATE).unwrap_or_default())?,
+            state: state_of(&fields)?,
             worker: read.text(field::WORKER).map(str::to_owned),
             current_step: read.number(field::CURRENT_STEP)?,
             step_count: read.number(field::STEP_COUNT)?,
@@ -128,6 +152,7 @@ impl Job {
             depends_on: names(field::DEPENDS_ON)?,
             blocked_by: read.number(field::BLOCKED_BY)?.unwrap_or_default(),
             dependents: names(field::DEPENDENTS)?,
+            dependents_bytes: read.number(field::DEPENDENTS_BYTES)?.unwrap_or_default(),
             token: read.number(field::TOKEN)?,
             run_at: read.number(field::RUN_AT)?,
             priority: read.number(field::PRIORITY)?.unwrap_or_default(),

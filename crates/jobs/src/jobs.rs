@@ -72,14 +72,14 @@ impl Jobs {
     /// use mainstay_jobs::{Jobs, Settings, State, Submission};
     /// let db = Database::memory()?;
     /// let jobs = Jobs::open(&db, Settings::default())?;
-    /// jobs.submit(&Submission::new("email", "1"))?;
     /// db.fork("try", "main", At::Latest)?;
     /// let tried = jobs.on_branch("try")?;
-    /// let claimed = tried.claim("email", "worker 1", None)?.expect("there is one");
-    /// tried.complete(&claimed.grant, None)?;
-    /// assert_eq!(jobs.count("email", State::Pending)?, 1);
+    /// tried.submit(&Submission::new("email", "1"))?;
+    /// // Jobs are claimed on `main` alone, unless the settings say otherwise.
+    /// assert!(tried.claim("email", "worker 1", None).is_err());
+    /// assert_eq!(jobs.count("email", State::Pending)?, 0);
     /// db.merge("try", "main", MergeStrategy::Strict)?;
-    /// assert_eq!(jobs.count("email", State::Completed)?, 1);
+    /// assert!(jobs.claim("email", "worker 1", None)?.is_some());
     /// # Ok::<(), mainstay::Error>(())
     /// ```
     pub fn on_branch(&self, branch: &str) -> Result<Jobs> {
@@ -221,10 +221,16 @@ impl Jobs {
         wait(self.operations.cancel(name))
     }
 
-    /// Tries a job again that failed or was cancelled, with all its retries. Gives what it has become: pending,
-    /// or blocked while something it depends on is not completed.
+    /// Tries a job again that failed or was cancelled, with all its retries and at once, whatever time it waited for.
+    /// Gives what it has become: pending, or blocked while something it depends on is not completed.
     pub fn retry(&self, name: &JobName) -> Result<State> {
         wait(self.operations.retry(name))
+    }
+
+    /// Deletes a job that was completed, failed or cancelled; of what is not completed only if nobody waits for it.
+    /// Gives how it stood. What it has in an object store goes with [`Jobs::tidy`].
+    pub fn delete(&self, name: &JobName) -> Result<State> {
+        wait(self.operations.delete(name))
     }
 
     /// A job as it stands.

@@ -29,6 +29,20 @@
 //! A job is a record under `{namespace}state.tasks.{type}.{id}`; its fields are in [`field`]. Everything here is
 //! made of transactions on the public interface of the database, so records, history and feed show all of it.
 //!
+//! Whoever writes such a record by hand gives it `task_type`, `task_id`, `state` and a `rank`, its place in the queue; one
+//! without a rank is never claimed:
+//!
+//! ```
+//! # use mainstay::{Database, Fields};
+//! # use mainstay_jobs::{Jobs, Settings};
+//! # let db = Database::memory()?;
+//! let jobs = Jobs::open(&db, Settings::default())?;
+//! let fields = [("task_type", "email"), ("task_id", "2"), ("state", "pending"), ("rank", "0")];
+//! db.records().put("mainstay.state.tasks.email.2", &Fields::of(fields)?, None)?;
+//! assert!(jobs.claim("email", "worker 1", None)?.is_some());
+//! # Ok::<(), mainstay::Error>(())
+//! ```
+//!
 //! Three rules hold:
 //!
 //! - A grant's **token** is the revision of the claim. Every write of a holder is fenced by it: once the job was
@@ -74,7 +88,7 @@ pub use lock::LockHolder;
 pub use locks::Locks;
 pub use name::{JobName, NAME_LIMIT_BYTES};
 pub use operations::JobPage;
-pub use settings::{Settings, TypeSettings};
+pub use settings::{INLINE_LIMIT_BYTES, Serve, Settings, TypeSettings};
 pub use state::{STATES, State};
 pub use submit::Submission;
 pub use sweeper::{Sweep, SweepReport, Sweeper, SweeperFigures};

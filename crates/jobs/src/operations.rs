@@ -17,12 +17,12 @@ use crate::job::{Job, field};
 use crate::name::{self, JobName};
 use crate::objects::Objects;
 use crate::port::{Past, Port};
-use crate::settings::Settings;
+use crate::settings::{Serve, Settings};
 use crate::state::State;
 use crate::version::JobVersion;
 use mainstay::{
-    At, Code, Command, Database, Field, FieldValue, IndexCommand, Receipt, Record, RecordPage,
-    RecordWrite, Result, Stamp, Step, Test, Where,
+    At, Code, Command, Condition, Database, Error, Field, FieldValue, Fields, IndexCommand, MAIN,
+    Receipt, Record, RecordPage, RecordWrite, Result, Stamp, Step, Test, Ttl, Where,
 };
 use object_store::ObjectStore;
 use std::sync::Arc;
@@ -53,6 +53,8 @@ pub struct JobPage {
     pub jobs: Vec<Job>,
     /// Pass this as `after` for the next page; `None` at the end.
     pub next: Option<String>,
+    /// How many records of the page could not be read as jobs; they are left out.
+    pub unreadable: u64,
 }
 
 /// What an operation does with a job as it stands.
@@ -157,6 +159,14 @@ impl<'t> Operations<'t> {
         Job::of(self.name_of(key)?, record)
     }
 
+    /// Refuses to hand out or take away jobs where they are not served.
+    pub fn check_served(&self) -> Result<()> {
+        match (self.settings().serve, self.port.branch()) {
+            (Serve::AllBranches, _) | (_, MAIN) => Ok(()),
+            (Serve::Main, branch) => Err(failure::not_served(branch)),
+        }
+    }
+
     pub async fn now_us(&self) -> Result<Stamp> {
         self.port.now_us().await
     }
@@ -176,7 +186,7 @@ impl<'t> Operations<'t> {
         before: Option<u64>,
     ) -> Result<Vec<JobVersion>> {
         let versions = self.port.history(&self.key(name), limit, before).await?;
-        versions.into_iter().map(|entry| JobVersion::of(name, entry)).collect()
+        Ok(versions.into_iter().map(|entry| JobVersion::of(name, entry)).collect())
     }
 
     pub async fn list(
@@ -194,13 +204,16 @@ impl<'t> Operations<'t> {
             None => self.port.scan(&prefix, &filters, after, limit).await?,
             Some(past) => past.scan(&prefix, &filters, after, limit).await?,
         };
-        self.page(&prefix, page)
+        Ok(self.page(&prefix, page))
     }
 
-    fn page(&self, prefix: &str, page: RecordPage) -> Result<JobPage> {
-        let job = |(key, record): (String, _)| self.read(&key, record);
-        let next = page.next.and_then(|key| key.strip_prefix(prefix).map(str::to_owned));
-        Ok(JobPage { jobs: page.records.into_iter().map(job).collect::<Result<_>>()?, next })
+    fn page(&self, prefix: &str, page: RecordPage) -> JobPage {
+        let (count, next) = (page.records.len(), page.next);
+        let job = |(key, record): (String, _)| self.read(&key, record).ok();
+        let jobs: Vec<Job> = page.records.into_iter().filter_map(job).collect();
+        let unreadable = (count - jobs.len()) as u64;
+        let next = next.and_then(|key| key.strip_prefix(prefix).map(str::to_owned));
+        JobPage { jobs, next, unreadable }
     }
 
     pub async fn count(&self, task_type: &str, state: State, at: Option<At>) -> Result<u64> {
@@ -244,32 +257,66 @@ impl<'t> Operations<'t> {
         &self,
         act: Act,
         name: &JobName,
-        decide: impl Fn(Option<Job>) -> Result<Next>,
+        decide: impl Fn(Option<Record>) -> Result<Next>,
     ) -> Result<State> {
         for attempt in 0..TRIES {
-            let job = match attempt {
-                0 => self.get(name).await?,
-                _ => self.get_written(std::slice::from_ref(name)).await?.pop().flatten(),
-            };
-            let (steps, becomes) = match decide(job)? {
-                Next::Done(state) => return Ok(state),
-                Next::Write(steps, becomes) => (steps, becomes),
-            };
-            match self.execute(steps).await {
-                Err(error) if error.code() == Code::MustFailed => {}
-                Err(error) => return Err(error),
-                Ok(_) => {
-                    self.tally().did(act, becomes);
-                    return Ok(becomes);
-                }
+            let next = decide(self.record(name, attempt > 0).await?)?;
+            if let Some(state) = self.settle(act, next).await? {
+                return Ok(state);
             }
         }
         Err(failure::busy(&format!("job {name}")))
     }
 
+    /// The record of a job, as the writer sees it if somebody was faster before.
+    pub async fn record(&self, name: &JobName, again: bool) -> Result<Option<Record>> {
+        let key = self.key(name);
+        match again {
+            false => self.port.get(&key).await,
+            true => Ok(self.port.get_written(&[key]).await?.pop().flatten()),
+        }
+    }
+
+    /// Does what was decided; nothing where somebody was faster.
+    pub async fn settle(&self, act: Act, next: Next) -> Result<Option<State>> {
+        let (steps, becomes) = match next {
+            Next::Done(state) => return Ok(Some(state)),
+            Next::Write(steps, becomes) => (steps, becomes),
+        };
+        match self.execute(steps).await {
+            Err(error) if error.code() == Code::MustFailed => Ok(None),
+            Err(error) => Err(error),
+            Ok(_) => {
+                self.tally().did(act, becomes);
+                Ok(Some(becomes))
+            }
+        }
+    }
+
     /// A write that says when it was, and takes effect only while the job is in this state.
-    pub fn write_to(&self, job: &Job) -> Result<RecordWrite> {
-        self.touch(&job.name)?.when_field(field::STATE, job.state.as_str())
+    pub fn write_to(&self, name: &JobName, state: State) -> Result<RecordWrite> {
+        self.touch(name)?.when_field(field::STATE, state.as_str())
+    }
+
+    /// What fails a record that cannot be read as a job.
+    pub fn failed_as_unreadable(&self, key: &str, why: &Error) -> Result<RecordWrite> {
+        RecordWrite::to(key)?
+            .set(field::UPDATED_AT, NOW)?
+            .set(field::STATE, State::Failed.as_str())?
+            .set(field::ERROR, error_text(&format!("its record cannot be read: {why}")))?
+            .clear(field::TIMEOUT_AT)
+    }
+
+    /// Lets what ended without success go after a while, unless somebody waits for it.
+    pub fn let_expire(&self, write: RecordWrite, fields: &Fields) -> Result<RecordWrite> {
+        match (self.settings().keep_failed_ms, fields.get(field::DEPENDENTS)) {
+            (Some(ms), None) => {
+                // Nor may anybody have begun to.
+                let field = Field::new(field::DEPENDENTS)?;
+                Ok(write.when(Condition::Field { field, is: None }).ttl(Ttl::Millis(ms)))
+            }
+            _ => Ok(write),
+        }
     }
 
     pub fn touch(&self, name: &JobName) -> Result<RecordWrite> {
@@ -277,7 +324,12 @@ impl<'t> Operations<'t> {
     }
 }
 
-fn job_of(name: &JobName, record: Option<Record>) -> Result<Option<Job>> {
+/// A step whose error is no error of the others.
+pub(crate) fn attempt(command: impl Into<Command>) -> Step {
+    Step { command: command.into(), demand: mainstay::Demand::Nothing }
+}
+
+pub(crate) fn job_of(name: &JobName, record: Option<Record>) -> Result<Option<Job>> {
     record.map(|record| Job::of(name.clone(), record)).transpose()
 }
 
@@ -290,6 +342,21 @@ fn in_state(task_type: &str, state: Option<State>) -> Result<Vec<Where>> {
             Ok(vec![equal(field::TASK_TYPE, task_type)?, equal(field::STATE, state.as_str())?])
         }
     }
+}
+
+/// The longest text of an error that a record keeps, in bytes.
+const ERROR_LIMIT_BYTES: usize = 4096;
+/// What stands at the end of a text that was cut.
+const CUT: &str = " […]";
+
+/// The text of an error as a record keeps it.
+pub(crate) fn error_text(text: &str) -> String {
+    if text.len() <= ERROR_LIMIT_BYTES {
+        return text.to_owned();
+    }
+    let mut ends = (0..=ERROR_LIMIT_BYTES - CUT.len()).rev();
+    let end = ends.find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+    format!("{}{CUT}", &text[..end])
 }
 
 /// The transaction's own time.

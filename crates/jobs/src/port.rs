@@ -9,13 +9,15 @@
 
 use crate::failure;
 use crate::wait;
+use mainstay::limits::GUARD_LIMIT;
 use mainstay::remote::{AsyncDatabase, AsyncRecords, AsyncRecordsAt};
 use mainstay::{
-    Answer, At, Code, Database, Demand, Durability, Error, Interactive, MAIN, Name, Receipt,
-    Record, RecordCommand, RecordHistoryEntry, RecordPage, Records, RecordsAt, Result, Revision,
-    Stamp, Step, Transaction, Where,
+    Answer, At, Code, Command, Database, Demand, Durability, Error, Interactive, MAIN, Name,
+    Receipt, Record, RecordCommand, RecordHistoryEntry, RecordPage, Records, RecordsAt, Result,
+    Revision, Stamp, Step, Transaction, Where,
 };
 use parking_lot::Mutex;
+use std::collections::BTreeSet;
 
 /// A branch of a database, and how its answers are waited for.
 pub(crate) struct Port<'t> {
@@ -201,6 +203,26 @@ impl<'t> Port<'t> {
         Ok(branches?.into_iter().map(|branch| branch.name).collect())
     }
 
+    /// The revision that the branch was forked at: what was written up to it is inherited. `main` inherits nothing.
+    pub async fn fork_revision(&self) -> Result<Revision> {
+        if self.branch == MAIN {
+            return Ok(0);
+        }
+        let info = match &self.way {
+            Way::Blocking(db, _) | Way::Submitted(db, _) | Way::Within(_, db) => {
+                db.branch_info(&self.branch)
+            }
+            Way::Served(db, _) => db.branch_info(&self.branch).await,
+        };
+        Ok(info?.fork_revision)
+    }
+
+    /// Whether a record was written on the branch itself, which was forked at a revision.
+    pub fn is_own(record: &Record, forked_at: Revision) -> bool {
+        // What an open transaction wrote has no revision yet.
+        record.revision == 0 || record.revision > forked_at
+    }
+
     /// The database's time.
     pub async fn now_us(&self) -> Result<Stamp> {
         match &self.way {
@@ -248,15 +270,34 @@ fn records(db: &Database, branch: &str) -> Result<Records> {
 fn run_all(open: &mut Interactive, transaction: Transaction) -> Result<Receipt> {
     let mut receipt =
         Receipt { revision: 0, stamp: 0, held: true, repeated: false, answers: Default::default() };
+    check_room(open, &transaction)?;
     for (position, step) in transaction.steps.into_iter().enumerate() {
         let demand = step.demand;
-        let answer = open.run(step.command).map_err(|error| error.at_position(position))?;
+        let answer = match open.run(step.command) {
+            Err(error) if demand == Demand::Nothing && error.code().is_about_a_command() => {
+                Answer::Failed(error)
+            }
+            other => other.map_err(|error| error.at_position(position))?,
+        };
         if demand == Demand::Effect && !answer.took_effect() {
             return Err(failure::no_effect().at_position(position));
         }
         receipt.answers.push(answer);
     }
     Ok(receipt)
+}
+
+/// Refuses what the transaction cannot remember as read, before a part of it is done.
+fn check_room(open: &Interactive, transaction: &Transaction) -> Result<()> {
+    let key = |step: &Step| match &step.command {
+        Command::Record(command) => command.key().cloned(),
+        _ => None,
+    };
+    let keys: BTreeSet<Name> = transaction.steps.iter().filter_map(key).collect();
+    match open.guard_count().unwrap_or_default() + keys.len() > GUARD_LIMIT {
+        true => Err(failure::no_room(keys.len(), GUARD_LIMIT)),
+        false => Ok(()),
+    }
 }
 
 /// The records as they were.

@@ -6,7 +6,11 @@
 //! ```
 //!
 //! What waits for its `run_at` stands behind everything that is ready, in order of time: whoever claims never
-//! walks over it, and what has come due is the first part of it.
+//! walks over it, and what has come due is the first part of it. The rank that it gets then stands beside, so that
+//! it is made ready without being read.
+
+use crate::job::field;
+use mainstay::{RecordWrite, Result, Stamp};
 
 /// Where waiting jobs begin: behind the last that is ready.
 const WAITING: u128 = 10_u128.pow(28);
@@ -22,6 +26,34 @@ pub(crate) fn ready(priority: i32, since_us: u64) -> String {
 /// The rank of a job that waits for its time.
 pub(crate) fn waiting(run_at_ms: u64) -> String {
     (WAITING + u128::from(run_at_ms)).to_string()
+}
+
+/// Where a job stands in the queue.
+pub(crate) struct Place {
+    rank: String,
+    /// Its rank when its time has come, if it waits for that.
+    ready: Option<String>,
+}
+
+impl Place {
+    /// Ready from a moment on, in milliseconds, or from now on.
+    pub fn of(priority: i32, run_at_ms: Option<u64>, now_us: Stamp) -> Place {
+        let since_us = run_at_ms.map_or(now_us, |run_at_ms| run_at_ms.saturating_mul(1000));
+        let ready = ready(priority, since_us);
+        match run_at_ms.filter(|run_at_ms| *run_at_ms > now_us / 1000) {
+            Some(run_at_ms) => Place { rank: waiting(run_at_ms), ready: Some(ready) },
+            None => Place { rank: ready, ready: None },
+        }
+    }
+
+    /// Writes it into a job's record.
+    pub fn put(self, write: RecordWrite) -> Result<RecordWrite> {
+        let write = write.set(field::RANK, self.rank)?;
+        match self.ready {
+            Some(ready) => write.set(field::READY_RANK, ready),
+            None => write.clear(field::READY_RANK),
+        }
+    }
 }
 
 /// The bound that every job that is ready is below, and no other.

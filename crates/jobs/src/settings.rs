@@ -14,15 +14,30 @@ pub struct Settings {
     pub timeout_ms: u64,
     /// How often a job is tried again, unless it or its type says otherwise.
     pub max_retries: u32,
-    /// Input and output beyond this go to the object store.
+    /// Input and output beyond this go to the object store; 1 MiB at most.
     pub inline_limit_bytes: usize,
     /// Held jobs that nobody has written to for this long are stuck, whatever their lease says; an index is
     /// kept for it. `None`: the lease decides.
     pub stuck_after_ms: Option<u64>,
     /// How long a completed job stays; `None`: for good.
     pub keep_completed_ms: Option<u64>,
+    /// How long a failed or cancelled job stays that nobody waits for; `None`: for good.
+    pub keep_failed_ms: Option<u64>,
+    /// Where jobs are claimed and swept.
+    pub serve: Serve,
     /// What differs for some types.
     pub types: BTreeMap<String, TypeSettings>,
+}
+
+/// On which branches jobs are claimed and swept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Serve {
+    /// On `main` alone: what is submitted on another branch is claimed when it has been merged.
+    #[default]
+    Main,
+    /// On every branch, and there only what was written since it was forked: what it inherited belongs to the
+    /// branch that it comes from.
+    AllBranches,
 }
 
 /// What differs for a type; what is `None` does not.
@@ -43,6 +58,8 @@ impl Default for Settings {
             inline_limit_bytes: 64 << 10,
             stuck_after_ms: None,
             keep_completed_ms: None,
+            keep_failed_ms: None,
+            serve: Serve::Main,
             types: BTreeMap::new(),
         }
     }
@@ -67,10 +84,20 @@ impl Settings {
         for timeout_ms in of_types.chain([self.timeout_ms]) {
             check_duration(timeout_ms, "timeout_ms")?;
         }
-        for (value, name) in
-            [(self.stuck_after_ms, "stuck_after_ms"), (self.keep_completed_ms, "keep_completed_ms")]
-        {
+        for (value, name) in [
+            (self.stuck_after_ms, "stuck_after_ms"),
+            (self.keep_completed_ms, "keep_completed_ms"),
+            (self.keep_failed_ms, "keep_failed_ms"),
+        ] {
             value.map_or(Ok(()), |value| check_duration(value, name))?;
+        }
+        if self.inline_limit_bytes > INLINE_LIMIT_BYTES {
+            let message = format!(
+                "inline_limit_bytes: {}, where {INLINE_LIMIT_BYTES} are the most: larger input and output goes to \
+                 an object store",
+                self.inline_limit_bytes
+            );
+            return Err(Error::new(Code::InvalidArgument, message));
         }
         Ok(())
     }
@@ -104,6 +131,9 @@ impl Settings {
 
 /// The longest namespace: what is left of the longest key behind `state.tasks.`, the longest type and id.
 const NAMESPACE_LIMIT_BYTES: usize = 500;
+
+/// The largest input or output that stands in a record, in bytes: many records are written together.
+pub const INLINE_LIMIT_BYTES: usize = 1 << 20;
 
 /// The longest lease or delay, in milliseconds: a hundred years.
 pub(crate) const DURATION_LIMIT_MS: u64 = 100 * 365 * 86_400_000;

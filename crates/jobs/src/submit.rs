@@ -13,7 +13,7 @@
 
 use crate::failure;
 use crate::graph;
-use crate::job::{Job, field};
+use crate::job::{self, Job, field};
 use crate::name::{self, JobName};
 use crate::objects::Placed;
 use crate::operations::{NOW, Operations, TRIES, must};
@@ -21,11 +21,19 @@ use crate::rank;
 use crate::settings::check_duration;
 use crate::state::State;
 use mainstay::limits::TRANSACTION_LIMIT_COMMANDS;
-use mainstay::{Code, Condition, Error, Field, RecordWrite, Result, Stamp, Step};
+use mainstay::{Code, Condition, Field, FieldValue, RecordWrite, Result, Stamp, Step, Ttl};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How many jobs may wait for one: its completion frees all of them in one transaction.
 const DEPENDENTS_LIMIT: usize = 10_000;
+/// How many bytes their records may take together: a quarter of what a transaction may write, since they grow when
+/// others begin to wait for them.
+const DEPENDENTS_LIMIT_BYTES: u64 = 16 << 20;
+/// What a field of a record takes beside its name and its value, at most.
+const FIELD_BYTES: usize = 24;
+
+/// What stands in the field of a dependency that is waited for.
+pub(crate) const WAITS: &str = "1";
 
 /// A job to be submitted.
 ///
@@ -129,7 +137,7 @@ struct New<'s> {
     submission: &'s Submission,
     input: Option<&'s Placed>,
     depends_on: &'s [JobName],
-    blocked_by: usize,
+    waits_for: Vec<&'s JobName>,
     dependents: Vec<JobName>,
 }
 
@@ -207,17 +215,23 @@ impl Operations<'_> {
         let written = news.iter().map(|new| self.write_of(new, now));
         let (writes, states): (Vec<_>, Vec<_>) =
             written.collect::<Result<Vec<_>>>()?.into_iter().unzip();
-        let mut steps: Vec<Step> = writes.into_iter().map(must).collect();
+        let names = batch.graph.iter().map(|(name, _)| name);
+        let sizes: Sizes<'_> = names.zip(writes.iter().map(weight_bytes)).collect();
+        let mut steps = Vec::with_capacity(writes.len() + outside.len());
+        for (write, new) in writes.into_iter().zip(&news) {
+            steps.push(must(with_dependents(write, new, &sizes)?));
+        }
         let mut waiting = graph::dependents_of(batch.outside.iter(), &batch.graph);
         for job in outside.values().filter(|job| job.state != State::Completed) {
             let more = waiting.remove(&job.name).unwrap_or_default();
-            steps.push(must(self.tell(job, more)?));
+            let more_bytes = more.iter().filter_map(|name| sizes.get(name)).sum();
+            steps.push(must(self.tell(job, more, more_bytes)?));
         }
         Ok((steps, states))
     }
 
     /// What is depended on, as it stands.
-    async fn look_up(&self, names: &[JobName], again: bool) -> Result<BTreeMap<JobName, Job>> {
+    pub async fn look_up(&self, names: &[JobName], again: bool) -> Result<BTreeMap<JobName, Job>> {
         let found = match (names, again) {
             ([], _) => Vec::new(),
             ([one], false) => vec![self.get(one).await?],
@@ -238,21 +252,26 @@ impl Operations<'_> {
     }
 
     /// What tells a job that more wait for it, unless it has moved on.
-    fn tell(&self, job: &Job, more: Vec<JobName>) -> Result<RecordWrite> {
+    pub fn tell(&self, job: &Job, more: Vec<JobName>, more_bytes: u64) -> Result<RecordWrite> {
+        // One that was deleted and submitted again stands there already.
+        let known: BTreeSet<&JobName> = job.dependents.iter().collect();
+        let more = more.into_iter().filter(|name| !known.contains(name));
         let all: Vec<JobName> = job.dependents.iter().cloned().chain(more).collect();
-        if all.len() > DEPENDENTS_LIMIT {
-            return Err(failure::too_many_dependents(&job.name, DEPENDENTS_LIMIT));
-        }
+        let all_bytes = job.dependents_bytes.saturating_add(more_bytes);
+        check_dependents(&job.name, all.len(), all_bytes)?;
         let is = job.fields.get(field::DEPENDENTS).map(<[u8]>::to_vec);
-        RecordWrite::to(&self.key(&job.name))?
+        Ok(RecordWrite::to(&self.key(&job.name))?
             .when_field(field::STATE, job.state.as_str())?
             .when(Condition::Field { field: Field::new(field::DEPENDENTS)?, is })
-            .set(field::DEPENDENTS, name::join(&all))
+            .set(field::DEPENDENTS, name::join(&all))?
+            .set(field::DEPENDENTS_BYTES, all_bytes.to_string())?
+            // What is waited for stays.
+            .ttl(Ttl::Clear))
     }
 
     fn write_of(&self, new: &New<'_>, now: Stamp) -> Result<(RecordWrite, State)> {
         let New { name, submission, .. } = *new;
-        let state = if new.blocked_by == 0 { State::Pending } else { State::Blocked };
+        let state = if new.waits_for.is_empty() { State::Pending } else { State::Blocked };
         let settings = self.settings();
         let task_type = name.task_type();
         let timeout_ms = submission.timeout_ms.unwrap_or_else(|| settings.timeout_ms(task_type));
@@ -267,8 +286,8 @@ impl Operations<'_> {
             .set(field::RETRY_COUNT, "0")?
             .set(field::MAX_RETRIES, max_retries.to_string())?
             .set(field::TIMEOUT_MS, timeout_ms.to_string())?
-            .set(field::PRIORITY, submission.priority.to_string())?
-            .set(field::RANK, rank_of(submission, now))?;
+            .set(field::PRIORITY, submission.priority.to_string())?;
+        write = rank::Place::of(submission.priority, submission.run_at_ms, now).put(write)?;
         if let Some((field, value)) = new.input {
             write = write.set(field, value)?;
         }
@@ -282,40 +301,32 @@ fn resolve<'s>(batch: &'s Batch<'_>, outside: &BTreeMap<JobName, Job>) -> Result
     let mut news = Vec::with_capacity(batch.graph.len());
     let inputs = batch.submissions.iter().zip(&batch.inputs);
     for ((name, depends_on), (submission, input)) in batch.graph.iter().zip(inputs) {
-        let mut blocked_by = 0;
+        let mut waits_for = Vec::new();
         for dependency in depends_on {
             let is_complete = match outside.get(dependency) {
                 Some(job) => job.state == State::Completed,
                 None if inside.contains_key(dependency) => false,
-                None => return Err(unknown_dependency(name, dependency)),
+                None => return Err(failure::unknown_dependency(name, dependency)),
             };
-            blocked_by += usize::from(!is_complete);
+            if !is_complete {
+                waits_for.push(dependency);
+            }
         }
         let dependents = inside.get(name).cloned().unwrap_or_default();
-        if dependents.len() > DEPENDENTS_LIMIT {
-            return Err(failure::too_many_dependents(name, DEPENDENTS_LIMIT));
-        }
         let input = input.as_ref();
-        news.push(New { name, submission, input, depends_on, blocked_by, dependents });
+        news.push(New { name, submission, input, depends_on, waits_for, dependents });
     }
     Ok(news)
-}
-
-#[cold]
-fn unknown_dependency(of: &JobName, name: &JobName) -> Error {
-    let message = format!("job {of} depends on {name}, which there is not: submit that first");
-    Error::new(Code::UnknownDependency, message)
 }
 
 fn with_options(mut write: RecordWrite, new: &New<'_>) -> Result<RecordWrite> {
     let number = |number: Option<u64>| number.map(|number| number.to_string());
     let names = |names: &[JobName]| (!names.is_empty()).then(|| name::join(names));
-    let blocked_by = (!new.depends_on.is_empty()).then(|| new.blocked_by.to_string());
+    let blocked_by = (!new.depends_on.is_empty()).then(|| new.waits_for.len().to_string());
     let options = [
         (field::STEP_COUNT, number(new.submission.step_count)),
         (field::RUN_AT, number(new.submission.run_at_ms)),
         (field::DEPENDS_ON, names(new.depends_on)),
-        (field::DEPENDENTS, names(&new.dependents)),
         (field::BLOCKED_BY, blocked_by),
     ];
     for (field, value) in options {
@@ -323,15 +334,51 @@ fn with_options(mut write: RecordWrite, new: &New<'_>) -> Result<RecordWrite> {
             write = write.set(field, value)?;
         }
     }
-    Ok(write)
+    wait_for(write, new.waits_for.iter().copied())
 }
 
-fn rank_of(submission: &Submission, now: Stamp) -> String {
-    match submission.run_at_ms {
-        Some(run_at_ms) if run_at_ms > now / 1000 => rank::waiting(run_at_ms),
-        Some(run_at_ms) => rank::ready(submission.priority, run_at_ms.saturating_mul(1000)),
-        None => rank::ready(submission.priority, now),
+/// How many bytes the record of each new job takes, about.
+type Sizes<'n> = BTreeMap<&'n JobName, u64>;
+
+/// How many bytes a record takes that is written so, about.
+fn weight_bytes(write: &RecordWrite) -> u64 {
+    let one = |(field, value): &(Field, FieldValue)| match value {
+        FieldValue::Bytes(bytes) => field.as_bytes().len() + bytes.len() + FIELD_BYTES,
+        _ => field.as_bytes().len() + 2 * FIELD_BYTES,
+    };
+    (write.key.as_str().len() + write.set.iter().map(one).sum::<usize>()) as u64
+}
+
+/// Tells a new job which of the others wait for it.
+fn with_dependents(write: RecordWrite, new: &New<'_>, sizes: &Sizes<'_>) -> Result<RecordWrite> {
+    if new.dependents.is_empty() {
+        return Ok(write);
     }
+    let bytes = new.dependents.iter().filter_map(|name| sizes.get(name)).sum();
+    check_dependents(new.name, new.dependents.len(), bytes)?;
+    write
+        .set(field::DEPENDENTS, name::join(&new.dependents))?
+        .set(field::DEPENDENTS_BYTES, bytes.to_string())
+}
+
+/// Refuses what could not be written together when the job is completed.
+fn check_dependents(name: &JobName, count: usize, bytes: u64) -> Result<()> {
+    if count > DEPENDENTS_LIMIT {
+        return Err(failure::too_many_dependents(name, DEPENDENTS_LIMIT));
+    }
+    if bytes > DEPENDENTS_LIMIT_BYTES {
+        return Err(failure::too_large_dependents(name, DEPENDENTS_LIMIT_BYTES));
+    }
+    Ok(())
+}
+
+/// Writes what a job waits for into its record.
+pub(crate) fn wait_for<'n>(
+    write: RecordWrite,
+    all: impl Iterator<Item = &'n JobName>,
+) -> Result<RecordWrite> {
+    let mut all = all;
+    all.try_fold(write, |write, dependency| write.set(&job::waits_for(dependency), WAITS))
 }
 
 fn check_input(submission: &Submission) -> Result<()> {

@@ -13,7 +13,7 @@ use mainstay::{RecordHistoryEntry, Result};
 use object_store::path::Path;
 
 /// How many versions of a record are looked at together.
-const PAGE: usize = 100;
+const PAGE: usize = 10;
 
 /// What tidying up found and did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

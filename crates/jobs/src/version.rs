@@ -2,7 +2,7 @@
 
 use crate::job::Job;
 use crate::name::JobName;
-use mainstay::{Record, RecordHistoryEntry, Result, Revision, Stamp};
+use mainstay::{Record, RecordHistoryEntry, Revision, Stamp};
 
 /// A version of a job: its state and worker, when and by which revision it was written.
 ///
@@ -27,16 +27,19 @@ pub struct JobVersion {
     pub counter: u64,
     /// The job as it was; nothing where it was deleted.
     pub job: Option<Job>,
+    /// Whether there was a record that could not be read as a job.
+    pub is_unreadable: bool,
 }
 
 impl JobVersion {
-    pub(crate) fn of(name: &JobName, entry: RecordHistoryEntry) -> Result<JobVersion> {
+    pub(crate) fn of(name: &JobName, entry: RecordHistoryEntry) -> JobVersion {
         let RecordHistoryEntry { counter, fields, stamp, revision, expires, .. } = entry;
-        let job = fields.map(|fields| {
+        let was_there = fields.is_some();
+        let job = fields.and_then(|fields| {
             let record = Record { fields, counter, stamp, revision, expires };
-            Job::of(name.clone(), record)
+            Job::of(name.clone(), record).ok()
         });
-        Ok(JobVersion { revision, stamp, counter, job: job.transpose()? })
+        JobVersion { revision, stamp, counter, is_unreadable: was_there && job.is_none(), job }
     }
 
     /// Where it stood; nothing where it was deleted.

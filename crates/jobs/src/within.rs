@@ -131,6 +131,11 @@ impl JobsIn<'_> {
         wait(self.0.retry(name))
     }
 
+    /// As [`Jobs::delete`](crate::Jobs::delete).
+    pub fn delete(&self, name: &JobName) -> Result<State> {
+        wait(self.0.delete(name))
+    }
+
     /// As [`Jobs::get`](crate::Jobs::get).
     pub fn get(&self, name: &JobName) -> Result<Option<Job>> {
         wait(self.0.get(name))

@@ -282,7 +282,8 @@ impl Out<'_> {
                 self.number(*limit as u64);
             }
             RecordCommand::Pick(pick) => {
-                self.named(71, &pick.prefix);
+                // A tag of its own: picks of before own ones keep their bytes.
+                self.named(if pick.own { 72 } else { 71 }, &pick.prefix);
                 self.filters(&pick.filters);
                 self.option(pick.by.as_ref(), |out, field| out.bytes(field.as_bytes()));
                 self.changes(&pick.set, &pick.clear, pick.ttl);
@@ -326,6 +327,10 @@ impl Out<'_> {
             FieldValue::Sum { by } => {
                 self.tag(4);
                 self.number(*by as u64);
+            }
+            FieldValue::Copy { of } => {
+                self.tag(5);
+                self.bytes(of.as_bytes());
             }
         }
     }

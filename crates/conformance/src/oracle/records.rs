@@ -166,7 +166,16 @@ impl Run<'_> {
         let mut fields = if write.replace { Fields::default() } else { old.clone() };
         write.clear.iter().for_each(|field| drop(fields.remove(field)));
         for (field, value) in &write.set {
-            fields.insert(field.clone(), self.become_value(value, old.get(field.as_bytes()))?);
+            match value {
+                FieldValue::Copy { of } => match old.get(of.as_bytes()) {
+                    Some(held) => drop(fields.insert(field.clone(), held.to_vec())),
+                    None => drop(fields.remove(field)),
+                },
+                value => {
+                    let held = old.get(field.as_bytes());
+                    fields.insert(field.clone(), self.become_value(value, held)?);
+                }
+            }
         }
         if absent && fields.is_empty() {
             return Ok(Answer::MaybeCounter(None));

@@ -2,7 +2,7 @@
 
 use crate::World;
 use crate::check::*;
-use mainstay::{Code, FieldValue, RecordWrite, Transaction, Ttl};
+use mainstay::{Code, Field, FieldValue, RecordWrite, Transaction, Ttl};
 
 fn put(w: &World, value: FieldValue) -> mainstay::Result<String> {
     w.records().set_field("k", "n", value)?;
@@ -43,6 +43,20 @@ pub fn sum_adds(w: &mut World) {
     assert_eq!(put(w, FieldValue::Sum { by: -7 }).unwrap(), "-2");
     assert_eq!(put(w, FieldValue::Sum { by: 0 }).unwrap(), "-2");
     assert_eq!(record_counter(&w.records(), "k"), Some(3));
+}
+
+/// `Copy` is what another field held before the write; without that the field goes.
+pub fn copy_is_what_another_field_held(w: &mut World) {
+    let copy = |of: &str| FieldValue::Copy { of: Field::new(of).unwrap() };
+    w.records().put("k", &fields(&[("a", "1"), ("b", "2")]), None).unwrap();
+    let turn = RecordWrite::to("k").unwrap().set("a", copy("b")).unwrap();
+    w.records().write(turn.set("b", copy("a")).unwrap()).unwrap();
+    holds(&w.records(), "k", &[("a", "2"), ("b", "1")]);
+    w.records().set_field("k", "a", copy("none")).unwrap();
+    holds(&w.records(), "k", &[("b", "1")]);
+    let nothing = RecordWrite::to("none").unwrap().set("a", copy("b")).unwrap();
+    assert_eq!(w.records().write(nothing).unwrap(), None);
+    assert_eq!(w.records().get("none").unwrap(), None);
 }
 
 /// A sum in an expired record starts from 0.

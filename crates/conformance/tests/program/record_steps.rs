@@ -251,6 +251,7 @@ fn field_value() -> impl Strategy<Value = FieldValue> {
         1 => (-2_000..2_000i64).prop_map(|plus| FieldValue::Millis { plus }),
         2 => prop_oneof![4 => -2..5i64, 1 => Just(i64::MAX)]
             .prop_map(|by| FieldValue::Sum { by }),
+        1 => a_field().prop_map(|of| FieldValue::Copy { of: Field::new(FIELDS[of]).unwrap() }),
         // Large ones fill the write buffer, so that it is flushed on the way.
         1 => (1..4usize).prop_map(|n| FieldValue::Bytes("large ".repeat(n * 700).into_bytes())),
     ]

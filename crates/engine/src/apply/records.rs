@@ -9,6 +9,7 @@
 
 use super::keys::{self, Seen, expiry, lapse, may_expire, remove, see, see_with, set_expiry};
 use super::search::{Search, record, text};
+use crate::catalog::Layers;
 use crate::entry::Head;
 use crate::overlay::{Overlay, Payload};
 use crate::spaces::RECORDS;
@@ -111,12 +112,12 @@ fn write(
     if !hold(&write.when, &write.key, &seen, old)? {
         return Ok(Answer::MaybeCounter(None));
     }
-    if old.is_none() && write.set.is_empty() {
+    let moment = Moment { now: view.now, revision };
+    let values = values(&write.key, old, &write.set, moment)?;
+    if old.is_none() && values.iter().all(Option::is_none) {
         // Nothing was taken out of nothing.
         return Ok(Answer::MaybeCounter(None));
     }
-    let moment = Moment { now: view.now, revision };
-    let values = values(&write.key, old, &write.set, moment)?;
     let changes = changes(&write.set, &values, &write.clear);
     let old = old.filter(|_| !write.replace);
     let (counter, _) = put(overlay, seen, old, &changes, expires)?;
@@ -130,21 +131,32 @@ struct Moment {
     revision: Revision,
 }
 
+/// What a field becomes; nothing: it goes.
+type Becomes<'v> = Option<Cow<'v, [u8]>>;
+
 /// What fields become, each at the place of its field.
 fn values<'v>(
     key: &Name,
     old: Option<&[u8]>,
     set: &'v [(Field, FieldValue)],
     moment: Moment,
-) -> Result<SmallVec<[Cow<'v, [u8]>; 16]>> {
-    let adds = |value: &FieldValue| matches!(value, FieldValue::Sum { .. });
-    let mut held = find_all(old, set.iter().filter(|(_, value)| adds(value)).map(|(f, _)| f))?;
-    let mut held = held.drain(..);
-    let become_value = |(field, value): &'v (Field, FieldValue)| {
-        let held = if adds(value) { held.next().flatten() } else { None };
-        value_of(value, field, key, held, moment)
+) -> Result<SmallVec<[Becomes<'v>; 16]>> {
+    let held = find_all(old, set.iter().filter_map(looked_at))?;
+    let mut held = held.into_iter();
+    let become_value = |pair: &'v (Field, FieldValue)| {
+        let held = if looked_at(pair).is_some() { held.next().flatten() } else { None };
+        value_of(&pair.1, &pair.0, key, held, moment)
     };
     set.iter().map(become_value).collect()
+}
+
+/// The field that a value is made of.
+fn looked_at((field, value): &(Field, FieldValue)) -> Option<&Field> {
+    match value {
+        FieldValue::Sum { .. } => Some(field),
+        FieldValue::Copy { of } => Some(of),
+        _ => None,
+    }
 }
 
 /// What becomes of a record's fields, in order.
@@ -152,10 +164,11 @@ pub(super) type Changes<'c> = SmallVec<[Change<'c>; 16]>;
 
 fn changes<'c>(
     set: &'c [(Field, FieldValue)],
-    values: &'c [Cow<'_, [u8]>],
+    values: &'c [Becomes<'_>],
     clear: &'c [Field],
 ) -> Changes<'c> {
-    let set = set.iter().zip(values).map(|((field, _), value)| (field.as_bytes(), Some(&**value)));
+    let set =
+        set.iter().zip(values).map(|((field, _), value)| (field.as_bytes(), value.as_deref()));
     let mut changes: Changes<'c> = set.collect();
     changes.extend(clear.iter().map(|field| (field.as_bytes(), None)));
     in_order(&mut changes);
@@ -175,6 +188,9 @@ pub(super) fn in_order(changes: &mut Changes<'_>) {
 /// The first record that passes.
 fn first(view: &View<'_>, overlay: &Overlay, pick: &RecordPick) -> Result<Option<Name>> {
     pick.check()?;
+    let own = Layers::from_slice(&view.layers[..1]);
+    let layers = if pick.own { &own } else { view.layers };
+    let view = &View { layers, ..*view };
     let search = Search { view, overlay, prefix: &pick.prefix, filters: &pick.filters };
     search.first(pick.by.as_ref())?.map(|key| Name::new(&key)).transpose()
 }
@@ -255,9 +271,10 @@ fn value_of<'v>(
     key: &Name,
     held: Option<&[u8]>,
     moment: Moment,
-) -> Result<Cow<'v, [u8]>> {
+) -> Result<Becomes<'v>> {
     let text = match value {
-        FieldValue::Bytes(bytes) => return Ok(Cow::Borrowed(bytes)),
+        FieldValue::Bytes(bytes) => return Ok(Some(Cow::Borrowed(bytes))),
+        FieldValue::Copy { .. } => return Ok(held.map(|held| Cow::Owned(held.to_vec()))),
         FieldValue::Revision => moment.revision.to_string(),
         FieldValue::Millis { plus } => millis(moment.now).saturating_add(*plus).to_string(),
         FieldValue::Sum { by } => sum(held, *by, field, key)?.to_string(),
@@ -266,7 +283,7 @@ fn value_of<'v>(
             return Err(Error::new(Code::Unsupported, message));
         }
     };
-    Ok(Cow::Owned(text.into_bytes()))
+    Ok(Some(Cow::Owned(text.into_bytes())))
 }
 
 /// What a field of a record holds, if there is such a record.

@@ -55,10 +55,11 @@ impl Sweeper {
     /// Sweeps now and then every so often.
     pub fn start(jobs: &Jobs, every: Duration) -> Result<Sweeper> {
         let jobs = jobs.clone();
-        Sweeper::telling(every, move || Ok(Some(jobs.clone())), |_| {})
+        Sweeper::telling(every, move || Ok(vec![jobs.clone()]), |_| {})
     }
 
-    /// Sweeps now and then every so often what is found then, if there is something, and tells of each sweep.
+    /// Sweeps now and then every so often what is found then, on one branch or on several, and tells of each sweep;
+    /// where nothing is found, nothing is told.
     ///
     /// ```
     /// use mainstay::Database;
@@ -66,7 +67,7 @@ impl Sweeper {
     /// use std::time::Duration;
     /// let jobs = Jobs::open(&Database::memory()?, Settings::default())?;
     /// let (tell, told) = std::sync::mpsc::channel();
-    /// let find = move || Ok(Some(jobs.clone()));
+    /// let find = move || Ok(vec![jobs.clone()]);
     /// let tell = move |sweep: &mainstay_jobs::Sweep| drop(tell.send(sweep.clone()));
     /// let sweeper = Sweeper::telling(Duration::from_secs(1), find, tell)?;
     /// assert_eq!(told.recv().expect("a sweep").done?.retried, 0);
@@ -75,7 +76,7 @@ impl Sweeper {
     /// ```
     pub fn telling(
         every: Duration,
-        mut find: impl FnMut() -> Result<Option<Jobs>> + Send + 'static,
+        mut find: impl FnMut() -> Result<Vec<Jobs>> + Send + 'static,
         mut tell: impl FnMut(&Sweep) + Send + 'static,
     ) -> Result<Sweeper> {
         if every.is_zero() {
@@ -118,7 +119,7 @@ impl Shared {
     /// Sweeps once and waits; says whether to go on.
     fn sweep(
         &self,
-        find: &mut impl FnMut() -> Result<Option<Jobs>>,
+        find: &mut impl FnMut() -> Result<Vec<Jobs>>,
         tell: &mut impl FnMut(&Sweep),
         every: Duration,
     ) -> bool {
@@ -156,18 +157,28 @@ impl Shared {
 }
 
 /// Sweeps what is found; nothing where there is nothing.
-fn once(find: &mut impl FnMut() -> Result<Option<Jobs>>) -> Option<Sweep> {
+fn once(find: &mut impl FnMut() -> Result<Vec<Jobs>>) -> Option<Sweep> {
     match find() {
-        Ok(jobs) => jobs.map(|jobs| timed(&jobs).unwrap_or_else(broken)),
+        Ok(found) if found.is_empty() => None,
+        Ok(found) => Some(timed(&found).unwrap_or_else(broken)),
         Err(error) => Some(broken(error)),
     }
 }
 
-fn timed(jobs: &Jobs) -> Result<Sweep> {
-    let begun_us = jobs.now_us()?;
-    let done = jobs.sweep();
-    let took_us = jobs.now_us()?.saturating_sub(begun_us);
-    Ok(Sweep { done, jobs: jobs.take_swept(), took_us })
+fn timed(found: &[Jobs]) -> Result<Sweep> {
+    let now_us = || found.first().map_or(Ok(0), Jobs::now_us);
+    let begun_us = now_us()?;
+    let mut sweep = Sweep { done: Ok(SweepReport::default()), jobs: Vec::new(), took_us: 0 };
+    for jobs in found {
+        let done = jobs.sweep();
+        sweep.jobs.append(&mut jobs.take_swept());
+        sweep.done = sweep.done.and_then(|mut report| {
+            report += done?;
+            Ok(report)
+        });
+    }
+    sweep.took_us = now_us()?.saturating_sub(begun_us);
+    Ok(sweep)
 }
 
 fn caught<T>(what: &str, work: impl FnOnce() -> T) -> Result<T> {

@@ -182,3 +182,24 @@ fn names_steps_and_delays_that_make_no_sense_are_refused() {
     world.pass_ms(2);
     assert_eq!(world.next_id().as_deref(), Some("a"));
 }
+
+/// More than are made ready together, in another order than that of their keys.
+#[test]
+fn due_jobs_come_by_priority_and_time_however_many_there_are() {
+    let world = World::new();
+    let due = |n: u64| {
+        let id = format!("j{:03}", 300 - n);
+        job(&id).run_at_ms(START_MS + 1 + n).priority(if n == 250 { 1 } else { 0 })
+    };
+    let all: Vec<_> = (0..300).map(due).collect();
+    world.jobs.submit_all(&all).unwrap();
+    assert_eq!(world.next_id(), None);
+    world.pass_ms(1000);
+    let before = world.db.revision();
+    assert_eq!(world.next_id().as_deref(), Some("j050"), "the priority counts");
+    assert_eq!(world.db.revision() - before, 4, "a hundred in one transaction");
+    for n in (0..300).filter(|n| *n != 250) {
+        assert_eq!(world.next_id(), Some(format!("j{:03}", 300 - n)));
+    }
+    assert_eq!(world.next_id(), None);
+}

@@ -119,6 +119,14 @@ impl Faced<'_> {
         }
     }
 
+    pub fn delete(&self, name: &JobName) -> Result<State> {
+        match self.face {
+            Face::Waits => self.jobs.delete(name),
+            Face::Awaits => wait(self.awaited.delete(name)),
+            Face::Within => self.within(|jobs| jobs.delete(name)).map(|done| done.0),
+        }
+    }
+
     pub fn sweep(&self) -> Result<SweepReport> {
         match self.face {
             Face::Waits => self.jobs.sweep(),

@@ -161,3 +161,121 @@ fn completed_jobs_go_when_they_are_kept_for_a_while_only() {
     world.pass_ms(2);
     assert_eq!(world.jobs.get(&name("a")).unwrap(), None);
 }
+
+/// The versions of a job are looked at page by page.
+#[test]
+fn what_a_holder_did_long_ago_is_still_its_answer() {
+    let world = World::new();
+    world.submit("a");
+    let first = world.claimed().grant;
+    assert_eq!(world.jobs.fail(&first, "no", Retry::Now).unwrap(), State::Pending);
+    let second = world.claimed().grant;
+    for _ in 0..35 {
+        world.jobs.heartbeat(&second, None).unwrap();
+    }
+    assert_eq!(world.jobs.fail(&first, "no", Retry::Now).unwrap(), State::Pending);
+    assert_eq!(code(world.jobs.complete(&first, None)), Code::Fenced);
+}
+
+#[test]
+fn a_claim_without_a_lease_of_its_own_forgets_that_of_the_last() {
+    let world = World::new();
+    world.jobs.submit(&job("a").timeout_ms(5000)).unwrap();
+    let lease = Some(Duration::from_millis(10));
+    let first = world.jobs.claim("t", "w", lease).unwrap().unwrap();
+    assert_eq!(first.job.lease_ms, Some(10));
+    world.jobs.fail(&first.grant, "no", Retry::Now).unwrap();
+    let second = world.claimed();
+    assert_eq!((second.job.lease_ms, second.job.timeout_at), (Some(5000), Some(START_MS + 5000)));
+}
+
+#[test]
+fn whatever_is_pending_again_comes_behind_what_waits() {
+    let world = World::new();
+    for id in ["a", "b", "c", "d"] {
+        world.submit(id);
+        world.pass_ms(1);
+    }
+    let [a, b] = [(); 2].map(|()| world.claimed().grant);
+    world.jobs.fail(&a, "no", Retry::Now).unwrap();
+    world.pass_ms(30_001);
+    world.jobs.sweep().unwrap();
+    assert_eq!(code(world.jobs.heartbeat(&b, None)), Code::Fenced);
+    let order = [(); 4].map(|()| world.next_id().unwrap());
+    assert_eq!(order, ["c", "d", "a", "b"]);
+}
+
+#[test]
+fn a_job_that_waited_for_a_retry_is_ready_when_it_is_retried_by_hand() {
+    let world = World::new();
+    world.submit("a");
+    let after = Retry::After(Duration::from_secs(3600));
+    world.jobs.fail(&world.claimed().grant, "busy", after).unwrap();
+    world.jobs.cancel(&name("a")).unwrap();
+    assert_eq!(world.jobs.retry(&name("a")).unwrap(), State::Pending);
+    assert_eq!(world.next_id().as_deref(), Some("a"));
+}
+
+/// What is done beside an operation is done once, and never beside what the operation needs itself.
+#[test]
+fn what_is_done_beside_is_done_once() {
+    let world = World::new();
+    let add = mainstay::CellCommand::Incr { name: mainstay::Name::new("n").unwrap(), by: 1.into() };
+    let jobs = world.jobs.beside([mainstay::Command::from(add)]);
+    let count = || world.db.cells().get("n").unwrap();
+    world.jobs.submit(&job("a").run_at_ms(START_MS + 5).timeout_ms(77)).unwrap();
+    world.pass_ms(10);
+    jobs.claim("t", "w", None).unwrap().unwrap();
+    assert_eq!(count(), Some(1.into()), "neither with what is due nor with a lease of its own");
+    world.pass_ms(78);
+    assert_eq!(jobs.sweep().unwrap().retried, 1);
+    assert_eq!(count(), Some(1.into()));
+}
+
+#[test]
+fn failed_and_cancelled_jobs_go_when_they_are_kept_for_a_while_only() {
+    let settings = mainstay_jobs::Settings { keep_failed_ms: Some(100), ..Default::default() };
+    let world = World::with(settings);
+    for id in ["failed", "swept", "waited"] {
+        world.jobs.submit(&job(id).max_retries(0)).unwrap();
+    }
+    world.jobs.submit(&job("waits").depends_on("waited")).unwrap();
+    world.jobs.fail(&world.claimed().grant, "no", Retry::Now).unwrap();
+    world.jobs.claim("t", "w", Some(Duration::from_millis(1))).unwrap().unwrap();
+    world.pass_ms(2);
+    assert_eq!(world.jobs.sweep().unwrap().failed, 1);
+    world.jobs.cancel(&name("waited")).unwrap();
+    world.submit("cancelled");
+    world.submit("again");
+    world.submit("waited-later");
+    for id in ["cancelled", "again", "waited-later"] {
+        world.jobs.cancel(&name(id)).unwrap();
+    }
+    world.jobs.retry(&name("again")).unwrap();
+    world.jobs.submit(&job("late").depends_on("waited-later")).unwrap();
+    world.pass_ms(101);
+    let left = world.jobs.list("t", None, None, 9).unwrap().jobs;
+    let left: Vec<_> = left.iter().map(|job| job.name.id()).collect();
+    assert_eq!(left, ["again", "late", "waited", "waited-later", "waits"]);
+}
+
+#[test]
+fn what_has_ended_is_deleted_unless_somebody_waits_for_it() {
+    for face in crate::faces::FACES {
+        let world = World::new();
+        let jobs = face.of(&world.jobs);
+        world.submit("a");
+        world.jobs.submit(&job("b").depends_on("a")).unwrap();
+        assert_eq!(code(jobs.delete(&name("a"))), Code::IllegalTransition, "{face:?}");
+        world.jobs.cancel(&name("a")).unwrap();
+        assert_eq!(code(jobs.delete(&name("a"))), Code::IllegalTransition, "{face:?}");
+        world.jobs.retry(&name("a")).unwrap();
+        world.jobs.complete(&world.claimed().grant, None).unwrap();
+        assert_eq!(jobs.delete(&name("a")).unwrap(), State::Completed);
+        assert_eq!(code(jobs.delete(&name("a"))), Code::JobNotFound);
+        let grant = world.claimed().grant;
+        world.jobs.fail(&grant, "no", Retry::Never).unwrap();
+        assert_eq!(jobs.delete(&name("b")).unwrap(), State::Failed);
+        assert_eq!(world.jobs.list("t", None, None, 9).unwrap().jobs, []);
+    }
+}

@@ -118,12 +118,12 @@ impl Model {
         Ok(State::Completed)
     }
 
-    pub fn fail(&mut self, grant: usize, again: bool) -> Result<State, Code> {
+    pub fn fail(&mut self, grant: usize, again: bool, now_us: u64) -> Result<State, Code> {
         if let Some(state @ (State::Pending | State::Failed)) = self.ended.get(&grant) {
             return Ok(*state);
         }
         let job = self.held(grant)?;
-        job.let_go(again);
+        job.let_go(again, now_us);
         let state = job.state;
         self.ended.insert(grant, state);
         Ok(state)
@@ -140,7 +140,8 @@ impl Model {
         }
     }
 
-    pub fn retry(&mut self, id: u8) -> Result<State, Code> {
+    /// It is ready at once, behind all others.
+    pub fn retry(&mut self, id: u8, now_us: u64) -> Result<State, Code> {
         let job = self.jobs.get(&id).ok_or(Code::JobNotFound)?;
         if !matches!(job.state, State::Failed | State::Cancelled) {
             return Err(Code::IllegalTransition);
@@ -148,15 +149,17 @@ impl Model {
         let state = self.ready_state(&job.depends_on);
         let job = self.jobs.get_mut(&id).unwrap();
         (job.state, job.grant, job.retry_count) = (state, None, 0);
+        (job.since_us, job.run_at_ms) = (now_us, 0);
         Ok(state)
     }
 
     /// How many were retried and failed.
-    pub fn sweep(&mut self, now_ms: u64) -> (u64, u64) {
+    pub fn sweep(&mut self, now_us: u64) -> (u64, u64) {
+        let now_ms = now_us / 1000;
         let (mut retried, mut failed) = (0, 0);
         for job in self.jobs.values_mut() {
             if job.state.is_held() && job.timeout_at_ms < now_ms {
-                job.let_go(true);
+                job.let_go(true, now_us);
                 job.grant = None;
                 *(if job.state == State::Pending { &mut retried } else { &mut failed }) += 1;
             }
@@ -166,8 +169,11 @@ impl Model {
 }
 
 impl ModelJob {
-    fn let_go(&mut self, again: bool) {
+    fn let_go(&mut self, again: bool, now_us: u64) {
         let again = again && self.retry_count < self.max_retries;
+        if again {
+            self.since_us = now_us;
+        }
         self.retry_count += u32::from(again);
         self.state = if again { State::Pending } else { State::Failed };
     }

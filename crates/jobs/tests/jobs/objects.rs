@@ -1,6 +1,6 @@
 use crate::world::{World, code, job, name};
 use mainstay::{Code, Fields};
-use mainstay_jobs::{Jobs, Settings, field};
+use mainstay_jobs::{Jobs, Serve, Settings, field};
 use object_store::memory::InMemory;
 use std::sync::Arc;
 
@@ -59,12 +59,14 @@ fn a_refused_submission_leaves_the_input_of_the_job_that_is_there() {
 fn tidying_deletes_what_no_record_names() {
     let world = World::new();
     let store = Arc::new(InMemory::new());
-    let jobs = Jobs::open_with(&world.db, Settings::default(), store.clone()).unwrap();
+    let settings = Settings { serve: Serve::AllBranches, ..Settings::default() };
+    let jobs = Jobs::open_with(&world.db, settings, store.clone()).unwrap();
     let bytes = |byte| vec![byte; 70_000];
     jobs.submit(&job("a").params(bytes(1))).unwrap();
     assert_eq!(code(jobs.submit(&job("a").params(bytes(2)))), Code::JobExists);
     world.db.fork("try", "main", mainstay::At::Latest).unwrap();
     let tried = jobs.on_branch("try").unwrap();
+    tried.submit(&job("b")).unwrap();
     let grant = tried.claim("t", "w", None).unwrap().unwrap().grant;
     tried.complete(&grant, Some(&bytes(3))).unwrap();
     let other = object_store::path::Path::from("other./t/a/params/0123");
@@ -74,9 +76,9 @@ fn tidying_deletes_what_no_record_names() {
     assert_eq!((report.looked_at, report.deleted), (0, 0), "they are young");
     let report = jobs.tidy(std::time::Duration::ZERO).unwrap();
     assert_eq!((report.looked_at, report.deleted), (3, 1));
-    let done = tried.get(&name("a")).unwrap().unwrap();
-    assert_eq!(jobs.params(&done).unwrap(), Some(bytes(1)));
-    assert_eq!(jobs.result(&done).unwrap(), Some(bytes(3)));
+    let [a, b] = ["a", "b"].map(|id| tried.get(&name(id)).unwrap().unwrap());
+    assert_eq!(jobs.params(&a).unwrap(), Some(bytes(1)));
+    assert_eq!(jobs.result(&b).unwrap(), Some(bytes(3)));
     assert!(mainstay::remote::wait(object_store::ObjectStoreExt::head(&*store, &other)).is_ok());
     assert_eq!(jobs.tidy(std::time::Duration::ZERO).unwrap().deleted, 0);
 }

@@ -76,6 +76,7 @@ fn figures_say_what_was_done() {
         failed_once: 1,
         cancelled: 1,
         retried: 1,
+        deleted: 0,
         fenced: 2,
         locked: 1,
         sweeps: 1,

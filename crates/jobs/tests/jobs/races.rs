@@ -137,3 +137,60 @@ fn submitting_beside_the_completion_of_a_dependency_forgets_nobody() {
         assert_eq!((second.state, second.blocked_by), (State::Pending, 0));
     }
 }
+
+#[test]
+fn of_many_who_begin_to_wait_for_a_job_none_is_forgotten() {
+    for _ in 0..20 {
+        let (_db, jobs) = open();
+        jobs.submit(&job("a")).unwrap();
+        on_threads(8, |n| {
+            for m in 0..4 {
+                jobs.submit(&job(&format!("w{n}.{m}")).depends_on("a")).unwrap();
+            }
+        });
+        jobs.complete(&jobs.claim("t", "w", None).unwrap().unwrap().grant, None).unwrap();
+        assert_eq!(jobs.count("t", State::Pending).unwrap(), 32);
+    }
+}
+
+/// Retried while what it waits for is completed: it ends up pending, and waits for nothing.
+#[test]
+fn a_retry_beside_the_completion_of_a_dependency_does_not_wait_for_ever() {
+    let (_db, jobs) = open();
+    for n in 0..200 {
+        let (first, second) = (format!("a{n}"), format!("b{n}"));
+        jobs.submit(&job(&first).priority(1)).unwrap();
+        jobs.submit(&job(&second).depends_on(&first)).unwrap();
+        jobs.cancel(&name(&second)).unwrap();
+        let grant = jobs.claim("t", "w", None).unwrap().unwrap().grant;
+        let start = std::sync::Barrier::new(2);
+        on_threads(2, |n| {
+            start.wait();
+            match n {
+                0 => jobs.retry(&name(&second)).unwrap(),
+                _ => jobs.complete(&grant, None).unwrap(),
+            }
+        });
+        let second = jobs.get(&name(&second)).unwrap().unwrap();
+        assert_eq!((second.state, second.blocked_by), (State::Pending, 0));
+    }
+}
+
+/// The lease of its own comes with a second write; whoever was called off before that hears of it later.
+#[test]
+fn a_claim_beside_a_cancellation_is_a_claim() {
+    let (_db, jobs) = open();
+    for n in 0..200 {
+        let id = format!("j{n}");
+        jobs.submit(&job(&id).timeout_ms(12_345)).unwrap();
+        let start = std::sync::Barrier::new(2);
+        on_threads(2, |n| {
+            start.wait();
+            match n {
+                0 => drop(jobs.claim("t", "w", None).unwrap()),
+                _ => drop(jobs.cancel(&name(&id)).unwrap()),
+            }
+        });
+        assert_eq!(jobs.get(&name(&id)).unwrap().unwrap().state, State::Cancelled);
+    }
+}

@@ -79,7 +79,7 @@ impl Pair {
             }
             Act::Sweep => {
                 let report = jobs.sweep().unwrap();
-                prop_assert_eq!((report.retried, report.failed), self.model.sweep(now_ms));
+                prop_assert_eq!((report.retried, report.failed), self.model.sweep(now_us));
                 return Ok(());
             }
             Act::Pass(ms) => {
@@ -91,7 +91,7 @@ impl Pair {
                 return Ok(());
             }
             Act::Cancel(id) => (jobs.cancel(&name(&id.to_string())), self.model.cancel(*id)),
-            Act::Retry(id) => (jobs.retry(&name(&id.to_string())), self.model.retry(*id)),
+            Act::Retry(id) => (jobs.retry(&name(&id.to_string())), self.model.retry(*id, now_us)),
             Act::Heartbeat(choice, _) | Act::Complete(choice) | Act::Fail(choice, _) => {
                 let Some((place, grant)) = self.grant(*choice) else { return Ok(()) };
                 match act {
@@ -103,7 +103,7 @@ impl Pair {
                     }
                     Act::Fail(_, again) => {
                         let retry = if *again { Retry::Now } else { Retry::Never };
-                        (jobs.fail(grant, "no", retry), self.model.fail(place, *again))
+                        (jobs.fail(grant, "no", retry), self.model.fail(place, *again, now_us))
                     }
                     _ => (jobs.complete(grant), self.model.complete(place)),
                 }

@@ -84,6 +84,10 @@ fn a_record_that_is_no_job_stops_nobody() {
     world.pass_ms(30_001);
     let report = world.jobs.sweep().unwrap();
     assert_eq!((report.looked_at, report.retried, report.unreadable), (2, 1, 1));
+    let strange = world.db.records().get("mainstay.state.tasks.t.x").unwrap().unwrap().fields;
+    assert_eq!(strange.text("state"), Some("failed"), "by its state alone");
+    assert!(strange.text("error").unwrap().contains("`retry_count`"));
+    assert_eq!(world.jobs.sweep().unwrap(), SweepReport::default());
 }
 
 #[test]
@@ -114,10 +118,10 @@ fn a_sweeper_tells_of_each_sweep() {
     let find = move || {
         turn += 1;
         match turn {
-            1 => Ok(None),
+            1 => Ok(Vec::new()),
             2 => panic!("nothing is found"),
             3 => Err(mainstay::Error::new(Code::Closed, "not now")),
-            _ => Ok(Some(jobs.clone())),
+            _ => Ok(vec![jobs.clone()]),
         }
     };
     let hear = move |sweep: &mainstay_jobs::Sweep| {

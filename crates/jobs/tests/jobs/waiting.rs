@@ -190,11 +190,11 @@ fn a_lock_without_a_token_is_an_error_for_those_who_wait() {
 #[test]
 fn large_jobs_that_wait_for_their_time_keep_nobody_from_waiting() {
     let db = Options::new().durability(Durability::Memory).memory().unwrap();
-    let settings = Settings { inline_limit_bytes: 8 << 20, ..Settings::default() };
+    let settings = Settings { inline_limit_bytes: 1 << 20, ..Settings::default() };
     let jobs = Jobs::open(&db, settings).unwrap();
     let now_ms = jobs.now_us().unwrap() / 1000;
-    for n in 0..17 {
-        let large = job(&format!("large{n}")).params(vec![0; 8 << 20]);
+    for n in 0..135 {
+        let large = job(&format!("large{n}")).params(vec![0; 1 << 20]);
         jobs.submit(&large.run_at_ms(now_ms + 1_000_000 + n)).unwrap();
     }
     let awaited = jobs.to_async().unwrap();

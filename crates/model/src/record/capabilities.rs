@@ -222,6 +222,9 @@ impl Capabilities {
                 FieldValue::Sum { .. } if !self.sums => {
                     return Err(self.lacks("sums", "adding to a field"));
                 }
+                FieldValue::Copy { .. } if !self.sums => {
+                    return Err(self.lacks("sums", "what another field holds"));
+                }
                 _ => {}
             }
         }

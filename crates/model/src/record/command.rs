@@ -196,8 +196,10 @@ impl RecordWrite {
     /// Whether it looks at nothing: it merges into whatever is there, and its answer tells nothing but
     /// the counter.
     pub fn is_blind(&self) -> bool {
-        let sums = |(_, value): &(Field, FieldValue)| matches!(value, FieldValue::Sum { .. });
-        self.when.is_empty() && !self.set.is_empty() && !self.set.iter().any(sums)
+        let looks = |(_, value): &(Field, FieldValue)| {
+            matches!(value, FieldValue::Sum { .. } | FieldValue::Copy { .. })
+        };
+        self.when.is_empty() && !self.set.is_empty() && !self.set.iter().any(looks)
     }
 }
 
@@ -222,6 +224,8 @@ pub struct RecordPick {
     /// 32 digits of a number; without the field it comes before all others. Of equal ones, and where
     /// nothing is said, the first key.
     pub by: Option<Field>,
+    /// Only of those that were written on this branch itself since it was forked.
+    pub own: bool,
     /// What is put in.
     #[serde(with = "fields::list")]
     pub set: Vec<(Field, FieldValue)>,
@@ -235,14 +239,21 @@ pub struct RecordPick {
 impl RecordPick {
     /// The first record under a prefix that passes; nothing is written to it yet.
     pub fn under(prefix: &str, filters: Vec<Where>) -> RecordPick {
-        let (set, clear) = (Vec::new(), Vec::new());
-        RecordPick { prefix: prefix.to_owned(), filters, by: None, set, clear, ttl: Ttl::Keep }
+        let (prefix, set, clear) = (prefix.to_owned(), Vec::new(), Vec::new());
+        RecordPick { prefix, filters, by: None, own: false, set, clear, ttl: Ttl::Keep }
     }
 
     /// First by this field.
     pub fn by(mut self, field: &str) -> crate::Result<RecordPick> {
         self.by = Some(Field::new(field)?);
         Ok(self)
+    }
+
+    /// Only records that were written on the branch itself.
+    #[must_use]
+    pub fn own(mut self) -> RecordPick {
+        self.own = true;
+        self
     }
 
     /// Puts a field in.
@@ -320,6 +331,11 @@ pub enum FieldValue {
     Sum {
         /// What is added.
         by: i64,
+    },
+    /// What another field held before this write; if that was not there, this one goes.
+    Copy {
+        /// The other field.
+        of: Field,
     },
 }
 

@@ -111,6 +111,7 @@ fn commands_on_records() -> Vec<(Command, &'static str)> {
             (field("g"), FieldValue::Revision),
             (field("h"), FieldValue::Millis { plus: -1 }),
             (field("i"), FieldValue::Sum { by: 3 }),
+            (field("j"), FieldValue::Copy { of: f() }),
         ],
         clear: vec![field("x")],
         ttl: Ttl::Millis(5),
@@ -122,8 +123,9 @@ fn commands_on_records() -> Vec<(Command, &'static str)> {
     vec![
         (
             write.into(),
-            "0400016b050001020102016601017602016600030166017601040166000176016701016802010169030601\
-             01780205",
+            "0400016b050001020102016601017602016600030166017601050166000176016701016802010169030601\
+             6a04016601017802\
+             05",
         ),
         (RecordCommand::Delete { key: k(), when: vec![Condition::Exists] }.into(), "0401016b0101"),
         (

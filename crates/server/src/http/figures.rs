@@ -284,6 +284,7 @@ pub(crate) fn jobs(desk: &Desk) -> Vec<Figure> {
         ("failed_once", figures.failed_once),
         ("cancelled", figures.cancelled),
         ("retried", figures.retried),
+        ("deleted", figures.deleted),
         ("fenced", figures.fenced),
         ("locked", figures.locked),
     ];

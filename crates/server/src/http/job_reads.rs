@@ -150,6 +150,13 @@ pub(crate) struct JobPageForm {
     jobs: Vec<JobForm>,
     /// Pass this as `after` for the next page; null at the end.
     next: Option<String>,
+    /// How many records of the page cannot be read as jobs and were left out; without it none.
+    #[serde(skip_serializing_if = "is_none")]
+    unreadable: u64,
+}
+
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 fn parsed(state: Option<&str>) -> mainstay::Result<Option<Stand>> {
@@ -176,7 +183,7 @@ pub(crate) async fn list(
     let (state, at) = (parsed(asked.state.as_deref())?, point(asked.rev, asked.at)?);
     app.slowly(move || {
         let Some(jobs) = desk.look(branch(asked.branch.as_ref()))? else {
-            return Ok(Json(JobPageForm { jobs: Vec::new(), next: None }));
+            return Ok(Json(JobPageForm { jobs: Vec::new(), next: None, unreadable: 0 }));
         };
         let (after, limit) = (asked.after.as_deref(), asked.limit.unwrap_or(PAGE_DEFAULT));
         let page = match at {
@@ -184,7 +191,7 @@ pub(crate) async fn list(
             at => jobs.list_at(&task_type, state, after, limit, at)?,
         };
         let jobs = page.jobs.iter().map(JobForm::brief).collect();
-        Ok(Json(JobPageForm { jobs, next: page.next }))
+        Ok(Json(JobPageForm { jobs, next: page.next, unreadable: page.unreadable }))
     })
     .await
 }

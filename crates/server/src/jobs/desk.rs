@@ -10,7 +10,7 @@
 use super::keys::Keys;
 use super::order::{Claim, Given, New, Order, Outcome};
 use super::settings::Settings;
-use mainstay::{At, Database, Interactive, Result};
+use mainstay::{At, Database, Interactive, MAIN, Result};
 use mainstay_jobs::{AsyncJobs, JobFigures, Jobs, LockHolder, State, Submission};
 use object_store::ObjectStore;
 use parking_lot::Mutex;
@@ -99,6 +99,14 @@ impl Desk {
         match self.opened.lock().is_some() || self.has_jobs()? {
             true => self.on(branch).map(Some),
             false => Ok(None),
+        }
+    }
+
+    /// The branches whose jobs are claimed and swept.
+    pub(super) fn served_branches(&self) -> Result<Vec<String>> {
+        match self.settings.serve_branches {
+            false => Ok(vec![MAIN.to_owned()]),
+            true => Ok(self.db.try_branches()?.into_iter().map(|branch| branch.name).collect()),
         }
     }
 

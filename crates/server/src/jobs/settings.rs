@@ -27,8 +27,13 @@ settings! {
         pub stuck_after_ms: Option<u64> = None, 1..=YEARS_MS;
         /// How long a completed job stays; "none": for good.
         pub keep_completed_ms: Option<u64> = None, 1..=YEARS_MS;
+        /// How long a failed or cancelled job stays that nobody waits for; "none": for good.
+        pub keep_failed_ms: Option<u64> = None, 1..=YEARS_MS;
+        /// Whether jobs are claimed on other branches than "main" too, and there only those that were written since the
+        /// branch was forked. Without it, what is submitted on a branch is claimed when it has been merged.
+        pub serve_branches: bool = false;
         /// Input and output up to this size stand in the job's record; larger ones in objects_directory.
-        pub inline_limit_bytes: usize = 64 << 10, 0..=15 << 20;
+        pub inline_limit_bytes: usize = 64 << 10, 0..=jobs::INLINE_LIMIT_BYTES as u64;
         /// Where larger input and output is kept, a file for each; "none": it is refused.
         pub objects_directory: Option<PathBuf> = None;
         /// How often jobs are taken away from workers that have fallen silent; "none": only when
@@ -70,6 +75,8 @@ impl Settings {
             inline_limit_bytes: self.inline_limit_bytes,
             stuck_after_ms: self.stuck_after_ms,
             keep_completed_ms: self.keep_completed_ms,
+            keep_failed_ms: self.keep_failed_ms,
+            serve: if self.serve_branches { jobs::Serve::AllBranches } else { jobs::Serve::Main },
             types: self.types.iter().map(|one| (one.name.clone(), one.of_type())).collect(),
         }
     }

@@ -1,8 +1,8 @@
-//! The sweeper of a server: it takes jobs away from silent workers, on `main`, and says so.
+//! The sweeper of a server: it takes jobs away from silent workers, on the branches that are served, and says so.
 
 use super::desk::Desk;
-use mainstay::{MAIN, Result};
-use mainstay_jobs::{Sweep, SweepReport, Sweeper};
+use mainstay::Result;
+use mainstay_jobs::{Jobs, Sweep, SweepReport, Sweeper};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ pub fn start_sweeping(desk: &Arc<Desk>) -> Result<Option<Sweeper>> {
     // Workers that could not be heard while there was no server get a moment to be.
     let mut is_first = true;
     let find = move || match std::mem::take(&mut is_first) {
-        true => Ok(None),
-        false => own.look(MAIN),
+        true => Ok(Vec::new()),
+        false => own.to_be_swept(),
     };
     let mut failing = false;
     let hear = move |sweep: &Sweep| failing = tell(&desk, sweep, failing);
@@ -48,4 +48,13 @@ fn tell(desk: &Desk, sweep: &Sweep, failing: bool) -> bool {
         }
     }
     sweep.done.is_err()
+}
+
+impl Desk {
+    /// The jobs of the branches that are served, if there ever was one.
+    fn to_be_swept(&self) -> Result<Vec<Jobs>> {
+        let branches = self.served_branches()?;
+        let jobs = branches.iter().filter_map(|branch| self.look(branch).transpose());
+        jobs.collect()
+    }
 }

@@ -78,6 +78,9 @@ fn becomes(field: &str, value: Value) -> Result<FieldValue> {
         (Some(("revision", Value::Bool(true))), None) => Ok(FieldValue::Revision),
         (Some(("millis", &Value::Int(plus))), None) => Ok(FieldValue::Millis { plus }),
         (Some(("sum", &Value::Int(by))), None) => Ok(FieldValue::Sum { by }),
+        (Some(("copy", Value::String(of))), None) => {
+            Ok(FieldValue::Copy { of: Field::from_text(of)? })
+        }
         _ => Err(no_bytes(field)),
     }
 }
@@ -154,15 +157,20 @@ mod tests {
     fn what_is_no_bytes_is_refused_and_null_takes_out() {
         let (set, clear) = changes(&raw(
             r#"{"a":"x","b":1,"c":true,"d":{"$bytes":"/w=="},"e":null,"f":{"sum":-2},
-                "g":{"millis":5},"h":{"revision":true}}"#,
+                "g":{"millis":5},"h":{"revision":true},"i":{"copy":"a"}}"#,
         ))
         .unwrap();
         let set: Vec<_> = set.into_iter().map(|(_, value)| value).collect();
         let plain = ["x", "1", "true"].map(FieldValue::from);
         assert_eq!(set[..3], plain);
         assert_eq!(set[3], FieldValue::Bytes(vec![0xff]));
-        let made =
-            [FieldValue::Sum { by: -2 }, FieldValue::Millis { plus: 5 }, FieldValue::Revision];
+        let copied = FieldValue::Copy { of: Field::new("a").unwrap() };
+        let made = [
+            FieldValue::Sum { by: -2 },
+            FieldValue::Millis { plus: 5 },
+            FieldValue::Revision,
+            copied,
+        ];
         assert_eq!(set[4..], made);
         assert_eq!(clear, [Field::new("e").unwrap()]);
         for wrong in [

@@ -187,8 +187,11 @@ impl JobForm {
 pub(crate) struct JobVersionForm {
     /// How often its record had been written.
     counter: u64,
-    /// The job as it was; null where it was deleted or had expired.
+    /// The job as it was; null where it was deleted or had expired, or cannot be read.
     job: Option<JobForm>,
+    /// True where there was a record that cannot be read as a job; else it is left out.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    unreadable: bool,
     /// When it was written, in microseconds.
     stamp: u64,
     /// The transaction that wrote it.
@@ -197,7 +200,8 @@ pub(crate) struct JobVersionForm {
 
 impl From<JobVersion> for JobVersionForm {
     fn from(version: JobVersion) -> JobVersionForm {
-        let JobVersion { revision, stamp, counter, job } = version;
-        JobVersionForm { counter, job: job.as_ref().map(JobForm::whole), stamp, revision }
+        let JobVersion { revision, stamp, counter, job, is_unreadable: unreadable } = version;
+        let job = job.as_ref().map(JobForm::whole);
+        JobVersionForm { counter, job, unreadable, stamp, revision }
     }
 }
