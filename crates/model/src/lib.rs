@@ -9,6 +9,7 @@ mod error;
 pub mod limits;
 mod name;
 mod record;
+mod run;
 mod scales;
 mod strings;
 mod time;
@@ -27,6 +28,10 @@ pub use record::{
     FIELD_LIMIT_BYTES, Field, FieldValue, Fields, Found, HashCommand, IndexCommand, IndexInfo,
     Lifetimes, Record, RecordCommand, RecordHistoryEntry, RecordPage, RecordPick, RecordStore,
     RecordWrite, Scans, Test, Where, check_scan,
+};
+pub use run::{
+    AttemptSnapshot, CONTRACT_VERSION, CanonicalEvent, EventKey, Instant, Judgement, NewEvent,
+    RunSnapshot, RunStatus, StepSnapshot, StepStatus, reduce, signal_key,
 };
 pub use scales::Scales;
 pub use smallvec::{SmallVec, smallvec};

@@ -1,0 +1,148 @@
+//! Events: what a run's log holds, in the seed's words.
+//!
+//! An event of a newer minor version may have fields that are not known here: they are kept and shown as they
+//! came. A newer major version is refused where events are read, since it may mean something else.
+
+use super::Instant;
+use crate::{Code, Error, Result, Value};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The contract that events are written by.
+pub const CONTRACT_VERSION: &str = "1.0";
+
+/// An event of a run, as it is stored.
+///
+/// ```
+/// use mainstay_model::CanonicalEvent;
+/// let text = r#"{"runId":"r","runSeq":4,"eventId":"0199-…","eventType":"StepCompleted","stepId":"fetch",
+///     "eventData":{"rows":3},"idempotencyKey":"abc","emittedAt":"2026-02-11T08:30:00Z","contractVersion":"1.7",
+///     "colour":"green"}"#;
+/// let event: CanonicalEvent = serde_json::from_str(text)?;
+/// assert_eq!(event.step_id.as_deref(), Some("fetch"));
+/// // What this version does not know is kept.
+/// assert_eq!(event.more["colour"].as_str(), Some("green"));
+/// assert!(serde_json::to_string(&event)?.contains(r#""colour":"green""#));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CanonicalEvent {
+    /// The run.
+    pub run_id: String,
+    /// Its place in the run's log; rises strictly.
+    pub run_seq: u64,
+    /// Its own name.
+    pub event_id: String,
+    /// The step that it concerns; nothing for the whole run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_id: Option<String>,
+    /// The platform's count of tries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine_attempt_id: Option<String>,
+    /// The business's count of tries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logical_attempt_id: Option<String>,
+    /// What happened.
+    pub event_type: String,
+    /// What belongs to it.
+    #[serde(default)]
+    pub event_data: Value,
+    /// Told twice with one of these, it is one event.
+    pub idempotency_key: String,
+    /// When its producer says that it happened.
+    pub emitted_at: Instant,
+    /// When it was stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub persisted_at: Option<Instant>,
+    /// The version of the plan that the run follows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan_version: Option<String>,
+    /// The plan, where it has a name beside its version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan_id: Option<String>,
+    /// The version of whoever brought it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adapter_version: Option<String>,
+    /// What the run is called by the engine that runs it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine_run_ref: Option<Value>,
+    /// The signal that caused it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caused_by_signal_id: Option<String>,
+    /// The event that caused it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_event_id: Option<String>,
+    /// The contract that it was written by.
+    #[serde(default = "first_version")]
+    pub contract_version: String,
+    /// What this version does not know.
+    #[serde(flatten)]
+    pub more: BTreeMap<String, Value>,
+}
+
+/// Events from before versions were told are of the first.
+fn first_version() -> String {
+    CONTRACT_VERSION.to_owned()
+}
+
+impl CanonicalEvent {
+    /// Refuses an event of a contract that may mean something else: another major version.
+    pub fn check_version(&self) -> Result<()> {
+        let major = |version: &str| version.split('.').next().and_then(|it| it.parse::<u32>().ok());
+        if major(&self.contract_version) == major(CONTRACT_VERSION) {
+            return Ok(());
+        }
+        let message = format!(
+            "event {} of run `{}` is of contract version {}, this program knows {CONTRACT_VERSION}: use a newer program",
+            self.run_seq, self.run_id, self.contract_version
+        );
+        Err(Error::new(Code::NewerFormat, message))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An event as the first version wrote it; the file stays as it is.
+    const OLD: &str = r#"{"runId":"r1","runSeq":10,"eventId":"6f1c2a9e-6f0f-4f0e-9a39-0a8c6a4bb7d1",
+        "eventType":"StepCompleted","stepId":"load","engineAttemptId":"2","logicalAttemptId":"1",
+        "eventData":{"rows":42},"idempotencyKey":"abc123","emittedAt":"2026-02-11T10:00:00.000Z",
+        "persistedAt":"2026-02-11T10:00:00.120Z","adapterVersion":"snowflake-1","engineRunRef":{"workflowId":"w"},
+        "causedBySignalId":"s","parentEventId":"p"}"#;
+
+    #[test]
+    fn an_event_of_the_first_version_is_read_and_written_again() {
+        let event: CanonicalEvent = serde_json::from_str(OLD).unwrap();
+        assert_eq!((event.run_seq, event.contract_version.as_str()), (10, "1.0"));
+        assert_eq!(event.engine_run_ref.as_ref().unwrap().to_json(), r#"{"workflowId":"w"}"#);
+        event.check_version().unwrap();
+        let again: CanonicalEvent =
+            serde_json::from_str(&serde_json::to_string(&event).unwrap()).unwrap();
+        assert_eq!(again, event);
+    }
+
+    #[test]
+    fn a_minor_version_adds_and_a_major_one_is_refused() {
+        let newer = OLD.replacen('{', r#"{"contractVersion":"1.9","tenant":"t","#, 1);
+        let event: CanonicalEvent = serde_json::from_str(&newer).unwrap();
+        event.check_version().unwrap();
+        assert_eq!(event.more["tenant"], Value::from("t"));
+        let other = OLD.replacen('{', r#"{"contractVersion":"2.0","#, 1);
+        let event: CanonicalEvent = serde_json::from_str(&other).unwrap();
+        assert_eq!(event.check_version().unwrap_err().code(), Code::NewerFormat);
+    }
+
+    #[test]
+    fn a_required_field_that_is_missing_and_a_malformed_time_are_refused() {
+        for (from, to) in [
+            (r#""runId":"r1","#, ""),
+            (r#""eventType":"StepCompleted","#, ""),
+            ("2026-02-11T10:00:00.000Z", "noon"),
+        ] {
+            let text = OLD.replacen(from, to, 1);
+            assert!(serde_json::from_str::<CanonicalEvent>(&text).is_err(), "{text}");
+        }
+    }
+}

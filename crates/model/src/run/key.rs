@@ -1,0 +1,146 @@
+//! Idempotency keys: the same event, told twice, is one event.
+//!
+//! ```text
+//!   run | step or RUN | logical attempt | type | [plan id |] plan version   --SHA-256--> 64 hexadecimal digits
+//!   run | SIGNAL | signal id                                                --SHA-256-->
+//! ```
+
+use crate::{Code, Error, Result};
+use sha2::{Digest, Sha256};
+use std::fmt::Write;
+
+/// What stands between the parts, and so inside none of them.
+const BETWEEN: char = '|';
+/// The step of an event that concerns the whole run.
+const RUN: &str = "RUN";
+const SIGNAL: &str = "SIGNAL";
+/// The attempt of whoever names none.
+const FIRST_ATTEMPT: &str = "1";
+
+/// What an idempotency key is made of.
+///
+/// ```
+/// use mainstay_model::EventKey;
+/// let key = EventKey::of("run-1", "StepCompleted", "3").step("fetch").attempt("2");
+/// // The same as `printf 'run-1|fetch|2|StepCompleted|3' | sha256sum`.
+/// assert!(key.hash()?.starts_with("0ef5ea03a0162a17"));
+/// # Ok::<(), mainstay_model::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventKey<'e> {
+    run: &'e str,
+    event_type: &'e str,
+    plan_version: &'e str,
+    step: Option<&'e str>,
+    attempt: Option<&'e str>,
+    plan_id: Option<&'e str>,
+}
+
+impl<'e> EventKey<'e> {
+    /// Of an event that concerns the whole run, in its first attempt.
+    pub fn of(run: &'e str, event_type: &'e str, plan_version: &'e str) -> EventKey<'e> {
+        EventKey { run, event_type, plan_version, step: None, attempt: None, plan_id: None }
+    }
+
+    /// Of a step.
+    #[must_use]
+    pub fn step(mut self, step: &'e str) -> EventKey<'e> {
+        self.step = Some(step);
+        self
+    }
+
+    /// Of this logical attempt.
+    #[must_use]
+    pub fn attempt(mut self, attempt: &'e str) -> EventKey<'e> {
+        self.attempt = Some(attempt);
+        self
+    }
+
+    /// Of a plan that has a name beside its version.
+    #[must_use]
+    pub fn plan_id(mut self, plan_id: &'e str) -> EventKey<'e> {
+        self.plan_id = Some(plan_id);
+        self
+    }
+
+    /// The key: 64 hexadecimal digits in lower case.
+    pub fn hash(&self) -> Result<String> {
+        let plan_id = self.plan_id.map(|plan_id| ("planId", plan_id));
+        let parts = [
+            Some(("runId", self.run)),
+            Some(("stepId", self.step.unwrap_or(RUN))),
+            Some(("logicalAttemptId", self.attempt.unwrap_or(FIRST_ATTEMPT))),
+            Some(("eventType", self.event_type)),
+            plan_id,
+            Some(("planVersion", self.plan_version)),
+        ];
+        hash(parts.into_iter().flatten())
+    }
+}
+
+/// The key of an event that a signal caused: a run may be paused twice, by two signals.
+pub fn signal_key(run: &str, signal_id: &str) -> Result<String> {
+    hash([("runId", run), ("", SIGNAL), ("causedBySignalId", signal_id)].into_iter())
+}
+
+fn hash<'p>(parts: impl Iterator<Item = (&'p str, &'p str)>) -> Result<String> {
+    let mut text = String::new();
+    for (place, (name, part)) in parts.enumerate() {
+        if part.contains(BETWEEN) {
+            let message = format!(
+                "{name} `{part}` holds a `|`, which stands between the parts of an idempotency key: give a key of your own"
+            );
+            return Err(Error::new(Code::InvalidArgument, message));
+        }
+        if place > 0 {
+            text.push(BETWEEN);
+        }
+        text.push_str(part);
+    }
+    Ok(hex(&Sha256::digest(text.as_bytes())))
+}
+
+/// Bytes as hexadecimal digits in lower case.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sha(text: &str) -> String {
+        hex(&Sha256::digest(text.as_bytes()))
+    }
+
+    #[test]
+    fn the_formula_is_the_agreed_one() {
+        let key = EventKey::of("r", "StepCompleted", "7");
+        assert_eq!(key.hash().unwrap(), sha("r|RUN|1|StepCompleted|7"));
+        assert_eq!(key.step("s").hash().unwrap(), sha("r|s|1|StepCompleted|7"));
+        let key = key.step("s").attempt("3");
+        assert_eq!(key.hash().unwrap(), sha("r|s|3|StepCompleted|7"));
+        assert_eq!(key.plan_id("p").hash().unwrap(), sha("r|s|3|StepCompleted|p|7"));
+        assert_eq!(signal_key("r", "u").unwrap(), sha("r|SIGNAL|u"));
+    }
+
+    #[test]
+    fn what_would_make_two_keys_one_is_refused() {
+        for key in [
+            EventKey::of("r|s", "T", "1"),
+            EventKey::of("r", "T|", "1"),
+            EventKey::of("r", "T", "|"),
+            EventKey::of("r", "T", "1").step("a|b"),
+            EventKey::of("r", "T", "1").attempt("1|1"),
+            EventKey::of("r", "T", "1").plan_id("p|"),
+        ] {
+            assert_eq!(key.hash().unwrap_err().code(), Code::InvalidArgument, "{key:?}");
+        }
+        assert!(signal_key("r", "a|b").is_err());
+    }
+}

@@ -1,0 +1,22 @@
+//! Runs: append-only logs of events, and what they add up to.
+//!
+//! ```text
+//!   NewEvent --checked, keyed--> Event { run_seq, event_id, persisted_at, … }   never changed, never deleted alone
+//!                                   |
+//!                                   v  reducer, one event after the other
+//!                               RunSnapshot { status, steps, watermark }, hashed
+//! ```
+
+mod event;
+mod instant;
+mod key;
+mod new;
+mod reduce;
+mod snapshot;
+
+pub use event::{CONTRACT_VERSION, CanonicalEvent};
+pub use instant::Instant;
+pub use key::{EventKey, signal_key};
+pub use new::NewEvent;
+pub use reduce::{Judgement, reduce};
+pub use snapshot::{AttemptSnapshot, RunSnapshot, RunStatus, StepSnapshot, StepStatus};

@@ -1,0 +1,229 @@
+//! Events to be appended: what a producer says, checked before it reaches the log.
+
+use super::key::{EventKey, signal_key};
+use super::{CanonicalEvent, Instant};
+use crate::{Code, Error, Name, Result, Value};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Types of events that concern a step begin so.
+const STEP: &str = "Step";
+
+/// An event to be appended. The log gives it its sequence, and what else is left out here.
+///
+/// ```
+/// use mainstay_model::NewEvent;
+/// let done = NewEvent::new("run-1", "StepCompleted").step("fetch").plan("3").data(r#"{"rows": 3}"#);
+/// assert_eq!(done.key()?.len(), 64);
+/// // Without a plan's version, a signal or a key of its own it could not be told from another.
+/// assert!(NewEvent::new("run-1", "RunStarted").key().is_err());
+/// # Ok::<(), mainstay_model::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NewEvent {
+    /// The run.
+    #[serde(default)]
+    pub run_id: String,
+    /// What happened.
+    pub event_type: String,
+    /// What belongs to it.
+    #[serde(default)]
+    pub event_data: Value,
+    /// Its own name; nothing: it gets one.
+    #[serde(default)]
+    pub event_id: Option<String>,
+    /// The step that it concerns; nothing for the whole run.
+    #[serde(default)]
+    pub step_id: Option<String>,
+    /// The platform's count of tries.
+    #[serde(default)]
+    pub engine_attempt_id: Option<String>,
+    /// The business's count of tries.
+    #[serde(default)]
+    pub logical_attempt_id: Option<String>,
+    /// The version of the plan that the run follows.
+    #[serde(default)]
+    pub plan_version: Option<String>,
+    /// The plan, where it has a name beside its version.
+    #[serde(default)]
+    pub plan_id: Option<String>,
+    /// Told twice with one of these, it is one event; nothing: made of what the event says.
+    #[serde(default)]
+    pub idempotency_key: Option<String>,
+    /// When its producer says that it happened; nothing: when it is stored.
+    #[serde(default)]
+    pub emitted_at: Option<Instant>,
+    /// The version of whoever brings it.
+    #[serde(default)]
+    pub adapter_version: Option<String>,
+    /// What the run is called by the engine that runs it.
+    #[serde(default)]
+    pub engine_run_ref: Option<Value>,
+    /// The signal that caused it.
+    #[serde(default)]
+    pub caused_by_signal_id: Option<String>,
+    /// The event that caused it.
+    #[serde(default)]
+    pub parent_event_id: Option<String>,
+    /// What this version does not know.
+    #[serde(flatten)]
+    pub more: BTreeMap<String, Value>,
+}
+
+impl NewEvent {
+    /// Something that happened to a run.
+    pub fn new(run: &str, event_type: &str) -> NewEvent {
+        NewEvent { run_id: run.to_owned(), event_type: event_type.to_owned(), ..Default::default() }
+    }
+
+    /// What belongs to it: JSON where it parses, else a string.
+    #[must_use]
+    pub fn data(mut self, data: &str) -> NewEvent {
+        self.event_data = Value::from_json(data).unwrap_or_else(|_| data.into());
+        self
+    }
+
+    /// What belongs to it.
+    #[must_use]
+    pub fn value(mut self, data: impl Into<Value>) -> NewEvent {
+        self.event_data = data.into();
+        self
+    }
+
+    /// It concerns this step.
+    #[must_use]
+    pub fn step(mut self, step: &str) -> NewEvent {
+        self.step_id = Some(step.to_owned());
+        self
+    }
+
+    /// In this logical attempt.
+    #[must_use]
+    pub fn attempt(mut self, attempt: impl ToString) -> NewEvent {
+        self.logical_attempt_id = Some(attempt.to_string());
+        self
+    }
+
+    /// By this version of the plan.
+    #[must_use]
+    pub fn plan(mut self, version: &str) -> NewEvent {
+        self.plan_version = Some(version.to_owned());
+        self
+    }
+
+    /// With a key of its own.
+    #[must_use]
+    pub fn with_key(mut self, key: &str) -> NewEvent {
+        self.idempotency_key = Some(key.to_owned());
+        self
+    }
+
+    /// Caused by a signal.
+    #[must_use]
+    pub fn signal(mut self, signal_id: &str) -> NewEvent {
+        self.caused_by_signal_id = Some(signal_id.to_owned());
+        self
+    }
+
+    /// Its idempotency key: its own, or by the signal that caused it, or by what it says.
+    pub fn key(&self) -> Result<String> {
+        if let Some(key) = &self.idempotency_key {
+            return Ok(key.clone());
+        }
+        if let Some(signal_id) = &self.caused_by_signal_id {
+            return signal_key(&self.run_id, signal_id);
+        }
+        let Some(plan) = &self.plan_version else {
+            let message = format!(
+                "event {} of run `{}` has neither a plan version nor a key: told twice it could not be told from another",
+                self.event_type, self.run_id
+            );
+            return Err(Error::new(Code::InvalidArgument, message));
+        };
+        let mut key = EventKey::of(&self.run_id, &self.event_type, plan);
+        key = self.step_id.iter().fold(key, |key, step| key.step(step));
+        key = self.logical_attempt_id.iter().fold(key, |key, attempt| key.attempt(attempt));
+        self.plan_id.iter().fold(key, |key, plan_id| key.plan_id(plan_id)).hash()
+    }
+
+    /// Refuses what makes no sense whatever the log holds.
+    pub fn check(&self) -> Result<()> {
+        Name::new(&self.run_id)?;
+        let invalid = |message: String| Err(Error::new(Code::InvalidArgument, message));
+        if self.event_type.is_empty() {
+            return invalid(format!("an event of run `{}` has no type", self.run_id));
+        }
+        if self.event_type.starts_with(STEP) && self.step_id.as_deref().unwrap_or("").is_empty() {
+            let event_type = &self.event_type;
+            return invalid(format!("event {event_type} of run `{}` names no step", self.run_id));
+        }
+        if self.idempotency_key.as_deref() == Some("") {
+            return invalid(format!("an event of run `{}` has an empty key", self.run_id));
+        }
+        self.event_data.check()
+    }
+
+    /// The event that it becomes.
+    pub fn stored(
+        self,
+        run_seq: u64,
+        event_id: String,
+        key: String,
+        now: Instant,
+    ) -> CanonicalEvent {
+        CanonicalEvent {
+            run_id: self.run_id,
+            run_seq,
+            event_id: self.event_id.unwrap_or(event_id),
+            step_id: self.step_id,
+            engine_attempt_id: self.engine_attempt_id,
+            logical_attempt_id: self.logical_attempt_id,
+            event_type: self.event_type,
+            event_data: self.event_data,
+            idempotency_key: key,
+            emitted_at: self.emitted_at.unwrap_or_else(|| now.clone()),
+            persisted_at: Some(now),
+            plan_version: self.plan_version,
+            plan_id: self.plan_id,
+            adapter_version: self.adapter_version,
+            engine_run_ref: self.engine_run_ref,
+            caused_by_signal_id: self.caused_by_signal_id,
+            parent_event_id: self.parent_event_id,
+            contract_version: super::CONTRACT_VERSION.to_owned(),
+            more: self.more,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_come_from_the_producer_the_signal_or_the_event() {
+        let event = NewEvent::new("r", "StepCompleted").step("s").attempt(2).plan("7");
+        let made = EventKey::of("r", "StepCompleted", "7").step("s").attempt("2").hash().unwrap();
+        assert_eq!(event.key().unwrap(), made);
+        assert_eq!(event.clone().signal("u").key().unwrap(), signal_key("r", "u").unwrap());
+        assert_eq!(event.signal("u").with_key("mine").key().unwrap(), "mine");
+        let other = NewEvent::new("r", "RunStarted").plan("7").attempt(1);
+        assert_eq!(other.key().unwrap(), NewEvent::new("r", "RunStarted").plan("7").key().unwrap());
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let bad = [
+            NewEvent::new("", "RunStarted"),
+            NewEvent::new("r", ""),
+            NewEvent::new("r", "StepStarted"),
+            NewEvent::new("r", "StepStarted").step(""),
+            NewEvent::new("r", "RunStarted").with_key(""),
+        ];
+        for event in bad {
+            assert!(event.check().is_err(), "{event:?}");
+        }
+        NewEvent::new("r", "StepStarted").step("s").check().unwrap();
+        NewEvent::new("r", "Anything").check().unwrap();
+    }
+}
