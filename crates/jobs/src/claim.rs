@@ -192,7 +192,7 @@ impl Operations<'_> {
     }
 
     /// A page of at most so many records, of fewer where they are too large to be answered together.
-    async fn fitting(
+    pub(crate) async fn fitting(
         &self,
         prefix: &str,
         filters: &[Where],
@@ -201,7 +201,7 @@ impl Operations<'_> {
     ) -> Result<RecordPage> {
         loop {
             match self.port.scan(prefix, filters, after, limit).await {
-                Err(error) if error.code() == Code::TransactionTooLarge && limit > 1 => limit /= 2,
+                Err(error) if error.kind() == ErrorKind::TooLarge && limit > 1 => limit /= 2,
                 other => return other,
             }
         }

@@ -17,7 +17,7 @@ use crate::operations::{Operations, below};
 use crate::port::Port;
 use crate::rank::Place;
 use crate::state::State;
-use mainstay::{ErrorKind, Field, Record, RecordPage, Result, Stamp, Step, Test, Where};
+use mainstay::{ErrorKind, Field, Record, Result, Stamp, Step, Test, Where};
 use std::ops::AddAssign;
 
 pub use thread::{Sweep, Sweeper, SweeperFigures};
@@ -76,7 +76,7 @@ impl Operations<'_> {
         let forked_at = self.port.fork_revision().await?;
         let (mut report, mut after) = (SweepReport::default(), None);
         loop {
-            let page = self.stuck(&filters, after.as_deref()).await?;
+            let page = self.fitting(&self.prefix(), &filters, after.as_deref(), PAGE).await?;
             let own = page.records.into_iter().filter(|(_, one)| Port::is_own(one, forked_at));
             let swept = self.take_away(own.collect()).await?;
             report += swept;
@@ -84,17 +84,6 @@ impl Operations<'_> {
             after = page.next.clone().filter(|_| forked_at > 0);
             if page.next.is_none() || (after.is_none() && !swept.did_something()) {
                 return Ok(report);
-            }
-        }
-    }
-
-    /// A page of what is stuck: as many as an answer has room for.
-    async fn stuck(&self, filters: &[Where], after: Option<&str>) -> Result<RecordPage> {
-        let mut size = PAGE;
-        loop {
-            match self.port.scan(&self.prefix(), filters, after, size).await {
-                Err(error) if error.kind() == ErrorKind::TooLarge && size > 1 => size /= 2,
-                other => return other,
             }
         }
     }
