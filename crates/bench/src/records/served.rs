@@ -13,6 +13,7 @@ use crate::server::wire::{Expected, put_request};
 use crate::workload::Random;
 use mainstay::Durability;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 const CONNECTIONS: usize = 64;
 
@@ -120,9 +121,17 @@ fn compare(
     Ok(())
 }
 
+/// Declares the index that jobs have, and waits until it serves.
 fn declare(address: SocketAddr) -> Outcome<()> {
     let words = ["REC.INDEX", "ADD", "mainstay.state.tasks.", "state", "timeout_at"];
-    Caller::to(address)?.call(&words, &Expected::number())
+    let mut caller = Caller::to(address)?;
+    caller.call(&words, &Expected::number())?;
+    // What was there before is filled in first.
+    let is_ready = |index: &[String]| matches!(index, [.., ready, _] if !ready.is_empty());
+    while !is_ready(&caller.ask(&["REC.INDEX", "LIST"])?) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
 }
 
 /// Connections that write what a worker writes after a step, each to any task.
