@@ -17,7 +17,7 @@ impl Run<'_> {
             }
             StringCommand::SetAll { pairs, only_absent } => Ok(self.set_all(pairs, *only_absent)),
             StringCommand::Put { name, value, ttl } => {
-                let expires = self.expiry(*ttl, self.expires(name.as_str()))?;
+                let expires = self.expiry(*ttl, self.kept(name.as_str()))?;
                 let counter = self.write(name.as_str(), Some(value.clone()), expires);
                 self.make_way(name.as_str());
                 Ok(Answer::Counter(counter))
@@ -87,12 +87,20 @@ impl Run<'_> {
         self.seen(name).and_then(|version| version.value)
     }
 
+    /// The expiry that a name keeps when it is written over, be it that of a cell or of a record.
+    fn kept(&self, name: &str) -> Option<u64> {
+        match self.seen(name) {
+            Some(cell) => cell.expires,
+            None => self.seen_record(name).and_then(|record| record.expires),
+        }
+    }
+
     fn expires(&self, name: &str) -> Option<u64> {
         self.seen(name).and_then(|version| version.expires)
     }
 
     fn set_text(&mut self, name: &str, value: &Value, only: &Only, ttl: Ttl) -> Result<Answer> {
-        let expires = self.expiry(ttl, self.expires(name))?;
+        let expires = self.expiry(ttl, self.kept(name))?;
         let old = self.value(name);
         let record = self.is_record(name);
         let did = match (only, &old) {
