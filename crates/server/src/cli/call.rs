@@ -37,3 +37,11 @@ impl Call {
         self.0
     }
 }
+
+/// The words with spaces between, for tests.
+#[cfg(test)]
+pub(super) fn said(call: Call) -> String {
+    let words = call.words();
+    let words: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word)).collect();
+    words.join(" ")
+}

@@ -615,6 +615,7 @@ impl Ttl {
 mod tests {
     use super::*;
     use crate::cli::args::{Arguments, DataNoun, Noun};
+    use crate::cli::call::said;
     use clap::Parser;
 
     fn parsed(words: &[&str]) -> std::result::Result<RecordVerb, clap::Error> {
@@ -623,12 +624,6 @@ mod tests {
             Some(Noun::Data(DataNoun::Record(verb))) => Ok(verb),
             other => panic!("{other:?}"),
         }
-    }
-
-    fn said(call: Call) -> String {
-        let words = call.words();
-        let words: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word)).collect();
-        words.join(" ")
     }
 
     #[test]
