@@ -13,8 +13,9 @@
 
 use crate::{
     BranchCommand, CellCommand, Command, Condition, Contract, Demand, ExpireOnly, Field,
-    FieldValue, Guard, HashCommand, IndexCommand, MergeStrategy, Number, Only, RecordCommand,
-    RecordWrite, Step, StringCommand, SystemCommand, Test, Transaction, Ttl, Value, Where, codec,
+    FieldValue, Guard, HashCommand, IndexCommand, MergeStrategy, Number, Only, OutboxCommand,
+    RecordCommand, RecordWrite, RunCommand, RunFilter, Step, StringCommand, SystemCommand, Test,
+    Transaction, Ttl, Value, Where, codec, to_value,
 };
 
 /// Writes what a transaction asks for, piece by piece.
@@ -124,6 +125,8 @@ impl Out<'_> {
             Contract::Cells => return self.tag(cells),
             Contract::Branches => 2,
             Contract::Records => 3,
+            Contract::Runs => 4,
+            Contract::Outbox => 5,
         };
         self.tag(other);
         self.tag(contract);
@@ -144,6 +147,12 @@ impl Out<'_> {
                 Command::Record(command) => self.record(command),
                 Command::Hash(command) => self.hash(command),
                 Command::Index(command) => self.index(command),
+                Command::Run(command) => self.run(command),
+                Command::Outbox(command) => self.outbox(command),
+                Command::System(SystemCommand::Reap { limit }) => {
+                    self.tag(49);
+                    self.number(*limit as u64);
+                }
                 Command::System(SystemCommand::Sweep { limit }) => {
                     self.tag(48);
                     self.number(*limit as u64);
@@ -292,6 +301,113 @@ impl Out<'_> {
                 self.named(70, prefix);
                 self.filters(filters);
             }
+        }
+    }
+
+    /// What has a form of its own in JSON, as the value that it is there.
+    fn object<T: serde::Serialize>(&mut self, what: &T) {
+        self.value(&to_value(what).unwrap_or_default());
+    }
+
+    fn run(&mut self, command: &RunCommand) {
+        match command {
+            RunCommand::Append { event, expected } => {
+                self.tag(128);
+                self.object(event);
+                self.maybe(*expected);
+            }
+            RunCommand::Bootstrap { run, metadata, events } => {
+                self.named(129, run.as_str());
+                self.value(metadata);
+                self.number(events.len() as u64);
+                events.iter().for_each(|event| self.object(event));
+            }
+            RunCommand::Delete { run } => self.named(130, run.as_str()),
+            RunCommand::Restore { event } => {
+                self.tag(131);
+                self.object(event);
+            }
+            RunCommand::Keep { run, reducer, version, seq, state } => {
+                self.named(132, run.as_str());
+                self.text(reducer);
+                self.number(*version);
+                self.number(*seq);
+                self.value(state);
+            }
+            RunCommand::Kept { run, reducer, version, upto } => {
+                self.named(133, run.as_str());
+                self.text(reducer);
+                self.number(*version);
+                self.maybe(*upto);
+            }
+            RunCommand::Get { run } => self.named(134, run.as_str()),
+            RunCommand::Fetch { run, after, limit } => {
+                self.named(135, run.as_str());
+                self.number(*after);
+                self.number(*limit as u64);
+            }
+            RunCommand::Snapshot { run, seq } => {
+                self.named(136, run.as_str());
+                self.maybe(*seq);
+            }
+            RunCommand::Project { run } => self.named(137, run.as_str()),
+            RunCommand::Alerts { run, after, limit } => {
+                self.named(138, run.as_str());
+                self.number(*after);
+                self.number(*limit as u64);
+            }
+            RunCommand::List { filter, after, limit } => {
+                self.run_filter(filter);
+                self.maybe_text(after.as_deref());
+                self.number(*limit as u64);
+            }
+        }
+    }
+
+    fn run_filter(&mut self, filter: &RunFilter) {
+        let RunFilter { prefix, status, .. } = filter;
+        self.named(139, prefix);
+        self.option(status.as_ref(), |out, status| out.object(status));
+        self.maybe(filter.created_from);
+        self.maybe(filter.created_before);
+        self.maybe(filter.updated_from);
+        self.maybe(filter.updated_before);
+    }
+
+    fn outbox(&mut self, command: &OutboxCommand) {
+        match command {
+            OutboxCommand::Put { subject, payload, run } => {
+                self.named(144, subject);
+                self.bytes(payload);
+                self.maybe_text(run.as_ref().map(|run| run.as_str()));
+            }
+            OutboxCommand::Claim { limit, lease_ms } => {
+                self.tag(145);
+                self.number(*limit as u64);
+                self.number(*lease_ms);
+            }
+            OutboxCommand::Ack { ids } => {
+                self.tag(146);
+                self.number(ids.len() as u64);
+                ids.iter().for_each(|id| self.number(*id));
+            }
+            OutboxCommand::Fail { id, message, backoff_ms, tries } => {
+                self.tag(147);
+                self.number(*id);
+                self.text(message);
+                self.number(*backoff_ms);
+                self.number(u64::from(*tries));
+            }
+            OutboxCommand::Dead { after, limit } => {
+                self.tag(148);
+                self.number(*after);
+                self.number(*limit as u64);
+            }
+            OutboxCommand::Replay { id } => {
+                self.tag(149);
+                self.number(*id);
+            }
+            OutboxCommand::Look => self.tag(150),
         }
     }
 

@@ -1,7 +1,10 @@
 //! Commands: what a transaction can do, one enum per contract.
 
 use crate::wire::fields;
-use crate::{HashCommand, IndexCommand, Name, RecordCommand, Revision, StringCommand, Value};
+use crate::{
+    HashCommand, IndexCommand, Name, OutboxCommand, RecordCommand, Revision, RunCommand,
+    StringCommand, Value,
+};
 use serde::{Deserialize, Serialize};
 
 /// One command on one of the contracts.
@@ -22,6 +25,10 @@ pub enum Command {
     Hash(HashCommand),
     /// On the indexes over records.
     Index(IndexCommand),
+    /// On a run.
+    Run(RunCommand),
+    /// On the outbox.
+    Outbox(OutboxCommand),
 }
 
 /// What can be done with a cell.
@@ -260,6 +267,11 @@ pub enum MergeStrategy {
 pub enum SystemCommand {
     /// Turns every expiry that is due into a deletion, at most this many.
     Sweep {
+        /// The most keys to touch in this transaction.
+        limit: usize,
+    },
+    /// Deletes what is left of runs that were deleted, at most this many keys.
+    Reap {
         /// The most keys to touch in this transaction.
         limit: usize,
     },

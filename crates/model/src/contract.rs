@@ -15,4 +15,8 @@ pub enum Contract {
     Branches,
     /// Fields with bytes under a key.
     Records,
+    /// Logs of events.
+    Runs,
+    /// Messages to be sent.
+    Outbox,
 }

@@ -68,7 +68,7 @@ macro_rules! codes {
             /// transaction or the database.
             pub fn is_about_a_command(self) -> bool {
                 match self {
-                    Code::ValueTooLarge | Code::ValueTooDeep => true,
+                    Code::ValueTooLarge | Code::ValueTooDeep | Code::SequenceMoved => true,
                     _ => matches!(
                         self.kind(),
                         ErrorKind::Invalid
@@ -138,6 +138,12 @@ codes! {
     RequestReused => Invalid,
     /// The branch does not exist.
     BranchNotFound => NotFound,
+    /// The run was deleted.
+    RunNotFound => NotFound,
+    /// A run of this name exists.
+    RunExists => Exists,
+    /// The run's last sequence is not the expected one.
+    SequenceMoved => Conflict,
     /// There is no such index.
     IndexNotFound => NotFound,
     /// An index of the same prefix and fields exists.

@@ -8,6 +8,7 @@ mod error;
 /// Every stated limit in one place.
 pub mod limits;
 mod name;
+mod outbox;
 mod record;
 mod run;
 mod scales;
@@ -23,6 +24,10 @@ pub use compact_str::CompactString;
 pub use contract::Contract;
 pub use error::{Code, Error, ErrorKind, Result};
 pub use name::{NAME_LIMIT_BYTES, Name, RESERVED_PREFIX, check_name};
+pub use outbox::{
+    CLAIM_LIMIT, FAILURE_LIMIT_BYTES, Failed, LEASE_LIMIT_MS, Message, OutboxAnswer, OutboxCommand,
+    OutboxState, SUBJECT_LIMIT_BYTES, TRIES_LIMIT,
+};
 pub use record::{
     Answering, Capabilities, Change, Changed, Condition, Conditions, Counters, Decimal,
     FIELD_LIMIT_BYTES, Field, FieldValue, Fields, Found, HashCommand, IndexCommand, IndexInfo,
@@ -30,8 +35,9 @@ pub use record::{
     RecordWrite, Scans, Test, Where, check_scan,
 };
 pub use run::{
-    AttemptSnapshot, CONTRACT_VERSION, CanonicalEvent, EventKey, Instant, Judgement, NewEvent,
-    RunSnapshot, RunStatus, StepSnapshot, StepStatus, reduce, signal_key,
+    Appended, AttemptSnapshot, CONTRACT_VERSION, CanonicalEvent, EventKey, Instant, Judgement,
+    KeptState, NewEvent, RunAlert, RunAnswer, RunCommand, RunFilter, RunInfo, RunPage, RunSnapshot,
+    RunStatus, StepSnapshot, StepStatus, peek_event, put_text, reduce, signal_key, take_text,
 };
 pub use scales::Scales;
 pub use smallvec::{SmallVec, smallvec};

@@ -65,6 +65,8 @@ impl Answer {
                 };
                 records.iter().map(one).sum()
             }
+            Answer::Run(answer) => answer.weight_bytes(),
+            Answer::Outbox(answer) => answer.weight_bytes(),
             _ => 0,
         }
     }

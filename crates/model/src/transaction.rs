@@ -12,8 +12,8 @@
 
 use crate::wire::fields;
 use crate::{
-    BranchCommand, Code, Command, Contract, Durability, Error, Field, Name, Record, RecordPage,
-    Revision, Stamp, Value,
+    BranchCommand, Code, Command, Contract, Durability, Error, Field, Name, OutboxAnswer, Record,
+    RecordPage, Revision, RunAnswer, Stamp, Value,
 };
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
@@ -331,11 +331,18 @@ pub enum Answer {
     Sum(String),
     /// The record that came first, as it has become; nothing if none passed.
     Picked(Option<Box<(String, Record)>>),
+    /// What a command on a run answers.
+    Run(Box<RunAnswer>),
+    /// What a command on the outbox answers.
+    Outbox(Box<OutboxAnswer>),
 }
 
 impl Answer {
     /// Whether the command took effect; what `must` asks.
     pub fn took_effect(&self) -> bool {
+        if let Answer::Run(answer) = self {
+            return answer.took_effect();
+        }
         !matches!(
             self,
             Answer::MaybeCounter(None)

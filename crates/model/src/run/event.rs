@@ -3,7 +3,7 @@
 //! An event of a newer minor version may have fields that are not known here: they are kept and shown as they
 //! came. A newer major version is refused where events are read, since it may mean something else.
 
-use super::Instant;
+use super::{Instant, NewEvent};
 use crate::{Code, Error, Result, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -87,6 +87,28 @@ fn first_version() -> String {
 }
 
 impl CanonicalEvent {
+    /// The memory that it takes, about.
+    pub fn weight_bytes(&self) -> usize {
+        let texts = [&self.run_id, &self.event_id, &self.event_type, &self.idempotency_key];
+        let more = self.more.iter().map(|(name, value)| name.len() + value.weight_bytes());
+        let reference = self.engine_run_ref.as_ref().map_or(0, Value::weight_bytes);
+        let texts: usize = texts.iter().map(|text| text.len()).sum();
+        size_of::<CanonicalEvent>()
+            + texts
+            + self.event_data.weight_bytes()
+            + reference
+            + more.sum::<usize>()
+    }
+
+    /// Whether it says the same as another: what happened to what, and what belongs to it. When it was
+    /// emitted and by whom may differ, as they do when it is told again.
+    pub fn says_the_same(&self, other: &NewEvent) -> bool {
+        self.event_type == other.event_type
+            && self.step_id == other.step_id
+            && self.logical_attempt_id == other.logical_attempt_id
+            && self.event_data == other.event_data
+    }
+
     /// Refuses an event of a contract that may mean something else: another major version.
     pub fn check_version(&self) -> Result<()> {
         let major = |version: &str| version.split('.').next().and_then(|it| it.parse::<u32>().ok());

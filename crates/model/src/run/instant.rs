@@ -35,6 +35,11 @@ impl Instant {
         }
     }
 
+    /// A text that was checked when it was stored.
+    pub(super) fn known(text: String) -> Instant {
+        Instant(text)
+    }
+
     /// A moment in microseconds since 1970, to the millisecond.
     pub fn of_us(stamp: Stamp) -> Instant {
         let ms = i64::try_from(stamp / 1000).unwrap_or(i64::MAX);

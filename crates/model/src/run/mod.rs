@@ -7,6 +7,8 @@
 //!                               RunSnapshot { status, steps, watermark }, hashed
 //! ```
 
+mod bytes;
+mod command;
 mod event;
 mod instant;
 mod key;
@@ -14,6 +16,10 @@ mod new;
 mod reduce;
 mod snapshot;
 
+pub use bytes::{peek_event, put_text, take_text};
+pub use command::{
+    Appended, KeptState, RunAlert, RunAnswer, RunCommand, RunFilter, RunInfo, RunPage,
+};
 pub use event::{CONTRACT_VERSION, CanonicalEvent};
 pub use instant::Instant;
 pub use key::{EventKey, signal_key};

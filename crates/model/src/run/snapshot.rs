@@ -109,6 +109,15 @@ impl RunSnapshot {
         }
     }
 
+    /// The memory that it takes, about.
+    pub fn weight_bytes(&self) -> usize {
+        let attempt = size_of::<AttemptSnapshot>();
+        let step = |(name, step): (&String, &StepSnapshot)| {
+            2 * size_of::<StepSnapshot>() + name.len() + attempt * step.attempts.len()
+        };
+        size_of::<RunSnapshot>() + self.run_id.len() + self.steps.iter().map(step).sum::<usize>()
+    }
+
     /// Whether an event came that could not follow those before it.
     pub fn is_inconsistent(&self) -> bool {
         self.flags.contains(INCONSISTENT)

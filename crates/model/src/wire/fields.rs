@@ -65,6 +65,27 @@ pub mod maybe_value {
     }
 }
 
+/// What has a form of its own in JSON, as the value that it is there.
+pub mod object {
+    use super::*;
+    use crate::{from_value, to_value};
+    use serde::de::DeserializeOwned;
+
+    /// As canonical bytes.
+    pub fn serialize<S: Serializer, T: Serialize>(what: &T, to: S) -> Result<S::Ok, S::Error> {
+        Written(&to_value(what).map_err(S::Error::custom)?).serialize(to)
+    }
+
+    /// From canonical bytes.
+    pub fn deserialize<'de, D, T>(from: D) -> Result<T, D::Error>
+    where
+        D: Deserializer<'de>,
+        T: DeserializeOwned,
+    {
+        from_value(Taken::deserialize(from)?.0).map_err(D::Error::custom)
+    }
+}
+
 /// Names with values.
 pub mod pairs {
     use super::*;

@@ -1,0 +1,393 @@
+//! Events as the log keeps them: by their places, which takes half of what their names would.
+//!
+//! ```text
+//!   event   format (1) | which u16 LE | id | type | key | data | what is there of the rest, in the order of its bits
+//!   text    kind | bytes      kind 0: length and UTF-8, 1: 32 bytes as 64 digits, 2: 16 bytes as a UUID
+//! ```
+//!
+//! The run, the sequence and the moment of storing stand around it. A key by the formula takes 33 bytes, and so does
+//! whatever else is 64 digits.
+
+use super::key::hex;
+use super::{CONTRACT_VERSION, CanonicalEvent, Instant};
+use crate::value::codec;
+use crate::{Code, Error, Result, Stamp, Value};
+use std::collections::BTreeMap;
+
+const FORMAT: u8 = 1;
+
+const TEXT: u8 = 0;
+const DIGITS: u8 = 1;
+const UUID: u8 = 2;
+
+/// Where the hyphens of a UUID stand.
+const HYPHENS: [usize; 4] = [8, 13, 18, 23];
+
+const STEP: u16 = 1;
+const ENGINE_ATTEMPT: u16 = 1 << 1;
+const LOGICAL_ATTEMPT: u16 = 1 << 2;
+const EMITTED: u16 = 1 << 3;
+const PERSISTED: u16 = 1 << 4;
+const PLAN_VERSION: u16 = 1 << 5;
+const PLAN_ID: u16 = 1 << 6;
+const ADAPTER: u16 = 1 << 7;
+const ENGINE_REF: u16 = 1 << 8;
+const SIGNAL: u16 = 1 << 9;
+const PARENT: u16 = 1 << 10;
+const CONTRACT: u16 = 1 << 11;
+const MORE: u16 = 1 << 12;
+
+impl CanonicalEvent {
+    /// Appends its bytes, all but what stands around them: the run, the sequence, and when it was stored.
+    ///
+    /// ```
+    /// use mainstay_model::{CanonicalEvent, Instant, NewEvent};
+    /// let event = NewEvent::new("r", "StepStarted").step("a").stored(7, "e".into(), "k".into(), Instant::of_us(9000));
+    /// let mut bytes = Vec::new();
+    /// event.encode(9000, &mut bytes)?;
+    /// assert_eq!(CanonicalEvent::decode(&bytes, "r", 7, 9000)?, event);
+    /// # Ok::<(), mainstay_model::Error>(())
+    /// ```
+    pub fn encode(&self, stored: Stamp, out: &mut Vec<u8>) -> Result<()> {
+        let now = Instant::of_us(stored);
+        let which = self.which(&now);
+        out.push(FORMAT);
+        out.extend_from_slice(&which.to_le_bytes());
+        put_text(&self.event_id, out);
+        put_text(&self.event_type, out);
+        put_text(&self.idempotency_key, out);
+        put_value(&self.event_data, out)?;
+        for text in self.texts(&now).into_iter().flatten() {
+            put_text(text, out);
+        }
+        if let Some(reference) = &self.engine_run_ref {
+            put_value(reference, out)?;
+        }
+        if !self.more.is_empty() {
+            put_value(&Value::Object(self.more.clone()), out)?;
+        }
+        Ok(())
+    }
+
+    /// The texts that may be missing, in the order of their bits; what follows from elsewhere is missing.
+    fn texts<'e>(&'e self, now: &Instant) -> [Option<&'e str>; 11] {
+        let other = |moment: &&Instant| *moment != now;
+        let emitted = Some(&self.emitted_at).filter(other).map(Instant::as_str);
+        let persisted = self.persisted_at.as_ref().filter(other).map(Instant::as_str);
+        let contract = Some(self.contract_version.as_str());
+        [
+            self.step_id.as_deref(),
+            self.engine_attempt_id.as_deref(),
+            self.logical_attempt_id.as_deref(),
+            emitted,
+            persisted,
+            self.plan_version.as_deref(),
+            self.plan_id.as_deref(),
+            self.adapter_version.as_deref(),
+            self.caused_by_signal_id.as_deref(),
+            self.parent_event_id.as_deref(),
+            contract.filter(|version| *version != CONTRACT_VERSION),
+        ]
+    }
+
+    fn which(&self, now: &Instant) -> u16 {
+        let bits = [
+            STEP,
+            ENGINE_ATTEMPT,
+            LOGICAL_ATTEMPT,
+            EMITTED,
+            PERSISTED,
+            PLAN_VERSION,
+            PLAN_ID,
+            ADAPTER,
+            SIGNAL,
+            PARENT,
+            CONTRACT,
+        ];
+        let texts = self.texts(now);
+        let there = bits.iter().zip(texts).filter(|(_, text)| text.is_some());
+        let of_texts = there.fold(0, |which, (bit, _)| which | bit);
+        let reference = if self.engine_run_ref.is_some() { ENGINE_REF } else { 0 };
+        let more = if self.more.is_empty() { 0 } else { MORE };
+        of_texts | reference | more
+    }
+
+    /// Reads what [`CanonicalEvent::encode`] wrote.
+    pub fn decode(bytes: &[u8], run: &str, run_seq: u64, stored: Stamp) -> Result<CanonicalEvent> {
+        let mut rest = bytes;
+        let event = take_event(&mut rest, run, run_seq, stored)?;
+        if rest.is_empty() { Ok(event) } else { Err(damaged(run, run_seq)) }
+    }
+}
+
+fn take_event(rest: &mut &[u8], run: &str, seq: u64, stored: Stamp) -> Result<CanonicalEvent> {
+    let fail = || damaged(run, seq);
+    let (head, tail) = rest.split_first_chunk::<3>().ok_or_else(fail)?;
+    if head[0] != FORMAT {
+        return Err(newer(run, seq, head[0]));
+    }
+    *rest = tail;
+    let which = u16::from_le_bytes([head[1], head[2]]);
+    let mut text = |bit: Option<u16>| match bit.is_none_or(|bit| which & bit != 0) {
+        true => take_text(rest).map(Some).ok_or_else(fail),
+        false => Ok(None),
+    };
+    let [event_id, event_type, key] = [text(None)?, text(None)?, text(None)?];
+    let event_data = take_value(rest).ok_or_else(fail)?;
+    let mut text = |bit: u16| match which & bit != 0 {
+        true => take_text(rest).map(Some).ok_or_else(fail),
+        false => Ok(None),
+    };
+    let now = Instant::of_us(stored);
+    let step_id = text(STEP)?;
+    let engine_attempt_id = text(ENGINE_ATTEMPT)?;
+    let logical_attempt_id = text(LOGICAL_ATTEMPT)?;
+    let emitted = text(EMITTED)?.map(Instant::known);
+    let persisted = text(PERSISTED)?.map(Instant::known);
+    let plan_version = text(PLAN_VERSION)?;
+    let plan_id = text(PLAN_ID)?;
+    let adapter_version = text(ADAPTER)?;
+    let caused_by_signal_id = text(SIGNAL)?;
+    let parent_event_id = text(PARENT)?;
+    let contract = text(CONTRACT)?;
+    let mut value = |bit: u16| match which & bit != 0 {
+        true => take_value(rest).map(Some).ok_or_else(fail),
+        false => Ok(None),
+    };
+    let engine_run_ref = value(ENGINE_REF)?;
+    let more = match value(MORE)? {
+        None => BTreeMap::new(),
+        Some(Value::Object(more)) => more,
+        Some(_) => return Err(fail()),
+    };
+    Ok(CanonicalEvent {
+        run_id: run.to_owned(),
+        run_seq: seq,
+        event_id: event_id.unwrap_or_default(),
+        step_id,
+        engine_attempt_id,
+        logical_attempt_id,
+        event_type: event_type.unwrap_or_default(),
+        event_data,
+        idempotency_key: key.unwrap_or_default(),
+        emitted_at: emitted.unwrap_or_else(|| now.clone()),
+        persisted_at: Some(persisted.unwrap_or(now)),
+        plan_version,
+        plan_id,
+        adapter_version,
+        engine_run_ref,
+        caused_by_signal_id,
+        parent_event_id,
+        contract_version: contract.unwrap_or_else(|| CONTRACT_VERSION.to_owned()),
+        more,
+    })
+}
+
+/// What a reducer looks at first, without the rest: the type and the step of an event that is stored.
+pub fn peek_event(bytes: &[u8]) -> Option<(String, Option<String>)> {
+    let (head, mut rest) = bytes.split_first_chunk::<3>()?;
+    let which = u16::from_le_bytes([head[1], head[2]]);
+    skip_text(&mut rest)?;
+    let event_type = take_text(&mut rest)?;
+    skip_text(&mut rest)?;
+    skip_value(&mut rest)?;
+    let step = if which & STEP != 0 { Some(take_text(&mut rest)?) } else { None };
+    (head[0] == FORMAT).then_some((event_type, step))
+}
+
+/// Appends a text in its shortest form.
+pub fn put_text(text: &str, out: &mut Vec<u8>) {
+    if let Some(bytes) = digits::<32>(text.as_bytes().iter().copied(), text.len()) {
+        out.push(DIGITS);
+        out.extend_from_slice(&bytes);
+    } else if let Some(bytes) = uuid(text) {
+        out.push(UUID);
+        out.extend_from_slice(&bytes);
+    } else {
+        out.push(TEXT);
+        codec::put_varint(out, text.len() as u64);
+        out.extend_from_slice(text.as_bytes());
+    }
+}
+
+/// Bytes by their hexadecimal digits in lower case, if these are all there is.
+fn digits<const N: usize>(text: impl Iterator<Item = u8>, length: usize) -> Option<[u8; N]> {
+    if length != 2 * N {
+        return None;
+    }
+    let mut bytes = [0; N];
+    for (place, digit) in text.enumerate() {
+        let value = match digit {
+            b'0'..=b'9' => digit - b'0',
+            b'a'..=b'f' => digit - b'a' + 10,
+            _ => return None,
+        };
+        bytes[place / 2] = bytes[place / 2] << 4 | value;
+    }
+    Some(bytes)
+}
+
+fn uuid(text: &str) -> Option<[u8; 16]> {
+    let bytes = text.as_bytes();
+    if bytes.len() != 36 || HYPHENS.iter().any(|&place| bytes[place] != b'-') {
+        return None;
+    }
+    let kept = bytes.iter().enumerate().filter(|(place, _)| !HYPHENS.contains(place));
+    digits(kept.map(|(_, byte)| *byte), 32)
+}
+
+/// A UUID as people write it.
+pub(super) fn uuid_text(bytes: &[u8; 16]) -> String {
+    let mut text = hex(bytes);
+    HYPHENS.iter().for_each(|&place| text.insert(place, '-'));
+    text
+}
+
+fn take<'b>(rest: &mut &'b [u8], length: usize) -> Option<&'b [u8]> {
+    let (taken, tail) = rest.split_at_checked(length)?;
+    *rest = tail;
+    Some(taken)
+}
+
+fn take_length(rest: &mut &[u8]) -> Option<usize> {
+    usize::try_from(codec::get_varint(rest)?).ok()
+}
+
+/// Takes what [`put_text`] wrote.
+pub fn take_text(rest: &mut &[u8]) -> Option<String> {
+    match take(rest, 1)?[0] {
+        TEXT => {
+            let length = take_length(rest)?;
+            String::from_utf8(take(rest, length)?.to_vec()).ok()
+        }
+        DIGITS => take(rest, 32).map(hex),
+        UUID => take(rest, 16)?.try_into().ok().map(uuid_text),
+        _ => None,
+    }
+}
+
+fn skip_text(rest: &mut &[u8]) -> Option<()> {
+    let length = match take(rest, 1)?[0] {
+        TEXT => take_length(rest)?,
+        DIGITS => 32,
+        UUID => 16,
+        _ => return None,
+    };
+    take(rest, length).map(drop)
+}
+
+fn put_value(value: &Value, out: &mut Vec<u8>) -> Result<()> {
+    let mut bytes = Vec::new();
+    codec::encode(value, &mut bytes)?;
+    codec::put_varint(out, bytes.len() as u64);
+    out.extend_from_slice(&bytes);
+    Ok(())
+}
+
+fn take_value(rest: &mut &[u8]) -> Option<Value> {
+    let length = take_length(rest)?;
+    codec::decode(take(rest, length)?).ok()
+}
+
+fn skip_value(rest: &mut &[u8]) -> Option<()> {
+    let length = take_length(rest)?;
+    take(rest, length).map(drop)
+}
+
+#[cold]
+fn damaged(run: &str, seq: u64) -> Error {
+    let message =
+        format!("event {seq} of run `{run}` cannot be read as it is stored: run `mainstay doctor`");
+    Error::new(Code::CorruptData, message)
+}
+
+#[cold]
+fn newer(run: &str, seq: u64, format: u8) -> Error {
+    let message = format!(
+        "event {seq} of run `{run}` is stored in format {format}, this program knows {FORMAT}: use a newer program"
+    );
+    Error::new(Code::NewerFormat, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn maybe_text() -> impl Strategy<Value = Option<String>> {
+        let text = prop_oneof!["[a-z|é]{0,9}", "[0-9a-f]{64}", "[0-9A-F]{64}"];
+        prop::option::of(prop_oneof![
+            text,
+            "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+        ])
+    }
+
+    fn event() -> impl Strategy<Value = CanonicalEvent> {
+        let texts = prop::collection::vec(maybe_text(), 9);
+        let moments = (prop::option::of(0..1_u64 << 50), prop::option::of(0..1_u64 << 50));
+        (texts, moments, 0..3_i64, any::<bool>()).prop_map(|(texts, moments, data, more)| {
+            let [id, kind, key, step, attempt, plan, signal, parent, contract] =
+                <[_; 9]>::try_from(texts).unwrap();
+            let known = ["a", "b"].map(|name| (name.to_owned(), Value::from(data)));
+            CanonicalEvent {
+                run_id: "r".into(),
+                run_seq: 3,
+                event_id: id.unwrap_or_default(),
+                step_id: step.clone(),
+                engine_attempt_id: attempt.clone(),
+                logical_attempt_id: attempt,
+                event_type: kind.unwrap_or_default(),
+                event_data: Value::from(data),
+                idempotency_key: key.unwrap_or_default(),
+                emitted_at: Instant::of_us(moments.0.unwrap_or(77)),
+                persisted_at: Some(Instant::of_us(moments.1.unwrap_or(77))),
+                plan_version: plan.clone(),
+                plan_id: plan,
+                adapter_version: step,
+                engine_run_ref: more.then_some(Value::Null),
+                caused_by_signal_id: signal,
+                parent_event_id: parent,
+                contract_version: contract.unwrap_or_else(|| CONTRACT_VERSION.into()),
+                more: if more { known.into() } else { BTreeMap::new() },
+            }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn an_event_comes_back_as_it_was(event in event()) {
+            let mut bytes = Vec::new();
+            event.encode(77, &mut bytes).unwrap();
+            prop_assert_eq!(&CanonicalEvent::decode(&bytes, "r", 3, 77).unwrap(), &event);
+            let seen = peek_event(&bytes).unwrap();
+            prop_assert_eq!(seen, (event.event_type.clone(), event.step_id.clone()));
+            for cut in 0..bytes.len() {
+                prop_assert!(CanonicalEvent::decode(&bytes[..cut], "r", 3, 77).is_err());
+            }
+        }
+
+        #[test]
+        fn bytes_of_chance_are_no_panic(bytes in prop::collection::vec(any::<u8>(), 0..99)) {
+            let _ = CanonicalEvent::decode(&bytes, "r", 3, 77);
+            let _ = peek_event(&bytes);
+        }
+    }
+
+    /// The bytes stay what they are: runs are kept for years.
+    #[test]
+    fn the_bytes_are_pinned() {
+        let event = super::super::NewEvent::new("r", "StepStarted").step("a").plan("1").data("7");
+        let id = "0199a1b2-c3d4-7e5f-8a6b-0123456789ab".to_owned();
+        let event = event.stored(1, id, "k".into(), Instant::of_us(0));
+        let mut bytes = Vec::new();
+        event.encode(0, &mut bytes).unwrap();
+        let expected = "01210002".to_owned()
+            + "0199a1b2c3d47e5f8a6b0123456789ab"
+            + "000b5374657053746172746564"
+            + "00016b"
+            + "09040700000000000000"
+            + "000161"
+            + "000131";
+        assert_eq!(hex(&bytes), expected);
+    }
+}
