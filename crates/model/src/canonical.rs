@@ -323,9 +323,12 @@ impl Out<'_> {
                 events.iter().for_each(|event| self.object(event));
             }
             RunCommand::Delete { run } => self.named(130, run.as_str()),
-            RunCommand::Restore { event } => {
-                self.tag(131);
-                self.object(event);
+            RunCommand::Restore { run, metadata, created, events } => {
+                self.named(131, run.as_str());
+                self.option(metadata.as_ref(), Out::value);
+                self.maybe(*created);
+                self.number(events.len() as u64);
+                events.iter().for_each(|event| self.object(event));
             }
             RunCommand::Keep { run, reducer, version, seq, state } => {
                 self.named(132, run.as_str());

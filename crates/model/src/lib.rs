@@ -37,7 +37,8 @@ pub use record::{
 pub use run::{
     Appended, AttemptSnapshot, CONTRACT_VERSION, CanonicalEvent, EventKey, Instant, Judgement,
     KeptState, NewEvent, RunAlert, RunAnswer, RunCommand, RunFilter, RunInfo, RunPage, RunSnapshot,
-    RunStatus, StepSnapshot, StepStatus, peek_event, put_text, reduce, signal_key, take_text,
+    RunStatus, StepSnapshot, StepStatus, event_id, peek_event, put_text, reduce, reduce_parts,
+    signal_key, take_text,
 };
 pub use scales::Scales;
 pub use smallvec::{SmallVec, smallvec};

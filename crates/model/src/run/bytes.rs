@@ -9,7 +9,7 @@
 //! whatever else is 64 digits.
 
 use super::key::hex;
-use super::{CONTRACT_VERSION, CanonicalEvent, Instant};
+use super::{CONTRACT_VERSION, CanonicalEvent, Instant, NewEvent};
 use crate::value::codec;
 use crate::{Code, Error, Result, Stamp, Value};
 use std::collections::BTreeMap;
@@ -44,23 +44,114 @@ impl CanonicalEvent {
     /// use mainstay_model::{CanonicalEvent, Instant, NewEvent};
     /// let event = NewEvent::new("r", "StepStarted").step("a").stored(7, "e".into(), "k".into(), Instant::of_us(9000));
     /// let mut bytes = Vec::new();
-    /// event.encode(9000, &mut bytes)?;
+    /// event.encode(&Instant::of_us(9000), &mut bytes)?;
     /// assert_eq!(CanonicalEvent::decode(&bytes, "r", 7, 9000)?, event);
     /// # Ok::<(), mainstay_model::Error>(())
     /// ```
-    pub fn encode(&self, stored: Stamp, out: &mut Vec<u8>) -> Result<()> {
-        let now = Instant::of_us(stored);
-        let which = self.which(&now);
+    pub fn encode(&self, stored: &Instant, out: &mut Vec<u8>) -> Result<()> {
+        let persisted = self.persisted_at.as_ref().unwrap_or(stored);
+        let parts = Parts {
+            event_id: &self.event_id,
+            event_type: &self.event_type,
+            key: &self.idempotency_key,
+            event_data: &self.event_data,
+            texts: [
+                self.step_id.as_deref(),
+                self.engine_attempt_id.as_deref(),
+                self.logical_attempt_id.as_deref(),
+                unless(&self.emitted_at, stored),
+                unless(persisted, stored),
+                self.plan_version.as_deref(),
+                self.plan_id.as_deref(),
+                self.adapter_version.as_deref(),
+                self.caused_by_signal_id.as_deref(),
+                self.parent_event_id.as_deref(),
+                Some(self.contract_version.as_str()).filter(|version| *version != CONTRACT_VERSION),
+            ],
+            engine_run_ref: self.engine_run_ref.as_ref(),
+            more: &self.more,
+        };
+        parts.encode(out)
+    }
+
+    /// Reads what [`CanonicalEvent::encode`] wrote.
+    pub fn decode(bytes: &[u8], run: &str, run_seq: u64, stored: Stamp) -> Result<CanonicalEvent> {
+        let mut rest = bytes;
+        let event = take_event(&mut rest, run, run_seq, stored)?;
+        if rest.is_empty() { Ok(event) } else { Err(damaged(run, run_seq)) }
+    }
+}
+
+impl NewEvent {
+    /// Appends the bytes of the event that it becomes, as [`CanonicalEvent::encode`] would.
+    pub fn encode(&self, id: &str, key: &str, stored: &Instant, out: &mut Vec<u8>) -> Result<()> {
+        let parts = Parts {
+            event_id: self.event_id.as_deref().unwrap_or(id),
+            event_type: &self.event_type,
+            key,
+            event_data: &self.event_data,
+            texts: [
+                self.step_id.as_deref(),
+                self.engine_attempt_id.as_deref(),
+                self.logical_attempt_id.as_deref(),
+                self.emitted_at.as_ref().and_then(|emitted| unless(emitted, stored)),
+                None,
+                self.plan_version.as_deref(),
+                self.plan_id.as_deref(),
+                self.adapter_version.as_deref(),
+                self.caused_by_signal_id.as_deref(),
+                self.parent_event_id.as_deref(),
+                None,
+            ],
+            engine_run_ref: self.engine_run_ref.as_ref(),
+            more: &self.more,
+        };
+        parts.encode(out)
+    }
+}
+
+/// A moment's text, unless it is the moment that is known anyway.
+fn unless<'i>(moment: &'i Instant, known: &Instant) -> Option<&'i str> {
+    (moment != known).then(|| moment.as_str())
+}
+
+/// The bits of the texts that may be missing, in order.
+const BITS: [u16; 11] = [
+    STEP,
+    ENGINE_ATTEMPT,
+    LOGICAL_ATTEMPT,
+    EMITTED,
+    PERSISTED,
+    PLAN_VERSION,
+    PLAN_ID,
+    ADAPTER,
+    SIGNAL,
+    PARENT,
+    CONTRACT,
+];
+
+/// What an event is made of, wherever it lies.
+struct Parts<'e> {
+    event_id: &'e str,
+    event_type: &'e str,
+    key: &'e str,
+    event_data: &'e Value,
+    /// The texts that may be missing, in the order of their bits.
+    texts: [Option<&'e str>; 11],
+    engine_run_ref: Option<&'e Value>,
+    more: &'e BTreeMap<String, Value>,
+}
+
+impl Parts<'_> {
+    fn encode(&self, out: &mut Vec<u8>) -> Result<()> {
         out.push(FORMAT);
-        out.extend_from_slice(&which.to_le_bytes());
-        put_text(&self.event_id, out);
-        put_text(&self.event_type, out);
-        put_text(&self.idempotency_key, out);
-        put_value(&self.event_data, out)?;
-        for text in self.texts(&now).into_iter().flatten() {
-            put_text(text, out);
-        }
-        if let Some(reference) = &self.engine_run_ref {
+        out.extend_from_slice(&self.which().to_le_bytes());
+        put_text(self.event_id, out);
+        put_text(self.event_type, out);
+        put_text(self.key, out);
+        put_value(self.event_data, out)?;
+        self.texts.iter().flatten().for_each(|text| put_text(text, out));
+        if let Some(reference) = self.engine_run_ref {
             put_value(reference, out)?;
         }
         if !self.more.is_empty() {
@@ -69,54 +160,11 @@ impl CanonicalEvent {
         Ok(())
     }
 
-    /// The texts that may be missing, in the order of their bits; what follows from elsewhere is missing.
-    fn texts<'e>(&'e self, now: &Instant) -> [Option<&'e str>; 11] {
-        let other = |moment: &&Instant| *moment != now;
-        let emitted = Some(&self.emitted_at).filter(other).map(Instant::as_str);
-        let persisted = self.persisted_at.as_ref().filter(other).map(Instant::as_str);
-        let contract = Some(self.contract_version.as_str());
-        [
-            self.step_id.as_deref(),
-            self.engine_attempt_id.as_deref(),
-            self.logical_attempt_id.as_deref(),
-            emitted,
-            persisted,
-            self.plan_version.as_deref(),
-            self.plan_id.as_deref(),
-            self.adapter_version.as_deref(),
-            self.caused_by_signal_id.as_deref(),
-            self.parent_event_id.as_deref(),
-            contract.filter(|version| *version != CONTRACT_VERSION),
-        ]
-    }
-
-    fn which(&self, now: &Instant) -> u16 {
-        let bits = [
-            STEP,
-            ENGINE_ATTEMPT,
-            LOGICAL_ATTEMPT,
-            EMITTED,
-            PERSISTED,
-            PLAN_VERSION,
-            PLAN_ID,
-            ADAPTER,
-            SIGNAL,
-            PARENT,
-            CONTRACT,
-        ];
-        let texts = self.texts(now);
-        let there = bits.iter().zip(texts).filter(|(_, text)| text.is_some());
-        let of_texts = there.fold(0, |which, (bit, _)| which | bit);
+    fn which(&self) -> u16 {
+        let there = BITS.iter().zip(self.texts).filter(|(_, text)| text.is_some());
         let reference = if self.engine_run_ref.is_some() { ENGINE_REF } else { 0 };
         let more = if self.more.is_empty() { 0 } else { MORE };
-        of_texts | reference | more
-    }
-
-    /// Reads what [`CanonicalEvent::encode`] wrote.
-    pub fn decode(bytes: &[u8], run: &str, run_seq: u64, stored: Stamp) -> Result<CanonicalEvent> {
-        let mut rest = bytes;
-        let event = take_event(&mut rest, run, run_seq, stored)?;
-        if rest.is_empty() { Ok(event) } else { Err(damaged(run, run_seq)) }
+        there.fold(reference | more, |which, (bit, _)| which | bit)
     }
 }
 
@@ -357,7 +405,7 @@ mod tests {
         #[test]
         fn an_event_comes_back_as_it_was(event in event()) {
             let mut bytes = Vec::new();
-            event.encode(77, &mut bytes).unwrap();
+            event.encode(&Instant::of_us(77), &mut bytes).unwrap();
             prop_assert_eq!(&CanonicalEvent::decode(&bytes, "r", 3, 77).unwrap(), &event);
             let seen = peek_event(&bytes).unwrap();
             prop_assert_eq!(seen, (event.event_type.clone(), event.step_id.clone()));
@@ -378,9 +426,10 @@ mod tests {
     fn the_bytes_are_pinned() {
         let event = super::super::NewEvent::new("r", "StepStarted").step("a").plan("1").data("7");
         let id = "0199a1b2-c3d4-7e5f-8a6b-0123456789ab".to_owned();
-        let event = event.stored(1, id, "k".into(), Instant::of_us(0));
-        let mut bytes = Vec::new();
-        event.encode(0, &mut bytes).unwrap();
+        let (mut bytes, mut again, now) = (Vec::new(), Vec::new(), Instant::of_us(0));
+        event.encode(&id, "k", &now, &mut again).unwrap();
+        event.stored(1, id, "k".into(), now.clone()).encode(&now, &mut bytes).unwrap();
+        assert_eq!(bytes, again);
         let expected = "01210002".to_owned()
             + "0199a1b2c3d47e5f8a6b0123456789ab"
             + "000b5374657053746172746564"

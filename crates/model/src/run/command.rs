@@ -33,12 +33,20 @@ pub enum RunCommand {
         /// The run.
         run: Name,
     },
-    /// Writes an event as an export or an archive kept it, behind those that are there. One that is there already is
-    /// left alone.
+    /// Writes events as an export or an archive kept them, behind those that are there; those that are there already
+    /// are left alone. It makes the run where there is none, also one that was deleted. Answers how many were
+    /// written.
     Restore {
-        /// The event.
+        /// The run.
+        run: Name,
+        /// What is known of it, where it is made.
+        #[serde(with = "fields::maybe_value")]
+        metadata: Option<Value>,
+        /// When it was made, where it is made; nothing: now.
+        created: Option<Stamp>,
+        /// The events, in order and without gaps.
         #[serde(with = "fields::object")]
-        event: Box<CanonicalEvent>,
+        events: Vec<CanonicalEvent>,
     },
     /// Keeps what a reducer has made of a run's events up to one of them.
     Keep {
@@ -116,8 +124,8 @@ impl RunCommand {
     pub fn run(&self) -> Option<&str> {
         match self {
             RunCommand::Append { event, .. } => Some(&event.run_id),
-            RunCommand::Restore { event } => Some(&event.run_id),
-            RunCommand::Bootstrap { run, .. }
+            RunCommand::Restore { run, .. }
+            | RunCommand::Bootstrap { run, .. }
             | RunCommand::Delete { run }
             | RunCommand::Keep { run, .. }
             | RunCommand::Kept { run, .. }

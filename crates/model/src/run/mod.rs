@@ -15,6 +15,7 @@ mod key;
 mod new;
 mod reduce;
 mod snapshot;
+mod snapshot_bytes;
 
 pub use bytes::{peek_event, put_text, take_text};
 pub use command::{
@@ -22,7 +23,7 @@ pub use command::{
 };
 pub use event::{CONTRACT_VERSION, CanonicalEvent};
 pub use instant::Instant;
-pub use key::{EventKey, signal_key};
+pub use key::{EventKey, event_id, signal_key};
 pub use new::NewEvent;
-pub use reduce::{Judgement, reduce};
+pub use reduce::{Judgement, reduce, reduce_parts};
 pub use snapshot::{AttemptSnapshot, RunSnapshot, RunStatus, StepSnapshot, StepStatus};

@@ -9,6 +9,9 @@ use std::collections::BTreeMap;
 /// Types of events that concern a step begin so.
 const STEP: &str = "Step";
 
+/// The longest idempotency key, in bytes.
+const KEY_LIMIT_BYTES: usize = 1_024;
+
 /// An event to be appended. The log gives it its sequence, and what else is left out here.
 ///
 /// ```
@@ -158,8 +161,13 @@ impl NewEvent {
             let event_type = &self.event_type;
             return invalid(format!("event {event_type} of run `{}` names no step", self.run_id));
         }
-        if self.idempotency_key.as_deref() == Some("") {
-            return invalid(format!("an event of run `{}` has an empty key", self.run_id));
+        let key_bytes = self.idempotency_key.as_ref().map_or(1, String::len);
+        if !(1..=KEY_LIMIT_BYTES).contains(&key_bytes) {
+            let message = format!(
+                "an idempotency key has 1 to {KEY_LIMIT_BYTES} bytes, one of run `{}` has {key_bytes}",
+                self.run_id
+            );
+            return invalid(message);
         }
         self.event_data.check()
     }

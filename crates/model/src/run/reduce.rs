@@ -38,9 +38,20 @@ pub enum Judgement {
 /// assert_eq!((run.status, run.last_event_seq, run.is_inconsistent()), (RunStatus::Running, 3, true));
 /// ```
 pub fn reduce(run: &mut RunSnapshot, event: &CanonicalEvent) -> Judgement {
-    run.last_event_seq = event.run_seq;
-    let judgement = match event.step_id.as_deref() {
-        Some(step) if event.event_type.starts_with("Step") => change_step(run, step, event),
+    reduce_parts(run, event.run_seq, &event.event_type, event.step_id.as_deref())
+}
+
+/// [`reduce`] for those who have not read all of the event: what it looks at is all it needs.
+pub fn reduce_parts(
+    run: &mut RunSnapshot,
+    seq: u64,
+    event_type: &str,
+    step: Option<&str>,
+) -> Judgement {
+    run.last_event_seq = seq;
+    let event = Event { seq, event_type };
+    let judgement = match step {
+        Some(step) if event_type.starts_with("Step") => change_step(run, step, event),
         _ => change_run(run, event),
     };
     if matches!(judgement, Judgement::Illegal(_)) {
@@ -49,9 +60,16 @@ pub fn reduce(run: &mut RunSnapshot, event: &CanonicalEvent) -> Judgement {
     judgement
 }
 
-fn change_run(run: &mut RunSnapshot, event: &CanonicalEvent) -> Judgement {
+/// What of an event is looked at, besides its step.
+#[derive(Clone, Copy)]
+struct Event<'e> {
+    seq: u64,
+    event_type: &'e str,
+}
+
+fn change_run(run: &mut RunSnapshot, event: Event<'_>) -> Judgement {
     use RunStatus::{Approved, Cancelled, Completed, Failed, Paused, Pending, Running};
-    let (from, becomes): (&[RunStatus], _) = match event.event_type.as_str() {
+    let (from, becomes): (&[RunStatus], _) = match event.event_type {
         "RunApproved" => (&[Pending], Approved),
         "RunStarted" => (&[Pending, Approved], Running),
         "RunPaused" => (&[Running], Paused),
@@ -62,15 +80,15 @@ fn change_run(run: &mut RunSnapshot, event: &CanonicalEvent) -> Judgement {
         _ => return Judgement::Unknown,
     };
     if !from.contains(&run.status) {
-        return illegal(event, &format!("the run is {:?}", run.status));
+        return illegal(run, event, &format!("the run is {:?}", run.status));
     }
     run.status = becomes;
     Judgement::Applied
 }
 
-fn change_step(run: &mut RunSnapshot, name: &str, event: &CanonicalEvent) -> Judgement {
+fn change_step(run: &mut RunSnapshot, name: &str, event: Event<'_>) -> Judgement {
     use StepStatus::{Failed, Pending, Running, Skipped, Success};
-    let (from, becomes) = match event.event_type.as_str() {
+    let (from, becomes) = match event.event_type {
         "StepStarted" => (Pending, Running),
         "StepCompleted" => (Running, Success),
         "StepFailed" => (Running, Failed),
@@ -85,13 +103,13 @@ fn change_step(run: &mut RunSnapshot, name: &str, event: &CanonicalEvent) -> Jud
         _ => false,
     };
     if !is_time {
-        return illegal(event, &format!("the run is {:?}", run.status));
+        return illegal(run, event, &format!("the run is {:?}", run.status));
     }
     let status = run.steps.get(name).map_or(Pending, |step| step.status);
     if status != from {
-        return illegal(event, &format!("step `{name}` is {status:?}"));
+        return illegal(run, event, &format!("step `{name}` is {status:?}"));
     }
-    move_step(run.steps.entry(name.to_owned()).or_default(), becomes, event.run_seq);
+    move_step(run.steps.entry(name.to_owned()).or_default(), becomes, event.seq);
     Judgement::Applied
 }
 
@@ -113,9 +131,9 @@ fn move_step(step: &mut StepSnapshot, becomes: StepStatus, seq: u64) {
 }
 
 #[cold]
-fn illegal(event: &CanonicalEvent, why: &str) -> Judgement {
-    let CanonicalEvent { event_type, run_seq, run_id, .. } = event;
-    Judgement::Illegal(format!("event {run_seq} of run `{run_id}`, {event_type}: {why}"))
+fn illegal(run: &RunSnapshot, event: Event<'_>, why: &str) -> Judgement {
+    let Event { event_type, seq } = event;
+    Judgement::Illegal(format!("event {seq} of run `{}`, {event_type}: {why}", run.run_id))
 }
 
 #[cfg(test)]
