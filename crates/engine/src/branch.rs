@@ -1,13 +1,16 @@
 //! Branches and tags: fork in constant time, compare, merge.
 
+use crate::apply::runs;
 use crate::cells::{Cells, unexpected};
 use crate::compare::{Comparison, Item};
 use crate::core::Core;
 use crate::db::{Database, retry};
 use crate::interactive::Interactive;
+use crate::outbox::Outbox;
 use crate::place::Place;
 use crate::records::Records;
 use crate::remote::wait;
+use crate::runs::Runs;
 use mainstay_model::wire::fields;
 use mainstay_model::{
     Answer, At, BranchCommand, Contract, Fields, MergeStrategy, Name, Result, Revision, Stamp,
@@ -41,6 +44,16 @@ impl Branch {
     /// Its cells.
     pub fn cells(&self) -> Cells {
         Cells::on(self.place.clone(), &self.name)
+    }
+
+    /// Its runs.
+    pub fn runs(&self) -> Runs {
+        Runs::on(self.place.clone(), &self.name)
+    }
+
+    /// Its outbox.
+    pub fn outbox(&self) -> Outbox {
+        Outbox::on(self.place.clone(), &self.name)
     }
 
     /// Its records.
@@ -216,6 +229,7 @@ impl Database {
             let value = |payload: &Option<Vec<u8>>| {
                 let read = |payload: &[u8]| match contract {
                     Contract::Records => Fields::decode(payload).map(|fields| fields.to_value()),
+                    Contract::Runs => runs::last_seq(payload).map(|seq| Value::from(seq as i64)),
                     _ => codec::decode(payload),
                 };
                 payload.as_deref().map(read).transpose()

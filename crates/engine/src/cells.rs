@@ -8,6 +8,7 @@ use crate::pinned::Pinned;
 use crate::place::Place;
 use crate::records::RecordsAt;
 use crate::remote::{AsyncCells, AsyncCellsAt, Link, wait};
+use crate::runs::RunsAt;
 use crate::snapshot::{HistoryEntry, Snapshot};
 use crate::spaces::{self, MAIN_ID};
 use mainstay_model::{
@@ -283,6 +284,14 @@ impl CellsAt {
         match &self.0 {
             View::Here(pinned) => RecordsAt::here(pinned.clone()),
             View::There(view) => RecordsAt::there(view.records()),
+        }
+    }
+
+    /// The runs in the same view.
+    pub fn runs(&self) -> RunsAt {
+        match &self.0 {
+            View::Here(pinned) => RunsAt::here(pinned.clone()),
+            View::There(view) => RunsAt::there(view.runs()),
         }
     }
 

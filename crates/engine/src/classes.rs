@@ -18,6 +18,8 @@ pub(crate) const CELLS: usize = 1;
 
 /// Labels of records begin with this; no name of a cell does.
 const OF_RECORDS: &str = "\0records";
+/// The label of what belongs to runs, and of the outbox.
+const OF_RUNS: &str = "\0runs";
 /// The label of entries of indexes.
 const OF_ENTRIES: &str = "\0entries";
 
@@ -37,6 +39,7 @@ impl Class {
     fn new(space: u8, prefix: &str, retention_us: Option<u64>) -> Class {
         let label = match space {
             spaces::RECORDS => format!("{OF_RECORDS}{prefix}"),
+            spaces::RUNS => OF_RUNS.to_owned(),
             spaces::ENTRIES => OF_ENTRIES.to_owned(),
             _ => prefix.to_owned(),
         };
@@ -56,6 +59,9 @@ impl Class {
     fn from_label(label: &str) -> Class {
         if label == OF_ENTRIES {
             return entries();
+        }
+        if label == OF_RUNS {
+            return Class::new(spaces::RUNS, "", None);
         }
         match label.strip_prefix(OF_RECORDS) {
             Some(prefix) => Class::new(spaces::RECORDS, prefix, None),
@@ -82,6 +88,8 @@ pub(crate) struct Classes {
     records: usize,
     /// The class of entries of indexes; an older index keeps them with cells.
     entries: usize,
+    /// The class of runs; an older index keeps them with cells.
+    runs: usize,
 }
 
 impl Classes {
@@ -93,7 +101,9 @@ impl Classes {
             prefixes.iter().map(|(space, prefix, kept)| Class::new(*space, prefix, *kept));
         let cells = Class::new(spaces::CELLS, "", rules.cells);
         let records = Class::new(spaces::RECORDS, "", rules.records);
-        let first = [system(), cells, records, entries()];
+        // The past of a run's head, and what is left of a deleted one, stay as long as records do.
+        let runs = Class::new(spaces::RUNS, "", rules.records);
+        let first = [system(), cells, records, entries(), runs];
         Classes::of_all(first.into_iter().chain(further).collect())
     }
 
@@ -111,7 +121,8 @@ impl Classes {
         let is_records = |class: &Class| class.label == OF_RECORDS;
         let records = all.iter().position(is_records).unwrap_or(CELLS);
         let entries = all.iter().position(Class::is_of_entries).unwrap_or(CELLS);
-        Classes { all, by_length, records, entries }
+        let runs = all.iter().position(|class| class.label == OF_RUNS).unwrap_or(CELLS);
+        Classes { all, by_length, records, entries, runs }
     }
 
     pub fn all(&self) -> &[Class] {
@@ -143,6 +154,7 @@ impl Classes {
         match space {
             spaces::RECORDS => self.records,
             spaces::ENTRIES => self.entries,
+            space if spaces::is_of_runs(space) => self.runs,
             _ => CELLS,
         }
     }
@@ -163,6 +175,7 @@ impl Classes {
         let what = match *space {
             spaces::RECORDS => "records",
             spaces::ENTRIES => "entries",
+            spaces::RUNS => "runs",
             _ => "cells",
         };
         match (class, prefix.is_empty()) {

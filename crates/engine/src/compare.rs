@@ -6,11 +6,12 @@
 //!          a      b       judged by meaning: equal values are equal whatever their stamps
 //! ```
 
+use crate::apply::runs;
 use crate::catalog::{Catalog, Layers};
 use crate::entry::{self, Head};
 use crate::index::Index;
 use crate::overlay::Overlay;
-use crate::spaces::{self, DATA, RECORDS};
+use crate::spaces::{self, DATA, RECORDS, RUNS};
 use crate::view::View;
 use mainstay_model::{Contract, Result, Revision, Stamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,15 +54,23 @@ impl Triple {
         !self.equal(&self.b, &self.base)
     }
 
-    /// Whether two sides mean the same: cells go by their value, records by their expiry as well.
+    /// Whether two sides mean the same: cells go by their value, records by their expiry as well, runs by their
+    /// events.
     fn equal(&self, one: &Side, other: &Side) -> bool {
+        if self.space == RUNS {
+            return runs::merge::are_equal(one, other);
+        }
         let expires = self.space != RECORDS || one.expires == other.expires;
         one.payload == other.payload && expires
     }
 
     /// The kind of state it is.
     pub fn contract(&self) -> Contract {
-        if self.space == RECORDS { Contract::Records } else { Contract::Cells }
+        match self.space {
+            RECORDS => Contract::Records,
+            RUNS => Contract::Runs,
+            _ => Contract::Cells,
+        }
     }
 
     /// Whether both sides mean the same.

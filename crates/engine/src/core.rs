@@ -173,6 +173,7 @@ impl Core {
             catalog: RwLock::new(catalog),
             trail: Trail::new(end.last),
             next_expiry: AtomicU64::new(next_expiry),
+            reaps: AtomicBool::new(true),
             time_offset_us: AtomicU64::new(0),
             sealed: AtomicUsize::new(0),
             figures: Figures::default(),

@@ -6,10 +6,12 @@ use crate::core::{Core, OpenReport};
 use crate::interactive::Interactive;
 use crate::log::DatabaseId;
 use crate::options::Options;
+use crate::outbox::Outbox;
 use crate::pins::{Pin, PinSummary};
 use crate::place::Place;
 use crate::records::Records;
 use crate::remote::wait;
+use crate::runs::Runs;
 use crate::stats::Stats;
 use crate::ticket::Ticket;
 use mainstay_model::{
@@ -64,6 +66,16 @@ impl Database {
     /// The cells of `main`.
     pub fn cells(&self) -> Cells {
         Cells::on(self.place.clone(), MAIN)
+    }
+
+    /// The runs of `main`.
+    pub fn runs(&self) -> Runs {
+        Runs::on(self.place.clone(), MAIN)
+    }
+
+    /// The outbox of `main`.
+    pub fn outbox(&self) -> Outbox {
+        Outbox::on(self.place.clone(), MAIN)
     }
 
     /// The records of `main`.
@@ -304,6 +316,12 @@ impl Database {
             Place::Here(core) => core.sweep(),
             Place::There(link) => wait(Place::there(link).sweep()),
         }
+    }
+
+    /// Deletes what deleted runs have left; gives how many keys that were. It happens by itself where
+    /// [`Options::sweep_interval`](crate::Options::sweep_interval) is not `None`.
+    pub fn reap(&self) -> Result<u64> {
+        self.here("what deleted runs have left")?.reap()
     }
 
     /// Fills the indexes that were declared over records of before; gives how many it filled. It happens by

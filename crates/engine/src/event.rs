@@ -1,10 +1,14 @@
 //! Events: what the feed tells of a committed change.
 
+use crate::apply::outbox;
+use crate::apply::runs::places;
 use crate::catalog::{Catalog, UNFINISHED};
 use crate::entry::{self, DELETED, EXPIRED, LAPSED};
 use crate::spaces;
 use mainstay_model::wire::fields;
-use mainstay_model::{Contract, Fields, Result, Revision, Stamp, Value, codec};
+use mainstay_model::{
+    CanonicalEvent, Contract, Fields, Result, Revision, Stamp, Value, codec, to_value,
+};
 use serde::{Deserialize, Serialize};
 
 /// What happened to a key.
@@ -29,6 +33,10 @@ pub enum ChangeKind {
     Tagged,
     /// A pin was removed.
     Untagged,
+    /// A run has a further event.
+    Appended,
+    /// An event of a run could not follow those before it.
+    Alerted,
 }
 
 /// A committed change.
@@ -46,12 +54,12 @@ pub struct Event {
     pub key: String,
     /// What happened.
     pub kind: ChangeKind,
-    /// The new value of a cell, where there is one.
+    /// The new value of a cell, the event of a run, the message of an outbox.
     #[serde(with = "fields::maybe_value")]
     pub value: Option<Value>,
     /// The new fields of a record, where there are some.
     pub fields: Option<Fields>,
-    /// The counter of the cell or record after the change.
+    /// The counter of the cell or record after the change; the sequence of an event.
     pub counter: u64,
 }
 
@@ -103,6 +111,37 @@ pub(crate) fn events(
                 _ => (ChangeKind::Set, Left::Fields(Fields::decode(payload)?)),
             };
             out.push(change(kind, left, head.counter));
+        }
+        spaces::EVENTS | spaces::ALERTS if !head.is_deleted() => {
+            let Some((run, _, seq)) = places::split(name) else { return Ok(()) };
+            let seq = places::seq(seq).unwrap_or_default();
+            let (kind, value) = match (space, seq) {
+                (spaces::ALERTS, _) => (ChangeKind::Alerted, Value::from(text(payload))),
+                (_, 0) => (ChangeKind::Set, codec::decode(payload)?),
+                _ => {
+                    let event = CanonicalEvent::decode(payload, run, seq, head.stamp)?;
+                    (ChangeKind::Appended, to_value(&event)?)
+                }
+            };
+            let (contract, left) = (Contract::Runs, Left::Value(value));
+            out.push(event(contract, branch_name(branch), run.to_owned(), kind, left, seq));
+        }
+        spaces::RUNS if head.is_deleted() => {
+            let (contract, kind) = (Contract::Runs, ChangeKind::Deleted);
+            out.push(event(contract, branch_name(branch), text(name), kind, Left::Nothing, 0));
+        }
+        spaces::OUTBOX if !head.is_deleted() => {
+            let Some((id, subject, run, payload)) = outbox::told(name, payload) else {
+                return Ok(());
+            };
+            let value = [
+                ("subject".to_owned(), Value::from(subject)),
+                ("payload".to_owned(), Value::Bytes(payload)),
+                ("run".to_owned(), run.map_or(Value::Null, Value::from)),
+            ];
+            let (kind, left) = (ChangeKind::Set, Left::Value(Value::Object(value.into())));
+            let (contract, key) = (Contract::Outbox, id.to_string());
+            out.push(event(contract, branch_name(branch), key, kind, left, id));
         }
         spaces::BRANCHES => {
             let record = crate::catalog::BranchRecord::decode(payload)?;

@@ -10,7 +10,11 @@
 //! [`Executor::undo`] takes them back.
 
 use crate::apply::branches::Context;
-use crate::apply::{branches, cells, expire, guards, hashes, indexes, records, strings};
+use crate::apply::outbox::Fronts;
+use crate::apply::runs::Folds;
+use crate::apply::{
+    branches, cells, expire, guards, hashes, indexes, outbox, records, runs, strings,
+};
 use crate::candidates::Submitted;
 use crate::catalog::{Catalog, Layers};
 use crate::clock::Stamper;
@@ -33,8 +37,9 @@ use mainstay_model::{
 };
 use parking_lot::RwLock;
 use smallvec::smallvec;
+use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// The answers of so few steps are never too much: each has a limit of its own.
 const FEW_STEPS: usize = 2;
@@ -46,6 +51,8 @@ pub(crate) struct State {
     pub trail: Trail,
     /// The earliest moment at which something may expire.
     pub next_expiry: AtomicU64,
+    /// Whether runs may have left something that is to go.
+    pub reaps: AtomicBool,
     /// What stamps say the time is, less the monotonic clock.
     pub time_offset_us: AtomicU64,
     /// Sealed buffers that wait to be flushed.
@@ -67,6 +74,9 @@ pub(crate) struct Executor {
     overlay: Overlay,
     scratch: Vec<u8>,
     main: Layers,
+    /// What is remembered of runs and outboxes, to save time.
+    folds: RefCell<Folds>,
+    fronts: RefCell<Fronts>,
     /// The transactions of this round for the log, and the first one's revision.
     payload: Payload,
     first: Option<Revision>,
@@ -91,6 +101,8 @@ impl Executor {
             overlay: Overlay::default(),
             scratch: Vec::new(),
             main: smallvec![(MAIN_ID, NEWEST)],
+            folds: RefCell::default(),
+            fronts: RefCell::default(),
             payload: Payload::default(),
             first: None,
         }
@@ -111,6 +123,11 @@ impl Executor {
                 Command::String(command) => (&spaces::CELLS_ON_MAIN, command.name()),
                 Command::Record(command) => (&spaces::RECORDS_ON_MAIN, command.key()),
                 Command::Hash(command) => (&spaces::RECORDS_ON_MAIN, Some(command.key())),
+                Command::Run(command) => {
+                    return Some(
+                        current.hash_parts(&spaces::RUNS_ON_MAIN, command.run()?.as_bytes()),
+                    );
+                }
                 _ => return None,
             };
             Some(current.hash_parts(space, name?.as_bytes()))
@@ -227,6 +244,16 @@ impl Executor {
             Command::String(command) => strings::run(view, overlay, command),
             Command::Record(command) => records::run(view, overlay, command, self.next),
             Command::Hash(command) => hashes::run(view, overlay, command),
+            Command::Run(command) => {
+                runs::run(view, overlay, &mut self.folds.borrow_mut(), command, self.next)
+            }
+            Command::Outbox(command) => {
+                outbox::run(view, overlay, &mut self.fronts.borrow_mut(), command)
+            }
+            Command::System(SystemCommand::Reap { limit }) => {
+                self.state.reaps.store(false, Ordering::Relaxed);
+                runs::reap(&self.state.index, overlay, *limit)
+            }
             Command::Branch(_) | Command::Index(_) => {
                 check_alone(&submitted.transaction)?;
                 let catalog = self.state.catalog.read();
@@ -320,6 +347,9 @@ impl Executor {
             head.write(overlay.payload(effect), &mut self.scratch);
             let version = Version::from_bytes(&self.scratch);
             self.payload.effect(version.key(), version.entry());
+            if effect.key[0] == spaces::REAPS {
+                self.state.reaps.store(true, Ordering::Relaxed);
+            }
             if Catalog::concerns(effect.key[0]) {
                 let mut catalog = self.state.catalog.write();
                 catalog.forget(self.seen);
@@ -397,6 +427,9 @@ impl Executor {
     /// Takes back everything after a revision that was written, with its stamp.
     pub fn undo(&mut self, last: Revision, stamp: Stamp) -> Result<()> {
         self.state.next_expiry.store(0, Ordering::Relaxed);
+        self.state.reaps.store(true, Ordering::Relaxed);
+        // What was taken out of a queue stands in it again.
+        self.fronts.borrow_mut().clear();
         self.state.index.undo(last);
         self.state.trail.undo(last);
         self.next = last + 1;

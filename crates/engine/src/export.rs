@@ -7,6 +7,7 @@
 //!     2 version  revision u64 LE | name length u16 LE | name | entry      by revision
 //!     3 tag      revision u64 LE | name                                   behind its revision
 //!     4 version  of a record, as 2 is of a cell
+//!     6 event    of a run, as 2 is of a cell: its name has the sequence behind a NUL; 0 is what the run was made with
 //!     5 index    over records: a value with its prefix and fields         behind the head
 //!     9 end      number of versions u64 LE
 //! ```
@@ -16,6 +17,7 @@
 //! What the branch inherits is its own in the file. Nothing of the file is used before all of it
 //! has been checked.
 
+use crate::apply::runs;
 use crate::core::Core;
 use crate::db::Database;
 use crate::declared::Declared;
@@ -26,11 +28,11 @@ use crate::place::Place;
 use crate::remote::wait;
 use crate::snapshot::Snapshot;
 use crate::sorter::Sorter;
-use crate::spaces::{CELLS, DATA, RECORDS};
+use crate::spaces::{CELLS, DATA, EVENTS, RECORDS, RUNS};
 use crate::spare::{Spare, Sparing};
 use mainstay_model::{
-    At, BranchCommand, CellCommand, Code, Command, Error, Field, Fields, IndexCommand, Name,
-    RecordCommand, Result, Revision, Transaction, Value, codec,
+    At, BranchCommand, CanonicalEvent, CellCommand, Code, Command, Error, Field, Fields,
+    IndexCommand, Name, RecordCommand, Result, Revision, RunCommand, Transaction, Value, codec,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -43,6 +45,7 @@ const VERSION: u8 = 2;
 const TAG: u8 = 3;
 const RECORD_VERSION: u8 = 4;
 const INDEX: u8 = 5;
+const EVENT: u8 = 6;
 const END: u8 = 9;
 /// The largest record: a value and its name, with room to spare.
 const RECORD_LIMIT_BYTES: usize = 17 << 20;
@@ -69,7 +72,9 @@ pub struct ExportReport {
     pub cells: u64,
     /// Records, deleted ones included.
     pub records: u64,
-    /// Versions of them.
+    /// Runs.
+    pub runs: u64,
+    /// Versions of cells and records, and events of runs.
     pub versions: u64,
     /// Tags of the branch.
     pub tags: u64,
@@ -197,7 +202,7 @@ impl Sparing<'_> {
         let tags = tags_of(core, &snapshot);
         let mut sorter = Sorter::beside(path, self.spare)?;
         let (mut cells, mut records, mut versions) = (0, 0, 0_u64);
-        for space in DATA {
+        for space in [CELLS, RECORDS] {
             let names = if space == CELLS { &mut cells } else { &mut records };
             for_each(&snapshot, space, |name, history| {
                 *names += 1;
@@ -211,12 +216,16 @@ impl Sparing<'_> {
                 Ok(())
             })?;
         }
+        let runs = each_event(&snapshot, |name, entry| {
+            versions += 1;
+            sorter.push(entry::revision_of(entry), &[&[EVENTS], name].concat(), entry)
+        })?;
         let count = tags.len() as u64;
         let mut file = ExportFile { file: HashedWriter::create(path, self.spare)? };
         file.begin(branch, snapshot.revision, &core.index().declared())?;
         let bytes = file.fill(sorter, tags, versions, progress)?;
         let revision = snapshot.revision;
-        Ok(ExportReport { revision, cells, records, versions, tags: count, bytes })
+        Ok(ExportReport { revision, cells, records, runs, versions, tags: count, bytes })
     }
 }
 
@@ -238,6 +247,28 @@ fn for_each(
         visit(&step.name, &history)?;
     }
     Ok(())
+}
+
+/// Visits the events of all runs of a branch, what each was made with before them; gives how many runs there are.
+fn each_event(
+    snapshot: &Snapshot,
+    mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>,
+) -> Result<u64> {
+    let (nothing, view) = (Overlay::default(), snapshot.view());
+    let (mut walk, mut runs) = (view.walk(&nothing, RUNS, b"", None), 0);
+    while let Some(step) = walk.next()? {
+        if step.head.is_deleted() {
+            continue;
+        }
+        runs += 1;
+        let run = Name::new(&String::from_utf8_lossy(&step.name))?;
+        runs::each_event(&view, &run, step.payload(&nothing), |seq, head, payload| {
+            let mut entry = Vec::with_capacity(payload.len() + 32);
+            head.write(payload, &mut entry);
+            visit(&[run.as_bytes(), &[0], &seq.to_be_bytes()].concat(), &entry)
+        })?;
+    }
+    Ok(runs)
 }
 
 /// The tags of a branch, by revision.
@@ -283,6 +314,7 @@ impl ExportFile {
             self.put_tags(&mut tags, revision)?;
             let (kind, name) = match name.split_first() {
                 Some((&RECORDS, name)) => (RECORD_VERSION, name),
+                Some((&EVENTS, name)) => (EVENT, name),
                 Some((_, name)) => (VERSION, name),
                 None => (VERSION, &name[..]),
             };
@@ -390,7 +422,7 @@ fn check_file(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<ExportC
     loop {
         let (kind, body) = records.next()?;
         match kind {
-            VERSION | RECORD_VERSION => {
+            VERSION | RECORD_VERSION | EVENT => {
                 let version = version_of(kind, &body);
                 version.ok_or_else(|| records.damaged("a version cannot be read"))?;
                 contents.versions += 1;
@@ -455,8 +487,11 @@ fn version_of(kind: u8, body: &[u8]) -> Option<(Revision, Command)> {
     let (revision, rest) = body.split_first_chunk::<8>()?;
     let (length, rest) = rest.split_first_chunk::<2>()?;
     let (name, entry) = rest.split_at_checked(usize::from(u16::from_le_bytes(*length)))?;
-    let name = Name::new(std::str::from_utf8(name).ok()?).ok()?;
     let (head, payload) = entry::parse(entry).ok()?;
+    if kind == EVENT {
+        return Some((u64::from_le_bytes(*revision), event_of(name, &head, payload)?.into()));
+    }
+    let name = Name::new(std::str::from_utf8(name).ok()?).ok()?;
     let Head { counter, expires, .. } = head;
     let lives = !head.is_deleted();
     let command = if kind == RECORD_VERSION {
@@ -467,6 +502,19 @@ fn version_of(kind: u8, body: &[u8]) -> Option<(Revision, Command)> {
         CellCommand::Restore { name, value, counter, expires }.into()
     };
     Some((u64::from_le_bytes(*revision), command))
+}
+
+/// The command that restores an event, or a run with what it was made with.
+fn event_of(name: &[u8], head: &Head, payload: &[u8]) -> Option<RunCommand> {
+    let end = name.iter().position(|byte| *byte == 0)?;
+    let run = std::str::from_utf8(&name[..end]).ok()?;
+    let seq = u64::from_be_bytes(name[end + 1..].try_into().ok()?);
+    let (metadata, events) = match seq {
+        0 => (Some(codec::decode(payload).ok()?), Vec::new()),
+        _ => (None, vec![CanonicalEvent::decode(payload, run, seq, head.stamp).ok()?]),
+    };
+    let (run, created) = (Name::new(run).ok()?, Some(head.stamp));
+    Some(RunCommand::Restore { run, metadata, created, events })
 }
 
 fn tag_of(body: &[u8]) -> Option<Name> {
@@ -521,7 +569,7 @@ impl<'a> Import<'a> {
             let (kind, body) = records.next()?;
             match kind {
                 HEAD => self.report.source = source_of(&body).unwrap_or_default(),
-                VERSION | RECORD_VERSION => {
+                VERSION | RECORD_VERSION | EVENT => {
                     let version = version_of(kind, &body);
                     let (revision, command) = version.ok_or_else(|| records.damaged("changed"))?;
                     self.add(revision, command)?;

@@ -4,13 +4,16 @@
 
 use crate::cells::{cell, counter, did, maybe_counter, number, page};
 use crate::open::{self, Open};
+use crate::outbox;
 use crate::place::Place;
 use crate::records::{self, record, records};
 use crate::remote::{AsyncInteractive, wait};
+use crate::runs;
 use mainstay_model::{
-    Answer, CellCommand, Command, Condition, Durability, Error, ExpireOnly, Name, Number, Page,
-    Receipt, Record, RecordCommand, RecordPage, RecordWrite, Result, Revision, Transaction, Ttl,
-    Value, Versioned, Where,
+    Answer, Appended, CanonicalEvent, CellCommand, Command, Condition, Durability, Error,
+    ExpireOnly, Name, NewEvent, Number, Page, Receipt, Record, RecordCommand, RecordPage,
+    RecordWrite, Result, Revision, RunCommand, RunSnapshot, Transaction, Ttl, Value, Versioned,
+    Where,
 };
 
 /// An open transaction. Dropping it rolls it back.
@@ -222,6 +225,63 @@ impl Interactive {
     pub fn count_records(&mut self, prefix: &str, filters: &[Where]) -> Result<u64> {
         let (prefix, filters) = (prefix.to_owned(), filters.to_vec());
         records::count(self.run(RecordCommand::Count { prefix, filters })?)
+    }
+
+    /// Appends an event to a run; its sequence is provisional.
+    ///
+    /// ```
+    /// use mainstay::{Database, NewEvent};
+    /// let db = Database::memory()?;
+    /// // What happened, the state it leaves and the message about it: all or nothing.
+    /// db.transaction(|t| {
+    ///     t.append(NewEvent::new("order-7", "RunCompleted").plan("1"))?;
+    ///     t.set("orders/7", "done")?;
+    ///     t.put_message("orders.done", "order-7", Some("order-7")).map(drop)
+    /// })?;
+    /// assert_eq!(db.runs().fetch("order-7", 0, 10)?.len(), 1);
+    /// assert_eq!(db.outbox().state()?.pending, 1);
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    pub fn append(&mut self, event: NewEvent) -> Result<Appended> {
+        runs::appended(self.run(runs::append(event, None)?)?)
+    }
+
+    /// Appends an event to a run if its last sequence is this one.
+    pub fn append_expecting(&mut self, event: NewEvent, expected_seq: u64) -> Result<Appended> {
+        runs::appended(self.run(runs::append(event, Some(expected_seq))?)?)
+    }
+
+    /// Events of a run behind one of them, own ones included.
+    pub fn fetch_events(
+        &mut self,
+        run: &str,
+        after_seq: u64,
+        limit: usize,
+    ) -> Result<Vec<CanonicalEvent>> {
+        let fetch = runs::fetch(run, after_seq, limit)?;
+        runs::events(runs::of_runs(self.run(fetch)?)?)
+    }
+
+    /// What the events of a run add up to, own ones included.
+    pub fn run_snapshot(&mut self, run: &str) -> Result<Option<RunSnapshot>> {
+        let command = RunCommand::Snapshot { run: Name::new(run)?, seq: None };
+        runs::snapshot(runs::of_runs(self.run(command)?)?)
+    }
+
+    /// Deletes a whole run; says whether there was one.
+    pub fn delete_run(&mut self, run: &str) -> Result<bool> {
+        did(self.run(RunCommand::Delete { run: Name::new(run)? })?)
+    }
+
+    /// Writes a message that is sent once the transaction is committed; its number is provisional.
+    pub fn put_message(
+        &mut self,
+        subject: &str,
+        payload: impl Into<Vec<u8>>,
+        run: Option<&str>,
+    ) -> Result<u64> {
+        let put = outbox::put(subject, payload, run)?;
+        outbox::number(self.run(put)?)
     }
 
     /// Commits, or fails with `Conflict` when something that was read has changed.

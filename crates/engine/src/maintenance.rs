@@ -212,6 +212,9 @@ fn run_sweep(core: &Inner, bell: &Bell, interval: Duration) {
         if core.now() >= core.state.next_expiry.load(Ordering::Relaxed) {
             attempt(core, "sweep", || core.sweep().map(|_| ()));
         }
+        if core.state.reaps.load(Ordering::Relaxed) {
+            attempt(core, "what deleted runs left", || core.reap().map(|_| ()));
+        }
     }
 }
 
@@ -350,6 +353,19 @@ impl Inner {
         let command = IndexCommand::Fill { id, limit: FILL_LIMIT };
         let receipt = self.sequencer.execute(Transaction::new().step(command))?;
         Ok(matches!(receipt.answers.first(), Some(Answer::Did(true))))
+    }
+
+    /// Deletes what deleted runs have left; gives how many keys that were.
+    pub fn reap(&self) -> Result<u64> {
+        let mut reaped = 0;
+        loop {
+            let command = SystemCommand::Reap { limit: SWEEP_LIMIT };
+            let receipt = self.sequencer.execute(Transaction::new().step(command))?;
+            match receipt.answers.first() {
+                Some(Answer::Count(count)) if *count > 0 => reaped += count,
+                _ => return Ok(reaped),
+            }
+        }
     }
 
     /// Turns every expiry that is due into a deletion; kept receipts expire too.

@@ -19,9 +19,9 @@ use std::sync::atomic::{AtomicUsize, Ordering as Memory};
 
 #[derive(Default)]
 pub(crate) struct Memtable {
-    /// What users wrote, the entries of indexes over it, and what the database keeps beside them, in the order of
-    /// their spaces: scans of one do not sort the others.
-    lists: [List; 3],
+    /// What users wrote, events of runs, their keys, entries of indexes and the like, and what the database keeps
+    /// beside them, in the order of their spaces: scans of one do not sort the others.
+    lists: [List; BEGINS.len()],
     /// First revision and stamp of each stretch in which both rise together.
     times: Mutex<Vec<(Revision, Stamp)>>,
     bytes: AtomicUsize,
@@ -134,16 +134,13 @@ impl Memtable {
 }
 
 /// The space that each list begins with.
-const BEGINS: [u8; 3] = [0, spaces::ENTRIES, spaces::INDEXES];
+const BEGINS: [u8; 5] = [0, spaces::EVENTS, spaces::EVENT_KEYS, spaces::ENTRIES, spaces::REAPS];
 
 /// The list that a key is in.
 #[inline]
 fn place(key: &[u8]) -> usize {
-    match key.first() {
-        Some(&space) if space >= spaces::INDEXES => 2,
-        Some(&space) if space >= spaces::ENTRIES => 1,
-        _ => 0,
-    }
+    let space = key.first().copied().unwrap_or_default();
+    BEGINS[1..].iter().take_while(|begin| space >= **begin).count()
 }
 
 impl List {

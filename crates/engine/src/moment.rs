@@ -123,6 +123,10 @@ impl Moment {
             Command::Record(RecordCommand::Count { prefix, filters }) => {
                 snapshot.count(prefix, filters).map(Answer::Count)
             }
+            Command::Run(command) if command.is_read() => {
+                Ok(Answer::Run(Box::new(snapshot.runs(command)?)))
+            }
+            Command::Outbox(command) if command.is_read() => snapshot.outbox(command),
             other => Err(no_read(other)),
         }
     }

@@ -11,7 +11,9 @@
 //! Answers inside the transaction are provisional; the receipt has the final ones. A blind write is no
 //! read and never conflicts; commands whose answer tells something of the cell count as reads.
 
-use crate::apply::{cells, guards, hashes, records, strings};
+use crate::apply::outbox::Fronts;
+use crate::apply::runs::Folds;
+use crate::apply::{cells, guards, hashes, outbox, records, runs, strings};
 use crate::candidates::Submitted;
 use crate::core::Core;
 use crate::overlay::Overlay;
@@ -22,8 +24,8 @@ use crate::view::Origin;
 use mainstay_model::limits::GUARD_LIMIT;
 use mainstay_model::{
     Answer, At, CellCommand, Code, Command, Contract, Durability, Error, Guard, HashCommand, Name,
-    Page, Receipt, RecordCommand, RecordPage, RecordPick, Result, Revision, SmallVec, Stamp, Step,
-    StringCommand, Transaction, Versioned, Where,
+    OutboxCommand, Page, Receipt, RecordCommand, RecordPage, RecordPick, Result, Revision,
+    RunAnswer, RunCommand, SmallVec, Stamp, Step, StringCommand, Transaction, Versioned, Where,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,6 +35,8 @@ pub(crate) struct Open {
     snapshot: Snapshot,
     branch: String,
     overlay: Overlay,
+    /// What runs have come to in it, to save time.
+    folds: Folds,
     steps: SmallVec<[Step; 1]>,
     /// What was read, with its expiry as seen.
     read: BTreeMap<(Contract, Name), Option<Stamp>>,
@@ -54,6 +58,7 @@ impl Open {
             snapshot,
             branch: branch.to_owned(),
             overlay: Overlay::default(),
+            folds: Folds::default(),
             steps: SmallVec::new(),
             read: BTreeMap::new(),
             ranges: Vec::new(),
@@ -152,6 +157,7 @@ impl Open {
                 self.change(Command::Record(RecordCommand::Pick(pick)))
             }
             Command::String(StringCommand::Get { name }) => self.text(&name).map(Answer::Cell),
+            Command::Run(command) if command.is_read() => self.look_at_runs(&command),
             Command::Hash(command) if command.is_read() => self.hash(&command),
             command => self.change(command),
         }
@@ -176,7 +182,26 @@ impl Open {
         hashes::run(&self.snapshot.view(), &mut self.overlay, command)
     }
 
+    /// What is read of a run counts as read with its head, which changes whenever the run does.
+    fn look_at_runs(&mut self, command: &RunCommand) -> Result<Answer> {
+        if let Some(run) = command.run() {
+            self.note_read(Contract::Runs, &Name::new(run)?)?;
+        }
+        let answer = runs::read(&self.snapshot.view(), &self.overlay, command)?;
+        self.snapshot.core.index().check_space_reach(spaces::RUNS, self.snapshot.revision)?;
+        if let (RunCommand::List { filter, after, .. }, RunAnswer::Runs(page)) = (command, &answer)
+        {
+            let (prefix, after) = (filter.prefix.clone(), after.clone());
+            self.note_range(Contract::Runs, prefix, after, page.next.clone(), None)?;
+        }
+        Ok(Answer::Run(Box::new(answer)))
+    }
+
     fn change(&mut self, command: Command) -> Result<Answer> {
+        if let Command::Run(RunCommand::Append { event, expected: Some(_) }) = &command {
+            // Where the run is matters to whoever expects it somewhere.
+            self.note_read(Contract::Runs, &Name::new(&event.run_id)?)?;
+        }
         for (contract, name) in told(&command) {
             self.note_read(contract, name)?;
         }
@@ -187,6 +212,12 @@ impl Open {
             // Its revision is not known before it commits.
             Command::Record(command) => records::run(&view, &mut self.overlay, command, 0)?,
             Command::Hash(command) => hashes::run(&view, &mut self.overlay, command)?,
+            Command::Run(command) => {
+                runs::run(&view, &mut self.overlay, &mut self.folds, command, 0)?
+            }
+            Command::Outbox(command) if stands_in_open(command) => {
+                outbox::run(&view, &mut self.overlay, &mut Fronts::default(), command)?
+            }
             _ => return Err(not_on_data()),
         };
         self.steps.push(command.into());
@@ -345,8 +376,23 @@ fn told(command: &Command) -> SmallVec<[(Contract, &Name); 2]> {
             command.key().map(|key| (Contract::Records, key)).into_iter().collect()
         }
         Command::Hash(command) => both(command.key()).into_iter().collect(),
+        Command::Run(RunCommand::Bootstrap { run, .. } | RunCommand::Delete { run }) => {
+            [(Contract::Runs, run)].into_iter().collect()
+        }
         _ => SmallVec::new(),
     }
+}
+
+/// Whether a command on the outbox gives the same when the transaction commits: what a claim takes, others may
+/// have taken by then.
+fn stands_in_open(command: &OutboxCommand) -> bool {
+    matches!(
+        command,
+        OutboxCommand::Put { .. }
+            | OutboxCommand::Ack { .. }
+            | OutboxCommand::Fail { .. }
+            | OutboxCommand::Replay { .. }
+    )
 }
 
 #[cold]

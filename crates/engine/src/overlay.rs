@@ -125,6 +125,11 @@ impl Overlay {
         Ok((start, said))
     }
 
+    /// What was staged from here on.
+    pub fn staged(&self, start: usize) -> &[u8] {
+        &self.payloads[start..]
+    }
+
     /// Forgets a payload that was staged from here on.
     pub fn take_back(&mut self, start: usize) {
         self.payloads.truncate(start);

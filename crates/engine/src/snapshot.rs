@@ -1,17 +1,18 @@
 //! Snapshots: one branch as of one revision, read without any lock on writers.
 
-use crate::apply::{cells, hashes, keys, records};
+use crate::apply::{cells, hashes, keys, outbox, records, runs};
 use crate::catalog::Layers;
 use crate::core::Core;
 use crate::entry::{self, Head};
 use crate::overlay::Overlay;
-use crate::spaces::{CELLS, RECORDS};
+use crate::spaces::{CELLS, OUTBOX, RECORDS, RUNS};
 use crate::view::View;
 use mainstay_model::limits::check_page;
 use mainstay_model::wire::fields;
 use mainstay_model::{
-    Answer, At, Field, Fields, HashCommand, Name, Page, Record, RecordHistoryEntry, RecordPage,
-    Result, Revision, Scales, Stamp, Value, Versioned, Where, codec,
+    Answer, At, Code, Error, Field, Fields, HashCommand, Name, OutboxCommand, Page, Record,
+    RecordHistoryEntry, RecordPage, Result, Revision, RunAnswer, RunCommand, Scales, Stamp, Value,
+    Versioned, Where, codec,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -142,6 +143,40 @@ impl Snapshot {
         Ok(count)
     }
 
+    /// Answers a command on runs that only reads. Below what is kept of heads it goes by the events.
+    pub fn runs(&self, command: &RunCommand) -> Result<RunAnswer> {
+        let answer = runs::read(&self.view(), &Overlay::default(), command);
+        match self.core.index().check_space_reach(RUNS, self.revision) {
+            Ok(()) => answer,
+            Err(_) if self.fresh => Err(trimmed_meanwhile()),
+            Err(_) => self.past_runs(command),
+        }
+    }
+
+    fn past_runs(&self, command: &RunCommand) -> Result<RunAnswer> {
+        let revision = self.core.sequencer.published();
+        let mut layers = self.layers.clone();
+        layers[0].1 = revision;
+        let index = self.core.index();
+        let now = View { index, layers: &layers, now: self.now, fresh: false };
+        runs::past::answer(&now, self.revision, command)
+    }
+
+    /// Answers a command on the outbox that only reads.
+    pub fn outbox(&self, command: &OutboxCommand) -> Result<Answer> {
+        let (mut nothing, mut fronts) = (Overlay::default(), outbox::Fronts::default());
+        let answer = outbox::run(&self.view(), &mut nothing, &mut fronts, command)?;
+        self.core.index().check_space_reach(OUTBOX, self.revision)?;
+        Ok(answer)
+    }
+
+    /// The revision that brought an event of a run.
+    pub fn revision_of(&self, run: &Name, seq: u64) -> Result<Option<Revision>> {
+        let found = runs::revision_of(&self.view(), &Overlay::default(), run, seq)?;
+        self.check_reach(RUNS, run)?;
+        Ok(found)
+    }
+
     /// Checked after the read: history that is trimmed meanwhile is noticed as well.
     fn check_reach(&self, space: u8, name: &Name) -> Result<()> {
         let (key, _) = self.view().key(space, name.as_bytes());
@@ -215,6 +250,12 @@ impl Snapshot {
         }
         Ok(())
     }
+}
+
+/// What retention passed by is looked at again, newly.
+#[cold]
+fn trimmed_meanwhile() -> Error {
+    Error::new(Code::HistoryTrimmed, "what was read has been trimmed meanwhile: read again")
 }
 
 fn record_history_entry(head: Head, payload: &[u8]) -> Result<RecordHistoryEntry> {

@@ -8,7 +8,14 @@
 //! |---|---|---|
 //! | 0x01 | cells | the cell's name |
 //! | 0x02 | records | the record's key |
+//! | 0x03 | heads of runs | the run |
+//! | 0x04 | events of runs | run, 0x00, generation u64 BE, sequence u64 BE |
+//! | 0x05 | idempotency keys of events | run, 0x00, generation u64 BE, key |
 //! | 0x06 | entries of indexes over records | index u32 BE, values of its fields, the record's key |
+//! | 0x07 | what reducers made of runs | run, 0x00, generation u64 BE, 0x00 and sequence u64 BE, or 0x01 and reducer |
+//! | 0x08 | events that could not follow | run, 0x00, generation u64 BE, sequence u64 BE |
+//! | 0x09 | the outbox | a letter for the kind, then an id, a time or a run |
+//! | 0x0e | runs that were deleted and left something | branch u32 BE, run, 0x00, generation u64 BE |
 //! | 0x0f | declarations of indexes | id u32 BE |
 //! | 0x10 | branches | id u32 BE |
 //! | 0x11 | tags | the tag's name |
@@ -17,7 +24,7 @@
 //! | 0x14 | merges | into u32 BE, from u32 BE, into revision u64 BE |
 //! | 0x15 | stamps of revisions | first revision u64 BE |
 //!
-//! 0x03 to 0x05 are kept for runs, keyed and sessions. Spaces from 0x0f on belong to the
+//! 0x0a to 0x0d are kept for keyed and sessions. Spaces from 0x0e on belong to the
 //! database, not to a branch: their branch is 0 and only their newest version matters.
 
 use mainstay_model::{Code, Contract, Error, Result};
@@ -29,9 +36,23 @@ pub(crate) const CELLS: u8 = 0x01;
 pub(crate) const RECORDS: u8 = 0x02;
 /// Entries of indexes over records.
 pub(crate) const ENTRIES: u8 = 0x06;
-/// What users keep on branches.
-pub(crate) const DATA: [u8; 2] = [CELLS, RECORDS];
-/// Declarations of indexes over records; the first space of the database's own.
+/// Heads of runs.
+pub(crate) const RUNS: u8 = 0x03;
+/// Events of runs.
+pub(crate) const EVENTS: u8 = 0x04;
+/// Idempotency keys of events.
+pub(crate) const EVENT_KEYS: u8 = 0x05;
+/// What reducers made of runs.
+pub(crate) const STATES: u8 = 0x07;
+/// Events that could not follow those before them.
+pub(crate) const ALERTS: u8 = 0x08;
+/// Messages to be sent.
+pub(crate) const OUTBOX: u8 = 0x09;
+/// What users keep on branches; of a run its head, which changes whenever the run does.
+pub(crate) const DATA: [u8; 3] = [CELLS, RECORDS, RUNS];
+/// Runs that were deleted and left something; the first space of the database's own.
+pub(crate) const REAPS: u8 = 0x0e;
+/// Declarations of indexes over records.
 pub(crate) const INDEXES: u8 = 0x0f;
 /// The branches of the database.
 pub(crate) const BRANCHES: u8 = 0x10;
@@ -58,6 +79,9 @@ pub(crate) const CELLS_ON_MAIN: [u8; PREFIX_BYTES] = [CELLS, 0, 0, 0, 0];
 /// The prefix of records on `main`.
 pub(crate) const RECORDS_ON_MAIN: [u8; PREFIX_BYTES] = [RECORDS, 0, 0, 0, 0];
 
+/// The prefix of heads of runs on `main`.
+pub(crate) const RUNS_ON_MAIN: [u8; PREFIX_BYTES] = [RUNS, 0, 0, 0, 0];
+
 /// A key as the index knows it.
 pub(crate) type Key = SmallVec<[u8; 48]>;
 
@@ -66,6 +90,7 @@ pub(crate) fn of(contract: Contract) -> Result<u8> {
     match contract {
         Contract::Cells => Ok(CELLS),
         Contract::Records => Ok(RECORDS),
+        Contract::Runs => Ok(RUNS),
         other => {
             let message = format!("{other:?} have no keys that could be watched");
             Err(Error::new(Code::InvalidArgument, message))
@@ -101,13 +126,19 @@ pub(crate) fn split(key: &[u8]) -> Option<(u8, u32, &[u8])> {
 /// Whether the space belongs to the database as a whole.
 #[inline]
 pub(crate) fn is_system(space: u8) -> bool {
-    space >= INDEXES
+    space >= REAPS
 }
 
 /// Whether writes to the space are remembered for a while: those of users, and which branches there are.
 #[inline]
 pub(crate) fn is_on_trail(space: u8) -> bool {
     DATA.contains(&space) || space == BRANCHES
+}
+
+/// Whether the space holds something of runs, or of the outbox beside them.
+#[inline]
+pub(crate) fn is_of_runs(space: u8) -> bool {
+    matches!(space, RUNS | EVENTS | EVENT_KEYS | STATES | ALERTS | OUTBOX)
 }
 
 /// Whether keys of the space are never looked up one by one: the table of current values has none of them.

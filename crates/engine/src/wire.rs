@@ -16,8 +16,9 @@ use crate::event::Event;
 use crate::feed::Filter;
 use crate::snapshot::HistoryEntry;
 use mainstay_model::{
-    Answer, At, Command, Durability, Name, Page, Receipt, Record, RecordCommand,
-    RecordHistoryEntry, RecordPage, Revision, Transaction, Versioned, Where,
+    Answer, At, Command, Durability, Name, OutboxAnswer, OutboxCommand, Page, Receipt, Record,
+    RecordCommand, RecordHistoryEntry, RecordPage, Revision, RunAnswer, RunCommand, Transaction,
+    Versioned, Where,
 };
 use serde::{Deserialize, Serialize};
 
@@ -77,6 +78,10 @@ pub enum Read {
         /// Only those with a smaller counter.
         before: Option<u64>,
     },
+    /// Runs: what the command reads; one that writes is refused.
+    Runs(RunCommand),
+    /// The outbox: what the command reads; one that writes is refused.
+    Outbox(OutboxCommand),
 }
 
 impl Read {
@@ -84,7 +89,13 @@ impl Read {
     /// filter is looked at all the same.
     pub fn takes_a_while(&self) -> bool {
         use RecordCommand::{Count, Scan};
-        matches!(self, Read::Records(Scan { .. } | Count { .. }))
+        match self {
+            Read::Records(command) => matches!(command, Scan { .. } | Count { .. }),
+            Read::Runs(command) => {
+                matches!(command, RunCommand::Project { .. } | RunCommand::List { .. })
+            }
+            _ => false,
+        }
     }
 }
 
@@ -105,6 +116,10 @@ pub enum Seen {
     Count(u64),
     /// Versions of a record.
     RecordHistory(#[serde(with = "fields::list")] Vec<RecordHistoryEntry>),
+    /// What was read of runs.
+    Runs(Box<RunAnswer>),
+    /// What was read of the outbox.
+    Outbox(Box<OutboxAnswer>),
 }
 
 /// What is done with what a connection holds: an open transaction, or a view of the past.
@@ -234,6 +249,29 @@ pub enum Question {
         #[serde(with = "fields::list")]
         filters: Vec<Where>,
     },
+    /// Waits for events of a run behind one of them: a [`RunAnswer::Events`](crate::RunAnswer::Events), empty when the
+    /// time is over.
+    Tail {
+        /// Of this branch.
+        branch: String,
+        /// The run.
+        run: Name,
+        /// Only events behind this one.
+        after: u64,
+        /// At most so many.
+        limit: usize,
+        /// How long.
+        wait_ms: u64,
+    },
+    /// The revision that brought an event: an option of a [`Revision`].
+    RevisionOf {
+        /// Of this branch.
+        branch: String,
+        /// The run.
+        run: Name,
+        /// The event.
+        seq: u64,
+    },
 }
 
 impl Question {
@@ -248,6 +286,7 @@ impl Question {
             self,
             Question::Diff(..)
                 | Question::WaitFor { .. }
+                | Question::Tail { .. }
                 | Question::Sync
                 | Question::Sweep
                 | Question::Trim
@@ -290,6 +329,8 @@ mod tests {
                 filters: filters.clone(),
             }),
             Read::RecordHistory { key, limit, before },
+            Read::Runs(RunCommand::Get { run: k() }),
+            Read::Outbox(OutboxCommand::Look),
         ]);
         let seen = || Seen::Cell(None);
         numbered(vec![
@@ -300,6 +341,8 @@ mod tests {
             Seen::Records(RecordPage::default()),
             Seen::Count(7),
             Seen::RecordHistory(Vec::new()),
+            Seen::Runs(Box::new(RunAnswer::Info(None))),
+            Seen::Outbox(Box::new(OutboxAnswer::Put(1))),
         ]);
         let (durability, command) = (None, mainstay_model::CellCommand::Get { name: k() }.into());
         numbered(vec![
@@ -340,7 +383,9 @@ mod tests {
             Question::ConfirmClock,
             Question::ExportHash(branch.clone()),
             Question::Indexes,
-            Question::Explain { branch, prefix, filters },
+            Question::Explain { branch: branch.clone(), prefix, filters },
+            Question::Tail { branch: branch.clone(), run: k(), after: 1, limit, wait_ms },
+            Question::RevisionOf { branch, run: k(), seq: 1 },
         ]);
     }
 }

@@ -1,7 +1,7 @@
 //! Scales: the answers of one transaction are held together, so together they have a limit.
 
 use crate::limits::ANSWERS_LIMIT_BYTES;
-use crate::{Answer, Code, Error, Fields, Page, Record, RecordPage, Value};
+use crate::{Answer, CanonicalEvent, Code, Error, Fields, Page, Record, RecordPage, Value};
 
 /// Weighs answers as they are gathered.
 ///
@@ -37,6 +37,11 @@ impl Scales {
     /// Adds a version of a record's history.
     pub fn add_fields(&mut self, fields: Option<&Fields>) -> Result<(), Error> {
         self.put(fields.map_or(0, Fields::weight_bytes))
+    }
+
+    /// Adds an event of a run.
+    pub fn add_event(&mut self, event: &CanonicalEvent) -> Result<(), Error> {
+        self.put(event.weight_bytes())
     }
 
     fn put(&mut self, bytes: usize) -> Result<(), Error> {

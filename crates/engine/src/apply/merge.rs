@@ -1,12 +1,13 @@
 //! Merging one branch into another, in one transaction.
 
 use crate::apply::branches::Context;
+use crate::apply::runs;
 use crate::catalog::MergeRecord;
 use crate::compare::{Comparison, Item, Triple};
 use crate::entry::{DELETED, LAPSED};
 use crate::index::NEWEST;
 use crate::overlay::{Overlay, Payload, Write};
-use crate::spaces::{self, RECORDS};
+use crate::spaces::{self, RECORDS, RUNS};
 use mainstay_model::limits::TRANSACTION_LIMIT_COMMANDS;
 use mainstay_model::{Answer, Code, Error, Field, Fields, MergeStrategy, Name, Result, Stamp};
 use std::collections::BTreeSet;
@@ -33,6 +34,12 @@ pub(crate) fn merge(
     for name in names {
         let triple = comparison.triple(name)?;
         if !triple.a_changed() || triple.agrees() {
+            continue;
+        }
+        if triple.space == RUNS {
+            if !runs::merge::merge(context, overlay, (source, target), &triple, strategy)? {
+                conflicts.push(String::from_utf8_lossy(&triple.name).into_owned());
+            }
             continue;
         }
         match outcome(&triple, strategy)? {

@@ -22,6 +22,8 @@ pub(crate) mod indexes;
 pub(crate) mod keys;
 pub(crate) mod merge;
 pub(crate) mod ordered;
+pub(crate) mod outbox;
 pub(crate) mod records;
+pub(crate) mod runs;
 mod search;
 pub(crate) mod strings;

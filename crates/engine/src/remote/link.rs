@@ -210,7 +210,9 @@ impl Link {
             return decode(nature, self.call(bytes, nature).await);
         }
         let extra = match question {
-            Question::WaitFor { wait_ms, .. } => Duration::from_millis(wait_ms),
+            Question::WaitFor { wait_ms, .. } | Question::Tail { wait_ms, .. } => {
+                Duration::from_millis(wait_ms)
+            }
             _ => Duration::ZERO,
         };
         let nature = if question.only_looks() { Nature::Errand } else { nature };

@@ -13,6 +13,7 @@ use super::{CONTRACT_VERSION, CanonicalEvent, Instant, NewEvent};
 use crate::value::codec;
 use crate::{Code, Error, Result, Stamp, Value};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 const FORMAT: u8 = 1;
 
@@ -48,7 +49,9 @@ impl CanonicalEvent {
     /// assert_eq!(CanonicalEvent::decode(&bytes, "r", 7, 9000)?, event);
     /// # Ok::<(), mainstay_model::Error>(())
     /// ```
-    pub fn encode(&self, stored: &Instant, out: &mut Vec<u8>) -> Result<()> {
+    ///
+    /// Gives the part of them that does not depend on when it was stored: its name, type, key and data.
+    pub fn encode(&self, stored: &Instant, out: &mut Vec<u8>) -> Result<Range<usize>> {
         let persisted = self.persisted_at.as_ref().unwrap_or(stored);
         let parts = Parts {
             event_id: &self.event_id,
@@ -84,7 +87,13 @@ impl CanonicalEvent {
 
 impl NewEvent {
     /// Appends the bytes of the event that it becomes, as [`CanonicalEvent::encode`] would.
-    pub fn encode(&self, id: &str, key: &str, stored: &Instant, out: &mut Vec<u8>) -> Result<()> {
+    pub fn encode(
+        &self,
+        id: &str,
+        key: &str,
+        stored: &Instant,
+        out: &mut Vec<u8>,
+    ) -> Result<Range<usize>> {
         let parts = Parts {
             event_id: self.event_id.as_deref().unwrap_or(id),
             event_type: &self.event_type,
@@ -143,13 +152,15 @@ struct Parts<'e> {
 }
 
 impl Parts<'_> {
-    fn encode(&self, out: &mut Vec<u8>) -> Result<()> {
+    fn encode(&self, out: &mut Vec<u8>) -> Result<Range<usize>> {
         out.push(FORMAT);
         out.extend_from_slice(&self.which().to_le_bytes());
+        let begin = out.len();
         put_text(self.event_id, out);
         put_text(self.event_type, out);
         put_text(self.key, out);
         put_value(self.event_data, out)?;
+        let end = out.len();
         self.texts.iter().flatten().for_each(|text| put_text(text, out));
         if let Some(reference) = self.engine_run_ref {
             put_value(reference, out)?;
@@ -157,7 +168,7 @@ impl Parts<'_> {
         if !self.more.is_empty() {
             put_value(&Value::Object(self.more.clone()), out)?;
         }
-        Ok(())
+        Ok(begin..end)
     }
 
     fn which(&self) -> u16 {

@@ -51,6 +51,7 @@ impl Export {
             ("revision".into(), Field::number(report.revision)),
             ("cells".into(), Field::number(report.cells)),
             ("records".into(), Field::number(report.records)),
+            ("runs".into(), Field::number(report.runs)),
             ("versions".into(), Field::number(report.versions)),
             ("tags".into(), Field::number(report.tags)),
             ("bytes".into(), Field::number(report.bytes)),
@@ -66,7 +67,8 @@ fn received(web: &Web, branch: &str, file: &Path) -> Result<ExportReport> {
     let path = format!("/v1/export/{}", escaped(branch));
     web.download("GET", &path, file, &bar, |part, response| {
         let told = |what| response.headers().get(what).and_then(|n| n.to_str().ok()?.parse().ok());
-        let (cells, records) = (told("mainstay-cells"), told("mainstay-records"));
+        let [cells, records, runs] =
+            ["mainstay-cells", "mainstay-records", "mainstay-runs"].map(told);
         let found = verify_export(part, &mut |progress| bar.show(progress)).map_err(|error| {
             Failure::from(error).hint("what arrived is not what was sent; ask again")
         })?;
@@ -74,6 +76,7 @@ fn received(web: &Web, branch: &str, file: &Path) -> Result<ExportReport> {
             revision: found.revision,
             cells: cells.unwrap_or_default(),
             records: records.unwrap_or_default(),
+            runs: runs.unwrap_or_default(),
             versions: found.versions,
             tags: found.tags,
             bytes: found.bytes,

@@ -36,7 +36,8 @@ const GIVE: Door = Door::needs(Right::write(Area::Admin)).everything();
 const FEED: Door = Door::needs(Right::read(Area::Feed)).range();
 const SERVER: Door = Door::needs(Right::read(Area::Server));
 /// The commands inside are looked at one by one.
-const MIX: Door = Door::needs(Right::either(Area::Cells).or(Area::Records));
+const MIX: Door =
+    Door::needs(Right::either(Area::Cells).or(Area::Records).or(Area::Runs).or(Area::Outbox));
 
 /// What is about data: one layer can wrap all of it.
 fn data() -> Vec<Route> {

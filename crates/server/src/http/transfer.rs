@@ -34,14 +34,15 @@ const ROOM_BYTES: u64 = 4 << 20;
 const REVISION: HeaderName = HeaderName::from_static("mainstay-revision");
 const CELLS: HeaderName = HeaderName::from_static("mainstay-cells");
 const RECORDS: HeaderName = HeaderName::from_static("mainstay-records");
+const RUNS: HeaderName = HeaderName::from_static("mainstay-runs");
 
 /// A finished file whose name is gone already: it vanishes with the last reader.
 struct Ready {
     file: File,
     bytes: u64,
     revision: u64,
-    /// How many cells and records are in it, where that is counted.
-    counts: Option<(u64, u64)>,
+    /// How many cells, records and runs are in it, where that is counted.
+    counts: Option<(u64, u64, u64)>,
     name: &'static str,
 }
 
@@ -63,7 +64,7 @@ pub(crate) async fn export(State(app): State<Http>, Named(name): Named) -> Answe
         let report = db.sparing(spare).export(&name, &path, &mut |_| {}).map_err(no_room)?;
         let name = "attachment; filename=\"branch.mainstay\"";
         Ok(Ready {
-            counts: Some((report.cells, report.records)),
+            counts: Some((report.cells, report.records, report.runs)),
             ..ready(&path, report.bytes, report.revision, name)?
         })
     });
@@ -271,9 +272,10 @@ fn send(ready: Ready) -> Response {
         (REVISION, HeaderValue::from(ready.revision)),
     ];
     let mut response = (headers, Body::from_stream(pieces)).into_response();
-    if let Some((cells, records)) = ready.counts {
+    if let Some((cells, records, runs)) = ready.counts {
         response.headers_mut().insert(CELLS, HeaderValue::from(cells));
         response.headers_mut().insert(RECORDS, HeaderValue::from(records));
+        response.headers_mut().insert(RUNS, HeaderValue::from(runs));
     }
     response
 }

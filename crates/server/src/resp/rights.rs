@@ -8,7 +8,8 @@ use crate::security::{Area, Denied, Right, User};
 use mainstay::{Contract, SmallVec};
 
 /// To do anything with what keys hold.
-pub const DATA: Right = Right::either(Area::Cells).or(Area::Records);
+pub const DATA: Right =
+    Right::either(Area::Cells).or(Area::Records).or(Area::Runs).or(Area::Outbox);
 /// To read what keys hold, of whichever kind that is.
 pub const READ: Right = Right::read(Area::Cells).or(Area::Records);
 /// To write what keys hold, of whichever kind that is.

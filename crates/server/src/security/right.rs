@@ -9,6 +9,10 @@ pub enum Area {
     Cells,
     /// Records and what they hold, now and before.
     Records,
+    /// Runs, their events and what they add up to.
+    Runs,
+    /// Messages to be sent.
+    Outbox,
     /// Branches and tags.
     Branches,
     /// The feed of changes, values included.
@@ -20,9 +24,11 @@ pub enum Area {
 }
 
 /// All areas, as they are named in settings.
-const AREAS: [(Area, &str); 6] = [
+const AREAS: [(Area, &str); 8] = [
     (Area::Cells, "cells"),
     (Area::Records, "records"),
+    (Area::Runs, "runs"),
+    (Area::Outbox, "outbox"),
     (Area::Branches, "branches"),
     (Area::Feed, "feed"),
     (Area::Server, "server"),
@@ -45,34 +51,38 @@ pub enum Access {
 pub struct Right {
     area: Area,
     /// The same right there is enough, too.
-    other: Option<Area>,
+    others: [Option<Area>; 3],
     access: Access,
 }
 
 impl Right {
     /// To read there.
     pub const fn read(area: Area) -> Right {
-        Right { area, other: None, access: Access::Read }
+        Right { area, others: [None; 3], access: Access::Read }
     }
 
     /// To write there.
     pub const fn write(area: Area) -> Right {
-        Right { area, other: None, access: Access::Write }
+        Right { area, others: [None; 3], access: Access::Write }
     }
 
     /// To do anything there.
     pub const fn either(area: Area) -> Right {
-        Right { area, other: None, access: Access::Either }
+        Right { area, others: [None; 3], access: Access::Either }
     }
 
-    /// Here or there: one of both is enough.
+    /// Here or there: one of them is enough. There are at most three others.
     pub const fn or(mut self, other: Area) -> Right {
-        self.other = Some(other);
+        let mut place = 0;
+        while place + 1 < self.others.len() && self.others[place].is_some() {
+            place += 1;
+        }
+        self.others[place] = Some(other);
         self
     }
 
     fn areas(self) -> impl Iterator<Item = Area> {
-        [Some(self.area), self.other].into_iter().flatten()
+        [Some(self.area)].into_iter().chain(self.others).flatten()
     }
 }
 
@@ -136,7 +146,7 @@ impl Rights {
 
     /// Whether there are rights that mean nothing without keys.
     pub fn need_keys(self) -> bool {
-        [Area::Cells, Area::Records, Area::Branches, Area::Feed]
+        [Area::Cells, Area::Records, Area::Runs, Area::Outbox, Area::Branches, Area::Feed]
             .iter()
             .any(|area| self.include(Right::either(*area)))
     }

@@ -4,10 +4,10 @@ use super::audit::{Audit, Entry};
 use super::right::{Area, Right};
 use super::user::{Denied, User};
 use mainstay::wire::{Act, Follow, Look, Question, Read};
-use mainstay::{CellCommand, Filter, RecordCommand, Transaction};
+use mainstay::{CellCommand, Filter, RecordCommand, RunCommand, Transaction};
 
 /// To do anything with what keys hold.
-const DATA: Right = Right::either(Area::Cells).or(Area::Records);
+const DATA: Right = Right::either(Area::Cells).or(Area::Records).or(Area::Runs).or(Area::Outbox);
 
 /// What somebody wants over the wire.
 pub enum Wanted<'a> {
@@ -52,6 +52,8 @@ impl User {
             Read::RecordHistory { key, .. } => {
                 self.allow_command(&RecordCommand::Get { key: key.clone(), fields: None }.into())
             }
+            Read::Runs(command) => self.allow_run(command),
+            Read::Outbox(command) => self.allow_outbox(command),
         }
     }
 
@@ -95,6 +97,9 @@ impl User {
             Question::Indexes => {
                 self.may(Right::read(Area::Records))?;
                 self.may_touch_everything()
+            }
+            Question::Tail { run, .. } | Question::RevisionOf { run, .. } => {
+                self.allow_run(&RunCommand::Get { run: run.clone() })
             }
             Question::Explain { prefix, .. } => {
                 self.may(Right::read(Area::Records))?;

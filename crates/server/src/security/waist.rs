@@ -14,13 +14,15 @@ use super::right::{Area, Right};
 use super::user::{Denied, User};
 use mainstay::{
     BranchCommand, CellCommand, Command, Contract, Guard, HashCommand, IndexCommand, Name,
-    RecordCommand, StringCommand, Transaction,
+    OutboxCommand, RecordCommand, RunCommand, StringCommand, Transaction,
 };
 
 const READ: Right = Right::read(Area::Cells);
 const WRITE: Right = Right::write(Area::Cells);
 const READ_RECORDS: Right = Right::read(Area::Records);
 const WRITE_RECORDS: Right = Right::write(Area::Records);
+const READ_RUNS: Right = Right::read(Area::Runs);
+const WRITE_RUNS: Right = Right::write(Area::Runs);
 
 impl User {
     /// All that a transaction may do has to be allowed, also what it does only if a guard fails.
@@ -44,6 +46,8 @@ impl User {
             Command::String(command) => self.allow_string(command),
             Command::Record(command) => self.allow_record(command),
             Command::Hash(command) => self.allow_hash(command),
+            Command::Run(command) => self.allow_run(command),
+            Command::Outbox(command) => self.allow_outbox(command),
             // A branch is all keys at once.
             Command::Branch(_) => {
                 self.may(Right::write(Area::Branches))?;
@@ -158,6 +162,42 @@ impl User {
         }
     }
 
+    pub(super) fn allow_run(&self, command: &RunCommand) -> Result<(), Denied> {
+        if let RunCommand::List { filter, .. } = command {
+            return self.allow_range(READ_RUNS, &filter.prefix);
+        }
+        // What comes of an append tells whether the run had the event, and what it says.
+        let rights: &[Right] = match command {
+            command if command.is_read() => &[READ_RUNS],
+            RunCommand::Append { .. } | RunCommand::Bootstrap { .. } => &[READ_RUNS, WRITE_RUNS],
+            RunCommand::Delete { .. } | RunCommand::Restore { .. } | RunCommand::Keep { .. } => {
+                &[WRITE_RUNS]
+            }
+            _ => return self.allow_unknown(),
+        };
+        rights.iter().try_for_each(|right| self.may(*right))?;
+        self.may_touch(command.run().unwrap_or_default().as_bytes())
+    }
+
+    /// Whoever writes a message needs its subject, whoever sends them needs all.
+    pub(super) fn allow_outbox(&self, command: &OutboxCommand) -> Result<(), Denied> {
+        match command {
+            OutboxCommand::Put { subject, run, .. } => {
+                self.may(Right::write(Area::Outbox))?;
+                let run = run.as_ref().map(|run| self.may_touch(run.as_bytes()));
+                run.unwrap_or(Ok(()))?;
+                self.may_touch(subject.as_bytes())
+            }
+            command => {
+                self.may(Right::read(Area::Outbox))?;
+                if !command.is_read() {
+                    self.may(Right::write(Area::Outbox))?;
+                }
+                self.may_touch_everything()
+            }
+        }
+    }
+
     fn allow_range(&self, right: Right, prefix: &str) -> Result<(), Denied> {
         self.may(right)?;
         self.may_list(prefix.as_bytes())
@@ -181,6 +221,8 @@ const fn reading(contract: Contract) -> Right {
     match contract {
         Contract::Cells => READ,
         Contract::Records => READ_RECORDS,
+        Contract::Runs => READ_RUNS,
+        Contract::Outbox => Right::read(Area::Outbox),
         _ => Right::read(Area::Branches),
     }
 }

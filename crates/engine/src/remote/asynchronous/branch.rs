@@ -1,6 +1,8 @@
 //! Branches and tags of a served database.
 
-use super::{AsyncCells, AsyncDatabase, AsyncInteractive, AsyncRecords, retry};
+use super::{
+    AsyncCells, AsyncDatabase, AsyncInteractive, AsyncOutbox, AsyncRecords, AsyncRuns, retry,
+};
 use crate::branch::revision;
 use crate::cells::did;
 use crate::remote::link::Link;
@@ -24,6 +26,16 @@ impl AsyncBranch {
     /// Its cells.
     pub fn cells(&self) -> AsyncCells {
         AsyncCells::on(self.link.clone(), &self.name)
+    }
+
+    /// Its runs.
+    pub fn runs(&self) -> AsyncRuns {
+        AsyncRuns::on(self.link.clone(), &self.name)
+    }
+
+    /// Its outbox.
+    pub fn outbox(&self) -> AsyncOutbox {
+        AsyncOutbox::on(self.link.clone(), &self.name)
     }
 
     /// Its records.

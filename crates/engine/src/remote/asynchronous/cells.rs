@@ -1,7 +1,7 @@
 //! Cells of a served database.
 
-use super::AsyncRecordsAt;
 use super::held::Held;
+use super::{AsyncRecordsAt, AsyncRunsAt};
 use crate::cells::{counter, did, maybe_counter, number, unexpected};
 use crate::remote::link::Link;
 use crate::snapshot::HistoryEntry;
@@ -152,6 +152,11 @@ impl AsyncCellsAt {
     /// The records in the same view.
     pub fn records(&self) -> AsyncRecordsAt {
         AsyncRecordsAt(self.0.clone())
+    }
+
+    /// The runs in the same view.
+    pub fn runs(&self) -> AsyncRunsAt {
+        AsyncRunsAt(self.0.clone())
     }
 
     async fn look(&self, read: Read) -> Result<Seen> {

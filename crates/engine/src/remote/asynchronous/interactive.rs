@@ -1,14 +1,16 @@
 //! Interactive transactions on a served database: open on the server, on a connection of their own.
 
 use crate::cells::{cell, counter, did, maybe_counter, number, page, unexpected};
+use crate::outbox;
 use crate::records::{self, record, records};
 use crate::remote::link::Link;
 use crate::remote::seat::Seat;
+use crate::runs;
 use crate::wire::{Act, Acted};
 use mainstay_model::{
-    Answer, CellCommand, Command, Condition, Durability, ExpireOnly, Name, Number, Page, Receipt,
-    Record, RecordCommand, RecordPage, RecordWrite, Result, Revision, Transaction, Ttl, Value,
-    Versioned, Where,
+    Answer, Appended, CanonicalEvent, CellCommand, Command, Condition, Durability, ExpireOnly,
+    Name, NewEvent, Number, Page, Receipt, Record, RecordCommand, RecordPage, RecordWrite, Result,
+    Revision, RunCommand, RunSnapshot, Transaction, Ttl, Value, Versioned, Where,
 };
 
 /// An open transaction. Dropping it rolls it back.
@@ -154,6 +156,53 @@ impl AsyncInteractive {
     pub async fn count_records(&mut self, prefix: &str, filters: &[Where]) -> Result<u64> {
         let (prefix, filters) = (prefix.to_owned(), filters.to_vec());
         records::count(self.run(RecordCommand::Count { prefix, filters }).await?)
+    }
+
+    /// Appends an event to a run; its sequence is provisional.
+    pub async fn append(&mut self, event: NewEvent) -> Result<Appended> {
+        runs::appended(self.run(runs::append(event, None)?).await?)
+    }
+
+    /// Appends an event to a run if its last sequence is this one.
+    pub async fn append_expecting(
+        &mut self,
+        event: NewEvent,
+        expected_seq: u64,
+    ) -> Result<Appended> {
+        runs::appended(self.run(runs::append(event, Some(expected_seq))?).await?)
+    }
+
+    /// Events of a run behind one of them, own ones included.
+    pub async fn fetch_events(
+        &mut self,
+        run: &str,
+        after_seq: u64,
+        limit: usize,
+    ) -> Result<Vec<CanonicalEvent>> {
+        let fetch = runs::fetch(run, after_seq, limit)?;
+        runs::events(runs::of_runs(self.run(fetch).await?)?)
+    }
+
+    /// What the events of a run add up to, own ones included.
+    pub async fn run_snapshot(&mut self, run: &str) -> Result<Option<RunSnapshot>> {
+        let command = RunCommand::Snapshot { run: Name::new(run)?, seq: None };
+        runs::snapshot(runs::of_runs(self.run(command).await?)?)
+    }
+
+    /// Deletes a whole run; says whether there was one.
+    pub async fn delete_run(&mut self, run: &str) -> Result<bool> {
+        did(self.run(RunCommand::Delete { run: Name::new(run)? }).await?)
+    }
+
+    /// Writes a message that is sent once the transaction is committed; its number is provisional.
+    pub async fn put_message(
+        &mut self,
+        subject: &str,
+        payload: impl Into<Vec<u8>>,
+        run: Option<&str>,
+    ) -> Result<u64> {
+        let put = outbox::put(subject, payload, run)?;
+        outbox::number(self.run(put).await?)
     }
 
     /// Commits, or fails with `Conflict` when something that was read has changed.

@@ -12,13 +12,17 @@ mod cells;
 mod feed;
 mod held;
 mod interactive;
+mod outbox;
 mod records;
+mod runs;
 
 pub use branch::AsyncBranch;
 pub use cells::{AsyncCells, AsyncCellsAt};
 pub use feed::AsyncFeed;
 pub use interactive::AsyncInteractive;
+pub use outbox::AsyncOutbox;
 pub use records::{AsyncRecords, AsyncRecordsAt};
+pub use runs::{AsyncRuns, AsyncRunsAt};
 
 use super::link::Link;
 use crate::branch::{BranchInfo, Difference, TagInfo};
@@ -58,6 +62,16 @@ impl AsyncDatabase {
     /// The cells of `main`.
     pub fn cells(&self) -> AsyncCells {
         AsyncCells::on(self.link.clone(), MAIN)
+    }
+
+    /// The runs of `main`.
+    pub fn runs(&self) -> AsyncRuns {
+        AsyncRuns::on(self.link.clone(), MAIN)
+    }
+
+    /// The outbox of `main`.
+    pub fn outbox(&self) -> AsyncOutbox {
+        AsyncOutbox::on(self.link.clone(), MAIN)
     }
 
     /// The records of `main`.

@@ -19,8 +19,8 @@ use mainstay::wire::{
     self, Act, Acted, FOLLOW_LIMIT, Follow, Followed, Look, Question, Read, Seen,
 };
 use mainstay::{
-    At, Cells, Code, Command, Database, Durability, Error, Interactive, Receipt, RecordCommand,
-    Result, Transaction,
+    At, Cells, Code, Command, Database, Durability, Error, Interactive, OutboxAnswer,
+    OutboxCommand, Receipt, RecordCommand, Result, RunAnswer, Transaction,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -28,7 +28,7 @@ use serde::de::DeserializeOwned;
 /// Reads cells and records, as they are or as they were: both have the same methods and no type in
 /// common. Only what is read is asked for.
 macro_rules! look {
-    ($cells:expr, $records:expr, $read:expr) => {
+    ($cells:expr, $records:expr, $runs:expr, $outbox:expr, $read:expr) => {
         match $read {
             Read::Get { name } => $cells.get_versioned(name.as_str()).map(Seen::Cell),
             Read::List { prefix, after, limit } => {
@@ -50,8 +50,15 @@ macro_rules! look {
             Read::RecordHistory { key, limit, before } => {
                 $records.history(key.as_str(), limit, before).map(Seen::RecordHistory)
             }
+            Read::Runs(command) => $runs.read(command).map(|it| Seen::Runs(Box::new(it))),
+            Read::Outbox(command) => $outbox(command).map(|it| Seen::Outbox(Box::new(it))),
         }
     };
+}
+
+/// The outbox has no past: what was sent is gone.
+fn no_past(_: OutboxCommand) -> Result<OutboxAnswer> {
+    Err(Error::new(Code::Unsupported, "the outbox has no past: look at it as it is"))
 }
 
 /// A command that writes was given where something is read.
@@ -217,10 +224,14 @@ fn read(call: &mut Call<'_>, pending: Pending) -> Handled {
 
 fn look_at(db: &Database, cells: &Cells, look: Look) -> Result<Seen> {
     match look.at {
-        At::Latest => look!(cells, db.branch(&look.branch)?.records(), look.read),
+        At::Latest => {
+            let branch = || db.branch(&look.branch);
+            let outbox = |command| branch()?.outbox().read(command);
+            look!(cells, branch()?.records(), branch()?.runs(), outbox, look.read)
+        }
         at => {
             let view = cells.at(at)?;
-            look!(view, view.records(), look.read)
+            look!(view, view.records(), view.runs(), no_past, look.read)
         }
     }
 }
@@ -284,7 +295,8 @@ fn inside(session: &mut Session, command: Command) -> Result<Acted> {
 fn look_held(session: &Session, read: Read) -> Result<Handled> {
     let view = session.view.clone().ok_or_else(none_open)?;
     let takes_a_while = read.takes_a_while();
-    let look = move || framed(&look!(view, view.records(), read).map(Acted::Seen));
+    let look =
+        move || framed(&look!(view, view.records(), view.runs(), no_past, read).map(Acted::Seen));
     Ok(match takes_a_while {
         true => Handled::Slow(Box::new(look)),
         false => Handled::Reply(look()),
@@ -435,5 +447,15 @@ fn answer(db: &Database, question: Question) -> Reply {
             framed(&Ok(()))
         }
         Question::ExportHash(branch) => framed(&db.export_hash(&branch)),
+        Question::RevisionOf { branch, run, seq } => {
+            let branch = db.branch(&branch);
+            framed(&branch.and_then(|branch| branch.runs().revision_of(run.as_str(), seq)))
+        }
+        Question::Tail { branch, run, after, limit, wait_ms } => {
+            let wait = std::time::Duration::from_millis(wait_ms);
+            let tail =
+                db.branch(&branch).and_then(|branch| branch.runs().tail(run.as_str(), after));
+            framed(&tail.and_then(|mut tail| tail.next(limit, wait)).map(RunAnswer::Events))
+        }
     }
 }

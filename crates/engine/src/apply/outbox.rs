@@ -1,0 +1,433 @@
+//! The outbox: messages that were written with a transaction and are to be sent.
+//!
+//! ```text
+//!   09 | branch | h                    -> last id, pending, dead
+//!                 m | id u64 BE        -> subject, run, written at, payload      written once
+//!                 s | id u64 BE        -> tries, due, the run's next message, failure
+//!                 q | due u64 BE | id  -> nothing                                who may be claimed when
+//!                 r | run              -> the run's last message
+//!                 d | id u64 BE        -> nothing                                the dead ones
+//! ```
+//!
+//! Of a run only the first message stands in the queue; when it goes, the next one enters. So a claim takes from the
+//! front of the queue whatever is due, and nobody is looked at in vain. A lease is a later due: what is not
+//! acknowledged by then is claimed again.
+//!
+//! Only the branch's own layer is looked at: what a fork inherits is not pending there.
+
+use crate::catalog::Layers;
+use crate::entry::DELETED;
+use crate::overlay::{Overlay, Payload, Write};
+use crate::spaces::{Key, OUTBOX};
+use crate::view::View;
+use hashbrown::HashMap;
+use mainstay_model::codec::{get_varint, put_varint};
+use mainstay_model::{
+    Answer, Code, Error, FAILURE_LIMIT_BYTES, Failed, LEASE_LIMIT_MS, Message, OutboxAnswer,
+    OutboxCommand, OutboxState, Result, Stamp, TRIES_LIMIT, put_text, take_text,
+};
+use smallvec::{SmallVec, smallvec};
+
+type Place = SmallVec<[u8; 32]>;
+
+/// Up to which due each branch's queue holds nothing, so that no walk goes over what was there. It only saves time.
+pub(crate) type Fronts = HashMap<u32, Stamp>;
+
+/// Runs a command on a branch's outbox.
+pub(crate) fn run(
+    view: &View<'_>,
+    overlay: &mut Overlay,
+    fronts: &mut Fronts,
+    command: &OutboxCommand,
+) -> Result<Answer> {
+    command.check()?;
+    let own: Layers = smallvec![view.layers[0]];
+    let view = &View { index: view.index, layers: &own, now: view.now, fresh: view.fresh };
+    let mut outbox = Outbox { view, overlay };
+    let answer = |answer| Answer::Outbox(Box::new(answer));
+    Ok(match command {
+        OutboxCommand::Put { subject, payload, run } => {
+            let run = run.as_ref().map(|run| run.as_str());
+            answer(OutboxAnswer::Put(outbox.put(subject, payload, run)?))
+        }
+        OutboxCommand::Claim { limit, lease_ms } => {
+            answer(OutboxAnswer::Messages(outbox.claim(fronts, *limit, *lease_ms)?))
+        }
+        OutboxCommand::Ack { ids } => Answer::Count(outbox.ack(ids)?),
+        OutboxCommand::Fail { id, message, backoff_ms, tries } => {
+            answer(OutboxAnswer::Failed(outbox.fail(*id, message, *backoff_ms, *tries)?))
+        }
+        OutboxCommand::Dead { after, limit } => {
+            answer(OutboxAnswer::Messages(outbox.dead(*after, *limit)?))
+        }
+        OutboxCommand::Replay { id } => Answer::Did(outbox.replay(*id)?),
+        OutboxCommand::Look => answer(OutboxAnswer::State(outbox.look(fronts)?)),
+        _ => return Err(Error::new(Code::Unsupported, "this version does not know that command")),
+    })
+}
+
+struct Outbox<'o> {
+    view: &'o View<'o>,
+    overlay: &'o mut Overlay,
+}
+
+/// How many messages there are.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    last_id: u64,
+    pending: u64,
+    dead: u64,
+}
+
+/// How a message stands.
+#[derive(Clone, Default)]
+struct State {
+    tries: u32,
+    due: Stamp,
+    /// The run's next message; 0: none yet.
+    next: u64,
+    is_dead: bool,
+    /// Whether it is of a run whose later messages wait for it.
+    is_first: bool,
+    failure: Option<String>,
+}
+
+/// What a message says.
+struct Letter {
+    subject: String,
+    run: Option<String>,
+    payload: Vec<u8>,
+    written: Stamp,
+}
+
+impl Outbox<'_> {
+    fn put(&mut self, subject: &str, payload: &[u8], run: Option<&str>) -> Result<u64> {
+        let mut letter = Vec::with_capacity(64 + payload.len());
+        put_text(subject, &mut letter);
+        put_text(run.unwrap_or_default(), &mut letter);
+        letter.extend_from_slice(payload);
+        if payload.len() > mainstay_model::limits::VALUE_LIMIT_BYTES {
+            let message =
+                format!("a message for `{subject}` has {} bytes: too many", payload.len());
+            return Err(Error::new(Code::ValueTooLarge, message));
+        }
+        self.overlay.check_room(letter.len() + 512)?;
+        let mut counts = self.counts()?;
+        counts.last_id += 1;
+        counts.pending += 1;
+        let id = counts.last_id;
+        self.set(&place(b'm', id), 0, &letter)?;
+        let before = run.map(|run| self.last_of(run)).transpose()?.flatten();
+        let state = State { due: self.view.now, is_first: run.is_some(), ..State::default() };
+        self.set_state(id, &state)?;
+        match before {
+            Some(before) => self.join(before, id)?,
+            None => self.enqueue(state.due, id)?,
+        }
+        if let Some(run) = run {
+            self.set(&of_run(run), 0, &id.to_be_bytes())?;
+        }
+        self.set_counts(counts)?;
+        Ok(id)
+    }
+
+    /// Lets a message of a run wait for the one before it.
+    fn join(&mut self, before: u64, id: u64) -> Result<()> {
+        match self.state(before)? {
+            Some(mut state) => {
+                state.next = id;
+                self.set_state(before, &state)
+            }
+            None => self.enqueue(self.view.now, id),
+        }
+    }
+
+    fn claim(&mut self, fronts: &mut Fronts, limit: usize, lease_ms: u64) -> Result<Vec<Message>> {
+        let mut taken = Vec::new();
+        for (due, id) in self.due(fronts, limit)? {
+            let Some(mut state) = self.state(id)? else {
+                self.dequeue(due, id)?;
+                continue;
+            };
+            if state.tries >= TRIES_LIMIT {
+                state.failure.get_or_insert_with(|| "its lease was over every time".to_owned());
+                self.bury(id, state)?;
+                continue;
+            }
+            self.dequeue(due, id)?;
+            state.tries += 1;
+            state.due = self.view.now.saturating_add(lease_ms.saturating_mul(1000));
+            self.enqueue(state.due, id)?;
+            self.set_state(id, &state)?;
+            taken.extend(self.message(id, state)?);
+        }
+        Ok(taken)
+    }
+
+    /// The first messages that are due.
+    fn due(&self, fronts: &mut Fronts, limit: usize) -> Result<Vec<(Stamp, u64)>> {
+        let front = fronts.entry(self.view.branch()).or_default();
+        let from = queued(*front, 0);
+        let mut walk = self.view.walk(self.overlay, OUTBOX, b"q", Some(&from));
+        let (mut found, mut passed) = (Vec::new(), true);
+        while let Some(step) = walk.next()?.filter(|_| found.len() < limit) {
+            let Some((due, id)) = due_of(&step.name) else { continue };
+            if due > self.view.now {
+                break;
+            }
+            let gone = step.head.is_deleted();
+            // What this transaction took out comes back if it fails.
+            passed &= gone && !step.own;
+            if passed {
+                *front = due;
+            }
+            if !gone {
+                found.push((due, id));
+            }
+        }
+        Ok(found)
+    }
+
+    fn ack(&mut self, ids: &[u64]) -> Result<u64> {
+        let (mut counts, mut gone) = (self.counts()?, 0);
+        for &id in ids {
+            let Some(state) = self.state(id)? else { continue };
+            match state.is_dead {
+                true => counts.dead = counts.dead.saturating_sub(1),
+                false => counts.pending = counts.pending.saturating_sub(1),
+            }
+            self.leave(id, &state)?;
+            self.remove(&place(b's', id))?;
+            self.remove(&place(b'm', id))?;
+            gone += 1;
+        }
+        if gone > 0 {
+            self.set_counts(counts)?;
+        }
+        Ok(gone)
+    }
+
+    fn fail(&mut self, id: u64, why: &str, backoff_ms: u64, tries: u32) -> Result<Failed> {
+        let Some(mut state) = self.state(id)?.filter(|state| !state.is_dead) else {
+            return Ok(Failed::Unknown);
+        };
+        let end = why.floor_char_boundary(FAILURE_LIMIT_BYTES);
+        state.failure = Some(why[..end].to_owned());
+        if state.tries >= tries {
+            self.bury(id, state)?;
+            return Ok(Failed::Dead);
+        }
+        let doubled = backoff_ms.saturating_mul(1 << state.tries.saturating_sub(1).min(30));
+        let wait_us = doubled.min(LEASE_LIMIT_MS) * 1000;
+        self.dequeue(state.due, id)?;
+        state.due = self.view.now.saturating_add(wait_us);
+        self.enqueue(state.due, id)?;
+        self.set_state(id, &state)?;
+        Ok(Failed::Waits(state.due))
+    }
+
+    /// Gives a message up; its run goes on without it.
+    fn bury(&mut self, id: u64, mut state: State) -> Result<()> {
+        self.leave(id, &state)?;
+        (state.is_dead, state.is_first, state.next) = (true, false, 0);
+        self.set_state(id, &state)?;
+        self.set(&place(b'd', id), 0, b"")?;
+        let mut counts = self.counts()?;
+        counts.pending = counts.pending.saturating_sub(1);
+        counts.dead += 1;
+        self.set_counts(counts)
+    }
+
+    /// Takes a message out of where it waits, and lets the run's next one in.
+    fn leave(&mut self, id: u64, state: &State) -> Result<()> {
+        if state.is_dead {
+            return self.remove(&place(b'd', id));
+        }
+        self.dequeue(state.due, id)?;
+        if !state.is_first {
+            return Ok(());
+        }
+        if let Some(mut next) = self.state(state.next)? {
+            next.due = self.view.now;
+            self.set_state(state.next, &next)?;
+            return self.enqueue(next.due, state.next);
+        }
+        let run = self.letter(id)?.and_then(|letter| letter.run);
+        match run {
+            Some(run) if self.last_of(&run)? == Some(id) => self.remove(&of_run(&run)),
+            _ => Ok(()),
+        }
+    }
+
+    fn replay(&mut self, id: u64) -> Result<bool> {
+        let Some(mut state) = self.state(id)?.filter(|state| state.is_dead) else {
+            return Ok(false);
+        };
+        self.remove(&place(b'd', id))?;
+        (state.is_dead, state.tries, state.due) = (false, 0, self.view.now);
+        self.set_state(id, &state)?;
+        self.enqueue(state.due, id)?;
+        let mut counts = self.counts()?;
+        counts.dead = counts.dead.saturating_sub(1);
+        counts.pending += 1;
+        self.set_counts(counts)?;
+        Ok(true)
+    }
+
+    fn dead(&self, after: u64, limit: usize) -> Result<Vec<Message>> {
+        let mut walk = self.view.walk(self.overlay, OUTBOX, b"d", Some(&place(b'd', after)));
+        let mut found = Vec::new();
+        while let Some(step) = walk.next()?.filter(|_| found.len() < limit) {
+            let id = step.name.get(1..).and_then(|id| id.try_into().ok()).map(u64::from_be_bytes);
+            let Some(id) = id.filter(|_| !step.head.is_deleted()) else { continue };
+            let Some(state) = self.state(id)? else { continue };
+            found.extend(self.message(id, state)?);
+        }
+        Ok(found)
+    }
+
+    fn look(&self, fronts: &mut Fronts) -> Result<OutboxState> {
+        let Counts { last_id, pending, dead } = self.counts()?;
+        let front = fronts.get(&self.view.branch()).copied().unwrap_or_default();
+        let mut walk = self.view.walk(self.overlay, OUTBOX, b"q", Some(&queued(front, 0)));
+        let mut oldest_due = None;
+        while let Some(step) = walk.next()?.filter(|_| oldest_due.is_none()) {
+            let live = !step.head.is_deleted();
+            oldest_due = due_of(&step.name).filter(|_| live).map(|(due, _)| due);
+        }
+        Ok(OutboxState { pending, dead, last_id, oldest_due })
+    }
+
+    fn message(&self, id: u64, state: State) -> Result<Option<Message>> {
+        let State { tries, failure, .. } = state;
+        Ok(self.letter(id)?.map(|letter| {
+            let Letter { subject, run, payload, written } = letter;
+            Message { id, subject, payload, run, tries, written, failure }
+        }))
+    }
+}
+
+/// Reading and writing what stands where.
+impl Outbox<'_> {
+    fn read<T>(
+        &self,
+        place: &[u8],
+        mut read: impl FnMut(&[u8], Stamp) -> Option<T>,
+    ) -> Result<Option<T>> {
+        let (key, hash) = self.view.key(OUTBOX, place);
+        let found = self.view.find(self.overlay, &key, hash, |head, payload| {
+            let there = (!head.is_deleted()).then(|| read(payload, head.stamp));
+            there.map(|read| read.ok_or_else(damaged)).transpose()
+        })?;
+        Ok(found.and_then(|(found, _)| found))
+    }
+
+    fn set(&mut self, place: &[u8], flags: u8, payload: &[u8]) -> Result<()> {
+        let (key, hash): (Key, u64) = self.view.key(OUTBOX, place);
+        let payload = Payload::Bytes(payload);
+        let write = Write { flags, counter: 1, writes: 1, expires: None, prior: None, payload };
+        self.overlay.write(key, hash, write)
+    }
+
+    fn remove(&mut self, place: &[u8]) -> Result<()> {
+        self.set(place, DELETED, b"")
+    }
+
+    fn enqueue(&mut self, due: Stamp, id: u64) -> Result<()> {
+        self.set(&queued(due, id), 0, b"")
+    }
+
+    fn dequeue(&mut self, due: Stamp, id: u64) -> Result<()> {
+        self.remove(&queued(due, id))
+    }
+
+    fn counts(&self) -> Result<Counts> {
+        let found = self.read(b"h", |mut rest, _| {
+            let rest = &mut rest;
+            let (last_id, pending) = (get_varint(rest)?, get_varint(rest)?);
+            Some(Counts { last_id, pending, dead: get_varint(rest)? })
+        })?;
+        Ok(found.unwrap_or_default())
+    }
+
+    fn set_counts(&mut self, counts: Counts) -> Result<()> {
+        let mut bytes = Vec::with_capacity(24);
+        for number in [counts.last_id, counts.pending, counts.dead] {
+            put_varint(&mut bytes, number);
+        }
+        self.set(b"h", 0, &bytes)
+    }
+
+    fn last_of(&self, run: &str) -> Result<Option<u64>> {
+        self.read(&of_run(run), |bytes, _| bytes.try_into().ok().map(u64::from_be_bytes))
+    }
+
+    fn letter(&self, id: u64) -> Result<Option<Letter>> {
+        self.read(&place(b'm', id), |mut rest, written| {
+            let (subject, run) = (take_text(&mut rest)?, take_text(&mut rest)?);
+            let run = Some(run).filter(|run| !run.is_empty());
+            Some(Letter { subject, run, payload: rest.to_vec(), written })
+        })
+    }
+
+    fn state(&self, id: u64) -> Result<Option<State>> {
+        self.read(&place(b's', id), |mut rest, _| take_state(&mut rest))
+    }
+
+    fn set_state(&mut self, id: u64, state: &State) -> Result<()> {
+        let mut bytes = Vec::with_capacity(32);
+        put_varint(&mut bytes, u64::from(state.tries));
+        put_varint(&mut bytes, state.due);
+        put_varint(&mut bytes, state.next);
+        bytes.push(u8::from(state.is_dead) | u8::from(state.is_first) << 1);
+        put_text(state.failure.as_deref().unwrap_or_default(), &mut bytes);
+        self.set(&place(b's', id), 0, &bytes)
+    }
+}
+
+fn take_state(rest: &mut &[u8]) -> Option<State> {
+    let tries = u32::try_from(get_varint(rest)?).ok()?;
+    let (due, next) = (get_varint(rest)?, get_varint(rest)?);
+    let (&flags, tail) = rest.split_first()?;
+    *rest = tail;
+    let failure = Some(take_text(rest)?).filter(|text| !text.is_empty());
+    let (is_dead, is_first) = (flags & 1 != 0, flags & 2 != 0);
+    Some(State { tries, due, next, is_dead, is_first, failure })
+}
+
+fn place(kind: u8, id: u64) -> Place {
+    let mut place = smallvec![kind];
+    place.extend_from_slice(&id.to_be_bytes());
+    place
+}
+
+fn of_run(run: &str) -> Place {
+    let mut place = smallvec![b'r'];
+    place.extend_from_slice(run.as_bytes());
+    place
+}
+
+fn queued(due: Stamp, id: u64) -> Place {
+    let mut place = smallvec![b'q'];
+    place.extend_from_slice(&due.to_be_bytes());
+    place.extend_from_slice(&id.to_be_bytes());
+    place
+}
+
+fn due_of(name: &[u8]) -> Option<(Stamp, u64)> {
+    let (due, id) = name.get(1..)?.split_first_chunk::<8>()?;
+    Some((u64::from_be_bytes(*due), u64::from_be_bytes(id.try_into().ok()?)))
+}
+
+/// The message that was written under a key of the outbox, for the feed.
+pub(crate) fn told(name: &[u8], payload: &[u8]) -> Option<(u64, String, Option<String>, Vec<u8>)> {
+    let id = name.strip_prefix(b"m")?.try_into().ok().map(u64::from_be_bytes)?;
+    let mut rest = payload;
+    let (subject, run) = (take_text(&mut rest)?, take_text(&mut rest)?);
+    Some((id, subject, Some(run).filter(|run| !run.is_empty()), rest.to_vec()))
+}
+
+#[cold]
+fn damaged() -> Error {
+    Error::new(Code::CorruptData, "an entry of the outbox cannot be read: run `mainstay doctor`")
+}

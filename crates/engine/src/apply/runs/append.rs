@@ -1,0 +1,357 @@
+//! Appending: an event gets its place in its run.
+//!
+//! ```text
+//!   event --key known?--> yes: the first one's place, nothing is written
+//!            |no
+//!            v
+//!   head { last n } --> event n + 1, its key, the head { last n + 1 }     three writes, whatever n is
+//! ```
+
+use super::fold::{Folds, Step, fresh};
+use super::head::{self, Met, RunHead};
+use super::places;
+use super::read::Log;
+use crate::overlay::{Overlay, Payload};
+use crate::spaces::{ALERTS, EVENT_KEYS, EVENTS, Key, STATES};
+use crate::view::View;
+use mainstay_model::codec::{get_varint, put_varint};
+use mainstay_model::limits::VALUE_LIMIT_BYTES;
+use mainstay_model::{
+    Appended, CanonicalEvent, Code, Error, Instant, Name, NewEvent, Result, Revision, Stamp, Value,
+    codec, event_id,
+};
+use std::ops::Range;
+
+/// What an event takes beside its own bytes, but for names.
+const BESIDE_BYTES: usize = 1024;
+
+/// Writes to runs, in the transaction that gets this revision.
+pub(super) struct Writer<'w> {
+    pub view: &'w View<'w>,
+    pub overlay: &'w mut Overlay,
+    pub folds: &'w mut Folds,
+    pub revision: Revision,
+}
+
+/// An event on its way in.
+struct Entering<'e> {
+    run: &'e Name,
+    key: &'e str,
+    event_type: &'e str,
+    step: Option<&'e str>,
+    /// Where its bytes begin.
+    start: usize,
+    /// Which of all staged bytes say the same wherever it is stored.
+    said: Range<usize>,
+}
+
+impl Writer<'_> {
+    /// Appends an event.
+    pub fn append(&mut self, event: &NewEvent, expected: Option<u64>) -> Result<Appended> {
+        event.check()?;
+        let (run, key) = (Name::new(&event.run_id)?, event.key()?);
+        let met = self.meet(&run)?;
+        if let Some(head) = &met.head
+            && let Some(first) = self.first(&run, head, &key)?
+        {
+            return Ok(repeated(&first, event));
+        }
+        let last_seq = met.head.map_or(0, |head| head.last_seq);
+        if let Some(expected) = expected.filter(|expected| *expected != last_seq) {
+            return Err(moved(&run, expected, last_seq));
+        }
+        let head = met.head.unwrap_or_else(|| RunHead::new(self.revision, self.view.now));
+        let now = Instant::of_us(self.view.now);
+        let id = match &event.event_id {
+            Some(id) => id.clone(),
+            None => event_id(self.view.now, run.as_str(), &key),
+        };
+        let (start, said) = self.overlay.stage(|out| event.encode(&id, &key, &now, out))?;
+        let (event_type, step) = (event.event_type.as_str(), event.step_id.as_deref());
+        let entering = Entering { run: &run, key: &key, event_type, step, start, said };
+        let run_seq = self.enter(met, head, &entering)?;
+        Ok(Appended {
+            run_seq,
+            idempotent: false,
+            persisted: true,
+            conflict: false,
+            event_id: id,
+            persisted_at: now,
+        })
+    }
+
+    /// Makes a run with its first events.
+    pub fn bootstrap(
+        &mut self,
+        run: &Name,
+        metadata: &Value,
+        events: &[NewEvent],
+    ) -> Result<Vec<Appended>> {
+        let met = self.meet(run)?;
+        if met.head.is_some() {
+            let message = format!("run `{run}` exists: append to it, or take another name");
+            return Err(Error::new(Code::RunExists, message));
+        }
+        // A command that fails has written nothing: what can be wrong with an event is looked at first.
+        let events = checked(run, events)?;
+        let sizes = events.iter().map(|event| event.event_data.weight_bytes() + BESIDE_BYTES);
+        let names = events.len() * 8 * run.as_bytes().len();
+        self.overlay.check_room(metadata.weight_bytes() + names + sizes.sum::<usize>())?;
+        self.make(run, met, self.view.now, Some(metadata))?;
+        events.iter().map(|event| self.append(event, None)).collect()
+    }
+
+    /// Writes events as they were kept elsewhere; says how many were not there.
+    pub fn restore(
+        &mut self,
+        run: &Name,
+        metadata: Option<&Value>,
+        created: Option<Stamp>,
+        events: &[CanonicalEvent],
+    ) -> Result<u64> {
+        let met = head::meet(self.view, self.overlay, run)?;
+        check_kept(run, met.head.map_or(0, |head| head.last_seq), events)?;
+        let sizes = events.iter().map(|event| event.weight_bytes() + BESIDE_BYTES);
+        let names = events.len() * 8 * run.as_bytes().len();
+        self.overlay.check_room(names + sizes.sum::<usize>())?;
+        if met.head.is_none() {
+            self.make(run, met, created.unwrap_or(self.view.now), metadata)?;
+        }
+        let mut written = 0;
+        for event in events {
+            written += u64::from(self.restore_one(run, event)?);
+        }
+        Ok(written)
+    }
+
+    fn restore_one(&mut self, run: &Name, event: &CanonicalEvent) -> Result<bool> {
+        let met = head::meet(self.view, self.overlay, run)?;
+        let Some(head) = met.head else { return Err(deleted(run)) };
+        if let Some(first) = self.first(run, &head, &event.idempotency_key)? {
+            return match first.run_seq == event.run_seq {
+                true => Ok(false),
+                false => Err(elsewhere(run, event, first.run_seq)),
+            };
+        }
+        if event.run_seq <= head.last_seq {
+            return Err(taken(run, event.run_seq));
+        }
+        let now = Instant::of_us(self.view.now);
+        let (start, said) = self.overlay.stage(|out| event.encode(&now, out))?;
+        let (event_type, step) = (event.event_type.as_str(), event.step_id.as_deref());
+        let entering = Entering { run, key: &event.idempotency_key, event_type, step, start, said };
+        self.enter(met, head, &entering)?;
+        Ok(true)
+    }
+
+    /// Appends what another branch has appended, if its key is not here.
+    pub fn take_over(&mut self, run: &Name, event: &CanonicalEvent) -> Result<()> {
+        let met = head::meet(self.view, self.overlay, run)?;
+        let head = met.head.unwrap_or_else(|| RunHead::new(self.revision, self.view.now));
+        if self.first(run, &head, &event.idempotency_key)?.is_some() {
+            return Ok(());
+        }
+        let now = Instant::of_us(self.view.now);
+        let (start, said) = self.overlay.stage(|out| event.encode(&now, out))?;
+        let (event_type, step) = (event.event_type.as_str(), event.step_id.as_deref());
+        let entering = Entering { run, key: &event.idempotency_key, event_type, step, start, said };
+        self.enter(met, head, &entering).map(drop)
+    }
+
+    /// Writes the head of a new run and what it is made with.
+    pub fn make(
+        &mut self,
+        run: &Name,
+        met: Met,
+        created: Stamp,
+        metadata: Option<&Value>,
+    ) -> Result<()> {
+        let head = RunHead::new(self.revision, created);
+        if let Some(metadata) = metadata {
+            let (start, ()) = self.overlay.stage(|out| codec::encode(metadata, out))?;
+            let (key, hash) = self.view.key(EVENTS, &places::at(run.as_str(), head.generation, 0));
+            self.overlay.write(key, hash, fresh(Payload::Staged(start)))?;
+        }
+        head::put(self.overlay, met.seen, &head)
+    }
+
+    /// Keeps what a user's reducer has made.
+    pub fn keep(
+        &mut self,
+        run: &Name,
+        reducer: &str,
+        (version, seq): (u64, u64),
+        state: &Value,
+    ) -> Result<bool> {
+        let Some(head) = self.meet(run)?.head else { return Ok(false) };
+        if reducer.is_empty() || reducer.len() > mainstay_model::NAME_LIMIT_BYTES {
+            let message = "the name of a reducer has 1 to 1,024 bytes";
+            return Err(Error::new(Code::InvalidArgument, message));
+        }
+        if seq > head.last_seq {
+            let message = format!("run `{run}` has no event {seq} yet, it is at {}", head.last_seq);
+            return Err(Error::new(Code::InvalidArgument, message));
+        }
+        let (start, ()) = self.overlay.stage(|out| {
+            put_varint(out, version);
+            put_varint(out, seq);
+            codec::encode(state, out)
+        })?;
+        let place = places::state(run.as_str(), head.generation, reducer);
+        let (key, hash) = self.view.key(STATES, &place);
+        self.overlay.write(key, hash, fresh(Payload::Staged(start)))?;
+        Ok(true)
+    }
+
+    /// A run that may be appended to.
+    fn meet(&self, run: &Name) -> Result<Met> {
+        let met = head::meet(self.view, self.overlay, run)?;
+        if met.is_deleted() { Err(deleted(run)) } else { Ok(met) }
+    }
+
+    /// The event that has a key already.
+    fn first(&self, run: &Name, head: &RunHead, key: &str) -> Result<Option<CanonicalEvent>> {
+        let (place, hash) =
+            self.view.key(EVENT_KEYS, &places::key(run.as_str(), head.generation, key));
+        let read = |_, mut payload: &[u8]| Ok(get_varint(&mut payload).unwrap_or_default());
+        let Some((seq, _)) = self.view.find(self.overlay, &place, hash, read)? else {
+            return Ok(None);
+        };
+        let log = Log { view: self.view, overlay: self.overlay, run, generation: head.generation };
+        log.find(seq, |entry, payload| {
+            CanonicalEvent::decode(payload, run.as_str(), seq, entry.stamp)
+        })
+    }
+
+    /// Writes an event whose bytes are staged, its key and the head.
+    fn enter(&mut self, met: Met, head: RunHead, event: &Entering<'_>) -> Result<u64> {
+        let run = event.run.as_str();
+        // All of it has to fit before any of it is written, with its key, the head, and an alert.
+        let bytes = self.overlay.staged(event.start).len();
+        let room = check_event(run, bytes)
+            .and_then(|()| self.overlay.check_room(BESIDE_BYTES + 4 * run.len() + event.key.len()));
+        if let Err(error) = room {
+            self.overlay.take_back(event.start);
+            return Err(error);
+        }
+        let said = &self.overlay.staged(0)[event.said.clone()];
+        let (seq, tip) = (head.last_seq + 1, tip(head.tip, said, event.step));
+        let (key, hash) = self.view.key(EVENTS, &places::at(run, head.generation, seq));
+        self.overlay.write(key, hash, fresh(Payload::Staged(event.start)))?;
+        self.put_key(run, head.generation, event.key, seq)?;
+        let step = Step {
+            run: event.run,
+            head_key: &met.seen.key,
+            event_type: event.event_type,
+            step: event.step,
+        };
+        let (next, illegal) = step.fold(self.view, self.overlay, self.folds, &head, tip)?;
+        if let Some(why) = illegal {
+            let (key, hash) = self.view.key(ALERTS, &places::at(run, head.generation, seq));
+            self.overlay.write(key, hash, fresh(Payload::Bytes(why.as_bytes())))?;
+        }
+        head::put(self.overlay, met.seen, &next)?;
+        Ok(seq)
+    }
+
+    fn put_key(&mut self, run: &str, generation: u64, key: &str, seq: u64) -> Result<()> {
+        let mut payload = Vec::with_capacity(10);
+        put_varint(&mut payload, seq);
+        let (place, hash): (Key, u64) =
+            self.view.key(EVENT_KEYS, &places::key(run, generation, key));
+        self.overlay.write(place, hash, fresh(Payload::Bytes(&payload)))
+    }
+}
+
+fn check_event(run: &str, bytes: usize) -> Result<()> {
+    if bytes <= VALUE_LIMIT_BYTES {
+        return Ok(());
+    }
+    let message =
+        format!("an event of run `{run}` has {bytes} bytes, {VALUE_LIMIT_BYTES} are the most");
+    Err(Error::new(Code::ValueTooLarge, message))
+}
+
+/// The tip behind an event.
+fn tip(before: u64, said: &[u8], step: Option<&str>) -> u64 {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&before.to_le_bytes()).update(said).update(step.unwrap_or_default().as_bytes());
+    let hash = hasher.finalize();
+    hash.as_bytes().first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+/// The answer to an event whose key is known.
+fn repeated(first: &CanonicalEvent, event: &NewEvent) -> Appended {
+    Appended {
+        run_seq: first.run_seq,
+        idempotent: true,
+        persisted: false,
+        conflict: !first.says_the_same(event),
+        event_id: first.event_id.clone(),
+        persisted_at: first.persisted_at.clone().unwrap_or_else(|| first.emitted_at.clone()),
+    }
+}
+
+/// Events of one run, each with its run and all that can be checked beforehand.
+fn checked(run: &Name, events: &[NewEvent]) -> Result<Vec<NewEvent>> {
+    let one = |event: &NewEvent| {
+        let mut event = event.clone();
+        if event.run_id.is_empty() {
+            event.run_id = run.as_str().to_owned();
+        }
+        if event.run_id != run.as_str() {
+            let message = format!("an event of run `{}` among those of `{run}`", event.run_id);
+            return Err(Error::new(Code::InvalidArgument, message));
+        }
+        event.check()?;
+        event.idempotency_key = Some(event.key()?);
+        Ok(event)
+    };
+    events.iter().map(one).collect()
+}
+
+/// Refuses events that are of another run, or that leave a gap.
+fn check_kept(run: &Name, last_seq: u64, events: &[CanonicalEvent]) -> Result<()> {
+    let mut next = last_seq + 1;
+    for event in events {
+        event.check_version()?;
+        let CanonicalEvent { run_id, run_seq, .. } = event;
+        if *run_id != run.as_str() || *run_seq == 0 || *run_seq > next {
+            let message = format!(
+                "event {run_seq} of run `{run_id}` cannot be restored to run `{run}`, whose next one is {next}"
+            );
+            return Err(Error::new(Code::InvalidArgument, message));
+        }
+        next = next.max(run_seq + 1);
+    }
+    Ok(())
+}
+
+#[cold]
+pub(super) fn deleted(run: &Name) -> Error {
+    let message = format!("run `{run}` was deleted: take another name, or restore it");
+    Error::new(Code::RunNotFound, message)
+}
+
+#[cold]
+fn moved(run: &Name, expected: u64, last_seq: u64) -> Error {
+    let message = format!(
+        "run `{run}` is at {last_seq} and not at {expected}: fetch what came since, and decide again"
+    );
+    Error::new(Code::SequenceMoved, message)
+}
+
+#[cold]
+fn elsewhere(run: &Name, event: &CanonicalEvent, there: u64) -> Error {
+    let message = format!(
+        "event {} of run `{run}` cannot be restored: its key is that of event {there}",
+        event.run_seq
+    );
+    Error::new(Code::RunExists, message)
+}
+
+#[cold]
+fn taken(run: &Name, seq: u64) -> Error {
+    let message = format!("event {seq} of run `{run}` cannot be restored: there is another one");
+    Error::new(Code::RunExists, message)
+}

@@ -1,0 +1,203 @@
+//! Folding: what the events of a run add up to, by the reducer that all runs have.
+//!
+//! ```text
+//!   kept snapshot at 256 --events 257, 258, ... one after the other--> snapshot at any of them
+//! ```
+//!
+//! A snapshot is kept at every 256th event, by the transaction that appends it; of a large one, as seldom as
+//! keeping it costs no more than 64 bytes an event. So a read folds at most 255 events, or, of a large snapshot, a
+//! number that stands to its size.
+
+use super::head::RunHead;
+use super::places;
+use crate::overlay::{Overlay, Payload, Write};
+use crate::spaces::{Key, STATES};
+use crate::view::View;
+use hashbrown::HashMap;
+use mainstay_model::{Judgement, Name, Result, RunSnapshot, peek_event, reduce_parts};
+
+/// How many events lie between two snapshots that are kept.
+pub(crate) const KEEP_EVENTS: u64 = 256;
+/// What keeping may cost, in bytes an event.
+const KEEP_BYTES: u64 = 64;
+/// Larger snapshots are not kept: they would not fit into a transaction beside what it is for.
+const KEEP_LIMIT_BYTES: usize = 16 << 20;
+/// How much memory half of the remembered snapshots take.
+const HALF_BYTES: usize = 32 << 20;
+
+/// The newest snapshots of runs that are appended to, so that the writer need not fold them anew.
+///
+/// A snapshot follows from the events, and the tip of a head tells them: what is remembered under a tip is right
+/// wherever it is met, whatever was undone or given up in between.
+#[derive(Default)]
+pub(crate) struct Folds {
+    young: HashMap<Key, Remembered>,
+    old: HashMap<Key, Remembered>,
+    young_bytes: usize,
+}
+
+struct Remembered {
+    generation: u64,
+    tip: u64,
+    snapshot: RunSnapshot,
+}
+
+impl Folds {
+    /// Takes a snapshot out, if it is that of a head.
+    fn take(&mut self, key: &Key, head: &RunHead) -> Option<RunSnapshot> {
+        let remembered = self.young.remove(key).or_else(|| self.old.remove(key))?;
+        let is_same = remembered.generation == head.generation
+            && remembered.tip == head.tip
+            && remembered.snapshot.last_event_seq == head.last_seq;
+        is_same.then_some(remembered.snapshot)
+    }
+
+    /// Remembers the snapshot of a head.
+    fn put(&mut self, key: Key, head: &RunHead, snapshot: RunSnapshot) {
+        let RunHead { generation, tip, .. } = *head;
+        // Of one that is large only the order of size matters.
+        self.young_bytes += 256 + key.len() + 192 * snapshot.steps.len();
+        self.young.insert(key, Remembered { generation, tip, snapshot });
+        if self.young_bytes > HALF_BYTES {
+            self.old = std::mem::take(&mut self.young);
+            self.young_bytes = 0;
+        }
+    }
+}
+
+/// Adds an event that is about to be written to what its run has come to, and keeps that from time to time.
+pub(super) struct Step<'s> {
+    pub run: &'s Name,
+    pub head_key: &'s Key,
+    pub event_type: &'s str,
+    pub step: Option<&'s str>,
+}
+
+impl Step<'_> {
+    /// Gives the head that follows, and why the event is illegal if it is. `head` is the one before, `tip` the next
+    /// one's.
+    pub fn fold(
+        &self,
+        view: &View<'_>,
+        overlay: &mut Overlay,
+        folds: &mut Folds,
+        head: &RunHead,
+        tip: u64,
+    ) -> Result<(RunHead, Option<String>)> {
+        let mut snapshot = match folds.take(self.head_key, head) {
+            Some(snapshot) => snapshot,
+            None => self::upto(view, overlay, self.run, head, head.last_seq)?,
+        };
+        let mut next = RunHead { last_seq: head.last_seq + 1, tip, ..*head };
+        let judgement = reduce_parts(&mut snapshot, next.last_seq, self.event_type, self.step);
+        next.follow(&snapshot);
+        if is_due(&next) {
+            keep(view, overlay, self.run, &mut next, &snapshot)?;
+        }
+        folds.put(self.head_key.clone(), &next, snapshot);
+        let illegal = match judgement {
+            Judgement::Illegal(why) => Some(why),
+            _ => None,
+        };
+        Ok((next, illegal))
+    }
+}
+
+/// Whether it is time to keep a snapshot.
+fn is_due(head: &RunHead) -> bool {
+    let apart = KEEP_EVENTS.max(head.kept_bytes / KEEP_BYTES);
+    head.last_seq.is_multiple_of(KEEP_EVENTS) && head.last_seq - head.kept_seq >= apart
+}
+
+fn keep(
+    view: &View<'_>,
+    overlay: &mut Overlay,
+    run: &Name,
+    head: &mut RunHead,
+    snapshot: &RunSnapshot,
+) -> Result<()> {
+    let mut bytes = Vec::new();
+    snapshot.encode(&mut bytes);
+    if bytes.len() > KEEP_LIMIT_BYTES || overlay.check_room(2 * bytes.len()).is_err() {
+        // It is only to save time: whoever folds, folds from the one before.
+        return Ok(());
+    }
+    let place = places::snapshot(run.as_str(), head.generation, head.last_seq);
+    let (key, hash) = view.key(STATES, &place);
+    overlay.write(key, hash, fresh(Payload::Bytes(&bytes)))?;
+    (head.kept_seq, head.kept_bytes) = (head.last_seq, bytes.len() as u64);
+    Ok(())
+}
+
+/// A write of something that is written once.
+pub(super) fn fresh(payload: Payload<'_>) -> Write<'_> {
+    Write { flags: 0, counter: 1, writes: 1, expires: None, prior: None, payload }
+}
+
+/// What the events up to one of them add up to.
+pub(super) fn upto(
+    view: &View<'_>,
+    overlay: &Overlay,
+    run: &Name,
+    head: &RunHead,
+    seq: u64,
+) -> Result<RunSnapshot> {
+    let mut snapshot = match nearest(view, overlay, run, head, seq)? {
+        Some(snapshot) => snapshot,
+        None => RunSnapshot::new(run.as_str()),
+    };
+    let from = snapshot.last_event_seq;
+    fold(view, overlay, run, head.generation, &mut snapshot, from, seq)?;
+    Ok(snapshot)
+}
+
+/// What all events up to one of them add up to, none of what is kept being looked at.
+pub(super) fn project(
+    view: &View<'_>,
+    overlay: &Overlay,
+    run: &Name,
+    head: &RunHead,
+) -> Result<RunSnapshot> {
+    let mut snapshot = RunSnapshot::new(run.as_str());
+    fold(view, overlay, run, head.generation, &mut snapshot, 0, head.last_seq)?;
+    Ok(snapshot)
+}
+
+fn fold(
+    view: &View<'_>,
+    overlay: &Overlay,
+    run: &Name,
+    generation: u64,
+    snapshot: &mut RunSnapshot,
+    after: u64,
+    upto: u64,
+) -> Result<()> {
+    let log = super::read::Log { view, overlay, run, generation };
+    log.each(after, upto, |seq, _, payload| {
+        let (event_type, step) =
+            peek_event(payload).ok_or_else(|| super::read::damaged(run.as_str(), seq))?;
+        reduce_parts(snapshot, seq, &event_type, step.as_deref());
+        Ok(true)
+    })
+}
+
+/// The last snapshot that was kept up to an event.
+fn nearest(
+    view: &View<'_>,
+    overlay: &Overlay,
+    run: &Name,
+    head: &RunHead,
+    seq: u64,
+) -> Result<Option<RunSnapshot>> {
+    let mut at = (seq - seq % KEEP_EVENTS).min(head.kept_seq);
+    while at > 0 {
+        let place = places::snapshot(run.as_str(), head.generation, at);
+        let (key, hash) = view.key(STATES, &place);
+        let read = |_, payload: &[u8]| RunSnapshot::decode(payload, run.as_str());
+        if let Some((snapshot, _)) = view.find(overlay, &key, hash, read)? {
+            return Ok(Some(snapshot));
+        }
+        at -= KEEP_EVENTS;
+    }
+    Ok(None)
+}

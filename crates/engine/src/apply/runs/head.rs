@@ -1,0 +1,192 @@
+//! The head of a run: what an append looks at, whatever the run's length.
+//!
+//! ```text
+//!   format (1) | generation | last sequence | status u8 | flags u8 | made at | tip u64 LE | kept at | kept bytes
+//! ```
+
+use super::super::keys::{Seen, see_with};
+use super::places;
+use crate::overlay::{Overlay, Payload};
+use crate::spaces::{self, RUNS};
+use crate::view::View;
+use mainstay_model::codec::{get_varint, put_varint};
+use mainstay_model::{
+    Code, Error, Name, Result, Revision, RunInfo, RunSnapshot, RunStatus, Stamp, Value,
+};
+
+const FORMAT: u8 = 1;
+const INCONSISTENT: u8 = 1;
+
+/// See the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RunHead {
+    /// The revision that made the run.
+    pub generation: u64,
+    pub last_seq: u64,
+    pub status: RunStatus,
+    pub inconsistent: bool,
+    pub created: Stamp,
+    /// A hash over all events: runs with equal tips have had equal events.
+    pub tip: u64,
+    /// The event that a snapshot was last kept at; 0: none was.
+    pub kept_seq: u64,
+    /// How large that one was.
+    pub kept_bytes: u64,
+}
+
+impl RunHead {
+    /// The head of a run that is being made.
+    pub fn new(generation: Revision, created: Stamp) -> RunHead {
+        RunHead {
+            generation,
+            last_seq: 0,
+            status: RunStatus::Pending,
+            inconsistent: false,
+            created,
+            tip: 0,
+            kept_seq: 0,
+            kept_bytes: 0,
+        }
+    }
+
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.push(FORMAT);
+        put_varint(out, self.generation);
+        put_varint(out, self.last_seq);
+        out.push(self.status.number());
+        out.push(if self.inconsistent { INCONSISTENT } else { 0 });
+        put_varint(out, self.created);
+        out.extend_from_slice(&self.tip.to_le_bytes());
+        put_varint(out, self.kept_seq);
+        put_varint(out, self.kept_bytes);
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<RunHead> {
+        let mut rest = bytes;
+        take(&mut rest).filter(|_| rest.is_empty()).ok_or_else(damaged)
+    }
+
+    /// Takes over what the events have come to.
+    pub fn follow(&mut self, snapshot: &RunSnapshot) {
+        self.status = snapshot.status;
+        self.inconsistent = snapshot.is_inconsistent();
+    }
+
+    /// What is known of the run, with the head's own entry.
+    pub fn info(&self, run: &str, entry: &crate::entry::Head, metadata: Option<Value>) -> RunInfo {
+        RunInfo {
+            run_id: run.to_owned(),
+            status: self.status,
+            last_event_seq: self.last_seq,
+            inconsistent: self.inconsistent,
+            created: self.created,
+            updated: entry.stamp,
+            revision: entry.revision,
+            metadata,
+        }
+    }
+}
+
+fn take(rest: &mut &[u8]) -> Option<RunHead> {
+    let byte = |rest: &mut &[u8]| {
+        let (&byte, tail) = rest.split_first()?;
+        *rest = tail;
+        Some(byte)
+    };
+    if byte(rest)? != FORMAT {
+        return None;
+    }
+    let (generation, last_seq) = (get_varint(rest)?, get_varint(rest)?);
+    let (status, flags) = (RunStatus::of_number(byte(rest)?)?, byte(rest)?);
+    let created = get_varint(rest)?;
+    let (tip, tail) = rest.split_first_chunk::<8>()?;
+    *rest = tail;
+    let (tip, kept_seq, kept_bytes) =
+        (u64::from_le_bytes(*tip), get_varint(rest)?, get_varint(rest)?);
+    let inconsistent = flags & INCONSISTENT != 0;
+    Some(RunHead { generation, last_seq, status, inconsistent, created, tip, kept_seq, kept_bytes })
+}
+
+#[cold]
+fn damaged() -> Error {
+    Error::new(Code::CorruptData, "the head of a run cannot be read: run `mainstay doctor`")
+}
+
+/// The last event of a run, by the bytes of its head.
+pub(crate) fn last_seq(head: &[u8]) -> Result<u64> {
+    RunHead::decode(head).map(|head| head.last_seq)
+}
+
+/// A run as a write meets it.
+pub(super) struct Met {
+    pub seen: Seen,
+    /// Its head, if it lives.
+    pub head: Option<RunHead>,
+}
+
+impl Met {
+    /// Whether there was a run of this name that was deleted.
+    pub fn is_deleted(&self) -> bool {
+        self.head.is_none() && self.seen.counter > 0
+    }
+}
+
+/// Looks a run up that is to be written.
+pub(super) fn meet(view: &View<'_>, overlay: &Overlay, run: &Name) -> Result<Met> {
+    let (seen, head) = see_with(view, overlay, RUNS, run, RunHead::decode)?;
+    Ok(Met { seen, head })
+}
+
+/// Writes a head.
+pub(super) fn put(overlay: &mut Overlay, seen: Seen, head: &RunHead) -> Result<()> {
+    let (start, ()) = overlay.stage(|out| {
+        head.encode(out);
+        Ok(())
+    })?;
+    let write = seen.write(0, None, Payload::Staged(start));
+    overlay.write(seen.key, seen.hash, write)
+}
+
+/// The head of a run that lives, and the entry that it stands in.
+pub(super) fn find(
+    view: &View<'_>,
+    overlay: &Overlay,
+    run: &Name,
+) -> Result<Option<(RunHead, crate::entry::Head)>> {
+    let (key, hash) = view.key(RUNS, run.as_bytes());
+    let found = view.find(overlay, &key, hash, |entry, payload| {
+        let head = entry.is_live(view.now).then(|| RunHead::decode(payload)).transpose()?;
+        Ok(head.map(|head| (head, entry)))
+    })?;
+    Ok(found.and_then(|(found, _)| found))
+}
+
+/// What a run was made with.
+pub(super) fn metadata(
+    view: &View<'_>,
+    overlay: &Overlay,
+    run: &Name,
+    generation: u64,
+) -> Result<Option<Value>> {
+    let (key, hash) = view.key(spaces::EVENTS, &places::at(run.as_str(), generation, 0));
+    let read = |_, payload: &[u8]| mainstay_model::codec::decode(payload);
+    Ok(view.find(overlay, &key, hash, read)?.map(|(value, _)| value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_comes_back_as_it_was() {
+        let mut head = RunHead::new(7, u64::MAX);
+        (head.last_seq, head.tip, head.kept_seq) = (300, u64::MAX, 256);
+        (head.status, head.inconsistent, head.kept_bytes) = (RunStatus::Failed, true, 1 << 40);
+        let mut bytes = Vec::new();
+        head.encode(&mut bytes);
+        assert_eq!(RunHead::decode(&bytes).unwrap(), head);
+        for cut in 0..bytes.len() {
+            assert!(RunHead::decode(&bytes[..cut]).is_err());
+        }
+    }
+}

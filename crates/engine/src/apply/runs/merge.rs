@@ -1,0 +1,114 @@
+//! Merging a run: what one side appended travels; two histories do not become one.
+//!
+//! ```text
+//!   base 1..7    source 1..9    target 1..7     8 and 9 travel, as they are
+//!   base 1..7    source 1..9    target 1..8     conflict; theirs: what the target lacks is appended there, with new
+//!                                               sequences, and nothing is rewritten; ours: nothing happens
+//! ```
+
+use super::append::Writer;
+use super::fold::Folds;
+use super::head::{self, RunHead};
+use super::read::Log;
+use crate::apply::branches::Context;
+use crate::catalog::Layers;
+use crate::compare::{Side, Triple};
+use crate::index::NEWEST;
+use crate::overlay::Overlay;
+use crate::view::View;
+use mainstay_model::{CanonicalEvent, MergeStrategy, Name, Result};
+
+/// How many events are read before they are written.
+const PAGE_EVENTS: u64 = 256;
+
+/// Whether two sides of a run mean the same: the same events.
+pub(crate) fn are_equal(one: &Side, other: &Side) -> bool {
+    let said = |side: &Side| {
+        let head = side.payload.as_deref().and_then(|payload| RunHead::decode(payload).ok());
+        head.map(|head| (head.last_seq, head.tip))
+    };
+    said(one) == said(other) && one.payload.is_some() == other.payload.is_some()
+}
+
+/// Brings a run that the source changed into the target; says whether it could.
+pub(crate) fn merge(
+    context: &Context<'_>,
+    overlay: &mut Overlay,
+    (source, target): (u32, u32),
+    triple: &Triple,
+    strategy: MergeStrategy,
+) -> Result<bool> {
+    match (triple.b_changed(), strategy) {
+        (true, MergeStrategy::Strict) => return Ok(false),
+        (true, MergeStrategy::Ours) => return Ok(true),
+        _ => {}
+    }
+    let run = Name::new(&String::from_utf8_lossy(&triple.name))?;
+    let layers = |branch| context.catalog.layers(branch, NEWEST);
+    let (from, into) = (layers(source), layers(target));
+    let (from, into) = (view(context, &from), view(context, &into));
+    let head = |side: &Side| side.payload.as_deref().map(RunHead::decode).transpose();
+    let Some(a) = head(&triple.a)? else {
+        super::delete::delete(&into, overlay, &run)?;
+        return Ok(true);
+    };
+    let base = head(&triple.base)?.filter(|base| base.generation == a.generation);
+    let travel = Travel { from: &from, into: &into, run: &run, revision: context.revision };
+    travel.go(overlay, &a, base.map_or(0, |base| base.last_seq), triple.b.payload.is_some())?;
+    Ok(true)
+}
+
+fn view<'v>(context: &Context<'v>, layers: &'v Layers) -> View<'v> {
+    View { index: context.index, layers, now: context.now, fresh: false }
+}
+
+/// Events on their way from one branch to another.
+struct Travel<'t> {
+    from: &'t View<'t>,
+    into: &'t View<'t>,
+    run: &'t Name,
+    revision: u64,
+}
+
+impl Travel<'_> {
+    /// Appends the events behind one of them to the target, those that it lacks.
+    fn go(&self, overlay: &mut Overlay, a: &RunHead, after: u64, is_there: bool) -> Result<()> {
+        let mut folds = Folds::default();
+        // Where the target has no such run all of it travels.
+        let mut after = if is_there { after } else { 0 };
+        if !is_there {
+            self.make(overlay, &mut folds, a)?;
+        }
+        while after < a.last_seq {
+            let upto = a.last_seq.min(after + PAGE_EVENTS);
+            for event in self.events(a, after, upto)? {
+                self.writer(overlay, &mut folds).take_over(self.run, &event)?;
+            }
+            after = upto;
+        }
+        Ok(())
+    }
+
+    fn writer<'w>(&'w self, overlay: &'w mut Overlay, folds: &'w mut Folds) -> Writer<'w> {
+        Writer { view: self.into, overlay, folds, revision: self.revision }
+    }
+
+    fn make(&self, overlay: &mut Overlay, folds: &mut Folds, a: &RunHead) -> Result<()> {
+        let metadata = head::metadata(self.from, &Overlay::default(), self.run, a.generation)?;
+        let met = head::meet(self.into, overlay, self.run)?;
+        self.writer(overlay, folds).make(self.run, met, a.created, metadata.as_ref())
+    }
+
+    fn events(&self, a: &RunHead, after: u64, upto: u64) -> Result<Vec<CanonicalEvent>> {
+        let nothing = Overlay::default();
+        let (view, generation) = (self.from, a.generation);
+        let log = Log { view, overlay: &nothing, run: self.run, generation };
+        let mut events = Vec::new();
+        log.each(after, upto, |seq, entry, payload| {
+            let run = self.run.as_str();
+            events.push(CanonicalEvent::decode(payload, run, seq, entry.stamp)?);
+            Ok(true)
+        })?;
+        Ok(events)
+    }
+}

@@ -1,0 +1,91 @@
+//! Runs: append-only logs of events, each with a head.
+//!
+//! ```text
+//!   append --> head { last n, status, tip } -- event n + 1 -- its key        in one transaction
+//!                  |
+//!   fetch, tail <--+--> snapshot: the last one kept, and what came since
+//! ```
+//!
+//! The one writer gives sequences, so they have no gaps and a reader never sees a smaller one later.
+
+mod append;
+mod delete;
+mod fold;
+mod head;
+pub(crate) mod merge;
+pub(crate) mod past;
+pub(crate) mod places;
+mod read;
+
+use crate::overlay::Overlay;
+use crate::view::View;
+use append::Writer;
+pub(crate) use delete::reap;
+pub(crate) use fold::Folds;
+pub(crate) use head::last_seq;
+use mainstay_model::{Answer, Code, Error, Result, Revision, RunAnswer, RunCommand};
+use read::{alerts, fetch, info, kept, list, project, snapshot};
+pub(crate) use read::{each_event, revision_of};
+
+/// Runs a command on runs, in the transaction that gets this revision.
+pub(crate) fn run(
+    view: &View<'_>,
+    overlay: &mut Overlay,
+    folds: &mut Folds,
+    command: &RunCommand,
+    revision: Revision,
+) -> Result<Answer> {
+    if command.is_read() {
+        return read(view, overlay, command).map(answer);
+    }
+    let mut writer = Writer { view, overlay, folds, revision };
+    Ok(match command {
+        RunCommand::Append { event, expected } => {
+            answer(RunAnswer::Appended(writer.append(event, *expected)?))
+        }
+        RunCommand::Bootstrap { run, metadata, events } => {
+            answer(RunAnswer::AppendedAll(writer.bootstrap(run, metadata, events)?))
+        }
+        RunCommand::Restore { run, metadata, created, events } => {
+            Answer::Count(writer.restore(run, metadata.as_ref(), *created, events)?)
+        }
+        RunCommand::Keep { run, reducer, version, seq, state } => {
+            Answer::Did(writer.keep(run, reducer, (*version, *seq), state)?)
+        }
+        RunCommand::Delete { run } => Answer::Did(delete::delete(view, overlay, run)?),
+        _ => return Err(unknown()),
+    })
+}
+
+fn answer(answer: RunAnswer) -> Answer {
+    Answer::Run(Box::new(answer))
+}
+
+/// Answers a command that only reads.
+pub(crate) fn read(view: &View<'_>, overlay: &Overlay, command: &RunCommand) -> Result<RunAnswer> {
+    Ok(match command {
+        RunCommand::Get { run } => RunAnswer::Info(info(view, overlay, run)?),
+        RunCommand::Fetch { run, after, limit } => {
+            RunAnswer::Events(fetch(view, overlay, run, *after, *limit)?)
+        }
+        RunCommand::Snapshot { run, seq } => {
+            RunAnswer::Snapshot(snapshot(view, overlay, run, *seq)?)
+        }
+        RunCommand::Project { run } => RunAnswer::Snapshot(project(view, overlay, run)?),
+        RunCommand::Alerts { run, after, limit } => {
+            RunAnswer::Alerts(alerts(view, overlay, run, *after, *limit)?)
+        }
+        RunCommand::Kept { run, reducer, version, upto } => {
+            RunAnswer::Kept(kept(view, overlay, run, reducer, *version, *upto)?)
+        }
+        RunCommand::List { filter, after, limit } => {
+            RunAnswer::Runs(list(view, overlay, filter, after.as_deref(), *limit)?)
+        }
+        _ => return Err(unknown()),
+    })
+}
+
+#[cold]
+fn unknown() -> Error {
+    Error::new(Code::Unsupported, "this version does not know that command on runs")
+}

@@ -1,0 +1,265 @@
+//! Reading runs: events, snapshots, lists.
+
+use super::head::{self, RunHead};
+use super::{fold, places};
+use crate::entry::Head;
+use crate::overlay::Overlay;
+use crate::spaces::{ALERTS, EVENTS, RUNS, STATES};
+use crate::view::View;
+use mainstay_model::codec::get_varint;
+use mainstay_model::limits::check_page;
+use mainstay_model::{
+    CanonicalEvent, Code, Error, KeptState, Name, Result, Revision, RunAlert, RunFilter, RunInfo,
+    RunPage, RunSnapshot, Scales, codec,
+};
+
+/// So few events are looked up one by one, which is faster than a walk.
+const FEW_EVENTS: u64 = 48;
+
+/// The events of one life of a run.
+pub(super) struct Log<'l> {
+    pub view: &'l View<'l>,
+    pub overlay: &'l Overlay,
+    pub run: &'l Name,
+    pub generation: u64,
+}
+
+impl Log<'_> {
+    /// Visits the events behind one of them up to another, which is there, until told to stop.
+    pub fn each(
+        &self,
+        after: u64,
+        upto: u64,
+        mut visit: impl FnMut(u64, Head, &[u8]) -> Result<bool>,
+    ) -> Result<()> {
+        if upto.saturating_sub(after) > FEW_EVENTS {
+            return self.walk(after, upto, visit);
+        }
+        for seq in after + 1..=upto {
+            let found = self.find(seq, |entry, payload| visit(seq, entry, payload))?;
+            if !found.ok_or_else(|| damaged(self.run.as_str(), seq))? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at one event.
+    pub fn find<T>(
+        &self,
+        seq: u64,
+        read: impl FnMut(Head, &[u8]) -> Result<T>,
+    ) -> Result<Option<T>> {
+        let place = places::at(self.run.as_str(), self.generation, seq);
+        let (key, hash) = self.view.key(EVENTS, &place);
+        Ok(self.view.find(self.overlay, &key, hash, read)?.map(|(found, _)| found))
+    }
+
+    fn walk(
+        &self,
+        after: u64,
+        upto: u64,
+        mut visit: impl FnMut(u64, Head, &[u8]) -> Result<bool>,
+    ) -> Result<()> {
+        let (run, mut expected) = (self.run.as_str(), after + 1);
+        let prefix = places::life(run, self.generation);
+        let from = places::at(run, self.generation, after);
+        let mut walk = self.view.walk(self.overlay, EVENTS, &prefix, Some(&from));
+        while expected <= upto {
+            let step = walk.next()?.ok_or_else(|| damaged(run, expected))?;
+            if places::seq(&step.name[prefix.len()..]) != Some(expected) {
+                return Err(damaged(run, expected));
+            }
+            if !visit(expected, step.head, step.payload(self.overlay))? {
+                break;
+            }
+            expected += 1;
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+pub(super) fn damaged(run: &str, seq: u64) -> Error {
+    let message =
+        format!("event {seq} of run `{run}` is missing or damaged: run `mainstay doctor`");
+    Error::new(Code::CorruptData, message)
+}
+
+/// Events behind one of them; none of a run that there is not.
+pub(crate) fn fetch(
+    view: &View<'_>,
+    overlay: &Overlay,
+    run: &Name,
+    after: u64,
+    limit: usize,
+) -> Result<Vec<CanonicalEvent>> {
+    check_page(limit)?;
+    match head::find(view, overlay, run)? {
+        Some((head, _)) => events(view, overlay, run, &head, after, limit),
+        None => Ok(Vec::new()),
+    }
+}
+
+pub(crate) fn events(
+    view: &View<'_>,
+    overlay: &Overlay,
+    run: &Name,
+    head: &RunHead,
+    after: u64,
+    limit: usize,
+) -> Result<Vec<CanonicalEvent>> {
+    let upto = after.saturating_add(limit as u64).min(head.last_seq);
+    let (mut events, mut scales) = (Vec::new(), Scales::default());
+    let log = Log { view, overlay, run, generation: head.generation };
+    log.each(after.min(upto), upto, |seq, entry, payload| {
+        let event = CanonicalEvent::decode(payload, run.as_str(), seq, entry.stamp)?;
+        scales.add_event(&event)?;
+        events.push(event);
+        Ok(true)
+    })?;
+    Ok(events)
+}
+
+/// Visits all that one life of a run has, by the bytes of its head: what it was made with, if it was, as 0, then its
+/// events.
+pub(crate) fn each_event(
+    view: &View<'_>,
+    run: &Name,
+    head: &[u8],
+    mut visit: impl FnMut(u64, Head, &[u8]) -> Result<()>,
+) -> Result<()> {
+    let RunHead { generation, last_seq, .. } = RunHead::decode(head)?;
+    let log = Log { view, overlay: &Overlay::default(), run, generation };
+    log.find(0, |entry, payload| visit(0, entry, payload))?;
+    log.each(0, last_seq, |seq, entry, payload| visit(seq, entry, payload).map(|()| true))
+}
+
+/// What is known of a run.
+pub(crate) fn info(view: &View<'_>, overlay: &Overlay, run: &Name) -> Result<Option<RunInfo>> {
+    let Some((head, entry)) = head::find(view, overlay, run)? else { return Ok(None) };
+    let metadata = head::metadata(view, overlay, run, head.generation)?;
+    Ok(Some(head.info(run.as_str(), &entry, metadata)))
+}
+
+/// What the events up to one of them add up to, or all of them; nothing of a run that there is not, or not so far.
+pub(crate) fn snapshot(
+    view: &View<'_>,
+    overlay: &Overlay,
+    run: &Name,
+    seq: Option<u64>,
+) -> Result<Option<RunSnapshot>> {
+    let Some((head, _)) = head::find(view, overlay, run)? else { return Ok(None) };
+    snapshot_of(view, overlay, run, &head, seq)
+}
+
+pub(crate) fn snapshot_of(
+    view: &View<'_>,
+    overlay: &Overlay,
+    run: &Name,
+    head: &RunHead,
+    seq: Option<u64>,
+) -> Result<Option<RunSnapshot>> {
+    let seq = seq.unwrap_or(head.last_seq);
+    if seq > head.last_seq {
+        return Ok(None);
+    }
+    fold::upto(view, overlay, run, head, seq).map(Some)
+}
+
+/// The same from the first event on.
+pub(crate) fn project(
+    view: &View<'_>,
+    overlay: &Overlay,
+    run: &Name,
+) -> Result<Option<RunSnapshot>> {
+    let Some((head, _)) = head::find(view, overlay, run)? else { return Ok(None) };
+    fold::project(view, overlay, run, &head).map(Some)
+}
+
+/// The revision that brought an event.
+pub(crate) fn revision_of(
+    view: &View<'_>,
+    overlay: &Overlay,
+    run: &Name,
+    seq: u64,
+) -> Result<Option<Revision>> {
+    let Some((head, _)) = head::find(view, overlay, run)? else { return Ok(None) };
+    if !(1..=head.last_seq).contains(&seq) {
+        return Ok(None);
+    }
+    let log = Log { view, overlay, run, generation: head.generation };
+    log.find(seq, |entry, _| Ok(entry.revision))
+}
+
+/// Events that could not follow those before them.
+pub(crate) fn alerts(
+    view: &View<'_>,
+    overlay: &Overlay,
+    run: &Name,
+    after: u64,
+    limit: usize,
+) -> Result<Vec<RunAlert>> {
+    check_page(limit)?;
+    let Some((head, _)) = head::find(view, overlay, run)? else { return Ok(Vec::new()) };
+    let prefix = places::life(run.as_str(), head.generation);
+    let from = places::at(run.as_str(), head.generation, after);
+    let mut walk = view.walk(overlay, ALERTS, &prefix, Some(&from));
+    let mut alerts = Vec::new();
+    while let Some(step) = walk.next()?.filter(|_| alerts.len() < limit) {
+        let Some(run_seq) = places::seq(&step.name[prefix.len()..]) else { continue };
+        let message = String::from_utf8_lossy(step.payload(overlay)).into_owned();
+        alerts.push(RunAlert { run_seq, message, stamp: step.head.stamp });
+    }
+    Ok(alerts)
+}
+
+/// What a reducer of a user has made, if it was this version of it, and not of later events.
+pub(crate) fn kept(
+    view: &View<'_>,
+    overlay: &Overlay,
+    run: &Name,
+    reducer: &str,
+    version: u64,
+    upto: Option<u64>,
+) -> Result<Option<KeptState>> {
+    let Some((head, _)) = head::find(view, overlay, run)? else { return Ok(None) };
+    let (key, hash) = view.key(STATES, &places::state(run.as_str(), head.generation, reducer));
+    let found = view.find(overlay, &key, hash, |_, payload| {
+        let mut rest = payload;
+        let numbers = get_varint(&mut rest).zip(get_varint(&mut rest));
+        let (of, seq) = numbers.ok_or_else(|| damaged(run.as_str(), 0))?;
+        let fits = of == version && upto.is_none_or(|upto| seq <= upto);
+        fits.then(|| Ok(KeptState { seq, state: codec::decode(rest)? })).transpose()
+    })?;
+    Ok(found.and_then(|(kept, _)| kept))
+}
+
+/// Runs in byte order of their names.
+pub(crate) fn list(
+    view: &View<'_>,
+    overlay: &Overlay,
+    filter: &RunFilter,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<RunPage> {
+    check_page(limit)?;
+    let (prefix, after) = (filter.prefix.as_bytes(), after.map(str::as_bytes));
+    let (mut walk, mut page) = (view.walk(overlay, RUNS, prefix, after), RunPage::default());
+    while let Some(step) = walk.next()? {
+        if !step.head.is_live(view.now) {
+            continue;
+        }
+        let run = String::from_utf8_lossy(&step.name).into_owned();
+        let info = RunHead::decode(step.payload(overlay))?.info(&run, &step.head, None);
+        if !filter.passes(&info) {
+            continue;
+        }
+        if page.runs.len() == limit {
+            page.next = page.runs.last().map(|run| run.run_id.clone());
+            break;
+        }
+        page.runs.push(info);
+    }
+    Ok(page)
+}

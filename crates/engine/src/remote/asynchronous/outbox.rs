@@ -1,0 +1,83 @@
+//! The outbox of a served database.
+
+use crate::cells::{did, unexpected};
+use crate::outbox::{failed, messages, ms, number, of_outbox, put, state};
+use crate::records::count;
+use crate::remote::link::Link;
+use crate::wire::{Read, Seen};
+use mainstay_model::{
+    CompactString, Failed, Message, OutboxAnswer, OutboxCommand, OutboxState, Result,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The outbox of a branch.
+#[derive(Clone)]
+pub struct AsyncOutbox {
+    link: Arc<Link>,
+    branch: CompactString,
+}
+
+impl AsyncOutbox {
+    pub(crate) fn on(link: Arc<Link>, branch: &str) -> AsyncOutbox {
+        AsyncOutbox { link, branch: branch.into() }
+    }
+
+    pub(crate) async fn read(&self, command: OutboxCommand) -> Result<OutboxAnswer> {
+        match self.link.look(&self.branch, Read::Outbox(command)).await? {
+            Seen::Outbox(answer) => Ok(*answer),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Writes a message; gives its number.
+    pub async fn put(
+        &self,
+        subject: &str,
+        payload: impl Into<Vec<u8>>,
+        run: Option<&str>,
+    ) -> Result<u64> {
+        let put = put(subject, payload, run)?;
+        number(self.link.run(&self.branch, put.into()).await?)
+    }
+
+    /// Takes messages that wait, the longest waiting first.
+    pub async fn claim(&self, limit: usize, lease: Duration) -> Result<Vec<Message>> {
+        let claim = OutboxCommand::Claim { limit, lease_ms: ms(lease) };
+        messages(of_outbox(self.link.run(&self.branch, claim.into()).await?)?)
+    }
+
+    /// Messages were delivered: they go. Gives how many of them were there.
+    pub async fn ack(&self, ids: &[u64]) -> Result<u64> {
+        let ack = OutboxCommand::Ack { ids: ids.to_vec() };
+        count(self.link.run(&self.branch, ack.into()).await?)
+    }
+
+    /// A message could not be delivered: it waits, or is dead.
+    pub async fn fail(
+        &self,
+        id: u64,
+        message: &str,
+        backoff: Duration,
+        tries: u32,
+    ) -> Result<Failed> {
+        let (message, backoff_ms) = (message.to_owned(), ms(backoff));
+        let fail = OutboxCommand::Fail { id, message, backoff_ms, tries };
+        failed(self.link.run(&self.branch, fail.into()).await?)
+    }
+
+    /// Dead messages behind one of them, the oldest first.
+    pub async fn dead(&self, after: u64, limit: usize) -> Result<Vec<Message>> {
+        messages(self.read(OutboxCommand::Dead { after, limit }).await?)
+    }
+
+    /// Makes a dead message wait again; says whether it was dead.
+    pub async fn replay(&self, id: u64) -> Result<bool> {
+        did(self.link.run(&self.branch, OutboxCommand::Replay { id }.into()).await?)
+    }
+
+    /// How it stands.
+    pub async fn state(&self) -> Result<OutboxState> {
+        state(self.read(OutboxCommand::Look).await?)
+    }
+}
