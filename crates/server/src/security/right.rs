@@ -103,10 +103,10 @@ impl fmt::Display for Right {
 
 /// The rights of a user: two bits for each area.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Rights(u16);
+pub(super) struct Rights(u32);
 
-const READ: u16 = 1;
-const WRITE: u16 = 2;
+const READ: u32 = 1;
+const WRITE: u32 = 2;
 
 impl Rights {
     /// All there are.
