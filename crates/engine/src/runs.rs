@@ -286,39 +286,42 @@ impl RunTail {
     ) -> Result<Vec<CanonicalEvent>> {
         let clock = SystemClock::new();
         loop {
-            let seen = core.sequencer.durable();
-            let events = self.look(core, seen, limit)?;
+            let seen = settled(core);
+            let events = self.look(core, limit)?;
             if !events.is_empty() {
                 return Ok(events);
             }
             let left = timeout.saturating_sub(Duration::from_micros(clock.monotonic_us()));
-            if !core.sequencer.wait_until(left, || core.sequencer.durable() > seen) {
+            if !core.sequencer.wait_until(left, || settled(core) > seen) {
                 core.check_open()?;
                 return Ok(Vec::new());
             }
         }
     }
 
-    /// What is durable of what comes next.
-    fn look(
-        &mut self,
-        core: &Arc<Core>,
-        durable: Revision,
-        limit: usize,
-    ) -> Result<Vec<CanonicalEvent>> {
-        let mut snapshot = Snapshot::new(core, &self.runs.branch, At::Latest)?;
-        let newest = snapshot.revision;
-        if durable < newest {
-            snapshot.layers[0].1 = durable;
-            (snapshot.revision, snapshot.fresh) = (durable, false);
-        }
+    /// What is durable of what comes next. What retention passed by meanwhile is looked at again, newly.
+    fn look(&self, core: &Arc<Core>, limit: usize) -> Result<Vec<CanonicalEvent>> {
         let fetch = RunCommand::Fetch { run: self.run.clone(), after: self.after, limit };
-        match snapshot.runs(&fetch) {
-            // What retention passed by is looked at again, newly.
-            Err(error) if error.code() == Code::HistoryTrimmed => Ok(Vec::new()),
-            answer => events(answer?),
+        loop {
+            let durable = core.sequencer.durable();
+            let mut snapshot = Snapshot::new(core, &self.runs.branch, At::Latest)?;
+            if durable < snapshot.revision {
+                // A branch may have been forked where its parent is not durable yet.
+                snapshot.layers.iter_mut().for_each(|layer| layer.1 = layer.1.min(durable));
+                (snapshot.revision, snapshot.fresh) = (durable, false);
+            }
+            match snapshot.runs(&fetch) {
+                Err(error) if error.code() == Code::HistoryTrimmed => {}
+                answer => return events(answer?),
+            }
         }
     }
+}
+
+/// Up to where everything is on stable storage and visible: what is synced is published a moment later, and who
+/// waited for the sync alone would look too early and then wait for the next one.
+fn settled(core: &Core) -> Revision {
+    core.sequencer.durable().min(core.sequencer.published())
 }
 
 /// The runs of a branch as of one point in time. Clones are the same view.
