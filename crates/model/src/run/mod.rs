@@ -11,6 +11,7 @@ mod bytes;
 mod command;
 mod event;
 mod instant;
+mod json;
 mod key;
 mod new;
 mod reduce;

@@ -286,7 +286,7 @@ mod tests {
         event.more.insert("more".to_owned(), text(half));
         assert_eq!(event.check().unwrap_err().code(), Code::ValueTooLarge);
         // Numbers take much less as bytes than in memory.
-        event.more.insert("more".to_owned(), vec![Value::Int(1); half / 8].into());
+        event.more.insert("more".to_owned(), vec![Value::Int(1); half / 12].into());
         event.check().unwrap();
     }
 
