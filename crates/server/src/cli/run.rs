@@ -74,8 +74,8 @@ pub struct Append {
     #[arg(value_name = "TYPE")]
     event_type: String,
     /// What belongs to it: JSON where it parses, else text; - takes the standard input
-    #[arg(default_value = "null", allow_hyphen_values = true)]
-    data: String,
+    #[arg(value_name = "DATA", default_value = "null", allow_hyphen_values = true)]
+    about: String,
     /// The step that it concerns
     #[arg(long)]
     step: Option<String>,
@@ -89,8 +89,8 @@ pub struct Append {
     #[arg(long, value_name = "PLAN")]
     plan_id: Option<String>,
     /// A key of its own: told twice with it, it is one event
-    #[arg(long)]
-    key: Option<String>,
+    #[arg(long, value_name = "KEY")]
+    own_key: Option<String>,
     /// The signal that caused it
     #[arg(long, value_name = "ID")]
     signal: Option<String>,
@@ -362,7 +362,7 @@ impl Append {
             .option("ATTEMPT", self.attempt.as_ref())
             .option("PLAN", self.plan.as_ref())
             .option("PLANID", self.plan_id.as_ref())
-            .option("KEY", self.key.as_ref())
+            .option("KEY", self.own_key.as_ref())
             .option("SIGNAL", self.signal.as_ref())
             .option("EVENTID", self.event_id.as_ref())
             .option("EMITTED", self.emitted.as_ref())
@@ -371,7 +371,7 @@ impl Append {
     }
 
     fn run(self, session: &mut Session) -> Result<()> {
-        let data = given(self.data.clone(), session)?;
+        let data = given(self.about.clone(), session)?;
         let reply = write(session, &self.run.on, self.call(&data))
             .map_err(|failure| self.moved(failure))?;
         session.show(shapes::shape("RUN.APPEND"), self.run.row(), reply, String::new)
@@ -657,7 +657,7 @@ mod tests {
     fn verbs_become_the_words_of_commands() {
         let words =
             ["append", "r", "StepStarted", "-x", "--step", "a", "--attempt", "2", "--plan", "1"];
-        let more = ["--plan-id", "p", "--key", "k", "--signal", "s", "--event-id", "e"];
+        let more = ["--plan-id", "p", "--own-key", "k", "--signal", "s", "--event-id", "e"];
         let last = ["--emitted", "2026-11-15T12:00:00Z", "--expect", "0", "--more", "{}"];
         let Ok(RunVerb::Append(append)) = parsed(&[&words[..], &more, &last].concat()) else {
             panic!("no append")
