@@ -7,7 +7,7 @@ use crate::spaces::{self, Key};
 use mainstay_model::limits::{RECEIPT_LIMIT_BYTES, VALUE_LIMIT_DEPTH};
 use mainstay_model::{
     Answer, Code, Error, Fields, Page, Receipt, Record, RecordPage, RequestId, Result, SmallVec,
-    Transaction, Value, Versioned, canonical, codec,
+    Transaction, Value, Versioned, canonical, codec, wire,
 };
 
 /// How long receipts are kept, in microseconds.
@@ -122,6 +122,8 @@ fn answer_to_value(answer: &Answer) -> Result<Value> {
             tagged("picked", [tagged(key, record_to_values(record)?)])
         }
         Answer::Sum(sum) => tagged("sum", [Value::from(sum.as_str())]),
+        Answer::Run(answer) => tagged("run", [Value::Bytes(wire::encode(answer.as_ref())?)]),
+        Answer::Outbox(answer) => tagged("outbox", [Value::Bytes(wire::encode(answer.as_ref())?)]),
         // What cannot be given again must not be promised.
         _ => {
             return Err(Error::new(
@@ -192,6 +194,8 @@ fn answer_from_value(value: &Value) -> Option<Answer> {
         ("picked", []) => Answer::Picked(None),
         ("picked", [keyed]) => Answer::Picked(Some(Box::new(keyed_from_value(keyed)?))),
         ("sum", [Value::String(sum)]) => Answer::Sum(sum.clone()),
+        ("run", [Value::Bytes(frame)]) => Answer::Run(Box::new(wire::decode(frame).ok()?)),
+        ("outbox", [Value::Bytes(frame)]) => Answer::Outbox(Box::new(wire::decode(frame).ok()?)),
         ("failed", [Value::String(code), Value::String(message)]) => {
             Answer::Failed(Error::new(Code::from_name(code)?, message.as_str()))
         }
@@ -214,7 +218,10 @@ fn damaged() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mainstay_model::{BranchCommand, CellCommand, Guard, Name};
+    use mainstay_model::{
+        BranchCommand, CanonicalEvent, CellCommand, Guard, Instant, Name, NewEvent, OutboxAnswer,
+        RunAnswer,
+    };
 
     /// Receipts outlive the program that wrote them: these numbers may never change.
     #[test]
@@ -231,6 +238,11 @@ mod tests {
         assert_eq!(fingerprint(&Transaction::new().step(fork)), 0x2680_8b19_5cc8_1216);
         let id = RequestId::new("r").unwrap();
         assert_eq!(fingerprint(&mixed.clone().request(id)), fingerprint(&mixed));
+    }
+
+    fn event() -> CanonicalEvent {
+        let event = NewEvent::new("r", "RunStarted").value(f64::NAN);
+        event.stored(u64::MAX, "e".into(), "k".into(), Instant::of_us(7))
     }
 
     fn record(expires: Option<u64>) -> Record {
@@ -320,6 +332,9 @@ mod tests {
             Answer::Picked(None),
             Answer::Picked(Some(Box::new(("k".into(), record(None))))),
             Answer::Sum("-1.5".into()),
+            Answer::Run(Box::new(RunAnswer::Info(None))),
+            Answer::Run(Box::new(RunAnswer::Events(vec![event()]))),
+            Answer::Outbox(Box::new(OutboxAnswer::Put(u64::MAX))),
         ]);
         let receipt = Receipt { revision: 7, stamp: 8, held: false, repeated: false, answers };
         let mut bytes = Vec::new();
