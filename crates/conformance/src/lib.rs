@@ -2,7 +2,7 @@
 //! model that random programs are compared with.
 //!
 //! ```text
-//!   SEMANTICS ── cases (cells, strings, records, transactions, branches, time, feed, limits, durability)
+//!   SEMANTICS ── cases (cells, strings, records, runs, outbox, transactions, branches, time, feed, limits, durability)
 //!            \                 └ run in memory and on disk: tests/memory.rs, tests/disk.rs
 //!             └─ oracle ── random programs: tests/random.rs
 //! ```
@@ -27,7 +27,9 @@ pub mod kill;
 pub mod limits;
 pub mod need;
 pub mod oracle;
+pub mod outbox;
 pub mod records;
+pub mod runs;
 pub mod stand;
 pub mod store_cases;
 pub mod stores;
