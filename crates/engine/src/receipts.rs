@@ -242,7 +242,7 @@ mod tests {
 
     fn event() -> CanonicalEvent {
         let event = NewEvent::new("r", "RunStarted").value(f64::NAN);
-        event.stored(u64::MAX, "e".into(), "k".into(), Instant::of_us(7))
+        event.stored(3, "e".into(), "k".into(), Instant::of_us(7))
     }
 
     fn record(expires: Option<u64>) -> Record {
