@@ -302,8 +302,11 @@ fn bring_runs(
             (Some(ChangedOn::Both), MergeStrategy::Strict) => clashes.push(run.clone()),
             (Some(ChangedOn::A), _) | (Some(ChangedOn::Both), MergeStrategy::Theirs) => {
                 let [_, theirs, ours] = sides;
-                let log = theirs.map(|theirs| joined(theirs, ours, writer.stamp));
-                target.write(writer, run, log, None);
+                let log = theirs.map(|theirs| joined(theirs, ours.clone(), writer.stamp));
+                // Where the target lacks nothing, nothing is written.
+                if log != ours {
+                    target.write(writer, run, log, None);
+                }
             }
             _ => {}
         }
