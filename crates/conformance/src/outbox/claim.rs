@@ -88,6 +88,7 @@ pub fn many_relays(w: &mut World) {
     };
     let relays: Vec<_> = (0..4).map(relay).collect();
     let mut got: Vec<u64> = relays.into_iter().flat_map(|relay| relay.join().unwrap()).collect();
-    (got.sort_unstable(), sent.sort_unstable());
+    got.sort_unstable();
+    sent.sort_unstable();
     assert_eq!(got, sent);
 }
