@@ -285,14 +285,16 @@ impl RunTail {
         timeout: Duration,
     ) -> Result<Vec<CanonicalEvent>> {
         let clock = SystemClock::new();
+        // What is synced is durable before it is visible: who waits for the one alone misses the other.
+        let reached = || core.sequencer.durable().min(core.sequencer.published());
         loop {
-            let seen = core.sequencer.durable();
+            let seen = reached();
             let events = self.look(core, seen, limit)?;
             if !events.is_empty() {
                 return Ok(events);
             }
             let left = timeout.saturating_sub(Duration::from_micros(clock.monotonic_us()));
-            if !core.sequencer.wait_until(left, || core.sequencer.durable() > seen) {
+            if !core.sequencer.wait_until(left, || reached() > seen) {
                 core.check_open()?;
                 return Ok(Vec::new());
             }
