@@ -311,7 +311,7 @@ impl RunTail {
         let mut snapshot = Snapshot::new(core, &self.runs.branch, At::Latest)?;
         let newest = snapshot.revision;
         if durable < newest {
-            snapshot.layers[0].1 = durable;
+            snapshot.layers.iter_mut().for_each(|layer| layer.1 = layer.1.min(durable));
             (snapshot.revision, snapshot.fresh) = (durable, false);
         }
         let fetch = RunCommand::Fetch { run: self.run.clone(), after: self.after, limit };
