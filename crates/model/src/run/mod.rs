@@ -8,6 +8,7 @@
 //! ```
 
 mod bytes;
+mod capabilities;
 mod command;
 mod event;
 mod instant;
@@ -15,8 +16,10 @@ mod key;
 mod new;
 mod reduce;
 mod snapshot;
+mod store;
 
 pub use bytes::{peek_event, put_text, take_text};
+pub use capabilities::{Listings, RunCapabilities};
 pub use command::{
     Appended, KeptState, RunAlert, RunAnswer, RunCommand, RunFilter, RunInfo, RunPage,
 };
@@ -26,3 +29,4 @@ pub use key::{EventKey, signal_key};
 pub use new::NewEvent;
 pub use reduce::{Judgement, reduce};
 pub use snapshot::{AttemptSnapshot, RunSnapshot, RunStatus, StepSnapshot, StepStatus};
+pub use store::{FetchOptions, RunStore};
