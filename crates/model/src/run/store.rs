@@ -181,7 +181,7 @@ struct Folded {
 impl Folded {
     fn add(mut self, event: &CanonicalEvent) -> Folded {
         reduce(&mut self.snapshot, event);
-        self.updated = stored_us(event);
+        self.updated = event.stored_us();
         self
     }
 
@@ -199,18 +199,13 @@ impl Folded {
     }
 }
 
-/// When an event was stored, by the store or, where that does not say, by its producer.
-fn stored_us(event: &CanonicalEvent) -> Stamp {
-    event.persisted_at.as_ref().unwrap_or(&event.emitted_at).stamp_us()
-}
-
 /// Folds the events up to one of them, page by page.
 async fn fold<S: RunStore + ?Sized>(store: &S, run: &str, upto: u64) -> Result<Option<Folded>> {
     let (mut folded, mut after) = (None, 0);
     loop {
         let page = store.fetch_events(run, FetchOptions::after(after)).await?;
         for event in page.iter().take_while(|event| event.run_seq <= upto) {
-            let stored = stored_us(event);
+            let stored = event.stored_us();
             let so_far = folded.take().unwrap_or_else(|| Folded {
                 snapshot: RunSnapshot::new(run),
                 created: stored,
