@@ -168,7 +168,7 @@ macro_rules! table_of_cases {
             name: concat!(stringify!($file), "::", stringify!($case)),
             needs: &[$($(Need::$need),*)?],
             lacks: $crate::lack_of_case!($($lack)?),
-            body: crate::$area::$file::$case,
+            body: $crate::$area::$file::$case,
         },)*)*];
     };
 }
