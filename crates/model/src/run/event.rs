@@ -4,7 +4,7 @@
 //! came. A newer major version is refused where events are read, since it may mean something else.
 
 use super::{Instant, NewEvent};
-use crate::{Code, Error, Result, Value};
+use crate::{Code, Error, Result, Stamp, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -98,6 +98,11 @@ impl CanonicalEvent {
             + self.event_data.weight_bytes()
             + reference
             + more.sum::<usize>()
+    }
+
+    /// When it was stored, by the store or, where that does not say, by its producer.
+    pub fn stored_us(&self) -> Stamp {
+        self.persisted_at.as_ref().unwrap_or(&self.emitted_at).stamp_us()
     }
 
     /// Whether it says the same as another: what happened to what, and what belongs to it. When it was
