@@ -35,6 +35,26 @@ pub trait RunWorld: Send + Sync {
     }
 }
 
+impl RunWorld for crate::World {
+    fn store(&self) -> Arc<dyn RunStore> {
+        Arc::new(self.db().runs())
+    }
+
+    fn pass_ms(&self, ms: u64) {
+        crate::World::pass_ms(self, ms);
+    }
+
+    /// A tail shows what is on stable storage.
+    fn settle(&self) {
+        // A database that was closed has nothing to wait for.
+        let _ = self.db().sync();
+    }
+
+    fn has_clock_in_hand(&self) -> bool {
+        true
+    }
+}
+
 /// A store as cases use it: what it answers is waited for.
 pub struct RunStand<'w> {
     world: &'w dyn RunWorld,

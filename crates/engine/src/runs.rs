@@ -17,6 +17,8 @@ use mainstay_model::{
 use std::sync::Arc;
 use std::time::Duration;
 
+mod store;
+
 /// The runs of a branch.
 ///
 /// ```

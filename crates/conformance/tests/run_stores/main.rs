@@ -1,25 +1,29 @@
-//! The suite of stores of runs: on one that shows gaps, on one that can do less, and on stores that do less than
+//! The suite of stores of runs: on the engine in memory, on disk and through a server, on one that shows gaps, on one that can do less, and on stores that do less than
 //! they say, which it has to find out.
 
 mod bent;
 mod gappy;
 mod less;
+#[path = "../served/mod.rs"]
+mod served;
 mod teeth;
 
-use mainstay_conformance::{run_need, test_run_store};
+use mainstay_conformance::{World, run_need, test_run_store};
 
+test_run_store!(memory, World::memory());
+test_run_store!(disk, World::disk());
+test_run_store!(remote, World::served(served::serve));
 test_run_store!(gapless, gappy::Gappy::without_habits());
 test_run_store!(gappy_store, gappy::Gappy::with_habits());
 test_run_store!(plain, less::plain());
 
-// THE ENGINE'S STORE IS PLUGGED IN HERE, once it implements `RunStore`: `impl RunWorld for World` beside `impl StoreWorld for
-// World` in `src/stand.rs`, and then
-//
-//   test_run_store!(memory, World::memory());
-//   test_run_store!(disk, World::disk());
-//   test_run_store!(remote, World::served(served::serve));
-//
-// with a test that it skips nothing but what is about lacking something.
+/// The engine is excused from nothing but what is about lacking something.
+#[test]
+fn the_engine_skips_nothing() {
+    for (case, why) in run_need::skipped(&World::memory()) {
+        assert!(case.starts_with("lacking::"), "{case} is skipped: {why}");
+    }
+}
 
 /// What a store lacks is skipped and listed with the reason.
 #[test]

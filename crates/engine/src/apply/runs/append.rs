@@ -22,6 +22,9 @@ use mainstay_model::{
 };
 use std::ops::Range;
 
+/// The largest event: data of the largest size, and room for all that is around it.
+const EVENT_LIMIT_BYTES: usize = VALUE_LIMIT_BYTES + (512 << 10);
+
 /// What an event takes beside its own bytes, but for names.
 const BESIDE_BYTES: usize = 1024;
 
@@ -192,6 +195,10 @@ impl Writer<'_> {
             let message = format!("run `{run}` has no event {seq} yet, it is at {}", head.last_seq);
             return Err(Error::new(Code::InvalidArgument, message));
         }
+        let there = super::kept(self.view, self.overlay, run, reducer, version, None)?;
+        if there.is_some_and(|there| there.seq > seq) {
+            return Ok(false);
+        }
         let (start, ()) = self.overlay.stage(|out| {
             put_varint(out, version);
             put_varint(out, seq);
@@ -264,11 +271,11 @@ impl Writer<'_> {
 }
 
 fn check_event(run: &str, bytes: usize) -> Result<()> {
-    if bytes <= VALUE_LIMIT_BYTES {
+    if bytes <= EVENT_LIMIT_BYTES {
         return Ok(());
     }
     let message =
-        format!("an event of run `{run}` has {bytes} bytes, {VALUE_LIMIT_BYTES} are the most");
+        format!("an event of run `{run}` has {bytes} bytes, {EVENT_LIMIT_BYTES} are the most");
     Err(Error::new(Code::ValueTooLarge, message))
 }
 
