@@ -309,8 +309,13 @@ fn uuid(text: &[u8]) -> Option<[u8; 16]> {
 /// A UUID as people write it.
 pub(super) fn uuid_text(bytes: &[u8; 16]) -> String {
     let digits = hex(bytes);
-    let parts = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
-    parts.join("-")
+    let mut text = String::with_capacity(36);
+    text.push_str(&digits[..8]);
+    for part in [8..12, 12..16, 16..20, 20..32] {
+        text.push('-');
+        text.push_str(&digits[part]);
+    }
+    text
 }
 
 fn take<'b>(rest: &mut &'b [u8], length: usize) -> Option<&'b [u8]> {

@@ -120,8 +120,12 @@ pub fn event_id(stored: Stamp, run: &str, key: &str) -> String {
 
 /// Bytes as hexadecimal digits in lower case.
 pub(super) fn hex(bytes: &[u8]) -> String {
-    let digit = |value: u8| char::from(DIGITS[usize::from(value)]);
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+    let mut text = Vec::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        text.extend_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+    }
+    // Digits are ASCII.
+    String::from_utf8(text).unwrap_or_default()
 }
 
 /// The digits of hexadecimal numbers.
