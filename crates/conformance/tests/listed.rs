@@ -16,11 +16,12 @@ macro_rules! list_stores {
     };
 }
 
-const AREAS: [&str; 10] = [
+const AREAS: [&str; 11] = [
     "cells",
     "strings",
     "records",
     "stores",
+    "run_stores",
     "transactions",
     "branches",
     "time",
@@ -53,7 +54,8 @@ fn every_case_is_listed() {
     let disk: Vec<&str> = mainstay_conformance::every_disk_case!(list);
     let records: Vec<&str> = mainstay_conformance::every_record_case!(list);
     let stores: Vec<&str> = mainstay_conformance::every_store_case!(list_stores);
-    let all = both.into_iter().chain(disk).chain(records).chain(stores);
+    let runs: Vec<&str> = mainstay_conformance::every_run_store_case!(list_stores);
+    let all = both.into_iter().chain(disk).chain(records).chain(stores).chain(runs);
     let listed: BTreeSet<String> = all.map(str::to_owned).collect();
     assert!(listed.len() >= 150, "only {} cases", listed.len());
     assert_eq!(written(), listed);

@@ -211,8 +211,7 @@ impl Outbox<'_> {
         let Some(mut state) = self.state(id)?.filter(|state| !state.is_dead) else {
             return Ok(Failed::Unknown);
         };
-        let end = why.floor_char_boundary(FAILURE_LIMIT_BYTES);
-        state.failure = Some(why[..end].to_owned());
+        state.failure = Some(cut(why).to_owned());
         if state.tries >= tries {
             self.bury(id, state)?;
             return Ok(Failed::Dead);
@@ -383,6 +382,13 @@ impl Outbox<'_> {
         put_text(state.failure.as_deref().unwrap_or_default(), &mut bytes);
         self.set(&place(b's', id), 0, &bytes)
     }
+}
+
+/// As much of a text as is kept.
+fn cut(text: &str) -> &str {
+    let mut ends = (0..=text.len().min(FAILURE_LIMIT_BYTES)).rev();
+    let end = ends.find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+    &text[..end]
 }
 
 fn take_state(rest: &mut &[u8]) -> Option<State> {

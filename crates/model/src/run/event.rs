@@ -5,7 +5,7 @@
 
 use super::new::check_depth;
 use super::{Instant, NewEvent};
-use crate::{Code, Error, Result, Value};
+use crate::{Code, Error, Result, Stamp, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -99,6 +99,11 @@ impl CanonicalEvent {
             + self.event_data.weight_bytes()
             + reference
             + more.sum::<usize>()
+    }
+
+    /// When it was stored, by the store or, where that does not say, by its producer.
+    pub fn stored_us(&self) -> Stamp {
+        self.persisted_at.as_ref().unwrap_or(&self.emitted_at).stamp_us()
     }
 
     /// Whether it says the same as another: what happened to what, and what belongs to it. When it was

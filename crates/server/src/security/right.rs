@@ -110,7 +110,7 @@ const WRITE: u16 = 2;
 
 impl Rights {
     /// All there are.
-    pub const ALL: Rights = Rights((1 << (2 * AREAS.len())) - 1);
+    pub const ALL: Rights = Rights(u16::MAX >> (u16::BITS as usize - 2 * AREAS.len()));
 
     /// Reads what settings allow; what is not understood is given back.
     pub fn read<'a>(allow: impl IntoIterator<Item = &'a String>) -> Result<Rights, &'a str> {

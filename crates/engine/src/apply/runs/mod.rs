@@ -52,7 +52,7 @@ pub(crate) fn run(
         RunCommand::Keep { run, reducer, version, seq, state } => {
             Answer::Did(writer.keep(run, reducer, (*version, *seq), state)?)
         }
-        RunCommand::Delete { run } => Answer::Did(delete::delete(view, overlay, run)?),
+        RunCommand::Delete { run } => Answer::Did(delete::delete(view, overlay, run, revision)?),
         _ => return Err(unknown()),
     })
 }

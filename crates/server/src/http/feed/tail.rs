@@ -6,7 +6,7 @@
 //!        '--------------- let go by the hub, or something is missing ------------------'
 //! ```
 //!
-//! It joins before it fetches: what is durable by then is fetched, what comes later is brought. What is brought and
+//! It joins before it fetches: what is durable and visible by then is fetched, what comes later is brought. What is brought and
 //! was fetched already is left out by its sequence.
 
 use super::Wanted;
@@ -159,7 +159,8 @@ impl TailReader {
         Ok(told)
     }
 
-    /// Joins the hub where the log ends. It may be ahead of where it ended a moment ago.
+    /// Joins the hub where both the log and what can be read end: what is behind that is brought, what is not is
+    /// fetched. The hub may be ahead of it for a moment.
     async fn join(&self) -> mpsc::Receiver<Delivery> {
         let wanted = Wanted {
             branch: Some(self.branch.clone().unwrap_or_else(|| MAIN.to_owned())),
@@ -168,7 +169,8 @@ impl TailReader {
             ..Wanted::default()
         };
         loop {
-            let position = self.app.db().durable_revision();
+            let db = self.app.db();
+            let position = db.durable_revision().min(db.revision());
             match self.app.hub().join(wanted.clone(), position) {
                 Some(receiver) => return receiver,
                 None => tokio::task::yield_now().await,
