@@ -143,19 +143,20 @@ fn runs_are_listed_by_name_state_and_time() {
 #[test]
 fn a_snapshot_is_never_behind_and_is_what_the_events_add_up_to() {
     let w = World::new();
+    append(&w, "r", &json!({"eventType": "RunStarted", "planVersion": "1"}));
     for event in [step("StepStarted", "a"), step("StepFailed", "a"), step("StepRetried", "a")] {
         append(&w, "r", &event);
     }
     let snapshot = w.get("/v1/runs/r/snapshot").ok();
-    assert_eq!(snapshot["lastEventSeq"], 3);
+    assert_eq!((&snapshot["lastEventSeq"], &snapshot["flags"]), (&json!(4), &json!([])));
     assert_eq!(snapshot["hash"], w.db.runs().snapshot("r").unwrap().unwrap().hash());
     assert_eq!(w.get("/v1/runs/r/projection").ok(), snapshot);
-    let first = w.get("/v1/runs/r/snapshot?seq=2").ok();
+    let first = w.get("/v1/runs/r/snapshot?seq=3").ok();
     assert_eq!(
         (&first["steps"]["a"]["status"], &first["lastEventSeq"]),
-        (&json!("FAILED"), &json!(2))
+        (&json!("FAILED"), &json!(3))
     );
-    assert_eq!(w.get("/v1/runs/r/snapshot?seq=4").code(), (404, "RunNotFound".into()));
+    assert_eq!(w.get("/v1/runs/r/snapshot?seq=5").code(), (404, "RunNotFound".into()));
     for path in ["snapshot", "projection"] {
         assert_eq!(w.get(&format!("/v1/runs/none/{path}")).code(), (404, "RunNotFound".into()));
     }
@@ -499,17 +500,20 @@ fn every_command_on_runs_has_a_form_and_so_has_its_answer() {
         let receipt = w.post("/v1/transactions", &json!({"commands": [command]}).to_string()).ok();
         receipt["answers"][0].clone()
     };
-    let event = json!({"eventType": "StepStarted", "stepId": "a", "planVersion": "1"});
+    let event = json!({"eventType": "RunApproved", "planVersion": "1"});
     let made = run(json!({"bootstrap_run": {"run": "r", "metadata": 7, "events": [event]}}));
     assert_eq!(made["appended_all"][0]["runSeq"], 1);
     assert_eq!(run(json!({"get_run": {"run": "r"}}))["run"]["metadata"], 7);
     assert_eq!(run(json!({"get_run": {"run": "x"}})), json!({"run": null}));
     let fetched = run(json!({"fetch_events": {"run": "r"}}));
-    assert_eq!(fetched["events"][0]["stepId"], "a");
+    assert_eq!(fetched["events"][0]["eventType"], "RunApproved");
     assert_eq!(run(json!({"project_run": {"run": "r"}}))["snapshot"]["lastEventSeq"], 1);
     assert_eq!(run(json!({"run_alerts": {"run": "r"}})), json!({"alerts": []}));
-    let listed = run(json!({"list_runs": {"prefix": "r", "limit": 1, "status": "pending"}}));
-    assert_eq!(listed["runs"]["next"], Value::Null);
+    let listed = run(json!({"list_runs": {"prefix": "r", "limit": 1, "status": "approved"}}));
+    assert_eq!(
+        (&listed["runs"]["runs"][0]["runId"], &listed["runs"]["next"]),
+        (&json!("r"), &Value::Null)
+    );
     let keep = json!({"run": "r", "reducer": "mine", "version": 1, "seq": 1, "state": {"n": 1}});
     assert_eq!(run(json!({"keep_state": keep})), json!({"did": true}));
     let kept = run(json!({"kept_state": {"run": "r", "reducer": "mine", "version": 1}}));
