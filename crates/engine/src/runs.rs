@@ -296,6 +296,7 @@ impl RunTail {
                 return Ok(events);
             }
             let left = timeout.saturating_sub(Duration::from_micros(clock.monotonic_us()));
+            let _waiting = core.state.figures.runs.waiting();
             if !core.sequencer.wait_until(left, || reached() > seen) {
                 core.check_open()?;
                 return Ok(Vec::new());

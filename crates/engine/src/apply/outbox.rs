@@ -18,7 +18,7 @@
 use crate::catalog::Layers;
 use crate::entry::DELETED;
 use crate::overlay::{Overlay, Payload, Write};
-use crate::spaces::{Key, OUTBOX};
+use crate::spaces::{Key, OUTBOX, PREFIX_BYTES};
 use crate::view::View;
 use hashbrown::HashMap;
 use mainstay_model::codec::{get_varint, put_varint};
@@ -423,6 +423,11 @@ fn queued(due: Stamp, id: u64) -> Place {
 fn due_of(name: &[u8]) -> Option<(Stamp, u64)> {
     let (due, id) = name.get(1..)?.split_first_chunk::<8>()?;
     Some((u64::from_be_bytes(*due), u64::from_be_bytes(id.try_into().ok()?)))
+}
+
+/// Whether a key of the outbox is that of a dead message.
+pub(crate) fn is_grave(key: &[u8]) -> bool {
+    key.get(PREFIX_BYTES) == Some(&b'd')
 }
 
 /// The message that was written under a key of the outbox, for the feed.

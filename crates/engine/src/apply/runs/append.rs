@@ -327,7 +327,7 @@ fn checked(run: &Name, events: &[NewEvent]) -> Result<Vec<NewEvent>> {
 fn check_kept(run: &Name, last_seq: u64, events: &[CanonicalEvent]) -> Result<()> {
     let mut next = last_seq + 1;
     for event in events {
-        event.check_version()?;
+        event.check()?;
         let CanonicalEvent { run_id, run_seq, .. } = event;
         if *run_id != run.as_str() || *run_seq == 0 || *run_seq > next {
             let message = format!(
