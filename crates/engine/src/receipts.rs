@@ -122,8 +122,9 @@ fn answer_to_value(answer: &Answer) -> Result<Value> {
             tagged("picked", [tagged(key, record_to_values(record)?)])
         }
         Answer::Sum(sum) => tagged("sum", [Value::from(sum.as_str())]),
-        Answer::Run(answer) => tagged("run", [Value::Bytes(wire::encode(answer.as_ref())?)]),
-        Answer::Outbox(answer) => tagged("outbox", [Value::Bytes(wire::encode(answer.as_ref())?)]),
+        // These are frames of the wire, which carry their version.
+        Answer::Run(answer) => tagged("run", [Value::Bytes(wire::encode(answer)?)]),
+        Answer::Outbox(answer) => tagged("outbox", [Value::Bytes(wire::encode(answer)?)]),
         // What cannot be given again must not be promised.
         _ => {
             return Err(Error::new(
@@ -194,8 +195,8 @@ fn answer_from_value(value: &Value) -> Option<Answer> {
         ("picked", []) => Answer::Picked(None),
         ("picked", [keyed]) => Answer::Picked(Some(Box::new(keyed_from_value(keyed)?))),
         ("sum", [Value::String(sum)]) => Answer::Sum(sum.clone()),
-        ("run", [Value::Bytes(frame)]) => Answer::Run(Box::new(wire::decode(frame).ok()?)),
-        ("outbox", [Value::Bytes(frame)]) => Answer::Outbox(Box::new(wire::decode(frame).ok()?)),
+        ("run", [Value::Bytes(frame)]) => Answer::Run(wire::decode(frame).ok()?),
+        ("outbox", [Value::Bytes(frame)]) => Answer::Outbox(wire::decode(frame).ok()?),
         ("failed", [Value::String(code), Value::String(message)]) => {
             Answer::Failed(Error::new(Code::from_name(code)?, message.as_str()))
         }
@@ -219,8 +220,8 @@ fn damaged() -> Error {
 mod tests {
     use super::*;
     use mainstay_model::{
-        BranchCommand, CanonicalEvent, CellCommand, Guard, Instant, Name, NewEvent, OutboxAnswer,
-        RunAnswer,
+        Appended, BranchCommand, CellCommand, Guard, Instant, Name, OutboxAnswer, RunAnswer,
+        RunSnapshot,
     };
 
     /// Receipts outlive the program that wrote them: these numbers may never change.
@@ -240,9 +241,15 @@ mod tests {
         assert_eq!(fingerprint(&mixed.clone().request(id)), fingerprint(&mixed));
     }
 
-    fn event() -> CanonicalEvent {
-        let event = NewEvent::new("r", "RunStarted").value(f64::NAN);
-        event.stored(3, "e".into(), "k".into(), Instant::of_us(7))
+    fn appended() -> Appended {
+        Appended {
+            run_seq: 1,
+            idempotent: true,
+            persisted: false,
+            conflict: true,
+            event_id: "e".into(),
+            persisted_at: Instant::of_us(5),
+        }
     }
 
     fn record(expires: Option<u64>) -> Record {
@@ -332,9 +339,10 @@ mod tests {
             Answer::Picked(None),
             Answer::Picked(Some(Box::new(("k".into(), record(None))))),
             Answer::Sum("-1.5".into()),
-            Answer::Run(Box::new(RunAnswer::Info(None))),
-            Answer::Run(Box::new(RunAnswer::Events(vec![event()]))),
-            Answer::Outbox(Box::new(OutboxAnswer::Put(u64::MAX))),
+            Answer::Run(Box::new(RunAnswer::Appended(appended()))),
+            Answer::Run(Box::new(RunAnswer::AppendedAll(vec![appended(), appended()]))),
+            Answer::Run(Box::new(RunAnswer::Snapshot(Some(RunSnapshot::new("r"))))),
+            Answer::Outbox(Box::new(OutboxAnswer::Put(7))),
         ]);
         let receipt = Receipt { revision: 7, stamp: 8, held: false, repeated: false, answers };
         let mut bytes = Vec::new();

@@ -17,6 +17,8 @@ use mainstay_model::{
 use std::sync::Arc;
 use std::time::Duration;
 
+mod store;
+
 /// The runs of a branch.
 ///
 /// ```
@@ -285,14 +287,17 @@ impl RunTail {
         timeout: Duration,
     ) -> Result<Vec<CanonicalEvent>> {
         let clock = SystemClock::new();
+        // What is synced is durable before it is visible: who waits for the one alone misses the other.
+        let reached = || core.sequencer.durable().min(core.sequencer.published());
         loop {
-            let seen = core.sequencer.durable();
+            let seen = reached();
             let events = self.look(core, seen, limit)?;
             if !events.is_empty() {
                 return Ok(events);
             }
             let left = timeout.saturating_sub(Duration::from_micros(clock.monotonic_us()));
-            if !core.sequencer.wait_until(left, || core.sequencer.durable() > seen) {
+            let _waiting = core.state.figures.runs.waiting();
+            if !core.sequencer.wait_until(left, || reached() > seen) {
                 core.check_open()?;
                 return Ok(Vec::new());
             }
@@ -309,7 +314,7 @@ impl RunTail {
         let mut snapshot = Snapshot::new(core, &self.runs.branch, At::Latest)?;
         let newest = snapshot.revision;
         if durable < newest {
-            snapshot.layers[0].1 = durable;
+            snapshot.layers.iter_mut().for_each(|layer| layer.1 = layer.1.min(durable));
             (snapshot.revision, snapshot.fresh) = (durable, false);
         }
         let fetch = RunCommand::Fetch { run: self.run.clone(), after: self.after, limit };

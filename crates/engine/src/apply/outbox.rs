@@ -18,7 +18,7 @@
 use crate::catalog::Layers;
 use crate::entry::DELETED;
 use crate::overlay::{Overlay, Payload, Write};
-use crate::spaces::{Key, OUTBOX};
+use crate::spaces::{Key, OUTBOX, PREFIX_BYTES};
 use crate::view::View;
 use hashbrown::HashMap;
 use mainstay_model::codec::{get_varint, put_varint};
@@ -232,8 +232,7 @@ impl Outbox<'_> {
         let Some(mut state) = alive else {
             return Ok(Failed::Unknown);
         };
-        let end = why.floor_char_boundary(FAILURE_LIMIT_BYTES);
-        state.failure = Some(why[..end].to_owned());
+        state.failure = Some(cut(why).to_owned());
         if state.tries >= tries {
             self.bury(id, state)?;
             return Ok(Failed::Dead);
@@ -406,6 +405,13 @@ impl Outbox<'_> {
     }
 }
 
+/// As much of a text as is kept.
+fn cut(text: &str) -> &str {
+    let mut ends = (0..=text.len().min(FAILURE_LIMIT_BYTES)).rev();
+    let end = ends.find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+    &text[..end]
+}
+
 fn take_state(rest: &mut &[u8]) -> Option<State> {
     let tries = u32::try_from(get_varint(rest)?).ok()?;
     let (due, next) = (get_varint(rest)?, get_varint(rest)?);
@@ -438,6 +444,11 @@ fn queued(due: Stamp, id: u64) -> Place {
 fn due_of(name: &[u8]) -> Option<(Stamp, u64)> {
     let (due, id) = name.get(1..)?.split_first_chunk::<8>()?;
     Some((u64::from_be_bytes(*due), u64::from_be_bytes(id.try_into().ok()?)))
+}
+
+/// Whether a key of the outbox is that of a dead message.
+pub(crate) fn is_grave(key: &[u8]) -> bool {
+    key.get(PREFIX_BYTES) == Some(&b'd')
 }
 
 /// The message that was written under a key of the outbox, for the feed.

@@ -9,8 +9,8 @@
 use super::Shared;
 use super::reply::Reply;
 use super::shared::Seat;
-use crate::security::User;
-use mainstay::{Code, Contract, Database, Error, Event, Feed, Fields, Glance, Revision, Value};
+use crate::security::{User, has_keys};
+use mainstay::{Code, Database, Error, Event, Feed, Fields, Glance, Revision, Value};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -156,7 +156,7 @@ impl Reading {
     }
 
     fn hides(&self, event: &Event) -> bool {
-        self.keys_only && !matches!(event.contract, Contract::Cells | Contract::Records)
+        self.keys_only && !has_keys(event.contract)
     }
 
     fn keep(&mut self, mut event: Event) {
