@@ -9,10 +9,12 @@ pub const USAGE: &str = "\
 bench engine [--seconds n] [--quick] [--json file] [--only substring]
 bench server [--seconds n] [--quick] [--json file] [--only substring]
 bench records [--seconds n] [--quick] [--json file] [--only substring]
+bench runs [--seconds n] [--quick] [--json file] [--only substring]
 
 engine: the library beside a bare log, fjall, redb and papaya.
 server: the server beside Redis; redis-server and redis-benchmark have to be installed.
 records: records beside hashes of Redis.
+runs: runs beside a table of events in PostgreSQL, where that is installed (apt-get install postgresql-15).
 
   --seconds n       measure each comparison that has a bar for n seconds (default 8)
   --quick           every figure within 50 seconds, at a tenth of the size where size matters
@@ -31,6 +33,8 @@ pub enum Task {
     Server(Args),
     /// Measure records.
     Records(Args),
+    /// Measure runs.
+    Runs(Args),
     /// A child that writes cells until its parent kills it.
     WriteUntilKilled {
         /// Where its database is.
@@ -82,6 +86,7 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Outcome<Task> {
         Some("engine") => flags(words, Task::Engine),
         Some("server") => flags(words, Task::Server),
         Some("records") => flags(words, Task::Records),
+        Some("runs") => flags(words, Task::Runs),
         Some("--help" | "-h") | None => Ok(Task::Help),
         Some(WRITE_UNTIL_KILLED) => {
             let (directory, cells) = child(words)?;
@@ -156,6 +161,7 @@ mod tests {
         assert_eq!(task(line).unwrap(), Task::Engine(expected));
         assert_eq!(task("engine").unwrap(), Task::Engine(Args::default()));
         assert_eq!(task("server").unwrap(), Task::Server(Args::default()));
+        assert_eq!(task("runs").unwrap(), Task::Runs(Args::default()));
         assert_eq!(task("server --help").unwrap(), Task::Help);
         assert_eq!(task("").unwrap(), Task::Help);
     }

@@ -32,7 +32,12 @@ impl Context {
 
     /// A tenth of the size where size matters.
     pub fn sized(&self, full: usize) -> usize {
-        if self.args.quick { full / 10 } else { full }
+        self.either(full, full / 10)
+    }
+
+    /// One size for a full run, another one where it is to be quick.
+    pub fn either(&self, full: usize, quick: usize) -> usize {
+        if self.args.quick { quick } else { full }
     }
 
     /// The pace of a comparison on the disk that has to reach a bar.

@@ -25,6 +25,7 @@ mod peers;
 mod proc;
 mod records;
 mod report;
+mod runs;
 mod server;
 mod workload;
 
@@ -55,6 +56,7 @@ fn run(task: Task) -> Outcome<()> {
         Task::Engine(args) => bench("engine", args, cases::run_all),
         Task::Server(args) => bench("server", args, server::run_all),
         Task::Records(args) => bench("records", args, records::run_all),
+        Task::Runs(args) => bench("runs", args, runs::run_all),
         Task::WriteUntilKilled { directory, cells } => {
             cases::reopen::write_until_killed(&directory, cells)
         }

@@ -1,7 +1,7 @@
 //! The figures: rows gathered while the bench runs, printed as a table at the end.
 
 use crate::context::Outcome;
-use crate::harness::{Measured, Ratio, median_round};
+use crate::harness::{Measured, Ratio, median, median_round};
 use crate::json;
 use std::path::Path;
 use std::time::Instant;
@@ -63,6 +63,22 @@ impl Row {
             latency: ours.latency.percentiles(),
             peer_latency: peer.latency.percentiles(),
         })
+    }
+
+    /// A rate with nothing beside it: its median round.
+    pub fn alone(case: &str, ours: &Measured) -> Row {
+        let rate = Row::figure(case, "op/s", median(&mut ours.rates.clone()));
+        Row { sense: Sense::AtLeast, latency: ours.latency.percentiles(), ..rate }
+    }
+
+    /// A single figure with nothing beside it.
+    pub fn figure(case: &str, unit: &'static str, ours: f64) -> Row {
+        Row { peer: None, ..Row::smaller(case, unit, ours, ("", 0.0)) }
+    }
+
+    /// Two single figures of which the larger is the better.
+    pub fn larger(case: &str, unit: &'static str, ours: f64, peer: (&str, f64)) -> Row {
+        Row { sense: Sense::AtLeast, ..Row::smaller(case, unit, ours, peer) }
     }
 
     /// Two single figures of which the smaller is the better.
@@ -243,6 +259,15 @@ mod tests {
         let time = Row::smaller("open", "s", 2.0, ("bar", 1.5));
         assert_eq!(time.clone().must(1.0).reached(), Some(false));
         assert_eq!(time.must(1.5).reached(), Some(true));
+    }
+
+    #[test]
+    fn a_figure_with_nothing_beside_it_has_neither_ratio_nor_bar() {
+        let row = Row::alone("set", &measured("ours", &[3.0, 1.0, 2.0]));
+        assert_eq!((row.ours, row.ratio(), row.reached()), (2.0, None, None));
+        let row = Row::larger("last", "op/s", 8.0, ("first", 10.0)).must(0.7);
+        assert_eq!((row.ratio(), row.reached()), (Some(0.8), Some(true)));
+        assert_eq!(row.must(0.9).reached(), Some(false));
     }
 
     #[test]

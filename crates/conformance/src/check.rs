@@ -27,6 +27,18 @@ pub fn refused<T>(result: Result<T>, code: Code) {
     }
 }
 
+/// Asserts that something was refused since a store lacks this capability, and that it says so.
+#[track_caller]
+pub fn unsupported<T>(result: Result<T>, capability: &str) {
+    match result {
+        Ok(_) => panic!("`{capability}` is lacking, and yet it was taken"),
+        Err(error) => {
+            assert_eq!(error.code(), Code::Unsupported, "{error}");
+            assert!(error.message().contains(&format!("`{capability}`")), "{error}");
+        }
+    }
+}
+
 /// Asserts that something was refused with this code at this position.
 #[track_caller]
 pub fn refused_at<T>(result: Result<T>, code: Code, position: usize) {

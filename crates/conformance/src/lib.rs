@@ -2,7 +2,7 @@
 //! model that random programs are compared with.
 //!
 //! ```text
-//!   SEMANTICS ── cases (cells, strings, records, transactions, branches, time, feed, limits, durability)
+//!   SEMANTICS ── cases (cells, strings, records, runs, outbox, transactions, branches, time, feed, limits, durability)
 //!            \                 └ run in memory and on disk: tests/memory.rs, tests/disk.rs
 //!             └─ oracle ── random programs: tests/random.rs
 //! ```
@@ -13,6 +13,8 @@
 //! ```text
 //!   store_cases (what each needs) ── stores ── Stand ── StoreWorld: the engine here and there, or another store
 //! ```
+//!
+//! The cases of `run_stores` are the same for stores of runs: `dyn RunStore`, [`RunWorld`], [`test_run_store!`].
 //!
 //! A case gets a [`World`]: a database and a clock in the test's hand. It fails by panicking,
 //! as tests do; that is why this crate may.
@@ -27,7 +29,13 @@ pub mod kill;
 pub mod limits;
 pub mod need;
 pub mod oracle;
+pub mod outbox;
 pub mod records;
+pub mod run_need;
+pub mod run_stand;
+pub mod run_store_cases;
+pub mod run_stores;
+pub mod runs;
 pub mod stand;
 pub mod store_cases;
 pub mod stores;
@@ -36,5 +44,6 @@ pub mod time;
 pub mod transactions;
 pub mod world;
 
+pub use run_stand::RunWorld;
 pub use stand::StoreWorld;
 pub use world::World;

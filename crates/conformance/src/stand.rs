@@ -63,7 +63,8 @@ impl Wake for Parked {
     }
 }
 
-fn wait(task: impl Future<Output = ()>) {
+/// Drives a task to its end on this thread.
+pub(crate) fn wait(task: impl Future<Output = ()>) {
     let (waker, mut task) = (Waker::from(Arc::new(Parked(thread::current()))), pin!(task));
     while task.as_mut().poll(&mut Context::from_waker(&waker)) == Poll::Pending {
         thread::park_timeout(PATIENCE);
@@ -125,13 +126,7 @@ impl<'w> Stand<'w> {
     /// Waits for an error that says which capability is lacking.
     #[track_caller]
     pub fn unsupported<T: Send>(&self, answer: Answering<'_, T>, capability: &str) {
-        match self.wait(answer) {
-            Ok(_) => panic!("`{capability}` is lacking, and yet it was taken"),
-            Err(error) => {
-                assert_eq!(error.code(), Code::Unsupported, "{error}");
-                assert!(error.message().contains(&format!("`{capability}`")), "{error}");
-            }
-        }
+        crate::check::unsupported(self.wait(answer), capability);
     }
 
     /// The fields of a record as pairs of texts.
@@ -185,17 +180,22 @@ impl<'w> Stand<'w> {
 
     /// Runs the same thing on several threads at once and gives what each answered.
     pub fn together<T: Send>(&self, run: impl Fn(usize) -> T + Sync) -> Vec<T> {
-        let start = Barrier::new(RACERS);
-        thread::scope(|scope| {
-            let one = |n| {
-                let (start, run) = (&start, &run);
-                scope.spawn(move || {
-                    start.wait();
-                    run(n)
-                })
-            };
-            let threads: Vec<_> = (0..RACERS).map(one).collect();
-            threads.into_iter().map(|thread| thread.join().expect("a racer failed")).collect()
-        })
+        together(run)
     }
+}
+
+/// Runs the same thing on several threads at once and gives what each answered.
+pub(crate) fn together<T: Send>(run: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let start = Barrier::new(RACERS);
+    thread::scope(|scope| {
+        let one = |n| {
+            let (start, run) = (&start, &run);
+            scope.spawn(move || {
+                start.wait();
+                run(n)
+            })
+        };
+        let threads: Vec<_> = (0..RACERS).map(one).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a racer failed")).collect()
+    })
 }

@@ -1,7 +1,7 @@
 //! The list of all cases of stores, with what each needs: what is not listed here does not run, which
 //! `tests/listed.rs` checks.
 
-use crate::need::{Need, StoreCase};
+use crate::need::{Need, StoreCase as Case};
 
 /// Hands every case of stores to a macro, as `area::file { case [Need, …] lacking Need, … }`.
 #[macro_export]
@@ -122,17 +122,21 @@ macro_rules! every_store_case {
 #[macro_export]
 macro_rules! test_store {
     ($name:ident, $world:expr) => {
-        $crate::test_store! { ($) $name, $world }
+        $crate::test_listed! { ($) $name, $world, every_store_case, $crate::store_cases::ALL }
     };
+}
+
+/// Makes a test of every case in a list, which is handed out by a macro and kept in a table.
+#[macro_export]
+macro_rules! test_listed {
     // The dollar is for the macro inside.
-    (($d:tt) $name:ident, $world:expr) => {
+    (($d:tt) $name:ident, $world:expr, $every:ident, $all:expr) => {
         mod $name {
             #[allow(unused_imports, reason = "the world may be made with what is around it")]
             use super::*;
 
             fn run(name: &str) {
-                let named = |case: &&$crate::need::StoreCase| case.name == name;
-                let case = $crate::store_cases::ALL.iter().find(named).expect("it is listed");
+                let case = $all.iter().find(|case| case.name == name).expect("it is listed");
                 case.run(&$world);
             }
 
@@ -148,25 +152,30 @@ macro_rules! test_store {
                         };
                     }
 
-            $crate::every_store_case!(make);
+            $crate::$every!(make);
         }
     };
 }
 
-macro_rules! table {
+/// The table of the cases in a list: `Case` and `Need` are those of where it is made.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! table_of_cases {
     ($($area:ident :: $file:ident { $($case:ident $([$($need:ident),*])?
         $(lacking $lack:ident)?,)* })*) => {
-        /// Every case of stores.
-        pub const ALL: &[StoreCase] = &[$($(StoreCase {
+        /// Every case.
+        pub const ALL: &[Case] = &[$($(Case {
             name: concat!(stringify!($file), "::", stringify!($case)),
             needs: &[$($(Need::$need),*)?],
-            lacks: lack!($($lack)?),
-            body: crate::$area::$file::$case,
+            lacks: $crate::lack_of_case!($($lack)?),
+            body: $crate::$area::$file::$case,
         },)*)*];
     };
 }
 
-macro_rules! lack {
+#[macro_export]
+#[doc(hidden)]
+macro_rules! lack_of_case {
     () => {
         None
     };
@@ -175,4 +184,4 @@ macro_rules! lack {
     };
 }
 
-every_store_case!(table);
+every_store_case!(table_of_cases);

@@ -1,6 +1,6 @@
 //! Where a case runs: a database in memory or on disk, and a clock in the test's hand.
 
-use mainstay::{Cells, Clock, Database, ManualClock, Options, Records};
+use mainstay::{Cells, Clock, Database, ManualClock, Options, Records, Runs};
 use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -128,6 +128,16 @@ impl World {
     /// The records of a branch.
     pub fn records_on(&self, branch: &str) -> Records {
         self.db().branch(branch).unwrap().records()
+    }
+
+    /// The runs of `main`.
+    pub fn runs(&self) -> Runs {
+        self.db().runs()
+    }
+
+    /// The runs of a branch.
+    pub fn runs_on(&self, branch: &str) -> Runs {
+        self.db().branch(branch).unwrap().runs()
     }
 
     /// The clock.

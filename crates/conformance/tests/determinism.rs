@@ -3,9 +3,10 @@
 
 use mainstay::{
     At, CellCommand, Database, Durability, FieldValue, Fields, HashCommand, MergeStrategy, Name,
-    RecordWrite, Transaction, Ttl, Value,
+    NewEvent, RecordWrite, Transaction, Ttl, Value,
 };
 use mainstay_conformance::World;
+use std::time::Duration;
 
 /// What the script gives on `main` and on `dev`, whoever runs it. It changes only together with
 /// the format of exports, and then on purpose.
@@ -179,6 +180,57 @@ fn the_log_alone_gives_records_again() {
     assert_eq!(hashes(world.db()), before);
     world.reopen_after(|directory| std::fs::remove_dir_all(directory.join("index")).unwrap());
     assert_eq!(hashes(world.db()), before);
+    world.db().trim().unwrap();
+    assert_eq!(hashes(world.db()), before);
+}
+
+/// Runs and messages: events told twice, illegal ones, bases, deletions, a merge of two histories, leases. Exports
+/// hold no messages.
+fn runs_script(w: &World) {
+    let event = |run: &str, kind: &str, n: u64| {
+        let event = NewEvent::new(run, kind).with_key(&n.to_string()).value(n as i64);
+        if kind.starts_with("Step") { event.step("s") } else { event }
+    };
+    w.runs().bootstrap("made", "about", vec![event("made", "RunStarted", 0)]).unwrap();
+    let kinds = ["RunStarted", "StepStarted", "StepFailed", "StepRetried", "Noted"];
+    for n in 0..600u64 {
+        let run = format!("run{}", n % 2);
+        w.runs().append(event(&run, kinds[(n / 2 % 5) as usize], n - n % 7 % 2)).unwrap();
+        if n % 50 == 0 {
+            w.db().outbox().put("s", n.to_be_bytes(), Some(&run)).unwrap();
+            w.db().outbox().claim(1, Duration::from_millis(20)).unwrap();
+        }
+        w.pass_ms(1);
+    }
+    w.runs().append(event("gone", "RunStarted", 0)).unwrap();
+    w.db().fork("dev", "main", At::Latest).unwrap();
+    w.runs().delete("gone").unwrap();
+    for branch in ["main", "dev"] {
+        let n = 1_000 + branch.len() as u64;
+        w.runs_on(branch).append(event("run0", "RunCompleted", n)).unwrap();
+    }
+    w.db().merge("dev", "main", MergeStrategy::Theirs).unwrap();
+}
+
+#[test]
+fn runs_are_the_same_everywhere() {
+    let run = |mut world: World, mode: Durability| {
+        world.configure(move |options| options.durability(mode).write_buffer_bytes(64 << 10));
+        runs_script(&world);
+        let hashes = hashes(world.db());
+        (world, hashes)
+    };
+    let expected = run(World::memory(), Durability::Memory).1;
+    for mode in MODES {
+        assert_eq!(run(World::memory(), mode).1, expected, "{mode:?}");
+    }
+    let (mut world, before) = run(World::disk(), Durability::Interval);
+    assert_eq!(before, expected, "on disk");
+    world.reopen();
+    assert_eq!(hashes(world.db()), before);
+    world.reopen_after(|directory| std::fs::remove_dir_all(directory.join("index")).unwrap());
+    assert_eq!(hashes(world.db()), before, "the log alone gives them again");
+    world.beside().reap().unwrap();
     world.db().trim().unwrap();
     assert_eq!(hashes(world.db()), before);
 }

@@ -20,7 +20,27 @@ mod records {
     mainstay_conformance::every_record_case!(make);
 }
 
+mod runs {
+    use super::World;
+    mainstay_conformance::every_run_case!(make);
+}
+
+mod outbox {
+    use super::World;
+    mainstay_conformance::every_outbox_case!(make);
+}
+
 mod reopened {
     use super::World;
     mainstay_conformance::every_disk_case!(make);
+}
+
+mod reopened_runs {
+    use super::World;
+    mainstay_conformance::every_run_disk_case!(make);
+}
+
+mod reopened_outbox {
+    use super::World;
+    mainstay_conformance::every_outbox_disk_case!(make);
 }

@@ -16,11 +16,14 @@ macro_rules! list_stores {
     };
 }
 
-const AREAS: [&str; 10] = [
+const AREAS: [&str; 13] = [
     "cells",
     "strings",
     "records",
+    "runs",
+    "outbox",
     "stores",
+    "run_stores",
     "transactions",
     "branches",
     "time",
@@ -53,7 +56,14 @@ fn every_case_is_listed() {
     let disk: Vec<&str> = mainstay_conformance::every_disk_case!(list);
     let records: Vec<&str> = mainstay_conformance::every_record_case!(list);
     let stores: Vec<&str> = mainstay_conformance::every_store_case!(list_stores);
+    let runs: Vec<&str> = mainstay_conformance::every_run_case!(list);
+    let runs_on_disk: Vec<&str> = mainstay_conformance::every_run_disk_case!(list);
+    let outbox: Vec<&str> = mainstay_conformance::every_outbox_case!(list);
+    let outbox_on_disk: Vec<&str> = mainstay_conformance::every_outbox_disk_case!(list);
     let all = both.into_iter().chain(disk).chain(records).chain(stores);
+    let all = all.chain(runs).chain(runs_on_disk).chain(outbox).chain(outbox_on_disk);
+    let run_stores: Vec<&str> = mainstay_conformance::every_run_store_case!(list_stores);
+    let all = all.chain(run_stores);
     let listed: BTreeSet<String> = all.map(str::to_owned).collect();
     assert!(listed.len() >= 150, "only {} cases", listed.len());
     assert_eq!(written(), listed);

@@ -19,3 +19,13 @@ mod records {
     use super::World;
     mainstay_conformance::every_record_case!(make);
 }
+
+mod runs {
+    use super::World;
+    mainstay_conformance::every_run_case!(make);
+}
+
+mod outbox {
+    use super::World;
+    mainstay_conformance::every_outbox_case!(make);
+}

@@ -1,9 +1,14 @@
 //! Threads against each other. Each test says which check it would catch the absence of.
 
-use mainstay::{At, Cells, Code, Database, Durability, Error, ErrorKind, Options, Result, Value};
-use std::sync::Barrier;
+use mainstay::{
+    At, Cells, Code, Database, Durability, Error, ErrorKind, Message, NewEvent, Options, Result,
+    Value,
+};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Barrier, Mutex};
 use std::thread;
+use std::time::Duration;
 
 const THREADS: usize = 8;
 
@@ -269,4 +274,123 @@ fn writers_read_what_they_wrote() {
         all.sort_unstable();
         assert!(all.windows(2).all(|two| two[0] + 1 == two[1]), "one revision per transaction");
     });
+}
+
+/// Catches sequences given outside the one writer (twice, or with a gap), keys looked up there (an event twice),
+/// and readers that are shown an event before those in front of it.
+#[test]
+fn producers_and_readers_of_the_same_runs() {
+    const RUNS: usize = 3;
+    const EACH: u64 = 120;
+    on_both(|db| {
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let follow = |run: usize| {
+                let done = &done;
+                scope.spawn(move || follow_until(db, &format!("run{run}"), done))
+            };
+            let readers: Vec<_> = (0..RUNS).map(follow).collect();
+            let told = together(|n| produce(db, n, RUNS, EACH));
+            db.sync().unwrap();
+            done.store(true, Ordering::Release);
+            let seen: Vec<u64> = readers.into_iter().map(|one| one.join().unwrap()).collect();
+            for (run, seen) in seen.into_iter().enumerate() {
+                check_run(db, &format!("run{run}"), seen, told.iter().flatten());
+            }
+        });
+    });
+}
+
+/// Appends events that other threads append as well, each twice; gives what was acknowledged.
+fn produce(db: &Database, thread: usize, runs: usize, each: u64) -> Vec<(String, String, u64)> {
+    let mut told = Vec::new();
+    for number in 0..each {
+        let run = format!("run{}", number as usize % runs);
+        // Two threads share each key, and one of them says something else now and then.
+        let key = format!("{}-{number}", thread / 2);
+        let event = NewEvent::new(&run, "Noted").with_key(&key);
+        let event = event.value((thread as i64 % 2) * (number as i64 % 2));
+        let first = db.runs().append(event.clone()).unwrap();
+        let again = db.runs().append(event).unwrap();
+        assert!(again.idempotent && again.run_seq == first.run_seq, "{first:?} {again:?}");
+        told.push((run, key, first.run_seq));
+    }
+    told
+}
+
+/// Follows a run: no gap, nothing smaller later; gives the last one seen.
+fn follow_until(db: &Database, run: &str, done: &AtomicBool) -> u64 {
+    let mut tail = db.runs().tail(run, 0).unwrap();
+    let mut last = 0;
+    loop {
+        let finished = done.load(Ordering::Acquire);
+        let events = tail.next(7, Duration::from_millis(5)).unwrap();
+        if events.is_empty() && finished {
+            return last;
+        }
+        for event in events {
+            assert_eq!(event.run_seq, last + 1, "{run}");
+            last = event.run_seq;
+        }
+        let (info, fetched) =
+            (db.runs().get(run).unwrap(), db.runs().fetch(run, last, 1_000).unwrap());
+        let ahead = fetched.iter().zip(last + 1..).all(|(event, seq)| event.run_seq == seq);
+        assert!(ahead, "a page of {run} behind {last} has a gap");
+        assert!(info.is_none_or(|info| info.last_event_seq >= last));
+    }
+}
+
+/// Every acknowledged event is where it was said to be, each key once, and the snapshot is of all of them.
+fn check_run<'t>(
+    db: &Database,
+    run: &str,
+    seen: u64,
+    told: impl Iterator<Item = &'t (String, String, u64)>,
+) {
+    let events = db.runs().fetch(run, 0, 100_000).unwrap();
+    assert_eq!(events.len() as u64, seen, "the reader of {run} saw all of it");
+    let keys: BTreeSet<&str> = events.iter().map(|event| event.idempotency_key.as_str()).collect();
+    assert_eq!(keys.len(), events.len(), "one event per key");
+    for (_, key, seq) in told.filter(|(of, _, _)| of == run) {
+        assert_eq!(&events[*seq as usize - 1].idempotency_key, key, "event {seq} of {run}");
+    }
+    let (kept, whole) = (db.runs().snapshot(run).unwrap(), db.runs().project(run).unwrap());
+    assert_eq!(kept.as_ref().map(|it| it.last_event_seq), Some(seen));
+    assert_eq!(kept, whole);
+}
+
+/// Catches claims that look and lease in two steps (a message would go to two relays at once), and a queue that lets a
+/// run's second message out before its first is acknowledged.
+#[test]
+fn relays_share_messages_in_order() {
+    const MESSAGES: u64 = 240;
+    const RUNS: u64 = 5;
+    on_both(|db| {
+        for number in 0..MESSAGES {
+            let run = format!("run{}", number % RUNS);
+            let run = (number % 6 != 5).then_some(run.as_str());
+            db.outbox().put("s", number.to_be_bytes(), run).unwrap();
+        }
+        let sent: Mutex<Vec<Message>> = Mutex::new(Vec::new());
+        together(|n| relay(db, n, &sent));
+        let sent = sent.into_inner().unwrap();
+        let ids: BTreeSet<u64> = sent.iter().map(|message| message.id).collect();
+        assert_eq!((sent.len() as u64, ids.len() as u64), (MESSAGES, MESSAGES), "each once");
+        for run in (0..RUNS).map(|run| format!("run{run}")) {
+            let of_run = sent.iter().filter(|message| message.run.as_ref() == Some(&run));
+            let ids: Vec<u64> = of_run.map(|message| message.id).collect();
+            assert!(ids.is_sorted(), "{run} was sent as {ids:?}");
+        }
+        assert_eq!(db.outbox().state().unwrap().pending, 0);
+    });
+}
+
+/// Claims, sends and acknowledges until nothing is left.
+fn relay(db: &Database, n: usize, sent: &Mutex<Vec<Message>>) {
+    while db.outbox().state().unwrap().pending > 0 {
+        let claimed = db.outbox().claim(1 + n % 4, Duration::from_secs(600)).unwrap();
+        let ids: Vec<u64> = claimed.iter().map(|message| message.id).collect();
+        sent.lock().unwrap().extend(claimed);
+        assert_eq!(db.outbox().ack(&ids).unwrap(), ids.len() as u64);
+    }
 }

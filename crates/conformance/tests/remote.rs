@@ -22,3 +22,13 @@ mod records {
     use super::{World, served};
     mainstay_conformance::every_record_case!(make);
 }
+
+mod runs {
+    use super::{World, served};
+    mainstay_conformance::every_run_case!(make);
+}
+
+mod outbox {
+    use super::{World, served};
+    mainstay_conformance::every_outbox_case!(make);
+}

@@ -11,7 +11,7 @@
 
 use crate::apply::branches::Context;
 use crate::apply::outbox::Fronts;
-use crate::apply::runs::Folds;
+use crate::apply::runs::{FoldCounts, Folds};
 use crate::apply::{
     branches, cells, expire, guards, hashes, indexes, outbox, records, runs, strings,
 };
@@ -32,8 +32,8 @@ use crate::version::Version;
 use crate::view::View;
 use mainstay_model::limits::{GUARD_LIMIT, TRANSACTION_LIMIT_COMMANDS};
 use mainstay_model::{
-    Answer, BranchCommand, Code, Command, Demand, Error, MAIN, Receipt, RequestId, Result,
-    Revision, Scales, SmallVec, Stamp, Step, SystemCommand, Transaction,
+    Answer, BranchCommand, Code, Command, Demand, Error, MAIN, OutboxCommand, OutboxState, Receipt,
+    RequestId, Result, Revision, Scales, SmallVec, Stamp, Step, SystemCommand, Transaction,
 };
 use parking_lot::RwLock;
 use smallvec::smallvec;
@@ -162,7 +162,23 @@ impl Executor {
             done.and_then(|receipt| self.finish(transaction, fingerprint, &mut overlay, receipt));
         overlay.clear();
         self.overlay = overlay;
+        if let Ok(receipt) = &done {
+            self.count_answers(transaction, receipt);
+        }
         done
+    }
+
+    /// What answers tell and effects do not: what was there already, and what was handed out.
+    fn count_answers(&self, transaction: &Transaction, receipt: &Receipt) {
+        let steps = match receipt.held {
+            true => transaction.steps.iter(),
+            false => transaction.otherwise.as_deref().unwrap_or_default().iter(),
+        };
+        for (step, answer) in steps.zip(&receipt.answers) {
+            if matches!(step.command, Command::Run(_) | Command::Outbox(_)) {
+                self.state.figures.count_answer(&step.command, answer);
+            }
+        }
     }
 
     fn kept(&self, id: &RequestId, fingerprint: u64, now: Stamp) -> Result<Option<Receipt>> {
@@ -358,7 +374,7 @@ impl Executor {
                     index.declare(catalog.declared());
                 }
             }
-            self.count_expiry(&head, effect.key[0]);
+            self.count_effect(&head, &effect.key);
             index.put(&self.active, effect.hash, version);
         }
         let news = effects.iter().filter(|effect| !effect.head(revision, stamp).is_sweep());
@@ -373,13 +389,35 @@ impl Executor {
     }
 
     /// An expiry comes to light in a deletion of its own, or in the write that found the key gone.
-    fn count_expiry(&self, head: &Head, space: u8) {
+    fn count_effect(&self, head: &Head, key: &[u8]) {
         let figures = &self.state.figures;
-        match space {
-            _ if head.flags & (EXPIRED | LAPSED) == 0 => {}
-            spaces::CELLS => figures.expired_cells.add(1),
-            spaces::RECORDS => figures.expired_records.add(1),
+        let expired = u64::from(head.flags & (EXPIRED | LAPSED) != 0);
+        let (there, gone) = (u64::from(!head.is_deleted()), u64::from(head.is_deleted()));
+        match key[0] {
+            spaces::CELLS if expired != 0 => figures.expired_cells.add(expired),
+            spaces::RECORDS if expired != 0 => figures.expired_records.add(expired),
+            spaces::EVENTS if runs::places::is_event(key) => figures.runs.appended.add(there),
+            spaces::ALERTS => figures.runs.alerts.add(there),
+            spaces::RUNS => figures.runs.deleted.add(gone),
+            spaces::REAPS => figures.runs.reaped.add(gone),
+            spaces::OUTBOX if outbox::is_grave(key) => figures.outbox.buried.add(there),
             _ => {}
+        }
+    }
+
+    /// What was remembered of runs and what was not, and how many snapshots were kept.
+    pub fn folds(&self) -> FoldCounts {
+        self.folds.borrow().counts
+    }
+
+    /// How the outbox of `main` stands. What was claimed lately is not looked through again.
+    pub fn outbox(&self) -> Result<OutboxState> {
+        let now = self.stamper.last();
+        let view = View { index: &self.state.index, layers: &self.main, now, fresh: false };
+        let (mut nothing, mut fronts) = (Overlay::default(), self.fronts.borrow_mut());
+        match outbox::run(&view, &mut nothing, &mut fronts, &OutboxCommand::Look)? {
+            Answer::Outbox(answer) => crate::outbox::state(*answer),
+            _ => Err(crate::cells::unexpected()),
         }
     }
 

@@ -8,7 +8,7 @@
 //! instruction, and a hit of the cache is counted on its own thread, sixty-four at a time.
 
 use crate::clock::Clock;
-use mainstay_model::Result;
+use mainstay_model::{Answer, Command, Failed, OutboxAnswer, OutboxCommand, Result, RunAnswer};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -197,6 +197,103 @@ pub(crate) struct Figures {
     pub expired_cells: Count,
     /// Records whose time was over.
     pub expired_records: Count,
+    /// What is done with runs.
+    pub runs: RunCounts,
+    /// What is done with outboxes.
+    pub outbox: OutboxCounts,
+}
+
+/// What the writer counts of runs.
+#[derive(Debug, Default)]
+pub(crate) struct RunCounts {
+    /// Events that were written.
+    pub appended: Count,
+    /// Appends whose key was known.
+    pub repeated: Count,
+    /// Those of them that said something else.
+    pub conflicts: Count,
+    /// Events that could not follow those before them.
+    pub alerts: Count,
+    /// Runs that were deleted.
+    pub deleted: Count,
+    /// Runs of which nothing is left.
+    pub reaped: Count,
+    /// Those who wait for an event; any thread adds to it.
+    pub tails: AtomicU64,
+}
+
+/// What the writer counts of outboxes.
+#[derive(Debug, Default)]
+pub(crate) struct OutboxCounts {
+    /// Messages that were written.
+    pub put: Count,
+    /// Messages that were handed out.
+    pub claimed: Count,
+    /// Messages that were delivered.
+    pub acked: Count,
+    /// Deliveries that failed.
+    pub failed: Count,
+    /// Messages that were given up.
+    pub buried: Count,
+    /// Dead messages that wait again.
+    pub replayed: Count,
+}
+
+impl Figures {
+    /// Counts what a committed command on runs or an outbox answered.
+    pub fn count_answer(&self, command: &Command, answer: &Answer) {
+        let outbox = &self.outbox;
+        match (command, answer) {
+            (Command::Run(_), Answer::Run(answer)) => self.runs.count_answer(answer),
+            (Command::Outbox(OutboxCommand::Claim { .. }), Answer::Outbox(answer)) => {
+                if let OutboxAnswer::Messages(messages) = &**answer {
+                    outbox.claimed.add(messages.len() as u64);
+                }
+            }
+            (Command::Outbox(OutboxCommand::Ack { .. }), Answer::Count(count)) => {
+                outbox.acked.add(*count);
+            }
+            (Command::Outbox(OutboxCommand::Replay { .. }), Answer::Did(did)) => {
+                outbox.replayed.add(u64::from(*did));
+            }
+            (Command::Outbox(_), Answer::Outbox(answer)) => match &**answer {
+                OutboxAnswer::Put(_) => outbox.put.add(1),
+                OutboxAnswer::Failed(failed) => {
+                    outbox.failed.add(u64::from(*failed != Failed::Unknown));
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+}
+
+impl RunCounts {
+    fn count_answer(&self, answer: &RunAnswer) {
+        let all = match answer {
+            RunAnswer::Appended(one) => std::slice::from_ref(one),
+            RunAnswer::AppendedAll(all) => all,
+            _ => return,
+        };
+        for appended in all.iter().filter(|appended| appended.idempotent) {
+            self.repeated.add(1);
+            self.conflicts.add(u64::from(appended.conflict));
+        }
+    }
+
+    /// Counts somebody who waits for an event, until what this gives is dropped.
+    pub fn waiting(&self) -> impl Drop {
+        self.tails.fetch_add(1, Ordering::Relaxed);
+        Waiting(&self.tails)
+    }
+}
+
+struct Waiting<'w>(&'w AtomicU64);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Default for Figures {
@@ -209,6 +306,8 @@ impl Default for Figures {
             compaction: Work::default(),
             expired_cells: Count::new(),
             expired_records: Count::new(),
+            runs: RunCounts::default(),
+            outbox: OutboxCounts::default(),
         }
     }
 }

@@ -11,7 +11,9 @@ use crate::export;
 use crate::hashed::mend_hash;
 use crate::log::{self, DatabaseId, Follower, Transactions};
 use crate::wire::{Act, Acted, Follow, Followed, Look, Question, Seen, decode, encode};
-use mainstay_model::{Receipt, Result, Transaction};
+use mainstay_model::{
+    CanonicalEvent, Instant, Receipt, Result, RunSnapshot, Transaction, peek_event,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::path::Path;
@@ -80,6 +82,21 @@ pub fn export(bytes: &[u8], scratch: &Path) {
     }
 }
 
+/// What runs and the outbox keep: events, heads, snapshots, messages. What is read is written and read again the same.
+pub fn runs(bytes: &[u8]) {
+    let _ = crate::apply::runs::last_seq(bytes);
+    let _ = crate::apply::outbox::told(b"m\0\0\0\0\0\0\0\x01", bytes);
+    if let Ok(event) = CanonicalEvent::decode(bytes, "r", 3, 7) {
+        let peeked = peek_event(bytes).expect("what is read can be peeked at");
+        assert_eq!(peeked, (event.event_type.clone(), event.step_id.clone()));
+        let mut written = Vec::new();
+        event.encode(&Instant::of_us(7), &mut written).expect("what was read can be written");
+        assert_eq!(CanonicalEvent::decode(&written, "r", 3, 7).as_ref(), Ok(&event));
+    }
+    let _ = peek_event(bytes);
+    let _ = RunSnapshot::decode(bytes, "r");
+}
+
 /// Frames that a server or a client is sent: what is read is written and read again the same.
 pub fn wire(bytes: &[u8]) {
     again::<Transaction>(bytes);
@@ -106,7 +123,8 @@ mod tests {
     use crate::wire::Read;
     use crate::{
         At, CellCommand, Condition, Database, Field, FieldValue, Fields, Filter, Guard,
-        HashCommand, Name, RecordCommand, RecordWrite, Test, Ttl, Value, Where, backup_head,
+        HashCommand, Name, NewEvent, RecordCommand, RecordWrite, Test, Ttl, Value, Where,
+        backup_head,
     };
     use proptest::collection::vec;
     use proptest::option;
@@ -152,6 +170,7 @@ mod tests {
         assert!(feed("backup", |bytes| backup(bytes, &scratch)) > 1);
         assert!(feed("export", |bytes| export(bytes, &scratch)) > 0);
         assert!(feed("wire", wire) > 11);
+        assert!(feed("runs", runs) > 1);
     }
 
     proptest! {
@@ -173,6 +192,7 @@ mod tests {
             feed("backup", |bytes| backup(&changed(bytes), &scratch));
             feed("export", |bytes| export(&changed(bytes), &scratch));
             feed("wire", |bytes| wire(&changed(bytes)));
+            feed("runs", |bytes| runs(&changed(bytes)));
         }
     }
 
@@ -216,6 +236,21 @@ mod tests {
         db.export("main", &make("export", "main"), &mut |_| {}).unwrap();
         let whole = fs::read(more).unwrap();
         fs::write(make("frames", "log"), &whole[68..whole.len() - 32]).unwrap();
+        let event = NewEvent::new("r", "StepCompleted")
+            .step("s")
+            .attempt(2)
+            .plan("3")
+            .data(r#"{"rows": [1]}"#);
+        let event = event.stored(3, "e".into(), "k".into(), Instant::of_us(9_000));
+        let (mut bytes, mut snapshot) = (Vec::new(), RunSnapshot::new("r"));
+        event.encode(&Instant::of_us(7), &mut bytes).unwrap();
+        fs::write(make("runs", "event"), &bytes).unwrap();
+        for (seq, kind) in [(1, "RunStarted"), (2, "StepStarted"), (3, "RunStarted")] {
+            mainstay_model::reduce_parts(&mut snapshot, seq, kind, Some("s"));
+        }
+        bytes.clear();
+        snapshot.encode(&mut bytes);
+        fs::write(make("runs", "snapshot"), &bytes).unwrap();
         let name = || Name::new("a").unwrap();
         let guard = Guard::Counter { name: name(), is: Some(1) };
         let value = from_json(r#"{"deep": [1, 2.5, null, {"$bytes": "/w=="}]}"#);

@@ -140,5 +140,5 @@ pub use records::{Records, RecordsAt};
 pub use runs::{RunTail, Runs, RunsAt};
 pub use snapshot::HistoryEntry;
 pub use spare::{Spare, Sparing};
-pub use stats::{RecordFigures, Stats};
+pub use stats::{OutboxFigures, RecordFigures, RunFigures, Stats};
 pub use ticket::Ticket;

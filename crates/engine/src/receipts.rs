@@ -7,7 +7,7 @@ use crate::spaces::{self, Key};
 use mainstay_model::limits::{RECEIPT_LIMIT_BYTES, VALUE_LIMIT_DEPTH};
 use mainstay_model::{
     Answer, Code, Error, Fields, Page, Receipt, Record, RecordPage, RequestId, Result, SmallVec,
-    Transaction, Value, Versioned, canonical, codec,
+    Transaction, Value, Versioned, canonical, codec, wire,
 };
 
 /// How long receipts are kept, in microseconds.
@@ -122,6 +122,9 @@ fn answer_to_value(answer: &Answer) -> Result<Value> {
             tagged("picked", [tagged(key, record_to_values(record)?)])
         }
         Answer::Sum(sum) => tagged("sum", [Value::from(sum.as_str())]),
+        // These are frames of the wire, which carry their version.
+        Answer::Run(answer) => tagged("run", [Value::Bytes(wire::encode(answer)?)]),
+        Answer::Outbox(answer) => tagged("outbox", [Value::Bytes(wire::encode(answer)?)]),
         // What cannot be given again must not be promised.
         _ => {
             return Err(Error::new(
@@ -192,6 +195,8 @@ fn answer_from_value(value: &Value) -> Option<Answer> {
         ("picked", []) => Answer::Picked(None),
         ("picked", [keyed]) => Answer::Picked(Some(Box::new(keyed_from_value(keyed)?))),
         ("sum", [Value::String(sum)]) => Answer::Sum(sum.clone()),
+        ("run", [Value::Bytes(frame)]) => Answer::Run(wire::decode(frame).ok()?),
+        ("outbox", [Value::Bytes(frame)]) => Answer::Outbox(wire::decode(frame).ok()?),
         ("failed", [Value::String(code), Value::String(message)]) => {
             Answer::Failed(Error::new(Code::from_name(code)?, message.as_str()))
         }
@@ -214,7 +219,10 @@ fn damaged() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mainstay_model::{BranchCommand, CellCommand, Guard, Name};
+    use mainstay_model::{
+        Appended, BranchCommand, CellCommand, Guard, Instant, Name, OutboxAnswer, RunAnswer,
+        RunSnapshot,
+    };
 
     /// Receipts outlive the program that wrote them: these numbers may never change.
     #[test]
@@ -231,6 +239,17 @@ mod tests {
         assert_eq!(fingerprint(&Transaction::new().step(fork)), 0x2680_8b19_5cc8_1216);
         let id = RequestId::new("r").unwrap();
         assert_eq!(fingerprint(&mixed.clone().request(id)), fingerprint(&mixed));
+    }
+
+    fn appended() -> Appended {
+        Appended {
+            run_seq: 1,
+            idempotent: true,
+            persisted: false,
+            conflict: true,
+            event_id: "e".into(),
+            persisted_at: Instant::of_us(5),
+        }
     }
 
     fn record(expires: Option<u64>) -> Record {
@@ -320,6 +339,10 @@ mod tests {
             Answer::Picked(None),
             Answer::Picked(Some(Box::new(("k".into(), record(None))))),
             Answer::Sum("-1.5".into()),
+            Answer::Run(Box::new(RunAnswer::Appended(appended()))),
+            Answer::Run(Box::new(RunAnswer::AppendedAll(vec![appended(), appended()]))),
+            Answer::Run(Box::new(RunAnswer::Snapshot(Some(RunSnapshot::new("r"))))),
+            Answer::Outbox(Box::new(OutboxAnswer::Put(7))),
         ]);
         let receipt = Receipt { revision: 7, stamp: 8, held: false, repeated: false, answers };
         let mut bytes = Vec::new();

@@ -15,6 +15,7 @@ use mainstay_model::{
 use std::sync::Arc;
 
 mod store;
+pub(crate) use store::close_beside;
 
 /// The records of a branch.
 ///

@@ -17,6 +17,8 @@ use mainstay_model::{
 use std::sync::Arc;
 use std::time::Duration;
 
+mod store;
+
 /// The runs of a branch.
 ///
 /// ```
@@ -285,14 +287,17 @@ impl RunTail {
         timeout: Duration,
     ) -> Result<Vec<CanonicalEvent>> {
         let clock = SystemClock::new();
+        // What is synced is durable before it is visible: who waits for the one alone misses the other.
+        let reached = || core.sequencer.durable().min(core.sequencer.published());
         loop {
-            let seen = settled(core);
+            let seen = reached();
             let events = self.look(core, limit)?;
             if !events.is_empty() {
                 return Ok(events);
             }
             let left = timeout.saturating_sub(Duration::from_micros(clock.monotonic_us()));
-            if !core.sequencer.wait_until(left, || settled(core) > seen) {
+            let _waiting = core.state.figures.runs.waiting();
+            if !core.sequencer.wait_until(left, || reached() > seen) {
                 core.check_open()?;
                 return Ok(Vec::new());
             }
@@ -316,12 +321,6 @@ impl RunTail {
             }
         }
     }
-}
-
-/// Up to where everything is on stable storage and visible: what is synced is published a moment later, and who
-/// waited for the sync alone would look too early and then wait for the next one.
-fn settled(core: &Core) -> Revision {
-    core.sequencer.durable().min(core.sequencer.published())
 }
 
 /// The runs of a branch as of one point in time. Clones are the same view.

@@ -1,10 +1,11 @@
 //! Figures about a database as it stands.
 
+use crate::apply::runs::FoldCounts;
 use crate::classes::Class;
 use crate::core::Core;
 use crate::figures::{Histogram, WorkFigures};
 use crate::index::Index;
-use mainstay_model::{Error, Revision};
+use mainstay_model::{Error, OutboxState, Revision, Stamp};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::Ordering;
 
@@ -72,6 +73,92 @@ pub struct Stats {
     pub expired_cells: u64,
     /// Records and the indexes over them.
     pub records: RecordFigures,
+    /// Runs.
+    pub runs: RunFigures,
+    /// Outboxes.
+    pub outbox: OutboxFigures,
+}
+
+/// Figures about runs; what is counted is counted since the database was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RunFigures {
+    /// Events that were written: appended, restored, or brought by a merge.
+    pub appended: u64,
+    /// Appends whose key the run had already.
+    pub repeated: u64,
+    /// Those of them that said something else than the first time.
+    pub conflicts: u64,
+    /// Events that could not follow those before them.
+    pub alerts: u64,
+    /// Snapshots that were kept.
+    pub kept: u64,
+    /// Appends that found what their run has come to in memory.
+    pub folds_remembered: u64,
+    /// Appends that had to fold it anew.
+    pub folds_anew: u64,
+    /// Runs that were deleted.
+    pub deleted: u64,
+    /// Deleted runs of which nothing is left.
+    pub reaped: u64,
+    /// Those who wait for an event of a run in this process.
+    pub tails: u64,
+}
+
+impl RunFigures {
+    fn of(core: &Core, folds: FoldCounts) -> RunFigures {
+        let counts = &core.state.figures.runs;
+        RunFigures {
+            appended: counts.appended.look(),
+            repeated: counts.repeated.look(),
+            conflicts: counts.conflicts.look(),
+            alerts: counts.alerts.look(),
+            kept: folds.kept,
+            folds_remembered: folds.remembered,
+            folds_anew: folds.anew,
+            deleted: counts.deleted.look(),
+            reaped: counts.reaped.look(),
+            tails: counts.tails.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// Figures about outboxes; what is counted is counted since the database was opened, on all branches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct OutboxFigures {
+    /// Messages that were written.
+    pub put: u64,
+    /// Messages that were handed out.
+    pub claimed: u64,
+    /// Messages that were delivered.
+    pub acked: u64,
+    /// Deliveries that failed.
+    pub failed: u64,
+    /// Messages that were given up.
+    pub buried: u64,
+    /// Dead messages that were made to wait again.
+    pub replayed: u64,
+    /// How the outbox of `main` stands.
+    pub main: OutboxState,
+    /// By how much its longest waiting message is due; zero when none is.
+    pub overdue_us: u64,
+}
+
+impl OutboxFigures {
+    fn of(core: &Core, main: OutboxState, now: Stamp) -> OutboxFigures {
+        let counts = &core.state.figures.outbox;
+        OutboxFigures {
+            put: counts.put.look(),
+            claimed: counts.claimed.look(),
+            acked: counts.acked.look(),
+            failed: counts.failed.look(),
+            buried: counts.buried.look(),
+            replayed: counts.replayed.look(),
+            main,
+            overdue_us: main.oldest_due.map_or(0, |due| now.saturating_sub(due)),
+        }
+    }
 }
 
 /// Figures about records and the indexes over them.
@@ -138,6 +225,10 @@ impl Stats {
         let (figures, sequencer) = (&core.state.figures, &core.sequencer);
         let (cache_hits, cache_misses) = index.current.hits.look();
         let (feeds, slowest) = core.feeds.look();
+        // An outbox that cannot be read says so to whoever uses it.
+        let (jump_us, folds, outbox) = sequencer.with_exec(|exec| {
+            (exec.stamper.jump_us(), exec.folds(), exec.outbox().unwrap_or_default())
+        });
         Stats {
             revision: core.sequencer.published(),
             durable: core.sequencer.durable(),
@@ -151,7 +242,7 @@ impl Stats {
             cache_bytes: index.current.clean_bytes() as u64,
             buffer_bytes: index.buffered_bytes() as u64,
             longest_stall_us: core.sequencer.longest_stall_us(),
-            clock_jump_us: core.sequencer.with_exec(|exec| exec.stamper.jump_us()),
+            clock_jump_us: jump_us,
             read_only: core.sequencer.is_latched(),
             last_failure: core.last_failure(),
             sync_us: figures.sync_us.look(),
@@ -169,6 +260,8 @@ impl Stats {
             feed_behind: slowest.map_or(0, |slowest| sequencer.durable().saturating_sub(slowest)),
             expired_cells: figures.expired_cells.look(),
             records: RecordFigures::of(core),
+            runs: RunFigures::of(core, folds),
+            outbox: OutboxFigures::of(core, outbox, core.now()),
         }
     }
 }

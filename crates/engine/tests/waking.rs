@@ -8,7 +8,8 @@
 mod seam;
 
 use mainstay::{
-    CellCommand, Code, Database, Durability, Fields, Name, Options, RecordStore, Transaction,
+    CellCommand, Code, Database, Durability, Fields, Name, NewEvent, Options, RecordStore,
+    Transaction,
 };
 use seam::{FaultyFiles, within};
 use std::cell::Cell;
@@ -374,4 +375,27 @@ fn the_time_is_what_the_next_stamp_goes_by() {
     let now = db.now_us().unwrap();
     db.cells().set("a", 2).unwrap();
     assert_eq!(db.stamp_of(db.revision()).unwrap(), now);
+}
+
+/// An event is durable a moment before it is visible: a tail that looks in between has to look again.
+#[test]
+fn a_tail_is_woken_by_every_append() {
+    within(WATCHDOG_SECS, || {
+        let db = options().memory().unwrap();
+        let (runs, (seen, told)) = (db.runs(), mpsc::channel());
+        let mut tail = runs.tail("r", 0).unwrap();
+        std::thread::spawn(move || {
+            // It ends when nobody wants to know any more, or with the database.
+            while let Ok(events) = tail.next(10, NEVER) {
+                if seen.send(events.len()).is_err() {
+                    break;
+                }
+            }
+        });
+        for number in 0..20_000 {
+            runs.append(NewEvent::new("r", "Noted").with_key(&number.to_string())).unwrap();
+            assert_eq!(told.recv().unwrap(), 1);
+        }
+        db.close().unwrap();
+    });
 }

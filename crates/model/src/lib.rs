@@ -35,10 +35,10 @@ pub use record::{
     RecordWrite, Scans, Test, Where, check_scan,
 };
 pub use run::{
-    Appended, AttemptSnapshot, CONTRACT_VERSION, CanonicalEvent, EventKey, Instant, Judgement,
-    KeptState, NewEvent, RunAlert, RunAnswer, RunCommand, RunFilter, RunInfo, RunPage, RunSnapshot,
-    RunStatus, StepSnapshot, StepStatus, event_id, peek_event, put_text, reduce, reduce_parts,
-    signal_key, take_text,
+    Appended, AttemptSnapshot, CONTRACT_VERSION, CanonicalEvent, EventKey, FetchOptions, Instant,
+    Judgement, KeptState, Listings, NewEvent, RunAlert, RunAnswer, RunCapabilities, RunCommand,
+    RunFilter, RunInfo, RunPage, RunSnapshot, RunStatus, RunStore, StepSnapshot, StepStatus,
+    event_id, peek_event, put_text, reduce, reduce_parts, signal_key, take_text,
 };
 pub use scales::Scales;
 pub use smallvec::{SmallVec, smallvec};

@@ -35,8 +35,7 @@ pub fn run(context: &mut Context) -> Outcome<()> {
     let (peak_kib, stall_us) = parse(&String::from_utf8_lossy(&output.stdout))?;
     let peak = peak_kib as f64 / 1024.0;
     context.report.add(Row::smaller(&case, "MiB", peak, ("limit", limit_mib())).must(1.0));
-    let mut stall = Row::smaller(&format!("longest stall, {case}"), "ms", 0.0, ("", 0.0));
-    (stall.ours, stall.peer) = (stall_us as f64 / 1e3, None);
+    let stall = Row::figure(&format!("longest stall, {case}"), "ms", stall_us as f64 / 1e3);
     context.report.add(stall);
     Ok(())
 }

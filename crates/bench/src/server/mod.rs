@@ -16,7 +16,7 @@ pub mod connection;
 mod idle;
 pub mod load;
 pub mod pair;
-mod ports;
+pub mod ports;
 pub mod process;
 mod rates;
 mod redis_benchmark;

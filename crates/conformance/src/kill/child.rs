@@ -2,10 +2,10 @@
 
 use super::op::{Id, Op, Way, answers};
 use super::random::Random;
-use super::records;
 use super::{
     ACCOUNTS, CAS_CELLS, HOT_CELLS, OWN_CELLS, WRITERS, account, cas_cell, mark_cell, options,
 };
+use super::{records, runs};
 use mainstay::{Code, Database, Durability, Error, ErrorKind, Receipt, Result, Value};
 use std::fs::File;
 use std::io::Write;
@@ -189,6 +189,9 @@ impl Writer {
             open.set(&name, balance + by)?;
         }
         open.set(&mark_cell(id.thread), id.value(0))?;
+        open.append(runs::event(id))?;
+        let (subject, payload, run) = runs::message(id);
+        open.put_message(subject, payload, Some(&run))?;
         open.commit()
     }
 }

@@ -22,6 +22,7 @@ mod op;
 pub mod parent;
 pub(crate) mod random;
 mod records;
+mod runs;
 mod sight;
 
 use mainstay::Options;

@@ -1,8 +1,8 @@
 //! Operations: what writers do, as transactions and as words on the pipe.
 
 use super::random::Random;
-use super::records;
 use super::{account, cas_cell, hot_cell, mark_cell, own_cell};
+use super::{records, runs};
 use mainstay::{
     Answer, BranchCommand, CellCommand, Durability, MergeStrategy, Name, Number, Receipt,
     RequestId, Result, Transaction, Value,
@@ -139,6 +139,8 @@ impl Op {
                     .step(add(*from, -amount)?)
                     .step(add(*to, *amount)?)
                     .step(CellCommand::set(mark, id.value(0)))
+                    .step(runs::append(id))
+                    .step(runs::put(id)?)
                     .durability(*durability)
             }
             Op::Put { branch, k, filler } => Transaction::on(branch)

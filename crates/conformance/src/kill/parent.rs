@@ -3,6 +3,7 @@
 use super::journal::Run;
 use super::ledger::{Ledger, Request};
 use super::random::Random;
+use super::runs::Runs;
 use super::{Outcome, audit, options, records};
 use mainstay::{Clock, Database, SystemClock};
 use std::io::{BufRead, BufReader};
@@ -76,6 +77,7 @@ struct Parent<'a> {
     clock: SystemClock,
     ledger: Ledger,
     requests: Vec<Request>,
+    runs: Runs,
     /// What the parent itself did since the last check.
     own: Run,
     generation: u64,
@@ -92,6 +94,7 @@ impl<'a> Parent<'a> {
             clock: SystemClock::new(),
             ledger: Ledger::default(),
             requests: Vec::new(),
+            runs: Runs::default(),
             own: Run::default(),
             generation: 0,
             open_us: 20_000,
@@ -128,6 +131,7 @@ impl<'a> Parent<'a> {
         audit::check_past(db, &self.ledger, &mut self.random)?;
         audit::check_feed(db, &self.ledger, &settled, since)?;
         records::check(db)?;
+        self.runs.check(db)?;
         if cycle.is_multiple_of(EVERYTHING_EVERY) || cycle == self.plan.cycles {
             audit::check_everything(db, &self.ledger)?;
         }

@@ -3,7 +3,7 @@
 use super::past::{self, Known, Past};
 use super::run::Run;
 use super::versions::{Versions, Writer};
-use super::{Line, Moment, Oracle, State};
+use super::{Line, Log, Logs, Moment, Oracle, State};
 use mainstay_model::{
     Answer, BranchCommand, Code, Contract, Error, Field, Fields, MAIN, MergeStrategy, Receipt,
     Result, Revision, Stamp, Value, limits,
@@ -152,7 +152,8 @@ impl Oracle {
             let shown = sides.map(|side| side.map(|(fields, _)| fields.to_value()));
             change(Contract::Records, key, on, shown)
         });
-        Ok(cells.chain(records).collect())
+        let runs = run_changes(&sides.each_ref().map(|side| &side.logs), self.latest());
+        Ok(cells.chain(records).chain(runs).collect())
     }
 
     /// The common past of two branches, and both.
@@ -177,6 +178,8 @@ impl Oracle {
         clashes.extend(bring(&mut merged.records, &records, now, writer, |key| {
             record_outcome(key, strategy)
         }));
+        let logs = sides.each_ref().map(|side| &side.logs);
+        clashes.extend(bring_runs(&mut merged.logs, &logs, now, writer, strategy));
         if !clashes.is_empty() {
             return Err(Error::new(Code::MergeConflict, "both changed").with_keys(clashes));
         }
@@ -251,8 +254,75 @@ enum Outcome<T> {
 impl State {
     /// A copy of the versions up to a revision.
     fn upto(&self, revision: Revision) -> State {
-        State { cells: self.cells.upto(revision), records: self.records.upto(revision) }
+        State {
+            cells: self.cells.upto(revision),
+            records: self.records.upto(revision),
+            logs: self.logs.upto(revision),
+            // What a fork inherits is not pending there.
+            outbox: Default::default(),
+        }
     }
+}
+
+/// The runs on which two sides differ. Whoever looks at one reads its events: the change tells none.
+fn run_changes(states: &[&Logs; 3], now: Moment) -> Vec<Change> {
+    let one = |run: &String| {
+        let on = compare_runs(&states.map(|state| state.value(run, now)))?;
+        Some(change(Contract::Runs, run.clone(), on, [None, None, None]))
+    };
+    every_name(states).into_iter().filter_map(one).collect()
+}
+
+/// Who changed a run: by its events, whenever they were told.
+fn compare_runs([base, a, b]: &[Option<Log>; 3]) -> Option<ChangedOn> {
+    let same = |one: &Option<Log>, other: &Option<Log>| match (one, other) {
+        (Some(one), Some(other)) => one.means(other),
+        (one, other) => one.is_none() && other.is_none(),
+    };
+    match (same(a, base), same(b, base)) {
+        _ if same(a, b) => None,
+        (false, false) => Some(ChangedOn::Both),
+        (false, true) => Some(ChangedOn::A),
+        _ => Some(ChangedOn::B),
+    }
+}
+
+/// Brings runs: the target gets the events whose keys it lacks, behind its own; gives those that clash.
+fn bring_runs(
+    target: &mut Logs,
+    states: &[&Logs; 3],
+    now: Moment,
+    writer: Writer,
+    strategy: MergeStrategy,
+) -> Vec<String> {
+    let mut clashes = Vec::new();
+    for run in every_name(states) {
+        let sides = states.map(|state| state.value(run, now));
+        match (compare_runs(&sides), strategy) {
+            (Some(ChangedOn::Both), MergeStrategy::Strict) => clashes.push(run.clone()),
+            (Some(ChangedOn::A), _) | (Some(ChangedOn::Both), MergeStrategy::Theirs) => {
+                let [_, theirs, ours] = sides;
+                let log = theirs.map(|theirs| joined(theirs, ours.clone(), writer.stamp));
+                // Where the target lacks nothing, nothing is written.
+                if log != ours {
+                    target.write(writer, run, log, None);
+                }
+            }
+            _ => {}
+        }
+    }
+    clashes
+}
+
+/// Our log, and behind it what theirs has more.
+fn joined(theirs: Log, ours: Option<Log>, stamp: Stamp) -> Log {
+    let mut log = ours.unwrap_or_else(|| Log::new(theirs.created, theirs.metadata.clone()));
+    for (event, _) in theirs.events {
+        if log.of_key(&event.idempotency_key).is_none() {
+            log.push(event, stamp);
+        }
+    }
+    log
 }
 
 /// A name as base and both sides have it at a moment.

@@ -5,7 +5,7 @@ use super::versions::{Version, Versions};
 use super::{Moment, Oracle, State, cells, records};
 use mainstay_model::{
     Answer, CellCommand, Code, Command, Contract, Error, Field, FieldValue, Guard, Name, Page,
-    Receipt, Record, RecordCommand, RecordPage, RecordWrite, Result, Revision, Stamp,
+    Receipt, Record, RecordCommand, RecordPage, RecordWrite, Result, Revision, RunCommand, Stamp,
     StringCommand, Transaction, Versioned, Where,
 };
 
@@ -199,6 +199,9 @@ fn read_by(command: &Command) -> Vec<(Contract, &Name)> {
             command.key().map(|key| (Contract::Records, key)).into_iter().collect()
         }
         Command::Hash(command) => both(command.key()).to_vec(),
+        Command::Run(RunCommand::Delete { run } | RunCommand::Fetch { run, .. }) => {
+            vec![(Contract::Runs, run)]
+        }
         _ => vec![],
     }
 }

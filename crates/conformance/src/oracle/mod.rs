@@ -2,7 +2,9 @@
 //!
 //! ```text
 //!   Oracle ── Line (a branch) ── cells:   name -> versions, oldest first
-//!                |             └ records: key -> versions, oldest first
+//!                |             ├ records: key -> versions, oldest first
+//!                |             ├ logs:    run -> versions, oldest first
+//!                |             └ outbox:  messages as they stand
 //!                └ a fork copies the lines' versions up to the fork: no reading through
 //! ```
 //!
@@ -13,6 +15,8 @@
 mod branches;
 mod cells;
 mod interactive;
+mod logs;
+mod outbox;
 mod past;
 mod records;
 mod run;
@@ -25,6 +29,8 @@ mod versions;
 pub use branches::{Change, ChangedOn};
 pub use cells::Cells;
 pub use interactive::Open;
+pub use logs::{Log, Logs};
+pub use outbox::Outbox;
 pub use records::Records;
 pub use versions::{Version, Versions};
 
@@ -32,8 +38,8 @@ use past::Past;
 use run::Run;
 
 use mainstay_model::{
-    At, Code, Error, Fields, MAIN, Page, Receipt, Record, RecordPage, RequestId, Result, Revision,
-    Stamp, Value, Versioned, Where,
+    At, Code, Error, Fields, MAIN, OutboxAnswer, OutboxCommand, Page, Receipt, Record, RecordPage,
+    RequestId, Result, Revision, RunAnswer, RunCommand, Stamp, Value, Versioned, Where,
 };
 use std::collections::BTreeMap;
 
@@ -60,6 +66,10 @@ pub struct State {
     pub cells: Cells,
     /// Every version of every record.
     pub records: Records,
+    /// Every version of every run.
+    pub logs: Logs,
+    /// The messages to be sent, as they stand.
+    pub outbox: Outbox,
 }
 
 /// A branch: where it comes from, and a full copy of what it holds.
@@ -182,6 +192,21 @@ impl Oracle {
     /// What a record holds at a moment.
     pub fn record(&self, branch: &str, key: &str, moment: Moment) -> Result<Option<Record>> {
         Ok(self.line(branch)?.state.records.live(key, moment).map(records::shown))
+    }
+
+    /// What a command on runs that only reads answers at a moment.
+    pub fn read_runs(
+        &self,
+        branch: &str,
+        command: &RunCommand,
+        moment: Moment,
+    ) -> Result<RunAnswer> {
+        logs::read(&self.line(branch)?.state.logs, command, moment)
+    }
+
+    /// What a command on the outbox that only reads answers.
+    pub fn read_outbox(&self, branch: &str, command: &OutboxCommand) -> Result<OutboxAnswer> {
+        self.line(branch)?.state.outbox.read(command)
     }
 
     /// A page of the records that are live at a moment and pass, in byte order of their keys.

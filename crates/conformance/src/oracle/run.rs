@@ -30,6 +30,8 @@ impl<'a> Run<'a> {
             Command::String(command) => self.string(command),
             Command::Record(command) => self.record(command),
             Command::Hash(command) => self.hash(command),
+            Command::Run(command) => self.run(command),
+            Command::Outbox(command) => self.outbox(command),
             _ => Err(Error::new(Code::InvalidArgument, "branch commands stand alone")),
         }
     }

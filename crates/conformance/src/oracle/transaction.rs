@@ -101,13 +101,14 @@ fn one_step(run: &mut Run<'_>, step: &Step) -> Result<Answer> {
 
 /// Whether an error is about the command, and not about the transaction as a whole.
 fn is_its_own(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Invalid | ErrorKind::Fenced | ErrorKind::WrongType)
-        || matches!(error.code(), Code::ValueTooLarge | Code::ValueTooDeep)
+    use ErrorKind::{Exists, Fenced, Invalid, NotFound, WrongType};
+    matches!(error.kind(), Invalid | Fenced | WrongType | NotFound | Exists)
+        || matches!(error.code(), Code::ValueTooLarge | Code::ValueTooDeep | Code::SequenceMoved)
 }
 
 /// Whether a guard holds at a moment.
 fn holds(guard: &Guard, state: &State, moment: Moment) -> bool {
-    let State { cells, records } = state;
+    let State { cells, records, logs, .. } = state;
     match guard {
         Guard::Counter { name, is } => {
             cells.live(name.as_str(), moment).map(|version| version.counter) == *is
@@ -123,6 +124,7 @@ fn holds(guard: &Guard, state: &State, moment: Moment) -> bool {
         Guard::Unchanged { contract, name, since, expires } => {
             let unwritten = match contract {
                 Contract::Records => records.unwritten(name.as_str(), *since, moment.revision),
+                Contract::Runs => logs.unwritten(name.as_str(), *since, moment.revision),
                 _ => cells.unwritten(name.as_str(), *since, moment.revision),
             };
             unwritten && alive(*expires, moment)
@@ -132,6 +134,7 @@ fn holds(guard: &Guard, state: &State, moment: Moment) -> bool {
                 |name: &str| cells::in_range(name, prefix, after.as_deref(), upto.as_deref());
             let unwritten = match contract {
                 Contract::Records => none_written(records, inside, *since, moment),
+                Contract::Runs => none_written(logs, inside, *since, moment),
                 _ => none_written(cells, inside, *since, moment),
             };
             unwritten && alive(*expires, moment)

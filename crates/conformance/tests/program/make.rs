@@ -1,6 +1,7 @@
 //! How random programs are made.
 
 use super::record_steps::{a_field, look, record};
+use super::run_steps::run_write;
 use super::step::*;
 use super::string_steps::{numeral, text};
 use mainstay::{Demand, ExpireOnly, MergeStrategy, Number, Ttl, Value};
@@ -71,6 +72,8 @@ fn step(ttl: bool, merges: bool) -> BoxedStrategy<Step> {
             }),
         4 => (branch(), look(), 0..10u64)
             .prop_map(|(branch, look, back)| Step::Scan { branch, look, back }),
+        3 => (branch(), a_cell(), 0..30u64)
+            .prop_map(|(branch, run, back)| Step::ReadRun { branch, run, back }),
         1 => branch().prop_map(|branch| Step::Transfer { branch }),
     ]
     .boxed()
@@ -128,6 +131,7 @@ fn write(ttl: bool) -> BoxedStrategy<Write> {
         1 => (0..PREFIXES.len()).prop_map(Write::List),
         8 => text(ttl).prop_map(Write::Text),
         16 => record(ttl).prop_map(Write::Record),
+        16 => run_write().prop_map(Write::Run),
     ]
     .boxed()
 }
@@ -148,6 +152,8 @@ fn check() -> impl Strategy<Value = Check> {
         (a_cell(), a_field()).prop_map(|(at, of)| Check::NoField(at, of)),
         (a_cell(), 0..8u64).prop_map(|(at, back)| Check::UnchangedRecord(at, back)),
         (0..PREFIXES.len(), 0..8u64).prop_map(|(at, back)| Check::RecordRange(at, back)),
+        (a_cell(), 0..8u64).prop_map(|(at, back)| Check::UnchangedRun(at, back)),
+        (0..PREFIXES.len(), 0..8u64).prop_map(|(at, back)| Check::RunRange(at, back)),
     ]
 }
 

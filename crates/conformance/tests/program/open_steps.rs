@@ -1,10 +1,11 @@
 //! Interactive transactions, interleaved with everything else.
 
 use super::driver::{Driver, Slot, same, same_answer};
+use super::run_steps::told_by;
 use super::step::{Act, PREFIXES, Write, cell};
 use mainstay::{
-    Answer, CellCommand, Code, Command, ErrorKind, Interactive, Name, RecordCommand, Result, Ttl,
-    Versioned,
+    Answer, CellCommand, Code, Command, ErrorKind, Interactive, Name, RecordCommand, Result,
+    RunCommand, Ttl, Versioned,
 };
 use mainstay_conformance::oracle::Open;
 
@@ -33,6 +34,7 @@ impl Driver {
             Act::GetRecord(at) => get_record(open, &cell(*at)),
             Act::Do(Write::Get(at)) => get(open, &cell(*at)),
             Act::Do(Write::List(_)) => {}
+            Act::Do(Write::Run(write)) if !write.may_be_open() => {}
             Act::Do(write) => run(open, &write.command(&self.oracle, &open.branch)),
         }
     }
@@ -91,6 +93,8 @@ fn run(open: &mut Slot, command: &Command) {
         Command::String(text) => (open.engine.run(text.clone()), text.name()),
         Command::Record(record) => (open.engine.run(record.clone()), record.key()),
         Command::Hash(hash) => (open.engine.run(hash.clone()), Some(hash.key())),
+        Command::Run(run) => return run_on_run(open, run),
+        Command::Outbox(outbox) => (open.engine.run(outbox.clone()), None),
         other => panic!("{other:?} is not in any program"),
     };
     let failed = engine.is_err();
@@ -102,6 +106,19 @@ fn run(open: &mut Slot, command: &Command) {
     if let (true, Some(name)) = (failed, name) {
         get(open, name);
         get_record(open, name);
+    }
+}
+
+/// Runs one command on runs; what its events are called and when they are stored comes with the commit. After one
+/// that failed the run is read.
+fn run_on_run(open: &mut Slot, command: &RunCommand) {
+    let engine = open.engine.run(command.clone()).map(told_by);
+    let failed = engine.is_err();
+    same(engine, open.model.command(command.clone()).map(told_by));
+    if let (true, Some(run)) = (failed, command.run().and_then(|run| Name::new(run).ok())) {
+        let fetch = RunCommand::Fetch { run, after: 0, limit: 1_000 };
+        let engine = open.engine.run(fetch.clone()).map(told_by);
+        same(engine, open.model.command(fetch).map(told_by));
     }
 }
 

@@ -30,6 +30,7 @@ impl Driver {
                 same(engine, self.oracle.list(branch, PREFIXES[*prefix], after, *limit, moment));
             }
             other if self.record_read(other) => {}
+            other if self.run_read(other) => {}
             other if self.transfer_step(other) => {}
             other => panic!("{other:?} was not run"),
         }
@@ -80,10 +81,15 @@ impl Driver {
         for branch in self.oracle.branches() {
             self.compare_present(&branch);
             self.compare_present_records(&branch);
+            self.compare_runs(&branch, At::Latest);
+            self.compare_outbox(&branch);
             for revision in self.oracle.first_revision()..=self.oracle.revision() {
                 let at = At::Revision(revision);
                 CELLS.iter().for_each(|cell| self.read(&branch, cell, at));
                 self.compare_records(&branch, at);
+                if revision % 8 == 0 {
+                    self.compare_runs(&branch, at);
+                }
             }
         }
         for revision in self.oracle.first_revision() + 1..=self.oracle.revision() {

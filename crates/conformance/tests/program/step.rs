@@ -1,6 +1,7 @@
 //! The steps of a random program. Numbers pick from small pools, so that things collide.
 
 use super::record_steps::{Look, Rec, field, held, record_counter};
+use super::run_steps::RunWrite;
 use super::string_steps::Text;
 use mainstay::{
     CellCommand, Command, Contract, Demand, Guard, MergeStrategy, Name, Number, Ttl, Value,
@@ -91,6 +92,8 @@ pub enum Step {
     RecordHistory { branch: usize, key: usize, limit: usize, before: Option<u64>, back: u64 },
     /// Looks for records, some revisions back.
     Scan { branch: usize, look: Look, back: u64 },
+    /// Reads a run, some revisions back.
+    ReadRun { branch: usize, run: usize, back: u64 },
     /// Exports a branch and imports it elsewhere.
     Transfer { branch: usize },
 }
@@ -134,6 +137,8 @@ pub enum Write {
     Text(Text),
     /// A command on a record or a hash.
     Record(Rec),
+    /// A command on a run or on the outbox.
+    Run(RunWrite),
 }
 
 /// A counter relative to what the cell has.
@@ -168,6 +173,10 @@ pub enum Check {
     UnchangedRecord(usize, u64),
     /// A range of records unchanged for some revisions.
     RecordRange(usize, u64),
+    /// A run unchanged for some revisions.
+    UnchangedRun(usize, u64),
+    /// A range of runs unchanged for some revisions.
+    RunRange(usize, u64),
 }
 
 /// A name of the pool.
@@ -197,6 +206,7 @@ impl Write {
             }
             Write::Text(text) => return text.command().into(),
             Write::Record(record) => return record.command(oracle, branch),
+            Write::Run(run) => return run.command(oracle, branch),
         };
         command.into()
     }
@@ -242,6 +252,8 @@ impl Check {
                 unchanged(Contract::Records, *at, back(by), seen.and_then(|seen| seen.expires))
             }
             Check::RecordRange(at, by) => range(Contract::Records, *at, back(by)),
+            Check::UnchangedRun(at, by) => unchanged(Contract::Runs, *at, back(by), None),
+            Check::RunRange(at, by) => range(Contract::Runs, *at, back(by)),
         }
     }
 }

@@ -4,6 +4,7 @@ use super::driver::Driver;
 use super::step::{BRANCHES, CELLS, Step};
 use mainstay::{Branch, Fields, Value};
 use mainstay_conformance::World;
+use std::fmt::Debug;
 
 /// A version as an export keeps it: counter, what it holds, expiry.
 type Kept<T> = (u64, Option<T>, Option<u64>);
@@ -28,6 +29,7 @@ fn compare(there: &Branch, copy: &Branch) {
     for name in CELLS {
         assert_eq!(cell(there, name), cell(copy, name), "the cell {name}");
         assert_eq!(record(there, name), record(copy, name), "the record {name}");
+        assert_eq!(run(there, name), run(copy, name), "the run {name}");
     }
 }
 
@@ -39,4 +41,14 @@ fn cell(branch: &Branch, name: &str) -> Vec<Kept<Value>> {
 fn record(branch: &Branch, key: &str) -> Vec<Kept<Fields>> {
     let versions = branch.records().history(key, 1_000, None).unwrap();
     versions.into_iter().map(|entry| (entry.counter, entry.fields, entry.expires)).collect()
+}
+
+/// A run as an export keeps it: its events, what they add up to, what it was made with. It counts as made when its
+/// first event came to the branch, which for one that a merge brought is later than elsewhere.
+fn run(branch: &Branch, run: &str) -> impl PartialEq + Debug {
+    let runs = branch.runs();
+    let info = runs.get(run).unwrap().map(|info| (info.metadata, info.inconsistent));
+    let alerts = runs.alerts(run, 0, 1_000).unwrap().into_iter().map(|alert| alert.run_seq);
+    let alerts: Vec<u64> = alerts.collect();
+    (runs.fetch(run, 0, 1_000).unwrap(), runs.snapshot(run).unwrap(), info, alerts)
 }

@@ -18,7 +18,7 @@
 use crate::catalog::Layers;
 use crate::entry::DELETED;
 use crate::overlay::{Overlay, Payload, Write};
-use crate::spaces::{Key, OUTBOX};
+use crate::spaces::{Key, OUTBOX, PREFIX_BYTES};
 use crate::view::View;
 use hashbrown::HashMap;
 use mainstay_model::codec::{get_varint, put_varint};
@@ -92,6 +92,14 @@ struct State {
     failure: Option<String>,
 }
 
+impl State {
+    /// Whether somebody has claimed it, so that it can have been delivered or not. One that waits behind another
+    /// of its run was not: were it let go, those behind it would overtake that one.
+    fn was_taken(&self) -> bool {
+        self.is_dead || self.tries > 0
+    }
+}
+
 /// What a message says.
 struct Letter {
     subject: String,
@@ -144,24 +152,36 @@ impl Outbox<'_> {
 
     fn claim(&mut self, fronts: &mut Fronts, limit: usize, lease_ms: u64) -> Result<Vec<Message>> {
         let mut taken = Vec::new();
-        for (due, id) in self.due(fronts, limit)? {
-            let Some(mut state) = self.state(id)? else {
-                self.dequeue(due, id)?;
-                continue;
-            };
-            if state.tries >= TRIES_LIMIT {
-                state.failure.get_or_insert_with(|| "its lease was over every time".to_owned());
-                self.bury(id, state)?;
-                continue;
+        // One that is given up on the way takes nobody's place.
+        while taken.len() < limit {
+            let due = self.due(fronts, limit - taken.len())?;
+            if due.is_empty() {
+                break;
             }
-            self.dequeue(due, id)?;
-            state.tries += 1;
-            state.due = self.view.now.saturating_add(lease_ms.saturating_mul(1000));
-            self.enqueue(state.due, id)?;
-            self.set_state(id, &state)?;
-            taken.extend(self.message(id, state)?);
+            for (due, id) in due {
+                taken.extend(self.take(due, id, lease_ms)?);
+            }
         }
         Ok(taken)
+    }
+
+    /// Takes a message that is due, unless it was taken too often.
+    fn take(&mut self, due: Stamp, id: u64, lease_ms: u64) -> Result<Option<Message>> {
+        let Some(mut state) = self.state(id)? else {
+            self.dequeue(due, id)?;
+            return Ok(None);
+        };
+        if state.tries >= TRIES_LIMIT {
+            state.failure.get_or_insert_with(|| "its lease was over every time".to_owned());
+            self.bury(id, state)?;
+            return Ok(None);
+        }
+        self.dequeue(due, id)?;
+        state.tries += 1;
+        state.due = self.view.now.saturating_add(lease_ms.saturating_mul(1000));
+        self.enqueue(state.due, id)?;
+        self.set_state(id, &state)?;
+        self.message(id, state)
     }
 
     /// The first messages that are due.
@@ -191,7 +211,7 @@ impl Outbox<'_> {
     fn ack(&mut self, ids: &[u64]) -> Result<u64> {
         let (mut counts, mut gone) = (self.counts()?, 0);
         for &id in ids {
-            let Some(state) = self.state(id)? else { continue };
+            let Some(state) = self.state(id)?.filter(State::was_taken) else { continue };
             match state.is_dead {
                 true => counts.dead = counts.dead.saturating_sub(1),
                 false => counts.pending = counts.pending.saturating_sub(1),
@@ -208,11 +228,11 @@ impl Outbox<'_> {
     }
 
     fn fail(&mut self, id: u64, why: &str, backoff_ms: u64, tries: u32) -> Result<Failed> {
-        let Some(mut state) = self.state(id)?.filter(|state| !state.is_dead) else {
+        let alive = self.state(id)?.filter(|state| !state.is_dead && state.was_taken());
+        let Some(mut state) = alive else {
             return Ok(Failed::Unknown);
         };
-        let end = why.floor_char_boundary(FAILURE_LIMIT_BYTES);
-        state.failure = Some(why[..end].to_owned());
+        state.failure = Some(cut(why).to_owned());
         if state.tries >= tries {
             self.bury(id, state)?;
             return Ok(Failed::Dead);
@@ -385,6 +405,13 @@ impl Outbox<'_> {
     }
 }
 
+/// As much of a text as is kept.
+fn cut(text: &str) -> &str {
+    let mut ends = (0..=text.len().min(FAILURE_LIMIT_BYTES)).rev();
+    let end = ends.find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+    &text[..end]
+}
+
 fn take_state(rest: &mut &[u8]) -> Option<State> {
     let tries = u32::try_from(get_varint(rest)?).ok()?;
     let (due, next) = (get_varint(rest)?, get_varint(rest)?);
@@ -417,6 +444,11 @@ fn queued(due: Stamp, id: u64) -> Place {
 fn due_of(name: &[u8]) -> Option<(Stamp, u64)> {
     let (due, id) = name.get(1..)?.split_first_chunk::<8>()?;
     Some((u64::from_be_bytes(*due), u64::from_be_bytes(id.try_into().ok()?)))
+}
+
+/// Whether a key of the outbox is that of a dead message.
+pub(crate) fn is_grave(key: &[u8]) -> bool {
+    key.get(PREFIX_BYTES) == Some(&b'd')
 }
 
 /// The message that was written under a key of the outbox, for the feed.

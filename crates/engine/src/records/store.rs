@@ -184,7 +184,7 @@ impl RecordStore for Records {
 }
 
 /// Closes on a thread of its own: closing waits for those of the database.
-async fn close_beside(core: &Arc<Core>) -> Result<()> {
+pub(crate) async fn close_beside(core: &Arc<Core>) -> Result<()> {
     let slot = Arc::new(Slot::default());
     let (closing, told) = (core.clone(), slot.clone());
     let name = "mainstay-close".to_owned();

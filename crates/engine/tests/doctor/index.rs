@@ -1,8 +1,8 @@
 //! Damage to the index.
 
 use super::*;
-use mainstay::Code;
 use mainstay::doctor::IndexState;
+use mainstay::{Code, NewEvent};
 use std::time::Duration;
 
 /// The files that a flipped bit is tried in.
@@ -75,6 +75,33 @@ fn a_damaged_table_is_found_and_set_aside() {
     assert_eq!((salvaged.kept, salvaged.lost), (300, None));
     let db = assert_opens_with(directory.path(), 300);
     assert!(db.open_report().rebuilt.is_some());
+}
+
+/// The store of runs and of the outbox is looked at as that of cells is, and set aside with it.
+#[test]
+fn a_damaged_table_of_runs_is_found_and_set_aside() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = options().open(directory.path()).unwrap();
+    let note = |n: u64| NewEvent::new("r", "Noted").with_key(&n.to_string()).value(n as i64);
+    db.runs().append_batch((1..=300).map(note).collect()).unwrap();
+    db.outbox().put("s", "p", Some("r")).unwrap();
+    db.trim().unwrap();
+    let before = db.runs().fetch("r", 0, 1_000).unwrap();
+    db.close().unwrap();
+    drop(db);
+    assert_verdict(directory.path(), Verdict::Healthy);
+    let stores = inspect(directory.path()).index.stores;
+    let store = stores.iter().find(|store| store.name.contains("runs") && store.tables > 0);
+    let tables = directory.path().join("index").join(&store.unwrap().name).join("tables");
+    flip(&contents(&tables)[0].0, 100);
+    assert_verdict(directory.path(), Verdict::Salvage);
+    doctor::salvage(directory.path()).unwrap();
+    let db = options().open(directory.path()).unwrap();
+    assert!(db.open_report().rebuilt.is_some());
+    assert_eq!(db.runs().fetch("r", 0, 1_000).unwrap(), before);
+    assert!(db.runs().append(note(7)).unwrap().idempotent);
+    assert_eq!(db.runs().snapshot("r").unwrap(), db.runs().project("r").unwrap());
+    assert_eq!(db.outbox().state().unwrap().pending, 1);
 }
 
 #[test]

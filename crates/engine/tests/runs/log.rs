@@ -336,3 +336,15 @@ fn bad_input_is_refused_and_the_log_stays_as_it_is() {
     assert!(runs.fetch("r", u64::MAX, 9).unwrap().is_empty());
     assert_eq!(runs.fetch("r", 0, 9).unwrap().len(), 1);
 }
+
+#[test]
+fn a_run_is_not_made_and_deleted_in_one_transaction() {
+    let (db, _) = memory();
+    let run = || mainstay::Name::new("r").unwrap();
+    let append = |number| RunCommand::Append { event: Box::new(note("r", number)), expected: None };
+    let both = || Transaction::new().step(append(1)).step(RunCommand::Delete { run: run() });
+    assert_eq!(db.execute(both()).unwrap_err().code(), Code::InvalidArgument);
+    db.execute(Transaction::new().step(append(1))).unwrap();
+    db.execute(both()).unwrap();
+    assert!(db.runs().get("r").unwrap().is_none());
+}

@@ -158,12 +158,7 @@ impl Capabilities {
     /// The error for what needs a capability that the store does not have.
     #[cold]
     pub fn lacks(&self, capability: &str, asked: &str) -> Error {
-        let store = self.store;
-        let message = format!(
-            "the store `{store}` lacks the capability `{capability}`, which {asked} needs: ask \
-             `capabilities()` first, or use a store that has it"
-        );
-        Error::new(Code::Unsupported, message)
+        lacks(self.store, capability, asked)
     }
 
     /// Refuses a write that makes no sense, or that the store cannot do as it is.
@@ -240,6 +235,16 @@ impl Capabilities {
             _ => Err(self.lacks("lifetimes", "a time to live of one record")),
         }
     }
+}
+
+/// The error for what needs a capability that a store does not have.
+#[cold]
+pub(crate) fn lacks(store: &str, capability: &str, asked: &str) -> Error {
+    let message = format!(
+        "the store `{store}` lacks the capability `{capability}`, which {asked} needs: ask \
+         `capabilities()` first, or use a store that has it"
+    );
+    Error::new(Code::Unsupported, message)
 }
 
 #[cfg(test)]

@@ -14,12 +14,14 @@ mod index;
 mod store;
 
 pub use bytes::{Change, Changed, Found};
+pub(crate) use capabilities::lacks;
 pub use capabilities::{Capabilities, Conditions, Counters, Lifetimes, Scans};
 pub use command::{Condition, FieldValue, RecordCommand, RecordPick, RecordWrite};
 pub use field::{FIELD_LIMIT_BYTES, Field, Fields};
 pub use filter::{Decimal, Test, Where};
 pub use hash::HashCommand;
 pub use index::{IndexCommand, IndexInfo};
+pub(crate) use store::lacking;
 pub use store::{Answering, RecordStore, check_scan};
 
 use crate::{Revision, Stamp};

@@ -239,7 +239,8 @@ async fn count_pages<S: RecordStore + ?Sized>(
     }
 }
 
-fn lacking<'a, T: Send + 'a>(error: Error) -> Answering<'a, T> {
+/// The answer that is an error from the start.
+pub(crate) fn lacking<'a, T: Send + 'a>(error: Error) -> Answering<'a, T> {
     Box::pin(std::future::ready(Err(error)))
 }
 

@@ -256,10 +256,10 @@ pub fn peek_event(bytes: &[u8]) -> Option<(String, Option<String>)> {
 
 /// Appends a text in its shortest form.
 pub fn put_text(text: &str, out: &mut Vec<u8>) {
-    if let Some(bytes) = digits::<32>(text.as_bytes().iter().copied(), text.len()) {
+    if let Some(bytes) = digits(text.as_bytes()) {
         out.push(DIGITS);
         out.extend_from_slice(&bytes);
-    } else if let Some(bytes) = uuid(text) {
+    } else if let Some(bytes) = uuid(text.as_bytes()) {
         out.push(UUID);
         out.extend_from_slice(&bytes);
     } else {
@@ -269,36 +269,52 @@ pub fn put_text(text: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// Bytes by their hexadecimal digits in lower case, if these are all there is.
-fn digits<const N: usize>(text: impl Iterator<Item = u8>, length: usize) -> Option<[u8; N]> {
-    if length != 2 * N {
-        return None;
+/// What each byte is worth as a hexadecimal digit in lower case; others are worth more than any.
+const WORTH: [u8; 256] = {
+    let (mut worth, mut value) = ([0xff; 256], 0);
+    while value < 16 {
+        worth[b"0123456789abcdef"[value] as usize] = value as u8;
+        value += 1;
     }
-    let mut bytes = [0; N];
-    for (place, digit) in text.enumerate() {
-        let value = match digit {
-            b'0'..=b'9' => digit - b'0',
-            b'a'..=b'f' => digit - b'a' + 10,
-            _ => return None,
-        };
-        bytes[place / 2] = bytes[place / 2] << 4 | value;
+    worth
+};
+
+/// Puts bytes together from their digits; says whether these were all digits.
+fn take_digits(text: &[u8], bytes: &mut [u8]) -> bool {
+    let mut all = 0;
+    for (pair, byte) in text.chunks_exact(2).zip(bytes) {
+        let (high, low) = (WORTH[usize::from(pair[0])], WORTH[usize::from(pair[1])]);
+        all |= high | low;
+        *byte = high << 4 | low & 15;
     }
-    Some(bytes)
+    all < 16
 }
 
-fn uuid(text: &str) -> Option<[u8; 16]> {
-    let bytes = text.as_bytes();
-    if bytes.len() != 36 || HYPHENS.iter().any(|&place| bytes[place] != b'-') {
+/// 32 bytes by their 64 digits, if these are all there is.
+fn digits(text: &[u8]) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    (text.len() == 64 && take_digits(text, &mut bytes)).then_some(bytes)
+}
+
+fn uuid(text: &[u8]) -> Option<[u8; 16]> {
+    if text.len() != 36 || HYPHENS.iter().any(|&place| text[place] != b'-') {
         return None;
     }
-    let kept = bytes.iter().enumerate().filter(|(place, _)| !HYPHENS.contains(place));
-    digits(kept.map(|(_, byte)| *byte), 32)
+    let mut bytes = [0; 16];
+    let parts = [(0..8, 0..4), (9..13, 4..6), (14..18, 6..8), (19..23, 8..10), (24..36, 10..16)];
+    let part = |(from, to): (Range<usize>, Range<usize>)| take_digits(&text[from], &mut bytes[to]);
+    parts.into_iter().all(part).then_some(bytes)
 }
 
 /// A UUID as people write it.
 pub(super) fn uuid_text(bytes: &[u8; 16]) -> String {
-    let mut text = hex(bytes);
-    HYPHENS.iter().for_each(|&place| text.insert(place, '-'));
+    let digits = hex(bytes);
+    let mut text = String::with_capacity(36);
+    text.push_str(&digits[..8]);
+    for part in [8..12, 12..16, 16..20, 20..32] {
+        text.push('-');
+        text.push_str(&digits[part]);
+    }
     text
 }
 

@@ -3,8 +3,9 @@
 //! An event of a newer minor version may have fields that are not known here: they are kept and shown as they
 //! came. A newer major version is refused where events are read, since it may mean something else.
 
+use super::new::check_depth;
 use super::{Instant, NewEvent};
-use crate::{Code, Error, Result, Value};
+use crate::{Code, Error, Result, Stamp, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -100,6 +101,11 @@ impl CanonicalEvent {
             + more.sum::<usize>()
     }
 
+    /// When it was stored, by the store or, where that does not say, by its producer.
+    pub fn stored_us(&self) -> Stamp {
+        self.persisted_at.as_ref().unwrap_or(&self.emitted_at).stamp_us()
+    }
+
     /// Whether it says the same as another: what happened to what, and what belongs to it. When it was
     /// emitted and by whom may differ, as they do when it is told again.
     pub fn says_the_same(&self, other: &NewEvent) -> bool {
@@ -107,6 +113,12 @@ impl CanonicalEvent {
             && self.step_id == other.step_id
             && self.logical_attempt_id == other.logical_attempt_id
             && self.event_data == other.event_data
+    }
+
+    /// Refuses what cannot be stored as it is: of another major version, or nested too deep.
+    pub fn check(&self) -> Result<()> {
+        self.check_version()?;
+        check_depth(&self.event_data, self.engine_run_ref.as_ref(), &self.more)
     }
 
     /// Refuses an event of a contract that may mean something else: another major version.

@@ -8,7 +8,6 @@
 use super::bytes::uuid_text;
 use crate::{Code, Error, Result, Stamp};
 use sha2::{Digest, Sha256};
-use std::fmt::Write;
 
 /// What stands between the parts, and so inside none of them.
 const BETWEEN: char = '|';
@@ -109,9 +108,10 @@ fn hash<'p>(parts: impl Iterator<Item = (&'p str, &'p str)>) -> Result<String> {
 /// assert_eq!((id.len(), &id[..15]), (36, "019c4bd2-503a-7"));
 /// ```
 pub fn event_id(stored: Stamp, run: &str, key: &str) -> String {
-    let digest = Sha256::new().chain_update(run).chain_update([0]).chain_update(key).finalize();
+    let mut hasher = blake3::Hasher::new();
+    let digest = hasher.update(run.as_bytes()).update(&[0]).update(key.as_bytes()).finalize();
     let mut bytes = [0; 16];
-    bytes[6..].copy_from_slice(&digest[..10]);
+    bytes[6..].copy_from_slice(&digest.as_bytes()[..10]);
     bytes[..6].copy_from_slice(&(stored / 1000).to_be_bytes()[2..]);
     bytes[6] = bytes[6] & 0x0f | 0x70;
     bytes[8] = bytes[8] & 0x3f | 0x80;
@@ -120,13 +120,16 @@ pub fn event_id(stored: Stamp, run: &str, key: &str) -> String {
 
 /// Bytes as hexadecimal digits in lower case.
 pub(super) fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(2 * bytes.len());
+    let mut text = Vec::with_capacity(2 * bytes.len());
     for byte in bytes {
-        // Writing to a string does not fail.
-        let _ = write!(text, "{byte:02x}");
+        text.extend_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
     }
-    text
+    // Digits are ASCII.
+    String::from_utf8(text).unwrap_or_default()
 }
+
+/// The digits of hexadecimal numbers.
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 #[cfg(test)]
 mod tests {

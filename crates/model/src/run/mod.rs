@@ -8,6 +8,7 @@
 //! ```
 
 mod bytes;
+mod capabilities;
 mod command;
 mod event;
 mod instant;
@@ -17,8 +18,10 @@ mod new;
 mod reduce;
 mod snapshot;
 mod snapshot_bytes;
+mod store;
 
 pub use bytes::{peek_event, put_text, take_text};
+pub use capabilities::{Listings, RunCapabilities};
 pub use command::{
     Appended, KeptState, RunAlert, RunAnswer, RunCommand, RunFilter, RunInfo, RunPage,
 };
@@ -28,3 +31,4 @@ pub use key::{EventKey, event_id, signal_key};
 pub use new::NewEvent;
 pub use reduce::{Judgement, reduce, reduce_parts};
 pub use snapshot::{AttemptSnapshot, RunSnapshot, RunStatus, StepSnapshot, StepStatus};
+pub use store::{FetchOptions, RunStore};

@@ -2,7 +2,7 @@
 
 use super::key::{EventKey, signal_key};
 use super::{CanonicalEvent, Instant};
-use crate::limits::VALUE_LIMIT_BYTES;
+use crate::limits::{VALUE_LIMIT_BYTES, VALUE_LIMIT_DEPTH};
 use crate::{Code, Error, Name, Result, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ const STEP: &str = "Step";
 /// The longest idempotency key, in bytes.
 const KEY_LIMIT_BYTES: usize = 1_024;
 
-/// What the log says of an event, so that its producer cannot.
+/// What the log says of an event: a producer that says it, too, would make it say two things.
 const GIVEN: [&str; 3] = ["runSeq", "persistedAt", "contractVersion"];
 
 /// What the log adds to an event at most: its name, its key, and marks between.
@@ -177,14 +177,14 @@ impl NewEvent {
             return invalid(message);
         }
         if let Some(name) = GIVEN.iter().find(|name| self.more.contains_key(**name)) {
-            let message = format!("the log gives an event its {name}: leave it out");
+            let message = format!(
+                "an event of run `{}` says its {name}, which the log gives: leave it out, or restore the event",
+                self.run_id
+            );
             return invalid(message);
         }
+        check_depth(&self.event_data, self.engine_run_ref.as_ref(), &self.more)?;
         self.event_data.check()?;
-        self.engine_run_ref.iter().try_for_each(Value::check)?;
-        if !self.more.is_empty() {
-            Value::Object(self.more.clone()).check()?;
-        }
         self.check_size()
     }
 
@@ -256,9 +256,47 @@ impl NewEvent {
     }
 }
 
+/// An event as a whole is a value, which feeds show: what it holds has one level less.
+pub(super) fn check_depth(
+    data: &Value,
+    reference: Option<&Value>,
+    more: &BTreeMap<String, Value>,
+) -> Result<()> {
+    let mut all = reference.into_iter().chain(more.values()).chain([data]);
+    if all.all(|value| value.fits(VALUE_LIMIT_DEPTH - 1)) {
+        return Ok(());
+    }
+    let message = format!("an event is nested deeper than {VALUE_LIMIT_DEPTH} levels: flatten it");
+    Err(Error::new(Code::ValueTooDeep, message))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_event_says_nothing_that_the_log_gives() {
+        for name in ["runSeq", "persistedAt", "contractVersion"] {
+            let text = format!(r#"{{"runId":"r","eventType":"E","{name}":"1"}}"#);
+            let event: NewEvent = serde_json::from_str(&text).unwrap();
+            assert_eq!(event.check().unwrap_err().code(), Code::InvalidArgument, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_event_that_is_taken_can_be_shown_as_one_value() {
+        let deep = |levels| (0..levels).fold(Value::Null, |inner, _| Value::Array(vec![inner]));
+        let event = |levels| NewEvent::new("r", "E").value(deep(levels));
+        event(VALUE_LIMIT_DEPTH - 1).check().unwrap();
+        assert_eq!(event(VALUE_LIMIT_DEPTH).check().unwrap_err().code(), Code::ValueTooDeep);
+        let kept = |levels| {
+            let event = event(levels);
+            event.stored(1, "e".into(), "k".into(), Instant::of_us(1))
+        };
+        crate::to_value(&kept(VALUE_LIMIT_DEPTH - 1)).unwrap();
+        kept(VALUE_LIMIT_DEPTH - 1).check().unwrap();
+        assert_eq!(kept(VALUE_LIMIT_DEPTH).check().unwrap_err().code(), Code::ValueTooDeep);
+    }
 
     #[test]
     fn keys_come_from_the_producer_the_signal_or_the_event() {

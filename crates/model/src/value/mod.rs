@@ -189,7 +189,7 @@ impl Value {
     }
 
     /// Whether the value has at most this many levels; recursion ends with the levels.
-    fn fits(&self, levels: usize) -> bool {
+    pub(crate) fn fits(&self, levels: usize) -> bool {
         match self {
             Value::Array(items) => levels > 0 && items.iter().all(|item| item.fits(levels - 1)),
             Value::Object(map) => levels > 0 && map.values().all(|item| item.fits(levels - 1)),

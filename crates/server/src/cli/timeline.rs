@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn times_are_as_exact_as_they_are_long() {
-        let after = |us| since(5, 5 + us);
+        let after = |us: u64| since(5, 5 + us);
         assert_eq!(after(1_204_000), "+1.204s");
         assert_eq!(after(125_000_000), "+2m05s");
         assert_eq!(after(11_520_000_000), "+3h12m");

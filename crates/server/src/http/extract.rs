@@ -8,7 +8,7 @@ use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use mainstay::{At, Cells, Code, Database, Error, MAIN, Records};
+use mainstay::{At, Cells, Code, Database, Error, MAIN, Outbox, Records, Runs};
 use mainstay_jobs::JobName;
 use serde::de::DeserializeOwned;
 use std::error::Error as StdError;
@@ -213,6 +213,22 @@ pub(crate) fn records_of(db: &Database, branch: Option<&str>) -> Answered<Record
     match branch {
         None | Some(MAIN) => Ok(db.records()),
         Some(branch) => Ok(db.branch(branch)?.records()),
+    }
+}
+
+/// The runs of a branch; of `main` where none is named.
+pub(crate) fn runs_of(db: &Database, branch: Option<&str>) -> Answered<Runs> {
+    match branch {
+        None | Some(MAIN) => Ok(db.runs()),
+        Some(branch) => Ok(db.branch(branch)?.runs()),
+    }
+}
+
+/// The outbox of a branch; of `main` where none is named.
+pub(crate) fn outbox_of(db: &Database, branch: Option<&str>) -> Answered<Outbox> {
+    match branch {
+        None | Some(MAIN) => Ok(db.outbox()),
+        Some(branch) => Ok(db.branch(branch)?.outbox()),
     }
 }
 

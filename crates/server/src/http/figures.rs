@@ -6,7 +6,7 @@ use crate::jobs::Desk;
 use crate::process;
 use crate::resp::Shared;
 use crate::resp::table::GROUPS;
-use mainstay::{IndexInfo, PinSummary, RecordFigures, Stats, WorkFigures};
+use mainstay::{IndexInfo, OutboxFigures, PinSummary, RecordFigures, Stats, WorkFigures};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const US: f64 = 1e6;
@@ -144,6 +144,54 @@ pub(crate) fn records(stats: &Stats, indexes: &[IndexInfo]) -> Vec<Figure> {
             indexes,
             |it| it.filled,
         ),
+    ]
+}
+
+/// Runs: what was appended, and how.
+pub(crate) fn runs(stats: &Stats) -> Vec<Figure> {
+    let runs = &stats.runs;
+    vec![
+        Figure::counter("run_events", "Events that were written to runs").is(runs.appended),
+        Figure::counter("run_appends_repeated", "Appends whose key the run had already")
+            .is(runs.repeated),
+        Figure::counter("run_conflicts", "Those that said something else than the first time")
+            .is(runs.conflicts),
+        Figure::counter("run_alerts", "Events that could not follow those before them")
+            .is(runs.alerts),
+        Figure::counter("run_snapshots_kept", "Snapshots of runs that were kept").is(runs.kept),
+        Figure::counter("run_folds", "Appends by where they found what their run has come to")
+            .of("way", "remembered", runs.folds_remembered)
+            .of("way", "anew", runs.folds_anew),
+        Figure::counter("runs_deleted", "Runs that were deleted").is(runs.deleted),
+        Figure::counter("runs_reaped", "Deleted runs of which nothing is left").is(runs.reaped),
+        Figure::gauge("run_tails", "Those who wait in the database for an event of a run")
+            .is(runs.tails),
+    ]
+}
+
+/// The outbox: what was done with messages, and how many wait.
+pub(crate) fn outbox(stats: &Stats) -> Vec<Figure> {
+    let OutboxFigures { main, overdue_us, .. } = stats.outbox;
+    let done = Figure::counter("outbox_messages", "What was done with messages, by kind");
+    let kinds = [
+        ("put", stats.outbox.put),
+        ("claimed", stats.outbox.claimed),
+        ("acked", stats.outbox.acked),
+        ("failed", stats.outbox.failed),
+        ("buried", stats.outbox.buried),
+        ("replayed", stats.outbox.replayed),
+    ];
+    vec![
+        kinds.into_iter().fold(done, |all, (kind, count)| all.of("kind", kind, count)),
+        Figure::gauge("outbox_pending", "Messages of main that wait or are under way")
+            .is(main.pending),
+        Figure::gauge("outbox_dead", "Messages of main that were given up").is(main.dead),
+        Figure::gauge(
+            "outbox_overdue",
+            "How long the longest waiting one could be claimed already",
+        )
+        .seconds()
+        .is(seconds(overdue_us)),
     ]
 }
 

@@ -23,11 +23,11 @@ use utoipa::{IntoParams, ToSchema};
 #[serde(deny_unknown_fields)]
 pub(crate) struct Moment {
     /// The branch; `main` without it.
-    branch: Option<String>,
+    pub(super) branch: Option<String>,
     /// The state as of this revision.
-    rev: Option<u64>,
+    pub(super) rev: Option<u64>,
     /// The state as of this stamp, in microseconds.
-    at: Option<u64>,
+    pub(super) at: Option<u64>,
 }
 
 fn branch(named: Option<&String>) -> &str {

@@ -50,6 +50,8 @@ pub(crate) struct Metrics {
     pub connections: Gauge,
     /// Connections that were answered 503 because there were too many.
     pub refused: Counter,
+    /// Readers that follow a run.
+    pub tails: Gauge,
     start_us: u64,
 }
 
@@ -63,6 +65,7 @@ impl Metrics {
             latency: Family::new_with_constructor(latency),
             connections: Gauge::default(),
             refused: Counter::default(),
+            tails: Gauge::default(),
             start_us: SystemClock::new().wall_us(),
         };
         metrics.registered()
@@ -80,6 +83,7 @@ impl Metrics {
         registry.register("http_connections", "Open connections", self.connections.clone());
         let refused = "Connections that were one too many";
         registry.register("http_connections_refused", refused, self.refused.clone());
+        registry.register("http_run_tails", "Readers that follow a run", self.tails.clone());
         self
     }
 }
@@ -148,6 +152,8 @@ pub(crate) async fn show(State(app): State<Http>) -> Answered<Response> {
     ours.extend(figures::writes(&stats));
     ours.extend(figures::index(&stats));
     ours.extend(figures::records(&stats, &indexes));
+    ours.extend(figures::runs(&stats));
+    ours.extend(figures::outbox(&stats));
     ours.extend(figures::pins(&pins));
     ours.extend(figures::http(&app));
     ours.extend(figures::resp(app.resp()));

@@ -1,7 +1,8 @@
 //! The OpenAPI document, made out of the handlers.
 
 use super::{Http, branches, cells, docs, feed, health, history, indexes, metrics, record_history};
-use super::{job_reads, jobs, locks, records, slow_log, tags, transactions, transfer};
+use super::{job_reads, jobs, locks, outbox, records, runs, slow_log, tags, tails};
+use super::{transactions, transfer};
 use axum::Json;
 use axum::extract::State;
 use utoipa::OpenApi;
@@ -11,7 +12,7 @@ use utoipa::OpenApi;
 #[openapi(
     info(
         title = "Mainstay",
-        description = "The state engine over HTTP: cells and records with compare-and-swap, jobs and locks, transactions, history, branches and a feed of every change. \
+        description = "The state engine over HTTP: cells and records with compare-and-swap, jobs and locks, runs and an outbox, transactions, history, branches and a feed of every change. \
             Every error has the form {\"error\": {code, kind, message}}. A server with users wants Basic \
             authentication: 401 without it, 403 where the user may not."
     ),
@@ -24,6 +25,9 @@ use utoipa::OpenApi;
         jobs::retry, job_reads::get, job_reads::list, job_reads::count, job_reads::history, job_reads::input,
         job_reads::output, job_reads::sweep,
         locks::take, locks::renew, locks::free, locks::get,
+        runs::list, runs::get, runs::bootstrap, runs::delete, runs::append_events, runs::fetch, tails::tail,
+        runs::snapshot, runs::project, runs::alerts, runs::key,
+        outbox::put, outbox::claim, outbox::ack, outbox::fail, outbox::look, outbox::dead, outbox::replay,
         transactions::execute,
         branches::list, branches::fork, branches::info, branches::delete, branches::diff, branches::merge,
         tags::list, tags::put, tags::delete,
@@ -36,6 +40,8 @@ use utoipa::OpenApi;
         (name = "records", description = "Fields with bytes under a key, with conditions, times to live and scans"),
         (name = "jobs", description = "Jobs with leases, fencing, dependencies, priorities and times"),
         (name = "locks", description = "One holder at a time, with a lease and a token that only rises"),
+        (name = "runs", description = "Append-only logs of events, what they add up to, and those who follow them"),
+        (name = "outbox", description = "Messages that are written with a transaction and sent behind it"),
         (name = "transactions", description = "Any mix of commands, all or nothing"),
         (name = "branches", description = "Fork in constant time, compare, merge"),
         (name = "tags", description = "Revisions with names"),

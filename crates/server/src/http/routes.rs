@@ -5,9 +5,9 @@ use super::metrics::count;
 use super::refusal::Refusal;
 use super::{
     Http, branches, cells, docs, feed, health, history, indexes, job_reads, jobs, leftover, locks,
-    metrics, openapi, records,
+    metrics, openapi, outbox, records, runs,
 };
-use super::{record_history, slow_log, tags, transactions, transfer};
+use super::{record_history, slow_log, tags, tails, transactions, transfer};
 use crate::security::{Area, Right};
 use axum::Router;
 use axum::extract::Request;
@@ -26,6 +26,12 @@ const WRITE: Door = Door::needs(Right::write(Area::Cells));
 /// Records, to read and to write.
 const READ_RECORDS: Door = Door::needs(Right::read(Area::Records));
 const WRITE_RECORDS: Door = Door::needs(Right::write(Area::Records));
+/// Runs, to read and to write.
+const READ_RUNS: Door = Door::needs(Right::read(Area::Runs));
+const WRITE_RUNS: Door = Door::needs(Right::write(Area::Runs));
+/// The outbox: to look at it concerns all messages, to write one its subject.
+const READ_OUTBOX: Door = Door::needs(Right::read(Area::Outbox)).everything();
+const WRITE_OUTBOX: Door = Door::needs(Right::write(Area::Outbox));
 /// Branches and tags, to look at and to change; a change concerns all keys.
 const LOOK: Door = Door::needs(Right::read(Area::Branches));
 const CHANGE: Door = Door::needs(Right::write(Area::Branches)).everything();
@@ -80,6 +86,24 @@ fn data() -> Vec<Route> {
         ("PUT", "/v1/locks/{*name}", put(locks::take), WRITE_RECORDS),
         ("PATCH", "/v1/locks/{*name}", patch(locks::renew), WRITE_RECORDS),
         ("DELETE", "/v1/locks/{*name}", delete(locks::free), WRITE_RECORDS),
+        ("GET", "/v1/runs", get(runs::list), READ_RUNS.range()),
+        ("GET", "/v1/runs/{run}", get(runs::get), READ_RUNS.name()),
+        ("PUT", "/v1/runs/{run}", put(runs::bootstrap), WRITE_RUNS.name()),
+        ("DELETE", "/v1/runs/{run}", delete(runs::delete), WRITE_RUNS.name()),
+        ("GET", "/v1/runs/{run}/events", get(runs::fetch), READ_RUNS.name()),
+        ("POST", "/v1/runs/{run}/events", post(runs::append_events), WRITE_RUNS.name()),
+        ("GET", "/v1/runs/{run}/tail", get(tails::tail), READ_RUNS.name()),
+        ("GET", "/v1/runs/{run}/snapshot", get(runs::snapshot), READ_RUNS.name()),
+        ("GET", "/v1/runs/{run}/projection", get(runs::project), READ_RUNS.name()),
+        ("GET", "/v1/runs/{run}/alerts", get(runs::alerts), READ_RUNS.name()),
+        ("POST", "/v1/run-keys", post(runs::key), READ_RUNS),
+        ("GET", "/v1/outbox", get(outbox::look), READ_OUTBOX),
+        ("POST", "/v1/outbox", post(outbox::put), WRITE_OUTBOX),
+        ("POST", "/v1/outbox/claim", post(outbox::claim), WRITE_OUTBOX),
+        ("POST", "/v1/outbox/ack", post(outbox::ack), WRITE_OUTBOX),
+        ("POST", "/v1/outbox/fail", post(outbox::fail), WRITE_OUTBOX),
+        ("GET", "/v1/outbox/dead", get(outbox::dead), READ_OUTBOX),
+        ("POST", "/v1/outbox/dead/{id}/replay", post(outbox::replay), WRITE_OUTBOX),
         ("POST", "/v1/transactions", post(transactions::execute), MIX),
         ("GET", "/v1/branches", get(branches::list), LOOK),
         ("POST", "/v1/branches", post(branches::fork), CHANGE.recorded("branch.fork")),

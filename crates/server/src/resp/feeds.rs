@@ -10,10 +10,10 @@
 use super::Shared;
 use super::reply::Reply;
 use super::shared::Seat;
-use crate::security::User;
+use crate::security::{User, has_keys};
 use mainstay::{
-    CanonicalEvent, Code, Contract, Database, Error, Event, Feed, Fields, Glance, Reached,
-    Revision, RunTail, Value,
+    CanonicalEvent, Code, Database, Error, Event, Feed, Fields, Glance, Reached, Revision, RunTail,
+    Value,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -160,7 +160,7 @@ impl Reading {
     }
 
     fn hides(&self, event: &Event) -> bool {
-        self.keys_only && !matches!(event.contract, Contract::Cells | Contract::Records)
+        self.keys_only && !has_keys(event.contract)
     }
 
     fn keep(&mut self, mut event: Event) {

@@ -103,14 +103,14 @@ impl fmt::Display for Right {
 
 /// The rights of a user: two bits for each area.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Rights(u32);
+pub(super) struct Rights(u16);
 
-const READ: u32 = 1;
-const WRITE: u32 = 2;
+const READ: u16 = 1;
+const WRITE: u16 = 2;
 
 impl Rights {
     /// All there are.
-    pub const ALL: Rights = Rights((1 << (2 * AREAS.len())) - 1);
+    pub const ALL: Rights = Rights(u16::MAX >> (u16::BITS as usize - 2 * AREAS.len()));
 
     /// Reads what settings allow; what is not understood is given back.
     pub fn read<'a>(allow: impl IntoIterator<Item = &'a String>) -> Result<Rights, &'a str> {

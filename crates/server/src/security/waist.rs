@@ -227,6 +227,11 @@ const fn reading(contract: Contract) -> Right {
     }
 }
 
+/// Whether state of a kind has names that users have rights on: branches, tags and messages have not.
+pub const fn has_keys(contract: Contract) -> bool {
+    matches!(contract, Contract::Cells | Contract::Records | Contract::Runs)
+}
+
 /// What is to be recorded of a transaction.
 pub fn recorded(audit: &Audit, user: &User, peer: &str, transaction: &Transaction) -> Vec<Entry> {
     if !audit.is_on() {

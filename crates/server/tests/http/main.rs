@@ -10,9 +10,11 @@ mod files;
 mod jobs;
 mod limits;
 mod operation;
+mod outbox;
 mod records;
 mod refusals;
 mod repeats;
+mod runs;
 mod scratch;
 #[path = "../../../engine/tests/seam/mod.rs"]
 mod seam;

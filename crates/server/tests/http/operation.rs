@@ -121,7 +121,7 @@ fn every_route_of_the_table_is_served() {
     for (method, path) in route_names() {
         // A name that may not be: what matters is that somebody says so.
         let path = path.replace("{name}", "_mainstay/x");
-        if path == "/v1/feed" || path == "/v1/backup" {
+        if ["/v1/feed", "/v1/runs/{run}/tail", "/v1/backup"].contains(&path.as_str()) {
             continue;
         }
         let said = w.ask(method, &path, &[], "");

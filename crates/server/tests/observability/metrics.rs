@@ -1,6 +1,6 @@
 use crate::support::encode;
 use crate::world::World;
-use mainstay::{At, Clock, Filter, ManualClock, Options, SystemClock};
+use mainstay::{At, Clock, Filter, ManualClock, NewEvent, Options, SystemClock};
 use mainstay_server::resp::Settings;
 use std::time::Duration;
 
@@ -150,6 +150,45 @@ fn what_expired_is_counted_once_by_whoever_finds_it() {
     w.db.sweep().unwrap();
     assert_eq!((expired("cells"), expired("records")), (1.0, 2.0));
     assert!(client.line("INFO stats").contains(r"expired_keys:3\r\n"));
+}
+
+#[test]
+fn runs_and_the_outbox_are_shown() {
+    let clock = ManualClock::new(1_700_000_000_000_000);
+    let db = Options::new().clock(clock.clone()).sweep_interval(None).memory().unwrap();
+    let w = World::of(db, Settings::default());
+    let (runs, outbox) = (w.db.runs(), w.db.outbox());
+    let started = NewEvent::new("r", "RunStarted").plan("1");
+    runs.append(started.clone()).unwrap();
+    runs.append(started.clone()).unwrap();
+    runs.append(started.data("another")).unwrap();
+    runs.append(NewEvent::new("r", "RunApproved").plan("1")).unwrap();
+    assert_eq!(w.metric("mainstay_run_events_total"), 2.0);
+    assert_eq!(w.metric("mainstay_run_appends_repeated_total"), 2.0);
+    assert_eq!(w.metric("mainstay_run_conflicts_total"), 1.0);
+    assert_eq!(w.metric("mainstay_run_alerts_total"), 1.0);
+    assert_eq!(w.metric(r#"mainstay_run_folds_total{way="remembered"}"#), 1.0);
+    let hour = Duration::from_secs(3600);
+    for subject in ["a", "b", "c"] {
+        outbox.put(subject, "p", None).unwrap();
+    }
+    clock.advance(Duration::from_secs(2));
+    assert!(w.metric("mainstay_outbox_overdue_seconds") > 1.9, "stamps are a little ahead");
+    assert_eq!(outbox.claim(3, hour).unwrap().len(), 3);
+    assert_eq!(w.metric("mainstay_outbox_overdue_seconds"), 0.0);
+    outbox.ack(&[1]).unwrap();
+    outbox.fail(2, "no", Duration::ZERO, 1).unwrap();
+    outbox.fail(3, "no", hour, 9).unwrap();
+    let done = |kind: &str| w.metric(&format!("mainstay_outbox_messages_total{{kind=\"{kind}\"}}"));
+    let kinds = ["put", "claimed", "acked", "failed", "buried", "replayed"];
+    assert_eq!(kinds.map(done), [3.0, 3.0, 1.0, 2.0, 1.0, 0.0]);
+    let state = || (w.metric("mainstay_outbox_pending"), w.metric("mainstay_outbox_dead"));
+    assert_eq!(state(), (1.0, 1.0));
+    outbox.replay(2).unwrap();
+    assert_eq!((state(), done("replayed")), ((2.0, 0.0), 1.0));
+    let mut client = w.client();
+    assert!(client.line("INFO outbox").contains(r"outbox_pending:2\r\n"));
+    assert!(client.line("INFO runs").contains(r"run_events:2\r\n"));
 }
 
 #[test]

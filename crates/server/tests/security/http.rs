@@ -1,6 +1,6 @@
 //! What each user may do over HTTP.
 
-use crate::world::{PASSWORD, World, basic};
+use crate::world::{PASSWORD, World, basic, user};
 use mainstay_server::http::route_names;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -92,6 +92,29 @@ const OUTSIDE: &[(&str, &str, &str)] = &[
     ("POST", "/v1/transactions", r#"{"commands":[{"fork":{"name":"app:b","from":"main"}}]}"#),
     ("POST", "/v1/transactions", r#"{"commands":[{"delete_branch":{"name":"app:b"}}]}"#),
     ("POST", "/v1/transactions", r#"{"commands":[{"sweep":{"limit":1}}]}"#),
+    ("GET", "/v1/runs", ""),
+    ("GET", "/v1/runs?prefix=ap", ""),
+    ("GET", "/v1/runs/other", ""),
+    ("PUT", "/v1/runs/other", "{}"),
+    ("DELETE", "/v1/runs/other", ""),
+    ("GET", "/v1/runs/other/events", ""),
+    ("POST", "/v1/runs/other/events", r#"{"eventType":"E","planVersion":"1"}"#),
+    ("GET", "/v1/runs/other/tail", ""),
+    ("GET", "/v1/runs/%6Fther/tail?wait_ms=0", ""),
+    ("GET", "/v1/runs/other/snapshot", ""),
+    ("GET", "/v1/runs/other/projection", ""),
+    ("GET", "/v1/runs/other/alerts", ""),
+    ("GET", "/v1/outbox", ""),
+    ("POST", "/v1/outbox", r#"{"subject":"other"}"#),
+    ("POST", "/v1/outbox", r#"{"subject":"app:s","run":"other"}"#),
+    ("POST", "/v1/outbox/claim", ""),
+    ("POST", "/v1/outbox/ack", r#"{"ids":[1]}"#),
+    ("POST", "/v1/outbox/fail", r#"{"id":1}"#),
+    ("GET", "/v1/outbox/dead", ""),
+    ("POST", "/v1/outbox/dead/1/replay", ""),
+    ("POST", "/v1/transactions", r#"{"commands":[{"get_run":{"run":"other"}}]}"#),
+    ("POST", "/v1/transactions", r#"{"commands":[{"list_runs":{}}]}"#),
+    ("POST", "/v1/transactions", r#"{"commands":[{"claim_messages":{}}]}"#),
     ("POST", "/v1/branches", r#"{"name":"app:b"}"#),
     ("DELETE", "/v1/branches/app:b", ""),
     ("GET", "/v1/diff?a=main&b=main", ""),
@@ -133,11 +156,22 @@ fn the_feed_of_a_prefix_tells_of_its_keys_and_of_no_branch() {
     world.db.cells().set("other", 1).unwrap();
     world.db.cells().set("app:a", 1).unwrap();
     world.db.records().set_field("app:r", "f", "v").unwrap();
+    let event = mainstay::NewEvent::new("app:run", "RunStarted").plan("1");
+    world.db.runs().append(event).unwrap();
+    world.db.outbox().put("app:subject", "secret", None).unwrap();
     world.db.fork("app:branch", "main", mainstay::At::Latest).unwrap();
     let path = "/v1/feed/page?after=0&prefix=app:";
     let (_, seen) = world.ask(Some("app"), "GET", path, "");
     assert!(seen.contains("app:a") && seen.contains("app:r"), "{seen}");
+    assert!(seen.contains("app:run"), "{seen}");
     assert!(!seen.contains("app:branch"), "{seen}");
+    // The number of a message is no key, and whoever sends them has all.
+    let (_, seen) =
+        world.ask(Some("app"), "GET", "/v1/feed/page?after=0&prefix=app:&contract=outbox", "");
+    assert!(seen.contains("\"events\":[]"), "{seen}");
+    assert!(
+        world.ask(Some("default"), "GET", "/v1/feed/page?after=0", "").1.contains("app:subject")
+    );
     assert!(world.ask(Some("default"), "GET", path, "").1.contains("app:branch"));
 }
 
@@ -170,6 +204,29 @@ fn a_reader_reads_and_changes_nothing() {
         assert_eq!(world.ask(Some("reader"), method, path, body).0, 403, "{method} {path}");
     }
     assert_eq!(world.db.revision(), 1);
+}
+
+#[test]
+fn runs_and_messages_need_rights_of_their_own() {
+    let world = World::with(|settings| {
+        settings.users.push(user("producer", &["runs", "outbox:write"], &["app:"]));
+        settings.users.push(user("teller", &["runs:write"], &[""]));
+    });
+    let event = r#"{"eventType":"E","planVersion":"1"}"#;
+    let append = |name: &str| world.ask(Some(name), "POST", "/v1/runs/app:r/events", event).0;
+    assert_eq!(append("keeper"), 403, "records are no runs");
+    assert_eq!(append("reader"), 403);
+    assert_eq!(append("teller"), 403, "what comes of it tells what was there");
+    assert_eq!(append("producer"), 200);
+    assert_eq!(world.ask(Some("producer"), "GET", "/v1/runs/app:r/tail?wait_ms=0", "").0, 200);
+    assert_eq!(world.ask(Some("teller"), "GET", "/v1/runs/app:r/tail?wait_ms=0", "").0, 403);
+    assert_eq!(world.ask(Some("reader"), "GET", "/v1/runs/app:r/snapshot", "").0, 200);
+    let put = r#"{"subject":"app:s","run":"app:r"}"#;
+    assert_eq!(world.ask(Some("producer"), "POST", "/v1/outbox", put).0, 200);
+    assert_eq!(world.ask(Some("producer"), "POST", "/v1/outbox/claim", "").0, 403);
+    assert_eq!(world.ask(Some("reader"), "GET", "/v1/outbox", "").0, 200);
+    assert_eq!(world.ask(Some("reader"), "POST", "/v1/outbox/claim", "").0, 403);
+    assert_eq!(world.ask(Some("default"), "POST", "/v1/outbox/claim", "").0, 200);
 }
 
 #[test]

@@ -22,6 +22,9 @@ use mainstay_model::{
 };
 use std::ops::Range;
 
+/// The largest event: data of the largest size, and room for all that is around it.
+const EVENT_LIMIT_BYTES: usize = VALUE_LIMIT_BYTES + (512 << 10);
+
 /// What an event takes beside its own bytes, but for names.
 const BESIDE_BYTES: usize = 1024;
 
@@ -36,7 +39,8 @@ pub(super) struct Writer<'w> {
 /// An event on its way in.
 struct Entering<'e> {
     run: &'e Name,
-    key: &'e str,
+    /// Where its key stands, and the hash of that.
+    key: (Key, u64),
     event_type: &'e str,
     step: Option<&'e str>,
     /// Where its bytes begin.
@@ -51,16 +55,15 @@ impl Writer<'_> {
         event.check()?;
         let (run, key) = (Name::new(&event.run_id)?, event.key()?);
         let met = self.meet(&run)?;
-        if let Some(head) = &met.head
-            && let Some(first) = self.first(&run, head, &key)?
-        {
+        let head = met.head.unwrap_or_else(|| RunHead::new(self.revision, self.view.now));
+        let place = self.place(&run, &head, &key);
+        if let Some(first) = self.first(&run, &head, &place)? {
             return Ok(repeated(&first, event));
         }
         let last_seq = met.head.map_or(0, |head| head.last_seq);
         if let Some(expected) = expected.filter(|expected| *expected != last_seq) {
             return Err(moved(&run, expected, last_seq));
         }
-        let head = met.head.unwrap_or_else(|| RunHead::new(self.revision, self.view.now));
         let now = Instant::of_us(self.view.now);
         let id = match &event.event_id {
             Some(id) => id.clone(),
@@ -68,8 +71,8 @@ impl Writer<'_> {
         };
         let (start, said) = self.overlay.stage(|out| event.encode(&id, &key, &now, out))?;
         let (event_type, step) = (event.event_type.as_str(), event.step_id.as_deref());
-        let entering = Entering { run: &run, key: &key, event_type, step, start, said };
-        let run_seq = self.enter(met, head, &entering)?;
+        let entering = Entering { run: &run, key: place, event_type, step, start, said };
+        let run_seq = self.enter(met, head, entering)?;
         Ok(Appended {
             run_seq,
             idempotent: false,
@@ -127,7 +130,8 @@ impl Writer<'_> {
     fn restore_one(&mut self, run: &Name, event: &CanonicalEvent) -> Result<bool> {
         let met = head::meet(self.view, self.overlay, run)?;
         let Some(head) = met.head else { return Err(deleted(run)) };
-        if let Some(first) = self.first(run, &head, &event.idempotency_key)? {
+        let place = self.place(run, &head, &event.idempotency_key);
+        if let Some(first) = self.first(run, &head, &place)? {
             return match first.run_seq == event.run_seq {
                 true => Ok(false),
                 false => Err(elsewhere(run, event, first.run_seq)),
@@ -139,8 +143,8 @@ impl Writer<'_> {
         let now = Instant::of_us(self.view.now);
         let (start, said) = self.overlay.stage(|out| event.encode(&now, out))?;
         let (event_type, step) = (event.event_type.as_str(), event.step_id.as_deref());
-        let entering = Entering { run, key: &event.idempotency_key, event_type, step, start, said };
-        self.enter(met, head, &entering)?;
+        let entering = Entering { run, key: place, event_type, step, start, said };
+        self.enter(met, head, entering)?;
         Ok(true)
     }
 
@@ -148,14 +152,15 @@ impl Writer<'_> {
     pub fn take_over(&mut self, run: &Name, event: &CanonicalEvent) -> Result<()> {
         let met = head::meet(self.view, self.overlay, run)?;
         let head = met.head.unwrap_or_else(|| RunHead::new(self.revision, self.view.now));
-        if self.first(run, &head, &event.idempotency_key)?.is_some() {
+        let place = self.place(run, &head, &event.idempotency_key);
+        if self.first(run, &head, &place)?.is_some() {
             return Ok(());
         }
         let now = Instant::of_us(self.view.now);
         let (start, said) = self.overlay.stage(|out| event.encode(&now, out))?;
         let (event_type, step) = (event.event_type.as_str(), event.step_id.as_deref());
-        let entering = Entering { run, key: &event.idempotency_key, event_type, step, start, said };
-        self.enter(met, head, &entering).map(drop)
+        let entering = Entering { run, key: place, event_type, step, start, said };
+        self.enter(met, head, entering).map(drop)
     }
 
     /// Writes the head of a new run and what it is made with.
@@ -192,6 +197,10 @@ impl Writer<'_> {
             let message = format!("run `{run}` has no event {seq} yet, it is at {}", head.last_seq);
             return Err(Error::new(Code::InvalidArgument, message));
         }
+        let there = super::kept(self.view, self.overlay, run, reducer, version, None)?;
+        if there.is_some_and(|there| there.seq > seq) {
+            return Ok(false);
+        }
         let (start, ()) = self.overlay.stage(|out| {
             put_varint(out, version);
             put_varint(out, seq);
@@ -209,12 +218,20 @@ impl Writer<'_> {
         if met.is_deleted() { Err(deleted(run)) } else { Ok(met) }
     }
 
+    /// Where a key stands, and the hash of that.
+    fn place(&self, run: &Name, head: &RunHead, key: &str) -> (Key, u64) {
+        self.view.key(EVENT_KEYS, &places::key(run.as_str(), head.generation, key))
+    }
+
     /// The event that has a key already.
-    fn first(&self, run: &Name, head: &RunHead, key: &str) -> Result<Option<CanonicalEvent>> {
-        let (place, hash) =
-            self.view.key(EVENT_KEYS, &places::key(run.as_str(), head.generation, key));
+    fn first(
+        &self,
+        run: &Name,
+        head: &RunHead,
+        (place, hash): &(Key, u64),
+    ) -> Result<Option<CanonicalEvent>> {
         let read = |_, mut payload: &[u8]| Ok(get_varint(&mut payload).unwrap_or_default());
-        let Some((seq, _)) = self.view.find(self.overlay, &place, hash, read)? else {
+        let Some((seq, _)) = self.view.find(self.overlay, place, *hash, read)? else {
             return Ok(None);
         };
         let log = Log { view: self.view, overlay: self.overlay, run, generation: head.generation };
@@ -224,12 +241,13 @@ impl Writer<'_> {
     }
 
     /// Writes an event whose bytes are staged, its key and the head.
-    fn enter(&mut self, met: Met, head: RunHead, event: &Entering<'_>) -> Result<u64> {
+    fn enter(&mut self, met: Met, head: RunHead, event: Entering<'_>) -> Result<u64> {
         let run = event.run.as_str();
         // All of it has to fit before any of it is written, with its key, the head, and an alert.
         let bytes = self.overlay.staged(event.start).len();
-        let room = check_event(run, bytes)
-            .and_then(|()| self.overlay.check_room(BESIDE_BYTES + 4 * run.len() + event.key.len()));
+        let room = check_event(run, bytes).and_then(|()| {
+            self.overlay.check_room(BESIDE_BYTES + 4 * run.len() + event.key.0.len())
+        });
         if let Err(error) = room {
             self.overlay.take_back(event.start);
             return Err(error);
@@ -238,7 +256,10 @@ impl Writer<'_> {
         let (seq, tip) = (head.last_seq + 1, tip(head.tip, said, event.step));
         let (key, hash) = self.view.key(EVENTS, &places::at(run, head.generation, seq));
         self.overlay.write(key, hash, fresh(Payload::Staged(event.start)))?;
-        self.put_key(run, head.generation, event.key, seq)?;
+        let (place, hash) = event.key;
+        let mut number = Vec::with_capacity(10);
+        put_varint(&mut number, seq);
+        self.overlay.write(place, hash, fresh(Payload::Bytes(&number)))?;
         let step = Step {
             run: event.run,
             head_key: &met.seen.key,
@@ -253,22 +274,14 @@ impl Writer<'_> {
         head::put(self.overlay, met.seen, &next)?;
         Ok(seq)
     }
-
-    fn put_key(&mut self, run: &str, generation: u64, key: &str, seq: u64) -> Result<()> {
-        let mut payload = Vec::with_capacity(10);
-        put_varint(&mut payload, seq);
-        let (place, hash): (Key, u64) =
-            self.view.key(EVENT_KEYS, &places::key(run, generation, key));
-        self.overlay.write(place, hash, fresh(Payload::Bytes(&payload)))
-    }
 }
 
 fn check_event(run: &str, bytes: usize) -> Result<()> {
-    if bytes <= VALUE_LIMIT_BYTES {
+    if bytes <= EVENT_LIMIT_BYTES {
         return Ok(());
     }
     let message =
-        format!("an event of run `{run}` has {bytes} bytes, {VALUE_LIMIT_BYTES} are the most");
+        format!("an event of run `{run}` has {bytes} bytes, {EVENT_LIMIT_BYTES} are the most");
     Err(Error::new(Code::ValueTooLarge, message))
 }
 
@@ -314,7 +327,7 @@ fn checked(run: &Name, events: &[NewEvent]) -> Result<Vec<NewEvent>> {
 fn check_kept(run: &Name, last_seq: u64, events: &[CanonicalEvent]) -> Result<()> {
     let mut next = last_seq + 1;
     for event in events {
-        event.check_version()?;
+        event.check()?;
         let CanonicalEvent { run_id, run_seq, .. } = event;
         if *run_id != run.as_str() || *run_seq == 0 || *run_seq > next {
             let message = format!(

@@ -12,16 +12,26 @@ use crate::index::{Index, NEWEST};
 use crate::overlay::{Overlay, Payload, Write};
 use crate::spaces::{self, ALERTS, EVENT_KEYS, EVENTS, Key, MAIN_ID, REAPS, STATES};
 use crate::view::View;
-use mainstay_model::{Answer, Name, Result};
+use mainstay_model::{Answer, Code, Error, Name, Result, Revision};
 use std::ops::Bound;
 
 /// What a run leaves, in the order in which it goes.
 const LEFT: [u8; 4] = [EVENTS, EVENT_KEYS, STATES, ALERTS];
 
 /// Deletes a run; says whether there was one.
-pub(super) fn delete(view: &View<'_>, overlay: &mut Overlay, run: &Name) -> Result<bool> {
+pub(super) fn delete(
+    view: &View<'_>,
+    overlay: &mut Overlay,
+    run: &Name,
+    revision: Revision,
+) -> Result<bool> {
     let met = head::meet(view, overlay, run)?;
     let Some(head) = met.head else { return Ok(false) };
+    if head.generation == revision {
+        // Its life is known by the revision that made it: a further one could not be told from it.
+        let message = format!("run `{run}` was made in the same transaction: delete it in another");
+        return Err(Error::new(Code::InvalidArgument, message));
+    }
     mark(view.index, overlay, view.branch(), run, head.generation)?;
     remove(overlay, met.seen)?;
     Ok(true)

@@ -34,6 +34,19 @@ pub(crate) struct Folds {
     young: HashMap<Key, Remembered>,
     old: HashMap<Key, Remembered>,
     young_bytes: usize,
+    /// How they served.
+    pub counts: FoldCounts,
+}
+
+/// How remembered snapshots served.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FoldCounts {
+    /// Appends that found the snapshot of their run.
+    pub remembered: u64,
+    /// Appends that folded it anew.
+    pub anew: u64,
+    /// Snapshots that were kept.
+    pub kept: u64,
 }
 
 struct Remembered {
@@ -85,14 +98,21 @@ impl Step<'_> {
         tip: u64,
     ) -> Result<(RunHead, Option<String>)> {
         let mut snapshot = match folds.take(self.head_key, head) {
-            Some(snapshot) => snapshot,
-            None => self::upto(view, overlay, self.run, head, head.last_seq)?,
+            Some(snapshot) => {
+                folds.counts.remembered += 1;
+                snapshot
+            }
+            None => {
+                folds.counts.anew += 1;
+                self::upto(view, overlay, self.run, head, head.last_seq)?
+            }
         };
         let mut next = RunHead { last_seq: head.last_seq + 1, tip, ..*head };
         let judgement = reduce_parts(&mut snapshot, next.last_seq, self.event_type, self.step);
         next.follow(&snapshot);
         if is_due(&next) {
             keep(view, overlay, self.run, &mut next, &snapshot)?;
+            folds.counts.kept += u64::from(next.kept_seq == next.last_seq);
         }
         folds.put(self.head_key.clone(), &next, snapshot);
         let illegal = match judgement {

@@ -49,7 +49,7 @@ pub(crate) fn merge(
     let (from, into) = (view(context, &from), view(context, &into));
     let head = |side: &Side| side.payload.as_deref().map(RunHead::decode).transpose();
     let Some(a) = head(&triple.a)? else {
-        super::delete::delete(&into, overlay, &run)?;
+        super::delete::delete(&into, overlay, &run, context.revision)?;
         return Ok(true);
     };
     let base = head(&triple.base)?.filter(|base| base.generation == a.generation);

@@ -21,7 +21,7 @@ use crate::overlay::Overlay;
 use crate::view::View;
 use append::Writer;
 pub(crate) use delete::reap;
-pub(crate) use fold::Folds;
+pub(crate) use fold::{FoldCounts, Folds};
 pub(crate) use head::last_seq;
 use mainstay_model::{Answer, Code, Error, Result, Revision, RunAnswer, RunCommand};
 use read::{alerts, fetch, info, kept, list, project, snapshot};
@@ -52,7 +52,7 @@ pub(crate) fn run(
         RunCommand::Keep { run, reducer, version, seq, state } => {
             Answer::Did(writer.keep(run, reducer, (*version, *seq), state)?)
         }
-        RunCommand::Delete { run } => Answer::Did(delete::delete(view, overlay, run)?),
+        RunCommand::Delete { run } => Answer::Did(delete::delete(view, overlay, run, revision)?),
         _ => return Err(unknown()),
     })
 }

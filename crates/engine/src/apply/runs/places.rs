@@ -68,6 +68,11 @@ pub(crate) fn split(place: &[u8]) -> Option<(&str, u64, &[u8])> {
     Some((std::str::from_utf8(&place[..end]).ok()?, u64::from_be_bytes(*generation), rest))
 }
 
+/// Whether a key of the space of events is that of an event, and not of what its run was made with.
+pub(crate) fn is_event(key: &[u8]) -> bool {
+    !key.ends_with(&0_u64.to_be_bytes())
+}
+
 /// The sequence at the end of a place.
 pub(crate) fn seq(rest: &[u8]) -> Option<u64> {
     rest.try_into().ok().map(u64::from_be_bytes)

@@ -39,6 +39,10 @@ impl AsyncRuns {
         AsyncRuns { link, branch: branch.into() }
     }
 
+    pub(crate) fn into_parts(self) -> (Arc<Link>, CompactString) {
+        (self.link, self.branch)
+    }
+
     pub(crate) async fn read(&self, command: RunCommand) -> Result<RunAnswer> {
         seen(self.link.look(&self.branch, Read::Runs(command)).await?)
     }

@@ -3,10 +3,14 @@
 use super::Wanted;
 use crate::http::forms::{Raw, raw, shown};
 use mainstay::{ChangeKind, Contract, Event, Feed, Result, Revision};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use std::sync::Arc;
 use std::time::Duration;
 use utoipa::ToSchema;
+
+/// A run has a further event.
+const APPENDED: &str = "appended";
 
 /// One change, ready to be sent.
 #[derive(Debug)]
@@ -14,10 +18,28 @@ pub(crate) struct Change {
     pub branch: String,
     pub key: String,
     pub kind: &'static str,
-    /// Whether it is of a cell or a record, which users have rights on by their names.
-    pub is_key: bool,
+    pub contract: Contract,
+    /// The counter, or the sequence of an event.
+    counter: u64,
     /// The event as JSON.
     pub text: Raw,
+}
+
+impl Change {
+    /// The sequence of the event that a run got, if this is one.
+    pub fn appended(&self) -> Option<u64> {
+        (self.contract == Contract::Runs && self.kind == APPENDED).then_some(self.counter)
+    }
+
+    /// What its JSON has as the value.
+    pub fn value(&self) -> Option<&RawValue> {
+        #[derive(Deserialize)]
+        struct Valued<'v> {
+            #[serde(borrow)]
+            value: &'v RawValue,
+        }
+        serde_json::from_str(self.text.get()).ok().map(|valued: Valued<'_>| valued.value)
+    }
 }
 
 /// All changes of one transaction: readers take them together, so that a position is a revision.
@@ -43,12 +65,12 @@ pub(crate) struct EventForm {
     /// The kind of state.
     #[schema(example = "cells")]
     contract: &'static str,
-    /// The cell, record, branch or tag; for a merge, the branch that was merged.
+    /// The cell, record, run, branch or tag, or the number of a message; for a merge, the branch that was merged.
     key: String,
     /// What happened.
     #[schema(example = "set")]
     kind: &'static str,
-    /// The new value of a cell; left out where there is none.
+    /// The new value of a cell, the event of a run, the message of an outbox; left out where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
     value: Option<Raw>,
@@ -56,7 +78,7 @@ pub(crate) struct EventForm {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     fields: Option<Raw>,
-    /// The counter of the cell or record after the change.
+    /// The counter of the cell or record after the change; the sequence of an event, the number of a message.
     counter: u64,
 }
 
@@ -83,7 +105,7 @@ pub(crate) fn next_group(
 impl Group {
     fn add(&mut self, event: Event, wanted: &Wanted) {
         self.events += 1;
-        if wanted.includes(&event.branch, &event.key, is_key(event.contract)) {
+        if wanted.includes(event.contract, &event.branch, &event.key) {
             let change = change(event);
             self.bytes += change.text.get().len();
             self.changes.push(Arc::new(change));
@@ -93,15 +115,14 @@ impl Group {
 
 fn change(event: Event) -> Change {
     let Event { revision, stamp, branch, contract, key, kind, value, fields, counter } = event;
-    let is_key = is_key(contract);
-    let (kind, contract) = (kind_name(kind), contract_name(contract));
+    let (kind, contract_name) = (kind_name(kind), contract_name(contract));
     let (value, fields) = (value.as_ref().map(raw), fields.as_ref().map(shown));
     let (form_branch, form_key) = (branch.clone(), key.clone());
     let form = EventForm {
         revision,
         stamp,
         branch: form_branch,
-        contract,
+        contract: contract_name,
         key: form_key,
         kind,
         value,
@@ -110,12 +131,7 @@ fn change(event: Event) -> Change {
     };
     // A form of text and numbers always has a JSON.
     let text = serde_json::value::to_raw_value(&form);
-    Change { branch, key, kind, is_key, text: text.unwrap_or_default() }
-}
-
-/// Names of branches and tags are not keys.
-fn is_key(contract: Contract) -> bool {
-    matches!(contract, Contract::Cells | Contract::Records)
+    Change { branch, key, kind, contract, counter, text: text.unwrap_or_default() }
 }
 
 fn kind_name(kind: ChangeKind) -> &'static str {
@@ -129,6 +145,8 @@ fn kind_name(kind: ChangeKind) -> &'static str {
         ChangeKind::Merged => "merged",
         ChangeKind::Tagged => "tagged",
         ChangeKind::Untagged => "untagged",
+        ChangeKind::Appended => APPENDED,
+        ChangeKind::Alerted => "alerted",
         _ => "changed",
     }
 }
@@ -138,6 +156,8 @@ fn contract_name(contract: Contract) -> &'static str {
         Contract::Cells => "cells",
         Contract::Branches => "branches",
         Contract::Records => "records",
+        Contract::Runs => "runs",
+        Contract::Outbox => "outbox",
         _ => "other",
     }
 }

@@ -168,7 +168,7 @@ impl Live {
     /// Gives a reader what it wants of a group; false when it has to go on by itself.
     fn take(&self, group: &Group) -> bool {
         let is_wanted = |change: &&Arc<Change>| {
-            self.wanted.includes(&change.branch, &change.key, change.is_key)
+            self.wanted.includes(change.contract, &change.branch, &change.key)
         };
         let changes: Vec<_> = group.changes.iter().filter(is_wanted).cloned().collect();
         if changes.is_empty() {

@@ -15,37 +15,79 @@ mod hub;
 mod page;
 mod reader;
 mod sse;
+mod tail;
 
 pub(crate) use hub::Hub;
 pub(crate) use page::{__path_page, page};
-pub(crate) use sse::{__path_stream, stream};
+pub(crate) use sse::{__path_stream, Sending, Source, follow, full, last_event_id, stream};
+pub(crate) use tail::TailReader;
 
 use super::Http;
 use super::access::Asking;
 use super::refusal::{Answered, Refusal};
-use mainstay::{Code, Error};
+use crate::security::has_keys;
+use mainstay::{Code, Contract, Error};
 use serde::Deserialize;
-use utoipa::IntoParams;
+use utoipa::{IntoParams, ToSchema};
 
 /// Which changes are wanted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wanted {
     pub branch: Option<String>,
     pub prefix: Option<String>,
+    pub contract: Option<Contract>,
+    /// Only this key.
+    pub key: Option<String>,
     /// Names of branches and tags are not keys: whoever has only some of those is not told of them.
     pub keys_only: bool,
 }
 
 impl Wanted {
     /// What a user asks for, and nothing that is not for them.
-    fn by(asking: &Asking, branch: Option<String>, prefix: Option<String>) -> Wanted {
-        Wanted { branch, prefix, keys_only: !asking.user.has_all_keys() }
+    fn by(
+        asking: &Asking,
+        branch: Option<String>,
+        prefix: Option<String>,
+        contract: Option<FeedContract>,
+    ) -> Wanted {
+        let (contract, keys_only) = (contract.map(Contract::from), !asking.user.has_all_keys());
+        Wanted { branch, prefix, contract, key: None, keys_only }
     }
 
-    fn includes(&self, branch: &str, key: &str, is_key: bool) -> bool {
-        (is_key || !self.keys_only)
+    fn includes(&self, contract: Contract, branch: &str, key: &str) -> bool {
+        (has_keys(contract) || !self.keys_only)
+            && self.contract.is_none_or(|wanted| wanted == contract)
+            && self.key.as_ref().is_none_or(|wanted| wanted == key)
             && self.branch.as_ref().is_none_or(|wanted| wanted == branch)
             && self.prefix.as_ref().is_none_or(|prefix| key.starts_with(prefix.as_str()))
+    }
+}
+
+/// A kind of state.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum FeedContract {
+    /// Named values.
+    Cells,
+    /// Branches, tags and merges.
+    Branches,
+    /// Fields with bytes under a key.
+    Records,
+    /// Logs of events.
+    Runs,
+    /// Messages to be sent.
+    Outbox,
+}
+
+impl From<FeedContract> for Contract {
+    fn from(form: FeedContract) -> Contract {
+        match form {
+            FeedContract::Cells => Contract::Cells,
+            FeedContract::Branches => Contract::Branches,
+            FeedContract::Records => Contract::Records,
+            FeedContract::Runs => Contract::Runs,
+            FeedContract::Outbox => Contract::Outbox,
+        }
     }
 }
 
@@ -60,6 +102,9 @@ pub(crate) struct FeedArguments {
     prefix: Option<String>,
     /// Only changes on this branch.
     branch: Option<String>,
+    /// Only changes of this kind of state.
+    #[param(inline)]
+    contract: Option<FeedContract>,
 }
 
 /// Where to begin: behind a revision that there is, or behind the newest.

@@ -3,7 +3,7 @@
 use super::hub::Delivery;
 use super::reader::Reader;
 use super::sse::full;
-use super::{Wanted, start};
+use super::{FeedContract, Wanted, start};
 use crate::http::Http;
 use crate::http::access::Asking;
 use crate::http::extract::Asked;
@@ -28,6 +28,9 @@ pub(crate) struct PageArguments {
     prefix: Option<String>,
     /// Only changes on this branch.
     branch: Option<String>,
+    /// Only changes of this kind of state.
+    #[param(inline)]
+    contract: Option<FeedContract>,
     /// A page ends behind the transaction that reaches this many events; 1,000 without it.
     limit: Option<usize>,
     /// How long to wait for a first change, in milliseconds; 60,000 at most, unless the server is configured otherwise.
@@ -61,7 +64,7 @@ pub(crate) async fn page(
     let limit = limit(asked.limit)?;
     let _seat = app.feed_readers().try_acquire_owned().map_err(|_| full())?;
     let after = start(&app, asked.after)?;
-    let wanted = Wanted::by(&asking, asked.branch, asked.prefix);
+    let wanted = Wanted::by(&asking, asked.branch, asked.prefix, asked.contract);
     let mut reader = Reader::open(&app, wanted, after).await?;
     let wait =
         Duration::from_millis(asked.wait_ms.unwrap_or(0).min(app.settings().feed_wait_limit_ms));

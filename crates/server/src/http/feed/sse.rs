@@ -1,7 +1,7 @@
 //! The feed as a stream of server-sent events.
 //!
 //! ```text
-//!   reader --> task: events, signs of life --channel--> body of the response --> client
+//!   source --> task: events, signs of life --channel--> body of the response --> client
 //!                     |the client takes nothing for too long, or the log fails
 //!                     v
 //!              an `error` event, the last one
@@ -24,9 +24,11 @@ use axum::response::sse::{Event, Sse};
 use mainstay::{Code, Error};
 use parking_lot::Mutex;
 use std::convert::Infallible;
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_stream::Stream;
 
@@ -52,24 +54,38 @@ pub(crate) async fn stream(
 ) -> Answered<Sse<Events>> {
     let seat = app.feed_readers().try_acquire_owned().map_err(|_| full())?;
     let after = start(&app, last_event_id(&headers)?.or(asked.after))?;
-    let wanted = Wanted::by(&asking, asked.branch, asked.prefix);
+    let wanted = Wanted::by(&asking, asked.branch, asked.prefix, asked.contract);
     let reader = Reader::open(&app, wanted, after).await?;
-    let (sender, receiver) = mpsc::channel(CHANNEL_EVENTS);
-    let last = Arc::new(Mutex::new(None));
-    let pump = Pump { app, reader, sender, told: after, last: last.clone(), _seat: seat };
-    tokio::spawn(pump.run());
-    Ok(Sse::new(Events { receiver, last }))
+    Ok(follow(app, Changes { reader, told: after }, seat))
 }
 
-pub(super) fn full() -> Refusal {
+/// What a stream is made of, to be sent in order.
+pub(crate) type Sending = Box<dyn Iterator<Item = Event> + Send>;
+
+/// Where a stream comes from.
+pub(crate) trait Source: Send + 'static {
+    /// What comes next; a sign of life when nothing came for so long.
+    fn next(&mut self, quiet: Duration) -> impl Future<Output = Answered<Sending>> + Send;
+}
+
+/// Streams what comes from somewhere, until the client leaves or is told why not.
+pub(crate) fn follow(app: Http, source: impl Source, seat: OwnedSemaphorePermit) -> Sse<Events> {
+    let (sender, receiver) = mpsc::channel(CHANNEL_EVENTS);
+    let last = Arc::new(Mutex::new(None));
+    let pump = Pump { app, source, sender, last: last.clone(), _seat: seat };
+    tokio::spawn(pump.run());
+    Sse::new(Events { receiver, last })
+}
+
+pub(crate) fn full() -> Refusal {
     Refusal::unavailable("TooManyReaders", "the feed has as many readers as it may: try later")
 }
 
-fn last_event_id(headers: &HeaderMap) -> Answered<Option<u64>> {
+pub(crate) fn last_event_id(headers: &HeaderMap) -> Answered<Option<u64>> {
     let Some(id) = headers.get(LAST_EVENT_ID) else { return Ok(None) };
-    let revision = id.to_str().ok().and_then(|id| id.trim().parse().ok());
-    let wrong = || Refusal::invalid("Last-Event-ID takes a revision: the id of the last event");
-    revision.map(Some).ok_or_else(wrong)
+    let number = id.to_str().ok().and_then(|id| id.trim().parse().ok());
+    let wrong = || Refusal::invalid("Last-Event-ID takes a number: the id of the last event");
+    number.map(Some).ok_or_else(wrong)
 }
 
 /// What the connection takes from: events, and in the end what ended them.
@@ -90,15 +106,52 @@ impl Stream for Events {
     }
 }
 
-/// Moves events from a reader to its connection.
-struct Pump {
+/// Moves events from where they come to their connection.
+struct Pump<S> {
     app: Http,
-    reader: Reader,
+    source: S,
     sender: mpsc::Sender<Event>,
-    /// The newest position that the client was told.
-    told: u64,
     last: Arc<Mutex<Option<Event>>>,
     _seat: OwnedSemaphorePermit,
+}
+
+/// Changes as a reader gives them.
+struct Changes {
+    reader: Reader,
+    /// The newest position that the client was told.
+    told: u64,
+}
+
+impl Source for Changes {
+    async fn next(&mut self, quiet: Duration) -> Answered<Sending> {
+        Ok(match self.reader.next(quiet).await? {
+            Some(delivery) => {
+                self.told = delivery.revision;
+                Box::new(sent(delivery))
+            }
+            None => Box::new(std::iter::once(self.life())),
+        })
+    }
+}
+
+impl Changes {
+    fn life(&mut self) -> Event {
+        let position = self.reader.position();
+        if position <= self.told {
+            return Event::default().comment("alive");
+        }
+        self.told = position;
+        Event::default().id(position.to_string())
+    }
+}
+
+fn sent(delivery: Delivery) -> impl Iterator<Item = Event> + Send {
+    let Delivery { revision, changes } = delivery;
+    let last = changes.len().saturating_sub(1);
+    changes.into_iter().enumerate().map(move |(place, change)| {
+        let event = Event::default().event(change.kind).data(change.text.get());
+        if place == last { event.id(revision.to_string()) } else { event }
+    })
 }
 
 /// Why a stream ends: the client left, the server stops, or something to tell.
@@ -113,7 +166,7 @@ impl From<Refusal> for End {
     }
 }
 
-impl Pump {
+impl<S: Source> Pump<S> {
     async fn run(mut self) {
         let (gone, draining) = (self.sender.clone(), self.app.draining().clone());
         let end = tokio::select! {
@@ -136,34 +189,13 @@ impl Pump {
     }
 
     async fn step(&mut self) -> Result<(), End> {
-        match self.reader.next(self.app.settings().keep_alive()).await? {
-            Some(delivery) => self.send_all(delivery).await,
-            None => self.send_life().await,
+        for event in self.source.next(self.app.settings().keep_alive()).await? {
+            self.send(event).await?;
         }
-    }
-
-    async fn send_all(&mut self, delivery: Delivery) -> Result<(), End> {
-        let count = delivery.changes.len();
-        for (i, change) in delivery.changes.iter().enumerate() {
-            let event = Event::default().event(change.kind).data(change.text.get());
-            let is_last = i + 1 == count;
-            let id = delivery.revision.to_string();
-            self.send(if is_last { event.id(id) } else { event }).await?;
-        }
-        self.told = delivery.revision;
         Ok(())
     }
 
-    async fn send_life(&mut self) -> Result<(), End> {
-        let position = self.reader.position();
-        if position <= self.told {
-            return self.send(Event::default().comment("alive")).await;
-        }
-        self.told = position;
-        self.send(Event::default().id(position.to_string())).await
-    }
-
-    async fn send(&self, event: Event) -> Result<(), End> {
+    async fn send(&mut self, event: Event) -> Result<(), End> {
         let limit = self.app.settings().feed_stall_limit();
         match tokio::time::timeout(limit, self.sender.send(event)).await {
             Ok(Ok(())) => Ok(()),

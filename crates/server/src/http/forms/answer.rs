@@ -1,8 +1,12 @@
 //! Answers and receipts.
 
+use super::outbox::{MessageForm, OutboxForm, UndeliveredForm};
 use super::record::{RecordForm, RecordPageForm};
+use super::run::{
+    AlertForm, AppendedForm, EventsForm, KeptForm, RunForm, RunPageForm, SnapshotForm,
+};
 use super::{Raw, raw};
-use mainstay::{Answer, Code, Error, Page, Receipt, Result, Versioned};
+use mainstay::{Answer, Code, Error, OutboxAnswer, Page, Receipt, Result, RunAnswer, Versioned};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -49,6 +53,30 @@ pub(crate) enum AnswerForm {
     Records(RecordPageForm),
     /// The sum in a field, as text.
     Sum(String),
+    /// What came of an append.
+    Appended(AppendedForm),
+    /// What came of the first events of a run.
+    AppendedAll(Vec<AppendedForm>),
+    /// What is known of a run; null when there is none.
+    Run(Option<RunForm>),
+    /// Events of a run.
+    Events(EventsForm),
+    /// What they add up to; null when there is no such run.
+    Snapshot(Option<SnapshotForm>),
+    /// What a reducer has made of them; null when nothing was kept.
+    Kept(Option<KeptForm>),
+    /// Events that could not follow those before them.
+    Alerts(Vec<AlertForm>),
+    /// A page of runs.
+    Runs(RunPageForm),
+    /// The number of a message that was written.
+    Message(u64),
+    /// Messages.
+    Messages(Vec<MessageForm>),
+    /// What became of a message that could not be delivered.
+    Undelivered(UndeliveredForm),
+    /// How the outbox stands.
+    Outbox(OutboxForm),
 }
 
 /// What a cell held before.
@@ -142,9 +170,46 @@ impl AnswerForm {
             Answer::Record(record) => AnswerForm::Record(record.as_ref().map(RecordForm::from)),
             Answer::Records(page) => AnswerForm::Records(page.into()),
             Answer::Sum(sum) => AnswerForm::Sum(sum),
-            _ => return Err(Error::new(Code::Unsupported, "this answer has no form over HTTP")),
+            Answer::Run(answer) => AnswerForm::of_run(*answer)?,
+            Answer::Outbox(answer) => AnswerForm::of_outbox(*answer)?,
+            _ => return Err(formless()),
         })
     }
+
+    fn of_run(answer: RunAnswer) -> Result<AnswerForm> {
+        Ok(match answer {
+            RunAnswer::Appended(appended) => AnswerForm::Appended(appended.into()),
+            RunAnswer::AppendedAll(all) => {
+                AnswerForm::AppendedAll(all.into_iter().map(AppendedForm::from).collect())
+            }
+            RunAnswer::Info(info) => AnswerForm::Run(info.map(RunForm::from)),
+            RunAnswer::Events(events) => AnswerForm::Events(EventsForm::of(&events)?),
+            RunAnswer::Snapshot(snapshot) => AnswerForm::Snapshot(snapshot.map(SnapshotForm::from)),
+            RunAnswer::Kept(kept) => AnswerForm::Kept(kept.map(KeptForm::from)),
+            RunAnswer::Alerts(alerts) => {
+                AnswerForm::Alerts(alerts.into_iter().map(AlertForm::from).collect())
+            }
+            RunAnswer::Runs(page) => AnswerForm::Runs(page.into()),
+            _ => return Err(formless()),
+        })
+    }
+
+    fn of_outbox(answer: OutboxAnswer) -> Result<AnswerForm> {
+        Ok(match answer {
+            OutboxAnswer::Put(id) => AnswerForm::Message(id),
+            OutboxAnswer::Messages(messages) => {
+                AnswerForm::Messages(messages.into_iter().map(MessageForm::from).collect())
+            }
+            OutboxAnswer::Failed(failed) => AnswerForm::Undelivered(failed.into()),
+            OutboxAnswer::State(state) => AnswerForm::Outbox(state.into()),
+            _ => return Err(formless()),
+        })
+    }
+}
+
+#[cold]
+fn formless() -> Error {
+    Error::new(Code::Unsupported, "this answer has no form over HTTP")
 }
 
 impl ReceiptForm {

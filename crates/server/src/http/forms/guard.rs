@@ -125,6 +125,8 @@ pub(crate) enum ContractForm {
     Cells,
     /// Fields with bytes under a key.
     Records,
+    /// Logs of events.
+    Runs,
 }
 
 impl From<ContractForm> for Contract {
@@ -132,6 +134,7 @@ impl From<ContractForm> for Contract {
         match form {
             ContractForm::Cells => Contract::Cells,
             ContractForm::Records => Contract::Records,
+            ContractForm::Runs => Contract::Runs,
         }
     }
 }

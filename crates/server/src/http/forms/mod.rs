@@ -10,7 +10,9 @@ mod field;
 mod guard;
 mod hash;
 mod job;
+mod outbox;
 mod record;
+mod run;
 mod step;
 mod text;
 
@@ -20,8 +22,16 @@ pub(crate) use cell::number;
 pub(crate) use field::{changes, shown};
 pub(crate) use guard::GuardForm;
 pub(crate) use job::{JobForm, JobVersionForm, NewJobForm, bytes, shown_bytes};
+pub(crate) use outbox::{
+    AckMessagesForm, ClaimMessagesForm, FailMessageForm, MessageForm, OutboxForm, PutMessageForm,
+    UndeliveredForm,
+};
 pub(crate) use record::{RecordForm, RecordPageForm, WriteRecordForm};
 pub(crate) use record::{check_place, fields_of, filters_of};
+pub(crate) use run::{
+    AlertForm, AppendedForm, BootstrapForm, EventsForm, RunForm, RunPageForm, SnapshotForm,
+};
+pub(crate) use run::{append, event_of, shown_event, status_of};
 pub(crate) use step::StepForm;
 
 use mainstay::{Result, Value};

@@ -5,15 +5,24 @@ use super::cell::{
     CasForm, DeleteForm, ExpireForm, GetForm, IncrForm, InitForm, ListForm, RestoreForm, SetForm,
 };
 use super::hash::{HashAddFloatForm, HashAddForm, HashCountForm, HashDeleteForm, HashSetForm};
+use super::outbox::{
+    AckMessagesForm, ClaimMessagesForm, DeadMessagesForm, FailMessageForm, LookForm,
+    PutMessageForm, ReplayMessageForm,
+};
 use super::record::{
     CountForm, DeleteRecordForm, ExpireRecordForm, GetRecordForm, RestoreRecordForm, ScanForm,
     WriteRecordForm,
+};
+use super::run::{
+    AppendEventForm, BootstrapForm, FetchForm, KeepStateForm, KeptStateForm, ListRunsForm,
+    RestoreRunForm, RunNameForm, RunSnapshotForm,
 };
 use super::text::{
     AddFloatForm, AddForm, AppendForm, ExpireIfForm, SetAllForm, SwapForm, TouchForm,
 };
 use mainstay::{
-    BranchCommand, Code, Command, Demand, Error, Result, Step, StringCommand, SystemCommand,
+    BranchCommand, Code, Command, Demand, Error, OutboxCommand, Result, RunCommand, Step,
+    StringCommand, SystemCommand,
 };
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -90,6 +99,44 @@ pub(crate) enum StepForm {
     HashGet(GetRecordForm),
     /// How many fields a record has. A cell of this name is refused.
     HashCount(HashCountForm),
+    /// Appends an event; one whose key the run has already is the first one again.
+    AppendEvent(AppendEventForm),
+    /// Makes a run with its first events; fails where there is one.
+    BootstrapRun(BootstrapForm),
+    /// Deletes a whole run; answers whether there was one.
+    DeleteRun(RunNameForm),
+    /// Writes events as an archive kept them; answers how many were not there.
+    RestoreRun(RestoreRunForm),
+    /// Keeps what a reducer has made of a run's events; answers whether there is such a run.
+    KeepState(KeepStateForm),
+    /// What a reducer has made of a run.
+    KeptState(KeptStateForm),
+    /// What is known of a run.
+    GetRun(RunNameForm),
+    /// Events of a run, in order.
+    FetchEvents(FetchForm),
+    /// What the events of a run add up to.
+    SnapshotRun(RunSnapshotForm),
+    /// The same, from the first event on.
+    ProjectRun(RunNameForm),
+    /// Events of a run that could not follow those before them.
+    RunAlerts(FetchForm),
+    /// Runs in byte order of their names.
+    ListRuns(ListRunsForm),
+    /// Writes a message to be sent; answers its number.
+    PutMessage(PutMessageForm),
+    /// Takes messages that wait, the longest waiting first.
+    ClaimMessages(ClaimMessagesForm),
+    /// Messages were delivered: they go. Answers how many of them were there.
+    AckMessages(AckMessagesForm),
+    /// A message could not be delivered: it waits, or is dead.
+    FailMessage(FailMessageForm),
+    /// Dead messages, the oldest first.
+    DeadMessages(DeadMessagesForm),
+    /// Makes a dead message wait again; answers whether it was dead.
+    ReplayMessage(ReplayMessageForm),
+    /// How the outbox stands.
+    LookAtOutbox(LookForm),
     /// Makes a branch that starts as another one was.
     Fork(ForkForm),
     /// Makes a branch that starts empty.
@@ -187,6 +234,31 @@ impl StepForm {
             StepForm::HashAddFloat(form) => form.command()?.into(),
             StepForm::HashGet(form) => form.hash()?.into(),
             StepForm::HashCount(form) => form.command()?.into(),
+            other => other.command_on_runs()?,
+        })
+    }
+
+    fn command_on_runs(self) -> Result<Command> {
+        Ok(match self {
+            StepForm::AppendEvent(form) => form.command()?.into(),
+            StepForm::BootstrapRun(form) => form.command()?.into(),
+            StepForm::DeleteRun(form) => RunCommand::Delete { run: form.named()? }.into(),
+            StepForm::RestoreRun(form) => form.command()?.into(),
+            StepForm::KeepState(form) => form.command()?.into(),
+            StepForm::KeptState(form) => form.command()?.into(),
+            StepForm::GetRun(form) => RunCommand::Get { run: form.named()? }.into(),
+            StepForm::FetchEvents(form) => form.events()?.into(),
+            StepForm::SnapshotRun(form) => form.command()?.into(),
+            StepForm::ProjectRun(form) => RunCommand::Project { run: form.named()? }.into(),
+            StepForm::RunAlerts(form) => form.alerts()?.into(),
+            StepForm::ListRuns(form) => form.command()?.into(),
+            StepForm::PutMessage(form) => form.command()?.into(),
+            StepForm::ClaimMessages(form) => form.command().into(),
+            StepForm::AckMessages(form) => form.command().into(),
+            StepForm::FailMessage(form) => form.command().into(),
+            StepForm::DeadMessages(form) => form.command().into(),
+            StepForm::ReplayMessage(form) => form.command().into(),
+            StepForm::LookAtOutbox(_) => OutboxCommand::Look.into(),
             branch => branch.branch_command()?.into(),
         })
     }

@@ -129,6 +129,8 @@ pub fn contract(contract: Contract) -> &'static str {
         Contract::Cells => "cells",
         Contract::Branches => "branches",
         Contract::Records => "records",
+        Contract::Runs => "runs",
+        Contract::Outbox => "outbox",
         _ => "other",
     }
 }
@@ -145,6 +147,8 @@ pub fn change(kind: ChangeKind) -> &'static str {
         ChangeKind::Merged => "merged",
         ChangeKind::Tagged => "tagged",
         ChangeKind::Untagged => "untagged",
+        ChangeKind::Appended => "appended",
+        ChangeKind::Alerted => "alerted",
         _ => "other",
     }
 }

@@ -55,6 +55,8 @@ fn sections(shared: &Shared) -> Vec<Section> {
         ("Errorstats", errors(&totals)),
         ("Security", security(shared)),
         ("Mainstay", database(&stats)),
+        ("Runs", runs(&stats)),
+        ("Outbox", outbox(&stats)),
     ]
 }
 
@@ -146,6 +148,37 @@ fn security(shared: &Shared) -> Vec<(String, String)> {
     vec![
         line("password_verifications", shared.security.verifications()),
         line("audit_failures", shared.security.audit().failures()),
+    ]
+}
+
+fn runs(stats: &Stats) -> Vec<(String, String)> {
+    let runs = &stats.runs;
+    vec![
+        line("run_events", runs.appended),
+        line("run_appends_repeated", runs.repeated),
+        line("run_conflicts", runs.conflicts),
+        line("run_alerts", runs.alerts),
+        line("run_snapshots_kept", runs.kept),
+        line("run_folds_remembered", runs.folds_remembered),
+        line("run_folds_anew", runs.folds_anew),
+        line("runs_deleted", runs.deleted),
+        line("runs_reaped", runs.reaped),
+        line("run_tails", runs.tails),
+    ]
+}
+
+fn outbox(stats: &Stats) -> Vec<(String, String)> {
+    let outbox = &stats.outbox;
+    vec![
+        line("outbox_put", outbox.put),
+        line("outbox_claimed", outbox.claimed),
+        line("outbox_acked", outbox.acked),
+        line("outbox_failed", outbox.failed),
+        line("outbox_buried", outbox.buried),
+        line("outbox_replayed", outbox.replayed),
+        line("outbox_pending", outbox.main.pending),
+        line("outbox_dead", outbox.main.dead),
+        line("outbox_overdue_microseconds", outbox.overdue_us),
     ]
 }
 

@@ -1,0 +1,113 @@
+//! Appends over all connections, one in flight on each.
+
+use super::lane::Lane;
+use super::process::Postgres;
+use super::schema::Form;
+use super::types::Jsonb;
+use crate::context::Outcome;
+use crate::forms::{Part, together};
+use crate::harness::Slice;
+use crate::runs::events::{Notes, Producer, check};
+use mainstay_server::histogram::Histogram;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
+use tokio_postgres::{Client, Statement};
+
+/// How many threads wait for the connections.
+const THREADS: usize = 2;
+
+/// All connections, and who tells what on them.
+pub struct Appending {
+    works: Vec<Work>,
+}
+
+impl Appending {
+    /// Opens the connections, each for a producer of its own.
+    pub fn connect(
+        postgres: &Postgres,
+        form: Form,
+        connections: usize,
+        notes: &Notes,
+        repeats: bool,
+    ) -> Outcome<Appending> {
+        let (config, share) = (postgres.config(), connections / THREADS);
+        let work = |thread: usize| {
+            let producer = |place| Producer::new(notes, thread * share + place, repeats);
+            Work::prepare(Lane::connect(&config, share)?, form, producer)
+        };
+        Ok(Appending { works: (0..THREADS).map(work).collect::<Outcome<_>>()? })
+    }
+
+    /// Appends for a while.
+    pub fn run(&mut self, slice: Duration) -> Outcome<Slice> {
+        together(&mut self.works, |work| work.run(slice))
+    }
+}
+
+/// What one thread does.
+struct Work {
+    lane: Lane,
+    appenders: Vec<Appender>,
+}
+
+impl Work {
+    fn prepare(lane: Lane, form: Form, producer: impl Fn(usize) -> Producer) -> Outcome<Work> {
+        let appender = |(place, client): (usize, &Arc<Client>)| {
+            let statement = lane.runtime.block_on(client.prepare(form.append()))?;
+            Ok(Appender { client: Arc::clone(client), statement, producer: producer(place) })
+        };
+        let appenders = lane.clients.iter().enumerate().map(appender).collect::<Outcome<_>>()?;
+        Ok(Work { lane, appenders })
+    }
+
+    fn run(&mut self, slice: Duration) -> Outcome<Part> {
+        let (part, latency) = (Part::begin(), Arc::new(Histogram::new()));
+        let (mut tasks, runtime) = (JoinSet::new(), self.lane.runtime.handle());
+        for appender in self.appenders.drain(..) {
+            let until = part.started + slice;
+            tasks.spawn_on(appender.run(until, Arc::clone(&latency)), runtime);
+        }
+        let mut operations = 0;
+        while let Some(done) = self.lane.runtime.block_on(tasks.join_next()) {
+            let (appender, count) = done??;
+            self.appenders.push(appender);
+            operations += count;
+        }
+        part.latency.add(&latency);
+        Ok(Part { operations, ended: Instant::now(), ..part })
+    }
+}
+
+/// One connection and its producer.
+struct Appender {
+    client: Arc<Client>,
+    statement: Statement,
+    producer: Producer,
+}
+
+impl Appender {
+    async fn run(mut self, until: Instant, latency: Arc<Histogram>) -> Outcome<(Appender, u64)> {
+        let (mut operations, mut now) = (0, Instant::now());
+        while now < until {
+            self.append().await?;
+            let ended = Instant::now();
+            latency.record((ended - now).as_nanos() as u64);
+            (operations, now) = (operations + 1, ended);
+        }
+        Ok((self, operations))
+    }
+
+    async fn append(&mut self) -> Outcome<()> {
+        let (told, fresh) = self.producer.next();
+        let (key, emitted) = (told.key()?, told.emitted());
+        let row = self
+            .client
+            .query_one(
+                &self.statement,
+                &[&told.run, &told.event_type, &told.step, &Jsonb(&told.data), &key, &emitted],
+            )
+            .await?;
+        Ok(check(fresh, row.try_get::<_, i64>(0)? > 0)?)
+    }
+}

@@ -1,0 +1,162 @@
+//! Runs and messages beside transfers: each transaction that moves money appends an event and puts a message.
+//!
+//! ```text
+//!   one transaction   accounts, mark/3 = its name   the cells, which the ledger settles
+//!                     run/1  event { key: its name }   in a run that several writers append to
+//!                     outbox { its name }              a message about it
+//! ```
+//!
+//! The cells are matched with what was acknowledged. So an event without the version of its mark, a version without
+//! its event, or either without the message is a transaction that was torn, lost, or done twice.
+
+use super::op::Id;
+use super::{Outcome, WRITERS, mark_cell};
+use mainstay::{Database, Name, NewEvent, OutboxCommand, Result, RunCommand};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// How many runs the writers share.
+const RUNS: u64 = 5;
+/// How many events, versions or messages are read at once.
+const PAGE: usize = 500;
+/// Longer than any check takes.
+const LEASE: Duration = Duration::from_secs(3600);
+
+/// The run that an operation appends to.
+fn run_of(id: Id) -> String {
+    format!("run/{}", (id.thread + id.seq) % RUNS)
+}
+
+/// The event of an operation.
+pub fn event(id: Id) -> NewEvent {
+    let kinds = ["RunStarted", "Noted", "RunPaused", "RunResumed"];
+    let kind = kinds[(id.seq % 4) as usize];
+    NewEvent::new(&run_of(id), kind).with_key(&id.to_string()).value(id.seq as i64)
+}
+
+/// The command that appends it.
+pub fn append(id: Id) -> RunCommand {
+    RunCommand::Append { event: Box::new(event(id)), expected: None }
+}
+
+/// The message about it: where it goes, what it says, and of which run it is.
+pub fn message(id: Id) -> (&'static str, Vec<u8>, String) {
+    ("moved", id.to_string().into_bytes(), run_of(id))
+}
+
+/// The command that puts it.
+pub fn put(id: Id) -> Result<OutboxCommand> {
+    let (subject, payload, run) = message(id);
+    Ok(OutboxCommand::Put { subject: subject.to_owned(), payload, run: Some(Name::new(&run)?) })
+}
+
+/// What was found so far, over all crashes.
+#[derive(Default)]
+pub struct Runs {
+    /// By run: its events so far, and the key of the last one.
+    seen: BTreeMap<String, (u64, String)>,
+    /// By writer: the counter of the last mark that was seen.
+    marks: BTreeMap<u64, u64>,
+    /// Whose marks, events and messages were found.
+    marked: BTreeSet<String>,
+    appended: BTreeSet<String>,
+    sent: BTreeSet<String>,
+    /// By run: the last one that a message told of.
+    last_sent: BTreeMap<String, u64>,
+}
+
+impl Runs {
+    /// Looks at everything that is new. Whoever left a mark has left an event and a message, and nobody else has.
+    pub fn check(&mut self, db: &Database) -> Outcome<()> {
+        let told = |error: mainstay::Error| format!("looking at runs: {error}");
+        (0..WRITERS).try_for_each(|thread| self.look_at_marks(db, thread)).map_err(told)?;
+        for run in (0..RUNS).map(|k| format!("run/{k}")) {
+            self.look_at_run(db, &run)?;
+            let (kept, whole) =
+                (db.runs().snapshot(&run).map_err(told)?, db.runs().project(&run).map_err(told)?);
+            if kept != whole {
+                return Err(format!("`{run}` is kept as {kept:?}, its log says {whole:?}"));
+            }
+        }
+        self.take_messages(db)?;
+        let differing = |what: &str, one: &BTreeSet<String>, other: &BTreeSet<String>| {
+            let first = one.difference(other).next();
+            first.map_or(Ok(()), |id| Err(format!("LOST: {id} has {what}")))
+        };
+        differing("a mark, but no event", &self.marked, &self.appended)?;
+        differing("an event, but no mark", &self.appended, &self.marked)?;
+        differing("an event, but there was no message", &self.appended, &self.sent)?;
+        differing("a message, but no event", &self.sent, &self.appended)
+    }
+
+    /// The marks behind the last one seen.
+    fn look_at_marks(&mut self, db: &Database, thread: u64) -> Result<()> {
+        let last = self.marks.get(&thread).copied().unwrap_or(0);
+        let (mut newest, mut before) = (last, None);
+        loop {
+            let page = db.cells().history(&mark_cell(thread), PAGE, before)?;
+            for version in page.iter().filter(|version| version.counter > last) {
+                newest = newest.max(version.counter);
+                let text = version.value.as_ref().and_then(|value| value.as_str());
+                let name = text.unwrap_or_default().trim_end_matches(':');
+                self.marked.insert(name.to_owned());
+            }
+            before = page.last().map(|version| version.counter).filter(|counter| *counter > last);
+            if before.is_none() {
+                self.marks.insert(thread, newest);
+                return Ok(());
+            }
+        }
+    }
+
+    /// The events behind the last one seen, which is still where it was. No sequence is left out, no key is there
+    /// twice.
+    fn look_at_run(&mut self, db: &Database, run: &str) -> Outcome<()> {
+        let (mut last, key) = self.seen.get(run).cloned().unwrap_or_default();
+        let fetch = |after| {
+            let events = db.runs().fetch(run, after, PAGE);
+            events.map_err(|error| format!("fetching `{run}`: {error}"))
+        };
+        let there = fetch(last.saturating_sub(1))?;
+        if last > 0 && there.first().is_none_or(|event| event.idempotency_key != key) {
+            return Err(format!("LOST: event {last} of `{run}` was {key} and is not any more"));
+        }
+        loop {
+            let events = fetch(last)?;
+            if events.is_empty() {
+                return Ok(());
+            }
+            for event in events {
+                if event.run_seq != last + 1 {
+                    return Err(format!("`{run}` goes from event {last} to {}", event.run_seq));
+                }
+                last = event.run_seq;
+                if !self.appended.insert(event.idempotency_key.clone()) {
+                    return Err(format!("{} is in `{run}` twice", event.idempotency_key));
+                }
+                self.seen.insert(run.to_owned(), (last, event.idempotency_key));
+            }
+        }
+    }
+
+    /// Claims all messages and delivers them: none comes twice, and those of a run come in its order.
+    fn take_messages(&mut self, db: &Database) -> Outcome<()> {
+        let told = |error: mainstay::Error| format!("looking at the outbox: {error}");
+        loop {
+            let messages = db.outbox().claim(PAGE, LEASE).map_err(told)?;
+            if messages.is_empty() {
+                return Ok(());
+            }
+            let ids: Vec<u64> = messages.iter().map(|message| message.id).collect();
+            db.outbox().ack(&ids).map_err(told)?;
+            for message in messages {
+                let name = String::from_utf8_lossy(&message.payload).into_owned();
+                let last = self.last_sent.entry(message.run.unwrap_or_default()).or_default();
+                if message.id <= *last || !self.sent.insert(name.clone()) {
+                    return Err(format!("message {} about {name} came behind {last}", message.id));
+                }
+                *last = message.id;
+            }
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! The outbox in the model: messages in a map, and a rule who may be claimed.
+
+use super::run::Run;
+use mainstay_model::{
+    Answer, Code, Error, Failed, LEASE_LIMIT_MS, Message, OutboxAnswer, OutboxCommand, OutboxState,
+    Result, Stamp, TRIES_LIMIT,
+};
+use std::collections::BTreeMap;
+
+/// The messages of a branch. What a branch is forked from keeps its own.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outbox {
+    last_id: u64,
+    letters: BTreeMap<u64, Letter>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Letter {
+    message: Message,
+    /// From when on it may be claimed.
+    due: Stamp,
+    is_dead: bool,
+    /// Whether the later ones of its run wait for it.
+    holds_up: bool,
+}
+
+impl Outbox {
+    /// Whether a message waits for one of its run before it.
+    fn waits(&self, id: u64) -> bool {
+        let run = |letter: &Letter| letter.message.run.clone().filter(|_| letter.holds_up);
+        let Some(own) = self.letters.get(&id).and_then(run) else { return false };
+        let mut before = self.letters.range(..id).map(|(_, letter)| letter);
+        before.any(|letter| run(letter).as_ref() == Some(&own))
+    }
+
+    /// The messages that are neither dead nor wait for another, by when they may be claimed.
+    fn queue(&self) -> Vec<(Stamp, u64)> {
+        let there = self.letters.iter().filter(|(id, letter)| !letter.is_dead && !self.waits(**id));
+        let mut queue: Vec<_> = there.map(|(id, letter)| (letter.due, *id)).collect();
+        queue.sort_unstable();
+        queue
+    }
+
+    /// The next message of its run, if it waits for this one.
+    fn follower(&self, id: u64) -> Option<u64> {
+        let letter = self.letters.get(&id)?;
+        let run = letter.message.run.as_ref().filter(|_| letter.holds_up)?;
+        let mut behind = self.letters.range(id + 1..);
+        let next = behind.find(|(_, next)| next.holds_up && next.message.run.as_ref() == Some(run));
+        next.map(|(id, _)| *id)
+    }
+
+    /// Lets the next one of its run in, as this one goes.
+    fn let_in(&mut self, id: u64, now: Stamp) {
+        let next = self.follower(id).and_then(|next| self.letters.get_mut(&next));
+        next.into_iter().for_each(|next| next.due = now);
+    }
+
+    fn bury(&mut self, id: u64, now: Stamp) {
+        self.let_in(id, now);
+        let letter = self.letters.get_mut(&id);
+        letter.into_iter().for_each(|letter| (letter.is_dead, letter.holds_up) = (true, false));
+    }
+
+    /// Dead ones behind one of them.
+    fn dead(&self, after: u64, limit: usize) -> Vec<Message> {
+        let dead = self.letters.range(after + 1..).filter(|(_, letter)| letter.is_dead);
+        dead.take(limit).map(|(_, letter)| letter.message.clone()).collect()
+    }
+
+    fn state(&self) -> OutboxState {
+        let dead = self.letters.values().filter(|letter| letter.is_dead).count() as u64;
+        OutboxState {
+            pending: self.letters.len() as u64 - dead,
+            dead,
+            last_id: self.last_id,
+            oldest_due: self.queue().first().map(|(due, _)| *due),
+        }
+    }
+
+    /// Answers a command that only reads.
+    pub(super) fn read(&self, command: &OutboxCommand) -> Result<OutboxAnswer> {
+        command.check()?;
+        match command {
+            OutboxCommand::Dead { after, limit } => {
+                Ok(OutboxAnswer::Messages(self.dead(*after, *limit)))
+            }
+            OutboxCommand::Look => Ok(OutboxAnswer::State(self.state())),
+            other => Err(Error::new(Code::Unsupported, format!("{other:?}"))),
+        }
+    }
+}
+
+impl Run<'_> {
+    /// Runs one command on the outbox and gives its answer.
+    pub(super) fn outbox(&mut self, command: &OutboxCommand) -> Result<Answer> {
+        command.check()?;
+        let before = self.state.outbox.clone();
+        let answer = self.change_outbox(command)?;
+        self.wrote |= self.state.outbox != before;
+        Ok(answer)
+    }
+
+    fn change_outbox(&mut self, command: &OutboxCommand) -> Result<Answer> {
+        let (now, outbox) = (self.writer.stamp, &mut self.state.outbox);
+        let answer = |answer| Ok(Answer::Outbox(Box::new(answer)));
+        match command {
+            OutboxCommand::Put { subject, payload, run } => {
+                outbox.last_id += 1;
+                let message = Message {
+                    id: outbox.last_id,
+                    subject: subject.clone(),
+                    payload: payload.clone(),
+                    run: run.as_ref().map(|run| run.as_str().to_owned()),
+                    tries: 0,
+                    written: now,
+                    failure: None,
+                };
+                let letter = Letter { message, due: now, is_dead: false, holds_up: run.is_some() };
+                outbox.letters.insert(outbox.last_id, letter);
+                answer(OutboxAnswer::Put(outbox.last_id))
+            }
+            OutboxCommand::Claim { limit, lease_ms } => {
+                answer(OutboxAnswer::Messages(claim(outbox, *limit, *lease_ms, now)))
+            }
+            OutboxCommand::Ack { ids } => {
+                let gone = ids.iter().filter(|id| deliver(outbox, **id, now)).count();
+                Ok(Answer::Count(gone as u64))
+            }
+            OutboxCommand::Fail { id, message, backoff_ms, tries } => {
+                answer(OutboxAnswer::Failed(fail(outbox, *id, message, *backoff_ms, *tries, now)))
+            }
+            OutboxCommand::Replay { id } => {
+                let dead = outbox.letters.get_mut(id).filter(|letter| letter.is_dead);
+                let did = dead.is_some();
+                dead.into_iter().for_each(|letter| {
+                    (letter.is_dead, letter.due, letter.message.tries) = (false, now, 0);
+                });
+                Ok(Answer::Did(did))
+            }
+            read_only => answer(outbox.read(read_only)?),
+        }
+    }
+}
+
+fn claim(outbox: &mut Outbox, limit: usize, lease_ms: u64, now: Stamp) -> Vec<Message> {
+    let mut taken = Vec::new();
+    while taken.len() < limit {
+        let Some((_, id)) = outbox.queue().into_iter().find(|(due, _)| *due <= now) else { break };
+        let Some(letter) = outbox.letters.get_mut(&id) else { break };
+        if letter.message.tries >= TRIES_LIMIT {
+            let silent = || "its lease was over every time".to_owned();
+            letter.message.failure.get_or_insert_with(silent);
+            outbox.bury(id, now);
+            continue;
+        }
+        letter.message.tries += 1;
+        letter.due = now + lease_ms * 1_000;
+        taken.push(letter.message.clone());
+    }
+    taken
+}
+
+/// Whether somebody has claimed it, so that it can have been delivered or not.
+fn was_taken(letter: &Letter) -> bool {
+    letter.is_dead || letter.message.tries > 0
+}
+
+fn deliver(outbox: &mut Outbox, id: u64, now: Stamp) -> bool {
+    if !outbox.letters.get(&id).is_some_and(was_taken) {
+        return false;
+    }
+    outbox.let_in(id, now);
+    outbox.letters.remove(&id).is_some()
+}
+
+fn fail(
+    outbox: &mut Outbox,
+    id: u64,
+    why: &str,
+    backoff_ms: u64,
+    tries: u32,
+    now: Stamp,
+) -> Failed {
+    let alive = outbox.letters.get_mut(&id).filter(|letter| !letter.is_dead && was_taken(letter));
+    let Some(letter) = alive else { return Failed::Unknown };
+    letter.message.failure = Some(why.to_owned()).filter(|why| !why.is_empty());
+    if letter.message.tries >= tries {
+        outbox.bury(id, now);
+        return Failed::Dead;
+    }
+    let wait_ms = backoff_ms.saturating_mul(1 << (letter.message.tries - 1)).min(LEASE_LIMIT_MS);
+    letter.due = now + wait_ms * 1_000;
+    Failed::Waits(letter.due)
+}

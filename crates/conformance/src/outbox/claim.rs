@@ -1,0 +1,94 @@
+//! Claims: one relay at a time has a message, for as long as its lease lasts.
+
+use super::{LEASE, claim, claimed, outlast, send, subjects};
+use crate::World;
+use crate::check::*;
+use mainstay::Code;
+use std::time::Duration;
+
+/// The longest waiting first, at most so many, and nobody else gets them.
+pub fn oldest_first_and_once(w: &mut World) {
+    for subject in ["a", "b", "c", "d", "e"] {
+        send(w, subject, None);
+    }
+    let some = w.db().outbox().claim(2, LEASE).unwrap();
+    assert_eq!(subjects(&some), ["a", "b"]);
+    assert_eq!(claimed(w), ["c", "d", "e"]);
+    assert!(claimed(w).is_empty());
+}
+
+/// A claim of nothing writes nothing.
+pub fn of_nothing_writes_nothing(w: &mut World) {
+    assert!(writes_nothing(w.db(), || claimed(w)).is_empty());
+    send(w, "a", None);
+    claim(w);
+    assert!(writes_nothing(w.db(), || claimed(w)).is_empty());
+}
+
+/// When the lease is over it can be claimed again, which counts.
+pub fn lease_that_is_over(w: &mut World) {
+    let id = send(w, "a", None);
+    claim(w);
+    w.pass(LEASE - Duration::from_secs(1));
+    assert!(claimed(w).is_empty());
+    w.pass(Duration::from_secs(2));
+    let again = claim(w);
+    assert_eq!((again[0].id, again[0].tries), (id, 2));
+    assert!(claimed(w).is_empty());
+}
+
+/// What was delivered goes, once.
+pub fn delivered_goes(w: &mut World) {
+    let (a, b) = (send(w, "a", None), send(w, "b", None));
+    claim(w);
+    assert_eq!(w.db().outbox().ack(&[a, a, 9_999]).unwrap(), 1);
+    assert_eq!(writes_nothing(w.db(), || w.db().outbox().ack(&[a]).unwrap()), 0);
+    outlast(w);
+    assert_eq!(claimed(w), ["b"]);
+    assert_eq!(w.db().outbox().ack(&[b]).unwrap(), 1);
+    assert_eq!(w.db().outbox().state().unwrap().pending, 0);
+}
+
+/// A relay that comes too late can still say that it delivered.
+pub fn late_delivery_counts(w: &mut World) {
+    let id = send(w, "a", None);
+    claim(w);
+    outlast(w);
+    claim(w);
+    assert_eq!(w.db().outbox().ack(&[id]).unwrap(), 1);
+    outlast(w);
+    assert!(claimed(w).is_empty());
+}
+
+/// Limits and leases are checked.
+pub fn limits_are_checked(w: &mut World) {
+    let claim = |limit, lease| w.db().outbox().claim(limit, lease);
+    refused(claim(0, LEASE), Code::InvalidLimit);
+    refused(claim(1_001, LEASE), Code::InvalidLimit);
+    refused(claim(1, Duration::ZERO), Code::InvalidTtl);
+    refused(claim(1, Duration::from_secs(86_401)), Code::InvalidTtl);
+    refused(w.db().outbox().dead(0, 0), Code::InvalidLimit);
+}
+
+/// Many relays at once: each message goes to one of them.
+pub fn many_relays(w: &mut World) {
+    let mut sent: Vec<u64> = (0..60).map(|n| send(w, &n.to_string(), None)).collect();
+    let relay = |_| {
+        let outbox = w.db().outbox();
+        std::thread::spawn(move || {
+            let mut mine = Vec::new();
+            loop {
+                let some = outbox.claim(3, LEASE).unwrap();
+                if some.is_empty() {
+                    return mine;
+                }
+                mine.extend(some.into_iter().map(|message| message.id));
+            }
+        })
+    };
+    let relays: Vec<_> = (0..4).map(relay).collect();
+    let mut got: Vec<u64> = relays.into_iter().flat_map(|relay| relay.join().unwrap()).collect();
+    got.sort_unstable();
+    sent.sort_unstable();
+    assert_eq!(got, sent);
+}

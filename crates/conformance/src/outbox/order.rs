@@ -1,0 +1,91 @@
+//! Messages of one run are delivered one behind the other; others do not wait for each other.
+
+use super::{BACK_OFF, claim, claimed, outlast, send, subjects};
+use crate::World;
+use crate::check::*;
+
+/// Of each run only the first is given, and the next one when it has gone.
+pub fn one_behind_the_other(w: &mut World) {
+    for (subject, run) in [("r1", "r"), ("r2", "r"), ("s1", "s"), ("r3", "r"), ("s2", "s")] {
+        send(w, subject, Some(run));
+    }
+    let first = claim(w);
+    assert_eq!(subjects(&first), ["r1", "s1"]);
+    assert!(claimed(w).is_empty());
+    w.db().outbox().ack(&[first[0].id]).unwrap();
+    let second = claim(w);
+    assert_eq!(subjects(&second), ["r2"]);
+    w.db().outbox().ack(&[second[0].id, first[1].id]).unwrap();
+    assert_eq!(claimed(w), ["r3", "s2"]);
+}
+
+/// Messages of no run wait for nobody.
+pub fn without_a_run_nobody_waits(w: &mut World) {
+    send(w, "r1", Some("r"));
+    claim(w);
+    for subject in ["a", "r2", "b"] {
+        send(w, subject, (subject == "r2").then_some("r"));
+    }
+    assert_eq!(claimed(w), ["a", "b"]);
+}
+
+/// One that failed holds up its run and nobody else.
+pub fn a_failure_holds_up_its_run_only(w: &mut World) {
+    for (subject, run) in [("r1", Some("r")), ("r2", Some("r")), ("s1", Some("s")), ("free", None)]
+    {
+        send(w, subject, run);
+    }
+    let first = claim(w);
+    w.db().outbox().fail(first[0].id, "no", BACK_OFF, 10).unwrap();
+    w.db().outbox().ack(&[first[1].id, first[2].id]).unwrap();
+    send(w, "s2", Some("s"));
+    assert_eq!(claimed(w), ["s2"]);
+    w.pass(2 * BACK_OFF);
+    assert_eq!(claimed(w), ["r1"]);
+}
+
+/// A lease that is over holds up its run until somebody takes it again.
+pub fn a_lost_relay_loses_no_order(w: &mut World) {
+    send(w, "r1", Some("r"));
+    send(w, "r2", Some("r"));
+    claim(w);
+    outlast(w);
+    let again = claim(w);
+    assert_eq!((subjects(&again), again[0].tries), (vec!["r1".to_owned()], 2));
+    w.db().outbox().ack(&[again[0].id]).unwrap();
+    assert_eq!(claimed(w), ["r2"]);
+}
+
+/// A dead one holds up nobody any more, also when it is replayed: its run has gone on without it.
+pub fn a_dead_one_holds_up_nobody(w: &mut World) {
+    let dead = send(w, "r1", Some("r"));
+    send(w, "r2", Some("r"));
+    claim(w);
+    w.db().outbox().fail(dead, "no", BACK_OFF, 1).unwrap();
+    assert_eq!(claimed(w), ["r2"]);
+    send(w, "r3", Some("r"));
+    assert!(w.db().outbox().replay(dead).unwrap());
+    assert_eq!(claimed(w), ["r1"]);
+}
+
+/// Runs of which one name begins the other are two.
+pub fn runs_are_told_apart(w: &mut World) {
+    for run in ["r", "r\u{1}", "rr"] {
+        send(w, run, Some(run));
+    }
+    assert_eq!(claimed(w), ["r", "r\u{1}", "rr"]);
+}
+
+/// What nobody has claimed can neither be delivered nor fail: those behind it would overtake the first.
+pub fn unclaimed_is_not_delivered(w: &mut World) {
+    let ids: Vec<u64> =
+        ["r1", "r2", "r3"].iter().map(|subject| send(w, subject, Some("r"))).collect();
+    assert_eq!(claimed(w), ["r1"]);
+    assert_eq!(writes_nothing(w.db(), || w.db().outbox().ack(&ids[1..]).unwrap()), 0);
+    let failed =
+        writes_nothing(w.db(), || w.db().outbox().fail(ids[1], "no", BACK_OFF, 1).unwrap());
+    assert_eq!(failed, mainstay::Failed::Unknown);
+    assert!(claimed(w).is_empty());
+    w.db().outbox().ack(&ids[..1]).unwrap();
+    assert_eq!(claimed(w), ["r2"]);
+}

@@ -1,0 +1,30 @@
+//! `ping` and `close`.
+
+use crate::run_stand::{RunStand, event};
+use mainstay_model::{Code, FetchOptions};
+
+/// A store that can be asked says so.
+pub fn ping_is_true_while_open(s: &RunStand<'_>) {
+    assert!(s.ok(s.ping()));
+    s.append(event("r", "RunStarted"));
+    assert!(s.ok(s.ping()));
+}
+
+/// A store that was closed says so, to whatever is asked; `ping` is `false` and no error.
+pub fn closed_says_so(s: &RunStand<'_>) {
+    s.append(event("r", "RunStarted"));
+    s.ok(s.close());
+    assert!(!s.ok(s.ping()));
+    s.refused(s.append_event(event("r", "RunPaused")), Code::Closed);
+    s.refused(s.fetch_events("r", FetchOptions::default()), Code::Closed);
+    s.refused(s.get_snapshot("r"), Code::Closed);
+    s.refused(s.project_snapshot("r"), Code::Closed);
+    s.refused(s.snapshot_at("r", 1), Code::Closed);
+    s.refused(s.get("r"), Code::Closed);
+}
+
+/// Closing again is nothing.
+pub fn closing_again_is_nothing(s: &RunStand<'_>) {
+    s.ok(s.close());
+    s.ok(s.close());
+}

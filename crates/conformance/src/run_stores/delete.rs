@@ -1,0 +1,53 @@
+//! `delete_run`: a whole run, or nothing.
+
+use crate::run_stand::{RunStand, event, keyed};
+use mainstay_model::{Code, Listings, RunFilter};
+
+/// A run that was deleted is found by nothing.
+pub fn deleted_is_gone_everywhere(s: &RunStand<'_>) {
+    s.append(event("r", "RunStarted"));
+    assert!(s.ok(s.delete_run("r")));
+    s.is_unknown("r");
+    assert_eq!(s.ok(s.get_snapshot("r")), None);
+    assert_eq!(s.ok(s.project_snapshot("r")), None);
+    if s.can().listing >= Listings::Names {
+        assert_eq!(s.listed(&RunFilter::default()), [] as [&str; 0]);
+    }
+}
+
+/// Nothing can be appended to it, not even what it had.
+pub fn appends_are_not_found(s: &RunStand<'_>) {
+    s.append(event("r", "RunStarted"));
+    s.ok(s.delete_run("r"));
+    s.refused(s.append_event(event("r", "RunStarted")), Code::RunNotFound);
+    s.refused(s.append_event(keyed("r", "k", "")), Code::RunNotFound);
+    s.is_unknown("r");
+}
+
+/// Nor on its last sequence.
+pub fn expecting_is_not_found(s: &RunStand<'_>) {
+    let seq = s.append(event("r", "RunStarted")).run_seq;
+    s.ok(s.delete_run("r"));
+    for expected in [0, seq] {
+        s.refused(s.append_expecting(keyed("r", "k", ""), expected), Code::RunNotFound);
+    }
+}
+
+/// Deleting says whether there was a run.
+pub fn says_whether_it_was_there(s: &RunStand<'_>) {
+    assert!(!s.ok(s.delete_run("r")));
+    s.append(event("r", "RunStarted"));
+    assert!(s.ok(s.delete_run("r")));
+    assert!(!s.ok(s.delete_run("r")));
+}
+
+/// Other runs stay, also those whose names begin with it.
+pub fn others_stay(s: &RunStand<'_>) {
+    for run in ["r", "r/1", "r1", "q"] {
+        s.append(event(run, "RunStarted"));
+    }
+    s.ok(s.delete_run("r"));
+    for run in ["r/1", "r1", "q"] {
+        s.only(run);
+    }
+}

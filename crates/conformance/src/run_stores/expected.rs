@@ -1,0 +1,39 @@
+//! `append_expecting`: an append on the last sequence of its run.
+
+use crate::run_stand::{RunStand, keyed};
+use mainstay_model::Code;
+
+/// On the right sequence it appends.
+pub fn right_sequence_appends(s: &RunStand<'_>) {
+    let mut last = 0;
+    for n in 0..5 {
+        let appended = s.ok(s.append_expecting(keyed("r", &n.to_string(), ""), last));
+        assert!(appended.persisted && appended.run_seq > last, "{appended:?}");
+        last = appended.run_seq;
+    }
+}
+
+/// On any other nothing is written.
+pub fn moved_is_refused(s: &RunStand<'_>) {
+    let first = s.append(keyed("r", "a", "")).run_seq;
+    let last = s.append(keyed("r", "b", "")).run_seq;
+    for expected in [0, first, last + 1] {
+        s.refused(s.append_expecting(keyed("r", "c", ""), expected), Code::SequenceMoved);
+    }
+    assert_eq!(s.events("r").len(), 2);
+}
+
+/// A run that there is not has the last sequence 0, and is not made by what is refused.
+pub fn of_nothing_is_zero(s: &RunStand<'_>) {
+    s.refused(s.append_expecting(keyed("r", "a", ""), 1), Code::SequenceMoved);
+    s.is_unknown("r");
+    assert!(s.ok(s.append_expecting(keyed("r", "a", ""), 0)).persisted);
+}
+
+/// Whoever lost the answer tells it again, on the sequence of before, and gets it.
+pub fn told_again_is_the_first(s: &RunStand<'_>) {
+    let first = s.ok(s.append_expecting(keyed("r", "a", ""), 0));
+    let again = s.ok(s.append_expecting(keyed("r", "a", ""), 0));
+    assert_eq!((again.run_seq, again.idempotent), (first.run_seq, true));
+    s.only("r");
+}

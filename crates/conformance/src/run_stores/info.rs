@@ -1,0 +1,34 @@
+//! `get`: what is known of a run.
+
+use crate::run_stand::RunStand;
+use mainstay_model::RunStatus;
+
+/// Where it stands, its last event, and when it was written.
+pub fn tells_where_a_run_stands(s: &RunStand<'_>) {
+    let told = s.tell("r", &[("RunStarted", None), ("RunPaused", None), ("RunStarted", None)]);
+    s.settle();
+    let info = s.ok(s.get("r")).unwrap();
+    assert_eq!((info.run_id.as_str(), info.status), ("r", RunStatus::Paused));
+    assert_eq!((info.last_event_seq, info.inconsistent), (told[2].run_seq, true));
+    assert!(info.created > 0 && info.updated >= info.created, "{info:?}");
+    assert!(info.metadata.is_none_or(|it| it.is_null()));
+}
+
+/// A run that there is not is nothing.
+pub fn unknown_is_nothing(s: &RunStand<'_>) {
+    assert_eq!(s.ok(s.get("r")), None);
+}
+
+/// It is what the snapshot says, after every event.
+pub fn follows_every_event(s: &RunStand<'_>) {
+    let types = ["RunApproved", "RunStarted", "Tick", "RunPaused", "RunFailed", "RunStarted"];
+    for (n, event_type) in types.iter().enumerate() {
+        let event = mainstay_model::NewEvent::new("r", event_type).with_key(&n.to_string());
+        s.append(event);
+        s.settle();
+        let (info, snapshot) = (s.ok(s.get("r")).unwrap(), s.ok(s.get_snapshot("r")).unwrap());
+        assert_eq!(info.status, snapshot.status);
+        assert_eq!(info.last_event_seq, snapshot.last_event_seq);
+        assert_eq!(info.inconsistent, snapshot.is_inconsistent());
+    }
+}

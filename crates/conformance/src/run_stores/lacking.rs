@@ -1,0 +1,66 @@
+//! What a store cannot do it refuses, and names what it lacks: never something weaker instead.
+
+use crate::run_stand::{RunStand, event, keyed};
+use mainstay_model::{RunFilter, RunStatus, Value};
+
+fn unchanged(s: &RunStand<'_>, asked: impl FnOnce()) {
+    s.append(event("r", "RunStarted"));
+    asked();
+    assert_eq!(s.only("r").event_type, "RunStarted", "something was written");
+}
+
+/// Several events in one step.
+pub fn batches(s: &RunStand<'_>) {
+    unchanged(s, || s.unsupported(s.append_batch(vec![keyed("r", "k", "")]), "batches"));
+}
+
+/// An append on the last sequence.
+pub fn expected_seq(s: &RunStand<'_>) {
+    unchanged(s, || {
+        let last = s.events("r")[0].run_seq;
+        s.unsupported(s.append_expecting(keyed("r", "k", ""), last), "expected_seq");
+    });
+}
+
+/// A run with metadata and events.
+pub fn bootstrap(s: &RunStand<'_>) {
+    let made = s.bootstrap("r", Value::Null, vec![event("r", "RunStarted")]);
+    s.unsupported(made, "bootstrap");
+    s.is_unknown("r");
+}
+
+/// Lists.
+pub fn listing(s: &RunStand<'_>) {
+    s.unsupported(s.list(&RunFilter::default(), None, 10), "listing");
+}
+
+/// Lists by more than names.
+pub fn listing_filters(s: &RunStand<'_>) {
+    let filters = [
+        RunFilter::default().status(RunStatus::Failed),
+        RunFilter { created_from: Some(1), ..RunFilter::default() },
+        RunFilter { updated_before: Some(1), ..RunFilter::default() },
+    ];
+    for filter in filters {
+        s.unsupported(s.list(&filter, None, 10), "listing");
+    }
+}
+
+/// Deleting.
+pub fn deletion(s: &RunStand<'_>) {
+    unchanged(s, || s.unsupported(s.delete_run("r"), "deletion"));
+}
+
+/// Events as archived.
+pub fn restoring(s: &RunStand<'_>) {
+    unchanged(s, || {
+        let mut event = s.only("r");
+        (event.run_seq, event.idempotency_key) = (event.run_seq + 1, "other".into());
+        s.unsupported(s.restore(vec![event]), "restoring");
+    });
+}
+
+/// Waiting.
+pub fn tail_wakes(s: &RunStand<'_>) {
+    s.unsupported(s.wait_for("r", 0, 0), "tail_wakes");
+}

@@ -1,0 +1,107 @@
+//! `list`: order, cursors, filters.
+
+use crate::run_stand::{RunStand, event, keyed};
+use mainstay_model::{Code, NewEvent, RunFilter, RunStatus};
+
+fn fill(s: &RunStand<'_>, runs: &[&str]) {
+    for run in runs {
+        s.append(event(run, "RunStarted"));
+    }
+    s.settle();
+}
+
+/// Runs come in byte order of their names.
+pub fn goes_in_name_order(s: &RunStand<'_>) {
+    fill(s, &["b", "é", "a", "B", "ba", "b/1", "z"]);
+    assert_eq!(s.listed(&RunFilter::default()), ["B", "a", "b", "b/1", "ba", "z", "é"]);
+    let page = s.ok(s.list(&RunFilter::default(), None, 7));
+    assert_eq!(page.next, None);
+    assert_eq!((page.runs[0].status, page.runs[0].metadata.clone()), (RunStatus::Running, None));
+}
+
+/// Only names with the prefix; what pattern languages make of it is nothing.
+pub fn keeps_to_the_prefix(s: &RunStand<'_>) {
+    fill(s, &["a", "a/1", "a/2", "ab", "b", "a*"]);
+    assert_eq!(s.listed(&RunFilter::of("a/")), ["a/1", "a/2"]);
+    assert_eq!(s.listed(&RunFilter::of("a*")), ["a*"]);
+    for nothing in ["?", "[a]", "%", "a_", "c"] {
+        assert_eq!(s.listed(&RunFilter::of(nothing)), [] as [&str; 0], "{nothing}");
+    }
+}
+
+/// With the cursor everything comes once; its run need not be there.
+pub fn cursor_gives_everything_once(s: &RunStand<'_>) {
+    let runs: Vec<String> = (0..25).map(|n| format!("r{n:02}")).collect();
+    fill(s, &runs.iter().map(String::as_str).collect::<Vec<_>>());
+    for limit in [1, 4, 5, 25, 26] {
+        let (mut seen, mut after) = (Vec::new(), None);
+        loop {
+            let page = s.ok(s.list(&RunFilter::of("r"), after.as_deref(), limit));
+            assert!(page.runs.len() <= limit, "{} at once", page.runs.len());
+            seen.extend(page.runs.into_iter().map(|run| run.run_id));
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(seen, runs, "{limit}");
+    }
+    let page = s.ok(s.list(&RunFilter::of("r"), Some("r22x"), 9));
+    assert_eq!(page.runs.len(), 2);
+}
+
+/// Pages have limits.
+pub fn limits_are_checked(s: &RunStand<'_>) {
+    for limit in [0, 100_001] {
+        s.refused(s.list(&RunFilter::default(), None, limit), Code::InvalidLimit);
+    }
+    assert_eq!(s.ok(s.list(&RunFilter::default(), None, 100_000)).runs, []);
+}
+
+/// By where they stand, as they stand now.
+pub fn by_status(s: &RunStand<'_>) {
+    fill(s, &["a", "b", "c"]);
+    s.append(event("b", "RunFailed"));
+    s.append(keyed("d", "k", ""));
+    let of = |status| s.listed(&RunFilter::default().status(status));
+    assert_eq!(of(RunStatus::Running), ["a", "c"]);
+    assert_eq!(of(RunStatus::Failed), ["b"]);
+    assert_eq!(of(RunStatus::Pending), ["d"]);
+    assert_eq!(of(RunStatus::Paused), [] as [&str; 0]);
+    s.append(event("a", "RunPaused"));
+    assert_eq!(s.listed(&RunFilter::default().status(RunStatus::Paused)), ["a"]);
+}
+
+/// By when they were made and when their last event came.
+pub fn by_time(s: &RunStand<'_>) {
+    for run in ["a", "b", "c"] {
+        fill(s, &[run]);
+        s.pass_ms(1_000);
+    }
+    let made = s.ok(s.get("b")).unwrap().created;
+    let from = RunFilter { created_from: Some(made), ..RunFilter::default() };
+    assert_eq!(s.listed(&from), ["b", "c"]);
+    let before = RunFilter { created_before: Some(made), ..RunFilter::default() };
+    assert_eq!(s.listed(&before), ["a"]);
+    s.append(event("a", "RunPaused"));
+    let written = s.ok(s.get("a")).unwrap().updated;
+    let from = RunFilter { updated_from: Some(written), ..RunFilter::default() };
+    assert_eq!(s.listed(&from), ["a"]);
+    let before = RunFilter { updated_before: Some(written), ..RunFilter::default() };
+    assert_eq!(s.listed(&before), ["b", "c"]);
+}
+
+/// Filters are evaluated before the limit, so that pages are full; behind the last match there is no cursor.
+pub fn filters_come_before_the_limit(s: &RunStand<'_>) {
+    for n in 0..40 {
+        let event_type = if n % 10 == 9 { "RunFailed" } else { "RunStarted" };
+        s.append(NewEvent::new(&format!("r{n:02}"), event_type).plan("1"));
+    }
+    s.settle();
+    let failed = RunFilter::of("r").status(RunStatus::Failed);
+    let page = s.ok(s.list(&failed, None, 3));
+    let names: Vec<&str> = page.runs.iter().map(|run| run.run_id.as_str()).collect();
+    assert_eq!((names, page.next.as_deref()), (vec!["r09", "r19", "r29"], Some("r29")));
+    let rest = s.ok(s.list(&failed, Some("r29"), 3));
+    assert_eq!((rest.runs.len(), rest.next.as_deref()), (1, None));
+}

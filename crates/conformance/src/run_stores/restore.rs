@@ -1,0 +1,76 @@
+//! `restore`: events as an archive kept them.
+
+use crate::run_stand::{RunStand, event, folded};
+use mainstay_model::{CanonicalEvent, Code, Instant, NewEvent};
+
+/// Events as another store of the kind wrote them: with gaps, where there can be gaps.
+fn archived(s: &RunStand<'_>, run: &str) -> Vec<CanonicalEvent> {
+    let types = ["RunStarted", "StepStarted", "StepCompleted", "Tick"];
+    let seqs = if s.capabilities().contiguous { [1, 2, 3, 4] } else { [3, 4, 9, 10] };
+    let one = |(seq, event_type): (u64, &str)| {
+        let event = NewEvent::new(run, event_type).plan("1").data(r#"{"n": 1}"#);
+        let event = if event_type.starts_with("Step") { event.step("s") } else { event };
+        let (key, stored) = (event.key().unwrap(), Instant::of_us(seq * 1_000_000_000));
+        event.stored(seq, format!("event-{seq}"), key, stored)
+    };
+    seqs.into_iter().zip(types).map(one).collect()
+}
+
+/// Sequences, names, keys and times are what they were, and so is the snapshot.
+pub fn events_are_as_they_were(s: &RunStand<'_>) {
+    let mut events = archived(s, "r");
+    events[3].more.insert("colour".into(), "green".into());
+    s.ok(s.restore(events.clone()));
+    assert_eq!(s.events("r"), events);
+    assert_eq!(s.ok(s.get_snapshot("r")), Some(folded("r", &events)));
+    assert_eq!(s.ok(s.get("r")).unwrap().last_event_seq, events[3].run_seq);
+}
+
+/// Twice is once, and in two parts it is the same.
+pub fn there_already_is_left_alone(s: &RunStand<'_>) {
+    let events = archived(s, "r");
+    s.ok(s.restore(events[..2].to_vec()));
+    s.ok(s.restore(events.clone()));
+    s.ok(s.restore(events.clone()));
+    assert_eq!(s.events("r"), events);
+}
+
+/// The numbers go on behind the last one.
+pub fn appends_go_on_behind(s: &RunStand<'_>) {
+    let events = archived(s, "r");
+    s.ok(s.restore(events.clone()));
+    assert!(s.append(event("r", "RunCompleted")).run_seq > events[3].run_seq);
+    assert_eq!(s.events("r").len(), 5);
+}
+
+/// What was told before is known.
+pub fn keys_are_known(s: &RunStand<'_>) {
+    let events = archived(s, "r");
+    s.ok(s.restore(events.clone()));
+    let again = s.append(event("r", "RunStarted").data(r#"{"n": 1}"#));
+    assert!(again.idempotent && !again.conflict, "{again:?}");
+    assert_eq!(
+        (again.run_seq, again.event_id.as_str()),
+        (events[0].run_seq, events[0].event_id.as_str())
+    );
+    assert!(s.append(event("r", "RunStarted").data("2")).conflict);
+}
+
+/// A run that was archived and deleted can be brought back.
+pub fn deleted_run_comes_back(s: &RunStand<'_>) {
+    s.append(event("r", "RunStarted"));
+    s.append(event("r", "RunCompleted"));
+    let events = s.events("r");
+    s.ok(s.delete_run("r"));
+    s.ok(s.restore(events.clone()));
+    assert_eq!(s.events("r"), events);
+    assert!(s.append(event("r", "Tick")).persisted);
+}
+
+/// An event of another major version may mean something else.
+pub fn of_another_contract_is_refused(s: &RunStand<'_>) {
+    let mut events = archived(s, "r");
+    events[2].contract_version = "2.0".into();
+    s.refused(s.restore(events), Code::NewerFormat);
+    s.is_unknown("r");
+}

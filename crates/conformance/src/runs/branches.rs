@@ -1,0 +1,154 @@
+//! Runs on branches: forks share what was, and go on by themselves.
+
+use super::{all, is_whole, keys_of_run, note, of_run, tell};
+use crate::World;
+use crate::check::*;
+use mainstay::{At, Code, Contract, DifferenceKind, RunFilter, RunStatus};
+
+fn forked(w: &World) {
+    w.runs().bootstrap("r", "about", vec![of_run("r", "RunStarted"), note("r", 1)]).unwrap();
+    w.runs().append(note("s", 1)).unwrap();
+    w.db().fork("dev", "main", At::Latest).unwrap();
+}
+
+/// A fork starts as its parent: events, keys, snapshot, metadata, list.
+pub fn fork_starts_as_its_parent(w: &mut World) {
+    forked(w);
+    let dev = w.runs_on("dev");
+    assert_eq!(all(&dev, "r"), all(&w.runs(), "r"));
+    assert_eq!(dev.get("r").unwrap(), w.runs().get("r").unwrap());
+    assert!(writes_nothing(w.db(), || dev.append(note("r", 1)).unwrap()).idempotent);
+    assert_eq!(dev.list(&RunFilter::default(), None, 9).unwrap().runs.len(), 2);
+    is_whole(&dev, "r");
+}
+
+/// Both go on from there with sequences of their own.
+pub fn both_go_on(w: &mut World) {
+    forked(w);
+    let dev = w.runs_on("dev");
+    assert_eq!(dev.append(note("r", 2)).unwrap().run_seq, 3);
+    assert_eq!(w.runs().append(note("r", 3)).unwrap().run_seq, 3);
+    assert_eq!(dev.append(note("r", 3)).unwrap().run_seq, 4);
+    assert_eq!(keys_of_run(&dev, "r")[1..], ["note-1", "note-2", "note-3"]);
+    assert_eq!(keys_of_run(&w.runs(), "r")[1..], ["note-1", "note-3"]);
+    is_whole(&dev, "r");
+    is_whole(&w.runs(), "r");
+}
+
+/// From any past event on: a failed run is done again from there, and ends otherwise.
+pub fn from_any_event_on(w: &mut World) {
+    tell(w, "r", &["RunStarted", "StepStarted", "StepFailed", "RunFailed"]);
+    let second = w.runs().revision_of("r", 2).unwrap().unwrap();
+    w.db().fork("again", "main", At::Revision(second)).unwrap();
+    let again = w.runs_on("again");
+    for kind in ["StepCompleted", "RunCompleted"] {
+        let event = mainstay::NewEvent::new("r", kind).with_key(kind);
+        again.append(if kind == "StepCompleted" { event.step("s") } else { event }).unwrap();
+    }
+    assert_eq!(again.snapshot("r").unwrap().unwrap().status, RunStatus::Completed);
+    assert_eq!(super::status(w, "r"), RunStatus::Failed);
+    is_whole(&again, "r");
+    assert!(!again.snapshot("r").unwrap().unwrap().is_inconsistent());
+}
+
+/// Behind a base of its parent's a fork has its own, and the right one.
+pub fn bases_are_its_own(w: &mut World) {
+    tell(w, "r", &["RunStarted"]);
+    w.runs().append_batch((1..=200).map(|number| note("r", number)).collect()).unwrap();
+    w.db().fork("dev", "main", At::Latest).unwrap();
+    tell(w, "r", &["RunPaused"]);
+    w.runs().append_batch((201..=500).map(|number| note("r", number)).collect()).unwrap();
+    let dev = w.runs_on("dev");
+    dev.append_batch((300..=700).map(|number| note("r", number)).collect()).unwrap();
+    is_whole(&dev, "r");
+    is_whole(&w.runs(), "r");
+    for seq in [200, 256, 300, 512, 600] {
+        let then = dev.snapshot_at("r", seq).unwrap().unwrap();
+        assert_eq!((then.status, then.last_event_seq), (RunStatus::Running, seq));
+    }
+}
+
+/// Deleting on a fork leaves the parent's, and the other way round.
+pub fn deleting_is_of_one_branch(w: &mut World) {
+    forked(w);
+    let dev = w.runs_on("dev");
+    assert!(dev.delete("r").unwrap());
+    assert!(w.runs().delete("s").unwrap());
+    w.beside().reap().unwrap();
+    assert_eq!((all(&w.runs(), "r").len(), all(&dev, "s").len()), (2, 1));
+    refused(dev.append(note("r", 2)), Code::RunNotFound);
+    refused(w.runs().append(note("s", 2)), Code::RunNotFound);
+    assert_eq!(dev.append(note("s", 2)).unwrap().run_seq, 2);
+    is_whole(&dev, "s");
+}
+
+/// Forks of forks read through.
+pub fn forks_of_forks(w: &mut World) {
+    let mut parent = "main".to_owned();
+    for depth in 0..5 {
+        w.runs_on(&parent).append(note("r", depth)).unwrap();
+        let child = format!("b{depth}");
+        w.db().fork(&child, &parent, At::Latest).unwrap();
+        parent = child;
+    }
+    assert_eq!(w.runs_on(&parent).append(note("r", 9)).unwrap().run_seq, 6);
+    assert_eq!(all(&w.runs_on("b1"), "r").len(), 3);
+    assert!(w.runs_on(&parent).append(note("r", 0)).unwrap().idempotent);
+    is_whole(&w.runs_on(&parent), "r");
+}
+
+/// A fork writes nothing, however much there is.
+pub fn forking_writes_nothing_per_event(w: &mut World) {
+    w.runs().append_batch((1..=500).map(|number| note("r", number)).collect()).unwrap();
+    writes_once(w.db(), || w.db().fork("dev", "main", At::Latest).unwrap());
+}
+
+/// The past of a fork goes through to its parent's.
+pub fn past_goes_through_the_fork(w: &mut World) {
+    w.runs().append(note("r", 1)).unwrap();
+    let then = w.db().revision();
+    w.runs().append(note("r", 2)).unwrap();
+    w.db().fork("dev", "main", At::Latest).unwrap();
+    w.runs_on("dev").append(note("r", 3)).unwrap();
+    w.runs().append(note("r", 4)).unwrap();
+    let past = w.runs_on("dev").at(At::Revision(then)).unwrap();
+    assert_eq!(past.fetch("r", 0, 9).unwrap().len(), 1);
+    assert_eq!(past.get("r").unwrap().unwrap().last_event_seq, 1);
+}
+
+/// A difference names the run and who changed it.
+pub fn difference_names_the_run(w: &mut World) {
+    forked(w);
+    assert!(w.db().diff("dev", "main").unwrap().is_empty());
+    w.runs_on("dev").append(note("r", 2)).unwrap();
+    w.runs().delete("s").unwrap();
+    w.runs().append(note("t", 1)).unwrap();
+    let seen = w.db().diff("dev", "main").unwrap();
+    let told: Vec<_> = seen.iter().map(|d| (d.contract, d.key.as_str(), d.kind)).collect();
+    use DifferenceKind::{OnlyA, OnlyB};
+    let of = |key, kind| (Contract::Runs, key, kind);
+    assert_eq!(told, [of("r", OnlyA), of("s", OnlyB), of("t", OnlyB)]);
+    w.runs().append(note("r", 3)).unwrap();
+    assert_eq!(w.db().diff("dev", "main").unwrap()[0].kind, DifferenceKind::Both);
+}
+
+/// The same events on both sides are no difference, whenever they were appended.
+pub fn same_events_are_no_difference(w: &mut World) {
+    forked(w);
+    let mut event = note("r", 2);
+    event.event_id = Some("its own".into());
+    w.runs_on("dev").append(event.clone()).unwrap();
+    w.pass_ms(5);
+    w.runs().append(event).unwrap();
+    assert_eq!(w.db().diff("dev", "main").unwrap(), []);
+}
+
+/// On a branch that is gone nothing is read or appended.
+pub fn deleted_branch_is_gone(w: &mut World) {
+    forked(w);
+    let dev = w.runs_on("dev");
+    w.db().delete_branch("dev").unwrap();
+    refused(dev.append(note("r", 2)), Code::BranchNotFound);
+    refused(dev.fetch("r", 0, 9), Code::BranchNotFound);
+    refused(dev.snapshot("r"), Code::BranchNotFound);
+}

@@ -1,0 +1,109 @@
+//! Lists of runs: in byte order, by prefix, status and time, page by page.
+
+use super::{note, of_run, tell};
+use crate::World;
+use crate::check::*;
+use mainstay::{Code, RunFilter, RunStatus};
+
+fn listed(w: &World, filter: &RunFilter) -> Vec<String> {
+    let page = w.runs().list(filter, None, 1_000).unwrap();
+    assert_eq!(page.next, None);
+    page.runs.into_iter().map(|run| run.run_id).collect()
+}
+
+fn filled(w: &World) {
+    for run in ["b/2", "a", "b/1", "b", "é", "B"] {
+        w.runs().append(of_run(run, "RunStarted")).unwrap();
+    }
+}
+
+/// In byte order; what is deleted or was never there takes no place.
+pub fn in_byte_order(w: &mut World) {
+    assert!(listed(w, &RunFilter::default()).is_empty());
+    filled(w);
+    w.runs().delete("b").unwrap();
+    w.cells().set("aa", 1).unwrap();
+    assert_eq!(listed(w, &RunFilter::default()), ["B", "a", "b/1", "b/2", "é"]);
+}
+
+/// By prefix, as tenants have it.
+pub fn by_prefix(w: &mut World) {
+    filled(w);
+    assert_eq!(listed(w, &RunFilter::of("b/")), ["b/1", "b/2"]);
+    assert_eq!(listed(w, &RunFilter::of("b")), ["b", "b/1", "b/2"]);
+    assert!(listed(w, &RunFilter::of("c")).is_empty());
+}
+
+/// By where a run stands now.
+pub fn by_status(w: &mut World) {
+    filled(w);
+    w.runs().bootstrap("new", 1, vec![]).unwrap();
+    tell(w, "a", &["RunCompleted"]);
+    tell(w, "b", &["RunPaused"]);
+    let of = |status| listed(w, &RunFilter::default().status(status));
+    assert_eq!(of(RunStatus::Completed), ["a"]);
+    assert_eq!(of(RunStatus::Paused), ["b"]);
+    assert_eq!(of(RunStatus::Pending), ["new"]);
+    assert_eq!(of(RunStatus::Running), ["B", "b/1", "b/2", "é"]);
+    tell(w, "b", &["RunResumed"]);
+    assert_eq!(of(RunStatus::Running).len(), 5);
+}
+
+/// By when it was made, and by when its last event came; from is inside, before is not.
+pub fn by_time(w: &mut World) {
+    let mut times = Vec::new();
+    for run in ["a", "b", "c"] {
+        w.pass_ms(10);
+        times.push(w.wall_us());
+        w.runs().append(note(run, 1)).unwrap();
+    }
+    w.pass_ms(10);
+    w.runs().append(note("a", 2)).unwrap();
+    let all = RunFilter::default;
+    let created = RunFilter { created_from: Some(times[1]), ..all() };
+    assert_eq!(listed(w, &created), ["b", "c"]);
+    assert_eq!(listed(w, &RunFilter { created_before: Some(times[2]), ..created }), ["b"]);
+    let updated = RunFilter { updated_from: Some(times[2]), ..all() };
+    assert_eq!(listed(w, &updated), ["a", "c"]);
+    assert_eq!(listed(w, &RunFilter { updated_before: Some(w.wall_us()), ..updated }), ["c"]);
+}
+
+/// Filters come before the limit, and pages give everything once.
+pub fn pages_give_everything_once(w: &mut World) {
+    for number in 0..40 {
+        let run = format!("r{number:02}");
+        tell(w, &run, if number % 3 == 0 { &["RunApproved"] } else { &["RunStarted"] });
+    }
+    let filter = RunFilter::of("r").status(RunStatus::Approved);
+    for limit in [1, 3, 13, 14, 15] {
+        let (mut seen, mut after) = (Vec::new(), None);
+        loop {
+            let page = w.runs().list(&filter, after.as_deref(), limit).unwrap();
+            seen.extend(page.runs.into_iter().map(|run| run.run_id));
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        let expected: Vec<_> = (0..40).step_by(3).map(|number| format!("r{number:02}")).collect();
+        assert_eq!(seen, expected, "{limit}");
+    }
+}
+
+/// A listing tells what is known without the events, and leaves the metadata out.
+pub fn tells_what_is_known(w: &mut World) {
+    w.runs()
+        .bootstrap("r", "large", vec![of_run("r", "RunApproved"), of_run("r", "RunApproved")])
+        .unwrap();
+    tell(w, "r", &["RunApproved"]);
+    let mut told = w.runs().get("r").unwrap().unwrap();
+    let listed = w.runs().list(&RunFilter::default(), None, 9).unwrap().runs.remove(0);
+    assert_eq!((told.metadata.take(), told.inconsistent), (Some("large".into()), true));
+    assert_eq!(listed, told);
+}
+
+/// Limits are checked.
+pub fn limits_are_checked(w: &mut World) {
+    refused(w.runs().list(&RunFilter::default(), None, 0), Code::InvalidLimit);
+    refused(w.runs().list(&RunFilter::default(), None, 100_001), Code::InvalidLimit);
+}

@@ -1,0 +1,202 @@
+//! Merging runs: what one side appended travels, two histories conflict, nothing is rewritten.
+
+use super::{all, is_whole, keys_of_run, note, of_run};
+use crate::World;
+use crate::check::*;
+use mainstay::{
+    At, ChangeKind, Code, Contract, Filter, MergeStrategy, MergeStrategy::*, RunStatus,
+};
+
+fn forked(w: &World) {
+    w.runs().bootstrap("r", "about", vec![of_run("r", "RunStarted"), note("r", 1)]).unwrap();
+    w.db().fork("dev", "main", At::Latest).unwrap();
+}
+
+fn merge(w: &World, strategy: MergeStrategy) -> mainstay::Result<u64> {
+    w.db().merge("dev", "main", strategy)
+}
+
+/// What one side appended travels as it is, with its sequences, names and times.
+pub fn what_one_side_appended_travels(w: &mut World) {
+    forked(w);
+    w.pass_ms(9);
+    let dev = w.runs_on("dev");
+    dev.append_batch((2..=600).map(|number| note("r", number)).collect()).unwrap();
+    dev.append(of_run("r", "RunCompleted")).unwrap();
+    dev.bootstrap("new", "made there", vec![note("new", 1)]).unwrap();
+    w.pass_ms(9);
+    assert_eq!(merge(w, Strict).unwrap(), w.db().revision());
+    assert_eq!(all(&w.runs(), "r"), all(&dev, "r"));
+    assert_eq!(w.runs().get("new").unwrap().unwrap().metadata, Some("made there".into()));
+    let info = w.runs().get("r").unwrap().unwrap();
+    assert_eq!((info.status, info.revision), (RunStatus::Completed, w.db().revision()));
+    is_whole(&w.runs(), "r");
+    is_whole(&w.runs(), "new");
+    assert!(w.runs().append(note("r", 300)).unwrap().idempotent);
+}
+
+/// What the target alone appended stays.
+pub fn what_the_target_appended_stays(w: &mut World) {
+    forked(w);
+    w.runs().append(note("r", 2)).unwrap();
+    w.runs_on("dev").append(note("s", 1)).unwrap();
+    merge(w, Strict).unwrap();
+    assert_eq!(keys_of_run(&w.runs(), "r")[1..], ["note-1", "note-2"]);
+    assert_eq!(keys_of_run(&w.runs(), "s"), ["note-1"]);
+}
+
+/// Both appended: under `strict` a conflict that lists the run and changes nothing.
+pub fn both_conflict_under_strict(w: &mut World) {
+    forked(w);
+    w.runs_on("dev").append(note("r", 2)).unwrap();
+    w.runs_on("dev").append(note("s", 1)).unwrap();
+    w.runs().append(note("r", 3)).unwrap();
+    let error = writes_nothing(w.db(), || merge(w, Strict)).unwrap_err();
+    assert_eq!((error.code(), error.keys()), (Code::MergeConflict, &["r".to_owned()][..]));
+    assert!(w.runs().get("s").unwrap().is_none());
+}
+
+/// `theirs` appends the keys that are missing, with new sequences; nothing is rewritten.
+pub fn theirs_appends_what_is_missing(w: &mut World) {
+    forked(w);
+    for number in [2, 3, 4] {
+        w.runs_on("dev").append(note("r", number)).unwrap();
+    }
+    w.runs().append(note("r", 5)).unwrap();
+    w.runs().append(note("r", 3)).unwrap();
+    let before = all(&w.runs(), "r");
+    merge(w, Theirs).unwrap();
+    let after = all(&w.runs(), "r");
+    assert_eq!(after[..4], before[..]);
+    assert_eq!(
+        keys_of_run(&w.runs(), "r")[1..],
+        ["note-1", "note-5", "note-3", "note-2", "note-4"]
+    );
+    is_whole(&w.runs(), "r");
+    assert!(w.runs().append(note("r", 4)).unwrap().idempotent);
+}
+
+/// `ours` keeps the target's.
+pub fn ours_keeps_the_target(w: &mut World) {
+    forked(w);
+    w.runs_on("dev").append(note("r", 2)).unwrap();
+    w.runs_on("dev").append(note("s", 1)).unwrap();
+    w.runs().append(note("r", 3)).unwrap();
+    merge(w, Ours).unwrap();
+    assert_eq!(keys_of_run(&w.runs(), "r")[1..], ["note-1", "note-3"]);
+    assert_eq!(keys_of_run(&w.runs(), "s"), ["note-1"], "what only the source changed travels");
+    assert!(merge(w, Strict).is_ok(), "it is settled");
+    assert_eq!(keys_of_run(&w.runs(), "r")[1..], ["note-1", "note-3"]);
+}
+
+/// The same events on both sides are no conflict.
+pub fn same_events_are_no_conflict(w: &mut World) {
+    forked(w);
+    let mut event = note("r", 2);
+    event.event_id = Some("its own".into());
+    w.runs_on("dev").append(event.clone()).unwrap();
+    w.pass_ms(5);
+    w.runs().append(event).unwrap();
+    merge(w, Strict).unwrap();
+    assert_eq!(keys_of_run(&w.runs(), "r")[1..], ["note-1", "note-2"]);
+}
+
+/// A run made on both sides conflicts.
+pub fn made_on_both_sides(w: &mut World) {
+    forked(w);
+    w.runs_on("dev").append(note("s", 1)).unwrap();
+    w.runs().append(note("s", 2)).unwrap();
+    refused(merge(w, Strict), Code::MergeConflict);
+    merge(w, Theirs).unwrap();
+    assert_eq!(keys_of_run(&w.runs(), "s"), ["note-2", "note-1"]);
+}
+
+/// A deletion travels; against an append it conflicts.
+pub fn deletions_travel(w: &mut World) {
+    forked(w);
+    w.runs().append(note("s", 1)).unwrap();
+    w.db().fork("side", "main", At::Latest).unwrap();
+    w.runs_on("side").delete("r").unwrap();
+    w.runs_on("side").delete("s").unwrap();
+    w.runs().append(note("s", 2)).unwrap();
+    let side = |strategy| w.db().merge("side", "main", strategy);
+    let error = side(Strict).unwrap_err();
+    assert_eq!(error.keys(), ["s"]);
+    side(Ours).unwrap();
+    assert!(w.runs().get("r").unwrap().is_none());
+    assert_eq!(keys_of_run(&w.runs(), "s"), ["note-1", "note-2"]);
+    refused(w.runs().append(note("r", 9)), Code::RunNotFound);
+}
+
+/// What the target deleted and the source appended to: `strict` refuses, `ours` leaves it deleted.
+pub fn append_against_deletion(w: &mut World) {
+    forked(w);
+    w.runs_on("dev").append(note("r", 2)).unwrap();
+    w.runs().delete("r").unwrap();
+    refused(merge(w, Strict), Code::MergeConflict);
+    merge(w, Ours).unwrap();
+    assert!(w.runs().get("r").unwrap().is_none());
+}
+
+/// The last merge is the next one's base, in both directions.
+pub fn last_merge_is_the_next_base(w: &mut World) {
+    forked(w);
+    let dev = w.runs_on("dev");
+    for number in 2..6 {
+        dev.append(note("r", number * 10)).unwrap();
+        merge(w, Strict).unwrap();
+        assert_eq!(w.db().diff("dev", "main").unwrap(), []);
+    }
+    w.runs().append(note("r", 1_000)).unwrap();
+    w.db().merge("main", "dev", Strict).unwrap();
+    assert_eq!(all(&dev, "r"), all(&w.runs(), "r"));
+    is_whole(&dev, "r");
+}
+
+/// Illegal events that travel alert on the target, once.
+pub fn alerts_travel_with_their_events(w: &mut World) {
+    forked(w);
+    w.runs_on("dev").append(of_run("r", "RunApproved")).unwrap();
+    merge(w, Strict).unwrap();
+    assert_eq!(w.runs().alerts("r", 0, 9).unwrap().len(), 1);
+    merge(w, Strict).unwrap();
+    assert_eq!(w.runs().alerts("r", 0, 9).unwrap().len(), 1);
+    is_whole(&w.runs(), "r");
+}
+
+/// What `theirs` appends is judged where it comes to stand.
+pub fn judged_where_it_comes_to_stand(w: &mut World) {
+    forked(w);
+    w.runs_on("dev").append(of_run("r", "RunPaused")).unwrap();
+    w.runs().append(of_run("r", "RunCompleted")).unwrap();
+    merge(w, Theirs).unwrap();
+    let snapshot = w.runs().snapshot("r").unwrap().unwrap();
+    assert_eq!((snapshot.status, snapshot.is_inconsistent()), (RunStatus::Completed, true));
+    assert_eq!(w.runs().alerts("r", 0, 9).unwrap()[0].run_seq, 4);
+    is_whole(&w.runs(), "r");
+}
+
+/// Cells, records and runs in one merge, one transaction.
+pub fn all_kinds_in_one_transaction(w: &mut World) {
+    forked(w);
+    w.runs_on("dev").append(note("r", 2)).unwrap();
+    w.on("dev").set("c", 1).unwrap();
+    w.records_on("dev").set_field("k", "a", "1").unwrap();
+    let revision = writes_once(w.db(), || merge(w, Strict).unwrap());
+    assert_eq!(w.runs().revision_of("r", 3).unwrap(), Some(revision));
+    assert_eq!(w.cells().get("c").unwrap(), int(1));
+}
+
+/// Events that travel are in the feed of the target.
+pub fn merged_events_are_told(w: &mut World) {
+    forked(w);
+    w.runs_on("dev").append(note("r", 2)).unwrap();
+    w.runs_on("dev").append(note("r", 3)).unwrap();
+    let wanted = Filter { contract: Some(Contract::Runs), ..Filter::default() };
+    let mut feed = w.db().watch(wanted, w.db().revision()).unwrap();
+    merge(w, Strict).unwrap();
+    let seen: Vec<_> =
+        events(&mut feed, 2).into_iter().map(|e| (e.branch, e.kind, e.counter)).collect();
+    let of = |seq| ("main".to_owned(), ChangeKind::Appended, seq);
+    assert_eq!(seen, [of(3), of(4)]);
+}

@@ -1,0 +1,103 @@
+//! Snapshots are derived and never behind: what is kept, what is folded and what is replayed are one.
+
+use super::{all, is_whole, note, of_run};
+use crate::World;
+use crate::check::*;
+use mainstay::{NewEvent, RunSnapshot, RunStatus, reduce};
+
+/// A run with steps that begin, fail, are retried and end, so that bases hold something.
+fn busy(w: &World, count: u64) {
+    w.runs().append(of_run("r", "RunStarted")).unwrap();
+    let kinds = ["StepStarted", "StepFailed", "StepRetried", "StepStarted", "StepCompleted"];
+    let event = |i: u64| {
+        let kind = kinds[(i / 7 % 5) as usize];
+        NewEvent::new("r", kind).step(&format!("s{}", i % 7)).with_key(&i.to_string())
+    };
+    for first in (1..count).step_by(50) {
+        let events = (first..count.min(first + 50)).map(event).collect();
+        w.runs().append_batch(events).unwrap();
+    }
+}
+
+/// What there is not has none; a run without events stands at the beginning.
+pub fn of_nothing(w: &mut World) {
+    assert!(w.runs().snapshot("r").unwrap().is_none() && w.runs().project("r").unwrap().is_none());
+    w.runs().bootstrap("r", 1, vec![]).unwrap();
+    assert_eq!(w.runs().snapshot("r").unwrap(), Some(RunSnapshot::new("r")));
+}
+
+/// After every event the snapshot is of this event, and equals a projection.
+pub fn never_behind(w: &mut World) {
+    w.runs().append(of_run("r", "RunStarted")).unwrap();
+    for number in 1..=40 {
+        w.runs().append(note("r", number)).unwrap();
+        is_whole(&w.runs(), "r");
+    }
+    w.runs().append_batch((41..=600).map(|number| note("r", number)).collect()).unwrap();
+    is_whole(&w.runs(), "r");
+    w.runs().append(of_run("r", "RunCompleted")).unwrap();
+    is_whole(&w.runs(), "r");
+    assert_eq!(w.runs().snapshot("r").unwrap().unwrap().status, RunStatus::Completed);
+}
+
+/// At every past event it is what the events up to it add up to.
+pub fn at_a_past_event(w: &mut World) {
+    busy(w, 600);
+    let mut folded = RunSnapshot::new("r");
+    assert_eq!(w.runs().snapshot_at("r", 0).unwrap().as_ref(), Some(&folded));
+    for event in all(&w.runs(), "r") {
+        reduce(&mut folded, &event);
+        if event.run_seq % 37 == 0 || (250..260).contains(&event.run_seq) {
+            let then = w.runs().snapshot_at("r", event.run_seq).unwrap().unwrap();
+            assert_eq!((&then, then.hash()), (&folded, folded.hash()), "{}", event.run_seq);
+        }
+    }
+    assert!(w.runs().snapshot_at("r", 601).unwrap().is_none(), "there are not so many");
+    is_whole(&w.runs(), "r");
+}
+
+/// A type that is not known moves the watermark and nothing else.
+pub fn unknown_types_move_the_watermark(w: &mut World) {
+    w.runs().append(of_run("r", "RunStarted")).unwrap();
+    let before = w.runs().snapshot("r").unwrap().unwrap();
+    w.runs().append(note("r", 1)).unwrap();
+    w.runs().append(NewEvent::new("r", "StepCorrected").step("s").plan("1")).unwrap();
+    w.runs().append(NewEvent::new("r", "runcompleted").plan("1")).unwrap();
+    let after = w.runs().snapshot("r").unwrap().unwrap();
+    assert_eq!(after, RunSnapshot { last_event_seq: 4, ..before });
+    assert!(w.runs().alerts("r", 0, 9).unwrap().is_empty());
+}
+
+/// The hash is of what it says, not of when it was said: two runs alike differ by their names only.
+pub fn hash_is_of_the_meaning(w: &mut World) {
+    for run in ["r", "s"] {
+        w.runs().append(of_run(run, "RunStarted")).unwrap();
+        w.pass_ms(5);
+        w.runs().append(NewEvent::new(run, "StepStarted").step("a").plan("1")).unwrap();
+    }
+    let of = |run: &str| w.runs().snapshot(run).unwrap().unwrap();
+    let renamed = RunSnapshot { run_id: "r".into(), ..of("s") };
+    assert_eq!((of("r").hash(), of("r").hash().len()), (renamed.hash(), 64));
+    assert_ne!(of("r").hash(), of("s").hash());
+}
+
+/// Attempts tell the events that began and ended them.
+pub fn attempts_tell_their_events(w: &mut World) {
+    super::tell(w, "r", &["RunStarted", "StepStarted", "StepFailed", "StepRetried", "StepStarted"]);
+    let step = w.runs().snapshot("r").unwrap().unwrap().steps.remove("s").unwrap();
+    let told: Vec<_> = step.attempts.iter().map(|one| (one.started_seq, one.ended_seq)).collect();
+    assert_eq!(told, [(Some(2), Some(3)), (Some(5), None)]);
+}
+
+/// Within a transaction a snapshot has what the steps before it appended.
+pub fn within_a_transaction(w: &mut World) {
+    let snapshot = mainstay::RunCommand::Snapshot { run: name("r"), seq: None };
+    let transaction = mainstay::Transaction::new()
+        .step(super::append(of_run("r", "RunStarted")))
+        .step(snapshot)
+        .step(super::append(of_run("r", "RunPaused")));
+    let answers = w.db().execute(transaction).unwrap().answers;
+    let mainstay::Answer::Run(answer) = &answers[1] else { panic!("{answers:?}") };
+    let mainstay::RunAnswer::Snapshot(Some(seen)) = answer.as_ref() else { panic!("{answer:?}") };
+    assert_eq!((seen.status, seen.last_event_seq), (RunStatus::Running, 1));
+}

@@ -1,0 +1,46 @@
+//! The gappy store as the suite meets it: numbers are burned, and events are seen when somebody waits for them.
+
+use mainstay_conformance::RunWorld;
+use mainstay_conformance::world::START_US;
+use mainstay_model::RunStore;
+use mainstay_runs::{GappyStore, Habit, HandTime};
+use std::sync::Arc;
+
+pub struct Gappy {
+    time: Arc<HandTime>,
+    pub store: Arc<GappyStore>,
+}
+
+impl Gappy {
+    pub fn with_habits() -> Gappy {
+        Gappy::new(Habit { burn_every: 3, hold_every: 2 })
+    }
+
+    pub fn without_habits() -> Gappy {
+        Gappy::new(Habit::default())
+    }
+
+    fn new(habit: Habit) -> Gappy {
+        let time = HandTime::at_us(START_US);
+        let store = Arc::new(GappyStore::with_habit(time.clone(), habit));
+        Gappy { time, store }
+    }
+}
+
+impl RunWorld for Gappy {
+    fn store(&self) -> Arc<dyn RunStore> {
+        self.store.clone()
+    }
+
+    fn pass_ms(&self, ms: u64) {
+        self.time.pass_ms(ms);
+    }
+
+    fn settle(&self) {
+        self.store.show_all();
+    }
+
+    fn has_clock_in_hand(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,42 @@
+//! A store that can do nothing but what all can, written as an adapter is: what is required and nothing else.
+
+use super::bent::Before;
+use mainstay_model::{
+    Answering, Appended, CanonicalEvent, FetchOptions, NewEvent, RunCapabilities, RunStore,
+};
+use std::sync::Arc;
+
+pub fn plain() -> Before {
+    Before::new(|inner| Plain { inner })
+}
+
+struct Plain {
+    inner: Arc<dyn RunStore>,
+}
+
+impl RunStore for Plain {
+    fn capabilities(&self) -> RunCapabilities {
+        let payload_limit_bytes = self.inner.capabilities().payload_limit_bytes;
+        RunCapabilities { payload_limit_bytes, ..RunCapabilities::none("plain") }
+    }
+
+    fn append_event(&self, event: NewEvent) -> Answering<'_, Appended> {
+        self.inner.append_event(event)
+    }
+
+    fn fetch_events<'a>(
+        &'a self,
+        run: &'a str,
+        options: FetchOptions,
+    ) -> Answering<'a, Vec<CanonicalEvent>> {
+        self.inner.fetch_events(run, options)
+    }
+
+    fn ping(&self) -> Answering<'_, bool> {
+        self.inner.ping()
+    }
+
+    fn close(&self) -> Answering<'_, ()> {
+        self.inner.close()
+    }
+}

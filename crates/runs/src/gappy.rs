@@ -1,0 +1,377 @@
+//! A store in memory that shows what distributed ones do: numbers that nobody gets, and events that are seen later than others
+//! with larger numbers.
+//!
+//! ```text
+//!   append --> number --> events  1 2 . 4 5 .          . burned: never filled
+//!                            held       4              held: stored, acknowledged, not to be seen yet
+//!                            |
+//!   fetch <------------------'  1 2 5                   show(4) -> 1 2 4 5
+//! ```
+
+mod log;
+
+use crate::time::Time;
+use log::Log;
+use mainstay_model::limits::check_page;
+use mainstay_model::{
+    Answering, Appended, CanonicalEvent, Code, Error, FetchOptions, Name, NewEvent, Result,
+    RunCapabilities, RunFilter, RunInfo, RunPage, RunStore, Stamp, Value,
+};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use tokio::sync::Notify;
+
+/// The most bytes of what belongs to an event here.
+const PAYLOAD_LIMIT_BYTES: usize = 1 << 20;
+
+/// What a gappy store does of its own accord. Zero: never.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Habit {
+    /// Every so many appends a number is burned.
+    pub burn_every: u64,
+    /// Every so many appends the event is held back until it is shown.
+    pub hold_every: u64,
+}
+
+/// A store in memory that shows gaps, some of which are never filled, and events that come late.
+///
+/// It is for tests: of projectors, and of whoever reads runs and must not rely on more than the contract says.
+pub struct GappyStore {
+    time: Arc<dyn Time>,
+    state: Mutex<State>,
+    shown: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    closed: bool,
+    habit: Habit,
+    /// How many events were written: their names are made of it.
+    written: u64,
+    runs: BTreeMap<String, Log>,
+}
+
+impl GappyStore {
+    /// An empty store; its events are stored by this time.
+    pub fn new(time: Arc<dyn Time>) -> GappyStore {
+        GappyStore::with_habit(time, Habit::default())
+    }
+
+    /// An empty store that burns numbers and holds events back by itself.
+    pub fn with_habit(time: Arc<dyn Time>, habit: Habit) -> GappyStore {
+        let state = State { habit, ..State::default() };
+        GappyStore { time, state: Mutex::new(state), shown: Notify::new() }
+    }
+
+    /// Takes numbers of a run that no event will ever have.
+    pub fn burn(&self, run: &str, count: u64) {
+        self.state.lock().log(run, self.time.now_us()).burn(count);
+    }
+
+    /// Holds the next event of a run back.
+    pub fn hold_next(&self, run: &str) {
+        self.state.lock().log(run, self.time.now_us()).hold_next = true;
+    }
+
+    /// The events of a run that are held back.
+    pub fn held(&self, run: &str) -> Vec<u64> {
+        let state = self.state.lock();
+        state.runs.get(run).map_or_else(Vec::new, |log| log.held.iter().copied().collect())
+    }
+
+    /// Shows an event that was held back; says whether it was.
+    pub fn show(&self, run: &str, seq: u64) -> bool {
+        let was_held = self.state.lock().runs.get_mut(run).is_some_and(|log| log.held.remove(&seq));
+        self.shown.notify_waiters();
+        was_held
+    }
+
+    /// Shows all that is held back.
+    pub fn show_all(&self) {
+        self.state.lock().runs.values_mut().for_each(|log| log.held.clear());
+        self.shown.notify_waiters();
+    }
+
+    /// Does something with what is there, now, and tells those who wait.
+    fn change<T>(&self, change: impl FnOnce(&mut State, Stamp) -> Result<T>) -> Result<T> {
+        let mut state = self.state.lock();
+        state.check_open()?;
+        let changed = change(&mut state, self.time.now_us());
+        drop(state);
+        self.shown.notify_waiters();
+        changed
+    }
+
+    fn read<T>(&self, run: &str, read: impl FnOnce(&Log) -> T) -> Result<Option<T>> {
+        Name::new(run)?;
+        let state = self.state.lock();
+        state.check_open()?;
+        Ok(state.runs.get(run).filter(|log| !log.deleted).map(read))
+    }
+
+    fn page(&self, run: &str, options: FetchOptions) -> Result<Vec<CanonicalEvent>> {
+        check_page(options.limit)?;
+        let page = |log: &Log| {
+            log.visible(options.after_seq).take(options.limit).cloned().collect::<Vec<_>>()
+        };
+        Ok(self.read(run, page)?.unwrap_or_default())
+    }
+
+    fn has_behind(&self, run: &str, after_seq: u64) -> Result<bool> {
+        let is_there = self.read(run, |log| log.visible(after_seq).next().is_some())?;
+        Ok(is_there.unwrap_or(false))
+    }
+}
+
+impl State {
+    fn check_open(&self) -> Result<()> {
+        match self.closed {
+            true => Err(Error::new(Code::Closed, "the store was closed: open another one")),
+            false => Ok(()),
+        }
+    }
+
+    fn log(&mut self, run: &str, now_us: Stamp) -> &mut Log {
+        self.runs.entry(run.to_owned()).or_insert_with(|| Log::new(now_us))
+    }
+
+    /// Everything that can be wrong with an event, before anything is written.
+    fn check(&self, event: &NewEvent) -> Result<String> {
+        CAN.check_event(event)?;
+        self.check_there(&event.run_id)?;
+        event.key()
+    }
+
+    fn check_there(&self, run: &str) -> Result<()> {
+        if !self.runs.get(run).is_some_and(|log| log.deleted) {
+            return Ok(());
+        }
+        let message =
+            format!("run `{run}` was deleted: append to one of another name, or restore it first");
+        Err(Error::new(Code::RunNotFound, message))
+    }
+
+    fn append_all(&mut self, events: Vec<NewEvent>, now_us: Stamp) -> Result<Vec<Appended>> {
+        let keyed = |(place, event): (usize, &NewEvent)| {
+            self.check(event).map_err(|error| error.at_position(place))
+        };
+        let keys = events.iter().enumerate().map(keyed).collect::<Result<Vec<_>>>()?;
+        let append = |(event, key)| self.append(event, key, now_us);
+        Ok(events.into_iter().zip(keys).map(append).collect())
+    }
+
+    fn append(&mut self, event: NewEvent, key: String, now_us: Stamp) -> Appended {
+        if let Some(first) = self.log(&event.run_id, now_us).first_of(&key, &event) {
+            return first;
+        }
+        self.written += 1;
+        let (written, habit) = (self.written, self.habit);
+        let is_turn = |every: u64| every > 0 && written.is_multiple_of(every);
+        let log = self.log(&event.run_id, now_us);
+        log.burn(u64::from(is_turn(habit.burn_every)));
+        log.hold_next |= is_turn(habit.hold_every);
+        log.append(event, key, written, now_us)
+    }
+
+    fn append_expecting(
+        &mut self,
+        event: NewEvent,
+        expected_seq: u64,
+        now_us: Stamp,
+    ) -> Result<Appended> {
+        let key = self.check(&event)?;
+        let known = self.runs.get(&event.run_id);
+        if let Some(first) = known.and_then(|log| log.first_of(&key, &event)) {
+            return Ok(first);
+        }
+        let last_seq = known.map_or(0, Log::last_seq);
+        if last_seq == expected_seq {
+            return Ok(self.append(event, key, now_us));
+        }
+        let message = format!(
+            "the last event of run `{}` is {last_seq}, not {expected_seq}: read what came since and try again",
+            event.run_id
+        );
+        Err(Error::new(Code::SequenceMoved, message))
+    }
+
+    fn bootstrap(
+        &mut self,
+        run: &str,
+        metadata: Value,
+        events: Vec<NewEvent>,
+        now_us: Stamp,
+    ) -> Result<Vec<Appended>> {
+        Name::new(run)?;
+        metadata.check()?;
+        if let Some(other) = events.iter().find(|event| event.run_id != run) {
+            let message = format!("an event of run `{}` in the bootstrap of `{run}`", other.run_id);
+            return Err(Error::new(Code::InvalidArgument, message));
+        }
+        self.check_there(run)?;
+        if self.runs.contains_key(run) {
+            let message = format!("there is a run `{run}`: append to it, or take another name");
+            return Err(Error::new(Code::RunExists, message));
+        }
+        let appended = self.append_all(events, now_us)?;
+        self.log(run, now_us).metadata = Some(metadata);
+        Ok(appended)
+    }
+
+    fn restore(&mut self, events: Vec<CanonicalEvent>, now_us: Stamp) -> Result<()> {
+        for event in &events {
+            Name::new(&event.run_id)?;
+            event.check_version()?;
+        }
+        for event in events {
+            let log = self.log(&event.run_id, now_us);
+            if log.deleted {
+                *log = Log::new(now_us);
+            }
+            log.restore(event);
+        }
+        Ok(())
+    }
+
+    fn list(&self, filter: &RunFilter, after: Option<&str>, limit: usize) -> RunPage {
+        let begin = filter.prefix.as_str().max(after.unwrap_or_default()).to_owned();
+        let listed = self
+            .runs
+            .range(begin..)
+            .filter(|(run, log)| after.is_none_or(|after| run.as_str() > after) && !log.deleted);
+        let begun = listed.take_while(|(run, _)| run.starts_with(&filter.prefix));
+        let infos = begun.map(|(run, log)| RunInfo { metadata: None, ..log.info(run) });
+        let mut runs: Vec<RunInfo> =
+            infos.filter(|info| filter.passes(info)).take(limit + 1).collect();
+        let has_more = runs.len() > limit;
+        runs.truncate(limit);
+        let next = runs.last().filter(|_| has_more).map(|last| last.run_id.clone());
+        RunPage { runs, next }
+    }
+}
+
+/// What a gappy store can do: all but what it is there for.
+const CAN: RunCapabilities = RunCapabilities {
+    contiguous: false,
+    monotone: false,
+    payload_limit_bytes: PAYLOAD_LIMIT_BYTES,
+    ..RunCapabilities::all("gappy")
+};
+
+impl RunStore for GappyStore {
+    fn capabilities(&self) -> RunCapabilities {
+        CAN
+    }
+
+    fn append_event(&self, event: NewEvent) -> Answering<'_, Appended> {
+        Box::pin(async move {
+            self.change(|state, now_us| {
+                let key = state.check(&event)?;
+                Ok(state.append(event, key, now_us))
+            })
+        })
+    }
+
+    fn fetch_events<'a>(
+        &'a self,
+        run: &'a str,
+        options: FetchOptions,
+    ) -> Answering<'a, Vec<CanonicalEvent>> {
+        Box::pin(async move { self.page(run, options) })
+    }
+
+    fn ping(&self) -> Answering<'_, bool> {
+        Box::pin(async move { Ok(!self.state.lock().closed) })
+    }
+
+    fn close(&self) -> Answering<'_, ()> {
+        Box::pin(async move {
+            self.state.lock().closed = true;
+            self.shown.notify_waiters();
+            Ok(())
+        })
+    }
+
+    fn append_batch(&self, events: Vec<NewEvent>) -> Answering<'_, Vec<Appended>> {
+        Box::pin(async move { self.change(|state, now_us| state.append_all(events, now_us)) })
+    }
+
+    fn append_expecting(&self, event: NewEvent, expected_seq: u64) -> Answering<'_, Appended> {
+        Box::pin(async move {
+            self.change(|state, now_us| state.append_expecting(event, expected_seq, now_us))
+        })
+    }
+
+    fn bootstrap<'a>(
+        &'a self,
+        run: &'a str,
+        metadata: Value,
+        events: Vec<NewEvent>,
+    ) -> Answering<'a, Vec<Appended>> {
+        Box::pin(async move {
+            self.change(|state, now_us| state.bootstrap(run, metadata, events, now_us))
+        })
+    }
+
+    fn get<'a>(&'a self, run: &'a str) -> Answering<'a, Option<RunInfo>> {
+        Box::pin(async move { self.read(run, |log| log.info(run)) })
+    }
+
+    fn list<'a>(
+        &'a self,
+        filter: &'a RunFilter,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> Answering<'a, RunPage> {
+        Box::pin(async move {
+            CAN.check_list(filter, limit)?;
+            let state = self.state.lock();
+            state.check_open()?;
+            Ok(state.list(filter, after, limit))
+        })
+    }
+
+    fn delete_run<'a>(&'a self, run: &'a str) -> Answering<'a, bool> {
+        Box::pin(async move {
+            Name::new(run)?;
+            self.change(|state, _| Ok(state.runs.get_mut(run).is_some_and(Log::delete)))
+        })
+    }
+
+    fn restore(&self, events: Vec<CanonicalEvent>) -> Answering<'_, ()> {
+        Box::pin(async move { self.change(|state, now_us| state.restore(events, now_us)) })
+    }
+
+    fn wait_for<'a>(&'a self, run: &'a str, after_seq: u64, wait_ms: u64) -> Answering<'a, bool> {
+        Box::pin(async move {
+            let mut over = pin!(self.time.sleep(wait_ms));
+            loop {
+                // Who is listed before it looks misses no event.
+                let mut shown = pin!(self.shown.notified());
+                shown.as_mut().enable();
+                if self.has_behind(run, after_seq)? {
+                    return Ok(true);
+                }
+                if is_over(shown, over.as_mut()).await {
+                    return self.has_behind(run, after_seq);
+                }
+            }
+        })
+    }
+}
+
+/// Waits for either; says whether it was the second.
+async fn is_over(first: impl Future<Output = ()>, second: impl Future<Output = ()>) -> bool {
+    let (mut first, mut second) = (pin!(first), pin!(second));
+    std::future::poll_fn(|context| {
+        if second.as_mut().poll(context).is_ready() {
+            return Poll::Ready(true);
+        }
+        first.as_mut().poll(context).map(|()| false)
+    })
+    .await
+}

@@ -1,0 +1,246 @@
+//! What a projector knows of one run: events go in, and out come a snapshot, gaps and alerts. No store and no clock in here.
+//!
+//! ```text
+//!   page   5 6 . 8 9 . 11       watermark 4
+//!          | |   '-- waited for: the run is STALE, the watermark is 6
+//!          v v        7 in time: on to 9; in vain: 7 is given up, on to 9 all the same
+//!        snapshot
+//!   given up   2  7             looked at now and then: what comes there was late, and the run is folded anew
+//! ```
+
+use crate::alert::Alert;
+use crate::figures::Counted;
+use crate::gap::Gap;
+use crate::settings::Settings;
+use mainstay_model::{CanonicalEvent, Judgement, RunSnapshot, Stamp, reduce};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// Whether a projection waits for an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum ProjectionState {
+    /// It has all that was to be seen.
+    Current,
+    /// An event is missing between others, or came behind them.
+    Stale,
+}
+
+/// What is known of a run. It can be kept and followed from later, by another program too: then nothing is told twice.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Projection {
+    /// What the events up to the watermark add up to.
+    pub snapshot: RunSnapshot,
+    /// Whether it waits for an event.
+    pub state: ProjectionState,
+    /// Gaps behind the watermark, which are waited for.
+    pub open: Vec<Gap>,
+    /// Gaps before the watermark, which were waited for in vain.
+    pub given_up: Vec<Gap>,
+    /// Events that could not follow those before them, and were told.
+    pub told: BTreeSet<u64>,
+    /// When the oldest event that is not in the snapshot was stored.
+    pub pending_since_us: Option<Stamp>,
+    /// Whether the lag was told, and has been high since.
+    pub lag_told: bool,
+    /// Whether the run was resynced for its lag, and has lagged as much since.
+    pub lag_resynced: bool,
+}
+
+/// How an event is taken in: by whose clock, within which limits, and who is told.
+pub(crate) struct Scene<'s> {
+    pub settings: &'s Settings,
+    pub now_us: Stamp,
+    /// Whether the store may show an event later than others behind it.
+    pub watches_gaps: bool,
+    pub counted: &'s mut Counted,
+    pub alerts: &'s mut Vec<Alert>,
+}
+
+/// A run that was folded anew up to the watermark.
+pub(crate) struct Anew {
+    /// Up to here it is as it was kept.
+    pub base_seq: u64,
+    pub snapshot: RunSnapshot,
+    /// Numbers behind the base that are not to be seen, and the next ones that are.
+    pub missing: Vec<(u64, u64)>,
+    /// Events that could not follow, and why.
+    pub illegal: Vec<(CanonicalEvent, String)>,
+}
+
+impl Anew {
+    /// Begins with what was kept.
+    pub fn from(base_seq: u64, snapshot: RunSnapshot) -> Anew {
+        Anew { base_seq, snapshot, missing: Vec::new(), illegal: Vec::new() }
+    }
+
+    /// Folds the next event; `before` is the number of the one before it.
+    pub fn fold(&mut self, before: u64, event: &CanonicalEvent) {
+        if event.run_seq > before + 1 {
+            self.missing.push((before, event.run_seq));
+        }
+        if let Judgement::Illegal(why) = reduce(&mut self.snapshot, event) {
+            self.illegal.push((event.clone(), why));
+        }
+    }
+}
+
+impl Projection {
+    /// A run of which nothing was seen.
+    pub fn new(run: &str) -> Projection {
+        Projection {
+            snapshot: RunSnapshot::new(run),
+            state: ProjectionState::Current,
+            open: Vec::new(),
+            given_up: Vec::new(),
+            told: BTreeSet::new(),
+            pending_since_us: None,
+            lag_told: false,
+            lag_resynced: false,
+        }
+    }
+
+    /// The last event in the snapshot.
+    pub fn watermark(&self) -> u64 {
+        self.snapshot.last_event_seq
+    }
+
+    /// For how long the oldest event that is not in the snapshot has been stored.
+    pub fn lag_ms(&self, now_us: Stamp) -> u64 {
+        self.pending_since_us.map_or(0, |since_us| now_us.saturating_sub(since_us) / 1_000)
+    }
+
+    /// Takes in what was fetched behind the watermark; says whether all of it went into the snapshot.
+    pub(crate) fn absorb(&mut self, page: &[CanonicalEvent], scene: &mut Scene<'_>) -> bool {
+        let (mut before, mut open, mut first_left) = (self.watermark(), Vec::new(), None);
+        let seen = before;
+        for event in page.iter().filter(|event| event.run_seq > seen) {
+            let gap = Gap::between(before, event.run_seq, &self.open, scene.now_us);
+            if let Some(gap) = gap.filter(|_| scene.watches_gaps) {
+                match first_left.is_none() && scene.is_in_vain(&gap) {
+                    true => self.give_up(gap, scene),
+                    false => open.push(gap),
+                }
+            }
+            before = event.run_seq;
+            if open.is_empty() {
+                self.fold(event, scene);
+            } else if first_left.is_none() {
+                first_left = Some(event);
+            }
+        }
+        open.truncate(scene.settings.gaps_limit);
+        self.open = open;
+        self.pending_since_us = first_left.map(CanonicalEvent::stored_us);
+        self.settle(scene);
+        first_left.is_none()
+    }
+
+    fn fold(&mut self, event: &CanonicalEvent, scene: &mut Scene<'_>) {
+        scene.counted.events += 1;
+        if let Judgement::Illegal(why) = reduce(&mut self.snapshot, event) {
+            self.tell(event, why, scene);
+        }
+    }
+
+    /// Tells of an event once, however often it is folded.
+    fn tell(&mut self, event: &CanonicalEvent, why: String, scene: &mut Scene<'_>) {
+        if self.told.contains(&event.run_seq) {
+            return;
+        }
+        if self.told.len() >= scene.settings.told_limit {
+            scene.counted.alerts_untold += 1;
+            return;
+        }
+        self.told.insert(event.run_seq);
+        scene.alerts.push(Alert::inconsistent(event, why, scene.now_us));
+    }
+
+    fn give_up(&mut self, gap: Gap, scene: &mut Scene<'_>) {
+        scene.counted.gaps_passed += 1;
+        self.given_up.push(Gap { checked_us: scene.now_us, ..gap });
+        self.forget(scene);
+    }
+
+    fn forget(&mut self, scene: &mut Scene<'_>) {
+        let over = self.given_up.len().saturating_sub(scene.settings.gaps_limit);
+        self.given_up.drain(..over);
+        scene.counted.gaps_forgotten += over as u64;
+    }
+
+    /// A gap that begins is told; when none is left, all is well.
+    fn settle(&mut self, scene: &mut Scene<'_>) {
+        match self.open.first() {
+            Some(gap) => {
+                let (first, last) = (gap.first, gap.last);
+                self.stale(first, &format!("numbers {first} to {last} are missing"), scene);
+            }
+            None => self.state = ProjectionState::Current,
+        }
+    }
+
+    /// Marks the run, and tells it when it was not marked.
+    pub(crate) fn stale(&mut self, seq: u64, what: &str, scene: &mut Scene<'_>) {
+        if self.state == ProjectionState::Current {
+            let message = format!("run `{}` is stale: {what}", self.snapshot.run_id);
+            let run = &self.snapshot.run_id;
+            scene.alerts.push(Alert::stale(run, seq, message, scene.now_us));
+        }
+        self.state = ProjectionState::Stale;
+    }
+
+    /// Looks how old the first event behind the watermark is; says whether the run is to be resynced for it.
+    pub(crate) fn watch_lag(&mut self, page: &[CanonicalEvent], scene: &mut Scene<'_>) -> bool {
+        let first = page.iter().find(|event| event.run_seq > self.watermark());
+        self.pending_since_us = first.map(CanonicalEvent::stored_us);
+        let lag_ms = self.lag_ms(scene.now_us);
+        let (is_high, is_too_high) =
+            (lag_ms > scene.settings.lag_alert_ms, lag_ms > scene.settings.lag_resync_ms);
+        if let Some(event) = first.filter(|_| is_high && !self.lag_told) {
+            scene.alerts.push(Alert::lag(event, lag_ms, scene.now_us));
+        }
+        let is_due = is_too_high && !self.lag_resynced;
+        (self.lag_told, self.lag_resynced) = (is_high, is_too_high);
+        is_due
+    }
+
+    /// Puts what was folded anew in place of what was there.
+    pub(crate) fn replace(&mut self, anew: Anew, scene: &mut Scene<'_>) {
+        self.snapshot = anew.snapshot;
+        for (event, why) in anew.illegal {
+            self.tell(&event, why, scene);
+        }
+        let (old, now_us) = (std::mem::take(&mut self.given_up), scene.now_us);
+        let missing = anew.missing.into_iter();
+        let found = missing.filter_map(|(before, next)| Gap::between(before, next, &old, now_us));
+        let found: Vec<Gap> = found.filter(|_| scene.watches_gaps).collect();
+        let below = old.into_iter().filter(|gap| gap.last <= anew.base_seq);
+        self.given_up = below.chain(found).collect();
+        self.forget(scene);
+        self.settle(scene);
+    }
+
+    /// Gaps that it is time to look at again; they count as looked at from now on.
+    pub(crate) fn due(&mut self, scene: &Scene<'_>) -> Vec<Gap> {
+        let Settings { recheck_least_ms, recheck_most_ms, .. } = *scene.settings;
+        let is_due = |gap: &&mut Gap| gap.is_due(scene.now_us, recheck_least_ms, recheck_most_ms);
+        let look = |gap: &mut Gap| {
+            gap.checked_us = scene.now_us;
+            gap.clone()
+        };
+        self.given_up.iter_mut().filter(is_due).map(look).collect()
+    }
+
+    /// From where a resync has to begin that is not to begin with the first event: before the first gap that was given up.
+    pub(crate) fn sound_seq(&self) -> u64 {
+        self.given_up.first().map_or(self.watermark(), |gap| gap.first - 1)
+    }
+}
+
+impl Scene<'_> {
+    fn is_in_vain(&self, gap: &Gap) -> bool {
+        let waited_us = self.now_us.saturating_sub(gap.seen_us);
+        waited_us >= self.settings.patience_ms.saturating_mul(1_000)
+    }
+}

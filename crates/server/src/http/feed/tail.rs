@@ -1,0 +1,194 @@
+//! A reader of one run: fetches what is stored, and then takes what the hub brings.
+//!
+//! ```text
+//!   joins the hub --> fetches behind its place, page after page --> nothing more --> waits at the hub
+//!        ^                                                                             |
+//!        '--------------- let go by the hub, or something is missing ------------------'
+//! ```
+//!
+//! It joins before it fetches: what is durable and visible by then is fetched, what comes later is brought. What is brought and
+//! was fetched already is left out by its sequence.
+
+use super::Wanted;
+use super::change::Change;
+use super::hub::Delivery;
+use crate::http::Http;
+use crate::http::extract::runs_of;
+use crate::http::forms::{Raw, shown_event};
+use crate::http::refusal::Answered;
+use mainstay::{CanonicalEvent, Code, Contract, MAIN, Name, Result, RunTail};
+use prometheus_client::metrics::gauge::Gauge;
+use serde_json::value::RawValue;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// How many events are fetched in one go.
+const PIECE_EVENTS: usize = 1_000;
+
+/// One client's place in a run.
+pub(crate) struct TailReader {
+    app: Http,
+    run: Name,
+    branch: Option<String>,
+    /// The last event that was given.
+    after: u64,
+    /// Where later events are brought.
+    live: Option<mpsc::Receiver<Delivery>>,
+    /// Whether there may be events that nobody brings.
+    behind: bool,
+    _counted: Counted,
+}
+
+/// An event, ready to be sent.
+pub(crate) struct Told {
+    pub seq: u64,
+    text: Text,
+}
+
+enum Text {
+    Own(Raw),
+    /// Made once for all readers.
+    Shared(Arc<Change>),
+}
+
+impl Told {
+    /// The event as JSON.
+    pub fn json(&self) -> &RawValue {
+        match &self.text {
+            Text::Own(text) => text,
+            Text::Shared(change) => change.value().unwrap_or(RawValue::NULL),
+        }
+    }
+}
+
+/// A reader, as long as it is there.
+struct Counted(Gauge);
+
+impl Counted {
+    fn new(readers: &Gauge) -> Counted {
+        readers.inc();
+        Counted(readers.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+impl TailReader {
+    /// Begins behind an event of a run, which need not be there yet; the branch has to be.
+    pub async fn open(
+        app: &Http,
+        run: Name,
+        branch: Option<String>,
+        after: u64,
+    ) -> Answered<TailReader> {
+        runs_of(app.db(), branch.as_deref())?;
+        let (app, _counted) = (app.clone(), Counted::new(&app.metrics().tails));
+        Ok(TailReader { app, run, branch, after, live: None, behind: true, _counted })
+    }
+
+    /// The last event that was given.
+    pub fn position(&self) -> u64 {
+        self.after
+    }
+
+    /// The next events, so many or what came together; none when there are none for so long.
+    pub async fn next(&mut self, limit: usize, quiet: Duration) -> Answered<Vec<Told>> {
+        loop {
+            if self.behind {
+                let told = self.fetch(limit.min(PIECE_EVENTS)).await?;
+                if !told.is_empty() {
+                    return Ok(told);
+                }
+                self.behind = false;
+            }
+            let Some(live) = &mut self.live else { continue };
+            let told = match tokio::time::timeout(quiet, live.recv()).await {
+                Ok(Some(delivery)) => self.take(&delivery),
+                Ok(None) => {
+                    (self.live, self.behind) = (None, true);
+                    continue;
+                }
+                Err(_) => {
+                    // It is looked again next time: a branch that is gone brings nothing, and says nothing.
+                    self.behind = true;
+                    return Ok(Vec::new());
+                }
+            };
+            if !told.is_empty() {
+                return Ok(told);
+            }
+        }
+    }
+
+    /// What of a transaction comes next here.
+    fn take(&mut self, delivery: &Delivery) -> Vec<Told> {
+        let mut told = Vec::new();
+        for change in &delivery.changes {
+            match change.appended() {
+                Some(seq) if seq == self.after + 1 => {
+                    self.after = seq;
+                    told.push(Told { seq, text: Text::Shared(change.clone()) });
+                }
+                Some(seq) if seq > self.after => {
+                    self.behind = true;
+                    break;
+                }
+                _ => {}
+            }
+        }
+        told
+    }
+
+    async fn fetch(&mut self, limit: usize) -> Answered<Vec<Told>> {
+        if self.live.is_none() {
+            self.live = Some(self.join().await);
+        }
+        let (db, branch) = (self.app.db().clone(), self.branch.clone());
+        let (run, after) = (self.run.clone(), self.after);
+        let read = move || {
+            let tail = runs_of(&db, branch.as_deref())?.tail(run.as_str(), after)?;
+            Ok(piece(tail, limit)?.iter().map(own).collect::<Result<Vec<_>>>()?)
+        };
+        let told = self.app.slowly(read).await?;
+        self.after = told.last().map_or(self.after, |last| last.seq);
+        Ok(told)
+    }
+
+    /// Joins the hub where both the log and what can be read end: what is behind that is brought, what is not is
+    /// fetched. The hub may be ahead of it for a moment.
+    async fn join(&self) -> mpsc::Receiver<Delivery> {
+        let wanted = Wanted {
+            branch: Some(self.branch.clone().unwrap_or_else(|| MAIN.to_owned())),
+            contract: Some(Contract::Runs),
+            key: Some(self.run.as_str().to_owned()),
+            ..Wanted::default()
+        };
+        loop {
+            let db = self.app.db();
+            let position = db.durable_revision().min(db.revision());
+            match self.app.hub().join(wanted.clone(), position) {
+                Some(receiver) => return receiver,
+                None => tokio::task::yield_now().await,
+            }
+        }
+    }
+}
+
+/// Stored events that are durable, as many as can be held at once.
+fn piece(mut tail: RunTail, mut limit: usize) -> Result<Vec<CanonicalEvent>> {
+    loop {
+        match tail.next(limit, Duration::ZERO) {
+            Err(error) if error.code() == Code::TransactionTooLarge && limit > 1 => limit /= 2,
+            other => return other,
+        }
+    }
+}
+
+fn own(event: &CanonicalEvent) -> Result<Told> {
+    Ok(Told { seq: event.run_seq, text: Text::Own(shown_event(event)?) })
+}

@@ -1,0 +1,101 @@
+//! Following a run: a stream of its events, or a page that waits for the first.
+
+use super::Http;
+use super::extract::{Asked, Named};
+use super::feed::{self, Sending, Source, TailReader};
+use super::refusal::{Answered, Problem, Refusal};
+use super::runs::EventPageForm;
+use axum::Json;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::sse::Event;
+use axum::response::{IntoResponse, Response};
+use mainstay::Name;
+use mainstay::limits::{PAGE_DEFAULT, check_page};
+use serde::Deserialize;
+use std::iter::once;
+use std::time::Duration;
+use utoipa::IntoParams;
+
+/// Which events are followed.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TailArguments {
+    /// Only behind this event; from the first one on without it.
+    #[serde(default)]
+    #[param(required = false)]
+    after: u64,
+    /// Answers one page instead of a stream, and waits this long for its first event, in milliseconds; 60,000 at most, unless the server is configured otherwise.
+    wait_ms: Option<u64>,
+    /// At most this many events in a page; 1,000 without it.
+    limit: Option<usize>,
+    /// The branch; `main` without it.
+    branch: Option<String>,
+}
+
+/// Follows a run as server-sent events: `id` is the sequence, `data` the event. The run need not be there yet.
+#[utoipa::path(
+    get, path = "/v1/runs/{run}/tail", tag = "runs", operation_id = "tail_run",
+    params(
+        ("run" = String, Path, description = "The run; a slash in it is %2F"), TailArguments,
+        ("Last-Event-ID" = Option<u64>, Header, description = "Resumes behind this sequence; it goes before `after`"),
+    ),
+    responses(
+        (status = 200, description = "Events without end, one called `error` is the last; with `wait_ms` a page of them as JSON", content_type = "text/event-stream", body = EventPageForm),
+        (status = 400, description = "A limit of zero or above 100,000", body = Problem),
+        (status = 503, description = "There are too many readers", body = Problem),
+    )
+)]
+pub(crate) async fn tail(
+    State(app): State<Http>,
+    Named(run): Named,
+    Asked(asked): Asked<TailArguments>,
+    headers: HeaderMap,
+) -> Answered<Response> {
+    let (run, limit) = (Name::new(&run)?, asked.limit.unwrap_or(PAGE_DEFAULT));
+    check_page(limit)?;
+    if asked.limit.is_some() && asked.wait_ms.is_none() {
+        return Err(Refusal::invalid("limit is for pages: give wait_ms, too, or leave it out"));
+    }
+    let seat = app.feed_readers().try_acquire_owned().map_err(|_| feed::full())?;
+    let after = feed::last_event_id(&headers)?.unwrap_or(asked.after);
+    let reader = TailReader::open(&app, run, asked.branch, after).await?;
+    match asked.wait_ms {
+        None => Ok(feed::follow(app, reader, seat).into_response()),
+        Some(wait_ms) => Ok(Json(page(&app, reader, limit, wait_ms).await?).into_response()),
+    }
+}
+
+async fn page(
+    app: &Http,
+    mut reader: TailReader,
+    limit: usize,
+    wait_ms: u64,
+) -> Answered<EventPageForm> {
+    let wait = Duration::from_millis(wait_ms.min(app.settings().feed_wait_limit_ms));
+    let (mut events, mut next) = (Vec::new(), reader.position());
+    tokio::select! {
+        told = reader.next(limit, wait) => {
+            for told in told?.into_iter().take(limit) {
+                next = told.seq;
+                events.push(told.json().to_owned());
+            }
+        }
+        () = app.draining().cancelled() => {}
+    }
+    Ok(EventPageForm { events: events.into(), next })
+}
+
+impl Source for TailReader {
+    async fn next(&mut self, quiet: Duration) -> Answered<Sending> {
+        let told = TailReader::next(self, PAGE_DEFAULT, quiet).await?;
+        if told.is_empty() {
+            return Ok(Box::new(once(Event::default().comment("alive"))));
+        }
+        Ok(Box::new(told.into_iter().map(|told| {
+            let id = told.seq.to_string();
+            Event::default().event("appended").id(id).data(told.json().get())
+        })))
+    }
+}
