@@ -103,16 +103,17 @@ mod tests {
         }
     }
 
-    /// Every command on records and hashes that has a plan is among the seeds, as one that is taken.
+    /// Every command on records, hashes, runs and the outbox that has a plan is among the seeds, as one that is taken.
     #[test]
-    fn the_seeds_of_requests_have_all_commands_on_records() {
+    fn the_seeds_of_requests_have_all_commands_on_records_and_runs() {
         let mut taken = std::collections::BTreeSet::new();
         feed("requests", |bytes| {
             let requests = read(bytes, bytes.len()).into_iter().flatten();
             let plans = requests.filter(|words| plan(words));
             taken.extend(plans.map(|words| String::from_utf8_lossy(&words[0]).to_lowercase()));
         });
-        let kinds = [table::Group::Records, table::Group::Hashes];
+        use table::Group::{Hashes, Outbox, Records, Runs};
+        let kinds = [Records, Hashes, Runs, Outbox];
         let on_records = table::all().filter(|spec| kinds.contains(&spec.group));
         for spec in on_records.filter(|spec| matches!(spec.run, Run::Data(_))) {
             assert!(taken.contains(spec.name), "{} of {taken:?}", spec.name);

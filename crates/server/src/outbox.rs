@@ -4,7 +4,7 @@ use crate::config::settings::settings;
 use mainstay::{LEASE_LIMIT_MS, TRIES_LIMIT};
 
 settings! {
-    /// Messages of the outbox that could not be delivered.
+    /// Messages of the outbox of which `OUTBOX.FAIL` says that they could not be delivered.
     pub struct Settings {
         /// How long such a message waits before its second try; each further one doubles it.
         pub backoff_ms: u64 = 1_000, 1..=LEASE_LIMIT_MS;

@@ -253,8 +253,13 @@ async fn the_handles_to_be_awaited_have_the_same_methods() {
     assert_eq!(outbox.claim(9, LEASE).await.unwrap().len(), 1);
     assert_eq!(outbox.ack(&[1]).await.unwrap(), 1);
     let add = async |t: &mut AsyncInteractive| {
-        t.run(mainstay::RunCommand::Delete { run: mainstay::Name::new("r")? }).await.map(drop)
+        assert_eq!(t.append(note(5)).await?.run_seq, 6);
+        assert_eq!(t.append_expecting(note(6), 6).await?.run_seq, 7);
+        assert_eq!(t.fetch_events("r", 5, 9).await?.len(), 2);
+        assert_eq!(t.run_snapshot("r").await?.map(|it| it.last_event_seq), Some(7));
+        t.put_message("s", b"p".to_vec(), Some("r")).await.map(drop)
     };
     db.transaction(add).await.unwrap();
-    assert_eq!(runs.get("r").await.unwrap(), None);
+    assert_eq!(runs.fetch("r", 5, 9).await.unwrap().len(), 2);
+    assert_eq!(outbox.state().await.unwrap().pending, 1);
 }
