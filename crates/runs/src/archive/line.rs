@@ -2,7 +2,7 @@
 
 use mainstay::{CONTRACT_VERSION, CanonicalEvent, Result, RunInfo, RunStatus, Value};
 use mainstay::{Code, Error, from_value, to_value};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
@@ -23,7 +23,15 @@ pub(super) struct Head {
     pub last_event_seq: u64,
     pub inconsistent: bool,
     pub created_us: u64,
+    /// Nothing where the run was made without; `null` is something.
+    #[serde(default, deserialize_with = "there", skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Box<RawValue>>,
+}
+
+fn there<'de, D: Deserializer<'de>>(
+    from: D,
+) -> std::result::Result<Option<Box<RawValue>>, D::Error> {
+    Box::<RawValue>::deserialize(from).map(Some)
 }
 
 /// The last line: what those before it must be.

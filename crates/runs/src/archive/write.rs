@@ -58,15 +58,14 @@ impl Archive {
             }
             pack(&mut packer, &line::plain(foot)?, path)?;
             let rest = packer.finish().map_err(|error| failed("packed", path, &error))?;
-            put(&mut writer, rest, path).await?;
-            writer.shutdown().await.map_err(|error| failed("written", path, &error))
+            put(&mut writer, rest, path).await
         };
         if let Err(error) = written.await {
             // What it leaves in the store has no name there.
             let _ = writer.abort().await;
             return Err(error);
         }
-        Ok(())
+        writer.shutdown().await.map_err(|error| failed("written", path, &error))
     }
 
     /// Reads a file back and compares it with the run: all of it is there and stays, or this fails.

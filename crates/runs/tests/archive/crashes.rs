@@ -99,10 +99,10 @@ fn a_run_that_is_deleted_and_made_anew_meanwhile_stays() {
     let world = world();
     world.ended("r");
     let runs = world.runs();
+    let events = runs.fetch("r", 0, 9).unwrap();
     let renew = move || {
         runs.delete("r").unwrap();
-        let events = ["RunStarted", "RunCompleted"].map(|kind| NewEvent::new("r", kind).plan("1"));
-        runs.bootstrap("r", "another", events.into()).unwrap();
+        runs.restore("r", Some("another".into()), None, events.clone()).unwrap();
     };
     *world.store.before_put.lock() = Some(Box::new(renew));
     assert_eq!(world.archive.archive("r").unwrap(), Outcome::Changed);

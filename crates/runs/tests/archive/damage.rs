@@ -33,12 +33,19 @@ fn refused(world: &World, run: &ArchivedRun, bytes: Vec<u8>, what: &str) {
 #[test]
 fn no_byte_can_change_or_be_missing() {
     let (world, run, bytes) = archived();
-    // What gzip says of its maker is in no sum: the ten bytes of its head but the first four.
-    for at in (0..4).chain(10..bytes.len()) {
+    let whole = world.archive.verify(&run).unwrap();
+    let mut harmless = Vec::new();
+    for at in 0..bytes.len() {
         let mut damaged = bytes.clone();
         damaged[at] ^= 0x10;
-        refused(&world, &run, damaged, &format!("byte {at}"));
+        world.store.replace(&run, damaged.clone());
+        match world.archive.verify(&run) {
+            Err(_) => refused(&world, &run, damaged, &format!("byte {at}")),
+            // What gzip says of its maker, and the bits that fill up its last byte, mean nothing.
+            Ok(contents) => harmless.push((at, contents == whole)),
+        }
     }
+    assert!(harmless.len() <= 7 && harmless.iter().all(|(_, is_same)| *is_same), "{harmless:?}");
     for length in (0..bytes.len()).step_by(7) {
         refused(&world, &run, bytes[..length].to_vec(), &format!("{length} bytes"));
     }

@@ -71,10 +71,10 @@ fn two_lives_of_a_run_have_two_files() {
     let world = World::new();
     world.ended("r");
     world.archive.archive("r").unwrap();
-    world
-        .runs()
-        .bootstrap("r", "second", vec![NewEvent::new("r", "RunCancelled").plan("1")])
-        .unwrap();
+    let other = World::new();
+    other.runs().append(NewEvent::new("r", "RunCancelled").plan("1")).unwrap();
+    let events = other.runs().fetch("r", 0, 9).unwrap();
+    world.runs().restore("r", Some("second".into()), None, events).unwrap();
     let second = world.whole("r").unwrap();
     let first = world.archive.find("r").unwrap().unwrap();
     let refused = world.archive.import(&first).unwrap_err();

@@ -32,7 +32,7 @@ fn a_message_that_fails_waits_longer_each_time_and_holds_up_its_run_alone() {
     assert_eq!(now(relay.round()).unwrap(), 1);
     world.pass_ms(198);
     assert_eq!(now(relay.round()).unwrap(), 0, "the second wait is twice the first");
-    world.pass_ms(2);
+    world.pass_ms(3);
     now(relay.round()).unwrap();
     let figures = relay.figures();
     assert_eq!((figures.delivered, figures.failed, figures.dead), (2, 3, 1));
