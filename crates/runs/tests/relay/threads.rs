@@ -58,7 +58,7 @@ fn several_relays_keep_the_order_of_each_run() {
     let mut chance = 7_u64;
     transport.refuse(move |_| {
         chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (chance >> 33) % 10 == 0
+        (chance >> 33).is_multiple_of(10)
     });
     let start = |_| Relay::new(&db, transport.clone(), slow()).unwrap().start().unwrap();
     let relays: Vec<_> = (0..4).map(start).collect();
