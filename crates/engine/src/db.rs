@@ -25,6 +25,23 @@ use std::time::Duration;
 /// How often [`Database::transaction`] tries again after a conflict.
 pub(crate) const RETRIES: usize = 1000;
 
+/// How far a database has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reached {
+    /// The newest revision that is visible.
+    pub visible: Revision,
+    /// The newest revision that is on stable storage.
+    pub durable: Revision,
+}
+
+impl Reached {
+    /// Up to where everything is both: what those are shown who follow a run. What is synced is published a moment
+    /// later, and what is published at once is synced later.
+    pub fn settled(self) -> Revision {
+        self.visible.min(self.durable)
+    }
+}
+
 /// An open database. Clones share it; when the last one is dropped it is closed.
 #[derive(Clone)]
 pub struct Database {
@@ -232,6 +249,34 @@ impl Database {
         stop: &AtomicBool,
     ) -> Result<()> {
         self.here("a wait that can be interrupted")?.wait_for_unless(revision, timeout, stop)
+    }
+
+    /// Up to where everything is visible, and up to where it is on stable storage.
+    pub fn reached(&self) -> Result<Reached> {
+        let sequencer = &self.here("how far both have come")?.sequencer;
+        Ok(Reached { visible: sequencer.published(), durable: sequencer.durable() })
+    }
+
+    /// Waits until one of both has moved on, for at most so long; gives how far they have come. For one thread that
+    /// looks on behalf of many who wait for the one or the other; a served database refuses it.
+    ///
+    /// ```
+    /// use mainstay::Database;
+    /// use std::time::Duration;
+    /// let db = Database::memory()?;
+    /// let before = db.reached()?;
+    /// assert_eq!(db.wait_to_move(before, Duration::from_millis(1))?, before);
+    /// db.cells().set("a", 1)?;
+    /// assert!(db.wait_to_move(before, Duration::from_secs(60))?.visible > before.visible);
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    pub fn wait_to_move(&self, seen: Reached, timeout: Duration) -> Result<Reached> {
+        let core = self.here("a wait for what is visible or durable")?;
+        let moved = || self.reached().is_ok_and(|reached| reached != seen);
+        if !core.sequencer.wait_until(timeout, moved) {
+            core.check_open()?;
+        }
+        self.reached()
     }
 
     /// Lets those look at their `stop` who wait in [`Database::wait_for_unless`].

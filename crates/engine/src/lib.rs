@@ -123,7 +123,7 @@ pub use branch::{Branch, BranchInfo, Difference, DifferenceKind, TagInfo};
 pub use cells::{Cells, CellsAt};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use connection::Connection;
-pub use db::Database;
+pub use db::{Database, Reached};
 pub use event::{ChangeKind, Event};
 pub use export::{ExportContents, ExportReport, ImportReport, Progress, verify_export};
 pub use feed::{Feed, Filter, Glance};

@@ -291,7 +291,7 @@ impl RunTail {
         let reached = || core.sequencer.durable().min(core.sequencer.published());
         loop {
             let seen = reached();
-            let events = self.look(core, seen, limit)?;
+            let events = self.look(core, limit)?;
             if !events.is_empty() {
                 return Ok(events);
             }
@@ -304,24 +304,21 @@ impl RunTail {
         }
     }
 
-    /// What is durable of what comes next.
-    fn look(
-        &mut self,
-        core: &Arc<Core>,
-        durable: Revision,
-        limit: usize,
-    ) -> Result<Vec<CanonicalEvent>> {
-        let mut snapshot = Snapshot::new(core, &self.runs.branch, At::Latest)?;
-        let newest = snapshot.revision;
-        if durable < newest {
-            snapshot.layers.iter_mut().for_each(|layer| layer.1 = layer.1.min(durable));
-            (snapshot.revision, snapshot.fresh) = (durable, false);
-        }
+    /// What is durable of what comes next. What retention passed by meanwhile is looked at again, newly.
+    fn look(&self, core: &Arc<Core>, limit: usize) -> Result<Vec<CanonicalEvent>> {
         let fetch = RunCommand::Fetch { run: self.run.clone(), after: self.after, limit };
-        match snapshot.runs(&fetch) {
-            // What retention passed by is looked at again, newly.
-            Err(error) if error.code() == Code::HistoryTrimmed => Ok(Vec::new()),
-            answer => events(answer?),
+        loop {
+            let durable = core.sequencer.durable();
+            let mut snapshot = Snapshot::new(core, &self.runs.branch, At::Latest)?;
+            if durable < snapshot.revision {
+                // A branch may have been forked where its parent is not durable yet.
+                snapshot.layers.iter_mut().for_each(|layer| layer.1 = layer.1.min(durable));
+                (snapshot.revision, snapshot.fresh) = (durable, false);
+            }
+            match snapshot.runs(&fetch) {
+                Err(error) if error.code() == Code::HistoryTrimmed => {}
+                answer => return events(answer?),
+            }
         }
     }
 }

@@ -8,6 +8,7 @@ pub mod fuzz;
 pub mod histogram;
 pub mod http;
 pub mod jobs;
+pub mod outbox;
 mod process;
 pub mod resp;
 pub mod security;

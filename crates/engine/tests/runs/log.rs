@@ -141,6 +141,62 @@ fn a_tail_wakes_when_something_is_appended() {
     assert!(tail.next(1, Duration::ZERO).unwrap().is_empty());
 }
 
+/// What is synced is visible a moment later: who looks between must not wait for the next one.
+#[test]
+fn no_event_is_missed_when_each_is_waited_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = mainstay::Database::open(directory.path()).unwrap();
+    let (ask, asked) = std::sync::mpsc::channel();
+    let mut tail = db.runs().tail("r", 0).unwrap();
+    let writer = std::thread::spawn(move || {
+        for seq in asked {
+            db.runs().append(note("r", seq)).unwrap();
+        }
+    });
+    for seq in 1..=2000 {
+        ask.send(seq).unwrap();
+        let events = tail.next(7, Duration::from_secs(30)).unwrap();
+        assert_eq!(events.iter().map(|event| event.run_seq).collect::<Vec<_>>(), [seq]);
+    }
+    drop(ask);
+    writer.join().unwrap();
+}
+
+#[test]
+fn a_tail_of_a_fork_shows_no_more_of_its_parent_than_is_on_stable_storage() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = mainstay::Options::new().durability(mainstay::Durability::Memory);
+    let db = options.open(directory.path()).unwrap();
+    db.sync().unwrap();
+    db.runs().append(note("r", 1)).unwrap();
+    db.fork("side", "main", mainstay::At::Latest).unwrap();
+    let mut tail = db.branch("side").unwrap().runs().tail("r", 0).unwrap();
+    assert!(tail.next(9, Duration::ZERO).unwrap().is_empty());
+    db.sync().unwrap();
+    assert_eq!(tail.next(9, Duration::ZERO).unwrap().len(), 1);
+}
+
+#[test]
+fn a_batch_with_an_event_that_does_not_fit_leaves_nothing_behind() {
+    let (db, _) = memory();
+    let half = "x".repeat(mainstay::limits::VALUE_LIMIT_BYTES / 2);
+    let mut large = note("r", 2).value(half.as_str());
+    large.more.insert("more".to_owned(), half.into());
+    let (run, metadata) = (mainstay::Name::new("r").unwrap(), Value::Null);
+    let events = vec![note("r", 1), large.clone()];
+    let bootstrap = RunCommand::Bootstrap { run, metadata, events };
+    let receipt = db.execute(Transaction::new().attempt(bootstrap)).unwrap();
+    let refused = |answer: &mainstay::Answer| match answer {
+        mainstay::Answer::Failed(error) => error.code() == Code::ValueTooLarge,
+        _ => false,
+    };
+    assert!(refused(&receipt.answers[0]), "{:?}", receipt.answers);
+    assert_eq!(db.runs().get("r").unwrap(), None);
+    let error = db.runs().append_batch(vec![note("r", 1), large]).unwrap_err();
+    assert_eq!((error.code(), error.position()), (Code::ValueTooLarge, Some(1)));
+    assert_eq!(db.runs().get("r").unwrap(), None);
+}
+
 #[test]
 fn a_tail_shows_only_what_is_on_stable_storage() {
     let directory = tempfile::tempdir().unwrap();

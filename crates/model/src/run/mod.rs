@@ -12,6 +12,7 @@ mod capabilities;
 mod command;
 mod event;
 mod instant;
+mod json;
 mod key;
 mod new;
 mod reduce;

@@ -2,7 +2,7 @@
 
 use super::key::{EventKey, signal_key};
 use super::{CanonicalEvent, Instant};
-use crate::limits::VALUE_LIMIT_DEPTH;
+use crate::limits::{VALUE_LIMIT_BYTES, VALUE_LIMIT_DEPTH};
 use crate::{Code, Error, Name, Result, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -15,6 +15,9 @@ const KEY_LIMIT_BYTES: usize = 1_024;
 
 /// What the log says of an event: a producer that says it, too, would make it say two things.
 const GIVEN: [&str; 3] = ["runSeq", "persistedAt", "contractVersion"];
+
+/// What the log adds to an event at most: its name, its key, and marks between.
+const ADDED_BYTES: usize = 2_048;
 
 /// An event to be appended. The log gives it its sequence, and what else is left out here.
 ///
@@ -181,7 +184,44 @@ impl NewEvent {
             return invalid(message);
         }
         check_depth(&self.event_data, self.engine_run_ref.as_ref(), &self.more)?;
-        self.event_data.check()
+        self.event_data.check()?;
+        self.check_size()
+    }
+
+    /// All of it together has the limit of a value. It is looked at before anything is written: a batch must not
+    /// end in the middle.
+    fn check_size(&self) -> Result<()> {
+        let texts = [
+            &self.event_id,
+            &self.step_id,
+            &self.engine_attempt_id,
+            &self.logical_attempt_id,
+            &self.plan_version,
+            &self.plan_id,
+            &self.adapter_version,
+            &self.caused_by_signal_id,
+            &self.parent_event_id,
+        ];
+        let texts: usize = texts.into_iter().flatten().map(String::len).sum();
+        let values = self.engine_run_ref.iter().chain([&self.event_data]).chain(self.more.values());
+        let names: usize = self.more.keys().map(String::len).sum();
+        let about: usize = values.map(Value::weight_bytes).sum();
+        let about = about + texts + names + self.event_type.len() + ADDED_BYTES;
+        // What takes more memory may still be shorter as bytes.
+        if about <= VALUE_LIMIT_BYTES || self.encoded_bytes()? + ADDED_BYTES <= VALUE_LIMIT_BYTES {
+            return Ok(());
+        }
+        let message = format!(
+            "event {} of run `{}` is too large: all of it has at most {VALUE_LIMIT_BYTES} bytes",
+            self.event_type, self.run_id
+        );
+        Err(Error::new(Code::ValueTooLarge, message))
+    }
+
+    fn encoded_bytes(&self) -> Result<usize> {
+        let mut bytes = Vec::new();
+        self.encode("", "", &Instant::of_us(0), &mut bytes)?;
+        Ok(bytes.len())
     }
 
     /// The event that it becomes.
@@ -267,6 +307,25 @@ mod tests {
         assert_eq!(event.signal("u").with_key("mine").key().unwrap(), "mine");
         let other = NewEvent::new("r", "RunStarted").plan("7").attempt(1);
         assert_eq!(other.key().unwrap(), NewEvent::new("r", "RunStarted").plan("7").key().unwrap());
+    }
+
+    #[test]
+    fn what_the_log_gives_and_what_does_not_fit_is_refused() {
+        let event = NewEvent::new("r", "RunStarted").plan("1");
+        for name in GIVEN {
+            let mut event = event.clone();
+            event.more.insert(name.to_owned(), Value::Int(1));
+            assert_eq!(event.check().unwrap_err().code(), Code::InvalidArgument, "{name}");
+        }
+        let text = |bytes: usize| Value::from("x".repeat(bytes));
+        let half = VALUE_LIMIT_BYTES / 2;
+        let mut event = event.value(text(half));
+        event.check().unwrap();
+        event.more.insert("more".to_owned(), text(half));
+        assert_eq!(event.check().unwrap_err().code(), Code::ValueTooLarge);
+        // Numbers take much less as bytes than in memory.
+        event.more.insert("more".to_owned(), vec![Value::Int(1); half / 12].into());
+        event.check().unwrap();
     }
 
     #[test]

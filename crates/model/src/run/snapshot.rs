@@ -1,6 +1,7 @@
 //! Snapshots: what a run's events add up to.
 
 use super::key::hex;
+use crate::{Code, Error, Result};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,7 +32,40 @@ pub enum RunStatus {
     Cancelled,
 }
 
+/// All of them, and how they are written.
+const WORDS: [(RunStatus, &str); 7] = [
+    (RunStatus::Pending, "PENDING"),
+    (RunStatus::Approved, "APPROVED"),
+    (RunStatus::Running, "RUNNING"),
+    (RunStatus::Paused, "PAUSED"),
+    (RunStatus::Completed, "COMPLETED"),
+    (RunStatus::Failed, "FAILED"),
+    (RunStatus::Cancelled, "CANCELLED"),
+];
+
 impl RunStatus {
+    /// How it is written.
+    pub fn as_str(self) -> &'static str {
+        WORDS.iter().find(|(status, _)| *status == self).map_or("", |(_, word)| word)
+    }
+
+    /// What is written so, in small or large letters.
+    ///
+    /// ```
+    /// use mainstay_model::RunStatus;
+    /// assert_eq!(RunStatus::parse("failed")?, RunStatus::Failed);
+    /// assert!(RunStatus::parse("done").is_err());
+    /// # Ok::<(), mainstay_model::Error>(())
+    /// ```
+    pub fn parse(text: &str) -> Result<RunStatus> {
+        let found = WORDS.iter().find(|(_, word)| text.eq_ignore_ascii_case(word));
+        found.map(|(status, _)| *status).ok_or_else(|| {
+            let words: Vec<_> = WORDS.iter().map(|(_, word)| *word).collect();
+            let message = format!("`{text}` is no status of a run: there are {}", words.join(", "));
+            Error::new(Code::InvalidArgument, message)
+        })
+    }
+
     /// Whether nothing can follow.
     pub fn is_terminal(self) -> bool {
         matches!(self, RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled)
@@ -141,6 +175,14 @@ impl RunSnapshot {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn statuses_are_written_as_serde_writes_them() {
+        for (status, word) in WORDS {
+            assert_eq!(serde_json::to_string(&status).unwrap(), format!("\"{word}\""));
+            assert_eq!((status.as_str(), RunStatus::parse(word).unwrap()), (word, status));
+        }
+    }
 
     #[test]
     fn the_hash_is_of_the_canonical_json() {

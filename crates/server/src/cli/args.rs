@@ -9,8 +9,10 @@ use super::doctor::Doctor;
 use super::feed::Feed;
 use super::job::JobVerb;
 use super::lock::LockVerb;
+use super::outbox::OutboxVerb;
 use super::output::Output;
 use super::record::RecordVerb;
+use super::run::RunVerb;
 use super::tag::TagVerb;
 use super::time;
 use super::tour::TourArgs;
@@ -27,7 +29,7 @@ hold; 2 an error, said on the standard error.
 With no command at all: serve. Results are tables on a terminal and JSON in a pipe; -o chooses.
 Colours go away with NO_COLOR=1 and when the output is not a terminal.";
 
-/// Mainstay, the state engine: cells, records, jobs, branches, time travel.
+/// Mainstay, the state engine: cells, records, jobs, runs, branches, time travel.
 #[derive(Debug, Parser)]
 #[command(name = "mainstay", version, after_help = EXIT_CODES, max_term_width = 100)]
 pub struct Arguments {
@@ -135,6 +137,12 @@ pub enum DataNoun {
     /// One holder at a time, for a while
     #[command(subcommand)]
     Lock(LockVerb),
+    /// Logs of events, what they add up to, and those who follow them
+    #[command(subcommand)]
+    Run(RunVerb),
+    /// Messages that are written with a transaction, for those who send them
+    #[command(subcommand)]
+    Outbox(OutboxVerb),
     /// Forks of everything, compared and merged
     #[command(subcommand)]
     Branch(BranchVerb),

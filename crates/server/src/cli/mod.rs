@@ -26,6 +26,7 @@ mod index;
 mod interrupt;
 mod job;
 mod lock;
+mod outbox;
 mod output;
 mod pages;
 mod paper;
@@ -34,6 +35,7 @@ mod progress;
 mod record;
 mod repl;
 mod reply;
+mod run;
 mod secure_web;
 mod session;
 mod shape;
@@ -41,6 +43,7 @@ mod shapes;
 mod store;
 mod tag;
 mod time;
+mod timeline;
 mod tour;
 mod transfer;
 mod txn;
@@ -97,6 +100,8 @@ fn execute(noun: DataNoun, session: &mut Session) -> Result<()> {
         DataNoun::Record(verb) => verb.run(session),
         DataNoun::Job(verb) => verb.run(session),
         DataNoun::Lock(verb) => verb.run(session),
+        DataNoun::Run(verb) => verb.run(session),
+        DataNoun::Outbox(verb) => verb.run(session),
         DataNoun::Branch(verb) => verb.run(session),
         DataNoun::Tag(verb) => verb.run(session),
         DataNoun::Feed(feed) => feed.run(session),

@@ -110,6 +110,11 @@ impl Printer {
         self.lines = true;
     }
 
+    /// How results are written.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
     /// Whether results are written for programs.
     pub fn is_json(&self) -> bool {
         self.format == Format::Json

@@ -20,6 +20,22 @@ const JOBS: Shape = Shape::Page(&["id", "state", "worker", "retries", "updated_a
 const JOB_VERSIONS: Shape =
     Shape::Rows(&["counter", "state", "worker", "step", "error", "stamp_us", "revision"]);
 const SWEPT: Shape = Shape::Record(&["retried", "failed"]);
+const APPENDED: [&str; 6] =
+    ["seq", "idempotent", "persisted", "conflict", "event_id", "persisted_at"];
+const RUN: Shape = Shape::Record(&[
+    "status",
+    "last_seq",
+    "inconsistent",
+    "created_us",
+    "updated_us",
+    "revision",
+    "metadata",
+]);
+const EVENTS: Shape = Shape::Rows(&["seq", "event"]);
+const ALERTS: Shape = Shape::Rows(&["seq", "message", "stamp_us"]);
+const MESSAGES: Shape = Shape::Rows(&["id", "subject", "payload"]);
+const DEAD: Shape = Shape::Rows(&["id", "subject", "payload", "tries", "error"]);
+const OUTBOX: Shape = Shape::Record(&["pending", "dead", "last_id", "oldest_due_us"]);
 const HOLDER: Shape = Shape::Record(&["owner", "token", "until_us"]);
 
 /// What a command answers, by its name in any case.
@@ -47,6 +63,24 @@ pub fn shape(name: &str) -> Shape {
         "job.count" => Shape::One("count"),
         "job.history" => JOB_VERSIONS,
         "job.sweep" => SWEPT,
+        "run.append" => Shape::Record(&APPENDED),
+        "run.batch" => Shape::Rows(&APPENDED),
+        "run.bootstrap" => Shape::List("seq"),
+        "run.fetch" | "run.tail" => EVENTS,
+        "run.snapshot" | "run.project" => Shape::Object,
+        "run.key" => Shape::One("key"),
+        "run.info" => RUN,
+        "run.alerts" => ALERTS,
+        "run.revision" => Shape::One("revision"),
+        "run.list" => Shape::List("run"),
+        "run.delete" => Shape::Did("deleted"),
+        "outbox.put" => Shape::One("id"),
+        "outbox.claim" => MESSAGES,
+        "outbox.ack" => Shape::One("acknowledged"),
+        "outbox.fail" => Shape::One("became"),
+        "outbox.dead" => DEAD,
+        "outbox.replay" => Shape::Did("replayed"),
+        "outbox.state" => OUTBOX,
         "lock.take" => Shape::One("token"),
         "lock.free" => Shape::Did("freed"),
         "lock.get" => HOLDER,

@@ -26,7 +26,7 @@ pub use origin::{Origin, Problem};
 pub use settings::Field;
 pub use settle::Loaded;
 
-use crate::{http, jobs, resp, security, telemetry, tls};
+use crate::{http, jobs, outbox, resp, security, telemetry, tls};
 use mainstay::Result;
 use serde::{Deserialize, Serialize};
 use settings::settings;
@@ -59,6 +59,8 @@ pub struct Config {
     pub database: database::Settings,
     /// Jobs and locks.
     pub jobs: jobs::Settings,
+    /// The outbox.
+    pub outbox: outbox::Settings,
     /// Who may do what.
     pub security: security::Settings,
     /// How connections are encrypted.
@@ -86,9 +88,10 @@ impl Config {
         crate::serve::check(self)
     }
 
-    /// The settings of the face for Redis clients, which tells them how durable writes are.
+    /// The settings of the face for Redis clients, which tells them how durable writes are and fails their messages.
     pub fn resp_settings(&self) -> resp::Settings {
-        resp::Settings { durability: self.database.durability, ..self.resp.clone() }
+        let (durability, outbox) = (self.database.durability, self.outbox.clone());
+        resp::Settings { durability, outbox, ..self.resp.clone() }
     }
 }
 

@@ -4,7 +4,7 @@
 
 use super::database::{self, RecordRetentionClass, RetentionClass};
 use super::{Field, Server};
-use crate::{http, jobs, resp, security, telemetry, tls};
+use crate::{http, jobs, outbox, resp, security, telemetry, tls};
 
 /// One table of the file.
 #[derive(Debug)]
@@ -44,6 +44,7 @@ pub const TABLES: &[Table] = &[
     table!(["database.record_retention_classes"], RecordRetentionClass),
     table!("jobs", jobs::Settings),
     table!(["jobs.types"], jobs::TypeSettings),
+    table!("outbox", outbox::Settings),
     table!("security", security::Settings),
     table!(["security.users"], security::UserSettings),
     table!("tls", tls::Settings),

@@ -4,13 +4,17 @@
 //!   FEED.READ WAIT   ->  the thread looks whenever revisions move  ->  one reply
 //!   FEED.WATCH       ->                                            ->  a push per change, until it goes
 //!   a revision       ->                                            ->  one reply
+//!   RUN.TAIL WAIT    ->                                            ->  one reply
 //! ```
 
 use super::Shared;
 use super::reply::Reply;
 use super::shared::Seat;
 use crate::security::{User, has_keys};
-use mainstay::{Code, Database, Error, Event, Feed, Fields, Glance, Revision, Value};
+use mainstay::{
+    CanonicalEvent, Code, Database, Error, Event, Feed, Fields, Glance, Reached, Revision, RunTail,
+    Value,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -193,12 +197,55 @@ impl Arrival {
     }
 }
 
+/// Events of a run that are to come.
+pub struct Following {
+    db: Database,
+    tail: RunTail,
+    /// How many at once.
+    limit: usize,
+    /// When the time is over.
+    deadline_us: u64,
+    /// How they become a reply.
+    shape: fn(mainstay::Result<Vec<CanonicalEvent>>) -> Reply,
+    /// Up to where it has looked: only what came since can be news.
+    looked: Option<Revision>,
+}
+
+impl Following {
+    /// From a place in a run on.
+    pub fn new(
+        db: Database,
+        tail: RunTail,
+        limit: usize,
+        deadline_us: u64,
+        shape: fn(mainstay::Result<Vec<CanonicalEvent>>) -> Reply,
+    ) -> Following {
+        Following { db, tail, limit, deadline_us, shape, looked: None }
+    }
+
+    /// What is on stable storage; nothing if that has to be waited for.
+    fn look(&mut self, now_us: u64) -> Option<Reply> {
+        let is_over = now_us >= self.deadline_us;
+        let settled = self.db.reached().map(Reached::settled).ok();
+        if settled.is_some() && settled == self.looked && !is_over {
+            return None;
+        }
+        self.looked = settled;
+        match self.tail.next(self.limit, Duration::ZERO) {
+            Ok(events) if events.is_empty() && !is_over => None,
+            read => Some((self.shape)(read)),
+        }
+    }
+}
+
 /// What somebody waits for.
 pub enum Awaited {
     /// Changes.
     Changes(Box<Reading>),
     /// A revision.
     Revision(Arrival),
+    /// Events of a run.
+    Events(Box<Following>),
 }
 
 impl Awaited {
@@ -207,6 +254,7 @@ impl Awaited {
         match self {
             Awaited::Changes(reading) => reading.look(now_us),
             Awaited::Revision(arrival) => arrival.look(now_us),
+            Awaited::Events(following) => following.look(now_us),
         }
     }
 
@@ -267,15 +315,15 @@ fn pump(shared: &Shared, inbox: &Receiver<Reader>) {
             readers.push(reader);
         }
         readers.extend(inbox.try_iter());
-        let durable = shared.db.durable_revision();
+        let reached = shared.db.reached();
         // At the end everybody's time is over.
         let now_us = if shared.waits() { shared.ticks_us() } else { u64::MAX };
         readers.retain_mut(|reader| look(reader, now_us));
         shared.figures.feed_readers.store(readers.len() as u64, Ordering::Relaxed);
         let at_it = readers.iter().any(|reader| reader.awaited.is_at_it());
-        if !at_it && shared.db.durable_revision() == durable {
+        if let (false, Ok(reached)) = (at_it, reached) {
             // Not there in time is as good: then it is looked for again.
-            let _ = shared.db.wait_for(durable + 1, PAUSE);
+            let _ = shared.db.wait_to_move(reached, PAUSE);
         }
     }
 }

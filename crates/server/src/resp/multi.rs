@@ -1,15 +1,19 @@
 //! `MULTI` to `EXEC`: commands that are kept and then done at once.
 
+use super::Shared;
 use super::commands::feed::no_waiting;
 use super::orders::{self, Turn};
 use super::plan::{Plan, Promise, unexpected};
 use super::reply::{Protocol, Reply};
 use super::session::{Call, Handled, Owed, Session, no_permission};
 use super::table::{Run, Spec};
-use crate::jobs::{Keys, Order};
+use crate::jobs::Order;
 use crate::security::{Denied, User};
 use mainstay::limits::{ANSWERS_LIMIT_BYTES, TRANSACTION_LIMIT_BYTES, TRANSACTION_LIMIT_COMMANDS};
 use mainstay::{Guard, Receipt};
+
+/// It is kept.
+const QUEUED: Reply = Reply::Status("QUEUED");
 
 /// Commands that wait for `EXEC`.
 #[derive(Default)]
@@ -37,11 +41,11 @@ impl Multi {
     pub fn push(
         &mut self,
         user: &User,
-        keys: &Keys,
+        shared: &Shared,
         spec: &'static Spec,
         words: &[&[u8]],
     ) -> Reply {
-        self.try_push(user, keys, spec, words).unwrap_or_else(|denied| {
+        self.try_push(user, shared, spec, words).unwrap_or_else(|denied| {
             self.spoilt = true;
             no_permission(spec, &denied)
         })
@@ -50,7 +54,7 @@ impl Multi {
     fn try_push(
         &mut self,
         user: &User,
-        keys: &Keys,
+        shared: &Shared,
         spec: &'static Spec,
         words: &[&[u8]],
     ) -> Result<Reply, Denied> {
@@ -72,22 +76,21 @@ impl Multi {
                 }
             },
         };
+        if let Some(plan) = run.plan(shared, words) {
+            self.queued.push(match plan {
+                Ok(plan) => Queued::Plan(spec.permit(user, plan)?),
+                Err(reply) => Queued::Wrong(reply),
+            });
+            return Ok(QUEUED);
+        }
         let queued = match run {
-            Run::Data(plan) => match plan(words) {
-                Ok(plan) => Queued::Plan(spec.permit(user, plan)?),
-                Err(reply) => Queued::Wrong(reply),
-            },
-            Run::Kept(plan) => match plan(keys, words) {
-                Ok(plan) => Queued::Plan(spec.permit(user, plan)?),
-                Err(reply) => Queued::Wrong(reply),
-            },
             Run::Order(read) => match read(words) {
                 Ok(order) if order.waits() => {
                     self.spoilt = true;
                     return Ok(no_waiting());
                 }
                 Ok(order) => {
-                    order.allow(user, keys)?;
+                    order.allow(user, shared.jobs.keys())?;
                     Queued::Order(order)
                 }
                 Err(reply) => Queued::Wrong(reply),
@@ -102,7 +105,7 @@ impl Multi {
             }
         };
         self.queued.push(queued);
-        Ok(Reply::Status("QUEUED"))
+        Ok(QUEUED)
     }
 
     /// The memory that what was kept takes, about.

@@ -12,12 +12,12 @@
 use super::reply::Reply;
 use crate::security::{Denied, User};
 use mainstay::{
-    Answer, At, CellCommand, Command, Database, Error, Receipt, RecordCommand, SmallVec, Stamp,
-    StringCommand, Transaction,
+    Answer, At, CellCommand, Command, Database, Error, Receipt, RecordCommand, RunCommand,
+    SmallVec, Stamp, StringCommand, Transaction,
 };
 use std::sync::Arc;
 
-/// A page of records that is made at once.
+/// A page of records, runs or events that is made at once.
 const SHORT_PAGE: usize = 1000;
 
 /// The answers of a plan's commands.
@@ -139,6 +139,8 @@ impl Plan {
             | Command::String(StringCommand::Get { .. }) => true,
             Command::Hash(command) => command.is_read(),
             Command::Record(command) => command.is_read(),
+            Command::Run(command) => command.is_read(),
+            Command::Outbox(command) => command.is_read(),
             _ => false,
         };
         self.commands.iter().all(is_read)
@@ -152,6 +154,11 @@ impl Plan {
                 !filters.is_empty() || *limit > SHORT_PAGE
             }
             Command::Record(RecordCommand::Count { .. }) => true,
+            Command::Run(RunCommand::Fetch { limit, .. }) => *limit > SHORT_PAGE,
+            Command::Run(RunCommand::List { filter, limit, .. }) => {
+                filter.status.is_some() || *limit > SHORT_PAGE
+            }
+            Command::Run(RunCommand::Project { .. }) => true,
             _ => false,
         };
         self.commands.iter().any(is_long)

@@ -89,6 +89,8 @@ impl Spec {
             (Needs::Group, Group::Hashes | Group::Records | Group::Jobs) => {
                 Some(in_area(Area::Records))
             }
+            (Needs::Group, Group::Runs) => Some(in_area(Area::Runs)),
+            (Needs::Group, Group::Outbox) => Some(in_area(Area::Outbox)),
             // They do as much as the user may: see `Plan::narrowed` and `kinds`.
             (Needs::Group, Group::Keys) => Some(in_area(Area::Cells).or(Area::Records)),
             (Needs::Group, Group::Branches) => Some(in_area(Area::Branches)),
@@ -116,7 +118,7 @@ mod tests {
     #[test]
     fn every_command_that_names_keys_has_them_checked() {
         for spec in all().filter(|spec| spec.keys.0 != 0) {
-            let is_data = matches!(spec.run, Run::Data(_));
+            let is_data = matches!(spec.run, Run::Data(_) | Run::Sent(_));
             assert!(is_data || matches!(spec.reach, Reach::Words), "{}", spec.name);
         }
     }

@@ -26,8 +26,8 @@ use crate::jobs::Order;
 use crate::security::{Denied, User};
 use mainstay::{
     At, CellCommand, Cells, CellsAt, Command, CompactString, Contract, Durability, Guard,
-    HashCommand, Interactive, MAIN, Moment, Name, Receipt, RecordCommand, SmallVec, Step,
-    StringCommand, Transaction,
+    HashCommand, Interactive, MAIN, Moment, Name, OutboxCommand, Receipt, RecordCommand,
+    RunCommand, SmallVec, Step, StringCommand, Transaction,
 };
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -249,18 +249,13 @@ impl Session {
     }
 
     fn run(&mut self, spec: &'static Spec, words: &[&[u8]], pending: Pending) -> Handled {
-        match spec.run {
-            Run::Data(plan) => match plan(words).and_then(|plan| self.allowed(spec, plan)) {
+        if let Some(plan) = spec.run.plan(&self.shared, words) {
+            return match plan.and_then(|plan| self.allowed(spec, plan)) {
                 Ok(plan) => self.data(plan, pending),
                 Err(reply) => Handled::Reply(reply),
-            },
-            Run::Kept(plan) => {
-                let plan = plan(self.shared.jobs.keys(), words);
-                match plan.and_then(|plan| self.allowed(spec, plan)) {
-                    Ok(plan) => self.data(plan, pending),
-                    Err(reply) => Handled::Reply(reply),
-                }
-            }
+            };
+        }
+        match spec.run {
             Run::Order(read) => match read(words).and_then(|order| self.permitted(spec, order)) {
                 Ok(order) => self.order(order, pending),
                 Err(reply) => Handled::Reply(reply),
@@ -270,6 +265,8 @@ impl Session {
             _ if pending != Pending::Nothing => Handled::NotYet,
             Run::Settled(run) => Handled::Reply(run(&mut Call { session: self, words })),
             Run::Control(run) => run(&mut Call { session: self, words }),
+            // These have plans.
+            Run::Data(_) | Run::Kept(_) | Run::Sent(_) => Handled::Reply(super::plan::unexpected()),
             Run::Slow(_) if self.open.is_some() => {
                 let name = spec.name.to_uppercase();
                 Handled::Reply(Reply::error(format!("ERR {name} is not for inside a transaction")))
@@ -309,7 +306,7 @@ impl Session {
 
     fn queue(&mut self, spec: &'static Spec, words: &[&[u8]]) -> Reply {
         let (Some(multi), Some(user)) = (&mut self.multi, &self.user) else { return no_user() };
-        multi.push(user, self.shared.jobs.keys(), spec, words)
+        multi.push(user, &self.shared, spec, words)
     }
 
     /// A plan, if the user may do all of it.
@@ -399,6 +396,11 @@ impl Session {
             Command::Record(RecordCommand::Scan { limit, .. }) => {
                 limit.saturating_mul(RECORD_BYTES)
             }
+            Command::Run(RunCommand::List { limit, .. }) => limit.saturating_mul(NAME_BYTES),
+            Command::Run(RunCommand::Fetch { limit, .. } | RunCommand::Alerts { limit, .. })
+            | Command::Outbox(
+                OutboxCommand::Claim { limit, .. } | OutboxCommand::Dead { limit, .. },
+            ) => limit.saturating_mul(RECORD_BYTES),
             command => match answered(command) {
                 Some(Held::Cell(name)) => {
                     self.size_bytes(&transaction.branch, name).max(written.largest_bytes)

@@ -3,6 +3,7 @@
 use super::request::Limits;
 use crate::config::Address;
 use crate::config::settings::settings;
+use crate::outbox;
 use mainstay::Durability;
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -53,6 +54,9 @@ settings! {
         /// What has to happen before a write is answered: what the database was opened with.
         #[serde(skip)]
         pub durability: Durability = Durability::Sync;
+        /// How messages are tried again that could not be delivered: what `[outbox]` says.
+        #[serde(skip)]
+        pub outbox: outbox::Settings = outbox::Settings::default();
     }
 }
 

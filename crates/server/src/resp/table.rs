@@ -1,11 +1,13 @@
 //! The table of commands: one list per file of commands, found by name whatever its case.
 
+use super::Shared;
 use super::commands;
 use super::plan::Plan;
 use super::reply::Reply;
 use super::rights::{Needs, Reach};
 use super::session::{Call, Handled, Job, Pending};
 use crate::jobs::{Keys, Order};
+use crate::outbox;
 use hashbrown::HashMap;
 use std::sync::LazyLock;
 
@@ -54,6 +56,10 @@ pub enum Group {
     Records,
     /// Jobs and locks.
     Jobs,
+    /// Runs.
+    Runs,
+    /// The outbox.
+    Outbox,
     /// Branches and tags.
     Branches,
     /// Several commands at once.
@@ -76,7 +82,7 @@ pub struct Inside {
 }
 
 /// All groups, in the order of their numbers.
-pub const GROUPS: [Group; 12] = [
+pub const GROUPS: [Group; 14] = [
     Group::Connection,
     Group::Keys,
     Group::Strings,
@@ -84,6 +90,8 @@ pub const GROUPS: [Group; 12] = [
     Group::Hashes,
     Group::Records,
     Group::Jobs,
+    Group::Runs,
+    Group::Outbox,
     Group::Branches,
     Group::Transactions,
     Group::Feed,
@@ -102,6 +110,8 @@ impl Group {
             Group::Hashes => "hashes",
             Group::Records => "records",
             Group::Jobs => "jobs",
+            Group::Runs => "runs",
+            Group::Outbox => "outbox",
             Group::Branches => "branches",
             Group::Transactions => "transactions",
             Group::Feed => "feed",
@@ -118,6 +128,8 @@ pub enum Run {
     Data(fn(&[&[u8]]) -> Result<Plan, Reply>),
     /// The same for jobs and locks, which are records under keys of their own.
     Kept(fn(&Keys, &[&[u8]]) -> Result<Plan, Reply>),
+    /// The same for the outbox, where settings say how often a message is tried.
+    Sent(fn(&outbox::Settings, &[&[u8]]) -> Result<Plan, Reply>),
     /// An order to jobs and locks, to be run wherever the session stands.
     Order(fn(&[&[u8]]) -> Result<Order, Reply>),
     /// It needs nothing but the session, and is answered at once.
@@ -130,6 +142,18 @@ pub enum Run {
     Direct(fn(&mut Call<'_>, Pending) -> Handled),
     /// It takes a while.
     Slow(fn(&mut Call<'_>) -> Result<Job, Reply>),
+}
+
+impl Run {
+    /// The plan that words come to, where a command has one.
+    pub fn plan(&self, shared: &Shared, words: &[&[u8]]) -> Option<Result<Plan, Reply>> {
+        match self {
+            Run::Data(plan) => Some(plan(words)),
+            Run::Kept(plan) => Some(plan(shared.jobs.keys(), words)),
+            Run::Sent(plan) => Some(plan(&shared.settings.outbox, words)),
+            _ => None,
+        }
+    }
 }
 
 impl Spec {
@@ -235,7 +259,7 @@ impl Spec {
 
 /// All commands.
 pub fn all() -> impl Iterator<Item = &'static Spec> {
-    let lists: [&'static [Spec]; 17] = [
+    let lists: [&'static [Spec]; 19] = [
         commands::connection::COMMANDS,
         commands::users::COMMANDS,
         commands::server::COMMANDS,
@@ -249,6 +273,8 @@ pub fn all() -> impl Iterator<Item = &'static Spec> {
         commands::indexes::COMMANDS,
         commands::jobs::COMMANDS,
         commands::locks::COMMANDS,
+        commands::runs::COMMANDS,
+        commands::outbox::COMMANDS,
         commands::branches::COMMANDS,
         commands::transactions::COMMANDS,
         commands::feed::COMMANDS,

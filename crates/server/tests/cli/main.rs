@@ -14,6 +14,7 @@ mod program;
 mod records;
 mod repl;
 mod rights;
+mod runs;
 mod served;
 mod server;
 mod terminal;

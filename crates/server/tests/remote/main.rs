@@ -19,6 +19,7 @@ mod proxy;
 mod recorded;
 mod records;
 mod rights;
+mod runs;
 mod sharing;
 mod strangers;
 #[path = "../security/world.rs"]

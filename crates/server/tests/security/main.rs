@@ -11,4 +11,5 @@ mod limits;
 mod login;
 mod records;
 mod rights;
+mod runs;
 mod world;

@@ -9,7 +9,7 @@
 //! got in this process. Further contracts need nothing here: their commands are in the values.
 
 use crate::resp::Shared;
-use crate::resp::feeds::{Arrival, Awaited, Found, Reading, Telling, Until};
+use crate::resp::feeds::{Arrival, Awaited, Following, Found, Reading, Telling, Until};
 use crate::resp::reply::Reply;
 use crate::resp::rights::Needs;
 use crate::resp::session::{Call, Handled, Owed, Pending, Session, no_permission, no_user};
@@ -19,8 +19,8 @@ use mainstay::wire::{
     self, Act, Acted, FOLLOW_LIMIT, Follow, Followed, Look, Question, Read, Seen,
 };
 use mainstay::{
-    At, Cells, Code, Command, Database, Durability, Error, Interactive, OutboxAnswer,
-    OutboxCommand, Receipt, RecordCommand, Result, RunAnswer, Transaction,
+    At, CanonicalEvent, Cells, Code, Command, Database, Durability, Error, Interactive, Name,
+    OutboxAnswer, OutboxCommand, Receipt, RecordCommand, Result, RunAnswer, Transaction,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -396,11 +396,34 @@ fn ask(call: &mut Call<'_>, pending: Pending) -> Handled {
             let arrival = Arrival { db, revision, deadline_us, shape: |there| framed(&there) };
             wait(call, Awaited::Revision(arrival))
         }
+        Question::Tail { branch, run, after, limit, wait_ms } => {
+            following_run(call, &branch, &run, after, limit, wait_ms).unwrap_or_else(refused)
+        }
         question if question.takes_a_while() => {
             Handled::Slow(Box::new(move || answer_recorded(&shared, question, entry)))
         }
         question => Handled::Reply(answer_recorded(&shared, question, entry)),
     }
+}
+
+/// Tells events of a run, or waits for them.
+fn following_run(
+    call: &Call<'_>,
+    branch: &str,
+    run: &Name,
+    after: u64,
+    limit: usize,
+    wait_ms: u64,
+) -> Result<Handled> {
+    let db = call.shared().db.clone();
+    let tail = db.branch(branch)?.runs().tail(run.as_str(), after)?;
+    let deadline_us = deadline_us(call, wait_ms);
+    let following = Following::new(db, tail, limit, deadline_us, framed_events);
+    Ok(wait(call, Awaited::Events(Box::new(following))))
+}
+
+fn framed_events(events: Result<Vec<CanonicalEvent>>) -> Reply {
+    framed(&events.map(RunAnswer::Events))
 }
 
 /// What is to be recorded of a question.
@@ -451,11 +474,11 @@ fn answer(db: &Database, question: Question) -> Reply {
             let branch = db.branch(&branch);
             framed(&branch.and_then(|branch| branch.runs().revision_of(run.as_str(), seq)))
         }
-        Question::Tail { branch, run, after, limit, wait_ms } => {
-            let wait = std::time::Duration::from_millis(wait_ms);
+        Question::Tail { branch, run, after, limit, .. } => {
             let tail =
                 db.branch(&branch).and_then(|branch| branch.runs().tail(run.as_str(), after));
-            framed(&tail.and_then(|mut tail| tail.next(limit, wait)).map(RunAnswer::Events))
+            let nothing = std::time::Duration::ZERO;
+            framed_events(tail.and_then(|mut tail| tail.next(limit, nothing)))
         }
     }
 }

@@ -1,0 +1,183 @@
+//! `mainstay outbox`: messages that are written with a transaction, for those who send them.
+
+use super::args::OnBranch;
+use super::call::Call;
+use super::cell::{given, read, write};
+use super::failure::{Failure, Result};
+use super::field::{Field, Row};
+use super::reply::Reply;
+use super::session::Session;
+use super::{shapes, time};
+use clap::{Args, Subcommand};
+
+/// What can be done with the outbox.
+#[derive(Debug, Subcommand)]
+pub enum OutboxVerb {
+    /// Write a message; shows its id
+    Put(Put),
+    /// Take messages that wait, the longest waiting first
+    Claim(Claim),
+    /// Say that messages were delivered: they go; exit code 1 if there was none of them
+    Ack(Ack),
+    /// Say that a message could not be delivered: it waits, or is dead; exit code 1 if there is none
+    Fail(Fail),
+    /// Show messages that were given up, the oldest first
+    Dead(Dead),
+    /// Make a dead message wait again, with all its tries; exit code 1 if it was not dead
+    Replay(Replay),
+    /// Show how many messages wait and how many are dead
+    State(OnBranch),
+}
+
+/// Writing a message.
+#[derive(Debug, Args)]
+pub struct Put {
+    /// Where it goes
+    subject: String,
+    /// What it says; - takes the standard input
+    #[arg(allow_hyphen_values = true)]
+    payload: String,
+    /// The run that it is of: messages of one run are sent one behind the other
+    #[arg(long)]
+    run: Option<String>,
+    #[command(flatten)]
+    on: OnBranch,
+}
+
+/// Taking messages.
+#[derive(Debug, Args)]
+pub struct Claim {
+    /// At most this many
+    #[arg(default_value_t = 1)]
+    limit: u64,
+    /// How long nobody else gets them: milliseconds, or a span such as 30s
+    #[arg(short, long, value_name = "SPAN", value_parser = time::span_ms, default_value = "30s")]
+    lease: u64,
+    #[command(flatten)]
+    on: OnBranch,
+}
+
+/// Messages that were delivered.
+#[derive(Debug, Args)]
+pub struct Ack {
+    /// The messages
+    #[arg(required = true)]
+    ids: Vec<u64>,
+    #[command(flatten)]
+    on: OnBranch,
+}
+
+/// A message that could not be delivered.
+#[derive(Debug, Args)]
+pub struct Fail {
+    /// The message
+    id: u64,
+    /// What went wrong
+    message: String,
+    #[command(flatten)]
+    on: OnBranch,
+}
+
+/// Messages that were given up.
+#[derive(Debug, Args)]
+pub struct Dead {
+    /// Only those behind this one
+    #[arg(long, value_name = "ID")]
+    after: Option<u64>,
+    /// At most this many
+    #[arg(long, default_value_t = 1000)]
+    limit: u64,
+    #[command(flatten)]
+    on: OnBranch,
+}
+
+/// A message that is to be tried again.
+#[derive(Debug, Args)]
+pub struct Replay {
+    /// The message
+    id: u64,
+    #[command(flatten)]
+    on: OnBranch,
+}
+
+/// The beginning of a row about a message.
+fn numbered(id: u64) -> Row {
+    vec![("id".into(), Field::number(id))]
+}
+
+impl OutboxVerb {
+    /// Does it.
+    pub fn run(self, session: &mut Session) -> Result<()> {
+        match self {
+            OutboxVerb::Put(put) => put.run(session),
+            OutboxVerb::Claim(claim) => claim.run(session),
+            OutboxVerb::Ack(ack) => ack.run(session),
+            OutboxVerb::Fail(fail) => fail.run(session),
+            OutboxVerb::Dead(dead) => dead.run(session),
+            OutboxVerb::Replay(replay) => replay.run(session),
+            OutboxVerb::State(on) => {
+                let reply = read(session, &on, Call::new("OUTBOX.STATE"))?;
+                session.show(shapes::shape("OUTBOX.STATE"), Row::new(), reply, String::new)
+            }
+        }
+    }
+}
+
+impl Put {
+    fn run(self, session: &mut Session) -> Result<()> {
+        let payload = given(self.payload, session)?;
+        let call = Call::new("OUTBOX.PUT").word(&self.subject).word(payload);
+        let reply = write(session, &self.on, call.option("RUN", self.run.as_ref()))?;
+        let known = vec![("subject".into(), Field::text(&self.subject))];
+        session.show(shapes::shape("OUTBOX.PUT"), known, reply, String::new)
+    }
+}
+
+impl Claim {
+    fn run(self, session: &mut Session) -> Result<()> {
+        let call = Call::new("OUTBOX.CLAIM").word(self.limit.to_string());
+        let reply = read(session, &self.on, call.option("LEASE", Some(self.lease)))?;
+        if reply == Reply::Array(Vec::new()) {
+            return Err(Failure::not_held("there is no message to be claimed".to_owned()));
+        }
+        session.show(shapes::shape("OUTBOX.CLAIM"), Row::new(), reply, String::new)
+    }
+}
+
+impl Ack {
+    fn run(self, session: &mut Session) -> Result<()> {
+        let call = Call::new("OUTBOX.ACK");
+        let call = self.ids.iter().fold(call, |call, id| call.word(id.to_string()));
+        let reply = read(session, &self.on, call)?;
+        if reply == Reply::Int(0) {
+            return Err(Failure::not_held("there is none of these messages".to_owned()));
+        }
+        session.show(shapes::shape("OUTBOX.ACK"), Row::new(), reply, String::new)
+    }
+}
+
+impl Fail {
+    fn run(self, session: &mut Session) -> Result<()> {
+        let call = Call::new("OUTBOX.FAIL").word(self.id.to_string()).word(&self.message);
+        let reply = read(session, &self.on, call)?;
+        let missing = || format!("there is no message {} that waits to be delivered", self.id);
+        session.show(shapes::shape("OUTBOX.FAIL"), numbered(self.id), reply, missing)
+    }
+}
+
+impl Dead {
+    fn run(self, session: &mut Session) -> Result<()> {
+        let call = Call::new("OUTBOX.DEAD").option("AFTER", self.after);
+        let reply = read(session, &self.on, call.option("LIMIT", Some(self.limit)))?;
+        session.show(shapes::shape("OUTBOX.DEAD"), Row::new(), reply, String::new)
+    }
+}
+
+impl Replay {
+    fn run(self, session: &mut Session) -> Result<()> {
+        let call = Call::new("OUTBOX.REPLAY").word(self.id.to_string());
+        let reply = read(session, &self.on, call)?;
+        let missing = || format!("there is no dead message {}: `mainstay outbox dead`", self.id);
+        session.show(shapes::shape("OUTBOX.REPLAY"), numbered(self.id), reply, missing)
+    }
+}

@@ -1,0 +1,158 @@
+//! Which right each command on runs and on the outbox needs, that no other does, and whose runs they reach.
+
+use crate::world::{World, user};
+use mainstay::NewEvent;
+use mainstay_server::resp::table::{self, Group};
+use std::collections::BTreeSet;
+
+/// The right that something needs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Needs {
+    ReadRuns,
+    WriteRuns,
+    BothRuns,
+    Put,
+    Dead,
+    Send,
+}
+
+use Needs::{BothRuns, Dead, Put, ReadRuns, Send, WriteRuns};
+
+/// A user for each combination, who has all keys, and what that opens.
+const USERS: [(&str, &[&str], &[Needs]); 7] = [
+    ("follower", &["runs:read"], &[ReadRuns]),
+    ("teller", &["runs:write"], &[WriteRuns]),
+    ("engine", &["runs"], &[ReadRuns, WriteRuns, BothRuns]),
+    ("putter", &["outbox:write"], &[Put]),
+    ("looker", &["outbox:read"], &[Dead]),
+    ("relay", &["outbox"], &[Put, Dead, Send]),
+    ("other", &["cells", "records", "feed", "branches", "server", "admin"], &[]),
+];
+
+/// Every command on runs and on the outbox.
+const LINES: &[(&str, Needs)] = &[
+    ("RUN.APPEND r RunStarted 1 PLAN 1", BothRuns),
+    ("RUN.BATCH r []", WriteRuns),
+    ("RUN.BATCH r [{\"eventType\":\"E\",\"planVersion\":\"1\"}]", BothRuns),
+    ("RUN.BOOTSTRAP made null []", BothRuns),
+    ("RUN.FETCH r", ReadRuns),
+    ("RUN.FETCH r REV 1", ReadRuns),
+    ("RUN.TAIL r", ReadRuns),
+    ("RUN.SNAPSHOT r", ReadRuns),
+    ("RUN.PROJECT r", ReadRuns),
+    ("RUN.KEY r T PLAN 1", ReadRuns),
+    ("RUN.INFO r", ReadRuns),
+    ("RUN.ALERTS r", ReadRuns),
+    ("RUN.REVISION r 1", ReadRuns),
+    ("RUN.LIST", ReadRuns),
+    ("RUN.DELETE none", WriteRuns),
+    ("OUTBOX.PUT s p", Put),
+    ("OUTBOX.CLAIM 1 LEASE 1000", Send),
+    ("OUTBOX.ACK 9", Send),
+    ("OUTBOX.FAIL 9 no", Send),
+    ("OUTBOX.DEAD", Dead),
+    ("OUTBOX.STATE", Dead),
+    ("OUTBOX.REPLAY 9", Send),
+];
+
+fn world() -> World {
+    let world = World::with(|settings| {
+        settings.users.extend(USERS.iter().map(|(name, allow, _)| user(name, allow, &[""])));
+    });
+    for run in ["r", "app:r"] {
+        world.db.runs().append(NewEvent::new(run, "RunStarted").plan("1").data("1")).unwrap();
+    }
+    world
+}
+
+#[test]
+fn each_command_needs_its_right_and_no_other_will_do() {
+    for (who, _, opens) in USERS {
+        let world = world();
+        let mut client = world.client(who);
+        for (line, needs) in LINES {
+            client.send(&line.split(' ').collect::<Vec<_>>());
+            let reply = client.receive();
+            let denied = reply.starts_with("-NOPERM");
+            assert_eq!(denied, !opens.contains(needs), "{who}: {line}: {reply}");
+            assert!(denied || !reply.starts_with('-'), "{who}: {line}: {reply}");
+        }
+    }
+}
+
+#[test]
+fn no_command_on_runs_or_on_the_outbox_is_left_out() {
+    let listed: BTreeSet<String> =
+        LINES.iter().map(|(line, _)| line.split(' ').next().unwrap().to_lowercase()).collect();
+    let there = table::all().filter(|spec| matches!(spec.group, Group::Runs | Group::Outbox));
+    let there: BTreeSet<String> = there.map(|spec| spec.name.to_owned()).collect();
+    assert_eq!(listed, there);
+}
+
+#[test]
+fn what_stands_inside_a_transaction_needs_the_same() {
+    for (who, _, opens) in &USERS[..6] {
+        let world = world();
+        let mut client = world.client(who);
+        for (line, needs) in LINES {
+            assert_eq!(client.line("MULTI"), r"+OK\r\n");
+            client.send(&line.split(' ').collect::<Vec<_>>());
+            let reply = client.receive();
+            let denied = reply.starts_with("-NOPERM");
+            assert_eq!(denied, !opens.contains(needs), "{who}: {line}: {reply}");
+            assert_eq!(client.line("DISCARD"), r"+OK\r\n");
+        }
+    }
+}
+
+/// `app` may do everything, but only with what begins with `app:`.
+#[test]
+fn a_user_reaches_the_runs_of_its_prefix_and_no_others() {
+    let world = world();
+    let mut client = world.client("app");
+    for line in [
+        "RUN.APPEND app:r StepStarted 1 STEP a PLAN 1",
+        "RUN.FETCH app:r",
+        "RUN.TAIL app:r",
+        "RUN.SNAPSHOT app:r SEQ 1",
+        "RUN.REVISION app:r 1",
+        "RUN.LIST PREFIX app:",
+        "OUTBOX.PUT app:s p RUN app:r",
+    ] {
+        let reply = client.line(line);
+        assert!(!reply.starts_with('-'), "{line}: {reply}");
+    }
+    for line in [
+        "RUN.APPEND r StepStarted 1 STEP a PLAN 1",
+        "RUN.BATCH r [{\"eventType\":\"E\",\"planVersion\":\"1\"}]",
+        "RUN.BATCH app:r [{\"eventType\":\"E\",\"planVersion\":\"1\",\"runId\":\"r\"}]",
+        "RUN.BOOTSTRAP made null []",
+        "RUN.FETCH r",
+        "RUN.FETCH r REV 1",
+        "RUN.TAIL r",
+        "RUN.TAIL r WAIT 60000",
+        "RUN.SNAPSHOT r",
+        "RUN.PROJECT r",
+        "RUN.INFO r",
+        "RUN.ALERTS r",
+        "RUN.REVISION r 1",
+        "RUN.LIST",
+        "RUN.LIST PREFIX ap",
+        "RUN.DELETE r",
+        "OUTBOX.PUT s p",
+        "OUTBOX.PUT app:s p RUN r",
+        "OUTBOX.CLAIM 1 LEASE 1000",
+        "OUTBOX.ACK 1",
+        "OUTBOX.FAIL 1 no",
+        "OUTBOX.DEAD",
+        "OUTBOX.STATE",
+        "OUTBOX.REPLAY 1",
+    ] {
+        client.send(&line.split(' ').collect::<Vec<_>>());
+        let reply = client.receive();
+        let other = line.contains("runId");
+        let wanted = if other { "-INVALID" } else { "-NOPERM" };
+        assert!(reply.starts_with(wanted), "{line}: {reply}");
+    }
+    assert_eq!(world.db.runs().fetch("r", 0, 9).unwrap().len(), 1);
+}
