@@ -60,7 +60,7 @@ pub use alert::{Alert, AlertKind, Severity};
 pub use figures::{Counted, Figures, RunFigures};
 pub use gap::Gap;
 pub use gappy::{GappyStore, Habit};
-pub use keeper::{MemoryKeeper, StateKeeper};
+pub use keeper::{EngineKeeper, MemoryKeeper, StateKeeper};
 pub use projection::{Projection, ProjectionState};
 pub use projector::{Projector, Resync};
 pub use reduced::{KEEP_AFTER_EVENTS, Reduced};
