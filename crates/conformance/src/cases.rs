@@ -508,6 +508,7 @@ macro_rules! every_run_case {
             runs::delete {
                 deleted_is_gone, deleted_takes_no_events, absent_answers_false, others_stay,
                 reaping_is_not_seen, within_a_transaction,
+                made_in_the_same_transaction_is_refused,
             }
             runs::expecting {
                 right_sequence_appends, other_sequence_is_refused, a_retry_is_found, within_a_transaction,

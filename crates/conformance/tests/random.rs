@@ -27,7 +27,7 @@ fn config(cases: u32) -> ProptestConfig {
 }
 
 proptest! {
-    #![proptest_config(config(400))]
+    #![proptest_config(config(200))]
 
     #[test]
     fn in_memory(program in make::program()) {

@@ -51,6 +51,11 @@ impl Class {
         self.space == spaces::RECORDS
     }
 
+    /// Whether it holds what belongs to runs.
+    pub fn is_of_runs(&self) -> bool {
+        self.space == spaces::RUNS
+    }
+
     /// Whether it holds entries of indexes.
     pub fn is_of_entries(&self) -> bool {
         self.space == spaces::ENTRIES

@@ -174,6 +174,7 @@ impl Core {
             trail: Trail::new(end.last),
             next_expiry: AtomicU64::new(next_expiry),
             reaps: AtomicBool::new(true),
+            fronts: Mutex::default(),
             time_offset_us: AtomicU64::new(0),
             sealed: AtomicUsize::new(0),
             figures: Figures::default(),

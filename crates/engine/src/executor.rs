@@ -35,7 +35,7 @@ use mainstay_model::{
     Answer, BranchCommand, Code, Command, Demand, Error, MAIN, OutboxCommand, OutboxState, Receipt,
     RequestId, Result, Revision, Scales, SmallVec, Stamp, Step, SystemCommand, Transaction,
 };
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use smallvec::smallvec;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -53,6 +53,8 @@ pub(crate) struct State {
     pub next_expiry: AtomicU64,
     /// Whether runs may have left something that is to go.
     pub reaps: AtomicBool,
+    /// Up to where queues of outboxes hold nothing, to save time.
+    pub fronts: Mutex<Fronts>,
     /// What stamps say the time is, less the monotonic clock.
     pub time_offset_us: AtomicU64,
     /// Sealed buffers that wait to be flushed.
@@ -74,9 +76,8 @@ pub(crate) struct Executor {
     overlay: Overlay,
     scratch: Vec<u8>,
     main: Layers,
-    /// What is remembered of runs and outboxes, to save time.
+    /// What runs have come to, to save time.
     folds: RefCell<Folds>,
-    fronts: RefCell<Fronts>,
     /// The transactions of this round for the log, and the first one's revision.
     payload: Payload,
     first: Option<Revision>,
@@ -102,7 +103,6 @@ impl Executor {
             scratch: Vec::new(),
             main: smallvec![(MAIN_ID, NEWEST)],
             folds: RefCell::default(),
-            fronts: RefCell::default(),
             payload: Payload::default(),
             first: None,
         }
@@ -264,7 +264,7 @@ impl Executor {
                 runs::run(view, overlay, &mut self.folds.borrow_mut(), command, self.next)
             }
             Command::Outbox(command) => {
-                outbox::run(view, overlay, &mut self.fronts.borrow_mut(), command)
+                outbox::run(view, overlay, &mut self.state.fronts.lock(), command)
             }
             Command::System(SystemCommand::Reap { limit }) => {
                 self.state.reaps.store(false, Ordering::Relaxed);
@@ -414,7 +414,7 @@ impl Executor {
     pub fn outbox(&self) -> Result<OutboxState> {
         let now = self.stamper.last();
         let view = View { index: &self.state.index, layers: &self.main, now, fresh: false };
-        let (mut nothing, mut fronts) = (Overlay::default(), self.fronts.borrow_mut());
+        let (mut nothing, mut fronts) = (Overlay::default(), self.state.fronts.lock());
         match outbox::run(&view, &mut nothing, &mut fronts, &OutboxCommand::Look)? {
             Answer::Outbox(answer) => crate::outbox::state(*answer),
             _ => Err(crate::cells::unexpected()),
@@ -467,7 +467,7 @@ impl Executor {
         self.state.next_expiry.store(0, Ordering::Relaxed);
         self.state.reaps.store(true, Ordering::Relaxed);
         // What was taken out of a queue stands in it again.
-        self.fronts.borrow_mut().clear();
+        self.state.fronts.lock().clear();
         self.state.index.undo(last);
         self.state.trail.undo(last);
         self.next = last + 1;

@@ -262,11 +262,16 @@ fn each_event(
         }
         runs += 1;
         let run = Name::new(&String::from_utf8_lossy(&step.name))?;
-        runs::each_event(&view, &run, step.payload(&nothing), |seq, head, payload| {
-            let mut entry = Vec::with_capacity(payload.len() + 32);
-            head.write(payload, &mut entry);
-            visit(&[run.as_bytes(), &[0], &seq.to_be_bytes()].concat(), &entry)
-        })?;
+        runs::each_event(
+            &view,
+            &run,
+            (step.head, step.payload(&nothing)),
+            |seq, head, payload| {
+                let mut entry = Vec::with_capacity(payload.len() + 32);
+                head.write(payload, &mut entry);
+                visit(&[run.as_bytes(), &[0], &seq.to_be_bytes()].concat(), &entry)
+            },
+        )?;
     }
     Ok(runs)
 }
@@ -509,12 +514,14 @@ fn event_of(name: &[u8], head: &Head, payload: &[u8]) -> Option<RunCommand> {
     let end = name.iter().position(|byte| *byte == 0)?;
     let run = std::str::from_utf8(&name[..end]).ok()?;
     let seq = u64::from_be_bytes(name[end + 1..].try_into().ok()?);
-    let (metadata, events) = match seq {
-        0 => (Some(codec::decode(payload).ok()?), Vec::new()),
-        _ => (None, vec![CanonicalEvent::decode(payload, run, seq, head.stamp).ok()?]),
-    };
-    let (run, created) = (Name::new(run).ok()?, Some(head.stamp));
-    Some(RunCommand::Restore { run, metadata, created, events })
+    let restored = Name::new(run).ok()?;
+    if seq == 0 {
+        let (created, metadata) = runs::made_of(payload)?;
+        let (created, events) = (Some(created), Vec::new());
+        return Some(RunCommand::Restore { run: restored, metadata, created, events });
+    }
+    let events = vec![CanonicalEvent::decode(payload, run, seq, head.stamp).ok()?];
+    Some(RunCommand::Restore { run: restored, metadata: None, created: None, events })
 }
 
 fn tag_of(body: &[u8]) -> Option<Name> {

@@ -88,7 +88,8 @@ pub fn runs(bytes: &[u8]) {
     let _ = crate::apply::outbox::told(b"m\0\0\0\0\0\0\0\x01", bytes);
     if let Ok(event) = CanonicalEvent::decode(bytes, "r", 3, 7) {
         let peeked = peek_event(bytes).expect("what is read can be peeked at");
-        assert_eq!(peeked, (event.event_type.clone(), event.step_id.clone()));
+        assert_eq!(peeked.0, event.event_type);
+        assert_eq!(peeked.1.as_deref(), event.step_id.as_deref());
         let mut written = Vec::new();
         event.encode(&Instant::of_us(7), &mut written).expect("what was read can be written");
         assert_eq!(CanonicalEvent::decode(&written, "r", 3, 7).as_ref(), Ok(&event));

@@ -11,7 +11,7 @@
 //! All stores are fed up to one revision at a time, which becomes the replay mark: after a crash, the
 //! log is replayed from there. The index is never synced on the way to an acknowledgement.
 
-use crate::classes::{self, Classes};
+use crate::classes::{self, Class, Classes};
 use crate::current::{Current, Lookup};
 use crate::declared::{AllDeclared, Declared};
 use crate::entry;
@@ -20,7 +20,7 @@ use crate::graves::Graves;
 use crate::mark::Mark;
 use crate::memtable::Memtable;
 use crate::scan::{Scan, StoreRows};
-use crate::spaces::{self, CELLS, RECORDS};
+use crate::spaces::{self, CELLS, OUTBOX, RECORDS, RUNS};
 use crate::store::Store;
 use crate::times::{Picture, Times};
 use crate::version::Version;
@@ -56,6 +56,7 @@ pub(crate) struct Index {
     has_cells: AtomicBool,
     /// A record was.
     has_records: AtomicBool,
+    has_runs: AtomicBool,
     /// The indexes over records, as of the newest executed transaction.
     declared: RwLock<AllDeclared>,
     /// Where their entries are dead.
@@ -107,6 +108,7 @@ impl Index {
             marking: Mutex::new(()),
             has_cells: AtomicBool::new(true),
             has_records: AtomicBool::new(true),
+            has_runs: AtomicBool::new(true),
             declared: RwLock::default(),
             graves: Graves::default(),
             searches: Searches::default(),
@@ -209,6 +211,9 @@ impl Index {
         match version.key().first() {
             Some(&CELLS) => self.has_cells.store(true, Ordering::Relaxed),
             Some(&RECORDS) => self.has_records.store(true, Ordering::Relaxed),
+            Some(&space) if spaces::is_of_runs(space) => {
+                self.has_runs.store(true, Ordering::Relaxed);
+            }
             Some(&space) if spaces::is_only_walked(space) => return active.push(version),
             _ => {}
         }
@@ -228,6 +233,12 @@ impl Index {
         self.has_records.load(Ordering::Relaxed)
     }
 
+    /// Whether there may be anything of a class.
+    pub fn has_any_of(&self, class: &Class) -> bool {
+        let runs = || self.has_runs.load(Ordering::Relaxed);
+        (!class.is_of_records() || self.has_records()) && (!class.is_of_runs() || runs())
+    }
+
     /// The indexes over records that writes keep up.
     #[inline]
     pub fn declared(&self) -> AllDeclared {
@@ -241,10 +252,19 @@ impl Index {
 
     /// Looks of which kinds there are any.
     pub fn look_for_kinds(&self) -> Result<()> {
-        for (space, has) in [(CELLS, &self.has_cells), (RECORDS, &self.has_records)] {
-            let (from, to) = ([space], [space + 1]);
-            let first = self.scan(Bound::Included(&from), Bound::Excluded(&to), NEWEST).next();
-            has.store(first.transpose()?.is_some(), Ordering::Relaxed);
+        let kinds: [(&[u8], &AtomicBool); 3] = [
+            (&[CELLS], &self.has_cells),
+            (&[RECORDS], &self.has_records),
+            (&[RUNS, OUTBOX], &self.has_runs),
+        ];
+        for (spaces, has) in kinds {
+            let mut any = false;
+            for &space in spaces {
+                let (from, to) = ([space], [space + 1]);
+                let first = self.scan(Bound::Included(&from), Bound::Excluded(&to), NEWEST).next();
+                any |= first.transpose()?.is_some();
+            }
+            has.store(any, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -362,12 +382,12 @@ impl Index {
         self.data_classes().map(|class| self.floor(class)).min().unwrap_or(0)
     }
 
-    /// The classes that hold users' data; that of records only where there are some.
+    /// The classes that hold users' data; those of records and of runs only where there are some.
     fn data_classes(&self) -> impl Iterator<Item = usize> {
         let all = self.classes.all();
         let counts = |class: &usize| match all[*class].is_of_entries() {
             true => false,
-            false => self.has_records() || !all[*class].is_of_records(),
+            false => self.has_any_of(&all[*class]),
         };
         (classes::CELLS..all.len()).filter(counts)
     }

@@ -296,8 +296,8 @@ impl Inner {
         for (class, rule) in self.index().classes.all().iter().enumerate() {
             let horizon = match rule.retention_us {
                 None => continue,
-                // What has no records loses none of its past to their shorter retention.
-                Some(_) if rule.is_of_records() && !self.index().has_records() => continue,
+                // What has no records or runs loses none of its past to their shorter retention.
+                Some(_) if !self.index().has_any_of(rule) => continue,
                 Some(0) => Revision::MAX,
                 Some(kept) => self.index().revision_at(now.saturating_sub(kept))?,
             };

@@ -164,7 +164,12 @@ impl Snapshot {
 
     /// Answers a command on the outbox that only reads.
     pub fn outbox(&self, command: &OutboxCommand) -> Result<Answer> {
-        let (mut nothing, mut fronts) = (Overlay::default(), outbox::Fronts::default());
+        // What the writer knows of the front is true of every newest snapshot, or soon.
+        let mut fronts = match self.fresh {
+            true => self.core.state.fronts.lock().clone(),
+            false => outbox::Fronts::default(),
+        };
+        let mut nothing = Overlay::default();
         let answer = outbox::run(&self.view(), &mut nothing, &mut fronts, command)?;
         self.core.index().check_space_reach(OUTBOX, self.revision)?;
         Ok(answer)

@@ -1,6 +1,7 @@
 //! Where states of reducers are kept, so that not all events are folded again.
 
-use mainstay_model::{Answering, KeptState};
+use mainstay::{Database, Durability};
+use mainstay_model::{Answering, KeptState, Name, RunCommand, Transaction};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
@@ -56,6 +57,50 @@ impl StateKeeper for MemoryKeeper {
                 states.insert(place, state);
             }
             Ok(())
+        })
+    }
+}
+
+/// Keeps states beside the runs they are of, in the engine: they go when the run goes, and a fork has those of before.
+///
+/// The newest state of each run and reducer is kept; one of another version makes way for it.
+#[derive(Clone)]
+pub struct EngineKeeper {
+    db: Database,
+    branch: String,
+}
+
+impl EngineKeeper {
+    /// A keeper on a branch of a database.
+    pub fn on(db: &Database, branch: &str) -> EngineKeeper {
+        EngineKeeper { db: db.clone(), branch: branch.to_owned() }
+    }
+}
+
+impl StateKeeper for EngineKeeper {
+    fn kept<'a>(
+        &'a self,
+        run: &'a str,
+        reducer: &'a str,
+        version: u64,
+    ) -> Answering<'a, Option<KeptState>> {
+        Box::pin(async move { self.db.branch(&self.branch)?.runs().kept(run, reducer, version) })
+    }
+
+    fn keep<'a>(
+        &'a self,
+        run: &'a str,
+        reducer: &'a str,
+        version: u64,
+        state: KeptState,
+    ) -> Answering<'a, ()> {
+        Box::pin(async move {
+            let (run, reducer) = (Name::new(run)?, reducer.to_owned());
+            let KeptState { seq, state } = state;
+            let keep = RunCommand::Keep { run, reducer, version, seq, state };
+            // It can be made again from the events: nobody has to wait for the disk.
+            let transaction = Transaction::on(&self.branch).step(keep);
+            self.db.submit(transaction.durability(Durability::Memory)).await.map(drop)
         })
     }
 }

@@ -1,6 +1,11 @@
-//! What is built on runs, whatever keeps their events.
+//! What is built on runs: the relay that sends what the outbox holds, the archive, reducers of users, and a projector
+//! for stores that show gaps.
 //!
 //! ```text
+//!   transaction { event, message } --> outbox --Relay--> Transport: a file, memory, or what a user writes
+//!                     |
+//!                    run --ended, old enough--> Archive: written, read back, deleted --import--> run
+//!
 //!   dyn RunStore --events--> Projector --> snapshots, alerts, figures     for stores that show gaps
 //!        |
 //!        '--events--> Reducer --> Reduced: states, kept by a StateKeeper  for what a user makes of events
@@ -36,6 +41,7 @@
 //! ```
 
 mod alert;
+pub mod archive;
 mod figures;
 mod gap;
 mod gappy;
@@ -44,15 +50,17 @@ mod projection;
 mod projector;
 mod reduced;
 mod reducer;
+pub mod relay;
 mod reproject;
 mod settings;
 mod time;
+mod worker;
 
 pub use alert::{Alert, AlertKind, Severity};
 pub use figures::{Counted, Figures, RunFigures};
 pub use gap::Gap;
 pub use gappy::{GappyStore, Habit};
-pub use keeper::{MemoryKeeper, StateKeeper};
+pub use keeper::{EngineKeeper, MemoryKeeper, StateKeeper};
 pub use projection::{Projection, ProjectionState};
 pub use projector::{Projector, Resync};
 pub use reduced::{KEEP_AFTER_EVENTS, Reduced};

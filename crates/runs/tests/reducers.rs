@@ -2,13 +2,14 @@
 
 mod monotone;
 
+use mainstay::Database;
 use mainstay_model::{
     Answering, CanonicalEvent, ErrorKind, FetchOptions, KeptState, NewEvent, RunSnapshot, RunStore,
     Value, from_value,
 };
 use mainstay_runs::{
-    AnyReducer, DefaultReducer, GappyStore, HandTime, KEEP_AFTER_EVENTS, MemoryKeeper, Progress,
-    Reduced, Reducer, Reprojection, StateKeeper,
+    AnyReducer, DefaultReducer, EngineKeeper, GappyStore, HandTime, KEEP_AFTER_EVENTS,
+    MemoryKeeper, Progress, Reduced, Reducer, Reprojection, StateKeeper,
 };
 use monotone::Monotone;
 use std::sync::Arc;
@@ -257,4 +258,39 @@ fn a_long_run_is_kept_on_the_way() {
     counts.folded();
     assert_eq!(wait(stage.reduced(&counts).refresh("r")).unwrap(), 2_000);
     assert_eq!(Value::from(12_000), stage.kept("r", 1).unwrap().state);
+}
+
+/// On the engine: states live beside their runs, a new version makes them anew, and a deleted run has none.
+#[test]
+fn the_engine_keeps_states_beside_its_runs() {
+    let db = Database::memory().unwrap();
+    let keeper = Arc::new(EngineKeeper::on(&db, "main"));
+    let reduced = |counts: &Arc<Counts>| {
+        Reduced::new(Arc::new(db.runs()), keeper.clone(), counts.clone() as Arc<dyn AnyReducer>)
+    };
+    for run in ["a", "b"] {
+        let events = (0..600).map(|n| NewEvent::new(run, "Tick").with_key(&format!("{n}")));
+        db.runs().append_batch(events.collect()).unwrap();
+    }
+    let (first, second) = (Counts::of(1), Counts::of(2));
+    let made = wait(reduced(&first).snapshot("a")).unwrap().unwrap();
+    assert_eq!((made.seq, made.state, first.folded()), (600, 600.into(), 600));
+    // What was kept is not folded again, and it is never behind.
+    db.runs().append(NewEvent::new("a", "Tick").with_key("last")).unwrap();
+    let made = wait(reduced(&first).snapshot("a")).unwrap().unwrap();
+    assert_eq!((made.seq, made.state, first.folded()), (601, 601.into(), 1));
+    // A reducer of another version finds nothing of it: all runs are made anew.
+    let reprojection = Reprojection::new(reduced(&second));
+    let done = wait(reprojection.run()).unwrap();
+    assert_eq!((done.runs_done, done.runs_total, done.events_done, done.done), (2, 2, 1201, true));
+    second.folded();
+    let made = wait(reduced(&second).snapshot("a")).unwrap().unwrap();
+    assert_eq!((made.state, second.folded()), (1202.into(), 0));
+    // A reducer that panics says so, and the log stays as it is.
+    db.runs().append(NewEvent::new("b", "Boom").with_key("boom")).unwrap();
+    let error = wait(reduced(&second).snapshot("b")).unwrap_err();
+    assert!(error.message().contains("it went boom"), "{error}");
+    assert_eq!(db.runs().get("b").unwrap().unwrap().last_event_seq, 601);
+    db.runs().delete("a").unwrap();
+    assert_eq!(wait(keeper.kept("a", "counts", 2)).unwrap(), None);
 }

@@ -166,6 +166,10 @@ impl Run<'_> {
                 answer(RunAnswer::AppendedAll(all))
             }
             RunCommand::Delete { run } => {
+                let first = self.state.logs.all(run.as_str()).first();
+                if first.is_some_and(|first| first.revision == self.writer.revision) {
+                    return Err(Error::new(Code::InvalidArgument, "made in the same transaction"));
+                }
                 Ok(Answer::Did(self.remove(run.as_str(), |state| &mut state.logs)))
             }
             read_only => answer(read(&self.state.logs, read_only, self.moment())?),

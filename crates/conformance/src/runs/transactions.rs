@@ -148,7 +148,7 @@ pub fn repeated_gives_the_same_receipt(w: &mut World) {
         .step(fetch_all("r"))
         .step(RunCommand::Snapshot { run: name("r"), seq: None })
         .step(RunCommand::Get { run: name("s") })
-        .step(RunCommand::Delete { run: name("s") })
+        .step(RunCommand::Delete { run: name("absent") })
         .request(RequestId::new("once").unwrap());
     let first = w.db().execute(transaction.clone()).unwrap();
     let again = writes_nothing(w.db(), || w.db().execute(transaction.clone()).unwrap());

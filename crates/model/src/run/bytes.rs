@@ -12,6 +12,7 @@ use super::key::hex;
 use super::{CONTRACT_VERSION, CanonicalEvent, Instant, NewEvent};
 use crate::value::codec;
 use crate::{Code, Error, Result, Stamp, Value};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -243,14 +244,14 @@ fn take_event(rest: &mut &[u8], run: &str, seq: u64, stored: Stamp) -> Result<Ca
 }
 
 /// What a reducer looks at first, without the rest: the type and the step of an event that is stored.
-pub fn peek_event(bytes: &[u8]) -> Option<(String, Option<String>)> {
+pub fn peek_event(bytes: &[u8]) -> Option<(Cow<'_, str>, Option<Cow<'_, str>>)> {
     let (head, mut rest) = bytes.split_first_chunk::<3>()?;
     let which = u16::from_le_bytes([head[1], head[2]]);
     skip_text(&mut rest)?;
-    let event_type = take_text(&mut rest)?;
+    let event_type = look_at_text(&mut rest)?;
     skip_text(&mut rest)?;
     skip_value(&mut rest)?;
-    let step = if which & STEP != 0 { Some(take_text(&mut rest)?) } else { None };
+    let step = if which & STEP != 0 { Some(look_at_text(&mut rest)?) } else { None };
     (head[0] == FORMAT).then_some((event_type, step))
 }
 
@@ -330,13 +331,17 @@ fn take_length(rest: &mut &[u8]) -> Option<usize> {
 
 /// Takes what [`put_text`] wrote.
 pub fn take_text(rest: &mut &[u8]) -> Option<String> {
+    look_at_text(rest).map(Cow::into_owned)
+}
+
+fn look_at_text<'b>(rest: &mut &'b [u8]) -> Option<Cow<'b, str>> {
     match take(rest, 1)?[0] {
         TEXT => {
             let length = take_length(rest)?;
-            String::from_utf8(take(rest, length)?.to_vec()).ok()
+            simdutf8::basic::from_utf8(take(rest, length)?).ok().map(Cow::Borrowed)
         }
-        DIGITS => take(rest, 32).map(hex),
-        UUID => take(rest, 16)?.try_into().ok().map(uuid_text),
+        DIGITS => take(rest, 32).map(|bytes| Cow::Owned(hex(bytes))),
+        UUID => take(rest, 16)?.try_into().ok().map(|bytes| Cow::Owned(uuid_text(bytes))),
         _ => None,
     }
 }
@@ -435,7 +440,8 @@ mod tests {
             event.encode(&Instant::of_us(77), &mut bytes).unwrap();
             prop_assert_eq!(&CanonicalEvent::decode(&bytes, "r", 3, 77).unwrap(), &event);
             let seen = peek_event(&bytes).unwrap();
-            prop_assert_eq!(seen, (event.event_type.clone(), event.step_id.clone()));
+            prop_assert_eq!(seen.0, event.event_type.as_str());
+            prop_assert_eq!(seen.1.as_deref(), event.step_id.as_deref());
             for cut in 0..bytes.len() {
                 prop_assert!(CanonicalEvent::decode(&bytes[..cut], "r", 3, 77).is_err());
             }

@@ -3,7 +3,7 @@
 //! ```text
 //!   PENDING --RunApproved--> APPROVED --RunStarted--> RUNNING <--RunPaused, RunResumed--> PAUSED
 //!      '-------------------RunStarted-------------------^ |
-//!   whatever has not ended --RunCancelled--> CANCELLED    '--RunCompleted, RunFailed--> COMPLETED, FAILED
+//!   whatever has not ended --RunFailed, RunCancelled--> FAILED, CANCELLED    '--RunCompleted--> COMPLETED
 //!
 //!   step: PENDING --StepStarted--> RUNNING --StepCompleted, StepFailed--> SUCCESS, FAILED
 //!            '--StepSkipped--> SKIPPED                  FAILED --StepRetried--> PENDING, the next attempt
@@ -109,7 +109,11 @@ fn change_step(run: &mut RunSnapshot, name: &str, event: Event<'_>) -> Judgement
     if status != from {
         return illegal(run, event, &format!("step `{name}` is {status:?}"));
     }
-    move_step(run.steps.entry(name.to_owned()).or_default(), becomes, event.seq);
+    // Most events concern a step that there is: its name need not be copied.
+    match run.steps.get_mut(name) {
+        Some(step) => move_step(step, becomes, event.seq),
+        None => move_step(run.steps.entry(name.to_owned()).or_default(), becomes, event.seq),
+    }
     Judgement::Applied
 }
 

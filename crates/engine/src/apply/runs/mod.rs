@@ -25,7 +25,7 @@ pub(crate) use fold::{FoldCounts, Folds};
 pub(crate) use head::last_seq;
 use mainstay_model::{Answer, Code, Error, Result, Revision, RunAnswer, RunCommand};
 use read::{alerts, fetch, info, kept, list, project, snapshot};
-pub(crate) use read::{each_event, revision_of};
+pub(crate) use read::{each_event, made_of, revision_of};
 
 /// Runs a command on runs, in the transaction that gets this revision.
 pub(crate) fn run(

@@ -2,16 +2,17 @@
 
 use super::head::{self, RunHead};
 use super::{fold, places};
-use crate::entry::Head;
+use crate::entry::{self, Head};
 use crate::overlay::Overlay;
-use crate::spaces::{ALERTS, EVENTS, RUNS, STATES};
+use crate::spaces::{self, ALERTS, EVENTS, RUNS, STATES};
 use crate::view::View;
-use mainstay_model::codec::get_varint;
+use mainstay_model::codec::{get_varint, put_varint};
 use mainstay_model::limits::check_page;
 use mainstay_model::{
     CanonicalEvent, Code, Error, KeptState, Name, Result, Revision, RunAlert, RunFilter, RunInfo,
-    RunPage, RunSnapshot, Scales, codec,
+    RunPage, RunSnapshot, Scales, Stamp, Value, codec,
 };
+use std::ops::{Bound, RangeInclusive};
 
 /// So few events are looked up one by one, which is faster than a walk.
 const FEW_EVENTS: u64 = 48;
@@ -64,6 +65,9 @@ impl Log<'_> {
         let (run, mut expected) = (self.run.as_str(), after + 1);
         let prefix = places::life(run, self.generation);
         let from = places::at(run, self.generation, after);
+        if let ([(branch, at)], true) = (&self.view.layers[..], self.overlay.is_empty()) {
+            return self.scan(*branch, *at, &from, after + 1..=upto, visit);
+        }
         let mut walk = self.view.walk(self.overlay, EVENTS, &prefix, Some(&from));
         while expected <= upto {
             let step = walk.next()?.ok_or_else(|| damaged(run, expected))?;
@@ -76,6 +80,33 @@ impl Log<'_> {
             expected += 1;
         }
         Ok(())
+    }
+
+    /// Walks where there is but one layer, so that nothing has to be merged.
+    fn scan(
+        &self,
+        branch: u32,
+        at: Revision,
+        from: &[u8],
+        wanted: RangeInclusive<u64>,
+        mut visit: impl FnMut(u64, Head, &[u8]) -> Result<bool>,
+    ) -> Result<()> {
+        let (run, from) = (self.run.as_str(), spaces::key(EVENTS, branch, from));
+        let last = spaces::key(EVENTS, branch, &places::at(run, self.generation, *wanted.end()));
+        let rows = self.view.index.scan(Bound::Excluded(&from), Bound::Included(&last), at);
+        let mut expected = *wanted.start();
+        for row in rows {
+            let row = row?;
+            if places::seq(&row.key()[row.key().len() - 8..]) != Some(expected) {
+                return Err(damaged(run, expected));
+            }
+            let (head, payload) = entry::parse(row.entry())?;
+            if !visit(expected, head, payload)? {
+                return Ok(());
+            }
+            expected += 1;
+        }
+        if expected > *wanted.end() { Ok(()) } else { Err(damaged(run, expected)) }
     }
 }
 
@@ -121,18 +152,31 @@ pub(crate) fn events(
     Ok(events)
 }
 
-/// Visits all that one life of a run has, by the bytes of its head: what it was made with, if it was, as 0, then its
-/// events.
+/// Visits all that one life of a run has, by its head: when it was made and what with, as 0, then its events.
 pub(crate) fn each_event(
     view: &View<'_>,
     run: &Name,
-    head: &[u8],
+    (entry, head): (Head, &[u8]),
     mut visit: impl FnMut(u64, Head, &[u8]) -> Result<()>,
 ) -> Result<()> {
-    let RunHead { generation, last_seq, .. } = RunHead::decode(head)?;
+    let RunHead { generation, last_seq, created, .. } = RunHead::decode(head)?;
     let log = Log { view, overlay: &Overlay::default(), run, generation };
-    log.find(0, |entry, payload| visit(0, entry, payload))?;
+    let metadata = log.find(0, |entry, payload| Ok((entry, payload.to_vec())))?;
+    // It stands where the run begins: nothing of it comes before.
+    let first = log.find(1, |entry, _| Ok(entry))?.unwrap_or(entry);
+    let (first, metadata) = metadata.unwrap_or((first, Vec::new()));
+    let mut made = Vec::with_capacity(10 + metadata.len());
+    put_varint(&mut made, created);
+    made.extend_from_slice(&metadata);
+    visit(0, first, &made)?;
     log.each(0, last_seq, |seq, entry, payload| visit(seq, entry, payload).map(|()| true))
+}
+
+/// When a run was made and what with, as [`each_event`] tells it.
+pub(crate) fn made_of(mut made: &[u8]) -> Option<(Stamp, Option<Value>)> {
+    let created = get_varint(&mut made)?;
+    let metadata = if made.is_empty() { None } else { Some(codec::decode(made).ok()?) };
+    Some((created, metadata))
 }
 
 /// What is known of a run.

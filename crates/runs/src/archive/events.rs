@@ -1,0 +1,97 @@
+//! A run's events, page by page, and what they add up to.
+
+use super::line::{self, Foot, Head};
+use super::name::hex;
+use mainstay::{CanonicalEvent, ErrorKind, Result, RunSnapshot, RunsAt, Stamp, reduce};
+use sha2::{Digest, Sha256};
+use std::collections::VecDeque;
+
+/// How many events are fetched together, if they are not too large for that.
+const PAGE: usize = 256;
+
+/// The events of a run as of one point in time, in order.
+pub(super) struct Events<'v> {
+    view: &'v RunsAt,
+    run: &'v str,
+    after: u64,
+    page: VecDeque<CanonicalEvent>,
+    limit: usize,
+}
+
+impl<'v> Events<'v> {
+    pub fn of(view: &'v RunsAt, run: &'v str) -> Events<'v> {
+        Events { view, run, after: 0, page: VecDeque::new(), limit: PAGE }
+    }
+
+    fn fetch(&mut self) -> Result<()> {
+        loop {
+            match self.view.fetch(self.run, self.after, self.limit) {
+                Err(error) if error.kind() == ErrorKind::TooLarge && self.limit > 1 => {
+                    self.limit /= 2;
+                }
+                page => {
+                    self.page = page?.into();
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+impl Iterator for Events<'_> {
+    type Item = Result<CanonicalEvent>;
+
+    fn next(&mut self) -> Option<Result<CanonicalEvent>> {
+        if self.page.is_empty()
+            && let Err(error) = self.fetch()
+        {
+            return Some(Err(error));
+        }
+        let event = self.page.pop_front()?;
+        self.after = event.run_seq;
+        Some(Ok(event))
+    }
+}
+
+/// What lines add up to.
+pub(super) struct Sum {
+    hash: Sha256,
+    count: u64,
+    pub snapshot: RunSnapshot,
+    /// When the last event was stored.
+    pub last_stored: Option<Stamp>,
+}
+
+impl Sum {
+    /// Of a file that begins with this line.
+    pub fn behind(run: &str, head: &str) -> Sum {
+        let hash = Sha256::new().chain_update(head);
+        Sum { hash, count: 0, snapshot: RunSnapshot::new(run), last_stored: None }
+    }
+
+    /// Of a run as it is.
+    pub fn of(head: &Head, events: Events<'_>) -> Result<Sum> {
+        let mut sum = Sum::behind(&head.run_id, &line::plain(head)?);
+        for event in events {
+            let event = event?;
+            sum.add_event(&event);
+            sum.add_line(&line::event(event)?);
+        }
+        Ok(sum)
+    }
+
+    pub fn add_event(&mut self, event: &CanonicalEvent) {
+        reduce(&mut self.snapshot, event);
+        self.count += 1;
+        self.last_stored = event.persisted_at.as_ref().map(|at| at.stamp_us());
+    }
+
+    pub fn add_line(&mut self, line: &str) {
+        self.hash.update(line);
+    }
+
+    pub fn foot(&self) -> Foot {
+        let sha256 = hex(&self.hash.clone().finalize());
+        Foot { count: self.count, sha256, snapshot_hash: self.snapshot.hash() }
+    }
+}

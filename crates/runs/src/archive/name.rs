@@ -1,0 +1,149 @@
+//! The names of archive files, made of what they hold.
+//!
+//! ```text
+//!   archive / branch / 2026 / 11 / 15 / run . last event . hash .jsonl.gz
+//! ```
+//!
+//! Of branch and run, letters, digits, `-` and `_` stand as they are and every other byte as `=` and two digits. What gets too
+//! long for a file's name is `=H` and its SHA-256: the run's name is then in the file's first line.
+
+use super::ArchiveSettings;
+use mainstay::{Instant, Stamp};
+use object_store::ObjectMeta;
+use object_store::path::{Path, PathPart};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use std::fmt::Write;
+
+/// The longest part of a file's name that is made of a run's.
+const READABLE_LIMIT_BYTES: usize = 120;
+const HASHED: &str = "=H";
+const END: &str = "jsonl.gz";
+/// How many digits of the hash stand in the name.
+const HASH_DIGITS: usize = 32;
+
+/// A run in the archive.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct ArchivedRun {
+    /// The day on which its last event was stored: `2026-11-15`.
+    pub day: String,
+    /// The run.
+    pub run_id: String,
+    /// Its last event.
+    pub last_event_seq: u64,
+    /// The file, inside of the store.
+    pub path: String,
+    /// What the file takes.
+    pub size_bytes: u64,
+}
+
+/// The folder of a branch, or of one of its days.
+pub(super) fn folder(settings: &ArchiveSettings, day: Option<&str>) -> Path {
+    let prefix = settings.prefix.split('/').filter(|part| !part.is_empty());
+    let branch = escaped(&settings.branch);
+    let parts =
+        prefix.chain([branch.as_str()]).chain(day.into_iter().flat_map(|day| day.split('-')));
+    Path::from_iter(parts.map(PathPart::from))
+}
+
+/// The file of a run whose lines have this hash.
+pub(super) fn file(folder: &Path, run: &str, last_event_seq: u64, sha256: &str) -> Path {
+    let hash = &sha256[..HASH_DIGITS.min(sha256.len())];
+    let name = format!("{}.{last_event_seq}.{hash}.{END}", escaped(run));
+    Path::from_iter(folder.parts().chain([PathPart::from(name.as_str())]))
+}
+
+/// The day of a stamp.
+pub(super) fn day(stamp: Stamp) -> String {
+    let text = Instant::of_us(stamp);
+    text.as_str().get(..10).unwrap_or_default().to_owned()
+}
+
+/// A file's name, read; nothing where it is none of an archive's. The run is missing where its name is too long.
+pub(super) fn read(meta: &ObjectMeta) -> Option<(ArchivedRun, bool)> {
+    let parts: Vec<_> = meta.location.parts().collect();
+    let [.., year, month, day, file] = &parts[..] else { return None };
+    let day = format!("{}-{}-{}", year.as_ref(), month.as_ref(), day.as_ref());
+    let mut name = file.as_ref().splitn(4, '.');
+    let (run, seq, _hash) = (name.next()?, name.next()?, name.next()?);
+    if name.next()? != END {
+        return None;
+    }
+    let (last_event_seq, path) = (seq.parse().ok()?, meta.location.to_string());
+    let readable = unescaped(run);
+    let is_known = readable.is_some();
+    let run_id = readable.unwrap_or_default();
+    Some((ArchivedRun { day, run_id, last_event_seq, path, size_bytes: meta.size }, is_known))
+}
+
+/// Whether a file can be of this run, by its name.
+pub(super) fn is_of(meta: &ObjectMeta, run: &str) -> bool {
+    let name = meta.location.filename().unwrap_or_default();
+    name.split('.').next() == Some(&escaped(run))
+}
+
+fn escaped(text: &str) -> String {
+    let mut name = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'-' | b'_' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => name.push(char::from(byte)),
+            // Writing to a string does not fail.
+            _ => drop(write!(name, "={byte:02X}")),
+        }
+    }
+    match name.len() <= READABLE_LIMIT_BYTES {
+        true => name,
+        false => format!("{HASHED}{}", hex(&Sha256::digest(text))),
+    }
+}
+
+fn unescaped(name: &str) -> Option<String> {
+    let (mut bytes, mut rest) = (Vec::new(), name.as_bytes());
+    while let Some((&first, behind)) = rest.split_first() {
+        if first != b'=' {
+            (rest, _) = (behind, bytes.push(first));
+            continue;
+        }
+        let digits = std::str::from_utf8(behind.get(..2)?).ok()?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        rest = &behind[2..];
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// Bytes as hexadecimal digits in lower case.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back_and_never_too_long() {
+        let settings = ArchiveSettings { branch: "a/b".to_owned(), ..ArchiveSettings::default() };
+        let folder = folder(&settings, Some("2026-11-15"));
+        assert_eq!(folder.as_ref(), "archive/a=2Fb/2026/11/15");
+        let meta = |run: &str| ObjectMeta {
+            location: Path::parse(file(&folder, run, 7, &"0".repeat(64)).as_ref()).unwrap(),
+            last_modified: Default::default(),
+            size: 3,
+            e_tag: None,
+            version: None,
+        };
+        for run in ["r", "tenant/7 .é=", "..", "100%"] {
+            let (read, is_known) = read(&meta(run)).unwrap();
+            assert_eq!((read.run_id.as_str(), read.last_event_seq, is_known), (run, 7, true));
+            assert_eq!((read.day.as_str(), read.size_bytes), ("2026-11-15", 3));
+            assert!(is_of(&meta(run), run) && !is_of(&meta(run), "other"));
+        }
+        let long = "é".repeat(512);
+        assert!(!read(&meta(&long)).unwrap().1 && is_of(&meta(&long), &long));
+        assert!(meta(&long).location.filename().unwrap().len() < 255);
+    }
+}

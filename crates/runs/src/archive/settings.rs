@@ -1,0 +1,91 @@
+//! Settings of an archive, which are data.
+
+use mainstay::{Code, Error, Name, Result};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// A day, in milliseconds.
+const DAY_MS: u64 = 86_400_000;
+
+/// Which runs are archived, and when.
+///
+/// ```
+/// use mainstay_runs::archive::ArchiveSettings;
+/// let settings: ArchiveSettings = serde_json::from_str(r#"{"older_than_ms": 3600000}"#)?;
+/// assert!(settings.only_ended && settings.branch == "main" && settings.check().is_ok());
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ArchiveSettings {
+    /// The branch whose runs are archived.
+    pub branch: String,
+    /// What the path of every file begins with.
+    pub prefix: String,
+    /// Only runs whose names begin with this.
+    pub runs_prefix: String,
+    /// Only runs whose last event came so long ago or earlier, in milliseconds. One that was imported is as old as its import.
+    pub older_than_ms: u64,
+    /// Only runs that are completed, failed or cancelled.
+    pub only_ended: bool,
+    /// How long an [`Archiver`](super::Archiver) rests between its rounds, in milliseconds.
+    pub every_ms: u64,
+}
+
+impl Default for ArchiveSettings {
+    fn default() -> ArchiveSettings {
+        ArchiveSettings {
+            branch: "main".to_owned(),
+            prefix: "archive".to_owned(),
+            runs_prefix: String::new(),
+            older_than_ms: 30 * DAY_MS,
+            only_ended: true,
+            every_ms: 3_600_000,
+        }
+    }
+}
+
+impl ArchiveSettings {
+    /// Refuses what makes no sense.
+    pub fn check(&self) -> Result<()> {
+        Name::new(&self.branch)?;
+        if self.every_ms == 0 {
+            return Err(invalid("every_ms of an archive: 0, which leaves time for nothing else"));
+        }
+        match object_store::path::Path::parse(&self.prefix) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(invalid(&format!("prefix of an archive: {error}"))),
+        }
+    }
+}
+
+/// Where an archive is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum StoreSettings {
+    /// A directory, which is made where there is none.
+    Directory {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// S3, or what speaks its protocol. Who asks is told by the usual environment variables
+    /// (`AWS_ACCESS_KEY_ID`, …) or by the machine's role; it needs the feature `s3`.
+    S3 {
+        /// The bucket.
+        bucket: String,
+        /// The region; nothing: as the environment says.
+        #[serde(default)]
+        region: Option<String>,
+        /// Where it is, if it is not Amazon's.
+        #[serde(default)]
+        endpoint: Option<String>,
+        /// Whether that may be reached without TLS.
+        #[serde(default)]
+        allow_http: bool,
+    },
+}
+
+#[cold]
+pub(super) fn invalid(message: &str) -> Error {
+    Error::new(Code::InvalidOption, message)
+}

@@ -1,0 +1,93 @@
+//! What the outbox is to be told: which messages were delivered, and which were not.
+
+use super::RelaySettings;
+use mainstay::{
+    Answer, Code, Error, Failed, Message, OutboxAnswer, OutboxCommand, OutboxState, Receipt,
+    Result, Stamp, Transaction,
+};
+use std::time::Duration;
+
+/// What became of messages.
+#[derive(Default)]
+pub(super) struct Owed {
+    pub delivered: Vec<u64>,
+    pub failed: Vec<(u64, Error)>,
+}
+
+/// What the outbox answered.
+#[derive(Default)]
+pub(super) struct Taken {
+    pub messages: Vec<Message>,
+    /// How many of those that failed are dead now.
+    pub dead: u64,
+    pub state: OutboxState,
+    /// When that was.
+    pub now: Stamp,
+    /// How long it is until the next message can be claimed.
+    pub due_in: Option<Duration>,
+}
+
+impl Owed {
+    pub fn add(&mut self, id: u64, delivered: Result<()>) {
+        match delivered {
+            Ok(()) => self.delivered.push(id),
+            Err(error) => self.failed.push((id, error)),
+        }
+    }
+
+    /// Nothing of it stays: all of it is to be delivered again.
+    pub fn fail_all(&mut self, error: &Error) {
+        let delivered = std::mem::take(&mut self.delivered);
+        self.failed.extend(delivered.into_iter().map(|id| (id, error.clone())));
+    }
+
+    /// Tells it, claims so many of the next, and looks at all.
+    pub fn transaction(&self, settings: &RelaySettings, batch: Option<usize>) -> Transaction {
+        let mut transaction = Transaction::on(&settings.branch);
+        if !self.delivered.is_empty() {
+            transaction = transaction.step(OutboxCommand::Ack { ids: self.delivered.clone() });
+        }
+        let RelaySettings { backoff_ms, tries, lease_ms, .. } = *settings;
+        for (id, error) in &self.failed {
+            let (id, message) = (*id, error.to_string());
+            transaction = transaction.step(OutboxCommand::Fail { id, message, backoff_ms, tries });
+        }
+        if let Some(limit) = batch {
+            transaction = transaction.step(OutboxCommand::Claim { limit, lease_ms });
+        }
+        transaction.step(OutboxCommand::Look)
+    }
+}
+
+/// What the answers to such a transaction say.
+pub(super) fn read(receipt: Receipt) -> Result<Taken> {
+    let mut taken = Taken { now: receipt.stamp, ..Taken::default() };
+    for answer in receipt.answers {
+        match answer {
+            Answer::Count(_) => {}
+            Answer::Outbox(answer) => taken.absorb(*answer)?,
+            _ => return Err(unexpected()),
+        }
+    }
+    let due = taken.state.oldest_due;
+    taken.due_in = due.map(|due| Duration::from_micros(due.saturating_sub(taken.now)));
+    Ok(taken)
+}
+
+impl Taken {
+    fn absorb(&mut self, answer: OutboxAnswer) -> Result<()> {
+        match answer {
+            OutboxAnswer::Messages(messages) => self.messages = messages,
+            OutboxAnswer::Failed(failed) => self.dead += u64::from(failed == Failed::Dead),
+            OutboxAnswer::State(state) => self.state = state,
+            _ => return Err(unexpected()),
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn unexpected() -> Error {
+    let message = "the outbox answered something else than was asked: are both of one version?";
+    Error::new(Code::Unsupported, message)
+}

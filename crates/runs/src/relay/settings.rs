@@ -1,0 +1,74 @@
+//! Settings of a relay, which are data.
+
+use mainstay::{CLAIM_LIMIT, Code, Error, LEASE_LIMIT_MS, Name, Result, TRIES_LIMIT};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// The longest sleep, in milliseconds.
+const POLL_LIMIT_MS: u64 = 60_000;
+
+/// What a relay goes by.
+///
+/// ```
+/// use mainstay_runs::relay::RelaySettings;
+/// let settings = RelaySettings { batch: 10, ..RelaySettings::default() };
+/// assert!(settings.check().is_ok());
+/// assert!(RelaySettings { lease_ms: 0, ..settings }.check().is_err());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RelaySettings {
+    /// The branch whose outbox it serves.
+    pub branch: String,
+    /// How many messages it claims together, at most 1,000.
+    pub batch: usize,
+    /// How long it has for them before others get them, in milliseconds.
+    pub lease_ms: u64,
+    /// How long a message waits before its second try; each further one doubles it.
+    pub backoff_ms: u64,
+    /// After so many tries, at most 10, a message is dead.
+    pub tries: u32,
+    /// How long it sleeps at most, in milliseconds, up to a minute: a clock that was set forward is noticed by then.
+    pub poll_ms: u64,
+}
+
+impl Default for RelaySettings {
+    fn default() -> RelaySettings {
+        RelaySettings {
+            branch: "main".to_owned(),
+            batch: 100,
+            lease_ms: 30_000,
+            backoff_ms: 1_000,
+            tries: TRIES_LIMIT,
+            poll_ms: 1_000,
+        }
+    }
+}
+
+impl RelaySettings {
+    /// Refuses what makes no sense.
+    pub fn check(&self) -> Result<()> {
+        Name::new(&self.branch)?;
+        within("batch", self.batch as u64, 1, CLAIM_LIMIT as u64)?;
+        within("lease_ms", self.lease_ms, 1, LEASE_LIMIT_MS)?;
+        within("backoff_ms", self.backoff_ms, 0, LEASE_LIMIT_MS)?;
+        within("tries", u64::from(self.tries), 1, u64::from(TRIES_LIMIT))?;
+        within("poll_ms", self.poll_ms, 1, POLL_LIMIT_MS)
+    }
+
+    pub(super) fn lease(&self) -> Duration {
+        Duration::from_millis(self.lease_ms)
+    }
+
+    pub(super) fn poll(&self) -> Duration {
+        Duration::from_millis(self.poll_ms)
+    }
+}
+
+fn within(name: &str, value: u64, least: u64, most: u64) -> Result<()> {
+    if (least..=most).contains(&value) {
+        return Ok(());
+    }
+    let message = format!("{name} of a relay: {value}, where {least} to {most} make sense");
+    Err(Error::new(Code::InvalidOption, message))
+}

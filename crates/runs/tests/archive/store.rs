@@ -1,0 +1,148 @@
+//! A store in memory that fails when told to.
+
+use async_trait::async_trait;
+use mainstay_runs::archive::ArchivedRun;
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
+    ObjectStore, ObjectStoreExt, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+};
+use parking_lot::Mutex;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio_stream::Stream;
+
+type Listing<T> = Pin<Box<dyn Stream<Item = Result<T>> + Send>>;
+type Hook = Box<dyn Fn() + Send>;
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// Nothing is done.
+    Fails,
+    /// It is done, and nobody hears of it.
+    FailsBehind,
+    /// Half of what is written is there, and it is said to be all.
+    Lies,
+}
+
+#[derive(Default)]
+pub struct Troubled {
+    inside: InMemory,
+    operations: AtomicUsize,
+    trouble: Mutex<Option<(usize, Trouble)>>,
+    /// Called before something is written.
+    pub before_put: Mutex<Option<Hook>>,
+}
+
+impl Troubled {
+    /// Lets the operation of this number go wrong, counted from now on.
+    pub fn let_go_wrong(&self, number: usize, trouble: Trouble) {
+        self.operations.store(0, Ordering::SeqCst);
+        *self.trouble.lock() = Some((number, trouble));
+    }
+
+    /// From now on nothing goes wrong; says whether something did.
+    pub fn heal(&self) -> bool {
+        let trouble = self.trouble.lock().take();
+        trouble.is_some_and(|(number, _)| self.operations.load(Ordering::SeqCst) > number)
+    }
+
+    /// The bytes of a file.
+    pub fn bytes(&self, run: &ArchivedRun) -> Vec<u8> {
+        let get = async { self.inside.get(&path(run)).await?.bytes().await };
+        mainstay::remote::wait(get).unwrap().to_vec()
+    }
+
+    /// Writes bytes over a file.
+    pub fn replace(&self, run: &ArchivedRun, bytes: Vec<u8>) {
+        mainstay::remote::wait(self.inside.put(&path(run), bytes.into())).unwrap();
+    }
+
+    /// What goes wrong now.
+    fn now(&self) -> Option<Trouble> {
+        let number = self.operations.fetch_add(1, Ordering::SeqCst);
+        self.trouble.lock().filter(|(at, _)| *at == number).map(|(_, trouble)| trouble)
+    }
+}
+
+fn path(run: &ArchivedRun) -> Path {
+    Path::parse(&run.path).unwrap()
+}
+
+fn broken() -> Error {
+    Error::Generic { store: "troubled", source: "the network is gone".into() }
+}
+
+fn half(payload: PutPayload) -> PutPayload {
+    let bytes: Vec<u8> = payload.iter().flat_map(|piece| piece.to_vec()).collect();
+    bytes[..bytes.len() / 2].to_vec().into()
+}
+
+impl fmt::Display for Troubled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("troubled")
+    }
+}
+
+impl fmt::Debug for Troubled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("troubled")
+    }
+}
+
+#[async_trait]
+impl ObjectStore for Troubled {
+    async fn put_opts(
+        &self,
+        at: &Path,
+        payload: PutPayload,
+        options: PutOptions,
+    ) -> Result<PutResult> {
+        if let Some(hook) = &*self.before_put.lock() {
+            hook();
+        }
+        match self.now() {
+            None => self.inside.put_opts(at, payload, options).await,
+            Some(Trouble::Lies) => self.inside.put_opts(at, half(payload), options).await,
+            Some(Trouble::Fails) => Err(broken()),
+            Some(Trouble::FailsBehind) => {
+                self.inside.put_opts(at, payload, options).await?;
+                Err(broken())
+            }
+        }
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        at: &Path,
+        options: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        self.inside.put_multipart_opts(at, options).await
+    }
+
+    async fn get_opts(&self, at: &Path, options: GetOptions) -> Result<GetResult> {
+        match self.now() {
+            None | Some(Trouble::Lies) => self.inside.get_opts(at, options).await,
+            Some(_) => Err(broken()),
+        }
+    }
+
+    fn delete_stream(&self, paths: Listing<Path>) -> Listing<Path> {
+        self.inside.delete_stream(paths)
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> Listing<ObjectMeta> {
+        self.inside.list(prefix)
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.inside.list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.inside.copy_opts(from, to, options).await
+    }
+}

@@ -1,0 +1,205 @@
+//! Random programs: transports that fail, relays that die or come back late, several at once.
+
+use crate::threads::first_of_runs;
+use crate::world::World;
+use mainstay::{Answering, Code, Error, Message};
+use mainstay_runs::relay::{Relay, RelaySettings, Transport};
+use parking_lot::Mutex;
+use proptest::prelude::*;
+use std::collections::{BTreeSet, VecDeque};
+use std::future::pending;
+use std::sync::Arc;
+use tokio::sync::{Notify, Semaphore};
+use tokio::task::JoinHandle;
+
+/// What becomes of a delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Arrives,
+    Fails,
+    /// The relay dies before the message has arrived.
+    DiesBefore,
+    /// The relay dies between the delivery and the acknowledgement.
+    DiesBehind,
+    /// The relay is so slow that others have had the message meanwhile.
+    Late,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Put(u8),
+    Round { relay: usize, fates: Vec<Fate> },
+    Pass(u64),
+    LateOnesArrive,
+    Replay,
+}
+
+struct Chaos {
+    fates: Mutex<VecDeque<Fate>>,
+    arrived: Mutex<Vec<Message>>,
+    halted: Notify,
+    halted_by: Mutex<Fate>,
+    gate: Semaphore,
+}
+
+impl Chaos {
+    async fn take(&self, message: &Message) -> mainstay::Result<()> {
+        let fate = self.fates.lock().pop_front().unwrap_or(Fate::Arrives);
+        if fate == Fate::Fails {
+            return Err(Error::new(Code::TimedOut, "it did not arrive"));
+        }
+        if matches!(fate, Fate::DiesBefore | Fate::Late) {
+            self.halt(fate).await;
+        }
+        self.arrived.lock().push(message.clone());
+        if fate == Fate::DiesBehind {
+            self.halt(fate).await;
+        }
+        Ok(())
+    }
+
+    async fn halt(&self, fate: Fate) {
+        *self.halted_by.lock() = fate;
+        self.halted.notify_one();
+        match fate {
+            Fate::Late => self.gate.acquire().await.expect("it is never closed").forget(),
+            _ => pending().await,
+        }
+    }
+}
+
+impl Transport for Chaos {
+    fn name(&self) -> &str {
+        "chaos"
+    }
+
+    fn deliver<'a>(&'a self, message: &'a Message) -> Answering<'a, ()> {
+        Box::pin(self.take(message))
+    }
+}
+
+struct Program {
+    world: World,
+    chaos: Arc<Chaos>,
+    relays: Vec<Relay>,
+    late: Vec<JoinHandle<mainstay::Result<usize>>>,
+    put: BTreeSet<u64>,
+    /// Those that were dead at some time: their run went on without them.
+    dead: BTreeSet<u64>,
+}
+
+impl Program {
+    fn new() -> Program {
+        let world = World::new();
+        let chaos = Arc::new(Chaos {
+            fates: Mutex::default(),
+            arrived: Mutex::default(),
+            halted: Notify::new(),
+            halted_by: Mutex::new(Fate::Arrives),
+            gate: Semaphore::new(0),
+        });
+        let settings = RelaySettings {
+            batch: 4,
+            lease_ms: 60_000,
+            backoff_ms: 1_000,
+            tries: 3,
+            ..RelaySettings::default()
+        };
+        let relays = (0..3).map(|_| world.relay(chaos.clone(), settings.clone())).collect();
+        let (put, dead) = (BTreeSet::new(), BTreeSet::new());
+        Program { world, chaos, relays, late: Vec::new(), put, dead }
+    }
+
+    async fn step(&mut self, step: Step) {
+        match step {
+            Step::Put(run) => {
+                let run = format!("run {run}");
+                self.put.insert(
+                    self.world
+                        .put("s", Some(&run).filter(|_| run != "run 0").map(|run| run.as_str())),
+                );
+            }
+            Step::Round { relay, fates } => {
+                *self.chaos.fates.lock() = fates.into();
+                self.round(relay).await;
+                self.chaos.fates.lock().clear();
+            }
+            Step::Pass(ms) => self.world.pass_ms(ms),
+            Step::LateOnesArrive => self.let_late_ones_arrive().await,
+            Step::Replay => drop(self.relays[0].replay_dead().unwrap()),
+        }
+        let dead = self.world.db.outbox().dead(0, 1_000).unwrap();
+        self.dead.extend(dead.into_iter().map(|message| message.id));
+    }
+
+    async fn round(&mut self, relay: usize) {
+        let relay = self.relays[relay].clone();
+        let mut task = tokio::spawn(async move { relay.round().await });
+        tokio::select! {
+            biased;
+            done = &mut task => drop(done.unwrap().unwrap()),
+            () = self.chaos.halted.notified() => match *self.chaos.halted_by.lock() {
+                Fate::Late => self.late.push(task),
+                _ => task.abort(),
+            },
+        }
+    }
+
+    async fn let_late_ones_arrive(&mut self) {
+        for task in self.late.drain(..) {
+            self.chaos.gate.add_permits(1);
+            task.await.unwrap().unwrap();
+        }
+    }
+
+    /// From here on nothing goes wrong any more: everything that was put arrives.
+    async fn finish(&mut self) {
+        self.step(Step::LateOnesArrive).await;
+        while self.world.pending() > 0 || self.relays[0].replay_dead().unwrap() > 0 {
+            self.step(Step::Pass(3_600_000)).await;
+            self.step(Step::Round { relay: 1, fates: Vec::new() }).await;
+        }
+        let arrived = self.chaos.arrived.lock().clone();
+        let ids: BTreeSet<u64> = arrived.iter().map(|message| message.id).collect();
+        assert_eq!(ids, self.put, "every message arrives");
+        for (run, ids) in first_of_runs(&arrived).iter().filter(|(run, _)| !run.is_empty()) {
+            let ids: Vec<_> = ids.iter().filter(|id| !self.dead.contains(id)).collect();
+            assert!(ids.is_sorted(), "{run} arrives in order: {ids:?}");
+        }
+    }
+}
+
+fn fate() -> impl Strategy<Value = Fate> {
+    prop_oneof![
+        3 => Just(Fate::Arrives),
+        2 => Just(Fate::Fails),
+        1 => Just(Fate::DiesBefore),
+        1 => Just(Fate::DiesBehind),
+        1 => Just(Fate::Late),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let fates = proptest::collection::vec(fate(), 0..5);
+    prop_oneof![
+        4 => (0..4_u8).prop_map(Step::Put),
+        5 => (0..3_usize, fates).prop_map(|(relay, fates)| Step::Round { relay, fates }),
+        3 => prop_oneof![Just(500), Just(1_000), Just(4_000), Just(60_000)].prop_map(Step::Pass),
+        1 => Just(Step::LateOnesArrive),
+        1 => Just(Step::Replay),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn every_message_arrives_and_those_of_a_run_in_order(steps in proptest::collection::vec(step(), 1..60)) {
+        crate::world::now(async {
+            let mut program = Program::new();
+            for step in steps {
+                program.step(step).await;
+            }
+            program.finish().await;
+        });
+    }
+}

@@ -1,0 +1,41 @@
+//! What tests are written in: an outbox in memory under a clock that the test moves.
+
+use mainstay::{Database, Durability, ManualClock, Options};
+use mainstay_runs::relay::{Relay, RelaySettings, Transport};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub struct World {
+    pub clock: Arc<ManualClock>,
+    pub db: Database,
+}
+
+impl World {
+    pub fn new() -> World {
+        let clock = ManualClock::new(1_700_000_000_000_000);
+        let options = Options::new().durability(Durability::Memory).clock(clock.clone());
+        World { clock, db: options.sweep_interval(None).memory().unwrap() }
+    }
+
+    pub fn pass_ms(&self, ms: u64) {
+        self.clock.advance(Duration::from_millis(ms));
+    }
+
+    pub fn put(&self, subject: &str, run: Option<&str>) -> u64 {
+        self.db.outbox().put(subject, subject, run).unwrap()
+    }
+
+    pub fn pending(&self) -> u64 {
+        self.db.outbox().state().unwrap().pending
+    }
+
+    pub fn relay(&self, transport: Arc<dyn Transport>, settings: RelaySettings) -> Relay {
+        Relay::new(&self.db, transport, settings).unwrap()
+    }
+}
+
+/// Awaits something on a runtime of its own.
+pub fn now<T>(work: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(work)
+}
