@@ -155,5 +155,8 @@ fn every_command_on_the_outbox_has_a_form_and_so_has_its_answer() {
     assert_eq!(run(json!({"dead_messages": {}}))["messages"][0]["failure"], "m");
     assert_eq!(run(json!({"replay_message": {"id": 1}})), json!({"did": true}));
     assert_eq!(run(json!({"look_at_outbox": {}}))["outbox"]["pending"], 1);
+    // Only what somebody has claimed is delivered.
+    assert_eq!(run(json!({"ack_messages": {"ids": [1]}})), json!({"count": 0}));
+    run(json!({"claim_messages": {"limit": 1, "lease_ms": 1000}}));
     assert_eq!(run(json!({"ack_messages": {"ids": [1]}})), json!({"count": 1}));
 }
