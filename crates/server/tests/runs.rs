@@ -66,14 +66,15 @@ fn events_come_as_json_with_all_their_fields() {
         let ours = Ours::start();
         let mut client = ours.client();
         client.line(hello);
+        client.line("RUN.APPEND r RunStarted 1 PLAN 1");
         let more = r#"{"tenant":"t","engineAttemptId":"4"}"#;
         let words =
             ["RUN.APPEND", "r", "StepStarted", "[1]", "STEP", "a", "SIGNAL", "s", "PLAN", "1"];
         let last = ["PLANID", "p", "KEY", "k", "EMITTED", "2026-02-11T10:00:00Z", "MORE", more];
         let reply = say(&mut client, &[&words[..], &last].concat());
-        assert!(reply.starts_with(r"*6\r\n:1\r\n"), "{reply}");
-        let fetched = bare(&client.line("RUN.FETCH r"));
-        assert!(fetched.starts_with(r"*1\r\n*2\r\n:1\r\n$"), "{fetched}");
+        assert!(reply.starts_with(r"*6\r\n:2\r\n"), "{reply}");
+        let fetched = bare(&client.line("RUN.FETCH r AFTER 1"));
+        assert!(fetched.starts_with(r"*1\r\n*2\r\n:2\r\n$"), "{fetched}");
         for part in [
             r#""stepId":"a""#,
             r#""eventData":[1]"#,
@@ -87,20 +88,20 @@ fn events_come_as_json_with_all_their_fields() {
         ] {
             assert!(fetched.contains(part), "{part}: {fetched}");
         }
-        assert_eq!(bare(&client.line("RUN.TAIL r WAIT 60000")), fetched);
+        assert_eq!(bare(&client.line("RUN.TAIL r AFTER 1 WAIT 60000")), fetched);
         let snapshot = bare(&client.line("RUN.SNAPSHOT r"));
         for part in
-            ["\"lastEventSeq\":1", "\"hash\":\"", "\"status\":", "\"steps\":{\"a\":", "\"flags\":["]
+            ["\"lastEventSeq\":2", "\"hash\":\"", "\"status\":", "\"steps\":{\"a\":", "\"flags\":["]
         {
             assert!(snapshot.contains(part), "{part}: {snapshot}");
         }
         assert_eq!(bare(&client.line("RUN.PROJECT r")), snapshot);
-        assert_eq!(bare(&client.line("RUN.SNAPSHOT r SEQ 1")), snapshot);
+        assert_eq!(bare(&client.line("RUN.SNAPSHOT r SEQ 2")), snapshot);
         let none = if hello == "HELLO 3" { r"_\r\n" } else { r"$-1\r\n" };
-        assert_eq!(client.line("RUN.SNAPSHOT r SEQ 2"), none);
+        assert_eq!(client.line("RUN.SNAPSHOT r SEQ 3"), none);
         client.send(&["RUN.APPEND", "r", "Noted", "{\"half", "KEY", "text"]);
         client.receive();
-        let text = client.line("RUN.FETCH r AFTER 1").replace('\\', "");
+        let text = client.line("RUN.FETCH r AFTER 2").replace('\\', "");
         assert!(text.contains(r#""eventData":"{"half""#), "{text}");
         assert_eq!(client.line("RUN.FETCH r AFTER 1 LIMIT 1 REV 1"), r"*0\r\n");
     }
