@@ -142,7 +142,7 @@ impl Archive {
     pub fn round(&self) -> Result<ArchiveReport> {
         let mut report = ArchiveReport::default();
         self.each_due(&mut |run| {
-            report.add(self.archive(run));
+            report.add(self.archive(&run.run_id));
             Ok(true)
         })?;
         Ok(report)
@@ -160,15 +160,16 @@ impl Archive {
         })
     }
 
-    /// Shows each run that is due to a function, until it says that it is enough.
-    fn each_due(&self, work: &mut dyn FnMut(&str) -> Result<bool>) -> Result<()> {
+    /// Shows each run that is due to a function, until it says that it is enough. What it archives of them is a
+    /// [`round`](Archive::round) of its own.
+    pub fn each_due(&self, work: &mut dyn FnMut(&RunInfo) -> Result<bool>) -> Result<()> {
         let (runs, filter) = (self.branch()?.runs(), self.filter()?);
         let mut after: Option<String> = None;
         loop {
             let page = runs.list(&filter, after.as_deref(), PAGE)?;
             let is_due = |run: &&RunInfo| !self.0.settings.only_ended || run.status.is_terminal();
             for run in page.runs.iter().filter(is_due) {
-                if !work(&run.run_id)? {
+                if !work(run)? {
                     return Ok(());
                 }
             }

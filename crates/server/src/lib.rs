@@ -1,6 +1,8 @@
 //! The server of the Mainstay state engine: its faces, as a library for the program `mainstay`.
 
+pub mod archive;
 pub mod config;
+pub mod crew;
 mod files;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]

@@ -6,6 +6,7 @@
 //! ```
 
 use crate::config::Config;
+use crate::crew::Crew;
 use crate::jobs::{Desk, start_sweeping};
 use crate::security::Security;
 use crate::telemetry::{self, Telemetry};
@@ -49,7 +50,9 @@ fn run_told(serve: &Config, welcome: impl FnOnce(&str)) -> Result<()> {
     let serve = &files::fitted(serve);
     let db = serve.database.options().open(&serve.server.data)?;
     tell_opening(serve, &db);
-    let watch = telemetry::Watch::start(db.clone()).map_err(|error| failed("the watch", &error))?;
+    let crew = Crew::start(&db, serve)?;
+    let watch = telemetry::Watch::start(db.clone(), crew.clone());
+    let watch = watch.map_err(|error| failed("the watch", &error))?;
     let listener = listen(serve.resp.address.resolve()?, "--resp")?;
     let at = listener.local_addr().map_err(|error| failed("the listener", &error))?;
     let mut signals =
@@ -72,6 +75,7 @@ fn run_told(serve: &Config, welcome: impl FnOnce(&str)) -> Result<()> {
     let files = tls.as_ref().map(Tls::watch).transpose();
     let files = files.map_err(|error| failed("the watch of certificates", &error))?;
     app.show_resp(&shared);
+    app.show_crew(&crew);
     let sweeping = start_sweeping(&jobs)?;
     tracing::info!(resp = %at, http = %web_at, "listening");
     welcome(&what_to_try(serve, at, web_at));
@@ -85,6 +89,7 @@ fn run_told(serve: &Config, welcome: impl FnOnce(&str)) -> Result<()> {
     face.stop();
     serving.wait().map_err(|error| failed("the end of the HTTP face", &error))?;
     drop(sweeping);
+    crew.stop();
     let closed = db.close();
     drop(watch);
     tracing::info!("stopped");

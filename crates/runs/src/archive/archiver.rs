@@ -76,7 +76,7 @@ impl Drop for Archiver {
 impl Shared {
     /// Archives what is due and rests; says whether to go on.
     fn round(&self) -> bool {
-        let each = || self.archive.each_due(&mut |run| Ok(self.archive_one(run)));
+        let each = || self.archive.each_due(&mut |run| Ok(self.archive_one(&run.run_id)));
         // What a panic left half done is in the database and the store, which are whole.
         let done = catch_unwind(AssertUnwindSafe(each))
             .unwrap_or_else(|panic| Err(panicked("an archiver", &*panic)));

@@ -9,6 +9,7 @@
 //! Every verb on data is one command of the RESP face (or a few), so it works alike on a directory
 //! that this process opens and on a server.
 
+mod archive;
 mod args;
 mod backup;
 mod bench;

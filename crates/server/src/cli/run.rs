@@ -1,5 +1,6 @@
 //! `mainstay run`: logs of events, what they add up to, and those who follow them.
 
+use super::archive::{Archive, Archived, Restore};
 use super::args::{Moment, OnBranch};
 use super::call::Call;
 use super::cell::{given, read, write};
@@ -54,6 +55,12 @@ pub enum RunVerb {
     List(List),
     /// Delete a whole run; exit code 1 if there was none
     Delete(Which),
+    /// Write old runs that have ended to files, read them back, and delete them
+    Archive(Archive),
+    /// List the runs in an archive
+    Archived(Archived),
+    /// Bring a run back from an archive; exit code 1 if it is not there
+    Restore(Restore),
 }
 
 /// One run.
@@ -279,6 +286,9 @@ impl RunVerb {
             RunVerb::Revision(of) => of.run(session),
             RunVerb::List(list) => list.run(session),
             RunVerb::Delete(run) => run.delete(session),
+            RunVerb::Archive(archive) => archive.run(session),
+            RunVerb::Archived(archived) => archived.run(session),
+            RunVerb::Restore(restore) => restore.run(session),
         }
     }
 }

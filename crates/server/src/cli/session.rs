@@ -9,6 +9,8 @@ use super::password::Credentials;
 use super::reply::Reply;
 use super::shape::Shape;
 use super::store::{Begun, Store};
+use super::wire;
+use mainstay::{Database, remote};
 use std::time::Duration;
 
 /// Where a server is, unless told otherwise.
@@ -98,6 +100,26 @@ impl Session {
         let address = self.place.server.as_deref().unwrap_or(SERVER);
         let timeout = Duration::from_millis(self.place.timeout.max(1));
         Store::server(address, credentials.as_ref(), timeout, &self.place.tls)
+    }
+
+    /// The database itself, for what is more than single commands: that of the directory, or a connection of its own
+    /// to the server.
+    pub fn database(&mut self, make: bool) -> Result<Database> {
+        if self.is_directory() {
+            return self.open(make)?.database().cloned();
+        }
+        let address = self.place.server.as_deref().unwrap_or(SERVER);
+        let timeout = Duration::from_millis(self.place.timeout.max(1));
+        let mut options = remote::Options::new(address).timeout(timeout);
+        if self.place.tls.is_wanted() {
+            options = options.tls(wire::wanted(&self.place.tls)?);
+        }
+        if let Some(Credentials { user, password }) = self.credentials()? {
+            let password = std::str::from_utf8(password.expose());
+            let password = password.map_err(|_| Failure::error("the password is no text"))?;
+            options = options.login(&user, password);
+        }
+        Ok(options.connect()?)
     }
 
     /// Who talks to the server; asked for once.

@@ -92,7 +92,7 @@ fn shake_hands(
 }
 
 /// What the arguments want.
-fn wanted(args: &TlsArgs) -> Result<Tls> {
+pub fn wanted(args: &TlsArgs) -> Result<Tls> {
     let mut tls = Tls::new();
     if let Some(file) = &args.cacert {
         tls = tls.authorities(file);

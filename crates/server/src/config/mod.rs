@@ -26,7 +26,7 @@ pub use origin::{Origin, Problem};
 pub use settings::Field;
 pub use settle::Loaded;
 
-use crate::{http, jobs, outbox, resp, security, telemetry, tls};
+use crate::{archive, http, jobs, outbox, resp, security, telemetry, tls};
 use mainstay::Result;
 use serde::{Deserialize, Serialize};
 use settings::settings;
@@ -61,6 +61,8 @@ pub struct Config {
     pub jobs: jobs::Settings,
     /// The outbox.
     pub outbox: outbox::Settings,
+    /// The archive of runs.
+    pub archive: archive::Settings,
     /// Who may do what.
     pub security: security::Settings,
     /// How connections are encrypted.
@@ -76,6 +78,8 @@ impl Config {
     fn check(&self) -> Result<()> {
         self.database.options().check()?;
         self.jobs.check()?;
+        self.outbox.check()?;
+        self.archive.check()?;
         self.security.check()?;
         self.log.check()?;
         self.telemetry.check()

@@ -4,7 +4,7 @@
 
 use super::database::{self, RecordRetentionClass, RetentionClass};
 use super::{Field, Server};
-use crate::{http, jobs, outbox, resp, security, telemetry, tls};
+use crate::{archive, http, jobs, outbox, resp, security, telemetry, tls};
 
 /// One table of the file.
 #[derive(Debug)]
@@ -45,6 +45,7 @@ pub const TABLES: &[Table] = &[
     table!("jobs", jobs::Settings),
     table!(["jobs.types"], jobs::TypeSettings),
     table!("outbox", outbox::Settings),
+    table!("archive", archive::Settings),
     table!("security", security::Settings),
     table!(["security.users"], security::UserSettings),
     table!("tls", tls::Settings),

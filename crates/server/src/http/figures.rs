@@ -2,6 +2,7 @@
 
 use super::Http;
 use super::exposition::{Amount, Figure};
+use crate::crew::Crew;
 use crate::jobs::Desk;
 use crate::process;
 use crate::resp::Shared;
@@ -192,6 +193,34 @@ pub(crate) fn outbox(stats: &Stats) -> Vec<Figure> {
         )
         .seconds()
         .is(seconds(overdue_us)),
+    ]
+}
+
+/// The relay of the outbox and the archive of runs; all zero where the server has none.
+pub(crate) fn crew(crew: Option<&Crew>) -> Vec<Figure> {
+    let relayed = crew.map(Crew::relayed).unwrap_or_default();
+    let archived = crew.map(Crew::archived).unwrap_or_default();
+    let total = &archived.total;
+    vec![
+        Figure::counter("relay_messages", "What the server's own relay did with messages")
+            .of("kind", "claimed", relayed.claimed)
+            .of("kind", "delivered", relayed.delivered)
+            .of("kind", "failed", relayed.failed)
+            .of("kind", "dead", relayed.dead),
+        Figure::counter("relay_errors", "How often the database refused the relay")
+            .is(relayed.errors),
+        Figure::counter("archive_rounds", "Rounds of the archive that are done")
+            .is(archived.rounds),
+        Figure::counter("archive_rounds_failed", "Those that failed as a whole")
+            .is(archived.errors),
+        Figure::counter("archive_runs", "Runs that were due, by what became of them")
+            .of("became", "archived", total.archived)
+            .of("became", "changed", total.changed)
+            .of("became", "failed", total.failed),
+        Figure::counter("archive_events", "Events of the runs that were archived").is(total.events),
+        Figure::counter("archive_written", "What the files of these runs take")
+            .bytes()
+            .is(total.bytes),
     ]
 }
 

@@ -56,6 +56,7 @@ pub use settings::Settings;
 #[cfg(any(test, fuzzing))]
 pub(crate) use transactions::read as read_transaction;
 
+use crate::crew::Crew;
 use crate::jobs::Desk;
 use crate::resp;
 use crate::security::Security;
@@ -98,6 +99,8 @@ struct Shared {
     draining: CancellationToken,
     /// The face for Redis clients, if it is served beside this one.
     resp: OnceLock<Arc<resp::Shared>>,
+    /// Those who work beside the faces, if there are some.
+    crew: OnceLock<Arc<Crew>>,
 }
 
 impl Http {
@@ -139,6 +142,7 @@ impl Http {
             feed_readers: seats(settings.feed_readers),
             draining: CancellationToken::new(),
             resp: OnceLock::new(),
+            crew: OnceLock::new(),
             db,
             settings,
             security,
@@ -160,6 +164,16 @@ impl Http {
 
     fn resp(&self) -> Option<&resp::Shared> {
         self.shared.resp.get().map(Arc::as_ref)
+    }
+
+    /// Shows in the metrics what those did who work beside the faces.
+    pub fn show_crew(&self, crew: &Arc<Crew>) {
+        // Set once, when the server starts.
+        let _ = self.shared.crew.set(crew.clone());
+    }
+
+    fn crew(&self) -> Option<&Crew> {
+        self.shared.crew.get().map(Arc::as_ref)
     }
 
     /// All seats: what they are for, how many are taken, how many there are.

@@ -1,8 +1,10 @@
-//! Watches a database and tells the log when something about it changes that a person should know.
+//! Watches a database, and those who work beside it, and tells the log when something about it changes that a person should know.
 //!
 //! The engine knows no log: it keeps what went wrong, and this looks once a second.
 
+use crate::crew::Crew;
 use mainstay::{Database, Stats};
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -17,19 +19,20 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Watches a database.
-    pub fn start(db: Database) -> std::io::Result<Watch> {
+    /// Watches a database and those who work beside it.
+    pub fn start(db: Database, crew: Arc<Crew>) -> std::io::Result<Watch> {
         let (over, wait) = channel::<()>();
         let look = move || {
+            let now = || Condition::of(&db.stats(), &crew);
             let mut seen = Condition::default();
             loop {
-                seen = seen.follow(Condition::of(&db.stats()));
+                seen = seen.follow(now());
                 if wait.recv_timeout(EVERY) != Err(RecvTimeoutError::Timeout) {
                     break;
                 }
             }
             // What happened last is told, too.
-            seen.follow(Condition::of(&db.stats()));
+            seen.follow(now());
         };
         let thread = std::thread::Builder::new().name("mainstay-watch".to_owned()).spawn(look)?;
         Ok(Watch { over: Some(over), thread: Some(thread) })
@@ -52,15 +55,21 @@ struct Condition {
     read_only: bool,
     last_failure: Option<String>,
     clock_jump_us: Option<u64>,
+    relay_error: Option<String>,
+    archive_error: Option<String>,
 }
 
 impl Condition {
-    fn of(stats: &Stats) -> Condition {
+    fn of(stats: &Stats, crew: &Crew) -> Condition {
+        let archived = crew.archived();
         let Stats { read_only, last_failure, clock_jump_us, .. } = stats;
         Condition {
             read_only: *read_only,
             last_failure: last_failure.clone(),
             clock_jump_us: *clock_jump_us,
+            relay_error: crew.relayed().last_error,
+            // Within a round one run fails behind the other; what its end shows is the same each time.
+            archive_error: archived.last_error.filter(|_| archived.current.is_none()),
         }
     }
 
@@ -76,6 +85,16 @@ impl Condition {
         {
             tracing::error!(%failure, "work in the background failed");
         }
+        if let Some(error) = &now.relay_error
+            && now.relay_error != self.relay_error
+        {
+            tracing::warn!(%error, "the relay of the outbox failed: it tries again");
+        }
+        if let Some(error) = &now.archive_error
+            && now.archive_error != self.archive_error
+        {
+            tracing::warn!(%error, "runs could not be archived: they stay, and it tries again");
+        }
         match (self.clock_jump_us, now.clock_jump_us) {
             (None, Some(ahead_us)) => {
                 tracing::warn!(ahead_us, "the wall clock jumped ahead and is not believed");
@@ -83,6 +102,7 @@ impl Condition {
             (Some(_), None) => tracing::info!("the wall clock is believed again"),
             _ => {}
         }
-        now
+        let archive_error = now.archive_error.clone().or_else(|| self.archive_error.clone());
+        Condition { archive_error, ..now }
     }
 }

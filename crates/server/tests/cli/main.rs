@@ -1,5 +1,6 @@
 //! The program as a person runs it: the real binary in a directory of its own, one test per rule.
 
+mod archive;
 mod arguments;
 mod bench;
 mod branches;

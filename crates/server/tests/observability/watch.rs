@@ -1,7 +1,10 @@
 use crate::lines;
 use crate::seam::FaultyFiles;
-use mainstay::{ManualClock, Options};
+use mainstay::{ManualClock, NewEvent, Options};
+use mainstay_server::config::Config;
+use mainstay_server::crew::Crew;
 use mainstay_server::telemetry::Watch;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -10,7 +13,7 @@ fn a_database_that_became_read_only_is_told_of_once() {
     lines::keep();
     let (files, faults) = FaultyFiles::new();
     let db = Options::new().files(files).memory().unwrap();
-    let watch = Watch::start(db.clone()).unwrap();
+    let watch = Watch::start(db.clone(), Arc::default()).unwrap();
     db.cells().set("a", 1).unwrap();
     faults.sync_fails.store(true, Ordering::SeqCst);
     db.cells().set("a", 2).unwrap_err();
@@ -25,10 +28,40 @@ fn a_clock_that_jumped_is_told_of() {
     let clock = ManualClock::new(1_000_000);
     let db = Options::new().clock(clock.clone()).sweep_interval(None).memory().unwrap();
     db.cells().set("a", 1).unwrap();
-    let watch = Watch::start(db.clone()).unwrap();
+    let watch = Watch::start(db.clone(), Arc::default()).unwrap();
     clock.set_wall(1_000_000 + Duration::from_secs(7_200).as_micros() as u64);
     db.cells().set("a", 2).unwrap();
     drop(watch);
     let told = lines::all().matches("the wall clock jumped ahead").count();
     assert_eq!(told, 1, "{}", lines::all());
+}
+
+#[test]
+fn what_fails_each_round_beside_the_faces_is_told_once() {
+    lines::keep();
+    let directory = tempfile::tempdir().unwrap();
+    // A file is in the way of the directory that the archive needs.
+    std::fs::write(directory.path().join("archive"), "in the way").unwrap();
+    let db = Options::new().memory().unwrap();
+    for kind in ["RunStarted", "RunCompleted"] {
+        db.runs().append(NewEvent::new("stubborn", kind).plan("1")).unwrap();
+    }
+    let mut config = Config::default();
+    config.archive.directory = Some(directory.path().to_owned());
+    (config.archive.older_than_ms, config.archive.interval_ms) = (0, 1);
+    let crew = Crew::start(&db, &config).unwrap();
+    let until_failed = |count| {
+        while crew.archived().total.failed < count {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    until_failed(1);
+    // It looks when it begins and when it ends.
+    let watch = Watch::start(db.clone(), crew.clone()).unwrap();
+    until_failed(5);
+    crew.stop();
+    drop(watch);
+    let told = lines::all().matches("runs could not be archived").count();
+    assert_eq!(told, 1, "{}", lines::all());
+    assert!(db.runs().get("stubborn").unwrap().is_some(), "it stays");
 }

@@ -107,7 +107,7 @@ fn fail(settings: &Settings, words: &[&[u8]]) -> Result<Plan, Reply> {
     let mut arguments = Arguments::behind(words);
     let (id, message) = (arguments.count()?, arguments.word()?);
     let message = String::from_utf8_lossy(message).into_owned();
-    let Settings { backoff_ms, tries } = *settings;
+    let Settings { backoff_ms, tries, .. } = *settings;
     plan(OutboxCommand::Fail { id, message, backoff_ms, tries }, failed)
 }
 

@@ -1,0 +1,206 @@
+//! `mainstay run archive`, `archived` and `restore`: runs in files, there and back.
+//!
+//! ```text
+//!   --data or --server: runs --archive--> --to: files --restore--> runs
+//!                                            '--archived--> their list
+//! ```
+
+use super::args::OnBranch;
+use super::failure::{Failure, Result};
+use super::field::{Field, Row};
+use super::output::Bare;
+use super::session::Session;
+use super::time;
+use clap::Args;
+use mainstay::{Database, RunInfo};
+use mainstay_runs::archive::{
+    self, ArchiveSettings, ArchiveStore, ArchivedRun, Outcome, StoreSettings,
+};
+use object_store::memory::InMemory;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Where an archive is, unless told otherwise.
+const DIRECTORY: &str = "mainstay-archive";
+/// What the place of an archive begins with that is no directory.
+const BUCKET: &str = "s3://";
+
+/// Archiving runs.
+#[derive(Debug, Args)]
+pub struct Archive {
+    /// Only runs whose names begin with this
+    #[arg(long, default_value = "")]
+    prefix: String,
+    /// Only runs whose last event came so long ago or earlier: milliseconds, or a span such as 12h
+    #[arg(long, value_name = "SPAN", default_value = "30d", value_parser = time::span_ms)]
+    older: u64,
+    /// Also runs that have not ended
+    #[arg(long)]
+    all_states: bool,
+    /// Show what would be archived, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// The archive: a directory, which is made where there is none, or s3://BUCKET
+    #[arg(long, value_name = "DIR", default_value = DIRECTORY)]
+    to: String,
+    #[command(flatten)]
+    on: OnBranch,
+}
+
+/// Listing an archive.
+#[derive(Debug, Args)]
+pub struct Archived {
+    /// Only runs of this day, as 2026-11-15: the day of their last event
+    #[arg(long)]
+    day: Option<String>,
+    /// The archive: a directory, or s3://BUCKET
+    #[arg(long, value_name = "DIR", default_value = DIRECTORY)]
+    to: String,
+    #[command(flatten)]
+    on: OnBranch,
+}
+
+/// Bringing a run back.
+#[derive(Debug, Args)]
+pub struct Restore {
+    /// The run; of several lives of it the last
+    run: String,
+    /// The archive: a directory, or s3://BUCKET
+    #[arg(long, value_name = "DIR", default_value = DIRECTORY)]
+    from: String,
+    #[command(flatten)]
+    on: OnBranch,
+}
+
+impl Archive {
+    /// Archives what is due, and shows each run when it is done.
+    pub fn run(self, session: &mut Session) -> Result<()> {
+        let settings = ArchiveSettings {
+            runs_prefix: self.prefix.clone(),
+            older_than_ms: self.older,
+            only_ended: !self.all_states,
+            ..settings(&self.on, session)
+        };
+        let db = session.database(false)?;
+        if self.dry_run {
+            return show_due(session, &db, settings);
+        }
+        archive_all(session, &archive::Archive::open(&db, &place(&self.to), settings)?)
+    }
+}
+
+/// Shows what is due; nothing is written anywhere.
+fn show_due(session: &mut Session, db: &Database, settings: ArchiveSettings) -> Result<()> {
+    let nowhere = ArchiveStore::of(Arc::new(InMemory::new()));
+    archive::Archive::new(db, nowhere, settings)?.each_due(&mut |run| {
+        session.printer.row(due(run));
+        Ok(!session.printer.is_closed())
+    })?;
+    session.printer.finish();
+    Ok(())
+}
+
+fn due(run: &RunInfo) -> Row {
+    vec![
+        ("run".into(), Field::text(&run.run_id)),
+        ("status".into(), Field::text(run.status.as_str())),
+        ("events".into(), Field::number(run.last_event_seq)),
+    ]
+}
+
+/// A run that cannot be archived stays and holds up no other; in the end it is told.
+fn archive_all(session: &mut Session, archive: &archive::Archive) -> Result<()> {
+    let (mut failed, mut why) = (0_u64, None);
+    archive.each_due(&mut |run| {
+        match archive.archive(&run.run_id) {
+            Ok(Outcome::Archived { run, events }) => session.printer.row(archived(&run, events)),
+            // Whoever wrote to it meanwhile keeps it.
+            Ok(Outcome::Changed | Outcome::Missing) => {}
+            Err(error) => (failed, why) = (failed + 1, Some(error)),
+        }
+        Ok(true)
+    })?;
+    session.printer.finish();
+    match why {
+        None => Ok(()),
+        Some(error) => {
+            let hint = format!("runs that could not be archived and stay: {failed}");
+            Err(Failure::from(error).hint(&hint))
+        }
+    }
+}
+
+fn archived(run: &ArchivedRun, events: u64) -> Row {
+    vec![
+        ("run".into(), Field::text(&run.run_id)),
+        ("events".into(), Field::number(events)),
+        ("bytes".into(), Field::number(run.size_bytes)),
+        ("file".into(), Field::text(&run.path)),
+    ]
+}
+
+impl Archived {
+    /// Shows what the archive has; no database is needed for that.
+    pub fn run(self, session: &mut Session) -> Result<()> {
+        let (nothing, store) = (Database::memory()?, existing(&self.to)?);
+        let archive = archive::Archive::open(&nothing, &store, settings(&self.on, session))?;
+        for run in archive.list(self.day.as_deref())? {
+            let mut row = vec![("day".into(), Field::text(&run.day))];
+            row.extend(archived(&run, run.last_event_seq));
+            session.printer.row(row);
+        }
+        session.printer.finish();
+        Ok(())
+    }
+}
+
+impl Restore {
+    /// Brings the run back and says how much of it was not there.
+    pub fn run(self, session: &mut Session) -> Result<()> {
+        let store = existing(&self.from)?;
+        let settings = settings(&self.on, session);
+        let archive = archive::Archive::open(&session.database(true)?, &store, settings)?;
+        let Some(found) = archive.find(&self.run)? else {
+            let message =
+                format!("run {} is not in the archive: `mainstay run archived` lists it", self.run);
+            return Err(Failure::not_held(message));
+        };
+        let imported = archive.import(&found)?;
+        let row = vec![
+            ("run".into(), Field::text(&self.run)),
+            ("events".into(), Field::number(imported.contents.count)),
+            ("written".into(), Field::number(imported.written)),
+            ("file".into(), Field::text(&found.path)),
+        ];
+        session.printer.one(row, Bare::All);
+        Ok(())
+    }
+}
+
+/// The archive of the branch that is meant.
+fn settings(on: &OnBranch, session: &Session) -> ArchiveSettings {
+    let branch = on.branch.clone().unwrap_or_else(|| session.branch().to_owned());
+    ArchiveSettings { branch, ..ArchiveSettings::default() }
+}
+
+fn place(text: &str) -> StoreSettings {
+    match text.strip_prefix(BUCKET) {
+        Some(bucket) => StoreSettings::S3 {
+            bucket: bucket.trim_end_matches('/').to_owned(),
+            region: None,
+            endpoint: None,
+            allow_http: false,
+        },
+        None => StoreSettings::Directory { path: text.into() },
+    }
+}
+
+/// The same where something is to be read: a directory that is not there is not made.
+fn existing(text: &str) -> Result<StoreSettings> {
+    match place(text) {
+        StoreSettings::Directory { path } if !Path::new(&path).is_dir() => {
+            Err(Failure::error(format!("there is no archive at {text}: name its directory")))
+        }
+        store => Ok(store),
+    }
+}

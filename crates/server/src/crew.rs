@@ -1,0 +1,95 @@
+//! Those who work beside the faces of a server: the relay of its outbox, and the archiver of its runs.
+//!
+//! ```text
+//!   [outbox] file      --start--> RelayThread --+-- figures --> /metrics; what fails --> the log
+//!   [archive] directory --start--> Archiver ----+
+//!                                     '-- stop, behind the faces and before the database --> what they did
+//! ```
+
+use crate::config::Config;
+use mainstay::{Database, Result};
+use mainstay_runs::archive::{Archiver, ArchiverFigures};
+use mainstay_runs::relay::{RelayFigures, RelayThread};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// The relay and the archiver of a server, as far as it has them.
+#[derive(Default)]
+pub struct Crew {
+    relay: Mutex<Hand<RelayThread, RelayFigures>>,
+    archiver: Mutex<Hand<Archiver, ArchiverFigures>>,
+}
+
+/// Somebody who works, or what was done by one who ended or never began.
+enum Hand<Worker, Figures> {
+    Works(Worker),
+    Ended(Figures),
+}
+
+impl Crew {
+    /// Starts those that the settings want.
+    pub fn start(db: &Database, settings: &Config) -> Result<Arc<Crew>> {
+        let (relay, archiver) = (settings.outbox.start(db)?, settings.archive.start(db)?);
+        Ok(Arc::new(Crew {
+            relay: Mutex::new(Hand::of(relay)),
+            archiver: Mutex::new(Hand::of(archiver)),
+        }))
+    }
+
+    /// What the relay has done so far.
+    pub fn relayed(&self) -> RelayFigures {
+        match &*self.relay.lock() {
+            Hand::Works(relay) => relay.figures(),
+            Hand::Ended(figures) => figures.clone(),
+        }
+    }
+
+    /// What the archiver has done so far.
+    pub fn archived(&self) -> ArchiverFigures {
+        match &*self.archiver.lock() {
+            Hand::Works(archiver) => archiver.figures(),
+            Hand::Ended(figures) => figures.clone(),
+        }
+    }
+
+    /// Ends all once what they are at is done, and says what they did.
+    pub fn stop(&self) {
+        let mut hand = self.relay.lock();
+        if let Some(figures) = hand.end(RelayThread::stop) {
+            let RelayFigures { delivered, failed, dead, .. } = figures;
+            tracing::info!(delivered, failed, dead, "the relay of the outbox stopped");
+        }
+        let mut hand = self.archiver.lock();
+        if let Some(figures) = hand.end(Archiver::stop) {
+            let (archived, failed) = (figures.total.archived, figures.total.failed);
+            tracing::info!(archived, failed, "the archive of runs stopped");
+        }
+    }
+}
+
+impl<Worker, Figures: Clone + Default> Hand<Worker, Figures> {
+    fn of(worker: Option<Worker>) -> Hand<Worker, Figures> {
+        worker.map_or_else(Hand::default, Hand::Works)
+    }
+
+    /// Ends one who works; nothing where nobody does.
+    fn end(&mut self, stop: fn(Worker) -> Figures) -> Option<Figures> {
+        match std::mem::take(self) {
+            Hand::Works(worker) => {
+                let figures = stop(worker);
+                *self = Hand::Ended(figures.clone());
+                Some(figures)
+            }
+            ended => {
+                *self = ended;
+                None
+            }
+        }
+    }
+}
+
+impl<Worker, Figures: Default> Default for Hand<Worker, Figures> {
+    fn default() -> Hand<Worker, Figures> {
+        Hand::Ended(Figures::default())
+    }
+}
