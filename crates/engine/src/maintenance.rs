@@ -360,7 +360,11 @@ impl Inner {
         let mut reaped = 0;
         loop {
             let command = SystemCommand::Reap { limit: SWEEP_LIMIT };
-            let receipt = self.sequencer.execute(Transaction::new().step(command))?;
+            let receipt =
+                self.sequencer.execute(Transaction::new().step(command)).inspect_err(|_| {
+                    // What could not go now is looked for again.
+                    self.state.reaps.store(true, Ordering::Relaxed);
+                })?;
             match receipt.answers.first() {
                 Some(Answer::Count(count)) if *count > 0 => reaped += count,
                 _ => return Ok(reaped),

@@ -155,8 +155,7 @@ impl Snapshot {
 
     fn past_runs(&self, command: &RunCommand) -> Result<RunAnswer> {
         let revision = self.core.sequencer.published();
-        let mut layers = self.layers.clone();
-        layers[0].1 = revision;
+        let layers = self.core.state.catalog.read().layers(self.branch, revision);
         let index = self.core.index();
         let now = View { index, layers: &layers, now: self.now, fresh: false };
         runs::past::answer(&now, self.revision, command)

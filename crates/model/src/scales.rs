@@ -39,6 +39,11 @@ impl Scales {
         self.put(fields.map_or(0, Fields::weight_bytes))
     }
 
+    /// Adds something of this size.
+    pub fn add_bytes(&mut self, bytes: usize) -> Result<(), Error> {
+        self.put(bytes)
+    }
+
     /// Adds an event of a run.
     pub fn add_event(&mut self, event: &CanonicalEvent) -> Result<(), Error> {
         self.put(event.weight_bytes())

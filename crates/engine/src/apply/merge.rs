@@ -37,7 +37,14 @@ pub(crate) fn merge(
             continue;
         }
         if triple.space == RUNS {
-            if !runs::merge::merge(context, overlay, (source, target), &triple, strategy)? {
+            if !runs::merge::merge(
+                context,
+                overlay,
+                (source, target),
+                comparison.base,
+                &triple,
+                strategy,
+            )? {
                 conflicts.push(String::from_utf8_lossy(&triple.name).into_owned());
             }
             continue;

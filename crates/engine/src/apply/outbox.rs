@@ -23,12 +23,16 @@ use crate::view::View;
 use hashbrown::HashMap;
 use mainstay_model::codec::{get_varint, put_varint};
 use mainstay_model::{
-    Answer, Code, Error, FAILURE_LIMIT_BYTES, Failed, LEASE_LIMIT_MS, Message, OutboxAnswer,
-    OutboxCommand, OutboxState, Result, Stamp, TRIES_LIMIT, put_text, take_text,
+    Answer, CLAIM_LIMIT, Code, Error, FAILURE_LIMIT_BYTES, Failed, LEASE_LIMIT_MS, Message,
+    OutboxAnswer, OutboxCommand, OutboxState, Result, Scales, Stamp, TRIES_LIMIT, put_text,
+    take_text,
 };
 use smallvec::{SmallVec, smallvec};
 
 type Place = SmallVec<[u8; 32]>;
+
+/// A claim ends when it has taken so much.
+const CLAIM_LIMIT_BYTES: usize = 32 << 20;
 
 /// Up to which due each branch's queue holds nothing, so that no walk goes over what was there. It only saves time.
 pub(crate) type Fronts = HashMap<u32, Stamp>;
@@ -151,15 +155,21 @@ impl Outbox<'_> {
     }
 
     fn claim(&mut self, fronts: &mut Fronts, limit: usize, lease_ms: u64) -> Result<Vec<Message>> {
-        let mut taken = Vec::new();
+        let (mut taken, mut given_up, mut bytes) = (Vec::new(), 0, 0);
         // One that is given up on the way takes nobody's place.
-        while taken.len() < limit {
+        while taken.len() < limit && given_up < CLAIM_LIMIT {
             let due = self.due(fronts, limit - taken.len())?;
             if due.is_empty() {
                 break;
             }
             for (due, id) in due {
-                taken.extend(self.take(due, id, lease_ms)?);
+                if bytes > CLAIM_LIMIT_BYTES {
+                    return Ok(taken);
+                }
+                let message = self.take(due, id, lease_ms)?;
+                given_up += usize::from(message.is_none());
+                bytes += message.as_ref().map_or(0, |message| message.payload.len());
+                taken.extend(message);
             }
         }
         Ok(taken)
@@ -296,24 +306,31 @@ impl Outbox<'_> {
 
     fn dead(&self, after: u64, limit: usize) -> Result<Vec<Message>> {
         let mut walk = self.view.walk(self.overlay, OUTBOX, b"d", Some(&place(b'd', after)));
-        let mut found = Vec::new();
+        let (mut found, mut scales) = (Vec::new(), Scales::default());
         while let Some(step) = walk.next()?.filter(|_| found.len() < limit) {
             let id = step.name.get(1..).and_then(|id| id.try_into().ok()).map(u64::from_be_bytes);
             let Some(id) = id.filter(|_| !step.head.is_deleted()) else { continue };
             let Some(state) = self.state(id)? else { continue };
-            found.extend(self.message(id, state)?);
+            let message = self.message(id, state)?;
+            scales.add_bytes(message.as_ref().map_or(0, |message| message.payload.len()))?;
+            found.extend(message);
         }
         Ok(found)
     }
 
     fn look(&self, fronts: &mut Fronts) -> Result<OutboxState> {
         let Counts { last_id, pending, dead } = self.counts()?;
-        let front = fronts.get(&self.view.branch()).copied().unwrap_or_default();
-        let mut walk = self.view.walk(self.overlay, OUTBOX, b"q", Some(&queued(front, 0)));
+        let front = fronts.entry(self.view.branch()).or_default();
+        let mut walk = self.view.walk(self.overlay, OUTBOX, b"q", Some(&queued(*front, 0)));
         let mut oldest_due = None;
         while let Some(step) = walk.next()?.filter(|_| oldest_due.is_none()) {
-            let live = !step.head.is_deleted();
-            oldest_due = due_of(&step.name).filter(|_| live).map(|(due, _)| due);
+            let Some((due, _)) = due_of(&step.name) else { continue };
+            match step.head.is_deleted() {
+                false => oldest_due = Some(due),
+                // Whoever looks next begins here; what comes later is due later than now.
+                true if !step.own && due <= self.view.now => *front = due,
+                true => {}
+            }
         }
         Ok(OutboxState { pending, dead, last_id, oldest_due })
     }

@@ -5,6 +5,7 @@ mod log;
 mod outbox;
 mod past;
 mod programs;
+mod reviewed;
 
 use mainstay::{Database, Durability, ManualClock, NewEvent, Options};
 use std::sync::Arc;

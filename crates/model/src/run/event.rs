@@ -109,9 +109,11 @@ impl CanonicalEvent {
     /// Whether it says the same as another: what happened to what, and what belongs to it. When it was
     /// emitted and by whom may differ, as they do when it is told again.
     pub fn says_the_same(&self, other: &NewEvent) -> bool {
+        // No attempt is the first one, as it is in keys.
+        let attempt = |id: &Option<String>| id.clone().unwrap_or_else(|| "1".to_owned());
         self.event_type == other.event_type
             && self.step_id == other.step_id
-            && self.logical_attempt_id == other.logical_attempt_id
+            && attempt(&self.logical_attempt_id) == attempt(&other.logical_attempt_id)
             && self.event_data == other.event_data
     }
 

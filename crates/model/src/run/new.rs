@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// Types of events that concern a step begin so.
 const STEP: &str = "Step";
 
-/// The longest idempotency key, in bytes.
+/// The longest idempotency key, type and step, in bytes.
 const KEY_LIMIT_BYTES: usize = 1_024;
 
 /// What the log says of an event: a producer that says it, too, would make it say two things.
@@ -163,6 +163,16 @@ impl NewEvent {
         let invalid = |message: String| Err(Error::new(Code::InvalidArgument, message));
         if self.event_type.is_empty() {
             return invalid(format!("an event of run `{}` has no type", self.run_id));
+        }
+        for (what, text) in [("type", Some(&self.event_type)), ("step", self.step_id.as_ref())] {
+            let bytes = text.map_or(0, String::len);
+            if bytes > KEY_LIMIT_BYTES {
+                let message = format!(
+                    "the {what} of an event of run `{}` has {bytes} bytes, {KEY_LIMIT_BYTES} are the most",
+                    self.run_id
+                );
+                return invalid(message);
+            }
         }
         if self.event_type.starts_with(STEP) && self.step_id.as_deref().unwrap_or("").is_empty() {
             let event_type = &self.event_type;

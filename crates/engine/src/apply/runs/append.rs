@@ -20,6 +20,7 @@ use mainstay_model::{
     Appended, CanonicalEvent, Code, Error, Instant, Name, NewEvent, Result, Revision, Stamp, Value,
     codec, event_id,
 };
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// The largest event: data of the largest size, and room for all that is around it.
@@ -117,6 +118,8 @@ impl Writer<'_> {
         let sizes = events.iter().map(|event| event.weight_bytes() + BESIDE_BYTES);
         let names = events.len() * 8 * run.as_bytes().len();
         self.overlay.check_room(names + sizes.sum::<usize>())?;
+        // A command that fails has written nothing: what can be wrong is looked at first.
+        self.check_restored(run, met.head.as_ref(), events)?;
         if met.head.is_none() {
             self.make(run, met, created.unwrap_or(self.view.now), metadata)?;
         }
@@ -125,6 +128,32 @@ impl Writer<'_> {
             written += u64::from(self.restore_one(run, event)?);
         }
         Ok(written)
+    }
+
+    /// Refuses events that do not fit to those that are there, or to each other.
+    fn check_restored(
+        &self,
+        run: &Name,
+        head: Option<&RunHead>,
+        events: &[CanonicalEvent],
+    ) -> Result<()> {
+        let (mut keys, mut scratch) = (BTreeMap::new(), Vec::new());
+        let (now, last_seq) = (Instant::of_us(self.view.now), head.map_or(0, |head| head.last_seq));
+        for event in events {
+            let place = head.map(|head| self.place(run, head, &event.idempotency_key));
+            let there = head.zip(place).map(|(head, place)| self.first(run, head, &place));
+            let there = there.transpose()?.flatten().map(|first| first.run_seq);
+            let told = keys.insert(event.idempotency_key.as_str(), event.run_seq);
+            match there.or(told) {
+                Some(seq) if seq != event.run_seq => return Err(elsewhere(run, event, seq)),
+                None if event.run_seq <= last_seq => return Err(taken(run, event.run_seq)),
+                _ => {}
+            }
+            scratch.clear();
+            event.encode(&now, &mut scratch)?;
+            check_event(run.as_str(), scratch.len())?;
+        }
+        Ok(())
     }
 
     fn restore_one(&mut self, run: &Name, event: &CanonicalEvent) -> Result<bool> {
@@ -171,9 +200,11 @@ impl Writer<'_> {
         created: Stamp,
         metadata: Option<&Value>,
     ) -> Result<()> {
-        let head = RunHead::new(self.revision, created);
+        let mut head = RunHead::new(self.revision, created);
         if let Some(metadata) = metadata {
             let (start, ()) = self.overlay.stage(|out| codec::encode(metadata, out))?;
+            // Runs that were made with something else are others.
+            head.tip = tip(0, self.overlay.staged(start), None);
             let (key, hash) = self.view.key(EVENTS, &places::at(run.as_str(), head.generation, 0));
             self.overlay.write(key, hash, fresh(Payload::Staged(start)))?;
         }

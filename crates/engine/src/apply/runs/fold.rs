@@ -22,6 +22,8 @@ pub(crate) const KEEP_EVENTS: u64 = 256;
 const KEEP_BYTES: u64 = 64;
 /// Larger snapshots are not kept: they would not fit into a transaction beside what it is for.
 const KEEP_LIMIT_BYTES: usize = 16 << 20;
+/// How many events lie between two times that a snapshot is weighed.
+const WEIGH_EVENTS: u64 = 64;
 /// How much memory half of the remembered snapshots take.
 const HALF_BYTES: usize = 32 << 20;
 
@@ -52,25 +54,31 @@ pub(crate) struct FoldCounts {
 struct Remembered {
     generation: u64,
     tip: u64,
+    /// What it takes, as of when it was last weighed.
+    bytes: usize,
     snapshot: RunSnapshot,
 }
 
 impl Folds {
-    /// Takes a snapshot out, if it is that of a head.
-    fn take(&mut self, key: &Key, head: &RunHead) -> Option<RunSnapshot> {
-        let remembered = self.young.remove(key).or_else(|| self.old.remove(key))?;
+    /// Takes a snapshot out, with what it takes, if it is that of a head.
+    fn take(&mut self, key: &Key, head: &RunHead) -> Option<(RunSnapshot, usize)> {
+        let young = self.young.remove(key);
+        self.young_bytes -= young.as_ref().map_or(0, |young| young.bytes);
+        let remembered = young.or_else(|| self.old.remove(key))?;
         let is_same = remembered.generation == head.generation
             && remembered.tip == head.tip
             && remembered.snapshot.last_event_seq == head.last_seq;
-        is_same.then_some(remembered.snapshot)
+        is_same.then_some((remembered.snapshot, remembered.bytes))
     }
 
     /// Remembers the snapshot of a head.
-    fn put(&mut self, key: Key, head: &RunHead, snapshot: RunSnapshot) {
+    fn put(&mut self, key: Key, head: &RunHead, snapshot: RunSnapshot, bytes: Option<usize>) {
         let RunHead { generation, tip, .. } = *head;
-        // Of one that is large only the order of size matters.
-        self.young_bytes += 256 + key.len() + 192 * snapshot.steps.len();
-        self.young.insert(key, Remembered { generation, tip, snapshot });
+        // A large one is not weighed with every event.
+        let weighed = bytes.filter(|_| !head.last_seq.is_multiple_of(WEIGH_EVENTS));
+        let bytes = weighed.unwrap_or_else(|| 256 + key.len() + snapshot.weight_bytes());
+        self.young_bytes += bytes;
+        self.young.insert(key, Remembered { generation, tip, bytes, snapshot });
         if self.young_bytes > HALF_BYTES {
             self.old = std::mem::take(&mut self.young);
             self.young_bytes = 0;
@@ -97,14 +105,14 @@ impl Step<'_> {
         head: &RunHead,
         tip: u64,
     ) -> Result<(RunHead, Option<String>)> {
-        let mut snapshot = match folds.take(self.head_key, head) {
-            Some(snapshot) => {
+        let (mut snapshot, bytes) = match folds.take(self.head_key, head) {
+            Some((snapshot, bytes)) => {
                 folds.counts.remembered += 1;
-                snapshot
+                (snapshot, Some(bytes))
             }
             None => {
                 folds.counts.anew += 1;
-                self::upto(view, overlay, self.run, head, head.last_seq)?
+                (self::upto(view, overlay, self.run, head, head.last_seq)?, None)
             }
         };
         let mut next = RunHead { last_seq: head.last_seq + 1, tip, ..*head };
@@ -114,7 +122,7 @@ impl Step<'_> {
             keep(view, overlay, self.run, &mut next, &snapshot)?;
             folds.counts.kept += u64::from(next.kept_seq == next.last_seq);
         }
-        folds.put(self.head_key.clone(), &next, snapshot);
+        folds.put(self.head_key.clone(), &next, snapshot, bytes);
         let illegal = match judgement {
             Judgement::Illegal(why) => Some(why),
             _ => None,
@@ -138,8 +146,13 @@ fn keep(
 ) -> Result<()> {
     let mut bytes = Vec::new();
     snapshot.encode(&mut bytes);
-    if bytes.len() > KEEP_LIMIT_BYTES || overlay.check_room(2 * bytes.len()).is_err() {
-        // It is only to save time: whoever folds, folds from the one before.
+    // Keeping is only to save time: where it cannot be done, whoever folds, folds from the one before.
+    if bytes.len() > KEEP_LIMIT_BYTES {
+        // Asked again when as many events have come as it would cost.
+        (head.kept_seq, head.kept_bytes) = (head.last_seq, bytes.len() as u64);
+        return Ok(());
+    }
+    if overlay.check_room(2 * bytes.len()).is_err() {
         return Ok(());
     }
     let place = places::snapshot(run.as_str(), head.generation, head.last_seq);

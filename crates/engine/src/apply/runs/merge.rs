@@ -12,7 +12,7 @@ use super::head::{self, RunHead};
 use super::read::Log;
 use crate::apply::branches::Context;
 use crate::catalog::Layers;
-use crate::compare::{Side, Triple};
+use crate::compare::{Point, Side, Triple};
 use crate::index::NEWEST;
 use crate::overlay::Overlay;
 use crate::view::View;
@@ -20,6 +20,8 @@ use mainstay_model::{CanonicalEvent, MergeStrategy, Name, Result};
 
 /// How many events are read before they are written.
 const PAGE_EVENTS: u64 = 256;
+/// How many bytes of them, about.
+const PAGE_BYTES: usize = 8 << 20;
 
 /// Whether two sides of a run mean the same: the same events.
 pub(crate) fn are_equal(one: &Side, other: &Side) -> bool {
@@ -35,6 +37,7 @@ pub(crate) fn merge(
     context: &Context<'_>,
     overlay: &mut Overlay,
     (source, target): (u32, u32),
+    base: Point,
     triple: &Triple,
     strategy: MergeStrategy,
 ) -> Result<bool> {
@@ -52,9 +55,11 @@ pub(crate) fn merge(
         super::delete::delete(&into, overlay, &run, context.revision)?;
         return Ok(true);
     };
-    let base = head(&triple.base)?.filter(|base| base.generation == a.generation);
+    let before = context.catalog.layers(base.0, base.1);
+    let before = view(context, &before);
     let travel = Travel { from: &from, into: &into, run: &run, revision: context.revision };
-    travel.go(overlay, &a, base.map_or(0, |base| base.last_seq), triple.b.payload.is_some())?;
+    let common = head(&triple.base)?.map_or(Ok(0), |base| travel.common(&before, &base, &a))?;
+    travel.go(overlay, &a, common, triple.b.payload.is_some())?;
     Ok(true)
 }
 
@@ -71,6 +76,22 @@ struct Travel<'t> {
 }
 
 impl Travel<'_> {
+    /// Up to which event the source has what the base has: all of the base's, or none that is known. An event that
+    /// one transaction wrote stands behind the same events wherever it is seen; after a merge that gave new sequences
+    /// it is another one, and then all keys are looked at.
+    fn common(&self, before: &View<'_>, base: &RunHead, a: &RunHead) -> Result<u64> {
+        let nothing = Overlay::default();
+        let at = |view: &View<'_>, generation: u64| {
+            let log = Log { view, overlay: &nothing, run: self.run, generation };
+            log.find(base.last_seq, |entry, _| Ok(entry.revision))
+        };
+        if base.last_seq == 0 || base.generation != a.generation {
+            return Ok(0);
+        }
+        let (then, now) = (at(before, base.generation)?, at(self.from, a.generation)?);
+        Ok(if then.is_some() && then == now { base.last_seq } else { 0 })
+    }
+
     /// Appends the events behind one of them to the target, those that it lacks.
     fn go(&self, overlay: &mut Overlay, a: &RunHead, after: u64, is_there: bool) -> Result<()> {
         let mut folds = Folds::default();
@@ -80,11 +101,10 @@ impl Travel<'_> {
             self.make(overlay, &mut folds, a)?;
         }
         while after < a.last_seq {
-            let upto = a.last_seq.min(after + PAGE_EVENTS);
-            for event in self.events(a, after, upto)? {
+            for event in self.events(a, after)? {
                 self.writer(overlay, &mut folds).take_over(self.run, &event)?;
+                after = event.run_seq;
             }
-            after = upto;
         }
         Ok(())
     }
@@ -99,7 +119,9 @@ impl Travel<'_> {
         self.writer(overlay, folds).make(self.run, met, a.created, metadata.as_ref())
     }
 
-    fn events(&self, a: &RunHead, after: u64, upto: u64) -> Result<Vec<CanonicalEvent>> {
+    /// Some events, at least one.
+    fn events(&self, a: &RunHead, after: u64) -> Result<Vec<CanonicalEvent>> {
+        let (upto, mut bytes) = (a.last_seq.min(after + PAGE_EVENTS), 0);
         let nothing = Overlay::default();
         let (view, generation) = (self.from, a.generation);
         let log = Log { view, overlay: &nothing, run: self.run, generation };
@@ -107,7 +129,8 @@ impl Travel<'_> {
         log.each(after, upto, |seq, entry, payload| {
             let run = self.run.as_str();
             events.push(CanonicalEvent::decode(payload, run, seq, entry.stamp)?);
-            Ok(true)
+            bytes += payload.len();
+            Ok(bytes < PAGE_BYTES)
         })?;
         Ok(events)
     }

@@ -249,10 +249,11 @@ pub(crate) fn alerts(
     let prefix = places::life(run.as_str(), head.generation);
     let from = places::at(run.as_str(), head.generation, after);
     let mut walk = view.walk(overlay, ALERTS, &prefix, Some(&from));
-    let mut alerts = Vec::new();
+    let (mut alerts, mut scales) = (Vec::new(), Scales::default());
     while let Some(step) = walk.next()?.filter(|_| alerts.len() < limit) {
         let Some(run_seq) = places::seq(&step.name[prefix.len()..]) else { continue };
         let message = String::from_utf8_lossy(step.payload(overlay)).into_owned();
+        scales.add_bytes(message.len())?;
         alerts.push(RunAlert { run_seq, message, stamp: step.head.stamp });
     }
     Ok(alerts)
