@@ -181,6 +181,31 @@ fn a_server_archives_what_is_due_and_ends_in_good_order() {
 }
 
 #[test]
+fn what_a_server_does_by_itself_stands_in_its_metrics() {
+    let program = Program::new();
+    let variables = [
+        ("MAINSTAY_RESP__ADDRESS", "127.0.0.1:0"),
+        ("MAINSTAY_OUTBOX__FILE", "sent.jsonl"),
+        ("MAINSTAY_ARCHIVE__DIRECTORY", "old"),
+        ("MAINSTAY_ARCHIVE__OLDER_THAN_MS", "0"),
+        ("MAINSTAY_ARCHIVE__INTERVAL_MS", "20"),
+    ];
+    let served = Served::start(&program, &variables);
+    served.ask("OUTBOX.PUT orders 1");
+    served.ask("RUN.APPEND r RunStarted {} PLAN 1");
+    served.ask("RUN.APPEND r RunCompleted {} PLAN 1");
+    let url = format!("http://127.0.0.1:{}/metrics", served.http_port);
+    wait_for(|| {
+        let page = ureq::get(&url).call().unwrap().body_mut().read_to_string().unwrap();
+        let has = |line: &str| page.lines().any(|found| found == line);
+        let all = has("mainstay_relay_messages_total{kind=\"delivered\"} 1")
+            && has("mainstay_archive_runs_total{became=\"archived\"} 1")
+            && has("mainstay_archive_events_total 2");
+        all.then_some(())
+    });
+}
+
+#[test]
 fn a_server_whose_file_or_branch_makes_no_sense_does_not_start() {
     let program = Program::new();
     let serve = |setting: &str| program.run(&["serve", "--set", setting]).error();
