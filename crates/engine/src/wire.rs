@@ -249,7 +249,7 @@ pub enum Question {
         #[serde(with = "fields::list")]
         filters: Vec<Where>,
     },
-    /// Waits for events of a run behind one of them: a [`RunAnswer::Events`](crate::RunAnswer::Events), empty when the
+    /// Waits for events of a run behind one of them: a [`RunAnswer::Events`], empty when the
     /// time is over.
     Tail {
         /// Of this branch.
