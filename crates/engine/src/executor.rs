@@ -412,6 +412,10 @@ impl Executor {
 
     /// How the outbox of `main` stands. What was claimed lately is not looked through again.
     pub fn outbox(&self) -> Result<OutboxState> {
+        if !self.state.index.has_runs() {
+            // Nothing is looked up where there is nothing.
+            return Ok(OutboxState::default());
+        }
         let now = self.stamper.last();
         let view = View { index: &self.state.index, layers: &self.main, now, fresh: false };
         let (mut nothing, mut fronts) = (Overlay::default(), self.state.fronts.lock());

@@ -233,10 +233,14 @@ impl Index {
         self.has_records.load(Ordering::Relaxed)
     }
 
+    /// Whether there may be runs or messages.
+    pub fn has_runs(&self) -> bool {
+        self.has_runs.load(Ordering::Relaxed)
+    }
+
     /// Whether there may be anything of a class.
     pub fn has_any_of(&self, class: &Class) -> bool {
-        let runs = || self.has_runs.load(Ordering::Relaxed);
-        (!class.is_of_records() || self.has_records()) && (!class.is_of_runs() || runs())
+        (!class.is_of_records() || self.has_records()) && (!class.is_of_runs() || self.has_runs())
     }
 
     /// The indexes over records that writes keep up.
