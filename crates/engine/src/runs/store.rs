@@ -5,6 +5,7 @@ use crate::cells::{did, unexpected};
 use crate::place::Place;
 use crate::records::{close_beside, count};
 use crate::remote::{AsyncRuns, Slot};
+use mainstay_model::limits::VALUE_LIMIT_BYTES;
 use mainstay_model::{
     Answer, Answering, Appended, CanonicalEvent, FetchOptions, Name, NewEvent, Result, RunAnswer,
     RunCapabilities, RunCommand, RunFilter, RunInfo, RunPage, RunSnapshot, RunStore, SmallVec,
@@ -13,8 +14,12 @@ use mainstay_model::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The engine is the measure of what a store can do.
-const CAPABILITIES: RunCapabilities = RunCapabilities::all("mainstay");
+/// The engine is the measure of what a store can do. An event has the limit of a value, with some room for what is
+/// around its data.
+const CAPABILITIES: RunCapabilities = RunCapabilities {
+    payload_limit_bytes: VALUE_LIMIT_BYTES - (4 << 10),
+    ..RunCapabilities::all("mainstay")
+};
 
 impl Runs {
     /// Executes a transaction without parking a thread for the log.
@@ -74,7 +79,10 @@ impl RunStore for Runs {
     }
 
     fn append_event(&self, event: NewEvent) -> Answering<'_, Appended> {
-        Box::pin(async move { appended(self.write_soon(append(event, None)?).await?) })
+        Box::pin(async move {
+            CAPABILITIES.check_event(&event)?;
+            appended(self.write_soon(append(event, None)?).await?)
+        })
     }
 
     fn append_expecting(&self, event: NewEvent, expected_seq: u64) -> Answering<'_, Appended> {
