@@ -7,7 +7,7 @@
 //!     2 version  revision u64 LE | name length u16 LE | name | entry      by revision
 //!     3 tag      revision u64 LE | name                                   behind its revision
 //!     4 version  of a record, as 2 is of a cell
-//!     6 event    of a run, as 2 is of a cell: its name has the sequence behind a NUL; 0 is what the run was made with
+//!     6 event    of a run, as 2 is of a cell: its name has the sequence behind a NUL; 0 is when and with what the run was made
 //!     5 index    over records: a value with its prefix and fields         behind the head
 //!     9 end      number of versions u64 LE
 //! ```
