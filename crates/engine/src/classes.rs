@@ -4,8 +4,14 @@
 //!   0 system   what the database keeps about itself: only the newest version matters
 //!   1 cells    2 records
 //!   3 entries  of indexes over records: only what somebody holds is kept
+//!   4 runs     heads, snapshots, alerts and messages
+//!   5 events   of runs: written once, in order of their sequence
+//!   6 keys     of events: written once, in no order at all
 //!   further    cells or records under a prefix that has its own retention
 //! ```
+//!
+//! Events and their keys have stores of their own since they are much, and differ in order: a table of events that follow
+//! those below it sinks as it is, and only keys have to be sorted in among others.
 //!
 //! A class is known by its label: in the mark, in backups, and as the name of its directory.
 
@@ -18,10 +24,21 @@ pub(crate) const CELLS: usize = 1;
 
 /// Labels of records begin with this; no name of a cell does.
 const OF_RECORDS: &str = "\0records";
-/// The label of what belongs to runs, and of the outbox.
-const OF_RUNS: &str = "\0runs";
-/// The label of entries of indexes.
-const OF_ENTRIES: &str = "\0entries";
+
+/// The classes with no prefix that are not of cells: their space, their label and their directory.
+const PLAIN: [(u8, &str, &str); 5] = [
+    (spaces::RECORDS, OF_RECORDS, "records"),
+    (spaces::ENTRIES, "\0entries", "entries"),
+    (spaces::RUNS, "\0runs", "runs"),
+    (spaces::EVENTS, "\0events", "events"),
+    (spaces::EVENT_KEYS, "\0keys", "keys"),
+];
+
+/// What a space's classes are labelled and stored with.
+fn plain(space: u8) -> (&'static str, &'static str) {
+    let found = PLAIN.iter().find(|plain| plain.0 == space);
+    found.map_or(("", "cells"), |&(_, label, directory)| (label, directory))
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Class {
@@ -37,12 +54,7 @@ pub(crate) struct Class {
 
 impl Class {
     fn new(space: u8, prefix: &str, retention_us: Option<u64>) -> Class {
-        let label = match space {
-            spaces::RECORDS => format!("{OF_RECORDS}{prefix}"),
-            spaces::RUNS => OF_RUNS.to_owned(),
-            spaces::ENTRIES => OF_ENTRIES.to_owned(),
-            _ => prefix.to_owned(),
-        };
+        let label = format!("{}{prefix}", plain(space).0);
         Class { label, space, prefix: prefix.to_owned(), retention_us }
     }
 
@@ -53,7 +65,7 @@ impl Class {
 
     /// Whether it holds what belongs to runs.
     pub fn is_of_runs(&self) -> bool {
-        self.space == spaces::RUNS
+        spaces::is_of_runs(self.space)
     }
 
     /// Whether it holds entries of indexes.
@@ -62,11 +74,8 @@ impl Class {
     }
 
     fn from_label(label: &str) -> Class {
-        if label == OF_ENTRIES {
-            return entries();
-        }
-        if label == OF_RUNS {
-            return Class::new(spaces::RUNS, "", None);
+        if let Some((space, ..)) = PLAIN.iter().find(|plain| plain.1 == label) {
+            return Class::new(*space, "", None);
         }
         match label.strip_prefix(OF_RECORDS) {
             Some(prefix) => Class::new(spaces::RECORDS, prefix, None),
@@ -89,12 +98,8 @@ pub(crate) struct Classes {
     all: Vec<Class>,
     /// The classes with a prefix, longest prefix first.
     by_length: Vec<usize>,
-    /// The class of records that no prefix claims; an older index keeps them with cells.
-    records: usize,
-    /// The class of entries of indexes; an older index keeps them with cells.
-    entries: usize,
-    /// The class of runs; an older index keeps them with cells.
-    runs: usize,
+    /// By space, the class of what no prefix claims.
+    plain: [usize; spaces::REAPS as usize],
 }
 
 impl Classes {
@@ -107,9 +112,10 @@ impl Classes {
         let cells = Class::new(spaces::CELLS, "", rules.cells);
         let records = Class::new(spaces::RECORDS, "", rules.records);
         // The past of a run's head, and what is left of a deleted one, stay as long as records do.
-        let runs = Class::new(spaces::RUNS, "", rules.records);
-        let first = [system(), cells, records, entries(), runs];
-        Classes::of_all(first.into_iter().chain(further).collect())
+        let runs = [spaces::RUNS, spaces::EVENTS, spaces::EVENT_KEYS]
+            .map(|space| Class::new(space, "", rules.records));
+        let first = [system(), cells, records, entries()];
+        Classes::of_all(first.into_iter().chain(runs).chain(further).collect())
     }
 
     /// The classes that an index was made with.
@@ -123,11 +129,8 @@ impl Classes {
         let mut by_length: Vec<usize> =
             (0..all.len()).filter(|&i| !all[i].prefix.is_empty()).collect();
         by_length.sort_by_key(|&i| std::cmp::Reverse(all[i].prefix.len()));
-        let is_records = |class: &Class| class.label == OF_RECORDS;
-        let records = all.iter().position(is_records).unwrap_or(CELLS);
-        let entries = all.iter().position(Class::is_of_entries).unwrap_or(CELLS);
-        let runs = all.iter().position(|class| class.label == OF_RUNS).unwrap_or(CELLS);
-        Classes { all, by_length, records, entries, runs }
+        let plain = std::array::from_fn(|space| home(&all, space as u8));
+        Classes { all, by_length, plain }
     }
 
     pub fn all(&self) -> &[Class] {
@@ -141,7 +144,7 @@ impl Classes {
         if spaces::is_system(space) {
             return SYSTEM;
         }
-        let plain = self.plain(space);
+        let plain = self.plain[usize::from(space)];
         if self.by_length.is_empty() {
             return plain;
         }
@@ -153,23 +156,12 @@ impl Classes {
         self.by_length.iter().find(claims).copied().unwrap_or(plain)
     }
 
-    /// The class of what no prefix claims.
-    #[inline]
-    fn plain(&self, space: u8) -> usize {
-        match space {
-            spaces::RECORDS => self.records,
-            spaces::ENTRIES => self.entries,
-            space if spaces::is_of_runs(space) => self.runs,
-            _ => CELLS,
-        }
-    }
-
     /// The classes that keys of a space can be in.
     pub fn of_space(&self, space: u8) -> impl Iterator<Item = usize> {
-        let plain = self.plain(space);
-        let is_one = move |class: usize| match spaces::is_system(space) {
-            true => class == SYSTEM,
-            false => class == plain || class != SYSTEM && self.all[class].space == space,
+        let plain = self.plain.get(usize::from(space)).copied();
+        let is_one = move |class: usize| match plain {
+            None => class == SYSTEM,
+            Some(plain) => class == plain || class != SYSTEM && self.all[class].space == space,
         };
         (0..self.all.len()).filter(move |&class| is_one(class))
     }
@@ -177,12 +169,7 @@ impl Classes {
     /// The name of the class's directory.
     pub fn directory(&self, class: usize) -> String {
         let Class { label, space, prefix, .. } = &self.all[class];
-        let what = match *space {
-            spaces::RECORDS => "records",
-            spaces::ENTRIES => "entries",
-            spaces::RUNS => "runs",
-            _ => "cells",
-        };
+        let what = plain(*space).1;
         match (class, prefix.is_empty()) {
             (SYSTEM, _) => "system".to_owned(),
             (_, true) => what.to_owned(),
@@ -194,6 +181,16 @@ impl Classes {
             }
         }
     }
+}
+
+/// Where keys of a space are that no prefix claims. An older index has fewer classes: all of runs in one, or with cells.
+fn home(all: &[Class], space: u8) -> usize {
+    let of = |space: u8| {
+        let own = |class: &Class| class.space == space && class.label == plain(space).0;
+        all.iter().skip(CELLS).position(own).map(|place| place + CELLS)
+    };
+    let of_runs = || of(spaces::RUNS).filter(|_| spaces::is_of_runs(space));
+    of(space).or_else(of_runs).unwrap_or(CELLS)
 }
 
 fn entries() -> Class {
@@ -243,5 +240,23 @@ mod tests {
         let classes = Classes::from_labels(["", "", "a/"].into_iter());
         assert_eq!(classes.of(&spaces::key(spaces::RECORDS, 0, b"a/x")), CELLS);
         assert_eq!(classes.of_space(spaces::RECORDS).collect::<Vec<_>>(), [CELLS]);
+    }
+
+    #[test]
+    fn an_older_index_keeps_events_with_their_runs() {
+        let older = Classes::from_labels(["", "", "\0records", "\0entries", "\0runs"].into_iter());
+        let newer = Classes::new(&Rules::default());
+        for space in [spaces::RUNS, spaces::EVENTS, spaces::EVENT_KEYS, spaces::OUTBOX] {
+            let key = spaces::key(space, 0, b"run");
+            assert_eq!(older.of(&key), 4);
+            assert_eq!(older.of_space(space).collect::<Vec<_>>(), [4]);
+            let place = newer.of(&key);
+            assert!(newer.all()[place].is_of_runs());
+            assert_eq!(newer.of_space(space).collect::<Vec<_>>(), [place]);
+        }
+        let directory = |space| newer.directory(newer.of(&spaces::key(space, 0, b"run")));
+        assert_eq!(directory(spaces::STATES), "runs");
+        assert_eq!(directory(spaces::EVENTS), "events");
+        assert_eq!(directory(spaces::EVENT_KEYS), "keys");
     }
 }

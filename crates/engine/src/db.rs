@@ -391,7 +391,7 @@ impl Database {
         core.flush_all()?;
         core.raise_floors()?;
         for class in 0..core.index().stores().len() {
-            core.compact(class, true)?;
+            core.compact_all(class)?;
         }
         core.trim_log()?;
         core.drop_times();

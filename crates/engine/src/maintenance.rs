@@ -12,6 +12,8 @@ use crate::classes;
 use crate::core::Inner;
 use crate::index::NEWEST;
 use crate::priority;
+use crate::sequencer::SEALED_LIMIT;
+use crate::store::Store;
 use mainstay_model::{
     Answer, Code, Error, IndexCommand, Result, Revision, SystemCommand, Transaction,
 };
@@ -25,11 +27,18 @@ use std::time::Duration;
 const COMPACT_EVERY: Duration = Duration::from_millis(500);
 /// How often retention is looked at, in rounds of compaction.
 const RETENTION_ROUNDS: u32 = 120;
-/// While buffers are being flushed, compaction waits until this many fresh tables lie one over the
-/// other: they go down together, and what lies below them is rewritten less often.
-const RUNS_WHEN_BUSY: usize = 12;
+/// Compaction takes fresh tables down when this many lie one over the other.
+const RUNS_WHEN_QUIET: u8 = 4;
+/// While buffers are being flushed it waits for more of them: they go down together, and what lies below them is
+/// rewritten less often.
+const RUNS_WHEN_BUSY: u8 = 12;
 /// The most fresh tables, one over the other, before flushing waits for compaction.
 const RUNS_LIMIT: usize = 40;
+/// How many buffers are flushed together while writers fill them: fewer and larger tables. Half of what there may
+/// be, so that writers fill the other half meanwhile.
+const FLUSH_TOGETHER: usize = SEALED_LIMIT.div_ceil(2);
+/// How long sealed buffers wait for others.
+const FLUSH_EVERY: Duration = Duration::from_secs(1);
 /// How often somebody looks for an index to fill.
 const INDEX_PAUSE: Duration = Duration::from_millis(100);
 /// How many records are looked at in one transaction that fills an index.
@@ -152,9 +161,10 @@ fn run_flush(core: &Inner, bell: &Arc<Bell>, compaction: &Bell) {
         let bell = bell.clone();
         core.sequencer.when_work(move || bell.ring());
     }
-    while bell.wait(Duration::from_secs(1)).is_some() {
+    while let Some(busy) = bell.wait(FLUSH_EVERY) {
         attempt(core, "log", || core.prepare_segment());
-        while !bell.is_over() && core.state.sealed.load(Ordering::Relaxed) > 0 {
+        let least = if busy { FLUSH_TOGETHER } else { 1 };
+        while !bell.is_over() && core.state.sealed.load(Ordering::Relaxed) >= least {
             if core.index().stores().iter().any(|store| store.l0_runs() >= RUNS_LIMIT) {
                 // Reads would have to look into too many tables: compaction comes first.
                 compaction.ring();
@@ -174,9 +184,10 @@ fn run_compact(core: &Inner, bell: &Bell, flush: &Bell) {
     while let Some(busy) = bell.wait(COMPACT_EVERY) {
         let stores = core.index().stores();
         for (class, store) in stores.iter().enumerate() {
-            let runs = if busy { RUNS_WHEN_BUSY } else { 0 };
-            while !bell.is_over() && store.compaction_due() && store.l0_runs() >= runs {
-                if !attempt(core, "compact", || core.compact(class, false)) {
+            let (least, runs) =
+                if busy { (RUNS_WHEN_BUSY, RUNS_WHEN_BUSY) } else { (0, RUNS_WHEN_QUIET) };
+            while !bell.is_over() && store.compaction_due() && store.l0_runs() >= least.into() {
+                if !attempt(core, "compact", || core.compact(class, runs)) {
                     break;
                 }
             }
@@ -257,10 +268,23 @@ impl Inner {
         flushed.map(drop)
     }
 
-    /// One round of compaction of a store, or all of it.
-    pub fn compact(&self, class: usize, all: bool) -> Result<()> {
+    /// One round of compaction of a store.
+    fn compact(&self, class: usize, runs: u8) -> Result<()> {
+        self.compact_with(class, |store, floor| store.compact(floor, runs))
+    }
+
+    /// Compacts all of a store.
+    pub fn compact_all(&self, class: usize) -> Result<()> {
+        self.compact_with(class, Store::compact_all)
+    }
+
+    fn compact_with(
+        &self,
+        class: usize,
+        compact: impl FnOnce(&Store, Revision) -> Result<u64>,
+    ) -> Result<()> {
         let (store, floor) = (&self.index().stores()[class], self.index().trim_floor(class));
-        let compact = || if all { store.compact_all(floor) } else { store.compact(floor) };
+        let compact = || compact(store, floor);
         self.state.figures.compaction.measure(&*self.clock, compact).map(drop)
     }
 

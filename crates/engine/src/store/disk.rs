@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 
 use super::failure::{corrupt, io_failure, tree_failure};
 use super::filter::SieveFactory;
-use super::layout::{self, TABLE_BYTES};
+use super::layout::{self, LEVEL_TABLES, TABLE_BYTES};
 use super::litter::Litter;
 use super::manifest::{self, Found};
 use super::version::{Checker, REVISION_LIMIT, check_key};
@@ -117,9 +117,12 @@ impl DiskStore {
     }
 
     /// See [`Store::compact`](super::Store::compact).
-    pub fn compact(&self, floor: Revision) -> Result<u64> {
+    pub fn compact(&self, floor: Revision, runs: u8) -> Result<u64> {
         self.compact_with(floor, || {
-            let strategy = Leveled::default().with_table_target_size(self.table_bytes);
+            // The strategy makes the first level as large as this many tables; it has to stay what it is.
+            let table_bytes = self.table_bytes * LEVEL_TABLES / u64::from(runs.max(1));
+            let strategy = Leveled::default().with_l0_threshold(runs);
+            let strategy = strategy.with_table_target_size(table_bytes);
             self.tree.compact(Arc::new(strategy), WATERMARK)
         })
     }

@@ -27,6 +27,9 @@ use super::filter::SieveFactory;
 /// The size at which a table is closed and the next one begun.
 pub(super) const TABLE_BYTES: u64 = 64 * 1024 * 1024;
 
+/// How many of them the first level has below the fresh ones.
+pub(super) const LEVEL_TABLES: u64 = 4;
+
 /// The configuration of the tree in `dir`.
 pub(super) fn config(dir: &Path, options: &StoreOptions, factory: SieveFactory) -> Config {
     // The tree numbers its own states with these counters; revisions never mix with them.

@@ -122,11 +122,14 @@ impl Store {
     /// One round of compaction if one is due; gives how many bytes it wrote. It blocks, so call it
     /// from a background thread.
     ///
+    /// Fresh tables go down when `runs` of them lie one over the other: many at once rewrite what is below them
+    /// less often, few are faster to read.
+    ///
     /// What no read at or above `floor` can see is dropped on the way. Nothing at or below the
     /// floor may be ingested any more, and no new read may start below it.
-    pub fn compact(&self, floor: Revision) -> Result<u64> {
+    pub fn compact(&self, floor: Revision, runs: u8) -> Result<u64> {
         match self {
-            Store::Disk(store) => store.compact(floor),
+            Store::Disk(store) => store.compact(floor, runs),
             Store::Memory(store) => store.compact(floor),
         }
     }

@@ -54,7 +54,7 @@ fn settle(store: &Store, floor: Revision) {
         if !store.compaction_due() {
             return;
         }
-        store.compact(floor).unwrap();
+        store.compact(floor, 4).unwrap();
     }
     panic!("compaction never comes to an end");
 }

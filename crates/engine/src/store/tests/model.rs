@@ -13,7 +13,7 @@ use super::{DELETION, HIDING, VALUE, Version, entry, ingest, open_small, purge};
 enum Step {
     /// Keys and flags, one revision each.
     Ingest(Vec<(u16, u8)>),
-    Compact,
+    Compact(u8),
     Settle,
     CompactAll,
     /// Raises the floor to this many hundredths of the way to the newest revision.
@@ -30,7 +30,7 @@ fn flags() -> impl Strategy<Value = u8> {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => prop::collection::vec((0u16..60, flags()), 1..80).prop_map(Step::Ingest),
-        3 => Just(Step::Compact),
+        3 => (1u8..=12).prop_map(Step::Compact),
         2 => Just(Step::Settle),
         1 => Just(Step::CompactAll),
         4 => (0u64..=100).prop_map(Step::Floor),
@@ -116,7 +116,7 @@ impl Run {
         let floor = self.model.floor;
         match step {
             Step::Ingest(writes) => ingest(&self.store, &self.model.write(writes)).unwrap(),
-            Step::Compact => drop(self.store.compact(floor).unwrap()),
+            Step::Compact(runs) => drop(self.store.compact(floor, *runs).unwrap()),
             Step::Settle => super::settle(&self.store, floor),
             Step::CompactAll => drop(self.store.compact_all(floor).unwrap()),
             Step::Floor(hundredths) => self.model.floor = self.model.at(*hundredths),
@@ -204,7 +204,7 @@ fn many_levels_answer_like_a_list_of_versions() {
     for round in 0u64..120 {
         ingest(&run.store, &run.model.write(&mixed_writes(round))).unwrap();
         if round % 2 == 0 {
-            run.store.compact(run.model.floor).unwrap();
+            run.store.compact(run.model.floor, 4).unwrap();
         }
         levels = levels.max(levels_in_use(&run.store));
         if round % 10 == 9 {
