@@ -65,11 +65,15 @@ pub(super) fn look(directory: &Path) -> Result<RunsReport> {
     let Some(classes) = classes(&mark) else {
         return Ok(RunsReport::skipped("the index lists no classes"));
     };
-    let shadow = match Shadow::new() {
-        Ok(shadow) => shadow,
+    let linked = Shadow::new().and_then(|shadow| {
+        let stores = open(&index_directory, &shadow, &classes)?;
+        Ok((shadow, stores))
+    });
+    // The files are sound: what fails is the place for links, and the rest of the report is worth having.
+    let (_shadow, stores) = match linked {
+        Ok(linked) => linked,
         Err(error) => return Ok(RunsReport::skipped(error.message())),
     };
-    let stores = open(&index_directory, &shadow, &classes)?;
     let mark_revision = mark.revision;
     let parts =
         IndexParts { classes, stores, mark, directory: None, cache_bytes: 0, buffer_bytes: 0 };

@@ -72,14 +72,19 @@ impl Check<'_, '_> {
 
     fn states(&mut self) -> Result<()> {
         self.each(b's', |check, step| {
-            let Some(id) = id_of(&step.name) else { return Ok(check.stray("a state")) };
+            let Some(id) = id_of(&step.name) else {
+                check.stray("a state");
+                return Ok(());
+            };
             check.seen.last_id = id;
             let Some(state) = readable(check.outbox.state(id))?.flatten() else {
-                return Ok(check.tell(id, "how it stands cannot be read", STUCK));
+                check.tell(id, "how it stands cannot be read", STUCK);
+                return Ok(());
             };
             let letter = readable(check.outbox.letter(id))?.flatten();
             let Some(letter) = letter else {
-                return Ok(check.tell(id, "what it says is missing or cannot be read", STUCK));
+                check.tell(id, "what it says is missing or cannot be read", STUCK);
+                return Ok(());
             };
             match state.is_dead {
                 true => check.dead(id),
@@ -132,7 +137,8 @@ impl Check<'_, '_> {
         let state = readable(self.outbox.state(next))?.flatten();
         let Some(state) = state.filter(|state| !state.is_dead && next > id) else {
             let what = format!("message {next} should follow it, but does not wait");
-            return Ok(self.tell(id, &what, STRAY));
+            self.tell(id, &what, STRAY);
+            return Ok(());
         };
         self.seen.followed += 1;
         if self.has(&queued(state.due, next))? {
@@ -172,7 +178,10 @@ impl Check<'_, '_> {
         what: &str,
         fits: impl FnOnce(&State) -> bool,
     ) -> Result<()> {
-        let Some(id) = id else { return Ok(self.stray(what)) };
+        let Some(id) = id else {
+            self.stray(what);
+            return Ok(());
+        };
         // One that cannot be read was told of before.
         let Some(state) = readable(self.outbox.state(id))? else { return Ok(()) };
         if !state.is_some_and(|state| fits(&state)) {
@@ -203,7 +212,8 @@ impl Check<'_, '_> {
 
     fn counts(&mut self) -> Result<()> {
         let Some(counts) = readable(self.outbox.counts())? else {
-            return Ok(self.faults.outbox(None, "its counts cannot be read".into(), STRAY));
+            self.faults.outbox(None, "its counts cannot be read".into(), STRAY);
+            return Ok(());
         };
         let Seen { pending, dead, last_id, .. } = self.seen;
         if (counts.pending, counts.dead) != (pending, dead) {
