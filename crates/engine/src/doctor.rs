@@ -1,17 +1,22 @@
 //! The doctor: looks at a database without changing a byte, and salvages one when asked to.
 //!
 //! ```text
-//!   DATABASE, log, index --look--> Report --judge--> Verdict, cure
+//!   DATABASE, log, index, runs --look--> Report --judge--> Verdict, cure
 //!                                                       | only in `salvage`, under the lock
 //!                                                       v
 //!                            nothing is deleted: what goes is renamed to `...damaged...`
 //! ```
 
 mod cure;
+mod fault;
 mod index;
 mod judge;
 mod later;
+mod runs;
+mod shadow;
 mod show;
+#[cfg(test)]
+mod tests;
 
 use crate::identity::{self, FORMAT};
 use crate::log::{self, DatabaseId, DiskFiles};
@@ -24,7 +29,10 @@ use std::path::{Path, PathBuf};
 
 pub use crate::log::{Problem, Report as LogReport, SegmentReport};
 pub use cure::{SalvageReport, salvage};
+pub use fault::Fault;
+pub(crate) use fault::Faults;
 pub use index::{IndexReport, IndexState, StoreReport};
+pub use runs::RunsReport;
 
 /// What a look at a database found.
 #[derive(Clone, Debug)]
@@ -42,6 +50,8 @@ pub struct Report {
     pub log: LogReport,
     /// The index, checked file by file.
     pub index: IndexReport,
+    /// Runs and the outbox, checked for whether what belongs together agrees.
+    pub runs: RunsReport,
     /// What it comes to.
     pub verdict: Verdict,
     /// What was found, in sentences; empty when all is well.
@@ -61,6 +71,8 @@ pub enum Verdict {
     Mends,
     /// Opening is refused, or will be; `salvage` keeps what can be kept.
     Salvage,
+    /// It opens, but what it holds of runs or of the outbox does not agree with itself.
+    Disagrees,
     /// It was written by a newer program.
     Newer,
     /// Neither log nor index suffices: restore a backup.
@@ -75,7 +87,7 @@ impl Report {
 
     /// Whether the index could be built again from the log alone.
     pub fn can_rebuild(&self) -> bool {
-        judge::reaches_back(&self.log) && self.log.problem.as_ref().is_none_or(|p| p.torn)
+        judge::can_rebuild(&self.log)
     }
 }
 
@@ -99,7 +111,9 @@ pub fn inspect(directory: &Path) -> Result<Report> {
 fn look(directory: &Path, id: [u8; 16], in_use: bool) -> Result<Report> {
     let log = look_at_log(&directory.join("log"))?;
     let index = index::look(&directory.join("index"), &id)?;
-    let diagnosis = judge::judge(&directory.join("log"), &DatabaseId(id), &log, &index);
+    let mut diagnosis = judge::judge(&directory.join("log"), &DatabaseId(id), &log, &index);
+    let runs = look_at_runs(directory, diagnosis.verdict, in_use)?;
+    judge::add_faults(&mut diagnosis, &log, &runs);
     Ok(Report {
         directory: directory.to_owned(),
         database: DatabaseId(id),
@@ -107,11 +121,21 @@ fn look(directory: &Path, id: [u8; 16], in_use: bool) -> Result<Report> {
         in_use,
         log,
         index,
+        runs,
         verdict: diagnosis.verdict,
         findings: diagnosis.findings,
         advice: diagnosis.advice.replace("DIR", &directory.display().to_string()),
         cure: diagnosis.cure,
     })
+}
+
+/// What is damaged, or changes meanwhile, is not looked at: what does not agree there follows from that.
+fn look_at_runs(directory: &Path, verdict: Verdict, in_use: bool) -> Result<RunsReport> {
+    match (verdict, in_use) {
+        (_, true) => Ok(RunsReport::skipped("the database is open in a process")),
+        (Verdict::Healthy, _) => runs::look(directory),
+        _ => Ok(RunsReport::skipped("its files have to be sound first")),
+    }
 }
 
 fn look_at_log(directory: &Path) -> Result<LogReport> {

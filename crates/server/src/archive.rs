@@ -1,7 +1,7 @@
 //! The archive of a server: the table `[archive]`, and the thread that goes by it.
 
 use crate::config::settings::settings;
-use mainstay::{Database, Result};
+use mainstay::{Code, Database, Error, Result};
 use mainstay_runs::archive::{Archive, ArchiveSettings, Archiver, StoreSettings};
 use std::path::PathBuf;
 
@@ -11,8 +11,18 @@ const YEARS_MS: u64 = 36_500 * DAY_MS;
 settings! {
     /// The archive, into which runs go that are old enough: written to files, read back, and then deleted.
     pub struct Settings {
-        /// The directory of the files, one for each run; "none": nothing is archived.
+        /// The directory of the files, one for each run; without it and without `url`, nothing is archived.
         pub directory: Option<PathBuf> = None;
+        /// The bucket of the files instead, as s3://BUCKET/PREFIX, on S3 or what speaks its protocol; who asks is said by the
+        /// usual variables of the environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY). Only in a program built with
+        /// the feature `s3`.
+        pub url: Option<String> = None;
+        /// Where S3 is, if it is not Amazon's.
+        pub endpoint: Option<String> = None;
+        /// The region of S3; "none": as the environment says.
+        pub region: Option<String> = None;
+        /// Whether S3 may be reached without TLS.
+        pub allow_http: bool = false;
         /// The branch whose runs are archived.
         pub branch: String = mainstay::MAIN.to_owned();
         /// Only runs whose names begin with this.
@@ -29,14 +39,37 @@ settings! {
 impl Settings {
     /// What can be wrong with a setting beyond its type and its bounds.
     pub fn check(&self) -> Result<()> {
-        self.of_archive().check()
+        self.of_archive().check()?;
+        self.store()?.map_or(Ok(()), |store| store.check())
     }
 
-    /// Starts to archive; nothing where no directory is named.
+    /// Starts to archive; nothing where neither directory nor bucket is named.
     pub(crate) fn start(&self, db: &Database) -> Result<Option<Archiver>> {
-        let Some(path) = self.directory.clone() else { return Ok(None) };
-        let archive = Archive::open(db, &StoreSettings::Directory { path }, self.of_archive())?;
+        let Some(store) = self.store()? else { return Ok(None) };
+        let archive = Archive::open(db, &store, self.of_archive())?;
         Archiver::start(&archive).map(Some)
+    }
+
+    /// Where the files are.
+    fn store(&self) -> Result<Option<StoreSettings>> {
+        match (&self.directory, &self.url) {
+            (Some(_), Some(_)) => Err(invalid("archive: either directory or url, not both")),
+            (Some(path), None) => Ok(Some(StoreSettings::Directory { path: path.clone() })),
+            (None, Some(url)) => self.bucket(url).map(Some),
+            (None, None) => Ok(None),
+        }
+    }
+
+    fn bucket(&self, url: &str) -> Result<StoreSettings> {
+        let Settings { endpoint, region, allow_http, .. } = self.clone();
+        match StoreSettings::of(url) {
+            StoreSettings::S3 { bucket, prefix, .. } => {
+                Ok(StoreSettings::S3 { bucket, prefix, region, endpoint, allow_http })
+            }
+            StoreSettings::Directory { .. } => Err(invalid(&format!(
+                "archive.url: {url:?} is no bucket, which begins with s3://; a directory is archive.directory"
+            ))),
+        }
     }
 
     /// The same as the archive itself wants it.
@@ -52,9 +85,68 @@ impl Settings {
     }
 }
 
+#[cold]
+fn invalid(message: &str) -> Error {
+    Error::new(Code::InvalidOption, message)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn on_s3(url: &str) -> Settings {
+        Settings { url: Some(url.to_owned()), ..Settings::default() }
+    }
+
+    #[test]
+    fn a_bucket_has_all_that_is_said_of_it() {
+        let (endpoint, region) = ("https://s3.example:9000".to_owned(), "somewhere".to_owned());
+        let settings = Settings {
+            endpoint: Some(endpoint.clone()),
+            region: Some(region.clone()),
+            ..on_s3("s3://old/runs/of/ours/")
+        };
+        let expected = StoreSettings::S3 {
+            bucket: "old".to_owned(),
+            prefix: Some("runs/of/ours".to_owned()),
+            region: Some(region),
+            endpoint: Some(endpoint),
+            allow_http: false,
+        };
+        assert_eq!(settings.store().unwrap(), Some(expected));
+        assert_eq!(Settings::default().store().unwrap(), None);
+    }
+
+    /// Which programs can is said by those that cannot.
+    #[test]
+    fn s3_is_taken_by_programs_that_have_it() {
+        match (cfg!(feature = "s3"), on_s3("s3://old").check()) {
+            (true, checked) => checked.unwrap(),
+            (false, checked) => {
+                let error = checked.unwrap_err();
+                assert_eq!(error.code(), Code::Unsupported);
+                assert!(error.message().contains("--features s3"), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn places_that_make_no_sense_are_refused() {
+        let both = Settings { directory: Some("old".into()), ..on_s3("s3://old") };
+        let plain =
+            Settings { endpoint: Some("http://localhost:9000".into()), ..on_s3("s3://old") };
+        for (settings, why) in [
+            (both, "not both"),
+            (on_s3("gs://old"), "begins with s3://"),
+            (on_s3("s3:///runs"), "no name"),
+            (on_s3("s3://old/runs//ours"), "prefix"),
+            (plain, "allow_http"),
+        ] {
+            let error = settings.check().unwrap_err();
+            assert_eq!(error.code(), Code::InvalidOption, "{error}");
+            assert!(error.message().contains(why), "{error}");
+        }
+    }
 
     #[test]
     fn the_defaults_are_those_of_the_archive_and_what_makes_no_sense_is_refused() {

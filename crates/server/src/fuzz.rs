@@ -2,6 +2,7 @@
 //! arrive makes no difference.
 
 use crate::http;
+use crate::outbox;
 use crate::resp::request::{Limits, Parsed, Parser};
 use crate::resp::table::{self, Run};
 
@@ -61,8 +62,9 @@ fn read(bytes: &[u8], mut there: usize) -> Vec<Result<Vec<Vec<u8>>, String>> {
 /// Transactions as JSON.
 pub fn transaction(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    let Ok(transaction) = http::read_transaction(text) else { return };
-    let again = http::read_transaction(text).expect("what was read is read again");
+    let sent = outbox::Settings::default();
+    let Ok(transaction) = http::read_transaction(text, &sent) else { return };
+    let again = http::read_transaction(text, &sent).expect("what was read is read again");
     assert_eq!(format!("{transaction:?}"), format!("{again:?}"));
 }
 
@@ -125,7 +127,8 @@ mod tests {
     fn the_seeds_of_transactions_are_transactions() {
         feed("transaction", |bytes| {
             let text = std::str::from_utf8(bytes).unwrap();
-            assert!(http::read_transaction(text).is_ok(), "{text}");
+            let sent = outbox::Settings::default();
+            assert!(http::read_transaction(text, &sent).is_ok(), "{text}");
         });
     }
 }

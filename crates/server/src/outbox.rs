@@ -19,7 +19,7 @@ settings! {
         pub branch: String = mainstay::MAIN.to_owned();
         /// How many messages the relay claims together.
         pub batch: usize = 100, 1..=CLAIM_LIMIT as u64;
-        /// How long the relay has for them before others get them.
+        /// How long the relay has for them before others get them; over HTTP, whoever claims and does not say.
         pub lease_ms: u64 = 30_000, 1..=LEASE_LIMIT_MS;
     }
 }

@@ -63,7 +63,7 @@ fn run_told(serve: &Config, welcome: impl FnOnce(&str)) -> Result<()> {
     let (resp_tls, http_tls) = (tls_if(&tls, serve.tls.resp), tls_if(&tls, serve.tls.http));
     let face = resp::serve_with(listener, resp_tls, &shared)
         .map_err(|error| failed("the event loops", &error))?;
-    let web = serve.http.with_scratch_in(&serve.server.data);
+    let web = serve.http_settings().with_scratch_in(&serve.server.data);
     let web = web.map_err(|error| failed("the place of files on their way", &error))?;
     let (app, stop) = (http_app(&db, web, security, jobs.clone())?, http::Stop::default());
     let web = listen(serve.http.address.resolve()?, "--http")?;

@@ -15,6 +15,8 @@
 //!
 //! Only the branch's own layer is looked at: what a fork inherits is not pending there.
 
+mod check;
+
 use crate::catalog::Layers;
 use crate::entry::DELETED;
 use crate::overlay::{Overlay, Payload, Write};
@@ -28,6 +30,8 @@ use mainstay_model::{
     take_text,
 };
 use smallvec::{SmallVec, smallvec};
+
+pub(crate) use check::check;
 
 type Place = SmallVec<[u8; 32]>;
 

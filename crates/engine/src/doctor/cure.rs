@@ -73,6 +73,7 @@ impl Report {
 fn refusal(report: &Report) -> Error {
     let code = match report.verdict {
         super::Verdict::Newer => Code::NewerFormat,
+        super::Verdict::Disagrees => Code::CorruptData,
         _ if matches!(report.index.state, super::IndexState::Sound(_)) => Code::CorruptLog,
         _ => Code::CorruptIndex,
     };

@@ -87,7 +87,7 @@ pub(super) fn look(directory: &Path, id: &[u8; 16]) -> Result<IndexReport> {
     Ok(report(state, stores))
 }
 
-fn classes(mark: &Mark) -> Option<Classes> {
+pub(super) fn classes(mark: &Mark) -> Option<Classes> {
     let labels = mark.classes.iter().map(|(label, _)| label.as_str());
     (mark.classes.len() > crate::classes::CELLS).then(|| Classes::from_labels(labels))
 }

@@ -8,16 +8,24 @@
 //! | damaged before the mark, too short or gone | sound | set it aside, go on from the index |
 //! | reaches back to revision 1 | damaged | set the index aside: the next open rebuilds it |
 //! | does not | damaged | a backup, as the base of a new index |
+//! | reaches back to revision 1 | does not agree with itself | the same as when it is damaged |
 
 use super::index::{IndexReport, IndexState};
 use super::later::Later;
-use super::{LogReport, Problem, Verdict, log_end};
+use super::{LogReport, Problem, RunsReport, Verdict, log_end};
 use crate::log::{self, DatabaseId};
 use mainstay_model::{Code, Revision};
 use std::path::Path;
 
 const SALVAGE: &str =
     "Copy the directory to a safe place, then run `mainstay doctor DIR --salvage`.";
+
+const REBUILD: &str = "Copy the directory to a safe place, then run `mainstay doctor DIR --salvage`: the next open \
+    rebuilds the index from the log, which holds everything. Look again after that: what is still found was written \
+    so; restore those runs from an archive or a backup, and report it.";
+
+const NO_REBUILD: &str = "Do as the findings say: the log no longer holds enough to rebuild the index. With the \
+    directory `index` moved away, a backup that the log goes on from, opened with `Options::base`, rebuilds it.";
 
 /// What `salvage` would do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +69,29 @@ impl Diagnosis {
     fn salvage(cure: Cure, finding: impl Into<String>) -> Diagnosis {
         Diagnosis::new(Verdict::Salvage, cure, finding, SALVAGE)
     }
+}
+
+/// Whether the index could be built again from the log alone.
+pub(super) fn can_rebuild(log: &LogReport) -> bool {
+    reaches_back(log) && log.problem.as_ref().is_none_or(|problem| problem.torn)
+}
+
+/// Adds what runs and the outbox have that does not agree.
+pub(super) fn add_faults(diagnosis: &mut Diagnosis, log: &LogReport, runs: &RunsReport) {
+    if runs.faults.is_empty() {
+        return;
+    }
+    diagnosis.findings.extend(runs.faults.iter().map(ToString::to_string));
+    let more = runs.all_faults.saturating_sub(runs.faults.len() as u64);
+    if more > 0 {
+        diagnosis.findings.push(format!("{more} more faults like these are not listed."));
+    }
+    diagnosis.verdict = Verdict::Disagrees;
+    let (cure, advice) = match can_rebuild(log) {
+        true => (Cure::CutLogAndRebuild, REBUILD),
+        false => (Cure::Nothing, NO_REBUILD),
+    };
+    (diagnosis.cure, diagnosis.advice) = (cure, advice.to_owned());
 }
 
 /// Whether the log begins where the database did.

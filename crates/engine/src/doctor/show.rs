@@ -1,6 +1,6 @@
 //! Reports for people.
 
-use super::{IndexReport, IndexState, LogReport, Report, SalvageReport, Verdict};
+use super::{IndexReport, IndexState, LogReport, Report, RunsReport, SalvageReport, Verdict};
 use std::fmt;
 
 /// Sentences are broken before this column.
@@ -22,6 +22,7 @@ impl fmt::Display for Report {
             }
         };
         writeln!(f, "           {rebuild}")?;
+        write_runs(f, &self.runs)?;
         write!(f, "\n{}", self.verdict)?;
         self.findings.iter().try_for_each(|finding| write_wrapped(f, finding))?;
         write_wrapped(f, &self.advice)
@@ -83,12 +84,28 @@ fn write_index(f: &mut fmt::Formatter<'_>, index: &IndexReport) -> fmt::Result {
     Ok(())
 }
 
+fn write_runs(f: &mut fmt::Formatter<'_>, report: &RunsReport) -> fmt::Result {
+    if let Some(why) = &report.skipped {
+        return writeln!(f, "\nRuns       not checked: {why}");
+    }
+    let RunsReport { runs, events, messages, upto, all_faults, .. } = report;
+    writeln!(
+        f,
+        "\nRuns       {runs} runs, {events} events, {messages} messages, as of revision {upto}"
+    )?;
+    match all_faults {
+        0 => writeln!(f, "           heads, keys, events, snapshots and the outbox agree"),
+        faults => writeln!(f, "           {faults} FAULTS, see below"),
+    }
+}
+
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Verdict::Healthy => "HEALTHY",
             Verdict::Mends => "MENDS ITSELF",
             Verdict::Salvage => "DAMAGED",
+            Verdict::Disagrees => "DOES NOT AGREE WITH ITSELF",
             Verdict::Newer => "NEWER FORMAT",
             Verdict::Beyond => "DAMAGED BEYOND REPAIR",
         })

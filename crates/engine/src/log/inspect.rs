@@ -7,7 +7,7 @@ use mainstay_model::{Code, Error, Result, Revision, Stamp};
 use super::DatabaseId;
 use super::failure::{damage, io_failure};
 use super::files::Files;
-use super::frame::Head;
+use super::frame::{Frame, Head};
 use super::scanner::find_heads;
 use super::segment::HEADER_BYTES;
 use super::survey::{self, Survey};
@@ -112,13 +112,22 @@ pub fn inspect(files: &dyn Files) -> Result<Report> {
     Ok(report)
 }
 
+/// Visits the sound frames from the one with a revision on, and some before it.
+pub fn visit(
+    files: &dyn Files,
+    from: Revision,
+    each: &mut dyn FnMut(&Frame<'_>) -> Result<()>,
+) -> Result<()> {
+    let survey = Survey::read(files, None)?;
+    let holds = survey.segments.iter().rposition(|found| found.header.first <= from);
+    let Some(first) = holds else { return Ok(()) };
+    survey::walk(files, &survey, first, &mut |_, _, frame| each(frame)).map(drop)
+}
+
 /// The stamp of a revision as the log has it; nothing if it is not in there.
 pub fn stamp_in(files: &dyn Files, revision: Revision) -> Result<Option<Stamp>> {
-    let survey = Survey::read(files, None)?;
-    let holds = survey.segments.iter().rposition(|found| found.header.first <= revision);
-    let Some(from) = holds else { return Ok(None) };
     let mut stamp = None;
-    survey::walk(files, &survey, from, &mut |_, _, frame| {
+    visit(files, revision, &mut |frame| {
         for transaction in frame.transactions() {
             let transaction = transaction?;
             if transaction.revision == revision {

@@ -49,7 +49,7 @@ use parking_lot::{Mutex, RwLock};
 
 pub use files::{DiskFiles, File, Files, MemoryFiles};
 pub use frame::{Chain, Frame, Growing, Payload};
-pub use inspect::{Problem, Report, SegmentReport, inspect, stamp_in};
+pub use inspect::{Problem, Report, SegmentReport, inspect, stamp_in, visit};
 pub use loose::{Follower, LOOSE_HEAD_BYTES};
 #[cfg(any(test, fuzzing))]
 pub use mend::mend;

@@ -73,6 +73,9 @@ pub enum StoreSettings {
     S3 {
         /// The bucket.
         bucket: String,
+        /// What all names in it begin with, before a `/`; nothing: the archive has the bucket to itself.
+        #[serde(default)]
+        prefix: Option<String>,
         /// The region; nothing: as the environment says.
         #[serde(default)]
         region: Option<String>,
@@ -83,6 +86,65 @@ pub enum StoreSettings {
         #[serde(default)]
         allow_http: bool,
     },
+}
+
+/// What the place of an archive begins with that is a bucket.
+const BUCKET: &str = "s3://";
+
+impl StoreSettings {
+    /// The place that a text means: `s3://BUCKET/PREFIX`, or a directory.
+    ///
+    /// ```
+    /// use mainstay_runs::archive::StoreSettings;
+    /// let StoreSettings::S3 { bucket, prefix, .. } = StoreSettings::of("s3://old/runs/") else { panic!() };
+    /// assert_eq!((bucket.as_str(), prefix.as_deref()), ("old", Some("runs")));
+    /// assert_eq!(StoreSettings::of("old"), StoreSettings::Directory { path: "old".into() });
+    /// ```
+    pub fn of(place: &str) -> StoreSettings {
+        let Some(rest) = place.strip_prefix(BUCKET) else {
+            return StoreSettings::Directory { path: place.into() };
+        };
+        let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+        let prefix = prefix.trim_matches('/');
+        StoreSettings::S3 {
+            bucket: bucket.to_owned(),
+            prefix: (!prefix.is_empty()).then(|| prefix.to_owned()),
+            region: None,
+            endpoint: None,
+            allow_http: false,
+        }
+    }
+
+    /// Refuses what makes no sense, and S3 where the program was built without it.
+    pub fn check(&self) -> Result<()> {
+        let StoreSettings::S3 { bucket, prefix, endpoint, allow_http, .. } = self else {
+            return Ok(());
+        };
+        if bucket.is_empty() {
+            return Err(invalid("the archive's bucket has no name: say s3://BUCKET/PREFIX"));
+        }
+        if let Err(error) = object_store::path::Path::parse(prefix.as_deref().unwrap_or_default()) {
+            return Err(invalid(&format!("prefix in bucket `{bucket}` of the archive: {error}")));
+        }
+        let is_plain = endpoint.as_deref().is_some_and(|place| place.starts_with("http://"));
+        if is_plain && !allow_http {
+            let message = "the archive's endpoint has no TLS: say https, or allow_http = true";
+            return Err(invalid(message));
+        }
+        if cfg!(not(feature = "s3")) {
+            return Err(without_s3(bucket));
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn without_s3(bucket: &str) -> Error {
+    let message = format!(
+        "bucket `{bucket}` of the archive: this program was built without S3. Build it with `cargo build --release \
+         --features s3`, or name a directory"
+    );
+    Error::new(Code::Unsupported, message)
 }
 
 #[cold]

@@ -21,8 +21,9 @@ impl ArchiveStore {
     pub fn open(settings: &StoreSettings) -> Result<ArchiveStore> {
         match settings {
             StoreSettings::Directory { path } => directory(path),
-            StoreSettings::S3 { bucket, region, endpoint, allow_http } => {
-                s3(bucket, region.as_deref(), endpoint.as_deref(), *allow_http)
+            StoreSettings::S3 { .. } => {
+                settings.check()?;
+                s3(settings)
             }
         }
     }
@@ -60,27 +61,29 @@ fn directory(path: &std::path::Path) -> Result<ArchiveStore> {
 }
 
 #[cfg(feature = "s3")]
-fn s3(
-    bucket: &str,
-    region: Option<&str>,
-    endpoint: Option<&str>,
-    allow_http: bool,
-) -> Result<ArchiveStore> {
+fn s3(settings: &StoreSettings) -> Result<ArchiveStore> {
+    let StoreSettings::S3 { bucket, prefix, region, endpoint, allow_http } = settings else {
+        return Err(super::settings::invalid("the archive is not on S3"));
+    };
     let mut builder = object_store::aws::AmazonS3Builder::from_env().with_bucket_name(bucket);
-    builder = region.into_iter().fold(builder, |builder, region| builder.with_region(region));
-    builder = endpoint.into_iter().fold(builder, |builder, place| builder.with_endpoint(place));
-    let store = builder.with_allow_http(allow_http).build().map_err(|error| {
+    builder = region.iter().fold(builder, |builder, region| builder.with_region(region));
+    builder = endpoint.iter().fold(builder, |builder, place| builder.with_endpoint(place));
+    let store = builder.with_allow_http(*allow_http).build().map_err(|error| {
         Error::new(Code::InvalidOption, format!("bucket `{bucket}` of the archive: {error}"))
     })?;
-    Ok(ArchiveStore::of(Arc::new(store)))
+    Ok(match prefix {
+        Some(prefix) => {
+            let below = object_store::prefix::PrefixStore::new(store, prefix.as_str());
+            ArchiveStore::of(Arc::new(below))
+        }
+        None => ArchiveStore::of(Arc::new(store)),
+    })
 }
 
+/// Where there is no S3 the check of the settings has refused it.
 #[cfg(not(feature = "s3"))]
-fn s3(bucket: &str, _: Option<&str>, _: Option<&str>, _: bool) -> Result<ArchiveStore> {
-    let message = format!(
-        "bucket `{bucket}` of the archive: this program was built without S3, build it with the feature `s3`"
-    );
-    Err(Error::new(Code::Unsupported, message))
+fn s3(settings: &StoreSettings) -> Result<ArchiveStore> {
+    Err(super::settings::invalid(&format!("{settings:?} cannot be opened by this program")))
 }
 
 #[cold]

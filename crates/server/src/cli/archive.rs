@@ -22,8 +22,6 @@ use std::sync::Arc;
 
 /// Where an archive is, unless told otherwise.
 const DIRECTORY: &str = "mainstay-archive";
-/// What the place of an archive begins with that is no directory.
-const BUCKET: &str = "s3://";
 
 /// Archiving runs.
 #[derive(Debug, Args)]
@@ -40,7 +38,7 @@ pub struct Archive {
     /// Show what would be archived, and do nothing
     #[arg(long)]
     dry_run: bool,
-    /// The archive: a directory, which is made where there is none, or s3://BUCKET
+    /// The archive: a directory, which is made where there is none, or s3://BUCKET/PREFIX
     #[arg(long, value_name = "DIR", default_value = DIRECTORY)]
     to: String,
     #[command(flatten)]
@@ -53,7 +51,7 @@ pub struct Archived {
     /// Only runs of this day, as 2026-11-15: the day of their last event
     #[arg(long)]
     day: Option<String>,
-    /// The archive: a directory, or s3://BUCKET
+    /// The archive: a directory, or s3://BUCKET/PREFIX
     #[arg(long, value_name = "DIR", default_value = DIRECTORY)]
     to: String,
     #[command(flatten)]
@@ -65,7 +63,7 @@ pub struct Archived {
 pub struct Restore {
     /// The run; of several lives of it the last
     run: String,
-    /// The archive: a directory, or s3://BUCKET
+    /// The archive: a directory, or s3://BUCKET/PREFIX
     #[arg(long, value_name = "DIR", default_value = DIRECTORY)]
     from: String,
     #[command(flatten)]
@@ -85,7 +83,7 @@ impl Archive {
         if self.dry_run {
             return show_due(session, &db, settings);
         }
-        archive_all(session, &archive::Archive::open(&db, &place(&self.to), settings)?)
+        archive_all(session, &archive::Archive::open(&db, &StoreSettings::of(&self.to), settings)?)
     }
 }
 
@@ -183,21 +181,9 @@ fn settings(on: &OnBranch, session: &Session) -> ArchiveSettings {
     ArchiveSettings { branch, ..ArchiveSettings::default() }
 }
 
-fn place(text: &str) -> StoreSettings {
-    match text.strip_prefix(BUCKET) {
-        Some(bucket) => StoreSettings::S3 {
-            bucket: bucket.trim_end_matches('/').to_owned(),
-            region: None,
-            endpoint: None,
-            allow_http: false,
-        },
-        None => StoreSettings::Directory { path: text.into() },
-    }
-}
-
-/// The same where something is to be read: a directory that is not there is not made.
+/// An archive to be read: a directory that is not there is not made.
 fn existing(text: &str) -> Result<StoreSettings> {
-    match place(text) {
+    match StoreSettings::of(text) {
         StoreSettings::Directory { path } if !Path::new(&path).is_dir() => {
             Err(Failure::error(format!("there is no archive at {text}: name its directory")))
         }

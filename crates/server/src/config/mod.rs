@@ -97,6 +97,11 @@ impl Config {
         let (durability, outbox) = (self.database.durability, self.outbox.clone());
         resp::Settings { durability, outbox, ..self.resp.clone() }
     }
+
+    /// The settings of the face for HTTP, which claims and fails messages for those who do not say how.
+    pub fn http_settings(&self) -> http::Settings {
+        http::Settings { outbox: self.outbox.clone(), ..self.http.clone() }
+    }
 }
 
 /// Where settings come from.

@@ -116,7 +116,8 @@ pub(crate) async fn claim(
 ) -> Answered<Json<MessagesForm>> {
     let body = Text::read(&app, &headers, body, app.settings().value_limit_bytes).await?;
     let form: ClaimMessagesForm = body.form_or_default(&app).await?;
-    let answer = write(&app, &asking, &headers, place.branch, form.command()).await?;
+    let command = form.command(&app.settings().outbox);
+    let answer = write(&app, &asking, &headers, place.branch, command).await?;
     messages(of_outbox(answer)?)
 }
 
@@ -164,7 +165,8 @@ pub(crate) async fn fail(
     body: Body,
 ) -> Answered<Json<UndeliveredForm>> {
     let form: FailMessageForm = small_form(&app, &headers, body).await?;
-    let answer = write(&app, &asking, &headers, place.branch, form.command()).await?;
+    let command = form.command(&app.settings().outbox);
+    let answer = write(&app, &asking, &headers, place.branch, command).await?;
     match of_outbox(answer)? {
         OutboxAnswer::Failed(failed) => Ok(Json(failed.into())),
         _ => Err(Refusal::lost()),

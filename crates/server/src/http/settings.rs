@@ -2,6 +2,7 @@
 
 use crate::config::Address;
 use crate::config::settings::settings;
+use crate::outbox;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -61,6 +62,9 @@ settings! {
         /// What such files leave free of their disk, for the log above all; a file that would take more is
         /// answered 507.
         pub scratch_reserve_bytes: u64 = GIB, 0..=1 << 50;
+        /// How messages are claimed and tried again where nobody says: what `[outbox]` says.
+        #[serde(skip)]
+        pub outbox: outbox::Settings = outbox::Settings::default();
     }
 }
 

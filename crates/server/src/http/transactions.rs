@@ -6,6 +6,7 @@ use super::conditions::identified;
 use super::extract::{Text, form};
 use super::forms::{GuardForm, ReceiptForm, StepForm};
 use super::refusal::{Answered, Problem};
+use crate::outbox;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
@@ -55,27 +56,28 @@ impl From<DurabilityForm> for Durability {
 }
 
 impl TransactionForm {
-    fn transaction(self) -> Result<Transaction> {
+    fn transaction(self, sent: &outbox::Settings) -> Result<Transaction> {
         let mut transaction = Transaction::on(self.branch.as_deref().unwrap_or(MAIN));
         transaction.guards =
             self.guards.into_iter().map(GuardForm::guard).collect::<Result<_>>()?;
-        transaction.steps = steps(self.commands)?.into();
-        transaction.otherwise = self.otherwise.map(steps).transpose()?;
+        transaction.steps = steps(self.commands, sent)?.into();
+        let otherwise = self.otherwise.map(|forms| steps(forms, sent));
+        transaction.otherwise = otherwise.transpose()?;
         transaction.durability = self.durability.map(Durability::from);
         Ok(transaction)
     }
 }
 
-fn steps(forms: Vec<StepForm>) -> Result<Vec<Step>> {
+fn steps(forms: Vec<StepForm>, sent: &outbox::Settings) -> Result<Vec<Step>> {
     let step = |(position, form): (usize, StepForm)| {
-        form.step().map_err(|error| error.at_position(position))
+        form.step(sent).map_err(|error| error.at_position(position))
     };
     forms.into_iter().enumerate().map(step).collect()
 }
 
-/// The transaction that a body says.
-pub(crate) fn read(text: &str) -> Answered<Transaction> {
-    Ok(form::<TransactionForm>(text)?.transaction()?)
+/// The transaction that a body says; what it leaves open about messages the settings of the outbox say.
+pub(crate) fn read(text: &str, sent: &outbox::Settings) -> Answered<Transaction> {
+    Ok(form::<TransactionForm>(text)?.transaction(sent)?)
 }
 
 /// Executes a transaction: guards, commands, and what to do otherwise.
@@ -97,7 +99,8 @@ pub(crate) async fn execute(
     body: Body,
 ) -> Answered<Json<ReceiptForm>> {
     let body = Text::read(&app, &headers, body, app.settings().transaction_limit_bytes).await?;
-    let (transaction, _room) = body.parse(&app, read).await?;
+    let sent = app.settings().outbox.clone();
+    let (transaction, _room) = body.parse(&app, move |text| read(text, &sent)).await?;
     let receipt = app.write(&asking, identified(&headers, transaction)?).await?;
     Ok(Json(ReceiptForm::of(receipt)?))
 }

@@ -237,3 +237,18 @@ fn the_documentation_shows_all_settings_as_they_are() {
     let wanted = format!("```toml\n{printed}```\n");
     assert!(documented.ends_with(&wanted), "put this at the end of {path}:\n\n{wanted}");
 }
+
+#[test]
+fn an_archive_is_in_a_directory_or_in_a_bucket() {
+    let program = Program::new();
+    program.write("directory.toml", "[archive]\ndirectory = \"old\"\n");
+    program.run(&["config", "check", "directory.toml"]).ok();
+    program.write("bucket.toml", "[archive]\nurl = \"s3://old/runs\"\nregion = \"somewhere\"\n");
+    let checked = program.run(&["config", "check", "bucket.toml"]);
+    if cfg!(feature = "s3") {
+        checked.ok();
+    } else {
+        let said = checked.error();
+        assert!(said.contains("built without S3") && said.contains("--features s3"), "{said}");
+    }
+}

@@ -1,6 +1,7 @@
 use crate::world::World;
 use mainstay::{ManualClock, Options};
 use mainstay_server::http::Settings;
+use mainstay_server::outbox;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -159,4 +160,37 @@ fn every_command_on_the_outbox_has_a_form_and_so_has_its_answer() {
     assert_eq!(run(json!({"ack_messages": {"ids": [1]}})), json!({"count": 0}));
     run(json!({"claim_messages": {"limit": 1, "lease_ms": 1000}}));
     assert_eq!(run(json!({"ack_messages": {"ids": [1]}})), json!({"count": 1}));
+}
+
+/// What `[outbox]` says, and not numbers of this face.
+#[test]
+fn what_is_not_said_is_as_the_configuration_says() {
+    let clock = ManualClock::new(1_000_000_000);
+    let db = Options::new().clock(clock.clone()).sweep_interval(None).memory().unwrap();
+    let outbox = outbox::Settings {
+        backoff_ms: 70_000,
+        tries: 2,
+        lease_ms: 5_000,
+        ..outbox::Settings::default()
+    };
+    let w = World::of(db, Settings { outbox, ..Settings::default() });
+    let waits_ms =
+        |became: &Value| (became["due"].as_u64().unwrap() - w.db.now_us().unwrap()) / 1000;
+    put(&w, json!({"subject": "s"}));
+    put(&w, json!({"subject": "s"}));
+    assert_eq!(claim(&w, json!({})).len(), 2);
+    clock.advance(Duration::from_millis(4_900));
+    assert!(claim(&w, json!({})).is_empty(), "the lease was 5 seconds");
+    let waits = w.post("/v1/outbox/fail", r#"{"id": 1}"#).ok();
+    assert!((69_000..=70_000).contains(&waits_ms(&waits)), "{waits}");
+    clock.advance(Duration::from_millis(200));
+    let claims = r#"{"commands": [{"claim_messages": {}}]}"#;
+    let claimed = w.post("/v1/transactions", claims).ok();
+    assert!(claimed.to_string().contains(r#""tries":2"#), "{claimed}");
+    clock.advance(Duration::from_millis(4_900));
+    assert!(claim(&w, json!({})).is_empty(), "the lease was 5 seconds");
+    let fails = r#"{"commands": [{"fail_message": {"id": 2, "message": "refused"}}]}"#;
+    let failed = w.post("/v1/transactions", fails).ok();
+    assert!(failed.to_string().contains("dead"), "{failed}");
+    assert_eq!(w.get("/v1/outbox").ok()["dead"], 1);
 }

@@ -4,6 +4,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod archiving;
 mod asynchronous;
 mod breaking;
 mod encrypted;
@@ -20,6 +21,7 @@ mod recorded;
 mod records;
 mod rights;
 mod runs;
+mod sending;
 mod sharing;
 mod strangers;
 #[path = "../security/world.rs"]

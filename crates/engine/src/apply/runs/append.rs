@@ -317,7 +317,7 @@ fn check_event(run: &str, bytes: usize) -> Result<()> {
 }
 
 /// The tip behind an event.
-fn tip(before: u64, said: &[u8], step: Option<&str>) -> u64 {
+pub(super) fn tip(before: u64, said: &[u8], step: Option<&str>) -> u64 {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&before.to_le_bytes()).update(said).update(step.unwrap_or_default().as_bytes());
     let hash = hasher.finalize();

@@ -16,7 +16,7 @@ use mainstay_model::{Answer, Code, Error, Name, Result, Revision};
 use std::ops::Bound;
 
 /// What a run leaves, in the order in which it goes.
-const LEFT: [u8; 4] = [EVENTS, EVENT_KEYS, STATES, ALERTS];
+pub(super) const LEFT: [u8; 4] = [EVENTS, EVENT_KEYS, STATES, ALERTS];
 
 /// Deletes a run; says whether there was one.
 pub(super) fn delete(
@@ -45,11 +45,16 @@ pub(crate) fn mark(
     run: &Name,
     generation: u64,
 ) -> Result<()> {
-    let mut name = branch.to_be_bytes().to_vec();
-    name.extend_from_slice(&places::life(run.as_str(), generation));
-    let key = spaces::key(REAPS, MAIN_ID, &name);
+    let key = marker(branch, run.as_str(), generation);
     let hash = index.current.hash(&key);
     overlay.write(key, hash, super::fold::fresh(Payload::Bytes(b"")))
+}
+
+/// Where the marker of a life that is over waits.
+pub(super) fn marker(branch: u32, run: &str, generation: u64) -> Key {
+    let mut name = branch.to_be_bytes().to_vec();
+    name.extend_from_slice(&places::life(run, generation));
+    spaces::key(REAPS, MAIN_ID, &name)
 }
 
 /// Deletes what runs have left, at most so many keys; says how many.

@@ -21,7 +21,7 @@ pub(crate) const KEEP_EVENTS: u64 = 256;
 /// What keeping may cost, in bytes an event.
 const KEEP_BYTES: u64 = 64;
 /// Larger snapshots are not kept: they would not fit into a transaction beside what it is for.
-const KEEP_LIMIT_BYTES: usize = 16 << 20;
+pub(super) const KEEP_LIMIT_BYTES: usize = 16 << 20;
 /// How many events lie between two times that a snapshot is weighed.
 const WEIGH_EVENTS: u64 = 64;
 /// How much memory half of the remembered snapshots take.

@@ -9,9 +9,11 @@
 //! The one writer gives sequences, so they have no gaps and a reader never sees a smaller one later.
 
 mod append;
+mod check;
 mod delete;
 mod fold;
 mod head;
+mod left;
 pub(crate) mod merge;
 pub(crate) mod past;
 pub(crate) mod places;
@@ -20,9 +22,11 @@ mod read;
 use crate::overlay::Overlay;
 use crate::view::View;
 use append::Writer;
+pub(crate) use check::check;
 pub(crate) use delete::reap;
 pub(crate) use fold::{FoldCounts, Folds};
 pub(crate) use head::last_seq;
+pub(crate) use left::check_left;
 use mainstay_model::{Answer, Code, Error, Result, Revision, RunAnswer, RunCommand};
 use read::{alerts, fetch, info, kept, list, project, snapshot};
 pub(crate) use read::{each_event, made_of, revision_of};

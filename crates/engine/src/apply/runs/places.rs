@@ -73,6 +73,11 @@ pub(crate) fn is_event(key: &[u8]) -> bool {
     !key.ends_with(&0_u64.to_be_bytes())
 }
 
+/// The event that a snapshot was kept at, by what follows the generation; nothing for a user's state.
+pub(crate) fn kept_seq(rest: &[u8]) -> Option<u64> {
+    rest.strip_prefix(&[KEPT]).and_then(seq)
+}
+
 /// The sequence at the end of a place.
 pub(crate) fn seq(rest: &[u8]) -> Option<u64> {
     rest.try_into().ok().map(u64::from_be_bytes)

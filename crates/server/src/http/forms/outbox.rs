@@ -1,17 +1,14 @@
 //! Commands on the outbox, and what they answer.
 
 use super::{Raw, bytes, given, shown_bytes};
+use crate::outbox::Settings;
 use mainstay::limits::PAGE_DEFAULT;
-use mainstay::{Failed, Message, Name, OutboxCommand, OutboxState, Result, TRIES_LIMIT};
+use mainstay::{Failed, Message, Name, OutboxCommand, OutboxState, Result};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// How many messages a claim takes that does not say.
 const CLAIM_DEFAULT: usize = 10;
-/// How long a claim lasts that does not say.
-const LEASE_DEFAULT_MS: u64 = 30_000;
-/// How long a message waits before its second try, if nobody says.
-const BACKOFF_DEFAULT_MS: u64 = 1_000;
 
 /// A message to be written.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -33,7 +30,7 @@ pub(crate) struct PutMessageForm {
 pub(crate) struct ClaimMessagesForm {
     /// At most this many; 10 without it, 1,000 at most.
     limit: Option<usize>,
-    /// How long nobody else gets them; 30,000 without it.
+    /// How long nobody else gets them; without it as `[outbox]` of the configuration says.
     lease_ms: Option<u64>,
 }
 
@@ -54,9 +51,10 @@ pub(crate) struct FailMessageForm {
     /// Why.
     #[serde(default)]
     message: String,
-    /// How long it waits before its second try; each further one doubles it. 1,000 without it.
+    /// How long it waits before its second try; each further one doubles it. Without it as `[outbox]` of the
+    /// configuration says.
     backoff_ms: Option<u64>,
-    /// After so many tries it is dead; 10 without it.
+    /// After so many tries it is dead; without it as `[outbox]` of the configuration says.
     tries: Option<u32>,
 }
 
@@ -92,9 +90,9 @@ impl PutMessageForm {
 }
 
 impl ClaimMessagesForm {
-    pub fn command(self) -> OutboxCommand {
+    pub fn command(self, settings: &Settings) -> OutboxCommand {
         let limit = self.limit.unwrap_or(CLAIM_DEFAULT);
-        OutboxCommand::Claim { limit, lease_ms: self.lease_ms.unwrap_or(LEASE_DEFAULT_MS) }
+        OutboxCommand::Claim { limit, lease_ms: self.lease_ms.unwrap_or(settings.lease_ms) }
     }
 }
 
@@ -105,10 +103,10 @@ impl AckMessagesForm {
 }
 
 impl FailMessageForm {
-    pub fn command(self) -> OutboxCommand {
+    pub fn command(self, settings: &Settings) -> OutboxCommand {
         let FailMessageForm { id, message, backoff_ms, tries } = self;
-        let backoff_ms = backoff_ms.unwrap_or(BACKOFF_DEFAULT_MS);
-        OutboxCommand::Fail { id, message, backoff_ms, tries: tries.unwrap_or(TRIES_LIMIT) }
+        let backoff_ms = backoff_ms.unwrap_or(settings.backoff_ms);
+        OutboxCommand::Fail { id, message, backoff_ms, tries: tries.unwrap_or(settings.tries) }
     }
 }
 

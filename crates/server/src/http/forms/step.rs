@@ -20,6 +20,7 @@ use super::run::{
 use super::text::{
     AddFloatForm, AddForm, AppendForm, ExpireIfForm, SetAllForm, SwapForm, TouchForm,
 };
+use crate::outbox;
 use mainstay::{
     BranchCommand, Code, Command, Demand, Error, OutboxCommand, Result, RunCommand, Step,
     StringCommand, SystemCommand,
@@ -173,25 +174,27 @@ pub(crate) struct SweepForm {
 }
 
 impl StepForm {
-    /// The step it stands for.
-    pub fn step(self) -> Result<Step> {
+    /// The step it stands for; what it leaves open about messages the settings of the outbox say.
+    pub fn step(self, sent: &outbox::Settings) -> Result<Step> {
         match self {
-            StepForm::Must(inner) => inner.demanding(Demand::Effect),
-            StepForm::Attempt(inner) => inner.demanding(Demand::Nothing),
-            plain => plain.demanding(Demand::Success),
+            StepForm::Must(inner) => inner.demanding(Demand::Effect, sent),
+            StepForm::Attempt(inner) => inner.demanding(Demand::Nothing, sent),
+            plain => plain.demanding(Demand::Success, sent),
         }
     }
 
-    fn demanding(self, demand: Demand) -> Result<Step> {
+    fn demanding(self, demand: Demand, sent: &outbox::Settings) -> Result<Step> {
         if matches!(self, StepForm::Must(_) | StepForm::Attempt(_)) {
             let message = "must and attempt: one of them, once, around a command";
             return Err(Error::new(Code::InvalidArgument, message));
         }
-        Ok(Step { command: self.command()?, demand })
+        Ok(Step { command: self.command(sent)?, demand })
     }
 
-    fn command(self) -> Result<Command> {
+    fn command(self, sent: &outbox::Settings) -> Result<Command> {
         Ok(match self {
+            StepForm::ClaimMessages(form) => form.command(sent).into(),
+            StepForm::FailMessage(form) => form.command(sent).into(),
             StepForm::Init(form) => form.command()?.into(),
             StepForm::Set(form) => form.command()?.into(),
             StepForm::Cas(form) => form.command()?.into(),
@@ -214,7 +217,7 @@ impl StepForm {
             StepForm::PutText(form) => form.text()?.into(),
             StepForm::GetText(form) => StringCommand::Get { name: form.named()? }.into(),
             StepForm::SwapText(form) => form.text()?.into(),
-            StepForm::Must(inner) | StepForm::Attempt(inner) => inner.command()?,
+            StepForm::Must(inner) | StepForm::Attempt(inner) => inner.command(sent)?,
             other => other.command_on_records()?,
         })
     }
@@ -253,9 +256,7 @@ impl StepForm {
             StepForm::RunAlerts(form) => form.alerts()?.into(),
             StepForm::ListRuns(form) => form.command()?.into(),
             StepForm::PutMessage(form) => form.command()?.into(),
-            StepForm::ClaimMessages(form) => form.command().into(),
             StepForm::AckMessages(form) => form.command().into(),
-            StepForm::FailMessage(form) => form.command().into(),
             StepForm::DeadMessages(form) => form.command().into(),
             StepForm::ReplayMessage(form) => form.command().into(),
             StepForm::LookAtOutbox(_) => OutboxCommand::Look.into(),

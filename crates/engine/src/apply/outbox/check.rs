@@ -1,0 +1,257 @@
+//! Whether what the outbox keeps about its messages agrees: for the doctor.
+//!
+//! ```text
+//!   m letter <--> s state --due--> q queue, unless another of its run has it as the next one, or d it is dead
+//!                   \--of a run, none next--> r the run's last one         h counts them all
+//! ```
+
+use super::{Outbox, State, due_of, place, queued};
+use crate::catalog::Layers;
+use crate::doctor::Faults;
+use crate::overlay::Overlay;
+use crate::spaces::OUTBOX;
+use crate::view::{Step, View};
+use mainstay_model::{Code, Result};
+use smallvec::smallvec;
+use std::collections::HashSet;
+
+/// Of so many messages that wait behind another one it is found out which.
+const WAITING_LIMIT: usize = 100_000;
+
+const STUCK: &str = "It is not delivered: put it again, then let the index be rebuilt.";
+const STRAY: &str = "No message is lost by it; let the index be rebuilt.";
+
+/// Checks a branch's own outbox; says how many messages it has.
+pub(crate) fn check(view: &View<'_>, faults: &mut Faults) -> Result<u64> {
+    let own: Layers = smallvec![view.layers[0]];
+    let view = &View { index: view.index, layers: &own, now: view.now, fresh: false };
+    let outbox = Outbox { view, overlay: &mut Overlay::default() };
+    let mut check = Check { outbox: &outbox, faults, seen: Seen::default() };
+    check.states()?;
+    check.others()?;
+    check.waiting()?;
+    check.counts()?;
+    Ok(check.seen.pending + check.seen.dead)
+}
+
+struct Check<'c, 'o> {
+    outbox: &'c Outbox<'o>,
+    faults: &'c mut Faults,
+    seen: Seen,
+}
+
+/// What a walk over all messages comes to.
+#[derive(Default)]
+struct Seen {
+    pending: u64,
+    dead: u64,
+    last_id: u64,
+    /// How many stand in no queue, and how many another one has as the next.
+    waiting: u64,
+    followed: u64,
+    /// The first of those that stand in no queue.
+    some_waiting: HashSet<u64>,
+}
+
+impl Check<'_, '_> {
+    /// Calls for each place of a kind that holds something.
+    fn each(
+        &mut self,
+        kind: u8,
+        mut visit: impl FnMut(&mut Self, &Step) -> Result<()>,
+    ) -> Result<()> {
+        let Outbox { view, overlay } = self.outbox;
+        let mut walk = view.walk(overlay, OUTBOX, &[kind], None);
+        while let Some(step) = walk.next()? {
+            if !step.head.is_deleted() {
+                visit(self, &step)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn states(&mut self) -> Result<()> {
+        self.each(b's', |check, step| {
+            let Some(id) = id_of(&step.name) else {
+                check.stray("a state");
+                return Ok(());
+            };
+            check.seen.last_id = id;
+            let Some(state) = readable(check.outbox.state(id))?.flatten() else {
+                check.tell(id, "how it stands cannot be read", STUCK);
+                return Ok(());
+            };
+            let letter = readable(check.outbox.letter(id))?.flatten();
+            let Some(letter) = letter else {
+                check.tell(id, "what it says is missing or cannot be read", STUCK);
+                return Ok(());
+            };
+            match state.is_dead {
+                true => check.dead(id),
+                false => check.pending(id, &state, letter.run.as_deref()),
+            }
+        })
+    }
+
+    fn dead(&mut self, id: u64) -> Result<()> {
+        self.seen.dead += 1;
+        if !self.has(&place(b'd', id))? {
+            self.tell(id, "it is dead, but not in the list of the dead", STRAY);
+        }
+        Ok(())
+    }
+
+    fn pending(&mut self, id: u64, state: &State, run: Option<&str>) -> Result<()> {
+        self.seen.pending += 1;
+        if !self.has(&queued(state.due, id))? {
+            self.note_waiting(id);
+            if !state.is_first {
+                self.tell(id, "it waits, but stands in no queue", STUCK);
+            }
+        }
+        match (state.is_first, state.next) {
+            (true, 0) => self.last(id, run),
+            (_, 0) => Ok(()),
+            (_, next) => self.followed(id, next, run),
+        }
+    }
+
+    fn note_waiting(&mut self, id: u64) {
+        self.seen.waiting += 1;
+        if self.seen.some_waiting.len() < WAITING_LIMIT {
+            self.seen.some_waiting.insert(id);
+        }
+    }
+
+    /// A message that none follows is the last one of its run.
+    fn last(&mut self, id: u64, run: Option<&str>) -> Result<()> {
+        let last = run.map(|run| readable(self.outbox.last_of(run))).transpose()?;
+        if last.flatten().flatten() != Some(id) {
+            self.tell(id, "none of its run follows it, but it is not noted as the last", STRAY);
+        }
+        Ok(())
+    }
+
+    /// A message that another one waits for.
+    fn followed(&mut self, id: u64, next: u64, run: Option<&str>) -> Result<()> {
+        let state = readable(self.outbox.state(next))?.flatten();
+        let Some(state) = state.filter(|state| !state.is_dead && next > id) else {
+            let what = format!("message {next} should follow it, but does not wait");
+            self.tell(id, &what, STRAY);
+            return Ok(());
+        };
+        self.seen.followed += 1;
+        if self.has(&queued(state.due, next))? {
+            let what =
+                format!("message {next} waits for it, but stands in the queue: it may overtake");
+            self.tell(id, &what, STRAY);
+        }
+        let of = readable(self.outbox.letter(next))?.flatten().and_then(|letter| letter.run);
+        if of.as_deref() != run {
+            self.tell(id, &format!("message {next} of another run waits for it"), STRAY);
+        }
+        Ok(())
+    }
+
+    /// Checks what leads to messages: letters, queue, the dead, the last ones of runs.
+    fn others(&mut self) -> Result<()> {
+        self.each(b'm', |check, step| check.leads(id_of(&step.name), "a letter", |_| true))?;
+        self.each(b'd', |check, step| {
+            check.leads(id_of(&step.name), "the list of the dead", |state| state.is_dead)
+        })?;
+        self.each(b'q', |check, step| {
+            let (due, id) = due_of(&step.name).unzip();
+            let is_due = |state: &State| !state.is_dead && Some(state.due) == due;
+            check.leads(id, "an entry of the queue", is_due)
+        })?;
+        self.each(b'r', |check, step| {
+            let run = String::from_utf8_lossy(&step.name[1..]).into_owned();
+            let id = readable(check.outbox.last_of(&run))?.flatten();
+            let what = format!("the last one of run `{run}`");
+            check.leads(id, &what, |state| !state.is_dead && state.next == 0)
+        })
+    }
+
+    fn leads(
+        &mut self,
+        id: Option<u64>,
+        what: &str,
+        fits: impl FnOnce(&State) -> bool,
+    ) -> Result<()> {
+        let Some(id) = id else {
+            self.stray(what);
+            return Ok(());
+        };
+        // One that cannot be read was told of before.
+        let Some(state) = readable(self.outbox.state(id))? else { return Ok(()) };
+        if !state.is_some_and(|state| fits(&state)) {
+            self.tell(id, &format!("{what} leads to it, but it is not there, or not so"), STRAY);
+        }
+        Ok(())
+    }
+
+    /// Names messages that stand in no queue and that none leads to.
+    fn waiting(&mut self) -> Result<()> {
+        if self.seen.waiting == self.seen.followed {
+            return Ok(());
+        }
+        self.each(b's', |check, step| {
+            let id = id_of(&step.name).unwrap_or_default();
+            if let Some(Some(state)) = readable(check.outbox.state(id))? {
+                check.seen.some_waiting.remove(&state.next);
+            }
+            Ok(())
+        })?;
+        let mut stuck: Vec<u64> = self.seen.some_waiting.drain().collect();
+        stuck.sort_unstable();
+        for id in stuck {
+            self.tell(id, "it waits for one before it of its run, but none leads to it", STUCK);
+        }
+        Ok(())
+    }
+
+    fn counts(&mut self) -> Result<()> {
+        let Some(counts) = readable(self.outbox.counts())? else {
+            self.faults.outbox(None, "its counts cannot be read".into(), STRAY);
+            return Ok(());
+        };
+        let Seen { pending, dead, last_id, .. } = self.seen;
+        if (counts.pending, counts.dead) != (pending, dead) {
+            let what = format!(
+                "it counts {} that wait and {} dead ones, but there are {pending} and {dead}",
+                counts.pending, counts.dead
+            );
+            self.faults.outbox(None, what, STRAY);
+        }
+        if counts.last_id < last_id {
+            let what = format!("the last number it gave is {}, but there is this", counts.last_id);
+            self.faults.outbox(Some(last_id), what, STUCK);
+        }
+        Ok(())
+    }
+
+    fn has(&self, place: &[u8]) -> Result<bool> {
+        Ok(self.outbox.read(place, |_, _| Some(()))?.is_some())
+    }
+
+    fn tell(&mut self, id: u64, what: &str, advice: &'static str) {
+        self.faults.outbox(Some(id), what.to_owned(), advice);
+    }
+
+    fn stray(&mut self, what: &str) {
+        self.faults.outbox(None, format!("{what} stands where none should"), STRAY);
+    }
+}
+
+fn id_of(name: &[u8]) -> Option<u64> {
+    name.get(1..).and_then(|id| id.try_into().ok()).map(u64::from_be_bytes)
+}
+
+/// Nothing for what cannot be read.
+fn readable<T>(read: Result<T>) -> Result<Option<T>> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(error) if error.code() == Code::CorruptData => Ok(None),
+        Err(error) => Err(error),
+    }
+}

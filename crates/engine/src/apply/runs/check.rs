@@ -1,0 +1,374 @@
+//! Whether head, events, keys, kept snapshots and alerts of runs agree: for the doctor.
+//!
+//! ```text
+//!   events 1, 2, 3 ... in order --> no gap, each one's key leads back to it
+//!                    \--fold--> kept snapshots, alerts, and at the end the head
+//!   keys --> each leads to an event that has it
+//! ```
+//!
+//! One event is held at a time, and what the run has come to.
+
+use super::append::tip;
+use super::fold::{KEEP_EVENTS, KEEP_LIMIT_BYTES};
+use super::head::RunHead;
+use super::places::{self, Place};
+use super::read::Log;
+use crate::doctor::Faults;
+use crate::entry;
+use crate::overlay::Overlay;
+use crate::spaces::{self, ALERTS, EVENT_KEYS, EVENTS, PREFIX_BYTES, RUNS, STATES};
+use crate::view::{Step, View, Walk};
+use mainstay_model::codec::{self, get_varint};
+use mainstay_model::{
+    CanonicalEvent, Code, Instant, Judgement, Name, Result, RunSnapshot, reduce_parts, take_text,
+};
+use std::ops::Bound;
+
+const RESTORE: &str =
+    "Restore the run from an archive or a backup, or export what can be read of it.";
+const REPEATED: &str =
+    "Until then a repeat of that event is not recognised: keep its producer from repeating it.";
+const DERIVED: &str = "The events count, and `project` folds them all; let the index be rebuilt.";
+
+/// Checks the runs whose heads stand on a branch itself; says how many runs and events there are.
+pub(crate) fn check(view: &View<'_>, faults: &mut Faults) -> Result<(u64, u64)> {
+    let (branch, at) = view.layers[0];
+    let from = spaces::key(RUNS, branch, b"");
+    let end = spaces::after_prefix(&from);
+    let to = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+    let (mut runs, mut events, nothing) = (0, 0, Overlay::default());
+    for row in view.index.scan(Bound::Included(&from), to, at) {
+        let row = row?;
+        let (entry, payload) = entry::parse(row.entry())?;
+        if entry.is_deleted() {
+            continue;
+        }
+        runs += 1;
+        let name = String::from_utf8_lossy(&row.key()[PREFIX_BYTES..]).into_owned();
+        match (Name::new(&name), RunHead::decode(payload)) {
+            (Ok(run), Ok(head)) => {
+                let prefix = places::life(&name, head.generation);
+                let life = Life { view, nothing: &nothing, run: &run, head: &head, prefix };
+                events += life.check(faults)?;
+            }
+            _ => faults.run(&name, None, "its head cannot be read".into(), RESTORE),
+        }
+    }
+    Ok((runs, events))
+}
+
+/// One life of a run.
+struct Life<'l> {
+    view: &'l View<'l>,
+    nothing: &'l Overlay,
+    run: &'l Name,
+    head: &'l RunHead,
+    /// What all its places begin with.
+    prefix: Place,
+}
+
+/// What the events up to one of them have come to.
+struct Sum {
+    snapshot: RunSnapshot,
+    tip: u64,
+}
+
+impl Life<'_> {
+    /// Checks all of it; says how many events there are.
+    fn check(&self, faults: &mut Faults) -> Result<u64> {
+        let before = faults.all;
+        let events = self.check_events(faults)?;
+        self.check_states(faults)?;
+        // Each event's key leads to it, so that as many keys are the same keys.
+        if self.count_keys()? != events || faults.all != before {
+            self.check_keys(faults)?;
+        }
+        Ok(events)
+    }
+
+    fn check_events(&self, faults: &mut Faults) -> Result<u64> {
+        let first = places::at(self.run.as_str(), self.head.generation, 0);
+        let mut walk = self.view.walk(self.nothing, EVENTS, &self.prefix, Some(&first));
+        let mut alerts = Alerts::new(self)?;
+        let (mut sum, mut expected, mut events) = (Some(self.begin()?), 1, 0);
+        while let Some(step) = next_live(&mut walk)? {
+            let Some(seq) = self.seq(&step, faults) else { continue };
+            if seq > self.head.last_seq {
+                let what = format!("the run's head ends with event {}", self.head.last_seq);
+                self.tell(faults, Some(seq), what, RESTORE);
+                continue;
+            }
+            if self.tell_missing(expected, seq - 1, faults) {
+                sum = None;
+            }
+            (expected, events) = (seq + 1, events + 1);
+            sum = self.check_event(seq, &step, sum, &mut alerts, faults)?;
+        }
+        if self.tell_missing(expected, self.head.last_seq, faults) {
+            sum = None;
+        }
+        if let Some(sum) = sum {
+            alerts.finish(self, faults)?;
+            self.check_head(&sum, faults);
+        }
+        Ok(events)
+    }
+
+    /// What a run is before its first event.
+    fn begin(&self) -> Result<Sum> {
+        let log = self.log();
+        let made = log.find(0, |_, payload| Ok(tip(0, payload, None)))?;
+        Ok(Sum { snapshot: RunSnapshot::new(self.run.as_str()), tip: made.unwrap_or_default() })
+    }
+
+    /// Checks one event, its key, and what it comes to; nothing follows from one that cannot be read.
+    fn check_event(
+        &self,
+        seq: u64,
+        step: &Step,
+        sum: Option<Sum>,
+        alerts: &mut Alerts<'_>,
+        faults: &mut Faults,
+    ) -> Result<Option<Sum>> {
+        let payload = step.payload(self.nothing);
+        let stamp = step.head.stamp;
+        let Ok(event) = CanonicalEvent::decode(payload, self.run.as_str(), seq, stamp) else {
+            self.tell(faults, Some(seq), "it cannot be read".into(), RESTORE);
+            return Ok(None);
+        };
+        self.check_key_of(&event, faults)?;
+        let Some(mut sum) = sum else { return Ok(None) };
+        let mut bytes = Vec::with_capacity(payload.len());
+        let said = event.encode(&Instant::of_us(stamp), &mut bytes)?;
+        let of_step = event.step_id.as_deref();
+        sum.tip = tip(sum.tip, &bytes[said], of_step);
+        let judgement = reduce_parts(&mut sum.snapshot, seq, &event.event_type, of_step);
+        alerts.check(self, seq, matches!(judgement, Judgement::Illegal(_)), faults)?;
+        self.check_kept(seq, &sum.snapshot, faults)?;
+        Ok(Some(sum))
+    }
+
+    fn check_key_of(&self, event: &CanonicalEvent, faults: &mut Faults) -> Result<()> {
+        let place = places::key(self.run.as_str(), self.head.generation, &event.idempotency_key);
+        let (key, hash) = self.view.key(EVENT_KEYS, &place);
+        let found = self.view.find(self.nothing, &key, hash, |entry, mut payload| {
+            Ok(if entry.is_deleted() { None } else { get_varint(&mut payload) })
+        })?;
+        let key = &event.idempotency_key;
+        let what = match found.and_then(|(seq, _)| seq) {
+            Some(seq) if seq == event.run_seq => return Ok(()),
+            Some(seq) => format!("its idempotency key `{key}` leads to event {seq}"),
+            None => format!("its idempotency key `{key}` is missing"),
+        };
+        self.tell(faults, Some(event.run_seq), what, REPEATED);
+        Ok(())
+    }
+
+    fn check_kept(&self, seq: u64, folded: &RunSnapshot, faults: &mut Faults) -> Result<()> {
+        let is_named = seq == self.head.kept_seq;
+        if !seq.is_multiple_of(KEEP_EVENTS) && !is_named {
+            return Ok(());
+        }
+        let place = places::snapshot(self.run.as_str(), self.head.generation, seq);
+        let (key, hash) = self.view.key(STATES, &place);
+        let found = self.view.find(self.nothing, &key, hash, |entry, payload| {
+            let kept = || RunSnapshot::decode(payload, self.run.as_str()).ok();
+            Ok((!entry.is_deleted()).then(kept))
+        })?;
+        let is_kept = is_named && self.head.kept_bytes <= KEEP_LIMIT_BYTES as u64;
+        let what = match found.and_then(|(kept, _)| kept) {
+            Some(Some(kept)) if kept == *folded => return Ok(()),
+            Some(Some(_)) => "the snapshot kept there is not what the events add up to",
+            Some(None) => "the snapshot kept there cannot be read",
+            None if is_kept => "the head names a snapshot kept there, but there is none",
+            None => return Ok(()),
+        };
+        self.tell(faults, Some(seq), what.into(), DERIVED);
+        Ok(())
+    }
+
+    /// Whether the head says what the events come to.
+    fn check_head(&self, sum: &Sum, faults: &mut Faults) {
+        let (head, snapshot) = (self.head, &sum.snapshot);
+        if head.tip != sum.tip {
+            let what = "its head was written for other events (their hashes differ)";
+            self.tell(faults, None, what.into(), RESTORE);
+        }
+        let says = (head.status, head.inconsistent);
+        if says != (snapshot.status, snapshot.is_inconsistent()) {
+            let what = format!(
+                "its head says {:?}, but its events add up to {:?}",
+                head.status, snapshot.status
+            );
+            self.tell(faults, None, what, DERIVED);
+        }
+    }
+
+    /// Checks that states stand at events that there are.
+    fn check_states(&self, faults: &mut Faults) -> Result<()> {
+        let mut walk = self.view.walk(self.nothing, STATES, &self.prefix, None);
+        while let Some(step) = next_live(&mut walk)? {
+            let rest = &step.name[self.prefix.len()..];
+            let seq = match places::kept_seq(rest) {
+                Some(seq) => Some(seq),
+                None => reduced_seq(step.payload(self.nothing)),
+            };
+            let last_seq = self.head.last_seq;
+            match seq {
+                Some(seq) if seq <= last_seq => {}
+                Some(seq) => {
+                    let what = format!("a state of it is kept, but the run ends with {last_seq}");
+                    self.tell(faults, Some(seq), what, DERIVED);
+                }
+                None => self.tell(faults, None, "a kept state cannot be read".into(), DERIVED),
+            }
+        }
+        Ok(())
+    }
+
+    fn count_keys(&self) -> Result<u64> {
+        let mut walk = self.view.walk(self.nothing, EVENT_KEYS, &self.prefix, None);
+        let mut keys = 0;
+        while next_live(&mut walk)?.is_some() {
+            keys += 1;
+        }
+        Ok(keys)
+    }
+
+    /// Checks that each key leads to an event that has it.
+    fn check_keys(&self, faults: &mut Faults) -> Result<()> {
+        let mut walk = self.view.walk(self.nothing, EVENT_KEYS, &self.prefix, None);
+        while let Some(step) = next_live(&mut walk)? {
+            let mut rest = &step.name[self.prefix.len()..];
+            let key = take_text(&mut rest).unwrap_or_default();
+            let Some(seq) = get_varint(&mut step.payload(self.nothing)) else {
+                let what = format!("what its idempotency key `{key}` leads to cannot be read");
+                self.tell(faults, None, what, REPEATED);
+                continue;
+            };
+            if self.key_of(seq)?.is_none_or(|of_event| of_event != key) {
+                let what = format!(
+                    "idempotency key `{key}` leads there, but there is no event with that key"
+                );
+                self.tell(faults, Some(seq), what, REPEATED);
+            }
+        }
+        Ok(())
+    }
+
+    /// The idempotency key of an event that is there and can be read.
+    fn key_of(&self, seq: u64) -> Result<Option<String>> {
+        let found = self.log().find(seq, |entry, payload| {
+            let event = CanonicalEvent::decode(payload, self.run.as_str(), seq, entry.stamp);
+            Ok(event.ok().filter(|_| seq > 0 && !entry.is_deleted()))
+        });
+        match found {
+            Ok(event) => Ok(event.flatten().map(|event| event.idempotency_key)),
+            Err(error) if error.code() == Code::CorruptData => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn log(&self) -> Log<'_> {
+        let Life { view, nothing: overlay, run, head, .. } = *self;
+        Log { view, overlay, run, generation: head.generation }
+    }
+
+    /// The sequence that a walk came by.
+    fn seq(&self, step: &Step, faults: &mut Faults) -> Option<u64> {
+        let seq = places::seq(&step.name[self.prefix.len()..]);
+        if seq.is_none() {
+            self.tell(faults, None, "something stands where an event should".into(), RESTORE);
+        }
+        seq
+    }
+
+    /// Tells that events are missing, if some are.
+    fn tell_missing(&self, first: u64, last: u64, faults: &mut Faults) -> bool {
+        if first > last {
+            return false;
+        }
+        let what = match first == last {
+            true => "it is missing".to_owned(),
+            false => format!("it and all up to event {last} are missing"),
+        };
+        self.tell(faults, Some(first), what, RESTORE);
+        true
+    }
+
+    fn tell(&self, faults: &mut Faults, seq: Option<u64>, what: String, advice: &'static str) {
+        faults.run(self.run.as_str(), seq, what, advice);
+    }
+}
+
+/// The alerts of a run, beside its events.
+struct Alerts<'a> {
+    walk: Walk<'a>,
+    next: Option<u64>,
+}
+
+impl<'a> Alerts<'a> {
+    fn new(life: &Life<'a>) -> Result<Alerts<'a>> {
+        let walk = life.view.walk(life.nothing, ALERTS, &life.prefix, None);
+        let mut alerts = Alerts { walk, next: None };
+        alerts.step(life)?;
+        Ok(alerts)
+    }
+
+    fn step(&mut self, life: &Life<'_>) -> Result<()> {
+        let seq = |step: Step| places::seq(&step.name[life.prefix.len()..]).unwrap_or_default();
+        self.next = next_live(&mut self.walk)?.map(seq);
+        Ok(())
+    }
+
+    /// Checks that there is an alert where an event could not follow, and only there.
+    fn check(
+        &mut self,
+        life: &Life<'_>,
+        seq: u64,
+        is_illegal: bool,
+        faults: &mut Faults,
+    ) -> Result<()> {
+        self.skip(life, seq, faults)?;
+        let is_told = self.next == Some(seq);
+        if is_told {
+            self.step(life)?;
+        }
+        let what = match (is_illegal, is_told) {
+            (true, false) => "it could not follow those before it, but there is no alert",
+            (false, true) => "there is an alert, but it could follow those before it",
+            _ => return Ok(()),
+        };
+        life.tell(faults, Some(seq), what.into(), DERIVED);
+        Ok(())
+    }
+
+    /// Tells of alerts where there is no event.
+    fn skip(&mut self, life: &Life<'_>, upto: u64, faults: &mut Faults) -> Result<()> {
+        while let Some(seq) = self.next.filter(|seq| *seq < upto) {
+            life.tell(faults, Some(seq), "there is an alert, but no such event".into(), DERIVED);
+            self.step(life)?;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, life: &Life<'_>, faults: &mut Faults) -> Result<()> {
+        self.skip(life, u64::MAX, faults)
+    }
+}
+
+/// The next thing that is there.
+fn next_live(walk: &mut Walk<'_>) -> Result<Option<Step>> {
+    while let Some(step) = walk.next()? {
+        if !step.head.is_deleted() {
+            return Ok(Some(step));
+        }
+    }
+    Ok(None)
+}
+
+/// The event up to which a user's reducer has come.
+fn reduced_seq(mut state: &[u8]) -> Option<u64> {
+    let (_version, seq) = (get_varint(&mut state)?, get_varint(&mut state)?);
+    codec::decode(state).ok().map(|_| seq)
+}

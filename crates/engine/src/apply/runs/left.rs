@@ -1,0 +1,124 @@
+//! Whether all that is there of runs belongs to one: for the doctor.
+//!
+//! ```text
+//!   events, keys, states, alerts --first of each life--> a head that lives, or a marker that lets it go; else a fault
+//! ```
+
+use super::delete::{LEFT, marker};
+use super::{head, places};
+use crate::catalog::Catalog;
+use crate::doctor::Faults;
+use crate::entry;
+use crate::index::Index;
+use crate::overlay::Overlay;
+use crate::spaces::{self, ALERTS, EVENT_KEYS, EVENTS};
+use crate::view::View;
+use mainstay_model::{Name, Result, Revision};
+use std::ops::Bound;
+
+const HARMLESS: &str = "Nobody reads it and it takes only room; let the index be rebuilt.";
+
+/// Tells what belongs to no run that lives and is not about to go.
+pub(crate) fn check_left(
+    index: &Index,
+    catalog: &Catalog,
+    at: Revision,
+    faults: &mut Faults,
+) -> Result<()> {
+    let left = Left { index, catalog, at };
+    LEFT.iter().try_for_each(|&space| left.check(space, faults))
+}
+
+struct Left<'l> {
+    index: &'l Index,
+    catalog: &'l Catalog,
+    at: Revision,
+}
+
+impl Left<'_> {
+    /// Goes from one life to the next: what is of a life is not walked over.
+    fn check(&self, space: u8, faults: &mut Faults) -> Result<()> {
+        let (mut from, end) = (vec![space], [space + 1]);
+        while let Some(key) = self.first(&from, &end)? {
+            let next = match spaces::split(&key) {
+                Some((_, branch, name)) => self.judge(space, branch, name, faults)?,
+                None => None,
+            };
+            // What cannot be taken apart is passed one by one.
+            from = next.unwrap_or_else(|| [&key[..], &[0]].concat());
+        }
+        Ok(())
+    }
+
+    /// The first key that is there.
+    fn first(&self, from: &[u8], end: &[u8]) -> Result<Option<Vec<u8>>> {
+        for row in self.index.scan(Bound::Included(from), Bound::Excluded(end), self.at) {
+            let row = row?;
+            if !entry::parse(row.entry())?.0.is_deleted() {
+                return Ok(Some(row.key().to_vec()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Looks at the life that a place is of; gives where the next one may begin.
+    fn judge(
+        &self,
+        space: u8,
+        branch: u32,
+        name: &[u8],
+        faults: &mut Faults,
+    ) -> Result<Option<Vec<u8>>> {
+        let Some(record) = self.catalog.by_id(branch).filter(|found| found.lives_at(self.at))
+        else {
+            // Of a branch that is gone, or not finished: compaction drops it.
+            return Ok(spaces::after_prefix(&spaces::key(space, branch, b"")));
+        };
+        faults.branch.clone_from(&record.name);
+        let Some((run, generation, _)) = places::split(name) else {
+            let run = String::from_utf8_lossy(name);
+            faults.run(&run, None, "something stands at no place of a run".into(), HARMLESS);
+            return Ok(None);
+        };
+        if !self.is_of_run(branch, run, generation)? {
+            let what = format!(
+                "there are {} of a life that is over (generation {generation}), and nothing lets them go",
+                noun(space)
+            );
+            faults.run(run, None, what, HARMLESS);
+        }
+        let life = places::life(run, generation);
+        Ok(spaces::after_prefix(&spaces::key(space, branch, &life)))
+    }
+
+    /// Whether a run lives that life, or a marker waits to let it go.
+    fn is_of_run(&self, branch: u32, run: &str, generation: u64) -> Result<bool> {
+        let layers = self.catalog.layers(branch, self.at);
+        let view = View { index: self.index, layers: &layers, now: 0, fresh: false };
+        let head = match Name::new(run) {
+            // A head that cannot be read was told of before.
+            Ok(name) => match head::find(&view, &Overlay::default(), &name) {
+                Ok(found) => found.map(|(head, _)| head),
+                Err(_) => return Ok(true),
+            },
+            Err(_) => None,
+        };
+        if head.is_some_and(|head| head.generation == generation) {
+            return Ok(true);
+        }
+        let key = marker(branch, run, generation);
+        let hash = self.index.current.hash(&key);
+        let waits = |entry: &[u8]| entry::parse(entry).map(|(head, _)| !head.is_deleted());
+        let found = self.index.entry(hash, &key, self.at, false, waits)?;
+        Ok(found.transpose()?.unwrap_or(false))
+    }
+}
+
+fn noun(space: u8) -> &'static str {
+    match space {
+        EVENTS => "events",
+        EVENT_KEYS => "idempotency keys",
+        ALERTS => "alerts",
+        _ => "kept states",
+    }
+}

@@ -1,0 +1,66 @@
+//! What does not agree with each other: each fault with the place it is at.
+
+use std::fmt;
+
+/// So many faults are told; the rest is counted.
+const TOLD_LIMIT: usize = 100;
+
+/// Something of a run, or of the outbox, that does not agree with what it belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Fault {
+    /// The branch.
+    pub branch: String,
+    /// The run; nothing when it is of the outbox and of no run.
+    pub run: Option<String>,
+    /// The event of the run, or the message of the outbox.
+    pub at: Option<u64>,
+    /// What is wrong.
+    pub what: String,
+    /// What can be done.
+    pub advice: &'static str,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.run {
+            Some(run) => write!(f, "Run `{run}` on branch `{}`", self.branch)?,
+            None => write!(f, "Outbox of branch `{}`", self.branch)?,
+        }
+        match (&self.run, self.at) {
+            (Some(_), Some(seq)) => write!(f, ", event {seq}")?,
+            (None, Some(id)) => write!(f, ", message {id}")?,
+            _ => {}
+        }
+        write!(f, ": {}. {}", self.what, self.advice)
+    }
+}
+
+/// Faults as they are found: many runs may have many, so only the first ones are kept.
+#[derive(Debug, Default)]
+pub(crate) struct Faults {
+    pub told: Vec<Fault>,
+    /// How many there were in all.
+    pub all: u64,
+    /// The branch that is being looked at.
+    pub branch: String,
+}
+
+impl Faults {
+    /// A fault of a run.
+    pub fn run(&mut self, run: &str, seq: Option<u64>, what: String, advice: &'static str) {
+        self.tell(Some(run.to_owned()), seq, what, advice);
+    }
+
+    /// A fault of the outbox.
+    pub fn outbox(&mut self, id: Option<u64>, what: String, advice: &'static str) {
+        self.tell(None, id, what, advice);
+    }
+
+    fn tell(&mut self, run: Option<String>, at: Option<u64>, what: String, advice: &'static str) {
+        self.all += 1;
+        if self.told.len() < TOLD_LIMIT {
+            self.told.push(Fault { branch: self.branch.clone(), run, at, what, advice });
+        }
+    }
+}

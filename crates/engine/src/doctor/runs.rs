@@ -1,0 +1,151 @@
+//! The doctor's look at runs and the outbox: whether what belongs together agrees.
+//!
+//! ```text
+//!   stores up to the mark, linked --\
+//!   log behind the mark --replayed---> an index to read --> each branch: its runs, its outbox --> faults
+//!                                                      \--> what deleted runs have left ---------/
+//! ```
+//!
+//! Everything is walked in order and nothing is gathered but what the log holds behind the mark, which the writer
+//! bounds; were it more, the look ends at an earlier revision.
+
+use super::fault::Faults;
+use super::shadow::Shadow;
+use super::{Fault, index::classes};
+use crate::apply::{outbox, runs};
+use crate::catalog::{BranchRecord, Catalog};
+use crate::classes::{self as all_classes, Classes};
+use crate::core::plain_store_options;
+use crate::executor::load_catalog;
+use crate::index::{Index, IndexParts};
+use crate::log::{self, DiskFiles, Frame};
+use crate::mark::Mark;
+use crate::spaces::{self, RUNS};
+use crate::store::{Store, StoreOptions};
+use crate::version::Version;
+use crate::view::View;
+use mainstay_model::{Result, Revision};
+use std::path::Path;
+
+/// How much of the log behind the mark is held in memory.
+const REPLAY_LIMIT_BYTES: usize = 512 << 20;
+
+/// Whether runs and the outbox agree with themselves.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct RunsReport {
+    /// Why it was not looked at, if it was not.
+    pub skipped: Option<String>,
+    /// Up to which revision it was looked at.
+    pub upto: Revision,
+    /// How many runs there are, on all branches that live, those that branches inherit not counted again.
+    pub runs: u64,
+    /// How many events they have, each run with those it inherits.
+    pub events: u64,
+    /// How many messages wait or are dead.
+    pub messages: u64,
+    /// What does not agree, the first hundred of it.
+    pub faults: Vec<Fault>,
+    /// How many faults there are in all.
+    pub all_faults: u64,
+}
+
+impl RunsReport {
+    pub(super) fn skipped(why: impl Into<String>) -> RunsReport {
+        RunsReport { skipped: Some(why.into()), ..RunsReport::default() }
+    }
+}
+
+/// Looks at a database whose files are sound and that nobody writes to.
+pub(super) fn look(directory: &Path) -> Result<RunsReport> {
+    let index_directory = directory.join("index");
+    let Some(mark) = Mark::read(&index_directory)? else {
+        return Ok(RunsReport::skipped("there is no index yet"));
+    };
+    let Some(classes) = classes(&mark) else {
+        return Ok(RunsReport::skipped("the index lists no classes"));
+    };
+    let linked = Shadow::new().and_then(|shadow| {
+        let stores = open(&index_directory, &shadow, &classes)?;
+        Ok((shadow, stores))
+    });
+    // The files are sound: what fails is the place for links, and the rest of the report is worth having.
+    let (_shadow, stores) = match linked {
+        Ok(linked) => linked,
+        Err(error) => return Ok(RunsReport::skipped(error.message())),
+    };
+    let mark_revision = mark.revision;
+    let parts =
+        IndexParts { classes, stores, mark, directory: None, cache_bytes: 0, buffer_bytes: 0 };
+    let index = Index::new(parts)?;
+    let upto = replay(&directory.join("log"), &index, mark_revision)?;
+    check(&index, upto)
+}
+
+/// Opens what holds something of runs, and what belongs to the database.
+fn open(directory: &Path, shadow: &Shadow, classes: &Classes) -> Result<Vec<Store>> {
+    let options: StoreOptions = plain_store_options();
+    let wanted: Vec<usize> = classes.of_space(RUNS).chain([all_classes::SYSTEM]).collect();
+    let open = |class: usize| {
+        if !wanted.contains(&class) {
+            return Ok(Store::memory(options.purge.clone()));
+        }
+        let name = classes.directory(class);
+        Store::open(&shadow.link(&directory.join(&name), &name)?, &options, true)
+    };
+    (0..classes.all().len()).map(open).collect()
+}
+
+/// Puts what the log holds of runs behind the mark into the index; gives the last revision that is there.
+fn replay(directory: &Path, index: &Index, mark: Revision) -> Result<Revision> {
+    let active = index.tables().active.clone();
+    let mut last = mark;
+    let mut put = |frame: &Frame<'_>| {
+        for transaction in frame.transactions() {
+            let transaction = transaction?;
+            if transaction.revision <= mark || active.bytes() > REPLAY_LIMIT_BYTES {
+                continue;
+            }
+            for (key, entry) in transaction.effects.into_iter().filter(|(key, _)| concerns(key)) {
+                index.put(&active, index.current.hash(key), Version::new(key, entry));
+            }
+            last = transaction.revision;
+        }
+        Ok(())
+    };
+    log::visit(&DiskFiles::read_only(directory), mark + 1, &mut put)?;
+    Ok(last)
+}
+
+fn concerns(key: &[u8]) -> bool {
+    key.first().is_some_and(|&space| spaces::is_of_runs(space) || spaces::is_system(space))
+}
+
+fn check(index: &Index, upto: Revision) -> Result<RunsReport> {
+    let catalog: Catalog = load_catalog(index)?;
+    let mut report = RunsReport { upto, ..RunsReport::default() };
+    let mut faults = Faults::default();
+    for branch in catalog.branches().filter(|branch| branch.lives_at(upto)) {
+        check_branch(index, &catalog, branch, &mut report, &mut faults)?;
+    }
+    runs::check_left(index, &catalog, upto, &mut faults)?;
+    (report.faults, report.all_faults) = (faults.told, faults.all);
+    Ok(report)
+}
+
+fn check_branch(
+    index: &Index,
+    catalog: &Catalog,
+    branch: &BranchRecord,
+    report: &mut RunsReport,
+    faults: &mut Faults,
+) -> Result<()> {
+    let layers = catalog.layers(branch.id, report.upto);
+    let view = View { index, layers: &layers, now: 0, fresh: false };
+    faults.branch.clone_from(&branch.name);
+    let (runs, events) = runs::check(&view, faults)?;
+    report.runs += runs;
+    report.events += events;
+    report.messages += outbox::check(&view, faults)?;
+    Ok(())
+}
