@@ -11,8 +11,8 @@ use crate::snapshot::Snapshot;
 use mainstay_model::limits::check_page;
 use mainstay_model::{
     Answer, Appended, At, CanonicalEvent, Code, CompactString, Error, KeptState, Name, NewEvent,
-    Result, Revision, RunAlert, RunAnswer, RunCommand, RunFilter, RunInfo, RunPage, RunSnapshot,
-    SmallVec, Stamp, Transaction, Value,
+    PageSize, Result, Revision, RunAlert, RunAnswer, RunCommand, RunFilter, RunInfo, RunPage,
+    RunSnapshot, SmallVec, Stamp, Transaction, Value,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -264,24 +264,27 @@ impl RunTail {
         self.after
     }
 
-    /// The next events, at most so many. Waits for at least one; none when the time is over.
+    /// The next events, at most so many, and fewer where so many are too large for one answer. Waits for at least
+    /// one; none when the time is over.
     pub fn next(&mut self, limit: usize, timeout: Duration) -> Result<Vec<CanonicalEvent>> {
         check_page(limit)?;
-        let events = match &self.runs.place {
-            Place::Here(core) => {
-                let core = core.clone();
-                self.wait_here(&core, limit, timeout)?
-            }
-            Place::There(link) => {
-                wait(self.runs.there(link).wait_for(&self.run, self.after, limit, timeout))?
-            }
-        };
+        // What is too large is there: only the first time it is waited for.
+        let events = PageSize::upto(limit).ask(|limit| self.wait(limit, timeout))?;
         self.after = events.last().map_or(self.after, |event| event.run_seq);
         Ok(events)
     }
 
+    fn wait(&self, limit: usize, timeout: Duration) -> Result<Vec<CanonicalEvent>> {
+        match &self.runs.place {
+            Place::Here(core) => self.wait_here(core, limit, timeout),
+            Place::There(link) => {
+                wait(self.runs.there(link).wait_for(&self.run, self.after, limit, timeout))
+            }
+        }
+    }
+
     fn wait_here(
-        &mut self,
+        &self,
         core: &Arc<Core>,
         limit: usize,
         timeout: Duration,

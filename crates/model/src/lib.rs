@@ -36,9 +36,9 @@ pub use record::{
 };
 pub use run::{
     Appended, AttemptSnapshot, CONTRACT_VERSION, CanonicalEvent, EventKey, FetchOptions, Instant,
-    Judgement, KeptState, Listings, NewEvent, RunAlert, RunAnswer, RunCapabilities, RunCommand,
-    RunFilter, RunInfo, RunPage, RunSnapshot, RunStatus, RunStore, StepSnapshot, StepStatus,
-    event_id, peek_event, put_text, reduce, reduce_parts, signal_key, take_text,
+    Judgement, KeptState, Listings, NewEvent, PageSize, RunAlert, RunAnswer, RunCapabilities,
+    RunCommand, RunFilter, RunInfo, RunPage, RunSnapshot, RunStatus, RunStore, StepSnapshot,
+    StepStatus, event_id, peek_event, put_text, reduce, reduce_parts, signal_key, take_text,
 };
 pub use scales::Scales;
 pub use smallvec::{SmallVec, smallvec};
