@@ -11,13 +11,16 @@ use crate::snapshot::Snapshot;
 use mainstay_model::limits::check_page;
 use mainstay_model::{
     Answer, Appended, At, CanonicalEvent, Code, CompactString, Error, KeptState, Name, NewEvent,
-    PageSize, Result, Revision, RunAlert, RunAnswer, RunCommand, RunFilter, RunInfo, RunPage,
-    RunSnapshot, SmallVec, Stamp, Transaction, Value,
+    PageSize, Receipt, Result, Revision, RunAlert, RunAnswer, RunCommand, RunFilter, RunInfo,
+    RunPage, RunSnapshot, SmallVec, Stamp, Transaction, Value,
 };
 use std::sync::Arc;
 use std::time::Duration;
 
+mod restoring;
 mod store;
+
+pub use restoring::Restoring;
 
 /// The runs of a branch.
 ///
@@ -52,12 +55,15 @@ impl Runs {
         AsyncRuns::on(link.clone(), &self.branch)
     }
 
+    fn receive(&self, transaction: Transaction) -> Result<Receipt> {
+        match &self.place {
+            Place::Here(core) => core.sequencer.execute(transaction),
+            Place::There(link) => link.execute_and_wait(&transaction),
+        }
+    }
+
     fn execute(&self, transaction: Transaction) -> Result<SmallVec<[Answer; 1]>> {
-        let receipt = match &self.place {
-            Place::Here(core) => core.sequencer.execute(transaction)?,
-            Place::There(link) => link.execute_and_wait(&transaction)?,
-        };
-        Ok(receipt.answers)
+        Ok(self.receive(transaction)?.answers)
     }
 
     fn write(&self, command: RunCommand) -> Result<Answer> {

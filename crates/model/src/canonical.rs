@@ -330,6 +330,15 @@ impl Out<'_> {
                 self.number(events.len() as u64);
                 events.iter().for_each(|event| self.object(event));
             }
+            RunCommand::RestoreHidden { run, metadata, created, events, begun, ends } => {
+                self.named(140, run.as_str());
+                self.option(metadata.as_ref(), Out::value);
+                self.maybe(*created);
+                self.number(events.len() as u64);
+                events.iter().for_each(|event| self.object(event));
+                self.maybe(*begun);
+                self.number(u64::from(*ends));
+            }
             RunCommand::Keep { run, reducer, version, seq, state } => {
                 self.named(132, run.as_str());
                 self.text(reducer);

@@ -12,6 +12,7 @@ mod append;
 mod delete;
 mod fold;
 mod head;
+mod hidden;
 pub(crate) mod merge;
 pub(crate) mod past;
 pub(crate) mod places;
@@ -22,7 +23,7 @@ use crate::view::View;
 use append::Writer;
 pub(crate) use delete::reap;
 pub(crate) use fold::{FoldCounts, Folds};
-pub(crate) use head::last_seq;
+pub(crate) use head::{last_seq, shown_seq};
 use mainstay_model::{Answer, Code, Error, Result, Revision, RunAnswer, RunCommand};
 use read::{alerts, fetch, info, kept, list, project, snapshot};
 pub(crate) use read::{each_event, made_of, revision_of};
@@ -48,6 +49,12 @@ pub(crate) fn run(
         }
         RunCommand::Restore { run, metadata, created, events } => {
             Answer::Count(writer.restore(run, metadata.as_ref(), *created, events)?)
+        }
+        RunCommand::RestoreHidden { run, metadata, created, events, begun, ends } => {
+            let (metadata, created) = (metadata.as_ref(), *created);
+            let (begun, ends) = (*begun, *ends);
+            let piece = hidden::Piece { run, metadata, created, events, begun, ends };
+            Answer::Count(writer.restore_hidden(&piece)?)
         }
         RunCommand::Keep { run, reducer, version, seq, state } => {
             Answer::Did(writer.keep(run, reducer, (*version, *seq), state)?)

@@ -138,6 +138,10 @@ impl TailReader {
                     self.behind = true;
                     break;
                 }
+                _ if change.is_restored() => {
+                    self.behind = true;
+                    break;
+                }
                 _ => {}
             }
         }
