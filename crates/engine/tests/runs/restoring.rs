@@ -1,7 +1,10 @@
 //! Runs that come back in pieces: nobody sees them before they are whole.
 
 use crate::{event, memory, note};
-use mainstay::{At, CanonicalEvent, ChangeKind, Code, Contract, Database, Filter, RunFilter, Runs};
+use mainstay::{
+    At, CanonicalEvent, ChangeKind, Code, Contract, Database, Filter, MergeStrategy, RunFilter,
+    Runs,
+};
 use std::time::Duration;
 
 /// A run's events, and the run deleted.
@@ -133,4 +136,53 @@ fn the_feed_tells_of_a_restored_run_once_and_a_fork_there_has_all_of_it() {
     let first = db.runs().revision_of("r", 1).unwrap().unwrap();
     db.fork("b", "main", At::Revision(first)).unwrap();
     assert_eq!(db.branch("b").unwrap().runs().fetch("r", 0, 9).unwrap(), events);
+}
+
+/// The feed of a branch behind a revision: what happened to which event.
+fn told(db: &Database, branch: &str, after: u64) -> Vec<(ChangeKind, u64)> {
+    db.sync().unwrap();
+    let filter = Filter { branch: Some(branch.to_owned()), ..Filter::default() };
+    let mut feed = db.watch(filter, after).unwrap();
+    std::iter::from_fn(|| feed.next(Duration::ZERO).unwrap())
+        .filter(|change| change.contract == Contract::Runs)
+        .map(|change| (change.kind, change.counter))
+        .collect()
+}
+
+#[test]
+fn what_could_not_follow_is_not_told_again_when_it_is_restored() {
+    let (db, _) = memory();
+    for (number, kind) in ["RunCompleted", "RunStarted"].into_iter().enumerate() {
+        let event = event("r", kind, None).with_key(&number.to_string());
+        db.runs().append(event).unwrap();
+    }
+    let alerts = db.runs().alerts("r", 0, 9).unwrap();
+    let count = |changes: Vec<(ChangeKind, u64)>| {
+        changes.iter().filter(|change| change.0 == ChangeKind::Alerted).count()
+    };
+    assert_eq!(count(told(&db, "main", 0)), alerts.len());
+    assert!(!alerts.is_empty());
+    let events = db.runs().fetch("r", 0, 9).unwrap();
+    db.runs().delete("r").unwrap();
+    let before = db.revision();
+    db.runs().restore("r", None, None, events).unwrap();
+    let (appended, again) = (ChangeKind::Appended, db.runs().alerts("r", 0, 9).unwrap());
+    assert_eq!(told(&db, "main", before), [(appended, 1), (appended, 2)]);
+    assert_eq!(again.len(), alerts.len(), "the run has them all the same");
+}
+
+#[test]
+fn a_merge_tells_the_target_what_it_has_not_heard_and_nothing_twice() {
+    let (db, _) = memory();
+    db.runs().append(event("r", "RunCompleted", None)).unwrap();
+    db.fork("b", "main", At::Latest).unwrap();
+    let b = db.branch("b").unwrap().runs();
+    b.append(event("r", "RunStarted", None)).unwrap();
+    let before = db.revision();
+    db.merge("b", "main", MergeStrategy::Strict).unwrap();
+    let travelled = [(ChangeKind::Appended, 2), (ChangeKind::Alerted, 2)];
+    assert_eq!(told(&db, "main", before), travelled);
+    let before = db.revision();
+    db.merge("b", "main", MergeStrategy::Theirs).unwrap();
+    assert_eq!(told(&db, "main", before), []);
 }

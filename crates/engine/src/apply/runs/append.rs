@@ -56,14 +56,20 @@ struct Entering<'e> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Told {
     All,
+    /// It was there before: that it could not follow was told then.
+    NoAlerts,
     /// Nobody sees it yet.
     Nothing,
 }
 
 impl Told {
-    /// An entry like this one that is told of, or not.
-    fn write(self, payload: Payload<'_>) -> Write<'_> {
+    fn event(self, payload: Payload<'_>) -> Write<'_> {
         let flags = if self == Told::Nothing { QUIET } else { 0 };
+        Write { flags, ..fresh(payload) }
+    }
+
+    fn alert(self, payload: Payload<'_>) -> Write<'_> {
+        let flags = if self == Told::All { 0 } else { QUIET };
         Write { flags, ..fresh(payload) }
     }
 }
@@ -143,7 +149,7 @@ impl Writer<'_> {
         let mut written = 0;
         for event in events {
             let met = head::meet(self.view, self.overlay, run)?;
-            written += u64::from(self.restore_one(run, met, event, Told::All)?);
+            written += u64::from(self.restore_one(run, met, event, Told::NoAlerts)?);
         }
         Ok(written)
     }
@@ -245,7 +251,7 @@ impl Writer<'_> {
             // Runs that were made with something else are others.
             head.tip = tip(0, self.overlay.staged(start), None);
             let (key, hash) = self.view.key(EVENTS, &places::at(run.as_str(), head.generation, 0));
-            self.overlay.write(key, hash, told.write(Payload::Staged(start)))?;
+            self.overlay.write(key, hash, told.event(Payload::Staged(start)))?;
         }
         head::put(self.overlay, met.seen, &head)
     }
@@ -325,7 +331,7 @@ impl Writer<'_> {
         let said = &self.overlay.staged(0)[event.said.clone()];
         let (seq, tip) = (head.last_seq + 1, tip(head.tip, said, event.step));
         let (key, hash) = self.view.key(EVENTS, &places::at(run, head.generation, seq));
-        self.overlay.write(key, hash, event.told.write(Payload::Staged(event.start)))?;
+        self.overlay.write(key, hash, event.told.event(Payload::Staged(event.start)))?;
         let (place, hash) = event.key;
         let mut number = Vec::with_capacity(10);
         put_varint(&mut number, seq);
@@ -339,7 +345,7 @@ impl Writer<'_> {
         let (next, illegal) = step.fold(self.view, self.overlay, self.folds, &head, tip)?;
         if let Some(why) = illegal {
             let (key, hash) = self.view.key(ALERTS, &places::at(run, head.generation, seq));
-            self.overlay.write(key, hash, event.told.write(Payload::Bytes(why.as_bytes())))?;
+            self.overlay.write(key, hash, event.told.alert(Payload::Bytes(why.as_bytes())))?;
         }
         head::put(self.overlay, met.seen, &next)?;
         Ok(seq)
