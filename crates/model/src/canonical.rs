@@ -420,6 +420,20 @@ impl Out<'_> {
                 self.number(*id);
             }
             OutboxCommand::Look => self.tag(150),
+            OutboxCommand::AckHeld { token, ids } => {
+                self.tag(151);
+                self.number(*token);
+                self.number(ids.len() as u64);
+                ids.iter().for_each(|id| self.number(*id));
+            }
+            OutboxCommand::FailHeld { token, id, message, backoff_ms, tries } => {
+                self.tag(152);
+                self.number(*token);
+                self.number(*id);
+                self.text(message);
+                self.number(*backoff_ms);
+                self.number(u64::from(*tries));
+            }
         }
     }
 
