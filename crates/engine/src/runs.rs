@@ -258,6 +258,10 @@ impl Runs {
 }
 
 /// Follows a run: events in order, each once, and only what is on stable storage.
+///
+/// One that is deleted and comes back with all that was given is followed further. One that comes back shorter
+/// would have other events under the sequences to come: the error is `SequenceMoved`, and who follows it begins
+/// again behind an event that the run has.
 pub struct RunTail {
     runs: Runs,
     run: Name,
@@ -304,12 +308,24 @@ impl RunTail {
             if !events.is_empty() {
                 return Ok(events);
             }
+            self.check_there(core)?;
             let left = timeout.saturating_sub(Duration::from_micros(clock.monotonic_us()));
             let _waiting = core.state.figures.runs.waiting();
             if !core.sequencer.wait_until(left, || reached() > seen) {
                 core.check_open()?;
                 return Ok(Vec::new());
             }
+        }
+    }
+
+    /// Refuses to wait for what a run that is shorter than it was may never have. One that is gone may come back.
+    fn check_there(&self, core: &Arc<Core>) -> Result<()> {
+        let snapshot = Snapshot::new(core, &self.runs.branch, At::Latest)?;
+        match snapshot.last_seq(&self.run)? {
+            Some(last_seq) if last_seq < self.after => {
+                Err(shorter(&self.run, last_seq, self.after))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -387,6 +403,15 @@ impl RunsAt {
     pub fn list(&self, filter: &RunFilter, after: Option<&str>, limit: usize) -> Result<RunPage> {
         page(self.read(list(filter, after, limit))?)
     }
+}
+
+#[cold]
+fn shorter(run: &Name, last_seq: u64, after: u64) -> Error {
+    let message = format!(
+        "run `{run}` is at {last_seq} and has no event {after} to go on from: it was deleted and is another one, or it is \
+         that of another branch; begin again behind an event that it has"
+    );
+    Error::new(Code::SequenceMoved, message)
 }
 
 /// Refuses what writes where something is read.

@@ -174,15 +174,46 @@ fn what_could_not_follow_is_not_told_again_when_it_is_restored() {
 #[test]
 fn a_merge_tells_the_target_what_it_has_not_heard_and_nothing_twice() {
     let (db, _) = memory();
-    db.runs().append(event("r", "RunCompleted", None)).unwrap();
+    for kind in ["RunStarted", "RunCompleted"] {
+        db.runs().append(event("r", kind, None)).unwrap();
+    }
     db.fork("b", "main", At::Latest).unwrap();
     let b = db.branch("b").unwrap().runs();
-    b.append(event("r", "RunStarted", None)).unwrap();
+    b.append(event("r", "RunStarted", None).with_key("again")).unwrap();
     let before = db.revision();
     db.merge("b", "main", MergeStrategy::Strict).unwrap();
-    let travelled = [(ChangeKind::Appended, 2), (ChangeKind::Alerted, 2)];
+    let travelled = [(ChangeKind::Appended, 3), (ChangeKind::Alerted, 3)];
     assert_eq!(told(&db, "main", before), travelled);
     let before = db.revision();
     db.merge("b", "main", MergeStrategy::Theirs).unwrap();
     assert_eq!(told(&db, "main", before), []);
+}
+
+#[test]
+fn a_tail_goes_on_when_its_run_comes_back_and_ends_when_it_comes_back_shorter() {
+    let (db, _) = memory();
+    for number in 1..=3 {
+        db.runs().append(note("r", number)).unwrap();
+    }
+    db.sync().unwrap();
+    let events = db.runs().fetch("r", 0, 9).unwrap();
+    let mut tail = db.runs().tail("r", 0).unwrap();
+    assert_eq!(tail.next(9, Duration::ZERO).unwrap().len(), 3);
+    db.runs().delete("r").unwrap();
+    assert!(tail.next(9, Duration::ZERO).unwrap().is_empty(), "it may come back");
+    let restoring = db.runs().restoring("r", None, None).unwrap();
+    restoring.finish(events.clone()).unwrap();
+    assert!(tail.next(9, Duration::ZERO).unwrap().is_empty());
+    db.runs().append(note("r", 4)).unwrap();
+    db.sync().unwrap();
+    assert_eq!(tail.next(9, Duration::ZERO).unwrap()[0].run_seq, 4);
+
+    db.runs().delete("r").unwrap();
+    let waiting = std::thread::spawn(move || tail.next(9, Duration::from_secs(600)));
+    db.runs().restore("r", None, None, events[..2].to_vec()).unwrap();
+    db.sync().unwrap();
+    let error = waiting.join().unwrap().unwrap_err();
+    assert_eq!(error.code(), Code::SequenceMoved, "{error}");
+    let mut again = db.runs().tail("r", 1).unwrap();
+    assert_eq!(again.next(9, Duration::ZERO).unwrap()[0].run_seq, 2);
 }

@@ -164,7 +164,8 @@ pub trait RunStore: Send + Sync {
         lacking(self.capabilities().lacks("restoring", "writing events as an archive kept them"))
     }
 
-    /// Waits until a run has an event behind this one, or for as long as told; says whether it has one.
+    /// Waits until a run has an event behind this one, or for as long as told; says whether it has one. A store may
+    /// answer `SequenceMoved` where there is a run that has not even this one.
     fn wait_for<'a>(&'a self, run: &'a str, after_seq: u64, wait_ms: u64) -> Answering<'a, bool> {
         let _ = (run, after_seq, wait_ms);
         lacking(self.capabilities().lacks("tail_wakes", "waiting for an event"))

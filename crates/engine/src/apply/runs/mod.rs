@@ -26,7 +26,7 @@ pub(crate) use fold::{FoldCounts, Folds};
 pub(crate) use head::{last_seq, shown_seq};
 use mainstay_model::{Answer, Code, Error, Result, Revision, RunAnswer, RunCommand};
 use read::{alerts, fetch, info, kept, list, project, snapshot};
-pub(crate) use read::{each_event, made_of, revision_of};
+pub(crate) use read::{each_event, last_seq_of, made_of, revision_of};
 
 /// Runs a command on runs, in the transaction that gets this revision.
 pub(crate) fn run(

@@ -221,6 +221,11 @@ pub(crate) fn project(
     fold::project(view, overlay, run, &head).map(Some)
 }
 
+/// The last event of a run.
+pub(crate) fn last_seq_of(view: &View<'_>, overlay: &Overlay, run: &Name) -> Result<Option<u64>> {
+    Ok(head::find(view, overlay, run)?.map(|(head, _)| head.last_seq))
+}
+
 /// The revision that brought an event, or that showed it where its run was restored.
 pub(crate) fn revision_of(
     view: &View<'_>,
