@@ -20,6 +20,9 @@ pub(crate) const EXPIRED: u8 = 4;
 /// An expiry came due just before this write, in the same transaction.
 pub(crate) const LAPSED: u8 = 8;
 
+/// The feed does not tell of it: it belongs to something that is told of otherwise.
+pub(crate) const QUIET: u8 = 16;
+
 /// Everything about a version except its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {

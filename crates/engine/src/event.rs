@@ -1,9 +1,9 @@
 //! Events: what the feed tells of a committed change.
 
 use crate::apply::outbox;
-use crate::apply::runs::places;
+use crate::apply::runs::{places, shown_seq};
 use crate::catalog::{Catalog, UNFINISHED};
-use crate::entry::{self, DELETED, EXPIRED, LAPSED};
+use crate::entry::{self, DELETED, EXPIRED, LAPSED, QUIET};
 use crate::spaces;
 use mainstay_model::wire::fields;
 use mainstay_model::{
@@ -37,6 +37,8 @@ pub enum ChangeKind {
     Appended,
     /// An event of a run could not follow those before it.
     Alerted,
+    /// A run was brought back from an archive, all of it at once: its events are there to be fetched.
+    Restored,
 }
 
 /// A committed change.
@@ -59,7 +61,7 @@ pub struct Event {
     pub value: Option<Value>,
     /// The new fields of a record, where there are some.
     pub fields: Option<Fields>,
-    /// The counter of the cell or record after the change; the sequence of an event.
+    /// The counter of the cell or record after the change; the sequence of an event, the last one of a restored run.
     pub counter: u64,
 }
 
@@ -112,7 +114,7 @@ pub(crate) fn events(
             };
             out.push(change(kind, left, head.counter));
         }
-        spaces::EVENTS | spaces::ALERTS if !head.is_deleted() => {
+        spaces::EVENTS | spaces::ALERTS if head.flags & (DELETED | QUIET) == 0 => {
             let Some((run, _, seq)) = places::split(name) else { return Ok(()) };
             let seq = places::seq(seq).unwrap_or_default();
             let (kind, value) = match (space, seq) {
@@ -129,6 +131,12 @@ pub(crate) fn events(
         spaces::RUNS if head.is_deleted() => {
             let (contract, kind) = (Contract::Runs, ChangeKind::Deleted);
             out.push(event(contract, branch_name(branch), text(name), kind, Left::Nothing, 0));
+        }
+        spaces::RUNS => {
+            let Some(last_seq) = shown_seq(payload, head.revision)? else { return Ok(()) };
+            let (contract, kind) = (Contract::Runs, ChangeKind::Restored);
+            let (branch, run) = (branch_name(branch), text(name));
+            out.push(event(contract, branch, run, kind, Left::Nothing, last_seq));
         }
         spaces::OUTBOX if !head.is_deleted() => {
             let Some((id, subject, run, payload)) = outbox::told(name, payload) else {

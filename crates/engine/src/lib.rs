@@ -137,7 +137,7 @@ pub use outbox::Outbox;
 pub use part::PartFile;
 pub use pins::{Pin, PinSummary};
 pub use records::{Records, RecordsAt};
-pub use runs::{RunTail, Runs, RunsAt};
+pub use runs::{Restoring, RunTail, Runs, RunsAt};
 pub use snapshot::HistoryEntry;
 pub use spare::{Spare, Sparing};
 pub use stats::{OutboxFigures, RecordFigures, RunFigures, Stats};

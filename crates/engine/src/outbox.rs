@@ -7,8 +7,8 @@ use crate::remote::{AsyncOutbox, Link, wait};
 use crate::runs::only_read;
 use crate::snapshot::Snapshot;
 use mainstay_model::{
-    Answer, At, Code, CompactString, Failed, Message, Name, OutboxAnswer, OutboxCommand,
-    OutboxState, Result, Transaction,
+    Answer, At, Claimed, Code, CompactString, Failed, Message, Name, OutboxAnswer, OutboxCommand,
+    OutboxState, Receipt, Result, Stamp, Transaction,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,13 +49,16 @@ impl Outbox {
         AsyncOutbox::on(link.clone(), &self.branch)
     }
 
-    fn write(&self, command: OutboxCommand) -> Result<Answer> {
+    fn receive(&self, command: OutboxCommand) -> Result<Receipt> {
         let transaction = Transaction::on(&self.branch).step(command);
-        let receipt = match &self.place {
-            Place::Here(core) => core.sequencer.execute(transaction)?,
-            Place::There(link) => link.execute_and_wait(&transaction)?,
-        };
-        receipt.answers.into_iter().next().ok_or_else(unexpected)
+        match &self.place {
+            Place::Here(core) => core.sequencer.execute(transaction),
+            Place::There(link) => link.execute_and_wait(&transaction),
+        }
+    }
+
+    fn write(&self, command: OutboxCommand) -> Result<Answer> {
+        self.receive(command)?.answers.into_iter().next().ok_or_else(unexpected)
     }
 
     /// Answers a command that only reads, for those who have commands as values. What retention passed by meanwhile
@@ -89,6 +92,42 @@ impl Outbox {
         messages(of_outbox(self.write(OutboxCommand::Claim { limit, lease_ms: ms(lease) })?)?)
     }
 
+    /// The same, with the token of the lease: who names it is never taken for somebody who claimed a message later.
+    ///
+    /// ```
+    /// use mainstay::{Code, Database};
+    /// use std::time::Duration;
+    /// let outbox = Database::memory()?.outbox();
+    /// let id = outbox.put("orders.done", "order-7", None)?;
+    /// let held = outbox.hold(10, Duration::from_secs(30))?;
+    /// // Whoever had it before says so in vain.
+    /// assert_eq!(outbox.ack_held(held.token - 1, &[id]).unwrap_err().code(), Code::Fenced);
+    /// assert_eq!(outbox.ack_held(held.token, &[id])?, 1);
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    pub fn hold(&self, limit: usize, lease: Duration) -> Result<Claimed> {
+        claimed(self.receive(OutboxCommand::Claim { limit, lease_ms: ms(lease) })?)
+    }
+
+    /// Messages of one claim were delivered: they go. Gives how many of them were there. The error `Fenced` says that one
+    /// of them was claimed by another since, and then none goes.
+    pub fn ack_held(&self, token: Stamp, ids: &[u64]) -> Result<u64> {
+        count(self.write(OutboxCommand::ack(ids.to_vec(), Some(token)))?)
+    }
+
+    /// A message of a claim could not be delivered. The error `Fenced` says that it was claimed by another since.
+    pub fn fail_held(
+        &self,
+        token: Stamp,
+        id: u64,
+        message: &str,
+        backoff: Duration,
+        tries: u32,
+    ) -> Result<Failed> {
+        let (message, backoff_ms) = (message.to_owned(), ms(backoff));
+        failed(self.write(OutboxCommand::fail(id, message, backoff_ms, tries, Some(token)))?)
+    }
+
     /// Messages were delivered: they go. Gives how many of them were there.
     pub fn ack(&self, ids: &[u64]) -> Result<u64> {
         count(self.write(OutboxCommand::Ack { ids: ids.to_vec() })?)
@@ -114,6 +153,12 @@ impl Outbox {
     pub fn state(&self) -> Result<OutboxState> {
         state(self.read(OutboxCommand::Look)?)
     }
+}
+
+/// What a transaction of one claim has claimed.
+pub(crate) fn claimed(receipt: Receipt) -> Result<Claimed> {
+    let answer = receipt.answers.into_iter().next().ok_or_else(unexpected)?;
+    Ok(Claimed { token: receipt.stamp, messages: messages(of_outbox(answer)?)? })
 }
 
 pub(crate) fn ms(duration: Duration) -> u64 {

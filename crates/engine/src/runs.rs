@@ -11,13 +11,16 @@ use crate::snapshot::Snapshot;
 use mainstay_model::limits::check_page;
 use mainstay_model::{
     Answer, Appended, At, CanonicalEvent, Code, CompactString, Error, KeptState, Name, NewEvent,
-    Result, Revision, RunAlert, RunAnswer, RunCommand, RunFilter, RunInfo, RunPage, RunSnapshot,
-    SmallVec, Stamp, Transaction, Value,
+    PageSize, Receipt, Result, Revision, RunAlert, RunAnswer, RunCommand, RunFilter, RunInfo,
+    RunPage, RunSnapshot, SmallVec, Stamp, Transaction, Value,
 };
 use std::sync::Arc;
 use std::time::Duration;
 
+mod restoring;
 mod store;
+
+pub use restoring::Restoring;
 
 /// The runs of a branch.
 ///
@@ -52,12 +55,15 @@ impl Runs {
         AsyncRuns::on(link.clone(), &self.branch)
     }
 
+    fn receive(&self, transaction: Transaction) -> Result<Receipt> {
+        match &self.place {
+            Place::Here(core) => core.sequencer.execute(transaction),
+            Place::There(link) => link.execute_and_wait(&transaction),
+        }
+    }
+
     fn execute(&self, transaction: Transaction) -> Result<SmallVec<[Answer; 1]>> {
-        let receipt = match &self.place {
-            Place::Here(core) => core.sequencer.execute(transaction)?,
-            Place::There(link) => link.execute_and_wait(&transaction)?,
-        };
-        Ok(receipt.answers)
+        Ok(self.receive(transaction)?.answers)
     }
 
     fn write(&self, command: RunCommand) -> Result<Answer> {
@@ -252,6 +258,10 @@ impl Runs {
 }
 
 /// Follows a run: events in order, each once, and only what is on stable storage.
+///
+/// One that is deleted and comes back with all that was given is followed further. One that comes back shorter
+/// would have other events under the sequences to come: the error is `SequenceMoved`, and who follows it begins
+/// again behind an event that the run has.
 pub struct RunTail {
     runs: Runs,
     run: Name,
@@ -264,24 +274,27 @@ impl RunTail {
         self.after
     }
 
-    /// The next events, at most so many. Waits for at least one; none when the time is over.
+    /// The next events, at most so many, and fewer where so many are too large for one answer. Waits for at least
+    /// one; none when the time is over.
     pub fn next(&mut self, limit: usize, timeout: Duration) -> Result<Vec<CanonicalEvent>> {
         check_page(limit)?;
-        let events = match &self.runs.place {
-            Place::Here(core) => {
-                let core = core.clone();
-                self.wait_here(&core, limit, timeout)?
-            }
-            Place::There(link) => {
-                wait(self.runs.there(link).wait_for(&self.run, self.after, limit, timeout))?
-            }
-        };
+        // What is too large is there: only the first time it is waited for.
+        let events = PageSize::upto(limit).ask(|limit| self.wait(limit, timeout))?;
         self.after = events.last().map_or(self.after, |event| event.run_seq);
         Ok(events)
     }
 
+    fn wait(&self, limit: usize, timeout: Duration) -> Result<Vec<CanonicalEvent>> {
+        match &self.runs.place {
+            Place::Here(core) => self.wait_here(core, limit, timeout),
+            Place::There(link) => {
+                wait(self.runs.there(link).wait_for(&self.run, self.after, limit, timeout))
+            }
+        }
+    }
+
     fn wait_here(
-        &mut self,
+        &self,
         core: &Arc<Core>,
         limit: usize,
         timeout: Duration,
@@ -295,12 +308,24 @@ impl RunTail {
             if !events.is_empty() {
                 return Ok(events);
             }
+            self.check_there(core)?;
             let left = timeout.saturating_sub(Duration::from_micros(clock.monotonic_us()));
             let _waiting = core.state.figures.runs.waiting();
             if !core.sequencer.wait_until(left, || reached() > seen) {
                 core.check_open()?;
                 return Ok(Vec::new());
             }
+        }
+    }
+
+    /// Refuses to wait for what a run that is shorter than it was may never have. One that is gone may come back.
+    fn check_there(&self, core: &Arc<Core>) -> Result<()> {
+        let snapshot = Snapshot::new(core, &self.runs.branch, At::Latest)?;
+        match snapshot.last_seq(&self.run)? {
+            Some(last_seq) if last_seq < self.after => {
+                Err(shorter(&self.run, last_seq, self.after))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -378,6 +403,15 @@ impl RunsAt {
     pub fn list(&self, filter: &RunFilter, after: Option<&str>, limit: usize) -> Result<RunPage> {
         page(self.read(list(filter, after, limit))?)
     }
+}
+
+#[cold]
+fn shorter(run: &Name, last_seq: u64, after: u64) -> Error {
+    let message = format!(
+        "run `{run}` is at {last_seq} and has no event {after} to go on from: it was deleted and is another one, or it is \
+         that of another branch; begin again behind an event that it has"
+    );
+    Error::new(Code::SequenceMoved, message)
 }
 
 /// Refuses what writes where something is read.

@@ -181,6 +181,11 @@ impl Snapshot {
         Ok(found)
     }
 
+    /// The last event of a run that there is.
+    pub fn last_seq(&self, run: &Name) -> Result<Option<u64>> {
+        runs::last_seq_of(&self.view(), &Overlay::default(), run)
+    }
+
     /// Checked after the read: history that is trimmed meanwhile is noticed as well.
     fn check_reach(&self, space: u8, name: &Name) -> Result<()> {
         let (key, _) = self.view().key(space, name.as_bytes());

@@ -330,6 +330,15 @@ impl Out<'_> {
                 self.number(events.len() as u64);
                 events.iter().for_each(|event| self.object(event));
             }
+            RunCommand::RestoreHidden { run, metadata, created, events, begun, ends } => {
+                self.named(140, run.as_str());
+                self.option(metadata.as_ref(), Out::value);
+                self.maybe(*created);
+                self.number(events.len() as u64);
+                events.iter().for_each(|event| self.object(event));
+                self.maybe(*begun);
+                self.number(u64::from(*ends));
+            }
             RunCommand::Keep { run, reducer, version, seq, state } => {
                 self.named(132, run.as_str());
                 self.text(reducer);
@@ -411,6 +420,20 @@ impl Out<'_> {
                 self.number(*id);
             }
             OutboxCommand::Look => self.tag(150),
+            OutboxCommand::AckHeld { token, ids } => {
+                self.tag(151);
+                self.number(*token);
+                self.number(ids.len() as u64);
+                ids.iter().for_each(|id| self.number(*id));
+            }
+            OutboxCommand::FailHeld { token, id, message, backoff_ms, tries } => {
+                self.tag(152);
+                self.number(*token);
+                self.number(*id);
+                self.text(message);
+                self.number(*backoff_ms);
+                self.number(u64::from(*tries));
+            }
         }
     }
 

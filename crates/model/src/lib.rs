@@ -25,8 +25,8 @@ pub use contract::Contract;
 pub use error::{Code, Error, ErrorKind, Result};
 pub use name::{NAME_LIMIT_BYTES, Name, RESERVED_PREFIX, check_name};
 pub use outbox::{
-    CLAIM_LIMIT, FAILURE_LIMIT_BYTES, Failed, LEASE_LIMIT_MS, Message, OutboxAnswer, OutboxCommand,
-    OutboxState, SUBJECT_LIMIT_BYTES, TRIES_LIMIT,
+    CLAIM_LIMIT, Claimed, FAILURE_LIMIT_BYTES, Failed, LEASE_LIMIT_MS, Message, OutboxAnswer,
+    OutboxCommand, OutboxState, SUBJECT_LIMIT_BYTES, TRIES_LIMIT,
 };
 pub use record::{
     Answering, Capabilities, Change, Changed, Condition, Conditions, Counters, Decimal,
@@ -36,9 +36,9 @@ pub use record::{
 };
 pub use run::{
     Appended, AttemptSnapshot, CONTRACT_VERSION, CanonicalEvent, EventKey, FetchOptions, Instant,
-    Judgement, KeptState, Listings, NewEvent, RunAlert, RunAnswer, RunCapabilities, RunCommand,
-    RunFilter, RunInfo, RunPage, RunSnapshot, RunStatus, RunStore, StepSnapshot, StepStatus,
-    event_id, peek_event, put_text, reduce, reduce_parts, signal_key, take_text,
+    Judgement, KeptState, Listings, NewEvent, PageSize, RunAlert, RunAnswer, RunCapabilities,
+    RunCommand, RunFilter, RunInfo, RunPage, RunSnapshot, RunStatus, RunStore, StepSnapshot,
+    StepStatus, event_id, peek_event, put_text, reduce, reduce_parts, signal_key, take_text,
 };
 pub use scales::Scales;
 pub use smallvec::{SmallVec, smallvec};

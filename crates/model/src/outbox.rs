@@ -8,6 +8,9 @@
 //!                                                           10 tries: dead --replay--> pending
 //! ```
 //!
+//! The stamp of the transaction that claimed a message is the token of its lease: whoever names it is refused once
+//! somebody else has claimed the message, so that nobody ends the lease of another.
+//!
 //! Messages of one run are claimed one behind the other; others do not wait for each other.
 
 use crate::wire::fields;
@@ -77,9 +80,52 @@ pub enum OutboxCommand {
     },
     /// How many messages there are.
     Look,
+    /// The same as `Ack` by whoever holds the lease: `Fenced`, and nothing goes, where a message was claimed by another.
+    AckHeld {
+        /// The stamp of the transaction that claimed them.
+        token: Stamp,
+        /// The messages.
+        #[serde(with = "fields::list")]
+        ids: Vec<u64>,
+    },
+    /// The same as `Fail` by whoever holds the lease: `Fenced` where the message was claimed by another.
+    FailHeld {
+        /// The stamp of the transaction that claimed it.
+        token: Stamp,
+        /// The message.
+        id: u64,
+        /// Why.
+        message: String,
+        /// How long it waits before its second try; each further one doubles it.
+        backoff_ms: u64,
+        /// After so many tries it is dead.
+        tries: u32,
+    },
 }
 
 impl OutboxCommand {
+    /// Messages were delivered; with a token, by whoever holds it.
+    pub fn ack(ids: Vec<u64>, token: Option<Stamp>) -> OutboxCommand {
+        match token {
+            Some(token) => OutboxCommand::AckHeld { token, ids },
+            None => OutboxCommand::Ack { ids },
+        }
+    }
+
+    /// A message could not be delivered; with a token, by whoever holds it.
+    pub fn fail(
+        id: u64,
+        message: String,
+        backoff_ms: u64,
+        tries: u32,
+        token: Option<Stamp>,
+    ) -> OutboxCommand {
+        match token {
+            Some(token) => OutboxCommand::FailHeld { token, id, message, backoff_ms, tries },
+            None => OutboxCommand::Fail { id, message, backoff_ms, tries },
+        }
+    }
+
     /// Whether it only reads.
     pub fn is_read(&self) -> bool {
         matches!(self, OutboxCommand::Dead { .. } | OutboxCommand::Look)
@@ -90,7 +136,8 @@ impl OutboxCommand {
         match self {
             OutboxCommand::Put { subject, .. } => check_subject(subject),
             OutboxCommand::Claim { limit, lease_ms } => check_claim(*limit, *lease_ms),
-            OutboxCommand::Fail { backoff_ms, tries, .. } => {
+            OutboxCommand::Fail { backoff_ms, tries, .. }
+            | OutboxCommand::FailHeld { backoff_ms, tries, .. } => {
                 if *backoff_ms > LEASE_LIMIT_MS || *tries == 0 {
                     return Err(invalid(format!(
                         "a back-off has at most {LEASE_LIMIT_MS} ms and a message at least one try"
@@ -155,6 +202,16 @@ pub struct Message {
     pub written: Stamp,
     /// Why the last try failed.
     pub failure: Option<String>,
+}
+
+/// Messages, and what names the lease that they were claimed with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claimed {
+    /// The stamp of the transaction that claimed them: later claims have higher ones.
+    pub token: Stamp,
+    /// The messages.
+    #[serde(with = "fields::list")]
+    pub messages: Vec<Message>,
 }
 
 /// How the outbox stands.

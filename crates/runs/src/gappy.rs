@@ -50,6 +50,8 @@ pub struct GappyStore {
 struct State {
     closed: bool,
     habit: Habit,
+    /// The most bytes of events that one answer holds; nothing: any.
+    answer_limit_bytes: Option<usize>,
     /// How many events were written: their names are made of it.
     written: u64,
     runs: BTreeMap<String, Log>,
@@ -96,6 +98,11 @@ impl GappyStore {
         self.shown.notify_waiters();
     }
 
+    /// Refuses pages whose events are larger than this together, as stores over a network do.
+    pub fn limit_answers(&self, bytes: usize) {
+        self.state.lock().answer_limit_bytes = Some(bytes);
+    }
+
     /// Does something with what is there, now, and tells those who wait.
     fn change<T>(&self, change: impl FnOnce(&mut State, Stamp) -> Result<T>) -> Result<T> {
         let mut state = self.state.lock();
@@ -118,13 +125,24 @@ impl GappyStore {
         let page = |log: &Log| {
             log.visible(options.after_seq).take(options.limit).cloned().collect::<Vec<_>>()
         };
-        Ok(self.read(run, page)?.unwrap_or_default())
+        let page = self.read(run, page)?.unwrap_or_default();
+        let bytes: usize = page.iter().map(CanonicalEvent::weight_bytes).sum();
+        match self.state.lock().answer_limit_bytes {
+            Some(limit) if bytes > limit => Err(too_much(bytes, limit)),
+            _ => Ok(page),
+        }
     }
 
     fn has_behind(&self, run: &str, after_seq: u64) -> Result<bool> {
         let is_there = self.read(run, |log| log.visible(after_seq).next().is_some())?;
         Ok(is_there.unwrap_or(false))
     }
+}
+
+#[cold]
+fn too_much(bytes: usize, limit: usize) -> Error {
+    let message = format!("a page has {bytes} bytes, {limit} are the most: ask for fewer events");
+    Error::new(Code::TransactionTooLarge, message)
 }
 
 impl State {

@@ -16,9 +16,7 @@ use crate::gap::Gap;
 use crate::projection::{Anew, Projection, ProjectionState, Scene};
 use crate::settings::Settings;
 use crate::time::Time;
-use mainstay_model::{
-    CanonicalEvent, Code, Error, FetchOptions, Name, Result, RunSnapshot, RunStore,
-};
+use mainstay_model::{CanonicalEvent, Code, Error, Name, PageSize, Result, RunSnapshot, RunStore};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
@@ -182,7 +180,7 @@ impl Projector {
         let due = self.with(run, |run, scene| run.due(scene))?;
         for gap in due {
             let limit = usize::try_from(gap.width()).unwrap_or(usize::MAX).min(self.settings.page);
-            let found = self.fetch(run, gap.first - 1, limit).await?;
+            let found = self.fetch(run, gap.first - 1, &mut PageSize::upto(limit)).await?;
             let Some(seq) = found.first().map(|event| event.run_seq).filter(|seq| *seq <= gap.last)
             else {
                 continue;
@@ -198,11 +196,11 @@ impl Projector {
 
     /// Takes in what is behind the watermark, up to so many pages.
     async fn catch_up(&self, run: &str, pages: usize) -> Result<()> {
-        let mut left = pages;
+        let (mut left, mut size) = (pages, PageSize::upto(self.settings.page));
         loop {
             // At the end of the budget: is there more, and how long has it been there?
-            let limit = if left == 0 { 1 } else { self.settings.page };
-            let page = self.fetch(run, self.watermark(run)?, limit).await?;
+            size = if left == 0 { PageSize::upto(1) } else { size };
+            let page = self.fetch(run, self.watermark(run)?, &mut size).await?;
             if self.with(run, |run, scene| run.watch_lag(&page, scene))? {
                 self.resync_from(run, self.settings.resync, None).await?;
                 left = usize::MAX;
@@ -243,9 +241,9 @@ impl Projector {
             _ => self.store.snapshot_at(run, base_seq).await?,
         };
         let mut anew = Anew::from(base_seq, base.unwrap_or_else(|| RunSnapshot::new(run)));
-        let mut before = base_seq;
+        let (mut before, mut size) = (base_seq, PageSize::upto(self.settings.page));
         while before < upto {
-            let page = self.fetch(run, before, self.settings.page).await?;
+            let page = self.fetch(run, before, &mut size).await?;
             for event in page.iter().take_while(|event| event.run_seq <= upto) {
                 anew.fold(before, event);
                 before = event.run_seq;
@@ -257,8 +255,13 @@ impl Projector {
         Ok(anew)
     }
 
-    async fn fetch(&self, run: &str, after: u64, limit: usize) -> Result<Vec<CanonicalEvent>> {
-        self.store.fetch_events(run, FetchOptions::after(after).limit(limit)).await
+    async fn fetch(
+        &self,
+        run: &str,
+        after: u64,
+        size: &mut PageSize,
+    ) -> Result<Vec<CanonicalEvent>> {
+        size.fetch(&*self.store, run, after).await
     }
 
     fn watermark(&self, run: &str) -> Result<u64> {

@@ -8,7 +8,8 @@
 
 use crate::keeper::StateKeeper;
 use crate::reducer::AnyReducer;
-use mainstay_model::{FetchOptions, KeptState, Result, RunStore};
+use mainstay_model::limits::PAGE_DEFAULT;
+use mainstay_model::{FetchOptions, KeptState, PageSize, Result, RunStore};
 use std::sync::Arc;
 
 /// A state is kept anew when so many events came since the one that is kept.
@@ -71,9 +72,9 @@ impl Reduced {
 
     async fn fold(&self, run: &str) -> Result<Folding> {
         let mut folding = Folding { state: self.begin(run).await?, since_kept: 0, events: 0 };
+        let mut size = PageSize::upto(PAGE_DEFAULT);
         loop {
-            let after = FetchOptions::after(folding.state.seq);
-            let page = self.store.fetch_events(run, after).await?;
+            let page = size.fetch(&*self.store, run, folding.state.seq).await?;
             let Some(last) = page.last() else { return Ok(folding) };
             let state = std::mem::take(&mut folding.state.state);
             folding.state =

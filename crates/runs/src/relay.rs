@@ -112,7 +112,7 @@ impl Relay {
     pub async fn round(&self) -> Result<usize> {
         let taken = self.exchange(&Owed::default(), true).await?;
         let claimed = taken.messages.len();
-        let owed = self.deliver(taken.messages).await;
+        let owed = self.deliver(taken).await;
         self.exchange(&owed, false).await.map(|_| claimed)
     }
 
@@ -161,7 +161,7 @@ impl Relay {
         if taken.messages.is_empty() {
             self.wait(seen, taken.due_in).await?;
         }
-        Ok(self.deliver(taken.messages).await)
+        Ok(self.deliver(taken).await)
     }
 
     /// One transaction: what became of messages, the claim of the next, and a look at all.
@@ -182,11 +182,11 @@ impl Relay {
     }
 
     /// Delivers messages one behind the other and lets them stay.
-    async fn deliver(&self, messages: Vec<Message>) -> Owed {
+    async fn deliver(&self, taken: Taken) -> Owed {
         let (clock, lease, mut owed) =
-            (SystemClock::new(), self.0.settings.lease(), Owed::default());
+            (SystemClock::new(), self.0.settings.lease(), Owed::of(taken.now));
         let passed = || Duration::from_micros(clock.monotonic_us());
-        for message in messages {
+        for message in taken.messages {
             if passed() > lease / 2 {
                 // Whoever claims it next delivers it: here it might come behind one that was sent elsewhere.
                 self.claim_fewer();

@@ -405,3 +405,22 @@ mod random {
         events.iter().filter(|event| is_illegal(event)).map(|event| event.run_seq).collect()
     }
 }
+
+#[test]
+fn pages_that_are_too_large_are_taken_in_smaller_ones() {
+    let stage = Stage::new(Settings::default());
+    let large =
+        |n: u64| NewEvent::new("r", "Tick").data(&"x".repeat(1_000)).with_key(&n.to_string());
+    for n in 1..=200 {
+        wait(stage.store.append_event(large(n))).unwrap();
+    }
+    let all = wait(stage.store.project_snapshot("r")).unwrap();
+    let one = wait(stage.store.fetch_events("r", FetchOptions::default().limit(1))).unwrap();
+    stage.store.limit_answers(50 * one[0].weight_bytes());
+    stage.poll();
+    assert_eq!(stage.watermark(), 200);
+    // What the store itself folds, and what is folded anew.
+    assert_eq!(wait(stage.store.project_snapshot("r")).unwrap(), all);
+    wait(stage.projector.resync("r", Resync::Full)).unwrap();
+    assert_eq!(stage.projector.snapshot("r"), all);
+}

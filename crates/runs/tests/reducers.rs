@@ -110,6 +110,17 @@ fn a_state_is_folded_forward_on_read_and_kept_when_it_is_old() {
 }
 
 #[test]
+fn pages_that_are_too_large_are_taken_in_smaller_ones() {
+    let (stage, counts) = (Stage::new(), Counts::of(1));
+    stage.append("r", "Tick", 300);
+    let one = wait(stage.gappy.fetch_events("r", FetchOptions::default().limit(1))).unwrap();
+    stage.gappy.limit_answers(50 * one[0].weight_bytes());
+    assert_eq!(state(wait(stage.reduced(&counts).snapshot("r")).unwrap()), Some((300, 300)));
+    let all = Reprojection::new(stage.reduced(&Counts::of(2)));
+    assert_eq!(wait(all.run()).unwrap().events_done, 300);
+}
+
+#[test]
 fn a_state_of_another_version_is_not_used() {
     let (stage, counts) = (Stage::new(), Counts::of(1));
     stage.append("r", "Tick", 300);

@@ -196,10 +196,31 @@ fn the_outbox_answers_as_written_down() {
         ("OUTBOX.CLAIM 10 LEASE 60000", r"*1\r\n*3\r\n:2\r\n$1\r\na\r\n$3\r\ntwo\r\n"),
         ("OUTBOX.FAIL 2 nobody", r"$4\r\nWAIT\r\n"),
         ("OUTBOX.FAIL 7 nobody", r"$-1\r\n"),
+        ("OUTBOX.ACK 3 TOKEN 1", "-FENCED "),
+        ("OUTBOX.FAIL 3 nobody TOKEN 1", "-FENCED "),
+        ("OUTBOX.ACK 7 TOKEN 1", r":0\r\n"),
+        ("OUTBOX.ACK 3 TOKEN", "-ERR "),
+        ("OUTBOX.ACK 3 TOKEN 1 4", "-ERR syntax error"),
         ("OUTBOX.DEAD", r"*0\r\n"),
         ("OUTBOX.REPLAY 2", r":0\r\n"),
         ("OUTBOX.STATE", r"*4\r\n:2\r\n:0\r\n:3\r\n:"),
     ]);
+}
+
+#[test]
+fn a_claim_tells_its_token_to_whoever_asks() {
+    let ours = Ours::start();
+    let mut client = ours.client();
+    client.line("OUTBOX.PUT a one");
+    let claimed = client.line("OUTBOX.CLAIM 1 LEASE 60000 TOKEN");
+    assert!(claimed.starts_with(r"*1\r\n*4\r\n:1\r\n$1\r\na\r\n$3\r\none\r\n:"), "{claimed}");
+    let token: String =
+        claimed.rsplit(':').next().unwrap().chars().take_while(char::is_ascii_digit).collect();
+    assert_eq!(
+        client.line(&format!("OUTBOX.FAIL 1 nobody TOKEN 1{token}")).find("-FENCED"),
+        Some(0)
+    );
+    assert_eq!(client.line(&format!("OUTBOX.ACK 1 TOKEN {token}")), r":1\r\n");
 }
 
 #[test]

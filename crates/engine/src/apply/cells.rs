@@ -105,7 +105,7 @@ fn delete(
 }
 
 fn incr(view: &View<'_>, overlay: &mut Overlay, name: &Name, by: Number) -> Result<Answer> {
-    let (seen, value) = see_with(view, overlay, CELLS, name, codec::decode)?;
+    let (seen, value) = see_with(view, overlay, CELLS, name.as_bytes(), codec::decode)?;
     let value = sum(value.unwrap_or(Value::Int(0)), by, name)?;
     let expires = seen.expires;
     let counter = put(overlay, seen, &value, expires)?;
@@ -135,7 +135,8 @@ fn sum(value: Value, by: Number, name: &Name) -> Result<Value> {
 }
 
 fn expire(view: &View<'_>, overlay: &mut Overlay, name: &Name, ttl: Ttl) -> Result<Answer> {
-    let (seen, payload) = see_with(view, overlay, CELLS, name, |payload| Ok(payload.to_vec()))?;
+    let (seen, payload) =
+        see_with(view, overlay, CELLS, name.as_bytes(), |payload| Ok(payload.to_vec()))?;
     let expires = expiry(view.now, ttl, seen.expires)?;
     let Some(payload) = payload else { return Ok(Answer::Did(false)) };
     set_expiry(overlay, seen, &payload, expires)?;

@@ -37,10 +37,10 @@ pub(super) fn see_with<T>(
     view: &View<'_>,
     overlay: &Overlay,
     space: u8,
-    name: &Name,
+    name: &[u8],
     mut read: impl FnMut(&[u8]) -> Result<T>,
 ) -> Result<(Seen, Option<T>)> {
-    let (key, hash) = view.key(space, name.as_bytes());
+    let (key, hash) = view.key(space, name);
     let read = |head: Head, payload: &[u8]| match head.is_live(view.now) {
         true => Ok((head, Some(read(payload)?))),
         false => Ok((head, None)),

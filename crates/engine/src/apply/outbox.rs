@@ -3,7 +3,7 @@
 //! ```text
 //!   09 | branch | h                    -> last id, pending, dead
 //!                 m | id u64 BE        -> subject, run, written at, payload      written once
-//!                 s | id u64 BE        -> tries, due, the run's next message, failure
+//!                 s | id u64 BE        -> tries, due, the run's next message, failure, token
 //!                 q | due u64 BE | id  -> nothing                                who may be claimed when
 //!                 r | run              -> the run's last message
 //!                 d | id u64 BE        -> nothing                                the dead ones
@@ -62,7 +62,15 @@ pub(crate) fn run(
             answer(OutboxAnswer::Messages(outbox.claim(fronts, *limit, *lease_ms)?))
         }
         OutboxCommand::Ack { ids } => Answer::Count(outbox.ack(ids)?),
+        OutboxCommand::AckHeld { token, ids } => {
+            outbox.check_held(ids, *token)?;
+            Answer::Count(outbox.ack(ids)?)
+        }
         OutboxCommand::Fail { id, message, backoff_ms, tries } => {
+            answer(OutboxAnswer::Failed(outbox.fail(*id, message, *backoff_ms, *tries)?))
+        }
+        OutboxCommand::FailHeld { token, id, message, backoff_ms, tries } => {
+            outbox.check_held(&[*id], *token)?;
             answer(OutboxAnswer::Failed(outbox.fail(*id, message, *backoff_ms, *tries)?))
         }
         OutboxCommand::Dead { after, limit } => {
@@ -98,6 +106,8 @@ struct State {
     /// Whether it is of a run whose later messages wait for it.
     is_first: bool,
     failure: Option<String>,
+    /// The stamp of the transaction that claimed it last; 0: none has, or its lease was given up.
+    token: Stamp,
 }
 
 impl State {
@@ -193,6 +203,7 @@ impl Outbox<'_> {
         self.dequeue(due, id)?;
         state.tries += 1;
         state.due = self.view.now.saturating_add(lease_ms.saturating_mul(1000));
+        state.token = self.view.now;
         self.enqueue(state.due, id)?;
         self.set_state(id, &state)?;
         self.message(id, state)
@@ -222,6 +233,17 @@ impl Outbox<'_> {
         Ok(found)
     }
 
+    /// Refuses whoever does not hold the lease of messages that are there.
+    fn check_held(&self, ids: &[u64], token: Stamp) -> Result<()> {
+        for &id in ids {
+            let state = self.state(id)?.filter(State::was_taken);
+            if state.is_some_and(|state| state.token != token) {
+                return Err(fenced(id, token));
+            }
+        }
+        Ok(())
+    }
+
     fn ack(&mut self, ids: &[u64]) -> Result<u64> {
         let (mut counts, mut gone) = (self.counts()?, 0);
         for &id in ids {
@@ -246,7 +268,7 @@ impl Outbox<'_> {
         let Some(mut state) = alive else {
             return Ok(Failed::Unknown);
         };
-        state.failure = Some(cut(why).to_owned());
+        (state.failure, state.token) = (Some(cut(why).to_owned()), 0);
         if state.tries >= tries {
             self.bury(id, state)?;
             return Ok(Failed::Dead);
@@ -298,7 +320,7 @@ impl Outbox<'_> {
             return Ok(false);
         };
         self.remove(&place(b'd', id))?;
-        (state.is_dead, state.tries, state.due) = (false, 0, self.view.now);
+        (state.is_dead, state.tries, state.due, state.token) = (false, 0, self.view.now, 0);
         self.set_state(id, &state)?;
         self.enqueue(state.due, id)?;
         let mut counts = self.counts()?;
@@ -422,6 +444,7 @@ impl Outbox<'_> {
         put_varint(&mut bytes, state.next);
         bytes.push(u8::from(state.is_dead) | u8::from(state.is_first) << 1);
         put_text(state.failure.as_deref().unwrap_or_default(), &mut bytes);
+        put_varint(&mut bytes, state.token);
         self.set(&place(b's', id), 0, &bytes)
     }
 }
@@ -440,7 +463,9 @@ fn take_state(rest: &mut &[u8]) -> Option<State> {
     *rest = tail;
     let failure = Some(take_text(rest)?).filter(|text| !text.is_empty());
     let (is_dead, is_first) = (flags & 1 != 0, flags & 2 != 0);
-    Some(State { tries, due, next, is_dead, is_first, failure })
+    // Those that were written before there were tokens have none.
+    let token = if rest.is_empty() { 0 } else { get_varint(rest)? };
+    Some(State { tries, due, next, is_dead, is_first, failure, token })
 }
 
 fn place(kind: u8, id: u64) -> Place {
@@ -478,6 +503,15 @@ pub(crate) fn told(name: &[u8], payload: &[u8]) -> Option<(u64, String, Option<S
     let mut rest = payload;
     let (subject, run) = (take_text(&mut rest)?, take_text(&mut rest)?);
     Some((id, subject, Some(run).filter(|run| !run.is_empty()), rest.to_vec()))
+}
+
+#[cold]
+fn fenced(id: u64, token: Stamp) -> Error {
+    let message = format!(
+        "message {id} is no longer held with token {token}: its lease was over and it was claimed again, or given up; \
+         leave it to whoever has it"
+    );
+    Error::new(Code::Fenced, message)
 }
 
 #[cold]

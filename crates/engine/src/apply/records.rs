@@ -96,7 +96,7 @@ pub(super) fn see_fields(
     overlay: &Overlay,
     key: &Name,
 ) -> Result<(Seen, Option<Vec<u8>>)> {
-    see_with(view, overlay, RECORDS, key, |payload| Ok(payload.to_vec()))
+    see_with(view, overlay, RECORDS, key.as_bytes(), |payload| Ok(payload.to_vec()))
 }
 
 fn write(
@@ -384,7 +384,8 @@ fn expire(
     ttl: Ttl,
     only: ExpireOnly,
 ) -> Result<Answer> {
-    let (seen, payload) = see_with(view, overlay, RECORDS, key, |payload| Ok(payload.to_vec()))?;
+    let (seen, payload) =
+        see_with(view, overlay, RECORDS, key.as_bytes(), |payload| Ok(payload.to_vec()))?;
     let expires = expiry(view.now, ttl, seen.expires)?;
     let Some(payload) = payload.filter(|_| may_expire(only, seen.expires, expires)) else {
         return Ok(Answer::Did(false));

@@ -56,7 +56,7 @@ fn see_with<T>(
     name: &Name,
     read: impl FnMut(&[u8]) -> Result<T>,
 ) -> Result<(Seen, Option<T>)> {
-    let (seen, held) = keys::see_with(view, overlay, CELLS, name, read)?;
+    let (seen, held) = keys::see_with(view, overlay, CELLS, name.as_bytes(), read)?;
     if held.is_none() {
         records::refuse(view, overlay, name)?;
     }
@@ -91,7 +91,7 @@ fn set(
     only: &Only,
     ttl: Ttl,
 ) -> Result<Answer> {
-    let (seen, old) = keys::see_with(view, overlay, CELLS, name, codec::decode)?;
+    let (seen, old) = keys::see_with(view, overlay, CELLS, name.as_bytes(), codec::decode)?;
     let there = records::is_there(view, overlay, name)?;
     // A name that is both is a cell.
     let record = there && old.is_none();
@@ -306,7 +306,7 @@ fn expire(
     ttl: Ttl,
     only: ExpireOnly,
 ) -> Result<Answer> {
-    let (seen, payload) = keys::see_with(view, overlay, CELLS, name, copied)?;
+    let (seen, payload) = keys::see_with(view, overlay, CELLS, name.as_bytes(), copied)?;
     let expires = expiry(view.now, ttl, seen.expires)?;
     let Some(payload) = payload.filter(|_| may_expire(only, seen.expires, expires)) else {
         return Ok(Answer::Did(false));

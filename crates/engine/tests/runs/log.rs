@@ -2,8 +2,8 @@
 
 use crate::{event, memory, note};
 use mainstay::{
-    ChangeKind, Code, Command, Contract, Demand, Filter, NewEvent, OutboxCommand, RunCommand,
-    RunFilter, RunStatus, Step, Transaction, Value,
+    ChangeKind, Code, Command, Contract, Demand, ErrorKind, Filter, NewEvent, OutboxCommand,
+    RunCommand, RunFilter, RunStatus, Step, Transaction, Value,
 };
 use std::time::Duration;
 
@@ -347,4 +347,22 @@ fn a_run_is_not_made_and_deleted_in_one_transaction() {
     db.execute(Transaction::new().step(append(1))).unwrap();
     db.execute(both()).unwrap();
     assert!(db.runs().get("r").unwrap().is_none());
+}
+
+#[test]
+fn a_tail_gives_fewer_events_where_so_many_are_too_large_for_one_answer() {
+    let (db, _) = memory();
+    for number in 1..=10 {
+        let large = Value::Bytes(vec![7; 15 << 20]);
+        db.runs().append(note("r", number).value(large)).unwrap();
+    }
+    db.sync().unwrap();
+    let refused = db.runs().fetch("r", 0, 100).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::TooLarge);
+    let (mut tail, mut sequences) = (db.runs().tail("r", 0).unwrap(), Vec::new());
+    while tail.position() < 10 {
+        let some = tail.next(100, Duration::ZERO).unwrap();
+        sequences.extend(some.iter().map(|event| event.run_seq));
+    }
+    assert_eq!(sequences, (1..=10).collect::<Vec<_>>());
 }

@@ -5,6 +5,7 @@ mod log;
 mod outbox;
 mod past;
 mod programs;
+mod restoring;
 mod reviewed;
 
 use mainstay::{Database, Durability, ManualClock, NewEvent, Options};

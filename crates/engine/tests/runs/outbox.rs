@@ -152,3 +152,49 @@ fn bad_input_is_refused() {
     let claim = mainstay::OutboxCommand::Claim { limit: 1, lease_ms: 1 };
     assert_eq!(t.run(claim).unwrap_err().code(), Code::InvalidArgument);
 }
+
+/// Whoever lost its lease cannot end that of the next one.
+#[test]
+fn a_token_that_is_over_acknowledges_and_fails_nothing() {
+    let (db, clock) = memory();
+    let (outbox, lease) = (db.outbox(), Duration::from_secs(30));
+    let ids = [1, 2].map(|_| outbox.put("s", "x", None).unwrap());
+    let late = outbox.hold(9, lease).unwrap();
+    clock.advance(Duration::from_secs(31));
+    let next = outbox.hold(1, lease).unwrap();
+    assert_eq!((late.messages.len(), next.messages[0].id), (2, ids[0]));
+    let code = |error: mainstay::Error| error.code();
+    // Not even the one that nobody else has goes: all or none.
+    assert_eq!(outbox.ack_held(late.token, &[ids[1], ids[0]]).map_err(code), Err(Code::Fenced));
+    let failed = outbox.fail_held(late.token, ids[0], "no wire", lease, 9);
+    assert_eq!(failed.map_err(code), Err(Code::Fenced));
+    assert_eq!(outbox.state().unwrap().pending, 2);
+    assert_eq!(
+        outbox.ack_held(late.token, &[ids[1]]).unwrap(),
+        1,
+        "its lease is over, and nobody took it"
+    );
+    assert!(matches!(
+        outbox.fail_held(next.token, ids[0], "no wire", lease, 9),
+        Ok(Failed::Waits(_))
+    ));
+    assert_eq!(outbox.ack_held(next.token, &[ids[0]]).map_err(code), Err(Code::Fenced), "given up");
+    assert_eq!(outbox.ack_held(next.token, &[77]).unwrap(), 0, "there is no such message");
+    assert_eq!(outbox.ack(&[ids[0]]).unwrap(), 1, "without a token it is as it was");
+}
+
+#[test]
+fn a_token_does_not_outlive_a_replay_and_is_there_after_opening_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = mainstay::Database::open(directory.path()).unwrap();
+    let id = db.outbox().put("s", "x", None).unwrap();
+    let held = db.outbox().hold(1, Duration::from_secs(3600)).unwrap();
+    drop(db);
+    let db = mainstay::Database::open(directory.path()).unwrap();
+    let dead = db.outbox().fail_held(held.token, id, "no wire", Duration::ZERO, 1).unwrap();
+    assert_eq!(dead, Failed::Dead);
+    assert!(db.outbox().replay(id).unwrap());
+    let again = db.outbox().hold(1, Duration::from_secs(3600)).unwrap();
+    assert_eq!(db.outbox().ack_held(held.token, &[id]).unwrap_err().code(), Code::Fenced);
+    assert_eq!(db.outbox().ack_held(again.token, &[id]).unwrap(), 1);
+}

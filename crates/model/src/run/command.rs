@@ -117,6 +117,25 @@ pub enum RunCommand {
         /// At most this many.
         limit: usize,
     },
+    /// Writes events as an archive kept them where nobody sees them, in pieces, and then shows the run, all of it at once.
+    /// Meanwhile nothing can be appended to it. Fails where there is a run of this name, and with `Fenced` where
+    /// another restoring of it has begun. Answers how many events were written.
+    RestoreHidden {
+        /// The run.
+        run: Name,
+        /// What is known of it, for the piece that begins.
+        #[serde(with = "fields::maybe_value")]
+        metadata: Option<Value>,
+        /// When it was made, for the piece that begins; nothing: now.
+        created: Option<Stamp>,
+        /// The events, in order and without gaps.
+        #[serde(with = "fields::object")]
+        events: Vec<CanonicalEvent>,
+        /// The revision of the piece that began; nothing: this one does, and what others left goes.
+        begun: Option<Revision>,
+        /// Whether the run is whole with this piece and is to be seen.
+        ends: bool,
+    },
 }
 
 impl RunCommand {
@@ -125,6 +144,7 @@ impl RunCommand {
         match self {
             RunCommand::Append { event, .. } => Some(&event.run_id),
             RunCommand::Restore { run, .. }
+            | RunCommand::RestoreHidden { run, .. }
             | RunCommand::Bootstrap { run, .. }
             | RunCommand::Delete { run }
             | RunCommand::Keep { run, .. }
@@ -146,6 +166,7 @@ impl RunCommand {
                 | RunCommand::Bootstrap { .. }
                 | RunCommand::Delete { .. }
                 | RunCommand::Restore { .. }
+                | RunCommand::RestoreHidden { .. }
                 | RunCommand::Keep { .. }
         )
     }

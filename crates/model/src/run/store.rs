@@ -13,8 +13,8 @@
 //! There is no way to change or delete one event.
 
 use super::{
-    Appended, CanonicalEvent, NewEvent, RunCapabilities, RunFilter, RunInfo, RunPage, RunSnapshot,
-    reduce,
+    Appended, CanonicalEvent, NewEvent, PageSize, RunCapabilities, RunFilter, RunInfo, RunPage,
+    RunSnapshot, reduce,
 };
 use crate::limits::PAGE_DEFAULT;
 use crate::record::lacking;
@@ -164,7 +164,8 @@ pub trait RunStore: Send + Sync {
         lacking(self.capabilities().lacks("restoring", "writing events as an archive kept them"))
     }
 
-    /// Waits until a run has an event behind this one, or for as long as told; says whether it has one.
+    /// Waits until a run has an event behind this one, or for as long as told; says whether it has one. A store may
+    /// answer `SequenceMoved` where there is a run that has not even this one.
     fn wait_for<'a>(&'a self, run: &'a str, after_seq: u64, wait_ms: u64) -> Answering<'a, bool> {
         let _ = (run, after_seq, wait_ms);
         lacking(self.capabilities().lacks("tail_wakes", "waiting for an event"))
@@ -201,9 +202,9 @@ impl Folded {
 
 /// Folds the events up to one of them, page by page.
 async fn fold<S: RunStore + ?Sized>(store: &S, run: &str, upto: u64) -> Result<Option<Folded>> {
-    let (mut folded, mut after) = (None, 0);
+    let (mut folded, mut after, mut size) = (None, 0, PageSize::upto(PAGE_DEFAULT));
     loop {
-        let page = store.fetch_events(run, FetchOptions::after(after)).await?;
+        let page = size.fetch(store, run, after).await?;
         for event in page.iter().take_while(|event| event.run_seq <= upto) {
             let stored = event.stored_us();
             let so_far = folded.take().unwrap_or_else(|| Folded {

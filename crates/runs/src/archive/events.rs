@@ -2,7 +2,7 @@
 
 use super::line::{self, Foot, Head};
 use super::name::hex;
-use mainstay::{CanonicalEvent, ErrorKind, Result, RunSnapshot, RunsAt, Stamp, reduce};
+use mainstay::{CanonicalEvent, PageSize, Result, RunSnapshot, RunsAt, Stamp, reduce};
 use sha2::{Digest, Sha256};
 use std::collections::VecDeque;
 
@@ -15,26 +15,18 @@ pub(super) struct Events<'v> {
     run: &'v str,
     after: u64,
     page: VecDeque<CanonicalEvent>,
-    limit: usize,
+    size: PageSize,
 }
 
 impl<'v> Events<'v> {
     pub fn of(view: &'v RunsAt, run: &'v str) -> Events<'v> {
-        Events { view, run, after: 0, page: VecDeque::new(), limit: PAGE }
+        Events { view, run, after: 0, page: VecDeque::new(), size: PageSize::upto(PAGE) }
     }
 
     fn fetch(&mut self) -> Result<()> {
-        loop {
-            match self.view.fetch(self.run, self.after, self.limit) {
-                Err(error) if error.kind() == ErrorKind::TooLarge && self.limit > 1 => {
-                    self.limit /= 2;
-                }
-                page => {
-                    self.page = page?.into();
-                    return Ok(());
-                }
-            }
-        }
+        let page = self.size.ask(|limit| self.view.fetch(self.run, self.after, limit));
+        self.page = page?.into();
+        Ok(())
     }
 }
 

@@ -1,8 +1,12 @@
 //! Bringing a run back from the archive.
+//!
+//! ```text
+//!   file --read, found whole--> read again, piece by piece --> hidden from all --whole--> seen, in one transaction
+//! ```
 
 use super::read::path_of;
 use super::{Archive, ArchivedRun, Contents};
-use mainstay::{CanonicalEvent, Code, Error, Result, Runs, Stamp, Value};
+use mainstay::{CanonicalEvent, Code, Error, Restoring, Result, Runs};
 use serde::Serialize;
 
 /// The most events that one transaction brings back.
@@ -21,34 +25,30 @@ pub struct Imported {
 
 /// A run on its way back.
 struct Piece {
-    runs: Runs,
-    run: String,
-    metadata: Option<Value>,
-    created: Stamp,
+    restoring: Restoring,
     events: Vec<CanonicalEvent>,
     weight_bytes: usize,
     written: u64,
 }
 
 impl Archive {
-    /// Brings a run back, once all of its file is found to be whole. Done again, also after it was broken off in between,
-    /// it writes what is missing; a run that was continued meanwhile is left as it is. The file stays.
+    /// Brings a run back, once all of its file is found to be whole. Nobody sees it, and nobody can append to it, before all of it
+    /// is there; one that was broken off in between is begun again. A run that is there, and was maybe continued, is
+    /// left as it is. The file stays.
     pub fn import(&self, archived: &ArchivedRun) -> Result<Imported> {
         let path = path_of(archived)?;
         let (head, contents) = self.wait(self.read(&path, &mut |_| Ok(())))?;
-        let mut piece = Piece {
-            runs: self.branch()?.runs(),
-            run: head.run_id.clone(),
-            metadata: head.metadata()?,
-            created: head.created_us,
-            events: Vec::new(),
-            weight_bytes: 0,
-            written: 0,
-        };
+        let (runs, run) = (self.branch()?.runs(), head.run_id.as_str());
+        if runs.get(run)?.is_some() {
+            check(&runs, run, &contents)?;
+            return Ok(Imported { written: 0, contents });
+        }
+        let restoring = runs.restoring(run, head.metadata()?, Some(head.created_us))?;
+        let mut piece = Piece { restoring, events: Vec::new(), weight_bytes: 0, written: 0 };
         self.wait(self.read(&path, &mut |event| piece.add(event)))?;
-        piece.write()?;
-        piece.check(&contents)?;
-        Ok(Imported { written: piece.written, contents })
+        let written = piece.finish()?;
+        check(&runs, run, &contents)?;
+        Ok(Imported { written, contents })
     }
 }
 
@@ -58,7 +58,8 @@ impl Piece {
         let is_full = self.events.len() >= PIECE_EVENTS
             || self.weight_bytes + weight_bytes > PIECE_BYTES && !self.events.is_empty();
         if is_full {
-            self.write()?;
+            self.written += self.restoring.add(std::mem::take(&mut self.events))?;
+            self.weight_bytes = 0;
         }
         self.weight_bytes += weight_bytes;
         self.events.push(event);
@@ -66,23 +67,19 @@ impl Piece {
     }
 
     /// Also nothing is written: a run may have no events.
-    fn write(&mut self) -> Result<()> {
-        let (metadata, events) = (self.metadata.clone(), std::mem::take(&mut self.events));
-        self.weight_bytes = 0;
-        self.written += self.runs.restore(&self.run, metadata, Some(self.created), events)?;
-        Ok(())
+    fn finish(self) -> Result<u64> {
+        Ok(self.written + self.restoring.finish(self.events)?)
     }
+}
 
-    /// The run must add up to what it was, as far as the archive knows it.
-    fn check(&self, contents: &Contents) -> Result<()> {
-        let snapshot = self.runs.snapshot_at(&self.run, contents.count)?;
-        if snapshot.is_some_and(|snapshot| snapshot.hash() == contents.snapshot_hash) {
-            return Ok(());
-        }
-        let message = format!(
-            "run `{}` is in the database and is not the one in the archive: delete it first, or leave it",
-            self.run
-        );
-        Err(Error::new(Code::RunExists, message))
+/// The run must add up to what it was, as far as the archive knows it.
+fn check(runs: &Runs, run: &str, contents: &Contents) -> Result<()> {
+    let snapshot = runs.snapshot_at(run, contents.count)?;
+    if snapshot.is_some_and(|snapshot| snapshot.hash() == contents.snapshot_hash) {
+        return Ok(());
     }
+    let message = format!(
+        "run `{run}` is in the database and is not the one in the archive: delete it first, or leave it"
+    );
+    Err(Error::new(Code::RunExists, message))
 }

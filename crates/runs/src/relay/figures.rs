@@ -15,6 +15,8 @@ pub struct RelayFigures {
     pub failed: u64,
     /// Messages that it gave up.
     pub dead: u64,
+    /// Messages whose lease was over before it said what became of them, and that another had claimed by then.
+    pub fenced: u64,
     /// How the outbox stood when it looked last.
     pub outbox: OutboxState,
     /// How long the longest waiting message could have been claimed by then, in microseconds; nothing where none could.
@@ -29,6 +31,7 @@ impl RelayFigures {
     pub(super) fn exchanged(&mut self, taken: &Taken) {
         self.claimed += taken.messages.len() as u64;
         self.dead += taken.dead;
+        self.fenced += taken.fenced;
         self.outbox = taken.state;
         let waits = |due: &u64| *due <= taken.now;
         let due = taken.state.oldest_due.filter(waits);

@@ -10,6 +10,8 @@ use std::time::Duration;
 /// What became of messages.
 #[derive(Default)]
 pub(super) struct Owed {
+    /// The token of the lease that they were claimed with.
+    pub token: Stamp,
     pub delivered: Vec<u64>,
     pub failed: Vec<(u64, Error)>,
 }
@@ -18,6 +20,8 @@ pub(super) struct Owed {
 #[derive(Default)]
 pub(super) struct Taken {
     pub messages: Vec<Message>,
+    /// How many were claimed by another since, who tells what becomes of them.
+    pub fenced: u64,
     /// How many of those that failed are dead now.
     pub dead: u64,
     pub state: OutboxState,
@@ -28,6 +32,11 @@ pub(super) struct Taken {
 }
 
 impl Owed {
+    /// Nothing yet, of what was claimed then.
+    pub fn of(token: Stamp) -> Owed {
+        Owed { token, ..Owed::default() }
+    }
+
     pub fn add(&mut self, id: u64, delivered: Result<()>) {
         match delivered {
             Ok(()) => self.delivered.push(id),
@@ -43,14 +52,15 @@ impl Owed {
 
     /// Tells it, claims so many of the next, and looks at all.
     pub fn transaction(&self, settings: &RelaySettings, batch: Option<usize>) -> Transaction {
-        let mut transaction = Transaction::on(&settings.branch);
-        if !self.delivered.is_empty() {
-            transaction = transaction.step(OutboxCommand::Ack { ids: self.delivered.clone() });
+        let (mut transaction, token) = (Transaction::on(&settings.branch), Some(self.token));
+        // Each on its own, and allowed to fail: that one was claimed by another says nothing of the next.
+        for id in &self.delivered {
+            transaction = transaction.attempt(OutboxCommand::ack(vec![*id], token));
         }
         let RelaySettings { backoff_ms, tries, lease_ms, .. } = *settings;
         for (id, error) in &self.failed {
-            let (id, message) = (*id, error.to_string());
-            transaction = transaction.step(OutboxCommand::Fail { id, message, backoff_ms, tries });
+            let fail = OutboxCommand::fail(*id, error.to_string(), backoff_ms, tries, token);
+            transaction = transaction.attempt(fail);
         }
         if let Some(limit) = batch {
             transaction = transaction.step(OutboxCommand::Claim { limit, lease_ms });
@@ -65,6 +75,8 @@ pub(super) fn read(receipt: Receipt) -> Result<Taken> {
     for answer in receipt.answers {
         match answer {
             Answer::Count(_) => {}
+            Answer::Failed(error) if error.code() == Code::Fenced => taken.fenced += 1,
+            Answer::Failed(error) => return Err(error),
             Answer::Outbox(answer) => taken.absorb(*answer)?,
             _ => return Err(unexpected()),
         }

@@ -2,7 +2,7 @@
 
 use crate::world::{World, difficult};
 use flate2::read::GzDecoder;
-use mainstay::{Database, NewEvent, Value};
+use mainstay::{Code, Database, NewEvent, Value};
 use mainstay_runs::archive::{Archive, ArchiveSettings, Outcome, StoreSettings};
 use std::io::Read;
 
@@ -35,7 +35,6 @@ fn a_long_run_comes_back_in_pieces_however_often_it_is_asked_for() {
     }
     let before = world.whole("long").unwrap();
     world.archive.archive("long").unwrap();
-    // An import that was broken off has brought back a part.
     let archived = world.archive.find("long").unwrap().unwrap();
     assert_eq!(
         (archived.last_event_seq, world.archive.verify(&archived).unwrap().count),
@@ -46,8 +45,14 @@ fn a_long_run_comes_back_in_pieces_however_often_it_is_asked_for() {
         other.runs().append(NewEvent::new("long", "Tick").plan("1").attempt(n).step("s")).unwrap();
     }
     let part = other.runs().fetch("long", 0, 1_200).unwrap();
-    assert_eq!(world.runs().restore("long", None, None, part).unwrap(), 1_200);
-    assert_eq!(world.import("long").unwrap(), 1_300);
+    // A part of it that somebody brought back is another run.
+    assert_eq!(world.runs().restore("long", None, None, part.clone()).unwrap(), 1_200);
+    assert_eq!(world.import("long").unwrap_err().code(), Code::RunExists);
+    world.runs().delete("long").unwrap();
+    // An import that was broken off has brought back a part, and nobody sees it.
+    world.runs().restoring("long", None, None).unwrap().add(part).unwrap();
+    assert_eq!(world.whole("long"), None);
+    assert_eq!(world.import("long").unwrap(), 2_500);
     assert_eq!(world.import("long").unwrap(), 0);
     assert_eq!(world.runs().fetch("long", 0, 100_000).unwrap().len(), 2_500);
     world.runs().delete("long").unwrap();

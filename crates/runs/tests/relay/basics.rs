@@ -137,3 +137,31 @@ fn panics_and_what_does_not_stay_are_failures_like_others() {
     now(relay.round()).unwrap();
     assert_eq!((relay.figures().delivered, world.pending()), (1, 0));
 }
+
+/// While it delivers, its lease is over and somebody else claims the message.
+struct Slow(World);
+
+impl Transport for Slow {
+    fn name(&self) -> &str {
+        "slow"
+    }
+
+    fn deliver<'m>(&'m self, _: &'m Message) -> Answering<'m, ()> {
+        Box::pin(async {
+            self.0.pass_ms(60_000);
+            self.0.db.outbox().claim(1, std::time::Duration::from_secs(3_600)).map(drop)
+        })
+    }
+}
+
+#[test]
+fn a_relay_whose_lease_is_over_leaves_the_lease_of_the_next_one_alone() {
+    let world = World::new();
+    world.put("a", None);
+    let (db, clock) = (world.db.clone(), world.clock.clone());
+    let relay = world.relay(Arc::new(Slow(World { clock, db })), settings());
+    assert_eq!(now(relay.round()).unwrap(), 1);
+    assert_eq!(world.pending(), 1, "whoever has it now says what becomes of it");
+    assert_eq!((relay.figures().fenced, relay.figures().errors), (1, 0));
+    assert!(world.db.outbox().claim(1, std::time::Duration::from_secs(1)).unwrap().is_empty());
+}

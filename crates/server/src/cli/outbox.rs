@@ -53,6 +53,9 @@ pub struct Claim {
     /// How long nobody else gets them: milliseconds, or a span such as 30s
     #[arg(short, long, value_name = "SPAN", value_parser = time::span_ms, default_value = "30s")]
     lease: u64,
+    /// Show the token of the lease as well, to be said with ack and fail
+    #[arg(long)]
+    token: bool,
     #[command(flatten)]
     on: OnBranch,
 }
@@ -63,6 +66,9 @@ pub struct Ack {
     /// The messages
     #[arg(required = true)]
     ids: Vec<u64>,
+    /// The token of their claim: refused if another has claimed one of them since
+    #[arg(long)]
+    token: Option<u64>,
     #[command(flatten)]
     on: OnBranch,
 }
@@ -74,6 +80,9 @@ pub struct Fail {
     id: u64,
     /// What went wrong
     message: String,
+    /// The token of its claim: refused if another has claimed it since
+    #[arg(long)]
+    token: Option<u64>,
     #[command(flatten)]
     on: OnBranch,
 }
@@ -136,11 +145,16 @@ impl Put {
 impl Claim {
     fn run(self, session: &mut Session) -> Result<()> {
         let call = Call::new("OUTBOX.CLAIM").word(self.limit.to_string());
-        let reply = read(session, &self.on, call.option("LEASE", Some(self.lease)))?;
+        let call = call.option("LEASE", Some(self.lease));
+        let (call, shape) = match self.token {
+            true => (call.word("TOKEN"), shapes::HELD),
+            false => (call, shapes::shape("OUTBOX.CLAIM")),
+        };
+        let reply = read(session, &self.on, call)?;
         if reply == Reply::Array(Vec::new()) {
             return Err(Failure::not_held("there is no message to be claimed".to_owned()));
         }
-        session.show(shapes::shape("OUTBOX.CLAIM"), Row::new(), reply, String::new)
+        session.show(shape, Row::new(), reply, String::new)
     }
 }
 
@@ -148,7 +162,7 @@ impl Ack {
     fn run(self, session: &mut Session) -> Result<()> {
         let call = Call::new("OUTBOX.ACK");
         let call = self.ids.iter().fold(call, |call, id| call.word(id.to_string()));
-        let reply = read(session, &self.on, call)?;
+        let reply = read(session, &self.on, call.option("TOKEN", self.token))?;
         if reply == Reply::Int(0) {
             return Err(Failure::not_held("there is none of these messages".to_owned()));
         }
@@ -159,7 +173,7 @@ impl Ack {
 impl Fail {
     fn run(self, session: &mut Session) -> Result<()> {
         let call = Call::new("OUTBOX.FAIL").word(self.id.to_string()).word(&self.message);
-        let reply = read(session, &self.on, call)?;
+        let reply = read(session, &self.on, call.option("TOKEN", self.token))?;
         let missing = || format!("there is no message {} that waits to be delivered", self.id);
         session.show(shapes::shape("OUTBOX.FAIL"), numbered(self.id), reply, missing)
     }

@@ -34,6 +34,8 @@ const RUN: Shape = Shape::Record(&[
 const EVENTS: Shape = Shape::Rows(&["seq", "event"]);
 const ALERTS: Shape = Shape::Rows(&["seq", "message", "stamp_us"]);
 const MESSAGES: Shape = Shape::Rows(&["id", "subject", "payload"]);
+/// Messages with the token of their lease.
+pub const HELD: Shape = Shape::Rows(&["id", "subject", "payload", "token"]);
 const DEAD: Shape = Shape::Rows(&["id", "subject", "payload", "tries", "error"]);
 const OUTBOX: Shape = Shape::Record(&["pending", "dead", "last_id", "oldest_due_us"]);
 const HOLDER: Shape = Shape::Record(&["owner", "token", "until_us"]);

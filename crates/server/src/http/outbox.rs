@@ -15,9 +15,21 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use mainstay::limits::PAGE_DEFAULT;
-use mainstay::{Answer, MAIN, OutboxAnswer, OutboxCommand, Transaction};
+use mainstay::{Answer, MAIN, OutboxAnswer, OutboxCommand, Receipt, Transaction};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
+
+/// Executes one command; gives all that came of it.
+async fn receive(
+    app: &Http,
+    asking: &Asking,
+    headers: &HeaderMap,
+    branch: Option<String>,
+    command: OutboxCommand,
+) -> Answered<Receipt> {
+    let transaction = Transaction::on(branch.as_deref().unwrap_or(MAIN)).step(command);
+    app.write(asking, identified(headers, transaction)?).await
+}
 
 /// Executes one command.
 async fn write(
@@ -27,9 +39,12 @@ async fn write(
     branch: Option<String>,
     command: OutboxCommand,
 ) -> Answered<Answer> {
-    let transaction = Transaction::on(branch.as_deref().unwrap_or(MAIN)).step(command);
-    let receipt = app.write(asking, identified(headers, transaction)?).await?;
-    receipt.answers.into_iter().next().ok_or_else(Refusal::lost)
+    let receipt = receive(app, asking, headers, branch, command).await?;
+    only(receipt.answers)
+}
+
+fn only(answers: impl IntoIterator<Item = Answer>) -> Answered<Answer> {
+    answers.into_iter().next().ok_or_else(Refusal::lost)
 }
 
 /// Answers a command that reads.
@@ -54,13 +69,16 @@ fn of_outbox(answer: Answer) -> Answered<OutboxAnswer> {
 pub(crate) struct MessagesForm {
     /// In the order in which they are to be sent.
     messages: Vec<MessageForm>,
+    /// Of a claim: what names its lease, to be said with `ack` and `fail`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<u64>,
 }
 
-fn messages(answer: OutboxAnswer) -> Answered<Json<MessagesForm>> {
+fn messages(answer: OutboxAnswer, token: Option<u64>) -> Answered<Json<MessagesForm>> {
     match answer {
         OutboxAnswer::Messages(messages) => {
             let messages = messages.into_iter().map(MessageForm::from).collect();
-            Ok(Json(MessagesForm { messages }))
+            Ok(Json(MessagesForm { messages, token }))
         }
         _ => Err(Refusal::lost()),
     }
@@ -117,8 +135,8 @@ pub(crate) async fn claim(
     let body = Text::read(&app, &headers, body, app.settings().value_limit_bytes).await?;
     let form: ClaimMessagesForm = body.form_or_default(&app).await?;
     let command = form.command(&app.settings().outbox);
-    let answer = write(&app, &asking, &headers, place.branch, command).await?;
-    messages(of_outbox(answer)?)
+    let receipt = receive(&app, &asking, &headers, place.branch, command).await?;
+    messages(of_outbox(only(receipt.answers)?)?, Some(receipt.stamp))
 }
 
 /// How many messages went.
@@ -132,7 +150,10 @@ pub(crate) struct AckedForm {
 #[utoipa::path(
     post, path = "/v1/outbox/ack", tag = "outbox", operation_id = "ack_messages", request_body = AckMessagesForm,
     params(OnBranch, ("Idempotency-Key" = Option<String>, Header, description = "Names the request, 1 to 64 bytes")),
-    responses((status = 200, description = "How many of them were there", body = AckedForm))
+    responses(
+        (status = 200, description = "How many of them were there", body = AckedForm),
+        (status = 409, description = "One of them is no longer held with this token", body = Problem),
+    )
 )]
 pub(crate) async fn ack(
     State(app): State<Http>,
@@ -155,6 +176,7 @@ pub(crate) async fn ack(
     responses(
         (status = 200, description = "What became of it", body = UndeliveredForm),
         (status = 400, description = "No tries, or a back-off of more than a day", body = Problem),
+        (status = 409, description = "It is no longer held with this token", body = Problem),
     )
 )]
 pub(crate) async fn fail(
@@ -216,7 +238,7 @@ pub(crate) async fn dead(
     Asked(asked): Asked<DeadArguments>,
 ) -> Answered<Json<MessagesForm>> {
     let (after, limit) = (asked.after, asked.limit.unwrap_or(PAGE_DEFAULT));
-    messages(read(&app, asked.branch, OutboxCommand::Dead { after, limit }).await?)
+    messages(read(&app, asked.branch, OutboxCommand::Dead { after, limit }).await?, None)
 }
 
 /// What was replayed.

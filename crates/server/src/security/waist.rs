@@ -170,9 +170,10 @@ impl User {
         let rights: &[Right] = match command {
             command if command.is_read() => &[READ_RUNS],
             RunCommand::Append { .. } | RunCommand::Bootstrap { .. } => &[READ_RUNS, WRITE_RUNS],
-            RunCommand::Delete { .. } | RunCommand::Restore { .. } | RunCommand::Keep { .. } => {
-                &[WRITE_RUNS]
-            }
+            RunCommand::Delete { .. }
+            | RunCommand::Restore { .. }
+            | RunCommand::RestoreHidden { .. }
+            | RunCommand::Keep { .. } => &[WRITE_RUNS],
             _ => return self.allow_unknown(),
         };
         rights.iter().try_for_each(|right| self.may(*right))?;

@@ -67,6 +67,22 @@ fn a_lease_that_is_over_gives_the_message_to_another() {
 }
 
 #[test]
+fn a_token_that_is_over_ends_nobodys_lease() {
+    let (w, clock) = timed();
+    put(&w, json!({"subject": "s"}));
+    let hold = || w.post("/v1/outbox/claim", r#"{"lease_ms": 1000}"#).ok()["token"].clone();
+    let late = hold();
+    clock.advance(Duration::from_millis(1001));
+    let next = hold();
+    let ack =
+        |token: &Value| w.post("/v1/outbox/ack", &json!({"ids": [1], "token": token}).to_string());
+    let fail = json!({"id": 1, "token": late}).to_string();
+    assert_eq!(w.post("/v1/outbox/fail", &fail).code(), (409, "Fenced".into()));
+    assert_eq!(ack(&late).code(), (409, "Fenced".into()));
+    assert_eq!(ack(&next).ok(), json!({"acked": 1}));
+}
+
+#[test]
 fn what_fails_waits_and_then_is_dead_and_can_be_replayed() {
     let (w, clock) = timed();
     put(&w, json!({"subject": "s", "payload": "p"}));

@@ -11,7 +11,8 @@ use super::fold::{Folds, Step, fresh};
 use super::head::{self, Met, RunHead};
 use super::places;
 use super::read::Log;
-use crate::overlay::{Overlay, Payload};
+use crate::entry::QUIET;
+use crate::overlay::{Overlay, Payload, Write};
 use crate::spaces::{ALERTS, EVENT_KEYS, EVENTS, Key, STATES};
 use crate::view::View;
 use mainstay_model::codec::{get_varint, put_varint};
@@ -48,6 +49,29 @@ struct Entering<'e> {
     start: usize,
     /// Which of all staged bytes say the same wherever it is stored.
     said: Range<usize>,
+    told: Told,
+}
+
+/// What the feed tells of what enters.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Told {
+    All,
+    /// It was there before: that it could not follow was told then.
+    NoAlerts,
+    /// Nobody sees it yet.
+    Nothing,
+}
+
+impl Told {
+    fn event(self, payload: Payload<'_>) -> Write<'_> {
+        let flags = if self == Told::Nothing { QUIET } else { 0 };
+        Write { flags, ..fresh(payload) }
+    }
+
+    fn alert(self, payload: Payload<'_>) -> Write<'_> {
+        let flags = if self == Told::All { 0 } else { QUIET };
+        Write { flags, ..fresh(payload) }
+    }
 }
 
 impl Writer<'_> {
@@ -72,7 +96,8 @@ impl Writer<'_> {
         };
         let (start, said) = self.overlay.stage(|out| event.encode(&id, &key, &now, out))?;
         let (event_type, step) = (event.event_type.as_str(), event.step_id.as_deref());
-        let entering = Entering { run: &run, key: place, event_type, step, start, said };
+        let told = Told::All;
+        let entering = Entering { run: &run, key: place, event_type, step, start, said, told };
         let run_seq = self.enter(met, head, entering)?;
         Ok(Appended {
             run_seq,
@@ -101,7 +126,7 @@ impl Writer<'_> {
         let sizes = events.iter().map(|event| event.event_data.weight_bytes() + BESIDE_BYTES);
         let names = events.len() * 8 * run.as_bytes().len();
         self.overlay.check_room(metadata.weight_bytes() + names + sizes.sum::<usize>())?;
-        self.make(run, met, self.view.now, Some(metadata))?;
+        self.make(run, met, self.view.now, Some(metadata), Told::All)?;
         events.iter().map(|event| self.append(event, None)).collect()
     }
 
@@ -115,23 +140,35 @@ impl Writer<'_> {
     ) -> Result<u64> {
         let met = head::meet(self.view, self.overlay, run)?;
         check_kept(run, met.head.map_or(0, |head| head.last_seq), events)?;
-        let sizes = events.iter().map(|event| event.weight_bytes() + BESIDE_BYTES);
-        let names = events.len() * 8 * run.as_bytes().len();
-        self.overlay.check_room(names + sizes.sum::<usize>())?;
         // A command that fails has written nothing: what can be wrong is looked at first.
+        self.check_room_for(run, metadata, events)?;
         self.check_restored(run, met.head.as_ref(), events)?;
         if met.head.is_none() {
-            self.make(run, met, created.unwrap_or(self.view.now), metadata)?;
+            self.make(run, met, created.unwrap_or(self.view.now), metadata, Told::All)?;
         }
         let mut written = 0;
         for event in events {
-            written += u64::from(self.restore_one(run, event)?);
+            let met = head::meet(self.view, self.overlay, run)?;
+            written += u64::from(self.restore_one(run, met, event, Told::NoAlerts)?);
         }
         Ok(written)
     }
 
+    /// Refuses more than a transaction holds.
+    pub fn check_room_for(
+        &self,
+        run: &Name,
+        metadata: Option<&Value>,
+        events: &[CanonicalEvent],
+    ) -> Result<()> {
+        let sizes = events.iter().map(|event| event.weight_bytes() + BESIDE_BYTES);
+        let names = (events.len() + 1) * 8 * run.as_bytes().len();
+        let metadata = metadata.map_or(0, |value| value.weight_bytes() + BESIDE_BYTES);
+        self.overlay.check_room(metadata + names + sizes.sum::<usize>())
+    }
+
     /// Refuses events that do not fit to those that are there, or to each other.
-    fn check_restored(
+    pub fn check_restored(
         &self,
         run: &Name,
         head: Option<&RunHead>,
@@ -156,8 +193,14 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn restore_one(&mut self, run: &Name, event: &CanonicalEvent) -> Result<bool> {
-        let met = head::meet(self.view, self.overlay, run)?;
+    /// Writes an event behind a head; says whether it was not there.
+    pub fn restore_one(
+        &mut self,
+        run: &Name,
+        met: Met,
+        event: &CanonicalEvent,
+        told: Told,
+    ) -> Result<bool> {
         let Some(head) = met.head else { return Err(deleted(run)) };
         let place = self.place(run, &head, &event.idempotency_key);
         if let Some(first) = self.first(run, &head, &place)? {
@@ -172,7 +215,7 @@ impl Writer<'_> {
         let now = Instant::of_us(self.view.now);
         let (start, said) = self.overlay.stage(|out| event.encode(&now, out))?;
         let (event_type, step) = (event.event_type.as_str(), event.step_id.as_deref());
-        let entering = Entering { run, key: place, event_type, step, start, said };
+        let entering = Entering { run, key: place, event_type, step, start, said, told };
         self.enter(met, head, entering)?;
         Ok(true)
     }
@@ -188,7 +231,8 @@ impl Writer<'_> {
         let now = Instant::of_us(self.view.now);
         let (start, said) = self.overlay.stage(|out| event.encode(&now, out))?;
         let (event_type, step) = (event.event_type.as_str(), event.step_id.as_deref());
-        let entering = Entering { run, key: place, event_type, step, start, said };
+        let told = Told::All;
+        let entering = Entering { run, key: place, event_type, step, start, said, told };
         self.enter(met, head, entering).map(drop)
     }
 
@@ -199,6 +243,7 @@ impl Writer<'_> {
         met: Met,
         created: Stamp,
         metadata: Option<&Value>,
+        told: Told,
     ) -> Result<()> {
         let mut head = RunHead::new(self.revision, created);
         if let Some(metadata) = metadata {
@@ -206,7 +251,7 @@ impl Writer<'_> {
             // Runs that were made with something else are others.
             head.tip = tip(0, self.overlay.staged(start), None);
             let (key, hash) = self.view.key(EVENTS, &places::at(run.as_str(), head.generation, 0));
-            self.overlay.write(key, hash, fresh(Payload::Staged(start)))?;
+            self.overlay.write(key, hash, told.event(Payload::Staged(start)))?;
         }
         head::put(self.overlay, met.seen, &head)
     }
@@ -286,7 +331,7 @@ impl Writer<'_> {
         let said = &self.overlay.staged(0)[event.said.clone()];
         let (seq, tip) = (head.last_seq + 1, tip(head.tip, said, event.step));
         let (key, hash) = self.view.key(EVENTS, &places::at(run, head.generation, seq));
-        self.overlay.write(key, hash, fresh(Payload::Staged(event.start)))?;
+        self.overlay.write(key, hash, event.told.event(Payload::Staged(event.start)))?;
         let (place, hash) = event.key;
         let mut number = Vec::with_capacity(10);
         put_varint(&mut number, seq);
@@ -300,7 +345,7 @@ impl Writer<'_> {
         let (next, illegal) = step.fold(self.view, self.overlay, self.folds, &head, tip)?;
         if let Some(why) = illegal {
             let (key, hash) = self.view.key(ALERTS, &places::at(run, head.generation, seq));
-            self.overlay.write(key, hash, fresh(Payload::Bytes(why.as_bytes())))?;
+            self.overlay.write(key, hash, event.told.alert(Payload::Bytes(why.as_bytes())))?;
         }
         head::put(self.overlay, met.seen, &next)?;
         Ok(seq)
@@ -355,7 +400,7 @@ fn checked(run: &Name, events: &[NewEvent]) -> Result<Vec<NewEvent>> {
 }
 
 /// Refuses events that are of another run, or that leave a gap.
-fn check_kept(run: &Name, last_seq: u64, events: &[CanonicalEvent]) -> Result<()> {
+pub(super) fn check_kept(run: &Name, last_seq: u64, events: &[CanonicalEvent]) -> Result<()> {
     let mut next = last_seq + 1;
     for event in events {
         event.check()?;

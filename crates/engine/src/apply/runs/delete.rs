@@ -5,7 +5,7 @@
 //!   reap:   marker --> events, keys, states, alerts, some at a time; the marker remembers how far --> the marker goes
 //! ```
 
-use super::{head, places};
+use super::{head, hidden, places};
 use crate::apply::keys::remove;
 use crate::entry::{self, DELETED};
 use crate::index::{Index, NEWEST};
@@ -26,7 +26,11 @@ pub(super) fn delete(
     revision: Revision,
 ) -> Result<bool> {
     let met = head::meet(view, overlay, run)?;
-    let Some(head) = met.head else { return Ok(false) };
+    let Some(head) = met.head else {
+        // What a restoring that was broken off has left goes, too.
+        hidden::give_up(view, overlay, run, revision)?;
+        return Ok(false);
+    };
     if head.generation == revision {
         // Its life is known by the revision that made it: a further one could not be told from it.
         let message = format!("run `{run}` was made in the same transaction: delete it in another");

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   format (1) | generation | last sequence | status u8 | flags u8 | made at | tip u64 LE | kept at | kept bytes
+//!     [ | shown at ]     where the flags say so
 //! ```
 
 use super::super::keys::{Seen, see_with};
@@ -16,6 +17,7 @@ use mainstay_model::{
 
 const FORMAT: u8 = 1;
 const INCONSISTENT: u8 = 1;
+const SHOWN: u8 = 2;
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +34,9 @@ pub(crate) struct RunHead {
     pub kept_seq: u64,
     /// How large that one was.
     pub kept_bytes: u64,
+    /// The revision that showed the run, where that is another one than its first events': it was restored where
+    /// nobody saw it. 0: it was seen from the beginning.
+    pub shown: Revision,
 }
 
 impl RunHead {
@@ -46,6 +51,7 @@ impl RunHead {
             tip: 0,
             kept_seq: 0,
             kept_bytes: 0,
+            shown: 0,
         }
     }
 
@@ -54,11 +60,15 @@ impl RunHead {
         put_varint(out, self.generation);
         put_varint(out, self.last_seq);
         out.push(self.status.number());
-        out.push(if self.inconsistent { INCONSISTENT } else { 0 });
+        let shown = if self.shown > 0 { SHOWN } else { 0 };
+        out.push(shown | if self.inconsistent { INCONSISTENT } else { 0 });
         put_varint(out, self.created);
         out.extend_from_slice(&self.tip.to_le_bytes());
         put_varint(out, self.kept_seq);
         put_varint(out, self.kept_bytes);
+        if self.shown > 0 {
+            put_varint(out, self.shown);
+        }
     }
 
     pub fn decode(bytes: &[u8]) -> Result<RunHead> {
@@ -104,12 +114,29 @@ fn take(rest: &mut &[u8]) -> Option<RunHead> {
     let (tip, kept_seq, kept_bytes) =
         (u64::from_le_bytes(*tip), get_varint(rest)?, get_varint(rest)?);
     let inconsistent = flags & INCONSISTENT != 0;
-    Some(RunHead { generation, last_seq, status, inconsistent, created, tip, kept_seq, kept_bytes })
+    let shown = if flags & SHOWN != 0 { get_varint(rest)? } else { 0 };
+    Some(RunHead {
+        generation,
+        last_seq,
+        status,
+        inconsistent,
+        created,
+        tip,
+        kept_seq,
+        kept_bytes,
+        shown,
+    })
 }
 
 #[cold]
 fn damaged() -> Error {
     Error::new(Code::CorruptData, "the head of a run cannot be read: run `mainstay doctor`")
+}
+
+/// The last event of a run that this transaction showed, by the bytes of its head.
+pub(crate) fn shown_seq(head: &[u8], revision: Revision) -> Result<Option<u64>> {
+    let head = RunHead::decode(head)?;
+    Ok((head.shown == revision).then_some(head.last_seq))
 }
 
 /// The last event of a run, by the bytes of its head.
@@ -133,7 +160,7 @@ impl Met {
 
 /// Looks a run up that is to be written.
 pub(super) fn meet(view: &View<'_>, overlay: &Overlay, run: &Name) -> Result<Met> {
-    let (seen, head) = see_with(view, overlay, RUNS, run, RunHead::decode)?;
+    let (seen, head) = see_with(view, overlay, RUNS, run.as_bytes(), RunHead::decode)?;
     Ok(Met { seen, head })
 }
 
@@ -179,7 +206,11 @@ mod tests {
 
     #[test]
     fn a_head_comes_back_as_it_was() {
-        let mut head = RunHead::new(7, u64::MAX);
+        comes_back(RunHead::new(7, u64::MAX));
+        comes_back(RunHead { shown: 1 << 40, ..RunHead::new(7, u64::MAX) });
+    }
+
+    fn comes_back(mut head: RunHead) {
         (head.last_seq, head.tip, head.kept_seq) = (300, u64::MAX, 256);
         (head.status, head.inconsistent, head.kept_bytes) = (RunStatus::Failed, true, 1 << 40);
         let mut bytes = Vec::new();

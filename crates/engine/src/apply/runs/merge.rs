@@ -6,7 +6,7 @@
 //!                                               sequences, and nothing is rewritten; ours: nothing happens
 //! ```
 
-use super::append::Writer;
+use super::append::{Told, Writer};
 use super::fold::Folds;
 use super::head::{self, RunHead};
 use super::read::Log;
@@ -116,7 +116,7 @@ impl Travel<'_> {
     fn make(&self, overlay: &mut Overlay, folds: &mut Folds, a: &RunHead) -> Result<()> {
         let metadata = head::metadata(self.from, &Overlay::default(), self.run, a.generation)?;
         let met = head::meet(self.into, overlay, self.run)?;
-        self.writer(overlay, folds).make(self.run, met, a.created, metadata.as_ref())
+        self.writer(overlay, folds).make(self.run, met, a.created, metadata.as_ref(), Told::All)
     }
 
     /// Some events, at least one.

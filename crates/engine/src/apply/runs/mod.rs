@@ -13,6 +13,7 @@ mod check;
 mod delete;
 mod fold;
 mod head;
+mod hidden;
 mod left;
 pub(crate) mod merge;
 pub(crate) mod past;
@@ -25,11 +26,11 @@ use append::Writer;
 pub(crate) use check::check;
 pub(crate) use delete::reap;
 pub(crate) use fold::{FoldCounts, Folds};
-pub(crate) use head::last_seq;
+pub(crate) use head::{last_seq, shown_seq};
 pub(crate) use left::check_left;
 use mainstay_model::{Answer, Code, Error, Result, Revision, RunAnswer, RunCommand};
 use read::{alerts, fetch, info, kept, list, project, snapshot};
-pub(crate) use read::{each_event, made_of, revision_of};
+pub(crate) use read::{each_event, last_seq_of, made_of, revision_of};
 
 /// Runs a command on runs, in the transaction that gets this revision.
 pub(crate) fn run(
@@ -52,6 +53,12 @@ pub(crate) fn run(
         }
         RunCommand::Restore { run, metadata, created, events } => {
             Answer::Count(writer.restore(run, metadata.as_ref(), *created, events)?)
+        }
+        RunCommand::RestoreHidden { run, metadata, created, events, begun, ends } => {
+            let (metadata, created) = (metadata.as_ref(), *created);
+            let (begun, ends) = (*begun, *ends);
+            let piece = hidden::Piece { run, metadata, created, events, begun, ends };
+            Answer::Count(writer.restore_hidden(&piece)?)
         }
         RunCommand::Keep { run, reducer, version, seq, state } => {
             Answer::Did(writer.keep(run, reducer, (*version, *seq), state)?)

@@ -23,7 +23,7 @@ pub(crate) fn answer(now: &View<'_>, then: Revision, command: &RunCommand) -> Re
     };
     // A run that is gone, or was made later, may have been another one then.
     let (head, _) = head::find(now, &nothing, run)?
-        .filter(|(head, _)| head.generation <= then)
+        .filter(|(head, _)| head.generation.max(head.shown) <= then)
         .ok_or_else(|| trimmed(run.as_str()))?;
     let log = Log { view: now, overlay: &nothing, run, generation: head.generation };
     let last_seq = last(&log, &head, then)?;

@@ -6,6 +6,7 @@
 //!   05 keys       run 00 | generation u64 BE | idempotency key
 //!   07 states     run 00 | generation u64 BE | 00 | sequence u64 BE     snapshots that are kept
 //!                 run 00 | generation u64 BE | 01 | reducer             states of users' reducers
+//!                 run 00 | 0 u64 BE | 02                                the head of a run that nobody sees yet
 //!   08 alerts     run 00 | generation u64 BE | sequence u64 BE
 //! ```
 //!
@@ -20,6 +21,7 @@ pub(crate) type Place = SmallVec<[u8; 64]>;
 
 const KEPT: u8 = 0;
 const OF_USERS: u8 = 1;
+const HIDDEN: u8 = 2;
 
 /// What all places of one life of a run begin with.
 pub(crate) fn life(run: &str, generation: u64) -> Place {
@@ -58,6 +60,13 @@ pub(crate) fn state(run: &str, generation: u64, reducer: &str) -> Place {
     let mut place = life(run, generation);
     place.push(OF_USERS);
     place.extend_from_slice(reducer.as_bytes());
+    place
+}
+
+/// The head of a run that is restored and that nobody sees yet. It belongs to no life: no revision is 0.
+pub(crate) fn hidden(run: &str) -> Place {
+    let mut place = life(run, 0);
+    place.push(HIDDEN);
     place
 }
 

@@ -221,7 +221,12 @@ pub(crate) fn project(
     fold::project(view, overlay, run, &head).map(Some)
 }
 
-/// The revision that brought an event.
+/// The last event of a run.
+pub(crate) fn last_seq_of(view: &View<'_>, overlay: &Overlay, run: &Name) -> Result<Option<u64>> {
+    Ok(head::find(view, overlay, run)?.map(|(head, _)| head.last_seq))
+}
+
+/// The revision that brought an event, or that showed it where its run was restored.
 pub(crate) fn revision_of(
     view: &View<'_>,
     overlay: &Overlay,
@@ -233,7 +238,7 @@ pub(crate) fn revision_of(
         return Ok(None);
     }
     let log = Log { view, overlay, run, generation: head.generation };
-    log.find(seq, |entry, _| Ok(entry.revision))
+    log.find(seq, |entry, _| Ok(entry.revision.max(head.shown)))
 }
 
 /// Events that could not follow those before them.

@@ -1,12 +1,13 @@
 //! The outbox of a served database.
 
 use crate::cells::{did, unexpected};
-use crate::outbox::{failed, messages, ms, number, of_outbox, put, state};
+use crate::outbox::{claimed, failed, messages, ms, number, of_outbox, put, state};
 use crate::records::count;
 use crate::remote::link::Link;
 use crate::wire::{Read, Seen};
 use mainstay_model::{
-    CompactString, Failed, Message, OutboxAnswer, OutboxCommand, OutboxState, Result,
+    Claimed, CompactString, Failed, Message, OutboxAnswer, OutboxCommand, OutboxState, Result,
+    Stamp, Transaction,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,6 +46,32 @@ impl AsyncOutbox {
     pub async fn claim(&self, limit: usize, lease: Duration) -> Result<Vec<Message>> {
         let claim = OutboxCommand::Claim { limit, lease_ms: ms(lease) };
         messages(of_outbox(self.link.run(&self.branch, claim.into()).await?)?)
+    }
+
+    /// The same, with the token of the lease.
+    pub async fn hold(&self, limit: usize, lease: Duration) -> Result<Claimed> {
+        let claim = OutboxCommand::Claim { limit, lease_ms: ms(lease) };
+        claimed(self.link.execute(&Transaction::on(&self.branch).step(claim)).await?)
+    }
+
+    /// Messages of one claim were delivered: they go; `Fenced` where one of them was claimed by another since.
+    pub async fn ack_held(&self, token: Stamp, ids: &[u64]) -> Result<u64> {
+        let ack = OutboxCommand::ack(ids.to_vec(), Some(token));
+        count(self.link.run(&self.branch, ack.into()).await?)
+    }
+
+    /// A message of a claim could not be delivered; `Fenced` where it was claimed by another since.
+    pub async fn fail_held(
+        &self,
+        token: Stamp,
+        id: u64,
+        message: &str,
+        backoff: Duration,
+        tries: u32,
+    ) -> Result<Failed> {
+        let (message, backoff_ms) = (message.to_owned(), ms(backoff));
+        let fail = OutboxCommand::fail(id, message, backoff_ms, tries, Some(token));
+        failed(self.link.run(&self.branch, fail.into()).await?)
     }
 
     /// Messages were delivered: they go. Gives how many of them were there.

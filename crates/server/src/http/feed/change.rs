@@ -12,6 +12,9 @@ use utoipa::ToSchema;
 /// A run has a further event.
 const APPENDED: &str = "appended";
 
+/// A run was brought back, all of it at once.
+const RESTORED: &str = "restored";
+
 /// One change, ready to be sent.
 #[derive(Debug)]
 pub(crate) struct Change {
@@ -29,6 +32,11 @@ impl Change {
     /// The sequence of the event that a run got, if this is one.
     pub fn appended(&self) -> Option<u64> {
         (self.contract == Contract::Runs && self.kind == APPENDED).then_some(self.counter)
+    }
+
+    /// Whether a run is there again, with events that nobody was told of one by one.
+    pub fn is_restored(&self) -> bool {
+        self.contract == Contract::Runs && self.kind == RESTORED
     }
 
     /// What its JSON has as the value.
@@ -147,6 +155,7 @@ fn kind_name(kind: ChangeKind) -> &'static str {
         ChangeKind::Untagged => "untagged",
         ChangeKind::Appended => APPENDED,
         ChangeKind::Alerted => "alerted",
+        ChangeKind::Restored => RESTORED,
         _ => "changed",
     }
 }

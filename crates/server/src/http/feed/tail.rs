@@ -16,7 +16,7 @@ use crate::http::Http;
 use crate::http::extract::runs_of;
 use crate::http::forms::{Raw, shown_event};
 use crate::http::refusal::Answered;
-use mainstay::{CanonicalEvent, Code, Contract, MAIN, Name, Result, RunTail};
+use mainstay::{CanonicalEvent, Contract, MAIN, Name, Result};
 use prometheus_client::metrics::gauge::Gauge;
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -138,6 +138,10 @@ impl TailReader {
                     self.behind = true;
                     break;
                 }
+                _ if change.is_restored() => {
+                    self.behind = true;
+                    break;
+                }
                 _ => {}
             }
         }
@@ -151,8 +155,8 @@ impl TailReader {
         let (db, branch) = (self.app.db().clone(), self.branch.clone());
         let (run, after) = (self.run.clone(), self.after);
         let read = move || {
-            let tail = runs_of(&db, branch.as_deref())?.tail(run.as_str(), after)?;
-            Ok(piece(tail, limit)?.iter().map(own).collect::<Result<Vec<_>>>()?)
+            let mut tail = runs_of(&db, branch.as_deref())?.tail(run.as_str(), after)?;
+            Ok(tail.next(limit, Duration::ZERO)?.iter().map(own).collect::<Result<Vec<_>>>()?)
         };
         let told = self.app.slowly(read).await?;
         self.after = told.last().map_or(self.after, |last| last.seq);
@@ -175,16 +179,6 @@ impl TailReader {
                 Some(receiver) => return receiver,
                 None => tokio::task::yield_now().await,
             }
-        }
-    }
-}
-
-/// Stored events that are durable, as many as can be held at once.
-fn piece(mut tail: RunTail, mut limit: usize) -> Result<Vec<CanonicalEvent>> {
-    loop {
-        match tail.next(limit, Duration::ZERO) {
-            Err(error) if error.code() == Code::TransactionTooLarge && limit > 1 => limit /= 2,
-            other => return other,
         }
     }
 }

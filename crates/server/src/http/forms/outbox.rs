@@ -40,6 +40,8 @@ pub(crate) struct ClaimMessagesForm {
 pub(crate) struct AckMessagesForm {
     /// Their numbers.
     ids: Vec<u64>,
+    /// The token of their claim: refused if another has claimed one of them since.
+    token: Option<u64>,
 }
 
 /// A message that could not be delivered.
@@ -56,6 +58,8 @@ pub(crate) struct FailMessageForm {
     backoff_ms: Option<u64>,
     /// After so many tries it is dead; without it as `[outbox]` of the configuration says.
     tries: Option<u32>,
+    /// The token of its claim: refused if another has claimed it since.
+    token: Option<u64>,
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
@@ -98,15 +102,15 @@ impl ClaimMessagesForm {
 
 impl AckMessagesForm {
     pub fn command(self) -> OutboxCommand {
-        OutboxCommand::Ack { ids: self.ids }
+        OutboxCommand::ack(self.ids, self.token)
     }
 }
 
 impl FailMessageForm {
     pub fn command(self, settings: &Settings) -> OutboxCommand {
-        let FailMessageForm { id, message, backoff_ms, tries } = self;
+        let FailMessageForm { id, message, backoff_ms, tries, token } = self;
         let backoff_ms = backoff_ms.unwrap_or(settings.backoff_ms);
-        OutboxCommand::Fail { id, message, backoff_ms, tries: tries.unwrap_or(settings.tries) }
+        OutboxCommand::fail(id, message, backoff_ms, tries.unwrap_or(settings.tries), token)
     }
 }
 

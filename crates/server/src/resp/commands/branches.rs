@@ -149,6 +149,7 @@ pub fn change(kind: ChangeKind) -> &'static str {
         ChangeKind::Untagged => "untagged",
         ChangeKind::Appended => "appended",
         ChangeKind::Alerted => "alerted",
+        ChangeKind::Restored => "restored",
         _ => "other",
     }
 }

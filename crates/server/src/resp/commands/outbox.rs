@@ -18,17 +18,17 @@ pub const COMMANDS: &[Spec] = &[
         .writes()
         .syntax("subject payload [RUN run]")
         .about("Writes a message; its id. Messages of one run are sent one behind the other"),
-    of("outbox.claim", 4, Run::Data(claim))
+    of("outbox.claim", -4, Run::Data(claim))
         .writes()
-        .syntax("n LEASE ms")
-        .about("Takes messages that wait, the longest waiting first: id, subject, payload"),
+        .syntax("n LEASE ms [TOKEN]")
+        .about("Takes messages that wait, the longest waiting first: id, subject, payload, token"),
     of("outbox.ack", -2, Run::Data(ack))
         .writes()
-        .syntax("id [id ...]")
+        .syntax("id [id ...] [TOKEN token]")
         .about("Messages were delivered and go; how many of them were there"),
-    of("outbox.fail", 3, Run::Sent(fail))
+    of("outbox.fail", -3, Run::Sent(fail))
         .writes()
-        .syntax("id message")
+        .syntax("id message [TOKEN token]")
         .about("A message could not be delivered: WAIT, DEAD after its last try, or nil"),
     of("outbox.dead", -1, Run::Data(dead))
         .syntax("[AFTER id] [LIMIT n]")
@@ -79,7 +79,23 @@ fn claim(words: &[&[u8]]) -> Result<Plan, Reply> {
     if !arguments.take("LEASE") {
         return Err(syntax_error());
     }
-    plan(OutboxCommand::Claim { limit, lease_ms: arguments.count()? }, claimed)
+    let claim = OutboxCommand::Claim { limit, lease_ms: arguments.count()? };
+    let with_token = arguments.take("TOKEN");
+    arguments.end()?;
+    plan(claim, if with_token { held } else { claimed })
+}
+
+/// With the token of their lease: the stamp of the transaction that claimed them.
+fn held(answers: Answers, stamp: Stamp) -> Reply {
+    let mut reply = claimed(answers, stamp);
+    if let Reply::Array(rows) = &mut reply {
+        for row in rows {
+            if let Reply::Array(row) = row {
+                row.push(Reply::number(stamp));
+            }
+        }
+    }
+    reply
 }
 
 fn claimed(answers: Answers, _: Stamp) -> Reply {
@@ -99,16 +115,25 @@ fn messages(answers: Answers, row: fn(Message) -> Vec<Reply>) -> Reply {
 
 fn ack(words: &[&[u8]]) -> Result<Plan, Reply> {
     let mut arguments = Arguments::behind(words);
-    let ids = (0..arguments.left()).map(|_| arguments.count()).collect::<Result<_, _>>()?;
-    plan(OutboxCommand::Ack { ids }, how_many)
+    let (mut ids, mut token) = (vec![arguments.count()?], None);
+    while arguments.left() > 0 && token.is_none() {
+        match arguments.take("TOKEN") {
+            true => token = Some(arguments.count()?),
+            false => ids.push(arguments.count()?),
+        }
+    }
+    arguments.end()?;
+    plan(OutboxCommand::ack(ids, token), how_many)
 }
 
 fn fail(settings: &Settings, words: &[&[u8]]) -> Result<Plan, Reply> {
     let mut arguments = Arguments::behind(words);
     let (id, message) = (arguments.count()?, arguments.word()?);
     let message = String::from_utf8_lossy(message).into_owned();
+    let token = arguments.take("TOKEN").then(|| arguments.count()).transpose()?;
+    arguments.end()?;
     let Settings { backoff_ms, tries, .. } = *settings;
-    plan(OutboxCommand::Fail { id, message, backoff_ms, tries }, failed)
+    plan(OutboxCommand::fail(id, message, backoff_ms, tries, token), failed)
 }
 
 fn failed(answers: Answers, _: Stamp) -> Reply {

@@ -1,0 +1,71 @@
+//! A run on its way back from an archive: in pieces, and seen by nobody before it is whole.
+
+use super::Runs;
+use crate::cells::unexpected;
+use crate::records::count;
+use mainstay_model::{
+    CanonicalEvent, Name, Result, Revision, RunCommand, Stamp, Transaction, Value,
+};
+
+/// A run that is being restored; [`Restoring::finish`] shows it. One that is dropped before, or that a crash
+/// ended, leaves nothing that anybody sees, and is begun again.
+///
+/// ```
+/// use mainstay::{Database, NewEvent};
+/// let runs = Database::memory()?.runs();
+/// runs.append(NewEvent::new("r", "RunStarted").plan("1"))?;
+/// let events = runs.fetch("r", 0, 10)?;
+/// runs.delete("r")?;
+///
+/// let mut restoring = runs.restoring("r", None, None)?;
+/// restoring.add(events)?;
+/// assert!(runs.get("r")?.is_none());
+/// restoring.finish(Vec::new())?;
+/// assert_eq!(runs.fetch("r", 0, 10)?.len(), 1);
+/// # Ok::<(), mainstay::Error>(())
+/// ```
+pub struct Restoring {
+    runs: Runs,
+    run: Name,
+    metadata: Option<Value>,
+    created: Option<Stamp>,
+    /// The transaction that began.
+    begun: Option<Revision>,
+}
+
+impl Runs {
+    /// Restores a run in pieces that nobody sees before all are there: with what it was made with and when, if
+    /// that is known. The first piece ends whatever other restoring of the run is under way, and from then on nothing
+    /// can be appended to the run. Where there is such a run the error is `RunExists`.
+    pub fn restoring(
+        &self,
+        run: &str,
+        metadata: Option<Value>,
+        created: Option<Stamp>,
+    ) -> Result<Restoring> {
+        let (runs, run) = (self.clone(), Name::new(run)?);
+        Ok(Restoring { runs, run, metadata, created, begun: None })
+    }
+}
+
+impl Restoring {
+    /// Writes further events; gives how many there were. Those of one piece have to fit into a transaction. The
+    /// error `Fenced` says that somebody else has begun to restore the run.
+    pub fn add(&mut self, events: Vec<CanonicalEvent>) -> Result<u64> {
+        self.piece(events, false)
+    }
+
+    /// Writes the last events, and shows the run; gives how many there were.
+    pub fn finish(mut self, events: Vec<CanonicalEvent>) -> Result<u64> {
+        self.piece(events, true)
+    }
+
+    fn piece(&mut self, events: Vec<CanonicalEvent>, ends: bool) -> Result<u64> {
+        let (run, created, begun) = (self.run.clone(), self.created, self.begun);
+        let metadata = self.metadata.clone().filter(|_| begun.is_none());
+        let command = RunCommand::RestoreHidden { run, metadata, created, events, begun, ends };
+        let receipt = self.runs.receive(Transaction::on(&self.runs.branch).step(command))?;
+        self.begun.get_or_insert(receipt.revision);
+        count(receipt.answers.into_iter().next().ok_or_else(unexpected)?)
+    }
+}

@@ -1,0 +1,219 @@
+//! Runs that come back in pieces: nobody sees them before they are whole.
+
+use crate::{event, memory, note};
+use mainstay::{
+    At, CanonicalEvent, ChangeKind, Code, Contract, Database, Filter, MergeStrategy, RunFilter,
+    Runs,
+};
+use std::time::Duration;
+
+/// A run's events, and the run deleted.
+fn archived(db: &Database, count: u64) -> Vec<CanonicalEvent> {
+    let all = (1..=count).map(|number| note("r", number)).collect();
+    db.runs().append_batch(all).unwrap();
+    let events = db.runs().fetch("r", 0, 100_000).unwrap();
+    assert!(db.runs().delete("r").unwrap());
+    events
+}
+
+#[track_caller]
+fn is_not_there(runs: &Runs) {
+    assert_eq!(runs.get("r").unwrap(), None);
+    assert!(runs.fetch("r", 0, 10).unwrap().is_empty());
+    assert_eq!(runs.snapshot("r").unwrap(), None);
+    assert!(runs.list(&RunFilter::default(), None, 10).unwrap().runs.is_empty());
+    assert!(runs.alerts("r", 0, 10).unwrap().is_empty());
+    assert!(runs.tail("r", 0).unwrap().next(10, Duration::ZERO).unwrap().is_empty());
+}
+
+#[test]
+fn nobody_sees_a_run_before_it_is_whole_and_nobody_appends_to_it() {
+    let (db, _) = memory();
+    let (events, runs) = (archived(&db, 700), db.runs());
+    let hash = {
+        let (other, _) = memory();
+        other.runs().restore("r", None, None, events.clone()).unwrap();
+        other.runs().snapshot("r").unwrap().unwrap().hash()
+    };
+    let mut restoring = runs.restoring("r", Some("made".into()), Some(7)).unwrap();
+    for part in events[..600].chunks(300) {
+        assert_eq!(restoring.add(part.to_vec()).unwrap(), 300);
+        db.sync().unwrap();
+        is_not_there(&runs);
+        assert_eq!(runs.append(note("r", 900)).unwrap_err().code(), Code::RunNotFound);
+    }
+    assert_eq!(restoring.finish(events[600..].to_vec()).unwrap(), 100);
+    assert_eq!(runs.fetch("r", 0, 1_000).unwrap(), events);
+    let info = runs.get("r").unwrap().unwrap();
+    assert_eq!((info.created, info.metadata), (7, Some("made".into())));
+    assert_eq!(runs.snapshot("r").unwrap().unwrap().hash(), hash);
+    assert_eq!(runs.project("r").unwrap().unwrap().hash(), hash);
+    assert_eq!(runs.append(note("r", 900)).unwrap().run_seq, 701);
+    assert!(runs.append(note("r", 3)).unwrap().idempotent);
+}
+
+#[test]
+fn a_name_that_was_never_there_is_kept_for_it_as_well() {
+    let (source, _) = memory();
+    let events = archived(&source, 2);
+    let (db, _) = memory();
+    let mut restoring = db.runs().restoring("r", None, None).unwrap();
+    restoring.add(events[..1].to_vec()).unwrap();
+    assert_eq!(db.runs().append(note("r", 9)).unwrap_err().code(), Code::RunNotFound);
+    restoring.finish(events[1..].to_vec()).unwrap();
+    assert_eq!(db.runs().fetch("r", 0, 9).unwrap(), events);
+}
+
+#[test]
+fn a_crash_in_between_leaves_nothing_and_beginning_again_finishes() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Database::open(directory.path()).unwrap();
+    let events = archived(&db, 900);
+    let mut restoring = db.runs().restoring("r", None, None).unwrap();
+    restoring.add(events[..300].to_vec()).unwrap();
+    restoring.add(events[300..600].to_vec()).unwrap();
+    drop((restoring, db));
+    let db = Database::open(directory.path()).unwrap();
+    is_not_there(&db.runs());
+    let mut again = db.runs().restoring("r", None, None).unwrap();
+    assert_eq!(again.add(events[..500].to_vec()).unwrap(), 500);
+    assert_eq!(again.finish(events[500..].to_vec()).unwrap(), 400);
+    drop(db);
+    let db = Database::open(directory.path()).unwrap();
+    assert_eq!(db.runs().fetch("r", 0, 1_000).unwrap(), events);
+    // What was left goes with what the run of before has left, and the run stays.
+    db.sweep().unwrap();
+    assert_eq!(db.runs().fetch("r", 0, 1_000).unwrap(), events);
+}
+
+#[test]
+fn of_two_that_restore_a_run_the_later_one_does() {
+    let (db, _) = memory();
+    let events = archived(&db, 4);
+    let (mut one, mut two) = (
+        db.runs().restoring("r", None, None).unwrap(),
+        db.runs().restoring("r", None, None).unwrap(),
+    );
+    one.add(events[..2].to_vec()).unwrap();
+    two.add(events[..1].to_vec()).unwrap();
+    assert_eq!(one.add(events[2..].to_vec()).unwrap_err().code(), Code::Fenced);
+    assert_eq!(one.finish(Vec::new()).unwrap_err().code(), Code::Fenced);
+    assert_eq!(two.finish(events[1..].to_vec()).unwrap(), 3);
+    assert_eq!(db.runs().fetch("r", 0, 9).unwrap(), events);
+    let late = db.runs().restoring("r", None, None).unwrap();
+    assert_eq!(late.finish(events).unwrap_err().code(), Code::RunExists);
+}
+
+#[test]
+fn deleting_gives_up_what_was_left() {
+    let (db, _) = memory();
+    let events = archived(&db, 4);
+    let mut left = db.runs().restoring("r", None, None).unwrap();
+    left.add(events[..2].to_vec()).unwrap();
+    assert!(!db.runs().delete("r").unwrap());
+    assert_eq!(left.add(events[2..].to_vec()).unwrap_err().code(), Code::Fenced);
+}
+
+#[test]
+fn the_feed_tells_of_a_restored_run_once_and_a_fork_there_has_all_of_it() {
+    let (db, _) = memory();
+    for kind in ["RunStarted", "RunCompleted", "RunStarted"] {
+        db.runs().append(event("r", kind, None).with_key(&format!("{}", db.revision()))).unwrap();
+    }
+    let events = db.runs().fetch("r", 0, 9).unwrap();
+    assert_eq!(db.runs().alerts("r", 0, 9).unwrap().len(), 1);
+    db.runs().delete("r").unwrap();
+    let mut feed = db.watch(Filter::default(), db.revision()).unwrap();
+    let mut restoring = db.runs().restoring("r", Some(1.into()), None).unwrap();
+    restoring.add(events[..1].to_vec()).unwrap();
+    restoring.finish(events[1..].to_vec()).unwrap();
+    db.sync().unwrap();
+    let told = feed.next(Duration::from_secs(30)).unwrap().unwrap();
+    assert_eq!((told.contract, told.key.as_str()), (Contract::Runs, "r"));
+    assert_eq!((told.kind, told.counter), (ChangeKind::Restored, 3));
+    assert_eq!(feed.next(Duration::ZERO).unwrap(), None);
+    assert_eq!(db.runs().alerts("r", 0, 9).unwrap().len(), 1, "it is in the run's alerts");
+    let first = db.runs().revision_of("r", 1).unwrap().unwrap();
+    db.fork("b", "main", At::Revision(first)).unwrap();
+    assert_eq!(db.branch("b").unwrap().runs().fetch("r", 0, 9).unwrap(), events);
+}
+
+/// The feed of a branch behind a revision: what happened to which event.
+fn told(db: &Database, branch: &str, after: u64) -> Vec<(ChangeKind, u64)> {
+    db.sync().unwrap();
+    let filter = Filter { branch: Some(branch.to_owned()), ..Filter::default() };
+    let mut feed = db.watch(filter, after).unwrap();
+    std::iter::from_fn(|| feed.next(Duration::ZERO).unwrap())
+        .filter(|change| change.contract == Contract::Runs)
+        .map(|change| (change.kind, change.counter))
+        .collect()
+}
+
+#[test]
+fn what_could_not_follow_is_not_told_again_when_it_is_restored() {
+    let (db, _) = memory();
+    for (number, kind) in ["RunCompleted", "RunStarted"].into_iter().enumerate() {
+        let event = event("r", kind, None).with_key(&number.to_string());
+        db.runs().append(event).unwrap();
+    }
+    let alerts = db.runs().alerts("r", 0, 9).unwrap();
+    let count = |changes: Vec<(ChangeKind, u64)>| {
+        changes.iter().filter(|change| change.0 == ChangeKind::Alerted).count()
+    };
+    assert_eq!(count(told(&db, "main", 0)), alerts.len());
+    assert!(!alerts.is_empty());
+    let events = db.runs().fetch("r", 0, 9).unwrap();
+    db.runs().delete("r").unwrap();
+    let before = db.revision();
+    db.runs().restore("r", None, None, events).unwrap();
+    let (appended, again) = (ChangeKind::Appended, db.runs().alerts("r", 0, 9).unwrap());
+    assert_eq!(told(&db, "main", before), [(appended, 1), (appended, 2)]);
+    assert_eq!(again.len(), alerts.len(), "the run has them all the same");
+}
+
+#[test]
+fn a_merge_tells_the_target_what_it_has_not_heard_and_nothing_twice() {
+    let (db, _) = memory();
+    for kind in ["RunStarted", "RunCompleted"] {
+        db.runs().append(event("r", kind, None)).unwrap();
+    }
+    db.fork("b", "main", At::Latest).unwrap();
+    let b = db.branch("b").unwrap().runs();
+    b.append(event("r", "RunStarted", None).with_key("again")).unwrap();
+    let before = db.revision();
+    db.merge("b", "main", MergeStrategy::Strict).unwrap();
+    let travelled = [(ChangeKind::Appended, 3), (ChangeKind::Alerted, 3)];
+    assert_eq!(told(&db, "main", before), travelled);
+    let before = db.revision();
+    db.merge("b", "main", MergeStrategy::Theirs).unwrap();
+    assert_eq!(told(&db, "main", before), []);
+}
+
+#[test]
+fn a_tail_goes_on_when_its_run_comes_back_and_ends_when_it_comes_back_shorter() {
+    let (db, _) = memory();
+    for number in 1..=3 {
+        db.runs().append(note("r", number)).unwrap();
+    }
+    db.sync().unwrap();
+    let events = db.runs().fetch("r", 0, 9).unwrap();
+    let mut tail = db.runs().tail("r", 0).unwrap();
+    assert_eq!(tail.next(9, Duration::ZERO).unwrap().len(), 3);
+    db.runs().delete("r").unwrap();
+    assert!(tail.next(9, Duration::ZERO).unwrap().is_empty(), "it may come back");
+    let restoring = db.runs().restoring("r", None, None).unwrap();
+    restoring.finish(events.clone()).unwrap();
+    assert!(tail.next(9, Duration::ZERO).unwrap().is_empty());
+    db.runs().append(note("r", 4)).unwrap();
+    db.sync().unwrap();
+    assert_eq!(tail.next(9, Duration::ZERO).unwrap()[0].run_seq, 4);
+
+    db.runs().delete("r").unwrap();
+    let waiting = std::thread::spawn(move || tail.next(9, Duration::from_secs(600)));
+    db.runs().restore("r", None, None, events[..2].to_vec()).unwrap();
+    db.sync().unwrap();
+    let error = waiting.join().unwrap().unwrap_err();
+    assert_eq!(error.code(), Code::SequenceMoved, "{error}");
+    let mut again = db.runs().tail("r", 1).unwrap();
+    assert_eq!(again.next(9, Duration::ZERO).unwrap()[0].run_seq, 2);
+}
