@@ -20,11 +20,12 @@ use crate::executor::load_catalog;
 use crate::index::{Index, IndexParts};
 use crate::log::{self, DiskFiles, Frame};
 use crate::mark::Mark;
-use crate::spaces::{self, RUNS};
+use crate::spaces::{self, EVENT_KEYS, EVENTS, RUNS};
 use crate::store::{Store, StoreOptions};
 use crate::version::Version;
 use crate::view::View;
 use mainstay_model::{Result, Revision};
+use std::collections::HashSet;
 use std::path::Path;
 
 /// How much of the log behind the mark is held in memory.
@@ -85,9 +86,11 @@ pub(super) fn look(directory: &Path) -> Result<RunsReport> {
 /// Opens what holds something of runs, and what belongs to the database.
 fn open(directory: &Path, shadow: &Shadow, classes: &Classes) -> Result<Vec<Store>> {
     let options: StoreOptions = plain_store_options();
-    let wanted: Vec<usize> = classes.of_space(RUNS).chain([all_classes::SYSTEM]).collect();
+    let of_runs = [RUNS, EVENTS, EVENT_KEYS];
+    let wanted: HashSet<usize> =
+        of_runs.iter().flat_map(|&space| classes.of_space(space)).collect();
     let open = |class: usize| {
-        if !wanted.contains(&class) {
+        if class != all_classes::SYSTEM && !wanted.contains(&class) {
             return Ok(Store::memory(options.purge.clone()));
         }
         let name = classes.directory(class);

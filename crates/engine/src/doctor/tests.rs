@@ -7,6 +7,7 @@ use crate::entry::{DELETED, Head};
 use crate::spaces::{self, ALERTS, EVENT_KEYS, EVENTS, MAIN_ID, OUTBOX, REAPS, RUNS, STATES};
 use crate::version::Version;
 use crate::{Database, NewEvent, Options};
+use mainstay_model::CanonicalEvent;
 use mainstay_model::codec::put_varint;
 use tempfile::TempDir;
 
@@ -19,7 +20,8 @@ struct Patient {
     generation: u64,
 }
 
-/// Two runs, one of them continued on a fork, a run that was deleted, and messages of all kinds.
+/// Two runs, one of them continued on a fork, a run that was deleted, one that is not restored to its end, and
+/// messages of all kinds.
 fn patient() -> Patient {
     let directory = tempfile::tempdir().unwrap();
     let db = Options::new().sweep_interval(None).open(directory.path()).unwrap();
@@ -36,7 +38,10 @@ fn patient() -> Patient {
     let fork = db.branch("fork").unwrap();
     fork.runs().append(note("b", 9)).unwrap();
     append("gone", 1, 5);
+    let kept = db.runs().fetch("gone", 0, 4).unwrap();
     db.runs().delete("gone").unwrap();
+    let coming = kept.into_iter().map(|event| CanonicalEvent { run_id: "coming".into(), ..event });
+    db.runs().restoring("coming", None, None).unwrap().add(coming.collect()).unwrap();
     for run in [None, Some("a"), Some("a"), Some("a")] {
         db.outbox().put("s", "p", run).unwrap();
     }

@@ -109,6 +109,11 @@ pub(super) fn give_up(
     remove(overlay, met.seen)
 }
 
+/// The head of a run that nobody sees yet.
+pub(super) fn find(view: &View<'_>, overlay: &Overlay, run: &Name) -> Result<Option<RunHead>> {
+    Ok(meet(view, overlay, run)?.head)
+}
+
 /// The life of a run that nobody sees yet.
 fn meet(view: &View<'_>, overlay: &Overlay, run: &Name) -> Result<Met> {
     let place = places::hidden(run.as_str());

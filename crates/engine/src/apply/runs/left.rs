@@ -1,11 +1,12 @@
 //! Whether all that is there of runs belongs to one: for the doctor.
 //!
 //! ```text
-//!   events, keys, states, alerts --first of each life--> a head that lives, or a marker that lets it go; else a fault
+//!   events, keys, states, alerts --first of each life--> a head, one that is hidden while its run is restored, or a
+//!                                                        marker that lets it go; else a fault
 //! ```
 
 use super::delete::{LEFT, marker};
-use super::{head, places};
+use super::{head, hidden, places};
 use crate::catalog::Catalog;
 use crate::doctor::Faults;
 use crate::entry;
@@ -91,19 +92,11 @@ impl Left<'_> {
         Ok(spaces::after_prefix(&spaces::key(space, branch, &life)))
     }
 
-    /// Whether a run lives that life, or a marker waits to let it go.
+    /// Whether a run lives that life, is being restored to it, or a marker waits to let it go.
     fn is_of_run(&self, branch: u32, run: &str, generation: u64) -> Result<bool> {
-        let layers = self.catalog.layers(branch, self.at);
-        let view = View { index: self.index, layers: &layers, now: 0, fresh: false };
-        let head = match Name::new(run) {
-            // A head that cannot be read was told of before.
-            Ok(name) => match head::find(&view, &Overlay::default(), &name) {
-                Ok(found) => found.map(|(head, _)| head),
-                Err(_) => return Ok(true),
-            },
-            Err(_) => None,
-        };
-        if head.is_some_and(|head| head.generation == generation) {
+        if let Ok(name) = Name::new(run)
+            && self.is_lived(branch, &name, generation)
+        {
             return Ok(true);
         }
         let key = marker(branch, run, generation);
@@ -111,6 +104,22 @@ impl Left<'_> {
         let waits = |entry: &[u8]| entry::parse(entry).map(|(head, _)| !head.is_deleted());
         let found = self.index.entry(hash, &key, self.at, false, waits)?;
         Ok(found.transpose()?.unwrap_or(false))
+    }
+
+    /// A head that cannot be read was told of before.
+    fn is_lived(&self, branch: u32, run: &Name, generation: u64) -> bool {
+        let layers = self.catalog.layers(branch, self.at);
+        let view = View { index: self.index, layers: &layers, now: 0, fresh: false };
+        let nothing = Overlay::default();
+        let shown = head::find(&view, &nothing, run).map(|found| found.map(|(head, _)| head));
+        let is_lived = |head: Result<Option<head::RunHead>>| match head {
+            Ok(head) => head.is_some_and(|head| head.generation == generation),
+            Err(_) => true,
+        };
+        let hidden = hidden::find(&view, &nothing, run);
+        // The hidden head itself stands in no life.
+        let is_hidden_head = generation == 0 && !matches!(hidden, Ok(None));
+        is_lived(shown) || is_hidden_head || is_lived(hidden)
     }
 }
 
