@@ -500,7 +500,9 @@ macro_rules! every_run_case {
             }
             runs::conflicts {
                 read_then_appended, absent_then_made, read_then_deleted, others_do_not_conflict,
-                phantom_in_a_listed_range, blind_appends_never_conflict, two_blind_appends_commit,
+                phantom_in_a_listed_range, append_is_as_told, bootstrap_is_as_told,
+                append_then_another_event, append_then_the_same_event, duplicate_then_deleted,
+                others_leave_an_append_alone, append_on_a_fork, append_then_merged,
                 expecting_is_looked_at_at_the_commit, reads_its_own_appends, lists_see_its_own,
                 failed_command_leaves_it_open, write_skew_cannot_happen, merge_changes_what_it_brings,
                 read_only_never_fails,
@@ -627,6 +629,8 @@ macro_rules! every_outbox_case {
             outbox::transactions {
                 both_or_none, several_keep_their_order, acknowledge_and_put, repeated_gives_the_same_receipt,
                 interactive_puts_wait_for_the_commit, interactive_claims_are_refused,
+                interactive_answers_are_as_told, interactive_answers_are_of_the_branch,
+                guard_on_a_message,
             }
         }
     };

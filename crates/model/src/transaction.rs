@@ -231,7 +231,7 @@ pub enum Guard {
     Unchanged {
         /// The kind of state.
         contract: Contract,
-        /// The cell, or the record's key.
+        /// The cell, the record's key, the run, or the number of a message.
         name: Name,
         /// The revision it was read at.
         since: Revision,

@@ -3,7 +3,7 @@
 use super::run::Run;
 use mainstay_model::{
     Answer, Code, Error, Failed, LEASE_LIMIT_MS, Message, OutboxAnswer, OutboxCommand, OutboxState,
-    Result, Stamp, TRIES_LIMIT,
+    Result, Revision, Stamp, TRIES_LIMIT,
 };
 use std::collections::BTreeMap;
 
@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 pub struct Outbox {
     last_id: u64,
     letters: BTreeMap<u64, Letter>,
+    /// When each message was last touched.
+    touched: BTreeMap<u64, Revision>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +27,23 @@ struct Letter {
 }
 
 impl Outbox {
+    /// Whether nobody has touched a message since a revision.
+    pub(super) fn untouched(&self, id: u64, since: Revision) -> bool {
+        self.touched.get(&id).is_none_or(|at| *at <= since)
+    }
+
+    /// Remembers which messages are not as they were: those that came, changed or went, and those that one more of
+    /// their run waits for.
+    fn touch(&mut self, before: &Outbox, revision: Revision) {
+        let is_as_it_was = |id: &u64| {
+            self.letters.get(id) == before.letters.get(id)
+                && self.follower(*id) == before.follower(*id)
+        };
+        let ids = before.letters.keys().chain(self.letters.keys());
+        let touched: Vec<u64> = ids.filter(|id| !is_as_it_was(id)).copied().collect();
+        self.touched.extend(touched.into_iter().map(|id| (id, revision)));
+    }
+
     /// Whether a message waits for one of its run before it.
     fn waits(&self, id: u64) -> bool {
         let run = |letter: &Letter| letter.message.run.clone().filter(|_| letter.holds_up);
@@ -98,6 +117,7 @@ impl Run<'_> {
         let before = self.state.outbox.clone();
         let answer = self.change_outbox(command)?;
         self.wrote |= self.state.outbox != before;
+        self.state.outbox.touch(&before, self.writer.revision);
         Ok(answer)
     }
 
