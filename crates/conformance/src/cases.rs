@@ -539,7 +539,7 @@ macro_rules! every_run_case {
             }
             runs::merge {
                 what_one_side_appended_travels, what_the_target_appended_stays, both_conflict_under_strict,
-                theirs_appends_what_is_missing, ours_keeps_the_target, same_events_are_no_conflict,
+                theirs_appends_what_is_missing, theirs_brings_what_ours_left, ours_keeps_the_target, same_events_are_no_conflict,
                 made_on_both_sides, deletions_travel, append_against_deletion, last_merge_is_the_next_base,
                 alerts_travel_with_their_events, judged_where_it_comes_to_stand,
                 all_kinds_in_one_transaction, merged_events_are_told,
