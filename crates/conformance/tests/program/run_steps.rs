@@ -75,15 +75,8 @@ impl RunWrite {
     pub fn command(&self, oracle: &Oracle, branch: &str) -> Command {
         match self.clone() {
             RunWrite::Append(run, told, near) => {
-                let expected = near.map(|near| {
-                    let get = RunCommand::Get { run: cell(run) };
-                    let seen = oracle.read_runs(branch, &get, oracle.latest());
-                    let last = match seen {
-                        Ok(RunAnswer::Info(Some(info))) => info.last_event_seq,
-                        _ => 0,
-                    };
-                    last.saturating_add_signed(near.into())
-                });
+                let last = oracle.last_seq(branch, CELLS[run]);
+                let expected = near.map(|near| last.saturating_add_signed(near.into()));
                 RunCommand::Append { event: Box::new(told.event(run)), expected }.into()
             }
             RunWrite::Bootstrap(run, told) => {
@@ -116,8 +109,7 @@ impl RunWrite {
 
     /// Whether an open transaction may hold it: claims are given by the writer alone.
     pub fn may_be_open(&self) -> bool {
-        use RunWrite::{Append, Bootstrap, Delete, Fetch, Put};
-        matches!(self, Append(..) | Bootstrap(..) | Delete(_) | Fetch(..) | Put(..))
+        !matches!(self, RunWrite::Claim(..))
     }
 }
 
@@ -132,6 +124,11 @@ fn told() -> impl Strategy<Value = Told> {
 
 fn id() -> impl Strategy<Value = u64> {
     1..12u64
+}
+
+/// Appends to one of few runs, so that branches meet in them.
+pub fn append_to(runs: usize) -> impl Strategy<Value = RunWrite> {
+    (0..runs, told()).prop_map(|(run, told)| RunWrite::Append(run, told, None))
 }
 
 /// A command of a program.
