@@ -500,7 +500,9 @@ macro_rules! every_run_case {
             }
             runs::conflicts {
                 read_then_appended, absent_then_made, read_then_deleted, others_do_not_conflict,
-                phantom_in_a_listed_range, blind_appends_never_conflict, two_blind_appends_commit,
+                phantom_in_a_listed_range, append_is_as_told, bootstrap_is_as_told,
+                blind_appends_never_conflict, append_then_the_same_event, duplicate_then_deleted,
+                others_leave_an_append_alone, append_on_a_fork, append_then_merged,
                 expecting_is_looked_at_at_the_commit, reads_its_own_appends, lists_see_its_own,
                 failed_command_leaves_it_open, write_skew_cannot_happen, merge_changes_what_it_brings,
                 read_only_never_fails,
@@ -537,7 +539,7 @@ macro_rules! every_run_case {
             }
             runs::merge {
                 what_one_side_appended_travels, what_the_target_appended_stays, both_conflict_under_strict,
-                theirs_appends_what_is_missing, ours_keeps_the_target, same_events_are_no_conflict,
+                theirs_appends_what_is_missing, theirs_brings_what_ours_left, ours_keeps_the_target, same_events_are_no_conflict,
                 made_on_both_sides, deletions_travel, append_against_deletion, last_merge_is_the_next_base,
                 alerts_travel_with_their_events, judged_where_it_comes_to_stand,
                 all_kinds_in_one_transaction, merged_events_are_told,
@@ -610,7 +612,7 @@ macro_rules! every_outbox_case {
             }
             outbox::claim {
                 oldest_first_and_once, of_nothing_writes_nothing, lease_that_is_over, delivered_goes,
-                late_delivery_counts, limits_are_checked, many_relays,
+                late_delivery_counts, limits_are_checked, many_relays, a_lease_that_is_over_is_fenced,
             }
             outbox::failing {
                 back_off_doubles, dead_after_ten_tries, silence_counts_as_a_try, one_given_up_takes_no_place, unknown_cannot_fail,
@@ -627,6 +629,8 @@ macro_rules! every_outbox_case {
             outbox::transactions {
                 both_or_none, several_keep_their_order, acknowledge_and_put, repeated_gives_the_same_receipt,
                 interactive_puts_wait_for_the_commit, interactive_claims_are_refused,
+                interactive_answers_are_as_told, interactive_answers_are_of_the_branch,
+                guard_on_a_message,
             }
         }
     };

@@ -301,6 +301,38 @@ fn producers_and_readers_of_the_same_runs() {
     });
 }
 
+/// Catches open transactions whose answers are only guesses: what each wrote about its event is compared with the run.
+#[test]
+fn what_is_told_in_open_transactions_is_so() {
+    const EACH: usize = 30;
+    on_both(|db| {
+        let first_tellers = together(|thread| {
+            // Two threads share each key: one of them brings the event.
+            let bring = |number: usize| bring_once(db, &format!("{}-{number}", thread / 2));
+            (0..EACH).filter(|number| bring(*number)).count()
+        });
+        let events = db.runs().fetch("r", 0, 1_000).unwrap();
+        assert_eq!(events.len(), THREADS / 2 * EACH);
+        assert_eq!(first_tellers.into_iter().sum::<usize>(), events.len(), "each was new once");
+        for event in events {
+            let told = db.cells().get(&format!("told/{}", event.idempotency_key)).unwrap();
+            assert_eq!(told, Some(event.event_id.as_str().into()));
+        }
+    });
+}
+
+/// Appends an event, beside what it was told about it; says whether it was new.
+fn bring_once(db: &Database, key: &str) -> bool {
+    db.transaction(|t| {
+        let told = t.append(NewEvent::new("r", "Noted").with_key(key))?;
+        if told.persisted {
+            t.set(&format!("told/{key}"), told.event_id.as_str())?;
+        }
+        Ok(told.persisted)
+    })
+    .unwrap()
+}
+
 /// Appends events that other threads append as well, each twice; gives what was acknowledged.
 fn produce(db: &Database, thread: usize, runs: usize, each: u64) -> Vec<(String, String, u64)> {
     let mut told = Vec::new();

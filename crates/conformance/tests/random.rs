@@ -8,10 +8,12 @@ mod served;
 
 use mainstay::Durability;
 use mainstay_conformance::World;
-use program::{driver::Driver, make, tally::Tally};
+use program::step::Program;
+use program::tally::{RunTally, Tally};
+use program::{driver::Driver, make};
 use proptest::prelude::*;
-use proptest::strategy::ValueTree;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
+use std::cell::Cell;
 
 /// As many as fit into some seconds, unless the caller says otherwise.
 fn config(cases: u32) -> ProptestConfig {
@@ -53,20 +55,33 @@ proptest! {
     }
 }
 
-/// The same programs each time, so that what they count is the same each time.
+/// Runs the same programs each time, so that what they count is the same each time.
+fn counted(programs: BoxedStrategy<Program>) -> Tally {
+    let config = ProptestConfig { cases: 400, ..config(400) };
+    let random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let tally = Cell::new(Tally::default());
+    let ran = TestRunner::new_with_rng(config, random).run(&programs, |program| {
+        let one = Driver::new(World::memory(), Durability::Memory).run(&program);
+        tally.set(tally.get().and(one));
+        Ok(())
+    });
+    ran.unwrap_or_else(|failure| panic!("{failure}"));
+    println!("{:?}", tally.get());
+    tally.get()
+}
+
+#[test]
+fn runs_fork_at_events_and_merge_in_all_ways() {
+    let runs = counted(make::branching_runs()).runs;
+    let RunTally { forks, inherited, brought, joined, left, clashed } = runs;
+    assert!(forks >= 200 && inherited >= 30, "{runs:?}");
+    assert!(brought >= 200 && joined >= 60 && left >= 60 && clashed >= 60, "{runs:?}");
+}
+
 #[test]
 fn merges_of_all_kinds_happen_beside_expiries() {
-    let mut runner = TestRunner::new_with_rng(
-        ProptestConfig { failure_persistence: None, ..ProptestConfig::default() },
-        TestRng::deterministic_rng(RngAlgorithm::ChaCha),
-    );
-    let mut tally = Tally::default();
-    for _ in 0..300 {
-        let program = make::expiring_and_merging().new_tree(&mut runner).unwrap().current();
-        tally = tally.and(Driver::new(World::memory(), Durability::Memory).run(&program));
-    }
-    println!("{tally:?}");
-    let Tally { neighbours, ancestors, siblings, expiring } = tally;
+    let tally = counted(make::expiring_and_merging());
+    let Tally { neighbours, ancestors, siblings, expiring, .. } = tally;
     assert!(neighbours >= 100 && ancestors >= 30 && siblings >= 100, "{tally:?}");
     assert!(expiring >= 200, "{tally:?}");
 }

@@ -227,7 +227,8 @@ impl Interactive {
         records::count(self.run(RecordCommand::Count { prefix, filters })?)
     }
 
-    /// Appends an event to a run; its sequence is provisional.
+    /// Appends an event to a run. Its sequence, its name and whether it was new are so once the transaction has
+    /// committed: where another changed the run first, that is a `Conflict`. Only the time is that of the commit.
     ///
     /// ```
     /// use mainstay::{Database, NewEvent};
@@ -284,7 +285,7 @@ impl Interactive {
         outbox::number(self.run(put)?)
     }
 
-    /// Commits, or fails with `Conflict` when something that was read has changed.
+    /// Commits, or fails with `Conflict` when something that was read, or that an answer told of, has changed.
     pub fn commit(self) -> Result<Receipt> {
         match self.0 {
             Inside::Here(open) => open.commit(),

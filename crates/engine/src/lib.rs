@@ -109,6 +109,7 @@ mod stats;
 mod store;
 mod ticket;
 mod times;
+mod told;
 mod trail;
 mod version;
 mod view;

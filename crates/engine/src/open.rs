@@ -8,8 +8,8 @@
 //!   commit -> Transaction { guards, steps } through the sequencer
 //! ```
 //!
-//! Answers inside the transaction are provisional; the receipt has the final ones. A blind write is no
-//! read and never conflicts; commands whose answer tells something of the cell count as reads.
+//! Counters and times inside the transaction are provisional; the receipt has the final ones. A blind write is no
+//! read and never conflicts; commands whose answer tells something of what was there count as reads: see `told.rs`.
 
 use crate::apply::outbox::Fronts;
 use crate::apply::runs::Folds;
@@ -20,6 +20,7 @@ use crate::overlay::Overlay;
 use crate::pins::PinGuard;
 use crate::snapshot::Snapshot;
 use crate::spaces;
+use crate::told::{self, as_told, told};
 use crate::view::Origin;
 use mainstay_model::limits::GUARD_LIMIT;
 use mainstay_model::{
@@ -40,6 +41,8 @@ pub(crate) struct Open {
     steps: SmallVec<[Step; 1]>,
     /// What was read, with its expiry as seen.
     read: BTreeMap<(Contract, Name), Option<Stamp>>,
+    /// Which events there were, by run and idempotency key.
+    events: BTreeMap<(Name, String), Option<u64>>,
     ranges: Vec<Guard>,
     durability: Option<Durability>,
     began_us: u64,
@@ -61,6 +64,7 @@ impl Open {
             folds: Folds::default(),
             steps: SmallVec::new(),
             read: BTreeMap::new(),
+            events: BTreeMap::new(),
             ranges: Vec::new(),
             durability: None,
             began_us,
@@ -104,7 +108,7 @@ impl Open {
             return Ok(());
         }
         let view = self.snapshot.view();
-        let (key, hash) = view.key(spaces::of(contract)?, name.as_bytes());
+        let (key, hash) = guards::key(&view, contract, name)?;
         let found = view.find(&self.overlay, &key, hash, |head, _| Ok(head))?;
         let head = match found {
             // Its own value says nothing about others, its counter and existence might.
@@ -116,6 +120,18 @@ impl Open {
         let live = head.filter(|head| head.is_live(view.now));
         self.check_guards()?;
         self.read.insert(noted, live.and_then(|head| head.expires));
+        Ok(())
+    }
+
+    /// Remembers whether an event was there, whatever this transaction has written itself.
+    fn note_event(&mut self, event: (Name, String)) -> Result<()> {
+        if self.events.contains_key(&event) {
+            return Ok(());
+        }
+        self.check_guards()?;
+        let (run, key) = &event;
+        let seq = runs::seq_of(&self.snapshot.view(), &Overlay::default(), run, key)?;
+        self.events.insert(event, seq);
         Ok(())
     }
 
@@ -198,12 +214,11 @@ impl Open {
     }
 
     fn change(&mut self, command: Command) -> Result<Answer> {
-        if let Command::Run(RunCommand::Append { event, expected: Some(_) }) = &command {
-            // Where the run is matters to whoever expects it somewhere.
-            self.note_read(Contract::Runs, &Name::new(&event.run_id)?)?;
+        for (contract, name) in told(&command)? {
+            self.note_read(contract, &name)?;
         }
-        for (contract, name) in told(&command) {
-            self.note_read(contract, name)?;
+        if let Some(event) = told::event(&command)? {
+            self.note_event(event)?;
         }
         let view = self.snapshot.view();
         let answer = match &command {
@@ -220,7 +235,7 @@ impl Open {
             }
             _ => return Err(not_on_data()),
         };
-        self.steps.push(command.into());
+        self.steps.push(as_told(command, &answer).into());
         Ok(answer)
     }
 
@@ -342,44 +357,20 @@ impl Open {
             expires,
         });
         transaction.guards.extend(unchanged);
+        let events = std::mem::take(&mut self.events).into_iter();
+        let events = events.map(|((run, key), is)| Guard::Event { run, key, is });
+        transaction.guards.extend(events);
         transaction
     }
 
-    /// How many keys and ranges it has read.
+    /// How many keys, events and ranges it has read.
     pub fn guard_count(&self) -> usize {
-        self.read.len() + self.ranges.len()
+        self.read.len() + self.events.len() + self.ranges.len()
     }
 
     /// How many steps a commit would have.
     pub fn step_count(&self) -> usize {
         self.steps.len()
-    }
-}
-
-/// What the answer of a command tells something of; a blind write tells nothing but its counter, which
-/// is provisional. Redis's commands tell whether a name is a cell or a record.
-fn told(command: &Command) -> SmallVec<[(Contract, &Name); 2]> {
-    let both = |name| [(Contract::Cells, name), (Contract::Records, name)];
-    match command {
-        Command::Cell(CellCommand::Set { .. } | CellCommand::Restore { .. }) => SmallVec::new(),
-        Command::Cell(command) => {
-            command.name().map(|name| (Contract::Cells, name)).into_iter().collect()
-        }
-        Command::String(StringCommand::SetAll { pairs, only_absent: true }) => {
-            pairs.iter().flat_map(|(name, _)| both(name)).collect()
-        }
-        Command::String(StringCommand::Put { .. }) => SmallVec::new(),
-        Command::String(command) => command.name().into_iter().flat_map(both).collect(),
-        Command::Record(RecordCommand::Write(write)) if write.is_blind() => SmallVec::new(),
-        Command::Record(RecordCommand::Restore { .. }) => SmallVec::new(),
-        Command::Record(command) => {
-            command.key().map(|key| (Contract::Records, key)).into_iter().collect()
-        }
-        Command::Hash(command) => both(command.key()).into_iter().collect(),
-        Command::Run(RunCommand::Bootstrap { run, .. } | RunCommand::Delete { run }) => {
-            [(Contract::Runs, run)].into_iter().collect()
-        }
-        _ => SmallVec::new(),
     }
 }
 

@@ -116,6 +116,11 @@ impl Out<'_> {
                 self.bytes(field.as_bytes());
                 self.option(is.as_deref(), Out::bytes);
             }
+            Guard::Event { run, key, is } => {
+                self.named(9, run.as_str());
+                self.text(key);
+                self.maybe(*is);
+            }
         }
     }
 

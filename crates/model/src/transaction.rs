@@ -231,7 +231,7 @@ pub enum Guard {
     Unchanged {
         /// The kind of state.
         contract: Contract,
-        /// The cell, or the record's key.
+        /// The cell, the record's key, the run, or the number of a message.
         name: Name,
         /// The revision it was read at.
         since: Revision,
@@ -268,6 +268,16 @@ pub enum Guard {
         field: Field,
         /// Its value.
         is: Option<Vec<u8>>,
+    },
+    /// The event of a run that has this idempotency key has this sequence (`None`: there is no such event, and maybe no
+    /// run).
+    Event {
+        /// The run.
+        run: Name,
+        /// The idempotency key.
+        key: String,
+        /// The event's sequence, `None` for absent.
+        is: Option<u64>,
     },
 }
 

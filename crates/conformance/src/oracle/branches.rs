@@ -232,7 +232,12 @@ impl Oracle {
 
     /// What a branch knew at a revision, itself included.
     fn known(&self, branch: u32, revision: Revision) -> Known {
-        let mut known = self.lines[&branch].past.at(revision);
+        let line = &self.lines[&branch];
+        let mut known = match line.parent {
+            // Before it was forked it was its parent, as that was then.
+            Some(parent) if revision < line.fork_revision => self.known(parent, revision),
+            _ => line.past.at(revision),
+        };
         known.insert(branch, revision);
         known
     }

@@ -4,9 +4,9 @@ use super::run::Run;
 use super::versions::{Version, Versions};
 use super::{Moment, Oracle, State, cells, records};
 use mainstay_model::{
-    Answer, CellCommand, Code, Command, Contract, Error, Field, FieldValue, Guard, Name, Page,
-    Receipt, Record, RecordCommand, RecordPage, RecordWrite, Result, Revision, RunCommand, Stamp,
-    StringCommand, Transaction, Versioned, Where,
+    Answer, CellCommand, Code, Command, Contract, Error, Field, FieldValue, Guard, Name,
+    OutboxCommand, Page, Receipt, Record, RecordCommand, RecordPage, RecordWrite, Result, Revision,
+    RunCommand, Stamp, StringCommand, Transaction, Versioned, Where,
 };
 
 /// The revision that stands for "written by this open transaction".
@@ -103,7 +103,8 @@ impl Open {
     /// there before: they count as reads.
     pub fn command(&mut self, command: impl Into<Command>) -> Result<Answer> {
         let command = command.into();
-        read_by(&command).into_iter().for_each(|(contract, name)| self.guard(contract, name));
+        read_by(&command).into_iter().for_each(|(contract, name)| self.guard(contract, &name));
+        self.guard_event(&command);
         let mut run = Run::new(&mut self.copy, OPEN, self.snapshot.now, self.id);
         let answer = run.command(&command)?;
         self.wrote |= run.wrote;
@@ -130,6 +131,15 @@ impl Open {
 
     fn moment(&self) -> Moment {
         Moment { revision: OPEN, now: self.snapshot.now }
+    }
+
+    /// Guards that an event is as an append finds it: there, or not.
+    fn guard_event(&mut self, command: &Command) {
+        let Command::Run(RunCommand::Append { event, expected: None }) = command else { return };
+        let (Ok(run), Ok(key)) = (Name::new(&event.run_id), event.key()) else { return };
+        let log = self.copy.logs.value(run.as_str(), self.snapshot);
+        let is = log.and_then(|log| log.of_key(&key).map(|event| event.run_seq));
+        self.guards.push(Guard::Event { run, key, is });
     }
 
     /// Guards something as the snapshot has it.
@@ -181,12 +191,12 @@ fn told(revision: Revision) -> Revision {
 
 /// What the answer of a command tells something of, counters aside. Redis's commands tell whether a name is
 /// a cell or a record.
-fn read_by(command: &Command) -> Vec<(Contract, &Name)> {
-    let both = |name| [(Contract::Cells, name), (Contract::Records, name)];
+fn read_by(command: &Command) -> Vec<(Contract, Name)> {
+    let both = |name: &Name| [(Contract::Cells, name.clone()), (Contract::Records, name.clone())];
     match command {
         Command::Cell(CellCommand::Set { .. }) => vec![],
         Command::Cell(command) => {
-            command.name().map(|name| (Contract::Cells, name)).into_iter().collect()
+            command.name().map(|name| (Contract::Cells, name.clone())).into_iter().collect()
         }
         Command::String(StringCommand::SetAll { only_absent: false, .. }) => vec![],
         Command::String(StringCommand::Put { .. }) => vec![],
@@ -196,14 +206,30 @@ fn read_by(command: &Command) -> Vec<(Contract, &Name)> {
         Command::String(command) => command.name().into_iter().flat_map(both).collect(),
         Command::Record(RecordCommand::Write(write)) if is_blind(write) => vec![],
         Command::Record(command) => {
-            command.key().map(|key| (Contract::Records, key)).into_iter().collect()
+            command.key().map(|key| (Contract::Records, key.clone())).into_iter().collect()
         }
         Command::Hash(command) => both(command.key()).to_vec(),
-        Command::Run(RunCommand::Delete { run } | RunCommand::Fetch { run, .. }) => {
-            vec![(Contract::Runs, run)]
+        Command::Run(RunCommand::Append { expected: None, .. }) => vec![],
+        Command::Run(command) => {
+            let run = command.run().and_then(|run| Name::new(run).ok());
+            run.map(|run| (Contract::Runs, run)).into_iter().collect()
         }
+        Command::Outbox(OutboxCommand::Ack { ids } | OutboxCommand::AckHeld { ids, .. }) => {
+            ids.iter().map(message).collect()
+        }
+        Command::Outbox(
+            OutboxCommand::Fail { id, .. }
+            | OutboxCommand::FailHeld { id, .. }
+            | OutboxCommand::Replay { id },
+        ) => vec![message(id)],
         _ => vec![],
     }
+}
+
+/// A message, which is known by its number.
+fn message(id: &u64) -> (Contract, Name) {
+    let name = Name::new(&id.to_string()).unwrap_or_else(|error| panic!("{error}"));
+    (Contract::Outbox, name)
 }
 
 /// Whether a write of a record looks at nothing.

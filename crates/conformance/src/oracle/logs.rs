@@ -5,8 +5,8 @@ use super::versions::{Version, Versions};
 use super::{Moment, cells};
 use mainstay_model::{
     Answer, Appended, CanonicalEvent, Code, Error, Instant, Judgement, Name, NewEvent, Result,
-    RunAlert, RunAnswer, RunCommand, RunFilter, RunInfo, RunPage, RunSnapshot, Stamp, Value,
-    event_id, limits, reduce,
+    Revision, RunAlert, RunAnswer, RunCommand, RunFilter, RunInfo, RunPage, RunSnapshot, Stamp,
+    Value, event_id, limits, reduce,
 };
 
 /// Every version of every run.
@@ -84,6 +84,14 @@ fn info(run: &str, version: &Version<Log>) -> Option<RunInfo> {
         revision: version.revision,
         metadata: log.metadata.clone(),
     })
+}
+
+/// The revision that brought an event to where it stands.
+pub(super) fn revision_of(logs: &Logs, run: &str, seq: u64) -> Option<Revision> {
+    let has = |log: &Log| (1..=log.last_seq()).contains(&seq);
+    let versions = logs.all(run).iter().rev();
+    let since = versions.take_while(|version| version.value.as_ref().is_some_and(has));
+    since.last().map(|version| version.revision)
 }
 
 /// Answers a command that only reads, as of a moment.

@@ -204,6 +204,18 @@ impl Oracle {
         logs::read(&self.line(branch)?.state.logs, command, moment)
     }
 
+    /// How many events a run has.
+    pub fn last_seq(&self, branch: &str, run: &str) -> u64 {
+        let line = self.line(branch).ok();
+        let log = line.and_then(|line| line.state.logs.value(run, self.latest()));
+        log.map_or(0, |log| log.events.len() as u64)
+    }
+
+    /// The revision that brought an event of a run to a branch.
+    pub fn revision_of(&self, branch: &str, run: &str, seq: u64) -> Result<Option<Revision>> {
+        Ok(logs::revision_of(&self.line(branch)?.state.logs, run, seq))
+    }
+
     /// What a command on the outbox that only reads answers.
     pub fn read_outbox(&self, branch: &str, command: &OutboxCommand) -> Result<OutboxAnswer> {
         self.line(branch)?.state.outbox.read(command)

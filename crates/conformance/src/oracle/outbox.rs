@@ -3,7 +3,7 @@
 use super::run::Run;
 use mainstay_model::{
     Answer, Code, Error, Failed, LEASE_LIMIT_MS, Message, OutboxAnswer, OutboxCommand, OutboxState,
-    Result, Stamp, TRIES_LIMIT,
+    Result, Revision, Stamp, TRIES_LIMIT,
 };
 use std::collections::BTreeMap;
 
@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 pub struct Outbox {
     last_id: u64,
     letters: BTreeMap<u64, Letter>,
+    /// When each message was last touched.
+    touched: BTreeMap<u64, Revision>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -22,9 +24,28 @@ struct Letter {
     is_dead: bool,
     /// Whether the later ones of its run wait for it.
     holds_up: bool,
+    /// When it was claimed last; 0 where nobody has it.
+    token: Stamp,
 }
 
 impl Outbox {
+    /// Whether nobody has touched a message since a revision.
+    pub(super) fn untouched(&self, id: u64, since: Revision) -> bool {
+        self.touched.get(&id).is_none_or(|at| *at <= since)
+    }
+
+    /// Remembers which messages are not as they were: those that came, changed or went, and those that one more of
+    /// their run waits for.
+    fn touch(&mut self, before: &Outbox, revision: Revision) {
+        let is_as_it_was = |id: &u64| {
+            self.letters.get(id) == before.letters.get(id)
+                && self.follower(*id) == before.follower(*id)
+        };
+        let ids = before.letters.keys().chain(self.letters.keys());
+        let touched: Vec<u64> = ids.filter(|id| !is_as_it_was(id)).copied().collect();
+        self.touched.extend(touched.into_iter().map(|id| (id, revision)));
+    }
+
     /// Whether a message waits for one of its run before it.
     fn waits(&self, id: u64) -> bool {
         let run = |letter: &Letter| letter.message.run.clone().filter(|_| letter.holds_up);
@@ -98,6 +119,7 @@ impl Run<'_> {
         let before = self.state.outbox.clone();
         let answer = self.change_outbox(command)?;
         self.wrote |= self.state.outbox != before;
+        self.state.outbox.touch(&before, self.writer.revision);
         Ok(answer)
     }
 
@@ -116,12 +138,23 @@ impl Run<'_> {
                     written: now,
                     failure: None,
                 };
-                let letter = Letter { message, due: now, is_dead: false, holds_up: run.is_some() };
+                let letter =
+                    Letter { message, due: now, is_dead: false, holds_up: run.is_some(), token: 0 };
                 outbox.letters.insert(outbox.last_id, letter);
                 answer(OutboxAnswer::Put(outbox.last_id))
             }
             OutboxCommand::Claim { limit, lease_ms } => {
                 answer(OutboxAnswer::Messages(claim(outbox, *limit, *lease_ms, now)))
+            }
+            OutboxCommand::AckHeld { token, ids } => {
+                check_held(outbox, ids, *token)?;
+                self.change_outbox(&OutboxCommand::Ack { ids: ids.clone() })
+            }
+            OutboxCommand::FailHeld { token, id, message, backoff_ms, tries } => {
+                check_held(outbox, &[*id], *token)?;
+                let (id, message) = (*id, message.clone());
+                let (backoff_ms, tries) = (*backoff_ms, *tries);
+                self.change_outbox(&OutboxCommand::Fail { id, message, backoff_ms, tries })
             }
             OutboxCommand::Ack { ids } => {
                 let gone = ids.iter().filter(|id| deliver(outbox, **id, now)).count();
@@ -135,6 +168,7 @@ impl Run<'_> {
                 let did = dead.is_some();
                 dead.into_iter().for_each(|letter| {
                     (letter.is_dead, letter.due, letter.message.tries) = (false, now, 0);
+                    letter.token = 0;
                 });
                 Ok(Answer::Did(did))
             }
@@ -155,7 +189,7 @@ fn claim(outbox: &mut Outbox, limit: usize, lease_ms: u64, now: Stamp) -> Vec<Me
             continue;
         }
         letter.message.tries += 1;
-        letter.due = now + lease_ms * 1_000;
+        (letter.due, letter.token) = (now + lease_ms * 1_000, now);
         taken.push(letter.message.clone());
     }
     taken
@@ -164,6 +198,15 @@ fn claim(outbox: &mut Outbox, limit: usize, lease_ms: u64, now: Stamp) -> Vec<Me
 /// Whether somebody has claimed it, so that it can have been delivered or not.
 fn was_taken(letter: &Letter) -> bool {
     letter.is_dead || letter.message.tries > 0
+}
+
+/// Refuses whoever does not hold messages that were claimed.
+fn check_held(outbox: &Outbox, ids: &[u64], token: Stamp) -> Result<()> {
+    let held = |id: &u64| outbox.letters.get(id).filter(|letter| was_taken(letter));
+    match ids.iter().filter_map(held).all(|letter| letter.token == token) {
+        true => Ok(()),
+        false => Err(Error::new(Code::Fenced, "another has claimed it")),
+    }
 }
 
 fn deliver(outbox: &mut Outbox, id: u64, now: Stamp) -> bool {
@@ -185,6 +228,7 @@ fn fail(
     let alive = outbox.letters.get_mut(&id).filter(|letter| !letter.is_dead && was_taken(letter));
     let Some(letter) = alive else { return Failed::Unknown };
     letter.message.failure = Some(why.to_owned()).filter(|why| !why.is_empty());
+    letter.token = 0;
     if letter.message.tries >= tries {
         outbox.bury(id, now);
         return Failed::Dead;

@@ -108,7 +108,7 @@ fn is_its_own(error: &Error) -> bool {
 
 /// Whether a guard holds at a moment.
 fn holds(guard: &Guard, state: &State, moment: Moment) -> bool {
-    let State { cells, records, logs, .. } = state;
+    let State { cells, records, logs, outbox } = state;
     match guard {
         Guard::Counter { name, is } => {
             cells.live(name.as_str(), moment).map(|version| version.counter) == *is
@@ -125,9 +125,16 @@ fn holds(guard: &Guard, state: &State, moment: Moment) -> bool {
             let unwritten = match contract {
                 Contract::Records => records.unwritten(name.as_str(), *since, moment.revision),
                 Contract::Runs => logs.unwritten(name.as_str(), *since, moment.revision),
+                Contract::Outbox => {
+                    name.as_str().parse().is_ok_and(|id| outbox.untouched(id, *since))
+                }
                 _ => cells.unwritten(name.as_str(), *since, moment.revision),
             };
             unwritten && alive(*expires, moment)
+        }
+        Guard::Event { run, key, is } => {
+            let log = logs.value(run.as_str(), moment);
+            log.and_then(|log| log.of_key(key).map(|event| event.run_seq)) == *is
         }
         Guard::RangeUnchanged { contract, prefix, after, upto, since, expires } => {
             let inside =

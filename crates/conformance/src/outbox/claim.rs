@@ -60,6 +60,28 @@ pub fn late_delivery_counts(w: &mut World) {
     assert!(claimed(w).is_empty());
 }
 
+/// Who says the token of its lease neither acknowledges nor fails what another has claimed since; all of it or nothing.
+pub fn a_lease_that_is_over_is_fenced(w: &mut World) {
+    let (a, b) = (send(w, "a", None), send(w, "b", None));
+    let outbox = w.db().outbox();
+    let hold = || outbox.hold(10, LEASE).unwrap();
+    let first = hold();
+    assert_eq!(first.messages.len(), 2);
+    outlast(w);
+    let second = hold();
+    let code = |error: mainstay::Error| error.code();
+    let back_off = Duration::from_secs(1);
+    assert_eq!(outbox.ack_held(first.token, &[a, b]).map_err(code), Err(Code::Fenced));
+    let failed = outbox.fail_held(first.token, a, "no", back_off, 1).map_err(code);
+    assert_eq!(failed, Err(Code::Fenced));
+    assert_eq!(outbox.state().unwrap().pending, 2);
+    assert_eq!(outbox.ack_held(second.token, &[a]).unwrap(), 1);
+    assert!(outbox.fail_held(second.token, b, "no", back_off, 9).is_ok());
+    // Its lease was given up with that.
+    assert_eq!(outbox.ack_held(second.token, &[a, b]).map_err(code), Err(Code::Fenced));
+    assert_eq!(outbox.state().unwrap().pending, 1);
+}
+
 /// Limits and leases are checked.
 pub fn limits_are_checked(w: &mut World) {
     let claim = |limit, lease| w.db().outbox().claim(limit, lease);

@@ -4,7 +4,10 @@ use super::{LEASE, claimed, put_command, send, subjects};
 use crate::World;
 use crate::check::*;
 use crate::runs::{append, note};
-use mainstay::{Answer, Code, OutboxAnswer, OutboxCommand, RequestId, Transaction};
+use mainstay::{
+    Answer, Code, Contract, ErrorKind, Failed, Guard, OutboxAnswer, OutboxCommand, RequestId,
+    Transaction,
+};
 
 /// Both or none.
 pub fn both_or_none(w: &mut World) {
@@ -70,6 +73,68 @@ pub fn interactive_puts_wait_for_the_commit(w: &mut World) {
     dropped.put_message("lost", "x", None).unwrap();
     drop(dropped);
     assert!(claimed(w).is_empty());
+}
+
+/// Runs one command in an open transaction around what another does; says whether it committed.
+fn survives(w: &World, command: OutboxCommand, told: Answer, meanwhile: OutboxCommand) -> bool {
+    let mut t = w.db().begin().unwrap();
+    assert_eq!(t.run(command).unwrap(), told);
+    t.set("told", 1).unwrap();
+    w.db().execute(Transaction::new().step(meanwhile)).unwrap();
+    let committed = t.commit().map_err(|error| assert_eq!(error.kind(), ErrorKind::Conflict));
+    committed.is_ok()
+}
+
+fn fail(id: u64) -> OutboxCommand {
+    OutboxCommand::Fail { id, message: "no".into(), backoff_ms: 1_000, tries: 1 }
+}
+
+/// What it was told of acknowledging, failing and replaying is so when it has committed: who was faster makes it
+/// a conflict.
+pub fn interactive_answers_are_as_told(w: &mut World) {
+    let ids = ["a", "b", "c", "d"].map(|subject| send(w, subject, None));
+    assert_eq!(claimed(w).len(), 4);
+    let ack = |id| OutboxCommand::Ack { ids: vec![id] };
+    let replay = |id| OutboxCommand::Replay { id };
+    let dead = || Answer::Outbox(Box::new(OutboxAnswer::Failed(Failed::Dead)));
+    let [a, b, c, d] = ids;
+    assert!(!survives(w, ack(a), Answer::Count(1), ack(a)));
+    assert!(!survives(w, ack(b), Answer::Count(1), fail(b)));
+    assert!(!survives(w, replay(b), Answer::Did(true), replay(b)));
+    assert!(!survives(w, fail(c), dead(), ack(c)));
+    // Who was told that there is nothing to acknowledge was told so of another message.
+    assert!(!survives(w, ack(d + 1), Answer::Count(0), put_command("e")));
+    assert_eq!(w.cells().get("told").unwrap(), None);
+    assert!(survives(w, fail(d), dead(), put_command("f")));
+    assert!(survives(w, replay(d), Answer::Did(true), fail(b)));
+}
+
+/// An open transaction of a fork tells nothing of its parent's messages, and minds none.
+pub fn interactive_answers_are_of_the_branch(w: &mut World) {
+    let id = send(w, "a", None);
+    assert_eq!(claimed(w), ["a"]);
+    w.db().fork("dev", "main", mainstay::At::Latest).unwrap();
+    let mut t = w.db().branch("dev").unwrap().begin().unwrap();
+    assert_eq!(t.run(OutboxCommand::Ack { ids: vec![id] }).unwrap(), Answer::Count(0));
+    t.set("c", 1).unwrap();
+    w.db().outbox().ack(&[id]).unwrap();
+    t.commit().unwrap();
+}
+
+/// Guards on messages know them by their numbers.
+pub fn guard_on_a_message(w: &mut World) {
+    let id = send(w, "a", Some("r"));
+    let since = w.db().revision();
+    let guard = |name: &str| {
+        let (contract, name) = (Contract::Outbox, crate::check::name(name));
+        Guard::Unchanged { contract, name, since, expires: None }
+    };
+    let look = |guard| w.db().execute(Transaction::new().guard(guard).otherwise(vec![]));
+    send(w, "b", None);
+    assert!(look(guard(&id.to_string())).unwrap().held);
+    assert_eq!(claimed(w), ["a", "b"]);
+    assert!(!look(guard(&id.to_string())).unwrap().held, "it is claimed");
+    refused(look(guard("first")), Code::InvalidArgument);
 }
 
 /// Claims are not for interactive transactions, whose snapshots are old when they commit.

@@ -1,9 +1,12 @@
-//! Interactive transactions: what was read of a run conflicts when it changes, blind appends never do.
+//! Interactive transactions: what was read of a run, or told of an event, conflicts when it changes; other appends do not.
 
-use super::{append, keys_of_run, note, of_run};
+use super::transactions::appended;
+use super::{all, append, keys_of_run, note, of_run};
 use crate::World;
 use crate::check::*;
-use mainstay::{Answer, Code, ErrorKind, Interactive, RunAnswer, RunCommand, RunFilter, RunStatus};
+use mainstay::{
+    Answer, Appended, Code, ErrorKind, Interactive, RunAnswer, RunCommand, RunFilter, RunStatus,
+};
 
 /// Runs one transaction around another writer; says whether it committed.
 #[track_caller]
@@ -79,29 +82,104 @@ pub fn phantom_in_a_listed_range(w: &mut World) {
     assert!(!survives(w, |t| done(t.run(list()).unwrap()), || inside(w)));
 }
 
-/// Blind appends never conflict; their sequences are given at the commit.
-pub fn blind_appends_never_conflict(w: &mut World) {
+/// What it was told of an append is so when it has committed: the name, that it was new, and with nobody else the sequence.
+pub fn append_is_as_told(w: &mut World) {
+    w.runs().append(note("r", 1)).unwrap();
     let mut t = w.db().begin().unwrap();
-    assert_eq!(t.append(note("r", 1)).unwrap().run_seq, 1, "provisional");
-    t.put_message("s", "x", Some("r")).unwrap();
-    w.runs().append(note("r", 2)).unwrap();
+    let told = [2, 3, 2, 1].map(|number| t.append(note("r", number)).unwrap());
+    assert_eq!(told.each_ref().map(|told| told.run_seq), [2, 3, 2, 1]);
+    t.set("seen", told[1].event_id.as_str()).unwrap();
+    w.pass_ms(10);
     let receipt = t.commit().unwrap();
-    let Answer::Run(answer) = &receipt.answers[0] else { panic!("{receipt:?}") };
-    let RunAnswer::Appended(appended) = answer.as_ref() else { panic!("{answer:?}") };
-    assert_eq!((appended.run_seq, appended.persisted), (2, true), "final");
-    assert_eq!(keys_of_run(&w.runs(), "r"), ["note-2", "note-1"]);
+    for (answer, told) in receipt.answers.iter().zip(&told) {
+        let last = appended(answer);
+        let said = |one: &Appended| (one.run_seq, one.persisted, one.idempotent);
+        assert_eq!((said(&last), &last.event_id), (said(told), &told.event_id));
+    }
+    assert_eq!(all(&w.runs(), "r")[2].event_id, told[1].event_id, "called as it was told");
+}
+
+/// So is what it was told of the first events of a run.
+pub fn bootstrap_is_as_told(w: &mut World) {
+    let events = vec![note("r", 1), note("r", 2)];
+    let command = RunCommand::Bootstrap { run: name("r"), metadata: 1.into(), events };
+    let mut t = w.db().begin().unwrap();
+    let Answer::Run(answer) = t.run(command).unwrap() else { panic!("no run") };
+    let RunAnswer::AppendedAll(told) = *answer else { panic!("{answer:?}") };
+    w.pass_ms(10);
+    t.commit().unwrap();
+    let names = |run| all(&w.runs(), run).into_iter().map(|event| event.event_id);
+    assert!(names("r").eq(told.into_iter().map(|told| told.event_id)));
+}
+
+/// Appends of other events never conflict; sequences are given at the commit.
+pub fn blind_appends_never_conflict(w: &mut World) {
+    w.runs().append(note("r", 1)).unwrap();
+    let mut t = w.db().begin().unwrap();
+    assert_eq!(t.append(note("r", 2)).unwrap().run_seq, 2, "provisional");
+    assert!(t.append(note("r", 1)).unwrap().idempotent);
+    t.put_message("s", "x", Some("r")).unwrap();
+    w.runs().append(note("r", 3)).unwrap();
+    let receipt = t.commit().unwrap();
+    let [two, one] = [0, 1].map(|answer| appended(&receipt.answers[answer]));
+    assert_eq!((two.run_seq, two.persisted), (3, true), "final");
+    assert_eq!((one.run_seq, one.idempotent), (1, true));
+    assert_eq!(keys_of_run(&w.runs(), "r"), ["note-1", "note-3", "note-2"]);
     assert_eq!(w.db().outbox().state().unwrap().pending, 1);
 }
 
-/// Two that append blindly to one run both commit, also the same event, which is there once.
-pub fn two_blind_appends_commit(w: &mut World) {
-    let (mut one, mut two) = (w.db().begin().unwrap(), w.db().begin().unwrap());
+/// Somebody else tells the same event first: it is not the one that was told to be new.
+pub fn append_then_the_same_event(w: &mut World) {
+    let meanwhile = || done(w.runs().append(note("r", 1)).unwrap());
+    assert!(!survives(w, |t| assert!(t.append(note("r", 1)).unwrap().persisted), meanwhile));
+    let meanwhile = || done(w.runs().append(note("r", 2).value("else")).unwrap());
+    assert!(!survives(w, |t| assert!(!t.append(note("r", 2)).unwrap().conflict), meanwhile));
+    assert_eq!(w.cells().get("result").unwrap(), None);
+}
+
+/// A duplicate was told, and the run goes.
+pub fn duplicate_then_deleted(w: &mut World) {
+    w.runs().append(note("r", 1)).unwrap();
+    let meanwhile = || done(w.runs().delete("r").unwrap());
+    assert!(!survives(w, |t| assert!(t.append(note("r", 1)).unwrap().idempotent), meanwhile));
+}
+
+/// Who does nothing to the run leaves an append as it was told, also on other branches.
+pub fn others_leave_an_append_alone(w: &mut World) {
+    w.runs().append(note("r", 1)).unwrap();
+    w.db().fork("dev", "main", mainstay::At::Latest).unwrap();
+    let meanwhile = || {
+        w.runs().append(note("r", 1)).unwrap();
+        w.runs().append(note("rr", 1)).unwrap();
+        w.runs_on("dev").append(note("r", 2)).unwrap();
+        w.db().outbox().put("s", "", Some("r")).unwrap();
+    };
+    assert!(survives(w, |t| done(t.append(note("r", 2)).unwrap()), meanwhile));
+    assert_eq!(keys_of_run(&w.runs(), "r"), ["note-1", "note-2"]);
+}
+
+/// On a fork it counts what happens there, and not above.
+pub fn append_on_a_fork(w: &mut World) {
+    w.runs().append(note("r", 1)).unwrap();
+    w.db().fork("dev", "main", mainstay::At::Latest).unwrap();
+    let begin = || w.db().branch("dev").unwrap().begin().unwrap();
+    let (mut one, mut two) = (begin(), begin());
     for t in [&mut one, &mut two] {
-        t.append(note("r", 1)).unwrap();
+        assert_eq!(t.append(note("r", 2)).unwrap().run_seq, 2);
     }
-    two.append(note("r", 2)).unwrap();
+    w.runs().append(note("r", 2)).unwrap();
     one.commit().unwrap();
-    two.commit().unwrap();
+    assert_eq!(two.commit().unwrap_err().kind(), ErrorKind::Conflict);
+    assert_eq!(keys_of_run(&w.runs_on("dev"), "r"), ["note-1", "note-2"]);
+}
+
+/// A merge may bring the same event.
+pub fn append_then_merged(w: &mut World) {
+    w.runs().append(note("r", 1)).unwrap();
+    w.db().fork("dev", "main", mainstay::At::Latest).unwrap();
+    w.runs_on("dev").append(note("r", 2)).unwrap();
+    let meanwhile = || done(w.db().merge("dev", "main", Default::default()).unwrap());
+    assert!(!survives(w, |t| done(t.append(note("r", 2)).unwrap()), meanwhile));
     assert_eq!(keys_of_run(&w.runs(), "r"), ["note-1", "note-2"]);
 }
 

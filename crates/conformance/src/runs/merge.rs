@@ -76,6 +76,18 @@ pub fn theirs_appends_what_is_missing(w: &mut World) {
     assert!(w.runs().append(note("r", 4)).unwrap().idempotent);
 }
 
+/// What a merge by `ours` left aside is missing still: `theirs` appends it with what came since.
+pub fn theirs_brings_what_ours_left(w: &mut World) {
+    forked(w);
+    w.runs_on("dev").append(note("r", 2)).unwrap();
+    w.runs().append(note("r", 3)).unwrap();
+    merge(w, Ours).unwrap();
+    w.runs_on("dev").append(note("r", 4)).unwrap();
+    merge(w, Theirs).unwrap();
+    assert_eq!(keys_of_run(&w.runs(), "r")[1..], ["note-1", "note-3", "note-2", "note-4"]);
+    is_whole(&w.runs(), "r");
+}
+
 /// `ours` keeps the target's.
 pub fn ours_keeps_the_target(w: &mut World) {
     forked(w);

@@ -12,7 +12,8 @@ fn put(subject: &str) -> OutboxCommand {
     OutboxCommand::Put { subject: subject.to_owned(), payload: b"x".to_vec(), run: Some(name("r")) }
 }
 
-fn appended(answer: &Answer) -> Appended {
+/// What an answer tells of an append.
+pub(super) fn appended(answer: &Answer) -> Appended {
     let Answer::Run(answer) = answer else { panic!("{answer:?}") };
     let RunAnswer::Appended(appended) = answer.as_ref() else { panic!("{answer:?}") };
     appended.clone()

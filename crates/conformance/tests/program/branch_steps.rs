@@ -1,7 +1,7 @@
 //! Forks, deletions, renames, merges, diffs, tags.
 
 use super::driver::{Driver, same};
-use super::step::{BRANCHES, Step, TAGS};
+use super::step::{BRANCHES, CELLS, Step, TAGS};
 use mainstay::{At, Contract, Difference, DifferenceKind, MergeStrategy};
 use mainstay_conformance::oracle::{Change, ChangedOn};
 
@@ -10,6 +10,9 @@ impl Driver {
     pub fn branch_step(&mut self, step: &Step) -> bool {
         match step {
             Step::Fork { name, from, back } => self.fork(BRANCHES[*name], BRANCHES[*from], *back),
+            Step::ForkAtEvent { name, from, run, back } => {
+                self.fork_at_event(BRANCHES[*name], BRANCHES[*from], CELLS[*run], *back);
+            }
             Step::Delete { name } => {
                 let engine = self.world.db().delete_branch(BRANCHES[*name]);
                 same(engine, self.oracle.delete_branch(BRANCHES[*name]));
@@ -39,6 +42,24 @@ impl Driver {
         same(engine, self.oracle.fork(name, from, Some(at)));
     }
 
+    /// Goes on from an event, which may be from before the branch was made.
+    fn fork_at_event(&mut self, name: &str, from: &str, run: &str, back: u64) {
+        let Ok(branch) = self.world.db().branch(from) else { return };
+        let last = self.oracle.last_seq(from, run);
+        let seq = last.saturating_sub(back);
+        let at = branch.runs().revision_of(run, seq);
+        same(at.clone(), self.oracle.revision_of(from, run, seq));
+        let Ok(Some(at)) = at else { return };
+        let engine = self.world.db().fork(name, from, At::Revision(at));
+        if engine.is_ok() {
+            self.tally.runs.note_fork(self.oracle.line(from).is_ok_and(|line| at < line.created));
+        }
+        same(engine, self.oracle.fork(name, from, Some(at)));
+        if self.oracle.line(name).is_ok() {
+            self.compare_runs(name, At::Latest);
+        }
+    }
+
     /// A revision some back, but not from before the branch was made.
     fn back(&self, branch: &str, back: u64) -> u64 {
         let created = self.oracle.line(branch).map_or(0, |line| line.created);
@@ -56,11 +77,16 @@ impl Driver {
 
     fn merge(&mut self, from: &str, into: &str, strategy: MergeStrategy) {
         self.tally.note(&self.oracle, from, into);
+        self.tally.runs.note_merge(&self.oracle, from, into, strategy);
         let engine = self.world.db().merge(from, into, strategy);
         let model = self.oracle.merge(from, into, strategy);
         let keys = |error: &mainstay::Error| error.keys().to_vec();
         assert_eq!(engine.as_ref().err().map(keys), model.as_ref().err().map(keys));
+        let merged = engine.is_ok();
         same(engine, model);
+        if merged {
+            self.compare_runs(into, At::Latest);
+        }
     }
 
     fn diff(&mut self, a: &str, b: &str) {

@@ -1,7 +1,7 @@
 //! How random programs are made.
 
 use super::record_steps::{a_field, look, record};
-use super::run_steps::run_write;
+use super::run_steps::{append_to, run_write};
 use super::step::*;
 use super::string_steps::{numeral, text};
 use mainstay::{Demand, ExpireOnly, MergeStrategy, Number, Ttl, Value};
@@ -9,10 +9,10 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-/// A program: with times to live, with merges, or with both.
+/// A program: with times to live, with merges, with both, or on runs that branch.
 pub fn program() -> impl Strategy<Value = Program> {
     let plain = |ttl, merges| vec(step(ttl, merges), 30..120).prop_map(Program);
-    prop_oneof![plain(true, false), plain(false, true), expiring_and_merging()]
+    prop_oneof![plain(true, false), plain(false, true), expiring_and_merging(), branching_runs()]
 }
 
 /// A program with times to live, and with merges between all branches, which are there from the start:
@@ -26,6 +26,41 @@ pub fn expiring_and_merging() -> BoxedStrategy<Program> {
         let [child, grandchild, sibling] = forks.clone();
         let all = a.into_iter().chain([child]).chain(b).chain([grandchild, sibling]).chain(c);
         Program(all.collect())
+    });
+    program.boxed()
+}
+
+/// A program on few runs: they go on on several branches, from any of their events, and come together again.
+pub fn branching_runs() -> BoxedStrategy<Program> {
+    const RUNS: usize = 3;
+    let a_branch = || 0..BRANCHES.len();
+    let append = || append_to(RUNS).prop_map(Write::Run);
+    let step = prop_oneof![
+        12 => (a_branch(), append()).prop_map(|(branch, write)| Step::One { branch, write }),
+        2 => (a_branch(), run_write()).prop_map(|(branch, write)| Step::One { branch, write: Write::Run(write) }),
+        3 => (a_branch(), a_branch(), 0..RUNS, 0..5u64)
+            .prop_map(|(name, from, run, back)| Step::ForkAtEvent { name, from, run, back }),
+        1 => (a_branch(), a_branch()).prop_map(|(name, from)| Step::Fork { name, from, back: 0 }),
+        1 => a_branch().prop_map(|name| Step::Delete { name }),
+        4 => (a_branch(), a_branch(), strategy())
+            .prop_map(|(from, into, strategy)| Step::Merge { from, into, strategy }),
+        1 => (a_branch(), a_branch()).prop_map(|(a, b)| Step::Diff { a, b }),
+        1 => (slot(), a_branch()).prop_map(|(slot, branch)| Step::Begin { slot, branch }),
+        2 => (slot(), append()).prop_map(|(slot, write)| Step::Within { slot, act: Act::Do(write) }),
+        1 => (slot(), any::<bool>()).prop_map(|(slot, as_value)| Step::Commit { slot, as_value }),
+        3 => (a_branch(), 0..RUNS, 0..30u64)
+            .prop_map(|(branch, run, back)| Step::ReadRun { branch, run, back }),
+        1 => Just(Step::Reopen),
+        1 => a_branch().prop_map(|branch| Step::Transfer { branch }),
+    ];
+    let begun = vec(
+        append_to(RUNS).prop_map(|write| Step::One { branch: 0, write: Write::Run(write) }),
+        4..12,
+    );
+    let program = (begun, vec(step, 30..120)).prop_map(|(begun, steps)| {
+        let forks = [(1, 0, 0), (2, 1, 2), (3, 0, 1)];
+        let fork = |(name, from, back)| Step::ForkAtEvent { name, from, run: 0, back };
+        Program(begun.into_iter().chain(forks.map(fork)).chain(steps).collect())
     });
     program.boxed()
 }
@@ -44,6 +79,8 @@ fn step(ttl: bool, merges: bool) -> BoxedStrategy<Step> {
         1 => slot().prop_map(|slot| Step::Abandon { slot }),
         3 => (branch(), branch(), 0..6u64)
             .prop_map(|(name, from, back)| Step::Fork { name, from, back }),
+        1 => (branch(), branch(), a_cell(), 0..4u64)
+            .prop_map(|(name, from, run, back)| Step::ForkAtEvent { name, from, run, back }),
         1 => branch().prop_map(|name| Step::Delete { name }),
         1 => (branch(), branch()).prop_map(|(name, to)| Step::Rename { name, to }),
         if merges { 24 } else { 5 } => expiring_or_merging(ttl, merges),

@@ -4,8 +4,8 @@ use super::driver::{Driver, Slot, same, same_answer};
 use super::run_steps::told_by;
 use super::step::{Act, PREFIXES, Write, cell};
 use mainstay::{
-    Answer, CellCommand, Code, Command, ErrorKind, Interactive, Name, RecordCommand, Result,
-    RunCommand, Ttl, Versioned,
+    Answer, Appended, CellCommand, Code, Command, ErrorKind, Failed, Interactive, Name, NewEvent,
+    OutboxAnswer, RecordCommand, Result, RunAnswer, RunCommand, Ttl, Versioned,
 };
 use mainstay_conformance::oracle::Open;
 
@@ -102,23 +102,51 @@ fn run(open: &mut Slot, command: &Command) {
         Command::Record(record) if record.is_read() => look(open, record),
         other => open.model.command(other.clone()),
     };
-    same_answer(engine, model);
+    same_answer(engine.map(waiting_somehow), model.map(waiting_somehow));
     if let (true, Some(name)) = (failed, name) {
         get(open, name);
         get_record(open, name);
     }
 }
 
-/// Runs one command on runs; what its events are called and when they are stored comes with the commit. After one
-/// that failed the run is read.
+/// Runs one command on runs; when its events are stored comes with the commit, what they are called is told before.
+/// After one that failed the run is read.
 fn run_on_run(open: &mut Slot, command: &RunCommand) {
-    let engine = open.engine.run(command.clone()).map(told_by);
+    let engine = open.engine.run(command.clone());
     let failed = engine.is_err();
-    same(engine, open.model.command(command.clone()).map(told_by));
+    let named = engine.as_ref().map_or(command.clone(), |answer| named(command.clone(), answer));
+    same(engine.map(told_by), open.model.command(named).map(told_by));
     if let (true, Some(run)) = (failed, command.run().and_then(|run| Name::new(run).ok())) {
         let fetch = RunCommand::Fetch { run, after: 0, limit: 1_000 };
         let engine = open.engine.run(fetch.clone()).map(told_by);
         same(engine, open.model.command(fetch).map(told_by));
+    }
+}
+
+/// The command, its new events called as the engine told: so they must be stored.
+fn named(mut command: RunCommand, answer: &Answer) -> RunCommand {
+    let Answer::Run(answer) = answer else { return command };
+    let call = |event: &mut NewEvent, told: &Appended| {
+        event.event_id = Some(told.event_id.clone()).filter(|_| told.persisted);
+    };
+    match (&mut command, answer.as_ref()) {
+        (RunCommand::Append { event, .. }, RunAnswer::Appended(told)) => call(event, told),
+        (RunCommand::Bootstrap { events, .. }, RunAnswer::AppendedAll(told)) => {
+            events.iter_mut().zip(told).for_each(|(event, told)| call(event, told));
+        }
+        _ => {}
+    }
+    command
+}
+
+/// Until when a message waits comes with the commit.
+fn waiting_somehow(answer: Answer) -> Answer {
+    match answer {
+        Answer::Outbox(answer) => Answer::Outbox(Box::new(match *answer {
+            OutboxAnswer::Failed(Failed::Waits(_)) => OutboxAnswer::Failed(Failed::Waits(0)),
+            other => other,
+        })),
+        other => other,
     }
 }
 

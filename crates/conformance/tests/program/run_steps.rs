@@ -53,6 +53,7 @@ pub enum RunWrite {
     Claim(usize, u64),
     /// Messages were delivered.
     Ack(Vec<u64>),
+    AckHeld(Vec<u64>),
     /// One was not: after how many tries it is dead.
     Fail(u64, u32),
     /// A dead one is to be tried again.
@@ -75,15 +76,8 @@ impl RunWrite {
     pub fn command(&self, oracle: &Oracle, branch: &str) -> Command {
         match self.clone() {
             RunWrite::Append(run, told, near) => {
-                let expected = near.map(|near| {
-                    let get = RunCommand::Get { run: cell(run) };
-                    let seen = oracle.read_runs(branch, &get, oracle.latest());
-                    let last = match seen {
-                        Ok(RunAnswer::Info(Some(info))) => info.last_event_seq,
-                        _ => 0,
-                    };
-                    last.saturating_add_signed(near.into())
-                });
+                let last = oracle.last_seq(branch, CELLS[run]);
+                let expected = near.map(|near| last.saturating_add_signed(near.into()));
                 RunCommand::Append { event: Box::new(told.event(run)), expected }.into()
             }
             RunWrite::Bootstrap(run, told) => {
@@ -107,6 +101,8 @@ impl RunWrite {
                 OutboxCommand::Claim { limit, lease_ms: tens * 10 + 5 }.into()
             }
             RunWrite::Ack(ids) => OutboxCommand::Ack { ids }.into(),
+            // Nobody was given that token: fenced, unless nobody has claimed any of them.
+            RunWrite::AckHeld(ids) => OutboxCommand::AckHeld { ids, token: 1 }.into(),
             RunWrite::Fail(id, tries) => {
                 OutboxCommand::Fail { id, message: "no".into(), backoff_ms: 5, tries }.into()
             }
@@ -116,8 +112,7 @@ impl RunWrite {
 
     /// Whether an open transaction may hold it: claims are given by the writer alone.
     pub fn may_be_open(&self) -> bool {
-        use RunWrite::{Append, Bootstrap, Delete, Fetch, Put};
-        matches!(self, Append(..) | Bootstrap(..) | Delete(_) | Fetch(..) | Put(..))
+        !matches!(self, RunWrite::Claim(..))
     }
 }
 
@@ -134,6 +129,11 @@ fn id() -> impl Strategy<Value = u64> {
     1..12u64
 }
 
+/// Appends to one of few runs, so that branches meet in them.
+pub fn append_to(runs: usize) -> impl Strategy<Value = RunWrite> {
+    (0..runs, told()).prop_map(|(run, told)| RunWrite::Append(run, told, None))
+}
+
 /// A command of a program.
 pub fn run_write() -> impl Strategy<Value = RunWrite> {
     let near = option::weighted(0.2, prop_oneof![3 => Just(0i8), 1 => -1..2i8]);
@@ -148,6 +148,7 @@ pub fn run_write() -> impl Strategy<Value = RunWrite> {
             .prop_map(|(run, number)| RunWrite::Put(run, number)),
         4 => (1..4usize, 0..6u64).prop_map(|(limit, tens)| RunWrite::Claim(limit, tens)),
         3 => vec(id(), 0..4).prop_map(RunWrite::Ack),
+        1 => vec(id(), 0..4).prop_map(RunWrite::AckHeld),
         3 => (id(), 1..4u32).prop_map(|(id, tries)| RunWrite::Fail(id, tries)),
         1 => id().prop_map(RunWrite::Replay),
     ]

@@ -60,6 +60,8 @@ pub enum Step {
     Abandon { slot: usize },
     /// Makes a branch, some revisions back.
     Fork { name: usize, from: usize, back: u64 },
+    /// Makes a branch at an event of a run, some before its last one.
+    ForkAtEvent { name: usize, from: usize, run: usize, back: u64 },
     /// Deletes a branch.
     Delete { name: usize },
     /// Renames a branch.

@@ -1,7 +1,8 @@
-//! Counts which merges a program made, so that a test can say that they happened.
+//! Counts which forks and merges a program made, so that a test can say that they happened.
 
 use super::step::CELLS;
-use mainstay_conformance::oracle::Oracle;
+use mainstay::{Contract, MergeStrategy};
+use mainstay_conformance::oracle::{ChangedOn, Oracle};
 
 /// Merges of two branches that are there, by how they are related.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,6 +15,58 @@ pub struct Tally {
     pub siblings: u64,
     /// Of all of them: with a time to live on one side, over or not.
     pub expiring: u64,
+    /// What happened to runs.
+    pub runs: RunTally,
+}
+
+/// What forks and merges did to runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunTally {
+    /// Branches that go on from an event.
+    pub forks: u64,
+    /// Of those: the event was there before the branch that it was forked from.
+    pub inherited: u64,
+    /// Runs that only the source had gone on with: what came travels.
+    pub brought: u64,
+    /// Runs that both had gone on with, where the source wins.
+    pub joined: u64,
+    /// Runs that both had gone on with, where the target wins.
+    pub left: u64,
+    /// Runs that both had gone on with, where nobody may win.
+    pub clashed: u64,
+}
+
+impl RunTally {
+    /// Notes a fork at an event.
+    pub fn note_fork(&mut self, is_inherited: bool) {
+        self.forks += 1;
+        self.inherited += u64::from(is_inherited);
+    }
+
+    /// Notes what a merge that is about to be made finds.
+    pub fn note_merge(&mut self, oracle: &Oracle, a: &str, b: &str, strategy: MergeStrategy) {
+        let changes = if a == b { Ok(Vec::new()) } else { oracle.diff(a, b) };
+        for change in changes.unwrap_or_default() {
+            match (change.contract, change.on, strategy) {
+                (Contract::Runs, ChangedOn::A, _) => self.brought += 1,
+                (Contract::Runs, ChangedOn::Both, MergeStrategy::Theirs) => self.joined += 1,
+                (Contract::Runs, ChangedOn::Both, MergeStrategy::Ours) => self.left += 1,
+                (Contract::Runs, ChangedOn::Both, _) => self.clashed += 1,
+                _ => {}
+            }
+        }
+    }
+
+    fn and(self, other: RunTally) -> RunTally {
+        RunTally {
+            forks: self.forks + other.forks,
+            inherited: self.inherited + other.inherited,
+            brought: self.brought + other.brought,
+            joined: self.joined + other.joined,
+            left: self.left + other.left,
+            clashed: self.clashed + other.clashed,
+        }
+    }
 }
 
 impl Tally {
@@ -39,6 +92,7 @@ impl Tally {
             ancestors: self.ancestors + other.ancestors,
             siblings: self.siblings + other.siblings,
             expiring: self.expiring + other.expiring,
+            runs: self.runs.and(other.runs),
         }
     }
 }

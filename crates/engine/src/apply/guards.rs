@@ -1,11 +1,12 @@
 //! Guards: what must hold for a transaction's steps to run.
 
+use super::{outbox, runs};
 use crate::entry::{self, Head};
 use crate::overlay::Overlay;
-use crate::spaces::{self, CELLS, Key, RECORDS};
+use crate::spaces::{self, CELLS, Key, OUTBOX, RECORDS};
 use crate::trail::Trail;
 use crate::view::{Origin, View};
-use mainstay_model::{Code, Error, Fields, Guard, Name, Result, Revision, Stamp, codec};
+use mainstay_model::{Code, Contract, Error, Fields, Guard, Name, Result, Revision, Stamp, codec};
 
 /// Whether a guard holds for the writer's view.
 pub(crate) fn holds(
@@ -30,7 +31,7 @@ pub(crate) fn holds(
             Ok(live(view, RECORDS, key, read)?.flatten() == *is)
         }
         Guard::Unchanged { contract, name, since, expires } => {
-            let (key, hash) = view.key(spaces::of(*contract)?, name.as_bytes());
+            let (key, hash) = key(view, *contract, name)?;
             if view.index.check_reach(&key, *since).is_err() {
                 // A deletion since then may be gone without a trace.
                 return Err(too_old());
@@ -45,6 +46,7 @@ pub(crate) fn holds(
             };
             Ok(unwritten && still_lives(*expires, view.now))
         }
+        Guard::Event { run, key, is } => Ok(runs::seq_of(view, &nothing, run, key)? == *is),
         Guard::RangeUnchanged { since, expires, .. } => {
             let range = Range::of(guard, view.branch())?;
             let since = (*since).max(checked);
@@ -53,6 +55,14 @@ pub(crate) fn holds(
         }
         _ => Err(Error::new(Code::Unsupported, "this version does not know that guard")),
     }
+}
+
+/// Where that stands which changes whenever what has this name does.
+pub(crate) fn key(view: &View<'_>, contract: Contract, name: &Name) -> Result<(Key, u64)> {
+    Ok(match contract {
+        Contract::Outbox => view.key(OUTBOX, &outbox::standing(name)?),
+        other => view.key(spaces::of(other)?, name.as_bytes()),
+    })
 }
 
 /// Whether nothing has been written since a revision but that a time was over. Who found the key gone, or does

@@ -25,7 +25,7 @@ use crate::view::View;
 use hashbrown::HashMap;
 use mainstay_model::codec::{get_varint, put_varint};
 use mainstay_model::{
-    Answer, CLAIM_LIMIT, Code, Error, FAILURE_LIMIT_BYTES, Failed, LEASE_LIMIT_MS, Message,
+    Answer, CLAIM_LIMIT, Code, Error, FAILURE_LIMIT_BYTES, Failed, LEASE_LIMIT_MS, Message, Name,
     OutboxAnswer, OutboxCommand, OutboxState, Result, Scales, Stamp, TRIES_LIMIT, put_text,
     take_text,
 };
@@ -33,7 +33,7 @@ use smallvec::{SmallVec, smallvec};
 
 pub(crate) use check::check;
 
-type Place = SmallVec<[u8; 32]>;
+pub(crate) type Place = SmallVec<[u8; 32]>;
 
 /// A claim ends when it has taken so much.
 const CLAIM_LIMIT_BYTES: usize = 32 << 20;
@@ -472,6 +472,20 @@ fn place(kind: u8, id: u64) -> Place {
     let mut place = smallvec![kind];
     place.extend_from_slice(&id.to_be_bytes());
     place
+}
+
+/// What a message is called where things are called by names.
+pub(crate) fn name(id: u64) -> Result<Name> {
+    Name::new(&id.to_string())
+}
+
+/// Where it stands how a message is: that changes whenever somebody claims, acknowledges, fails or replays it.
+pub(crate) fn standing(name: &Name) -> Result<Place> {
+    let id = name.as_str().parse().map_err(|_| {
+        let message = format!("messages are known by their numbers, `{name}` is none");
+        Error::new(Code::InvalidArgument, message)
+    })?;
+    Ok(place(b's', id))
 }
 
 fn of_run(run: &str) -> Place {

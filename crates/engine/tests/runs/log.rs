@@ -275,12 +275,16 @@ fn what_was_read_of_a_run_is_a_guard() {
     t.set("seen", 1).unwrap();
     db.runs().append(note("r", 2)).unwrap();
     assert_eq!(t.commit().unwrap_err().code(), Code::Conflict);
-    // A blind append conflicts with nobody.
+    // An append conflicts with nobody but who tells the same event.
     let mut t = db.begin().unwrap();
     t.append(note("r", 3)).unwrap();
     db.runs().append(note("r", 4)).unwrap();
     t.commit().unwrap();
-    assert_eq!(db.runs().fetch("r", 0, 9).unwrap().len(), 4);
+    let mut t = db.begin().unwrap();
+    assert!(t.append(note("r", 5)).unwrap().persisted);
+    db.runs().append(note("r", 5)).unwrap();
+    assert_eq!(t.commit().unwrap_err().code(), Code::Conflict);
+    assert_eq!(db.runs().fetch("r", 0, 9).unwrap().len(), 5);
     // A list, too, sees runs come.
     let mut t = db.begin().unwrap();
     let list = RunCommand::List { filter: RunFilter::default(), after: None, limit: 9 };

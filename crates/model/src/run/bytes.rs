@@ -8,6 +8,7 @@
 //! The run, the sequence and the moment of storing stand around it. A key by the formula takes 33 bytes, and so does
 //! whatever else is 64 digits.
 
+use super::event::FIRST_VERSION;
 use super::key::hex;
 use super::{CONTRACT_VERSION, CanonicalEvent, Instant, NewEvent};
 use crate::value::codec;
@@ -70,7 +71,7 @@ impl CanonicalEvent {
                 self.adapter_version.as_deref(),
                 self.caused_by_signal_id.as_deref(),
                 self.parent_event_id.as_deref(),
-                Some(self.contract_version.as_str()).filter(|version| *version != CONTRACT_VERSION),
+                unless_first(&self.contract_version),
             ],
             engine_run_ref: self.engine_run_ref.as_ref(),
             more: &self.more,
@@ -111,7 +112,7 @@ impl NewEvent {
                 self.adapter_version.as_deref(),
                 self.caused_by_signal_id.as_deref(),
                 self.parent_event_id.as_deref(),
-                None,
+                unless_first(CONTRACT_VERSION),
             ],
             engine_run_ref: self.engine_run_ref.as_ref(),
             more: &self.more,
@@ -123,6 +124,11 @@ impl NewEvent {
 /// A moment's text, unless it is the moment that is known anyway.
 fn unless<'i>(moment: &'i Instant, known: &Instant) -> Option<&'i str> {
     (moment != known).then(|| moment.as_str())
+}
+
+/// A version of the contract, unless it is the one that events have which say none.
+fn unless_first(version: &str) -> Option<&str> {
+    Some(version).filter(|version| *version != FIRST_VERSION)
 }
 
 /// The bits of the texts that may be missing, in order.
@@ -238,7 +244,7 @@ fn take_event(rest: &mut &[u8], run: &str, seq: u64, stored: Stamp) -> Result<Ca
         engine_run_ref,
         caused_by_signal_id,
         parent_event_id,
-        contract_version: contract.unwrap_or_else(|| CONTRACT_VERSION.to_owned()),
+        contract_version: contract.unwrap_or_else(|| FIRST_VERSION.to_owned()),
         more,
     })
 }
@@ -427,7 +433,7 @@ mod tests {
                 engine_run_ref: more.then_some(Value::Null),
                 caused_by_signal_id: signal,
                 parent_event_id: parent,
-                contract_version: contract.unwrap_or_else(|| CONTRACT_VERSION.into()),
+                contract_version: contract.unwrap_or_else(|| FIRST_VERSION.into()),
                 more: if more { known.into() } else { BTreeMap::new() },
             }
         })

@@ -12,6 +12,33 @@ use std::collections::BTreeMap;
 /// The contract that events are written by.
 pub const CONTRACT_VERSION: &str = "1.0";
 
+/// The contract of events that do not say theirs, in JSON and in bytes alike. It never changes: when the contract does,
+/// what is stored must not become of the newer one.
+pub(super) const FIRST_VERSION: &str = "1.0";
+
+/// The fields that events have by this contract. What has one of these names is the field itself, never something that
+/// is not known: said in both places, an event would say two things, and be read back as neither.
+const FIELDS: [&str; 18] = [
+    "runId",
+    "runSeq",
+    "eventId",
+    "stepId",
+    "engineAttemptId",
+    "logicalAttemptId",
+    "eventType",
+    "eventData",
+    "idempotencyKey",
+    "emittedAt",
+    "persistedAt",
+    "planVersion",
+    "planId",
+    "adapterVersion",
+    "engineRunRef",
+    "causedBySignalId",
+    "parentEventId",
+    "contractVersion",
+];
+
 /// An event of a run, as it is stored.
 ///
 /// ```
@@ -84,7 +111,7 @@ pub struct CanonicalEvent {
 
 /// Events from before versions were told are of the first.
 fn first_version() -> String {
-    CONTRACT_VERSION.to_owned()
+    FIRST_VERSION.to_owned()
 }
 
 impl CanonicalEvent {
@@ -117,9 +144,11 @@ impl CanonicalEvent {
             && self.event_data == other.event_data
     }
 
-    /// Refuses what cannot be stored as it is: of another major version, or nested too deep.
+    /// Refuses what cannot be stored as it is: of another major version, with a field that is there twice, or nested
+    /// too deep.
     pub fn check(&self) -> Result<()> {
         self.check_version()?;
+        check_names(&self.run_id, &self.more)?;
         check_depth(&self.event_data, self.engine_run_ref.as_ref(), &self.more)
     }
 
@@ -137,48 +166,64 @@ impl CanonicalEvent {
     }
 }
 
+/// Refuses fields of the contract among those that are not known.
+pub(super) fn check_names(run: &str, more: &BTreeMap<String, Value>) -> Result<()> {
+    let Some(name) = FIELDS.iter().find(|name| more.contains_key(**name)) else { return Ok(()) };
+    let message = format!(
+        "an event of run `{run}` has {name} among the fields that are not known: it is a field of its own, say it there"
+    );
+    Err(Error::new(Code::InvalidArgument, message))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::value::samples::any_value;
+    use proptest::prelude::*;
 
-    /// An event as the first version wrote it; the file stays as it is.
-    const OLD: &str = r#"{"runId":"r1","runSeq":10,"eventId":"6f1c2a9e-6f0f-4f0e-9a39-0a8c6a4bb7d1",
-        "eventType":"StepCompleted","stepId":"load","engineAttemptId":"2","logicalAttemptId":"1",
-        "eventData":{"rows":42},"idempotencyKey":"abc123","emittedAt":"2026-02-11T10:00:00.000Z",
-        "persistedAt":"2026-02-11T10:00:00.120Z","adapterVersion":"snowflake-1","engineRunRef":{"workflowId":"w"},
-        "causedBySignalId":"s","parentEventId":"p"}"#;
-
-    #[test]
-    fn an_event_of_the_first_version_is_read_and_written_again() {
-        let event: CanonicalEvent = serde_json::from_str(OLD).unwrap();
-        assert_eq!((event.run_seq, event.contract_version.as_str()), (10, "1.0"));
-        assert_eq!(event.engine_run_ref.as_ref().unwrap().to_json(), r#"{"workflowId":"w"}"#);
-        event.check_version().unwrap();
-        let again: CanonicalEvent =
-            serde_json::from_str(&serde_json::to_string(&event).unwrap()).unwrap();
-        assert_eq!(again, event);
+    /// Names of further fields: those of the contract, some that the JSON of values gives a meaning, and any.
+    fn any_name() -> impl Strategy<Value = String> {
+        let known = proptest::sample::select(FIELDS.to_vec()).prop_map(str::to_owned);
+        let near = ["run_id", "RunId", "runid", "$bytes", "$float", "$", "$$bytes", "more", ""];
+        let near = proptest::sample::select(near.to_vec()).prop_map(str::to_owned);
+        prop_oneof![1 => known, 3 => near, 3 => ".{0,12}"]
     }
 
-    #[test]
-    fn a_minor_version_adds_and_a_major_one_is_refused() {
-        let newer = OLD.replacen('{', r#"{"contractVersion":"1.9","tenant":"t","#, 1);
-        let event: CanonicalEvent = serde_json::from_str(&newer).unwrap();
-        event.check_version().unwrap();
-        assert_eq!(event.more["tenant"], Value::from("t"));
-        let other = OLD.replacen('{', r#"{"contractVersion":"2.0","#, 1);
-        let event: CanonicalEvent = serde_json::from_str(&other).unwrap();
-        assert_eq!(event.check_version().unwrap_err().code(), Code::NewerFormat);
-    }
-
-    #[test]
-    fn a_required_field_that_is_missing_and_a_malformed_time_are_refused() {
-        for (from, to) in [
-            (r#""runId":"r1","#, ""),
-            (r#""eventType":"StepCompleted","#, ""),
-            ("2026-02-11T10:00:00.000Z", "noon"),
-        ] {
-            let text = OLD.replacen(from, to, 1);
-            assert!(serde_json::from_str::<CanonicalEvent>(&text).is_err(), "{text}");
+    proptest! {
+        #[test]
+        fn further_fields_are_refused_or_come_back_as_they_were(
+            more in proptest::collection::btree_map(any_name(), any_value(), 0..4),
+        ) {
+            let event = NewEvent { more: more.clone(), ..NewEvent::new("r", "T").with_key("k") };
+            let stored = event.clone().stored(7, "e".into(), "k".into(), Instant::of_us(9_000));
+            let known = FIELDS.iter().any(|name| more.contains_key(*name));
+            for checked in [event.check(), stored.check()] {
+                let refused = checked.map_err(|error| error.code());
+                prop_assert_eq!(refused, if known { Err(Code::InvalidArgument) } else { Ok(()) });
+            }
+            if !known {
+                let again: NewEvent = crate::from_value(crate::to_value(&event).unwrap()).unwrap();
+                prop_assert_eq!(&again, &event);
+                let json = Value::from_json(&stored.to_json()).unwrap();
+                let again: CanonicalEvent = crate::from_value(json).unwrap();
+                prop_assert_eq!(&again, &stored);
+                let mut bytes = Vec::new();
+                stored.encode(&Instant::of_us(9_000), &mut bytes).unwrap();
+                prop_assert_eq!(&CanonicalEvent::decode(&bytes, "r", 7, 9_000).unwrap(), &stored);
+            }
         }
+    }
+
+    #[test]
+    fn the_fields_are_those_of_an_event() {
+        let mut event = NewEvent::new("r", "T").step("s").attempt(1).plan("1").signal("u");
+        (event.engine_attempt_id, event.plan_id) = (Some("1".into()), Some("p".into()));
+        (event.adapter_version, event.parent_event_id) = (Some("a".into()), Some("e".into()));
+        event.engine_run_ref = Some(1.into());
+        let event = event.stored(1, "e".into(), "k".into(), Instant::of_us(0));
+        let Value::Object(fields) = crate::to_value(&event).unwrap() else { panic!("no object") };
+        let mut known = FIELDS.to_vec();
+        known.sort_unstable();
+        assert!(fields.keys().map(String::as_str).eq(known));
     }
 }

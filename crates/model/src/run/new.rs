@@ -1,5 +1,6 @@
 //! Events to be appended: what a producer says, checked before it reaches the log.
 
+use super::event::check_names;
 use super::key::{EventKey, signal_key};
 use super::{CanonicalEvent, Instant};
 use crate::limits::{VALUE_LIMIT_BYTES, VALUE_LIMIT_DEPTH};
@@ -193,6 +194,7 @@ impl NewEvent {
             );
             return invalid(message);
         }
+        check_names(&self.run_id, &self.more)?;
         check_depth(&self.event_data, self.engine_run_ref.as_ref(), &self.more)?;
         self.event_data.check()?;
         self.check_size()

@@ -69,6 +69,12 @@ impl User {
             Guard::Record { key, .. } | Guard::Field { key, .. } => {
                 self.allow_key(&[READ_RECORDS], key)
             }
+            Guard::Event { run, .. } => self.allow_key(&[reading(Contract::Runs)], run),
+            // The number of a message is no key that anybody has a right on.
+            Guard::Unchanged { contract, .. } if !has_keys(*contract) => {
+                self.may(reading(*contract))?;
+                self.may_touch_everything()
+            }
             Guard::Unchanged { contract, name, .. } => self.allow_key(&[reading(*contract)], name),
             Guard::RangeUnchanged { contract, prefix, .. } => {
                 self.allow_range(reading(*contract), prefix)

@@ -58,7 +58,9 @@ pub(crate) fn merge(
     let before = context.catalog.layers(base.0, base.1);
     let before = view(context, &before);
     let travel = Travel { from: &from, into: &into, run: &run, revision: context.revision };
-    let common = head(&triple.base)?.map_or(Ok(0), |base| travel.common(&before, &base, &a))?;
+    let changed = head(&triple.b)?.filter(|_| triple.b_changed());
+    let common = head(&triple.base)?
+        .map_or(Ok(0), |base| travel.common(&before, &base, &a, changed.as_ref()))?;
     travel.go(overlay, &a, common, triple.b.payload.is_some())?;
     Ok(true)
 }
@@ -78,8 +80,15 @@ struct Travel<'t> {
 impl Travel<'_> {
     /// Up to which event the source has what the base has: all of the base's, or none that is known. An event that
     /// one transaction wrote stands behind the same events wherever it is seen; after a merge that gave new sequences
-    /// it is another one, and then all keys are looked at.
-    fn common(&self, before: &View<'_>, base: &RunHead, a: &RunHead) -> Result<u64> {
+    /// it is another one, and then all keys are looked at. So they are where the target changed and does not have the
+    /// base's events: a merge that left the target as it was made a base of what the target never got.
+    fn common(
+        &self,
+        before: &View<'_>,
+        base: &RunHead,
+        a: &RunHead,
+        changed: Option<&RunHead>,
+    ) -> Result<u64> {
         let nothing = Overlay::default();
         let at = |view: &View<'_>, generation: u64| {
             let log = Log { view, overlay: &nothing, run: self.run, generation };
@@ -89,7 +98,9 @@ impl Travel<'_> {
             return Ok(0);
         }
         let (then, now) = (at(before, base.generation)?, at(self.from, a.generation)?);
-        Ok(if then.is_some() && then == now { base.last_seq } else { 0 })
+        let there = changed.map_or(Ok(then), |b| at(self.into, b.generation))?;
+        let is_shared = then.is_some() && then == now && then == there;
+        Ok(if is_shared { base.last_seq } else { 0 })
     }
 
     /// Appends the events behind one of them to the target, those that it lacks.

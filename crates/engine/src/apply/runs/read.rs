@@ -4,7 +4,7 @@ use super::head::{self, RunHead};
 use super::{fold, places};
 use crate::entry::{self, Head};
 use crate::overlay::Overlay;
-use crate::spaces::{self, ALERTS, EVENTS, RUNS, STATES};
+use crate::spaces::{self, ALERTS, EVENT_KEYS, EVENTS, RUNS, STATES};
 use crate::view::View;
 use mainstay_model::codec::{get_varint, put_varint};
 use mainstay_model::limits::check_page;
@@ -224,6 +224,20 @@ pub(crate) fn project(
 /// The last event of a run.
 pub(crate) fn last_seq_of(view: &View<'_>, overlay: &Overlay, run: &Name) -> Result<Option<u64>> {
     Ok(head::find(view, overlay, run)?.map(|(head, _)| head.last_seq))
+}
+
+/// The event that has an idempotency key.
+pub(crate) fn seq_of(
+    view: &View<'_>,
+    overlay: &Overlay,
+    run: &Name,
+    key: &str,
+) -> Result<Option<u64>> {
+    let Some((head, _)) = head::find(view, overlay, run)? else { return Ok(None) };
+    let place = places::key(run.as_str(), head.generation, key);
+    let (key, hash) = view.key(EVENT_KEYS, &place);
+    let read = |_, mut payload: &[u8]| Ok(get_varint(&mut payload).unwrap_or_default());
+    Ok(view.find(overlay, &key, hash, read)?.map(|(seq, _)| seq))
 }
 
 /// The revision that brought an event, or that showed it where its run was restored.

@@ -158,7 +158,8 @@ impl AsyncInteractive {
         records::count(self.run(RecordCommand::Count { prefix, filters }).await?)
     }
 
-    /// Appends an event to a run; its sequence is provisional.
+    /// Appends an event to a run. Its sequence, its name and whether it was new are so once the transaction has
+    /// committed: where another changed the run first, that is a `Conflict`. Only the time is that of the commit.
     pub async fn append(&mut self, event: NewEvent) -> Result<Appended> {
         runs::appended(self.run(runs::append(event, None)?).await?)
     }

@@ -26,6 +26,10 @@ pub(crate) enum GuardForm {
     RecordAbsent(RecordAbsentGuard),
     /// A field of a record has this value; null: there is no such field, and maybe no record.
     Field(FieldGuard),
+    /// The event of a run that has this idempotency key has this sequence.
+    Event(EventGuard),
+    /// A run has no event with this idempotency key; maybe there is no run.
+    EventAbsent(EventAbsentGuard),
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
@@ -116,6 +120,26 @@ pub(crate) struct FieldGuard {
     is: Option<Raw>,
 }
 
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EventGuard {
+    /// The run.
+    run: String,
+    /// The idempotency key.
+    key: String,
+    /// The event's sequence.
+    is: u64,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EventAbsentGuard {
+    /// The run.
+    run: String,
+    /// The idempotency key.
+    key: String,
+}
+
 /// A kind of state that can be read and written.
 #[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -158,6 +182,12 @@ impl GuardForm {
             GuardForm::Field(FieldGuard { key, field, is }) => {
                 let is = is.map(|is| bytes_of(&field, &is)).transpose()?;
                 Guard::Field { key: name(key)?, field: Field::from_text(&field)?, is }
+            }
+            GuardForm::Event(EventGuard { run, key, is }) => {
+                Guard::Event { run: name(run)?, key, is: Some(is) }
+            }
+            GuardForm::EventAbsent(EventAbsentGuard { run, key }) => {
+                Guard::Event { run: name(run)?, key, is: None }
             }
         })
     }

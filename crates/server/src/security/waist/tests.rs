@@ -226,6 +226,18 @@ fn guards_and_the_other_way_of_a_transaction_are_looked_at_too() {
 }
 
 #[test]
+fn messages_are_watched_by_whoever_may_see_them_all() {
+    let contract = Contract::Outbox;
+    let guard = Guard::Unchanged { contract, name: name("17"), since: 1, expires: None };
+    let allowed = |allow: &[&str], prefix: &str| {
+        user(allow, &[prefix]).allow(&Transaction::new().guard(guard.clone()))
+    };
+    assert!(allowed(&["outbox:read"], "").is_ok());
+    assert!(allowed(&["outbox:write", "cells", "runs"], "").is_err());
+    assert!(allowed(&["outbox"], "1").is_err(), "its number is no key");
+}
+
+#[test]
 fn what_is_missing_is_said() {
     let denied = user(&["feed"], &["app:"]).allow_command(&branch_commands()[0]).unwrap_err();
     assert_eq!(
