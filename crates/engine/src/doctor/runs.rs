@@ -109,7 +109,7 @@ fn replay(directory: &Path, index: &Index, mark: Revision) -> Result<Revision> {
             if transaction.revision <= mark || active.bytes() > REPLAY_LIMIT_BYTES {
                 continue;
             }
-            for (key, entry) in transaction.effects.into_iter().filter(|(key, _)| concerns(key)) {
+            for (key, entry) in transaction.effects.filter(|(key, _)| concerns(key)) {
                 index.put(&active, index.current.hash(key), Version::new(key, entry));
             }
             last = transaction.revision;
