@@ -133,7 +133,10 @@ fn look(directory: &Path, id: [u8; 16], in_use: bool) -> Result<Report> {
 fn look_at_runs(directory: &Path, verdict: Verdict, in_use: bool) -> Result<RunsReport> {
     match (verdict, in_use) {
         (_, true) => Ok(RunsReport::skipped("the database is open in a process")),
-        (Verdict::Healthy, _) => runs::look(directory),
+        // Whatever keeps it from looking, the rest of the report is worth having.
+        (Verdict::Healthy, _) => Ok(runs::look(directory).unwrap_or_else(|error| {
+            RunsReport::skipped(format!("cannot be read: {}", error.message()))
+        })),
         _ => Ok(RunsReport::skipped("its files have to be sound first")),
     }
 }

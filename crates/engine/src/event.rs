@@ -128,6 +128,8 @@ pub(crate) fn events(
             let (contract, left) = (Contract::Runs, Left::Value(value));
             out.push(event(contract, branch_name(branch), run.to_owned(), kind, left, seq));
         }
+        // A name that is taken while its run is restored was no run's.
+        spaces::RUNS if head.is_deleted() && head.flags & QUIET != 0 => {}
         spaces::RUNS if head.is_deleted() => {
             let (contract, kind) = (Contract::Runs, ChangeKind::Deleted);
             out.push(event(contract, branch_name(branch), text(name), kind, Left::Nothing, 0));

@@ -227,8 +227,9 @@ impl Interactive {
         records::count(self.run(RecordCommand::Count { prefix, filters })?)
     }
 
-    /// Appends an event to a run. Its sequence, its name and whether it was new are so once the transaction has
-    /// committed: where another changed the run first, that is a `Conflict`. Only the time is that of the commit.
+    /// Appends an event to a run. Its name and whether it was new are so once the transaction has committed: where
+    /// another has told the same event first, that is a `Conflict`. Its sequence is provisional, as others may append
+    /// meanwhile, and its time is that of the commit: the receipt has both.
     ///
     /// ```
     /// use mainstay::{Database, NewEvent};

@@ -15,7 +15,7 @@ use crate::priority;
 use crate::sequencer::SEALED_LIMIT;
 use crate::store::Store;
 use mainstay_model::{
-    Answer, Code, Error, IndexCommand, Result, Revision, SystemCommand, Transaction,
+    Answer, Code, Error, IndexCommand, Result, Revision, Stamp, SystemCommand, Transaction,
 };
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
@@ -317,6 +317,35 @@ impl Inner {
         // what was pinned before the sync stays pinned.
         let before = Held::of(&self.state.catalog.read());
         self.sequencer.sync()?;
+        let horizons = self.horizons(now)?;
+        // All at once: of a run's head and its events, which are in different classes, neither outlives the other.
+        self.sequencer.with_exec(|_| {
+            let reached = self.index().flushed().min(self.sequencer.published());
+            let held = Held::of(&self.state.catalog.read());
+            let read = self.pins.oldest(young).unwrap_or(Revision::MAX);
+            let (forks, pins) = (held.forks.min(before.forks), held.pins.min(before.pins));
+            for (class, horizon) in horizons {
+                let floor = horizon.min(reached);
+                let rule = &self.index().classes.all()[class];
+                let floor = match class {
+                    classes::SYSTEM => floor,
+                    // Where a tag or a reader looks there may be no entries: it walks. Else one tag would keep
+                    // every entry that has died since.
+                    _ if rule.is_of_entries() => floor.min(forks),
+                    _ => floor.min(pins).min(read),
+                };
+                self.index().set_floor(class, floor);
+            }
+        });
+        let catalog = self.state.catalog.read();
+        self.purger.learn(&catalog, self.index());
+        drop(catalog);
+        self.index().keep_floors()
+    }
+
+    /// Behind which revision each class keeps everything, if it lets go of anything.
+    fn horizons(&self, now: Stamp) -> Result<Vec<(usize, Revision)>> {
+        let mut horizons = Vec::new();
         for (class, rule) in self.index().classes.all().iter().enumerate() {
             let horizon = match rule.retention_us {
                 None => continue,
@@ -325,26 +354,9 @@ impl Inner {
                 Some(0) => Revision::MAX,
                 Some(kept) => self.index().revision_at(now.saturating_sub(kept))?,
             };
-            self.sequencer.with_exec(|_| {
-                let mut floor = horizon.min(self.index().flushed()).min(self.sequencer.published());
-                let held = Held::of(&self.state.catalog.read());
-                floor = match class {
-                    classes::SYSTEM => floor,
-                    // Where a tag or a reader looks there may be no entries: it walks. Else one tag would keep
-                    // every entry that has died since.
-                    _ if rule.is_of_entries() => floor.min(held.forks).min(before.forks),
-                    _ => floor
-                        .min(held.pins)
-                        .min(before.pins)
-                        .min(self.pins.oldest(young).unwrap_or(floor)),
-                };
-                self.index().set_floor(class, floor);
-            });
+            horizons.push((class, horizon));
         }
-        let catalog = self.state.catalog.read();
-        self.purger.learn(&catalog, self.index());
-        drop(catalog);
-        self.index().keep_floors()
+        Ok(horizons)
     }
 
     /// Drops segments of the log that neither replay nor the feed needs.

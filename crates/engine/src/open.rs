@@ -141,7 +141,7 @@ impl Open {
             return Ok(());
         }
         let message = format!(
-            "the transaction reads more than {GUARD_LIMIT} keys and ranges: commit, and begin again"
+            "the transaction reads or tells of more than {GUARD_LIMIT} keys, events and ranges: commit, and begin again"
         );
         Err(Error::new(Code::TransactionTooLarge, message))
     }
@@ -381,7 +381,9 @@ fn stands_in_open(command: &OutboxCommand) -> bool {
         command,
         OutboxCommand::Put { .. }
             | OutboxCommand::Ack { .. }
+            | OutboxCommand::AckHeld { .. }
             | OutboxCommand::Fail { .. }
+            | OutboxCommand::FailHeld { .. }
             | OutboxCommand::Replay { .. }
     )
 }
@@ -396,7 +398,8 @@ fn not_on_data() -> Error {
 #[cold]
 pub(crate) fn refusal(error: Error) -> Error {
     match error.code() {
-        Code::GuardFailed => conflict(),
+        // What was told of a run's event was told of a run that is gone.
+        Code::GuardFailed | Code::RunNotFound => conflict(),
         _ => error,
     }
 }

@@ -199,8 +199,9 @@ impl Projector {
         let (mut left, mut size) = (pages, PageSize::upto(self.settings.page));
         loop {
             // At the end of the budget: is there more, and how long has it been there?
-            size = if left == 0 { PageSize::upto(1) } else { size };
-            let page = self.fetch(run, self.watermark(run)?, &mut size).await?;
+            let mut one = PageSize::upto(1);
+            let size = if left == 0 { &mut one } else { &mut size };
+            let page = self.fetch(run, self.watermark(run)?, size).await?;
             if self.with(run, |run, scene| run.watch_lag(&page, scene))? {
                 self.resync_from(run, self.settings.resync, None).await?;
                 left = usize::MAX;

@@ -54,6 +54,11 @@ impl Settings {
     fn store(&self) -> Result<Option<StoreSettings>> {
         match (&self.directory, &self.url) {
             (Some(_), Some(_)) => Err(invalid("archive: either directory or url, not both")),
+            (_, None) if self.endpoint.is_some() || self.region.is_some() || self.allow_http => {
+                Err(invalid(
+                    "archive: endpoint, region and allow_http are those of a bucket: give its url, too",
+                ))
+            }
             (Some(path), None) => Ok(Some(StoreSettings::Directory { path: path.clone() })),
             (None, Some(url)) => self.bucket(url).map(Some),
             (None, None) => Ok(None),

@@ -31,7 +31,7 @@ pub fn tickets<'d>(database: &'d Database, notes: &Notes, repeats: bool) -> Side
         let mut producer = Producer::new(notes, number, repeats);
         move |landing: Landing| {
             let (told, fresh) = producer.next();
-            let transaction = Transaction::new().step(append(&told));
+            let transaction = transaction(&told);
             database.submit_with(transaction, move |result| landing.answer(seen(result, fresh)));
             Ok(())
         }
@@ -40,11 +40,17 @@ pub fn tickets<'d>(database: &'d Database, notes: &Notes, repeats: bool) -> Side
     Side::new("ours", move |slice| forms::tickets(&mut submitters, IN_FLIGHT / SUBMITTERS, slice))
 }
 
+/// The transaction that appends one event.
+pub fn transaction(told: &Told) -> Transaction {
+    Transaction::new().step(append(told))
+}
+
 fn append(told: &Told) -> RunCommand {
     RunCommand::Append { event: Box::new(told.event()), expected: None }
 }
 
-fn seen(result: mainstay::Result<Receipt>, fresh: bool) -> Result<(), String> {
+/// Whether an append was answered as it should be.
+pub fn seen(result: mainstay::Result<Receipt>, fresh: bool) -> Result<(), String> {
     let receipt = result.map_err(|error| error.to_string())?;
     let Some(Answer::Run(answer)) = receipt.answers.first() else {
         return Err("an append was answered by something else".to_owned());

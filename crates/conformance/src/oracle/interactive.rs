@@ -122,7 +122,7 @@ impl Open {
         transaction.guards = self.guards;
         transaction.steps = self.steps.into_iter().map(Into::into).collect();
         match oracle.execute(&transaction) {
-            Err(error) if error.code() == Code::GuardFailed => {
+            Err(error) if matches!(error.code(), Code::GuardFailed | Code::RunNotFound) => {
                 Err(Error::new(Code::Conflict, "what was read has changed"))
             }
             other => other.map(Some),

@@ -203,7 +203,7 @@ fn was_taken(letter: &Letter) -> bool {
 /// Refuses whoever does not hold messages that were claimed.
 fn check_held(outbox: &Outbox, ids: &[u64], token: Stamp) -> Result<()> {
     let held = |id: &u64| outbox.letters.get(id).filter(|letter| was_taken(letter));
-    match ids.iter().filter_map(held).all(|letter| letter.token == token) {
+    match ids.iter().filter_map(held).all(|letter| letter.token == token && token > 0) {
         true => Ok(()),
         false => Err(Error::new(Code::Fenced, "another has claimed it")),
     }

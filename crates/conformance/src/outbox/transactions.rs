@@ -100,6 +100,11 @@ pub fn interactive_answers_are_as_told(w: &mut World) {
     let [a, b, c, d] = ids;
     assert!(!survives(w, ack(a), Answer::Count(1), ack(a)));
     assert!(!survives(w, ack(b), Answer::Count(1), fail(b)));
+    // So is what the token of a lease is told.
+    let held = |id| OutboxCommand::AckHeld { token: 1, ids: vec![id] };
+    let mut t = w.db().begin().unwrap();
+    assert_eq!(t.run(held(c)).unwrap_err().code(), Code::Fenced);
+    drop(t);
     assert!(!survives(w, replay(b), Answer::Did(true), replay(b)));
     assert!(!survives(w, fail(c), dead(), ack(c)));
     // Who was told that there is nothing to acknowledge was told so of another message.

@@ -137,11 +137,15 @@ pub fn append_then_the_same_event(w: &mut World) {
     assert_eq!(w.cells().get("result").unwrap(), None);
 }
 
-/// A duplicate was told, and the run goes.
+/// A duplicate was told, or that an event is new, and the run goes.
 pub fn duplicate_then_deleted(w: &mut World) {
-    w.runs().append(note("r", 1)).unwrap();
+    for run in ["r", "s"] {
+        w.runs().append(note(run, 1)).unwrap();
+    }
     let meanwhile = || done(w.runs().delete("r").unwrap());
     assert!(!survives(w, |t| assert!(t.append(note("r", 1)).unwrap().idempotent), meanwhile));
+    let meanwhile = || done(w.runs().delete("s").unwrap());
+    assert!(!survives(w, |t| assert!(t.append(note("s", 2)).unwrap().persisted), meanwhile));
 }
 
 /// Who does nothing to the run leaves an append as it was told, also on other branches.

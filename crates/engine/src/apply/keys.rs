@@ -4,7 +4,7 @@
 //!   key --see--> Seen { counter, live, lapsed, expiry } --write--> the next version, counter and all
 //! ```
 
-use crate::entry::{DELETED, EXPIRED, Head, LAPSED};
+use crate::entry::{DELETED, EXPIRED, Head, LAPSED, QUIET};
 use crate::overlay::{Overlay, Payload, Write};
 use crate::spaces::Key;
 use crate::view::{Origin, View};
@@ -92,7 +92,16 @@ impl Seen {
 
 /// Deletes what lives.
 pub(super) fn remove(overlay: &mut Overlay, seen: Seen) -> Result<()> {
-    let write = seen.write(DELETED, None, Payload::Bytes(b""));
+    remove_as(overlay, seen, DELETED)
+}
+
+/// The same, and the feed tells nobody.
+pub(super) fn remove_quietly(overlay: &mut Overlay, seen: Seen) -> Result<()> {
+    remove_as(overlay, seen, DELETED | QUIET)
+}
+
+fn remove_as(overlay: &mut Overlay, seen: Seen, flags: u8) -> Result<()> {
+    let write = seen.write(flags, None, Payload::Bytes(b""));
     overlay.write(seen.key, seen.hash, write)
 }
 

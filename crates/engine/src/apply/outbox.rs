@@ -237,7 +237,8 @@ impl Outbox<'_> {
     fn check_held(&self, ids: &[u64], token: Stamp) -> Result<()> {
         for &id in ids {
             let state = self.state(id)?.filter(State::was_taken);
-            if state.is_some_and(|state| state.token != token) {
+            // What nobody holds has no token, and 0 is none.
+            if state.is_some_and(|state| state.token != token || token == 0) {
                 return Err(fenced(id, token));
             }
         }

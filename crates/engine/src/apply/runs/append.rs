@@ -9,8 +9,8 @@
 
 use super::fold::{Folds, Step, fresh};
 use super::head::{self, Met, RunHead};
-use super::places;
 use super::read::Log;
+use super::{hidden, places};
 use crate::entry::QUIET;
 use crate::overlay::{Overlay, Payload, Write};
 use crate::spaces::{ALERTS, EVENT_KEYS, EVENTS, Key, STATES};
@@ -144,6 +144,7 @@ impl Writer<'_> {
         self.check_room_for(run, metadata, events)?;
         self.check_restored(run, met.head.as_ref(), events)?;
         if met.head.is_none() {
+            hidden::give_up(self.view, self.overlay, run, self.revision)?;
             self.make(run, met, created.unwrap_or(self.view.now), metadata, Told::All)?;
         }
         let mut written = 0;

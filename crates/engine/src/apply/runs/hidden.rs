@@ -11,7 +11,7 @@
 use super::append::{Told, Writer, check_kept};
 use super::head::{self, Met, RunHead};
 use super::{delete, places};
-use crate::apply::keys::{remove, see_with};
+use crate::apply::keys::{remove, remove_quietly, see_with};
 use crate::overlay::Overlay;
 use crate::spaces::STATES;
 use crate::view::View;
@@ -65,7 +65,7 @@ impl Writer<'_> {
         let name = head::meet(self.view, self.overlay, run)?;
         if !name.is_deleted() && !piece.ends {
             // Whoever appends meanwhile is told that there is no such run, and makes none.
-            remove(self.overlay, name.seen)?;
+            remove_quietly(self.overlay, name.seen)?;
         }
         let (met, created) = (meet(self.view, self.overlay, run)?, piece.created);
         let created = created.unwrap_or(self.view.now);

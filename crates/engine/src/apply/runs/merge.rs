@@ -9,6 +9,7 @@
 use super::append::{Told, Writer};
 use super::fold::Folds;
 use super::head::{self, RunHead};
+use super::hidden;
 use super::read::Log;
 use crate::apply::branches::Context;
 use crate::catalog::Layers;
@@ -126,6 +127,7 @@ impl Travel<'_> {
 
     fn make(&self, overlay: &mut Overlay, folds: &mut Folds, a: &RunHead) -> Result<()> {
         let metadata = head::metadata(self.from, &Overlay::default(), self.run, a.generation)?;
+        hidden::give_up(self.into, overlay, self.run, self.revision)?;
         let met = head::meet(self.into, overlay, self.run)?;
         self.writer(overlay, folds).make(self.run, met, a.created, metadata.as_ref(), Told::All)
     }

@@ -66,7 +66,7 @@ fn info(log: &Log<'_>, head: &RunHead) -> Result<RunInfo> {
         inconsistent,
         created: head.created,
         updated: entry.map_or(head.created, |entry| entry.stamp),
-        revision: entry.map_or(head.generation, |entry| entry.revision),
+        revision: entry.map_or(head.generation, |entry| entry.revision).max(head.shown),
         metadata: head::metadata(log.view, log.overlay, log.run, head.generation)?,
     })
 }

@@ -159,7 +159,11 @@ pub(crate) fn each_event(
     (entry, head): (Head, &[u8]),
     mut visit: impl FnMut(u64, Head, &[u8]) -> Result<()>,
 ) -> Result<()> {
-    let RunHead { generation, last_seq, created, .. } = RunHead::decode(head)?;
+    let RunHead { generation, last_seq, created, shown, .. } = RunHead::decode(head)?;
+    // Nobody saw them before their run was whole.
+    let mut visit = |seq, entry: Head, payload: &[u8]| {
+        visit(seq, Head { revision: entry.revision.max(shown), ..entry }, payload)
+    };
     let log = Log { view, overlay: &Overlay::default(), run, generation };
     let metadata = log.find(0, |entry, payload| Ok((entry, payload.to_vec())))?;
     // It stands where the run begins: nothing of it comes before.
