@@ -16,7 +16,7 @@ use crate::{Error, ErrorKind, Result};
 /// let mut size = PageSize::upto(1_000);
 /// assert_eq!(size.ask(|limit| if limit > 300 { too_large(limit) } else { Ok(limit) })?, 250);
 /// // One that is too large alone stays an error.
-/// assert!(size.ask(|limit| too_large(limit).map(|(): ()| limit)).is_err());
+/// assert!(size.ask(too_large).is_err());
 /// # Ok::<(), Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

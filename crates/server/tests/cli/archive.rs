@@ -98,7 +98,7 @@ fn what_is_young_open_or_elsewhere_stays_unless_it_is_asked_for() {
         run(&program, &["restore", "a/1", "--from", "no"]).error().contains("no archive at no")
     );
     assert!(run(&program, &["archived", "--to", "no"]).error().contains("no archive at no"));
-    assert!(archive(&["--to", "s3://bucket"]).error().contains("feature `s3`"));
+    assert!(archive(&["--to", "s3://bucket"]).error().contains("--features s3"));
 }
 
 #[test]
