@@ -13,8 +13,8 @@ use crate::remote::wait;
 use crate::runs::Runs;
 use mainstay_model::wire::fields;
 use mainstay_model::{
-    Answer, At, BranchCommand, Contract, Fields, MergeStrategy, Name, Result, Revision, Stamp,
-    Transaction, Value, codec,
+    Answer, At, BranchCommand, Code, Contract, Error, Fields, MergeStrategy, Name, Result,
+    Revision, Stamp, Transaction, Value, codec,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -151,6 +151,37 @@ impl Database {
         let (name, from) = (Name::new(name)?, Name::new(from)?);
         let at = self.point(at)?;
         revision(self.run_branch(BranchCommand::Fork { name, from, at })?)
+    }
+
+    /// Makes a branch that starts as `from` was when an event of a run came, and where that run ends with this event:
+    /// what is appended there follows it. Gives the revision it starts at, which has to be kept.
+    ///
+    /// It costs the same as any fork where the event came alone. Where others came with it, or its run was restored from
+    /// an archive, the events up to it are written once more: see [`Runs::rewind`](crate::Runs::rewind).
+    ///
+    /// ```
+    /// use mainstay::{Database, NewEvent};
+    /// let db = Database::memory()?;
+    /// let step = |kind: &str| NewEvent::new("r", kind).step("s").plan("1");
+    /// db.runs().append_batch(vec![step("StepStarted"), step("StepFailed")])?;
+    /// db.fork_at_event("again", "main", "r", 1)?;
+    /// let again = db.branch("again")?.runs();
+    /// assert_eq!(again.append(step("StepCompleted"))?.run_seq, 2);
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    pub fn fork_at_event(&self, name: &str, from: &str, run: &str, seq: u64) -> Result<Revision> {
+        let Some(revision) = self.branch(from)?.runs().revision_of(run, seq)? else {
+            let message = format!("run `{run}` has no event {seq} on branch `{from}`");
+            return Err(Error::new(Code::RunNotFound, message));
+        };
+        let forked = self.fork(name, from, At::Revision(revision))?;
+        let rewound = self.branch(name).and_then(|branch| branch.runs().rewind(run, seq));
+        if let Err(error) = rewound {
+            // A branch that is not what was asked for is none.
+            self.delete_branch(name)?;
+            return Err(error);
+        }
+        Ok(forked)
     }
 
     fn point(&self, at: At) -> Result<Option<Revision>> {

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 mod restoring;
+mod rewinding;
 mod store;
 
 pub use restoring::Restoring;
@@ -207,7 +208,8 @@ impl Runs {
         }
     }
 
-    /// The revision that brought an event: a branch that is forked there goes on behind it.
+    /// The revision that brought an event: a branch that is forked there goes on behind it, or behind the last of
+    /// those that came with it. [`Database::fork_at_event`](crate::Database::fork_at_event) goes on behind any.
     ///
     /// ```
     /// use mainstay::{At, Database, NewEvent};

@@ -13,7 +13,7 @@
 //! Run it with `cargo run --example workflow`.
 
 use mainstay::{
-    At, Branch, CanonicalEvent, Database, ManualClock, NewEvent, Options, Result, RunSnapshot,
+    Branch, CanonicalEvent, Database, ManualClock, NewEvent, Options, Result, RunSnapshot,
     RunStatus, StepStatus,
 };
 use mainstay_runs::relay::{MemoryTransport, Relay, RelaySettings};
@@ -212,8 +212,7 @@ fn deliver(db: &Database) -> Result<()> {
 fn fork_before_failure(db: &Database, events: &[CanonicalEvent]) -> Result<Branch> {
     let failed = events.iter().find(|event| event.event_type == "StepFailed").expect("it failed");
     let before = failed.run_seq - 1;
-    let revision = db.runs().revision_of(RUN, before)?.expect("the event is there");
-    db.fork("fixed", "main", At::Revision(revision))?;
+    db.fork_at_event("fixed", "main", RUN, before)?;
     println!(
         "Forked at event {before}, before the failure. The worker goes on there with another card.\n"
     );

@@ -41,7 +41,7 @@ impl Log {
         run_seq
     }
 
-    /// Whether it says the same as another, whenever that was told.
+    /// Whether it was made with the same and says the same as another, whenever that was told.
     pub fn means(&self, other: &Log) -> bool {
         let said = |log: &Log| -> Vec<_> {
             let one = |(event, _): &(CanonicalEvent, Stamp)| {
@@ -51,7 +51,7 @@ impl Log {
             };
             log.events.iter().map(one).collect()
         };
-        said(self) == said(other)
+        self.metadata == other.metadata && said(self) == said(other)
     }
 
     /// What the events up to one of them add up to, and what could not follow.

@@ -152,3 +152,58 @@ pub fn deleted_branch_is_gone(w: &mut World) {
     refused(dev.fetch("r", 0, 9), Code::BranchNotFound);
     refused(dev.snapshot("r"), Code::BranchNotFound);
 }
+
+/// From an event on that came with others: they are not there, on the fork, and can be told again. A merge brings what is new.
+pub fn from_an_event_of_a_batch_on(w: &mut World) {
+    w.runs().bootstrap("r", "about", (1..=5).map(|n| note("r", n)).collect()).unwrap();
+    let before = all(&w.runs(), "r");
+    w.db().fork_at_event("dev", "main", "r", 2).unwrap();
+    let dev = w.runs_on("dev");
+    assert_eq!(all(&dev, "r"), before[..2]);
+    assert_eq!(dev.get("r").unwrap().unwrap().metadata, Some("about".into()));
+    for (number, seq) in [(2, 2), (9, 3), (4, 4)] {
+        assert_eq!(dev.append(note("r", number)).unwrap().run_seq, seq);
+    }
+    is_whole(&dev, "r");
+    assert_eq!(all(&w.runs(), "r"), before);
+    w.db().merge("dev", "main", mainstay::MergeStrategy::Theirs).unwrap();
+    assert_eq!(
+        keys_of_run(&w.runs(), "r"),
+        ["note-1", "note-2", "note-3", "note-4", "note-5", "note-9"]
+    );
+    is_whole(&w.runs(), "r");
+}
+
+/// A run that is rewound has nothing of what came later: no keys, no snapshots that were kept, no states of reducers.
+pub fn rewound_is_another_life(w: &mut World) {
+    w.runs().append_batch((1..=600).map(|n| note("r", n)).collect()).unwrap();
+    w.runs().keep("r", "mine", 1, 600, 7.into()).unwrap();
+    w.db().fork("dev", "main", At::Latest).unwrap();
+    let dev = w.runs_on("dev");
+    assert_eq!(dev.rewind("r", 300).unwrap(), 300);
+    assert_eq!(writes_nothing(w.db(), || dev.rewind("r", 300).unwrap()), 0);
+    assert_eq!(dev.kept("r", "mine", 1).unwrap(), None);
+    assert_eq!(
+        dev.append_batch((299..=600).map(|n| note("r", n)).collect()).unwrap()[2].run_seq,
+        301
+    );
+    is_whole(&dev, "r");
+    assert_eq!(keys_of_run(&dev, "r"), keys_of_run(&w.runs(), "r"));
+    assert!(w.runs().kept("r", "mine", 1).unwrap().is_some());
+}
+
+/// `main` is not rewound, nor is a run behind its end, nor one that is not there; a fork that cannot be is none.
+pub fn rewinding_is_refused(w: &mut World) {
+    forked(w);
+    let code = |result: mainstay::Result<u64>| result.unwrap_err().code();
+    let dev = w.runs_on("dev");
+    assert_eq!(code(w.runs().rewind("r", 1)), Code::InvalidArgument);
+    assert_eq!(code(dev.rewind("r", 0)), Code::InvalidArgument);
+    assert_eq!(code(dev.rewind("r", 3)), Code::InvalidArgument);
+    assert_eq!(code(dev.rewind("x", 1)), Code::RunNotFound);
+    for (run, seq) in [("r", 3), ("r", 0), ("x", 1)] {
+        assert_eq!(code(w.db().fork_at_event("new", "main", run, seq)), Code::RunNotFound);
+    }
+    assert!(w.db().branch("new").is_err());
+    is_whole(&dev, "r");
+}

@@ -7,7 +7,7 @@ use super::cell::{given, read, write};
 use super::failure::{Failure, Result};
 use super::field::{Field, Row};
 use super::interrupt;
-use super::output::Format;
+use super::output::{Bare, Format};
 use super::pages::Pages;
 use super::reply::Reply;
 use super::session::Session;
@@ -49,8 +49,10 @@ pub enum RunVerb {
     Info(Info),
     /// Show events that could not follow those before them
     Alerts(Alerts),
-    /// Show the revision that brought an event: `branch fork NAME --rev REVISION` goes on behind it
+    /// Show the revision that brought an event
     Revision(RevisionOf),
+    /// Make a branch on which the run goes on behind an event, all else as it was then
+    Fork(Fork),
     /// List runs in byte order of their names
     List(List),
     /// Delete a whole run; exit code 1 if there was none
@@ -247,6 +249,17 @@ pub struct RevisionOf {
     seq: u64,
 }
 
+/// Going on behind an event.
+#[derive(Debug, Args)]
+pub struct Fork {
+    #[command(flatten)]
+    run: Which,
+    /// The event that the run ends with there
+    seq: u64,
+    /// The new branch
+    name: String,
+}
+
 /// Listing runs.
 #[derive(Debug, Args)]
 pub struct List {
@@ -284,6 +297,7 @@ impl RunVerb {
             RunVerb::Info(info) => info.run(session),
             RunVerb::Alerts(alerts) => alerts.run(session),
             RunVerb::Revision(of) => of.run(session),
+            RunVerb::Fork(fork) => fork.run(session),
             RunVerb::List(list) => list.run(session),
             RunVerb::Delete(run) => run.delete(session),
             RunVerb::Archive(archive) => archive.run(session),
@@ -629,6 +643,22 @@ impl RevisionOf {
         let reply = read(session, &self.run.on, call)?;
         let missing = || format!("the run {} has no event {}", self.run.run, self.seq);
         session.show(shapes::shape("RUN.REVISION"), self.run.row(), reply, missing)
+    }
+}
+
+impl Fork {
+    fn run(self, session: &mut Session) -> Result<()> {
+        let Which { run, on } = &self.run;
+        let from = on.branch.clone().unwrap_or_else(|| session.branch().to_owned());
+        let revision = session.database(true)?.fork_at_event(&self.name, &from, run, self.seq)?;
+        let row = vec![
+            ("branch".into(), Field::text(&self.name)),
+            ("run".into(), Field::text(run)),
+            ("seq".into(), Field::number(self.seq)),
+            ("revision".into(), Field::number(revision)),
+        ];
+        session.printer.one(row, Bare::All);
+        Ok(())
     }
 }
 

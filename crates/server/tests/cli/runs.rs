@@ -97,7 +97,9 @@ fn runs_are_listed_forked_and_deleted() {
     assert_eq!(run(&program, &["list", "s", "-o", "raw"]).ok(), "s\n");
     assert_eq!(run(&program, &["list", "--after", "r", "-o", "raw"]).ok(), "s\n");
     let revision = run(&program, &["revision", "r", "2", "-o", "raw"]).ok();
-    program.data(&["branch", "fork", "again", "--rev", revision.trim()]).ok();
+    let forked = run(&program, &["fork", "r", "2", "again"]).objects().remove(0);
+    assert_eq!(field(&forked, "revision"), &Value::Int(revision.trim().parse().unwrap()));
+    run(&program, &["fork", "r", "99", "never"]).error();
     let words = ["append", "r", "StepCompleted", "--step", "pay", "--plan", "1", "-b", "again"];
     let appended = run(&program, &words).objects().remove(0);
     assert_eq!(field(&appended, "seq"), &Value::Int(3));

@@ -1,0 +1,87 @@
+//! Going on from an earlier event of a run, on a branch.
+//!
+//! ```text
+//!   main     1 2 3 4 | 5 6 7     5 to 7 came in one transaction
+//!   fork     1 2 3 4 | 5 6 7     forked where event 5 came: all of them are there
+//!   rewound  1 2 3 4 | 5         another life of the run, with the events up to 5
+//! ```
+//!
+//! It is a deletion and a restoring, both on the branch: what others read is not touched.
+
+use super::Runs;
+use crate::cells::unexpected;
+use mainstay_model::limits::PAGE_DEFAULT;
+use mainstay_model::{
+    At, Code, Contract, Error, Guard, MAIN, Name, PageSize, Result, RunCommand, RunInfo,
+    Transaction,
+};
+
+impl Runs {
+    /// Makes a run of a branch end with one of its events, so that what is appended next follows that one; gives how
+    /// many events the branch has no more. Other branches, and the past of this one, keep them. Until it is done there
+    /// is no such run on the branch; should it be broken off, delete the branch and fork again. `main` is not rewound.
+    ///
+    /// ```
+    /// use mainstay::{At, Database, NewEvent};
+    /// let db = Database::memory()?;
+    /// let note = |key: &str| NewEvent::new("r", "Noted").with_key(key);
+    /// db.runs().append_batch(vec![note("a"), note("b"), note("c")])?;
+    /// db.fork("again", "main", At::Latest)?;
+    /// let again = db.branch("again")?.runs();
+    /// assert_eq!(again.rewind("r", 1)?, 2);
+    /// assert_eq!(again.append(note("c"))?.run_seq, 2);
+    /// assert_eq!(db.runs().fetch("r", 0, 9)?.len(), 3);
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    pub fn rewind(&self, run: &str, seq: u64) -> Result<u64> {
+        if self.branch == MAIN {
+            let message = "`main` is not rewound: fork it, and rewind the run there";
+            return Err(Error::new(Code::InvalidArgument, message));
+        }
+        let before = self.at(At::Latest)?;
+        let info = before.get(run)?.ok_or_else(|| unknown(run))?;
+        check(&info, seq)?;
+        if seq == info.last_event_seq {
+            return Ok(0);
+        }
+        self.end_life(run, before.revision())?;
+        let mut restoring = self.restoring(run, info.metadata, Some(info.created))?;
+        let (mut after, mut size) = (0, PageSize::upto(PAGE_DEFAULT));
+        loop {
+            let left = usize::try_from(seq - after).unwrap_or(usize::MAX);
+            let page = size.ask(|limit| before.fetch(run, after, limit.min(left)))?;
+            if page.is_empty() {
+                return Err(unexpected());
+            }
+            after += page.len() as u64;
+            if after == seq {
+                restoring.finish(page)?;
+                return Ok(info.last_event_seq - seq);
+            }
+            restoring.add(page)?;
+        }
+    }
+
+    /// Deletes the run as it was read.
+    fn end_life(&self, run: &str, since: u64) -> Result<()> {
+        let (contract, run) = (Contract::Runs, Name::new(run)?);
+        let unchanged = Guard::Unchanged { contract, name: run.clone(), since, expires: None };
+        let delete = Transaction::on(&self.branch).guard(unchanged);
+        self.receive(delete.step(RunCommand::Delete { run })).map(drop)
+    }
+}
+
+fn check(info: &RunInfo, seq: u64) -> Result<()> {
+    let (run, last_seq) = (&info.run_id, info.last_event_seq);
+    if (1..=last_seq).contains(&seq) {
+        return Ok(());
+    }
+    let message =
+        format!("run `{run}` has no event {seq} to go on from: its events are 1 to {last_seq}");
+    Err(Error::new(Code::InvalidArgument, message))
+}
+
+#[cold]
+fn unknown(run: &str) -> Error {
+    Error::new(Code::RunNotFound, format!("there is no run `{run}` on this branch"))
+}
