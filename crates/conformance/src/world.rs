@@ -24,13 +24,14 @@ pub type Serve = fn(&Database) -> Served;
 /// A database and everything around it.
 pub struct World {
     clock: Arc<ManualClock>,
-    files: TempDir,
     on_disk: bool,
     settings: Box<dyn Fn(Options) -> Options + Send + Sync>,
     served: Option<Served>,
     db: Option<Database>,
     serve: Option<Serve>,
     started: usize,
+    /// Goes last: a database that is still open would write into it.
+    files: TempDir,
 }
 
 impl World {
