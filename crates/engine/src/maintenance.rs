@@ -12,6 +12,7 @@ use crate::classes;
 use crate::core::Inner;
 use crate::index::NEWEST;
 use crate::priority;
+use crate::sequencer::SEALED_LIMIT;
 use crate::store::Store;
 use mainstay_model::{
     Answer, Code, Error, IndexCommand, Result, Revision, Stamp, SystemCommand, Transaction,
@@ -33,9 +34,9 @@ const RUNS_WHEN_QUIET: u8 = 4;
 const RUNS_WHEN_BUSY: u8 = 12;
 /// The most fresh tables, one over the other, before flushing waits for compaction.
 const RUNS_LIMIT: usize = 40;
-/// How many buffers are flushed together while writers fill others: fewer and larger tables. More of them would hold
-/// more memory for longer.
-const FLUSH_TOGETHER: usize = 2;
+/// How many buffers are flushed together while writers fill them: fewer and larger tables. Half of what there may
+/// be, so that writers fill the other half meanwhile.
+const FLUSH_TOGETHER: usize = SEALED_LIMIT.div_ceil(2);
 /// How long sealed buffers wait for others.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
 /// How often somebody looks for an index to fill.
