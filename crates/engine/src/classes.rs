@@ -68,6 +68,11 @@ impl Class {
         spaces::is_of_runs(self.space)
     }
 
+    /// Whether it holds idempotency keys of events.
+    pub fn is_of_keys(&self) -> bool {
+        self.space == spaces::EVENT_KEYS
+    }
+
     /// Whether it holds entries of indexes.
     pub fn is_of_entries(&self) -> bool {
         self.space == spaces::ENTRIES

@@ -17,6 +17,7 @@ use crate::declared::{AllDeclared, Declared};
 use crate::entry;
 use crate::figures::Searches;
 use crate::graves::Graves;
+use crate::lives::Lives;
 use crate::mark::Mark;
 use crate::memtable::Memtable;
 use crate::scan::{Scan, StoreRows};
@@ -42,6 +43,8 @@ pub(crate) struct Index {
     /// Per class: the floor that the mark holds, below which things may be dropped.
     trim_floors: Vec<AtomicU64>,
     pub current: Current,
+    /// The idempotency keys of runs that were made lately.
+    lives: Lives,
     tables: RwLock<Arc<Tables>>,
     times: Times,
     /// The stores hold everything up to here.
@@ -99,6 +102,7 @@ impl Index {
             floors,
             trim_floors,
             current: Current::new(parts.cache_bytes, seed),
+            lives: Lives::new(parts.mark.revision),
             tables: RwLock::new(Arc::new(Tables { active: Arc::default(), sealed: Vec::new() })),
             times,
             flushed: AtomicU64::new(parts.mark.revision),
@@ -158,6 +162,9 @@ impl Index {
         fresh: bool,
         mut read: impl FnMut(&[u8]) -> T,
     ) -> Result<Option<T>> {
+        if self.lives.never_had(hash, key) {
+            return Ok(None);
+        }
         self.current.hits.miss();
         let Some(entry) = self.stores[self.classes.of(key)].get(key, at)? else { return Ok(None) };
         if fresh {
@@ -217,6 +224,7 @@ impl Index {
             Some(&space) if spaces::is_only_walked(space) => return active.push(version),
             _ => {}
         }
+        self.lives.note(hash, &version);
         active.push(version.clone());
         self.current.put(hash, version);
     }

@@ -77,6 +77,7 @@ mod hashed;
 mod identity;
 mod index;
 mod interactive;
+mod lives;
 mod log;
 mod maintenance;
 mod mark;

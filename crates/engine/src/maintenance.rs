@@ -32,6 +32,10 @@ const RUNS_WHEN_QUIET: u8 = 4;
 /// While buffers are being flushed it waits for more of them: they go down together, and what lies below them is
 /// rewritten less often.
 const RUNS_WHEN_BUSY: u8 = 12;
+/// Keys of events fall among all others, and few are ever looked for in their tables: more of them wait.
+const RUNS_OF_KEYS_WHEN_BUSY: u8 = 24;
+/// After so many rounds without a flush all is quiet.
+const QUIET_ROUNDS: u32 = 10;
 /// The most fresh tables, one over the other, before flushing waits for compaction.
 const RUNS_LIMIT: usize = 40;
 /// How many buffers are flushed together while writers fill them: fewer and larger tables. Half of what there may
@@ -180,12 +184,18 @@ fn run_flush(core: &Inner, bell: &Arc<Bell>, compaction: &Bell) {
 }
 
 fn run_compact(core: &Inner, bell: &Bell, flush: &Bell) {
-    let mut rounds = 0_u32;
-    while let Some(busy) = bell.wait(COMPACT_EVERY) {
-        let stores = core.index().stores();
+    let (mut rounds, mut silent) = (0_u32, QUIET_ROUNDS);
+    while let Some(rang) = bell.wait(COMPACT_EVERY) {
+        silent = if rang { 0 } else { silent.saturating_add(1) };
+        let (classes, stores) = (core.index().classes.all(), core.index().stores());
         for (class, store) in stores.iter().enumerate() {
-            let (least, runs) =
-                if busy { (RUNS_WHEN_BUSY, RUNS_WHEN_BUSY) } else { (0, RUNS_WHEN_QUIET) };
+            let (least, runs) = match silent < QUIET_ROUNDS {
+                true if classes[class].is_of_keys() => {
+                    (RUNS_OF_KEYS_WHEN_BUSY, RUNS_OF_KEYS_WHEN_BUSY)
+                }
+                true => (RUNS_WHEN_BUSY, RUNS_WHEN_BUSY),
+                false => (0, RUNS_WHEN_QUIET),
+            };
             while !bell.is_over() && store.compaction_due() && store.l0_runs() >= least.into() {
                 if !attempt(core, "compact", || core.compact(class, runs)) {
                     break;

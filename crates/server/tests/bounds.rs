@@ -27,11 +27,12 @@ fn set_large(client: &mut Client, name: &str) {
 /// However many large answers are asked for at once, only some are made before they are sent.
 #[track_caller]
 fn all_are_answered(client: &mut Client, request: &[u8], count: usize) {
-    client.send_bytes(&request.repeat(count));
-    for _ in 0..count {
-        let reply = client.receive();
-        assert!(reply.len() > VALUE_BYTES, "{}", &reply[..reply.len().min(100)]);
-    }
+    client.send_and_read(&request.repeat(count), |client| {
+        for _ in 0..count {
+            let reply = client.receive();
+            assert!(reply.len() > VALUE_BYTES, "{}", &reply[..reply.len().min(100)]);
+        }
+    });
 }
 
 #[test]
@@ -42,8 +43,9 @@ fn values_that_writes_answer_are_not_piled_up() {
     all_are_answered(&mut client, &encode(&["GETEX", "large", "PERSIST"]), 64);
     let value = "y".repeat(VALUE_BYTES);
     let both = [encode(&["SET", "large", &value, "GET"]), encode(&["GET", "large"])].concat();
-    client.send_bytes(&both.repeat(8));
-    assert!((0..16).all(|_| client.receive().len() > VALUE_BYTES));
+    client.send_and_read(&both.repeat(8), |client| {
+        assert!((0..16).all(|_| client.receive().len() > VALUE_BYTES));
+    });
 }
 
 #[test]
@@ -54,11 +56,12 @@ fn records_that_are_read_behind_writes_are_not_piled_up() {
     client.call(&[b"HSET".as_slice(), b"large", b"f", &value]);
     for read in [&["HGETALL", "large"][..], &["HVALS", "large"], &["REC.GET", "large"]] {
         let both = [encode(&["HSET", "other", "f", "1"]), encode(read)].concat();
-        client.send_bytes(&both.repeat(32));
-        for _ in 0..32 {
-            assert_eq!(client.receive().len(), ":1\\r\\n".len());
-            assert!(client.receive().len() > VALUE_BYTES);
-        }
+        client.send_and_read(&both.repeat(32), |client| {
+            for _ in 0..32 {
+                assert_eq!(client.receive().len(), ":1\\r\\n".len());
+                assert!(client.receive().len() > VALUE_BYTES);
+            }
+        });
     }
 }
 

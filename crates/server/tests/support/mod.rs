@@ -167,6 +167,17 @@ impl Client {
         stream.set_nonblocking(false).unwrap();
         taken
     }
+
+    /// Sends from a thread of its own while replies are read: a server that waits for its replies to be taken
+    /// does not read on, so whoever sends more than sockets hold has to read meanwhile.
+    pub fn send_and_read<T>(&mut self, bytes: &[u8], read: impl FnOnce(&mut Client) -> T) -> T {
+        let mut sending = self.stream.get_ref().try_clone().unwrap();
+        sending.set_write_timeout(Some(PATIENCE)).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(move || sending.write_all(bytes).unwrap());
+            read(self)
+        })
+    }
 }
 
 impl<S: Read + Write> Client<S> {
