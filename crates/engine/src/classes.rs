@@ -4,14 +4,16 @@
 //!   0 system   what the database keeps about itself: only the newest version matters
 //!   1 cells    2 records
 //!   3 entries  of indexes over records: only what somebody holds is kept
-//!   4 runs     heads, snapshots, alerts and messages
-//!   5 events   of runs: written once, in order of their sequence
-//!   6 keys     of events: written once, in no order at all
+//!   4 runs     their heads: a version for every event
+//!   5 states   of runs: snapshots and alerts; also messages
+//!   6 events   of runs: written once, in order of their sequence
+//!   7 keys     of events: written once, in no order at all
 //!   further    cells or records under a prefix that has its own retention
 //! ```
 //!
-//! Events and their keys have stores of their own since they are much, and differ in order: a table of events that follow
-//! those below it sinks as it is, and only keys have to be sorted in among others.
+//! Heads, events and their keys have stores of their own since they are much, and differ in order: a table of events that
+//! follow those below it sinks as it is, versions of a head lie over those before them, and only keys have to be sorted in
+//! among others.
 //!
 //! A class is known by its label: in the mark, in backups, and as the name of its directory.
 
@@ -26,10 +28,11 @@ pub(crate) const CELLS: usize = 1;
 const OF_RECORDS: &str = "\0records";
 
 /// The classes with no prefix that are not of cells: their space, their label and their directory.
-const PLAIN: [(u8, &str, &str); 5] = [
+const PLAIN: [(u8, &str, &str); 6] = [
     (spaces::RECORDS, OF_RECORDS, "records"),
     (spaces::ENTRIES, "\0entries", "entries"),
     (spaces::RUNS, "\0runs", "runs"),
+    (spaces::STATES, "\0states", "states"),
     (spaces::EVENTS, "\0events", "events"),
     (spaces::EVENT_KEYS, "\0keys", "keys"),
 ];
@@ -68,9 +71,10 @@ impl Class {
         spaces::is_of_runs(self.space)
     }
 
-    /// Whether it holds idempotency keys of events.
-    pub fn is_of_keys(&self) -> bool {
-        self.space == spaces::EVENT_KEYS
+    /// Whether few of its keys are looked for in its tables: whoever appends finds heads, and that a key is new, in
+    /// memory.
+    pub fn is_seldom_read(&self) -> bool {
+        matches!(self.space, spaces::RUNS | spaces::EVENT_KEYS)
     }
 
     /// Whether it holds entries of indexes.
@@ -117,7 +121,7 @@ impl Classes {
         let cells = Class::new(spaces::CELLS, "", rules.cells);
         let records = Class::new(spaces::RECORDS, "", rules.records);
         // The past of a run's head, and what is left of a deleted one, stay as long as records do.
-        let runs = [spaces::RUNS, spaces::EVENTS, spaces::EVENT_KEYS]
+        let runs = [spaces::RUNS, spaces::STATES, spaces::EVENTS, spaces::EVENT_KEYS]
             .map(|space| Class::new(space, "", rules.records));
         let first = [system(), cells, records, entries()];
         Classes::of_all(first.into_iter().chain(runs).chain(further).collect())
@@ -194,8 +198,8 @@ fn home(all: &[Class], space: u8) -> usize {
         let own = |class: &Class| class.space == space && class.label == plain(space).0;
         all.iter().skip(CELLS).position(own).map(|place| place + CELLS)
     };
-    let of_runs = || of(spaces::RUNS).filter(|_| spaces::is_of_runs(space));
-    of(space).or_else(of_runs).unwrap_or(CELLS)
+    let of_runs = || of(spaces::STATES).or_else(|| of(spaces::RUNS));
+    of(space).or_else(|| of_runs().filter(|_| spaces::is_of_runs(space))).unwrap_or(CELLS)
 }
 
 fn entries() -> Class {
@@ -260,7 +264,9 @@ mod tests {
             assert_eq!(newer.of_space(space).collect::<Vec<_>>(), [place]);
         }
         let directory = |space| newer.directory(newer.of(&spaces::key(space, 0, b"run")));
-        assert_eq!(directory(spaces::STATES), "runs");
+        assert_eq!(directory(spaces::RUNS), "runs");
+        assert_eq!(directory(spaces::STATES), "states");
+        assert_eq!(directory(spaces::OUTBOX), "states");
         assert_eq!(directory(spaces::EVENTS), "events");
         assert_eq!(directory(spaces::EVENT_KEYS), "keys");
     }

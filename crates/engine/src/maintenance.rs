@@ -8,11 +8,10 @@
 //! ```
 
 use crate::catalog::Catalog;
-use crate::classes;
+use crate::classes::{self, Class};
 use crate::core::Inner;
 use crate::index::NEWEST;
 use crate::priority;
-use crate::sequencer::SEALED_LIMIT;
 use crate::store::Store;
 use mainstay_model::{
     Answer, Code, Error, IndexCommand, Result, Revision, Stamp, SystemCommand, Transaction,
@@ -30,17 +29,26 @@ const RETENTION_ROUNDS: u32 = 120;
 /// Compaction takes fresh tables down when this many lie one over the other.
 const RUNS_WHEN_QUIET: u8 = 4;
 /// While buffers are being flushed it waits for more of them: they go down together, and what lies below them is
-/// rewritten less often.
-const RUNS_WHEN_BUSY: u8 = 12;
-/// Keys of events fall among all others, and few are ever looked for in their tables: more of them wait.
-const RUNS_OF_KEYS_WHEN_BUSY: u8 = 24;
+/// rewritten less often. Beyond the limit flushing waits for compaction: reads would have to look into too many tables.
+struct Busy {
+    runs: u8,
+    limit: usize,
+}
+
+const USUALLY: Busy = Busy { runs: 12, limit: 40 };
+/// Where few are looked for in the tables, many of these do no harm.
+const SELDOM_READ: Busy = Busy { runs: 36, limit: 80 };
+
+impl Busy {
+    fn of(class: &Class) -> &'static Busy {
+        if class.is_seldom_read() { &SELDOM_READ } else { &USUALLY }
+    }
+}
+
 /// After so many rounds without a flush all is quiet.
 const QUIET_ROUNDS: u32 = 10;
-/// The most fresh tables, one over the other, before flushing waits for compaction.
-const RUNS_LIMIT: usize = 40;
-/// How many buffers are flushed together while writers fill them: fewer and larger tables. Half of what there may
-/// be, so that writers fill the other half meanwhile.
-const FLUSH_TOGETHER: usize = SEALED_LIMIT.div_ceil(2);
+/// How many buffers are flushed together while writers fill others: fewer and larger tables, for more memory.
+const FLUSH_TOGETHER: usize = 2;
 /// How long sealed buffers wait for others.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
 /// How often somebody looks for an index to fill.
@@ -169,8 +177,7 @@ fn run_flush(core: &Inner, bell: &Arc<Bell>, compaction: &Bell) {
         attempt(core, "log", || core.prepare_segment());
         let least = if busy { FLUSH_TOGETHER } else { 1 };
         while !bell.is_over() && core.state.sealed.load(Ordering::Relaxed) >= least {
-            if core.index().stores().iter().any(|store| store.l0_runs() >= RUNS_LIMIT) {
-                // Reads would have to look into too many tables: compaction comes first.
+            if core.index().stores().iter().zip(core.index().classes.all()).any(is_overdue) {
                 compaction.ring();
                 std::thread::sleep(Duration::from_millis(5));
                 continue;
@@ -183,18 +190,20 @@ fn run_flush(core: &Inner, bell: &Arc<Bell>, compaction: &Bell) {
     }
 }
 
+/// Whether compaction has to come before more is flushed.
+fn is_overdue((store, class): (&Store, &Class)) -> bool {
+    store.l0_runs() >= Busy::of(class).limit
+}
+
 fn run_compact(core: &Inner, bell: &Bell, flush: &Bell) {
     let (mut rounds, mut silent) = (0_u32, QUIET_ROUNDS);
     while let Some(rang) = bell.wait(COMPACT_EVERY) {
         silent = if rang { 0 } else { silent.saturating_add(1) };
         let (classes, stores) = (core.index().classes.all(), core.index().stores());
         for (class, store) in stores.iter().enumerate() {
-            let (least, runs) = match silent < QUIET_ROUNDS {
-                true if classes[class].is_of_keys() => {
-                    (RUNS_OF_KEYS_WHEN_BUSY, RUNS_OF_KEYS_WHEN_BUSY)
-                }
-                true => (RUNS_WHEN_BUSY, RUNS_WHEN_BUSY),
-                false => (0, RUNS_WHEN_QUIET),
+            let [least, runs] = match silent < QUIET_ROUNDS {
+                true => [Busy::of(&classes[class]).runs; 2],
+                false => [0, RUNS_WHEN_QUIET],
             };
             while !bell.is_over() && store.compaction_due() && store.l0_runs() >= least.into() {
                 if !attempt(core, "compact", || core.compact(class, runs)) {

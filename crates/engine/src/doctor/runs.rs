@@ -20,7 +20,7 @@ use crate::executor::load_catalog;
 use crate::index::{Index, IndexParts};
 use crate::log::{self, DiskFiles, Frame};
 use crate::mark::Mark;
-use crate::spaces::{self, EVENT_KEYS, EVENTS, RUNS};
+use crate::spaces;
 use crate::store::{Store, StoreOptions};
 use crate::version::Version;
 use crate::view::View;
@@ -86,9 +86,8 @@ pub(super) fn look(directory: &Path) -> Result<RunsReport> {
 /// Opens what holds something of runs, and what belongs to the database.
 fn open(directory: &Path, shadow: &Shadow, classes: &Classes) -> Result<Vec<Store>> {
     let options: StoreOptions = plain_store_options();
-    let of_runs = [RUNS, EVENTS, EVENT_KEYS];
-    let wanted: HashSet<usize> =
-        of_runs.iter().flat_map(|&space| classes.of_space(space)).collect();
+    let of_runs = (0..spaces::REAPS).filter(|&space| spaces::is_of_runs(space));
+    let wanted: HashSet<usize> = of_runs.flat_map(|space| classes.of_space(space)).collect();
     let open = |class: usize| {
         if class != all_classes::SYSTEM && !wanted.contains(&class) {
             return Ok(Store::memory(options.purge.clone()));
