@@ -1,7 +1,7 @@
 //! `mainstay run archive`, `archived` and `restore`: runs in files, there and back.
 //!
 //! ```text
-//!   --data or --server: runs --archive--> --to: files --restore--> runs
+//!   --data or --server: runs --archive--> --archive: files --restore--> runs
 //!                                            '--archived--> their list
 //! ```
 
@@ -39,8 +39,8 @@ pub struct Archive {
     #[arg(long)]
     dry_run: bool,
     /// The archive: a directory, which is made where there is none, or s3://BUCKET/PREFIX
-    #[arg(long, value_name = "DIR", default_value = DIRECTORY)]
-    to: String,
+    #[arg(long, alias = "to", value_name = "DIR", default_value = DIRECTORY)]
+    archive: String,
     #[command(flatten)]
     on: OnBranch,
 }
@@ -52,8 +52,8 @@ pub struct Archived {
     #[arg(long)]
     day: Option<String>,
     /// The archive: a directory, or s3://BUCKET/PREFIX
-    #[arg(long, value_name = "DIR", default_value = DIRECTORY)]
-    to: String,
+    #[arg(long, alias = "to", value_name = "DIR", default_value = DIRECTORY)]
+    archive: String,
     #[command(flatten)]
     on: OnBranch,
 }
@@ -64,8 +64,8 @@ pub struct Restore {
     /// The run; of several lives of it the last
     run: String,
     /// The archive: a directory, or s3://BUCKET/PREFIX
-    #[arg(long, value_name = "DIR", default_value = DIRECTORY)]
-    from: String,
+    #[arg(long, alias = "from", value_name = "DIR", default_value = DIRECTORY)]
+    archive: String,
     #[command(flatten)]
     on: OnBranch,
 }
@@ -83,7 +83,10 @@ impl Archive {
         if self.dry_run {
             return show_due(session, &db, settings);
         }
-        archive_all(session, &archive::Archive::open(&db, &StoreSettings::of(&self.to), settings)?)
+        archive_all(
+            session,
+            &archive::Archive::open(&db, &StoreSettings::of(&self.archive), settings)?,
+        )
     }
 }
 
@@ -140,7 +143,7 @@ fn archived(run: &ArchivedRun, events: u64) -> Row {
 impl Archived {
     /// Shows what the archive has; no database is needed for that.
     pub fn run(self, session: &mut Session) -> Result<()> {
-        let (nothing, store) = (Database::memory()?, existing(&self.to)?);
+        let (nothing, store) = (Database::memory()?, existing(&self.archive)?);
         let archive = archive::Archive::open(&nothing, &store, settings(&self.on, session))?;
         for run in archive.list(self.day.as_deref())? {
             let mut row = vec![("day".into(), Field::text(&run.day))];
@@ -155,7 +158,7 @@ impl Archived {
 impl Restore {
     /// Brings the run back and says how much of it was not there.
     pub fn run(self, session: &mut Session) -> Result<()> {
-        let store = existing(&self.from)?;
+        let store = existing(&self.archive)?;
         let settings = settings(&self.on, session);
         let archive = archive::Archive::open(&session.database(true)?, &store, settings)?;
         let Some(found) = archive.find(&self.run)? else {

@@ -58,18 +58,18 @@ fn a_run_goes_to_the_archive_and_comes_back_as_it_was() {
     let events = run(&program, &["fetch", "a/1"]).ok();
     let info = run(&program, &["info", "a/1"]).objects().remove(0);
     let snapshot = run(&program, &["snapshot", "a/1"]).ok();
-    let done = run(&program, &["archive", "--older", "0", "--to", "old"]).objects();
+    let done = run(&program, &["archive", "--older", "0", "--archive", "old"]).objects();
     assert_eq!(names(&done), [&Value::from("a/1"), &Value::from("b/1")]);
     assert_eq!(field(&done[0], "events"), &Value::Int(2));
     let Value::String(file) = field(&done[0], "file") else { panic!("{done:?}") };
     assert!(program.path("old").join(file).is_file(), "{file}");
     assert_eq!(run(&program, &["list", "-o", "raw"]).ok(), "open\n");
 
-    let listed = program.run(&["run", "archived", "--to", "old"]).objects();
+    let listed = program.run(&["run", "archived", "--archive", "old"]).objects();
     assert_eq!(names(&listed), names(&done));
     assert_eq!(field(&listed[0], "file"), field(&done[0], "file"));
 
-    let back = ["restore", "a/1", "--from", "old"];
+    let back = ["restore", "a/1", "--archive", "old"];
     assert_eq!(field(&run(&program, &back).objects()[0], "written"), &Value::Int(2));
     assert_eq!(field(&run(&program, &back).objects()[0], "written"), &Value::Int(0), "again");
     assert_eq!(run(&program, &["fetch", "a/1"]).ok(), events);
@@ -83,22 +83,22 @@ fn a_run_goes_to_the_archive_and_comes_back_as_it_was() {
 fn what_is_young_open_or_elsewhere_stays_unless_it_is_asked_for() {
     let program = told();
     let archive = |words: &[&str]| run(&program, &[&["archive"], words].concat());
-    assert_eq!(archive(&["--to", "old"]).ok(), "", "nothing is thirty days old");
-    let due = archive(&["--older", "0", "--all-states", "--dry-run", "--to", "no"]).objects();
+    assert_eq!(archive(&["--archive", "old"]).ok(), "", "nothing is thirty days old");
+    let due = archive(&["--older", "0", "--all-states", "--dry-run", "--archive", "no"]).objects();
     assert_eq!(due.len(), 3);
     assert_eq!(field(&due[2], "status"), &Value::from("RUNNING"));
     assert!(!program.path("no").exists(), "looking makes nothing");
     assert_eq!(run(&program, &["list", "-o", "raw"]).ok(), "a/1\nb/1\nopen\n");
-    let done = archive(&["--older", "0", "--prefix", "b/", "--to", "old"]).objects();
+    let done = archive(&["--older", "0", "--prefix", "b/", "--archive", "old"]).objects();
     assert_eq!(names(&done), [&Value::from("b/1")]);
-    let done = archive(&["--older", "0", "--all-states", "--to", "old"]).objects();
+    let done = archive(&["--older", "0", "--all-states", "--archive", "old"]).objects();
     assert_eq!(names(&done), [&Value::from("a/1"), &Value::from("open")]);
-    run(&program, &["restore", "none", "--from", "old"]).not_held();
+    run(&program, &["restore", "none", "--archive", "old"]).not_held();
     assert!(
-        run(&program, &["restore", "a/1", "--from", "no"]).error().contains("no archive at no")
+        run(&program, &["restore", "a/1", "--archive", "no"]).error().contains("no archive at no")
     );
-    assert!(run(&program, &["archived", "--to", "no"]).error().contains("no archive at no"));
-    assert!(archive(&["--to", "s3://bucket"]).error().contains("--features s3"));
+    assert!(run(&program, &["archived", "--archive", "no"]).error().contains("no archive at no"));
+    assert!(archive(&["--archive", "s3://bucket"]).error().contains("--features s3"));
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn a_server_archives_what_is_due_and_ends_in_good_order() {
         client.line(&format!("RUN.APPEND {line} {{}} PLAN 1"));
     }
     let archived = wait_for(|| {
-        let found = program.run(&["run", "archived", "--to", "old"]).objects();
+        let found = program.run(&["run", "archived", "--archive", "old"]).objects();
         let gone = client.line("RUN.INFO r").starts_with("$-1");
         Some(found).filter(|found| !found.is_empty() && gone)
     });
@@ -176,7 +176,7 @@ fn a_server_archives_what_is_due_and_ends_in_good_order() {
     assert!(client.line("RUN.INFO open").contains("RUNNING"));
     server.terminate();
     assert!(server.ended().success());
-    run(&program, &["restore", "r", "--from", "old"]).ok();
+    run(&program, &["restore", "r", "--archive", "old"]).ok();
     assert_eq!(run(&program, &["fetch", "r"]).objects().len(), 2);
 }
 
