@@ -1,0 +1,230 @@
+//! Events of a run as they are read: pages, as they come, and as a timeline.
+
+use super::super::args::Moment;
+use super::super::cell::read;
+use super::super::failure::{Failure, Result};
+use super::super::field::{Field, Row};
+use super::super::interrupt;
+use super::super::output::Format;
+use super::super::reply::Reply;
+use super::super::session::Session;
+use super::super::{shape, time, timeline};
+use super::{Which, object, show_snapshot};
+use clap::Args;
+use mainstay::Value;
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+/// How many events are asked for at once.
+const PAGE: u64 = 1000;
+/// How long a server is asked to wait for the next event; well within the time an answer may take.
+const WAIT_MS: u64 = 1000;
+
+/// Reading events.
+#[derive(Debug, Args)]
+pub struct Fetch {
+    #[command(flatten)]
+    run: Which,
+    /// Only events behind this one
+    #[arg(long, value_name = "SEQ", default_value_t = 0)]
+    after: u64,
+    /// At most this many [default: all]
+    #[arg(long)]
+    limit: Option<u64>,
+    #[command(flatten)]
+    moment: Moment,
+}
+
+/// Following a run.
+#[derive(Debug, Args)]
+pub struct Tail {
+    #[command(flatten)]
+    run: Which,
+    /// Only events behind this one
+    #[arg(long, value_name = "SEQ", default_value_t = 0)]
+    after: u64,
+    /// End after so many events [default: go on]
+    #[arg(long)]
+    limit: Option<u64>,
+    /// End when no event came for so long: milliseconds, or a span such as 30s [default: go on]
+    #[arg(long, value_name = "SPAN", value_parser = time::span_ms)]
+    wait: Option<u64>,
+}
+
+/// What a run came to.
+#[derive(Debug, Args)]
+pub struct Timeline {
+    #[command(flatten)]
+    run: Which,
+    /// Only events behind this one
+    #[arg(long, value_name = "SEQ", default_value_t = 0)]
+    after: u64,
+    /// At most this many events [default: all]
+    #[arg(long)]
+    limit: Option<u64>,
+}
+
+/// All fields of an event, its place first.
+fn whole(seq: u64, event: Value) -> Row {
+    let mut row = vec![("runSeq".into(), Field::number(seq))];
+    if let Value::Object(fields) = event {
+        let fields = fields.into_iter().filter(|(name, _)| name != "runSeq");
+        row.extend(fields.map(|(name, value)| (name.into(), Field::Plain(value))));
+    }
+    row
+}
+
+impl Fetch {
+    pub fn run(self, session: &mut Session) -> Result<()> {
+        let (mut after, mut left) = (self.after, self.limit.unwrap_or(u64::MAX));
+        let start_us = self.run.start_us(session)?.unwrap_or(0);
+        while left > 0 && !session.printer.is_closed() {
+            let size = left.min(PAGE);
+            let call = self.run.call("RUN.FETCH").option("AFTER", Some(after));
+            let call = self.moment.on(call.option("LIMIT", Some(size)));
+            let events = self.run.events(session, call)?;
+            let ended = (events.len() as u64) < size;
+            after = events.last().map_or(after, |(seq, _)| *seq);
+            left -= events.len() as u64;
+            for (seq, event) in events {
+                let row = match session.printer.is_json() {
+                    true => whole(seq, event),
+                    false => timeline::Moment::of(seq, &event).row(start_us, None),
+                };
+                session.printer.row(row);
+            }
+            if ended {
+                break;
+            }
+        }
+        session.printer.finish();
+        Ok(())
+    }
+}
+
+impl Tail {
+    /// In the repl Ctrl-C ends the following, not the repl.
+    pub fn run(self, session: &mut Session) -> Result<()> {
+        match session.interactive {
+            true => interrupt::until(|told| self.follow(session, || told.load(Ordering::Relaxed))),
+            false => self.follow(session, || false),
+        }
+    }
+
+    fn follow(self, session: &mut Session, is_told: impl Fn() -> bool) -> Result<()> {
+        let (mut after, mut left) = (self.after, self.limit.unwrap_or(u64::MAX));
+        let (mut start_us, mut silent_ms) = (None, 0);
+        while left > 0 && !session.printer.is_closed() && !is_told() {
+            let wait_ms =
+                self.wait.map_or(WAIT_MS, |wait| wait.saturating_sub(silent_ms).min(WAIT_MS));
+            let events = self.page(session, after, left.min(PAGE), wait_ms)?;
+            if events.is_empty() {
+                silent_ms += wait_ms;
+                if self.wait.is_some_and(|wait| silent_ms >= wait) {
+                    break;
+                }
+                continue;
+            }
+            (silent_ms, left) = (0, left - events.len() as u64);
+            if start_us.is_none() {
+                start_us = self.run.start_us(session)?;
+            }
+            for (seq, event) in events {
+                after = seq;
+                show_event(session, seq, event, start_us.unwrap_or(0));
+            }
+        }
+        Ok(())
+    }
+
+    fn page(
+        &self,
+        session: &mut Session,
+        after: u64,
+        limit: u64,
+        wait_ms: u64,
+    ) -> Result<Vec<(u64, Value)>> {
+        let call =
+            self.run.call("RUN.TAIL").option("AFTER", Some(after)).option("LIMIT", Some(limit));
+        self.run.events(session, call.option("WAIT", Some(wait_ms)))
+    }
+}
+
+/// An event as it comes: a line for people, everything for programs.
+fn show_event(session: &mut Session, seq: u64, event: Value, start_us: u64) {
+    let moment = timeline::Moment::of(seq, &event);
+    match session.printer.format() {
+        Format::Table => session.printer.note(&moment.line(start_us)),
+        Format::Json => session.printer.row(whole(seq, event)),
+        Format::Raw => session.printer.row(moment.row(start_us, None)),
+    }
+}
+
+impl Timeline {
+    pub fn run(self, session: &mut Session) -> Result<()> {
+        let Some(start_us) = self.run.start_us(session)? else {
+            return Err(Failure::not_held(self.run.missing()));
+        };
+        let (mut after, mut left) = (self.after, self.limit.unwrap_or(u64::MAX));
+        while left > 0 && !session.printer.is_closed() {
+            let size = left.min(PAGE);
+            let call = self.run.call("RUN.FETCH").option("AFTER", Some(after));
+            let events = self.run.events(session, call.option("LIMIT", Some(size)))?;
+            let wrong = self.wrong(session, after, &events)?;
+            let ended = (events.len() as u64) < size;
+            after = events.last().map_or(after, |(seq, _)| *seq);
+            left -= events.len() as u64;
+            for (seq, event) in events {
+                let why = wrong.get(&seq).map(String::as_str);
+                session.printer.row(row(session.printer.is_json(), seq, event, start_us, why));
+            }
+            if ended {
+                break;
+            }
+        }
+        session.printer.finish();
+        self.sum(session)
+    }
+
+    /// Which of these events could not follow those before them, and why.
+    fn wrong(
+        &self,
+        session: &mut Session,
+        after: u64,
+        events: &[(u64, Value)],
+    ) -> Result<BTreeMap<u64, String>> {
+        let Some((last, _)) = events.last() else { return Ok(BTreeMap::new()) };
+        let call = self.run.call("RUN.ALERTS").option("AFTER", Some(after));
+        let reply = read(session, &self.run.on, call.option("LIMIT", Some(events.len())))?;
+        let Reply::Array(rows) = reply else { return Ok(BTreeMap::new()) };
+        let alert = |row: Reply| match row {
+            Reply::Array(parts) => {
+                let message = shape::value(parts.get(1)?.clone());
+                Some((parts.first()?.as_u64()?, timeline::word(&message)))
+            }
+            _ => None,
+        };
+        Ok(rows.into_iter().filter_map(alert).filter(|(seq, _)| seq <= last).collect())
+    }
+
+    /// What it all came to.
+    fn sum(&self, session: &mut Session) -> Result<()> {
+        let reply = read(session, &self.run.on, self.run.call("RUN.SNAPSHOT"))?;
+        let Some(snapshot) = object(&reply) else { return Ok(()) };
+        match session.printer.is_json() {
+            true => session.printer.row(vec![("snapshot".into(), Field::Plain(snapshot))]),
+            false => show_snapshot(session, &snapshot),
+        }
+        Ok(())
+    }
+}
+
+/// A row of the timeline; a program gets the whole event and why it is illegal.
+fn row(json: bool, seq: u64, event: Value, start_us: u64, why: Option<&str>) -> Row {
+    if !json {
+        return timeline::Moment::of(seq, &event).row(start_us, why);
+    }
+    let mut row = whole(seq, event);
+    row.extend(why.map(|why| ("illegal".into(), Field::text(why))));
+    row
+}
