@@ -448,7 +448,8 @@ impl Inner {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Database, Durability, Options};
+    use crate::{At, Database, Durability, ManualClock, NewEvent, Options};
+    use mainstay_model::Revision;
     use std::path::Path;
     use std::sync::atomic::Ordering;
     use std::time::Duration;
@@ -506,5 +507,47 @@ mod tests {
         let found = open(&directory.path().join("copy"));
         assert_eq!(found.revision(), db.revision());
         assert_eq!(found.cells().get("a").unwrap(), Some((i - 1).into()));
+    }
+
+    /// The floor of every class that holds something of runs.
+    fn floors_of_runs(db: &Database) -> Vec<(String, Revision)> {
+        let index = db.here("a test").unwrap().index();
+        let all = index.classes.all().iter().enumerate();
+        let of_runs = all.filter(|(_, class)| class.is_of_runs());
+        of_runs.map(|(place, class)| (class.label.clone(), index.floor(place))).collect()
+    }
+
+    #[test]
+    fn heads_events_and_keys_of_runs_are_let_go_of_at_one_revision() {
+        let clock = ManualClock::new(1_700_000_000_000_000);
+        let options = Options::new().durability(Durability::Memory).sweep_interval(None);
+        let kept = Some(Duration::from_secs(60));
+        let options = options.clock(clock.clone()).retention_all().record_retention(kept);
+        let db = options.memory().unwrap();
+        let append = |n: u64| {
+            let event = NewEvent::new("r", "Noted").with_key(&n.to_string());
+            db.runs().append(event).unwrap();
+        };
+        let raise = || {
+            db.here("a test").unwrap().flush_all().unwrap();
+            db.here("a test").unwrap().raise_floors().unwrap();
+        };
+        let all_at = |floor: Revision| {
+            let labels = ["\0runs", "\0states", "\0events", "\0keys"];
+            labels.map(|label| (label.to_owned(), floor)).to_vec()
+        };
+        (1..=3).for_each(append);
+        let tagged = db.tag("t", "main", At::Latest).unwrap();
+        (4..=6).for_each(append);
+        let old = db.revision();
+        clock.advance(Duration::from_secs(120));
+        append(7);
+        assert_eq!(floors_of_runs(&db), all_at(0));
+        raise();
+        assert_eq!(floors_of_runs(&db), all_at(tagged), "a tag holds all of them");
+        db.untag("t").unwrap();
+        raise();
+        assert!(old > tagged);
+        assert_eq!(floors_of_runs(&db), all_at(old), "what is older than retention is over");
     }
 }

@@ -111,3 +111,127 @@ pub(crate) fn rename_durably(from: &Path, to: &Path) -> std::io::Result<()> {
 pub(crate) fn beside(directory: &Path, what: &str) -> PathBuf {
     directory.with_extension(what)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::classes::Rules;
+    use crate::core::plain_store_options;
+    use crate::{At, Database, ManualClock, NewEvent, Options, RunFilter};
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    /// The classes of former programs: runs with cells; all of runs in one; events and keys by themselves.
+    const FORMER: [&[&str]; 3] = [
+        &["", ""],
+        &["", "", "\0records", "\0entries", "\0runs"],
+        &["", "", "\0records", "\0entries", "\0runs", "\0events", "\0keys"],
+    ];
+
+    fn open(directory: &Path, clock: &Arc<ManualClock>) -> Database {
+        let options = Options::new().sweep_interval(None).clock(clock.clone());
+        options.open(directory).unwrap()
+    }
+
+    fn note(run: &str, n: u64) -> NewEvent {
+        NewEvent::new(run, "Noted").with_key(&format!("key {n}")).value(n as i64)
+    }
+
+    fn append(db: &Database, run: &str, numbers: std::ops::RangeInclusive<u64>) {
+        db.runs().append_batch(numbers.map(|n| note(run, n)).collect()).unwrap();
+    }
+
+    /// Something of every kind that runs and the outbox have; gives a revision in the middle of it.
+    fn fill(db: &Database) -> Revision {
+        append(db, "long", 1..=300);
+        let middle = db.revision();
+        append(db, "long", 301..=600);
+        db.runs().bootstrap("made", "with", vec![note("made", 1)]).unwrap();
+        // It cannot follow: an alert.
+        db.runs().append(NewEvent::new("made", "RunResumed").with_key("resumed")).unwrap();
+        db.runs().keep("made", "mine", 1, 2, "state".into()).unwrap();
+        append(db, "gone", 1..=5);
+        db.runs().delete("gone").unwrap();
+        db.fork("fork", "main", At::Latest).unwrap();
+        db.branch("fork").unwrap().runs().append(note("made", 9)).unwrap();
+        for (subject, run) in [("a", None), ("b", Some("long")), ("c", Some("long"))] {
+            db.outbox().put(subject, "words", run).unwrap();
+        }
+        let first = db.outbox().claim(1, Duration::from_secs(1)).unwrap()[0].id;
+        db.outbox().fail(first, "no", Duration::ZERO, 1).unwrap();
+        db.cells().set("cell", 1).unwrap();
+        middle
+    }
+
+    /// All that can be read of it.
+    fn read(db: &Database, middle: Revision) -> String {
+        let (runs, fork) = (db.runs(), db.branch("fork").unwrap().runs());
+        let then = runs.at(At::Revision(middle)).unwrap();
+        let hashes = ["long", "made"].map(|run| {
+            let [kept, folded] = [runs.snapshot(run), runs.project(run)];
+            [kept, folded].map(|snapshot| snapshot.unwrap().unwrap().hash())
+        });
+        let logs = ["long", "made", "gone"].map(|run| runs.fetch(run, 0, 1_000).unwrap());
+        let told = (
+            runs.list(&RunFilter::default(), None, 9).unwrap(),
+            runs.alerts("made", 0, 9).unwrap(),
+            runs.kept("made", "mine", 1).unwrap(),
+            fork.fetch("made", 0, 9).unwrap(),
+            (then.get("long").unwrap(), then.fetch("long", 299, 9).unwrap().len()),
+        );
+        let outbox = (db.outbox().state().unwrap(), db.outbox().dead(0, 9).unwrap());
+        let [main, other] = ["main", "fork"].map(|branch| db.export_hash(branch).unwrap());
+        format!("{logs:?} {hashes:?} {told:?} {outbox:?} {main:?} {other:?}")
+    }
+
+    fn labels(index: &Path) -> Vec<String> {
+        let mark = Mark::read(index).unwrap().unwrap();
+        mark.classes.into_iter().map(|class| class.0).collect()
+    }
+
+    /// Writes an index as a former program would have it.
+    fn make_former(index: &Path, former: &[&str]) {
+        let classes = Classes::from_labels(former.iter().copied());
+        let mark = Mark::read(index).unwrap().unwrap();
+        migrate(index, &plain_store_options(), &mark, &classes).unwrap();
+        assert_eq!(labels(index), former);
+        assert!(!index.join("states").exists());
+        assert_eq!(index.join("keys").exists(), former.contains(&"\0keys"));
+    }
+
+    #[test]
+    fn all_of_runs_is_there_after_an_older_index_was_opened() {
+        for former in FORMER {
+            let directory = tempfile::tempdir().unwrap();
+            let clock = ManualClock::new(1_700_000_000_000_000);
+            let (db, index) = (open(directory.path(), &clock), directory.path().join("index"));
+            let middle = fill(&db);
+            db.here("a test").unwrap().flush_all().unwrap();
+            let flushed = db.revision();
+            // The log has more than the index.
+            append(&db, "long", 601..=610);
+            let (revision, before) = (db.revision(), read(&db, middle));
+            db.close().unwrap();
+            drop(db);
+            make_former(&index, former);
+
+            let db = open(directory.path(), &clock);
+            let report = db.open_report();
+            assert_eq!((report.rebuilt.as_ref(), report.replayed), (None, revision - flushed));
+            assert_eq!(read(&db, middle), before, "{former:?}");
+            for n in [1, 300, 600, 610] {
+                let again = db.runs().append(note("long", n)).unwrap();
+                assert_eq!((again.run_seq, again.idempotent, again.conflict), (n, true, false));
+            }
+            assert_eq!(db.runs().append(note("long", 611)).unwrap().run_seq, 611);
+            let messages = db.outbox().claim(9, Duration::from_secs(1)).unwrap();
+            assert_eq!(messages.iter().map(|one| &*one.subject).collect::<Vec<_>>(), ["b"]);
+            db.close().unwrap();
+            let today = Classes::new(&Rules::default());
+            let today: Vec<_> = today.all().iter().map(|class| class.label.clone()).collect();
+            assert_eq!(labels(&index), today);
+            let report = crate::doctor::inspect(directory.path()).unwrap();
+            assert!(report.is_healthy(), "{report}");
+        }
+    }
+}

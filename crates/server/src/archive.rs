@@ -154,6 +154,32 @@ mod tests {
     }
 
     #[test]
+    fn what_is_said_of_a_bucket_is_refused_without_the_bucket() {
+        let endpoint =
+            Settings { endpoint: Some("https://s3.example".into()), ..Settings::default() };
+        let region = Settings { region: Some("somewhere".into()), ..Settings::default() };
+        let allow_http = Settings { allow_http: true, ..Settings::default() };
+        for settings in [endpoint, region, allow_http] {
+            let in_directory = Settings { directory: Some("old".into()), ..settings.clone() };
+            for settings in [settings, in_directory] {
+                let error = settings.check().unwrap_err();
+                assert_eq!(error.code(), Code::InvalidOption, "{error}");
+                assert!(error.message().contains("give its url"), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_url_that_is_not_of_s3_is_refused_whatever_else_is_said() {
+        for url in ["old/runs", "/old", "https://s3.example/old", "S3://old", "s3:/old", ""] {
+            let settings = Settings { region: Some("somewhere".into()), ..on_s3(url) };
+            let error = settings.check().unwrap_err();
+            assert_eq!(error.code(), Code::InvalidOption, "{error}");
+            assert!(error.message().contains("begins with s3://"), "{error}");
+        }
+    }
+
+    #[test]
     fn the_defaults_are_those_of_the_archive_and_what_makes_no_sense_is_refused() {
         let default = Settings::default();
         assert!(default.check().is_ok());

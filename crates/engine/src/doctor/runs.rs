@@ -24,9 +24,11 @@ use crate::spaces;
 use crate::store::{Store, StoreOptions};
 use crate::version::Version;
 use crate::view::View;
-use mainstay_model::{Result, Revision};
+use mainstay_model::{Code, Result, Revision};
 use std::collections::HashSet;
 use std::path::Path;
+
+const REBUILD: &str = "Let the index be rebuilt from the log, or restore a backup.";
 
 /// How much of the log behind the mark is held in memory.
 const REPLAY_LIMIT_BYTES: usize = 512 << 20;
@@ -148,6 +150,16 @@ fn check_branch(
     let (runs, events) = runs::check(&view, faults)?;
     report.runs += runs;
     report.events += events;
-    report.messages += outbox::check(&view, faults)?;
+    report.messages += check_outbox(&view, faults)?;
     Ok(())
+}
+
+/// What cannot be taken apart there does not keep the other branches from being looked at.
+fn check_outbox(view: &View<'_>, faults: &mut Faults) -> Result<u64> {
+    let checked = outbox::check(view, faults);
+    if matches!(&checked, Err(error) if error.code() == Code::CorruptData) {
+        faults.outbox(None, "something of it cannot be read".into(), REBUILD);
+        return Ok(0);
+    }
+    checked
 }

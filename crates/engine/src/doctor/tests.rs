@@ -51,15 +51,30 @@ fn patient() -> Patient {
 impl Patient {
     /// Writes something past the writer, into the index alone.
     fn put(&self, space: u8, name: &[u8], flags: u8, payload: &[u8]) {
-        // Under a revision of its own, which the log has for something else.
-        self.db.cells().set("later", 1).unwrap();
-        let (key, revision) = (spaces::key(space, MAIN_ID, name), self.db.revision());
+        let revision = self.next_revision();
         let head = Head { flags, revision, stamp: 1, counter: 9, writes: 1, expires: None };
         let mut entry = Vec::new();
         head.write(payload, &mut entry);
+        self.put_entry(space, name, &entry);
+    }
+
+    /// Writes something that ends where its counter should be.
+    fn put_torn(&self, space: u8, name: &[u8]) {
+        let revision = self.next_revision().to_le_bytes();
+        self.put_entry(space, name, &[&[0], &revision[..], &revision[..], &[255]].concat());
+    }
+
+    /// A revision of its own, which the log has for something else.
+    fn next_revision(&self) -> u64 {
+        self.db.cells().set("later", 1).unwrap();
+        self.db.revision()
+    }
+
+    fn put_entry(&self, space: u8, name: &[u8], entry: &[u8]) {
+        let key = spaces::key(space, MAIN_ID, name);
         let index = self.db.here("a test").unwrap().index();
         let active = index.tables().active.clone();
-        index.put(&active, index.current.hash(&key), Version::new(&key, &entry));
+        index.put(&active, index.current.hash(&key), Version::new(&key, entry));
     }
 
     fn remove(&self, space: u8, name: &[u8]) {
@@ -180,6 +195,48 @@ fn a_head_that_ends_early_is_named() {
     assert!(report.runs.faults.iter().any(|fault| of_a(fault) && fault.what.contains("missing")));
     let left = |fault: &Fault| of_a(fault) && fault.what.contains("a life that is over");
     assert!(report.runs.faults.iter().any(left), "{report}");
+}
+
+/// Also what comes after it is looked at: something is wrong with the outbox, too.
+#[track_caller]
+fn assert_found_besides(patient: Patient, expected: &[(Option<&str>, Option<u64>, &str)]) {
+    patient.put(OUTBOX, b"h", 0, &[4, 3, 9]);
+    let of_outbox = (None, None, "it counts 3 that wait and 9 dead ones");
+    assert_found(patient, &[expected, &[of_outbox]].concat());
+}
+
+#[test]
+fn a_head_that_cannot_be_read_is_named_and_the_rest_is_looked_at() {
+    let patients = [patient(), patient()];
+    patients[0].put(RUNS, b"a", 0, b"\xff");
+    patients[1].put_torn(RUNS, b"a");
+    for patient in patients {
+        assert_found_besides(patient, &[(Some("a"), None, "its head cannot be read")]);
+    }
+}
+
+#[test]
+fn an_event_that_cannot_be_read_is_named_and_the_rest_is_looked_at() {
+    let no_event = (Some("a"), Some(7), "there is no event with that key");
+    let damaged = patient();
+    damaged.put(EVENTS, &damaged.at(7), 0, b"\xff");
+    assert_found_besides(damaged, &[(Some("a"), Some(7), "it cannot be read"), no_event]);
+    let torn = patient();
+    torn.put_torn(EVENTS, &torn.at(7));
+    assert_found_besides(torn, &[(Some("a"), None, "something of it cannot be read")]);
+}
+
+#[test]
+fn a_message_that_cannot_be_read_is_named_and_the_runs_are_looked_at() {
+    let patient = patient();
+    patient.put_torn(OUTBOX, &message(b'm', 1));
+    patient.remove(EVENT_KEYS, &patient.key(7));
+    let expected = [
+        (Some("a"), Some(7), "`key 7` is missing"),
+        (None, Some(1), "cannot be read"),
+        (None, None, "something of it cannot be read"),
+    ];
+    assert_found(patient, &expected);
 }
 
 #[test]

@@ -60,7 +60,8 @@ impl Restoring {
         self.piece(events, true)
     }
 
-    fn piece(&mut self, events: Vec<CanonicalEvent>, ends: bool) -> Result<u64> {
+    /// Writes a piece, the last one or not; one that is refused has written nothing.
+    pub(super) fn piece(&mut self, events: Vec<CanonicalEvent>, ends: bool) -> Result<u64> {
         let (run, created, begun) = (self.run.clone(), self.created, self.begun);
         let metadata = self.metadata.clone().filter(|_| begun.is_none());
         let command = RunCommand::RestoreHidden { run, metadata, created, events, begun, ends };

@@ -47,19 +47,20 @@ impl Runs {
         self.end_life(run, before.revision())?;
         let mut restoring = self.restoring(run, info.metadata, Some(info.created))?;
         let (mut after, mut size) = (0, PageSize::upto(PAGE_DEFAULT));
-        loop {
+        while after < seq {
             let left = usize::try_from(seq - after).unwrap_or(usize::MAX);
-            let page = size.ask(|limit| before.fetch(run, after, limit.min(left)))?;
-            if page.is_empty() {
-                return Err(unexpected());
-            }
-            after += page.len() as u64;
-            if after == seq {
-                restoring.finish(page)?;
-                return Ok(info.last_event_seq - seq);
-            }
-            restoring.add(page)?;
+            // What fits into an answer may be too large for a transaction: then fewer are asked for, too.
+            after += size.ask(|limit| {
+                let page = before.fetch(run, after, limit.min(left))?;
+                if page.is_empty() {
+                    return Err(unexpected());
+                }
+                let count = page.len();
+                restoring.piece(page, count == left)?;
+                Ok(count as u64)
+            })?;
         }
+        Ok(info.last_event_seq - seq)
     }
 
     /// Deletes the run as it was read.

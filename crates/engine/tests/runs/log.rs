@@ -2,7 +2,7 @@
 
 use crate::{event, memory, note};
 use mainstay::{
-    ChangeKind, Code, Command, Contract, Demand, ErrorKind, Filter, NewEvent, OutboxCommand,
+    At, ChangeKind, Code, Command, Contract, Demand, ErrorKind, Filter, NewEvent, OutboxCommand,
     RunCommand, RunFilter, RunStatus, Step, Transaction, Value,
 };
 use std::time::Duration;
@@ -369,4 +369,31 @@ fn a_tail_gives_fewer_events_where_so_many_are_too_large_for_one_answer() {
         sequences.extend(some.iter().map(|event| event.run_seq));
     }
     assert_eq!(sequences, (1..=10).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_run_of_several_pages_is_rewound_into_the_middle_of_a_batch() {
+    let (db, _) = memory();
+    db.runs().append_batch((1..=2_500).map(|number| note("r", number)).collect()).unwrap();
+    db.fork_at_event("again", "main", "r", 1_500).unwrap();
+    let again = db.branch("again").unwrap().runs();
+    assert_eq!(again.fetch("r", 0, 9_999).unwrap(), db.runs().fetch("r", 0, 1_500).unwrap());
+    assert_eq!(again.append(note("r", 2_000)).unwrap().run_seq, 1_501);
+    assert_eq!(db.runs().get("r").unwrap().unwrap().last_event_seq, 2_500);
+}
+
+/// What fits into an answer does not fit into a transaction.
+#[test]
+fn a_run_of_large_events_is_rewound() {
+    let (db, _) = memory();
+    for number in 1..=6 {
+        let large = Value::Bytes(vec![7; 15 << 20]);
+        db.runs().append(note("r", number).value(large)).unwrap();
+    }
+    db.fork("again", "main", At::Latest).unwrap();
+    let again = db.branch("again").unwrap().runs();
+    assert_eq!(again.rewind("r", 5).unwrap(), 1);
+    assert_eq!(again.get("r").unwrap().unwrap().last_event_seq, 5);
+    assert_eq!(again.project("r").unwrap(), again.snapshot("r").unwrap());
+    assert_eq!(again.append(note("r", 6)).unwrap().run_seq, 6);
 }

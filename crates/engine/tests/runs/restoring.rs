@@ -2,8 +2,8 @@
 
 use crate::{event, memory, note};
 use mainstay::{
-    At, CanonicalEvent, ChangeKind, Code, Contract, Database, Filter, MergeStrategy, RunFilter,
-    Runs,
+    At, CanonicalEvent, ChangeKind, Code, Contract, Database, ExportReport, Filter, MergeStrategy,
+    RunFilter, Runs,
 };
 use std::time::Duration;
 
@@ -147,6 +147,81 @@ fn told(db: &Database, branch: &str, after: u64) -> Vec<(ChangeKind, u64)> {
         .filter(|change| change.contract == Contract::Runs)
         .map(|change| (change.kind, change.counter))
         .collect()
+}
+
+/// Events of a run, the last of which could not follow the one before it: an alert.
+fn alerting() -> Vec<CanonicalEvent> {
+    let (db, _) = memory();
+    for (number, kind) in ["RunCompleted", "RunStarted"].into_iter().enumerate() {
+        db.runs().append(event("r", kind, None).with_key(&number.to_string())).unwrap();
+    }
+    assert_eq!(db.runs().alerts("r", 0, 9).unwrap().len(), 1);
+    db.runs().fetch("r", 0, 9).unwrap()
+}
+
+#[test]
+fn the_feed_says_nothing_of_a_restoring_that_is_given_up() {
+    let events = alerting();
+    for was_there in [false, true] {
+        let (db, _) = memory();
+        if was_there {
+            db.runs().restore("r", None, None, events.clone()).unwrap();
+            db.runs().delete("r").unwrap();
+        }
+        let mut feed = db.watch(Filter::default(), db.revision()).unwrap();
+        // One is dropped, another one takes its place, and is deleted.
+        for _ in 0..2 {
+            let mut restoring = db.runs().restoring("r", Some("made".into()), None).unwrap();
+            assert_eq!(restoring.add(events.clone()).unwrap(), 2);
+        }
+        assert!(!db.runs().delete("r").unwrap());
+        assert!(db.reap().unwrap() > 0);
+        db.cells().set("end", 1).unwrap();
+        db.sync().unwrap();
+        let told = feed.next(Duration::from_secs(30)).unwrap().unwrap();
+        assert_eq!((told.contract, told.key.as_str()), (Contract::Cells, "end"), "{told:?}");
+    }
+}
+
+/// Exports a branch, and imports it into another database.
+fn moved(db: &Database, branch: &str) -> (ExportReport, Database) {
+    let directory = tempfile::tempdir().unwrap();
+    let (file, (other, _)) = (directory.path().join("export"), memory());
+    let report = db.export(branch, &file, &mut |_| {}).unwrap();
+    other.import(&file, "moved", &mut |_| {}).unwrap();
+    (report, other)
+}
+
+#[test]
+fn an_export_as_of_a_tag_between_two_pieces_has_nothing_of_the_run() {
+    let (db, _) = memory();
+    let events = archived(&db, 4);
+    db.cells().set("before", 1).unwrap();
+    let mut restoring = db.runs().restoring("r", Some("made".into()), None).unwrap();
+    restoring.add(events[..2].to_vec()).unwrap();
+    let between = db.tag("between", "main", At::Latest).unwrap();
+    restoring.add(events[2..3].to_vec()).unwrap();
+
+    // While it is under way: as of the tag, and now.
+    db.fork("then", "main", At::Revision(between)).unwrap();
+    for branch in ["then", "main"] {
+        let (report, other) = moved(&db, branch);
+        assert_eq!((report.cells, report.runs, report.versions), (1, 0, 1));
+        let runs = other.branch("moved").unwrap().runs();
+        is_not_there(&runs);
+        // Nothing keeps the name from being used there.
+        assert_eq!(runs.append(note("r", 1)).unwrap().run_seq, 1);
+    }
+
+    // And when it is whole: the tag still stands before all of it.
+    restoring.finish(events[3..].to_vec()).unwrap();
+    let (report, other) = moved(&db, "main");
+    assert_eq!((report.runs, report.tags), (1, 1));
+    assert_eq!(other.branch("moved").unwrap().runs().fetch("r", 0, 9).unwrap(), events);
+    let between = other.tags()[0].revision;
+    other.fork("then", "moved", At::Revision(between)).unwrap();
+    assert_eq!(other.branch("then").unwrap().cells().get("before").unwrap(), Some(1.into()));
+    is_not_there(&other.branch("then").unwrap().runs());
 }
 
 #[test]

@@ -39,17 +39,18 @@ pub(crate) fn check(view: &View<'_>, faults: &mut Faults) -> Result<(u64, u64)> 
     let (mut runs, mut events, nothing) = (0, 0, Overlay::default());
     for row in view.index.scan(Bound::Included(&from), to, at) {
         let row = row?;
-        let (entry, payload) = entry::parse(row.entry())?;
-        if entry.is_deleted() {
+        let entry = entry::parse(row.entry());
+        if entry.as_ref().is_ok_and(|(entry, _)| entry.is_deleted()) {
             continue;
         }
         runs += 1;
         let name = String::from_utf8_lossy(&row.key()[PREFIX_BYTES..]).into_owned();
-        match (Name::new(&name), RunHead::decode(payload)) {
+        let head = entry.and_then(|(_, payload)| RunHead::decode(payload));
+        match (Name::new(&name), head) {
             (Ok(run), Ok(head)) => {
                 let prefix = places::life(&name, head.generation);
                 let life = Life { view, nothing: &nothing, run: &run, head: &head, prefix };
-                events += life.check(faults)?;
+                events += life.check_all(faults)?;
             }
             _ => faults.run(&name, None, "its head cannot be read".into(), RESTORE),
         }
@@ -74,7 +75,17 @@ struct Sum {
 }
 
 impl Life<'_> {
-    /// Checks all of it; says how many events there are.
+    /// Checks all of it; says how many events there are. Where not even an entry can be taken apart, the rest of
+    /// this run is passed, not the rest of the runs.
+    fn check_all(&self, faults: &mut Faults) -> Result<u64> {
+        let checked = self.check(faults);
+        if matches!(&checked, Err(error) if error.code() == Code::CorruptData) {
+            self.tell(faults, None, "something of it cannot be read".into(), RESTORE);
+            return Ok(0);
+        }
+        checked
+    }
+
     fn check(&self, faults: &mut Faults) -> Result<u64> {
         let before = faults.all;
         let events = self.check_events(faults)?;

@@ -51,11 +51,11 @@ impl Left<'_> {
         Ok(())
     }
 
-    /// The first key that is there.
+    /// The first key that is there; one whose entry cannot be taken apart is.
     fn first(&self, from: &[u8], end: &[u8]) -> Result<Option<Vec<u8>>> {
         for row in self.index.scan(Bound::Included(from), Bound::Excluded(end), self.at) {
             let row = row?;
-            if !entry::parse(row.entry())?.0.is_deleted() {
+            if entry::parse(row.entry()).map_or(true, |(head, _)| !head.is_deleted()) {
                 return Ok(Some(row.key().to_vec()));
             }
         }
@@ -102,8 +102,9 @@ impl Left<'_> {
         let key = marker(branch, run, generation);
         let hash = self.index.current.hash(&key);
         let waits = |entry: &[u8]| entry::parse(entry).map(|(head, _)| !head.is_deleted());
+        // A marker that cannot be read lets nothing go.
         let found = self.index.entry(hash, &key, self.at, false, waits)?;
-        Ok(found.transpose()?.unwrap_or(false))
+        Ok(matches!(found, Some(Ok(true))))
     }
 
     /// A head that cannot be read was told of before.
