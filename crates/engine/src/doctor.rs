@@ -134,9 +134,9 @@ fn look_at_runs(directory: &Path, verdict: Verdict, in_use: bool) -> Result<Runs
     match (verdict, in_use) {
         (_, true) => Ok(RunsReport::skipped("the database is open in a process")),
         // Whatever keeps it from looking, the rest of the report is worth having.
-        (Verdict::Healthy, _) => Ok(runs::look(directory).unwrap_or_else(|error| {
-            RunsReport::skipped(format!("cannot be read: {}", error.message()))
-        })),
+        (Verdict::Healthy, _) => {
+            Ok(runs::look(directory).unwrap_or_else(|error| RunsReport::failed(&error)))
+        }
         _ => Ok(RunsReport::skipped("its files have to be sound first")),
     }
 }

@@ -78,9 +78,11 @@ pub(super) fn can_rebuild(log: &LogReport) -> bool {
 
 /// Adds what runs and the outbox have that does not agree.
 pub(super) fn add_faults(diagnosis: &mut Diagnosis, log: &LogReport, runs: &RunsReport) {
-    if runs.faults.is_empty() {
+    if runs.faults.is_empty() && !runs.damaged {
         return;
     }
+    let damage = runs.skipped.iter().filter(|_| runs.damaged);
+    diagnosis.findings.extend(damage.map(|why| format!("Runs and the outbox: {why}.")));
     diagnosis.findings.extend(runs.faults.iter().map(ToString::to_string));
     let more = runs.all_faults.saturating_sub(runs.faults.len() as u64);
     if more > 0 {

@@ -24,7 +24,7 @@ use crate::spaces;
 use crate::store::{Store, StoreOptions};
 use crate::version::Version;
 use crate::view::View;
-use mainstay_model::{Code, Result, Revision};
+use mainstay_model::{Code, Error, Result, Revision};
 use std::collections::HashSet;
 use std::path::Path;
 
@@ -39,6 +39,8 @@ const REPLAY_LIMIT_BYTES: usize = 512 << 20;
 pub struct RunsReport {
     /// Why it was not looked at, if it was not.
     pub skipped: Option<String>,
+    /// Whether that is because something of it, or of the branches it is on, is damaged.
+    pub damaged: bool,
     /// Up to which revision it was looked at.
     pub upto: Revision,
     /// How many runs there are, on all branches that live, those that branches inherit not counted again.
@@ -56,6 +58,15 @@ pub struct RunsReport {
 impl RunsReport {
     pub(super) fn skipped(why: impl Into<String>) -> RunsReport {
         RunsReport { skipped: Some(why.into()), ..RunsReport::default() }
+    }
+
+    /// What an error that ended the look says.
+    pub(super) fn failed(error: &Error) -> RunsReport {
+        let damaged = error.code() == Code::CorruptData;
+        RunsReport {
+            damaged,
+            ..RunsReport::skipped(format!("cannot be read: {}", error.message()))
+        }
     }
 }
 

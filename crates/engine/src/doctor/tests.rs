@@ -240,6 +240,16 @@ fn a_message_that_cannot_be_read_is_named_and_the_runs_are_looked_at() {
 }
 
 #[test]
+fn branches_that_cannot_be_read_are_no_good_health() {
+    let patient = patient();
+    patient.put_torn(spaces::BRANCHES, &MAIN_ID.to_be_bytes());
+    let (_directory, report) = patient.look();
+    assert!(!report.is_healthy(), "{report}");
+    let finding = "Runs and the outbox: cannot be read: ";
+    assert!(report.findings.iter().any(|found| found.starts_with(finding)), "{report}");
+}
+
+#[test]
 fn keys_that_are_missing_or_lead_elsewhere_are_named() {
     let patient = patient();
     patient.remove(EVENT_KEYS, &patient.key(7));
