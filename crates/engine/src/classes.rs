@@ -5,7 +5,7 @@
 //!   1 cells    2 records
 //!   3 entries  of indexes over records: only what somebody holds is kept
 //!   4 runs     their heads: a version for every event
-//!   5 states   of runs: snapshots and alerts; also messages
+//!   5 states   of runs: snapshots, users' states, alerts, heads that nobody sees yet; also messages
 //!   6 events   of runs: written once, in order of their sequence
 //!   7 keys     of events: written once, in no order at all
 //!   further    cells or records under a prefix that has its own retention
@@ -18,6 +18,7 @@
 //! A class is known by its label: in the mark, in backups, and as the name of its directory.
 
 use crate::spaces;
+use std::collections::BTreeSet;
 
 /// What the database keeps about itself.
 pub(crate) const SYSTEM: usize = 0;
@@ -71,8 +72,8 @@ impl Class {
         spaces::is_of_runs(self.space)
     }
 
-    /// Whether few of its keys are looked for in its tables: whoever appends finds heads, and that a key is new, in
-    /// memory.
+    /// Whether few of its keys are looked for in its tables while much is written: who appends to a run that is in use
+    /// finds its head in memory, and that a key is new where the run is not older than the process.
     pub fn is_seldom_read(&self) -> bool {
         matches!(self.space, spaces::RUNS | spaces::EVENT_KEYS)
     }
@@ -173,6 +174,22 @@ impl Classes {
             Some(plain) => class == plain || class != SYSTEM && self.all[class].space == space,
         };
         (0..self.all.len()).filter(move |&class| is_one(class))
+    }
+
+    /// The former classes that keys of a class may come from.
+    pub fn came_from(&self, class: usize, before: &Classes) -> Vec<usize> {
+        let Class { label, space, .. } = &self.all[class];
+        let same = before.all.iter().skip(CELLS).position(|old| old.label == *label);
+        match same {
+            Some(place) if self.prefixes(*space) == before.prefixes(*space) => vec![place + CELLS],
+            _ => before.of_space(*space).collect(),
+        }
+    }
+
+    /// The prefixes of a space that have classes of their own.
+    fn prefixes(&self, space: u8) -> BTreeSet<&str> {
+        let own = self.by_length.iter().map(|&class| &self.all[class]);
+        own.filter(|class| class.space == space).map(|class| class.prefix.as_str()).collect()
     }
 
     /// The name of the class's directory.

@@ -17,11 +17,11 @@ use crate::declared::{AllDeclared, Declared};
 use crate::entry;
 use crate::figures::Searches;
 use crate::graves::Graves;
-use crate::lives::Lives;
+use crate::known::KnownKeys;
 use crate::mark::Mark;
 use crate::memtable::Memtable;
 use crate::scan::{Scan, StoreRows};
-use crate::spaces::{self, CELLS, OUTBOX, RECORDS, RUNS};
+use crate::spaces::{self, CELLS, EVENT_KEYS, OUTBOX, RECORDS, RUNS};
 use crate::store::Store;
 use crate::times::{Picture, Times};
 use crate::version::Version;
@@ -44,7 +44,7 @@ pub(crate) struct Index {
     trim_floors: Vec<AtomicU64>,
     pub current: Current,
     /// The idempotency keys of runs that were made lately.
-    lives: Lives,
+    known: KnownKeys,
     tables: RwLock<Arc<Tables>>,
     times: Times,
     /// The stores hold everything up to here.
@@ -95,6 +95,10 @@ impl Index {
         let times = Times::load(&parts.stores[classes::SYSTEM], parts.mark.revision)?;
         let floors = || parts.mark.classes.iter().map(|class| AtomicU64::new(class.1)).collect();
         let (floors, trim_floors) = (floors(), floors());
+        // A crash may have left keys in the store that the mark does not tell of.
+        let keys =
+            parts.classes.of_space(EVENT_KEYS).filter_map(|class| parts.stores[class].highest());
+        let since = keys.fold(parts.mark.revision, Revision::max);
         let seed = u64::from_le_bytes(parts.mark.database[..8].try_into().unwrap_or_default());
         Ok(Index {
             classes: parts.classes,
@@ -102,7 +106,7 @@ impl Index {
             floors,
             trim_floors,
             current: Current::new(parts.cache_bytes, seed),
-            lives: Lives::new(parts.mark.revision),
+            known: KnownKeys::new(since),
             tables: RwLock::new(Arc::new(Tables { active: Arc::default(), sealed: Vec::new() })),
             times,
             flushed: AtomicU64::new(parts.mark.revision),
@@ -162,7 +166,7 @@ impl Index {
         fresh: bool,
         mut read: impl FnMut(&[u8]) -> T,
     ) -> Result<Option<T>> {
-        if self.lives.never_had(hash, key) {
+        if self.known.never_had(hash, key) {
             return Ok(None);
         }
         self.current.hits.miss();
@@ -224,7 +228,7 @@ impl Index {
             Some(&space) if spaces::is_only_walked(space) => return active.push(version),
             _ => {}
         }
-        self.lives.note(hash, &version);
+        self.known.note(hash, &version);
         active.push(version.clone());
         self.current.put(hash, version);
     }

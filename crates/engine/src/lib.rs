@@ -77,7 +77,7 @@ mod hashed;
 mod identity;
 mod index;
 mod interactive;
-mod lives;
+mod known;
 mod log;
 mod maintenance;
 mod mark;

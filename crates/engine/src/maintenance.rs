@@ -205,7 +205,7 @@ fn run_compact(core: &Inner, bell: &Bell, flush: &Bell) {
                 true => [Busy::of(&classes[class]).runs; 2],
                 false => [0, RUNS_WHEN_QUIET],
             };
-            while !bell.is_over() && store.compaction_due() && store.l0_runs() >= least.into() {
+            while !bell.is_over() && store.is_ripe(least) {
                 if !attempt(core, "compact", || core.compact(class, runs)) {
                     break;
                 }

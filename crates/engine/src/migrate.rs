@@ -58,21 +58,28 @@ pub(crate) fn migrate(
         copy(&source, &targets, classes)?;
     }
     drop(targets);
-    // What one of the old classes had trimmed is trimmed for all.
-    let data = mark.classes.iter().zip(before.all()).skip(classes::CELLS);
-    let of_data = data.clone().filter(|(_, class)| !class.is_of_entries());
-    let floor = of_data.map(|(class, _)| class.1).max().unwrap_or(0);
-    let of_entries = data.map(|(class, _)| class.1).max().unwrap_or(0);
-    let class = |(i, class): (usize, &classes::Class)| match class.is_of_entries() {
-        true => (class.label.clone(), of_entries),
-        false if i == classes::SYSTEM => (class.label.clone(), mark.classes[i].1),
-        false => (class.label.clone(), floor),
-    };
-    let classes = classes.all().iter().enumerate().map(class).collect();
+    let classes = floors(mark, &before, classes);
     let mark = Mark { database: mark.database, revision: mark.revision, classes };
     mark.write(&next)?;
     swap(directory, &next)?;
     Ok(mark)
+}
+
+/// The new classes with their floors: what one of those had trimmed that a class comes from is trimmed.
+fn floors(mark: &Mark, before: &Classes, classes: &Classes) -> Vec<(String, Revision)> {
+    let highest = |of: &mut dyn Iterator<Item = usize>| {
+        of.map(|class| mark.classes[class].1).max().unwrap_or(0)
+    };
+    let floor = |class: usize| match class {
+        classes::SYSTEM => mark.classes[class].1,
+        // Whoever looks at records before that walks.
+        _ if classes.all()[class].is_of_entries() => {
+            highest(&mut (classes::CELLS..before.all().len()))
+        }
+        _ => highest(&mut classes.came_from(class, before).into_iter()),
+    };
+    let labels = classes.all().iter().map(|class| class.label.clone());
+    labels.enumerate().map(|(class, label)| (label, floor(class))).collect()
 }
 
 /// Copies every version of a store to the store of its new class.
@@ -197,6 +204,27 @@ mod tests {
         assert_eq!(labels(index), former);
         assert!(!index.join("states").exists());
         assert_eq!(index.join("keys").exists(), former.contains(&"\0keys"));
+    }
+
+    #[test]
+    fn a_class_is_trimmed_as_those_were_that_it_comes_from() {
+        let floors_of = |old: &[(&str, Revision)], prefixes: &[&str]| {
+            let classes = old.iter().map(|(label, floor)| ((*label).to_owned(), *floor)).collect();
+            let mark = Mark { database: [0; 16], revision: 20, classes };
+            let before = Classes::from_labels(old.iter().map(|class| class.0));
+            let cells = |prefix: &&str| (crate::spaces::CELLS, (*prefix).to_owned(), None);
+            let prefixes = prefixes.iter().map(cells).collect();
+            let now = Classes::new(&Rules { prefixes, ..Rules::default() });
+            floors(&mark, &before, &now).into_iter().map(|class| class.1).collect::<Vec<_>>()
+        };
+        let all = [("", 20), ("", 5), ("\0records", 9), ("\0entries", 12), ("\0runs", 7)];
+        // The system, cells, records, entries, and the four of runs.
+        assert_eq!(floors_of(&all, &[]), [20, 5, 9, 12, 7, 7, 7, 7]);
+        assert_eq!(floors_of(&all, &["a/"]), [20, 5, 9, 12, 7, 7, 7, 7, 5]);
+        assert_eq!(floors_of(&all[..2], &[]), [20, 5, 5, 5, 5, 5, 5, 5]);
+        let with_prefix = [&all[..], &[("a/", 8)]].concat();
+        assert_eq!(floors_of(&with_prefix, &["a/"]), [20, 5, 9, 12, 7, 7, 7, 7, 8]);
+        assert_eq!(floors_of(&with_prefix, &[]), [20, 8, 9, 12, 7, 7, 7, 7]);
     }
 
     #[test]

@@ -151,6 +151,16 @@ impl Store {
         }
     }
 
+    /// Whether it is time for [`compact`](Store::compact), given how many fresh tables there should be for that. What is
+    /// in memory has no tables, and decides by itself.
+    pub fn is_ripe(&self, runs: u8) -> bool {
+        let enough = match self {
+            Store::Disk(store) => store.l0_runs() >= runs.into(),
+            Store::Memory(_) => true,
+        };
+        enough && self.compaction_due()
+    }
+
     /// How many layers of fresh tables a read has to look through: many are a reason to slow
     /// writes down until compaction catches up.
     pub fn l0_runs(&self) -> usize {

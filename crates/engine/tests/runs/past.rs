@@ -2,8 +2,8 @@
 
 use crate::{event, memory, note};
 use mainstay::{
-    At, Code, Contract, Database, Durability, ManualClock, MergeStrategy, Options, RunFilter,
-    RunStatus, Value,
+    At, Code, Contract, Database, Durability, ManualClock, MergeStrategy, NewEvent, Options,
+    RunFilter, RunStatus, Runs, Value,
 };
 use std::time::Duration;
 
@@ -207,4 +207,37 @@ fn runs_are_there_after_reopening() {
         assert_eq!(db.runs().append(note("gone", 2)).unwrap_err().code(), Code::RunNotFound);
         db.trim().unwrap();
     }
+}
+
+/// Nothing of it is in memory but what says that a key is new: that may never be said of one that is not.
+#[test]
+fn every_repeated_event_is_known_wherever_its_key_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = || {
+        let options = Options::new().durability(Durability::Memory).cache_bytes(0);
+        options.write_buffer_bytes(256 << 10).open(directory.path()).unwrap()
+    };
+    let db = open();
+    let all = |runs: std::ops::Range<u64>, numbers: std::ops::Range<u64>| {
+        runs.flat_map(move |run| numbers.clone().map(move |n| note(&format!("r{run}"), n)))
+    };
+    let write = |of: &Runs, events: Vec<NewEvent>, fresh: bool| {
+        for batch in events.chunks(100) {
+            let written = of.append_batch(batch.to_vec()).unwrap();
+            assert!(written.iter().all(|one| one.persisted == fresh), "fresh: {fresh}");
+        }
+    };
+    write(&db.runs(), all(0..20, 0..200).collect(), true);
+    db.trim().unwrap();
+    write(&db.runs(), all(0..20, 0..200).collect(), false);
+    db.fork("b", "main", At::Latest).unwrap();
+    write(&db.branch("b").unwrap().runs(), all(0..20, 150..200).collect(), false);
+    write(&db.branch("b").unwrap().runs(), all(0..20, 200..210).collect(), true);
+    drop(db);
+    let db = open();
+    write(&db.runs(), all(0..20, 0..200).collect(), false);
+    write(&db.runs(), all(0..20, 200..220).chain(all(20..30, 0..50)).collect(), true);
+    db.trim().unwrap();
+    write(&db.runs(), all(0..20, 150..220).chain(all(20..30, 0..50)).collect(), false);
+    write(&db.branch("b").unwrap().runs(), all(0..20, 150..210).collect(), false);
 }

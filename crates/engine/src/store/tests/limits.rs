@@ -5,7 +5,7 @@ use std::ops::Bound;
 use mainstay_model::Code;
 
 use super::super::{KEY_LIMIT_BYTES, REVISION_LIMIT, Store};
-use super::{VALUE, entry, ingest, open_small, options, purge};
+use super::{VALUE, entry, ingest, open_small, options, purge, put};
 
 fn both(test: impl Fn(&Store)) {
     let dir = tempfile::tempdir().unwrap();
@@ -91,4 +91,24 @@ fn versions_out_of_order_or_without_their_revision_are_refused_as_a_whole() {
         ingest(store, &[version(b"a", 1)]).unwrap();
         assert_eq!(store.entries(), 1);
     });
+}
+
+#[test]
+fn on_disk_fresh_tables_are_waited_for_and_in_memory_nothing_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let stores = [open_small(directory.path(), false), Store::memory(std::sync::Arc::new(purge))];
+    for store in &stores {
+        assert!(!store.is_ripe(1));
+    }
+    let [disk, memory] = stores;
+    for revision in 1..=5 {
+        put(&disk, b"key", revision, b"value");
+    }
+    assert!(disk.is_ripe(5) && !disk.is_ripe(6));
+    for revision in 1..=2_000 {
+        put(&memory, b"key", revision, b"value");
+    }
+    assert!(memory.is_ripe(u8::MAX), "it has no tables to wait for");
+    memory.compact(2_000, 4).unwrap();
+    assert!(!memory.is_ripe(1));
 }

@@ -6,9 +6,10 @@
 //! ```
 //!
 //! Almost every append brings a key that nobody has seen. The store would have to look into the filter of each of its
-//! tables to say so; here it is one line of memory in each layer. Only runs whose first event came after this began are
-//! answered for, since all of their keys have passed by. When the last layer is full everything is forgotten, and runs that
-//! are made from then on are answered for.
+//! tables to say so; here it is one line of memory in each layer. Only runs that were made after this began are answered
+//! for: their generation is the revision that made them, their keys come with it or later, and whatever comes is put into the
+//! index and so passes by here. Keys of other runs are looked for in the store. When the last layer is full everything is
+//! forgotten, and runs that are made from then on are answered for.
 
 use crate::apply::runs::places;
 use crate::spaces::{EVENT_KEYS, PREFIX_BYTES};
@@ -30,7 +31,7 @@ const GROWTH: usize = 4;
 type Line = [u64; LINE_BITS / 64];
 
 /// See the module.
-pub(crate) struct Lives(Mutex<Layers>);
+pub(crate) struct KnownKeys(Mutex<Layers>);
 
 struct Layers {
     /// Runs whose generation is newer than this are answered for.
@@ -38,21 +39,29 @@ struct Layers {
     layers: Vec<Layer>,
     /// How many more keys the last layer takes.
     room: usize,
+    /// No layer has more lines.
+    last_lines: usize,
 }
 
 struct Layer(Vec<Line>);
 
-impl Lives {
+impl KnownKeys {
     /// Nothing has passed by since a revision.
-    pub fn new(since: Revision) -> Lives {
-        Lives(Mutex::new(Layers { since, layers: Vec::new(), room: 0 }))
+    pub fn new(since: Revision) -> KnownKeys {
+        KnownKeys::with_layers_upto(LAST_LINES, since)
+    }
+
+    fn with_layers_upto(last_lines: usize, since: Revision) -> KnownKeys {
+        KnownKeys(Mutex::new(Layers { since, layers: Vec::new(), room: 0, last_lines }))
     }
 
     /// Takes note of a version that is put in.
     #[inline]
     pub fn note(&self, hash: u64, version: &Version) {
-        if version.key().first() == Some(&EVENT_KEYS) {
-            self.0.lock().note(hash, version.revision());
+        let Some(generation) = generation(version.key()) else { return };
+        let mut layers = self.0.lock();
+        if generation > layers.since {
+            layers.note(hash, version.revision());
         }
     }
 
@@ -76,7 +85,7 @@ impl Layers {
     fn note(&mut self, hash: u64, revision: Revision) {
         if self.room == 0 && !self.grow() {
             self.layers.clear();
-            self.since = self.since.max(revision);
+            (self.since, self.room) = (self.since.max(revision), 0);
             return;
         }
         if let Some(last) = self.layers.last_mut() {
@@ -88,7 +97,7 @@ impl Layers {
     /// Begins another layer; there may be no more of them.
     fn grow(&mut self) -> bool {
         let lines = self.layers.last().map_or(FIRST_LINES, |last| last.0.len() * GROWTH);
-        if lines > LAST_LINES {
+        if lines > self.last_lines {
             return false;
         }
         self.layers.push(Layer(vec![Line::default(); lines]));
@@ -134,54 +143,49 @@ mod tests {
         (hash, Version::new(&key(space, MAIN_ID, &place), &entry))
     }
 
-    fn never_had(lives: &Lives, (hash, version): &(u64, Version)) -> bool {
-        lives.never_had(*hash, version.key())
+    fn never_had(known: &KnownKeys, (hash, version): &(u64, Version)) -> bool {
+        known.never_had(*hash, version.key())
     }
 
-    fn note(lives: &Lives, generation: Revision, numbers: std::ops::Range<u64>) {
+    fn note(known: &KnownKeys, generation: Revision, numbers: std::ops::Range<u64>) {
         for number in numbers {
             let (hash, version) = of(EVENT_KEYS, generation, number);
-            lives.note(hash, &version);
+            known.note(hash, &version);
         }
     }
 
     #[test]
     fn what_was_put_in_is_never_denied_and_little_else_is_suspected() {
-        let lives = Lives::new(9);
-        note(&lives, 10, 0..300_000);
-        assert!((0..300_000).all(|number| !never_had(&lives, &of(EVENT_KEYS, 10, number))));
-        let others = (300_000..400_000).filter(|&n| !never_had(&lives, &of(EVENT_KEYS, 10, n)));
+        let known = KnownKeys::new(9);
+        note(&known, 10, 0..300_000);
+        assert!((0..300_000).all(|number| !never_had(&known, &of(EVENT_KEYS, 10, number))));
+        let others = (300_000..400_000).filter(|&n| !never_had(&known, &of(EVENT_KEYS, 10, n)));
         let others = others.count();
         assert!(others < 4_000, "{others} of 100,000 are suspected");
     }
 
     #[test]
     fn only_keys_of_runs_that_were_made_since_are_denied() {
-        let lives = Lives::new(9);
-        assert!(never_had(&lives, &of(EVENT_KEYS, 10, 1)));
-        assert!(!never_had(&lives, &of(EVENT_KEYS, 9, 1)), "it may have been flushed before");
-        assert!(!never_had(&lives, &of(EVENTS, 10, 1)), "events do not pass by");
-        assert!(!lives.never_had(1, &[EVENT_KEYS]), "no key of a run");
+        let known = KnownKeys::new(9);
+        assert!(never_had(&known, &of(EVENT_KEYS, 10, 1)));
+        assert!(!never_had(&known, &of(EVENT_KEYS, 9, 1)), "it may have been flushed before");
+        assert!(!never_had(&known, &of(EVENTS, 10, 1)), "events do not pass by");
+        assert!(!known.never_had(1, &[EVENT_KEYS]), "no key of a run");
     }
 
     #[test]
     fn when_it_is_full_it_answers_for_later_runs_only() {
-        let lives = Lives::new(9);
-        let room = |lines: usize| lines * KEYS_OF_LINE;
-        let mut lines = FIRST_LINES;
-        let mut all = 0;
-        while lines <= LAST_LINES {
-            (all, lines) = (all + room(lines) as u64, lines * GROWTH);
-        }
-        note(&lives, 10, 0..all);
+        let known = KnownKeys::with_layers_upto(FIRST_LINES * GROWTH, 9);
+        let all = (FIRST_LINES * (1 + GROWTH) * KEYS_OF_LINE) as u64;
+        note(&known, 10, 0..all);
         let newest = 10 + all;
-        assert!(!never_had(&lives, &of(EVENT_KEYS, 10, 0)));
-        assert!(never_had(&lives, &of(EVENT_KEYS, newest, 1)));
-        note(&lives, 10, all..all + 1);
-        assert!((0..1000).all(|number| !never_had(&lives, &of(EVENT_KEYS, 10, number))));
-        assert!(!never_had(&lives, &of(EVENT_KEYS, newest, 1)));
-        assert!(never_had(&lives, &of(EVENT_KEYS, newest + 1, 1)));
-        note(&lives, newest + 1, 1..2);
-        assert!(!never_had(&lives, &of(EVENT_KEYS, newest + 1, 1)));
+        assert!(!never_had(&known, &of(EVENT_KEYS, 10, 0)));
+        assert!(never_had(&known, &of(EVENT_KEYS, newest, 1)));
+        note(&known, 10, all..all + 1);
+        assert!((0..1000).all(|number| !never_had(&known, &of(EVENT_KEYS, 10, number))));
+        assert!(!never_had(&known, &of(EVENT_KEYS, newest, 1)));
+        assert!(never_had(&known, &of(EVENT_KEYS, newest + 1, 1)));
+        note(&known, newest + 1, 1..2);
+        assert!(!never_had(&known, &of(EVENT_KEYS, newest + 1, 1)));
     }
 }
