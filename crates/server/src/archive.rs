@@ -37,9 +37,17 @@ settings! {
 }
 
 impl Settings {
-    /// What can be wrong with a setting beyond its type and its bounds.
+    /// What can be wrong with a setting beyond its type and its bounds, whatever the others are.
     pub fn check(&self) -> Result<()> {
         self.of_archive().check()?;
+        match &self.url {
+            Some(url) => self.bucket(url).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// What can be wrong with all of them together.
+    pub fn check_together(&self) -> Result<()> {
         self.store()?.map_or(Ok(()), |store| store.check())
     }
 
@@ -99,6 +107,10 @@ fn invalid(message: &str) -> Error {
 mod tests {
     use super::*;
 
+    fn refusal(settings: &Settings) -> Error {
+        settings.check().and_then(|()| settings.check_together()).unwrap_err()
+    }
+
     fn on_s3(url: &str) -> Settings {
         Settings { url: Some(url.to_owned()), ..Settings::default() }
     }
@@ -125,7 +137,7 @@ mod tests {
     /// Which programs can is said by those that cannot.
     #[test]
     fn s3_is_taken_by_programs_that_have_it() {
-        match (cfg!(feature = "s3"), on_s3("s3://old").check()) {
+        match (cfg!(feature = "s3"), on_s3("s3://old").check_together()) {
             (true, checked) => checked.unwrap(),
             (false, checked) => {
                 let error = checked.unwrap_err();
@@ -147,7 +159,7 @@ mod tests {
             (on_s3("s3://old/runs//ours"), "prefix"),
             (plain, "allow_http"),
         ] {
-            let error = settings.check().unwrap_err();
+            let error = refusal(&settings);
             assert_eq!(error.code(), Code::InvalidOption, "{error}");
             assert!(error.message().contains(why), "{error}");
         }
@@ -162,7 +174,7 @@ mod tests {
         for settings in [endpoint, region, allow_http] {
             let in_directory = Settings { directory: Some("old".into()), ..settings.clone() };
             for settings in [settings, in_directory] {
-                let error = settings.check().unwrap_err();
+                let error = refusal(&settings);
                 assert_eq!(error.code(), Code::InvalidOption, "{error}");
                 assert!(error.message().contains("give its url"), "{error}");
             }
@@ -173,7 +185,7 @@ mod tests {
     fn a_url_that_is_not_of_s3_is_refused_whatever_else_is_said() {
         for url in ["old/runs", "/old", "https://s3.example/old", "S3://old", "s3:/old", ""] {
             let settings = Settings { region: Some("somewhere".into()), ..on_s3(url) };
-            let error = settings.check().unwrap_err();
+            let error = refusal(&settings);
             assert_eq!(error.code(), Code::InvalidOption, "{error}");
             assert!(error.message().contains("begins with s3://"), "{error}");
         }

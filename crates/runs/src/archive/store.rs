@@ -68,7 +68,11 @@ fn s3(settings: &StoreSettings) -> Result<ArchiveStore> {
     let mut builder = object_store::aws::AmazonS3Builder::from_env().with_bucket_name(bucket);
     builder = region.iter().fold(builder, |builder, region| builder.with_region(region));
     builder = endpoint.iter().fold(builder, |builder, place| builder.with_endpoint(place));
-    let store = builder.with_allow_http(*allow_http).build().map_err(|error| {
+    // Where it is not said, the environment may have.
+    if *allow_http {
+        builder = builder.with_allow_http(true);
+    }
+    let store = builder.build().map_err(|error| {
         Error::new(Code::InvalidOption, format!("bucket `{bucket}` of the archive: {error}"))
     })?;
     Ok(match prefix {

@@ -88,6 +88,7 @@ impl Config {
     /// What can be wrong with all settings together.
     fn check_together(&self) -> Result<()> {
         self.check()?;
+        self.archive.check_together()?;
         self.tls.check()?;
         crate::serve::check(self)
     }

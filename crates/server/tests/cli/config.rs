@@ -243,12 +243,18 @@ fn an_archive_is_in_a_directory_or_in_a_bucket() {
     let program = Program::new();
     program.write("directory.toml", "[archive]\ndirectory = \"old\"\n");
     program.run(&["config", "check", "directory.toml"]).ok();
-    program.write("bucket.toml", "[archive]\nurl = \"s3://old/runs\"\nregion = \"somewhere\"\n");
+    let place = "url = \"s3://old/runs\"\nregion = \"somewhere\"";
+    let plain = "endpoint = \"http://s3.example\"\nallow_http = true";
+    program.write("bucket.toml", &format!("[archive]\n{place}\n{plain}\n"));
     let checked = program.run(&["config", "check", "bucket.toml"]);
     if cfg!(feature = "s3") {
         checked.ok();
     } else {
         let said = checked.error();
         assert!(said.contains("built without S3") && said.contains("--features s3"), "{said}");
+        assert!(
+            !said.contains("give its url"),
+            "what belongs together is looked at together: {said}"
+        );
     }
 }
