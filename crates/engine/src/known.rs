@@ -85,7 +85,7 @@ impl Layers {
     fn note(&mut self, hash: u64, revision: Revision) {
         if self.room == 0 && !self.grow() {
             self.layers.clear();
-            (self.since, self.room) = (self.since.max(revision), 0);
+            self.since = self.since.max(revision);
             return;
         }
         if let Some(last) = self.layers.last_mut() {
