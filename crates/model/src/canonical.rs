@@ -13,6 +13,7 @@
 
 mod branches;
 mod cells;
+mod keyed;
 mod records;
 mod runs;
 
@@ -123,6 +124,16 @@ impl Out<'_> {
                 self.text(key);
                 self.maybe(*is);
             }
+            Guard::StateVersion { space, key, is } => {
+                self.named(10, space.as_str());
+                self.bytes(key);
+                self.option(*is, Out::version);
+            }
+            Guard::StateUnchanged { space, place, since } => {
+                self.named(11, space.as_str());
+                self.state_place(place);
+                self.number(*since);
+            }
         }
     }
 
@@ -134,6 +145,7 @@ impl Out<'_> {
             Contract::Records => 3,
             Contract::Runs => 4,
             Contract::Outbox => 5,
+            Contract::Keyed => 6,
         };
         self.tag(other);
         self.tag(contract);
@@ -156,6 +168,7 @@ impl Out<'_> {
                 Command::Index(command) => self.index(command),
                 Command::Run(command) => self.run(command),
                 Command::Outbox(command) => self.outbox(command),
+                Command::State(command) => self.state(command),
                 Command::System(SystemCommand::Reap { limit }) => {
                     self.tag(49);
                     self.number(*limit as u64);

@@ -3,7 +3,7 @@
 use crate::wire::fields;
 use crate::{
     HashCommand, IndexCommand, Name, OutboxCommand, RecordCommand, Revision, RunCommand,
-    StringCommand, Value,
+    StateCommand, StringCommand, Value,
 };
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +29,8 @@ pub enum Command {
     Run(RunCommand),
     /// On the outbox.
     Outbox(OutboxCommand),
+    /// On a space of keyed state.
+    State(StateCommand),
 }
 
 /// What can be done with a cell.

@@ -19,4 +19,6 @@ pub enum Contract {
     Runs,
     /// Messages to be sent.
     Outbox,
+    /// Spaces of keys with versions.
+    Keyed,
 }

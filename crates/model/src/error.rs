@@ -144,6 +144,10 @@ codes! {
     RunExists => Exists,
     /// The run's last sequence is not the expected one.
     SequenceMoved => Conflict,
+    /// A version that is none, or of another kind than its space has.
+    InvalidVersion => Invalid,
+    /// The space is declared in another way.
+    SpaceExists => Exists,
     /// There is no such index.
     IndexNotFound => NotFound,
     /// An index of the same prefix and fields exists.

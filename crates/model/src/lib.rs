@@ -5,6 +5,7 @@ pub mod canonical;
 mod command;
 mod contract;
 mod error;
+mod keyed;
 /// Every stated limit in one place.
 pub mod limits;
 mod name;
@@ -23,6 +24,14 @@ pub use command::{BranchCommand, CellCommand, Command, MergeStrategy, Number, Sy
 pub use compact_str::CompactString;
 pub use contract::Contract;
 pub use error::{Code, Error, ErrorKind, Result};
+pub use keyed::{
+    Entries, EntryBlock, EntryKind, EntryParts, EntryPlace, EntryRef, GROUPS_DEFAULT, GROUPS_LIMIT,
+    Item, Kept, KeySelection, KeyedCapabilities, KeyedState, LogicalTime, MergeFunction, Merging,
+    STATE_KEY_LIMIT_BYTES, SnapshotHead, SnapshotReader, SnapshotSummary, SnapshotWriter,
+    SpaceEntry, SpaceInfo, SpaceOptions, State, StateAnswer, StateCommand, StateKey, StatePage,
+    StatePlace, StateWrite, Version, VersionKind, WaitingEntry, Wrote, key_group, put_state,
+    take_state,
+};
 pub use name::{NAME_LIMIT_BYTES, Name, RESERVED_PREFIX, check_name};
 pub use outbox::{
     CLAIM_LIMIT, Claimed, FAILURE_LIMIT_BYTES, Failed, LEASE_LIMIT_MS, Message, OutboxAnswer,

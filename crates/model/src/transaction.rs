@@ -13,7 +13,7 @@
 use crate::wire::fields;
 use crate::{
     BranchCommand, Code, Command, Contract, Durability, Error, Field, Name, OutboxAnswer, Record,
-    RecordPage, Revision, RunAnswer, Stamp, Value,
+    RecordPage, Revision, RunAnswer, Stamp, StateAnswer, StatePlace, Value, Version,
 };
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
@@ -279,6 +279,25 @@ pub enum Guard {
         /// The event's sequence, `None` for absent.
         is: Option<u64>,
     },
+    /// A key of a space has this version (`None`: nothing was written to it, and maybe there is no such space).
+    StateVersion {
+        /// The space.
+        space: Name,
+        /// The key.
+        #[serde(with = "fields::bytes")]
+        key: Vec<u8>,
+        /// Its version, also of a deletion; `None` for none.
+        is: Option<Version>,
+    },
+    /// What stands here in a space has not been written since this revision.
+    StateUnchanged {
+        /// The space.
+        space: Name,
+        /// What of it.
+        place: StatePlace,
+        /// The revision it was read at.
+        since: Revision,
+    },
 }
 
 /// What a committed transaction answers.
@@ -345,12 +364,17 @@ pub enum Answer {
     Run(Box<RunAnswer>),
     /// What a command on the outbox answers.
     Outbox(Box<OutboxAnswer>),
+    /// What a command on keyed state answers.
+    State(Box<StateAnswer>),
 }
 
 impl Answer {
     /// Whether the command took effect; what `must` asks.
     pub fn took_effect(&self) -> bool {
         if let Answer::Run(answer) = self {
+            return answer.took_effect();
+        }
+        if let Answer::State(answer) = self {
             return answer.took_effect();
         }
         !matches!(

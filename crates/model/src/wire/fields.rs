@@ -118,6 +118,30 @@ pub mod bytes {
     }
 }
 
+/// Bytes, in one piece, or nothing.
+pub mod maybe_bytes {
+    use super::*;
+
+    /// Bytes that are written as such.
+    struct Piece<'b>(&'b [u8]);
+
+    impl Serialize for Piece<'_> {
+        fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+            to.serialize_bytes(self.0)
+        }
+    }
+
+    /// As an option of bytes.
+    pub fn serialize<S: Serializer>(bytes: &Option<Vec<u8>>, to: S) -> Result<S::Ok, S::Error> {
+        bytes.as_deref().map(Piece).serialize(to)
+    }
+
+    /// From an option of bytes.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<u8>>, D::Error> {
+        Ok(Option::<&[u8]>::deserialize(from)?.map(<[u8]>::to_vec))
+    }
+}
+
 /// A short text.
 pub mod text {
     use super::*;

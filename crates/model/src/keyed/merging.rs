@@ -1,0 +1,167 @@
+//! A function that merges what is put with what is there.
+//!
+//! ```text
+//!   put(key, b, v) --look--> a at u --merge(a, b)--> write, if the key is still at u --no: look again
+//!   in order: b waits ------------------------------ seal: all that waited, in order of versions, then the same
+//! ```
+//!
+//! The function is its user's and runs here, never where writes are executed: what it made of a key's state is written
+//! only if that state is still the key's.
+
+use super::{Kept, KeyedState, StateWrite, Version, WaitingEntry, Wrote};
+use crate::{Code, Error, Result};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Makes one state out of a key's state, if it has one, and what is put to it.
+pub type MergeFunction = dyn Fn(&[u8], Option<&[u8]>, &[u8]) -> Result<Vec<u8>> + Send + Sync;
+
+/// A write that is to be merged: its version, and what is put; nothing for a deletion.
+type Due = (Version, Option<Vec<u8>>);
+
+/// How often a put is tried anew because somebody else came first.
+const TRIES: usize = 1_000;
+/// How many writes that waited are settled together.
+const PIECE: usize = 10_000;
+
+/// A space with the function that merges what is put to it.
+///
+/// ```no_run
+/// use mainstay_model::{KeyedState, Merging, Result, SpaceOptions};
+/// use std::sync::Arc;
+/// fn sums(space: Arc<dyn KeyedState>) -> Result<Merging> {
+///     space.declare(SpaceOptions::default().merged())?;
+///     let number = |bytes: &[u8]| bytes.iter().map(|byte| u64::from(*byte)).sum::<u64>();
+///     Ok(Merging::new(space, move |_key, old, new| {
+///         Ok(vec![(number(old.unwrap_or_default()) + number(new)) as u8])
+///     }))
+/// }
+/// ```
+#[derive(Clone)]
+pub struct Merging {
+    space: Arc<dyn KeyedState>,
+    merge: Arc<MergeFunction>,
+}
+
+impl Merging {
+    /// A space, which is declared as merged, and a function of the key, its state and what is put.
+    pub fn new(
+        space: Arc<dyn KeyedState>,
+        merge: impl Fn(&[u8], Option<&[u8]>, &[u8]) -> Result<Vec<u8>> + Send + Sync + 'static,
+    ) -> Merging {
+        Merging { space, merge: Arc::new(merge) }
+    }
+
+    /// The space itself.
+    pub fn space(&self) -> &Arc<dyn KeyedState> {
+        &self.space
+    }
+
+    /// Merges something with a key's state if the version is newer than the key's.
+    pub fn put(&self, key: &[u8], value: &[u8], version: Version) -> Result<Wrote> {
+        self.apply(key, Some(value), version)
+    }
+
+    /// Deletes a key's state if the version is newer than the key's.
+    pub fn delete(&self, key: &[u8], version: Version) -> Result<Wrote> {
+        self.apply(key, None, version)
+    }
+
+    fn apply(&self, key: &[u8], value: Option<&[u8]>, version: Version) -> Result<Wrote> {
+        let info = self.space.info()?;
+        if info.is_some_and(|info| info.options.ordered) {
+            // It waits, and is merged when it is sealed.
+            return match value {
+                Some(value) => self.space.put(key, value, version),
+                None => self.space.delete(key, version),
+            };
+        }
+        for _ in 0..TRIES {
+            let kept = self.space.look(&[key])?.pop().flatten();
+            if kept.as_ref().is_some_and(|kept| kept.version >= version) {
+                return Ok(Wrote::Stale);
+            }
+            let writes = vec![(version, value.map(<[u8]>::to_vec))];
+            let merge = self.merged(key, kept, writes, &[])?;
+            match self.space.write(vec![merge])?.first() {
+                Some(Wrote::Moved) => {}
+                Some(wrote) => return Ok(*wrote),
+                None => break,
+            }
+        }
+        let message = format!(
+            "key {} is written so often that nothing can be merged with it",
+            key.escape_ascii()
+        );
+        Err(Error::new(Code::Conflict, message))
+    }
+
+    /// Closes all versions below the frontier: what waited is merged, in order. Gives how many writes had waited.
+    pub fn seal(&self, frontier: Version) -> Result<u64> {
+        let mut settled = 0;
+        for _ in 0..TRIES {
+            loop {
+                let waiting = self.space.waiting(Some(frontier), PIECE)?;
+                if waiting.is_empty() {
+                    break;
+                }
+                settled += self.settle(waiting)?;
+            }
+            match self.space.seal(frontier) {
+                // Something came to wait meanwhile.
+                Err(error) if error.code() == Code::Conflict => {}
+                sealed => return Ok(settled + sealed?),
+            }
+        }
+        let message = format!("writes below {frontier} come as fast as they are sealed");
+        Err(Error::new(Code::Conflict, message))
+    }
+
+    /// Merges writes that waited with their keys' states; says how many of them are done.
+    fn settle(&self, waiting: Vec<WaitingEntry>) -> Result<u64> {
+        let mut by_key: BTreeMap<Vec<u8>, Vec<Due>> = BTreeMap::new();
+        for WaitingEntry { key, version, value } in waiting {
+            by_key.entry(key).or_default().push((version, value));
+        }
+        let keys: Vec<&[u8]> = by_key.keys().map(Vec::as_slice).collect();
+        let kept = self.space.look(&keys)?;
+        let mut writes = Vec::with_capacity(by_key.len());
+        let mut counts = Vec::with_capacity(by_key.len());
+        for ((key, all), kept) in by_key.into_iter().zip(kept) {
+            let versions: Vec<Version> = all.iter().map(|(version, _)| *version).collect();
+            counts.push(versions.len() as u64);
+            writes.push(self.merged(&key, kept, all, &versions)?);
+        }
+        let wrote = self.space.write(writes)?;
+        let done = wrote.iter().zip(counts).filter(|(wrote, _)| wrote.took_effect());
+        Ok(done.map(|(_, count)| count).sum())
+    }
+
+    /// What writes in order of their versions make of a key's state.
+    fn merged(
+        &self,
+        key: &[u8],
+        kept: Option<Kept>,
+        writes: Vec<Due>,
+        settles: &[Version],
+    ) -> Result<StateWrite> {
+        let read = kept.as_ref().map(|kept| kept.version);
+        let (mut newest, mut state) = (read, kept.and_then(|kept| kept.value));
+        for (version, value) in writes {
+            // What is not newer than the key's state is in it, or was overtaken.
+            if newest.is_some_and(|newest| version <= newest) {
+                continue;
+            }
+            newest = Some(version);
+            state = match value {
+                Some(value) => Some((self.merge)(key, state.as_deref(), &value)?),
+                None => None,
+            };
+        }
+        let version = newest.ok_or_else(|| {
+            Error::new(Code::InvalidArgument, "nothing was given that could be merged")
+        })?;
+        let (key, settles) = (key.to_vec(), settles.to_vec());
+        Ok(StateWrite::Merge { key, value: state, version, read, settles })
+    }
+}

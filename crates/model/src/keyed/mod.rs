@@ -1,0 +1,31 @@
+//! Keyed state: what stream processors keep, by key and version, applied exactly once.
+//!
+//! ```text
+//!   put(key, value, version) --newer than the key's?--> state { value, version }
+//!                             \--no: nothing happens, and the answer says so
+//!   in order: waiting until the frontier has passed its version --seal--> state
+//! ```
+
+mod capabilities;
+mod command;
+mod entry;
+mod group;
+mod merging;
+mod snapshot;
+mod space;
+mod store;
+mod version;
+mod write;
+
+pub use capabilities::KeyedCapabilities;
+pub use command::{StateAnswer, StateCommand, StateKey, StatePlace};
+pub use entry::{EntryKind, EntryPlace, EntryRef, SpaceEntry, WaitingEntry, put_state, take_state};
+pub use group::{GROUPS_DEFAULT, GROUPS_LIMIT, KeySelection, key_group};
+pub use merging::{MergeFunction, Merging};
+pub use snapshot::{
+    Entries, EntryBlock, EntryParts, SnapshotHead, SnapshotReader, SnapshotSummary, SnapshotWriter,
+};
+pub use space::{SpaceInfo, SpaceOptions};
+pub use store::KeyedState;
+pub use version::{LogicalTime, Version, VersionKind};
+pub use write::{Item, Kept, STATE_KEY_LIMIT_BYTES, State, StatePage, StateWrite, Wrote};

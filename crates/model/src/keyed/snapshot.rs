@@ -1,0 +1,509 @@
+//! Snapshots: all that a space says, or some of it, or what has changed, as bytes.
+//!
+//! ```text
+//!   "MSTKEYS1" | block ... | end block                    nothing behind it
+//!   block      kind u8 | length u32 LE | crc32c u32 LE | body         the checksum is over kind, length and body
+//!     1 head     what it is u8 | versions u8 | groups u32 LE | frontier   of which 0 bytes are none
+//!     2 entries  entry ...                                 in order of their places, each once
+//!     3 end      number of entries u64 LE | blake3 of all bytes before this block, 32 bytes
+//!   entry      place's length | place | payload's length + 1, 0 for what is gone | payload       lengths are varints
+//! ```
+//!
+//! Equal states have equal bytes, wherever they are kept: there are no revisions, stamps or names in it.
+
+use super::{EntryPlace, EntryRef, SpaceInfo, SpaceOptions, Version, VersionKind};
+use crate::codec::{get_varint, put_varint};
+use crate::limits::VALUE_LIMIT_BYTES;
+use crate::wire::fields;
+use crate::{Code, Error, Result};
+use serde::{Deserialize, Serialize};
+use std::io::{self, Read, Write};
+
+const MAGIC: &[u8; 8] = b"MSTKEYS1";
+const HEAD: u8 = 1;
+const ENTRIES: u8 = 2;
+const END: u8 = 3;
+/// A block is written when it has so many bytes.
+const BLOCK_BYTES: usize = 64 << 10;
+/// The largest block: one entry may be large.
+const BLOCK_LIMIT_BYTES: usize = VALUE_LIMIT_BYTES + (1 << 20);
+const BLOCK_HEAD_BYTES: usize = 9;
+const HASH_BYTES: usize = 32;
+
+const ORDERED: u8 = 1;
+const MERGED: u8 = 2;
+const SOME_KEYS: u8 = 4;
+const CHANGES: u8 = 8;
+
+/// What a snapshot is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SnapshotHead {
+    /// The space.
+    pub space: SpaceInfo,
+    /// Whether it has only some of the space's keys, and no positions.
+    pub some_keys: bool,
+    /// Whether it has only what has changed since an earlier one.
+    pub changes: bool,
+}
+
+impl SnapshotHead {
+    /// All of a space.
+    pub fn all(space: SpaceInfo) -> SnapshotHead {
+        SnapshotHead { space, some_keys: false, changes: false }
+    }
+
+    /// Some keys of a space.
+    pub fn some(space: SpaceInfo) -> SnapshotHead {
+        SnapshotHead { space, some_keys: true, changes: false }
+    }
+
+    /// What has changed of a space.
+    pub fn changes(space: SpaceInfo) -> SnapshotHead {
+        SnapshotHead { space, some_keys: false, changes: true }
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let SpaceInfo { options, frontier } = self.space;
+        let flag = |is: bool, flag: u8| if is { flag } else { 0 };
+        let flags = flag(options.ordered, ORDERED)
+            | flag(options.merged, MERGED)
+            | flag(self.some_keys, SOME_KEYS)
+            | flag(self.changes, CHANGES);
+        let versions = options.versions.map_or(0, |kind| kind.bytes() as u8);
+        let mut bytes = vec![flags, versions];
+        bytes.extend_from_slice(&options.groups.to_le_bytes());
+        bytes.extend_from_slice(&frontier.map(Version::to_bytes).unwrap_or_default());
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Option<SnapshotHead> {
+        let (&[flags, versions, a, b, c, d], frontier) = bytes.split_first_chunk::<6>()?;
+        if flags & !(ORDERED | MERGED | SOME_KEYS | CHANGES) != 0 {
+            return None;
+        }
+        let versions = match versions {
+            0 => None,
+            bytes => Some(VersionKind::of_bytes(usize::from(bytes))?),
+        };
+        let frontier = match frontier {
+            [] => None,
+            bytes => Some(Version::from_bytes(bytes).filter(|f| Some(f.kind()) == versions)?),
+        };
+        let groups = u32::from_le_bytes([a, b, c, d]);
+        let (ordered, merged) = (flags & ORDERED != 0, flags & MERGED != 0);
+        let options = SpaceOptions { versions, ordered, merged, groups };
+        options.check().ok()?;
+        let (some_keys, changes) = (flags & SOME_KEYS != 0, flags & CHANGES != 0);
+        Some(SnapshotHead { space: SpaceInfo { options, frontier }, some_keys, changes })
+    }
+}
+
+/// What was written or read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SnapshotSummary {
+    /// How many entries it has.
+    pub entries: u64,
+    /// How many bytes it has.
+    pub bytes: u64,
+    /// The hash that it ends with: equal for equal states.
+    pub hash: [u8; HASH_BYTES],
+}
+
+/// Entries one behind the other, as a block of a snapshot has them.
+///
+/// ```
+/// use mainstay_model::{EntryBlock, EntryKind};
+/// let mut block = EntryBlock::default();
+/// block.push(&EntryKind::position("orders"), Some(&7_u64.to_be_bytes()));
+/// assert_eq!(block.iter().count(), 1);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EntryBlock(#[serde(with = "fields::bytes")] Vec<u8>);
+
+impl EntryBlock {
+    /// Adds an entry; with no payload, one that is gone.
+    pub fn push(&mut self, place: &[u8], payload: Option<&[u8]>) {
+        put_varint(&mut self.0, place.len() as u64);
+        self.0.extend_from_slice(place);
+        put_varint(&mut self.0, payload.map_or(0, |payload| payload.len() as u64 + 1));
+        self.0.extend_from_slice(payload.unwrap_or_default());
+    }
+
+    /// Adds all entries of another.
+    pub fn append(&mut self, other: &EntryBlock) {
+        self.0.extend_from_slice(&other.0);
+    }
+
+    /// Its bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Whether it has no entry.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Forgets all entries.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// The entries one by one; what cannot be read is an error, and the last.
+    pub fn iter(&self) -> Entries<'_> {
+        Entries { rest: &self.0 }
+    }
+}
+
+impl<'e> IntoIterator for &'e EntryBlock {
+    type Item = Result<EntryParts<'e>>;
+    type IntoIter = Entries<'e>;
+
+    fn into_iter(self) -> Entries<'e> {
+        self.iter()
+    }
+}
+
+/// An entry as it was written: its place, and its payload unless it is gone.
+pub type EntryParts<'e> = (&'e [u8], Option<&'e [u8]>);
+
+/// The entries of a block, one by one.
+#[derive(Clone, Debug)]
+pub struct Entries<'e> {
+    rest: &'e [u8],
+}
+
+impl<'e> Iterator for Entries<'e> {
+    type Item = Result<EntryParts<'e>>;
+
+    fn next(&mut self) -> Option<Result<EntryParts<'e>>> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let entry = take_entry(&mut self.rest).ok_or_else(|| damaged("an entry cannot be read"));
+        if entry.is_err() {
+            self.rest = &[];
+        }
+        Some(entry)
+    }
+}
+
+/// Takes an entry off the front.
+fn take_entry<'e>(rest: &mut &'e [u8]) -> Option<EntryParts<'e>> {
+    let place = take_sized(rest)?;
+    let length = get_varint(rest)?;
+    let Some(length) = length.checked_sub(1) else { return Some((place, None)) };
+    let (payload, behind) = rest.split_at_checked(usize::try_from(length).ok()?)?;
+    *rest = behind;
+    Some((place, Some(payload)))
+}
+
+fn take_sized<'e>(rest: &mut &'e [u8]) -> Option<&'e [u8]> {
+    let length = usize::try_from(get_varint(rest)?).ok()?;
+    let (taken, behind) = rest.split_at_checked(length)?;
+    *rest = behind;
+    Some(taken)
+}
+
+/// Writes a snapshot, entry by entry.
+pub struct SnapshotWriter<W: Write> {
+    out: W,
+    hasher: blake3::Hasher,
+    block: EntryBlock,
+    last: EntryPlace,
+    entries: u64,
+    bytes: u64,
+}
+
+impl<W: Write> SnapshotWriter<W> {
+    /// Begins a snapshot.
+    pub fn new(out: W, head: &SnapshotHead) -> Result<SnapshotWriter<W>> {
+        let (hasher, block) = (blake3::Hasher::new(), EntryBlock::default());
+        let last = EntryPlace::new();
+        let mut writer = SnapshotWriter { out, hasher, block, last, entries: 0, bytes: 0 };
+        writer.put(MAGIC)?;
+        writer.put_block(HEAD, &head.encode())?;
+        Ok(writer)
+    }
+
+    /// Adds an entry, which stands behind those before it; with no payload, one that is gone.
+    pub fn push(&mut self, place: &[u8], payload: Option<&[u8]>) -> Result<()> {
+        if self.entries > 0 && place <= self.last.as_slice() {
+            let message = format!("an entry at {} is out of order", place.escape_ascii());
+            return Err(Error::new(Code::InvalidArgument, message));
+        }
+        self.last.clear();
+        self.last.extend_from_slice(place);
+        self.block.push(place, payload);
+        self.entries += 1;
+        if self.block.as_bytes().len() >= BLOCK_BYTES {
+            self.put_entries()?;
+        }
+        Ok(())
+    }
+
+    /// Ends the snapshot.
+    pub fn finish(mut self) -> Result<(SnapshotSummary, W)> {
+        self.put_entries()?;
+        let hash = *self.hasher.finalize().as_bytes();
+        let body = [&self.entries.to_le_bytes()[..], &hash].concat();
+        self.put_block(END, &body)?;
+        self.out.flush().map_err(|error| cannot("write", &error))?;
+        let SnapshotWriter { out, entries, bytes, .. } = self;
+        Ok((SnapshotSummary { entries, bytes, hash }, out))
+    }
+
+    fn put_entries(&mut self) -> Result<()> {
+        if self.block.is_empty() {
+            return Ok(());
+        }
+        let mut block = std::mem::take(&mut self.block);
+        self.put_block(ENTRIES, block.as_bytes())?;
+        block.clear();
+        self.block = block;
+        Ok(())
+    }
+
+    fn put_block(&mut self, kind: u8, body: &[u8]) -> Result<()> {
+        self.put(&block_head(kind, body))?;
+        self.put(body)
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        self.hasher.update(bytes);
+        self.bytes += bytes.len() as u64;
+        self.out.write_all(bytes).map_err(|error| cannot("write", &error))
+    }
+}
+
+fn block_head(kind: u8, body: &[u8]) -> [u8; BLOCK_HEAD_BYTES] {
+    let mut head = [0; BLOCK_HEAD_BYTES];
+    head[0] = kind;
+    head[1..5].copy_from_slice(&(body.len() as u32).to_le_bytes());
+    let checksum = crc32c::crc32c_append(crc32c::crc32c(&head[..5]), body);
+    head[5..].copy_from_slice(&checksum.to_le_bytes());
+    head
+}
+
+/// Reads a snapshot, block by block, and checks all of it on the way: whoever has seen its end has seen what was
+/// written.
+pub struct SnapshotReader<R: Read> {
+    from: R,
+    head: SnapshotHead,
+    hasher: blake3::Hasher,
+    last: EntryPlace,
+    entries: u64,
+    bytes: u64,
+    summary: Option<SnapshotSummary>,
+}
+
+impl<R: Read> SnapshotReader<R> {
+    /// Begins to read.
+    pub fn new(mut from: R) -> Result<SnapshotReader<R>> {
+        let mut magic = [0; MAGIC.len()];
+        let begun = fill(&mut from, &mut magic)?;
+        if &magic[..begun] != MAGIC {
+            let message = "these bytes are no snapshot of keyed state: they do not begin like one";
+            return Err(Error::new(Code::CorruptData, message));
+        }
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(MAGIC);
+        let (kind, body) = take_block(&mut from)?;
+        let head = Some(&body).filter(|_| kind == HEAD).and_then(|body| SnapshotHead::decode(body));
+        let Some(head) = head else { return Err(damaged("its head cannot be read")) };
+        let (last, bytes) = (EntryPlace::new(), MAGIC.len() as u64);
+        let mut reader =
+            SnapshotReader { from, head, hasher, last, entries: 0, bytes, summary: None };
+        reader.note(kind, &body);
+        Ok(reader)
+    }
+
+    /// What it is of.
+    pub fn head(&self) -> &SnapshotHead {
+        &self.head
+    }
+
+    /// The next entries, each of which was looked at; nothing at the end.
+    pub fn next_block(&mut self) -> Result<Option<EntryBlock>> {
+        if self.summary.is_some() {
+            return Ok(None);
+        }
+        let (kind, body) = take_block(&mut self.from)?;
+        match kind {
+            ENTRIES if !body.is_empty() => {
+                self.note(kind, &body);
+                let block = EntryBlock(body);
+                self.check(&block)?;
+                Ok(Some(block))
+            }
+            END => self.end(&body).map(|()| None),
+            _ => Err(damaged("a block is of no kind that there is")),
+        }
+    }
+
+    /// What was read; nothing before the end was seen.
+    pub fn summary(&self) -> Option<SnapshotSummary> {
+        self.summary
+    }
+
+    /// Reads the rest, and says what it was.
+    pub fn check_rest(mut self) -> Result<SnapshotSummary> {
+        while self.next_block()?.is_some() {}
+        self.summary.ok_or_else(|| damaged("it has no end"))
+    }
+
+    /// Refuses entries that no space of this kind has, or that are out of order.
+    fn check(&mut self, block: &EntryBlock) -> Result<()> {
+        let versions = self.head.space.options.versions;
+        for entry in block {
+            let (place, payload) = entry?;
+            let entry = EntryRef::from_parts(place, payload, versions)?;
+            let is_removal =
+                matches!(entry, EntryRef::NoState { .. } | EntryRef::NotWaiting { .. });
+            if is_removal && !self.head.changes {
+                return Err(damaged("it says that something is gone, and is no list of changes"));
+            }
+            if self.entries > 0 && place <= self.last.as_slice() {
+                return Err(damaged("its entries are out of order"));
+            }
+            self.last.clear();
+            self.last.extend_from_slice(place);
+            self.entries += 1;
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, kind: u8, body: &[u8]) {
+        self.hasher.update(&block_head(kind, body));
+        self.hasher.update(body);
+        self.bytes += (BLOCK_HEAD_BYTES + body.len()) as u64;
+    }
+
+    fn end(&mut self, body: &[u8]) -> Result<()> {
+        let hash = *self.hasher.finalize().as_bytes();
+        let entries = self.entries;
+        if body != [&entries.to_le_bytes()[..], &hash].concat() {
+            return Err(damaged("its end does not fit what is before it"));
+        }
+        if fill(&mut self.from, &mut [0])? > 0 {
+            return Err(damaged("something follows its end"));
+        }
+        let bytes = self.bytes + (BLOCK_HEAD_BYTES + body.len()) as u64;
+        self.summary = Some(SnapshotSummary { entries, bytes, hash });
+        Ok(())
+    }
+}
+
+fn take_block(from: &mut impl Read) -> Result<(u8, Vec<u8>)> {
+    let mut head = [0; BLOCK_HEAD_BYTES];
+    if fill(from, &mut head)? < head.len() {
+        return Err(damaged("it ends too early"));
+    }
+    let [kind, a, b, c, d, ..] = head;
+    let length = u32::from_le_bytes([a, b, c, d]) as usize;
+    if length > BLOCK_LIMIT_BYTES {
+        return Err(damaged("a block is longer than any that was written"));
+    }
+    let mut body = Vec::new();
+    let mut limited = from.take(length as u64);
+    limited.read_to_end(&mut body).map_err(|error| cannot("read", &error))?;
+    if body.len() < length {
+        return Err(damaged("it ends too early"));
+    }
+    if block_head(kind, &body) != head {
+        return Err(damaged("a block does not have its checksum"));
+    }
+    Ok((kind, body))
+}
+
+/// Reads as much as there is room for; says how much there was.
+fn fill(from: &mut impl Read, mut room: &mut [u8]) -> Result<usize> {
+    let wanted = room.len();
+    while !room.is_empty() {
+        match from.read(room) {
+            Ok(0) => break,
+            Ok(read) => room = &mut room[read..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(cannot("read", &error)),
+        }
+    }
+    Ok(wanted - room.len())
+}
+
+#[cold]
+fn damaged(what: &str) -> Error {
+    Error::new(Code::CorruptData, format!("the snapshot is damaged: {what}"))
+}
+
+#[cold]
+fn cannot(what: &str, error: &io::Error) -> Error {
+    Error::new(Code::Io, format!("cannot {what} the snapshot: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{EntryKind, SpaceEntry};
+
+    fn sample(entries: u64) -> Vec<u8> {
+        let options = SpaceOptions::default().versions(VersionKind::U64);
+        let space = SpaceInfo { options, frontier: Some(7.into()) };
+        let mut writer = SnapshotWriter::new(Vec::new(), &SnapshotHead::all(space)).unwrap();
+        for n in 0..entries {
+            let (key, value) = (n.to_be_bytes().to_vec(), Some(vec![n as u8; 100]));
+            let entry = SpaceEntry::State { key, version: n.into(), value };
+            let mut payload = Vec::new();
+            entry.put_payload(&mut payload);
+            writer.push(&entry.place(), Some(&payload)).unwrap();
+        }
+        writer.push(&EntryKind::position("s"), Some(&entries.to_be_bytes())).unwrap();
+        let (summary, bytes) = writer.finish().unwrap();
+        assert_eq!((summary.entries, summary.bytes), (entries + 1, bytes.len() as u64));
+        bytes
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        for entries in [0, 1, 2_000] {
+            let bytes = sample(entries);
+            let mut reader = SnapshotReader::new(&bytes[..]).unwrap();
+            assert_eq!(reader.head().space.frontier, Some(7.into()));
+            let mut places = Vec::new();
+            while let Some(block) = reader.next_block().unwrap() {
+                places.extend(block.iter().map(|entry| entry.unwrap().0.to_vec()));
+            }
+            assert_eq!(places.len() as u64, entries + 1);
+            assert!(places.is_sorted());
+            assert_eq!(reader.summary().unwrap().bytes, bytes.len() as u64);
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_and_every_end_that_is_missing_is_found() {
+        let bytes = sample(3);
+        let whole = |bytes: &[u8]| SnapshotReader::new(bytes).and_then(SnapshotReader::check_rest);
+        whole(&bytes).unwrap();
+        for at in 0..bytes.len() {
+            let mut flipped = bytes.clone();
+            for bit in 0..8 {
+                flipped[at] ^= 1 << bit;
+                let error = whole(&flipped).unwrap_err();
+                assert_eq!(error.code(), Code::CorruptData, "bit {bit} of byte {at}");
+                flipped[at] ^= 1 << bit;
+            }
+            assert!(whole(&bytes[..at]).is_err(), "cut at {at}");
+        }
+        assert!(whole(&[&bytes[..], &[0]].concat()).is_err());
+    }
+
+    #[test]
+    fn entries_out_of_order_are_refused() {
+        let space = SpaceInfo { options: SpaceOptions::default(), frontier: None };
+        let mut writer = SnapshotWriter::new(Vec::new(), &SnapshotHead::all(space)).unwrap();
+        let position = 1_u64.to_be_bytes();
+        writer.push(&EntryKind::position("b"), Some(&position)).unwrap();
+        for source in ["a", "b"] {
+            assert!(writer.push(&EntryKind::position(source), Some(&position)).is_err());
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Versions: what makes applying a second time harmless.
+
+use crate::{Code, Error, Result};
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+use std::fmt;
+use std::str::FromStr;
+
+/// A moment of a stream's own time: an epoch, and a round within it.
+///
+/// It comes from the source, never from arrival: what is read again has the time that it had.
+///
+/// ```
+/// use mainstay_model::LogicalTime;
+/// assert!(LogicalTime::new(1, 9) < LogicalTime::new(2, 0));
+/// assert_eq!(LogicalTime::new(2, 7).to_string(), "2.7");
+/// ```
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
+pub struct LogicalTime {
+    /// Which epoch.
+    pub epoch: u64,
+    /// Which round of it.
+    pub round: u64,
+}
+
+impl LogicalTime {
+    /// A round of an epoch.
+    pub fn new(epoch: u64, round: u64) -> LogicalTime {
+        LogicalTime { epoch, round }
+    }
+}
+
+impl fmt::Display for LogicalTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.epoch, self.round)
+    }
+}
+
+/// Which versions a space has: one kind for all of its keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum VersionKind {
+    /// Whole numbers.
+    U64,
+    /// Logical times.
+    Time,
+}
+
+impl VersionKind {
+    /// How many bytes a version of this kind has.
+    pub fn bytes(self) -> usize {
+        match self {
+            VersionKind::U64 => 8,
+            VersionKind::Time => 16,
+        }
+    }
+
+    /// The kind whose versions have so many bytes.
+    pub fn of_bytes(bytes: usize) -> Option<VersionKind> {
+        [VersionKind::U64, VersionKind::Time].into_iter().find(|kind| kind.bytes() == bytes)
+    }
+}
+
+impl fmt::Display for VersionKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            VersionKind::U64 => "u64",
+            VersionKind::Time => "time",
+        })
+    }
+}
+
+impl FromStr for VersionKind {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<VersionKind> {
+        match text.to_ascii_lowercase().as_str() {
+            "u64" => Ok(VersionKind::U64),
+            "time" => Ok(VersionKind::Time),
+            _ => {
+                let message = format!("versions are `u64` or `time`, not `{text}`");
+                Err(Error::new(Code::InvalidVersion, message))
+            }
+        }
+    }
+}
+
+/// The version of a key's state.
+///
+/// Its bytes are in its order, so that whoever stores them compares bytes.
+///
+/// ```
+/// use mainstay_model::{LogicalTime, Version};
+/// assert_eq!("17".parse(), Ok(Version::U64(17)));
+/// assert_eq!("3.17".parse(), Ok(Version::Time(LogicalTime::new(3, 17))));
+/// assert!(Version::from(2).to_bytes() < Version::from(256).to_bytes());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Version {
+    /// A whole number: a position, a sequence.
+    U64(u64),
+    /// A logical time.
+    Time(LogicalTime),
+}
+
+impl Version {
+    /// The kind that it is of.
+    pub fn kind(&self) -> VersionKind {
+        match self {
+            Version::U64(_) => VersionKind::U64,
+            Version::Time(_) => VersionKind::Time,
+        }
+    }
+
+    /// Its bytes, which sort as versions do.
+    pub fn to_bytes(self) -> SmallVec<[u8; 16]> {
+        match self {
+            Version::U64(number) => SmallVec::from_slice(&number.to_be_bytes()),
+            Version::Time(LogicalTime { epoch, round }) => {
+                let mut bytes = SmallVec::from_slice(&epoch.to_be_bytes());
+                bytes.extend_from_slice(&round.to_be_bytes());
+                bytes
+            }
+        }
+    }
+
+    /// The version that has these bytes; nothing for bytes that none has.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Version> {
+        let number = |bytes: &[u8]| Some(u64::from_be_bytes(bytes.try_into().ok()?));
+        match VersionKind::of_bytes(bytes.len())? {
+            VersionKind::U64 => Some(Version::U64(number(bytes)?)),
+            VersionKind::Time => {
+                let (epoch, round) = bytes.split_at(8);
+                Some(Version::Time(LogicalTime::new(number(epoch)?, number(round)?)))
+            }
+        }
+    }
+}
+
+impl From<u64> for Version {
+    fn from(number: u64) -> Version {
+        Version::U64(number)
+    }
+}
+
+impl From<LogicalTime> for Version {
+    fn from(time: LogicalTime) -> Version {
+        Version::Time(time)
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Version::U64(number) => number.fmt(f),
+            Version::Time(time) => time.fmt(f),
+        }
+    }
+}
+
+impl FromStr for Version {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Version> {
+        let number = |text: &str| {
+            // `+7` is a number to Rust, and would be written back as another text.
+            let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+            text.parse().ok().filter(|_| digits)
+        };
+        let version = match text.split_once('.') {
+            Some((epoch, round)) => number(epoch)
+                .zip(number(round))
+                .map(|(epoch, round)| Version::Time(LogicalTime { epoch, round })),
+            None => number(text).map(Version::U64),
+        };
+        version.ok_or_else(|| {
+            let message = format!("`{text}` is no version: give a whole number, or epoch.round");
+            Error::new(Code::InvalidVersion, message)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn versions() -> impl Strategy<Value = Version> {
+        prop_oneof![
+            any::<u64>().prop_map(Version::U64),
+            (any::<u64>(), any::<u64>()).prop_map(|(e, r)| LogicalTime::new(e, r).into()),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_and_text_say_the_same(version in versions()) {
+            prop_assert_eq!(Version::from_bytes(&version.to_bytes()), Some(version));
+            prop_assert_eq!(version.to_string().parse(), Ok(version));
+        }
+
+        #[test]
+        fn bytes_sort_as_versions_do(one in versions(), other in versions()) {
+            prop_assume!(one.kind() == other.kind());
+            prop_assert_eq!(one.to_bytes().cmp(&other.to_bytes()), one.cmp(&other));
+        }
+    }
+
+    #[test]
+    fn what_is_no_version_is_refused() {
+        for text in ["", "-1", "+1", "1.", ".1", "1.2.3", "a", "18446744073709551616", " 1"] {
+            assert_eq!(text.parse::<Version>().unwrap_err().code(), Code::InvalidVersion, "{text}");
+        }
+        for bytes in [0, 7, 9, 15, 17] {
+            assert_eq!(Version::from_bytes(&vec![0; bytes]), None);
+        }
+    }
+}
