@@ -127,6 +127,7 @@ impl Moment {
                 Ok(Answer::Run(Box::new(snapshot.runs(command)?)))
             }
             Command::Outbox(command) if command.is_read() => snapshot.outbox(command),
+            Command::State(command) if command.is_read() => snapshot.state(command),
             other => Err(no_read(other)),
         }
     }

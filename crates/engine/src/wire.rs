@@ -17,8 +17,8 @@ use crate::feed::Filter;
 use crate::snapshot::HistoryEntry;
 use mainstay_model::{
     Answer, At, Command, Durability, Name, OutboxAnswer, OutboxCommand, Page, Receipt, Record,
-    RecordCommand, RecordHistoryEntry, RecordPage, Revision, RunAnswer, RunCommand, Transaction,
-    Versioned, Where,
+    RecordCommand, RecordHistoryEntry, RecordPage, Revision, RunAnswer, RunCommand, StateAnswer,
+    StateCommand, Transaction, Versioned, Where,
 };
 use serde::{Deserialize, Serialize};
 
@@ -82,6 +82,8 @@ pub enum Read {
     Runs(RunCommand),
     /// The outbox: what the command reads; one that writes is refused.
     Outbox(OutboxCommand),
+    /// Keyed state: what the command reads; one that writes is refused.
+    State(StateCommand),
 }
 
 impl Read {
@@ -94,6 +96,7 @@ impl Read {
             Read::Runs(command) => {
                 matches!(command, RunCommand::Project { .. } | RunCommand::List { .. })
             }
+            Read::State(command) => matches!(command, StateCommand::Dump { .. }),
             _ => false,
         }
     }
@@ -120,6 +123,8 @@ pub enum Seen {
     Runs(Box<RunAnswer>),
     /// What was read of the outbox.
     Outbox(Box<OutboxAnswer>),
+    /// What was read of keyed state.
+    State(Box<StateAnswer>),
 }
 
 /// What is done with what a connection holds: an open transaction, or a view of the past.

@@ -143,7 +143,9 @@ impl StateWrite {
                 value.as_deref().map_or(Ok(()), check_value)?;
                 let of_one_kind = read.iter().chain(settles).all(|v| v.kind() == version.kind());
                 let is_newest = read.iter().chain(settles).all(|v| v <= version);
-                if of_one_kind && is_newest && *read != Some(*version) {
+                // What waited may all have been overtaken: then nothing is new but that it waits no longer.
+                let is_new = *read != Some(*version) || !settles.is_empty();
+                if of_one_kind && is_newest && is_new {
                     return Ok(());
                 }
                 let message = format!(
