@@ -1,1 +1,15 @@
 //! Exactly-once stream processing on keyed state.
+//!
+//! ```text
+//!   dyn KeyedState --in memory--> MemoryState
+//!        |
+//!        '--with types--> TypedState<K, V, Ver>
+//! ```
+
+mod key;
+mod memory;
+mod typed;
+
+pub use key::StateKeyCodec;
+pub use memory::MemoryState;
+pub use typed::{TypedPage, TypedState};

@@ -150,6 +150,35 @@ impl From<LogicalTime> for Version {
     }
 }
 
+impl TryFrom<Version> for u64 {
+    type Error = Error;
+
+    fn try_from(version: Version) -> Result<u64> {
+        match version {
+            Version::U64(number) => Ok(number),
+            Version::Time(_) => Err(of_another_kind(version, VersionKind::U64)),
+        }
+    }
+}
+
+impl TryFrom<Version> for LogicalTime {
+    type Error = Error;
+
+    fn try_from(version: Version) -> Result<LogicalTime> {
+        match version {
+            Version::Time(time) => Ok(time),
+            Version::U64(_) => Err(of_another_kind(version, VersionKind::Time)),
+        }
+    }
+}
+
+#[cold]
+fn of_another_kind(version: Version, asked: VersionKind) -> Error {
+    let message =
+        format!("{version} is a version of kind {}, and {asked} was asked for", version.kind());
+    Error::new(Code::InvalidVersion, message)
+}
+
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -60,7 +60,8 @@ pub enum StateWrite {
         /// What it made; nothing for a deletion.
         #[serde(with = "fields::maybe_bytes")]
         value: Option<Vec<u8>>,
-        /// The newest version that is in it.
+        /// The newest version that is in it. Where that is the one that was read, the state stays as it is, and what
+        /// is settled was overtaken.
         version: Version,
         /// The key's version that was merged with; `None`: the key had none.
         read: Option<Version>,
@@ -143,9 +144,9 @@ impl StateWrite {
                 value.as_deref().map_or(Ok(()), check_value)?;
                 let of_one_kind = read.iter().chain(settles).all(|v| v.kind() == version.kind());
                 let is_newest = read.iter().chain(settles).all(|v| v <= version);
-                // What waited may all have been overtaken: then nothing is new but that it waits no longer.
-                let is_new = *read != Some(*version) || !settles.is_empty();
-                if of_one_kind && is_newest && is_new {
+                // All that waited may have been overtaken: then it goes, and the key keeps its state and version.
+                let brings_something = *read != Some(*version) || !settles.is_empty();
+                if of_one_kind && is_newest && brings_something {
                     return Ok(());
                 }
                 let message = format!(

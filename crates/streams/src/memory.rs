@@ -1,0 +1,154 @@
+//! Keyed state in memory.
+//!
+//! ```text
+//!   writes --all checked--> Space, under one lock
+//!   snapshot: the lock is held while the space is copied, which shares its bytes; then it is written out
+//!   restore:  a snapshot is read to its end, and only then takes the place of what was there
+//! ```
+
+mod entries;
+mod frontier;
+mod space;
+mod states;
+mod taken;
+mod write;
+
+use mainstay_model::limits::{TRANSACTION_LIMIT_COMMANDS, check_page};
+use mainstay_model::{
+    Code, Error, Item, Kept, KeySelection, KeyedCapabilities, KeyedState, Result, SnapshotHead,
+    SnapshotSummary, SpaceInfo, SpaceOptions, StatePage, StateWrite, Version, WaitingEntry, Wrote,
+};
+use parking_lot::RwLock;
+use space::Space;
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use taken::Taken;
+
+/// One space of keyed state in memory: for tests, for state that a checkpoint brings back, and to see what any other
+/// store has to do.
+///
+/// ```
+/// use mainstay_model::{KeyedState, Wrote};
+/// use mainstay_streams::MemoryState;
+/// let state = MemoryState::new();
+/// assert_eq!(state.put(b"user-7", b"3", 17.into())?, Wrote::Applied);
+/// // Told again after a crash it changes nothing.
+/// assert_eq!(state.put(b"user-7", b"3", 17.into())?, Wrote::Stale);
+///
+/// let copy = MemoryState::new();
+/// copy.restore(&state.snapshot()?)?;
+/// assert_eq!(copy.get(b"user-7")?.unwrap().value, b"3");
+/// # Ok::<(), mainstay_model::Error>(())
+/// ```
+#[derive(Default)]
+pub struct MemoryState {
+    space: RwLock<Space>,
+}
+
+impl MemoryState {
+    /// A space that is not declared and holds nothing.
+    pub fn new() -> MemoryState {
+        MemoryState::default()
+    }
+}
+
+/// Refuses more at once than any store takes.
+fn check_count(count: usize) -> Result<()> {
+    if count <= TRANSACTION_LIMIT_COMMANDS {
+        return Ok(());
+    }
+    let message =
+        format!("{count} keys at once: {TRANSACTION_LIMIT_COMMANDS} are the most; make it several");
+    Err(Error::new(Code::TransactionTooLarge, message))
+}
+
+impl KeyedState for MemoryState {
+    fn capabilities(&self) -> KeyedCapabilities {
+        KeyedCapabilities {
+            atomic: true,
+            ordered: true,
+            merged: true,
+            appends: true,
+            ..KeyedCapabilities::none("memory")
+        }
+    }
+
+    fn declare(&self, options: SpaceOptions) -> Result<bool> {
+        options.check()?;
+        self.space.write().declare(options)
+    }
+
+    fn info(&self) -> Result<Option<SpaceInfo>> {
+        Ok(self.space.read().info)
+    }
+
+    fn write(&self, writes: Vec<StateWrite>) -> Result<Vec<Wrote>> {
+        check_count(writes.len())?;
+        let mut space = self.space.write();
+        space.check(&writes)?;
+        Ok(writes.into_iter().map(|write| space.apply(write)).collect())
+    }
+
+    fn look(&self, keys: &[&[u8]]) -> Result<Vec<Option<Kept>>> {
+        check_count(keys.len())?;
+        let space = self.space.read();
+        Ok(keys.iter().map(|key| space.states.look(key)).collect())
+    }
+
+    fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<StatePage> {
+        check_page(limit)?;
+        Ok(self.space.read().states.scan(prefix, after, limit))
+    }
+
+    fn items(&self, key: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Item>> {
+        check_page(limit)?;
+        Ok(self.space.read().items(key, after, limit))
+    }
+
+    fn positions(&self) -> Result<BTreeMap<String, u64>> {
+        Ok(self.space.read().positions.clone())
+    }
+
+    fn waiting(&self, below: Option<Version>, limit: usize) -> Result<Vec<WaitingEntry>> {
+        check_page(limit)?;
+        self.space.read().waiting(below, limit)
+    }
+
+    fn seal(&self, frontier: Version) -> Result<u64> {
+        self.space.write().seal(frontier)
+    }
+
+    fn clear(&self) -> Result<bool> {
+        let cleared = std::mem::take(&mut *self.space.write());
+        Ok(cleared.info.is_some())
+    }
+
+    fn snapshot_to(&self, out: &mut dyn Write) -> Result<SnapshotSummary> {
+        let space = self.space.read().clone();
+        space.write_to(out, &SnapshotHead::all(space.info()), |_| true)
+    }
+
+    fn restore_from(&self, from: &mut dyn Read) -> Result<u64> {
+        let taken = Taken::read(from)?;
+        let entries = taken.entries;
+        let restored = taken.into_space()?;
+        // What was there may be large: it is given up behind the lock.
+        let _replaced = std::mem::replace(&mut *self.space.write(), restored);
+        Ok(entries)
+    }
+
+    fn snapshot_keys_to(
+        &self,
+        keys: &KeySelection,
+        out: &mut dyn Write,
+    ) -> Result<SnapshotSummary> {
+        let space = self.space.read().clone();
+        let is_wanted = |key: Option<&[u8]>| key.is_some_and(|key| keys.contains(key));
+        space.write_to(out, &SnapshotHead::some(space.info()), is_wanted)
+    }
+
+    fn restore_keys_from(&self, from: &mut dyn Read) -> Result<u64> {
+        let taken = Taken::read(from)?;
+        taken.add_to(&mut self.space.write())
+    }
+}

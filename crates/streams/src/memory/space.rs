@@ -1,0 +1,88 @@
+//! What a space holds, and what is read of it.
+
+use super::states::States;
+use mainstay_model::{
+    Code, Error, Item, Result, SpaceInfo, SpaceOptions, Version, VersionKind, WaitingEntry,
+};
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// Bytes that copies of a space share.
+pub(super) type Bytes = Arc<[u8]>;
+
+/// A space. A copy shares the bytes of keys, states and items.
+#[derive(Clone, Default)]
+pub(super) struct Space {
+    /// Nothing before it is declared or written to.
+    pub(super) info: Option<SpaceInfo>,
+    pub(super) states: States,
+    /// In the order in which they are sealed.
+    pub(super) waiting: BTreeMap<(Version, Bytes), Option<Bytes>>,
+    pub(super) logs: HashMap<Bytes, BTreeMap<Bytes, Bytes>>,
+    pub(super) positions: BTreeMap<String, u64>,
+}
+
+impl Space {
+    /// What is known of it; what is not declared is so by its first write.
+    pub(super) fn info(&self) -> SpaceInfo {
+        let undeclared = SpaceInfo { options: SpaceOptions::default(), frontier: None };
+        self.info.unwrap_or(undeclared)
+    }
+
+    /// Declares it; says whether it was not declared before.
+    pub(super) fn declare(&mut self, options: SpaceOptions) -> Result<bool> {
+        let Some(info) = &mut self.info else {
+            self.info = Some(SpaceInfo { options, frontier: None });
+            return Ok(true);
+        };
+        // A kind that is still open is fixed by whoever asks for one first.
+        let versions = info.options.versions.or(options.versions);
+        let fixed = SpaceOptions { versions, ..info.options };
+        if !fixed.is_as(&options) {
+            return Err(declared_otherwise(&info.options, &options));
+        }
+        info.options = fixed;
+        Ok(false)
+    }
+
+    /// It is there from now on, with versions of this kind.
+    pub(super) fn fix(&mut self, versions: Option<VersionKind>) {
+        let mut info = self.info();
+        info.options.versions = info.options.versions.or(versions);
+        self.info = Some(info);
+    }
+
+    /// Items of a key's log behind one of them.
+    pub(super) fn items(&self, key: &[u8], after: Option<&[u8]>, limit: usize) -> Vec<Item> {
+        let Some(log) = self.logs.get(key) else { return Vec::new() };
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let behind = log.range::<[u8], _>((from, Bound::Unbounded));
+        let one = |(id, item): (&Bytes, &Bytes)| Item { id: id.to_vec(), item: item.to_vec() };
+        behind.take(limit).map(one).collect()
+    }
+
+    /// What waits with versions below one.
+    pub(super) fn waiting(
+        &self,
+        below: Option<Version>,
+        limit: usize,
+    ) -> Result<Vec<WaitingEntry>> {
+        below.map_or(Ok(()), |below| self.info().check_version(below))?;
+        let is_below = |version: Version| below.is_none_or(|below| version < below);
+        let all = self.waiting.iter().take_while(|((version, _), _)| is_below(*version));
+        let one = |((version, key), value): (&(Version, Bytes), &Option<Bytes>)| WaitingEntry {
+            key: key.to_vec(),
+            version: *version,
+            value: value.as_deref().map(<[u8]>::to_vec),
+        };
+        Ok(all.take(limit).map(one).collect())
+    }
+}
+
+/// The error of whoever asks for a space in another way than it is declared.
+#[cold]
+pub(super) fn declared_otherwise(is: &SpaceOptions, asked: &SpaceOptions) -> Error {
+    let message = format!("the space is declared as {is:?}, which is not {asked:?}");
+    Error::new(Code::SpaceExists, message)
+}

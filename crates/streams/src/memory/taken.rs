@@ -1,0 +1,117 @@
+//! A snapshot that was read to its end: nothing is changed before all of it was looked at.
+
+use super::space::{Bytes, Space, declared_otherwise};
+use super::states::Held;
+use mainstay_model::{
+    Code, EntryRef, Error, Result, SnapshotHead, SnapshotReader, SpaceEntry, SpaceInfo,
+    SpaceOptions, WaitingEntry,
+};
+use std::io::Read;
+
+/// What a snapshot says.
+pub(super) struct Taken {
+    head: SnapshotHead,
+    space: Space,
+    /// How many entries it has.
+    pub(super) entries: u64,
+}
+
+impl Taken {
+    /// Reads a snapshot to its end. One of changes is refused: there is nothing here that they are changes of.
+    pub(super) fn read(from: &mut dyn Read) -> Result<Taken> {
+        let mut reader = SnapshotReader::new(from)?;
+        let head = *reader.head();
+        if head.changes {
+            let message = "the snapshot has only what changed since another one: give a whole one";
+            return Err(Error::new(Code::InvalidArgument, message));
+        }
+        let mut space = Space { info: Some(head.space), ..Space::default() };
+        let mut entries = 0;
+        while let Some(block) = reader.next_block()? {
+            for entry in &block {
+                let (place, payload) = entry?;
+                let entry = EntryRef::from_parts(place, payload, head.space.options.versions)?;
+                space.place(entry.to_owned());
+                entries += 1;
+            }
+        }
+        Ok(Taken { head, space, entries })
+    }
+
+    /// The space that it is of, as it was.
+    pub(super) fn into_space(self) -> Result<Space> {
+        if self.head.some_keys {
+            let message = "the snapshot has only some keys: they can be added, and replace nothing";
+            return Err(Error::new(Code::InvalidArgument, message));
+        }
+        Ok(self.space)
+    }
+
+    /// Adds it to a space; gives how many entries were new.
+    pub(super) fn add_to(self, space: &mut Space) -> Result<u64> {
+        let from = self.head.space.options;
+        match &space.info {
+            Some(info) => check_same(info, &from)?,
+            None => space.info = Some(SpaceInfo { options: from, frontier: None }),
+        }
+        space.fix(from.versions);
+        Ok(space.add(self.space))
+    }
+}
+
+/// Refuses a snapshot of a space that is declared in another way.
+fn check_same(info: &SpaceInfo, from: &SpaceOptions) -> Result<()> {
+    let any = |options: &SpaceOptions| SpaceOptions { versions: None, ..*options };
+    if any(&info.options) != any(from) {
+        return Err(declared_otherwise(&info.options, from));
+    }
+    let kinds = info.options.versions.zip(from.versions);
+    let Some((is, from)) = kinds.filter(|(is, from)| is != from) else { return Ok(()) };
+    let message = format!("the space has versions of kind {is}, and the snapshot of kind {from}");
+    Err(Error::new(Code::InvalidVersion, message))
+}
+
+impl Space {
+    /// Puts an entry where a snapshot has it.
+    fn place(&mut self, entry: SpaceEntry) {
+        match entry {
+            SpaceEntry::State { key, version, value } => {
+                self.states.set(key.into(), version, value.map(Bytes::from));
+            }
+            SpaceEntry::Waiting(WaitingEntry { key, version, value }) => {
+                self.waiting.insert((version, key.into()), value.map(Bytes::from));
+            }
+            SpaceEntry::Item { key, id, item } => {
+                self.logs.entry(key.into()).or_default().insert(id.into(), item.into());
+            }
+            SpaceEntry::Position { source, position } => {
+                self.positions.insert(source, position);
+            }
+            // What is gone stands in changes alone, and those are refused.
+            _ => {}
+        }
+    }
+
+    /// Adds what another space holds where that is newer, or not here; gives how many entries were.
+    fn add(&mut self, other: Space) -> u64 {
+        let mut added = 0;
+        // States come first: what waits behind them is of no use any more.
+        for (key, Held { version, value }) in other.states {
+            added += u64::from(self.states.set_newer(key, version, value));
+        }
+        for ((version, key), value) in other.waiting {
+            if self.states.is_newer(&key, version) {
+                added += u64::from(self.wait(key, version, value));
+            }
+        }
+        for (key, log) in other.logs {
+            for (id, item) in log {
+                added += u64::from(self.append(key.clone(), id, item).took_effect());
+            }
+        }
+        for (source, position) in other.positions {
+            added += u64::from(self.advance(source, position).took_effect());
+        }
+        added
+    }
+}

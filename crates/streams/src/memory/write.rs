@@ -1,0 +1,127 @@
+//! Writes: all are checked before one is applied, and applying one cannot fail.
+
+use super::space::{Bytes, Space};
+use mainstay_model::{Code, Error, Result, SpaceInfo, StateWrite, Version, Wrote};
+use std::collections::btree_map::Entry;
+
+impl Space {
+    /// Refuses writes of which one makes no sense in this space.
+    pub(super) fn check(&self, writes: &[StateWrite]) -> Result<()> {
+        let mut info = self.info();
+        for (position, write) in writes.iter().enumerate() {
+            check_one(&info, write).map_err(|error| error.at_position(position))?;
+            let versions = write.version().map(|version| version.kind());
+            info.options.versions = info.options.versions.or(versions);
+        }
+        Ok(())
+    }
+
+    /// Applies a write that was checked; the first that takes effect fixes what the space is.
+    pub(super) fn apply(&mut self, write: StateWrite) -> Wrote {
+        let versions = write.version().map(|version| version.kind());
+        let wrote = match write {
+            StateWrite::Put { key, value, version } => {
+                self.put(key.into(), Some(value.into()), version)
+            }
+            StateWrite::Delete { key, version } => self.put(key.into(), None, version),
+            StateWrite::Append { key, id, item } => self.append(key.into(), id.into(), item.into()),
+            StateWrite::Advance { source, position } => self.advance(source, position),
+            StateWrite::Merge { key, value, version, read, settles } => {
+                let merged = (version, value.map(Bytes::from));
+                self.merge(key.into(), merged, read, &settles)
+            }
+            // What is not known was refused before.
+            _ => Wrote::Stale,
+        };
+        if wrote.took_effect() {
+            self.fix(versions);
+        }
+        wrote
+    }
+
+    fn put(&mut self, key: Bytes, value: Option<Bytes>, version: Version) -> Wrote {
+        let info = self.info();
+        if info.is_sealed(version) || !self.states.is_newer(&key, version) {
+            return Wrote::Stale;
+        }
+        if !info.options.ordered {
+            self.states.set(key, version, value);
+            return Wrote::Applied;
+        }
+        match self.wait(key, version, value) {
+            true => Wrote::Waiting,
+            false => Wrote::Stale,
+        }
+    }
+
+    /// Lets a write wait; says whether none waited there.
+    pub(super) fn wait(&mut self, key: Bytes, version: Version, value: Option<Bytes>) -> bool {
+        match self.waiting.entry((version, key)) {
+            Entry::Occupied(_) => false,
+            Entry::Vacant(room) => {
+                room.insert(value);
+                true
+            }
+        }
+    }
+
+    pub(super) fn append(&mut self, key: Bytes, id: Bytes, item: Bytes) -> Wrote {
+        match self.logs.entry(key).or_default().entry(id) {
+            Entry::Occupied(_) => Wrote::Stale,
+            Entry::Vacant(room) => {
+                room.insert(item);
+                Wrote::Applied
+            }
+        }
+    }
+
+    pub(super) fn advance(&mut self, source: String, position: u64) -> Wrote {
+        if self.positions.get(&source).is_some_and(|held| position <= *held) {
+            return Wrote::Stale;
+        }
+        self.positions.insert(source, position);
+        Wrote::Applied
+    }
+
+    fn merge(
+        &mut self,
+        key: Bytes,
+        (version, value): (Version, Option<Bytes>),
+        read: Option<Version>,
+        settles: &[Version],
+    ) -> Wrote {
+        let waits = |version: &Version| self.waiting.contains_key(&(*version, key.clone()));
+        if self.states.version(&key) != read || !settles.iter().all(waits) {
+            return Wrote::Moved;
+        }
+        if settles.is_empty() && self.info().is_sealed(version) {
+            return Wrote::Stale;
+        }
+        for settled in settles {
+            self.waiting.remove(&(*settled, key.clone()));
+        }
+        // Where all that waited was overtaken, the version is the key's own, and its state stays.
+        self.states.set_newer(key, version, value);
+        Wrote::Applied
+    }
+}
+
+fn check_one(info: &SpaceInfo, write: &StateWrite) -> Result<()> {
+    write.check()?;
+    write.version().map_or(Ok(()), |version| info.check_version(version))?;
+    match write {
+        StateWrite::Put { .. } | StateWrite::Delete { .. } => check_plain(info),
+        StateWrite::Append { .. } | StateWrite::Advance { .. } | StateWrite::Merge { .. } => Ok(()),
+        _ => Err(Error::new(Code::Unsupported, "this store does not know such a write")),
+    }
+}
+
+/// Refuses to write without the function what a function has to merge.
+fn check_plain(info: &SpaceInfo) -> Result<()> {
+    if !info.options.merged || info.options.ordered {
+        return Ok(());
+    }
+    let message =
+        "a function merges what is put to this space, and it is missing: write through `Merging`";
+    Err(Error::new(Code::InvalidArgument, message))
+}

@@ -1,0 +1,200 @@
+//! Keyed state with types: keys, values and versions are what a program has them as.
+
+use crate::StateKeyCodec;
+use mainstay_model::{Code, Error, Kept, KeyedState, Result, State, Version, Wrote};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// State that is applied exactly once, with types. It is a backend for an operator: keys are texts, bytes or numbers
+/// ([`StateKeyCodec`]), values whatever serde can write as JSON, versions `u64` or
+/// [`LogicalTime`](mainstay_model::LogicalTime).
+///
+/// ```
+/// use mainstay_model::{LogicalTime, Wrote};
+/// use mainstay_streams::{MemoryState, TypedState};
+/// use std::sync::Arc;
+///
+/// #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+/// struct Basket { items: u32 }
+///
+/// let baskets: TypedState<String, Basket, LogicalTime> = TypedState::new(Arc::new(MemoryState::new()));
+/// let (user, time) = ("user-7".to_owned(), LogicalTime::new(3, 17));
+/// assert_eq!(baskets.put(&user, &Basket { items: 2 }, time)?, Wrote::Applied);
+///
+/// // The input is read again from the last checkpoint on: what is in the state stays as it is.
+/// let checkpoint = baskets.snapshot()?;
+/// assert_eq!(baskets.put(&user, &Basket { items: 2 }, time)?, Wrote::Stale);
+/// assert_eq!(baskets.get(&user)?, Some((Basket { items: 2 }, time)));
+///
+/// // After a crash another process goes on from there.
+/// let restored: TypedState<String, Basket, LogicalTime> = TypedState::new(Arc::new(MemoryState::new()));
+/// restored.restore(&checkpoint)?;
+/// assert_eq!(restored.get(&user)?, Some((Basket { items: 2 }, time)));
+/// # Ok::<(), mainstay_model::Error>(())
+/// ```
+pub struct TypedState<K, V, Ver> {
+    space: Arc<dyn KeyedState>,
+    types: PhantomData<fn() -> (K, V, Ver)>,
+}
+
+impl<K, V, Ver> Clone for TypedState<K, V, Ver> {
+    fn clone(&self) -> TypedState<K, V, Ver> {
+        TypedState::new(Arc::clone(&self.space))
+    }
+}
+
+impl<K, V, Ver> TypedState<K, V, Ver> {
+    /// A space, whose keys, values and versions are of these types.
+    pub fn new(space: Arc<dyn KeyedState>) -> TypedState<K, V, Ver> {
+        TypedState { space, types: PhantomData }
+    }
+
+    /// The space itself, for all that needs no types.
+    pub fn space(&self) -> &Arc<dyn KeyedState> {
+        &self.space
+    }
+
+    /// All there is, as bytes: for a checkpoint.
+    pub fn snapshot(&self) -> Result<Vec<u8>> {
+        self.space.snapshot()
+    }
+
+    /// Replaces everything by what a snapshot says, or, if that is damaged, nothing. Gives how many entries it had.
+    pub fn restore(&self, snapshot: &[u8]) -> Result<u64> {
+        self.space.restore(snapshot)
+    }
+}
+
+impl<K, V, Ver> TypedState<K, V, Ver>
+where
+    K: StateKeyCodec,
+    V: Serialize + DeserializeOwned,
+    Ver: Into<Version> + TryFrom<Version, Error = Error>,
+{
+    /// Writes a key's value if the version is newer than the key's; says whether it was.
+    pub fn put(&self, key: &K, value: &V, version: Ver) -> Result<Wrote> {
+        let value = serde_json::to_vec(value).map_err(|error| {
+            let message = format!("the value cannot be written as JSON: {error}");
+            Error::new(Code::InvalidValue, message)
+        })?;
+        self.space.put(&key.to_key(), &value, version.into())
+    }
+
+    /// Deletes a key if the version is newer than the key's, and remembers the version.
+    pub fn delete(&self, key: &K, version: Ver) -> Result<Wrote> {
+        self.space.delete(&key.to_key(), version.into())
+    }
+
+    /// A key's value and version.
+    pub fn get(&self, key: &K) -> Result<Option<(V, Ver)>> {
+        self.space.get(&key.to_key())?.map(typed).transpose()
+    }
+
+    /// The version of a key's last write, also where that deleted it.
+    pub fn version(&self, key: &K) -> Result<Option<Ver>> {
+        let kept: Option<Kept> = self.space.look(&[&key.to_key()])?.pop().flatten();
+        kept.map(|kept| kept.version.try_into()).transpose()
+    }
+
+    /// Keys in order of their bytes, with values and versions: those whose bytes begin with `prefix` and which come
+    /// behind `after`.
+    ///
+    /// ```
+    /// # use mainstay_streams::{MemoryState, TypedState};
+    /// # use std::sync::Arc;
+    /// let counts: TypedState<u64, u32, u64> = TypedState::new(Arc::new(MemoryState::new()));
+    /// for user in [7, 300, 2] {
+    ///     counts.put(&user, &1, 10)?;
+    /// }
+    /// let page = counts.scan(&[], None, 2)?;
+    /// assert_eq!(page.states, [(2, 1, 10), (7, 1, 10)]);
+    /// let rest = counts.scan(&[], page.next.as_ref(), 2)?;
+    /// assert_eq!((rest.states, rest.next), (vec![(300, 1, 10)], None));
+    /// # Ok::<(), mainstay_model::Error>(())
+    /// ```
+    pub fn scan(
+        &self,
+        prefix: &[u8],
+        after: Option<&K>,
+        limit: usize,
+    ) -> Result<TypedPage<K, V, Ver>> {
+        let after = after.map(StateKeyCodec::to_key);
+        let page = self.space.scan(prefix, after.as_deref(), limit)?;
+        let one = |(key, state): (Vec<u8>, State)| {
+            let (value, version) = typed(state)?;
+            Ok((K::from_key(&key)?, value, version))
+        };
+        let states = page.states.into_iter().map(one).collect::<Result<Vec<_>>>()?;
+        let next = page.next.map(|key| K::from_key(&key)).transpose()?;
+        Ok(TypedPage { states, next })
+    }
+}
+
+/// A page of keys with their values and versions, and where the next one begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TypedPage<K, V, Ver> {
+    /// Keys in order of their bytes; deleted ones are not among them.
+    pub states: Vec<(K, V, Ver)>,
+    /// Pass this as `after` for the next page; `None` at the end.
+    pub next: Option<K>,
+}
+
+fn typed<V, Ver>(state: State) -> Result<(V, Ver)>
+where
+    V: DeserializeOwned,
+    Ver: TryFrom<Version, Error = Error>,
+{
+    let value = serde_json::from_slice(&state.value).map_err(|error| {
+        let message = format!("the state is no value of the type asked for: {error}");
+        Error::new(Code::InvalidValue, message)
+    })?;
+    Ok((value, state.version.try_into()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MemoryState;
+    use mainstay_model::LogicalTime;
+
+    fn state<K, V, Ver>() -> TypedState<K, V, Ver> {
+        TypedState::new(Arc::new(MemoryState::new()))
+    }
+
+    #[test]
+    fn a_deletion_is_remembered_with_its_version() {
+        let state = state::<Vec<u8>, String, u64>();
+        state.put(&b"k".to_vec(), &"v".to_owned(), 3).unwrap();
+        assert_eq!(state.delete(&b"k".to_vec(), 5), Ok(Wrote::Applied));
+        assert_eq!(state.put(&b"k".to_vec(), &"late".to_owned(), 4), Ok(Wrote::Stale));
+        assert_eq!(state.get(&b"k".to_vec()), Ok(None));
+        assert_eq!(state.version(&b"k".to_vec()), Ok(Some(5)));
+    }
+
+    #[test]
+    fn what_is_of_another_type_is_an_error_and_no_panic() {
+        let numbers = state::<u64, u32, u64>();
+        numbers.put(&1, &7, 1).unwrap();
+        let texts: TypedState<u64, String, u64> = TypedState::new(numbers.space().clone());
+        assert_eq!(texts.get(&1).unwrap_err().code(), Code::InvalidValue);
+        let times: TypedState<u64, u32, LogicalTime> = TypedState::new(numbers.space().clone());
+        assert_eq!(times.get(&1).unwrap_err().code(), Code::InvalidVersion);
+        assert_eq!(
+            times.put(&1, &7, LogicalTime::new(1, 1)).unwrap_err().code(),
+            Code::InvalidVersion
+        );
+    }
+
+    #[test]
+    fn a_snapshot_brings_everything_back() {
+        let state = state::<String, Vec<u32>, LogicalTime>();
+        state.put(&"a".to_owned(), &vec![1, 2], LogicalTime::new(1, 2)).unwrap();
+        let copy: TypedState<String, Vec<u32>, LogicalTime> = self::tests::state();
+        copy.put(&"other".to_owned(), &vec![], LogicalTime::new(9, 9)).unwrap();
+        assert_eq!(copy.restore(&state.snapshot().unwrap()), Ok(1));
+        let all = copy.clone().scan(&[], None, 10).unwrap().states;
+        assert_eq!(all, [("a".to_owned(), vec![1, 2], LogicalTime::new(1, 2))]);
+    }
+}
