@@ -6,6 +6,7 @@ use crate::compare::{Comparison, Item};
 use crate::core::Core;
 use crate::db::{Database, retry};
 use crate::interactive::Interactive;
+use crate::keyed::{self, Keyed};
 use crate::outbox::Outbox;
 use crate::place::Place;
 use crate::records::Records;
@@ -13,7 +14,7 @@ use crate::remote::wait;
 use crate::runs::Runs;
 use mainstay_model::wire::fields;
 use mainstay_model::{
-    Answer, At, BranchCommand, Code, Contract, Error, Fields, MergeStrategy, Name, Result,
+    Answer, At, BranchCommand, Code, Contract, Error, Fields, MergeStrategy, Name, Page, Result,
     Revision, Stamp, Transaction, Value, codec,
 };
 use serde::{Deserialize, Serialize};
@@ -49,6 +50,16 @@ impl Branch {
     /// Its runs.
     pub fn runs(&self) -> Runs {
         Runs::on(self.place.clone(), &self.name)
+    }
+
+    /// A space of keyed state on it; it is made by its first write, or declared.
+    pub fn keyed(&self, space: &str) -> Result<Keyed> {
+        Keyed::on(self.place.clone(), &self.name, space)
+    }
+
+    /// Names of its spaces of keyed state, in byte order.
+    pub fn spaces(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
+        keyed::spaces(&self.place, &self.name, prefix, after, limit)
     }
 
     /// Its outbox.

@@ -109,6 +109,19 @@ pub struct SnapshotSummary {
     pub hash: [u8; HASH_BYTES],
 }
 
+/// What a snapshot was taken of, where it may be of changes alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotTaken {
+    /// What was written.
+    pub summary: SnapshotSummary,
+    /// The moment that it shows, to be named when the next one is taken; nothing where that is of no use.
+    pub mark: Option<u64>,
+    /// Whether all there is was written.
+    pub is_full: bool,
+    /// Why that is so, where changes alone were asked for.
+    pub why: Option<&'static str>,
+}
+
 /// Entries one behind the other, as a block of a snapshot has them.
 ///
 /// ```

@@ -101,6 +101,7 @@ pub(crate) fn told(command: &StateCommand, answer: Option<&Answer>) -> Vec<State
         StateCommand::Declare { .. }
         | StateCommand::Info { .. }
         | StateCommand::Drop { .. }
+        | StateCommand::Abandon { .. }
         | StateCommand::Restore { .. } => vec![StatePlace::Space],
         _ => Vec::new(),
     }

@@ -63,6 +63,9 @@ pub(crate) fn run(
             let piece = Piece { space, info: *info, block, begun: *begun, ends: *ends };
             restore::restore(view, overlay, &piece, revision).map(Answer::Count)
         }
+        StateCommand::Abandon { space, begun } => {
+            restore::abandon(view, overlay, space, *begun).map(Answer::Did)
+        }
         StateCommand::Take { space, info, block } => {
             let mut writer = Writer::open(view, overlay, space, revision)?;
             let taken = writer.take(info, block)?;

@@ -136,6 +136,24 @@ fn fill(view: &View<'_>, overlay: &mut Overlay, piece: &Piece<'_>, generation: u
     Ok(count)
 }
 
+/// Gives up a generation that is being filled; says whether it was.
+pub(crate) fn abandon(
+    view: &View<'_>,
+    overlay: &mut Overlay,
+    space: &Name,
+    begun: Revision,
+) -> Result<bool> {
+    let Met { seen, declared } = space::meet(view, overlay, space)?;
+    let filled = declared.filter(|declared| declared.filling == begun && begun != 0);
+    let Some(declared) = filled else { return Ok(false) };
+    reap::mark(view.index, overlay, &reap::space(view.branch(), space.as_str(), begun))?;
+    match declared.is_there {
+        true => space::put(overlay, seen, &Declaration { filling: 0, ..declared })?,
+        false => keys::remove(overlay, seen)?,
+    }
+    Ok(true)
+}
+
 /// Removes a space; says whether there was one.
 pub(crate) fn remove(
     view: &View<'_>,

@@ -77,7 +77,7 @@ fn take(mut bytes: &[u8]) -> Option<Declaration> {
 }
 
 /// What is known of a space before a write.
-pub(crate) struct Met {
+pub(in crate::apply) struct Met {
     pub seen: Seen,
     pub declared: Option<Declaration>,
 }
@@ -90,7 +90,7 @@ impl Met {
 }
 
 /// What is known of a space.
-pub(crate) fn meet(view: &View<'_>, overlay: &Overlay, space: &Name) -> Result<Met> {
+pub(in crate::apply) fn meet(view: &View<'_>, overlay: &Overlay, space: &Name) -> Result<Met> {
     let (seen, declared) = see_with(view, overlay, SPACES, space.as_bytes(), Declaration::decode)?;
     Ok(Met { seen, declared })
 }
@@ -105,7 +105,11 @@ pub(crate) fn find(
 }
 
 /// Writes what a space is declared as.
-pub(crate) fn put(overlay: &mut Overlay, seen: Seen, declared: &Declaration) -> Result<()> {
+pub(in crate::apply) fn put(
+    overlay: &mut Overlay,
+    seen: Seen,
+    declared: &Declaration,
+) -> Result<()> {
     let encode = |out: &mut Vec<u8>| {
         declared.encode(out);
         Ok(())
