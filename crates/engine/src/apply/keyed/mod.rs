@@ -11,11 +11,13 @@
 //! The declaration is looked at by every write and changed by few: puts to different keys meet nowhere.
 
 pub(crate) mod guard;
+pub(crate) mod merge;
 pub(crate) mod places;
 pub(crate) mod read;
 mod restore;
 mod seal;
 pub(crate) mod space;
+pub(crate) mod told;
 mod write;
 
 use crate::overlay::Overlay;

@@ -126,19 +126,25 @@ impl<'w> Writer<'w> {
 
     /// Lets a write wait until its version is sealed; the first of a version is the one.
     pub fn wait(&mut self, key: &[u8], value: Option<&[u8]>, version: Version) -> Result<Wrote> {
-        let place = EntryKind::waiting(version, key);
-        let (seen, there) = self.look(&place, |_| Ok(()))?;
+        let (_, there) = self.look(&EntryKind::waiting(version, key), |_| Ok(()))?;
         if there.is_some() {
             return Ok(Wrote::Stale);
         }
+        self.wait_anew(key, value, version)?;
+        Ok(Wrote::Waiting)
+    }
+
+    /// The same, instead of another write of this version.
+    pub fn wait_anew(&mut self, key: &[u8], value: Option<&[u8]>, version: Version) -> Result<()> {
+        self.fix_kind(version);
+        let (seen, _) = self.look(&EntryKind::waiting(version, key), |_| Ok(()))?;
         let said = [if value.is_some() { 0 } else { 0x80 }];
         let (start, ()) = self.overlay.stage(|out| {
             out.extend_from_slice(&said);
             out.extend_from_slice(value.unwrap_or_default());
             Ok(())
         })?;
-        self.put_staged(seen, start)?;
-        Ok(Wrote::Waiting)
+        self.put_staged(seen, start)
     }
 
     pub fn append(&mut self, key: &[u8], id: &[u8], item: &[u8]) -> Result<Wrote> {
@@ -148,6 +154,12 @@ impl<'w> Writer<'w> {
         }
         self.set(seen, item)?;
         Ok(Wrote::Applied)
+    }
+
+    /// Adds an item, instead of another one of this id.
+    pub fn append_anew(&mut self, key: &[u8], id: &[u8], item: &[u8]) -> Result<()> {
+        let (seen, _) = self.look(&EntryKind::item(key, id), |_| Ok(()))?;
+        self.set(seen, item)
     }
 
     pub fn advance(&mut self, source: &str, position: u64) -> Result<Wrote> {
@@ -233,6 +245,7 @@ impl<'w> Writer<'w> {
         version: Version,
         value: Option<&[u8]>,
     ) -> Result<()> {
+        self.fix_kind(version);
         if let Some((before, true)) = had {
             self.forget_grave(before, key)?;
         }
