@@ -180,6 +180,11 @@ impl EntryBlock {
     pub fn iter(&self) -> Entries<'_> {
         Entries { rest: &self.0 }
     }
+
+    /// The last so many bytes of it, one by one: for those who left off there.
+    pub fn last(&self, bytes: usize) -> Entries<'_> {
+        Entries { rest: &self.0[self.0.len().saturating_sub(bytes)..] }
+    }
 }
 
 impl<'e> IntoIterator for &'e EntryBlock {
@@ -198,6 +203,13 @@ pub type EntryParts<'e> = (&'e [u8], Option<&'e [u8]>);
 #[derive(Clone, Debug)]
 pub struct Entries<'e> {
     rest: &'e [u8],
+}
+
+impl Entries<'_> {
+    /// How many bytes are left.
+    pub fn left_bytes(&self) -> usize {
+        self.rest.len()
+    }
 }
 
 impl<'e> Iterator for Entries<'e> {
