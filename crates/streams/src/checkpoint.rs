@@ -12,9 +12,11 @@
 
 mod chain;
 mod manifest;
+mod rescale;
 mod shelf;
 
 pub use manifest::{FilePart, Manifest, ShardPart, VersionName};
+pub use rescale::{Move, divide};
 pub use shelf::Shelf;
 
 use chain::{Chain, Joined, Rule, Stream};
@@ -178,9 +180,9 @@ impl Checkpoints {
     /// Takes a checkpoint of a job that has one shard.
     pub fn take(&self, state: &dyn KeyedState) -> Result<Manifest> {
         let before = self.latest()?;
-        let id = before.as_ref().map_or(1, |before| before.checkpoint + 1);
+        let (id, epoch) = before.as_ref().map_or((1, 0), |it| (it.checkpoint + 1, it.epoch));
         let report = self.write(id, 0, 0..self.job.groups, state, before.as_ref())?;
-        self.commit(id, vec![report])
+        self.commit(id, epoch, vec![report])
     }
 
     /// Writes what a shard contributes to a checkpoint: what has changed since the one before, or all there is.
@@ -196,7 +198,7 @@ impl Checkpoints {
         let before = before.and_then(|before| before.part(shard, &groups));
         let since = before.filter(|before| before.files.len() <= self.changes);
         let mark = since.and_then(|before| before.mark);
-        let name = format!("{}/data/{checkpoint:020}-{shard}", self.job.name);
+        let name = self.data_name(checkpoint, shard);
         let taken = self.shelf.put(&name, |out| state.snapshot_since(mark, out))?;
         let file = FilePart::new(name, taken.is_full, &taken.summary);
         let (mut files, mut positions) = (Vec::new(), Default::default());
@@ -234,13 +236,9 @@ impl Checkpoints {
         }
     }
 
-    /// Makes a checkpoint of what all shards have written, and lets go of those that are too old.
-    pub fn commit(&self, checkpoint: u64, reports: Vec<ShardReport>) -> Result<Manifest> {
-        let epoch = self.latest()?.map_or(0, |before| before.epoch);
-        self.commit_in(checkpoint, epoch, reports)
-    }
-
-    pub(crate) fn commit_in(
+    /// Makes a checkpoint of what all shards have written, and lets go of those that are too old. Who still works in an
+    /// epoch that is over is refused.
+    pub fn commit(
         &self,
         checkpoint: u64,
         epoch: u64,
@@ -249,24 +247,38 @@ impl Checkpoints {
         let mut parts: Vec<ShardPart> = reports.into_iter().map(|report| report.part).collect();
         parts.sort_by_key(|part| part.shard);
         check_whole(checkpoint, &self.job, &parts)?;
-        let newest = self.list()?.last().copied();
-        if newest.is_some_and(|newest| newest >= checkpoint) {
-            let message = format!(
-                "job `{}` has checkpoint {} already: {checkpoint} comes too late",
-                self.job.name,
-                newest.unwrap_or_default()
-            );
-            return Err(Error::new(Code::CheckpointExists, message));
+        if let Some(newest) = self.latest()? {
+            if newest.epoch > epoch {
+                return Err(self.divided_anew(&newest, epoch));
+            }
+            if newest.checkpoint >= checkpoint {
+                return Err(self.too_late(newest.checkpoint, checkpoint));
+            }
         }
         let manifest = Manifest::new(&self.job, checkpoint, epoch, parts);
-        let bytes = manifest.encode()?;
-        self.shelf.put(&self.manifest_name(checkpoint), |out| {
-            out.write_all(&bytes)
-                .map_err(|error| Error::new(Code::Io, format!("a manifest: {error}")))
-        })?;
+        if !self.shelf.put_new(&self.manifest_name(checkpoint), &manifest.encode()?)? {
+            return Err(self.too_late(checkpoint, checkpoint));
+        }
         // It is there: what cannot be tidied up now is by the next one.
         let _ = self.tidy();
         Ok(manifest)
+    }
+
+    #[cold]
+    fn too_late(&self, newest: u64, checkpoint: u64) -> Error {
+        let job = &self.job.name;
+        let message =
+            format!("job `{job}` has checkpoint {newest} already: {checkpoint} comes too late");
+        Error::new(Code::CheckpointExists, message)
+    }
+
+    #[cold]
+    fn divided_anew(&self, newest: &Manifest, epoch: u64) -> Error {
+        let message = format!(
+            "the work of job `{}` was divided anew with checkpoint {}: epoch {epoch} is over, begin again from there",
+            self.job.name, newest.checkpoint
+        );
+        Error::new(Code::Fenced, message)
     }
 
     /// Gives up a checkpoint that was not committed.
@@ -361,6 +373,10 @@ impl Checkpoints {
             true => Ok(stream),
             false => Err(lost(file, "it is another file")),
         }
+    }
+
+    fn data_name(&self, checkpoint: u64, shard: u32) -> String {
+        format!("{}/data/{checkpoint:020}-{shard}", self.job.name)
     }
 
     fn manifest_name(&self, checkpoint: u64) -> String {

@@ -35,7 +35,7 @@ mod window;
 mod working;
 
 pub use checkpoint::{
-    Checkpoints, FilePart, Job, Manifest, ShardPart, ShardReport, Shelf, VersionName,
+    Checkpoints, FilePart, Job, Manifest, Move, ShardPart, ShardReport, Shelf, VersionName, divide,
 };
 pub use dedup::{Deduplicating, Seen};
 pub use frontier::Frontier;

@@ -144,6 +144,7 @@ pub(super) struct Joined {
     chain: Chain,
     space: SpaceInfo,
     writer: Option<SnapshotWriter<Bytes>>,
+    written: Option<SnapshotSummary>,
     bytes: Bytes,
     /// Looks at what was read before its end is given.
     check: Check,
@@ -161,7 +162,17 @@ impl Joined {
         let bytes = Bytes::default();
         let writer = SnapshotWriter::new(bytes.clone(), &SnapshotHead::all(space))?;
         let failure = Failure::default();
-        Ok(Joined { chain, space, writer: Some(writer), bytes, check, failure })
+        Ok(Joined { chain, space, writer: Some(writer), written: None, bytes, check, failure })
+    }
+
+    /// The space that it is of.
+    pub fn space(&self) -> SpaceInfo {
+        self.space
+    }
+
+    /// What was written, once all of it was read.
+    pub fn written(&self) -> Option<&SnapshotSummary> {
+        self.written.as_ref()
     }
 
     /// Makes further bytes, until there are some or all is done.
@@ -179,7 +190,8 @@ impl Joined {
                 }
                 None => {
                     (self.check)(&self.chain.streams)?;
-                    self.writer.take().map(SnapshotWriter::finish).transpose()?;
+                    let finished = self.writer.take().map(SnapshotWriter::finish).transpose()?;
+                    self.written = finished.map(|(summary, _)| summary);
                 }
             }
         }

@@ -74,6 +74,22 @@ impl Shelf {
         }
     }
 
+    /// Writes a small file that is not there yet; says whether it was not. Of two who do it at once, one does.
+    pub(super) fn put_new(&self, name: &str, bytes: &[u8]) -> Result<bool> {
+        match &self.0 {
+            Kind::Directory(root) => put_new_file(root, name, bytes),
+            Kind::Objects { objects, runtime } => {
+                let mode = object_store::PutMode::Create.into();
+                let (path, bytes) = (ObjectPath::from(name), bytes.to_vec().into());
+                match runtime.block_on(objects.put_opts(&path, bytes, mode)) {
+                    Ok(_) => Ok(true),
+                    Err(object_store::Error::AlreadyExists { .. }) => Ok(false),
+                    Err(error) => Err(cannot("write", name, &error)),
+                }
+            }
+        }
+    }
+
     /// Opens a file; nothing where there is none.
     pub(super) fn open(&self, name: &str) -> Result<Option<Box<dyn Read>>> {
         match &self.0 {
@@ -159,10 +175,36 @@ fn put_file<T>(
     };
     file.sync_all().map_err(failed)?;
     fs::rename(&part, &path).map_err(failed)?;
-    for directory in parent.ancestors().take_while(|part| part.starts_with(root)) {
-        File::open(directory).and_then(|directory| directory.sync_all()).map_err(failed)?;
-    }
+    sync_up(root, parent).map_err(failed)?;
     Ok(written)
+}
+
+/// A link to a name fails where there is one, a rename does not.
+fn put_new_file(root: &Path, name: &str, bytes: &[u8]) -> Result<bool> {
+    let path = root.join(name);
+    let failed = |error: io::Error| cannot("write", path.display(), &error);
+    let parent = path.parent().unwrap_or(root);
+    fs::create_dir_all(parent).map_err(failed)?;
+    // Two may be at it: each has a file of its own.
+    let part = PathBuf::from(format!("{}.{}{PART}", path.display(), std::process::id()));
+    let written = File::create(&part).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_all()
+    });
+    let linked = written.and_then(|()| fs::hard_link(&part, &path));
+    let _ = fs::remove_file(&part);
+    match linked {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+        linked => linked.map_err(failed)?,
+    }
+    sync_up(root, parent).map_err(failed)?;
+    Ok(true)
+}
+
+/// Makes the names in a directory stay, and its own.
+fn sync_up(root: &Path, directory: &Path) -> io::Result<()> {
+    let own = directory.ancestors().take_while(|part| part.starts_with(root));
+    own.map(File::open).try_for_each(|directory| directory?.sync_all())
 }
 
 fn list_files(root: &Path, below: &str) -> Result<Vec<String>> {
