@@ -150,6 +150,8 @@ codes! {
     SpaceExists => Exists,
     /// There is no such checkpoint.
     CheckpointNotFound => NotFound,
+    /// A shard failed, or it took too long: the checkpoint will not be.
+    CheckpointAborted => Unavailable,
     /// A checkpoint of this number, or a later one, exists.
     CheckpointExists => Exists,
     /// There is no such index.

@@ -21,6 +21,7 @@ pub use shelf::Shelf;
 
 use chain::{Chain, Joined, Rule, Stream};
 use mainstay_model::{Code, Error, KeyedState, Result, check_name};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::ops::Range;
@@ -75,14 +76,14 @@ pub struct Checkpoints {
 }
 
 /// What a shard has written for a checkpoint that is not one yet.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShardReport {
     /// The checkpoint.
     pub checkpoint: u64,
     /// What it has written, and what that stands on.
     pub part: ShardPart,
     /// Why all there is was written, where changes alone would have done.
-    pub why_full: Option<&'static str>,
+    pub why_full: Option<String>,
 }
 
 impl Checkpoints {
@@ -218,7 +219,7 @@ impl Checkpoints {
             positions,
             files,
         };
-        Ok(ShardReport { checkpoint, part, why_full: taken.why })
+        Ok(ShardReport { checkpoint, part, why_full: taken.why.map(str::to_owned) })
     }
 
     /// Refuses a space whose keys belong to another number of groups than the job's.
