@@ -25,11 +25,12 @@ use crate::frontier::Frontier;
 use crate::operator::Operator;
 use crate::outlet::{Behind, Outlet};
 use crate::position;
-use crate::runner::{Keyed, Runner};
+use crate::runner::{Keyed, Runner, Taken};
 use crate::source::{Arrived, Merged};
 use crate::working::Working;
 use mainstay_model::{
-    Code, Error, ErrorKind, KeyedState, Result, SpaceOptions, StateWrite, VersionKind, Wrote,
+    Code, Error, ErrorKind, KeyedState, Result, STATE_KEY_LIMIT_BYTES, SpaceOptions, StateWrite,
+    VersionKind, Wrote,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -73,9 +74,23 @@ pub struct Pipeline<P: Operator> {
     /// What a source said behind the items that were read before.
     stalled: Option<Error>,
     behind: Vec<Behind>,
+    /// Whether keys may be further than the sources were read.
+    states_ahead: bool,
     /// Something failed half-way: sources and sinks may be ahead of the state.
     broken: bool,
     barriers: BTreeMap<u64, Barrier>,
+}
+
+/// Why a batch was not made, and how many of its items did not fail.
+struct Failed {
+    error: Error,
+    done: usize,
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Failed {
+        Failed { error, done: 0 }
+    }
 }
 
 impl<P: Operator> Pipeline<P> {
@@ -84,27 +99,34 @@ impl<P: Operator> Pipeline<P> {
         PipelineBuilder::new(operator)
     }
 
-    /// Works on one batch and says how far that came. After an error nothing of the batch is in the state; the next step goes
-    /// back to the state and tries again.
+    /// Works on one batch and says how far that came. With an error, all items before the one that failed are in the state,
+    /// and nothing of that one; the next step tries it again.
     pub fn step(&mut self) -> Result<Progress> {
         self.ready()?;
+        let mut size = self.size;
         loop {
-            match self.work() {
+            let failed = match self.work(size) {
                 Ok(progress) => {
                     self.size = self.batch.min(self.size + self.size / 8 + 1);
                     return Ok(progress);
                 }
+                Err(failed) => failed,
+            };
+            size = match failed {
+                // What comes before it is kept first.
+                Failed { done, .. } if done > 0 => done,
                 // States are as large as they are: fewer of them fit.
-                Err(error) if error.kind() == ErrorKind::TooLarge && self.size > 1 => {
-                    self.size /= 2;
-                    self.recover()?;
-                    self.ready()?;
+                Failed { error, .. } if error.kind() == ErrorKind::TooLarge && size > 1 => {
+                    self.size = size / 2;
+                    self.size
                 }
-                Err(error) => {
+                Failed { error, .. } => {
                     self.broken = true;
                     return Err(error);
                 }
-            }
+            };
+            self.recover()?;
+            self.ready()?;
         }
     }
 
@@ -208,17 +230,19 @@ impl<P: Operator> Pipeline<P> {
     }
 
     /// One batch, from sources to state.
-    fn work(&mut self) -> Result<Progress> {
+    fn work(&mut self, size: usize) -> std::result::Result<Progress, Failed> {
         let mut progress = Progress::default();
-        let items = self.read_batch(&mut progress)?;
+        let items = self.read_batch(size, &mut progress)?;
         if items.is_empty() {
             return Ok(progress);
         }
         let state = Arc::clone(&self.state);
         let mut working = Working::new(&*state);
         working.load(items.iter().map(|item| &item.key[..]))?;
-        for item in &items {
-            progress.count(self.runner.take(item, &mut working, &mut self.outlet)?);
+        for (done, item) in items.iter().enumerate() {
+            let taken = self.runner.take(item, &mut working, &mut self.outlet);
+            let taken = taken.and_then(|taken| self.check_taken(item, taken));
+            progress.count(taken.map_err(|error| Failed { error, done })?);
             // What is read again is behind: the state is further.
             self.read[item.source] = self.read[item.source].max(item.position);
             self.frontier.rise(Frontier::behind(item.time));
@@ -229,14 +253,11 @@ impl<P: Operator> Pipeline<P> {
     }
 
     /// Items with their keys. What a source fails with behind some items is told once those are done.
-    fn read_batch(&mut self, progress: &mut Progress) -> Result<Vec<Keyed<P::Item>>> {
+    fn read_batch(&mut self, size: usize, progress: &mut Progress) -> Result<Vec<Keyed<P::Item>>> {
         let mut items = Vec::new();
-        while items.len() < self.size && self.stalled.is_none() {
-            match self.input.arrive() {
-                Ok(Some(Arrived { item, time, source, position })) => {
-                    let key = self.runner.operator().key(&item);
-                    items.push(Keyed { key, item, time, source, position });
-                }
+        while items.len() < size && self.stalled.is_none() {
+            match self.input.arrive().and_then(|arrived| self.keyed(arrived)) {
+                Ok(Some(item)) => items.push(item),
                 Ok(None) => {
                     progress.ended = true;
                     break;
@@ -248,6 +269,38 @@ impl<P: Operator> Pipeline<P> {
             Some(error) => Err(error),
             None => Ok(items),
         }
+    }
+
+    /// An item that the state has not read, and whose key was there before: its source gave that time to another item.
+    /// Passing it over would lose it.
+    fn check_taken(&self, item: &Keyed<P::Item>, taken: Taken) -> Result<Taken> {
+        let is_new = item.position > self.read[item.source];
+        if taken != Taken::Skipped || !is_new || self.states_ahead {
+            return Ok(taken);
+        }
+        let name = self.input.names().nth(item.source).unwrap_or_default();
+        let message = format!(
+            "source `{name}` gives time {} behind position {}, and the state of key {} is that far already: times of a source have to rise; if the state came from a shard that had read further, open the pipeline with `states_ahead`",
+            item.time,
+            self.read[item.source],
+            item.key.escape_ascii()
+        );
+        Err(Error::new(Code::InvalidVersion, message))
+    }
+
+    fn keyed(&self, arrived: Option<Arrived<P::Item>>) -> Result<Option<Keyed<P::Item>>> {
+        let Some(Arrived { item, time, source, position }) = arrived else { return Ok(None) };
+        let operator = self.runner.operator();
+        let key = operator.key(&item);
+        if (1..=STATE_KEY_LIMIT_BYTES).contains(&key.len()) {
+            return Ok(Some(Keyed { key, item, time, source, position }));
+        }
+        let message = format!(
+            "operator `{}` gives the item of time {time} a key of {} bytes: a key has 1 to {STATE_KEY_LIMIT_BYTES}",
+            operator.name(),
+            key.len()
+        );
+        Err(Error::new(Code::InvalidName, message))
     }
 
     /// Writes states and all positions, at once.

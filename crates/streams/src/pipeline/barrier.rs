@@ -59,8 +59,7 @@ impl<P: Operator> Pipeline<P> {
     /// nothing.
     pub fn committed_before(&mut self, barrier: &Barrier) -> Result<()> {
         self.outlet.commit(barrier.id, &barrier.positions)?;
-        // What an earlier one had is in it.
-        self.barriers.retain(|_, other| !other.is_within(&barrier.positions));
+        self.barriers.remove(&barrier.id);
         Ok(())
     }
 

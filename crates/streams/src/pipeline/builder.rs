@@ -24,12 +24,19 @@ pub struct PipelineBuilder<P: Operator> {
     input: Result<Merged<P::Item>>,
     sinks: Vec<Box<dyn Sink<P::Out>>>,
     batch: usize,
+    states_ahead: bool,
 }
 
 impl<P: Operator> PipelineBuilder<P> {
     pub(super) fn new(operator: P) -> PipelineBuilder<P> {
         let input = Ok(Merged::default());
-        PipelineBuilder { operator, input, sinks: Vec::new(), batch: BATCH_DEFAULT }
+        PipelineBuilder {
+            operator,
+            input,
+            sinks: Vec::new(),
+            batch: BATCH_DEFAULT,
+            states_ahead: false,
+        }
     }
 
     /// Adds a source; several are merged by time.
@@ -54,9 +61,17 @@ impl<P: Operator> PipelineBuilder<P> {
         self
     }
 
+    /// Some states may be further than the sources were read for this pipeline: they came from a shard that had read
+    /// further. Items that they know are passed over. Without this such an item is an error, for it is what a source looks
+    /// like that gives one time to two items.
+    pub fn states_ahead(mut self) -> PipelineBuilder<P> {
+        self.states_ahead = true;
+        self
+    }
+
     /// Opens the pipeline over a state, and goes to where that says it was.
     pub fn open(self, state: Arc<dyn KeyedState>) -> Result<Pipeline<P>> {
-        let PipelineBuilder { operator, input, sinks, batch } = self;
+        let PipelineBuilder { operator, input, sinks, batch, states_ahead } = self;
         if !(1..=BATCH_LIMIT).contains(&batch) {
             let message = format!("a batch has 1 to {BATCH_LIMIT} items, not {batch}");
             return Err(Error::new(Code::InvalidOption, message));
@@ -78,6 +93,7 @@ impl<P: Operator> PipelineBuilder<P> {
             frontier: Frontier::default(),
             stalled: None,
             behind: Vec::new(),
+            states_ahead,
             broken: false,
             barriers: BTreeMap::new(),
         };
