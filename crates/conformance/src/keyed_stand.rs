@@ -326,7 +326,9 @@ impl<'w> KeyedStand<'w> {
     pub fn unchanged<T>(&self, body: impl FnOnce() -> T) -> T {
         let before = self.seen();
         let out = body();
-        assert_eq!(self.seen(), before, "something was changed");
+        let after = self.seen();
+        let bytes = (before.1.len(), after.1.len());
+        assert!(after == before, "changed: {:?}, {:?}, {bytes:?} bytes", before.0, after.0);
         out
     }
 

@@ -62,6 +62,7 @@ pub fn foreign_bytes(s: &KeyedStand<'_>) {
 /// The same of a snapshot of some keys.
 pub fn of_some_keys(s: &KeyedStand<'_>) {
     let full = s.filled("full");
+    full.put("ab", "new", 99);
     let snapshot = full.snapshot_keys(&keys(&["a", "ab", "c"]));
     let s = s.filled("here");
     s.unchanged(|| {

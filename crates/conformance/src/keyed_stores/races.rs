@@ -176,6 +176,7 @@ fn pair(version: u64) -> Vec<StateWrite> {
 
 fn is_pair(space: &dyn KeyedState) {
     let kept = space.look(&[b"a", b"b"]).unwrap();
+    assert!(kept[0].is_some(), "nothing is there");
     assert_eq!(kept[0], kept[1], "two moments at once");
 }
 
