@@ -198,7 +198,7 @@ impl Checkpoints {
         self.check_space(state)?;
         let before = before.and_then(|before| before.part(shard, &groups));
         let since = before.filter(|before| before.files.len() <= self.changes);
-        let mark = since.and_then(|before| before.mark);
+        let mark = since.and_then(|before| before.mark.as_ref());
         let name = self.data_name(checkpoint, shard);
         let taken = self.shelf.put(&name, |out| state.snapshot_since(mark, out))?;
         let file = FilePart::new(name, taken.is_full, &taken.summary);

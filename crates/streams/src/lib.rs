@@ -34,6 +34,7 @@ mod source;
 mod typed;
 mod watermark;
 mod window;
+mod worker;
 mod working;
 
 pub use board::{Board, Conductor, Order};
@@ -56,3 +57,4 @@ pub use source::{
 pub use typed::{TypedPage, TypedState};
 pub use watermark::Watermark;
 pub use window::{Window, WindowState, Windowed, Windows};
+pub use worker::Worker;

@@ -16,7 +16,8 @@ use crate::place::Place;
 use crate::snapshot::Snapshot;
 use crate::spaces::{self, KEYED};
 use mainstay_model::{
-    At, EntryPlace, ErrorKind, Result, Revision, SnapshotHead, SnapshotTaken, SnapshotWriter,
+    At, EntryPlace, ErrorKind, Result, Revision, SnapshotHead, SnapshotMark, SnapshotTaken,
+    SnapshotWriter,
 };
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -27,7 +28,7 @@ const GATHER_BYTES: usize = 256 << 20;
 
 const NOT_HERE: &str = "a served database does not give its log";
 const TRIMMED: &str = "the log no longer reaches back to the one before";
-const REPLACED: &str = "the space was restored since the one before";
+const REPLACED: &str = "the space was restored or made anew since the one before";
 const FORKED: &str = "the branch was forked since the one before";
 const TOO_MUCH: &str = "too much has changed since the one before";
 
@@ -39,12 +40,12 @@ impl Keyed {
     /// moment that is on stable storage.
     pub(super) fn take_since(
         &self,
-        since: Option<Revision>,
+        since: Option<&SnapshotMark>,
         out: &mut dyn Write,
     ) -> Result<SnapshotTaken> {
         let Place::Here(core) = &self.place else {
             let view = self.at(At::Latest)?;
-            return full(&view, since.map(|_| NOT_HERE), out);
+            return full(&view, None, since.map(|_| NOT_HERE), out);
         };
         core.check_open()?;
         make_durable(core, core.sequencer.published())?;
@@ -52,11 +53,26 @@ impl Keyed {
         let revision = core.sequencer.durable().min(core.sequencer.published());
         let pinned = Pinned::new(core, &self.branch, At::Revision(revision))?;
         let view = KeyedAt { space: self.space.clone(), view: View::Here(pinned.clone()) };
-        let Some(since) = since else { return full(&view, None, out) };
+        let mark = self.mark(core, &pinned.snapshot)?;
+        let Some(since) = since else { return full(&view, mark, None, out) };
+        let Some(since) = mark.as_ref().and_then(|mark| mark.since(since)) else {
+            return full(&view, mark, Some(REPLACED), out);
+        };
         match self.changes(core, &pinned.snapshot, since)? {
-            Ok(changes) => changed(&view, &changes, out),
-            Err(why) => full(&view, Some(why), out),
+            Ok(changes) => changed(&view, mark, &changes, out),
+            Err(why) => full(&view, mark, Some(why), out),
         }
+    }
+
+    /// What a later snapshot names this one by; nothing where there is no such space.
+    fn mark(&self, core: &Arc<Core>, snapshot: &Snapshot) -> Result<Option<Mark>> {
+        let declared = space::find(&snapshot.view(), &Overlay::default(), &self.space)?;
+        Ok(declared.map(|declared| Mark {
+            database: core.index().database(),
+            branch: snapshot.branch,
+            generation: declared.generation,
+            revision: snapshot.revision,
+        }))
     }
 
     /// What has changed up to the revision of a snapshot; or why that cannot be said.
@@ -110,16 +126,53 @@ impl Keyed {
     }
 }
 
-fn full(view: &KeyedAt, why: Option<&'static str>, out: &mut dyn Write) -> Result<SnapshotTaken> {
-    let summary = view.snapshot_to(out)?;
-    Ok(SnapshotTaken { summary, mark: Some(view.revision()), is_full: true, why })
+/// The moment of a snapshot: of which database, branch and generation, and at which revision.
+#[derive(Clone, Copy)]
+struct Mark {
+    database: [u8; 16],
+    branch: u32,
+    generation: u64,
+    revision: Revision,
 }
 
-fn changed(view: &KeyedAt, changes: &Changes, out: &mut dyn Write) -> Result<SnapshotTaken> {
+impl Mark {
+    /// All but the revision, as text.
+    fn life(&self) -> String {
+        let database: String = self.database.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{database}/{}/{}", self.branch, self.generation)
+    }
+
+    fn told(&self) -> SnapshotMark {
+        SnapshotMark(format!("{}/{}", self.life(), self.revision))
+    }
+
+    /// The revision of an earlier mark, if it is of the same database, branch and generation.
+    fn since(&self, earlier: &SnapshotMark) -> Option<Revision> {
+        let rest = earlier.0.strip_prefix(&self.life())?.strip_prefix('/')?;
+        rest.parse().ok().filter(|revision| *revision <= self.revision)
+    }
+}
+
+fn full(
+    view: &KeyedAt,
+    mark: Option<Mark>,
+    why: Option<&'static str>,
+    out: &mut dyn Write,
+) -> Result<SnapshotTaken> {
+    let (summary, mark) = (view.snapshot_to(out)?, mark.map(|mark| mark.told()));
+    Ok(SnapshotTaken { summary, mark, is_full: true, why })
+}
+
+fn changed(
+    view: &KeyedAt,
+    mark: Option<Mark>,
+    changes: &Changes,
+    out: &mut dyn Write,
+) -> Result<SnapshotTaken> {
     let mut writer = SnapshotWriter::new(out, &SnapshotHead::changes(view.space_info()?))?;
     for (place, payload) in changes {
         writer.push(place, payload.as_deref())?;
     }
-    let summary = writer.finish()?.0;
-    Ok(SnapshotTaken { summary, mark: Some(view.revision()), is_full: false, why: None })
+    let (summary, mark) = (writer.finish()?.0, mark.map(|mark| mark.told()));
+    Ok(SnapshotTaken { summary, mark, is_full: false, why: None })
 }

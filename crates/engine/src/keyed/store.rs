@@ -3,8 +3,8 @@
 use super::{Keyed, KeyedAt};
 use mainstay_model::{
     At, EntryRef, Item, Kept, KeySelection, KeyedCapabilities, KeyedState, Result, SnapshotHead,
-    SnapshotSummary, SnapshotTaken, SnapshotWriter, SpaceInfo, SpaceOptions, StatePage, StateWrite,
-    Version, WaitingEntry, Wrote,
+    SnapshotMark, SnapshotSummary, SnapshotTaken, SnapshotWriter, SpaceInfo, SpaceOptions,
+    StatePage, StateWrite, Version, WaitingEntry, Wrote,
 };
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -66,7 +66,11 @@ impl KeyedState for Keyed {
         self.at(At::Latest)?.snapshot_to(out)
     }
 
-    fn snapshot_since(&self, since: Option<u64>, out: &mut dyn Write) -> Result<SnapshotTaken> {
+    fn snapshot_since(
+        &self,
+        since: Option<&SnapshotMark>,
+        out: &mut dyn Write,
+    ) -> Result<SnapshotTaken> {
         self.take_since(since, out)
     }
 

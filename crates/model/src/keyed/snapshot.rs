@@ -123,13 +123,17 @@ fn note_position(place: &[u8], payload: Option<&[u8]>, positions: &mut BTreeMap<
     }
 }
 
+/// The moment that a snapshot shows, for the store that it was taken of alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SnapshotMark(pub String);
+
 /// What a snapshot was taken of, where it may be of changes alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotTaken {
     /// What was written.
     pub summary: SnapshotSummary,
     /// The moment that it shows, to be named when the next one is taken; nothing where that is of no use.
-    pub mark: Option<u64>,
+    pub mark: Option<SnapshotMark>,
     /// Whether all there is was written.
     pub is_full: bool,
     /// Why that is so, where changes alone were asked for.

@@ -3,12 +3,12 @@
 //!
 //! ```text
 //!   { "format": 1, "job": ..., "operator": ..., "checkpoint": 17, "epoch": 0, "groups": 128, "shards": [ {
-//!       "shard": 0, "first_group": 0, "end_group": 64, "mark": 4711, "positions": { ... },
+//!       "shard": 0, "first_group": 0, "end_group": 64, "mark": ..., "positions": { ... },
 //!       "files": [ { "name": ..., "full": true, "entries": ..., "bytes": ..., "hash": ... }, changes, changes ] }, ... ] }
 //!   blake3 of the line above, in hex
 //! ```
 
-use mainstay_model::{Code, Error, Result, SnapshotSummary, VersionKind};
+use mainstay_model::{Code, Error, Result, SnapshotMark, SnapshotSummary, VersionKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ pub struct ShardPart {
     /// The kind of its versions, if there are some.
     pub versions: Option<VersionName>,
     /// The moment that it shows, for its store.
-    pub mark: Option<u64>,
+    pub mark: Option<SnapshotMark>,
     /// How far its sources were read and its sinks written.
     pub positions: BTreeMap<String, u64>,
     /// The files that make it: a full one, and what has changed since, in order.
