@@ -382,7 +382,7 @@ pub(crate) fn revision(answer: Answer) -> Result<Revision> {
 /// What one side of a difference in keyed state holds.
 fn keyed_value(triple: &Triple, payload: &[u8]) -> Result<Value> {
     match triple.space {
-        SPACES => Ok(told::described(&Declaration::decode(payload)?.info)),
+        SPACES => Ok(Declaration::decode(payload)?.info.to_value()),
         _ => Ok(told::held(&triple.name, payload).unwrap_or_default()),
     }
 }

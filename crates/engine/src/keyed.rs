@@ -205,12 +205,8 @@ impl Keyed {
     pub fn at(&self, at: At) -> Result<KeyedAt> {
         let space = self.space.clone();
         Ok(match &self.place {
-            Place::Here(core) => {
-                KeyedAt { space, view: View::Here(Pinned::new(core, &self.branch, at)?) }
-            }
-            Place::There(link) => {
-                KeyedAt { space, view: View::There(wait(self.there(link).at(at))?) }
-            }
+            Place::Here(core) => KeyedAt::here(space, Pinned::new(core, &self.branch, at)?),
+            Place::There(link) => KeyedAt::there(space, wait(self.there(link).at(at))?),
         })
     }
 }
@@ -229,6 +225,14 @@ enum View {
 }
 
 impl KeyedAt {
+    pub(crate) fn here(space: Name, pinned: Arc<Pinned>) -> KeyedAt {
+        KeyedAt { space, view: View::Here(pinned) }
+    }
+
+    pub(crate) fn there(space: Name, view: AsyncKeyedAt) -> KeyedAt {
+        KeyedAt { space, view: View::There(view) }
+    }
+
     /// The revision it shows.
     pub fn revision(&self) -> Revision {
         match &self.view {

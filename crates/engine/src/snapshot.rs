@@ -12,7 +12,7 @@ use mainstay_model::wire::fields;
 use mainstay_model::{
     Answer, At, Code, Error, Field, Fields, HashCommand, Name, OutboxCommand, Page, Record,
     RecordHistoryEntry, RecordPage, Result, Revision, RunAnswer, RunCommand, Scales, Stamp,
-    StateCommand, Value, Versioned, Where, codec,
+    StateCommand, StateKey, Value, Versioned, Where, codec,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -179,6 +179,12 @@ impl Snapshot {
         let answer = keyed::read(&self.view(), &Overlay::default(), command)?;
         self.core.index().check_space_reach(KEYED, self.revision)?;
         Ok(answer)
+    }
+
+    /// What keys of a space take, in bytes.
+    pub fn state_bytes(&self, space: &Name, keys: &[StateKey]) -> Result<usize> {
+        let (view, nothing) = (self.view(), Overlay::default());
+        keyed::read::Reader::open(&view, &nothing, space)?.weigh(keys)
     }
 
     /// The revision that brought an event of a run.

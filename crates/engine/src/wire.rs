@@ -96,7 +96,14 @@ impl Read {
             Read::Runs(command) => {
                 matches!(command, RunCommand::Project { .. } | RunCommand::List { .. })
             }
-            Read::State(command) => matches!(command, StateCommand::Dump { .. }),
+            // Deleted keys are passed by, too.
+            Read::State(command) => matches!(
+                command,
+                StateCommand::Dump { .. }
+                    | StateCommand::Scan { .. }
+                    | StateCommand::List { .. }
+                    | StateCommand::Waiting { .. }
+            ),
             _ => false,
         }
     }
@@ -336,6 +343,7 @@ mod tests {
             Read::RecordHistory { key, limit, before },
             Read::Runs(RunCommand::Get { run: k() }),
             Read::Outbox(OutboxCommand::Look),
+            Read::State(StateCommand::Info { space: k() }),
         ]);
         let seen = || Seen::Cell(None);
         numbered(vec![
@@ -348,6 +356,7 @@ mod tests {
             Seen::RecordHistory(Vec::new()),
             Seen::Runs(Box::new(RunAnswer::Info(None))),
             Seen::Outbox(Box::new(OutboxAnswer::Put(1))),
+            Seen::State(Box::new(StateAnswer::Info(None))),
         ]);
         let (durability, command) = (None, mainstay_model::CellCommand::Get { name: k() }.into());
         numbered(vec![

@@ -42,6 +42,14 @@ impl<'r> Reader<'r> {
             .collect()
     }
 
+    /// What keys take, in bytes.
+    pub fn weigh(&self, keys: &[StateKey]) -> Result<usize> {
+        keys.iter().try_fold(0, |all, key| {
+            let bytes = self.find(&EntryKind::state(&key.0), |payload| Ok(payload.len()))?;
+            Ok(all + bytes.unwrap_or_default())
+        })
+    }
+
     /// What is known of a key.
     pub fn kept(&self, key: &[u8]) -> Result<Option<Kept>> {
         self.find(&EntryKind::state(key), |payload| {

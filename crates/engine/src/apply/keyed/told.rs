@@ -14,9 +14,7 @@ use super::write::{damaged, position_of};
 use crate::compare::Triple;
 use crate::event::ChangeKind;
 use crate::spaces::KEYED;
-use mainstay_model::{
-    EntryRef, Result, Revision, SpaceInfo, Value, Version, VersionKind, take_state,
-};
+use mainstay_model::{EntryRef, Result, Revision, Value, Version, VersionKind, take_state};
 use std::fmt::Write;
 
 /// What is told of an entry.
@@ -52,21 +50,7 @@ pub(crate) fn space(
     }
     let restored = declared.shown == revision && declared.generation != revision;
     let kind = if restored { ChangeKind::Restored } else { ChangeKind::Set };
-    Ok(Some((kind, Some(described(&declared.info)))))
-}
-
-/// How a space is declared, as a value.
-pub(crate) fn described(info: &SpaceInfo) -> Value {
-    let options = info.options;
-    let text = |text: Option<String>| text.map_or(Value::Null, Value::from);
-    let fields = [
-        ("versions", text(options.versions.map(|kind| kind.to_string()))),
-        ("ordered", Value::Bool(options.ordered)),
-        ("merged", Value::Bool(options.merged)),
-        ("groups", Value::Int(i64::from(options.groups))),
-        ("frontier", text(info.frontier.map(|frontier| frontier.to_string()))),
-    ];
-    Value::Object(fields.map(|(name, value)| (name.to_owned(), value)).into())
+    Ok(Some((kind, Some(declared.info.to_value()))))
 }
 
 /// What an entry holds, as a value; nothing for what is none.

@@ -171,6 +171,10 @@ pub struct AsyncKeyedAt {
 }
 
 impl AsyncKeyedAt {
+    pub(super) fn new(space: Name, held: Arc<Held>) -> AsyncKeyedAt {
+        AsyncKeyedAt { space, held }
+    }
+
     /// The revision it shows.
     pub fn revision(&self) -> Revision {
         self.held.revision
@@ -197,7 +201,7 @@ impl AsyncKeyedAt {
     }
 }
 
-fn seen(seen: Seen) -> Result<Answer> {
+pub(super) fn seen(seen: Seen) -> Result<Answer> {
     match seen {
         Seen::State(answer) => Ok(Answer::State(answer)),
         Seen::Names(page) => Ok(Answer::Names(page)),
