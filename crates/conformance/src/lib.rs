@@ -14,7 +14,8 @@
 //!   store_cases (what each needs) ── stores ── Stand ── StoreWorld: the engine here and there, or another store
 //! ```
 //!
-//! The cases of `run_stores` are the same for stores of runs: `dyn RunStore`, [`RunWorld`], [`test_run_store!`].
+//! The cases of `run_stores` are the same for stores of runs: `dyn RunStore`, [`RunWorld`], [`test_run_store!`]; those of
+//! `keyed_stores` for stores of keyed state: `dyn KeyedState`, [`KeyedWorld`], [`test_keyed_store!`].
 //!
 //! A case gets a [`World`]: a database and a clock in the test's hand. It fails by panicking,
 //! as tests do; that is why this crate may.
@@ -25,6 +26,11 @@ pub mod cells;
 pub mod check;
 pub mod durability;
 pub mod feed;
+pub mod keyed_need;
+pub mod keyed_oracle;
+pub mod keyed_stand;
+pub mod keyed_store_cases;
+pub mod keyed_stores;
 pub mod kill;
 pub mod limits;
 pub mod need;
@@ -44,6 +50,7 @@ pub mod time;
 pub mod transactions;
 pub mod world;
 
+pub use keyed_stand::KeyedWorld;
 pub use run_stand::RunWorld;
 pub use stand::StoreWorld;
 pub use world::World;

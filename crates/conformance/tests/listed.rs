@@ -16,7 +16,7 @@ macro_rules! list_stores {
     };
 }
 
-const AREAS: [&str; 13] = [
+const AREAS: [&str; 14] = [
     "cells",
     "strings",
     "records",
@@ -24,6 +24,7 @@ const AREAS: [&str; 13] = [
     "outbox",
     "stores",
     "run_stores",
+    "keyed_stores",
     "transactions",
     "branches",
     "time",
@@ -63,7 +64,8 @@ fn every_case_is_listed() {
     let all = both.into_iter().chain(disk).chain(records).chain(stores);
     let all = all.chain(runs).chain(runs_on_disk).chain(outbox).chain(outbox_on_disk);
     let run_stores: Vec<&str> = mainstay_conformance::every_run_store_case!(list_stores);
-    let all = all.chain(run_stores);
+    let keyed_stores: Vec<&str> = mainstay_conformance::every_keyed_store_case!(list_stores);
+    let all = all.chain(run_stores).chain(keyed_stores);
     let listed: BTreeSet<String> = all.map(str::to_owned).collect();
     assert!(listed.len() >= 150, "only {} cases", listed.len());
     assert_eq!(written(), listed);

@@ -36,8 +36,11 @@ use std::sync::Arc;
 /// ```
 pub struct TypedState<K, V, Ver> {
     space: Arc<dyn KeyedState>,
-    types: PhantomData<fn() -> (K, V, Ver)>,
+    types: PhantomData<Types<K, V, Ver>>,
 }
+
+/// None of them is held: whatever they are, the state can be shared by threads.
+type Types<K, V, Ver> = fn() -> (K, V, Ver);
 
 impl<K, V, Ver> Clone for TypedState<K, V, Ver> {
     fn clone(&self) -> TypedState<K, V, Ver> {

@@ -1,0 +1,314 @@
+//! The readable model of keyed state: what the semantics say, written for the eye and not for speed.
+//!
+//! Whatever this module says is what the semantics say; where a store differs, one of the two is wrong.
+
+use mainstay_model::{
+    Code, EntryPlace, Item, Kept, KeySelection, SnapshotHead, SnapshotWriter, SpaceEntry,
+    SpaceInfo, SpaceOptions, State, StatePage, StateWrite, Version, VersionKind, WaitingEntry,
+    Wrote,
+};
+use std::collections::BTreeMap;
+
+type Bytes = Vec<u8>;
+type Answer<T> = Result<T, Code>;
+
+/// A space.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KeyedOracle {
+    /// How it is declared, and its frontier.
+    pub info: Option<SpaceInfo>,
+    /// States by key, deleted ones too.
+    pub states: BTreeMap<Bytes, Kept>,
+    /// What waits, by version and key.
+    pub waiting: BTreeMap<(Version, Bytes), Option<Bytes>>,
+    /// Logs, by key and id.
+    pub items: BTreeMap<(Bytes, Bytes), Bytes>,
+    /// Positions by source.
+    pub positions: BTreeMap<String, u64>,
+}
+
+impl KeyedOracle {
+    /// What is known of it, or would be after the first write.
+    pub fn info_or_default(&self) -> SpaceInfo {
+        self.info.unwrap_or(SpaceInfo { options: SpaceOptions::default(), frontier: None })
+    }
+
+    fn kind(&self) -> Option<VersionKind> {
+        self.info_or_default().options.versions
+    }
+
+    fn is_closed(&self, version: Version) -> bool {
+        self.info_or_default().frontier.is_some_and(|frontier| version < frontier)
+    }
+
+    fn version(&self, key: &[u8]) -> Option<Version> {
+        self.states.get(key).map(|kept| kept.version)
+    }
+
+    fn is_newer(&self, key: &[u8], version: Version) -> bool {
+        self.version(key).is_none_or(|held| held < version)
+    }
+
+    /// The space is there, and its kind is fixed unless it was.
+    fn touch(&mut self, kind: Option<VersionKind>) {
+        let mut info = self.info_or_default();
+        if info.options.versions.is_none() {
+            info.options.versions = kind;
+        }
+        self.info = Some(info);
+    }
+
+    /// Declares it.
+    pub fn declare(&mut self, asked: SpaceOptions) -> Answer<bool> {
+        let Some(info) = self.info else {
+            self.info = Some(SpaceInfo { options: asked, frontier: None });
+            return Ok(true);
+        };
+        let is = info.options;
+        if (is.ordered, is.merged, is.groups) != (asked.ordered, asked.merged, asked.groups) {
+            return Err(Code::SpaceExists);
+        }
+        match (is.versions, asked.versions) {
+            (Some(is), Some(asked)) if is != asked => Err(Code::SpaceExists),
+            (_, asked) => {
+                self.touch(asked);
+                Ok(false)
+            }
+        }
+    }
+
+    /// Writes to a copy, which takes the place of the space if all went well.
+    pub fn write(&mut self, writes: &[StateWrite]) -> Answer<Vec<Wrote>> {
+        let (mut copy, mut kind, mut answers) = (self.clone(), self.kind(), Vec::new());
+        for write in writes {
+            write.check().map_err(|error| error.code())?;
+            if let Some(version) = write.version() {
+                if kind.is_some_and(|kind| kind != version.kind()) {
+                    return Err(Code::InvalidVersion);
+                }
+                kind = Some(version.kind());
+            }
+            let wrote = copy.write_one(write)?;
+            if wrote == Wrote::Applied || wrote == Wrote::Waiting {
+                copy.touch(write.version().map(|version| version.kind()));
+            }
+            answers.push(wrote);
+        }
+        *self = copy;
+        Ok(answers)
+    }
+
+    fn write_one(&mut self, write: &StateWrite) -> Answer<Wrote> {
+        match write {
+            StateWrite::Put { key, value, version } => self.put(key, Some(value.clone()), *version),
+            StateWrite::Delete { key, version } => self.put(key, None, *version),
+            StateWrite::Append { key, id, item } => {
+                let place = (key.clone(), id.clone());
+                if self.items.contains_key(&place) {
+                    return Ok(Wrote::Stale);
+                }
+                self.items.insert(place, item.clone());
+                Ok(Wrote::Applied)
+            }
+            StateWrite::Advance { source, position } => {
+                if self.positions.get(source).is_some_and(|held| held >= position) {
+                    return Ok(Wrote::Stale);
+                }
+                self.positions.insert(source.clone(), *position);
+                Ok(Wrote::Applied)
+            }
+            StateWrite::Merge { key, value, version, read, settles } => {
+                let waits = |version: &Version| self.waiting.contains_key(&(*version, key.clone()));
+                if self.version(key) != *read || !settles.iter().all(waits) {
+                    return Ok(Wrote::Moved);
+                }
+                if self.is_closed(*version) && settles.is_empty() {
+                    return Ok(Wrote::Stale);
+                }
+                for settled in settles {
+                    self.waiting.remove(&(*settled, key.clone()));
+                }
+                if *read != Some(*version) {
+                    let kept = Kept { version: *version, value: value.clone() };
+                    self.states.insert(key.clone(), kept);
+                }
+                Ok(Wrote::Applied)
+            }
+            other => panic!("the model does not know {other:?}"),
+        }
+    }
+
+    fn put(&mut self, key: &[u8], value: Option<Bytes>, version: Version) -> Answer<Wrote> {
+        let SpaceOptions { ordered, merged, .. } = self.info_or_default().options;
+        if merged && !ordered {
+            return Err(Code::InvalidArgument);
+        }
+        if self.is_closed(version) || !self.is_newer(key, version) {
+            return Ok(Wrote::Stale);
+        }
+        if !ordered {
+            self.states.insert(key.to_vec(), Kept { version, value });
+            return Ok(Wrote::Applied);
+        }
+        let place = (version, key.to_vec());
+        if self.waiting.contains_key(&place) {
+            return Ok(Wrote::Stale);
+        }
+        self.waiting.insert(place, value);
+        Ok(Wrote::Waiting)
+    }
+
+    /// Raises the frontier.
+    pub fn seal(&mut self, frontier: Version) -> Answer<u64> {
+        let info = self.info_or_default();
+        if self.kind().is_some_and(|kind| kind != frontier.kind()) {
+            return Err(Code::InvalidVersion);
+        }
+        if info.frontier.is_some_and(|present| frontier <= present) {
+            return Ok(0);
+        }
+        let is_due = |place: &&(Version, Bytes)| place.0 < frontier;
+        let due: Vec<(Version, Bytes)> = self.waiting.keys().filter(is_due).cloned().collect();
+        if info.options.merged && !due.is_empty() {
+            return Err(Code::Conflict);
+        }
+        for place in &due {
+            let value = self.waiting.remove(place).unwrap();
+            let (version, key) = place.clone();
+            if self.is_newer(&key, version) {
+                self.states.insert(key, Kept { version, value });
+            }
+        }
+        self.states.retain(|_, kept| kept.value.is_some() || kept.version >= frontier);
+        self.touch(Some(frontier.kind()));
+        self.info = self.info.map(|info| SpaceInfo { frontier: Some(frontier), ..info });
+        Ok(due.len() as u64)
+    }
+
+    /// A page of keys with their states.
+    pub fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> StatePage {
+        let live = self.states.iter().filter_map(|(key, kept)| {
+            let is_behind = after.is_none_or(|after| key.as_slice() > after);
+            let value = kept.value.clone().filter(|_| key.starts_with(prefix) && is_behind)?;
+            Some((key.clone(), State { value, version: kept.version }))
+        });
+        let mut states: Vec<(Bytes, State)> = live.collect();
+        let is_more = states.len() > limit;
+        states.truncate(limit);
+        let last = states.last().map(|(key, _)| key.clone());
+        StatePage { states, next: last.filter(|_| is_more) }
+    }
+
+    /// Items of a log.
+    pub fn log(&self, key: &[u8], after: Option<&[u8]>, limit: usize) -> Vec<Item> {
+        let of_key = self.items.iter().filter(|((of, _), _)| of == key);
+        let behind = of_key.filter(|((_, id), _)| after.is_none_or(|after| id.as_slice() > after));
+        let one = |((_, id), item): (&(Bytes, Bytes), &Bytes)| Item {
+            id: id.clone(),
+            item: item.clone(),
+        };
+        behind.map(one).take(limit).collect()
+    }
+
+    /// What waits.
+    pub fn waiting(&self, below: Option<Version>, limit: usize) -> Vec<WaitingEntry> {
+        let due =
+            self.waiting.iter().filter(|((version, _), _)| below.is_none_or(|b| *version < b));
+        let one = |((version, key), value): (&(Version, Bytes), &Option<Bytes>)| WaitingEntry {
+            key: key.clone(),
+            version: *version,
+            value: value.clone(),
+        };
+        due.map(one).take(limit).collect()
+    }
+
+    /// What a snapshot of some keys holds: no positions.
+    pub fn only(&self, keys: &KeySelection) -> KeyedOracle {
+        let mut some = self.clone();
+        some.states.retain(|key, _| keys.contains(key));
+        some.waiting.retain(|(_, key), _| keys.contains(key));
+        some.items.retain(|(key, _), _| keys.contains(key));
+        some.positions.clear();
+        some
+    }
+
+    /// Adds what a snapshot holds; gives how many entries were new.
+    pub fn add(&mut self, other: &KeyedOracle) -> Answer<u64> {
+        let from = other.info_or_default().options;
+        if let Some(SpaceInfo { options: is, .. }) = self.info {
+            if (is.ordered, is.merged, is.groups) != (from.ordered, from.merged, from.groups) {
+                return Err(Code::SpaceExists);
+            }
+            if is.versions.zip(from.versions).is_some_and(|(is, from)| is != from) {
+                return Err(Code::InvalidVersion);
+            }
+        } else {
+            self.info = Some(SpaceInfo { options: from, frontier: None });
+        }
+        self.touch(from.versions);
+        let mut new = 0;
+        for (key, kept) in &other.states {
+            if self.is_newer(key, kept.version) {
+                self.states.insert(key.clone(), kept.clone());
+                new += 1;
+            }
+        }
+        for (place, value) in &other.waiting {
+            if self.is_newer(&place.1, place.0) && !self.waiting.contains_key(place) {
+                self.waiting.insert(place.clone(), value.clone());
+                new += 1;
+            }
+        }
+        for (place, item) in &other.items {
+            if !self.items.contains_key(place) {
+                self.items.insert(place.clone(), item.clone());
+                new += 1;
+            }
+        }
+        for (source, position) in &other.positions {
+            if self.positions.get(source).is_none_or(|held| held < position) {
+                self.positions.insert(source.clone(), *position);
+                new += 1;
+            }
+        }
+        Ok(new)
+    }
+
+    /// How many entries a snapshot of it has.
+    pub fn count(&self) -> u64 {
+        let keyed = self.states.len() + self.waiting.len() + self.items.len();
+        (keyed + self.positions.len()) as u64
+    }
+
+    /// The bytes of a snapshot: of all, or of some keys.
+    pub fn snapshot(&self, some_keys: bool) -> Vec<u8> {
+        let all = SnapshotHead::all(self.info_or_default());
+        let mut writer =
+            SnapshotWriter::new(Vec::new(), &SnapshotHead { some_keys, ..all }).unwrap();
+        let placed = self.entries().into_iter().map(|entry| (entry.place(), entry));
+        let placed: BTreeMap<EntryPlace, SpaceEntry> = placed.collect();
+        for (place, entry) in placed {
+            let mut payload = Vec::new();
+            entry.put_payload(&mut payload);
+            writer.push(&place, Some(&payload)).unwrap();
+        }
+        writer.finish().unwrap().1
+    }
+
+    fn entries(&self) -> Vec<SpaceEntry> {
+        let mut entries = Vec::new();
+        for (key, Kept { version, value }) in self.states.clone() {
+            entries.push(SpaceEntry::State { key, version, value });
+        }
+        for entry in self.waiting(None, usize::MAX) {
+            entries.push(SpaceEntry::Waiting(entry));
+        }
+        for ((key, id), item) in self.items.clone() {
+            entries.push(SpaceEntry::Item { key, id, item });
+        }
+        for (source, position) in self.positions.clone() {
+            entries.push(SpaceEntry::Position { source, position });
+        }
+        entries
+    }
+}

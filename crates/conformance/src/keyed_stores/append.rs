@@ -1,0 +1,98 @@
+//! `append_unique`: a log per key, in which an id is once.
+
+use crate::check::refused;
+use crate::keyed_stand::KeyedStand;
+use mainstay_model::{Code, Item, StateWrite, Wrote};
+
+fn pairs(all: &[(&str, &str)]) -> Vec<(String, String)> {
+    all.iter().map(|(id, item)| ((*id).to_owned(), (*item).to_owned())).collect()
+}
+
+/// The first of an id stays, whatever is told with it later.
+pub fn first_of_an_id_stays(s: &KeyedStand<'_>) {
+    assert!(s.append("k", "1", "first"));
+    assert!(!s.unchanged(|| s.append("k", "1", "first")));
+    assert!(!s.unchanged(|| s.append("k", "1", "second")));
+    assert_eq!(s.items("k"), pairs(&[("1", "first")]));
+}
+
+/// A log is read in the byte order of its ids, not in that of arrival.
+pub fn goes_in_order_of_ids(s: &KeyedStand<'_>) {
+    for id in ["b", "a", "ab", "B", "10", "9"] {
+        assert!(s.append("k", id, id));
+    }
+    let ids = ["10", "9", "B", "a", "ab", "b"];
+    assert_eq!(s.items("k"), pairs(&ids.map(|id| (id, id))));
+}
+
+/// An id is a key's own. Keys of which one begins the other are two.
+pub fn keys_have_logs_of_their_own(s: &KeyedStand<'_>) {
+    assert!(s.append("a", "bc", "1"));
+    assert!(s.append("ab", "c", "2"));
+    assert!(s.append("b", "bc", "3"));
+    assert_eq!(s.items("a"), pairs(&[("bc", "1")]));
+    assert_eq!(s.items("ab"), pairs(&[("c", "2")]));
+    assert_eq!(s.items("abc"), []);
+}
+
+/// A log is read page by page, behind an id that need not be there.
+pub fn pages_give_everything_once(s: &KeyedStand<'_>) {
+    for n in 0..10 {
+        s.append("k", &format!("{n:02}"), "item");
+    }
+    let (mut seen, mut after) = (Vec::new(), None::<Vec<u8>>);
+    loop {
+        let page = s.space().items(b"k", after.as_deref(), 3).unwrap();
+        let Some(last) = page.last() else { break };
+        after = Some(last.id.clone());
+        seen.extend(page.into_iter().map(|item| String::from_utf8(item.id).unwrap()));
+    }
+    assert_eq!(seen, (0..10).map(|n| format!("{n:02}")).collect::<Vec<_>>());
+    let behind = s.space().items(b"k", Some(b"08x"), 3).unwrap();
+    assert_eq!(behind, [Item { id: b"09".to_vec(), item: b"item".to_vec() }]);
+}
+
+/// A page of nothing and one of everything are refused.
+pub fn limits_are_checked(s: &KeyedStand<'_>) {
+    for limit in [0, 100_001] {
+        refused(s.space().items(b"k", None, limit), Code::InvalidLimit);
+    }
+    assert_eq!(s.space().items(b"k", None, 100_000), Ok(vec![]));
+}
+
+/// A key's log is not its state.
+pub fn log_and_state_are_apart(s: &KeyedStand<'_>) {
+    s.append("k", "1", "item");
+    s.is_absent("k");
+    assert_eq!(s.states(), []);
+    s.put("k", "v", 3);
+    s.delete("k", 4);
+    assert_eq!(s.items("k"), pairs(&[("1", "item")]));
+    assert!(!s.append("k", "1", "again"));
+}
+
+/// It has no version: the kind of a space's versions stays open.
+pub fn leaves_the_kind_open(s: &KeyedStand<'_>) {
+    s.append("k", "1", "item");
+    assert_eq!(s.info().options.versions, None);
+}
+
+/// Items are any bytes, also none.
+pub fn any_bytes_survive(s: &KeyedStand<'_>) {
+    let ids: [&[u8]; 4] = [&[0], &[0, 0], &[0, 0xff], &[0xff]];
+    for id in ids {
+        assert_eq!(s.space().append_unique(&[0, 0xff], id, id), Ok(true));
+    }
+    assert_eq!(s.space().append_unique(&[0, 0xff], b"empty", b""), Ok(true));
+    let found = s.space().items(&[0, 0xff], None, 10).unwrap();
+    let item = |id: &[u8], item: &[u8]| Item { id: id.to_vec(), item: item.to_vec() };
+    let [a, b, c, d] = ids.map(|id| item(id, id));
+    assert_eq!(found, [a, b, c, item(b"empty", b""), d]);
+}
+
+/// A batch sees what it added.
+pub fn batch_sees_what_is_before(s: &KeyedStand<'_>) {
+    let append = |item: &str| StateWrite::append("k", "1", item);
+    assert_eq!(s.write(vec![append("a"), append("b")]), [Wrote::Applied, Wrote::Stale]);
+    assert_eq!(s.items("k"), pairs(&[("1", "a")]));
+}

@@ -1,0 +1,152 @@
+//! Damaged snapshots: an error, and everything is as it was.
+
+use crate::check::refused;
+use crate::keyed_stand::{KeyedStand, keys};
+use mainstay_model::{
+    Code, EntryKind, SnapshotHead, SnapshotWriter, SpaceInfo, SpaceOptions, VersionKind, put_state,
+};
+use std::io::{self, Read};
+
+/// Asserts that neither way of restoring takes these bytes, and that nothing is changed by them.
+#[track_caller]
+fn is_found(s: &KeyedStand<'_>, bytes: &[u8]) {
+    refused(s.space().restore(bytes), Code::CorruptData);
+    refused(s.space().restore_keys(bytes), Code::CorruptData);
+}
+
+/// A space that holds something, and a snapshot that would change all of it.
+fn two<'w>(s: &KeyedStand<'w>) -> (KeyedStand<'w>, Vec<u8>) {
+    let full = s.filled("full");
+    full.put("new", "new", 99);
+    let snapshot = full.snapshot();
+    (s.filled("here"), snapshot)
+}
+
+/// Wherever it ends too early.
+pub fn every_end_that_is_missing(s: &KeyedStand<'_>) {
+    let (s, snapshot) = two(s);
+    s.unchanged(|| (0..snapshot.len()).for_each(|end| is_found(&s, &snapshot[..end])));
+}
+
+/// Whichever bit is another.
+pub fn every_byte_that_is_another(s: &KeyedStand<'_>) {
+    let (s, mut snapshot) = two(s);
+    s.unchanged(|| {
+        for at in 0..snapshot.len() {
+            let flipped = 1 << (at % 8);
+            snapshot[at] ^= flipped;
+            is_found(&s, &snapshot);
+            snapshot[at] ^= flipped;
+        }
+    });
+    s.restore(&snapshot);
+}
+
+/// Something behind the end.
+pub fn something_behind_the_end(s: &KeyedStand<'_>) {
+    let (s, snapshot) = two(s);
+    s.unchanged(|| {
+        is_found(&s, &[&snapshot[..], &[0]].concat());
+        is_found(&s, &[&snapshot[..], &snapshot[..]].concat());
+    });
+}
+
+/// What never was a snapshot.
+pub fn foreign_bytes(s: &KeyedStand<'_>) {
+    let (s, _) = two(s);
+    let zeros = [0; 4_096];
+    let foreign: [&[u8]; 6] = [b"", b"{}", b"MSTKEYS", b"MSTKEYS2", b"REDIS0011", &zeros];
+    s.unchanged(|| foreign.into_iter().for_each(|bytes| is_found(&s, bytes)));
+}
+
+/// The same of a snapshot of some keys.
+pub fn of_some_keys(s: &KeyedStand<'_>) {
+    let full = s.filled("full");
+    full.put("ab", "new", 99);
+    let snapshot = full.snapshot_keys(&keys(&["a", "ab", "c"]));
+    let s = s.filled("here");
+    s.unchanged(|| {
+        for at in 0..snapshot.len() {
+            refused(s.space().restore_keys(&snapshot[..at]), Code::CorruptData);
+            let mut other = snapshot.clone();
+            other[at] ^= 0x10;
+            refused(s.space().restore_keys(&other), Code::CorruptData);
+        }
+    });
+}
+
+/// Damage far behind what was read already.
+pub fn in_a_later_block(s: &KeyedStand<'_>) {
+    let from = s.other("from");
+    for n in 0..600 {
+        from.put(&format!("k{n:03}"), &"v".repeat(400), n + 1);
+    }
+    let snapshot = from.snapshot();
+    s.put("k001", "here", 1);
+    s.put("k599", "here", 1_000);
+    s.unchanged(|| {
+        for at in [snapshot.len() / 2, snapshot.len() - 60, snapshot.len() - 1] {
+            let mut other = snapshot.clone();
+            other[at] ^= 1;
+            is_found(s, &other);
+            is_found(s, &snapshot[..at]);
+        }
+    });
+}
+
+/// A reader that fails half-way.
+pub fn failing_reader(s: &KeyedStand<'_>) {
+    struct Failing<'b>(&'b [u8]);
+
+    impl Read for Failing<'_> {
+        fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+            match self.0.read(room)? {
+                0 => Err(io::Error::other("the wire broke")),
+                read => Ok(read),
+            }
+        }
+    }
+
+    let (s, snapshot) = two(s);
+    s.unchanged(|| {
+        for end in [0, 8, 20, snapshot.len() / 2, snapshot.len() - 1] {
+            let mut broken = Failing(&snapshot[..end]);
+            refused(s.space().restore_from(&mut broken), Code::Io);
+            refused(s.space().restore_keys_from(&mut Failing(&snapshot[..end])), Code::Io);
+        }
+    });
+}
+
+/// Right checksums over what no space says.
+pub fn nonsense_with_right_checksums(s: &KeyedStand<'_>) {
+    let (s, _) = two(s);
+    let options = SpaceOptions { ordered: s.can().ordered, ..SpaceOptions::default() };
+    let options = options.versions(VersionKind::U64);
+    let head = SnapshotHead::all(SpaceInfo { options, frontier: None });
+    let mut of_time = Vec::new();
+    put_state(crate::keyed_stand::time(1, 1), Some(b"v"), &mut of_time);
+    let mut good = Vec::new();
+    put_state(9.into(), Some(b"v"), &mut good);
+    let entries: [(&[u8], Option<&[u8]>); 7] = [
+        (b"\0k", Some(&of_time)),
+        (b"\0k", Some(b"")),
+        (b"\0k", None),
+        (b"\0", Some(&good)),
+        (b"\x03k", Some(&good)),
+        (b"\x04", Some(&[0; 8])),
+        (b"\x04source", Some(&[0; 7])),
+    ];
+    s.unchanged(|| {
+        for (place, payload) in entries {
+            let mut writer = SnapshotWriter::new(Vec::new(), &head).unwrap();
+            // Something good stands before it, which is not to be taken either.
+            let before = EntryKind::state(&[0]);
+            if before.as_slice() < place {
+                writer.push(&before, Some(&good)).unwrap();
+            }
+            writer.push(place, payload).unwrap();
+            let (_, bytes) = writer.finish().unwrap();
+            is_found(&s, &bytes);
+        }
+    });
+}

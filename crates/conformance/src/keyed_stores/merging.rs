@@ -1,0 +1,215 @@
+//! Merge functions: what they made is written only if what they read still holds.
+
+use crate::check::refused;
+use crate::keyed_stand::{KeyedStand, merge, time};
+use mainstay_model::{Code, Error, Merging, SpaceOptions, StateWrite, VersionKind, Wrote};
+
+fn merged<'w>(s: &KeyedStand<'w>) -> KeyedStand<'w> {
+    s.declared("merged", SpaceOptions::default().merged())
+}
+
+fn merged_in_order<'w>(s: &KeyedStand<'w>) -> KeyedStand<'w> {
+    s.declared("merged in order", SpaceOptions::default().merged().ordered())
+}
+
+/// Puts one text behind the other: shows order, and what was lost or doubled.
+fn joining(s: &KeyedStand<'_>) -> Merging {
+    Merging::new(s.space().clone(), |_, old, new| Ok([old.unwrap_or_default(), new].concat()))
+}
+
+/// Without the function nothing is put, and the error says that it is missing.
+pub fn plain_put_is_refused(s: &KeyedStand<'_>) {
+    let s = merged(s);
+    s.refuses(vec![StateWrite::put("k", "v", 1)], Code::InvalidArgument);
+    s.refuses(vec![StateWrite::delete("k", 1)], Code::InvalidArgument);
+    let error = s.space().put(b"k", b"v", 1.into()).unwrap_err();
+    assert!(error.message().contains("function"), "{error}");
+}
+
+/// What is put is merged with what is there, and told again it is not.
+pub fn what_is_put_is_merged(s: &KeyedStand<'_>) {
+    let s = merged(s);
+    let joined = joining(&s);
+    for (value, version, wrote) in [
+        ("a", 1, Wrote::Applied),
+        ("b", 3, Wrote::Applied),
+        ("b", 3, Wrote::Stale),
+        ("c", 2, Wrote::Stale),
+        ("d", 4, Wrote::Applied),
+    ] {
+        assert_eq!(joined.put(b"k", value.as_bytes(), version.into()), Ok(wrote), "{value}");
+    }
+    s.holds("k", "abd", 4);
+}
+
+/// A deletion is remembered; what comes behind it begins anew.
+pub fn deletion_begins_anew(s: &KeyedStand<'_>) {
+    let s = merged(s);
+    let joined = joining(&s);
+    joined.put(b"k", b"a", 1.into()).unwrap();
+    assert_eq!(joined.delete(b"k", 3.into()), Ok(Wrote::Applied));
+    s.is_deleted("k", 3);
+    assert_eq!(joined.put(b"k", b"late", 2.into()), Ok(Wrote::Stale));
+    assert_eq!(joined.put(b"k", b"b", 4.into()), Ok(Wrote::Applied));
+    s.holds("k", "b", 4);
+}
+
+/// A function that fails changes nothing, and its error is what is told.
+pub fn failing_function_changes_nothing(s: &KeyedStand<'_>) {
+    let s = merged(s);
+    joining(&s).put(b"k", b"a", 1.into()).unwrap();
+    let failing = Merging::new(s.space().clone(), |_, _, _| {
+        Err(Error::new(Code::InvalidValue, "cannot be merged"))
+    });
+    s.unchanged(|| refused(failing.put(b"k", b"b", 2.into()), Code::InvalidValue));
+}
+
+/// What was made of another version than the key's is not written.
+pub fn moved_changes_nothing(s: &KeyedStand<'_>) {
+    let s = merged(s);
+    assert_eq!(s.write(vec![merge("k", Some("a"), 3, None, &[])]), [Wrote::Applied]);
+    for read in [None, Some(2), Some(4)] {
+        let write = merge("k", Some("b"), 5, read, &[]);
+        assert_eq!(s.unchanged(|| s.write(vec![write])), [Wrote::Moved], "{read:?}");
+    }
+    assert_eq!(s.write(vec![merge("k", Some("ab"), 5, Some(3), &[])]), [Wrote::Applied]);
+    s.holds("k", "ab", 5);
+}
+
+/// A space that is not there is not made by what did not happen.
+pub fn moved_makes_no_space(s: &KeyedStand<'_>) {
+    assert_eq!(s.write(vec![merge("k", Some("a"), 3, Some(2), &[])]), [Wrote::Moved]);
+    s.is_undeclared();
+    assert_eq!(s.put("k", "v", time(1, 1)), Wrote::Applied);
+}
+
+/// The version of a deletion counts as what was read.
+pub fn deletions_are_read(s: &KeyedStand<'_>) {
+    let s = merged(s);
+    s.write(vec![merge("k", None, 3, None, &[])]);
+    s.is_deleted("k", 3);
+    assert_eq!(s.write(vec![merge("k", Some("b"), 5, None, &[])]), [Wrote::Moved]);
+    assert_eq!(s.write(vec![merge("k", Some("b"), 5, Some(3), &[])]), [Wrote::Applied]);
+    s.holds("k", "b", 5);
+}
+
+/// It needs no space of its own kind.
+pub fn works_where_newest_wins(s: &KeyedStand<'_>) {
+    s.put("k", "a", 3);
+    assert_eq!(s.write(vec![merge("k", Some("ab"), 5, Some(3), &[])]), [Wrote::Applied]);
+    assert_eq!(s.put("k", "late", 4), Wrote::Stale);
+    s.holds("k", "ab", 5);
+}
+
+/// The first version that is merged fixes the kind.
+pub fn kind_is_checked(s: &KeyedStand<'_>) {
+    s.write(vec![merge("k", Some("a"), 3, None, &[])]);
+    assert_eq!(s.info().options.versions, Some(VersionKind::U64));
+    let of_time = StateWrite::Merge {
+        key: b"k".to_vec(),
+        value: None,
+        version: time(9, 9),
+        read: None,
+        settles: vec![],
+    };
+    s.refuses(vec![of_time], Code::InvalidVersion);
+}
+
+/// What is older than what it is made of, or of two kinds, makes no sense.
+pub fn nonsense_is_refused(s: &KeyedStand<'_>) {
+    let s = merged(s);
+    s.write(vec![merge("k", Some("a"), 3, None, &[])]);
+    let two_kinds = StateWrite::Merge {
+        key: b"k".to_vec(),
+        value: None,
+        version: 9.into(),
+        read: Some(time(1, 1)),
+        settles: vec![],
+    };
+    s.refuses(vec![two_kinds], Code::InvalidVersion);
+    s.refuses(vec![merge("k", None, 2, Some(3), &[])], Code::InvalidVersion);
+    s.refuses(vec![merge("k", None, 3, Some(3), &[])], Code::InvalidVersion);
+    s.refuses(vec![merge("k", None, 4, Some(3), &[5])], Code::InvalidVersion);
+}
+
+/// Below the frontier nothing is merged any more.
+pub fn closed_is_stale(s: &KeyedStand<'_>) {
+    let s = merged(s);
+    let joined = joining(&s);
+    joined.put(b"k", b"a", 1.into()).unwrap();
+    assert_eq!(s.seal(5), 0);
+    assert_eq!(s.unchanged(|| joined.put(b"k", b"late", 4.into())), Ok(Wrote::Stale));
+    assert_eq!(s.unchanged(|| joined.put(b"new", b"late", 4.into())), Ok(Wrote::Stale));
+    assert_eq!(joined.put(b"k", b"b", 5.into()), Ok(Wrote::Applied));
+    s.holds("k", "ab", 5);
+}
+
+/// In order, what is put waits without the function; sealing it needs the function.
+pub fn unsettled_is_a_conflict(s: &KeyedStand<'_>) {
+    let s = merged_in_order(s);
+    assert_eq!(s.put("k", "b", 2), Wrote::Waiting);
+    assert_eq!(s.delete("k", 5), Wrote::Waiting);
+    s.unchanged(|| refused(s.space().seal(3.into()), Code::Conflict));
+    assert_eq!(s.seal(2), 0);
+    assert_eq!(s.info().frontier, Some(2.into()));
+    assert_eq!(s.unchanged(|| s.seal(2)), 0);
+}
+
+/// In order, all that waited is merged in order of versions, whatever order it came in.
+pub fn sealed_in_order(s: &KeyedStand<'_>) {
+    let s = merged_in_order(s);
+    let joined = joining(&s);
+    for (value, version) in [("c", 3), ("a", 1), ("e", 6), ("b", 2)] {
+        assert_eq!(joined.put(b"k", value.as_bytes(), version.into()), Ok(Wrote::Waiting));
+    }
+    joined.put(b"other", b"x", 2.into()).unwrap();
+    assert_eq!(joined.put(b"k", b"other", 3.into()), Ok(Wrote::Stale));
+    assert_eq!(joined.seal(4.into()), Ok(4));
+    s.holds("k", "abc", 3);
+    s.holds("other", "x", 2);
+    assert_eq!(joined.put(b"k", b"late", 3.into()), Ok(Wrote::Stale));
+    joined.delete(b"k", 5.into()).unwrap();
+    assert_eq!(joined.seal(9.into()), Ok(2));
+    s.holds("k", "e", 6);
+    assert_eq!(s.waiting(), []);
+}
+
+/// What is settled goes with the write, and only what waits can be.
+pub fn settles_what_waits(s: &KeyedStand<'_>) {
+    let s = merged_in_order(s);
+    s.put("k", "a", 1);
+    s.put("k", "b", 2);
+    s.put("other", "x", 1);
+    let of_another = merge("k", Some("ab"), 3, None, &[1, 3]);
+    assert_eq!(s.unchanged(|| s.write(vec![of_another])), [Wrote::Moved]);
+    assert_eq!(s.write(vec![merge("k", Some("ab"), 2, None, &[1, 2])]), [Wrote::Applied]);
+    assert_eq!(s.waits(), [("other".to_owned(), 1.into())]);
+    s.holds("k", "ab", 2);
+    let again = merge("k", Some("abab"), 3, Some(2), &[2]);
+    assert_eq!(s.unchanged(|| s.write(vec![again])), [Wrote::Moved]);
+}
+
+/// What waited and was overtaken by a newer state can be settled all the same, and does not change it.
+pub fn overtaken_is_settled(s: &KeyedStand<'_>) {
+    let s = merged_in_order(s);
+    s.put("k", "late", 3);
+    s.put("k", "late", 4);
+    s.write(vec![merge("k", Some("newer"), 7, None, &[])]);
+    let settles = || merge("k", Some("nonsense"), 7, Some(7), &[3]);
+    assert_eq!(s.write(vec![settles()]), [Wrote::Applied]);
+    s.holds("k", "newer", 7);
+    assert_eq!(s.waits(), [("k".to_owned(), 4.into())]);
+    assert_eq!(s.unchanged(|| s.write(vec![settles()])), [Wrote::Moved]);
+}
+
+/// The same through the function: sealing comes to an end.
+pub fn overtaken_is_sealed(s: &KeyedStand<'_>) {
+    let s = merged_in_order(s);
+    s.put("k", "late", 3);
+    s.put("other", "x", 1);
+    s.write(vec![merge("k", Some("newer"), 7, None, &[])]);
+    assert_eq!(joining(&s).seal(5.into()), Ok(2));
+    s.holds("k", "newer", 7);
+    s.holds("other", "x", 1);
+    assert_eq!(s.waiting(), []);
+}

@@ -1,0 +1,131 @@
+//! Spaces in order: writes wait until their version is sealed.
+
+use crate::check::refused;
+use crate::keyed_stand::{KeyedStand, merge, text, time};
+use mainstay_model::{Code, SpaceOptions, StateWrite, VersionKind, WaitingEntry, Wrote};
+
+fn ordered<'w>(s: &KeyedStand<'w>) -> KeyedStand<'w> {
+    s.declared("ordered", SpaceOptions::default().ordered())
+}
+
+/// It waits, and is not to be seen as a state.
+pub fn put_waits(s: &KeyedStand<'_>) {
+    let s = ordered(s);
+    assert_eq!(s.put("k", "v", 5), Wrote::Waiting);
+    s.is_absent("k");
+    assert_eq!(s.states(), []);
+    let waiting =
+        WaitingEntry { key: b"k".to_vec(), version: 5.into(), value: Some(b"v".to_vec()) };
+    assert_eq!(s.waiting(), [waiting]);
+    assert_eq!(s.info().options.versions, Some(VersionKind::U64));
+}
+
+/// A deletion waits as a put does.
+pub fn deletion_waits(s: &KeyedStand<'_>) {
+    let s = ordered(s);
+    s.put("k", "v", 1);
+    s.seal(2);
+    assert_eq!(s.delete("k", 4), Wrote::Waiting);
+    s.holds("k", "v", 1);
+    assert_eq!(s.waiting(), [WaitingEntry { key: b"k".to_vec(), version: 4.into(), value: None }]);
+}
+
+/// Versions of a key wait side by side, whatever order they came in.
+pub fn wait_in_order_of_versions_then_keys(s: &KeyedStand<'_>) {
+    let s = ordered(s);
+    for (key, version) in [("b", 300), ("a", 300), ("z", 2), ("b", 1), ("ab", 300)] {
+        assert_eq!(s.put(key, "v", version), Wrote::Waiting);
+    }
+    let expected = [("b", 1), ("z", 2), ("a", 300), ("ab", 300), ("b", 300)];
+    assert_eq!(s.waits(), expected.map(|(key, version)| (key.to_owned(), version.into())));
+}
+
+/// Told again it waits once, and the first stays.
+pub fn told_twice_waits_once(s: &KeyedStand<'_>) {
+    let s = ordered(s);
+    s.put("k", "first", 5);
+    assert_eq!(s.unchanged(|| s.put("k", "first", 5)), Wrote::Stale);
+    assert_eq!(s.unchanged(|| s.put("k", "second", 5)), Wrote::Stale);
+    assert_eq!(s.unchanged(|| s.delete("k", 5)), Wrote::Stale);
+    s.seal(6);
+    s.holds("k", "first", 5);
+}
+
+/// What is below the frontier came too late; what is at it did not.
+pub fn below_the_frontier_is_stale(s: &KeyedStand<'_>) {
+    let s = ordered(s);
+    s.seal(5);
+    assert_eq!(s.unchanged(|| s.put("k", "late", 4)), Wrote::Stale);
+    assert_eq!(s.unchanged(|| s.delete("k", 4)), Wrote::Stale);
+    assert_eq!(s.put("k", "v", 5), Wrote::Waiting);
+}
+
+/// What was sealed and is told again is stale.
+pub fn sealed_and_told_again_is_stale(s: &KeyedStand<'_>) {
+    let s = ordered(s);
+    s.put("k", "v", 5);
+    s.seal(9);
+    assert_eq!(s.unchanged(|| s.put("k", "v", 5)), Wrote::Stale);
+    assert_eq!(s.waiting(), []);
+}
+
+/// What is not newer than what the key has, though that was not sealed, does not wait.
+pub fn not_newer_than_applied_is_stale(s: &KeyedStand<'_>) {
+    let s = ordered(s);
+    s.write(vec![merge("k", Some("v"), 7, None, &[])]);
+    assert_eq!(s.put("k", "late", 6), Wrote::Stale);
+    assert_eq!(s.put("k", "late", 7), Wrote::Stale);
+    assert_eq!(s.put("k", "w", 8), Wrote::Waiting);
+}
+
+/// A write of a batch sees what came to wait before it.
+pub fn batch_sees_what_waits(s: &KeyedStand<'_>) {
+    let s = ordered(s);
+    let put = |value: &str| StateWrite::put("k", value, 5);
+    assert_eq!(s.write(vec![put("first"), put("second")]), [Wrote::Waiting, Wrote::Stale]);
+    s.refuses(vec![StateWrite::put("k", "v", 6), StateWrite::put("", "v", 6)], Code::InvalidName);
+    s.seal(6);
+    s.holds("k", "first", 5);
+}
+
+/// What waits can be asked for below a version, and page by page.
+pub fn waiting_is_told_in_pieces(s: &KeyedStand<'_>) {
+    let s = ordered(s);
+    for version in [1, 2, 3, 4] {
+        s.put("k", "v", version);
+    }
+    let told = |below: Option<u64>, limit| {
+        let entries = s.space().waiting(below.map(Into::into), limit).unwrap();
+        entries.into_iter().map(|entry| entry.version).collect::<Vec<_>>()
+    };
+    assert_eq!(told(None, 2), [1.into(), 2.into()]);
+    assert_eq!(told(Some(3), 10), [1.into(), 2.into()]);
+    assert_eq!(told(Some(1), 10), []);
+    assert_eq!(told(Some(9), 10).len(), 4);
+    for limit in [0, 100_001] {
+        refused(s.space().waiting(None, limit), Code::InvalidLimit);
+    }
+}
+
+/// Versions that wait are of one kind, too.
+pub fn kind_is_checked(s: &KeyedStand<'_>) {
+    let s = ordered(s);
+    s.put("k", "v", 5);
+    s.unchanged(|| {
+        refused(s.space().put(b"k", b"v", time(5, 0)), Code::InvalidVersion);
+        refused(s.space().delete(b"k", time(5, 0)), Code::InvalidVersion);
+    });
+}
+
+/// Keys of any bytes wait, and come out as they went in.
+pub fn keys_of_any_bytes_wait(s: &KeyedStand<'_>) {
+    let s = ordered(s);
+    let keys: [&[u8]; 5] = [&[0], &[0, 0], &[0, 0xff], &[1], &[0xff]];
+    for key in keys.into_iter().rev() {
+        s.space().put(key, key, 3.into()).unwrap();
+    }
+    let waiting: Vec<Vec<u8>> = s.waiting().into_iter().map(|entry| entry.key).collect();
+    assert_eq!(waiting, keys);
+    assert_eq!(s.seal(4), 5);
+    assert_eq!(s.states(), keys.map(|key| (text(key), text(key))));
+}

@@ -1,0 +1,249 @@
+//! Callers against each other. Each case says what it would catch.
+
+use crate::check::done;
+use crate::keyed_stand::{KeyedStand, text, time};
+use mainstay_model::{
+    Code, KeyedState, Merging, SpaceOptions, StateWrite, Version, VersionKind, Wrote,
+};
+use mainstay_streams::MemoryState;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+const ROUNDS: usize = 10;
+const EACH: usize = 20;
+
+/// Catches a version that is looked at and written in two steps: an older one would stay.
+pub fn highest_version_wins(s: &KeyedStand<'_>) {
+    for round in 0..ROUNDS {
+        let key = format!("k{round}");
+        let answers = s.together(|n| {
+            let version = (n * 7 + round) as u64 % 8;
+            (version, s.put(&key, &version.to_string(), version))
+        });
+        let highest = answers.iter().find(|(version, _)| *version == 7).unwrap();
+        assert_eq!(highest.1, Wrote::Applied, "{answers:?}");
+        s.holds(&key, "7", 7);
+    }
+}
+
+/// Catches an answer that two of the same version are given.
+pub fn one_of_a_version_wins(s: &KeyedStand<'_>) {
+    for round in 0..ROUNDS {
+        let key = format!("k{round}");
+        let answers = s.together(|n| s.put(&key, &n.to_string(), 5));
+        let winners: Vec<usize> =
+            (0..answers.len()).filter(|n| answers[*n] == Wrote::Applied).collect();
+        assert_eq!(winners.len(), 1, "{answers:?}");
+        assert!(
+            answers.iter().filter(|wrote| **wrote == Wrote::Stale).count() == answers.len() - 1
+        );
+        s.holds(&key, &winners[0].to_string(), 5);
+    }
+}
+
+/// Catches the same of writes that wait.
+pub fn one_that_waits_wins(s: &KeyedStand<'_>) {
+    let s = s.declared("ordered", SpaceOptions::default().ordered());
+    for round in 0..ROUNDS {
+        let key = format!("k{round}");
+        let answers = s.together(|n| s.put(&key, &n.to_string(), 5));
+        let winners: Vec<usize> =
+            (0..answers.len()).filter(|n| answers[*n] == Wrote::Waiting).collect();
+        assert_eq!(winners.len(), 1, "{answers:?}");
+        let waiting = s.waiting().into_iter().find(|entry| entry.key == key.as_bytes());
+        assert_eq!(text(&waiting.unwrap().value.unwrap()), winners[0].to_string());
+    }
+}
+
+/// Catches an id that is looked for and added in two steps.
+pub fn one_item_of_an_id(s: &KeyedStand<'_>) {
+    for round in 0..ROUNDS {
+        let id = format!("{round:02}");
+        let added = s.together(|n| s.append("k", &id, &n.to_string()));
+        let winners: Vec<usize> = (0..added.len()).filter(|n| added[*n]).collect();
+        assert_eq!(winners.len(), 1, "{added:?}");
+        assert_eq!(s.items("k")[round], (id, winners[0].to_string()));
+    }
+}
+
+/// Catches a position that falls.
+pub fn furthest_position_stands(s: &KeyedStand<'_>) {
+    let total = AtomicU64::new(0);
+    s.together(|_| {
+        for _ in 0..EACH {
+            let position = total.fetch_add(1, Ordering::Relaxed);
+            let stood = s.advance("source", position);
+            let seen = s.positions()["source"];
+            assert!(seen >= position, "{position} was {stood:?}, and {seen} is there");
+        }
+    });
+    assert_eq!(s.positions()["source"], total.into_inner() - 1);
+}
+
+/// Catches what was merged with a state that is the key's no longer: something would be lost.
+pub fn merging_loses_nothing(s: &KeyedStand<'_>) {
+    let s = s.declared("merged", SpaceOptions::default().merged());
+    let versions = AtomicU64::new(0);
+    let joined = Merging::new(s.space().clone(), |_, old, new| {
+        Ok([old.unwrap_or_default(), new, b" "].concat())
+    });
+    let put = |value: String| {
+        // Overtaken by another one it is told again, as a later one.
+        while let Wrote::Stale = {
+            let version = versions.fetch_add(1, Ordering::Relaxed);
+            joined.put(b"k", value.as_bytes(), version.into()).unwrap()
+        } {}
+    };
+    s.together(|n| (0..EACH).for_each(|i| put(format!("{n}.{i}"))));
+    let state = text(&s.space().get(b"k").unwrap().unwrap().value);
+    let all: Vec<&str> = state.split_whitespace().collect();
+    let different: BTreeSet<&str> = all.iter().copied().collect();
+    assert_eq!((all.len(), different.len()), (8 * EACH, 8 * EACH), "{state}");
+}
+
+/// Catches writes that come to wait while others are sealed, and are lost or applied twice.
+pub fn sealing_merges_lose_nothing(s: &KeyedStand<'_>) {
+    let options = SpaceOptions::default().merged().ordered();
+    let s = s.declared("merged in order", options);
+    let joined = Merging::new(s.space().clone(), |_, old, new| {
+        Ok([old.unwrap_or_default(), new, b" "].concat())
+    });
+    let told = s.together(|n| {
+        let mut waits = Vec::new();
+        for i in 0..EACH as u64 {
+            let version = i * 8 + n as u64;
+            let value = format!("{version:03}");
+            if n == 0 {
+                joined.seal(version.into()).unwrap();
+            } else if joined.put(b"k", value.as_bytes(), version.into()) == Ok(Wrote::Waiting) {
+                waits.push(value);
+            }
+        }
+        waits
+    });
+    joined.seal(10_000.into()).unwrap();
+    let state = s.space().get(b"k").unwrap().map_or_else(Vec::new, |state| state.value);
+    let merged: Vec<String> = text(&state).split_whitespace().map(str::to_owned).collect();
+    let told: BTreeSet<String> = told.into_iter().flatten().collect();
+    assert_eq!(merged, told.into_iter().collect::<Vec<_>>());
+}
+
+/// Catches writes that are told to wait and are not sealed, or that are told stale and are.
+pub fn sealing_loses_nothing(s: &KeyedStand<'_>) {
+    let s = s.declared("ordered", SpaceOptions::default().ordered());
+    let told = s.together(|n| {
+        let mut waits = Vec::new();
+        for i in 0..EACH as u64 {
+            let (key, version) = (format!("{n}.{i:02}"), i * 8 + n as u64);
+            if n == 0 {
+                s.seal(version);
+            } else if s.put(&key, "v", version) == Wrote::Waiting {
+                waits.push(key);
+            }
+        }
+        waits
+    });
+    s.seal(10_000);
+    let applied: Vec<String> = s.states().into_iter().map(|(key, _)| key).collect();
+    assert_eq!(applied, told.into_iter().flatten().collect::<Vec<_>>());
+    assert_eq!(s.waiting(), []);
+}
+
+/// Writes pairs until told to stop; one looks meanwhile, often, and asserts that what it sees is a pair.
+fn look_at_pairs(s: &KeyedStand<'_>, write: impl Fn(u64) + Sync, look: impl Fn() + Sync) {
+    let done = AtomicBool::new(false);
+    s.together(|n| match n {
+        0 => {
+            (1..=200).for_each(&write);
+            done.store(true, Ordering::Release);
+        }
+        1..=3 => {
+            while !done.load(Ordering::Acquire) {
+                look();
+            }
+        }
+        _ => {}
+    });
+}
+
+fn pair(version: u64) -> Vec<StateWrite> {
+    vec![
+        StateWrite::put("a", version.to_string(), version),
+        StateWrite::put("b", version.to_string(), version),
+        StateWrite::advance("source", version),
+    ]
+}
+
+fn is_pair(space: &dyn KeyedState) {
+    let kept = space.look(&[b"a", b"b"]).unwrap();
+    assert!(kept[0].is_some(), "nothing is there");
+    assert_eq!(kept[0], kept[1], "two moments at once");
+}
+
+/// Catches a batch that is seen half-way.
+pub fn batches_are_seen_whole(s: &KeyedStand<'_>) {
+    s.write(pair(0));
+    look_at_pairs(s, |n| done(s.write(pair(n))), || is_pair(&**s.space()));
+}
+
+/// Catches a snapshot that has something of two moments.
+pub fn snapshots_are_of_one_moment(s: &KeyedStand<'_>) {
+    s.write(pair(0));
+    let look = || {
+        let copy = MemoryState::new();
+        copy.restore(&s.snapshot()).unwrap();
+        is_pair(&copy);
+        let position = copy.positions().unwrap()["source"];
+        assert_eq!(copy.get(b"a").unwrap().unwrap().version, Version::from(position));
+    };
+    look_at_pairs(s, |n| done(s.write(pair(n))), look);
+}
+
+/// Catches a restore that is seen half-way.
+pub fn restores_are_seen_whole(s: &KeyedStand<'_>) {
+    let snapshots: Vec<Vec<u8>> = [5_u64, 9]
+        .into_iter()
+        .map(|version| {
+            let from = s.other(&format!("from {version}"));
+            for key in ["a", "b"] {
+                from.put(key, &version.to_string(), version);
+            }
+            from.snapshot()
+        })
+        .collect();
+    s.restore(&snapshots[0]);
+    let restore = |n: u64| done(s.restore(&snapshots[(n % 2) as usize]));
+    look_at_pairs(s, restore, || is_pair(&**s.space()));
+}
+
+/// Catches a declaration that two think is theirs.
+pub fn one_declaration_wins(s: &KeyedStand<'_>) {
+    for round in 0..ROUNDS {
+        let s = s.other(&format!("space {round}"));
+        let answers =
+            s.together(|n| s.space().declare(SpaceOptions::default().groups(1 + n as u32 % 2)));
+        let new = answers.iter().filter(|answer| **answer == Ok(true)).count();
+        assert_eq!(new, 1, "{answers:?}");
+        let refused = answers.iter().filter_map(|answer| answer.as_ref().err());
+        let codes: Vec<Code> = refused.map(|error| error.code()).collect();
+        assert_eq!(codes, [Code::SpaceExists; 4], "{answers:?}");
+    }
+}
+
+/// Catches a space of two kinds of versions.
+pub fn one_kind_wins(s: &KeyedStand<'_>) {
+    for round in 0..ROUNDS {
+        let s = s.other(&format!("space {round}"));
+        let answers = s.together(|n| {
+            let version = if n % 2 == 0 { Version::from(7) } else { time(7, 7) };
+            s.space().put(n.to_string().as_bytes(), b"v", version).map_err(|error| error.code())
+        });
+        let won = usize::from(s.info().options.versions == Some(VersionKind::Time));
+        for (n, answer) in answers.iter().enumerate() {
+            let expected =
+                if n % 2 == won { Ok(Wrote::Applied) } else { Err(Code::InvalidVersion) };
+            assert_eq!(*answer, expected, "{answers:?}");
+        }
+        assert_eq!(s.states().len(), 4);
+    }
+}

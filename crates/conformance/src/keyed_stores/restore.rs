@@ -1,0 +1,158 @@
+//! `restore`: everything is replaced by what a snapshot says.
+
+use crate::check::{done, refused};
+use crate::keyed_stand::{KeyedStand, keys, time};
+use mainstay_model::{
+    Code, SnapshotHead, SnapshotWriter, SpaceInfo, SpaceOptions, VersionKind, Wrote,
+};
+
+/// All that was there is there again, to the byte.
+pub fn brings_everything_back(s: &KeyedStand<'_>) {
+    let full = s.filled("full");
+    let snapshot = full.snapshot();
+    let entries = full.space().snapshot_to(&mut std::io::sink()).unwrap().entries;
+    assert_eq!(s.restore(&snapshot), entries);
+    assert_eq!(s.snapshot(), snapshot);
+    assert_eq!(s.info(), full.info());
+    assert_eq!(s.states(), full.states());
+    assert_eq!(s.waiting(), full.waiting());
+    assert_eq!(s.positions(), full.positions());
+    for key in ["a", "ab", "b", "c", "d"] {
+        assert_eq!(s.kept(key), full.kept(key), "{key}");
+    }
+}
+
+/// Logs come back, too.
+pub fn brings_logs_back(s: &KeyedStand<'_>) {
+    let full = s.filled("full");
+    s.append("a", "2", "goes");
+    s.restore(&full.snapshot());
+    assert_eq!(s.items("a"), full.items("a"));
+    assert_eq!(s.items("log"), full.items("log"));
+    assert!(!s.append("log", "0", "again"));
+    assert!(s.append("a", "2", "new"));
+}
+
+/// What was there before is gone, newer versions too, and positions that were further.
+pub fn replaces_everything(s: &KeyedStand<'_>) {
+    let from = s.other("from");
+    from.put("k", "from", 3);
+    from.advance("orders", 3);
+    s.put("k", "newer", 9);
+    s.put("gone", "v", 9);
+    s.delete("deleted", 9);
+    s.advance("orders", 9);
+    s.advance("other", 9);
+    s.seal(7);
+    s.restore(&from.snapshot());
+    assert_eq!(s.seen(), from.seen());
+    s.holds("k", "from", 3);
+    s.is_absent("gone");
+    s.is_absent("deleted");
+    assert_eq!(s.positions().into_iter().collect::<Vec<_>>(), [("orders".to_owned(), 3)]);
+    assert_eq!(s.info().frontier, None);
+}
+
+/// Replay from a checkpoint: what it has is stale, what came behind it is applied anew.
+pub fn replay_goes_on_behind(s: &KeyedStand<'_>) {
+    let tell = |s: &KeyedStand<'_>, n: u64| s.put(&format!("k{}", n % 3), &n.to_string(), n);
+    (0..10).for_each(|n| assert_eq!(tell(s, n), Wrote::Applied));
+    let checkpoint = s.snapshot();
+    (10..20).for_each(|n| assert_eq!(tell(s, n), Wrote::Applied));
+    let end = s.seen();
+    s.restore(&checkpoint);
+    (5..10).for_each(|n| assert_eq!(s.unchanged(|| tell(s, n)), Wrote::Stale));
+    (10..20).for_each(|n| assert_eq!(tell(s, n), Wrote::Applied));
+    assert_eq!(s.seen(), end);
+}
+
+/// How the space is declared is part of it, the kind of versions too.
+pub fn replaces_the_declaration(s: &KeyedStand<'_>) {
+    let options = SpaceOptions::default().versions(VersionKind::Time).groups(9);
+    let from = s.declared("from", options);
+    from.put("k", "v", time(1, 2));
+    s.put("k", "v", 9);
+    s.restore(&from.snapshot());
+    assert_eq!(s.info().options, options);
+    assert_eq!(s.put("k", "w", time(1, 3)), Wrote::Applied);
+    refused(s.space().put(b"k", b"w", 10.into()), Code::InvalidVersion);
+}
+
+/// In order: what waits, waits again, and the frontier is where it was.
+pub fn brings_back_what_waits(s: &KeyedStand<'_>) {
+    let full = s.filled("full");
+    s.put("x", "v", 1);
+    s.restore(&full.snapshot());
+    assert_eq!(s.waits(), full.waits());
+    assert_eq!(s.info().frontier, Some(4.into()));
+    assert_eq!(s.put("new", "late", 3), Wrote::Stale);
+    assert_eq!(s.put("d", "again", 5), Wrote::Stale);
+    assert_eq!(s.seal(7), 3);
+    s.holds("a", "waits", 6);
+    s.holds("d", "waits", 5);
+}
+
+/// Deleted keys that a snapshot has are forgotten by the next frontier, as they would have been.
+pub fn deleted_is_forgotten_later(s: &KeyedStand<'_>) {
+    let from = s.other("from");
+    from.delete("k", 5);
+    s.restore(&from.snapshot());
+    assert_eq!(s.put("k", "late", 4), Wrote::Stale);
+    s.is_deleted("k", 5);
+    s.seal(6);
+    s.is_absent("k");
+}
+
+/// What is overtaken and waits still is restored as it is.
+pub fn overtaken_is_as_it_was(s: &KeyedStand<'_>) {
+    let from = s.declared("from", SpaceOptions::default().ordered());
+    from.put("k", "late", 3);
+    from.write(vec![crate::keyed_stand::merge("k", Some("newer"), 7, None, &[])]);
+    s.restore(&from.snapshot());
+    assert_eq!(s.seen(), from.seen());
+    assert_eq!(s.seal(9), 1);
+    s.holds("k", "newer", 7);
+}
+
+/// A snapshot of nothing leaves nothing, and a space that is declared.
+pub fn of_nothing_leaves_nothing(s: &KeyedStand<'_>) {
+    let nothing = s.other("nothing").snapshot();
+    s.put("k", "v", 3);
+    assert_eq!(s.restore(&nothing), 0);
+    assert_eq!(s.states(), []);
+    assert_eq!(s.snapshot(), nothing);
+    assert_eq!(s.info(), SpaceInfo { options: SpaceOptions::default(), frontier: None });
+}
+
+/// Its own snapshot changes nothing, and twice is once.
+pub fn own_snapshot_changes_nothing(s: &KeyedStand<'_>) {
+    let s = s.filled("full");
+    let snapshot = s.snapshot();
+    s.unchanged(|| s.restore(&snapshot));
+    s.unchanged(|| s.restore(&snapshot));
+}
+
+/// Some keys are no whole space, and what has changed is none either.
+pub fn part_of_a_space_is_refused(s: &KeyedStand<'_>) {
+    let full = s.filled("full");
+    let some = full.snapshot_keys(&keys(&["a"]));
+    let head = SnapshotHead::changes(full.info());
+    let (_, changes) = SnapshotWriter::new(Vec::new(), &head).unwrap().finish().unwrap();
+    s.put("k", "v", 1);
+    for part in [some, changes] {
+        s.unchanged(|| crate::keyed_stand::invalid(s.space().restore(&part)));
+    }
+}
+
+/// Larger than what is written at once.
+pub fn of_many_blocks(s: &KeyedStand<'_>) {
+    let from = s.other("from");
+    let value = "v".repeat(500);
+    for n in 0..1_500 {
+        from.put(&format!("k{n}"), &value, n + 1);
+    }
+    (0..20).for_each(|n| done(s.put(&format!("before{n}"), "v", 5_000)));
+    assert_eq!(s.restore(&from.snapshot()), 1_500);
+    assert_eq!(s.seen(), from.seen());
+    assert_eq!(s.states().len(), 1_500);
+}

@@ -1,0 +1,138 @@
+//! `scan`: keys in byte order, page by page.
+
+use crate::check::refused;
+use crate::keyed_stand::{KeyedStand, text};
+use mainstay_model::{Code, SpaceOptions, State};
+
+fn fill(s: &KeyedStand<'_>, keys: &[&str]) {
+    for key in keys {
+        s.put(key, key, 1);
+    }
+}
+
+/// Bytes decide, not what people think of letters.
+pub fn goes_in_byte_order(s: &KeyedStand<'_>) {
+    fill(s, &["b", "a", "é", "B", "ab", "10", "9"]);
+    assert_eq!(s.page("", None, 10).0, ["10", "9", "B", "a", "ab", "b", "é"]);
+}
+
+/// A page has the states of its keys, with their versions.
+pub fn has_states_and_versions(s: &KeyedStand<'_>) {
+    s.put("a", "1", 3);
+    s.put("b", "2", 9);
+    let page = s.space().scan(b"", None, 10).unwrap();
+    let state = |value: &str, version: u64| State { value: value.into(), version: version.into() };
+    assert_eq!(page.states, [(b"a".to_vec(), state("1", 3)), (b"b".to_vec(), state("2", 9))]);
+    assert_eq!(page.next, None);
+}
+
+/// Only what begins like this.
+pub fn keeps_to_the_prefix(s: &KeyedStand<'_>) {
+    fill(s, &["a", "user-1", "user-2", "user", "usex", "z"]);
+    assert_eq!(s.page("user", None, 10).0, ["user", "user-1", "user-2"]);
+    assert_eq!(s.page("user-", None, 10).0, ["user-1", "user-2"]);
+    assert_eq!(s.page("none", None, 10), (vec![], None));
+}
+
+/// A prefix that ends in the last of all bytes has what is behind it.
+pub fn highest_prefix_ends_nowhere(s: &KeyedStand<'_>) {
+    let keys: [&[u8]; 4] = [&[0xfe], &[0xff], &[0xff, 0], &[0xff, 0xff]];
+    for key in keys {
+        s.space().put(key, b"v", 1.into()).unwrap();
+    }
+    let page = s.space().scan(&[0xff], None, 10).unwrap();
+    assert_eq!(page.states.len(), 3);
+    let page = s.space().scan(&[0xff, 0xff], None, 10).unwrap();
+    assert_eq!(page.states.len(), 1);
+}
+
+/// Behind a key, which need not be there.
+pub fn goes_on_behind_a_key(s: &KeyedStand<'_>) {
+    fill(s, &["a", "b", "c"]);
+    assert_eq!(s.page("", Some("a"), 10).0, ["b", "c"]);
+    assert_eq!(s.page("", Some("aa"), 10).0, ["b", "c"]);
+    assert_eq!(s.page("", Some("c"), 10), (vec![], None));
+    assert_eq!(s.page("b", Some("a"), 10).0, ["b"]);
+    assert_eq!(s.page("b", Some("c"), 10).0, [""; 0]);
+}
+
+/// The cursor leads through all of them, each once.
+pub fn cursor_gives_everything_once(s: &KeyedStand<'_>) {
+    let keys: Vec<String> = (0..25).map(|n| format!("k{n:02}")).collect();
+    for key in &keys {
+        s.put(key, "v", 1);
+    }
+    for limit in [1, 4, 5, 24, 25, 26] {
+        let (mut seen, mut after) = (Vec::new(), None::<String>);
+        loop {
+            let (page, next) = s.page("k", after.as_deref(), limit);
+            assert!(page.len() <= limit);
+            assert!(next.is_none() || next.as_ref() == page.last(), "{next:?} of {page:?}");
+            seen.extend(page);
+            after = next;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(seen, keys, "pages of {limit}");
+    }
+}
+
+/// A page that ends with the last key says so.
+pub fn end_is_told(s: &KeyedStand<'_>) {
+    fill(s, &["a", "b", "c"]);
+    assert_eq!(s.page("", None, 3).1, None);
+    assert_eq!(s.page("", None, 2).1, Some("b".to_owned()));
+    s.delete("c", 2);
+    assert_eq!(s.page("", None, 2).1, None, "what was deleted does not follow");
+}
+
+/// Deleted keys are not in it, and take no room.
+pub fn skips_deleted_keys(s: &KeyedStand<'_>) {
+    fill(s, &["a", "b", "c", "d", "e"]);
+    for key in ["a", "c", "d"] {
+        s.delete(key, 2);
+    }
+    assert_eq!(s.page("", None, 10).0, ["b", "e"]);
+    assert_eq!(s.page("", None, 1), (vec!["b".to_owned()], Some("b".to_owned())));
+    assert_eq!(s.page("", Some("b"), 1), (vec!["e".to_owned()], None));
+}
+
+/// What waits is no state.
+pub fn does_not_show_what_waits(s: &KeyedStand<'_>) {
+    let s = s.declared("ordered", SpaceOptions::default().ordered());
+    fill(&s, &["a", "b"]);
+    assert_eq!(s.page("", None, 10), (vec![], None));
+    s.seal(2);
+    assert_eq!(s.page("", None, 10).0, ["a", "b"]);
+}
+
+/// A page of nothing and one of everything are refused.
+pub fn limits_are_checked(s: &KeyedStand<'_>) {
+    for limit in [0, 100_001] {
+        refused(s.space().scan(b"", None, limit), Code::InvalidLimit);
+    }
+    s.put("k", "v", 1);
+    assert_eq!(s.page("", None, 100_000).0, ["k"]);
+}
+
+/// A page that becomes large ends early, and says where to go on.
+pub fn large_pages_end_early(s: &KeyedStand<'_>) {
+    let large = vec![7; 15 << 20];
+    for key in [b"a", b"b", b"c", b"d"] {
+        s.space().put(key, &large, 1.into()).unwrap();
+    }
+    let (mut seen, mut after, mut pages) = (Vec::new(), None, 0);
+    loop {
+        let page = s.space().scan(b"", after.as_deref(), 100).unwrap();
+        assert!((1..4).contains(&page.states.len()), "{} states", page.states.len());
+        assert!(page.states.iter().all(|(_, state)| state.value == large));
+        seen.extend(page.states.iter().map(|(key, _)| text(key)));
+        (after, pages) = (page.next, pages + 1);
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(seen, ["a", "b", "c", "d"]);
+    assert!(pages > 1);
+}

@@ -1,0 +1,137 @@
+//! `snapshot`: all that a space says, and nothing of where it is kept.
+
+use crate::keyed_stand::KeyedStand;
+use mainstay_model::{
+    Code, EntryKind, EntryRef, SnapshotHead, SnapshotReader, SnapshotSummary, SnapshotWriter,
+    SpaceEntry, SpaceInfo, SpaceOptions, VersionKind, put_state,
+};
+use std::io::{self, Write};
+
+/// The head and the entries of a snapshot.
+fn read(snapshot: &[u8]) -> (SnapshotHead, Vec<SpaceEntry>) {
+    let mut reader = SnapshotReader::new(snapshot).unwrap();
+    let (head, mut entries) = (*reader.head(), Vec::new());
+    while let Some(block) = reader.next_block().unwrap() {
+        for entry in &block {
+            let (place, payload) = entry.unwrap();
+            let kind = head.space.options.versions;
+            entries.push(EntryRef::from_parts(place, payload, kind).unwrap().to_owned());
+        }
+    }
+    (head, entries)
+}
+
+/// A state that came about otherwise has the same bytes.
+pub fn equal_states_have_equal_bytes(s: &KeyedStand<'_>) {
+    let (one, other) = (s.other("one"), s.other("another"));
+    for (key, version) in [("b", 1), ("a", 2), ("c", 3), ("b", 9), ("z", 4)] {
+        one.put(key, "v", version);
+    }
+    one.advance("x", 1);
+    one.advance("x", 5);
+    one.advance("y", 2);
+    one.delete("z", 9);
+    other.advance("y", 2);
+    other.delete("z", 9);
+    for (key, version) in [("c", 3), ("b", 9), ("b", 1), ("a", 2)] {
+        other.put(key, "v", version);
+    }
+    other.advance("x", 5);
+    assert_eq!(one.snapshot(), other.snapshot());
+}
+
+/// Asked again it is the same, and asking changes nothing.
+pub fn is_the_same_again(s: &KeyedStand<'_>) {
+    let s = s.filled("full");
+    let first = s.snapshot();
+    for _ in 0..5 {
+        assert_eq!(s.snapshot(), first);
+    }
+}
+
+/// The bytes are those of the format, wherever they are made.
+pub fn bytes_are_these(s: &KeyedStand<'_>) {
+    s.put("b", "v", 258);
+    s.delete("a", 300);
+    s.advance("orders", 7);
+    s.seal(200);
+    let options = SpaceOptions::default().versions(VersionKind::U64);
+    let space = SpaceInfo { options, frontier: Some(200.into()) };
+    let mut writer = SnapshotWriter::new(Vec::new(), &SnapshotHead::all(space)).unwrap();
+    for (key, version, value) in [(b"a", 300, None), (b"b", 258, Some(&b"v"[..]))] {
+        let mut payload = Vec::new();
+        put_state(version.into(), value, &mut payload);
+        writer.push(&EntryKind::state(key), Some(&payload)).unwrap();
+    }
+    writer.push(&EntryKind::position("orders"), Some(&7_u64.to_be_bytes())).unwrap();
+    let (summary, bytes) = writer.finish().unwrap();
+    assert_eq!(s.snapshot(), bytes);
+    assert_eq!(s.space().snapshot_to(&mut io::sink()), Ok(summary));
+}
+
+/// Nothing is left out: deleted keys, what waits, logs, positions.
+pub fn has_everything(s: &KeyedStand<'_>) {
+    let (can, s) = (s.can(), s.filled("full"));
+    let (head, entries) = read(&s.snapshot());
+    assert_eq!(head, SnapshotHead::all(s.info()));
+    let count = |kind: EntryKind| entries.iter().filter(|entry| entry.kind() == kind).count();
+    let deleted = usize::from(!can.ordered || can.merged);
+    assert_eq!(count(EntryKind::State), 3 + deleted);
+    assert_eq!(count(EntryKind::Waiting), if can.ordered { 3 } else { 0 });
+    assert_eq!(count(EntryKind::Item), if can.appends { 2 } else { 0 });
+    assert_eq!(count(EntryKind::Position), 2);
+}
+
+/// What is said of it is so.
+pub fn summary_is_right(s: &KeyedStand<'_>) {
+    let s = s.filled("full");
+    let mut bytes = Vec::new();
+    let summary: SnapshotSummary = s.space().snapshot_to(&mut bytes).unwrap();
+    let found = SnapshotReader::new(&bytes[..]).unwrap().check_rest();
+    assert_eq!(found, Ok(summary));
+    assert_eq!(summary.bytes, bytes.len() as u64);
+}
+
+/// A space that is not there has a snapshot, too: of nothing.
+pub fn of_nothing_has_no_entries(s: &KeyedStand<'_>) {
+    let (head, entries) = read(&s.snapshot());
+    assert_eq!(entries, []);
+    assert_eq!(head.space, SpaceInfo { options: SpaceOptions::default(), frontier: None });
+    s.is_undeclared();
+}
+
+/// Whoever cannot write it is told so.
+pub fn failing_writer_is_told(s: &KeyedStand<'_>) {
+    struct Full(usize);
+
+    impl Write for Full {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let room = self.0.min(bytes.len());
+            self.0 -= room;
+            if room == 0 { Err(io::Error::other("no room")) } else { Ok(room) }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    let s = s.filled("full");
+    let length = s.snapshot().len();
+    for room in [0, 7, 8, 40, length - 1] {
+        let error = s.unchanged(|| s.space().snapshot_to(&mut Full(room))).unwrap_err();
+        assert_eq!(error.code(), Code::Io, "{error}");
+    }
+    assert!(s.space().snapshot_to(&mut Full(length)).is_ok());
+}
+
+/// More than one block, and states that are larger than one.
+pub fn of_many_blocks(s: &KeyedStand<'_>) {
+    let large = "v".repeat(200_000);
+    for n in 0..300 {
+        s.put(&format!("k{n:03}"), if n % 100 == 0 { &large } else { "small" }, n + 1);
+    }
+    let (_, entries) = read(&s.snapshot());
+    assert_eq!(entries.len(), 300);
+    assert!(s.snapshot().len() > 600_000);
+}

@@ -1,0 +1,130 @@
+//! Versions: what is newer is applied, what is not is a no-op that says so.
+
+use crate::check::refused;
+use crate::keyed_stand::{KeyedStand, time};
+use mainstay_model::{Code, Kept, State, VersionKind, Wrote};
+
+/// The first version of a key is applied, and each that is newer.
+pub fn newer_is_applied(s: &KeyedStand<'_>) {
+    s.in_both_kinds(|s, at| {
+        for number in [3, 4, 5, 19, 20] {
+            assert_eq!(s.put("k", &format!("v{number}"), at(number)), Wrote::Applied);
+            s.holds("k", &format!("v{number}"), at(number));
+        }
+    });
+}
+
+/// The same again, after a crash say, changes nothing.
+pub fn told_again_is_stale(s: &KeyedStand<'_>) {
+    s.in_both_kinds(|s, at| {
+        s.put("k", "v", at(7));
+        assert_eq!(s.unchanged(|| s.put("k", "v", at(7))), Wrote::Stale);
+    });
+}
+
+/// The first of a version stays, whatever is told with it later.
+pub fn equal_with_another_value_is_stale(s: &KeyedStand<'_>) {
+    s.in_both_kinds(|s, at| {
+        s.put("k", "first", at(7));
+        assert_eq!(s.unchanged(|| s.put("k", "second", at(7))), Wrote::Stale);
+        s.holds("k", "first", at(7));
+    });
+}
+
+/// What comes late is not shown.
+pub fn older_is_stale(s: &KeyedStand<'_>) {
+    s.in_both_kinds(|s, at| {
+        s.put("k", "v", at(12));
+        for number in [0, 4, 11] {
+            assert_eq!(s.unchanged(|| s.put("k", "late", at(number))), Wrote::Stale);
+        }
+    });
+}
+
+/// A key's version says nothing about another key's.
+pub fn keys_are_independent(s: &KeyedStand<'_>) {
+    s.put("a", "new", 9);
+    assert_eq!(s.put("b", "old", 1), Wrote::Applied);
+    assert_eq!(s.put("ab", "older", 0), Wrote::Applied);
+    s.holds("a", "new", 9);
+    s.holds("b", "old", 1);
+    s.holds("ab", "older", 0);
+}
+
+/// Zero is a version, and so is the highest number.
+pub fn lowest_and_highest(s: &KeyedStand<'_>) {
+    assert_eq!(s.put("k", "v", 0), Wrote::Applied);
+    assert_eq!(s.put("k", "w", 0), Wrote::Stale);
+    for number in [1 << 31, 1 << 32, 1 << 63, u64::MAX - 1, u64::MAX] {
+        assert_eq!(s.put("k", "v", number), Wrote::Applied, "{number}");
+    }
+    assert_eq!(s.put("k", "w", u64::MAX), Wrote::Stale);
+    assert_eq!(s.put("k", "w", 255), Wrote::Stale);
+}
+
+/// A later epoch is newer, whatever the rounds.
+pub fn epochs_come_before_rounds(s: &KeyedStand<'_>) {
+    assert_eq!(s.put("k", "a", time(1, 900)), Wrote::Applied);
+    assert_eq!(s.put("k", "b", time(2, 0)), Wrote::Applied);
+    assert_eq!(s.put("k", "c", time(1, 901)), Wrote::Stale);
+    assert_eq!(s.put("k", "d", time(2, 256)), Wrote::Applied);
+    assert_eq!(s.put("k", "e", time(2, 255)), Wrote::Stale);
+    s.holds("k", "d", time(2, 256));
+}
+
+/// A space has one kind of versions: that of the first one.
+pub fn first_one_fixes_the_kind(s: &KeyedStand<'_>) {
+    s.put("k", "v", 5);
+    assert_eq!(s.info().options.versions, Some(VersionKind::U64));
+    s.unchanged(|| {
+        refused(s.space().put(b"other", b"v", time(9, 9)), Code::InvalidVersion);
+        refused(s.space().delete(b"k", time(9, 9)), Code::InvalidVersion);
+        refused(s.space().seal(time(9, 9)), Code::InvalidVersion);
+        refused(s.space().waiting(Some(time(9, 9)), 10), Code::InvalidVersion);
+    });
+    let times = s.other("times");
+    times.delete("k", time(1, 2));
+    assert_eq!(times.info().options.versions, Some(VersionKind::Time));
+    times.unchanged(|| refused(times.space().put(b"k", b"v", 9.into()), Code::InvalidVersion));
+}
+
+/// A state of no bytes is a state.
+pub fn empty_state_is_one(s: &KeyedStand<'_>) {
+    assert_eq!(s.put("k", "", 1), Wrote::Applied);
+    s.holds("k", "", 1);
+    assert_eq!(s.states(), [("k".to_owned(), String::new())]);
+}
+
+/// Keys and states are any bytes.
+pub fn any_bytes_survive(s: &KeyedStand<'_>) {
+    let all: Vec<u8> = (0..=255).collect();
+    let keys: [&[u8]; 7] = [&[0], &[0, 0], &[0, 0xff], &[0xff], &[0xff, 0xff], b"\0key", &all];
+    for key in keys {
+        s.space().put(key, &[key, &all].concat(), 1.into()).unwrap();
+    }
+    for key in keys {
+        let state = State { value: [key, &all].concat(), version: 1.into() };
+        assert_eq!(s.space().get(key), Ok(Some(state)), "{key:?}");
+    }
+}
+
+/// Each key that is asked for has its answer, in the order asked, also twice.
+pub fn look_answers_as_asked(s: &KeyedStand<'_>) {
+    s.put("a", "1", 1);
+    s.delete("b", 2);
+    let found = s.space().look(&[b"b", b"none", b"a", b"b"]).unwrap();
+    let a = Kept { version: 1.into(), value: Some(b"1".to_vec()) };
+    let b = Kept { version: 2.into(), value: None };
+    assert_eq!(found, [Some(b.clone()), None, Some(a), Some(b)]);
+    assert_eq!(s.space().look(&[]), Ok(vec![]));
+}
+
+/// A space that nobody wrote to is empty, and reading does not make it.
+pub fn nothing_is_read_of_nothing(s: &KeyedStand<'_>) {
+    assert_eq!(s.space().get(b"k"), Ok(None));
+    assert_eq!(s.states(), []);
+    assert_eq!(s.waiting(), []);
+    assert_eq!(s.positions().len(), 0);
+    s.snapshot();
+    s.is_undeclared();
+}

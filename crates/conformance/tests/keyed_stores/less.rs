@@ -1,0 +1,73 @@
+//! A store that can do nothing but what all can.
+
+use super::bent::{Before, Bend};
+use mainstay_model::{
+    Code, Error, Item, KeyedCapabilities, KeyedState, Result, SnapshotReader, SpaceOptions,
+    StateWrite, Wrote,
+};
+use std::io::Read;
+
+pub fn plain() -> Before {
+    Before::bent(|| Plain)
+}
+
+struct Plain;
+
+fn lacks<T>(capability: &str) -> Result<T> {
+    let message = format!("this store lacks `{capability}`");
+    Err(Error::new(Code::Unsupported, message))
+}
+
+fn check(options: &SpaceOptions) -> Result<()> {
+    match options {
+        SpaceOptions { ordered: true, .. } => lacks("ordered"),
+        SpaceOptions { merged: true, .. } => lacks("merged"),
+        _ => Ok(()),
+    }
+}
+
+/// The bytes of a snapshot whose space the store can have.
+fn taken(from: &mut dyn Read) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.read_to_end(&mut bytes).map_err(|error| Error::new(Code::Io, error.to_string()))?;
+    check(&SnapshotReader::new(&bytes[..])?.head().space.options)?;
+    Ok(bytes)
+}
+
+impl Bend for Plain {
+    fn capabilities(&self, _inner: KeyedCapabilities) -> KeyedCapabilities {
+        KeyedCapabilities::none("plain")
+    }
+
+    fn declare(&self, inner: &dyn KeyedState, options: SpaceOptions) -> Result<bool> {
+        check(&options)?;
+        inner.declare(options)
+    }
+
+    fn write(&self, inner: &dyn KeyedState, writes: Vec<StateWrite>) -> Result<Vec<Wrote>> {
+        match &writes[..] {
+            [_, _, ..] => lacks("atomic"),
+            [StateWrite::Append { .. }] => lacks("appends"),
+            [StateWrite::Merge { .. }] => lacks("merged"),
+            _ => inner.write(writes),
+        }
+    }
+
+    fn items(
+        &self,
+        _inner: &dyn KeyedState,
+        _key: &[u8],
+        _after: Option<&[u8]>,
+        _limit: usize,
+    ) -> Result<Vec<Item>> {
+        lacks("appends")
+    }
+
+    fn restore(&self, inner: &dyn KeyedState, from: &mut dyn Read) -> Result<u64> {
+        inner.restore(&taken(from)?)
+    }
+
+    fn restore_keys(&self, inner: &dyn KeyedState, from: &mut dyn Read) -> Result<u64> {
+        inner.restore_keys(&taken(from)?)
+    }
+}

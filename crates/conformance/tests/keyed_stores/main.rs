@@ -1,0 +1,37 @@
+//! The suite of stores of keyed state: in memory, on one that can do less, and on stores that do less than they say, which
+//! it has to find out.
+
+mod bent;
+mod edited;
+mod less;
+mod teeth;
+
+use mainstay_conformance::keyed_stand::MemoryWorld;
+use mainstay_conformance::{keyed_need, test_keyed_store};
+
+test_keyed_store!(in_memory, MemoryWorld::default());
+test_keyed_store!(plain, less::plain());
+// The engine's own spaces, in memory, on disk and through a server, have their line here each:
+// test_keyed_store!(engine, World::memory());
+
+/// Memory is excused from nothing but what is about lacking something, and about being opened again.
+#[test]
+fn memory_skips_little() {
+    for (case, why) in keyed_need::skipped(&MemoryWorld::default()) {
+        let is_lacking = case.starts_with("lacking::") || case.starts_with("durable::");
+        assert!(is_lacking, "{case} is skipped: {why}");
+    }
+}
+
+/// What a store lacks is skipped and listed with the reason.
+#[test]
+fn what_is_lacking_is_listed() {
+    let skipped = keyed_need::skipped(&less::plain());
+    let why = |name: &str| skipped.iter().find(|(case, _)| *case == name).map(|(_, why)| why);
+    assert_eq!(why("ordered::put_waits").unwrap(), "`plain` lacks Ordered");
+    assert_eq!(why("batch::of_many").unwrap(), "`plain` lacks Atomic");
+    assert_eq!(why("lacking::atomic"), None);
+    assert_eq!(why("programs::of_newest_wins"), None);
+    let skipped = keyed_need::skipped(&MemoryWorld::default());
+    assert!(skipped.contains(&("lacking::merged", "`memory` has Merged".to_owned())));
+}

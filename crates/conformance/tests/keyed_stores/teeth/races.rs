@@ -1,0 +1,202 @@
+//! Stores that do in two steps what is one.
+
+use super::bites;
+use crate::bent::{Before, Bend};
+use crate::edited::{Edited, edit};
+use mainstay_model::{
+    Kept, KeyedState, Result, SnapshotSummary, SpaceEntry, StateWrite, Version, WaitingEntry, Wrote,
+};
+use std::io::{Read, Write};
+use std::thread::sleep;
+use std::time::Duration;
+
+/// Long enough for the others to look, too.
+fn dawdle() {
+    sleep(Duration::from_millis(3));
+}
+
+/// Looks whether it is newer, and writes it later.
+struct TwoSteps;
+
+impl TwoSteps {
+    fn is_new(inner: &dyn KeyedState, write: &StateWrite) -> Result<bool> {
+        match write {
+            StateWrite::Put { key, version, .. } => {
+                let kept = inner.look(&[key])?.pop().flatten();
+                let waits = inner.waiting(None, 100_000)?;
+                let is_waiting = |one: &WaitingEntry| one.key == *key && one.version == *version;
+                Ok(kept.is_none_or(|kept| kept.version < *version) && !waits.iter().any(is_waiting))
+            }
+            StateWrite::Append { key, id, .. } => {
+                let items = inner.items(key, None, 100_000)?;
+                Ok(items.iter().all(|item| item.id != *id))
+            }
+            _ => Ok(true),
+        }
+    }
+
+    fn entry(write: StateWrite, is_ordered: bool) -> Option<SpaceEntry> {
+        match write {
+            StateWrite::Put { key, value, version } if is_ordered => {
+                Some(SpaceEntry::Waiting(WaitingEntry { key, version, value: Some(value) }))
+            }
+            StateWrite::Put { key, value, version } => {
+                Some(SpaceEntry::State { key, version, value: Some(value) })
+            }
+            StateWrite::Append { key, id, item } => Some(SpaceEntry::Item { key, id, item }),
+            _ => None,
+        }
+    }
+}
+
+impl Bend for TwoSteps {
+    fn write(&self, inner: &dyn KeyedState, writes: Vec<StateWrite>) -> Result<Vec<Wrote>> {
+        let [write] = &writes[..] else { return inner.write(writes) };
+        if !TwoSteps::is_new(inner, write)? {
+            return Ok(vec![Wrote::Stale]);
+        }
+        dawdle();
+        let wrote = inner.write(writes.clone())?;
+        let options = inner.info()?.map(|info| info.options);
+        let is_ordered = options.is_some_and(|options| options.ordered);
+        match TwoSteps::entry(write.clone(), is_ordered) {
+            Some(entry) if wrote == [Wrote::Stale] => {
+                edit(inner, |space| space.set(entry));
+                Ok(vec![if is_ordered { Wrote::Waiting } else { Wrote::Applied }])
+            }
+            _ => Ok(wrote),
+        }
+    }
+}
+
+#[test]
+fn writes_that_look_first() {
+    let cases = [
+        "races::highest_version_wins",
+        "races::one_of_a_version_wins",
+        "races::one_that_waits_wins",
+        "races::one_item_of_an_id",
+    ];
+    bites(|| Before::bent(|| TwoSteps), &cases);
+}
+
+/// Merges with what it read, and writes that whatever is there meanwhile.
+struct Forces;
+
+impl Bend for Forces {
+    fn write(&self, inner: &dyn KeyedState, writes: Vec<StateWrite>) -> Result<Vec<Wrote>> {
+        if let [StateWrite::Merge { key, value: Some(value), version, settles, .. }] = &writes[..]
+            && settles.is_empty()
+        {
+            dawdle();
+            if inner.write(writes.clone())? == [Wrote::Moved] {
+                edit(inner, |space| space.set_state(key, *version, Some(value)));
+            }
+            return Ok(vec![Wrote::Applied]);
+        }
+        inner.write(writes)
+    }
+}
+
+#[test]
+fn merges_that_are_forced() {
+    bites(|| Before::bent(|| Forces), &["races::merging_loses_nothing"]);
+}
+
+/// Raises the frontier first, and applies what waited a moment before that.
+struct SealsLate;
+
+impl Bend for SealsLate {
+    fn seal(&self, inner: &dyn KeyedState, frontier: Version) -> Result<u64> {
+        let waiting = inner.waiting(Some(frontier), 100_000)?;
+        dawdle();
+        let sealed = inner.seal(frontier)?;
+        edit(inner, |space| {
+            // What came to wait meanwhile is lost.
+            let is_known = |key: &[u8]| waiting.iter().any(|one| one.key == key);
+            space.entries.retain(|_, entry| match entry {
+                SpaceEntry::State { key, version, .. } => {
+                    *version >= frontier || is_known(key) || version.to_bytes()[7] % 2 == 0
+                }
+                _ => true,
+            });
+        });
+        Ok(sealed)
+    }
+}
+
+#[test]
+fn seals_that_lose_something() {
+    bites(|| Before::bent(|| SealsLate), &["races::sealing_loses_nothing"]);
+}
+
+/// One write after the other, and one look after the other.
+struct Slow;
+
+impl Bend for Slow {
+    fn write(&self, inner: &dyn KeyedState, writes: Vec<StateWrite>) -> Result<Vec<Wrote>> {
+        let one = |write| {
+            let wrote = inner.write(vec![write])?[0];
+            sleep(Duration::from_micros(200));
+            Ok(wrote)
+        };
+        writes.into_iter().map(one).collect()
+    }
+
+    fn restore(&self, inner: &dyn KeyedState, from: &mut dyn Read) -> Result<u64> {
+        let mut bytes = Vec::new();
+        from.read_to_end(&mut bytes).unwrap();
+        let Some(taken) = Edited::read(&bytes).0 else { return inner.restore(&bytes) };
+        if inner.info()?.is_some() {
+            for entry in taken.entries.into_values() {
+                edit(inner, |space| space.set(entry));
+                sleep(Duration::from_micros(200));
+            }
+        }
+        inner.restore(&bytes)
+    }
+}
+
+#[test]
+fn writes_that_are_seen_half_way() {
+    let cases = [
+        "races::batches_are_seen_whole",
+        "races::snapshots_are_of_one_moment",
+        "races::restores_are_seen_whole",
+    ];
+    bites(|| Before::bent(|| Slow), &cases);
+}
+
+/// Reads of several moments.
+struct LooksTwice;
+
+impl Bend for LooksTwice {
+    fn look(&self, inner: &dyn KeyedState, keys: &[&[u8]]) -> Result<Vec<Option<Kept>>> {
+        let one = |key: &&[u8]| {
+            let kept = inner.look(&[*key])?;
+            sleep(Duration::from_micros(200));
+            Ok(kept.into_iter().next().flatten())
+        };
+        keys.iter().map(one).collect()
+    }
+
+    fn snapshot(&self, inner: &dyn KeyedState, out: &mut dyn Write) -> Result<SnapshotSummary> {
+        let first = Edited::of(inner);
+        sleep(Duration::from_micros(200));
+        let mut then = Edited::of(inner);
+        for entry in first.entries.into_values().take(1) {
+            then.set(entry);
+        }
+        then.write_to(out)
+    }
+}
+
+#[test]
+fn reads_of_two_moments() {
+    let cases = [
+        "races::batches_are_seen_whole",
+        "races::snapshots_are_of_one_moment",
+        "races::restores_are_seen_whole",
+    ];
+    bites(|| Before::bent(|| LooksTwice), &cases);
+}

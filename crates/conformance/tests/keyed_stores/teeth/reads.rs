@@ -1,0 +1,156 @@
+//! Stores that do not tell what they have.
+
+use super::bites;
+use crate::bent::{Before, Bend};
+use mainstay_model::{Item, Kept, KeyedState, Result, StatePage, Version, WaitingEntry};
+
+/// The last one first, and the one that was seen again.
+struct Disorder;
+
+impl Bend for Disorder {
+    fn scan(
+        &self,
+        inner: &dyn KeyedState,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<StatePage> {
+        let mut page = inner.scan(prefix, after, limit)?;
+        page.states.reverse();
+        Ok(page)
+    }
+
+    fn items(
+        &self,
+        inner: &dyn KeyedState,
+        key: &[u8],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<Item>> {
+        let mut items = inner.items(key, after, limit)?;
+        items.reverse();
+        Ok(items)
+    }
+
+    fn waiting(
+        &self,
+        inner: &dyn KeyedState,
+        below: Option<Version>,
+        limit: usize,
+    ) -> Result<Vec<WaitingEntry>> {
+        let mut waiting = inner.waiting(below, limit)?;
+        waiting.sort_by(|one, other| one.key.cmp(&other.key));
+        Ok(waiting)
+    }
+
+    fn look(&self, inner: &dyn KeyedState, keys: &[&[u8]]) -> Result<Vec<Option<Kept>>> {
+        let mut kept = inner.look(keys)?;
+        kept.sort_by_key(Option::is_none);
+        Ok(kept)
+    }
+}
+
+#[test]
+fn answers_out_of_order() {
+    let cases = [
+        "scan::goes_in_byte_order",
+        "scan::cursor_gives_everything_once",
+        "scan::keeps_to_the_prefix",
+        "append::goes_in_order_of_ids",
+        "append::pages_give_everything_once",
+        "ordered::wait_in_order_of_versions_then_keys",
+        "versions::look_answers_as_asked",
+        "programs::of_newest_wins",
+    ];
+    bites(|| Before::bent(|| Disorder), &cases);
+}
+
+/// Shows where deleted keys were, and gives no page that is too small or too large.
+struct Careless;
+
+impl Bend for Careless {
+    fn scan(
+        &self,
+        inner: &dyn KeyedState,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<StatePage> {
+        let mut page = inner.scan(prefix, after, limit.clamp(1, 100_000))?;
+        // It goes on until the page is full, however large that is.
+        while let Some(next) = page.next.take() {
+            let room = limit.saturating_sub(page.states.len());
+            if room == 0 {
+                page.next = Some(next);
+                break;
+            }
+            let more = inner.scan(prefix, Some(&next), room)?;
+            page.states.extend(more.states);
+            page.next = more.next;
+        }
+        Ok(page)
+    }
+
+    fn items(
+        &self,
+        inner: &dyn KeyedState,
+        key: &[u8],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<Item>> {
+        inner.items(key, after, limit.clamp(1, 100_000))
+    }
+
+    fn waiting(
+        &self,
+        inner: &dyn KeyedState,
+        below: Option<Version>,
+        limit: usize,
+    ) -> Result<Vec<WaitingEntry>> {
+        inner.waiting(below, limit.clamp(1, 100_000))
+    }
+}
+
+#[test]
+fn pages_of_any_size() {
+    let cases = [
+        "scan::limits_are_checked",
+        "scan::large_pages_end_early",
+        "append::limits_are_checked",
+        "ordered::waiting_is_told_in_pieces",
+    ];
+    bites(|| Before::bent(|| Careless), &cases);
+}
+
+/// Says that something follows whenever a page is full, and begins the next one with what was seen.
+struct Overlaps;
+
+impl Bend for Overlaps {
+    fn scan(
+        &self,
+        inner: &dyn KeyedState,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<StatePage> {
+        let mut page = inner.scan(prefix, after, limit)?;
+        if page.states.len() == limit {
+            page.next = page.states.last().map(|(key, _)| key.clone());
+        }
+        if let Some(state) = after.and_then(|after| Some((after, inner.get(after).ok()??))) {
+            page.states.insert(0, (state.0.to_vec(), state.1));
+        }
+        Ok(page)
+    }
+}
+
+#[test]
+fn pages_that_overlap() {
+    let cases = [
+        "scan::end_is_told",
+        "scan::goes_on_behind_a_key",
+        "scan::cursor_gives_everything_once",
+        "scan::skips_deleted_keys",
+    ];
+    bites(|| Before::bent(|| Overlaps), &cases);
+}

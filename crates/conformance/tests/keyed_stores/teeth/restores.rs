@@ -1,0 +1,274 @@
+//! Stores that restore in their own way.
+
+use super::bites;
+use crate::bent::{Before, Bend};
+use crate::edited::{Edited, edit};
+use mainstay_model::{Code, Error, KeyedState, Result, SpaceEntry, Version};
+use std::io::Read;
+
+fn all(from: &mut dyn Read) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // What cannot be read to its end ends there.
+    let _ = from.read_to_end(&mut bytes);
+    bytes
+}
+
+fn damaged() -> Error {
+    Error::new(Code::CorruptData, "damaged")
+}
+
+/// Adds what it should replace.
+struct Adds;
+
+impl Bend for Adds {
+    fn restore(&self, inner: &dyn KeyedState, from: &mut dyn Read) -> Result<u64> {
+        inner.restore_keys_from(from)
+    }
+}
+
+#[test]
+fn restores_that_add() {
+    let cases = [
+        "restore::replaces_everything",
+        "restore::replay_goes_on_behind",
+        "restore::replaces_the_declaration",
+        "restore::of_nothing_leaves_nothing",
+        "restore::part_of_a_space_is_refused",
+        "restore::of_many_blocks",
+        "restore::overtaken_is_as_it_was",
+        "programs::of_newest_wins",
+    ];
+    bites(|| Before::bent(|| Adds), &cases);
+}
+
+/// Replaces what it should add to.
+struct Overwrites;
+
+impl Bend for Overwrites {
+    fn restore_keys(&self, inner: &dyn KeyedState, from: &mut dyn Read) -> Result<u64> {
+        let bytes = all(from);
+        let added = inner.restore_keys(&bytes)?;
+        let taken = Edited::read(&bytes).0.unwrap();
+        edit(inner, |space| taken.entries.into_values().for_each(|entry| space.set(entry)));
+        Ok(added)
+    }
+}
+
+#[test]
+fn additions_that_overwrite() {
+    let cases = [
+        "subsets::never_lowers_a_version",
+        "subsets::deletions_travel",
+        "subsets::what_waits_travels",
+        "subsets::overtaken_does_not_travel",
+        "subsets::logs_travel",
+        "subsets::whole_snapshot_may_be_added",
+        "programs::of_newest_wins",
+    ];
+    bites(|| Before::bent(|| Overwrites), &cases);
+}
+
+/// Takes what it reads before it knows whether all of it is good.
+struct Hasty;
+
+impl Hasty {
+    fn take(inner: &dyn KeyedState, bytes: &[u8]) {
+        if let (Some(taken), false) = Edited::read(bytes) {
+            edit(inner, |space| taken.entries.into_values().for_each(|entry| space.set(entry)));
+        }
+    }
+}
+
+impl Bend for Hasty {
+    fn restore(&self, inner: &dyn KeyedState, from: &mut dyn Read) -> Result<u64> {
+        let bytes = all(from);
+        Hasty::take(inner, &bytes);
+        inner.restore(&bytes)
+    }
+
+    fn restore_keys(&self, inner: &dyn KeyedState, from: &mut dyn Read) -> Result<u64> {
+        let bytes = all(from);
+        Hasty::take(inner, &bytes);
+        inner.restore_keys(&bytes)
+    }
+}
+
+#[test]
+fn restores_that_are_half_done() {
+    let cases = [
+        "damage::every_end_that_is_missing",
+        "damage::every_byte_that_is_another",
+        "damage::something_behind_the_end",
+        "damage::of_some_keys",
+        "damage::in_a_later_block",
+        "damage::failing_reader",
+    ];
+    bites(|| Before::bent(|| Hasty), &cases);
+}
+
+/// Takes a snapshot for whole when its entries are.
+struct Trusting;
+
+impl Trusting {
+    fn whole(from: &mut dyn Read) -> Result<Vec<u8>> {
+        let taken = Edited::read(&all(from)).0.ok_or_else(damaged)?;
+        let mut bytes = Vec::new();
+        taken.write_to(&mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+impl Bend for Trusting {
+    fn restore(&self, inner: &dyn KeyedState, from: &mut dyn Read) -> Result<u64> {
+        inner.restore(&Trusting::whole(from)?)
+    }
+}
+
+#[test]
+fn damage_that_is_not_found() {
+    let cases = [
+        "damage::every_end_that_is_missing",
+        "damage::every_byte_that_is_another",
+        "damage::something_behind_the_end",
+        "damage::in_a_later_block",
+        "damage::failing_reader",
+        "damage::nonsense_with_right_checksums",
+        "programs::of_newest_wins",
+    ];
+    bites(|| Before::bent(|| Trusting), &cases);
+}
+
+/// Empties the space before it looks at what is to replace it.
+struct Empties;
+
+impl Bend for Empties {
+    fn restore(&self, inner: &dyn KeyedState, from: &mut dyn Read) -> Result<u64> {
+        inner.clear()?;
+        // Long enough for others to look.
+        std::thread::sleep(std::time::Duration::from_micros(200));
+        inner.restore_from(from)
+    }
+}
+
+#[test]
+fn restores_that_empty_first() {
+    let cases = [
+        "damage::foreign_bytes",
+        "damage::every_byte_that_is_another",
+        "damage::nonsense_with_right_checksums",
+        "restore::part_of_a_space_is_refused",
+        "races::restores_are_seen_whole",
+        "programs::of_newest_wins",
+    ];
+    bites(|| Before::bent(|| Empties), &cases);
+}
+
+/// Takes some keys for a whole space.
+struct TakesParts;
+
+impl Bend for TakesParts {
+    fn restore(&self, inner: &dyn KeyedState, from: &mut dyn Read) -> Result<u64> {
+        let bytes = all(from);
+        match Edited::read(&bytes) {
+            (Some(mut taken), true) => {
+                (taken.head.some_keys, taken.head.changes) = (false, false);
+                taken.put_back(inner);
+                Ok(taken.entries.len() as u64)
+            }
+            _ => inner.restore(&bytes),
+        }
+    }
+
+    fn restore_keys(&self, inner: &dyn KeyedState, from: &mut dyn Read) -> Result<u64> {
+        let bytes = all(from);
+        match Edited::read(&bytes) {
+            (Some(mut taken), true) => {
+                taken.head.changes = false;
+                // Whatever it is of.
+                if let Some(info) = inner.info()? {
+                    taken.head.space = info;
+                }
+                taken.entries.retain(|_, entry| {
+                    entry.version().map(|version| version.kind())
+                        == taken.head.space.options.versions
+                });
+                let mut bytes = Vec::new();
+                taken.write_to(&mut bytes)?;
+                inner.restore_keys(&bytes)
+            }
+            _ => inner.restore_keys(&bytes),
+        }
+    }
+}
+
+#[test]
+fn parts_that_are_taken_for_the_whole() {
+    let cases = [
+        "restore::part_of_a_space_is_refused",
+        "subsets::other_spaces_do_not_fit",
+        "subsets::ordered_spaces_do_not_fit",
+        "subsets::changes_are_refused",
+    ];
+    bites(|| Before::bent(|| TakesParts), &cases);
+}
+
+/// Closes what was closed where the keys came from, or leaves out what is closed here.
+struct MindsFrontiers;
+
+impl Bend for MindsFrontiers {
+    fn restore_keys(&self, inner: &dyn KeyedState, from: &mut dyn Read) -> Result<u64> {
+        let bytes = all(from);
+        let (Some(mut taken), true) = Edited::read(&bytes) else {
+            return inner.restore_keys(&bytes);
+        };
+        if let Some(frontier) = inner.info()?.and_then(|info| info.frontier) {
+            let is_open = |entry: &SpaceEntry| entry.version() >= Some(frontier);
+            taken.entries.retain(|_, entry| is_open(entry));
+        }
+        let mut bytes = Vec::new();
+        taken.write_to(&mut bytes)?;
+        let added = inner.restore_keys(&bytes)?;
+        let frontier: Option<Version> = taken.head.space.frontier;
+        edit(inner, |space| {
+            space.head.space.frontier = space.head.space.frontier.max(frontier);
+        });
+        Ok(added)
+    }
+}
+
+#[test]
+fn frontiers_that_travel() {
+    let cases = [
+        "subsets::below_the_frontier_is_taken",
+        "subsets::waiting_below_the_frontier_is_taken",
+        "subsets::new_space_takes_the_declaration",
+        "subsets::whole_snapshot_may_be_added",
+    ];
+    bites(|| Before::bent(|| MindsFrontiers), &cases);
+}
+
+/// Clears the states alone.
+struct Keeps;
+
+impl Bend for Keeps {
+    fn clear(&self, inner: &dyn KeyedState) -> Result<bool> {
+        if inner.info()?.is_none() {
+            return Ok(false);
+        }
+        edit(inner, |space| {
+            space.entries.retain(|_, entry| !matches!(entry, SpaceEntry::State { .. }));
+        });
+        Ok(true)
+    }
+}
+
+#[test]
+fn clearing_that_keeps_something() {
+    let cases = [
+        "clear::says_whether_there_was_one",
+        "clear::removes_everything",
+        "clear::space_may_be_another_afterwards",
+        "clear::logs_go_too",
+    ];
+    bites(|| Before::bent(|| Keeps), &cases);
+}

@@ -1,0 +1,209 @@
+//! Stores that seal in their own way.
+
+use super::bites;
+use crate::bent::{Before, Bend};
+use crate::edited::{Edited, edit};
+use mainstay_model::{Code, KeyedState, Result, SpaceEntry, Version};
+
+/// Whether a frontier is further than the present one.
+fn is_further(inner: &dyn KeyedState, frontier: Version) -> bool {
+    let present = inner.info().unwrap().and_then(|info| info.frontier);
+    present.is_none_or(|present| frontier > present)
+}
+
+/// Applies the newest first, and the oldest over it.
+struct Backwards;
+
+impl Bend for Backwards {
+    fn seal(&self, inner: &dyn KeyedState, frontier: Version) -> Result<u64> {
+        if !is_further(inner, frontier) || inner.info()?.is_none() {
+            return inner.seal(frontier);
+        }
+        let mut due = 0;
+        edit(inner, |space| {
+            for entry in space.take_waiting(frontier).into_iter().rev() {
+                space.set_state(&entry.key, entry.version, entry.value.as_deref());
+                due += 1;
+            }
+        });
+        Ok(inner.seal(frontier)? + due)
+    }
+}
+
+#[test]
+fn seals_out_of_order() {
+    let cases = [
+        "seal::applies_in_order_of_versions",
+        "seal::deletions_have_their_place",
+        "seal::overtaken_is_dropped",
+        "seal::of_many",
+        "programs::of_writes_in_order",
+    ];
+    bites(|| Before::bent(|| Backwards), &cases);
+}
+
+/// Closes the version of the frontier, too.
+struct Inclusive;
+
+impl Bend for Inclusive {
+    fn seal(&self, inner: &dyn KeyedState, frontier: Version) -> Result<u64> {
+        match frontier {
+            Version::U64(number) => inner.seal((number + 1).into()),
+            time => inner.seal(time),
+        }
+    }
+}
+
+#[test]
+fn frontiers_that_close_themselves() {
+    let cases = [
+        "seal::applies_in_order_of_versions",
+        "seal::closes_versions_where_newest_wins",
+        "seal::forgets_what_was_deleted",
+        "ordered::below_the_frontier_is_stale",
+        "merging::unsettled_is_a_conflict",
+    ];
+    bites(|| Before::bent(|| Inclusive), &cases);
+}
+
+/// Applies what waited, and leaves everything open.
+struct LeavesOpen;
+
+impl Bend for LeavesOpen {
+    fn seal(&self, inner: &dyn KeyedState, frontier: Version) -> Result<u64> {
+        let sealed = inner.seal(frontier)?;
+        edit(inner, |space| space.head.space.frontier = None);
+        Ok(sealed)
+    }
+}
+
+#[test]
+fn frontiers_that_are_not_kept() {
+    let cases = [
+        "seal::closes_versions_where_newest_wins",
+        "seal::fixes_the_kind",
+        "seal::not_further_does_nothing",
+        "ordered::below_the_frontier_is_stale",
+        "merging::closed_is_stale",
+        "restore::brings_back_what_waits",
+    ];
+    bites(|| Before::bent(|| LeavesOpen), &cases);
+}
+
+/// A frontier can go back.
+struct Falls;
+
+impl Bend for Falls {
+    fn seal(&self, inner: &dyn KeyedState, frontier: Version) -> Result<u64> {
+        let sealed = inner.seal(frontier)?;
+        edit(inner, |space| space.head.space.frontier = Some(frontier));
+        Ok(sealed)
+    }
+}
+
+#[test]
+fn frontiers_that_fall() {
+    let cases = ["seal::not_further_does_nothing", "programs::of_newest_wins"];
+    bites(|| Before::bent(|| Falls), &cases);
+}
+
+/// Remembers deleted keys for all times.
+struct ForgetsNothing;
+
+impl Bend for ForgetsNothing {
+    fn seal(&self, inner: &dyn KeyedState, frontier: Version) -> Result<u64> {
+        let before = Edited::of(inner);
+        let sealed = inner.seal(frontier)?;
+        edit(inner, |space| {
+            for entry in before.entries.into_values() {
+                if let SpaceEntry::State { value: None, .. } = entry {
+                    space.set(entry);
+                }
+            }
+        });
+        Ok(sealed)
+    }
+}
+
+#[test]
+fn deleted_keys_that_are_never_forgotten() {
+    let cases = [
+        "seal::forgets_what_was_deleted",
+        "seal::keeps_what_came_back",
+        "restore::deleted_is_forgotten_later",
+        "programs::of_newest_wins",
+    ];
+    bites(|| Before::bent(|| ForgetsNothing), &cases);
+}
+
+/// Forgets all deleted keys, whenever that was.
+struct ForgetsAll;
+
+impl Bend for ForgetsAll {
+    fn seal(&self, inner: &dyn KeyedState, frontier: Version) -> Result<u64> {
+        let sealed = inner.seal(frontier)?;
+        edit(inner, |space| {
+            let is_deleted =
+                |entry: &SpaceEntry| matches!(entry, SpaceEntry::State { value: None, .. });
+            space.entries.retain(|_, entry| !is_deleted(entry));
+        });
+        Ok(sealed)
+    }
+}
+
+#[test]
+fn deleted_keys_that_are_forgotten_too_soon() {
+    let cases = ["seal::forgets_what_was_deleted", "seal::keeps_what_came_back"];
+    bites(|| Before::bent(|| ForgetsAll), &cases);
+}
+
+/// Writes what has to be merged over what is there.
+struct NeedsNoFunction;
+
+impl Bend for NeedsNoFunction {
+    fn seal(&self, inner: &dyn KeyedState, frontier: Version) -> Result<u64> {
+        match inner.seal(frontier) {
+            Err(error) if error.code() == Code::Conflict => {
+                let mut due = 0;
+                edit(inner, |space| {
+                    for entry in space.take_waiting(frontier) {
+                        space.set_state(&entry.key, entry.version, entry.value.as_deref());
+                        due += 1;
+                    }
+                });
+                Ok(inner.seal(frontier)? + due)
+            }
+            sealed => sealed,
+        }
+    }
+}
+
+#[test]
+fn seals_without_the_function() {
+    let cases = ["merging::unsettled_is_a_conflict", "programs::of_merges_in_order"];
+    bites(|| Before::bent(|| NeedsNoFunction), &cases);
+}
+
+/// Counts what it changed, not what had waited.
+struct Miscounts;
+
+impl Bend for Miscounts {
+    fn seal(&self, inner: &dyn KeyedState, frontier: Version) -> Result<u64> {
+        Ok(inner.seal(frontier)?.min(1))
+    }
+
+    fn clear(&self, inner: &dyn KeyedState) -> Result<bool> {
+        inner.clear()?;
+        Ok(true)
+    }
+}
+
+#[test]
+fn answers_that_are_counted_wrongly() {
+    let cases = [
+        "seal::applies_in_order_of_versions",
+        "seal::of_many",
+        "clear::says_whether_there_was_one",
+    ];
+    bites(|| Before::bent(|| Miscounts), &cases);
+}
