@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 pub const LINE_LIMIT_BYTES: usize = 16 << 20;
 
 /// The lines of a file. A line's time is its offset in bytes, so a file that only grows can be read again at any time.
+/// A last line counts although it has no end; that it goes on later is an error, for it was read as it was.
 ///
 /// ```
 /// use mainstay_model::LogicalTime;
@@ -38,6 +39,8 @@ pub struct Lines {
     file: BufReader<File>,
     epoch: u64,
     offset: u64,
+    /// Whether the last line that was read had no end.
+    unended: bool,
 }
 
 impl Lines {
@@ -46,7 +49,7 @@ impl Lines {
         let path = path.as_ref().to_owned();
         let file = File::open(&path).map_err(|error| io_error("open", &path, &error))?;
         let file = BufReader::new(file);
-        Ok(Lines { name: name.to_owned(), path, file, epoch: 0, offset: 0 })
+        Ok(Lines { name: name.to_owned(), path, file, epoch: 0, offset: 0, unended: false })
     }
 
     /// The epoch of its lines' times; 0 unless told otherwise. A file that takes the place of another has a higher one.
@@ -119,11 +122,17 @@ impl Source for Lines {
         let went = self.file.seek(SeekFrom::Start(position));
         went.map_err(|error| self.failed("read", &error))?;
         self.offset = position;
+        self.unended = false;
         Ok(())
     }
 
     fn next(&mut self) -> Result<Option<Sourced<String>>> {
         let Some(line) = self.line()? else { return Ok(None) };
+        if self.unended {
+            let what =
+                format!("goes on at {}, where its last line was read as it was", self.offset);
+            return Err(self.refused(Code::InvalidValue, &what));
+        }
         let time = LogicalTime::new(self.epoch, self.offset);
         let position = self.offset + line.len() as u64;
         let Ok(mut item) = String::from_utf8(line) else {
@@ -131,6 +140,7 @@ impl Source for Lines {
             return Err(self.refused(Code::InvalidValue, &what));
         };
         self.offset = position;
+        self.unended = !item.ends_with('\n');
         item.truncate(without_end(&item).len());
         Ok(Some(Sourced { item, time, position }))
     }
@@ -203,6 +213,24 @@ mod tests {
     fn a_line_without_end_does_not_fill_the_memory() {
         let (_directory, mut lines) = lines(&"x".repeat(LINE_LIMIT_BYTES + 1));
         assert_eq!(lines.next().unwrap_err().code(), Code::ValueTooLarge);
+    }
+
+    #[test]
+    fn a_file_grows_by_whole_lines() {
+        let (directory, mut lines) = lines("a\n");
+        let append = |text: &str| {
+            use std::io::Write;
+            let path = directory.path().join("lines");
+            let mut file = std::fs::OpenOptions::new().append(true).open(path).unwrap();
+            file.write_all(text.as_bytes()).unwrap();
+        };
+        assert_eq!(all(&mut lines).len(), 1);
+        append("b\nc");
+        assert_eq!(all(&mut lines).len(), 2);
+        append("c\n");
+        let error = lines.next().unwrap_err();
+        assert!(error.message().contains("goes on at 5"), "{error}");
+        assert!(lines.seek(5).is_err(), "nor can another process go on there");
     }
 
     #[test]
