@@ -221,7 +221,7 @@ impl Open {
     fn look_at_states(&mut self, command: &StateCommand) -> Result<Answer> {
         let answer = keyed::read(&self.snapshot.view(), &self.overlay, command)?;
         self.note_states(command, Some(&answer))?;
-        self.snapshot.core.index().check_space_reach(spaces::KEYED, self.snapshot.revision)?;
+        self.snapshot.check_state_reach(command)?;
         if let (StateCommand::Spaces { prefix, after, .. }, Answer::Names(page)) =
             (command, &answer)
         {

@@ -32,6 +32,12 @@ pub(crate) fn space(branch: u32, space: &str, generation: u64) -> Key {
     marker(branch, &[&[OF_A_SPACE], &keyed::places::life(space, generation)])
 }
 
+/// Whether a marker is of a space.
+pub(crate) fn is_of_a_space(marker: &[u8]) -> bool {
+    let (own, branch) = (spaces::key(REAPS, MAIN_ID, b"").len(), size_of::<u32>());
+    marker.get(own + branch) == Some(&OF_A_SPACE)
+}
+
 fn marker(branch: u32, parts: &[&[u8]]) -> Key {
     let mut marker = spaces::key(REAPS, MAIN_ID, &branch.to_be_bytes());
     parts.iter().for_each(|part| marker.extend_from_slice(part));

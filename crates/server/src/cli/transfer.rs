@@ -110,7 +110,7 @@ impl Import {
 fn sent(web: &Web, file: &Path, branch: &str) -> Result<ImportReport> {
     let bar = Bar::of_bytes("checking");
     verify_export(file, &mut |progress| bar.show(progress))?;
-    let answer = web.upload(&format!("/v1/import/{}", escaped(branch)), file, &bar)?;
+    let answer = web.upload("POST", &format!("/v1/import/{}", escaped(branch)), file, &bar)?;
     let number = |name: &str| answer.get(name).and_then(serde_json::Value::as_u64);
     let source = answer.get("source").and_then(serde_json::Value::as_str);
     Ok(ImportReport {
