@@ -25,6 +25,7 @@ pub mod cells;
 pub mod check;
 pub mod durability;
 pub mod feed;
+pub mod keyed;
 pub mod kill;
 pub mod limits;
 pub mod need;

@@ -16,11 +16,12 @@ macro_rules! list_stores {
     };
 }
 
-const AREAS: [&str; 13] = [
+const AREAS: [&str; 14] = [
     "cells",
     "strings",
     "records",
     "runs",
+    "keyed",
     "outbox",
     "stores",
     "run_stores",
@@ -64,6 +65,9 @@ fn every_case_is_listed() {
     let all = all.chain(runs).chain(runs_on_disk).chain(outbox).chain(outbox_on_disk);
     let run_stores: Vec<&str> = mainstay_conformance::every_run_store_case!(list_stores);
     let all = all.chain(run_stores);
+    let keyed: Vec<&str> = mainstay_conformance::every_keyed_case!(list);
+    let keyed_on_disk: Vec<&str> = mainstay_conformance::every_keyed_disk_case!(list);
+    let all = all.chain(keyed).chain(keyed_on_disk);
     let listed: BTreeSet<String> = all.map(str::to_owned).collect();
     assert!(listed.len() >= 150, "only {} cases", listed.len());
     assert_eq!(written(), listed);

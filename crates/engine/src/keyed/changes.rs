@@ -28,6 +28,7 @@ const GATHER_BYTES: usize = 256 << 20;
 const NOT_HERE: &str = "a served database does not give its log";
 const TRIMMED: &str = "the log no longer reaches back to the one before";
 const REPLACED: &str = "the space was restored since the one before";
+const AHEAD: &str = "the one before is of a later moment than all there is";
 const FORKED: &str = "the branch was forked since the one before";
 const TOO_MUCH: &str = "too much has changed since the one before";
 
@@ -70,6 +71,10 @@ impl Keyed {
         let Some(declared) = declared.filter(|declared| declared.shown <= since) else {
             return Ok(Err(REPLACED));
         };
+        // It may be of a database that a backup has replaced.
+        if since > snapshot.revision {
+            return Ok(Err(AHEAD));
+        }
         // Below its fork a branch's changes stand in the log as its parent's.
         if snapshot.layers.get(1).is_some_and(|(_, forked)| *forked > since) {
             return Ok(Err(FORKED));

@@ -145,6 +145,10 @@ impl Out<'_> {
                 self.bytes(id);
             }
             StatePlace::Position(source) => self.named(4, source),
+            StatePlace::Open(version) => {
+                self.tag(6);
+                self.version(*version);
+            }
             StatePlace::Range { prefix, after, upto } => {
                 self.tag(5);
                 self.bytes(prefix);

@@ -342,6 +342,8 @@ pub enum StatePlace {
     },
     /// A position.
     Position(String),
+    /// A version that is not sealed.
+    Open(Version),
     /// All entries whose places begin with this, behind one and up to another.
     Range {
         /// What they begin with.
