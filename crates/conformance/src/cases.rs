@@ -702,6 +702,11 @@ macro_rules! every_keyed_case {
                 repeated_gives_the_same_receipt, made_in_the_same_transaction_is_refused,
                 positions_stand_with_their_states,
             }
+            keyed::transfer {
+                round_trip, past_is_replayed, restored_spaces, fork_into_another_database,
+                after_a_merge, large_transactions, report_counts_spaces, hash_knows_spaces,
+                damage_is_refused, imported_branch_lives_on,
+            }
         }
     };
 }

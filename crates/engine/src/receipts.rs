@@ -125,6 +125,7 @@ fn answer_to_value(answer: &Answer) -> Result<Value> {
         // These are frames of the wire, which carry their version.
         Answer::Run(answer) => tagged("run", [Value::Bytes(wire::encode(answer)?)]),
         Answer::Outbox(answer) => tagged("outbox", [Value::Bytes(wire::encode(answer)?)]),
+        Answer::State(answer) => tagged("state", [Value::Bytes(wire::encode(answer)?)]),
         // What cannot be given again must not be promised.
         _ => {
             return Err(Error::new(
@@ -197,6 +198,7 @@ fn answer_from_value(value: &Value) -> Option<Answer> {
         ("sum", [Value::String(sum)]) => Answer::Sum(sum.clone()),
         ("run", [Value::Bytes(frame)]) => Answer::Run(wire::decode(frame).ok()?),
         ("outbox", [Value::Bytes(frame)]) => Answer::Outbox(wire::decode(frame).ok()?),
+        ("state", [Value::Bytes(frame)]) => Answer::State(wire::decode(frame).ok()?),
         ("failed", [Value::String(code), Value::String(message)]) => {
             Answer::Failed(Error::new(Code::from_name(code)?, message.as_str()))
         }

@@ -17,6 +17,7 @@ pub mod restore;
 pub mod sealing;
 pub mod since;
 pub mod transactions;
+pub mod transfer;
 
 /// The space `s` of `main`.
 pub(crate) fn space(w: &World) -> Keyed {

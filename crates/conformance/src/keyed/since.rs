@@ -134,6 +134,8 @@ pub fn full_says_why(w: &mut World) {
     full(&keyed, mark, "restored");
     keyed.put("a", "2", 1).unwrap();
     let mark = full(&keyed, mark, "restored");
+    // What happened between the mark and the fork is the parent's in the log.
+    keyed.put("b", "2", 1).unwrap();
     w.db().fork("dev", "main", At::Latest).unwrap();
     let dev = space_on(w, "dev");
     dev.put("a", "3", 2).unwrap();

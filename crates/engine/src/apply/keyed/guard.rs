@@ -103,7 +103,10 @@ pub(crate) fn told(
         StateCommand::Waiting { .. } => vec![range(&places::kind(EntryKind::Waiting), None)],
         StateCommand::Positions { .. } => vec![range(&places::kind(EntryKind::Position), None)],
         // All of the space is in it, or goes by it.
-        StateCommand::Dump { .. } | StateCommand::Seal { .. } | StateCommand::Take { .. } => {
+        StateCommand::Dump { .. }
+        | StateCommand::Seal { .. }
+        | StateCommand::Take { .. }
+        | StateCommand::Replay { .. } => {
             vec![range(b"", None), StatePlace::Space]
         }
         StateCommand::Declare { .. }

@@ -14,6 +14,7 @@ pub(crate) mod guard;
 pub(crate) mod merge;
 pub(crate) mod places;
 pub(crate) mod read;
+mod replay;
 mod restore;
 mod seal;
 pub(crate) mod space;
@@ -28,6 +29,7 @@ use mainstay_model::{
     Answer, Code, Error, Name, Page, Result, Revision, SpaceOptions, StateAnswer, StateCommand,
 };
 use read::Reader;
+use replay::Replay;
 use restore::Piece;
 use write::Writer;
 
@@ -67,6 +69,11 @@ pub(crate) fn run(
         }
         StateCommand::Abandon { space, begun } => {
             restore::abandon(view, overlay, space, *begun).map(Answer::Did)
+        }
+        StateCommand::Replay { space, info, block, hidden, shows } => {
+            let (info, hidden, shows) = (*info, *hidden, *shows);
+            let replayed = Replay { space, info, block, hidden, shows };
+            replay::replay(view, overlay, &replayed, revision).map(Answer::Count)
         }
         StateCommand::Take { space, info, block } => {
             let mut writer = Writer::open(view, overlay, space, revision)?;

@@ -117,7 +117,12 @@ fn entry_of<'e>(
     }
 }
 
-fn fill(view: &View<'_>, overlay: &mut Overlay, piece: &Piece<'_>, generation: u64) -> Result<u64> {
+pub(crate) fn fill(
+    view: &View<'_>,
+    overlay: &mut Overlay,
+    piece: &Piece<'_>,
+    generation: u64,
+) -> Result<u64> {
     let life = places::life(piece.space.as_str(), generation);
     let mut key: Key = spaces::key(KEYED, view.branch(), &life);
     let start = key.len();
