@@ -10,7 +10,9 @@
 //!
 //! The declaration is looked at by every write and changed by few: puts to different keys meet nowhere.
 
+mod check;
 pub(crate) mod guard;
+mod left;
 pub(crate) mod merge;
 pub(crate) mod places;
 pub(crate) mod read;
@@ -24,6 +26,8 @@ mod write;
 use crate::overlay::Overlay;
 use crate::spaces::SPACES;
 use crate::view::View;
+pub(crate) use check::check;
+pub(crate) use left::check_left;
 use mainstay_model::limits::check_page;
 use mainstay_model::{
     Answer, Code, Error, Name, Page, Result, Revision, SpaceOptions, StateAnswer, StateCommand,
