@@ -234,7 +234,9 @@ impl Open {
     /// Remembers what of a space a command reads, or tells of. What its own writes say of it is as true as they are.
     fn note_states(&mut self, command: &StateCommand, answer: Option<&Answer>) -> Result<()> {
         let Some(space) = command.space() else { return Ok(()) };
-        for place in keyed::guard::told(command, answer) {
+        let declared = keyed::space::find(&self.snapshot.view(), &self.overlay, space)?;
+        let info = declared.map(|declared| declared.info);
+        for place in keyed::guard::told(command, info.as_ref(), answer) {
             let noted = (space.clone(), place);
             if !self.states.contains(&noted) {
                 self.check_guards()?;

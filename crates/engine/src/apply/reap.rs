@@ -9,7 +9,7 @@
 //! No name begins with a NUL, so nobody takes a space for a run.
 
 use super::{keyed, runs};
-use crate::entry::{self, DELETED};
+use crate::entry::{self, DELETED, QUIET};
 use crate::index::{Index, NEWEST};
 use crate::overlay::{Overlay, Payload, Write};
 use crate::spaces::{self, ALERTS, EVENT_KEYS, EVENTS, KEYED, Key, MAIN_ID, REAPS, STATES};
@@ -118,7 +118,7 @@ fn reap_one(
             *left -= 1;
             reached = Key::from_slice(row.key());
             let hash = index.current.hash(&reached);
-            overlay.write(reached.clone(), hash, again(head.counter, DELETED, b""))?;
+            overlay.write(reached.clone(), hash, again(head.counter, DELETED | QUIET, b""))?;
         }
     }
     Ok(None)

@@ -158,6 +158,19 @@ pub enum StateCommand {
         /// About so many bytes of them.
         limit_bytes: usize,
     },
+    /// Writes entries as they once were, whatever is there: that is how an import replays a space. Answers how many.
+    Replay {
+        /// The space.
+        space: Name,
+        /// What it is from then on; with entries, only which versions these have.
+        info: SpaceInfo,
+        /// Entries, and those that went; with none, the space itself is declared.
+        block: EntryBlock,
+        /// Whether nobody saw them yet.
+        hidden: bool,
+        /// Whether the space is seen from then on, with all that was hidden.
+        shows: bool,
+    },
 }
 
 /// A key, in one piece.
@@ -182,7 +195,8 @@ impl StateCommand {
             | StateCommand::Waiting { space, .. }
             | StateCommand::Positions { space }
             | StateCommand::Info { space }
-            | StateCommand::Dump { space, .. } => Some(space),
+            | StateCommand::Dump { space, .. }
+            | StateCommand::Replay { space, .. } => Some(space),
             StateCommand::Spaces { .. } => None,
         }
     }
@@ -212,9 +226,9 @@ impl StateCommand {
                 writes.iter().try_for_each(StateWrite::check)
             }
             StateCommand::Look { keys, .. } => check_count(keys.len()),
-            StateCommand::Restore { info, .. } | StateCommand::Take { info, .. } => {
-                info.options.check()
-            }
+            StateCommand::Restore { info, .. }
+            | StateCommand::Take { info, .. }
+            | StateCommand::Replay { info, .. } => info.options.check(),
             StateCommand::Seal { limit, .. }
             | StateCommand::Scan { limit, .. }
             | StateCommand::List { limit, .. }
@@ -342,6 +356,8 @@ pub enum StatePlace {
     },
     /// A position.
     Position(String),
+    /// A version that is not sealed.
+    Open(Version),
     /// All entries whose places begin with this, behind one and up to another.
     Range {
         /// What they begin with.

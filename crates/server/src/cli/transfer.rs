@@ -77,6 +77,7 @@ fn received(web: &Web, branch: &str, file: &Path) -> Result<ExportReport> {
             cells: cells.unwrap_or_default(),
             records: records.unwrap_or_default(),
             runs: runs.unwrap_or_default(),
+            spaces: found.spaces,
             versions: found.versions,
             tags: found.tags,
             bytes: found.bytes,
@@ -116,6 +117,7 @@ fn sent(web: &Web, file: &Path, branch: &str) -> Result<ImportReport> {
     Ok(ImportReport {
         source: source.unwrap_or_default().to_owned(),
         versions: number("versions").unwrap_or_default(),
+        spaces: number("spaces").unwrap_or_default(),
         tags: number("tags").unwrap_or_default(),
         revision: number("revision").unwrap_or_default(),
     })

@@ -183,7 +183,7 @@ pub(super) fn crowded() -> Refusal {
 }
 
 fn imported(name: String, report: ImportReport) -> Imported {
-    let ImportReport { source, versions, tags, revision } = report;
+    let ImportReport { source, versions, tags, revision, .. } = report;
     Imported { name, source, versions, tags, revision }
 }
 
