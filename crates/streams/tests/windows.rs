@@ -168,7 +168,7 @@ fn kinds() -> impl Strategy<Value = Windows> {
 fn events() -> impl Strategy<Value = Vec<Event>> {
     let numbered =
         |all: Vec<(u8, u64)>| (0..).zip(all).map(|(n, (key, at))| (key, at, n)).collect();
-    proptest::collection::vec((0_u8..4, 0_u64..200), 0..60).prop_map(numbered)
+    proptest::collection::vec((0_u8..9, 0_u64..200), 0..60).prop_map(numbered)
 }
 
 /// Events none of which is later than allowed.
@@ -301,6 +301,26 @@ fn what_has_fired_leaves_the_states_of_keys_that_nothing_comes_to() {
     // And what was deleted is forgotten when its time is over.
     pipeline.seal().unwrap();
     assert!(state.look(&[&[7][..]]).unwrap()[0].is_none());
+}
+
+#[test]
+fn what_has_fired_is_known_to_another_process() {
+    let mut events: Vec<Event> = (0..6).map(|n| (n as u8, 5, n)).collect();
+    events.extend([(9, 6, 6), (9, 7, 7), (9, 8, 8)]);
+    let left = |crash: bool| {
+        let (state, sink) = (Arc::new(MemoryState::new()), MemorySink::new("out"));
+        let open = || build(Windows::tumbling(10), &events, 6, &sink).open(state.clone()).unwrap();
+        let mut pipeline = open();
+        pipeline.step().unwrap();
+        assert_eq!(pipeline.advance_to(10).unwrap(), 6);
+        if crash {
+            pipeline = open();
+        }
+        assert_eq!(pipeline.run().unwrap().late, 3);
+        assert_eq!(pipeline.advance_to(u64::MAX).unwrap(), 0);
+        (state.snapshot().unwrap(), sink.outputs())
+    };
+    assert_eq!(left(true), left(false));
 }
 
 #[test]
