@@ -291,7 +291,7 @@ fn windows_fire_by_end_and_then_by_key_whoever_raised_the_watermark() {
 #[test]
 fn what_has_fired_leaves_the_states_of_keys_that_nothing_comes_to() {
     let mut events: Vec<Event> = (0..200).map(|n| (n as u8, 5, n)).collect();
-    events.extend((0..60).map(|n| (250, 1_000 + n, 1_000 + n as u32)));
+    events.extend((0..101).map(|n| (250, 1_000 + n, 1_000 + n as u32)));
     let (state, sink) = (Arc::new(MemoryState::new()), MemorySink::new("out"));
     let mut pipeline =
         build(Windows::tumbling(10), &events, 50, &sink).open(state.clone()).unwrap();
