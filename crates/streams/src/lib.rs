@@ -1,15 +1,60 @@
 //! Exactly-once stream processing on keyed state.
 //!
 //! ```text
+//!   sources --items with times--> operator --outputs with ids--> sinks
+//!                                   |  ^
+//!                     states and positions, at once
+//!                                   v  |
 //!   dyn KeyedState --in memory--> MemoryState
 //!        |
 //!        '--with types--> TypedState<K, V, Ver>
 //! ```
+//!
+//! [`Pipeline`] puts them together and has an example. Three things make it exactly once: an item's version is its source's
+//! time, so that what comes again is known; states and positions are written at once, so that they agree in whatever
+//! is there after a crash; and an output's id follows from what made it, so that what goes out again is known, too.
 
+mod board;
+mod calendar;
+mod checkpoint;
+mod coordinator;
+mod dedup;
+mod files;
+mod frontier;
 mod key;
 mod memory;
+mod operator;
+mod outlet;
+mod output;
+mod pipeline;
+mod position;
+mod runner;
+mod sink;
+mod source;
 mod typed;
+mod watermark;
+mod window;
+mod worker;
+mod working;
 
+pub use board::{Board, Conductor, Order};
+pub use checkpoint::{
+    Checkpoints, FilePart, Job, Manifest, Move, ShardPart, ShardReport, Shelf, VersionName, divide,
+};
+pub use coordinator::{Coordinator, Outcome, Place, Said, Stage};
+pub use dedup::{Deduplicating, Seen};
+pub use frontier::Frontier;
 pub use key::StateKeyCodec;
 pub use memory::MemoryState;
+pub use operator::{Applied, EventTime, Moment, Operator, StatefulOperator};
+pub use outlet::Behind;
+pub use output::{Cause, Output, OutputId};
+pub use pipeline::{Barrier, Pipeline, PipelineBuilder, Progress};
+pub use sink::{Committed, FileSink, IdempotentSink, MemorySink, Opened, Sink};
+pub use source::{
+    Arrived, Items, JsonLines, LINE_LIMIT_BYTES, Lines, Merged, Rising, Source, Sourced,
+};
 pub use typed::{TypedPage, TypedState};
+pub use watermark::Watermark;
+pub use window::{Window, WindowState, Windowed, Windows};
+pub use worker::Worker;

@@ -1,0 +1,69 @@
+//! The frontier: how far a stream's own time has come.
+
+use mainstay_model::LogicalTime;
+
+/// The lowest time that may still come. It only rises: what lies below it is over.
+///
+/// ```
+/// use mainstay_model::LogicalTime;
+/// use mainstay_streams::Frontier;
+/// let mut frontier = Frontier::default();
+/// assert!(!frontier.has_passed(LogicalTime::new(0, 0)));
+///
+/// assert!(frontier.rise(Frontier::behind(LogicalTime::new(1, 7))));
+/// assert!(frontier.has_passed(LogicalTime::new(1, 7)));
+/// assert!(!frontier.has_passed(LogicalTime::new(1, 8)));
+///
+/// // It does not go back.
+/// assert!(!frontier.rise(Frontier::behind(LogicalTime::new(1, 3))));
+/// assert_eq!(frontier.time(), LogicalTime::new(1, 8));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Frontier(LogicalTime);
+
+impl Frontier {
+    /// The frontier at a time, which may still come.
+    pub fn at(time: LogicalTime) -> Frontier {
+        Frontier(time)
+    }
+
+    /// The frontier right behind a time, which is over. The very last time there is stays open.
+    pub fn behind(time: LogicalTime) -> Frontier {
+        let LogicalTime { epoch, round } = time;
+        let next = match (round.checked_add(1), epoch.checked_add(1)) {
+            (Some(round), _) => LogicalTime::new(epoch, round),
+            (None, Some(epoch)) => LogicalTime::new(epoch, 0),
+            (None, None) => time,
+        };
+        Frontier(next)
+    }
+
+    /// The lowest time that may still come.
+    pub fn time(self) -> LogicalTime {
+        self.0
+    }
+
+    /// Whether a time is over.
+    pub fn has_passed(self, time: LogicalTime) -> bool {
+        time < self.0
+    }
+
+    /// Rises to another frontier; says whether that was further.
+    pub fn rise(&mut self, to: Frontier) -> bool {
+        let rises = to > *self;
+        *self = to.max(*self);
+        rises
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn behind_the_last_round_of_an_epoch_is_the_next_epoch() {
+        let behind = |epoch, round| Frontier::behind(LogicalTime::new(epoch, round)).time();
+        assert_eq!(behind(1, u64::MAX), LogicalTime::new(2, 0));
+        assert_eq!(behind(u64::MAX, u64::MAX), LogicalTime::new(u64::MAX, u64::MAX));
+    }
+}

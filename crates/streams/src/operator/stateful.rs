@@ -1,0 +1,75 @@
+//! An operator made of functions.
+
+use super::{Applied, KeyOf, Moment, Operator};
+use mainstay_model::{LogicalTime, Result};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// A function of a key's state, an item and its time; gives the new state and what goes out.
+type Step<I, S, O> =
+    dyn Fn(Option<S>, &I, LogicalTime) -> Result<(Option<S>, Vec<O>)> + Send + Sync;
+
+/// An operator that keeps a state by key and is made of two functions: an item's key, and what the item makes of that
+/// key's state.
+///
+/// ```
+/// use mainstay_streams::{Items, MemorySink, MemoryState, Pipeline, StatefulOperator};
+/// use std::sync::Arc;
+///
+/// // Orders per customer; the third one is told.
+/// let thirds = StatefulOperator::new(
+///     "thirds",
+///     |order: &(&str, u32)| order.0,
+///     |count: Option<u32>, order, _time| {
+///         let count = count.unwrap_or(0) + 1;
+///         let told = if count == 3 { vec![format!("{} ordered {} as third", order.0, order.1)] } else { vec![] };
+///         Ok((Some(count), told))
+///     },
+/// );
+/// let sink = MemorySink::new("told");
+/// let orders = [("ada", 7), ("bob", 1), ("ada", 7), ("ada", 9)];
+/// let mut pipeline = Pipeline::of(thirds)
+///     .source(Items::new("orders", orders))
+///     .sink(sink.clone())
+///     .open(Arc::new(MemoryState::new()))?;
+/// pipeline.run()?;
+/// assert_eq!(sink.outputs()[0].value, "ada ordered 9 as third");
+/// # Ok::<(), mainstay_model::Error>(())
+/// ```
+pub struct StatefulOperator<I, S, O> {
+    name: String,
+    key: Box<KeyOf<I>>,
+    step: Box<Step<I, S, O>>,
+}
+
+impl<I, S, O> StatefulOperator<I, S, O> {
+    /// An operator. The state that `step` gives back replaces the key's; with none the key is deleted. Its outputs are
+    /// made again with the same ids whenever the item is, so both functions look at nothing but their arguments.
+    pub fn new<K: Into<Vec<u8>>>(
+        name: &str,
+        key: impl Fn(&I) -> K + Send + Sync + 'static,
+        step: impl Fn(Option<S>, &I, LogicalTime) -> Result<(Option<S>, Vec<O>)> + Send + Sync + 'static,
+    ) -> StatefulOperator<I, S, O> {
+        let key = Box::new(move |item: &I| key(item).into());
+        StatefulOperator { name: name.to_owned(), key, step: Box::new(step) }
+    }
+}
+
+impl<I, S: Serialize + DeserializeOwned, O> Operator for StatefulOperator<I, S, O> {
+    type Item = I;
+    type State = S;
+    type Out = O;
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn key(&self, item: &I) -> Vec<u8> {
+        (self.key)(item)
+    }
+
+    fn apply(&self, state: Option<S>, item: &I, moment: Moment) -> Result<Applied<S, O>> {
+        let (state, outputs) = (self.step)(state, item, moment.time)?;
+        Ok(Applied { state, outputs, late: false })
+    }
+}

@@ -1,0 +1,114 @@
+//! How a pipeline is put together.
+
+use super::Pipeline;
+use crate::frontier::Frontier;
+use crate::operator::Operator;
+use crate::outlet::Outlet;
+use crate::position;
+use crate::runner::Runner;
+use crate::sink::Sink;
+use crate::source::{Merged, Source};
+use mainstay_model::{Code, Error, KeyedState, Result, check_name};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// How many items a batch has unless told otherwise.
+const BATCH_DEFAULT: usize = 1_024;
+/// The most items of a batch: with each, some more states may be written, and all fit into one transaction.
+const BATCH_LIMIT: usize = 10_000;
+
+/// The parts of a pipeline. [`Pipeline`] has an example.
+#[must_use = "a pipeline does nothing before it is opened"]
+pub struct PipelineBuilder<P: Operator> {
+    operator: P,
+    input: Result<Merged<P::Item>>,
+    sinks: Vec<Box<dyn Sink<P::Out>>>,
+    batch: usize,
+    states_ahead: bool,
+    owned: Option<(Range<u32>, u32)>,
+}
+
+impl<P: Operator> PipelineBuilder<P> {
+    pub(super) fn new(operator: P) -> PipelineBuilder<P> {
+        let input = Ok(Merged::default());
+        PipelineBuilder {
+            operator,
+            input,
+            sinks: Vec::new(),
+            batch: BATCH_DEFAULT,
+            states_ahead: false,
+            owned: None,
+        }
+    }
+
+    /// Adds a source; several are merged by time.
+    pub fn source(mut self, source: impl Source<Item = P::Item> + 'static) -> PipelineBuilder<P> {
+        self.input = self.input.and_then(|mut input| {
+            check_name(&position::source(source.name()))?;
+            input.add(source)?;
+            Ok(input)
+        });
+        self
+    }
+
+    /// Adds a sink; each gets all outputs.
+    pub fn sink(mut self, sink: impl Sink<P::Out> + 'static) -> PipelineBuilder<P> {
+        self.sinks.push(Box::new(sink));
+        self
+    }
+
+    /// How many items are worked on at once, 1 to 10,000; 1,024 unless told otherwise. It changes nothing but how fast it is.
+    pub fn batch(mut self, batch: usize) -> PipelineBuilder<P> {
+        self.batch = batch;
+        self
+    }
+
+    /// Some states may be further than the sources were read for this pipeline: they came from a shard that had read
+    /// further. Items that they know are passed over. Without this such an item is an error, for it is what a source looks
+    /// like that gives one time to two items.
+    pub fn states_ahead(mut self) -> PipelineBuilder<P> {
+        self.states_ahead = true;
+        self
+    }
+
+    /// Works only on keys that belong to some of so many groups; others are passed over. Every shard reads all items, in one
+    /// order, so that all of them can stop at one place.
+    pub fn shard(mut self, groups: Range<u32>, of: u32) -> PipelineBuilder<P> {
+        self.owned = Some((groups, of));
+        self
+    }
+
+    /// Opens the pipeline over a state, and goes to where that says it was.
+    pub fn open(self, state: Arc<dyn KeyedState>) -> Result<Pipeline<P>> {
+        let PipelineBuilder { operator, input, sinks, batch, states_ahead, owned } = self;
+        if !(1..=BATCH_LIMIT).contains(&batch) {
+            let message = format!("a batch has 1 to {BATCH_LIMIT} items, not {batch}");
+            return Err(Error::new(Code::InvalidOption, message));
+        }
+        check_name(&position::watermark(operator.name()))?;
+        operator.check()?;
+        let input = input?;
+        if input.names().next().is_none() {
+            return Err(Error::new(Code::InvalidOption, "a pipeline has at least one source"));
+        }
+        let mut pipeline = Pipeline {
+            state,
+            input,
+            runner: Runner::new(operator),
+            outlet: Outlet::new(sinks)?,
+            batch,
+            size: batch,
+            read: Vec::new(),
+            frontier: Frontier::default(),
+            stalled: None,
+            behind: Vec::new(),
+            states_ahead,
+            owned,
+            broken: false,
+            barriers: BTreeMap::new(),
+        };
+        pipeline.recover()?;
+        Ok(pipeline)
+    }
+}

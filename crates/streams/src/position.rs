@@ -1,0 +1,39 @@
+//! The names under which positions stand with the states.
+//!
+//! ```text
+//!   operator/<name>    1: whose states these are
+//!   source/<name>      how far the source was read
+//!   sink/<name>        how much the sink has taken
+//!   watermark/<name>   how far event time has come, in milliseconds
+//!   late/<name>        how many items came too late
+//! ```
+
+pub(crate) const OPERATORS: &str = "operator/";
+pub(crate) const SOURCES: &str = "source/";
+const SINKS: &str = "sink/";
+const LATE: &str = "late/";
+
+pub(crate) fn operator(name: &str) -> String {
+    format!("{OPERATORS}{name}")
+}
+
+pub(crate) fn source(name: &str) -> String {
+    format!("{SOURCES}{name}")
+}
+
+pub(crate) fn sink(name: &str) -> String {
+    format!("{SINKS}{name}")
+}
+
+/// Whether a position is of what each shard has for itself.
+pub(crate) fn is_of_one_shard(name: &str) -> bool {
+    name.starts_with(SINKS) || name.starts_with(LATE)
+}
+
+pub(crate) fn watermark(operator: &str) -> String {
+    format!("watermark/{operator}")
+}
+
+pub(crate) fn late(operator: &str) -> String {
+    format!("{LATE}{operator}")
+}

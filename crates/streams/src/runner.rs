@@ -1,0 +1,276 @@
+//! Runs an operator over the items of a batch.
+//!
+//! ```text
+//!   item --known by its time?--> passed over
+//!     |
+//!     '--> watermark rises --> all that is due fires, of any key: by end, then by key
+//!            '--> the item is applied to its key's state
+//!                   '--> some states that hold what has fired are settled, at the item's version
+//! ```
+//!
+//! Firing reads states and writes none: that something has fired is said by the watermark, which is written with the batch.
+//! So it can be done with no item at hand, and for any number of keys. What has fired leaves a state with
+//! the key's next item, or when some other item settles it. Each item settles a fixed number, so that what states hold does
+//! not depend on where batches end.
+
+use crate::calendar::Calendar;
+use crate::files::within;
+use crate::operator::{EventTime, Moment, Operator};
+use crate::outlet::Outlet;
+use crate::output::Cause;
+use crate::position;
+use crate::watermark::Watermark;
+use crate::working::{Working, read_state};
+use mainstay_model::{Code, Error, KeyedState, LogicalTime, Result, StateWrite, Version};
+use std::collections::BTreeMap;
+
+/// How many states are read at once for firing.
+const GUESTS: usize = 1_024;
+/// How many states are settled with each item: more than items bring, so that none are left behind.
+pub(crate) const SETTLED_PER_ITEM: usize = 4;
+/// How many states are read at once for settling.
+const SETTLED_AHEAD: usize = 256;
+/// How many states are read at once when the calendar is made.
+const PAGE: usize = 1_000;
+
+/// An item with its key.
+pub(crate) struct Keyed<I> {
+    pub(crate) key: Vec<u8>,
+    pub(crate) item: I,
+    pub(crate) time: LogicalTime,
+    /// The source that it is of, and the position behind it there.
+    pub(crate) source: usize,
+    pub(crate) position: u64,
+}
+
+/// What became of an item.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taken {
+    Applied,
+    Late,
+    /// It was applied before.
+    Skipped,
+    /// Its key is of another shard.
+    Passed,
+}
+
+/// An operator with how far event time has come.
+pub(crate) struct Runner<P: Operator> {
+    operator: P,
+    /// Versions below it are closed, and deleted keys of before forgotten.
+    sealed: Option<Version>,
+    watermark: Watermark,
+    late: u64,
+    calendar: Calendar,
+}
+
+impl<P: Operator> Runner<P> {
+    pub(crate) fn new(operator: P) -> Runner<P> {
+        let watermark = Watermark::new(0);
+        Runner { operator, sealed: None, watermark, late: 0, calendar: Calendar::default() }
+    }
+
+    pub(crate) fn operator(&self) -> &P {
+        &self.operator
+    }
+
+    pub(crate) fn watermark(&self) -> Watermark {
+        self.watermark
+    }
+
+    /// How many items came too late since the beginning.
+    pub(crate) fn late(&self) -> u64 {
+        self.late
+    }
+
+    /// Versions below are closed.
+    pub(crate) fn seal(&mut self, frontier: Option<Version>) {
+        self.sealed = frontier;
+    }
+
+    /// Begins where a store says that it was.
+    pub(crate) fn recover(
+        &mut self,
+        store: &dyn KeyedState,
+        positions: &BTreeMap<String, u64>,
+    ) -> Result<()> {
+        let at = |name: String| positions.get(&name).copied().unwrap_or(0);
+        self.seal(store.info()?.and_then(|info| info.frontier));
+        self.late = at(position::late(self.operator.name()));
+        self.calendar = Calendar::default();
+        let Some(event) = self.operator.event_time() else { return Ok(()) };
+        self.watermark = Watermark::new(event.lateness_ms());
+        self.watermark.advance_to(at(position::watermark(self.operator.name())));
+        read_calendar(event, store, self.watermark.at_ms(), &mut self.calendar)
+    }
+
+    /// How far event time has come, and how many items were late: what stands with the states.
+    pub(crate) fn advances(&self) -> Vec<StateWrite> {
+        if self.operator.event_time().is_none() {
+            return Vec::new();
+        }
+        let name = self.operator.name();
+        vec![
+            StateWrite::advance(&position::watermark(name), self.watermark.at_ms()),
+            StateWrite::advance(&position::late(name), self.late),
+        ]
+    }
+
+    /// Applies an item, unless it was applied before.
+    pub(crate) fn take(
+        &mut self,
+        item: &Keyed<P::Item>,
+        working: &mut Working<'_, P::State>,
+        outlet: &mut Outlet<P::Out>,
+    ) -> Result<Taken> {
+        if self.is_known(item.time, working.slot(&item.key)?.version) {
+            return Ok(Taken::Skipped);
+        }
+        if let Some(event) = self.operator.event_time() {
+            let event_ms = event.event_ms(&item.item).map_err(|error| self.at(item, &error))?;
+            self.advance_to(self.watermark.after(event_ms), working, outlet)?;
+        }
+        let taken = self.apply(item, working, outlet)?;
+        self.settle_some(item.time, working)?;
+        Ok(taken)
+    }
+
+    /// Passes over an item of a key that another shard has: event time rises with it all the same, so that all shards
+    /// agree where they are.
+    pub(crate) fn pass(
+        &mut self,
+        item: &Keyed<P::Item>,
+        working: &mut Working<'_, P::State>,
+        outlet: &mut Outlet<P::Out>,
+    ) -> Result<Taken> {
+        if let Some(event) = self.operator.event_time() {
+            let event_ms = event.event_ms(&item.item).map_err(|error| self.at(item, &error))?;
+            self.advance_to(self.watermark.after(event_ms), working, outlet)?;
+            self.settle_some(item.time, working)?;
+        }
+        Ok(Taken::Passed)
+    }
+
+    /// Whether an item of this time was applied before to a key that has this version.
+    fn is_known(&self, time: LogicalTime, version: Option<LogicalTime>) -> bool {
+        let is_sealed = self.sealed.is_some_and(|sealed| Version::from(time) < sealed);
+        is_sealed || version.is_some_and(|version| time <= version)
+    }
+
+    fn apply(
+        &mut self,
+        item: &Keyed<P::Item>,
+        working: &mut Working<'_, P::State>,
+        outlet: &mut Outlet<P::Out>,
+    ) -> Result<Taken> {
+        let Keyed { key, item: value, time, .. } = item;
+        let slot = working.slot(key)?;
+        let before_ms = self.next_end_ms(slot.state.as_ref());
+        let moment = Moment { time: *time, watermark_ms: self.watermark.at_ms() };
+        let applied = self.operator.apply(slot.state.take(), value, moment);
+        let applied = applied.map_err(|error| self.at(item, &error))?;
+        let end_ms = self.next_end_ms(applied.state.as_ref());
+        slot.put(applied.state, *time);
+        self.calendar.set(key, before_ms, end_ms);
+        self.calendar.settled(key);
+        outlet.push(self.operator.name(), key, Cause::Item(*time), applied.outputs)?;
+        self.late += u64::from(applied.late);
+        Ok(if applied.late { Taken::Late } else { Taken::Applied })
+    }
+
+    fn next_end_ms(&self, state: Option<&P::State>) -> Option<u64> {
+        self.operator.event_time()?.next_end_ms(state?, self.watermark.at_ms())
+    }
+
+    /// Raises the watermark; all that is due by then fires.
+    pub(crate) fn advance_to(
+        &mut self,
+        to_ms: u64,
+        working: &Working<'_, P::State>,
+        outlet: &mut Outlet<P::Out>,
+    ) -> Result<()> {
+        let Some(event) = self.operator.event_time() else { return Ok(()) };
+        let mut guests = BTreeMap::new();
+        while let Some((end_ms, key)) = self.calendar.first(to_ms) {
+            if working.peek(key).is_none() && !guests.contains_key(key) {
+                let unknown = self.calendar.due(to_ms).filter(|key| working.peek(key).is_none());
+                guests = working.guests(&unknown.take(GUESTS).collect::<Vec<_>>())?;
+            }
+            let held =
+                working.peek(key).map_or_else(|| guests.get(key), |slot| slot.state.as_ref());
+            let state = held.ok_or_else(|| written_by_another(key))?;
+            for (version, value) in event.fire(state, *end_ms)? {
+                outlet.push(self.operator.name(), key, Cause::Window(version), vec![value])?;
+            }
+            let next_ms = event.next_end_ms(state, *end_ms);
+            self.calendar.fired(next_ms);
+        }
+        self.watermark.advance_to(to_ms);
+        Ok(())
+    }
+
+    /// Takes what has fired out of some states that no item has come to since.
+    fn settle_some(
+        &mut self,
+        time: LogicalTime,
+        working: &mut Working<'_, P::State>,
+    ) -> Result<()> {
+        let Some(event) = self.operator.event_time() else { return Ok(()) };
+        let keys: Vec<Vec<u8>> =
+            self.calendar.spent().take(SETTLED_PER_ITEM).map(<[u8]>::to_vec).collect();
+        if keys.iter().any(|key| working.peek(key).is_none()) {
+            working.load(self.calendar.spent().take(SETTLED_AHEAD))?;
+        }
+        for key in keys {
+            let slot = working.slot(&key)?;
+            // A key that came from elsewhere may be ahead: it waits until items are.
+            if slot.version.is_some_and(|version| version < time) {
+                let settled =
+                    slot.state.take().and_then(|s| event.settle(s, self.watermark.at_ms()));
+                slot.put(settled, time);
+                self.calendar.settled(&key);
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn at(&self, item: &Keyed<P::Item>, error: &Error) -> Error {
+        let (name, key, time) = (self.operator.name(), item.key.escape_ascii(), item.time);
+        within(format_args!("operator `{name}`, key {key}, time {time}"), error)
+    }
+}
+
+/// Reads all states for when they are due.
+fn read_calendar<I, S: serde::de::DeserializeOwned, O>(
+    event: &dyn EventTime<I, S, O>,
+    store: &dyn KeyedState,
+    watermark_ms: u64,
+    calendar: &mut Calendar,
+) -> Result<()> {
+    let mut after = None;
+    loop {
+        let page = store.scan(&[], after.as_deref(), PAGE)?;
+        for (key, state) in &page.states {
+            let state: S = read_state(key, &state.value)?;
+            calendar.set(key, None, event.next_end_ms(&state, watermark_ms));
+            // Ends are behind 0: the first one of all shows whether something has fired.
+            if event.next_end_ms(&state, 0).is_some_and(|end_ms| end_ms <= watermark_ms) {
+                calendar.spend(key);
+            }
+        }
+        after = page.next;
+        if after.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+#[cold]
+fn written_by_another(key: &[u8]) -> Error {
+    let message = format!(
+        "the state of key {} is gone, and this pipeline did not delete it: a space has one pipeline that writes",
+        key.escape_ascii()
+    );
+    Error::new(Code::Conflict, message)
+}

@@ -1,0 +1,68 @@
+//! Sinks: where outputs go.
+//!
+//! ```text
+//!   open(position)     the state says how much was taken: what is beyond is given up, or known when it comes again
+//!        |
+//!   write, flush ...   one batch; then state and position are written, at once
+//!        |
+//!   prepare(id) ------ checkpoint id is taken ------ commit(id, position)      or abort(id)
+//!   on stable storage                                visible
+//! ```
+//!
+//! A crash can come between any two of these. The position that stands with the states decides what counts.
+
+mod file;
+mod idempotent;
+mod memory;
+mod stock;
+
+pub use file::FileSink;
+pub use idempotent::IdempotentSink;
+pub use memory::MemorySink;
+pub use stock::Committed;
+
+use crate::output::Output;
+use mainstay_model::Result;
+
+/// Where outputs go.
+///
+/// A position is how much a sink has taken since the beginning, in whatever it counts. The same outputs lead to the same
+/// positions, always.
+pub trait Sink<O>: Send {
+    /// What it is called; its position is kept under this name.
+    fn name(&self) -> &str;
+
+    /// Begins, or begins again after something failed, where the state says that it was. What it holds beyond the position
+    /// will come again, the same: it cuts that off, or, where others have seen it, passes over exactly so much.
+    fn open(&mut self, position: u64) -> Result<Opened>;
+
+    /// Takes outputs; gives the position behind them.
+    fn write(&mut self, outputs: &[Output<O>]) -> Result<u64>;
+
+    /// Gets what was taken out of the memory of this process. The state is written behind it.
+    fn flush(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Puts all that was taken on stable storage: a checkpoint is being taken.
+    fn prepare(&mut self, checkpoint: u64) -> Result<()>;
+
+    /// Makes visible what was taken up to a position, which was prepared. A second time does nothing.
+    fn commit(&mut self, checkpoint: u64, position: u64) -> Result<()>;
+
+    /// The checkpoint will not be. What was taken is still right, and is committed with a later one.
+    fn abort(&mut self, checkpoint: u64) -> Result<()>;
+}
+
+/// What a sink says when it is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opened {
+    /// It goes on at the position.
+    Ready,
+    /// It holds less than the state says it has taken: a power cut lost what was not prepared. The state has to go back to
+    /// the last checkpoint.
+    Behind {
+        /// How much it holds.
+        held: u64,
+    },
+}

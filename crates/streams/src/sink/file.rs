@@ -1,0 +1,243 @@
+//! Outputs as lines in files, which are seen with their checkpoint.
+//!
+//! ```text
+//!   write --append--> staged-<start> --prepare: sync, close--> --commit: rename--> part-<start> --> read
+//!                        |
+//!                     open(position): cut there, what is behind it deleted
+//! ```
+
+use super::stock::{Committed, Stock, part, staged};
+use super::{Opened, Sink};
+use crate::files::{io_error, sync_directory};
+use crate::output::Output;
+use mainstay_model::{Code, Error, Result};
+use serde::Serialize;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
+
+/// Writes outputs as JSON lines into files of a directory, which belongs to this sink alone. Readers see what a checkpoint has
+/// committed, each output once. A position is how many bytes were written since the beginning.
+///
+/// ```
+/// use mainstay_streams::{FileSink, Items, MemoryState, Pipeline, StatefulOperator};
+/// use std::io::Read;
+/// use std::sync::Arc;
+/// let doubles = StatefulOperator::new("doubles", |_: &u32| "all", |_: Option<()>, n, _| Ok((None, vec![n * 2])));
+/// let directory = tempfile::tempdir().unwrap();
+/// let mut pipeline = Pipeline::of(doubles)
+///     .source(Items::new("numbers", [1, 2, 3]))
+///     .sink(FileSink::new("out", directory.path()))
+///     .open(Arc::new(MemoryState::new()))?;
+/// pipeline.run()?;
+///
+/// let read = || -> mainstay_model::Result<String> {
+///     let mut text = String::new();
+///     FileSink::<u32>::read(directory.path())?.read_to_string(&mut text).unwrap();
+///     Ok(text)
+/// };
+/// assert_eq!(read()?, "");
+/// pipeline.barrier(1)?;
+/// // Here the checkpoint is made durable.
+/// pipeline.committed(1)?;
+/// assert_eq!(read()?, "2\n4\n6\n");
+/// # Ok::<(), mainstay_model::Error>(())
+/// ```
+pub struct FileSink<O> {
+    name: String,
+    directory: PathBuf,
+    with_ids: bool,
+    position: u64,
+    /// What others may have seen: it is not written again.
+    committed: u64,
+    /// The file that is being written, and where it starts.
+    active: Option<(File, u64)>,
+    outputs: PhantomData<fn(O)>,
+}
+
+impl<O> FileSink<O> {
+    /// A sink that writes into a directory, which is made if it is not there.
+    pub fn new(name: &str, directory: impl AsRef<Path>) -> FileSink<O> {
+        FileSink {
+            name: name.to_owned(),
+            directory: directory.as_ref().to_owned(),
+            with_ids: false,
+            position: 0,
+            committed: 0,
+            active: None,
+            outputs: PhantomData,
+        }
+    }
+
+    /// Writes each output with its id, key and version, for readers that hand it on; see [`Output`].
+    #[must_use]
+    pub fn with_ids(mut self) -> FileSink<O> {
+        self.with_ids = true;
+        self
+    }
+
+    /// All that is committed in a directory, in order, as one stream.
+    pub fn read(directory: impl AsRef<Path>) -> Result<Committed> {
+        Committed::open(directory.as_ref())
+    }
+
+    fn make_directory(&self) -> Result<()> {
+        if self.directory.is_dir() {
+            return Ok(());
+        }
+        let made = std::fs::create_dir_all(&self.directory);
+        made.map_err(|error| io_error("make", &self.directory, &error))?;
+        match self.directory.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            Some(parent) => sync_directory(parent),
+            None => Ok(()),
+        }
+    }
+
+    /// Brings the staged files to a position: what is beyond it goes, what stays is on stable storage.
+    fn cut(&self, stock: &Stock, position: u64) -> Result<()> {
+        for (start, end) in &stock.staged {
+            let path = staged(&self.directory, *start);
+            if *start >= position {
+                let removed = std::fs::remove_file(&path);
+                removed.map_err(|error| io_error("remove", &path, &error))?;
+                continue;
+            }
+            let cut = OpenOptions::new().write(true).open(&path).and_then(|file| {
+                if *end > position {
+                    file.set_len(position - start)?;
+                }
+                file.sync_all()
+            });
+            cut.map_err(|error| io_error("cut", &path, &error))?;
+        }
+        sync_directory(&self.directory)
+    }
+
+    /// The file to write to; a new one begins at the present position.
+    fn active(&mut self) -> Result<&mut File> {
+        let (file, _) = match self.active.take() {
+            Some(active) => self.active.insert(active),
+            None => {
+                let path = staged(&self.directory, self.position);
+                let file = OpenOptions::new().write(true).create(true).truncate(true).open(&path);
+                let file = file.map_err(|error| io_error("create", &path, &error))?;
+                self.active.insert((file, self.position))
+            }
+        };
+        Ok(file)
+    }
+
+    /// Compares what comes again with what was committed; gives how much of it that is.
+    fn check_again(&self, bytes: &[u8]) -> Result<usize> {
+        let again = self.committed.saturating_sub(self.position);
+        let again = usize::try_from(again).unwrap_or(usize::MAX).min(bytes.len());
+        if again == 0 {
+            return Ok(0);
+        }
+        let mut before = vec![0; again];
+        let mut committed = Committed::open(&self.directory)?;
+        committed.seek(self.position);
+        let read = committed.read_exact(&mut before);
+        read.map_err(|error| io_error("read", &self.directory, &error))?;
+        if before != bytes[..again] {
+            let message = format!(
+                "sink `{}` was given other output than it has committed, in the {again} bytes from {} on: the operator is not the one that made it, or gives different outputs for the same input",
+                self.name, self.position
+            );
+            return Err(Error::new(Code::CorruptData, message));
+        }
+        Ok(again)
+    }
+}
+
+impl<O: Serialize> FileSink<O> {
+    fn lines(&self, outputs: &[Output<O>]) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        for output in outputs {
+            let written = if self.with_ids {
+                serde_json::to_writer(&mut bytes, output)
+            } else {
+                serde_json::to_writer(&mut bytes, &output.value)
+            };
+            written.map_err(|error| {
+                let message = format!("sink `{}`: {} is no JSON: {error}", self.name, output.id);
+                Error::new(Code::InvalidValue, message)
+            })?;
+            bytes.push(b'\n');
+        }
+        Ok(bytes)
+    }
+}
+
+impl<O: Serialize> Sink<O> for FileSink<O> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn open(&mut self, position: u64) -> Result<Opened> {
+        self.active = None;
+        self.make_directory()?;
+        let stock = Stock::list(&self.directory)?;
+        stock.check_staged(&self.directory, position)?;
+        if stock.held() < position {
+            return Ok(Opened::Behind { held: stock.held() });
+        }
+        self.cut(&stock, position)?;
+        self.position = position;
+        self.committed = stock.committed();
+        Ok(Opened::Ready)
+    }
+
+    fn write(&mut self, outputs: &[Output<O>]) -> Result<u64> {
+        let bytes = self.lines(outputs)?;
+        let again = self.check_again(&bytes)?;
+        self.position += again as u64;
+        let new = &bytes[again..];
+        if !new.is_empty() {
+            let written = self.active()?.write_all(new);
+            written.map_err(|error| io_error("write into", &self.directory, &error))?;
+            self.position += new.len() as u64;
+        }
+        Ok(self.position)
+    }
+
+    fn prepare(&mut self, _checkpoint: u64) -> Result<()> {
+        let Some((file, start)) = &self.active else { return Ok(()) };
+        let path = staged(&self.directory, *start);
+        file.sync_all().map_err(|error| io_error("sync", &path, &error))?;
+        sync_directory(&self.directory)?;
+        self.active = None;
+        Ok(())
+    }
+
+    fn commit(&mut self, _checkpoint: u64, position: u64) -> Result<()> {
+        let stock = Stock::list(&self.directory)?;
+        let active = self.active.as_ref().map(|(_, start)| *start);
+        let mut committed = stock.committed();
+        for (start, end) in stock.staged.range(..position) {
+            if *start != committed || *end > position || active == Some(*start) {
+                break;
+            }
+            let (from, to) = (staged(&self.directory, *start), part(&self.directory, *start));
+            let renamed = std::fs::rename(&from, to);
+            renamed.map_err(|error| io_error("rename", &from, &error))?;
+            committed = *end;
+        }
+        sync_directory(&self.directory)?;
+        self.committed = committed;
+        if committed >= position {
+            return Ok(());
+        }
+        let message = format!(
+            "sink `{}` was to commit {position} bytes, and has prepared {committed}: prepare before the checkpoint is taken",
+            self.name
+        );
+        Err(Error::new(Code::CorruptData, message))
+    }
+
+    /// What is staged stays so, and is committed with a later checkpoint.
+    fn abort(&mut self, _checkpoint: u64) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,137 @@
+//! Outputs in a space of keyed state.
+
+use super::{Opened, Sink};
+use crate::output::Output;
+use crate::position;
+use mainstay_model::{Code, Error, KeyedState, Result, StateWrite};
+use serde::Serialize;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+type Key<O> = dyn Fn(&Output<O>) -> Vec<u8> + Send + Sync;
+
+/// How many writes are made at once.
+const PIECE: usize = 1_024;
+
+/// Puts outputs into a space, by key and version, as JSON: what is written again is not newer and changes nothing. The
+/// newest output of each key stays. It is visible at once: of outputs of one key the newest counts, so nothing has to wait
+/// for a checkpoint.
+///
+/// ```
+/// use mainstay_model::KeyedState;
+/// use mainstay_streams::{IdempotentSink, Items, MemoryState, Pipeline, StatefulOperator};
+/// use std::sync::Arc;
+/// let totals = StatefulOperator::new("totals", |word: &&str| *word, |count: Option<u32>, _, _| {
+///     let count = count.unwrap_or(0) + 1;
+///     Ok((Some(count), vec![count]))
+/// });
+/// let view = Arc::new(MemoryState::new());
+/// let mut pipeline = Pipeline::of(totals)
+///     .source(Items::new("words", ["a", "b", "a"]))
+///     .sink(IdempotentSink::new("view", view.clone()))
+///     .open(Arc::new(MemoryState::new()))?;
+/// pipeline.run()?;
+/// assert_eq!(view.get(b"a")?.unwrap().value, b"2");
+/// # Ok::<(), mainstay_model::Error>(())
+/// ```
+pub struct IdempotentSink<O> {
+    name: String,
+    space: Arc<dyn KeyedState>,
+    key: Box<Key<O>>,
+    position: u64,
+}
+
+impl<O> IdempotentSink<O> {
+    /// Puts each output under its own key. That the operator gives several at once for one key is refused: see
+    /// [`keyed_by`](IdempotentSink::keyed_by).
+    pub fn new(name: &str, space: Arc<dyn KeyedState>) -> IdempotentSink<O> {
+        IdempotentSink::keyed_by(name, space, |output| output.key.clone())
+    }
+
+    /// Puts each output under a key that is made of it.
+    pub fn keyed_by(
+        name: &str,
+        space: Arc<dyn KeyedState>,
+        key: impl Fn(&Output<O>) -> Vec<u8> + Send + Sync + 'static,
+    ) -> IdempotentSink<O> {
+        IdempotentSink { name: name.to_owned(), space, key: Box::new(key), position: 0 }
+    }
+
+    fn shared(&self, key: &[u8], output: &Output<O>) -> Error {
+        let message = format!(
+            "sink `{}` was given two outputs of version {} for key {}, of which only one can stay: give each a key of its own, with `IdempotentSink::keyed_by`",
+            self.name,
+            output.version,
+            key.escape_ascii()
+        );
+        Error::new(Code::InvalidArgument, message)
+    }
+}
+
+impl<O: Serialize> IdempotentSink<O> {
+    /// The newest output of each key; older ones would not be seen.
+    fn newest<'o>(&self, outputs: &'o [Output<O>]) -> Result<BTreeMap<Vec<u8>, &'o Output<O>>> {
+        let mut newest: BTreeMap<Vec<u8>, &Output<O>> = BTreeMap::new();
+        for output in outputs {
+            let key = (self.key)(output);
+            match newest.get(&key).map(|held| held.version.cmp(&output.version)) {
+                Some(Ordering::Equal) => return Err(self.shared(&key, output)),
+                Some(Ordering::Greater) => {}
+                Some(Ordering::Less) | None => {
+                    newest.insert(key, output);
+                }
+            }
+        }
+        Ok(newest)
+    }
+
+    fn put(&self, key: Vec<u8>, output: &Output<O>) -> Result<StateWrite> {
+        let value = serde_json::to_vec(&output.value).map_err(|error| {
+            let message = format!("sink `{}`: {} is no JSON: {error}", self.name, output.id);
+            Error::new(Code::InvalidValue, message)
+        })?;
+        Ok(StateWrite::put(key, value, output.version))
+    }
+}
+
+impl<O: Serialize> Sink<O> for IdempotentSink<O> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn open(&mut self, position: u64) -> Result<Opened> {
+        let positions = self.space.positions()?;
+        let held = positions.get(&position::sink(&self.name)).copied().unwrap_or(0);
+        self.position = position;
+        // What it holds beyond is put again, and is not newer then.
+        Ok(if held < position { Opened::Behind { held } } else { Opened::Ready })
+    }
+
+    fn write(&mut self, outputs: &[Output<O>]) -> Result<u64> {
+        let position = self.position + outputs.len() as u64;
+        let newest = self.newest(outputs)?.into_iter();
+        let writes = newest.map(|(key, output)| self.put(key, output));
+        let mut writes = writes.collect::<Result<Vec<_>>>()?;
+        // The last of all: whatever the space holds of them, it has all up to its position.
+        writes.push(StateWrite::advance(&position::sink(&self.name), position));
+        for piece in writes.chunks(PIECE) {
+            self.space.write(piece.to_vec())?;
+        }
+        self.position = position;
+        Ok(position)
+    }
+
+    /// What is acknowledged is as safe as the space makes it.
+    fn prepare(&mut self, _checkpoint: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn commit(&mut self, _checkpoint: u64, _position: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn abort(&mut self, _checkpoint: u64) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,172 @@
+//! The files of a [`FileSink`](super::FileSink), and what they hold.
+//!
+//! ```text
+//!   part-00000000000000000000   part-00000000000000000120 | staged-00000000000000000300   staged-...
+//!   0                       120                       300   300
+//!   committed: whole, in order, from 0 on                   | staged: what the state has not passed is cut off
+//! ```
+
+use crate::files::io_error;
+use mainstay_model::{Code, Error, Result};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+const PART: &str = "part-";
+const STAGED: &str = "staged-";
+
+/// What the files of a directory hold: ends by starts.
+#[derive(Debug, Default)]
+pub(super) struct Stock {
+    pub(super) parts: BTreeMap<u64, u64>,
+    pub(super) staged: BTreeMap<u64, u64>,
+}
+
+/// Where a committed file is.
+pub(super) fn part(directory: &Path, start: u64) -> PathBuf {
+    directory.join(format!("{PART}{start:020}"))
+}
+
+/// Where a staged file is.
+pub(super) fn staged(directory: &Path, start: u64) -> PathBuf {
+    directory.join(format!("{STAGED}{start:020}"))
+}
+
+impl Stock {
+    /// Looks at a directory; files with other names are left alone.
+    pub(super) fn list(directory: &Path) -> Result<Stock> {
+        let failed = |error: &io::Error| io_error("list", directory, error);
+        let mut stock = Stock::default();
+        for entry in std::fs::read_dir(directory).map_err(|error| failed(&error))? {
+            let entry = entry.map_err(|error| failed(&error))?;
+            let name = entry.file_name();
+            let name = name.to_str().unwrap_or_default();
+            let (starts, start) = match (number(name, PART), number(name, STAGED)) {
+                (Some(start), _) => (&mut stock.parts, start),
+                (_, Some(start)) => (&mut stock.staged, start),
+                _ => continue,
+            };
+            let length =
+                entry.metadata().map_err(|error| io_error("look at", &entry.path(), &error))?;
+            starts.insert(start, start + length.len());
+        }
+        stock.check_parts(directory)?;
+        Ok(stock)
+    }
+
+    /// How much is committed.
+    pub(super) fn committed(&self) -> u64 {
+        self.parts.last_key_value().map_or(0, |(_, end)| *end)
+    }
+
+    /// How much is held without a gap, staged or committed.
+    pub(super) fn held(&self) -> u64 {
+        let whole = |end: u64, (start, next): (&u64, &u64)| if *start == end { *next } else { end };
+        self.staged.iter().fold(self.committed(), whole)
+    }
+
+    /// Refuses committed files that do not follow each other.
+    fn check_parts(&self, directory: &Path) -> Result<()> {
+        let mut end = 0;
+        for (start, next) in &self.parts {
+            if *start != end {
+                return Err(gap(directory, end, *start));
+            }
+            end = *next;
+        }
+        Ok(())
+    }
+
+    /// Refuses staged files that do not follow what is committed, up to a position.
+    pub(super) fn check_staged(&self, directory: &Path, position: u64) -> Result<()> {
+        let mut end = self.committed();
+        for (start, next) in self.staged.range(..position.max(end)) {
+            if *start != end {
+                return Err(gap(directory, end, *start));
+            }
+            end = *next;
+        }
+        Ok(())
+    }
+}
+
+/// The number behind a name's beginning, if it is 20 digits.
+fn number(name: &str, beginning: &str) -> Option<u64> {
+    let digits = name.strip_prefix(beginning)?;
+    let is_number = digits.len() == 20 && digits.bytes().all(|digit| digit.is_ascii_digit());
+    digits.parse().ok().filter(|_| is_number)
+}
+
+#[cold]
+fn gap(directory: &Path, end: u64, start: u64) -> Error {
+    let message = format!(
+        "{} holds output up to byte {end}, and the next file begins at {start}: a file was lost, changed or put there",
+        directory.display()
+    );
+    Error::new(Code::CorruptData, message)
+}
+
+/// All committed output of a [`FileSink`](super::FileSink), in order, as it was when this was opened.
+#[derive(Debug)]
+pub struct Committed {
+    directory: PathBuf,
+    parts: BTreeMap<u64, u64>,
+    offset: u64,
+    file: Option<File>,
+}
+
+impl Committed {
+    pub(super) fn open(directory: &Path) -> Result<Committed> {
+        let parts = Stock::list(directory)?.parts;
+        Ok(Committed { directory: directory.to_owned(), parts, offset: 0, file: None })
+    }
+
+    /// How many bytes it has in all.
+    pub fn length_bytes(&self) -> u64 {
+        self.parts.last_key_value().map_or(0, |(_, end)| *end)
+    }
+
+    /// Goes on at an offset.
+    pub(super) fn seek(&mut self, offset: u64) {
+        self.offset = offset;
+        self.file = None;
+    }
+
+    /// The file that has the present offset, at that place, and where it ends.
+    fn file(&mut self) -> io::Result<Option<(&mut File, u64)>> {
+        let Some((start, end)) = self.parts.range(..=self.offset).next_back() else {
+            return Ok(None);
+        };
+        if self.offset >= *end {
+            return Ok(None);
+        }
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => {
+                let mut file = File::open(part(&self.directory, *start))?;
+                file.seek(SeekFrom::Start(self.offset - start))?;
+                file
+            }
+        };
+        Ok(Some((self.file.insert(file), *end)))
+    }
+}
+
+impl Read for Committed {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let offset = self.offset;
+        let Some((file, end)) = self.file()? else { return Ok(0) };
+        let room = out.len().min(usize::try_from(end - offset).unwrap_or(usize::MAX));
+        let read = file.read(&mut out[..room])?;
+        if read == 0 && room > 0 {
+            let message = format!("committed output ends at byte {offset}, before byte {end}");
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, message));
+        }
+        self.offset += read as u64;
+        if self.offset == end {
+            self.file = None;
+        }
+        Ok(read)
+    }
+}

@@ -1,0 +1,66 @@
+//! Items in memory.
+
+use super::{Source, Sourced};
+use mainstay_model::{Code, Error, LogicalTime, Result};
+
+/// Items in memory; a position is how many were read.
+///
+/// ```
+/// use mainstay_model::LogicalTime;
+/// use mainstay_streams::{Items, Source};
+/// let mut words = Items::new("words", ["so", "it", "goes"]);
+/// words.seek(1)?;
+/// let read = words.next()?.unwrap();
+/// assert_eq!((read.item, read.time, read.position), ("it", LogicalTime::new(0, 1), 2));
+/// # Ok::<(), mainstay_model::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Items<T> {
+    name: String,
+    items: Vec<(LogicalTime, T)>,
+    read: usize,
+}
+
+impl<T> Items<T> {
+    /// Items whose times are their numbers, from 0 on.
+    pub fn new(name: &str, items: impl IntoIterator<Item = T>) -> Items<T> {
+        let numbered = (0..).zip(items);
+        Items::timed(name, numbered.map(|(round, item)| (LogicalTime::new(0, round), item)))
+    }
+
+    /// Items with times of their own, which have to rise.
+    pub fn timed(name: &str, items: impl IntoIterator<Item = (LogicalTime, T)>) -> Items<T> {
+        Items { name: name.to_owned(), items: items.into_iter().collect(), read: 0 }
+    }
+}
+
+impl<T: Clone + Send> Source for Items<T> {
+    type Item = T;
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn seek(&mut self, position: u64) -> Result<()> {
+        let count = self.items.len();
+        match usize::try_from(position).ok().filter(|read| *read <= count) {
+            Some(read) => {
+                self.read = read;
+                Ok(())
+            }
+            None => {
+                let message = format!(
+                    "source `{}` has {count} items, and cannot go on behind {position}: give it what it was begun with",
+                    self.name
+                );
+                Err(Error::new(Code::InvalidArgument, message))
+            }
+        }
+    }
+
+    fn next(&mut self) -> Result<Option<Sourced<T>>> {
+        let Some((time, item)) = self.items.get(self.read) else { return Ok(None) };
+        self.read += 1;
+        Ok(Some(Sourced { item: item.clone(), time: *time, position: self.read as u64 }))
+    }
+}

@@ -1,0 +1,181 @@
+//! What the tests of pipelines share: sources and stores that misbehave, and what a run leaves.
+
+#![allow(dead_code)]
+
+use mainstay_model::{
+    Code, Error, Item, Kept, KeySelection, KeyedCapabilities, KeyedState, LogicalTime, Result,
+    SnapshotSummary, SpaceInfo, SpaceOptions, StatePage, StateWrite, Version, WaitingEntry, Wrote,
+};
+use mainstay_streams::{Items, MemoryState, Source, Sourced, StatefulOperator};
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// An item: its key, and a number.
+pub type Event = (u8, u64);
+
+/// An operator whose state and outputs depend on order and number of what it was given. Sevens delete the state, and some
+/// items give no output, some several.
+pub fn digest() -> StatefulOperator<Event, Vec<u64>, String> {
+    StatefulOperator::new(
+        "digest",
+        |event: &Event| vec![event.0],
+        |state: Option<Vec<u64>>, event, time| {
+            let mut seen = state.unwrap_or_default();
+            seen.push(event.1);
+            let outputs = (0..event.1 % 3).map(|n| format!("{n} of {event:?} at {time}: {seen:?}"));
+            let outputs = outputs.collect();
+            Ok((Some(seen).filter(|_| event.1 % 7 != 0), outputs))
+        },
+    )
+}
+
+/// Events with times that have gaps.
+pub fn source(name: &str, events: &[Event]) -> Items<Event> {
+    let times = (0..).map(|n: u64| LogicalTime::new(n / 10, n * 3));
+    Items::timed(name, times.zip(events.iter().copied()))
+}
+
+/// A source that goes further back than it was asked to.
+pub struct Redelivering<S> {
+    pub source: S,
+    pub back: u64,
+}
+
+impl<S: Source> Source for Redelivering<S> {
+    type Item = S::Item;
+
+    fn name(&self) -> &str {
+        self.source.name()
+    }
+
+    fn seek(&mut self, position: u64) -> Result<()> {
+        self.source.seek(position.saturating_sub(self.back))
+    }
+
+    fn next(&mut self) -> Result<Option<Sourced<S::Item>>> {
+        self.source.next()
+    }
+}
+
+/// A source that gives times on arrival, which is what must not be done.
+pub struct OnArrival<S> {
+    pub source: S,
+    pub clock: Arc<AtomicU64>,
+}
+
+impl<S: Source> Source for OnArrival<S> {
+    type Item = S::Item;
+
+    fn name(&self) -> &str {
+        self.source.name()
+    }
+
+    fn seek(&mut self, position: u64) -> Result<()> {
+        self.source.seek(position)
+    }
+
+    fn next(&mut self) -> Result<Option<Sourced<S::Item>>> {
+        let now = LogicalTime::new(0, self.clock.fetch_add(1, Ordering::Relaxed));
+        Ok(self.source.next()?.map(|read| Sourced { time: now, ..read }))
+    }
+}
+
+/// A store one of whose writes fails: before it is made, or after, when nobody can know.
+#[derive(Default)]
+pub struct Flaky {
+    pub inner: MemoryState,
+    /// Which write fails, counted from 1; 0: none.
+    pub fails: AtomicU64,
+    /// Whether that write is made nevertheless.
+    pub made: bool,
+    /// The most writes at once; 0: any number.
+    pub most: usize,
+}
+
+impl Flaky {
+    pub fn new(fails: u64, made: bool) -> Flaky {
+        Flaky { fails: AtomicU64::new(fails), made, ..Flaky::default() }
+    }
+}
+
+impl KeyedState for Flaky {
+    fn capabilities(&self) -> KeyedCapabilities {
+        self.inner.capabilities()
+    }
+
+    fn declare(&self, options: SpaceOptions) -> Result<bool> {
+        self.inner.declare(options)
+    }
+
+    fn info(&self) -> Result<Option<SpaceInfo>> {
+        self.inner.info()
+    }
+
+    fn write(&self, writes: Vec<StateWrite>) -> Result<Vec<Wrote>> {
+        if self.most > 0 && writes.len() > self.most {
+            return Err(Error::new(Code::TransactionTooLarge, "too many"));
+        }
+        let before = self.fails.load(Ordering::Relaxed);
+        self.fails.store(before.saturating_sub(1), Ordering::Relaxed);
+        if before != 1 {
+            return self.inner.write(writes);
+        }
+        if self.made {
+            self.inner.write(writes)?;
+        }
+        Err(Error::new(Code::UnknownOutcome, "the reply was lost"))
+    }
+
+    fn look(&self, keys: &[&[u8]]) -> Result<Vec<Option<Kept>>> {
+        if self.most > 0 && keys.len() > self.most {
+            return Err(Error::new(Code::TransactionTooLarge, "too many"));
+        }
+        self.inner.look(keys)
+    }
+
+    fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<StatePage> {
+        self.inner.scan(prefix, after, limit)
+    }
+
+    fn items(&self, key: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Item>> {
+        self.inner.items(key, after, limit)
+    }
+
+    fn positions(&self) -> Result<BTreeMap<String, u64>> {
+        self.inner.positions()
+    }
+
+    fn waiting(&self, below: Option<Version>, limit: usize) -> Result<Vec<WaitingEntry>> {
+        self.inner.waiting(below, limit)
+    }
+
+    fn seal(&self, frontier: Version) -> Result<u64> {
+        self.inner.seal(frontier)
+    }
+
+    fn clear(&self) -> Result<bool> {
+        self.inner.clear()
+    }
+
+    fn snapshot_to(&self, out: &mut dyn Write) -> Result<SnapshotSummary> {
+        self.inner.snapshot_to(out)
+    }
+
+    fn restore_from(&self, from: &mut dyn Read) -> Result<u64> {
+        self.inner.restore_from(from)
+    }
+
+    fn snapshot_keys_to(
+        &self,
+        keys: &KeySelection,
+        out: &mut dyn Write,
+    ) -> Result<SnapshotSummary> {
+        self.inner.snapshot_keys_to(keys, out)
+    }
+
+    fn restore_keys_from(&self, from: &mut dyn Read) -> Result<u64> {
+        self.inner.restore_keys_from(from)
+    }
+}
