@@ -16,6 +16,7 @@ pub(crate) mod places;
 pub(crate) mod read;
 mod restore;
 mod seal;
+mod settled;
 pub(crate) mod space;
 pub(crate) mod told;
 mod write;
