@@ -4,7 +4,7 @@
 //!   KeyedWorld (memory, the engine, ...) --by name--> Arc<dyn KeyedState> --> KeyedStand --> case
 //! ```
 
-use crate::stand;
+use crate::{World, stand};
 use mainstay_model::{
     Code, ErrorKind, Item, Kept, KeySelection, KeyedCapabilities, KeyedState, LogicalTime, Result,
     SpaceInfo, SpaceOptions, State, StateWrite, Version, VersionKind, WaitingEntry, Wrote,
@@ -43,7 +43,37 @@ impl KeyedWorld for MemoryWorld {
     }
 }
 
-// The engine's own spaces are brought here: `impl KeyedWorld for crate::World`, with `self.db().keyed(name)`.
+/// The engine's own spaces.
+pub struct EngineWorld {
+    world: Mutex<World>,
+    can_reopen: bool,
+}
+
+impl EngineWorld {
+    /// In memory, or as it is served.
+    pub fn of(world: World) -> EngineWorld {
+        EngineWorld { world: Mutex::new(world), can_reopen: false }
+    }
+
+    /// On disk: it can be closed and opened again.
+    pub fn disk() -> EngineWorld {
+        EngineWorld { world: Mutex::new(World::disk()), can_reopen: true }
+    }
+}
+
+impl KeyedWorld for EngineWorld {
+    fn space(&self, name: &str) -> Arc<dyn KeyedState> {
+        Arc::new(self.world.lock().unwrap().db().keyed(name).unwrap())
+    }
+
+    fn can_reopen(&self) -> bool {
+        self.can_reopen
+    }
+
+    fn reopen(&self) {
+        self.world.lock().unwrap().reopen();
+    }
+}
 
 /// A space as cases use it: what is no answer is a failure.
 pub struct KeyedStand<'w> {

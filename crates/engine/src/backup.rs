@@ -256,7 +256,7 @@ impl Backup<'_> {
 }
 
 /// A backup never holds what its database could still lose: the log would not reach up to it.
-fn make_durable(core: &Core, revision: Revision) -> Result<()> {
+pub(crate) fn make_durable(core: &Core, revision: Revision) -> Result<()> {
     match core.sequencer.durable() >= revision {
         true => Ok(()),
         false => core.sequencer.sync().map(|_| ()),

@@ -1,19 +1,23 @@
 //! Branches and tags: fork in constant time, compare, merge.
 
+use crate::apply::keyed::space::Declaration;
+use crate::apply::keyed::told;
 use crate::apply::runs;
 use crate::cells::{Cells, unexpected};
-use crate::compare::{Comparison, Item};
+use crate::compare::{Comparison, Item, Triple};
 use crate::core::Core;
 use crate::db::{Database, retry};
 use crate::interactive::Interactive;
+use crate::keyed::{self, Keyed};
 use crate::outbox::Outbox;
 use crate::place::Place;
 use crate::records::Records;
 use crate::remote::wait;
 use crate::runs::Runs;
+use crate::spaces::SPACES;
 use mainstay_model::wire::fields;
 use mainstay_model::{
-    Answer, At, BranchCommand, Code, Contract, Error, Fields, MergeStrategy, Name, Result,
+    Answer, At, BranchCommand, Code, Contract, Error, Fields, MergeStrategy, Name, Page, Result,
     Revision, Stamp, Transaction, Value, codec,
 };
 use serde::{Deserialize, Serialize};
@@ -49,6 +53,16 @@ impl Branch {
     /// Its runs.
     pub fn runs(&self) -> Runs {
         Runs::on(self.place.clone(), &self.name)
+    }
+
+    /// A space of keyed state on it; it is made by its first write, or declared.
+    pub fn keyed(&self, space: &str) -> Result<Keyed> {
+        Keyed::on(self.place.clone(), &self.name, space)
+    }
+
+    /// Names of its spaces of keyed state, in byte order.
+    pub fn spaces(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
+        keyed::spaces(&self.place, &self.name, prefix, after, limit)
     }
 
     /// Its outbox.
@@ -257,8 +271,10 @@ impl Database {
                 (true, true) => DifferenceKind::Both,
             };
             let contract = triple.contract();
+            let Some(key) = told::difference(&triple) else { continue };
             let value = |payload: &Option<Vec<u8>>| {
                 let read = |payload: &[u8]| match contract {
+                    Contract::Keyed => keyed_value(&triple, payload),
                     Contract::Records => Fields::decode(payload).map(|fields| fields.to_value()),
                     Contract::Runs => runs::last_seq(payload).map(|seq| Value::from(seq as i64)),
                     _ => codec::decode(payload),
@@ -267,7 +283,7 @@ impl Database {
             };
             differences.push(Difference {
                 contract,
-                key: String::from_utf8_lossy(&triple.name).into_owned(),
+                key,
                 kind,
                 base: value(&triple.base.payload)?,
                 a: value(&triple.a.payload)?,
@@ -360,5 +376,13 @@ pub(crate) fn revision(answer: Answer) -> Result<Revision> {
     match answer {
         Answer::Revision(revision) => Ok(revision),
         _ => Err(unexpected()),
+    }
+}
+
+/// What one side of a difference in keyed state holds.
+fn keyed_value(triple: &Triple, payload: &[u8]) -> Result<Value> {
+    match triple.space {
+        SPACES => Ok(Declaration::decode(payload)?.info.to_value()),
+        _ => Ok(told::held(&triple.name, payload).unwrap_or_default()),
     }
 }

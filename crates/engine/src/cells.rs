@@ -4,6 +4,7 @@ use crate::core::Core;
 use crate::current::Lookup;
 use crate::db::Database;
 use crate::entry::{self, DELETED};
+use crate::keyed::{KeyedAt, only_read};
 use crate::pinned::Pinned;
 use crate::place::Place;
 use crate::records::RecordsAt;
@@ -13,7 +14,8 @@ use crate::snapshot::{HistoryEntry, Snapshot};
 use crate::spaces::{self, MAIN_ID};
 use mainstay_model::{
     Answer, At, CellCommand, Code, CompactString, Error, MAIN, Name, Number, Page, Result,
-    Revision, Transaction, Ttl, Value, Versioned, check_name, codec, from_value, to_value,
+    Revision, StateCommand, Transaction, Ttl, Value, Versioned, check_name, codec, from_value,
+    to_value,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -292,6 +294,24 @@ impl CellsAt {
         match &self.0 {
             View::Here(pinned) => RunsAt::here(pinned.clone()),
             View::There(view) => RunsAt::there(view.runs()),
+        }
+    }
+
+    /// A space of keyed state in the same view.
+    pub fn keyed(&self, space: &str) -> Result<KeyedAt> {
+        let space = Name::new(space)?;
+        Ok(match &self.0 {
+            View::Here(pinned) => KeyedAt::here(space, pinned.clone()),
+            View::There(view) => KeyedAt::there(space.clone(), view.keyed(space)),
+        })
+    }
+
+    /// Answers a command on keyed state that only reads, in the same view, for those who have commands as values.
+    pub fn read_keyed(&self, command: StateCommand) -> Result<Answer> {
+        only_read(&command)?;
+        match &self.0 {
+            View::Here(pinned) => pinned.snapshot.state(&command),
+            View::There(view) => wait(view.read_keyed(command)),
         }
     }
 

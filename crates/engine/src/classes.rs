@@ -8,7 +8,8 @@
 //!   5 states   of runs: snapshots, users' states, alerts, heads that nobody sees yet; also messages
 //!   6 events   of runs: written once, in order of their sequence
 //!   7 keys     of events: written once, in no order at all
-//!   further    cells or records under a prefix that has its own retention
+//!   8 keyed    spaces and what is in them
+//!   further    cells, records or spaces under a prefix that has its own retention
 //! ```
 //!
 //! Heads, events and their keys have stores of their own since they are much, and differ in order: a table of events that
@@ -27,15 +28,18 @@ pub(crate) const CELLS: usize = 1;
 
 /// Labels of records begin with this; no name of a cell does.
 const OF_RECORDS: &str = "\0records";
+/// Labels of keyed state begin with this.
+const OF_KEYED: &str = "\0keyed";
 
 /// The classes with no prefix that are not of cells: their space, their label and their directory.
-const PLAIN: [(u8, &str, &str); 6] = [
+const PLAIN: [(u8, &str, &str); 7] = [
     (spaces::RECORDS, OF_RECORDS, "records"),
     (spaces::ENTRIES, "\0entries", "entries"),
     (spaces::RUNS, "\0runs", "runs"),
     (spaces::STATES, "\0states", "states"),
     (spaces::EVENTS, "\0events", "events"),
     (spaces::EVENT_KEYS, "\0keys", "keys"),
+    (spaces::KEYED, OF_KEYED, "keyed"),
 ];
 
 /// What a space's classes are labelled and stored with.
@@ -72,6 +76,11 @@ impl Class {
         spaces::is_of_runs(self.space)
     }
 
+    /// Whether it holds keyed state.
+    pub fn is_of_keyed(&self) -> bool {
+        self.space == spaces::KEYED
+    }
+
     /// Whether few of its keys are looked for in its tables while much is written: who appends to a run that is in use
     /// finds its head in memory, and that a key is new where the run is not older than the process.
     pub fn is_seldom_read(&self) -> bool {
@@ -87,10 +96,10 @@ impl Class {
         if let Some((space, ..)) = PLAIN.iter().find(|plain| plain.1 == label) {
             return Class::new(*space, "", None);
         }
-        match label.strip_prefix(OF_RECORDS) {
-            Some(prefix) => Class::new(spaces::RECORDS, prefix, None),
-            None => Class::new(spaces::CELLS, label, None),
-        }
+        let prefixed = [(spaces::RECORDS, OF_RECORDS), (spaces::KEYED, OF_KEYED)];
+        let found = prefixed.iter().find_map(|(space, of)| Some((*space, label.strip_prefix(of)?)));
+        let (space, prefix) = found.unwrap_or((spaces::CELLS, label));
+        Class::new(space, prefix, None)
     }
 }
 
@@ -99,6 +108,7 @@ impl Class {
 pub(crate) struct Rules {
     pub cells: Option<u64>,
     pub records: Option<u64>,
+    pub keyed: Option<u64>,
     /// Under a prefix of a space.
     pub prefixes: Vec<(u8, String, Option<u64>)>,
 }
@@ -125,7 +135,8 @@ impl Classes {
         let runs = [spaces::RUNS, spaces::STATES, spaces::EVENTS, spaces::EVENT_KEYS]
             .map(|space| Class::new(space, "", rules.records));
         let first = [system(), cells, records, entries()];
-        Classes::of_all(first.into_iter().chain(runs).chain(further).collect())
+        let keyed = [Class::new(spaces::KEYED, "", rules.keyed)];
+        Classes::of_all(first.into_iter().chain(runs).chain(keyed).chain(further).collect())
     }
 
     /// The classes that an index was made with.
@@ -211,6 +222,8 @@ impl Classes {
 
 /// Where keys of a space are that no prefix claims. An older index has fewer classes: all of runs in one, or with cells.
 fn home(all: &[Class], space: u8) -> usize {
+    // A space is declared where its entries are.
+    let space = if space == spaces::SPACES { spaces::KEYED } else { space };
     let of = |space: u8| {
         let own = |class: &Class| class.space == space && class.label == plain(space).0;
         all.iter().skip(CELLS).position(own).map(|place| place + CELLS)
@@ -237,7 +250,8 @@ mod tests {
         let of_cells = prefixes.map(|(prefix, kept)| (spaces::CELLS, prefix.to_owned(), kept));
         let of_records = (spaces::RECORDS, "a/b/c/".to_owned(), Some(2));
         let prefixes = of_cells.into_iter().chain([of_records]).collect();
-        let classes = Classes::new(&Rules { cells: Some(7), records: Some(3), prefixes });
+        let classes =
+            Classes::new(&Rules { cells: Some(7), records: Some(3), keyed: Some(3), prefixes });
         let of = |space, name: &str| classes.of(&spaces::key(space, 3, name.as_bytes()));
         let label = |space, name: &str| classes.all()[of(space, name)].label.clone();
         assert_eq!(of(spaces::CELLS, "other"), CELLS);

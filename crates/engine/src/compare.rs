@@ -6,12 +6,12 @@
 //!          a      b       judged by meaning: equal values are equal whatever their stamps
 //! ```
 
-use crate::apply::runs;
+use crate::apply::{keyed, runs};
 use crate::catalog::{Catalog, Layers};
 use crate::entry::{self, Head};
 use crate::index::Index;
 use crate::overlay::Overlay;
-use crate::spaces::{self, DATA, RECORDS, RUNS};
+use crate::spaces::{self, DATA, KEYED, RECORDS, RUNS, SPACES};
 use crate::view::View;
 use mainstay_model::{Contract, Result, Revision, Stamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,6 +60,9 @@ impl Triple {
         if self.space == RUNS {
             return runs::merge::are_equal(one, other);
         }
+        if self.space == SPACES {
+            return keyed::merge::are_equal(one, other);
+        }
         let expires = self.space != RECORDS || one.expires == other.expires;
         one.payload == other.payload && expires
     }
@@ -69,6 +72,7 @@ impl Triple {
         match self.space {
             RECORDS => Contract::Records,
             RUNS => Contract::Runs,
+            SPACES | KEYED => Contract::Keyed,
             _ => Contract::Cells,
         }
     }

@@ -28,7 +28,7 @@ use crate::pins::Pins;
 use crate::places::FeedPlaces;
 use crate::purge::Purger;
 use crate::sequencer::{SEALED_LIMIT, Sequencer};
-use crate::spaces::{CELLS, RECORDS};
+use crate::spaces::{CELLS, KEYED, RECORDS};
 use crate::store::{Store, StoreOptions};
 use crate::trail::Trail;
 use crate::version::Version;
@@ -484,10 +484,12 @@ fn try_index(
         classes.iter().map(class).collect::<Vec<_>>()
     };
     let (cells, records) = (of(CELLS, &options.classes), of(RECORDS, &options.record_classes));
+    let keyed = of(KEYED, &options.keyed_classes);
     let classes = Classes::new(&Rules {
         cells: options.retention.map(us),
         records: options.record_retention.map(us),
-        prefixes: [cells, records].concat(),
+        keyed: options.keyed_retention.map(us),
+        prefixes: [cells, records, keyed].concat(),
     });
     let fresh = Mark {
         database: place.database,

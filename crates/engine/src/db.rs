@@ -4,6 +4,7 @@ use crate::cells::Cells;
 use crate::connection::Connection;
 use crate::core::{Core, OpenReport};
 use crate::interactive::Interactive;
+use crate::keyed::{self, Keyed};
 use crate::log::DatabaseId;
 use crate::options::Options;
 use crate::outbox::Outbox;
@@ -15,7 +16,8 @@ use crate::runs::Runs;
 use crate::stats::Stats;
 use crate::ticket::Ticket;
 use mainstay_model::{
-    At, Code, Durability, Error, ErrorKind, MAIN, Receipt, Result, Revision, Stamp, Transaction,
+    At, Code, Durability, Error, ErrorKind, MAIN, Page, Receipt, Result, Revision, Stamp,
+    Transaction,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -88,6 +90,16 @@ impl Database {
     /// The runs of `main`.
     pub fn runs(&self) -> Runs {
         Runs::on(self.place.clone(), MAIN)
+    }
+
+    /// A space of keyed state on `main`; it is made by its first write, or declared.
+    pub fn keyed(&self, space: &str) -> Result<Keyed> {
+        Keyed::on(self.place.clone(), MAIN, space)
+    }
+
+    /// Names of spaces of keyed state on `main`, in byte order.
+    pub fn spaces(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
+        keyed::spaces(&self.place, MAIN, prefix, after, limit)
     }
 
     /// The outbox of `main`.

@@ -1,7 +1,7 @@
 //! Events: what the feed tells of a committed change.
 
-use crate::apply::outbox;
 use crate::apply::runs::{places, shown_seq};
+use crate::apply::{keyed, outbox};
 use crate::catalog::{Catalog, UNFINISHED};
 use crate::entry::{self, DELETED, EXPIRED, LAPSED, QUIET};
 use crate::spaces;
@@ -37,7 +37,8 @@ pub enum ChangeKind {
     Appended,
     /// An event of a run could not follow those before it.
     Alerted,
-    /// A run was brought back from an archive, all of it at once: its events are there to be fetched.
+    /// A run was brought back from an archive, or a space replaced by a snapshot, all of it at once: what is in it is
+    /// there to be read.
     Restored,
 }
 
@@ -52,11 +53,13 @@ pub struct Event {
     pub branch: String,
     /// The kind of state.
     pub contract: Contract,
-    /// The cell, record, branch or tag; for a merge, the branch that was merged.
+    /// The cell, record, branch or tag; for a merge, the branch that was merged; of keyed state the space, or the space,
+    /// `/` and the key, with what is no text escaped.
     pub key: String,
     /// What happened.
     pub kind: ChangeKind,
-    /// The new value of a cell, the event of a run, the message of an outbox.
+    /// The new value of a cell, the event of a run, the message of an outbox; of keyed state an object with the version
+    /// and the state, an item's id and the item, a position, or how a space is declared.
     #[serde(with = "fields::maybe_value")]
     pub value: Option<Value>,
     /// The new fields of a record, where there are some.
@@ -139,6 +142,21 @@ pub(crate) fn events(
             let (contract, kind) = (Contract::Runs, ChangeKind::Restored);
             let (branch, run) = (branch_name(branch), text(name));
             out.push(event(contract, branch, run, kind, Left::Nothing, last_seq));
+        }
+        // What a restore fills is told when it is shown, and what goes out of sight is not told at all.
+        spaces::KEYED if head.flags & (DELETED | QUIET) == 0 => {
+            let Some(told) = keyed::told::entry(name, payload)? else { return Ok(()) };
+            let (contract, left) = (Contract::Keyed, told.value.map_or(Left::Nothing, Left::Value));
+            out.push(event(contract, branch_name(branch), told.key, told.kind, left, head.counter));
+        }
+        spaces::SPACES => {
+            let told = match head.is_deleted() {
+                true => Some((ChangeKind::Deleted, None)),
+                false => keyed::told::space(payload, head.revision)?,
+            };
+            let Some((kind, value)) = told else { return Ok(()) };
+            let (contract, left) = (Contract::Keyed, value.map_or(Left::Nothing, Left::Value));
+            out.push(event(contract, branch_name(branch), text(name), kind, left, head.counter));
         }
         spaces::OUTBOX if !head.is_deleted() => {
             let Some((id, subject, run, payload)) = outbox::told(name, payload) else {

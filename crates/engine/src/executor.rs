@@ -13,7 +13,7 @@ use crate::apply::branches::Context;
 use crate::apply::outbox::Fronts;
 use crate::apply::runs::{FoldCounts, Folds};
 use crate::apply::{
-    branches, cells, expire, guards, hashes, indexes, outbox, records, runs, strings,
+    branches, cells, expire, guards, hashes, indexes, keyed, outbox, reap, records, runs, strings,
 };
 use crate::candidates::Submitted;
 use crate::catalog::{Catalog, Layers};
@@ -128,6 +128,7 @@ impl Executor {
                         current.hash_parts(&spaces::RUNS_ON_MAIN, command.run()?.as_bytes()),
                     );
                 }
+                Command::State(command) => (&spaces::SPACES_ON_MAIN, command.space()),
                 _ => return None,
             };
             Some(current.hash_parts(space, name?.as_bytes()))
@@ -266,9 +267,10 @@ impl Executor {
             Command::Outbox(command) => {
                 outbox::run(view, overlay, &mut self.state.fronts.lock(), command)
             }
+            Command::State(command) => keyed::run(view, overlay, command, self.next),
             Command::System(SystemCommand::Reap { limit }) => {
                 self.state.reaps.store(false, Ordering::Relaxed);
-                runs::reap(&self.state.index, overlay, *limit)
+                reap::reap(&self.state.index, overlay, *limit)
             }
             Command::Branch(_) | Command::Index(_) => {
                 check_alone(&submitted.transaction)?;

@@ -21,7 +21,7 @@ use crate::known::KnownKeys;
 use crate::mark::Mark;
 use crate::memtable::Memtable;
 use crate::scan::{Scan, StoreRows};
-use crate::spaces::{self, CELLS, EVENT_KEYS, OUTBOX, RECORDS, RUNS};
+use crate::spaces::{self, CELLS, EVENT_KEYS, KEYED, OUTBOX, RECORDS, RUNS, SPACES};
 use crate::store::Store;
 use crate::times::{Picture, Times};
 use crate::version::Version;
@@ -60,6 +60,8 @@ pub(crate) struct Index {
     /// A record was.
     has_records: AtomicBool,
     has_runs: AtomicBool,
+    /// Whether there may be keyed state.
+    has_keyed: AtomicBool,
     /// The indexes over records, as of the newest executed transaction.
     declared: RwLock<AllDeclared>,
     /// Where their entries are dead.
@@ -117,6 +119,7 @@ impl Index {
             has_cells: AtomicBool::new(true),
             has_records: AtomicBool::new(true),
             has_runs: AtomicBool::new(true),
+            has_keyed: AtomicBool::new(true),
             declared: RwLock::default(),
             graves: Graves::default(),
             searches: Searches::default(),
@@ -225,6 +228,7 @@ impl Index {
             Some(&space) if spaces::is_of_runs(space) => {
                 self.has_runs.store(true, Ordering::Relaxed);
             }
+            Some(&(SPACES | KEYED)) => self.has_keyed.store(true, Ordering::Relaxed),
             Some(&space) if spaces::is_only_walked(space) => return active.push(version),
             _ => {}
         }
@@ -250,9 +254,16 @@ impl Index {
         self.has_runs.load(Ordering::Relaxed)
     }
 
+    /// Whether there may be keyed state.
+    pub fn has_keyed(&self) -> bool {
+        self.has_keyed.load(Ordering::Relaxed)
+    }
+
     /// Whether there may be anything of a class.
     pub fn has_any_of(&self, class: &Class) -> bool {
-        (!class.is_of_records() || self.has_records()) && (!class.is_of_runs() || self.has_runs())
+        (!class.is_of_records() || self.has_records())
+            && (!class.is_of_runs() || self.has_runs())
+            && (!class.is_of_keyed() || self.has_keyed())
     }
 
     /// The indexes over records that writes keep up.
@@ -268,10 +279,11 @@ impl Index {
 
     /// Looks of which kinds there are any.
     pub fn look_for_kinds(&self) -> Result<()> {
-        let kinds: [(&[u8], &AtomicBool); 3] = [
+        let kinds: [(&[u8], &AtomicBool); 4] = [
             (&[CELLS], &self.has_cells),
             (&[RECORDS], &self.has_records),
             (&[RUNS, OUTBOX], &self.has_runs),
+            (&[SPACES, KEYED], &self.has_keyed),
         ];
         for (spaces, has) in kinds {
             let mut any = false;

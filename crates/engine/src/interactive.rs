@@ -3,6 +3,7 @@
 //! In this process that is [`Open`], on a served database the server's.
 
 use crate::cells::{cell, counter, did, maybe_counter, number, page};
+use crate::keyed::{self, Ask};
 use crate::open::{self, Open};
 use crate::outbox;
 use crate::place::Place;
@@ -11,9 +12,9 @@ use crate::remote::{AsyncInteractive, wait};
 use crate::runs;
 use mainstay_model::{
     Answer, Appended, CanonicalEvent, CellCommand, Command, Condition, Durability, Error,
-    ExpireOnly, Name, NewEvent, Number, Page, Receipt, Record, RecordCommand, RecordPage,
-    RecordWrite, Result, Revision, RunCommand, RunSnapshot, Transaction, Ttl, Value, Versioned,
-    Where,
+    ExpireOnly, Kept, Name, NewEvent, Number, Page, Receipt, Record, RecordCommand, RecordPage,
+    RecordWrite, Result, Revision, RunCommand, RunSnapshot, State, StateCommand, StateWrite,
+    Transaction, Ttl, Value, Versioned, Where, Wrote,
 };
 
 /// An open transaction. Dropping it rolls it back.
@@ -284,6 +285,31 @@ impl Interactive {
     ) -> Result<u64> {
         let put = outbox::put(subject, payload, run)?;
         outbox::number(self.run(put)?)
+    }
+
+    /// Writes to a space of keyed state; says what became of each. Where another writes to one of these keys meanwhile,
+    /// that is a `Conflict`.
+    ///
+    /// ```
+    /// use mainstay::{Database, StateWrite};
+    /// let db = Database::memory()?;
+    /// // A state, the position that it belongs to, and what is told of it: all or nothing.
+    /// db.transaction(|t| {
+    ///     t.write_states("counts", vec![StateWrite::put("a", "1", 7), StateWrite::advance("orders", 8)])?;
+    ///     t.put_message("counted", "a", None).map(drop)
+    /// })?;
+    /// assert_eq!(db.keyed("counts")?.positions()?, [("orders".to_owned(), 8)]);
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    pub fn write_states(&mut self, space: &str, writes: Vec<StateWrite>) -> Result<Vec<Wrote>> {
+        let space = Name::new(space)?;
+        keyed::wrote(self.run(StateCommand::Write { space, writes })?)
+    }
+
+    /// A key's state, own writes included.
+    pub fn get_state(&mut self, space: &str, key: impl AsRef<[u8]>) -> Result<Option<State>> {
+        let look = Ask(&Name::new(space)?).look(&[key.as_ref()]);
+        Ok(keyed::kept(self.run(look)?)?.pop().flatten().and_then(Kept::into_state))
     }
 
     /// Commits, or fails with `Conflict` when something that was read, or that an answer told of, has changed.

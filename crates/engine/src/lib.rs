@@ -77,6 +77,7 @@ mod hashed;
 mod identity;
 mod index;
 mod interactive;
+mod keyed;
 mod known;
 mod log;
 mod maintenance;
@@ -131,6 +132,7 @@ pub use export::{ExportContents, ExportReport, ImportReport, Progress, verify_ex
 pub use feed::{Feed, Filter, Glance};
 pub use figures::{Buckets, Count, DURATION_BOUNDS_US, Histogram, WorkFigures};
 pub use interactive::Interactive;
+pub use keyed::{Keyed, KeyedAt};
 pub use log::{DatabaseId, File, Files, MemoryFiles};
 pub use mainstay_model::*;
 pub use moment::Moment;

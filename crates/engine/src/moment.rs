@@ -16,7 +16,7 @@ use crate::snapshot::Snapshot;
 use crate::spaces;
 use mainstay_model::{
     Answer, At, CellCommand, Code, Command, Contract, Error, Name, Page, RecordCommand, Result,
-    Scales, SmallVec, Stamp, StringCommand,
+    Scales, SmallVec, Stamp, StateKey, StringCommand,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -61,6 +61,12 @@ impl Database {
     pub fn record_bytes(&self, branch: &str, key: &Name) -> Result<usize> {
         let core = self.place.here("the size of a record")?;
         Snapshot::new(core, branch, At::Latest)?.record_bytes(key)
+    }
+
+    /// What keys of a space take now, in bytes. The database has to be in this process.
+    pub fn state_bytes(&self, branch: &str, space: &Name, keys: &[StateKey]) -> Result<usize> {
+        let core = self.place.here("the size of states")?;
+        Snapshot::new(core, branch, At::Latest)?.state_bytes(space, keys)
     }
 
     /// A moment of a branch, for as long as the handle lives (an hour at most). The database has to be
@@ -127,6 +133,7 @@ impl Moment {
                 Ok(Answer::Run(Box::new(snapshot.runs(command)?)))
             }
             Command::Outbox(command) if command.is_read() => snapshot.outbox(command),
+            Command::State(command) if command.is_read() => snapshot.state(command),
             other => Err(no_read(other)),
         }
     }

@@ -13,7 +13,7 @@
 
 use crate::apply::outbox::Fronts;
 use crate::apply::runs::Folds;
-use crate::apply::{cells, guards, hashes, outbox, records, runs, strings};
+use crate::apply::{cells, guards, hashes, keyed, outbox, records, runs, strings};
 use crate::candidates::Submitted;
 use crate::core::Core;
 use crate::overlay::Overlay;
@@ -26,9 +26,10 @@ use mainstay_model::limits::GUARD_LIMIT;
 use mainstay_model::{
     Answer, At, CellCommand, Code, Command, Contract, Durability, Error, Guard, HashCommand, Name,
     OutboxCommand, Page, Receipt, RecordCommand, RecordPage, RecordPick, Result, Revision,
-    RunAnswer, RunCommand, SmallVec, Stamp, Step, StringCommand, Transaction, Versioned, Where,
+    RunAnswer, RunCommand, SmallVec, Stamp, StateCommand, StatePlace, Step, StringCommand,
+    Transaction, Versioned, Where,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A transaction that is open in this process.
@@ -43,6 +44,8 @@ pub(crate) struct Open {
     read: BTreeMap<(Contract, Name), Option<Stamp>>,
     /// Which events there were, by run and idempotency key.
     events: BTreeMap<(Name, String), Option<u64>>,
+    /// What was read of spaces.
+    states: BTreeSet<(Name, StatePlace)>,
     ranges: Vec<Guard>,
     durability: Option<Durability>,
     began_us: u64,
@@ -65,6 +68,7 @@ impl Open {
             steps: SmallVec::new(),
             read: BTreeMap::new(),
             events: BTreeMap::new(),
+            states: BTreeSet::new(),
             ranges: Vec::new(),
             durability: None,
             began_us,
@@ -174,6 +178,7 @@ impl Open {
             }
             Command::String(StringCommand::Get { name }) => self.text(&name).map(Answer::Cell),
             Command::Run(command) if command.is_read() => self.look_at_runs(&command),
+            Command::State(command) if command.is_read() => self.look_at_states(&command),
             Command::Hash(command) if command.is_read() => self.hash(&command),
             command => self.change(command),
         }
@@ -213,7 +218,36 @@ impl Open {
         Ok(Answer::Run(Box::new(answer)))
     }
 
+    fn look_at_states(&mut self, command: &StateCommand) -> Result<Answer> {
+        let answer = keyed::read(&self.snapshot.view(), &self.overlay, command)?;
+        self.note_states(command, Some(&answer))?;
+        self.snapshot.core.index().check_space_reach(spaces::KEYED, self.snapshot.revision)?;
+        if let (StateCommand::Spaces { prefix, after, .. }, Answer::Names(page)) =
+            (command, &answer)
+        {
+            let (prefix, after) = (prefix.clone(), after.clone());
+            self.note_range(Contract::Keyed, prefix, after, page.next.clone(), None)?;
+        }
+        Ok(answer)
+    }
+
+    /// Remembers what of a space a command reads, or tells of. What its own writes say of it is as true as they are.
+    fn note_states(&mut self, command: &StateCommand, answer: Option<&Answer>) -> Result<()> {
+        let Some(space) = command.space() else { return Ok(()) };
+        for place in keyed::guard::told(command, answer) {
+            let noted = (space.clone(), place);
+            if !self.states.contains(&noted) {
+                self.check_guards()?;
+                self.states.insert(noted);
+            }
+        }
+        Ok(())
+    }
+
     fn change(&mut self, command: Command) -> Result<Answer> {
+        if let Command::State(command) = &command {
+            self.note_states(command, None)?;
+        }
         for (contract, name) in told(&command)? {
             self.note_read(contract, &name)?;
         }
@@ -230,6 +264,7 @@ impl Open {
             Command::Run(command) => {
                 runs::run(&view, &mut self.overlay, &mut self.folds, command, 0)?
             }
+            Command::State(command) => keyed::run(&view, &mut self.overlay, command, 0)?,
             Command::Outbox(command) if stands_in_open(command) => {
                 outbox::run(&view, &mut self.overlay, &mut Fronts::default(), command)?
             }
@@ -360,12 +395,15 @@ impl Open {
         let events = std::mem::take(&mut self.events).into_iter();
         let events = events.map(|((run, key), is)| Guard::Event { run, key, is });
         transaction.guards.extend(events);
+        let states = std::mem::take(&mut self.states).into_iter();
+        let states = states.map(|(space, place)| Guard::StateUnchanged { space, place, since });
+        transaction.guards.extend(states);
         transaction
     }
 
     /// How many keys, events and ranges it has read.
     pub fn guard_count(&self) -> usize {
-        self.read.len() + self.events.len() + self.ranges.len()
+        self.read.len() + self.events.len() + self.states.len() + self.ranges.len()
     }
 
     /// How many steps a commit would have.

@@ -31,6 +31,8 @@ pub struct Options {
     pub(crate) classes: Vec<(String, Option<Duration>)>,
     pub(crate) record_retention: Option<Duration>,
     pub(crate) record_classes: Vec<(String, Option<Duration>)>,
+    pub(crate) keyed_retention: Option<Duration>,
+    pub(crate) keyed_classes: Vec<(String, Option<Duration>)>,
     pub(crate) feed_retention: Duration,
     pub(crate) feed_retention_bytes: u64,
     pub(crate) sweep_interval: Option<Duration>,
@@ -62,6 +64,8 @@ impl Options {
             classes: Vec::new(),
             record_retention: Some(DAY),
             record_classes: Vec::new(),
+            keyed_retention: Some(DAY),
+            keyed_classes: Vec::new(),
             feed_retention: DAY,
             feed_retention_bytes: 1 << 30,
             sweep_interval: Some(Duration::from_secs(1)),
@@ -152,6 +156,20 @@ impl Options {
         self
     }
 
+    /// How long shadowed versions of keyed state stay readable; `None` keeps all. Default: 24 hours.
+    #[must_use]
+    pub fn keyed_retention(mut self, retention: Option<Duration>) -> Options {
+        self.keyed_retention = retention;
+        self
+    }
+
+    /// Gives spaces of keyed state whose names begin with a prefix their own retention; `None` keeps all.
+    #[must_use]
+    pub fn keyed_retention_class(mut self, prefix: &str, retention: Option<Duration>) -> Options {
+        self.keyed_classes.push((prefix.to_owned(), retention));
+        self
+    }
+
     /// How long, and up to how many bytes, the log is kept for the feed. Default: 24 hours, 1 GiB.
     #[must_use]
     pub fn feed_retention(mut self, retention: Duration, limit_bytes: u64) -> Options {
@@ -237,7 +255,8 @@ impl Options {
         if self.sweep_interval.is_some_and(|interval| interval.is_zero()) {
             return invalid("sweep_interval: more than zero, or None");
         }
-        for (prefix, _) in self.classes.iter().chain(&self.record_classes) {
+        let classes = self.classes.iter().chain(&self.record_classes).chain(&self.keyed_classes);
+        for (prefix, _) in classes {
             mainstay_model::check_name(prefix)
                 .map_err(|error| Error::new(Code::InvalidOption, error.message()))?;
         }

@@ -1,18 +1,18 @@
 //! Snapshots: one branch as of one revision, read without any lock on writers.
 
-use crate::apply::{cells, hashes, keys, outbox, records, runs};
+use crate::apply::{cells, hashes, keyed, keys, outbox, records, runs};
 use crate::catalog::Layers;
 use crate::core::Core;
 use crate::entry::{self, Head};
 use crate::overlay::Overlay;
-use crate::spaces::{CELLS, OUTBOX, RECORDS, RUNS};
+use crate::spaces::{CELLS, KEYED, OUTBOX, RECORDS, RUNS};
 use crate::view::View;
 use mainstay_model::limits::check_page;
 use mainstay_model::wire::fields;
 use mainstay_model::{
     Answer, At, Code, Error, Field, Fields, HashCommand, Name, OutboxCommand, Page, Record,
-    RecordHistoryEntry, RecordPage, Result, Revision, RunAnswer, RunCommand, Scales, Stamp, Value,
-    Versioned, Where, codec,
+    RecordHistoryEntry, RecordPage, Result, Revision, RunAnswer, RunCommand, Scales, Stamp,
+    StateCommand, StateKey, Value, Versioned, Where, codec,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -172,6 +172,19 @@ impl Snapshot {
         let answer = outbox::run(&self.view(), &mut nothing, &mut fronts, command)?;
         self.core.index().check_space_reach(OUTBOX, self.revision)?;
         Ok(answer)
+    }
+
+    /// Answers a command on keyed state that only reads.
+    pub fn state(&self, command: &StateCommand) -> Result<Answer> {
+        let answer = keyed::read(&self.view(), &Overlay::default(), command)?;
+        self.core.index().check_space_reach(KEYED, self.revision)?;
+        Ok(answer)
+    }
+
+    /// What keys of a space take, in bytes.
+    pub fn state_bytes(&self, space: &Name, keys: &[StateKey]) -> Result<usize> {
+        let (view, nothing) = (self.view(), Overlay::default());
+        keyed::read::Reader::open(&view, &nothing, space)?.weigh(keys)
     }
 
     /// The revision that brought an event of a run.

@@ -15,7 +15,9 @@
 //! | 0x07 | what reducers made of runs | run, 0x00, generation u64 BE, 0x00 and sequence u64 BE, or 0x01 and reducer |
 //! | 0x08 | events that could not follow | run, 0x00, generation u64 BE, sequence u64 BE |
 //! | 0x09 | the outbox | a letter for the kind, then an id, a time or a run |
-//! | 0x0e | runs that were deleted and left something | branch u32 BE, run, 0x00, generation u64 BE |
+//! | 0x0a | spaces of keyed state | the space |
+//! | 0x0b | what is in them | space, 0x00, generation u64 BE, a byte for the kind, then a key, a version, an id or a source |
+//! | 0x0e | what was deleted and left something | branch u32 BE, run, 0x00, generation u64 BE; of a space the same behind a 0x00 |
 //! | 0x0f | declarations of indexes | id u32 BE |
 //! | 0x10 | branches | id u32 BE |
 //! | 0x11 | tags | the tag's name |
@@ -24,7 +26,7 @@
 //! | 0x14 | merges | into u32 BE, from u32 BE, into revision u64 BE |
 //! | 0x15 | stamps of revisions | first revision u64 BE |
 //!
-//! 0x0a to 0x0d are kept for keyed and sessions. Spaces from 0x0e on belong to the
+//! 0x0c and 0x0d are kept for sessions. Spaces from 0x0e on belong to the
 //! database, not to a branch: their branch is 0 and only their newest version matters.
 
 use mainstay_model::{Code, Contract, Error, Result};
@@ -48,9 +50,13 @@ pub(crate) const STATES: u8 = 0x07;
 pub(crate) const ALERTS: u8 = 0x08;
 /// Messages to be sent.
 pub(crate) const OUTBOX: u8 = 0x09;
+/// Spaces of keyed state.
+pub(crate) const SPACES: u8 = 0x0a;
+/// What is in spaces of keyed state.
+pub(crate) const KEYED: u8 = 0x0b;
 /// What users keep on branches; of a run its head, which changes whenever the run does.
-pub(crate) const DATA: [u8; 3] = [CELLS, RECORDS, RUNS];
-/// Runs that were deleted and left something; the first space of the database's own.
+pub(crate) const DATA: [u8; 5] = [CELLS, RECORDS, RUNS, SPACES, KEYED];
+/// What was deleted and left something; the first space of the database's own.
 pub(crate) const REAPS: u8 = 0x0e;
 /// Declarations of indexes over records.
 pub(crate) const INDEXES: u8 = 0x0f;
@@ -82,6 +88,9 @@ pub(crate) const RECORDS_ON_MAIN: [u8; PREFIX_BYTES] = [RECORDS, 0, 0, 0, 0];
 /// The prefix of heads of runs on `main`.
 pub(crate) const RUNS_ON_MAIN: [u8; PREFIX_BYTES] = [RUNS, 0, 0, 0, 0];
 
+/// The prefix of spaces of keyed state on `main`.
+pub(crate) const SPACES_ON_MAIN: [u8; PREFIX_BYTES] = [SPACES, 0, 0, 0, 0];
+
 /// A key as the index knows it.
 pub(crate) type Key = SmallVec<[u8; 48]>;
 
@@ -91,6 +100,7 @@ pub(crate) fn of(contract: Contract) -> Result<u8> {
         Contract::Cells => Ok(CELLS),
         Contract::Records => Ok(RECORDS),
         Contract::Runs => Ok(RUNS),
+        Contract::Keyed => Ok(SPACES),
         other => {
             let message = format!("{other:?} have no keys that could be watched");
             Err(Error::new(Code::InvalidArgument, message))

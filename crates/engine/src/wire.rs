@@ -17,8 +17,8 @@ use crate::feed::Filter;
 use crate::snapshot::HistoryEntry;
 use mainstay_model::{
     Answer, At, Command, Durability, Name, OutboxAnswer, OutboxCommand, Page, Receipt, Record,
-    RecordCommand, RecordHistoryEntry, RecordPage, Revision, RunAnswer, RunCommand, Transaction,
-    Versioned, Where,
+    RecordCommand, RecordHistoryEntry, RecordPage, Revision, RunAnswer, RunCommand, StateAnswer,
+    StateCommand, Transaction, Versioned, Where,
 };
 use serde::{Deserialize, Serialize};
 
@@ -82,6 +82,8 @@ pub enum Read {
     Runs(RunCommand),
     /// The outbox: what the command reads; one that writes is refused.
     Outbox(OutboxCommand),
+    /// Keyed state: what the command reads; one that writes is refused.
+    State(StateCommand),
 }
 
 impl Read {
@@ -94,6 +96,14 @@ impl Read {
             Read::Runs(command) => {
                 matches!(command, RunCommand::Project { .. } | RunCommand::List { .. })
             }
+            // Deleted keys are passed by, too.
+            Read::State(command) => matches!(
+                command,
+                StateCommand::Dump { .. }
+                    | StateCommand::Scan { .. }
+                    | StateCommand::List { .. }
+                    | StateCommand::Waiting { .. }
+            ),
             _ => false,
         }
     }
@@ -120,6 +130,8 @@ pub enum Seen {
     Runs(Box<RunAnswer>),
     /// What was read of the outbox.
     Outbox(Box<OutboxAnswer>),
+    /// What was read of keyed state.
+    State(Box<StateAnswer>),
 }
 
 /// What is done with what a connection holds: an open transaction, or a view of the past.
@@ -331,6 +343,7 @@ mod tests {
             Read::RecordHistory { key, limit, before },
             Read::Runs(RunCommand::Get { run: k() }),
             Read::Outbox(OutboxCommand::Look),
+            Read::State(StateCommand::Info { space: k() }),
         ]);
         let seen = || Seen::Cell(None);
         numbered(vec![
@@ -343,6 +356,7 @@ mod tests {
             Seen::RecordHistory(Vec::new()),
             Seen::Runs(Box::new(RunAnswer::Info(None))),
             Seen::Outbox(Box::new(OutboxAnswer::Put(1))),
+            Seen::State(Box::new(StateAnswer::Info(None))),
         ]);
         let (durability, command) = (None, mainstay_model::CellCommand::Get { name: k() }.into());
         numbered(vec![

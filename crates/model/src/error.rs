@@ -148,6 +148,12 @@ codes! {
     InvalidVersion => Invalid,
     /// The space is declared in another way.
     SpaceExists => Exists,
+    /// There is no such checkpoint.
+    CheckpointNotFound => NotFound,
+    /// A shard failed, or it took too long: the checkpoint will not be.
+    CheckpointAborted => Unavailable,
+    /// A checkpoint of this number, or a later one, exists.
+    CheckpointExists => Exists,
     /// There is no such index.
     IndexNotFound => NotFound,
     /// An index of the same prefix and fields exists.

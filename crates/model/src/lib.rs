@@ -27,10 +27,10 @@ pub use error::{Code, Error, ErrorKind, Result};
 pub use keyed::{
     Entries, EntryBlock, EntryKind, EntryParts, EntryPlace, EntryRef, GROUPS_DEFAULT, GROUPS_LIMIT,
     Item, Kept, KeySelection, KeyedCapabilities, KeyedState, LogicalTime, MergeFunction, Merging,
-    STATE_KEY_LIMIT_BYTES, SnapshotHead, SnapshotReader, SnapshotSummary, SnapshotWriter,
-    SpaceEntry, SpaceInfo, SpaceOptions, State, StateAnswer, StateCommand, StateKey, StatePage,
-    StatePlace, StateWrite, Version, VersionKind, WaitingEntry, Wrote, key_group, put_state,
-    take_state,
+    STATE_KEY_LIMIT_BYTES, SnapshotHead, SnapshotMark, SnapshotReader, SnapshotSummary,
+    SnapshotTaken, SnapshotWriter, SpaceEntry, SpaceInfo, SpaceOptions, State, StateAnswer,
+    StateCommand, StateKey, StatePage, StatePlace, StateWrite, Version, VersionKind, WaitingEntry,
+    Wrote, key_group, put_state, take_state,
 };
 pub use name::{NAME_LIMIT_BYTES, Name, RESERVED_PREFIX, check_name};
 pub use outbox::{

@@ -14,7 +14,10 @@
 //! time, so that what comes again is known; states and positions are written at once, so that they agree in whatever
 //! is there after a crash; and an output's id follows from what made it, so that what goes out again is known, too.
 
+mod board;
 mod calendar;
+mod checkpoint;
+mod coordinator;
 mod dedup;
 mod files;
 mod frontier;
@@ -31,8 +34,14 @@ mod source;
 mod typed;
 mod watermark;
 mod window;
+mod worker;
 mod working;
 
+pub use board::{Board, Conductor, Order};
+pub use checkpoint::{
+    Checkpoints, FilePart, Job, Manifest, Move, ShardPart, ShardReport, Shelf, VersionName, divide,
+};
+pub use coordinator::{Coordinator, Outcome, Place, Said, Stage};
 pub use dedup::{Deduplicating, Seen};
 pub use frontier::Frontier;
 pub use key::StateKeyCodec;
@@ -48,3 +57,4 @@ pub use source::{
 pub use typed::{TypedPage, TypedState};
 pub use watermark::Watermark;
 pub use window::{Window, WindowState, Windowed, Windows};
+pub use worker::Worker;

@@ -22,6 +22,7 @@ pub use barrier::Barrier;
 pub use builder::PipelineBuilder;
 pub use progress::Progress;
 
+use crate::coordinator::Place;
 use crate::frontier::Frontier;
 use crate::operator::Operator;
 use crate::outlet::{Behind, Outlet};
@@ -30,9 +31,10 @@ use crate::runner::{Keyed, Runner, Taken};
 use crate::source::{Arrived, Merged};
 use crate::working::Working;
 use mainstay_model::{
-    Code, Error, ErrorKind, KeyedState, Result, STATE_KEY_LIMIT_BYTES, StateWrite, Wrote,
+    Code, Error, ErrorKind, KeyedState, Result, STATE_KEY_LIMIT_BYTES, StateWrite, Wrote, key_group,
 };
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Sources, an operator and sinks over one space of state, which belongs to this pipeline alone.
@@ -76,6 +78,8 @@ pub struct Pipeline<P: Operator> {
     behind: Vec<Behind>,
     /// Whether keys may be further than the sources were read.
     states_ahead: bool,
+    /// The groups whose keys are its own, of how many; all, where nothing is said.
+    owned: Option<(Range<u32>, u32)>,
     /// Something failed half-way: sources and sinks may be ahead of the state.
     broken: bool,
     barriers: BTreeMap<u64, Barrier>,
@@ -102,10 +106,24 @@ impl<P: Operator> Pipeline<P> {
     /// Works on one batch and says how far that came. With an error, all items before the one that failed are in the state,
     /// and nothing of that one; the next step tries it again.
     pub fn step(&mut self) -> Result<Progress> {
+        self.step_within(None)
+    }
+
+    /// The same, and no further than a place of the stream: [`Progress::ended`] says that it is reached.
+    pub fn step_upto(&mut self, upto: &Place) -> Result<Progress> {
+        self.step_within(Some(upto))
+    }
+
+    /// How far the sources were read.
+    pub fn place(&self) -> Place {
+        self.input.names().map(str::to_owned).zip(self.read.iter().copied()).collect()
+    }
+
+    fn step_within(&mut self, upto: Option<&Place>) -> Result<Progress> {
         self.ready()?;
         let mut size = self.size;
         loop {
-            let failed = match self.work(size) {
+            let failed = match self.work(size, upto) {
                 Ok(progress) => {
                     self.size = self.batch.min(self.size + self.size / 8 + 1);
                     return Ok(progress);
@@ -199,17 +217,23 @@ impl<P: Operator> Pipeline<P> {
     }
 
     /// One batch, from sources to state.
-    fn work(&mut self, size: usize) -> std::result::Result<Progress, Failed> {
+    fn work(&mut self, size: usize, upto: Option<&Place>) -> std::result::Result<Progress, Failed> {
         let mut progress = Progress::default();
-        let items = self.read_batch(size, &mut progress)?;
+        let items = self.read_batch(size, upto, &mut progress)?;
         if items.is_empty() {
             return Ok(progress);
         }
         let state = Arc::clone(&self.state);
         let mut working = Working::new(&*state);
-        working.load(items.iter().map(|item| &item.key[..]))?;
+        let own = items.iter().filter(|item| self.owns(&item.key));
+        working.load(own.map(|item| &item.key[..]))?;
         for (done, item) in items.iter().enumerate() {
-            let taken = self.runner.take(item, &mut working, &mut self.outlet);
+            let taken = match self.owns(&item.key) {
+                true => self.runner.take(item, &mut working, &mut self.outlet),
+                // One that is read again has no key here that would know it: its position does.
+                false if item.position <= self.read[item.source] => Ok(Taken::Passed),
+                false => self.runner.pass(item, &mut working, &mut self.outlet),
+            };
             let taken = taken.and_then(|taken| self.check_taken(item, taken));
             progress.count(taken.map_err(|error| Failed { error, done })?);
             // What is read again is behind: the state is further.
@@ -222,10 +246,15 @@ impl<P: Operator> Pipeline<P> {
     }
 
     /// Items with their keys. What a source fails with behind some items is told once those are done.
-    fn read_batch(&mut self, size: usize, progress: &mut Progress) -> Result<Vec<Keyed<P::Item>>> {
+    fn read_batch(
+        &mut self,
+        size: usize,
+        upto: Option<&Place>,
+        progress: &mut Progress,
+    ) -> Result<Vec<Keyed<P::Item>>> {
         let mut items = Vec::new();
         while items.len() < size && self.stalled.is_none() {
-            match self.input.arrive().and_then(|arrived| self.keyed(arrived)) {
+            match self.arrive(upto).and_then(|arrived| self.keyed(arrived)) {
                 Ok(Some(item)) => items.push(item),
                 Ok(None) => {
                     progress.ended = true;
@@ -238,6 +267,23 @@ impl<P: Operator> Pipeline<P> {
             Some(error) => Err(error),
             None => Ok(items),
         }
+    }
+
+    /// The next item, if it is not beyond a place.
+    fn arrive(&mut self, upto: Option<&Place>) -> Result<Option<Arrived<P::Item>>> {
+        if let Some(upto) = upto {
+            let Some((source, position)) = self.input.peek()? else { return Ok(None) };
+            let name = self.input.names().nth(source).unwrap_or_default();
+            if upto.get(name).is_none_or(|upto| position > *upto) {
+                return Ok(None);
+            }
+        }
+        self.input.arrive()
+    }
+
+    /// Whether a key is one of those that this pipeline works on.
+    fn owns(&self, key: &[u8]) -> bool {
+        self.owned.as_ref().is_none_or(|(groups, of)| groups.contains(&key_group(key, *of)))
     }
 
     /// An item that the state has not read, and whose key was there before: its source gave that time to another item.

@@ -10,6 +10,8 @@
 
 pub(crate) const OPERATORS: &str = "operator/";
 pub(crate) const SOURCES: &str = "source/";
+const SINKS: &str = "sink/";
+const LATE: &str = "late/";
 
 pub(crate) fn operator(name: &str) -> String {
     format!("{OPERATORS}{name}")
@@ -20,7 +22,12 @@ pub(crate) fn source(name: &str) -> String {
 }
 
 pub(crate) fn sink(name: &str) -> String {
-    format!("sink/{name}")
+    format!("{SINKS}{name}")
+}
+
+/// Whether a position is of what each shard has for itself.
+pub(crate) fn is_of_one_shard(name: &str) -> bool {
+    name.starts_with(SINKS) || name.starts_with(LATE)
 }
 
 pub(crate) fn watermark(operator: &str) -> String {
@@ -28,5 +35,5 @@ pub(crate) fn watermark(operator: &str) -> String {
 }
 
 pub(crate) fn late(operator: &str) -> String {
-    format!("late/{operator}")
+    format!("{LATE}{operator}")
 }

@@ -50,6 +50,8 @@ pub(crate) enum Taken {
     Late,
     /// It was applied before.
     Skipped,
+    /// Its key is of another shard.
+    Passed,
 }
 
 /// An operator with how far event time has come.
@@ -131,6 +133,22 @@ impl<P: Operator> Runner<P> {
         let taken = self.apply(item, working, outlet)?;
         self.delete_some(item.time, working)?;
         Ok(taken)
+    }
+
+    /// Passes over an item of a key that another shard has: event time rises with it all the same, so that all shards
+    /// agree where they are.
+    pub(crate) fn pass(
+        &mut self,
+        item: &Keyed<P::Item>,
+        working: &mut Working<'_, P::State>,
+        outlet: &mut Outlet<P::Out>,
+    ) -> Result<Taken> {
+        if let Some(event) = self.operator.event_time() {
+            let event_ms = event.event_ms(&item.item).map_err(|error| self.at(item, &error))?;
+            self.advance_to(self.watermark.after(event_ms), working, outlet)?;
+            self.delete_some(item.time, working)?;
+        }
+        Ok(Taken::Passed)
     }
 
     /// Whether an item of this time was applied before to a key that has this version.

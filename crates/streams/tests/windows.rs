@@ -259,6 +259,39 @@ proptest! {
     }
 }
 
+/// Each shard reads everything and works on its own keys: together they fire what one pipeline does, also when items of
+/// others come again.
+#[test]
+fn shards_fire_what_one_pipeline_does() {
+    let events: Vec<Event> = (0..120).map(|n| ((n * 7 % 31) as u8, u64::from(n), n)).collect();
+    let windows = Windows::sliding(12, 4);
+    let (whole, _) = run(windows, &events, 10);
+    let shard = |groups: std::ops::Range<u32>, back: u64| {
+        let (state, sink) = (Arc::new(MemoryState::new()), MemorySink::new("out"));
+        let open = |back| {
+            let builder = again(windows, &events, back, &sink).batch(7).shard(groups.clone(), 128);
+            builder.open(state.clone()).unwrap()
+        };
+        let mut first = open(0);
+        for _ in 0..9 {
+            first.step().unwrap();
+        }
+        let mut second = open(back);
+        second.run().unwrap();
+        second.advance_to(u64::MAX).unwrap();
+        (state.snapshot().unwrap(), sink.outputs())
+    };
+    let mut together = Vec::new();
+    for groups in [0..40, 40..128] {
+        let left = shard(groups.clone(), 0);
+        for back in [1, 20, 63] {
+            assert_eq!(shard(groups.clone(), back), left, "{groups:?}, {back}");
+        }
+        together.extend(fired(left.1));
+    }
+    assert_eq!(as_set(together), as_set(whole));
+}
+
 /// A store as another process finds it, one of whose writes will fail.
 fn brought_back(bytes: &Option<Vec<u8>>, fails: u64, made: bool) -> Arc<Flaky> {
     let state = Flaky::new(fails, made);

@@ -88,8 +88,9 @@ pub fn summary_is_right(s: &KeyedStand<'_>) {
     let mut bytes = Vec::new();
     let summary: SnapshotSummary = s.space().snapshot_to(&mut bytes).unwrap();
     let found = SnapshotReader::new(&bytes[..]).unwrap().check_rest();
-    assert_eq!(found, Ok(summary));
     assert_eq!(summary.bytes, bytes.len() as u64);
+    assert_eq!(summary.positions, s.positions());
+    assert_eq!(found, Ok(summary));
 }
 
 /// A space that is not there has a snapshot, too: of nothing.

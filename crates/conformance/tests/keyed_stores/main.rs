@@ -6,13 +6,13 @@ mod edited;
 mod less;
 mod teeth;
 
-use mainstay_conformance::keyed_stand::MemoryWorld;
-use mainstay_conformance::{keyed_need, test_keyed_store};
+use mainstay_conformance::keyed_stand::{EngineWorld, MemoryWorld};
+use mainstay_conformance::{World, keyed_need, test_keyed_store};
 
 test_keyed_store!(in_memory, MemoryWorld::default());
 test_keyed_store!(plain, less::plain());
-// The engine's own spaces, in memory, on disk and through a server, have their line here each:
-// test_keyed_store!(engine, World::memory());
+test_keyed_store!(engine, EngineWorld::of(World::memory()));
+test_keyed_store!(disk, EngineWorld::disk());
 
 /// Memory is excused from nothing but what is about lacking something, and about being opened again.
 #[test]

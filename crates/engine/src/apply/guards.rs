@@ -1,6 +1,6 @@
 //! Guards: what must hold for a transaction's steps to run.
 
-use super::{outbox, runs};
+use super::{keyed, outbox, runs};
 use crate::entry::{self, Head};
 use crate::overlay::Overlay;
 use crate::spaces::{self, CELLS, Key, OUTBOX, RECORDS};
@@ -52,6 +52,13 @@ pub(crate) fn holds(
             let since = (*since).max(checked);
             let written = trail.any(since, Revision::MAX, |key| range.contains(key));
             Ok(!written.ok_or_else(too_old)? && still_lives(*expires, view.now))
+        }
+        Guard::StateVersion { space, key, is } => {
+            let reader = keyed::read::Reader::open(view, &nothing, space)?;
+            Ok(reader.kept(key)?.map(|kept| kept.version) == *is)
+        }
+        Guard::StateUnchanged { space, place, since } => {
+            keyed::guard::holds(view, trail, space, place, *since)?.ok_or_else(too_old)
         }
         _ => Err(Error::new(Code::Unsupported, "this version does not know that guard")),
     }

@@ -1,13 +1,15 @@
 //! Merging one branch into another, in one transaction.
 
 use crate::apply::branches::Context;
+use crate::apply::keyed::merge::KeyedMerge;
+use crate::apply::keyed::told;
 use crate::apply::runs;
 use crate::catalog::MergeRecord;
 use crate::compare::{Comparison, Item, Triple};
 use crate::entry::{DELETED, LAPSED};
 use crate::index::NEWEST;
 use crate::overlay::{Overlay, Payload, Write};
-use crate::spaces::{self, RECORDS, RUNS};
+use crate::spaces::{self, KEYED, RECORDS, RUNS, SPACES};
 use mainstay_model::limits::TRANSACTION_LIMIT_COMMANDS;
 use mainstay_model::{Answer, Code, Error, Field, Fields, MergeStrategy, Name, Result, Stamp};
 use std::collections::BTreeSet;
@@ -31,6 +33,7 @@ pub(crate) fn merge(
     let names = names(context, source, &comparison)?;
     check_size(names.len())?;
     let mut conflicts = Vec::new();
+    let mut states = KeyedMerge::new(context, &comparison, target, strategy);
     for name in names {
         let triple = comparison.triple(name)?;
         if !triple.a_changed() || triple.agrees() {
@@ -49,6 +52,12 @@ pub(crate) fn merge(
             }
             continue;
         }
+        if matches!(triple.space, SPACES | KEYED) {
+            if !states.take(overlay, &triple)? {
+                conflicts.extend(told::difference(&triple));
+            }
+            continue;
+        }
         match outcome(&triple, strategy)? {
             Outcome::Conflict => {
                 conflicts.push(String::from_utf8_lossy(&triple.name).into_owned());
@@ -59,6 +68,7 @@ pub(crate) fn merge(
             }
         }
     }
+    conflicts.extend(states.finish(overlay)?);
     if !conflicts.is_empty() {
         let message = format!(
             "`{from}` and `{into}` both changed {} keys: merge with theirs or ours",

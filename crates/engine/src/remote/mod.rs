@@ -43,8 +43,8 @@ mod socket;
 pub mod tls;
 
 pub use asynchronous::{
-    AsyncBranch, AsyncCells, AsyncCellsAt, AsyncDatabase, AsyncFeed, AsyncInteractive, AsyncOutbox,
-    AsyncRecords, AsyncRecordsAt, AsyncRuns, AsyncRunsAt,
+    AsyncBranch, AsyncCells, AsyncCellsAt, AsyncDatabase, AsyncFeed, AsyncInteractive, AsyncKeyed,
+    AsyncKeyedAt, AsyncOutbox, AsyncRecords, AsyncRecordsAt, AsyncRuns, AsyncRunsAt,
 };
 pub use dial::{Dial, Limits, Stream, Tcp};
 pub use options::Options;

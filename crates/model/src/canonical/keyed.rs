@@ -28,6 +28,10 @@ impl Out<'_> {
                 self.maybe(*begun);
                 self.number(u64::from(*ends));
             }
+            StateCommand::Abandon { space, begun } => {
+                self.named(175, space.as_str());
+                self.number(*begun);
+            }
             StateCommand::Take { space, info, block } => {
                 self.named(165, space.as_str());
                 self.space_info(info);
@@ -107,6 +111,10 @@ impl Out<'_> {
                 self.option(*read, Out::version);
                 self.number(settles.len() as u64);
                 settles.iter().for_each(|version| self.version(*version));
+            }
+            StateWrite::AllSettled { below } => {
+                self.tag(6);
+                self.version(*below);
             }
         }
     }

@@ -57,6 +57,13 @@ pub enum StateCommand {
         /// Whether it is whole with this piece.
         ends: bool,
     },
+    /// Gives up a generation that is being filled; says whether it was.
+    Abandon {
+        /// The space.
+        space: Name,
+        /// The transaction that began to fill it.
+        begun: Revision,
+    },
     /// Adds entries to what is there, and never lowers a version; answers how many of them were new.
     Take {
         /// The space.
@@ -166,6 +173,7 @@ impl StateCommand {
             | StateCommand::Seal { space, .. }
             | StateCommand::Drop { space }
             | StateCommand::Restore { space, .. }
+            | StateCommand::Abandon { space, .. }
             | StateCommand::Take { space, .. }
             | StateCommand::Look { space, .. }
             | StateCommand::Scan { space, .. }
@@ -214,6 +222,7 @@ impl StateCommand {
             | StateCommand::Waiting { limit, .. }
             | StateCommand::Spaces { limit, .. } => check_page(*limit),
             StateCommand::Drop { .. }
+            | StateCommand::Abandon { .. }
             | StateCommand::Positions { .. }
             | StateCommand::Info { .. }
             | StateCommand::Dump { .. } => Ok(()),

@@ -23,7 +23,8 @@ pub use entry::{EntryKind, EntryPlace, EntryRef, SpaceEntry, WaitingEntry, put_s
 pub use group::{GROUPS_DEFAULT, GROUPS_LIMIT, KeySelection, key_group};
 pub use merging::{MergeFunction, Merging};
 pub use snapshot::{
-    Entries, EntryBlock, EntryParts, SnapshotHead, SnapshotReader, SnapshotSummary, SnapshotWriter,
+    Entries, EntryBlock, EntryParts, SnapshotHead, SnapshotMark, SnapshotReader, SnapshotSummary,
+    SnapshotTaken, SnapshotWriter,
 };
 pub use space::{SpaceInfo, SpaceOptions};
 pub use store::KeyedState;

@@ -11,12 +11,13 @@
 //!
 //! Equal states have equal bytes, wherever they are kept: there are no revisions, stamps or names in it.
 
-use super::{EntryPlace, EntryRef, SpaceInfo, SpaceOptions, Version, VersionKind};
+use super::{EntryKind, EntryPlace, EntryRef, SpaceInfo, SpaceOptions, Version, VersionKind};
 use crate::codec::{get_varint, put_varint};
 use crate::limits::VALUE_LIMIT_BYTES;
 use crate::wire::fields;
 use crate::{Code, Error, Result};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 
 const MAGIC: &[u8; 8] = b"MSTKEYS1";
@@ -99,7 +100,7 @@ impl SnapshotHead {
 }
 
 /// What was written or read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotSummary {
     /// How many entries it has.
     pub entries: u64,
@@ -107,6 +108,36 @@ pub struct SnapshotSummary {
     pub bytes: u64,
     /// The hash that it ends with: equal for equal states.
     pub hash: [u8; HASH_BYTES],
+    /// The positions that are in it.
+    pub positions: BTreeMap<String, u64>,
+}
+
+/// Takes note of a position.
+fn note_position(place: &[u8], payload: Option<&[u8]>, positions: &mut BTreeMap<String, u64>) {
+    if place.first() != Some(&(EntryKind::Position as u8)) {
+        return;
+    }
+    let found = EntryRef::from_parts(place, payload, None);
+    if let Ok(EntryRef::Position { source, position }) = found {
+        positions.insert(source.to_owned(), position);
+    }
+}
+
+/// The moment that a snapshot shows, for the store that it was taken of alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SnapshotMark(pub String);
+
+/// What a snapshot was taken of, where it may be of changes alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotTaken {
+    /// What was written.
+    pub summary: SnapshotSummary,
+    /// The moment that it shows, to be named when the next one is taken; nothing where that is of no use.
+    pub mark: Option<SnapshotMark>,
+    /// Whether all there is was written.
+    pub is_full: bool,
+    /// Why that is so, where changes alone were asked for.
+    pub why: Option<&'static str>,
 }
 
 /// Entries one behind the other, as a block of a snapshot has them.
@@ -153,6 +184,11 @@ impl EntryBlock {
     pub fn iter(&self) -> Entries<'_> {
         Entries { rest: &self.0 }
     }
+
+    /// The last so many bytes of it, one by one: for those who left off there.
+    pub fn last(&self, bytes: usize) -> Entries<'_> {
+        Entries { rest: &self.0[self.0.len().saturating_sub(bytes)..] }
+    }
 }
 
 impl<'e> IntoIterator for &'e EntryBlock {
@@ -171,6 +207,13 @@ pub type EntryParts<'e> = (&'e [u8], Option<&'e [u8]>);
 #[derive(Clone, Debug)]
 pub struct Entries<'e> {
     rest: &'e [u8],
+}
+
+impl Entries<'_> {
+    /// How many bytes are left.
+    pub fn left_bytes(&self) -> usize {
+        self.rest.len()
+    }
 }
 
 impl<'e> Iterator for Entries<'e> {
@@ -213,14 +256,16 @@ pub struct SnapshotWriter<W: Write> {
     last: EntryPlace,
     entries: u64,
     bytes: u64,
+    positions: BTreeMap<String, u64>,
 }
 
 impl<W: Write> SnapshotWriter<W> {
     /// Begins a snapshot.
     pub fn new(out: W, head: &SnapshotHead) -> Result<SnapshotWriter<W>> {
         let (hasher, block) = (blake3::Hasher::new(), EntryBlock::default());
-        let last = EntryPlace::new();
-        let mut writer = SnapshotWriter { out, hasher, block, last, entries: 0, bytes: 0 };
+        let (last, positions) = (EntryPlace::new(), BTreeMap::new());
+        let mut writer =
+            SnapshotWriter { out, hasher, block, last, entries: 0, bytes: 0, positions };
         writer.put(MAGIC)?;
         writer.put_block(HEAD, &head.encode())?;
         Ok(writer)
@@ -234,6 +279,7 @@ impl<W: Write> SnapshotWriter<W> {
         }
         self.last.clear();
         self.last.extend_from_slice(place);
+        note_position(place, payload, &mut self.positions);
         self.block.push(place, payload);
         self.entries += 1;
         if self.block.as_bytes().len() >= BLOCK_BYTES {
@@ -249,8 +295,8 @@ impl<W: Write> SnapshotWriter<W> {
         let body = [&self.entries.to_le_bytes()[..], &hash].concat();
         self.put_block(END, &body)?;
         self.out.flush().map_err(|error| cannot("write", &error))?;
-        let SnapshotWriter { out, entries, bytes, .. } = self;
-        Ok((SnapshotSummary { entries, bytes, hash }, out))
+        let SnapshotWriter { out, entries, bytes, positions, .. } = self;
+        Ok((SnapshotSummary { entries, bytes, hash, positions }, out))
     }
 
     fn put_entries(&mut self) -> Result<()> {
@@ -294,6 +340,7 @@ pub struct SnapshotReader<R: Read> {
     last: EntryPlace,
     entries: u64,
     bytes: u64,
+    positions: BTreeMap<String, u64>,
     summary: Option<SnapshotSummary>,
 }
 
@@ -311,9 +358,10 @@ impl<R: Read> SnapshotReader<R> {
         let (kind, body) = take_block(&mut from)?;
         let head = Some(&body).filter(|_| kind == HEAD).and_then(|body| SnapshotHead::decode(body));
         let Some(head) = head else { return Err(damaged("its head cannot be read")) };
-        let (last, bytes) = (EntryPlace::new(), MAGIC.len() as u64);
+        let (last, positions, bytes) = (EntryPlace::new(), BTreeMap::new(), MAGIC.len() as u64);
+        let (entries, summary) = (0, None);
         let mut reader =
-            SnapshotReader { from, head, hasher, last, entries: 0, bytes, summary: None };
+            SnapshotReader { from, head, hasher, last, entries, bytes, positions, summary };
         reader.note(kind, &body);
         Ok(reader)
     }
@@ -342,8 +390,8 @@ impl<R: Read> SnapshotReader<R> {
     }
 
     /// What was read; nothing before the end was seen.
-    pub fn summary(&self) -> Option<SnapshotSummary> {
-        self.summary
+    pub fn summary(&self) -> Option<&SnapshotSummary> {
+        self.summary.as_ref()
     }
 
     /// Reads the rest, and says what it was.
@@ -366,6 +414,7 @@ impl<R: Read> SnapshotReader<R> {
             if self.entries > 0 && place <= self.last.as_slice() {
                 return Err(damaged("its entries are out of order"));
             }
+            note_position(place, payload, &mut self.positions);
             self.last.clear();
             self.last.extend_from_slice(place);
             self.entries += 1;
@@ -389,7 +438,8 @@ impl<R: Read> SnapshotReader<R> {
             return Err(damaged("something follows its end"));
         }
         let bytes = self.bytes + (BLOCK_HEAD_BYTES + body.len()) as u64;
-        self.summary = Some(SnapshotSummary { entries, bytes, hash });
+        let positions = std::mem::take(&mut self.positions);
+        self.summary = Some(SnapshotSummary { entries, bytes, hash, positions });
         Ok(())
     }
 }
@@ -443,7 +493,7 @@ fn cannot(what: &str, error: &io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{EntryKind, SpaceEntry};
+    use crate::SpaceEntry;
 
     fn sample(entries: u64) -> Vec<u8> {
         let options = SpaceOptions::default().versions(VersionKind::U64);

@@ -1,7 +1,7 @@
 //! Spaces: how one is declared, and what is known of it.
 
 use super::{GROUPS_DEFAULT, GROUPS_LIMIT, Version, VersionKind};
-use crate::{Code, Error, Result};
+use crate::{Code, Error, Result, Value};
 use serde::{Deserialize, Serialize};
 
 /// How a space is declared. What is not declared is so by its first write: newest wins, and the first version
@@ -78,7 +78,7 @@ impl SpaceOptions {
 }
 
 /// What is known of a space.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpaceInfo {
     /// How it is declared.
     pub options: SpaceOptions,
@@ -87,6 +87,26 @@ pub struct SpaceInfo {
 }
 
 impl SpaceInfo {
+    /// As a value, for people and for JSON.
+    ///
+    /// ```
+    /// use mainstay_model::SpaceInfo;
+    /// let json = SpaceInfo::default().to_value().to_json();
+    /// assert!(json.contains("\"groups\":128") && json.contains("\"frontier\":null"));
+    /// ```
+    pub fn to_value(&self) -> Value {
+        let options = self.options;
+        let text = |text: Option<String>| text.map_or(Value::Null, Value::from);
+        let fields = [
+            ("versions", text(options.versions.map(|kind| kind.to_string()))),
+            ("ordered", Value::Bool(options.ordered)),
+            ("merged", Value::Bool(options.merged)),
+            ("groups", Value::Int(i64::from(options.groups))),
+            ("frontier", text(self.frontier.map(|frontier| frontier.to_string()))),
+        ];
+        Value::Object(fields.map(|(name, value)| (name.to_owned(), value)).into())
+    }
+
     /// Refuses a version of another kind than the space's; the first one fixes it.
     pub fn check_version(&self, version: Version) -> Result<()> {
         match self.options.versions {

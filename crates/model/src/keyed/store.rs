@@ -11,8 +11,8 @@
 //! It blocks: an operator is a loop that waits for its state, and snapshots are streams.
 
 use super::{
-    Item, Kept, KeySelection, KeyedCapabilities, SnapshotSummary, SpaceInfo, SpaceOptions, State,
-    StatePage, StateWrite, Version, WaitingEntry, Wrote,
+    Item, Kept, KeySelection, KeyedCapabilities, SnapshotMark, SnapshotSummary, SnapshotTaken,
+    SpaceInfo, SpaceOptions, State, StatePage, StateWrite, Version, WaitingEntry, Wrote,
 };
 use crate::{Code, Error, Result};
 use std::collections::BTreeMap;
@@ -77,6 +77,17 @@ pub trait KeyedState: Send + Sync {
 
     /// Writes a snapshot of all there is, as of one moment. Equal states give equal bytes.
     fn snapshot_to(&self, out: &mut dyn Write) -> Result<SnapshotSummary>;
+
+    /// Writes a snapshot of what has changed since an earlier one, as of one moment that is on stable storage, or of all
+    /// there is: where none is named, or where nobody knows any more what has changed. The answer says which, and why.
+    fn snapshot_since(
+        &self,
+        since: Option<&SnapshotMark>,
+        out: &mut dyn Write,
+    ) -> Result<SnapshotTaken> {
+        let why = since.map(|_| "this store does not know what has changed");
+        Ok(SnapshotTaken { summary: self.snapshot_to(out)?, mark: None, is_full: true, why })
+    }
 
     /// Replaces everything by what a snapshot says, or, if that is damaged, nothing. Gives how many entries it had.
     fn restore_from(&self, from: &mut dyn Read) -> Result<u64>;

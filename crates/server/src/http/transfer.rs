@@ -31,13 +31,13 @@ use utoipa::{IntoParams, ToSchema};
 const PIECE_BYTES: usize = 256 << 10;
 /// How much of a file is taken before the disk is looked at again.
 const ROOM_BYTES: u64 = 4 << 20;
-const REVISION: HeaderName = HeaderName::from_static("mainstay-revision");
+pub(super) const REVISION: HeaderName = HeaderName::from_static("mainstay-revision");
 const CELLS: HeaderName = HeaderName::from_static("mainstay-cells");
 const RECORDS: HeaderName = HeaderName::from_static("mainstay-records");
 const RUNS: HeaderName = HeaderName::from_static("mainstay-runs");
 
 /// A finished file whose name is gone already: it vanishes with the last reader.
-struct Ready {
+pub(super) struct Ready {
     file: File,
     bytes: u64,
     revision: u64,
@@ -178,7 +178,7 @@ pub(crate) async fn import(
     Ok((StatusCode::CREATED, Json(imported.await?)))
 }
 
-fn crowded() -> Refusal {
+pub(super) fn crowded() -> Refusal {
     Refusal::unavailable("Busy", "as many files are being received as there may be: try later")
 }
 
@@ -198,7 +198,12 @@ fn of_upload(error: Error) -> Refusal {
 }
 
 /// Writes a body to a file, piece by piece.
-async fn receive(mut body: Body, path: &Path, limit_bytes: u64, spare: Spare) -> Answered<()> {
+pub(super) async fn receive(
+    mut body: Body,
+    path: &Path,
+    limit_bytes: u64,
+    spare: Spare,
+) -> Answered<()> {
     let mut file = tokio::fs::File::create(path).await.map_err(|e| no_scratch(&e))?;
     let (mut received_bytes, mut fitting_bytes) = (0, 0);
     while let Some(frame) = body.frame().await {
@@ -229,11 +234,11 @@ async fn check_room(
     looked.map(tokio::fs::File::from_std).map_err(|error| no_scratch(&error))
 }
 
-fn scratch(app: &Http, bytes: u64) -> Answered<TempDir> {
+pub(super) fn scratch(app: &Http, bytes: u64) -> Answered<TempDir> {
     app.settings().scratch(bytes).map_err(|error| no_scratch(&error))
 }
 
-fn no_scratch(error: &std::io::Error) -> Refusal {
+pub(super) fn no_scratch(error: &std::io::Error) -> Refusal {
     let code = match error.kind() {
         std::io::ErrorKind::StorageFull => Code::DiskFull,
         _ => Code::Io,
@@ -242,7 +247,7 @@ fn no_scratch(error: &std::io::Error) -> Refusal {
 }
 
 /// What the database says of a disk that has no room for the file.
-fn no_room(error: Error) -> Refusal {
+pub(super) fn no_room(error: Error) -> Refusal {
     match error.code() {
         Code::DiskFull => no_place(Code::DiskFull, error.message()),
         _ => error.into(),
@@ -258,12 +263,12 @@ fn no_place(code: Code, why: &str) -> Refusal {
 }
 
 /// Opens a finished file; its name goes with the scratch directory.
-fn ready(path: &Path, bytes: u64, revision: u64, name: &'static str) -> Answered<Ready> {
+pub(super) fn ready(path: &Path, bytes: u64, revision: u64, name: &'static str) -> Answered<Ready> {
     let file = File::open(path).map_err(|error| no_scratch(&error))?;
     Ok(Ready { file, bytes, revision, counts: None, name })
 }
 
-fn send(ready: Ready) -> Response {
+pub(super) fn send(ready: Ready) -> Response {
     let pieces = ReaderStream::with_capacity(tokio::fs::File::from_std(ready.file), PIECE_BYTES);
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream")),

@@ -10,7 +10,7 @@
 use super::Shared;
 use super::reply::Reply;
 use super::shared::Seat;
-use crate::security::{User, has_keys};
+use crate::security::User;
 use mainstay::{
     CanonicalEvent, Code, Database, Error, Event, Feed, Fields, Glance, Reached, Revision, RunTail,
     Value,
@@ -69,8 +69,8 @@ pub struct Reading {
     limit: usize,
     until: Until,
     telling: Telling,
-    /// Names of branches and tags are not keys: whoever has only some of those is not told of them.
-    keys_only: bool,
+    /// Who is told: only of what they may follow. Nobody is told of nothing.
+    user: Option<Arc<User>>,
     found: Vec<Event>,
     found_bytes: usize,
     /// The log goes on behind what was looked through.
@@ -84,24 +84,13 @@ impl Reading {
     /// From a place on.
     pub fn new(feed: Feed, limit: usize, until: Until, telling: Telling, seat: Seat) -> Reading {
         let (found, found_bytes, more) = (Vec::new(), 0, false);
-        let (keys_only, _seat, _counted) = (true, seat, None);
-        Reading {
-            feed,
-            limit,
-            until,
-            telling,
-            keys_only,
-            found,
-            found_bytes,
-            more,
-            _seat,
-            _counted,
-        }
+        let (user, _seat, _counted) = (None, seat, None);
+        Reading { feed, limit, until, telling, user, found, found_bytes, more, _seat, _counted }
     }
 
     /// The same with as much as this user may know.
-    pub fn told_to(mut self, user: Option<&User>) -> Reading {
-        self.keys_only = user.is_none_or(|user| !user.has_all_keys());
+    pub fn told_to(mut self, user: Option<Arc<User>>) -> Reading {
+        self.user = user;
         self
     }
 
@@ -160,7 +149,8 @@ impl Reading {
     }
 
     fn hides(&self, event: &Event) -> bool {
-        self.keys_only && !has_keys(event.contract)
+        let may_follow = |user: &Arc<User>| user.may_follow(event.contract, &event.key);
+        !self.user.as_ref().is_some_and(may_follow)
     }
 
     fn keep(&mut self, mut event: Event) {

@@ -13,11 +13,11 @@ use super::reply::Reply;
 use crate::security::{Denied, User};
 use mainstay::{
     Answer, At, CellCommand, Command, Database, Error, Receipt, RecordCommand, RunCommand,
-    SmallVec, Stamp, StringCommand, Transaction,
+    SmallVec, Stamp, StateCommand, StringCommand, Transaction,
 };
 use std::sync::Arc;
 
-/// A page of records, runs or events that is made at once.
+/// A page of records, runs, events or states that is made at once.
 const SHORT_PAGE: usize = 1000;
 
 /// The answers of a plan's commands.
@@ -141,6 +141,7 @@ impl Plan {
             Command::Record(command) => command.is_read(),
             Command::Run(command) => command.is_read(),
             Command::Outbox(command) => command.is_read(),
+            Command::State(command) => command.is_read(),
             _ => false,
         };
         self.commands.iter().all(is_read)
@@ -159,6 +160,14 @@ impl Plan {
                 filter.status.is_some() || *limit > SHORT_PAGE
             }
             Command::Run(RunCommand::Project { .. }) => true,
+            Command::State(StateCommand::Dump { .. }) => true,
+            Command::State(
+                StateCommand::List { limit, .. }
+                | StateCommand::Scan { limit, .. }
+                | StateCommand::Items { limit, .. }
+                | StateCommand::Waiting { limit, .. }
+                | StateCommand::Spaces { limit, .. },
+            ) => *limit > SHORT_PAGE,
             _ => false,
         };
         self.commands.iter().any(is_long)

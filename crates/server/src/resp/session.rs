@@ -27,7 +27,7 @@ use crate::security::{Denied, User};
 use mainstay::{
     At, CellCommand, Cells, CellsAt, Command, CompactString, Contract, Durability, Guard,
     HashCommand, Interactive, MAIN, Moment, Name, OutboxCommand, Receipt, RecordCommand,
-    RunCommand, SmallVec, Step, StringCommand, Transaction,
+    RunCommand, SmallVec, StateCommand, Step, StringCommand, Transaction,
 };
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -251,7 +251,7 @@ impl Session {
     fn run(&mut self, spec: &'static Spec, words: &[&[u8]], pending: Pending) -> Handled {
         if let Some(plan) = spec.run.plan(&self.shared, words) {
             return match plan.and_then(|plan| self.allowed(spec, plan)) {
-                Ok(plan) => self.data(plan, pending),
+                Ok(plan) => self.planned(spec, plan, pending),
                 Err(reply) => Handled::Reply(reply),
             };
         }
@@ -266,7 +266,9 @@ impl Session {
             Run::Settled(run) => Handled::Reply(run(&mut Call { session: self, words })),
             Run::Control(run) => run(&mut Call { session: self, words }),
             // These have plans.
-            Run::Data(_) | Run::Kept(_) | Run::Sent(_) => Handled::Reply(super::plan::unexpected()),
+            Run::Data(_) | Run::Kept(_) | Run::Sent(_) | Run::Pieces(..) => {
+                Handled::Reply(super::plan::unexpected())
+            }
             Run::Slow(_) if self.open.is_some() => {
                 let name = spec.name.to_uppercase();
                 Handled::Reply(Reply::error(format!("ERR {name} is not for inside a transaction")))
@@ -339,6 +341,20 @@ impl Session {
         }
     }
 
+    /// Runs a plan as its command does: in as many pieces as it takes, if there is no transaction to be part of.
+    fn planned(&mut self, spec: &Spec, plan: Plan, pending: Pending) -> Handled {
+        match spec.run {
+            Run::Pieces(_, go_on) if self.open.is_none() => match pending {
+                Pending::Nothing => {
+                    let (db, empty) = (self.shared.db.clone(), self.transaction());
+                    Handled::Task(Task::new(go_on(db, empty, plan)))
+                }
+                _ => Handled::NotYet,
+            },
+            _ => self.data(plan, pending),
+        }
+    }
+
     /// Runs a plan where the session stands: in its transaction, at once, or in the next batch.
     fn data(&mut self, plan: Plan, pending: Pending) -> Handled {
         if plan.at.is_none() && self.open.is_some() {
@@ -401,6 +417,7 @@ impl Session {
             | Command::Outbox(
                 OutboxCommand::Claim { limit, .. } | OutboxCommand::Dead { limit, .. },
             ) => limit.saturating_mul(RECORD_BYTES),
+            Command::State(command) => self.weigh_states(&transaction.branch, command),
             command => match answered(command) {
                 Some(Held::Cell(name)) => {
                     self.size_bytes(&transaction.branch, name).max(written.largest_bytes)
@@ -413,6 +430,23 @@ impl Session {
             },
         };
         steps.map(weight).fold(0, usize::saturating_add)
+    }
+
+    /// What a command on keyed state may answer, in bytes.
+    fn weigh_states(&self, branch: &str, command: &StateCommand) -> usize {
+        match command {
+            StateCommand::Look { space, keys } => {
+                self.shared.db.state_bytes(branch, space, keys).unwrap_or_default()
+            }
+            StateCommand::List { limit, .. } | StateCommand::Spaces { limit, .. } => {
+                limit.saturating_mul(NAME_BYTES)
+            }
+            StateCommand::Scan { limit, .. }
+            | StateCommand::Items { limit, .. }
+            | StateCommand::Waiting { limit, .. } => limit.saturating_mul(RECORD_BYTES),
+            StateCommand::Dump { limit_bytes, .. } => *limit_bytes,
+            _ => 0,
+        }
     }
 
     /// What a cell holds now, in bytes.

@@ -6,9 +6,11 @@ use super::plan::Plan;
 use super::reply::Reply;
 use super::rights::{Needs, Reach};
 use super::session::{Call, Handled, Job, Pending};
+use super::tasks::Answering;
 use crate::jobs::{Keys, Order};
 use crate::outbox;
 use hashbrown::HashMap;
+use mainstay::{Database, Transaction};
 use std::sync::LazyLock;
 
 /// A command.
@@ -60,6 +62,8 @@ pub enum Group {
     Runs,
     /// The outbox.
     Outbox,
+    /// Keyed state.
+    Keyed,
     /// Branches and tags.
     Branches,
     /// Several commands at once.
@@ -82,7 +86,7 @@ pub struct Inside {
 }
 
 /// All groups, in the order of their numbers.
-pub const GROUPS: [Group; 14] = [
+pub const GROUPS: [Group; 15] = [
     Group::Connection,
     Group::Keys,
     Group::Strings,
@@ -92,6 +96,7 @@ pub const GROUPS: [Group; 14] = [
     Group::Jobs,
     Group::Runs,
     Group::Outbox,
+    Group::Keyed,
     Group::Branches,
     Group::Transactions,
     Group::Feed,
@@ -112,6 +117,7 @@ impl Group {
             Group::Jobs => "jobs",
             Group::Runs => "runs",
             Group::Outbox => "outbox",
+            Group::Keyed => "keyed",
             Group::Branches => "branches",
             Group::Transactions => "transactions",
             Group::Feed => "feed",
@@ -130,6 +136,9 @@ pub enum Run {
     Kept(fn(&Keys, &[&[u8]]) -> Result<Plan, Reply>),
     /// The same for the outbox, where settings say how often a message is tried.
     Sent(fn(&outbox::Settings, &[&[u8]]) -> Result<Plan, Reply>),
+    /// The same in as many transactions as it takes, where the session has none open: the plan is what can be done in
+    /// one, the other does it piece by piece, each in a transaction like the empty one.
+    Pieces(fn(&[&[u8]]) -> Result<Plan, Reply>, fn(Database, Transaction, Plan) -> Answering),
     /// An order to jobs and locks, to be run wherever the session stands.
     Order(fn(&[&[u8]]) -> Result<Order, Reply>),
     /// It needs nothing but the session, and is answered at once.
@@ -148,7 +157,7 @@ impl Run {
     /// The plan that words come to, where a command has one.
     pub fn plan(&self, shared: &Shared, words: &[&[u8]]) -> Option<Result<Plan, Reply>> {
         match self {
-            Run::Data(plan) => Some(plan(words)),
+            Run::Data(plan) | Run::Pieces(plan, _) => Some(plan(words)),
             Run::Kept(plan) => Some(plan(shared.jobs.keys(), words)),
             Run::Sent(plan) => Some(plan(&shared.settings.outbox, words)),
             _ => None,
@@ -259,7 +268,7 @@ impl Spec {
 
 /// All commands.
 pub fn all() -> impl Iterator<Item = &'static Spec> {
-    let lists: [&'static [Spec]; 19] = [
+    let lists: [&'static [Spec]; 20] = [
         commands::connection::COMMANDS,
         commands::users::COMMANDS,
         commands::server::COMMANDS,
@@ -275,6 +284,7 @@ pub fn all() -> impl Iterator<Item = &'static Spec> {
         commands::locks::COMMANDS,
         commands::runs::COMMANDS,
         commands::outbox::COMMANDS,
+        commands::keyed::COMMANDS,
         commands::branches::COMMANDS,
         commands::transactions::COMMANDS,
         commands::feed::COMMANDS,

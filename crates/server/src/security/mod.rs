@@ -35,7 +35,7 @@ pub use served::{Wanted, recorded_question};
 pub use settings::{Settings, UserSettings};
 pub use user::{Denied, User};
 pub use verifiers::Verdict;
-pub use waist::{administrative, has_keys, recorded};
+pub use waist::{administrative, recorded};
 
 use account::Accounts;
 use mainstay::Result;

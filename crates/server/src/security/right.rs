@@ -13,6 +13,8 @@ pub enum Area {
     Runs,
     /// Messages to be sent.
     Outbox,
+    /// Spaces of keyed state and what they hold, now and before.
+    Keyed,
     /// Branches and tags.
     Branches,
     /// The feed of changes, values included.
@@ -24,11 +26,12 @@ pub enum Area {
 }
 
 /// All areas, as they are named in settings.
-const AREAS: [(Area, &str); 8] = [
+const AREAS: [(Area, &str); 9] = [
     (Area::Cells, "cells"),
     (Area::Records, "records"),
     (Area::Runs, "runs"),
     (Area::Outbox, "outbox"),
+    (Area::Keyed, "keyed"),
     (Area::Branches, "branches"),
     (Area::Feed, "feed"),
     (Area::Server, "server"),
@@ -51,27 +54,27 @@ pub enum Access {
 pub struct Right {
     area: Area,
     /// The same right there is enough, too.
-    others: [Option<Area>; 3],
+    others: [Option<Area>; 4],
     access: Access,
 }
 
 impl Right {
     /// To read there.
     pub const fn read(area: Area) -> Right {
-        Right { area, others: [None; 3], access: Access::Read }
+        Right { area, others: [None; 4], access: Access::Read }
     }
 
     /// To write there.
     pub const fn write(area: Area) -> Right {
-        Right { area, others: [None; 3], access: Access::Write }
+        Right { area, others: [None; 4], access: Access::Write }
     }
 
     /// To do anything there.
     pub const fn either(area: Area) -> Right {
-        Right { area, others: [None; 3], access: Access::Either }
+        Right { area, others: [None; 4], access: Access::Either }
     }
 
-    /// Here or there: one of them is enough. There are at most three others.
+    /// Here or there: one of them is enough. There are at most four others.
     pub const fn or(mut self, other: Area) -> Right {
         let mut place = 0;
         while place + 1 < self.others.len() && self.others[place].is_some() {
@@ -103,14 +106,14 @@ impl fmt::Display for Right {
 
 /// The rights of a user: two bits for each area.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Rights(u16);
+pub(super) struct Rights(u32);
 
-const READ: u16 = 1;
-const WRITE: u16 = 2;
+const READ: u32 = 1;
+const WRITE: u32 = 2;
 
 impl Rights {
     /// All there are.
-    pub const ALL: Rights = Rights(u16::MAX >> (u16::BITS as usize - 2 * AREAS.len()));
+    pub const ALL: Rights = Rights(u32::MAX >> (u32::BITS as usize - 2 * AREAS.len()));
 
     /// Reads what settings allow; what is not understood is given back.
     pub fn read<'a>(allow: impl IntoIterator<Item = &'a String>) -> Result<Rights, &'a str> {
@@ -146,14 +149,14 @@ impl Rights {
 
     /// Whether there are rights that mean nothing without keys.
     pub fn need_keys(self) -> bool {
-        [Area::Cells, Area::Records, Area::Runs, Area::Outbox, Area::Branches, Area::Feed]
-            .iter()
-            .any(|area| self.include(Right::either(*area)))
+        let without = [Area::Server, Area::Admin];
+        let with = AREAS.iter().map(|(area, _)| *area).filter(|area| !without.contains(area));
+        with.into_iter().any(|area| self.include(Right::either(area)))
     }
 }
 
-fn shift(area: Area) -> u16 {
-    2 * area as u16
+fn shift(area: Area) -> u32 {
+    2 * area as u32
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@ use mainstay::wire::{Act, Follow, Look, Question, Read};
 use mainstay::{CellCommand, Filter, RecordCommand, RunCommand, Transaction};
 
 /// To do anything with what keys hold.
-const DATA: Right = Right::either(Area::Cells).or(Area::Records).or(Area::Runs).or(Area::Outbox);
+const DATA: Right =
+    Right::either(Area::Cells).or(Area::Records).or(Area::Runs).or(Area::Outbox).or(Area::Keyed);
 
 /// What somebody wants over the wire.
 pub enum Wanted<'a> {
@@ -54,6 +55,7 @@ impl User {
             }
             Read::Runs(command) => self.allow_run(command),
             Read::Outbox(command) => self.allow_outbox(command),
+            Read::State(command) => self.allow_state(command),
         }
     }
 

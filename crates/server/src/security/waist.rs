@@ -14,7 +14,7 @@ use super::right::{Area, Right};
 use super::user::{Denied, User};
 use mainstay::{
     BranchCommand, CellCommand, Command, Contract, Guard, HashCommand, IndexCommand, Name,
-    OutboxCommand, RecordCommand, RunCommand, StringCommand, Transaction,
+    OutboxCommand, RecordCommand, RunCommand, StateCommand, StringCommand, Transaction,
 };
 
 const READ: Right = Right::read(Area::Cells);
@@ -23,6 +23,8 @@ const READ_RECORDS: Right = Right::read(Area::Records);
 const WRITE_RECORDS: Right = Right::write(Area::Records);
 const READ_RUNS: Right = Right::read(Area::Runs);
 const WRITE_RUNS: Right = Right::write(Area::Runs);
+const READ_KEYED: Right = Right::read(Area::Keyed);
+const WRITE_KEYED: Right = Right::write(Area::Keyed);
 
 impl User {
     /// All that a transaction may do has to be allowed, also what it does only if a guard fails.
@@ -48,6 +50,7 @@ impl User {
             Command::Hash(command) => self.allow_hash(command),
             Command::Run(command) => self.allow_run(command),
             Command::Outbox(command) => self.allow_outbox(command),
+            Command::State(command) => self.allow_state(command),
             // A branch is all keys at once.
             Command::Branch(_) => {
                 self.may(Right::write(Area::Branches))?;
@@ -70,6 +73,9 @@ impl User {
                 self.allow_key(&[READ_RECORDS], key)
             }
             Guard::Event { run, .. } => self.allow_key(&[reading(Contract::Runs)], run),
+            Guard::StateVersion { space, .. } | Guard::StateUnchanged { space, .. } => {
+                self.allow_key(&[READ_KEYED], space)
+            }
             // The number of a message is no key that anybody has a right on.
             Guard::Unchanged { contract, .. } if !has_keys(*contract) => {
                 self.may(reading(*contract))?;
@@ -186,6 +192,43 @@ impl User {
         self.may_touch(command.run().unwrap_or_default().as_bytes())
     }
 
+    pub(super) fn allow_state(&self, command: &StateCommand) -> Result<(), Denied> {
+        let rights: &[Right] = match command {
+            command if command.is_read() => &[READ_KEYED],
+            // What became of these tells what was there.
+            StateCommand::Declare { .. }
+            | StateCommand::Write { .. }
+            | StateCommand::Seal { .. }
+            | StateCommand::Take { .. } => &[READ_KEYED, WRITE_KEYED],
+            StateCommand::Drop { .. }
+            | StateCommand::Restore { .. }
+            | StateCommand::Abandon { .. } => &[WRITE_KEYED],
+            _ => return self.allow_unknown(),
+        };
+        match (command.space(), command) {
+            (Some(space), _) => self.allow_key(rights, space),
+            (None, StateCommand::Spaces { prefix, .. }) => self.allow_range(READ_KEYED, prefix),
+            (None, _) => self.allow_unknown(),
+        }
+    }
+
+    /// Whether a user is told of a change, of keys that begin with what they may. Names of branches, tags and messages
+    /// are no keys.
+    pub fn may_follow(&self, contract: Contract, key: &str) -> bool {
+        if self.has_all_keys() {
+            return true;
+        }
+        match contract {
+            // `space/key` and `space@source`: where a user's prefix has such a sign itself, it may reach beyond the name
+            // of the space, which is what users have rights on.
+            Contract::Keyed => {
+                let space = key.split(['/', '@']).next().unwrap_or_default();
+                self.may_touch(space.as_bytes()).is_ok()
+            }
+            contract => has_keys(contract),
+        }
+    }
+
     /// Whoever writes a message needs its subject, whoever sends them needs all.
     pub(super) fn allow_outbox(&self, command: &OutboxCommand) -> Result<(), Denied> {
         match command {
@@ -218,6 +261,7 @@ impl User {
     /// A command that came later than this file: whoever may do everything may do it.
     fn allow_unknown(&self) -> Result<(), Denied> {
         [READ, WRITE, READ_RECORDS, WRITE_RECORDS].iter().try_for_each(|right| self.may(*right))?;
+        [READ_KEYED, WRITE_KEYED].iter().try_for_each(|right| self.may(*right))?;
         self.may(Right::write(Area::Admin))?;
         self.may_touch_everything()
     }
@@ -230,13 +274,14 @@ const fn reading(contract: Contract) -> Right {
         Contract::Records => READ_RECORDS,
         Contract::Runs => READ_RUNS,
         Contract::Outbox => Right::read(Area::Outbox),
+        Contract::Keyed => READ_KEYED,
         _ => Right::read(Area::Branches),
     }
 }
 
 /// Whether state of a kind has names that users have rights on: branches, tags and messages have not.
 pub const fn has_keys(contract: Contract) -> bool {
-    matches!(contract, Contract::Cells | Contract::Records | Contract::Runs)
+    matches!(contract, Contract::Cells | Contract::Records | Contract::Runs | Contract::Keyed)
 }
 
 /// What is to be recorded of a transaction.

@@ -11,6 +11,7 @@ mod encrypted;
 mod freezing;
 mod giving_up;
 mod jobs;
+mod keyed;
 mod killing;
 mod limited;
 #[path = "../tls/papers.rs"]

@@ -7,6 +7,7 @@ mod audit;
 mod cli;
 mod clients;
 mod http;
+mod keyed;
 mod limits;
 mod login;
 mod records;

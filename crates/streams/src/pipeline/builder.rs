@@ -10,6 +10,7 @@ use crate::sink::Sink;
 use crate::source::{Merged, Source};
 use mainstay_model::{Code, Error, KeyedState, Result, check_name};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// How many items a batch has unless told otherwise.
@@ -25,6 +26,7 @@ pub struct PipelineBuilder<P: Operator> {
     sinks: Vec<Box<dyn Sink<P::Out>>>,
     batch: usize,
     states_ahead: bool,
+    owned: Option<(Range<u32>, u32)>,
 }
 
 impl<P: Operator> PipelineBuilder<P> {
@@ -36,6 +38,7 @@ impl<P: Operator> PipelineBuilder<P> {
             sinks: Vec::new(),
             batch: BATCH_DEFAULT,
             states_ahead: false,
+            owned: None,
         }
     }
 
@@ -69,9 +72,16 @@ impl<P: Operator> PipelineBuilder<P> {
         self
     }
 
+    /// Works only on keys that belong to some of so many groups; others are passed over. Every shard reads all items, in one
+    /// order, so that all of them can stop at one place.
+    pub fn shard(mut self, groups: Range<u32>, of: u32) -> PipelineBuilder<P> {
+        self.owned = Some((groups, of));
+        self
+    }
+
     /// Opens the pipeline over a state, and goes to where that says it was.
     pub fn open(self, state: Arc<dyn KeyedState>) -> Result<Pipeline<P>> {
-        let PipelineBuilder { operator, input, sinks, batch, states_ahead } = self;
+        let PipelineBuilder { operator, input, sinks, batch, states_ahead, owned } = self;
         if !(1..=BATCH_LIMIT).contains(&batch) {
             let message = format!("a batch has 1 to {BATCH_LIMIT} items, not {batch}");
             return Err(Error::new(Code::InvalidOption, message));
@@ -94,6 +104,7 @@ impl<P: Operator> PipelineBuilder<P> {
             stalled: None,
             behind: Vec::new(),
             states_ahead,
+            owned,
             broken: false,
             barriers: BTreeMap::new(),
         };

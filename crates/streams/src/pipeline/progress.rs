@@ -9,6 +9,8 @@ pub struct Progress {
     pub items: u64,
     /// How many had been applied before, and were passed over.
     pub skipped: u64,
+    /// How many have keys of other shards, and were passed over.
+    pub passed: u64,
     /// How many came too late, and were dropped.
     pub late: u64,
     /// How many outputs were handed to the sinks.
@@ -22,6 +24,7 @@ impl Progress {
     pub fn add(&mut self, further: &Progress) {
         self.items += further.items;
         self.skipped += further.skipped;
+        self.passed += further.passed;
         self.late += further.late;
         self.outputs += further.outputs;
         self.ended = further.ended;
@@ -32,6 +35,7 @@ impl Progress {
             Taken::Applied => self.items += 1,
             Taken::Late => self.late += 1,
             Taken::Skipped => self.skipped += 1,
+            Taken::Passed => self.passed += 1,
         }
     }
 }

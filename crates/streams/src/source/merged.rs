@@ -85,8 +85,14 @@ impl<T> Merged<T> {
         Ok(())
     }
 
-    /// The item with the lowest time; nothing where all sources have none.
-    pub fn arrive(&mut self) -> Result<Option<Arrived<T>>> {
+    /// Which source the next item is of, and the position behind it there; nothing where all sources have none.
+    pub fn peek(&mut self) -> Result<Option<(usize, u64)>> {
+        let Some((_, source)) = self.lowest()? else { return Ok(None) };
+        Ok(self.inlets[source].head.as_ref().map(|head| (source, head.position)))
+    }
+
+    /// The source whose next item has the lowest time.
+    fn lowest(&mut self) -> Result<Option<(LogicalTime, usize)>> {
         for inlet in &mut self.inlets {
             if inlet.head.is_none() {
                 inlet.head = inlet.source.next()?;
@@ -94,7 +100,12 @@ impl<T> Merged<T> {
         }
         let times = self.inlets.iter().enumerate();
         let heads = times.filter_map(|(n, inlet)| Some((inlet.head.as_ref()?.time, n)));
-        let Some((time, source)) = heads.min() else { return Ok(None) };
+        Ok(heads.min())
+    }
+
+    /// The item with the lowest time; nothing where all sources have none.
+    pub fn arrive(&mut self) -> Result<Option<Arrived<T>>> {
+        let Some((time, source)) = self.lowest()? else { return Ok(None) };
         let time = self.distinct(time, source)?;
         self.check(time, source)?;
         self.last = Some(time);

@@ -5,8 +5,8 @@
 //!                                                        marker that lets it go; else a fault
 //! ```
 
-use super::delete::{LEFT, marker};
 use super::{head, hidden, places};
+use crate::apply::reap::{self, LEFT_BY_RUNS};
 use crate::catalog::Catalog;
 use crate::doctor::Faults;
 use crate::entry;
@@ -27,7 +27,7 @@ pub(crate) fn check_left(
     faults: &mut Faults,
 ) -> Result<()> {
     let left = Left { index, catalog, at };
-    LEFT.iter().try_for_each(|&space| left.check(space, faults))
+    LEFT_BY_RUNS.iter().try_for_each(|&space| left.check(space, faults))
 }
 
 struct Left<'l> {
@@ -99,7 +99,7 @@ impl Left<'_> {
         {
             return Ok(true);
         }
-        let key = marker(branch, run, generation);
+        let key = reap::run(branch, run, generation);
         let hash = self.index.current.hash(&key);
         let waits = |entry: &[u8]| entry::parse(entry).map(|(head, _)| !head.is_deleted());
         // A marker that cannot be read lets nothing go.

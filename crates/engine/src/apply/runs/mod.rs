@@ -24,7 +24,6 @@ use crate::overlay::Overlay;
 use crate::view::View;
 use append::Writer;
 pub(crate) use check::check;
-pub(crate) use delete::reap;
 pub(crate) use fold::{FoldCounts, Folds};
 pub(crate) use head::{last_seq, shown_seq};
 pub(crate) use left::check_left;

@@ -1,7 +1,8 @@
 //! Branches and tags of a served database.
 
 use super::{
-    AsyncCells, AsyncDatabase, AsyncInteractive, AsyncOutbox, AsyncRecords, AsyncRuns, retry,
+    AsyncCells, AsyncDatabase, AsyncInteractive, AsyncKeyed, AsyncOutbox, AsyncRecords, AsyncRuns,
+    retry,
 };
 use crate::branch::revision;
 use crate::cells::did;
@@ -31,6 +32,11 @@ impl AsyncBranch {
     /// Its runs.
     pub fn runs(&self) -> AsyncRuns {
         AsyncRuns::on(self.link.clone(), &self.name)
+    }
+
+    /// A space of keyed state on it; it is made by its first write, or declared.
+    pub fn keyed(&self, space: &str) -> Result<AsyncKeyed> {
+        AsyncKeyed::on(self.link.clone(), &self.name, space)
     }
 
     /// Its outbox.

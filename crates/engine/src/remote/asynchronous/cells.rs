@@ -1,14 +1,15 @@
 //! Cells of a served database.
 
 use super::held::Held;
+use super::keyed::{self, AsyncKeyedAt};
 use super::{AsyncRecordsAt, AsyncRunsAt};
 use crate::cells::{counter, did, maybe_counter, number, unexpected};
 use crate::remote::link::Link;
 use crate::snapshot::HistoryEntry;
 use crate::wire::{Read, Seen};
 use mainstay_model::{
-    Answer, At, CellCommand, CompactString, Name, Number, Page, Result, Revision, Ttl, Value,
-    Versioned, from_value, to_value,
+    Answer, At, CellCommand, CompactString, Name, Number, Page, Result, Revision, StateCommand,
+    Ttl, Value, Versioned, from_value, to_value,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -157,6 +158,14 @@ impl AsyncCellsAt {
     /// The runs in the same view.
     pub fn runs(&self) -> AsyncRunsAt {
         AsyncRunsAt(self.0.clone())
+    }
+
+    pub(crate) fn keyed(&self, space: Name) -> AsyncKeyedAt {
+        AsyncKeyedAt::new(space, self.0.clone())
+    }
+
+    pub(crate) async fn read_keyed(&self, command: StateCommand) -> Result<Answer> {
+        keyed::seen(self.look(Read::State(command)).await?)
     }
 
     async fn look(&self, read: Read) -> Result<Seen> {

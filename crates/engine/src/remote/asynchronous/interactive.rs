@@ -1,6 +1,7 @@
 //! Interactive transactions on a served database: open on the server, on a connection of their own.
 
 use crate::cells::{cell, counter, did, maybe_counter, number, page, unexpected};
+use crate::keyed::{self, Ask};
 use crate::outbox;
 use crate::records::{self, record, records};
 use crate::remote::link::Link;
@@ -9,8 +10,9 @@ use crate::runs;
 use crate::wire::{Act, Acted};
 use mainstay_model::{
     Answer, Appended, CanonicalEvent, CellCommand, Command, Condition, Durability, ExpireOnly,
-    Name, NewEvent, Number, Page, Receipt, Record, RecordCommand, RecordPage, RecordWrite, Result,
-    Revision, RunCommand, RunSnapshot, Transaction, Ttl, Value, Versioned, Where,
+    Kept, Name, NewEvent, Number, Page, Receipt, Record, RecordCommand, RecordPage, RecordWrite,
+    Result, Revision, RunCommand, RunSnapshot, State, StateCommand, StateWrite, Transaction, Ttl,
+    Value, Versioned, Where, Wrote,
 };
 
 /// An open transaction. Dropping it rolls it back.
@@ -205,6 +207,22 @@ impl AsyncInteractive {
     ) -> Result<u64> {
         let put = outbox::put(subject, payload, run)?;
         outbox::number(self.run(put).await?)
+    }
+
+    /// Writes to a space of keyed state; says what became of each.
+    pub async fn write_states(
+        &mut self,
+        space: &str,
+        writes: Vec<StateWrite>,
+    ) -> Result<Vec<Wrote>> {
+        let space = Name::new(space)?;
+        keyed::wrote(self.run(StateCommand::Write { space, writes }).await?)
+    }
+
+    /// A key's state, own writes included.
+    pub async fn get_state(&mut self, space: &str, key: impl AsRef<[u8]>) -> Result<Option<State>> {
+        let look = Ask(&Name::new(space)?).look(&[key.as_ref()]);
+        Ok(keyed::kept(self.run(look).await?)?.pop().flatten().and_then(Kept::into_state))
     }
 
     /// Commits, or fails with `Conflict` when something that was read has changed.

@@ -12,6 +12,7 @@ mod cells;
 mod feed;
 mod held;
 mod interactive;
+mod keyed;
 mod outbox;
 mod records;
 mod runs;
@@ -20,6 +21,7 @@ pub use branch::AsyncBranch;
 pub use cells::{AsyncCells, AsyncCellsAt};
 pub use feed::AsyncFeed;
 pub use interactive::AsyncInteractive;
+pub use keyed::{AsyncKeyed, AsyncKeyedAt};
 pub use outbox::AsyncOutbox;
 pub use records::{AsyncRecords, AsyncRecordsAt};
 pub use runs::{AsyncRuns, AsyncRunsAt};
@@ -67,6 +69,11 @@ impl AsyncDatabase {
     /// The runs of `main`.
     pub fn runs(&self) -> AsyncRuns {
         AsyncRuns::on(self.link.clone(), MAIN)
+    }
+
+    /// A space of keyed state on `main`; it is made by its first write, or declared.
+    pub fn keyed(&self, space: &str) -> Result<AsyncKeyed> {
+        AsyncKeyed::on(self.link.clone(), MAIN, space)
     }
 
     /// The outbox of `main`.

@@ -167,6 +167,7 @@ fn contract_name(contract: Contract) -> &'static str {
         Contract::Records => "records",
         Contract::Runs => "runs",
         Contract::Outbox => "outbox",
+        Contract::Keyed => "keyed",
         _ => "other",
     }
 }

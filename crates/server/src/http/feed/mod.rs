@@ -25,9 +25,10 @@ pub(crate) use tail::TailReader;
 use super::Http;
 use super::access::Asking;
 use super::refusal::{Answered, Refusal};
-use crate::security::has_keys;
+use crate::security::User;
 use mainstay::{Code, Contract, Error};
 use serde::Deserialize;
+use std::sync::Arc;
 use utoipa::{IntoParams, ToSchema};
 
 /// Which changes are wanted.
@@ -38,8 +39,8 @@ pub(crate) struct Wanted {
     pub contract: Option<Contract>,
     /// Only this key.
     pub key: Option<String>,
-    /// Names of branches and tags are not keys: whoever has only some of those is not told of them.
-    pub keys_only: bool,
+    /// Who is told, if that is not everything.
+    pub user: Option<Arc<User>>,
 }
 
 impl Wanted {
@@ -50,12 +51,12 @@ impl Wanted {
         prefix: Option<String>,
         contract: Option<FeedContract>,
     ) -> Wanted {
-        let (contract, keys_only) = (contract.map(Contract::from), !asking.user.has_all_keys());
-        Wanted { branch, prefix, contract, key: None, keys_only }
+        let (contract, user) = (contract.map(Contract::from), Some(asking.user.clone()));
+        Wanted { branch, prefix, contract, key: None, user }
     }
 
     fn includes(&self, contract: Contract, branch: &str, key: &str) -> bool {
-        (has_keys(contract) || !self.keys_only)
+        self.user.as_ref().is_none_or(|user| user.may_follow(contract, key))
             && self.contract.is_none_or(|wanted| wanted == contract)
             && self.key.as_ref().is_none_or(|wanted| wanted == key)
             && self.branch.as_ref().is_none_or(|wanted| wanted == branch)
@@ -77,6 +78,8 @@ pub(crate) enum FeedContract {
     Runs,
     /// Messages to be sent.
     Outbox,
+    /// Spaces of keys with versions.
+    Keyed,
 }
 
 impl From<FeedContract> for Contract {
@@ -87,6 +90,7 @@ impl From<FeedContract> for Contract {
             FeedContract::Records => Contract::Records,
             FeedContract::Runs => Contract::Runs,
             FeedContract::Outbox => Contract::Outbox,
+            FeedContract::Keyed => Contract::Keyed,
         }
     }
 }

@@ -131,6 +131,7 @@ pub fn contract(contract: Contract) -> &'static str {
         Contract::Records => "records",
         Contract::Runs => "runs",
         Contract::Outbox => "outbox",
+        Contract::Keyed => "keyed",
         _ => "other",
     }
 }

@@ -9,6 +9,7 @@ pub mod hashes;
 pub mod indexes;
 pub mod info;
 pub mod jobs;
+pub mod keyed;
 pub mod keys;
 pub mod locks;
 pub mod outbox;

@@ -19,8 +19,9 @@ use mainstay::wire::{
     self, Act, Acted, FOLLOW_LIMIT, Follow, Followed, Look, Question, Read, Seen,
 };
 use mainstay::{
-    At, CanonicalEvent, Cells, Code, Command, Database, Durability, Error, Interactive, Name,
-    OutboxAnswer, OutboxCommand, Receipt, RecordCommand, Result, RunAnswer, Transaction,
+    Answer, At, CanonicalEvent, Cells, Code, Command, Database, Durability, Error, Interactive,
+    Name, OutboxAnswer, OutboxCommand, Receipt, RecordCommand, Result, RunAnswer, StateCommand,
+    Transaction,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -28,7 +29,7 @@ use serde::de::DeserializeOwned;
 /// Reads cells and records, as they are or as they were: both have the same methods and no type in
 /// common. Only what is read is asked for.
 macro_rules! look {
-    ($cells:expr, $records:expr, $runs:expr, $outbox:expr, $read:expr) => {
+    ($cells:expr, $records:expr, $runs:expr, $outbox:expr, $keyed:expr, $read:expr) => {
         match $read {
             Read::Get { name } => $cells.get_versioned(name.as_str()).map(Seen::Cell),
             Read::List { prefix, after, limit } => {
@@ -52,8 +53,18 @@ macro_rules! look {
             }
             Read::Runs(command) => $runs.read(command).map(|it| Seen::Runs(Box::new(it))),
             Read::Outbox(command) => $outbox(command).map(|it| Seen::Outbox(Box::new(it))),
+            Read::State(command) => $keyed(command).and_then(of_states),
         }
     };
+}
+
+/// What was read of keyed state: names of spaces are names like others.
+fn of_states(answer: Answer) -> Result<Seen> {
+    match answer {
+        Answer::State(answer) => Ok(Seen::State(answer)),
+        Answer::Names(page) => Ok(Seen::Names(page)),
+        _ => Err(Error::new(Code::Unsupported, "keyed state gave an answer of another kind")),
+    }
 }
 
 /// The outbox has no past: what was sent is gone.
@@ -227,13 +238,21 @@ fn look_at(db: &Database, cells: &Cells, look: Look) -> Result<Seen> {
         At::Latest => {
             let branch = || db.branch(&look.branch);
             let outbox = |command| branch()?.outbox().read(command);
-            look!(cells, branch()?.records(), branch()?.runs(), outbox, look.read)
+            let keyed = |command| read_keyed(db, &look.branch, command);
+            look!(cells, branch()?.records(), branch()?.runs(), outbox, keyed, look.read)
         }
         at => {
             let view = cells.at(at)?;
-            look!(view, view.records(), view.runs(), no_past, look.read)
+            let keyed = |command| view.read_keyed(command);
+            look!(view, view.records(), view.runs(), no_past, keyed, look.read)
         }
     }
+}
+
+/// Answers a command on keyed state that only reads, as it is now.
+fn read_keyed(db: &Database, branch: &str, command: StateCommand) -> Result<Answer> {
+    let (answers, _) = db.look(branch, &[command.into()])?;
+    answers.into_iter().next().ok_or_else(no_read)
 }
 
 fn cells(session: &Session, branch: &str) -> Result<Cells> {
@@ -295,8 +314,11 @@ fn inside(session: &mut Session, command: Command) -> Result<Acted> {
 fn look_held(session: &Session, read: Read) -> Result<Handled> {
     let view = session.view.clone().ok_or_else(none_open)?;
     let takes_a_while = read.takes_a_while();
-    let look =
-        move || framed(&look!(view, view.records(), view.runs(), no_past, read).map(Acted::Seen));
+    let look = move || {
+        let keyed = |command| view.read_keyed(command);
+        let seen = look!(view, view.records(), view.runs(), no_past, keyed, read);
+        framed(&seen.map(Acted::Seen))
+    };
     Ok(match takes_a_while {
         true => Handled::Slow(Box::new(look)),
         false => Handled::Reply(look()),
@@ -352,7 +374,7 @@ fn following(call: &mut Call<'_>, follow: Follow) -> Result<Handled> {
     let until = Until::Once { deadline_us: deadline_us(call, follow.wait_ms) };
     let limit = follow.limit.clamp(1, FOLLOW_LIMIT);
     let reading = Reading::new(feed, limit, until, FOLLOWED, seat);
-    let reading = reading.told_to(call.session.user.as_deref());
+    let reading = reading.told_to(call.session.user.clone());
     Ok(wait(call, Awaited::Changes(Box::new(reading))))
 }
 

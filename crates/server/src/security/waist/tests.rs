@@ -2,8 +2,8 @@ use super::super::prefixes::Prefixes;
 use super::super::right::Rights;
 use super::*;
 use mainstay::{
-    Condition, Field, FieldValue, MergeStrategy, Number, Only, RecordPick, RecordWrite, Step,
-    SystemCommand, Ttl, Value,
+    Condition, EntryBlock, Field, FieldValue, MergeStrategy, Number, Only, RecordPick, RecordWrite,
+    SpaceInfo, SpaceOptions, StatePlace, StateWrite, Step, SystemCommand, Ttl, Value,
 };
 
 fn user(allow: &[&str], prefixes: &[&str]) -> User {
@@ -113,6 +113,47 @@ fn on_record(key: &str) -> Vec<(Command, bool, bool)> {
     records.chain(hashes.into_iter().map(|(command, r, w)| (command.into(), r, w))).collect()
 }
 
+/// Every command on one space, and whether it reads and writes.
+fn on_space(key: &str) -> Vec<(Command, bool, bool)> {
+    let (space, info, block) = (|| name(key), SpaceInfo::default(), EntryBlock::default);
+    let (prefix, limit, none) = (Vec::new, 1, || None::<Vec<u8>>);
+    let all = [
+        (StateCommand::Declare { space: space(), options: SpaceOptions::default() }, true, true),
+        (
+            StateCommand::Write { space: space(), writes: vec![StateWrite::put("k", "v", 1)] },
+            true,
+            true,
+        ),
+        (StateCommand::Seal { space: space(), frontier: 1.into(), limit }, true, true),
+        (StateCommand::Take { space: space(), info, block: block() }, true, true),
+        (StateCommand::Drop { space: space() }, false, true),
+        (
+            StateCommand::Restore { space: space(), info, block: block(), begun: None, ends: true },
+            false,
+            true,
+        ),
+        (StateCommand::Abandon { space: space(), begun: 1 }, false, true),
+        (StateCommand::Look { space: space(), keys: Vec::new() }, true, false),
+        (
+            StateCommand::Scan { space: space(), prefix: prefix(), after: none(), limit },
+            true,
+            false,
+        ),
+        (
+            StateCommand::List { space: space(), prefix: prefix(), after: none(), limit },
+            true,
+            false,
+        ),
+        (StateCommand::Items { space: space(), key: prefix(), after: none(), limit }, true, false),
+        (StateCommand::Waiting { space: space(), below: None, limit }, true, false),
+        (StateCommand::Positions { space: space() }, true, false),
+        (StateCommand::Info { space: space() }, true, false),
+        (StateCommand::Dump { space: space(), after: none(), limit_bytes: 1 }, true, false),
+        (StateCommand::Spaces { prefix: key.into(), after: None, limit }, true, false),
+    ];
+    all.into_iter().map(|(command, r, w)| (Command::from(command), r, w)).collect()
+}
+
 fn branch_commands() -> Vec<Command> {
     let a = || name("app:a");
     let commands = [
@@ -133,8 +174,8 @@ fn branch_commands() -> Vec<Command> {
 type Commands = fn(&str) -> Vec<(Command, bool, bool)>;
 
 /// The kinds of state, the others, and the commands.
-const KINDS: [(&str, &str, Commands); 2] =
-    [("cells", "records", on_cell), ("records", "cells", on_record)];
+const KINDS: [(&str, &str, Commands); 3] =
+    [("cells", "records", on_cell), ("records", "cells", on_record), ("keyed", "cells", on_space)];
 
 #[test]
 fn each_command_needs_its_rights_and_its_keys() {
@@ -183,6 +224,10 @@ fn guards(key: &str, contract: Contract) -> Vec<Guard> {
             Guard::Record { key: name(key), is: None },
             Guard::Field { key: name(key), field: Field::new("f").unwrap(), is: None },
         ],
+        Contract::Keyed => [
+            Guard::StateVersion { space: name(key), key: b"k".to_vec(), is: None },
+            Guard::StateUnchanged { space: name(key), place: StatePlace::Space, since: 1 },
+        ],
         _ => [
             Guard::Counter { name: name(key), is: None },
             Guard::Value { name: name(key), is: None },
@@ -204,9 +249,11 @@ fn guards(key: &str, contract: Contract) -> Vec<Guard> {
 fn guards_and_the_other_way_of_a_transaction_are_looked_at_too() {
     let both = user(&["cells"], &["app:"]);
     let empty = Transaction::new;
-    for (area, other, contract) in
-        [("cells", "records", Contract::Cells), ("records", "cells", Contract::Records)]
-    {
+    for (area, other, contract) in [
+        ("cells", "records", Contract::Cells),
+        ("records", "cells", Contract::Records),
+        ("keyed", "cells", Contract::Keyed),
+    ] {
         let holder = user(&[area], &["app:"]);
         let writer = user(&[&format!("{area}:write"), other], &["app:"]);
         for guard in guards("app:a", contract) {

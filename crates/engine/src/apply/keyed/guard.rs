@@ -1,0 +1,134 @@
+//! Whether what was read of a space is still so.
+
+use super::{places, space};
+use crate::index::Index;
+use crate::overlay::Overlay;
+use crate::spaces::{self, KEYED, SPACES};
+use crate::trail::Trail;
+use crate::view::{Origin, View};
+use mainstay_model::{
+    Answer, EntryKind, Name, Result, Revision, StateAnswer, StateCommand, StatePlace, StateWrite,
+};
+
+/// Whether what stands here has not been written since a revision; nothing if nobody remembers. That another generation
+/// is shown changes everything.
+pub(crate) fn holds(
+    view: &View<'_>,
+    trail: &Trail,
+    space: &Name,
+    place: &StatePlace,
+    since: Revision,
+) -> Result<Option<bool>> {
+    let nothing = Overlay::default();
+    let Some(declared) = space::find(view, &nothing, space)? else {
+        return unwritten(view, SPACES, space.as_bytes(), since);
+    };
+    if *place == StatePlace::Space {
+        return unwritten(view, SPACES, space.as_bytes(), since);
+    }
+    if declared.shown > since {
+        return Ok(Some(false));
+    }
+    let life = places::life(space.as_str(), declared.generation);
+    let at = |place: &[u8]| [&life[..], place].concat();
+    match place {
+        StatePlace::Space => Ok(Some(false)),
+        StatePlace::Key(key) => unwritten(view, KEYED, &at(&EntryKind::state(key)), since),
+        StatePlace::Item { key, id } => {
+            unwritten(view, KEYED, &at(&EntryKind::item(key, id)), since)
+        }
+        StatePlace::Position(source) => {
+            unwritten(view, KEYED, &at(&EntryKind::position(source)), since)
+        }
+        StatePlace::Range { prefix, after, upto } => {
+            let key = |place: &[u8]| spaces::key(KEYED, view.branch(), &at(place));
+            let (prefix, after) = (key(prefix), after.as_deref().map(key));
+            let upto = upto.as_deref().map(key);
+            let inside = |key: &[u8]| {
+                key.starts_with(&prefix)
+                    && after.as_ref().is_none_or(|after| key > after.as_slice())
+                    && upto.as_ref().is_none_or(|upto| key <= upto.as_slice())
+            };
+            Ok(trail.any(since, Revision::MAX, inside).map(|written| !written))
+        }
+        _ => Ok(Some(false)),
+    }
+}
+
+/// Whether a key has not been written since a revision; nothing if a deletion since then may be gone without a trace.
+fn unwritten(view: &View<'_>, space: u8, name: &[u8], since: Revision) -> Result<Option<bool>> {
+    let (key, hash) = view.key(space, name);
+    let index: &Index = view.index;
+    if index.check_reach(&key, since).is_err() {
+        return Ok(None);
+    }
+    let found = view.find(&Overlay::default(), &key, hash, |head, _| Ok(head.revision))?;
+    // Inherited versions are fixed by the fork: only the own layer can change.
+    Ok(Some(match found {
+        Some((revision, Origin::Own)) => revision <= since,
+        _ => true,
+    }))
+}
+
+/// What a command reads of a space, or its answer tells of it. Whoever changes that makes a commit a conflict. A page tells
+/// of what is up to its end, and not of what is behind it.
+pub(crate) fn told(command: &StateCommand, answer: Option<&Answer>) -> Vec<StatePlace> {
+    let upto = answer.and_then(end_of).map(|key| EntryKind::state(key).to_vec());
+    let range = |prefix: &[u8], after: Option<&[u8]>| StatePlace::Range {
+        prefix: prefix.to_vec(),
+        after: after.map(<[u8]>::to_vec),
+        upto: upto.clone(),
+    };
+    match command {
+        StateCommand::Write { writes, .. } => writes.iter().filter_map(of_write).collect(),
+        StateCommand::Look { keys, .. } => {
+            keys.iter().map(|key| StatePlace::Key(key.0.clone())).collect()
+        }
+        StateCommand::Scan { prefix, after, .. } | StateCommand::List { prefix, after, .. } => {
+            let after = after.as_deref().map(EntryKind::state);
+            vec![range(&EntryKind::state(prefix), after.as_deref())]
+        }
+        StateCommand::Items { key, after, .. } => {
+            let after = after.as_deref().map(|id| EntryKind::item(key, id));
+            vec![range(&EntryKind::item(key, b""), after.as_deref())]
+        }
+        StateCommand::Waiting { .. } => vec![range(&places::kind(EntryKind::Waiting), None)],
+        StateCommand::Positions { .. } => vec![range(&places::kind(EntryKind::Position), None)],
+        // All of the space is in it, or goes by it.
+        StateCommand::Dump { .. } | StateCommand::Seal { .. } | StateCommand::Take { .. } => {
+            vec![range(b"", None), StatePlace::Space]
+        }
+        StateCommand::Declare { .. }
+        | StateCommand::Info { .. }
+        | StateCommand::Drop { .. }
+        | StateCommand::Abandon { .. }
+        | StateCommand::Restore { .. } => vec![StatePlace::Space],
+        _ => Vec::new(),
+    }
+}
+
+/// The last key of a page that others follow.
+fn end_of(answer: &Answer) -> Option<&[u8]> {
+    let Answer::State(answer) = answer else { return None };
+    match answer.as_ref() {
+        StateAnswer::States(page) => page.next.as_deref(),
+        StateAnswer::Keys { next, .. } => next.as_deref(),
+        _ => None,
+    }
+}
+
+fn of_write(write: &StateWrite) -> Option<StatePlace> {
+    Some(match write {
+        StateWrite::Put { key, .. }
+        | StateWrite::Delete { key, .. }
+        | StateWrite::Merge { key, .. } => StatePlace::Key(key.clone()),
+        StateWrite::Append { key, id, .. } => StatePlace::Item { key: key.clone(), id: id.clone() },
+        StateWrite::Advance { source, .. } => StatePlace::Position(source.clone()),
+        StateWrite::AllSettled { below } => StatePlace::Range {
+            prefix: places::kind(EntryKind::Waiting).to_vec(),
+            after: None,
+            upto: Some(EntryKind::waiting(*below, b"").to_vec()),
+        },
+        _ => return None,
+    })
+}

@@ -1,0 +1,172 @@
+//! Keyed state: spaces of keys with versions.
+//!
+//! ```text
+//!   declaration { options, frontier, generation, filling }
+//!        |                     |           |
+//!        |                     |           '--> filled by a restore; nobody sees it
+//!        v                     v
+//!   put --newer?--> state, waiting, item, position of that generation
+//! ```
+//!
+//! The declaration is looked at by every write and changed by few: puts to different keys meet nowhere.
+
+pub(crate) mod guard;
+pub(crate) mod merge;
+pub(crate) mod places;
+pub(crate) mod read;
+mod restore;
+mod seal;
+mod settled;
+pub(crate) mod space;
+pub(crate) mod told;
+mod write;
+
+use crate::overlay::Overlay;
+use crate::spaces::SPACES;
+use crate::view::View;
+use mainstay_model::limits::check_page;
+use mainstay_model::{
+    Answer, Code, Error, Name, Page, Result, Revision, SpaceOptions, StateAnswer, StateCommand,
+};
+use read::Reader;
+use restore::Piece;
+use write::Writer;
+
+/// Runs a command on a space, in the transaction that gets this revision.
+pub(crate) fn run(
+    view: &View<'_>,
+    overlay: &mut Overlay,
+    command: &StateCommand,
+    revision: Revision,
+) -> Result<Answer> {
+    if command.is_read() {
+        return read(view, overlay, command);
+    }
+    command.check()?;
+    match command {
+        StateCommand::Declare { space, options } => {
+            declare(view, overlay, space, options, revision).map(Answer::Did)
+        }
+        StateCommand::Write { space, writes } => {
+            let mut writer = Writer::open(view, overlay, space, revision)?;
+            let wrote = writer.write(writes)?;
+            writer.close()?;
+            Ok(answer(StateAnswer::Wrote(wrote)))
+        }
+        StateCommand::Seal { space, frontier, limit } => {
+            let mut writer = Writer::open(view, overlay, space, revision)?;
+            let sealed = writer.seal(*frontier, *limit)?;
+            writer.close()?;
+            Ok(answer(StateAnswer::Sealed { settled: sealed.settled, done: sealed.done }))
+        }
+        StateCommand::Drop { space } => {
+            restore::remove(view, overlay, space, revision).map(Answer::Did)
+        }
+        StateCommand::Restore { space, info, block, begun, ends } => {
+            let piece = Piece { space, info: *info, block, begun: *begun, ends: *ends };
+            restore::restore(view, overlay, &piece, revision).map(Answer::Count)
+        }
+        StateCommand::Abandon { space, begun } => {
+            restore::abandon(view, overlay, space, *begun).map(Answer::Did)
+        }
+        StateCommand::Take { space, info, block } => {
+            let mut writer = Writer::open(view, overlay, space, revision)?;
+            let taken = writer.take(info, block)?;
+            writer.close()?;
+            Ok(Answer::Count(taken))
+        }
+        _ => Err(unknown()),
+    }
+}
+
+/// Declares a space; says whether it is new.
+fn declare(
+    view: &View<'_>,
+    overlay: &mut Overlay,
+    space: &Name,
+    options: &SpaceOptions,
+    revision: Revision,
+) -> Result<bool> {
+    let there = space::find(view, overlay, space)?;
+    let mut writer = Writer::open(view, overlay, space, revision)?;
+    let own = &mut writer.declared.info.options;
+    if there.is_none() {
+        *own = *options;
+    } else if own.versions.is_none() && options.versions.is_some() {
+        own.versions = options.versions;
+    }
+    if !own.is_as(options) {
+        return Err(restore::otherwise(space));
+    }
+    writer.changed = there.is_none_or(|there| there != writer.declared);
+    writer.close()?;
+    Ok(there.is_none())
+}
+
+/// Answers a command that only reads.
+pub(crate) fn read(view: &View<'_>, overlay: &Overlay, command: &StateCommand) -> Result<Answer> {
+    command.check()?;
+    if let StateCommand::Spaces { prefix, after, limit } = command {
+        return spaces(view, overlay, prefix, after.as_deref(), *limit).map(Answer::Names);
+    }
+    let space = command.space().ok_or_else(unknown)?;
+    let reader = Reader::open(view, overlay, space)?;
+    Ok(answer(match command {
+        StateCommand::Look { keys, .. } => StateAnswer::Kept(reader.look(keys)?),
+        StateCommand::Scan { prefix, after, limit, .. } => {
+            StateAnswer::States(reader.scan(prefix, after.as_deref(), *limit)?)
+        }
+        StateCommand::List { prefix, after, limit, .. } => {
+            reader.list(prefix, after.as_deref(), *limit)?
+        }
+        StateCommand::Items { key, after, limit, .. } => {
+            StateAnswer::Items(reader.items(key, after.as_deref(), *limit)?)
+        }
+        StateCommand::Waiting { below, limit, .. } => {
+            StateAnswer::Waiting(reader.waiting(*below, *limit)?)
+        }
+        StateCommand::Positions { .. } => StateAnswer::Positions(reader.positions()?),
+        StateCommand::Info { .. } => {
+            StateAnswer::Info(reader.declared.map(|declared| declared.info))
+        }
+        StateCommand::Dump { after, limit_bytes, .. } => {
+            reader.dump(after.as_deref(), *limit_bytes)?
+        }
+        _ => return Err(unknown()),
+    }))
+}
+
+/// Names of spaces in byte order; one that is only on its way is none.
+fn spaces(
+    view: &View<'_>,
+    overlay: &Overlay,
+    prefix: &str,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<Page> {
+    check_page(limit)?;
+    let mut walk = view.walk(overlay, SPACES, prefix.as_bytes(), after.map(str::as_bytes));
+    let mut page = Page::default();
+    while let Some(step) = walk.next()? {
+        let is_there =
+            !step.head.is_deleted() && space::Declaration::decode(step.payload(overlay))?.is_there;
+        if !is_there {
+            continue;
+        }
+        if page.names.len() == limit {
+            page.next = page.names.last().cloned();
+            break;
+        }
+        page.names.push(String::from_utf8_lossy(&step.name).into_owned());
+    }
+    Ok(page)
+}
+
+fn answer(answer: StateAnswer) -> Answer {
+    Answer::State(Box::new(answer))
+}
+
+#[cold]
+fn unknown() -> Error {
+    Error::new(Code::Unsupported, "this version does not know that command on keyed state")
+}

@@ -1,0 +1,198 @@
+//! Reading a space.
+
+use super::places;
+use super::space::{self, Declaration};
+use super::write::{damaged, position_of};
+use crate::overlay::Overlay;
+use crate::spaces::KEYED;
+use crate::view::{Step, View};
+use mainstay_model::{
+    EntryBlock, EntryKind, EntryRef, Item, Kept, Name, Result, Scales, State, StateAnswer,
+    StateKey, StatePage, Version, WaitingEntry, take_state,
+};
+
+/// A page ends when it has so many bytes.
+const PAGE_BYTES: usize = 32 << 20;
+
+/// One space as it is seen.
+pub(crate) struct Reader<'r> {
+    view: &'r View<'r>,
+    overlay: &'r Overlay,
+    space: &'r Name,
+    /// Nothing where there is no such space.
+    pub declared: Option<Declaration>,
+}
+
+impl<'r> Reader<'r> {
+    pub fn open(view: &'r View<'r>, overlay: &'r Overlay, space: &'r Name) -> Result<Reader<'r>> {
+        let declared = space::find(view, overlay, space)?;
+        Ok(Reader { view, overlay, space, declared })
+    }
+
+    /// What is known of keys.
+    pub fn look(&self, keys: &[StateKey]) -> Result<Vec<Option<Kept>>> {
+        let mut scales = Scales::default();
+        keys.iter()
+            .map(|key| {
+                let kept = self.kept(&key.0)?;
+                let bytes = kept.as_ref().and_then(|kept| kept.value.as_ref()).map_or(0, Vec::len);
+                scales.add_bytes(bytes)?;
+                Ok(kept)
+            })
+            .collect()
+    }
+
+    /// What keys take, in bytes.
+    pub fn weigh(&self, keys: &[StateKey]) -> Result<usize> {
+        keys.iter().try_fold(0, |all, key| {
+            let bytes = self.find(&EntryKind::state(&key.0), |payload| Ok(payload.len()))?;
+            Ok(all + bytes.unwrap_or_default())
+        })
+    }
+
+    /// What is known of a key.
+    pub fn kept(&self, key: &[u8]) -> Result<Option<Kept>> {
+        self.find(&EntryKind::state(key), |payload| {
+            let (version, value) = take_state(payload).ok_or_else(damaged)?;
+            Ok(Kept { version, value: value.map(<[u8]>::to_vec) })
+        })
+    }
+
+    fn find<T>(&self, place: &[u8], mut read: impl FnMut(&[u8]) -> Result<T>) -> Result<Option<T>> {
+        let Some(declared) = self.declared else { return Ok(None) };
+        let mut at = places::life(self.space.as_str(), declared.generation);
+        at.extend_from_slice(place);
+        let (key, hash) = self.view.key(KEYED, &at);
+        let found = self.view.find(self.overlay, &key, hash, |head, payload| {
+            (!head.is_deleted()).then(|| read(payload)).transpose()
+        })?;
+        Ok(found.and_then(|(found, _)| found))
+    }
+
+    /// Visits what stands behind a place and begins with another, until told to stop. Each is given by its place.
+    pub fn walk(
+        &self,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        mut visit: impl FnMut(&[u8], &[u8]) -> Result<bool>,
+    ) -> Result<()> {
+        let Some(declared) = self.declared else { return Ok(()) };
+        let life = places::life(self.space.as_str(), declared.generation);
+        let at = |place: &[u8]| [&life[..], place].concat();
+        let (prefix, after) = (at(prefix), after.map(at));
+        let mut walk = self.view.walk(self.overlay, KEYED, &prefix, after.as_deref());
+        while let Some(step) = walk.next()? {
+            let Step { head, name, .. } = &step;
+            if !head.is_deleted() && !visit(&name[life.len()..], step.payload(self.overlay))? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Keys in byte order with their states.
+    pub fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<StatePage> {
+        let (mut page, mut bytes) = (StatePage::default(), 0);
+        self.live(prefix, after, |key, version, value| {
+            if page.states.len() == limit || bytes > PAGE_BYTES {
+                page.next = page.states.last().map(|(key, _)| key.clone());
+                return false;
+            }
+            bytes += key.len() + value.len();
+            page.states.push((key.to_vec(), State { value: value.to_vec(), version }));
+            true
+        })?;
+        Ok(page)
+    }
+
+    /// Keys in byte order.
+    pub fn list(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<StateAnswer> {
+        let (mut keys, mut next): (Vec<StateKey>, _) = (Vec::new(), None);
+        self.live(prefix, after, |key, _, _| {
+            if keys.len() == limit {
+                next = keys.last().map(|key| key.0.clone());
+                return false;
+            }
+            keys.push(StateKey(key.to_vec()));
+            true
+        })?;
+        Ok(StateAnswer::Keys { keys, next })
+    }
+
+    fn live(
+        &self,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        mut visit: impl FnMut(&[u8], Version, &[u8]) -> bool,
+    ) -> Result<()> {
+        let (prefix, after) = (EntryKind::state(prefix), after.map(EntryKind::state));
+        self.walk(&prefix, after.as_deref(), |place, payload| {
+            let (version, value) = take_state(payload).ok_or_else(damaged)?;
+            Ok(value.is_none_or(|value| visit(&place[1..], version, value)))
+        })
+    }
+
+    /// Items of a key's log, in the order of their ids.
+    pub fn items(&self, key: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Item>> {
+        let prefix = EntryKind::item(key, b"");
+        let after = after.map(|id| EntryKind::item(key, id));
+        let (mut items, mut bytes) = (Vec::new(), 0);
+        self.walk(&prefix, after.as_deref(), |place, item| {
+            bytes += place.len() + item.len();
+            items.push(Item { id: place[prefix.len()..].to_vec(), item: item.to_vec() });
+            Ok(items.len() < limit && bytes < PAGE_BYTES)
+        })?;
+        Ok(items)
+    }
+
+    /// Writes that wait with versions below one.
+    pub fn waiting(&self, below: Option<Version>, limit: usize) -> Result<Vec<WaitingEntry>> {
+        let (mut waiting, mut bytes) = (Vec::new(), 0);
+        let versions = self.declared.and_then(|declared| declared.info.options.versions);
+        self.walk(&places::kind(EntryKind::Waiting), None, |place, payload| {
+            let entry = EntryRef::from_parts(place, Some(payload), versions)?;
+            let EntryRef::Waiting { key, version, value } = entry else { return Ok(true) };
+            if below.is_some_and(|below| version >= below) {
+                return Ok(false);
+            }
+            bytes += place.len() + payload.len();
+            let (key, value) = (key.to_vec(), value.map(<[u8]>::to_vec));
+            waiting.push(WaitingEntry { key, version, value });
+            Ok(waiting.len() < limit && bytes < PAGE_BYTES)
+        })?;
+        Ok(waiting)
+    }
+
+    /// How far sources were read.
+    pub fn positions(&self) -> Result<Vec<(String, u64)>> {
+        let mut positions = Vec::new();
+        self.walk(&places::kind(EntryKind::Position), None, |place, payload| {
+            let source = std::str::from_utf8(&place[1..]).map_err(|_| damaged())?;
+            positions.push((source.to_owned(), position_of(payload)?));
+            Ok(true)
+        })?;
+        Ok(positions)
+    }
+
+    /// Entries as a snapshot has them, behind a place.
+    pub fn dump(&self, after: Option<&[u8]>, limit_bytes: usize) -> Result<StateAnswer> {
+        let (mut block, mut last, mut full) = (EntryBlock::default(), None, false);
+        let most = limit_bytes.clamp(1, PAGE_BYTES);
+        for kind in EntryKind::ALL.map(places::kind) {
+            let begins = after.is_none_or(|after| after[..1.min(after.len())] <= kind[..]);
+            if full || !begins {
+                continue;
+            }
+            let after = after.filter(|after| after.starts_with(&kind));
+            self.walk(&kind, after, |place, payload| {
+                full = block.as_bytes().len() >= most;
+                if !full {
+                    block.push(place, Some(payload));
+                    last = Some(place.to_vec());
+                }
+                Ok(!full)
+            })?;
+        }
+        Ok(StateAnswer::Entries { block, next: last.filter(|_| full) })
+    }
+}

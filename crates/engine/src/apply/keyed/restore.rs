@@ -1,0 +1,270 @@
+//! Restoring a space, and adding to one.
+//!
+//! ```text
+//!   begins   the declaration names a generation that is filled, and nobody sees it
+//!   goes on  entries, piece after piece, under that generation; the feed tells of none
+//!   ends     the declaration names it as the one: all of it is there, and what was before goes in pieces
+//! ```
+//!
+//! What a crash leaves is named by the declaration: whoever begins again lets it go.
+
+use super::places;
+use super::space::{self, Declaration, Met};
+use super::write::{Writer, is_stale};
+use crate::apply::{keys, reap};
+use crate::entry::QUIET;
+use crate::overlay::{Overlay, Payload, Write};
+use crate::spaces::{self, KEYED, Key};
+use crate::view::View;
+use mainstay_model::{
+    Code, EntryBlock, EntryRef, Error, Name, Result, Revision, SpaceInfo, Version, Wrote,
+};
+
+/// A piece of a space that is restored.
+pub(crate) struct Piece<'p> {
+    pub space: &'p Name,
+    pub info: SpaceInfo,
+    pub block: &'p EntryBlock,
+    /// The transaction that began; nothing: this one does.
+    pub begun: Option<Revision>,
+    /// Whether the space is whole with it.
+    pub ends: bool,
+}
+
+/// Writes a piece; says how many entries it had.
+pub(crate) fn restore(
+    view: &View<'_>,
+    overlay: &mut Overlay,
+    piece: &Piece<'_>,
+    revision: Revision,
+) -> Result<u64> {
+    let Met { seen, declared } = space::meet(view, overlay, piece.space)?;
+    let empty = Declaration { is_there: false, ..Declaration::new(piece.info.options, 0) };
+    let before = declared.unwrap_or(empty);
+    let filling = piece.goes_on(&before, revision)?;
+    overlay.check_room(piece.block.as_bytes().len() + 256)?;
+    check(piece)?;
+    let branch = view.branch();
+    let mut now = Declaration { filling, ..before };
+    if piece.begun.is_none() && before.filling != 0 {
+        let marker = reap::space(branch, piece.space.as_str(), before.filling);
+        reap::mark(view.index, overlay, &marker)?;
+    }
+    let count = fill(view, overlay, piece, filling)?;
+    if piece.ends {
+        if before.is_there {
+            let marker = reap::space(branch, piece.space.as_str(), before.generation);
+            reap::mark(view.index, overlay, &marker)?;
+        }
+        now = Declaration {
+            is_there: true,
+            generation: filling,
+            shown: revision,
+            filling: 0,
+            info: piece.info,
+        };
+    }
+    if now != before || declared.is_none() {
+        space::put(overlay, seen, &now)?;
+    }
+    Ok(count)
+}
+
+impl Piece<'_> {
+    /// The generation that it fills.
+    fn goes_on(&self, before: &Declaration, revision: Revision) -> Result<u64> {
+        match self.begun {
+            // A generation is known by the revision that made it: a further one could not be told from it.
+            None if before.is_there && before.generation == revision => {
+                Err(made_now(self.space, "restore"))
+            }
+            None if before.filling == revision && revision != 0 => Err(over(self.space)),
+            None => Ok(revision),
+            Some(begun) if begun == before.filling && begun != 0 => Ok(begun),
+            Some(_) => Err(over(self.space)),
+        }
+    }
+}
+
+/// Refuses entries that no such space has, before any is written.
+fn check(piece: &Piece<'_>) -> Result<()> {
+    for entry in piece.block {
+        let (place, payload) = entry?;
+        entry_of(place, payload, &piece.info)?;
+    }
+    Ok(())
+}
+
+/// An entry that is there, and not one that is gone.
+fn entry_of<'e>(
+    place: &'e [u8],
+    payload: Option<&'e [u8]>,
+    info: &SpaceInfo,
+) -> Result<EntryRef<'e>> {
+    match EntryRef::from_parts(place, payload, info.options.versions)? {
+        EntryRef::NoState { .. } | EntryRef::NotWaiting { .. } => {
+            let message = "what has changed since a snapshot cannot be restored without it";
+            Err(Error::new(Code::InvalidArgument, message))
+        }
+        entry => Ok(entry),
+    }
+}
+
+fn fill(view: &View<'_>, overlay: &mut Overlay, piece: &Piece<'_>, generation: u64) -> Result<u64> {
+    let life = places::life(piece.space.as_str(), generation);
+    let mut key: Key = spaces::key(KEYED, view.branch(), &life);
+    let start = key.len();
+    let mut put = |place: &[u8], payload: &[u8]| {
+        key.truncate(start);
+        key.extend_from_slice(place);
+        let payload = Payload::Bytes(payload);
+        let write =
+            Write { flags: QUIET, counter: 1, writes: 1, expires: None, prior: None, payload };
+        overlay.write(key.clone(), view.index.current.hash(&key), write)
+    };
+    let mut count = 0;
+    for entry in piece.block {
+        let (place, payload) = entry?;
+        put(place, payload.unwrap_or_default())?;
+        if let EntryRef::State { key, version, value: None } =
+            entry_of(place, payload, &piece.info)?
+        {
+            put(&places::grave(version, key), b"")?;
+        }
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// Gives up a generation that is being filled; says whether it was.
+pub(crate) fn abandon(
+    view: &View<'_>,
+    overlay: &mut Overlay,
+    space: &Name,
+    begun: Revision,
+) -> Result<bool> {
+    let Met { seen, declared } = space::meet(view, overlay, space)?;
+    let filled = declared.filter(|declared| declared.filling == begun && begun != 0);
+    let Some(declared) = filled else { return Ok(false) };
+    reap::mark(view.index, overlay, &reap::space(view.branch(), space.as_str(), begun))?;
+    match declared.is_there {
+        true => space::put(overlay, seen, &Declaration { filling: 0, ..declared })?,
+        false => keys::remove(overlay, seen)?,
+    }
+    Ok(true)
+}
+
+/// Removes a space; says whether there was one.
+pub(crate) fn remove(
+    view: &View<'_>,
+    overlay: &mut Overlay,
+    space: &Name,
+    revision: Revision,
+) -> Result<bool> {
+    let Met { seen, declared } = space::meet(view, overlay, space)?;
+    let Some(declared) = declared else { return Ok(false) };
+    if declared.is_there && declared.generation == revision {
+        return Err(made_now(space, "remove"));
+    }
+    let there = declared.is_there.then_some(declared.generation);
+    let filling = Some(declared.filling).filter(|filling| *filling != 0);
+    for generation in there.into_iter().chain(filling) {
+        let marker = reap::space(view.branch(), space.as_str(), generation);
+        reap::mark(view.index, overlay, &marker)?;
+    }
+    keys::remove(overlay, seen)?;
+    Ok(declared.is_there)
+}
+
+impl Writer<'_> {
+    /// Adds entries of another space, and never lowers a version; says how many were new.
+    pub fn take(&mut self, info: &SpaceInfo, block: &EntryBlock) -> Result<u64> {
+        self.check_like(info)?;
+        self.overlay.check_room(2 * block.as_bytes().len() + 256)?;
+        for entry in block {
+            let (place, payload) = entry?;
+            entry_of(place, payload, info)?;
+        }
+        let mut taken = 0;
+        for entry in block {
+            let (place, payload) = entry?;
+            taken += u64::from(self.take_one(entry_of(place, payload, info)?)?);
+        }
+        Ok(taken)
+    }
+
+    /// Refuses entries of a space that is another kind of space.
+    fn check_like(&mut self, info: &SpaceInfo) -> Result<()> {
+        let (own, theirs) = (&mut self.declared.info.options, &info.options);
+        if self.is_new && !self.changed {
+            *own = *theirs;
+            self.changed = true;
+            return Ok(());
+        }
+        if own.versions.is_none() && theirs.versions.is_some() {
+            own.versions = theirs.versions;
+            self.changed = true;
+        }
+        let options = self.declared.info.options;
+        if theirs.versions.is_some() && options.versions != theirs.versions {
+            let message = format!(
+                "`{}` and what is added to it have versions of different kinds",
+                self.space
+            );
+            return Err(Error::new(Code::InvalidVersion, message));
+        }
+        match options.is_as(theirs) {
+            true => Ok(()),
+            false => Err(otherwise(self.space)),
+        }
+    }
+
+    /// Adds an entry; says whether it was new.
+    pub fn take_one(&mut self, entry: EntryRef<'_>) -> Result<bool> {
+        let wrote = match entry {
+            EntryRef::State { key, version, value } => self.take_state(key, version, value)?,
+            EntryRef::Waiting { key, version, value } => {
+                let (_, had) = self.see(key)?;
+                match is_stale(had, version) {
+                    true => Wrote::Stale,
+                    false => self.wait(key, value, version)?,
+                }
+            }
+            EntryRef::Item { key, id, item } => self.append(key, id, item)?,
+            EntryRef::Position { source, position } => self.advance(source, position)?,
+            EntryRef::NoState { .. } | EntryRef::NotWaiting { .. } => Wrote::Stale,
+        };
+        Ok(wrote.took_effect())
+    }
+
+    fn take_state(&mut self, key: &[u8], version: Version, value: Option<&[u8]>) -> Result<Wrote> {
+        let (seen, had) = self.see(key)?;
+        if is_stale(had, version) {
+            return Ok(Wrote::Stale);
+        }
+        self.set_state(key, seen, had, version, value)?;
+        Ok(Wrote::Applied)
+    }
+}
+
+#[cold]
+pub(crate) fn otherwise(space: &Name) -> Error {
+    let message =
+        format!("space `{space}` is declared in another way: ask for it as it is, or remove it");
+    Error::new(Code::SpaceExists, message)
+}
+
+#[cold]
+fn made_now(space: &Name, what: &str) -> Error {
+    let message =
+        format!("space `{space}` was made in the same transaction: {what} it in another one");
+    Error::new(Code::InvalidArgument, message)
+}
+
+#[cold]
+fn over(space: &Name) -> Error {
+    let message = format!(
+        "this restoring of `{space}` is over, or another one has begun since: begin it again"
+    );
+    Error::new(Code::Fenced, message)
+}

@@ -1,0 +1,148 @@
+//! Sealing: versions below the frontier are closed, in pieces.
+//!
+//! ```text
+//!   graves below the frontier --at most so many--> how far it can rise now: no further than the last that was looked at
+//!   waiting below it          --at most so many--> applied in order of versions
+//!   frontier                  --rises as far as all of both is done, so that the next piece begins there
+//! ```
+
+use super::places;
+use super::write::{Writer, is_stale};
+use crate::apply::keys;
+use crate::spaces::KEYED;
+use mainstay_model::{Code, EntryKind, EntryRef, Error, Result, Version};
+
+/// A piece ends when it has so many bytes.
+const PIECE_BYTES: usize = 16 << 20;
+
+/// What a piece of sealing did.
+pub(crate) struct Sealed {
+    /// How many writes had waited.
+    pub settled: u64,
+    /// Whether the frontier is where it was asked to be.
+    pub done: bool,
+}
+
+/// A write that waits, and its version's.
+struct Due {
+    version: Version,
+    key: Vec<u8>,
+    value: Option<Vec<u8>>,
+}
+
+impl Writer<'_> {
+    /// Closes versions below a frontier, at most so many entries of them.
+    pub fn seal(&mut self, frontier: Version, limit: usize) -> Result<Sealed> {
+        self.declared.info.check_version(frontier)?;
+        if self.declared.info.frontier.is_some_and(|before| before >= frontier) {
+            return Ok(Sealed { settled: 0, done: true });
+        }
+        let (graves, above) = self.graves(frontier, limit)?;
+        let (waiting, beyond) = self.due(frontier, limit)?;
+        if self.declared.info.options.merged && !waiting.is_empty() {
+            return Err(unsettled(self.space.as_str(), frontier));
+        }
+        self.fix_kind(frontier);
+        // All below these is done: those of the version itself may be so in part.
+        let reached = [above, beyond].into_iter().flatten().min().unwrap_or(frontier);
+        for (version, key) in graves {
+            if version < reached {
+                self.forget(&key, version)?;
+            }
+        }
+        let settled = waiting.len() as u64;
+        waiting.into_iter().try_for_each(|due| self.settle(due, reached))?;
+        if self.declared.info.frontier < Some(reached) {
+            self.declared.info.frontier = Some(reached);
+            self.changed = true;
+        }
+        Ok(Sealed { settled, done: reached == frontier })
+    }
+
+    /// Applies a write that waited, if it is newer than its key's. What it deletes below the frontier is forgotten.
+    fn settle(&mut self, due: Due, reached: Version) -> Result<()> {
+        let Due { version, key, value } = due;
+        let (waited, there) = self.look(&EntryKind::waiting(version, &key), |_| Ok(()))?;
+        if there.is_some() {
+            keys::remove(self.overlay, waited)?;
+        }
+        let (seen, had) = self.see(&key)?;
+        if is_stale(had, version) {
+            return Ok(());
+        }
+        self.set_state(&key, seen, had, version, value.as_deref())?;
+        match value.is_none() && version < reached {
+            true => self.forget(&key, version),
+            false => Ok(()),
+        }
+    }
+
+    /// Keys that were deleted with versions below one, some of them, and the version at which it was left off.
+    fn graves(
+        &self,
+        below: Version,
+        limit: usize,
+    ) -> Result<(Vec<(Version, Vec<u8>)>, Option<Version>)> {
+        let mut graves = Vec::new();
+        let left_off = self.below(&places::GRAVES, below, |version, key, _| {
+            graves.push((version, key.to_vec()));
+            Ok(graves.len() < limit)
+        })?;
+        Ok((graves, left_off))
+    }
+
+    /// Writes that wait with versions below one, some of them, and the version at which it was left off.
+    fn due(&self, below: Version, limit: usize) -> Result<(Vec<Due>, Option<Version>)> {
+        let (mut waiting, mut bytes) = (Vec::new(), 0);
+        let kind = places::kind(EntryKind::Waiting);
+        let left_off = self.below(&kind, below, |version, key, payload| {
+            let place = EntryKind::waiting(version, key);
+            let entry = EntryRef::from_parts(&place, Some(payload), Some(version.kind()))?;
+            let EntryRef::Waiting { value, .. } = entry else { return Ok(true) };
+            bytes += key.len() + payload.len() + 256;
+            let (key, value) = (key.to_vec(), value.map(<[u8]>::to_vec));
+            waiting.push(Due { version, key, value });
+            Ok(waiting.len() < limit && bytes < PIECE_BYTES)
+        })?;
+        Ok((waiting, left_off))
+    }
+
+    /// Visits what is kept by version, from the frontier on and below another version, until told to stop; gives the
+    /// version of the last one if it was stopped there.
+    fn below(
+        &self,
+        kind: &[u8],
+        below: Version,
+        mut visit: impl FnMut(Version, &[u8], &[u8]) -> Result<bool>,
+    ) -> Result<Option<Version>> {
+        let life = places::life(self.space.as_str(), self.declared.generation);
+        let prefix = [&life[..], kind].concat();
+        // Nothing is left below the frontier; a version alone stands before all of its keys.
+        let from = self.declared.info.frontier.map(Version::to_bytes).unwrap_or_default();
+        let from = [&prefix[..], &from].concat();
+        let mut walk = self.view.walk(self.overlay, KEYED, &prefix, Some(&from));
+        while let Some(step) = walk.next()? {
+            if step.head.is_deleted() {
+                continue;
+            }
+            let split = step.name[prefix.len()..].split_at_checked(below.kind().bytes());
+            let Some((version, key)) = split else { continue };
+            let Some(version) = Version::from_bytes(version) else { continue };
+            if version >= below {
+                break;
+            }
+            if !visit(version, key, step.payload(self.overlay))? {
+                return Ok(Some(version));
+            }
+        }
+        Ok(None)
+    }
+}
+
+#[cold]
+fn unsettled(space: &str, frontier: Version) -> Error {
+    let message = format!(
+        "writes to `{space}` with versions below {frontier} wait for the function that merges them: settle them first"
+    );
+    Error::new(Code::Conflict, message)
+}

@@ -1,0 +1,144 @@
+//! What a space is declared as.
+
+use crate::apply::keys::{Seen, see_with};
+use crate::overlay::{Overlay, Payload};
+use crate::spaces::SPACES;
+use crate::view::View;
+use mainstay_model::codec::{get_varint, put_varint};
+use mainstay_model::{
+    Code, Error, Name, Result, Revision, SpaceInfo, SpaceOptions, Version, VersionKind,
+};
+
+const THERE: u8 = 1;
+const ORDERED: u8 = 2;
+const MERGED: u8 = 4;
+
+/// What a space is declared as, and which generation of it is the one that is seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Declaration {
+    /// Whether there is such a space, and not only one on its way.
+    pub is_there: bool,
+    /// What is seen.
+    pub generation: u64,
+    /// The revision since which it is.
+    pub shown: Revision,
+    /// What is being filled and that nobody sees; 0: nothing.
+    pub filling: u64,
+    pub info: SpaceInfo,
+}
+
+impl Declaration {
+    /// A space that a transaction makes.
+    pub fn new(options: SpaceOptions, revision: Revision) -> Declaration {
+        let info = SpaceInfo { options, frontier: None };
+        Declaration { is_there: true, generation: revision, shown: revision, filling: 0, info }
+    }
+
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let SpaceInfo { options, frontier } = self.info;
+        let flag = |is: bool, flag: u8| if is { flag } else { 0 };
+        out.push(
+            flag(self.is_there, THERE)
+                | flag(options.ordered, ORDERED)
+                | flag(options.merged, MERGED),
+        );
+        out.push(options.versions.map_or(0, |kind| kind.bytes() as u8));
+        put_varint(out, u64::from(options.groups));
+        put_varint(out, self.generation);
+        put_varint(out, self.shown);
+        put_varint(out, self.filling);
+        out.extend_from_slice(&frontier.map(Version::to_bytes).unwrap_or_default());
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Declaration> {
+        take(bytes)
+            .ok_or_else(|| Error::new(Code::CorruptData, "the declaration of a space is damaged"))
+    }
+}
+
+fn take(mut bytes: &[u8]) -> Option<Declaration> {
+    let (&[flags, versions], rest) = bytes.split_first_chunk::<2>()?;
+    bytes = rest;
+    let versions = match versions {
+        0 => None,
+        bytes => Some(VersionKind::of_bytes(usize::from(bytes))?),
+    };
+    let groups = u32::try_from(get_varint(&mut bytes)?).ok()?;
+    let (generation, shown) = (get_varint(&mut bytes)?, get_varint(&mut bytes)?);
+    let filling = get_varint(&mut bytes)?;
+    let frontier = match bytes {
+        [] => None,
+        bytes => Some(Version::from_bytes(bytes)?),
+    };
+    let (ordered, merged) = (flags & ORDERED != 0, flags & MERGED != 0);
+    let options = SpaceOptions { versions, ordered, merged, groups };
+    let info = SpaceInfo { options, frontier };
+    Some(Declaration { is_there: flags & THERE != 0, generation, shown, filling, info })
+}
+
+/// What is known of a space before a write.
+pub(in crate::apply) struct Met {
+    pub seen: Seen,
+    pub declared: Option<Declaration>,
+}
+
+impl Met {
+    /// The space, if it is there for all to see.
+    pub fn there(&self) -> Option<Declaration> {
+        self.declared.filter(|declared| declared.is_there)
+    }
+}
+
+/// What is known of a space.
+pub(in crate::apply) fn meet(view: &View<'_>, overlay: &Overlay, space: &Name) -> Result<Met> {
+    let (seen, declared) = see_with(view, overlay, SPACES, space.as_bytes(), Declaration::decode)?;
+    Ok(Met { seen, declared })
+}
+
+/// A space that is there for all to see.
+pub(crate) fn find(
+    view: &View<'_>,
+    overlay: &Overlay,
+    space: &Name,
+) -> Result<Option<Declaration>> {
+    Ok(meet(view, overlay, space)?.there())
+}
+
+/// Writes what a space is declared as.
+pub(in crate::apply) fn put(
+    overlay: &mut Overlay,
+    seen: Seen,
+    declared: &Declaration,
+) -> Result<()> {
+    let encode = |out: &mut Vec<u8>| {
+        declared.encode(out);
+        Ok(())
+    };
+    let (start, ()) = overlay.stage(encode)?;
+    let write = seen.write(0, None, Payload::Staged(start));
+    overlay.write(seen.key, seen.hash, write)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mainstay_model::LogicalTime;
+
+    #[test]
+    fn declarations_come_back_and_torn_ones_are_refused() {
+        let options = SpaceOptions::default().versions(VersionKind::Time).ordered().groups(300);
+        let frontier = Some(LogicalTime::new(1, 2).into());
+        let info = SpaceInfo { options, frontier };
+        let full =
+            Declaration { is_there: true, generation: 900, shown: 1000, filling: 1200, info };
+        let bare = Declaration::new(SpaceOptions::default(), 7);
+        for declared in [full, bare] {
+            let mut bytes = Vec::new();
+            declared.encode(&mut bytes);
+            assert_eq!(Declaration::decode(&bytes).unwrap(), declared);
+            assert!(Declaration::decode(&bytes[..4]).is_err());
+            bytes.push(0);
+            assert!(Declaration::decode(&bytes).is_err());
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! Writing to a space: newer than the key's version, or nothing happens.
+//!
+//! ```text
+//!   put, delete --sealed, or not newer--> stale
+//!               \--in order: waiting, until it is sealed
+//!                \--else: the key's state
+//! ```
+
+use super::places::{self, Place};
+use super::space::{self, Declaration, Met};
+use crate::apply::keys::{self, Seen, see_with};
+use crate::overlay::{Overlay, Payload};
+use crate::spaces::KEYED;
+use crate::view::View;
+use mainstay_model::{
+    Code, EntryKind, Error, Name, Result, Revision, SpaceOptions, StateWrite, Version, Wrote,
+    put_state, take_state,
+};
+
+/// What an entry costs beside its key and value, at most.
+const ENTRY_BYTES: usize = 64;
+
+/// Writes to one space.
+pub(crate) struct Writer<'w> {
+    pub view: &'w View<'w>,
+    pub overlay: &'w mut Overlay,
+    pub space: &'w Name,
+    pub declared: Declaration,
+    /// Whether there was no such space before.
+    pub is_new: bool,
+    /// Whether the declaration has to be written.
+    pub changed: bool,
+    /// The space's own key, as it was found.
+    seen: Seen,
+}
+
+/// What a key has: its version, and whether that deleted it.
+pub(crate) type Had = Option<(Version, bool)>;
+
+impl<'w> Writer<'w> {
+    /// A space that is there, or that the first write makes.
+    pub fn open(
+        view: &'w View<'w>,
+        overlay: &'w mut Overlay,
+        space: &'w Name,
+        revision: Revision,
+    ) -> Result<Writer<'w>> {
+        let Met { seen, declared } = space::meet(view, overlay, space)?;
+        let filling = declared.map_or(0, |declared| declared.filling);
+        let there = declared.filter(|declared| declared.is_there);
+        let is_new = there.is_none();
+        let declared = there.unwrap_or(Declaration {
+            filling,
+            ..Declaration::new(SpaceOptions::default(), revision)
+        });
+        Ok(Writer { view, overlay, space, declared, is_new, changed: false, seen })
+    }
+
+    /// Writes the declaration, if it has changed.
+    pub fn close(self) -> Result<()> {
+        match self.changed {
+            true => space::put(self.overlay, self.seen, &self.declared),
+            false => Ok(()),
+        }
+    }
+
+    /// Runs all writes; what can be wrong is looked at first, so that one that fails has written nothing.
+    pub fn write(&mut self, writes: &[StateWrite]) -> Result<Vec<Wrote>> {
+        self.check(writes)?;
+        self.check_all_settled(writes)?;
+        writes.iter().map(|write| self.one(write)).collect()
+    }
+
+    fn check(&mut self, writes: &[StateWrite]) -> Result<()> {
+        let life = self.space.as_bytes().len() + ENTRY_BYTES;
+        let (mut bytes, mut kind) = (0, self.declared.info.options.versions);
+        for write in writes {
+            if let Some(version) = write.version() {
+                self.declared.info.check_version(version)?;
+                let first = *kind.get_or_insert(version.kind());
+                if first != version.kind() {
+                    return Err(two_kinds(self.space));
+                }
+            }
+            let is_plain = matches!(write, StateWrite::Put { .. } | StateWrite::Delete { .. });
+            if is_plain && self.lacks_function() {
+                return Err(no_function(self.space));
+            }
+            bytes += weigh(write) + 2 * (life + write.key().map_or(0, <[u8]>::len));
+        }
+        self.overlay.check_room(bytes)
+    }
+
+    fn lacks_function(&self) -> bool {
+        let options = self.declared.info.options;
+        options.merged && !options.ordered
+    }
+
+    fn one(&mut self, write: &StateWrite) -> Result<Wrote> {
+        match write {
+            StateWrite::Put { key, value, version } => self.put(key, Some(value), *version),
+            StateWrite::Delete { key, version } => self.put(key, None, *version),
+            StateWrite::Append { key, id, item } => self.append(key, id, item),
+            StateWrite::Advance { source, position } => self.advance(source, *position),
+            StateWrite::Merge { key, value, version, read, settles } => {
+                self.merge(key, value.as_deref(), *version, *read, settles)
+            }
+            StateWrite::AllSettled { .. } => Ok(Wrote::Applied),
+            _ => Err(Error::new(Code::Unsupported, "this version does not know that write")),
+        }
+    }
+
+    fn put(&mut self, key: &[u8], value: Option<&[u8]>, version: Version) -> Result<Wrote> {
+        self.fix_kind(version);
+        if self.declared.info.is_sealed(version) {
+            return Ok(Wrote::Stale);
+        }
+        let (seen, had) = self.see(key)?;
+        if is_stale(had, version) {
+            return Ok(Wrote::Stale);
+        }
+        if self.declared.info.options.ordered {
+            return self.wait(key, value, version);
+        }
+        self.set_state(key, seen, had, version, value)?;
+        Ok(Wrote::Applied)
+    }
+
+    /// Lets a write wait until its version is sealed; the first of a version is the one.
+    pub fn wait(&mut self, key: &[u8], value: Option<&[u8]>, version: Version) -> Result<Wrote> {
+        let (_, there) = self.look(&EntryKind::waiting(version, key), |_| Ok(()))?;
+        if there.is_some() {
+            return Ok(Wrote::Stale);
+        }
+        self.wait_anew(key, value, version)?;
+        Ok(Wrote::Waiting)
+    }
+
+    /// The same, instead of another write of this version.
+    pub fn wait_anew(&mut self, key: &[u8], value: Option<&[u8]>, version: Version) -> Result<()> {
+        self.fix_kind(version);
+        let (seen, _) = self.look(&EntryKind::waiting(version, key), |_| Ok(()))?;
+        let said = [if value.is_some() { 0 } else { 0x80 }];
+        let (start, ()) = self.overlay.stage(|out| {
+            out.extend_from_slice(&said);
+            out.extend_from_slice(value.unwrap_or_default());
+            Ok(())
+        })?;
+        self.put_staged(seen, start)
+    }
+
+    pub fn append(&mut self, key: &[u8], id: &[u8], item: &[u8]) -> Result<Wrote> {
+        let (seen, there) = self.look(&EntryKind::item(key, id), |_| Ok(()))?;
+        if there.is_some() {
+            return Ok(Wrote::Stale);
+        }
+        self.set(seen, item)?;
+        Ok(Wrote::Applied)
+    }
+
+    /// Adds an item, instead of another one of this id.
+    pub fn append_anew(&mut self, key: &[u8], id: &[u8], item: &[u8]) -> Result<()> {
+        let (seen, _) = self.look(&EntryKind::item(key, id), |_| Ok(()))?;
+        self.set(seen, item)
+    }
+
+    pub fn advance(&mut self, source: &str, position: u64) -> Result<Wrote> {
+        let (seen, before) = self.look(&EntryKind::position(source), position_of)?;
+        if before.is_some_and(|before| before >= position) {
+            return Ok(Wrote::Stale);
+        }
+        self.set(seen, &position.to_be_bytes())?;
+        Ok(Wrote::Applied)
+    }
+
+    /// Writes what a function made of a state, if that is still the key's, and takes what is in it out of what waits.
+    fn merge(
+        &mut self,
+        key: &[u8],
+        value: Option<&[u8]>,
+        version: Version,
+        read: Option<Version>,
+        settles: &[Version],
+    ) -> Result<Wrote> {
+        self.fix_kind(version);
+        if settles.is_empty() && self.declared.info.is_sealed(version) {
+            return Ok(Wrote::Stale);
+        }
+        let (seen, had) = self.see(key)?;
+        if had.map(|(version, _)| version) != read {
+            return Ok(Wrote::Moved);
+        }
+        let mut waited = Vec::with_capacity(settles.len());
+        for &version in settles {
+            let (seen, there) = self.look(&EntryKind::waiting(version, key), |_| Ok(()))?;
+            if there.is_none() {
+                return Ok(Wrote::Moved);
+            }
+            waited.push(seen);
+        }
+        waited.into_iter().try_for_each(|seen| keys::remove(self.overlay, seen))?;
+        // What waited may all have been overtaken: then there is nothing new.
+        if read != Some(version) {
+            self.set_state(key, seen, had, version, value)?;
+        }
+        Ok(Wrote::Applied)
+    }
+
+    /// The first version fixes the kind of all.
+    pub fn fix_kind(&mut self, version: Version) {
+        let versions = &mut self.declared.info.options.versions;
+        if versions.is_none() {
+            *versions = Some(version.kind());
+            self.changed = true;
+        }
+    }
+
+    /// What a key has.
+    pub fn see(&self, key: &[u8]) -> Result<(Seen, Had)> {
+        self.look(&EntryKind::state(key), |payload| {
+            let (version, value) = take_state(payload).ok_or_else(damaged)?;
+            Ok((version, value.is_none()))
+        })
+    }
+
+    /// What stands at a place.
+    pub fn look<T>(
+        &self,
+        place: &[u8],
+        read: impl FnMut(&[u8]) -> Result<T>,
+    ) -> Result<(Seen, Option<T>)> {
+        see_with(self.view, self.overlay, KEYED, &self.at(place), read)
+    }
+
+    fn at(&self, place: &[u8]) -> Place {
+        let mut at = places::life(self.space.as_str(), self.declared.generation);
+        at.extend_from_slice(place);
+        at
+    }
+
+    /// Writes a key's state; where it is deleted it can be found by its version, and where it was, no longer.
+    pub fn set_state(
+        &mut self,
+        key: &[u8],
+        seen: Seen,
+        had: Had,
+        version: Version,
+        value: Option<&[u8]>,
+    ) -> Result<()> {
+        self.fix_kind(version);
+        if let Some((before, true)) = had {
+            self.forget_grave(before, key)?;
+        }
+        let (start, ()) = self.overlay.stage(|out| {
+            put_state(version, value, out);
+            Ok(())
+        })?;
+        self.put_staged(seen, start)?;
+        if value.is_none() {
+            let (seen, _) = self.look(&places::grave(version, key), |_| Ok(()))?;
+            self.set(seen, b"")?;
+        }
+        Ok(())
+    }
+
+    /// Forgets that a key was deleted, and its version.
+    pub fn forget(&mut self, key: &[u8], version: Version) -> Result<()> {
+        let (seen, had) = self.see(key)?;
+        if had == Some((version, true)) {
+            keys::remove(self.overlay, seen)?;
+        }
+        self.forget_grave(version, key)
+    }
+
+    fn forget_grave(&mut self, version: Version, key: &[u8]) -> Result<()> {
+        let (seen, there) = self.look(&places::grave(version, key), |_| Ok(()))?;
+        match there {
+            Some(()) => keys::remove(self.overlay, seen),
+            None => Ok(()),
+        }
+    }
+
+    fn set(&mut self, seen: Seen, payload: &[u8]) -> Result<()> {
+        self.changed |= self.is_new;
+        let write = seen.write(0, None, Payload::Bytes(payload));
+        self.overlay.write(seen.key, seen.hash, write)
+    }
+
+    fn put_staged(&mut self, seen: Seen, start: usize) -> Result<()> {
+        self.changed |= self.is_new;
+        let write = seen.write(0, None, Payload::Staged(start));
+        self.overlay.write(seen.key, seen.hash, write)
+    }
+}
+
+/// Whether a version is not newer than what a key has.
+pub(crate) fn is_stale(had: Had, version: Version) -> bool {
+    had.is_some_and(|(before, _)| before >= version)
+}
+
+pub(crate) fn position_of(payload: &[u8]) -> Result<u64> {
+    payload.try_into().map(u64::from_be_bytes).map_err(|_| damaged())
+}
+
+fn weigh(write: &StateWrite) -> usize {
+    match write {
+        StateWrite::Put { value, .. } => value.len(),
+        StateWrite::Append { id, item, .. } => id.len() + item.len(),
+        StateWrite::Advance { source, .. } => source.len(),
+        StateWrite::Merge { value, settles, .. } => {
+            value.as_ref().map_or(0, Vec::len) + settles.len() * ENTRY_BYTES
+        }
+        _ => 0,
+    }
+}
+
+#[cold]
+pub(crate) fn damaged() -> Error {
+    Error::new(Code::CorruptData, "an entry of a space is damaged")
+}
+
+#[cold]
+fn two_kinds(space: &Name) -> Error {
+    let message = format!("writes to `{space}` have versions of two kinds: a space has one kind");
+    Error::new(Code::InvalidVersion, message)
+}
+
+#[cold]
+fn no_function(space: &Name) -> Error {
+    let message =
+        format!("a function merges what is put to `{space}`: put it where that function is");
+    Error::new(Code::InvalidArgument, message)
+}

@@ -1,0 +1,178 @@
+//! What has changed of a space since a revision, out of the log.
+//!
+//! ```text
+//!   log  ... | since + 1 | ... | durable |      effects on the space, the last of each place --> snapshot of changes
+//!        '-- does not reach back, or there is another generation since: all there is
+//! ```
+
+use super::{Keyed, KeyedAt, View};
+use crate::apply::keyed::{places, space};
+use crate::backup::make_durable;
+use crate::core::Core;
+use crate::entry;
+use crate::overlay::Overlay;
+use crate::pinned::Pinned;
+use crate::place::Place;
+use crate::snapshot::Snapshot;
+use crate::spaces::{self, KEYED};
+use mainstay_model::{
+    At, EntryPlace, ErrorKind, Result, Revision, SnapshotHead, SnapshotMark, SnapshotTaken,
+    SnapshotWriter,
+};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::Arc;
+
+/// More changes than this are not gathered in memory: then all there is is written, in a stream.
+const GATHER_BYTES: usize = 256 << 20;
+
+const NOT_HERE: &str = "a served database does not give its log";
+const TRIMMED: &str = "the log no longer reaches back to the one before";
+const REPLACED: &str = "the space was restored or made anew since the one before";
+const FORKED: &str = "the branch was forked since the one before";
+const TOO_MUCH: &str = "too much has changed since the one before";
+
+/// The last that happened at each place; nothing where it is gone.
+type Changes = BTreeMap<EntryPlace, Option<Vec<u8>>>;
+
+impl Keyed {
+    /// Writes what has changed since a revision, or, where none is named or nobody knows, all there is: as of a
+    /// moment that is on stable storage.
+    pub(super) fn take_since(
+        &self,
+        since: Option<&SnapshotMark>,
+        out: &mut dyn Write,
+    ) -> Result<SnapshotTaken> {
+        let Place::Here(core) = &self.place else {
+            let view = self.at(At::Latest)?;
+            return full(&view, None, since.map(|_| NOT_HERE), out);
+        };
+        core.check_open()?;
+        make_durable(core, core.sequencer.published())?;
+        // What is visible may be ahead of what is durable again.
+        let revision = core.sequencer.durable().min(core.sequencer.published());
+        let pinned = Pinned::new(core, &self.branch, At::Revision(revision))?;
+        let view = KeyedAt { space: self.space.clone(), view: View::Here(pinned.clone()) };
+        let mark = self.mark(core, &pinned.snapshot)?;
+        let Some(since) = since else { return full(&view, mark, None, out) };
+        let Some(since) = mark.as_ref().and_then(|mark| mark.since(since)) else {
+            return full(&view, mark, Some(REPLACED), out);
+        };
+        match self.changes(core, &pinned.snapshot, since)? {
+            Ok(changes) => changed(&view, mark, &changes, out),
+            Err(why) => full(&view, mark, Some(why), out),
+        }
+    }
+
+    /// What a later snapshot names this one by; nothing where there is no such space.
+    fn mark(&self, core: &Arc<Core>, snapshot: &Snapshot) -> Result<Option<Mark>> {
+        let declared = space::find(&snapshot.view(), &Overlay::default(), &self.space)?;
+        Ok(declared.map(|declared| Mark {
+            database: core.index().database(),
+            branch: snapshot.branch,
+            generation: declared.generation,
+            revision: snapshot.revision,
+        }))
+    }
+
+    /// What has changed up to the revision of a snapshot; or why that cannot be said.
+    fn changes(
+        &self,
+        core: &Arc<Core>,
+        snapshot: &Snapshot,
+        since: Revision,
+    ) -> Result<std::result::Result<Changes, &'static str>> {
+        let declared = space::find(&snapshot.view(), &Overlay::default(), &self.space)?;
+        let Some(declared) = declared.filter(|declared| declared.shown <= since) else {
+            return Ok(Err(REPLACED));
+        };
+        // Below its fork a branch's changes stand in the log as its parent's.
+        if snapshot.layers.get(1).is_some_and(|(_, forked)| *forked > since) {
+            return Ok(Err(FORKED));
+        }
+        let mut reader = match core.log.reader(since) {
+            Err(error) if error.kind() == ErrorKind::HistoryTrimmed => return Ok(Err(TRIMMED)),
+            reader => reader?,
+        };
+        let life = places::life(self.space.as_str(), declared.generation);
+        let prefix = spaces::key(KEYED, snapshot.branch, &life);
+        let (mut changes, mut bytes) = (Changes::new(), 0);
+        loop {
+            let frame = match reader.next(snapshot.revision) {
+                Err(error) if error.kind() == ErrorKind::HistoryTrimmed => return Ok(Err(TRIMMED)),
+                frame => frame?,
+            };
+            let Some(frame) = frame else { return Ok(Ok(changes)) };
+            for transaction in frame.transactions() {
+                let transaction = transaction?;
+                if transaction.revision <= since || transaction.revision > snapshot.revision {
+                    continue;
+                }
+                for (key, entry) in transaction.effects {
+                    let place = key.strip_prefix(&prefix[..]);
+                    let Some(place) = place.filter(|place| places::is_entry(place)) else {
+                        continue;
+                    };
+                    let (head, payload) = entry::parse(entry)?;
+                    let payload = (!head.is_deleted()).then(|| payload.to_vec());
+                    bytes += place.len() + payload.as_ref().map_or(0, Vec::len);
+                    changes.insert(EntryPlace::from_slice(place), payload);
+                }
+            }
+            if bytes > GATHER_BYTES {
+                return Ok(Err(TOO_MUCH));
+            }
+        }
+    }
+}
+
+/// The moment of a snapshot: of which database, branch and generation, and at which revision.
+#[derive(Clone, Copy)]
+struct Mark {
+    database: [u8; 16],
+    branch: u32,
+    generation: u64,
+    revision: Revision,
+}
+
+impl Mark {
+    /// All but the revision, as text.
+    fn life(&self) -> String {
+        let database: String = self.database.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{database}/{}/{}", self.branch, self.generation)
+    }
+
+    fn told(&self) -> SnapshotMark {
+        SnapshotMark(format!("{}/{}", self.life(), self.revision))
+    }
+
+    /// The revision of an earlier mark, if it is of the same database, branch and generation.
+    fn since(&self, earlier: &SnapshotMark) -> Option<Revision> {
+        let rest = earlier.0.strip_prefix(&self.life())?.strip_prefix('/')?;
+        rest.parse().ok().filter(|revision| *revision <= self.revision)
+    }
+}
+
+fn full(
+    view: &KeyedAt,
+    mark: Option<Mark>,
+    why: Option<&'static str>,
+    out: &mut dyn Write,
+) -> Result<SnapshotTaken> {
+    let (summary, mark) = (view.snapshot_to(out)?, mark.map(|mark| mark.told()));
+    Ok(SnapshotTaken { summary, mark, is_full: true, why })
+}
+
+fn changed(
+    view: &KeyedAt,
+    mark: Option<Mark>,
+    changes: &Changes,
+    out: &mut dyn Write,
+) -> Result<SnapshotTaken> {
+    let mut writer = SnapshotWriter::new(out, &SnapshotHead::changes(view.space_info()?))?;
+    for (place, payload) in changes {
+        writer.push(place, payload.as_deref())?;
+    }
+    let (summary, mark) = (writer.finish()?.0, mark.map(|mark| mark.told()));
+    Ok(SnapshotTaken { summary, mark, is_full: false, why: None })
+}

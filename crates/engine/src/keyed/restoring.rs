@@ -1,0 +1,105 @@
+//! A space on its way back from a snapshot: in pieces, and seen by nobody before it is whole.
+//!
+//! ```text
+//!   snapshot --blocks--> pieces of some MiB, unsynced, under a generation that nobody sees
+//!            --its end, checked--> the last piece, synced, shows it
+//! ```
+
+use super::Keyed;
+use crate::records::count;
+use mainstay_model::{
+    Code, Durability, EntryBlock, Error, Result, Revision, SnapshotHead, SnapshotReader,
+    StateCommand,
+};
+use std::io::Read;
+
+/// A piece is written when it has so many bytes.
+const PIECE_BYTES: usize = 2 << 20;
+
+impl Keyed {
+    /// Replaces everything by what a snapshot says; if it is damaged, or something fails on the way, nothing.
+    pub(super) fn replace_by(&self, from: &mut dyn Read) -> Result<u64> {
+        let mut reader = SnapshotReader::new(from)?;
+        if reader.head().some_keys || reader.head().changes {
+            return Err(not_all());
+        }
+        let mut pieces = Pieces { keyed: self, head: *reader.head(), begun: None, entries: 0 };
+        let done = pieces.replace(&mut reader);
+        if let (Err(_), Some(begun)) = (&done, pieces.begun) {
+            // What cannot be given up now goes when it is begun again.
+            let space = self.space.clone();
+            let _ = self.run(StateCommand::Abandon { space, begun });
+        }
+        done.map(|()| pieces.entries)
+    }
+
+    /// Adds what a snapshot says to what is there, once all of it was seen to be whole: so it is read into memory.
+    pub(super) fn add_from(&self, from: &mut dyn Read) -> Result<u64> {
+        let mut reader = SnapshotReader::new(from)?;
+        if reader.head().changes {
+            return Err(not_all());
+        }
+        let mut blocks = Vec::new();
+        while let Some(block) = reader.next_block()? {
+            blocks.push(block);
+        }
+        let info = reader.head().space;
+        let mut taken = 0;
+        for block in join(blocks) {
+            let space = self.space.clone();
+            taken += count(self.run(StateCommand::Take { space, info, block })?)?;
+        }
+        Ok(taken)
+    }
+}
+
+/// Blocks put together to pieces; at least one.
+fn join(blocks: Vec<EntryBlock>) -> Vec<EntryBlock> {
+    let mut pieces = vec![EntryBlock::default()];
+    for block in blocks {
+        match pieces.last_mut() {
+            Some(last) if last.as_bytes().len() < PIECE_BYTES => last.append(&block),
+            _ => pieces.push(block),
+        }
+    }
+    pieces
+}
+
+struct Pieces<'p> {
+    keyed: &'p Keyed,
+    head: SnapshotHead,
+    /// The transaction that began.
+    begun: Option<Revision>,
+    entries: u64,
+}
+
+impl Pieces<'_> {
+    fn replace(&mut self, reader: &mut SnapshotReader<&mut dyn Read>) -> Result<()> {
+        let mut piece = EntryBlock::default();
+        while let Some(block) = reader.next_block()? {
+            piece.append(&block);
+            if piece.as_bytes().len() >= PIECE_BYTES {
+                self.put(std::mem::take(&mut piece), false)?;
+            }
+        }
+        self.put(piece, true)
+    }
+
+    fn put(&mut self, block: EntryBlock, ends: bool) -> Result<()> {
+        let (space, info, begun) = (self.keyed.space.clone(), self.head.space, self.begun);
+        let command = StateCommand::Restore { space, info, block, begun, ends };
+        // The last one makes all before it as durable as itself.
+        let durability = if ends { self.keyed.durability } else { Some(Durability::Memory) };
+        let receipt = self.keyed.receive(command, durability)?;
+        self.begun.get_or_insert(receipt.revision);
+        self.entries += count(super::first(receipt)?)?;
+        Ok(())
+    }
+}
+
+#[cold]
+fn not_all() -> Error {
+    let message = "the snapshot has only some keys of a space, or what has changed of it: a space is replaced by a \
+                   snapshot of all, and keys are added by a snapshot of keys";
+    Error::new(Code::InvalidArgument, message)
+}

@@ -1,0 +1,509 @@
+//! Keyed state: `STATE.*`.
+//!
+//! ```text
+//!   STATE.PUT, GET, SCAN, SNAPSHOT, … --> Plan, as with all data
+//!   STATE.SEAL                        --> as many transactions as it takes; one inside MULTI and TXN
+//! ```
+
+use super::records::how_many;
+use super::runs::did;
+use crate::resp::arguments::{Arguments, not_an_integer, syntax_error};
+use crate::resp::plan::{Answers, Plan, Shape, only, unexpected};
+use crate::resp::reply::Reply;
+use crate::resp::table::{self, Group, Run, Spec};
+use mainstay::limits::{PAGE_LIMIT, TRANSACTION_LIMIT_BYTES};
+use mainstay::{
+    Answer, At, Code, Command, Database, EntryBlock, Error, Item, Kept, Name, SnapshotHead,
+    SnapshotReader, SnapshotWriter, SpaceInfo, SpaceOptions, Stamp, State, StateAnswer,
+    StateCommand, StateKey, StatePage, StateWrite, Transaction, Version, WaitingEntry,
+};
+
+/// How many keys, items or spaces are given where no limit is said.
+const DEFAULT_LIMIT: usize = 1000;
+/// How many entries are sealed in one transaction, where there may be several.
+const SEAL_PIECE: usize = 10_000;
+/// The largest snapshot that is given in a reply; one that came in a word can be taken in one.
+const SNAPSHOT_LIMIT_BYTES: usize = 16 << 20;
+
+/// The commands of this file.
+pub const COMMANDS: &[Spec] = &[
+    space("state.put", 6, Run::Data(put))
+        .writes()
+        .syntax("space key value VERSION version")
+        .about("Writes a key's state if the version is newer than the key's: 1, or 0 if it is not"),
+    space("state.del", 5, Run::Data(delete)).writes().syntax("space key VERSION version").about(
+        "Deletes a key's state if the version is newer than the key's: 1, or 0 if it is not",
+    ),
+    space("state.get", -3, Run::Data(get))
+        .syntax("space key [REV revision | AT stamp_us]")
+        .about("A key's state and its version"),
+    space("state.list", -2, Run::Data(list))
+        .syntax("space [PREFIX p] [AFTER key] [LIMIT n] [REV revision | AT stamp_us]")
+        .about("Keys in their order"),
+    space("state.scan", -2, Run::Data(scan))
+        .syntax("space [PREFIX p] [AFTER key] [LIMIT n] [REV revision | AT stamp_us]")
+        .about("Keys in their order, each with its state and version"),
+    space("state.append", 5, Run::Data(append))
+        .writes()
+        .syntax("space key id item")
+        .about("Adds an item to a key's log: 1, or 0 if the log has one of this id"),
+    space("state.items", -3, Run::Data(items))
+        .syntax("space key [AFTER id] [LIMIT n] [REV revision | AT stamp_us]")
+        .about("Items of a key's log in the order of their ids"),
+    space("state.advance", 4, Run::Data(advance))
+        .writes()
+        .syntax("space source position")
+        .about("Says how far a source was read: 1, or 0 if that is not further"),
+    space("state.positions", -2, Run::Data(positions))
+        .syntax("space [REV revision | AT stamp_us]")
+        .about("How far sources were read"),
+    space("state.waiting", -2, Run::Data(waiting))
+        .syntax("space [BELOW version] [LIMIT n] [REV revision | AT stamp_us]")
+        .about("Writes that wait until their versions are sealed: key, version, state"),
+    space("state.create", -2, Run::Data(create))
+        .writes()
+        .syntax("space [VERSIONS kind] [ORDERED] [GROUPS n]")
+        .about("Declares a space, with versions of kind u64 or time: 1, or 0 if it is there"),
+    space("state.seal", 3, Run::Pieces(seal, sealing))
+        .writes()
+        .syntax("space frontier")
+        .about("Closes all versions below the frontier; how many writes had waited for that"),
+    space("state.info", -2, Run::Data(info))
+        .syntax("space [REV revision | AT stamp_us]")
+        .about("How a space is declared and its frontier, as JSON"),
+    Spec::new("state.spaces", -1, Group::Keyed, Run::Data(spaces))
+        .syntax("[PREFIX p] [AFTER space] [LIMIT n] [REV revision | AT stamp_us]")
+        .about("Spaces in the order of their names"),
+    space("state.snapshot", -2, Run::Data(snapshot))
+        .syntax("space [REV revision | AT stamp_us]")
+        .about("All that a space says, as bytes"),
+    space("state.restore", 3, Run::Data(restore))
+        .writes()
+        .syntax("space snapshot")
+        .about("Replaces a space by what a snapshot says; how many entries that has"),
+    space("state.drop", 2, Run::Data(drop_space))
+        .writes()
+        .syntax("space")
+        .about("Removes a space and everything in it: 1, or 0 if there is none"),
+];
+
+const fn space(name: &'static str, arity: i32, run: Run) -> Spec {
+    Spec::new(name, arity, Group::Keyed, run).keys(1, 1, 1)
+}
+
+/// A plan of words; those in the wrong place are refused by saying which belong there.
+fn planned<'a>(
+    words: &'a [&'a [u8]],
+    plan: impl FnOnce(&mut Arguments<'a>) -> Result<Plan, Reply>,
+) -> Result<Plan, Reply> {
+    let mut arguments = Arguments::behind(words);
+    let planned = plan(&mut arguments).and_then(|plan| arguments.end().map(|()| plan));
+    planned.map_err(|reply| match reply {
+        reply if reply == syntax_error() || reply == not_an_integer() => usage(words),
+        reply => reply,
+    })
+}
+
+fn usage(words: &[&[u8]]) -> Reply {
+    let Some(spec) = words.first().and_then(|name| table::named(name)) else {
+        return syntax_error();
+    };
+    let (name, syntax) = (spec.name.to_uppercase(), spec.syntax);
+    Reply::error(format!("INVALID give {name} {syntax}; numbers are whole and not negative"))
+}
+
+fn write(space: Name, write: StateWrite) -> Result<Plan, Reply> {
+    write.check()?;
+    let writes = vec![write];
+    Ok(Plan::one(StateCommand::Write { space, writes }, Shape::ours(wrote)))
+}
+
+fn version(arguments: &mut Arguments<'_>) -> Result<Version, Reply> {
+    Ok(arguments.text()?.parse()?)
+}
+
+/// A version behind its word.
+fn versioned(arguments: &mut Arguments<'_>) -> Result<Version, Reply> {
+    match arguments.take("VERSION") {
+        true => version(arguments),
+        false => Err(syntax_error()),
+    }
+}
+
+fn put(words: &[&[u8]]) -> Result<Plan, Reply> {
+    planned(words, |arguments| {
+        let (space, key, value) = (arguments.name()?, arguments.word()?, arguments.word()?);
+        write(space, StateWrite::put(key, value, versioned(arguments)?))
+    })
+}
+
+fn delete(words: &[&[u8]]) -> Result<Plan, Reply> {
+    planned(words, |arguments| {
+        let (space, key) = (arguments.name()?, arguments.word()?);
+        write(space, StateWrite::delete(key, versioned(arguments)?))
+    })
+}
+
+fn append(words: &[&[u8]]) -> Result<Plan, Reply> {
+    planned(words, |arguments| {
+        let (space, key) = (arguments.name()?, arguments.word()?);
+        write(space, StateWrite::append(key, arguments.word()?, arguments.word()?))
+    })
+}
+
+fn advance(words: &[&[u8]]) -> Result<Plan, Reply> {
+    planned(words, |arguments| {
+        let (space, source) = (arguments.name()?, arguments.text()?);
+        write(space, StateWrite::advance(source, arguments.count()?))
+    })
+}
+
+/// What a command on keyed state answered.
+fn answer(answers: Answers) -> Option<StateAnswer> {
+    of_states(only(answers)?)
+}
+
+fn of_states(answer: Answer) -> Option<StateAnswer> {
+    match answer {
+        Answer::State(answer) => Some(*answer),
+        _ => None,
+    }
+}
+
+fn wrote(answers: Answers, _: Stamp) -> Reply {
+    match answer(answers) {
+        Some(StateAnswer::Wrote(all)) => {
+            Reply::Int(all.iter().all(|wrote| wrote.took_effect()).into())
+        }
+        _ => unexpected(),
+    }
+}
+
+fn get(words: &[&[u8]]) -> Result<Plan, Reply> {
+    planned(words, |arguments| {
+        let (space, key) = (arguments.name()?, StateKey(arguments.word()?.to_vec()));
+        let command = StateCommand::Look { space, keys: vec![key] };
+        Ok(Plan::one(command, Shape::ours(state)).at(arguments.point()?))
+    })
+}
+
+fn state(answers: Answers, _: Stamp) -> Reply {
+    let shown = |State { value, version }| {
+        Reply::Array(vec![Reply::Bulk(value), Reply::text(version.to_string())])
+    };
+    match answer(answers) {
+        Some(StateAnswer::Kept(mut kept)) => {
+            Reply::maybe(kept.pop().flatten().and_then(Kept::into_state).map(shown))
+        }
+        _ => unexpected(),
+    }
+}
+
+/// Which page is wanted.
+struct Wanted {
+    prefix: Vec<u8>,
+    after: Option<Vec<u8>>,
+    below: Option<Version>,
+    limit: usize,
+    at: Option<At>,
+}
+
+impl Wanted {
+    /// What is said behind a space; these words have a meaning there.
+    fn read(arguments: &mut Arguments<'_>, words: &[&str]) -> Result<Wanted, Reply> {
+        let (prefix, after, below) = (Vec::new(), None, None);
+        let mut wanted = Wanted { prefix, after, below, limit: DEFAULT_LIMIT, at: None };
+        while arguments.left() > 0 {
+            match words.iter().find(|word| arguments.take(word)).copied() {
+                Some("PREFIX") => wanted.prefix = arguments.word()?.to_vec(),
+                Some("AFTER") => wanted.after = Some(arguments.word()?.to_vec()),
+                Some("BELOW") => wanted.below = Some(version(arguments)?),
+                _ if arguments.take("LIMIT") => wanted.limit = arguments.limit()?,
+                _ => wanted.at = Some(arguments.point()?.ok_or_else(syntax_error)?),
+            }
+        }
+        Ok(wanted)
+    }
+}
+
+const KEYS: &[&str] = &["PREFIX", "AFTER"];
+
+fn list(words: &[&[u8]]) -> Result<Plan, Reply> {
+    planned(words, |arguments| {
+        let space = arguments.name()?;
+        let Wanted { prefix, after, limit, at, .. } = Wanted::read(arguments, KEYS)?;
+        let command = StateCommand::List { space, prefix, after, limit };
+        Ok(Plan::one(command, Shape::ours(keys)).at(at))
+    })
+}
+
+fn keys(answers: Answers, _: Stamp) -> Reply {
+    match answer(answers) {
+        Some(StateAnswer::Keys { keys, .. }) => {
+            Reply::Array(keys.into_iter().map(|key| Reply::Bulk(key.0)).collect())
+        }
+        _ => unexpected(),
+    }
+}
+
+fn scan(words: &[&[u8]]) -> Result<Plan, Reply> {
+    planned(words, |arguments| {
+        let space = arguments.name()?;
+        let Wanted { prefix, after, limit, at, .. } = Wanted::read(arguments, KEYS)?;
+        let command = StateCommand::Scan { space, prefix, after, limit };
+        Ok(Plan::one(command, Shape::ours(states)).at(at))
+    })
+}
+
+fn states(answers: Answers, _: Stamp) -> Reply {
+    let row = |(key, state): (Vec<u8>, State)| {
+        let version = Reply::text(state.version.to_string());
+        Reply::Array(vec![Reply::Bulk(key), Reply::Bulk(state.value), version])
+    };
+    match answer(answers) {
+        Some(StateAnswer::States(StatePage { states, next })) => {
+            let rows = Reply::Array(states.into_iter().map(row).collect());
+            Reply::Array(vec![Reply::maybe(next.map(Reply::Bulk)), rows])
+        }
+        _ => unexpected(),
+    }
+}
+
+fn items(words: &[&[u8]]) -> Result<Plan, Reply> {
+    planned(words, |arguments| {
+        let (space, key) = (arguments.name()?, arguments.word()?.to_vec());
+        let Wanted { after, limit, at, .. } = Wanted::read(arguments, &["AFTER"])?;
+        let command = StateCommand::Items { space, key, after, limit };
+        Ok(Plan::one(command, Shape::ours(items_of)).at(at))
+    })
+}
+
+fn items_of(answers: Answers, _: Stamp) -> Reply {
+    let row = |Item { id, item }| Reply::Array(vec![Reply::Bulk(id), Reply::Bulk(item)]);
+    match answer(answers) {
+        Some(StateAnswer::Items(items)) => Reply::Array(items.into_iter().map(row).collect()),
+        _ => unexpected(),
+    }
+}
+
+fn positions(words: &[&[u8]]) -> Result<Plan, Reply> {
+    planned(words, |arguments| {
+        let command = StateCommand::Positions { space: arguments.name()? };
+        Ok(Plan::one(command, Shape::ours(positions_of)).at(arguments.point()?))
+    })
+}
+
+fn positions_of(answers: Answers, _: Stamp) -> Reply {
+    // Never another number than it is, and the protocol has none that are larger.
+    let shown = |position: u64| match i64::try_from(position) {
+        Ok(position) => Reply::Int(position),
+        Err(_) => Reply::text(position.to_string()),
+    };
+    let row = |(source, position): (String, u64)| {
+        Reply::Array(vec![Reply::text(source), shown(position)])
+    };
+    match answer(answers) {
+        Some(StateAnswer::Positions(all)) => Reply::Array(all.into_iter().map(row).collect()),
+        _ => unexpected(),
+    }
+}
+
+fn waiting(words: &[&[u8]]) -> Result<Plan, Reply> {
+    planned(words, |arguments| {
+        let space = arguments.name()?;
+        let Wanted { below, limit, at, .. } = Wanted::read(arguments, &["BELOW"])?;
+        let command = StateCommand::Waiting { space, below, limit };
+        Ok(Plan::one(command, Shape::ours(writes)).at(at))
+    })
+}
+
+fn writes(answers: Answers, _: Stamp) -> Reply {
+    let row = |WaitingEntry { key, version, value }| {
+        let version = Reply::text(version.to_string());
+        Reply::Array(vec![Reply::Bulk(key), version, Reply::maybe(value.map(Reply::Bulk))])
+    };
+    match answer(answers) {
+        Some(StateAnswer::Waiting(all)) => Reply::Array(all.into_iter().map(row).collect()),
+        _ => unexpected(),
+    }
+}
+
+fn create(words: &[&[u8]]) -> Result<Plan, Reply> {
+    planned(words, |arguments| {
+        let (space, mut options) = (arguments.name()?, SpaceOptions::default());
+        while arguments.left() > 0 {
+            match () {
+                () if arguments.take("VERSIONS") => {
+                    options.versions = Some(arguments.text()?.parse()?);
+                }
+                () if arguments.take("ORDERED") => options.ordered = true,
+                () if arguments.take("GROUPS") => {
+                    options.groups = u32::try_from(arguments.count()?).unwrap_or(u32::MAX);
+                }
+                () => return Err(syntax_error()),
+            }
+        }
+        options.check()?;
+        Ok(Plan::one(StateCommand::Declare { space, options }, Shape::ours(did)))
+    })
+}
+
+fn seal(words: &[&[u8]]) -> Result<Plan, Reply> {
+    planned(words, |arguments| {
+        let (space, frontier) = (arguments.name()?, version(arguments)?);
+        let command = StateCommand::Seal { space, frontier, limit: PAGE_LIMIT };
+        Ok(Plan::one(command, Shape::ours(sealed)))
+    })
+}
+
+/// The reply to sealing in one piece.
+fn sealed(answers: Answers, _: Stamp) -> Reply {
+    match answer(answers) {
+        Some(StateAnswer::Sealed { settled, done: true }) => Reply::number(settled),
+        Some(StateAnswer::Sealed { settled, done: false }) => Reply::error(format!(
+            "TOOLARGE {settled} writes that waited are sealed, and more wait than one transaction can seal: \
+             say STATE.SEAL again, outside of MULTI and TXN"
+        )),
+        _ => unexpected(),
+    }
+}
+
+/// Seals in as many pieces as it takes, each a transaction like this one: the frontier rises with each, so that whoever
+/// is cut off seals again.
+async fn seal_all(db: Database, empty: Transaction, space: Name, frontier: Version) -> Reply {
+    let mut all = 0;
+    loop {
+        let command = StateCommand::Seal { space: space.clone(), frontier, limit: SEAL_PIECE };
+        let receipt = match db.submit(empty.clone().step(command)).await {
+            Ok(receipt) => receipt,
+            Err(error) => return error.into(),
+        };
+        match answer(receipt.answers) {
+            Some(StateAnswer::Sealed { settled, done: true }) => {
+                return Reply::number(all + settled);
+            }
+            Some(StateAnswer::Sealed { settled, done: false }) => all += settled,
+            _ => return unexpected(),
+        }
+    }
+}
+
+fn sealing(db: Database, empty: Transaction, plan: Plan) -> crate::resp::tasks::Answering {
+    match plan.commands.into_iter().next() {
+        Some(Command::State(StateCommand::Seal { space, frontier, .. })) => {
+            Box::pin(seal_all(db, empty, space, frontier))
+        }
+        _ => Box::pin(async { unexpected() }),
+    }
+}
+
+fn info(words: &[&[u8]]) -> Result<Plan, Reply> {
+    planned(words, |arguments| {
+        let command = StateCommand::Info { space: arguments.name()? };
+        Ok(Plan::one(command, Shape::ours(known)).at(arguments.point()?))
+    })
+}
+
+fn known(answers: Answers, _: Stamp) -> Reply {
+    match answer(answers) {
+        Some(StateAnswer::Info(info)) => {
+            Reply::maybe(info.map(|info| Reply::text(info.to_value().to_json())))
+        }
+        _ => unexpected(),
+    }
+}
+
+fn spaces(words: &[&[u8]]) -> Result<Plan, Reply> {
+    planned(words, |arguments| {
+        let Wanted { prefix, after, limit, at, .. } = Wanted::read(arguments, KEYS)?;
+        let text = |bytes: Vec<u8>| {
+            String::from_utf8(bytes)
+                .map_err(|_| Reply::error("INVALID a name is UTF-8, and this one is not"))
+        };
+        let (prefix, after) = (text(prefix)?, after.map(text).transpose()?);
+        let command = StateCommand::Spaces { prefix, after, limit };
+        Ok(Plan::one(command, Shape::ours(names)).at(at))
+    })
+}
+
+fn names(answers: Answers, _: Stamp) -> Reply {
+    match only(answers) {
+        Some(Answer::Names(page)) => Reply::texts(page.names),
+        _ => unexpected(),
+    }
+}
+
+fn snapshot(words: &[&[u8]]) -> Result<Plan, Reply> {
+    planned(words, |arguments| {
+        let space = arguments.name()?;
+        let dump = StateCommand::Dump {
+            space: space.clone(),
+            after: None,
+            limit_bytes: SNAPSHOT_LIMIT_BYTES,
+        };
+        let both = [StateCommand::Info { space }, dump];
+        Ok(Plan::all(both, Shape::ours(snapshot_of)).at(arguments.point()?))
+    })
+}
+
+fn snapshot_of(answers: Answers, _: Stamp) -> Reply {
+    let mut answers = answers.into_iter().map(of_states);
+    match (answers.next().flatten(), answers.next().flatten()) {
+        (Some(StateAnswer::Info(info)), Some(StateAnswer::Entries { block, next: None })) => {
+            written(info, &block).map_or_else(Reply::from, Reply::Bulk)
+        }
+        (Some(_), Some(StateAnswer::Entries { .. })) => Reply::error(format!(
+            "TOOLARGE the space has more than {} MiB, too much for a reply: take its snapshot over HTTP, or with \
+             `mainstay state snapshot`",
+            SNAPSHOT_LIMIT_BYTES >> 20
+        )),
+        _ => unexpected(),
+    }
+}
+
+fn written(info: Option<SpaceInfo>, block: &EntryBlock) -> mainstay::Result<Vec<u8>> {
+    let head = SnapshotHead::all(info.unwrap_or_default());
+    let mut writer = SnapshotWriter::new(Vec::new(), &head)?;
+    for entry in block {
+        let (place, payload) = entry?;
+        writer.push(place, payload)?;
+    }
+    Ok(writer.finish()?.1)
+}
+
+fn restore(words: &[&[u8]]) -> Result<Plan, Reply> {
+    planned(words, |arguments| {
+        let (space, bytes) = (arguments.name()?, arguments.word()?);
+        if bytes.len() > TRANSACTION_LIMIT_BYTES {
+            return Err(Reply::error(
+                "TOOLARGE the snapshot has more than 64 MiB, too much for a command: restore it over HTTP, or with \
+                 `mainstay state restore`",
+            ));
+        }
+        // All of it is seen to be whole before anything is written.
+        let (info, block) = read(bytes)?;
+        let command = StateCommand::Restore { space, info, block, begun: None, ends: true };
+        Ok(Plan::one(command, Shape::ours(how_many)))
+    })
+}
+
+fn read(bytes: &[u8]) -> mainstay::Result<(SpaceInfo, EntryBlock)> {
+    let mut reader = SnapshotReader::new(bytes)?;
+    let head = *reader.head();
+    if head.some_keys || head.changes {
+        let message = "the snapshot has only some keys of a space, or what has changed of it: a space is replaced by a \
+                       snapshot of all";
+        return Err(Error::new(Code::InvalidArgument, message));
+    }
+    let mut all = EntryBlock::default();
+    while let Some(block) = reader.next_block()? {
+        all.append(&block);
+    }
+    Ok((head.space, all))
+}
+
+fn drop_space(words: &[&[u8]]) -> Result<Plan, Reply> {
+    planned(words, |arguments| {
+        Ok(Plan::one(StateCommand::Drop { space: arguments.name()? }, Shape::ours(did)))
+    })
+}

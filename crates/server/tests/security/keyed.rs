@@ -1,0 +1,141 @@
+//! Which right each command on keyed state needs, that no other does, and whose spaces they reach.
+
+use crate::world::{World, user};
+use mainstay_server::resp::table::{self, Group};
+use std::collections::BTreeSet;
+
+/// The right that something needs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Needs {
+    Read,
+    Write,
+    Both,
+}
+
+use Needs::{Both, Read, Write};
+
+/// A user for each combination, who has all keys, and what that opens.
+const USERS: [(&str, &[&str], &[Needs]); 4] = [
+    ("looker", &["keyed:read"], &[Read]),
+    ("filler", &["keyed:write"], &[Write]),
+    ("operator", &["keyed"], &[Read, Write, Both]),
+    ("other", &["cells", "records", "runs", "outbox", "feed", "branches", "server", "admin"], &[]),
+];
+
+/// Every command on keyed state.
+const LINES: &[(&str, Needs)] = &[
+    ("STATE.CREATE made", Both),
+    ("STATE.PUT s a 1 VERSION 5", Both),
+    ("STATE.DEL s b VERSION 5", Both),
+    ("STATE.APPEND s a 1 item", Both),
+    ("STATE.ADVANCE s orders 1", Both),
+    ("STATE.SEAL s 1", Both),
+    ("STATE.GET s a", Read),
+    ("STATE.GET s a REV 1", Read),
+    ("STATE.LIST s", Read),
+    ("STATE.SCAN s", Read),
+    ("STATE.ITEMS s a", Read),
+    ("STATE.POSITIONS s", Read),
+    ("STATE.WAITING s", Read),
+    ("STATE.INFO s", Read),
+    ("STATE.SPACES", Read),
+    ("STATE.SNAPSHOT s", Read),
+    ("STATE.RESTORE s SNAPSHOT", Write),
+    ("STATE.DROP none", Write),
+];
+
+fn world() -> World {
+    let world = World::with(|settings| {
+        settings.users.extend(USERS.iter().map(|(name, allow, _)| user(name, allow, &[""])));
+    });
+    for space in ["s", "app:s"] {
+        world.db.keyed(space).unwrap().put("a", "1", 1).unwrap();
+    }
+    world
+}
+
+/// The words of a line; one of them stands for a snapshot.
+fn words(world: &World, line: &str) -> Vec<Vec<u8>> {
+    use mainstay::KeyedState;
+    let word = |word: &str| match word {
+        "SNAPSHOT" => world.db.keyed("s").unwrap().snapshot().unwrap(),
+        word => word.as_bytes().to_vec(),
+    };
+    line.split(' ').map(word).collect()
+}
+
+#[test]
+fn each_command_needs_its_right_and_no_other_will_do() {
+    for (who, _, opens) in USERS {
+        let world = world();
+        let mut client = world.client(who);
+        for (line, needs) in LINES {
+            client.send(&words(&world, line));
+            let reply = client.receive();
+            let denied = reply.starts_with("-NOPERM");
+            assert_eq!(denied, !opens.contains(needs), "{who}: {line}: {reply}");
+            assert!(denied || !reply.starts_with('-'), "{who}: {line}: {reply}");
+        }
+    }
+}
+
+#[test]
+fn no_command_on_keyed_state_is_left_out() {
+    let listed: BTreeSet<String> =
+        LINES.iter().map(|(line, _)| line.split(' ').next().unwrap().to_lowercase()).collect();
+    let there = table::all().filter(|spec| spec.group == Group::Keyed);
+    let there: BTreeSet<String> = there.map(|spec| spec.name.to_owned()).collect();
+    assert_eq!(listed, there);
+}
+
+#[test]
+fn what_stands_inside_a_transaction_needs_the_same() {
+    for (who, _, opens) in &USERS[..3] {
+        let world = world();
+        let mut client = world.client(who);
+        for (line, needs) in LINES {
+            assert_eq!(client.line("MULTI"), r"+OK\r\n");
+            client.send(&words(&world, line));
+            let reply = client.receive();
+            let denied = reply.starts_with("-NOPERM");
+            assert_eq!(denied, !opens.contains(needs), "{who}: {line}: {reply}");
+            assert_eq!(client.line("DISCARD"), r"+OK\r\n");
+        }
+    }
+}
+
+/// `app` may do everything, but only with what begins with `app:`.
+#[test]
+fn a_user_reaches_the_spaces_of_its_prefix_and_no_others() {
+    let world = world();
+    let mut client = world.client("app");
+    for (line, _) in LINES {
+        let own = line.replace(" s", " app:s").replace(" made", " app:made");
+        let own =
+            own.replace(" none", " app:none").replace("STATE.SPACES", "STATE.SPACES PREFIX app:");
+        client.send(&words(&world, &own));
+        let reply = client.receive();
+        assert!(!reply.starts_with('-'), "{own}: {reply}");
+        client.send(&words(&world, line));
+        let reply = client.receive();
+        assert!(reply.starts_with("-NOPERM"), "{line}: {reply}");
+    }
+    assert_eq!(world.db.keyed("s").unwrap().get("a").unwrap().unwrap().value, b"1");
+}
+
+/// Keys of other spaces may look as if they were of a space of the user's.
+#[test]
+fn a_feed_tells_of_the_spaces_of_a_user_and_of_no_key_that_looks_like_one() {
+    let world = World::with(|settings| {
+        settings.users.push(user("follower", &["feed:read", "keyed"], &["app:", "a/"]));
+    });
+    for (space, key) in [("app:s", "k"), ("a", "secret"), ("app", "x"), ("a/b", "k")] {
+        world.db.keyed(space).unwrap().put(key, "1", 1).unwrap();
+    }
+    let mut client = world.client("follower");
+    let told = client.line("FEED.READ PREFIX app:");
+    assert!(told.contains("app:s/k"), "{told}");
+    let told = client.line("FEED.READ PREFIX a/");
+    assert!(!told.contains("secret"), "{told}");
+    assert!(client.line("FEED.READ PREFIX ap").starts_with("-NOPERM"));
+}

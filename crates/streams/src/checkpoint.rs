@@ -1,0 +1,446 @@
+//! Checkpoints: state and positions of one moment, where a crash or another machine finds them.
+//!
+//! ```text
+//!   shard 0 --snapshot of all, or of what has changed--> data/17-0    \
+//!   shard 1 -------------------------------------------> data/17-1     > manifest 17, last: now it is one
+//!                                                                     /
+//!   restore of 17, shard 0:  data/15-0 (all) + data/16-0 + data/17-0 (changes) --> one snapshot --> the space
+//! ```
+//!
+//! A checkpoint that has no manifest is none: what a crash leaves of it is removed by the next one. A manifest names all files
+//! that make it, so any that is kept can be restored, whatever came before or after.
+
+mod chain;
+mod manifest;
+mod rescale;
+mod shelf;
+
+pub use manifest::{FilePart, Manifest, ShardPart, VersionName};
+pub use rescale::{Move, divide};
+pub use shelf::Shelf;
+
+use chain::{Chain, Joined, Rule, Stream};
+use mainstay_model::{Code, Error, KeyedState, Result, check_name};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::ops::Range;
+
+/// How many checkpoints are kept unless told otherwise.
+const KEPT_DEFAULT: usize = 10;
+/// After so many of changes alone comes a full one.
+const CHANGES_DEFAULT: usize = 20;
+
+/// What checkpoints are of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// The job, by which its checkpoints are found.
+    pub name: String,
+    /// The operator whose state it is.
+    pub operator: String,
+    /// How many groups keys belong to.
+    pub groups: u32,
+}
+
+impl Job {
+    /// A job with one operator and the usual number of groups.
+    pub fn new(name: &str, operator: &str) -> Job {
+        let (name, operator) = (name.to_owned(), operator.to_owned());
+        Job { name, operator, groups: mainstay_model::GROUPS_DEFAULT }
+    }
+}
+
+/// The checkpoints of a job.
+///
+/// ```
+/// use mainstay_model::KeyedState;
+/// use mainstay_streams::{Checkpoints, Job, MemoryState, Shelf};
+/// let directory = tempfile::tempdir().unwrap();
+/// let checkpoints = Checkpoints::open(Shelf::directory(directory.path())?, Job::new("orders", "count"))?;
+/// let state = MemoryState::new();
+/// state.put(b"user-7", b"1", 17.into())?;
+///
+/// let id = checkpoints.take(&state)?.checkpoint;
+/// // On any machine that sees the directory:
+/// let again = MemoryState::new();
+/// checkpoints.restore(id, 0, &again)?;
+/// assert_eq!(again.snapshot()?, state.snapshot()?);
+/// # Ok::<(), mainstay_model::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Checkpoints {
+    shelf: Shelf,
+    job: Job,
+    kept: usize,
+    changes: usize,
+}
+
+/// What a shard has written for a checkpoint that is not one yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShardReport {
+    /// The checkpoint.
+    pub checkpoint: u64,
+    /// What it has written, and what that stands on.
+    pub part: ShardPart,
+    /// Why all there is was written, where changes alone would have done.
+    pub why_full: Option<String>,
+}
+
+impl Checkpoints {
+    /// The checkpoints of a job, those there are and those to come.
+    pub fn open(shelf: Shelf, job: Job) -> Result<Checkpoints> {
+        for name in [&job.name, &job.operator] {
+            check_name(name)?;
+        }
+        if !job.name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+            || job.name.starts_with('.')
+        {
+            let message = format!(
+                "job `{}`: its checkpoints are files, so its name has letters, digits, `-`, `_` and `.`",
+                job.name
+            );
+            return Err(Error::new(Code::InvalidName, message));
+        }
+        Ok(Checkpoints { shelf, job, kept: KEPT_DEFAULT, changes: CHANGES_DEFAULT })
+    }
+
+    /// How many are kept; at least one.
+    #[must_use]
+    pub fn keep(mut self, kept: usize) -> Checkpoints {
+        self.kept = kept.max(1);
+        self
+    }
+
+    /// After how many of changes alone a full one comes; 0: all are full.
+    #[must_use]
+    pub fn changes(mut self, changes: usize) -> Checkpoints {
+        self.changes = changes;
+        self
+    }
+
+    /// What they are of.
+    pub fn job(&self) -> &Job {
+        &self.job
+    }
+
+    /// The numbers of those there are, oldest first.
+    pub fn list(&self) -> Result<Vec<u64>> {
+        let below = format!("{}/manifests", self.job.name);
+        let names = self.shelf.list(&below)?;
+        Ok(names.iter().filter_map(|name| number(name)).collect())
+    }
+
+    /// The newest one; nothing where there is none.
+    pub fn latest(&self) -> Result<Option<Manifest>> {
+        self.list()?.last().map(|id| self.manifest(*id)).transpose()
+    }
+
+    /// The manifest of one of them, which has to be of this job.
+    pub fn manifest(&self, checkpoint: u64) -> Result<Manifest> {
+        let name = self.manifest_name(checkpoint);
+        let Some(file) = self.shelf.open(&name)? else {
+            let message = format!("job `{}` has no checkpoint {checkpoint}", self.job.name);
+            return Err(Error::new(Code::CheckpointNotFound, message));
+        };
+        let mut bytes = Vec::new();
+        file.take(manifest::LIMIT_BYTES as u64)
+            .read_to_end(&mut bytes)
+            .map_err(|error| Error::new(Code::Io, format!("manifest `{name}`: {error}")))?;
+        let manifest = Manifest::decode(&name, &bytes)?;
+        self.check_own(&manifest)?;
+        Ok(manifest)
+    }
+
+    /// Refuses the checkpoint of another job, operator or number of groups.
+    fn check_own(&self, manifest: &Manifest) -> Result<()> {
+        let Job { name, operator, groups } = &self.job;
+        let differs = |what: &str, theirs: &dyn std::fmt::Display, own: &dyn std::fmt::Display| {
+            let message = format!(
+                "checkpoint {} is of {what} {theirs}, and this is {what} {own}: restore it where it belongs",
+                manifest.checkpoint
+            );
+            Err(Error::new(Code::InvalidArgument, message))
+        };
+        match manifest {
+            _ if manifest.job != *name => differs("job", &manifest.job, name),
+            _ if manifest.operator != *operator => {
+                differs("operator", &manifest.operator, operator)
+            }
+            _ if manifest.groups != *groups => {
+                differs("a number of key groups,", &manifest.groups, groups)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The number that the next checkpoint gets.
+    pub fn next_id(&self) -> Result<u64> {
+        Ok(self.list()?.last().map_or(1, |last| last + 1))
+    }
+
+    /// Takes a checkpoint of a job that has one shard.
+    pub fn take(&self, state: &dyn KeyedState) -> Result<Manifest> {
+        let before = self.latest()?;
+        let (id, epoch) = before.as_ref().map_or((1, 0), |it| (it.checkpoint + 1, it.epoch));
+        let report = self.write(id, 0, 0..self.job.groups, state, before.as_ref())?;
+        self.commit(id, epoch, vec![report])
+    }
+
+    /// Writes what a shard contributes to a checkpoint: what has changed since the one before, or all there is.
+    pub fn write(
+        &self,
+        checkpoint: u64,
+        shard: u32,
+        groups: Range<u32>,
+        state: &dyn KeyedState,
+        before: Option<&Manifest>,
+    ) -> Result<ShardReport> {
+        self.check_space(state)?;
+        let before = before.and_then(|before| before.part(shard, &groups));
+        let since = before.filter(|before| before.files.len() <= self.changes);
+        let mark = since.and_then(|before| before.mark.as_ref());
+        let name = self.data_name(checkpoint, shard);
+        let taken = self.shelf.put(&name, |out| state.snapshot_since(mark, out))?;
+        let file = FilePart::new(name, taken.is_full, &taken.summary);
+        let (mut files, mut positions) = (Vec::new(), Default::default());
+        if let (false, Some(before)) = (taken.is_full, since) {
+            (files, positions) = (before.files.clone(), before.positions.clone());
+        }
+        files.push(file);
+        positions.extend(taken.summary.positions);
+        let versions = state.info()?.and_then(|info| info.options.versions).map(VersionName::from);
+        let (first_group, end_group) = (groups.start, groups.end);
+        let part = ShardPart {
+            shard,
+            first_group,
+            end_group,
+            versions,
+            mark: taken.mark,
+            positions,
+            files,
+        };
+        Ok(ShardReport { checkpoint, part, why_full: taken.why.map(str::to_owned) })
+    }
+
+    /// Refuses a space whose keys belong to another number of groups than the job's.
+    fn check_space(&self, state: &dyn KeyedState) -> Result<()> {
+        let groups = state.info()?.map(|info| info.options.groups);
+        match groups.filter(|groups| *groups != self.job.groups) {
+            None => Ok(()),
+            Some(groups) => {
+                let message = format!(
+                    "keys of the space belong to {groups} groups, those of job `{}` to {}: declare it so",
+                    self.job.name, self.job.groups
+                );
+                Err(Error::new(Code::InvalidArgument, message))
+            }
+        }
+    }
+
+    /// Makes a checkpoint of what all shards have written, and lets go of those that are too old. Who still works in an
+    /// epoch that is over is refused.
+    pub fn commit(
+        &self,
+        checkpoint: u64,
+        epoch: u64,
+        reports: Vec<ShardReport>,
+    ) -> Result<Manifest> {
+        let mut parts: Vec<ShardPart> = reports.into_iter().map(|report| report.part).collect();
+        parts.sort_by_key(|part| part.shard);
+        check_whole(checkpoint, &self.job, &parts)?;
+        if let Some(newest) = self.latest()? {
+            if newest.epoch > epoch {
+                return Err(self.divided_anew(&newest, epoch));
+            }
+            if newest.checkpoint >= checkpoint {
+                return Err(self.too_late(newest.checkpoint, checkpoint));
+            }
+        }
+        let manifest = Manifest::new(&self.job, checkpoint, epoch, parts);
+        if !self.shelf.put_new(&self.manifest_name(checkpoint), &manifest.encode()?)? {
+            return Err(self.too_late(checkpoint, checkpoint));
+        }
+        // It is there: what cannot be tidied up now is by the next one.
+        let _ = self.tidy();
+        Ok(manifest)
+    }
+
+    #[cold]
+    fn too_late(&self, newest: u64, checkpoint: u64) -> Error {
+        let job = &self.job.name;
+        let message =
+            format!("job `{job}` has checkpoint {newest} already: {checkpoint} comes too late");
+        Error::new(Code::CheckpointExists, message)
+    }
+
+    #[cold]
+    fn divided_anew(&self, newest: &Manifest, epoch: u64) -> Error {
+        let message = format!(
+            "the work of job `{}` was divided anew with checkpoint {}: epoch {epoch} is over, begin again from there",
+            self.job.name, newest.checkpoint
+        );
+        Error::new(Code::Fenced, message)
+    }
+
+    /// Gives up a checkpoint that was not committed.
+    pub fn abort(&self, checkpoint: u64) -> Result<()> {
+        if self.list()?.contains(&checkpoint) {
+            let message = format!("checkpoint {checkpoint} is committed: it cannot be aborted");
+            return Err(Error::new(Code::CheckpointExists, message));
+        }
+        let own = format!("{}/data/{checkpoint:020}-", self.job.name);
+        let all = self.shelf.list(&format!("{}/data", self.job.name))?;
+        all.iter()
+            .filter(|name| name.starts_with(&own))
+            .try_for_each(|name| self.shelf.remove(name))
+    }
+
+    /// Removes the oldest ones, and files that no checkpoint needs and none that is under way can.
+    fn tidy(&self) -> Result<()> {
+        let all = self.list()?;
+        let Some(newest) = all.last().copied() else { return Ok(()) };
+        let (old, kept) = all.split_at(all.len().saturating_sub(self.kept));
+        let mut needed = BTreeSet::new();
+        for id in kept {
+            needed.extend(self.manifest(*id)?.files().map(|file| file.name.clone()));
+        }
+        for id in old {
+            self.shelf.remove(&self.manifest_name(*id))?;
+        }
+        for name in self.shelf.list(&format!("{}/data", self.job.name))? {
+            let is_past = number(&name).is_some_and(|id| id <= newest);
+            if is_past && !needed.contains(&name) {
+                self.shelf.remove(&name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads all files of a checkpoint, and checks them; changes nothing.
+    pub fn verify(&self, checkpoint: u64) -> Result<Manifest> {
+        let manifest = self.manifest(checkpoint)?;
+        check_whole(checkpoint, &self.job, &manifest.shards)?;
+        for part in &manifest.shards {
+            let mut joined = self.joined(part, None)?;
+            let read = std::io::copy(&mut joined, &mut std::io::sink());
+            told(&joined.failure, read.map_err(|error| Error::new(Code::Io, error.to_string())))?;
+        }
+        Ok(manifest)
+    }
+
+    /// Makes a space what a shard's was; if something is damaged, nothing happens. Gives the part that it was.
+    pub fn restore(
+        &self,
+        checkpoint: u64,
+        shard: u32,
+        state: &dyn KeyedState,
+    ) -> Result<ShardPart> {
+        let manifest = self.manifest(checkpoint)?;
+        let part = manifest.shards.into_iter().find(|part| part.shard == shard);
+        let Some(part) = part else {
+            let message = format!("checkpoint {checkpoint} has no shard {shard}");
+            return Err(Error::new(Code::InvalidArgument, message));
+        };
+        let mut joined = self.joined(&part, None)?;
+        let failure = joined.failure.clone();
+        told(&failure, state.restore_from(&mut joined))?;
+        Ok(part)
+    }
+
+    /// All files of a shard's part as one snapshot, of which some entries may be wanted.
+    fn joined(&self, part: &ShardPart, wanted: Option<chain::Wanted>) -> Result<Joined> {
+        let streams: Vec<Stream> =
+            part.files.iter().map(|file| self.stream(file)).collect::<Result<_>>()?;
+        let Some(last) = streams.last() else {
+            let message = format!("shard {} has no files", part.shard);
+            return Err(Error::new(Code::CorruptData, message));
+        };
+        let space = last.head().space;
+        let files = part.files.clone();
+        let check = Box::new(move |streams: &[Stream]| check_files(&files, streams));
+        let mut chain = Chain::new(streams, Rule::Later);
+        if let Some(wanted) = wanted {
+            chain = chain.only(wanted);
+        }
+        Joined::new(chain, space, check)
+    }
+
+    fn stream(&self, file: &FilePart) -> Result<Stream> {
+        let Some(from) = self.shelf.open(&file.name)? else {
+            return Err(lost(file, "it is not there"));
+        };
+        let stream = Stream::new(from).map_err(|error| lost(file, &error.to_string()))?;
+        match stream.head().changes != file.full {
+            true => Ok(stream),
+            false => Err(lost(file, "it is another file")),
+        }
+    }
+
+    fn data_name(&self, checkpoint: u64, shard: u32) -> String {
+        format!("{}/data/{checkpoint:020}-{shard}", self.job.name)
+    }
+
+    fn manifest_name(&self, checkpoint: u64) -> String {
+        format!("{}/manifests/{checkpoint:020}", self.job.name)
+    }
+}
+
+impl Manifest {
+    /// What a shard has contributed, if its groups are these.
+    fn part(&self, shard: u32, groups: &Range<u32>) -> Option<&ShardPart> {
+        let found = self.shards.iter().find(|part| part.shard == shard)?;
+        ((found.first_group..found.end_group) == *groups).then_some(found)
+    }
+}
+
+/// Refuses parts that leave groups out, or have them twice.
+fn check_whole(checkpoint: u64, job: &Job, parts: &[ShardPart]) -> Result<()> {
+    let mut next = 0;
+    for (place, part) in parts.iter().enumerate() {
+        let in_order = part.shard as usize == place && part.first_group == next;
+        let has_base = part.files.first().is_some_and(|file| file.full);
+        if !in_order || !has_base || part.end_group < part.first_group {
+            let message = format!(
+                "checkpoint {checkpoint} is not whole: shard {} does not follow the one before it, or has no full snapshot",
+                part.shard
+            );
+            return Err(Error::new(Code::CorruptData, message));
+        }
+        next = part.end_group;
+    }
+    if next == job.groups {
+        return Ok(());
+    }
+    let message =
+        format!("checkpoint {checkpoint} is not whole: groups from {next} on are in no shard");
+    Err(Error::new(Code::CorruptData, message))
+}
+
+/// Refuses files that are not those that were written.
+fn check_files(files: &[FilePart], streams: &[Stream]) -> Result<()> {
+    for (file, stream) in files.iter().zip(streams) {
+        if !stream.summary().is_some_and(|summary| file.is_of(summary)) {
+            return Err(lost(file, "it is not the one that was written"));
+        }
+    }
+    Ok(())
+}
+
+/// The first number in a file's name.
+fn number(name: &str) -> Option<u64> {
+    name.rsplit('/').next()?.split('-').next()?.parse().ok()
+}
+
+/// What went wrong inside, where the outside knows less.
+fn told<T>(failure: &chain::Failure, outcome: Result<T>) -> Result<T> {
+    outcome.map_err(|error| failure.borrow_mut().take().unwrap_or(error))
+}
+
+#[cold]
+fn lost(file: &FilePart, why: &str) -> Error {
+    let message = format!(
+        "file `{}` of the checkpoint cannot be used: {why}; use another checkpoint",
+        file.name
+    );
+    Error::new(Code::CorruptData, message)
+}

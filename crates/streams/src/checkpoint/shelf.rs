@@ -1,0 +1,279 @@
+//! Where checkpoints lie: files in a directory, or objects in a store.
+//!
+//! ```text
+//!   directory   name.part --write, fsync--> rename to name --fsync of the directory
+//!   objects     uploaded in parts; a name is there when all of them are
+//! ```
+//!
+//! Either way a name is there as a whole or not at all, and what is there stays.
+
+use mainstay_model::{Code, Error, Result};
+use object_store::buffered::BufWriter;
+use object_store::path::Path as ObjectPath;
+use object_store::{ObjectStore, ObjectStoreExt};
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::io::AsyncWriteExt;
+use tokio::runtime::Runtime;
+
+/// What files are called while they are written.
+const PART: &str = ".part";
+/// How much is read of a file at once.
+const READ_BYTES: usize = 1 << 20;
+
+/// Where checkpoints lie. Clones are the same place.
+#[derive(Clone)]
+pub struct Shelf(Kind);
+
+#[derive(Clone)]
+enum Kind {
+    Directory(PathBuf),
+    Objects { objects: Arc<dyn ObjectStore>, runtime: Arc<Runtime> },
+}
+
+impl Shelf {
+    /// A directory, which is made if it is not there.
+    pub fn directory(path: impl AsRef<Path>) -> Result<Shelf> {
+        let path = path.as_ref();
+        fs::create_dir_all(path).map_err(|error| cannot("make", path.display(), &error))?;
+        Ok(Shelf(Kind::Directory(path.to_owned())))
+    }
+
+    /// Any store of objects. What it has taken must stay.
+    pub fn objects(objects: Arc<dyn ObjectStore>) -> Result<Shelf> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("mainstay-checkpoint")
+            .enable_all()
+            .build()
+            .map_err(|error| cannot("begin to use", "the store of objects", &error))?;
+        Ok(Shelf(Kind::Objects { objects, runtime: Arc::new(runtime) }))
+    }
+
+    /// Writes a file under a name with `/` in it: all of it, or nothing.
+    pub(super) fn put<T>(
+        &self,
+        name: &str,
+        write: impl FnOnce(&mut dyn Write) -> Result<T>,
+    ) -> Result<T> {
+        match &self.0 {
+            Kind::Directory(root) => put_file(root, name, write),
+            Kind::Objects { objects, runtime } => {
+                let path = ObjectPath::from(name);
+                let mut out = Upload {
+                    writer: BufWriter::new(objects.clone(), path),
+                    runtime: runtime.clone(),
+                };
+                let written = write(&mut out)?;
+                let done = runtime.block_on(out.writer.shutdown());
+                done.map_err(|error| cannot("write", name, &error))?;
+                Ok(written)
+            }
+        }
+    }
+
+    /// Writes a small file that is not there yet; says whether it was not. Of two who do it at once, one does.
+    pub(super) fn put_new(&self, name: &str, bytes: &[u8]) -> Result<bool> {
+        match &self.0 {
+            Kind::Directory(root) => put_new_file(root, name, bytes),
+            Kind::Objects { objects, runtime } => {
+                let mode = object_store::PutMode::Create.into();
+                let (path, bytes) = (ObjectPath::from(name), bytes.to_vec().into());
+                match runtime.block_on(objects.put_opts(&path, bytes, mode)) {
+                    Ok(_) => Ok(true),
+                    Err(object_store::Error::AlreadyExists { .. }) => Ok(false),
+                    Err(error) => Err(cannot("write", name, &error)),
+                }
+            }
+        }
+    }
+
+    /// Opens a file; nothing where there is none.
+    pub(super) fn open(&self, name: &str) -> Result<Option<Box<dyn Read>>> {
+        match &self.0 {
+            Kind::Directory(root) => match File::open(root.join(name)) {
+                Ok(file) => Ok(Some(Box::new(BufReader::with_capacity(READ_BYTES, file)))),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+                Err(error) => Err(cannot("open", name, &error)),
+            },
+            Kind::Objects { objects, runtime } => {
+                let found = runtime.block_on(objects.get(&ObjectPath::from(name)));
+                match found {
+                    Ok(found) => {
+                        let (stream, runtime) = (found.into_stream(), runtime.clone());
+                        let rest = io::Cursor::new(Vec::new());
+                        Ok(Some(Box::new(Download { stream, rest, runtime })))
+                    }
+                    Err(object_store::Error::NotFound { .. }) => Ok(None),
+                    Err(error) => Err(cannot("open", name, &error)),
+                }
+            }
+        }
+    }
+
+    /// The names below one, in order; those that are being written are not among them.
+    pub(super) fn list(&self, below: &str) -> Result<Vec<String>> {
+        let mut names = match &self.0 {
+            Kind::Directory(root) => list_files(root, below)?,
+            Kind::Objects { objects, runtime } => {
+                use tokio_stream::StreamExt;
+                let prefix = ObjectPath::from(below);
+                let all = runtime.block_on(async {
+                    let mut all = Vec::new();
+                    let mut found = objects.list(Some(&prefix));
+                    while let Some(one) = found.next().await {
+                        all.push(one?.location.to_string());
+                    }
+                    Ok::<_, object_store::Error>(all)
+                });
+                all.map_err(|error| cannot("list", below, &error))?
+            }
+        };
+        names.sort();
+        Ok(names)
+    }
+
+    /// Removes a file; one that is not there is removed.
+    pub(super) fn remove(&self, name: &str) -> Result<()> {
+        match &self.0 {
+            Kind::Directory(root) => match fs::remove_file(root.join(name)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    Err(cannot("remove", name, &error))
+                }
+                _ => Ok(()),
+            },
+            Kind::Objects { objects, runtime } => {
+                match runtime.block_on(objects.delete(&ObjectPath::from(name))) {
+                    Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+                    Err(error) => Err(cannot("remove", name, &error)),
+                }
+            }
+        }
+    }
+}
+
+fn put_file<T>(
+    root: &Path,
+    name: &str,
+    write: impl FnOnce(&mut dyn Write) -> Result<T>,
+) -> Result<T> {
+    let path = root.join(name);
+    let failed = |error: io::Error| cannot("write", path.display(), &error);
+    let parent = path.parent().unwrap_or(root);
+    fs::create_dir_all(parent).map_err(failed)?;
+    let part = PathBuf::from(format!("{}{PART}", path.display()));
+    let mut file = File::create(&part).map_err(failed)?;
+    let written = match write(&mut file) {
+        Ok(written) => written,
+        Err(error) => {
+            // It has no name yet: nobody takes it for a file.
+            let _ = fs::remove_file(&part);
+            return Err(error);
+        }
+    };
+    file.sync_all().map_err(failed)?;
+    fs::rename(&part, &path).map_err(failed)?;
+    sync_up(root, parent).map_err(failed)?;
+    Ok(written)
+}
+
+/// A link to a name fails where there is one, a rename does not.
+fn put_new_file(root: &Path, name: &str, bytes: &[u8]) -> Result<bool> {
+    let path = root.join(name);
+    let failed = |error: io::Error| cannot("write", path.display(), &error);
+    let parent = path.parent().unwrap_or(root);
+    fs::create_dir_all(parent).map_err(failed)?;
+    // Two may be at it: each has a file of its own.
+    let part = PathBuf::from(format!("{}.{}{PART}", path.display(), std::process::id()));
+    let written = File::create(&part).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_all()
+    });
+    let linked = written.and_then(|()| fs::hard_link(&part, &path));
+    let _ = fs::remove_file(&part);
+    match linked {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+        linked => linked.map_err(failed)?,
+    }
+    sync_up(root, parent).map_err(failed)?;
+    Ok(true)
+}
+
+/// Makes the names in a directory stay, and its own.
+fn sync_up(root: &Path, directory: &Path) -> io::Result<()> {
+    let own = directory.ancestors().take_while(|part| part.starts_with(root));
+    own.map(File::open).try_for_each(|directory| directory?.sync_all())
+}
+
+fn list_files(root: &Path, below: &str) -> Result<Vec<String>> {
+    let (mut names, mut open) = (Vec::new(), vec![root.join(below)]);
+    while let Some(directory) = open.pop() {
+        let entries = match fs::read_dir(&directory) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(cannot("list", directory.display(), &error)),
+        };
+        for entry in entries {
+            let path = entry.map_err(|error| cannot("list", directory.display(), &error))?.path();
+            let name = path.strip_prefix(root).ok().and_then(Path::to_str).unwrap_or_default();
+            match path.is_dir() {
+                true => open.push(path),
+                false if name.ends_with(PART) || name.is_empty() => {}
+                false => names.push(name.to_owned()),
+            }
+        }
+    }
+    Ok(names)
+}
+
+/// Writes to an object, part by part.
+struct Upload {
+    writer: BufWriter,
+    runtime: Arc<Runtime>,
+}
+
+impl Write for Upload {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.runtime.block_on(self.writer.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Reads an object, piece by piece.
+struct Download<S> {
+    stream: S,
+    rest: io::Cursor<Vec<u8>>,
+    runtime: Arc<Runtime>,
+}
+
+impl<S, B> Read for Download<S>
+where
+    S: tokio_stream::Stream<Item = object_store::Result<B>> + Unpin,
+    B: AsRef<[u8]>,
+{
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        use tokio_stream::StreamExt;
+        loop {
+            let read = self.rest.read(room)?;
+            if read > 0 || room.is_empty() {
+                return Ok(read);
+            }
+            match self.runtime.block_on(self.stream.next()) {
+                Some(piece) => {
+                    self.rest = io::Cursor::new(piece.map_err(io::Error::other)?.as_ref().to_vec())
+                }
+                None => return Ok(0),
+            }
+        }
+    }
+}
+
+#[cold]
+fn cannot(what: &str, name: impl std::fmt::Display, error: &dyn std::fmt::Display) -> Error {
+    Error::new(Code::Io, format!("cannot {what} `{name}` of the checkpoints: {error}"))
+}

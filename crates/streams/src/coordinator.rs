@@ -1,0 +1,250 @@
+//! The coordinator of a checkpoint: who has come how far, and what becomes of it.
+//!
+//! ```text
+//!   begin(id) --> Gathering: where is each shard? --all said--> Writing, up to the furthest place
+//!                     |                                            |
+//!                     | a shard fails, or it takes too long        | all reported --> Whole: the manifest can be written
+//!                     v                                            v
+//!                  aborted <------------------------------------ aborted
+//! ```
+//!
+//! Shards are counted by their numbers: one that says something twice has said it once. All stop at one place of the
+//! stream, the furthest that one of them had come to, so that the work can be divided anew from there.
+
+use crate::ShardReport;
+use mainstay_model::{Code, Error, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A place in the stream: how far each source was read.
+pub type Place = BTreeMap<String, u64>;
+
+/// What shards are to do for a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Stage {
+    /// Say where they are, and stay there.
+    Gathering,
+    /// Go on to this place, write what they contribute, and report.
+    Writing {
+        /// The place.
+        upto: Place,
+    },
+    /// It is durable: sinks show what they had taken.
+    Committed,
+    /// It will not be.
+    Aborted {
+        /// Why.
+        why: String,
+    },
+}
+
+/// What a shard says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Said {
+    /// Where it is.
+    Reached(Place),
+    /// What it has written.
+    Report(Box<ShardReport>),
+    /// That it failed, and why.
+    Failed(String),
+}
+
+/// What becomes of a checkpoint with what was said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Others have to say something first.
+    Pending,
+    /// All are known: shards go on to this place.
+    Aligned(Place),
+    /// All have reported: this is the checkpoint.
+    Whole(Vec<ShardReport>),
+    /// It will not be.
+    Aborted(String),
+}
+
+/// Counts what shards say about one checkpoint after the other.
+///
+/// ```
+/// use mainstay_streams::{Coordinator, Outcome, Said};
+/// let mut coordinator = Coordinator::new(2)?;
+/// coordinator.begin(7)?;
+/// let reached = |at: u64| Said::Reached([("orders".to_owned(), at)].into());
+/// assert_eq!(coordinator.said(7, 0, reached(10))?, Outcome::Pending);
+/// assert_eq!(coordinator.said(7, 0, reached(10))?, Outcome::Pending, "twice is once");
+/// let Outcome::Aligned(place) = coordinator.said(7, 1, reached(12))? else { panic!() };
+/// assert_eq!(place["orders"], 12);
+/// assert!(coordinator.said(7, 2, reached(0)).is_err(), "there are two shards");
+/// # Ok::<(), mainstay_model::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Coordinator {
+    shards: u32,
+    round: Option<Round>,
+}
+
+/// A checkpoint that is under way.
+#[derive(Clone, Debug)]
+struct Round {
+    id: u64,
+    reached: BTreeMap<u32, Place>,
+    upto: Option<Place>,
+    reports: BTreeMap<u32, ShardReport>,
+}
+
+impl Coordinator {
+    /// A coordinator of so many shards.
+    pub fn new(shards: u32) -> Result<Coordinator> {
+        match shards {
+            0 => Err(Error::new(Code::InvalidArgument, "a job has at least one shard")),
+            _ => Ok(Coordinator { shards, round: None }),
+        }
+    }
+
+    /// Begins a checkpoint; there is one at a time.
+    pub fn begin(&mut self, id: u64) -> Result<()> {
+        if let Some(round) = &self.round {
+            let message = format!("checkpoint {} is under way: {id} comes after it", round.id);
+            return Err(Error::new(Code::Conflict, message));
+        }
+        let (reached, reports) = Default::default();
+        self.round = Some(Round { id, reached, upto: None, reports });
+        Ok(())
+    }
+
+    /// The checkpoint that is under way.
+    pub fn under_way(&self) -> Option<u64> {
+        self.round.as_ref().map(|round| round.id)
+    }
+
+    /// Takes what a shard says. What it says of a checkpoint that is over is `Fenced`.
+    pub fn said(&mut self, id: u64, shard: u32, said: Said) -> Result<Outcome> {
+        if shard >= self.shards {
+            let message = format!("there is no shard {shard}: they are 0 to {}", self.shards - 1);
+            return Err(Error::new(Code::InvalidArgument, message));
+        }
+        let Some(round) = self.round.as_mut().filter(|round| round.id == id) else {
+            let message = format!("checkpoint {id} is not under way: shard {shard} comes too late");
+            return Err(Error::new(Code::Fenced, message));
+        };
+        match said {
+            Said::Failed(why) => Ok(self.abort(&format!("shard {shard} failed: {why}"))),
+            Said::Reached(place) => Ok(round.reached(self.shards, shard, place)),
+            Said::Report(report) => round.report(self.shards, shard, *report),
+        }
+        .inspect(|outcome| {
+            if matches!(outcome, Outcome::Whole(_)) {
+                self.round = None;
+            }
+        })
+    }
+
+    /// Gives up the checkpoint that is under way: it takes too long, say.
+    pub fn abort(&mut self, why: &str) -> Outcome {
+        self.round = None;
+        Outcome::Aborted(why.to_owned())
+    }
+}
+
+impl Round {
+    fn reached(&mut self, shards: u32, shard: u32, place: Place) -> Outcome {
+        // Where it was first is where it stays.
+        self.reached.entry(shard).or_insert(place);
+        if self.upto.is_some() || self.reached.len() < shards as usize {
+            return Outcome::Pending;
+        }
+        let upto = furthest(self.reached.values());
+        self.upto = Some(upto.clone());
+        Outcome::Aligned(upto)
+    }
+
+    fn report(&mut self, shards: u32, shard: u32, report: ShardReport) -> Result<Outcome> {
+        if report.part.shard != shard || report.checkpoint != self.id {
+            let message = format!(
+                "shard {shard} reports what shard {} wrote for checkpoint {}, and {} is under way",
+                report.part.shard, report.checkpoint, self.id
+            );
+            return Err(Error::new(Code::InvalidArgument, message));
+        }
+        self.reports.entry(shard).or_insert(report);
+        if self.reports.len() < shards as usize {
+            return Ok(Outcome::Pending);
+        }
+        Ok(Outcome::Whole(std::mem::take(&mut self.reports).into_values().collect()))
+    }
+}
+
+/// The furthest of places. All shards read the sources in one order, so one of them is ahead in all.
+fn furthest<'p>(places: impl Iterator<Item = &'p Place>) -> Place {
+    let mut furthest = Place::new();
+    for (source, at) in places.flatten() {
+        let known = furthest.entry(source.clone()).or_default();
+        *known = (*known).max(*at);
+    }
+    furthest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ShardPart;
+
+    fn report(checkpoint: u64, shard: u32) -> Said {
+        let part = ShardPart {
+            shard,
+            first_group: shard,
+            end_group: shard + 1,
+            versions: None,
+            mark: None,
+            positions: Place::new(),
+            files: Vec::new(),
+        };
+        Said::Report(Box::new(ShardReport { checkpoint, part, why_full: None }))
+    }
+
+    fn begun(id: u64) -> Coordinator {
+        let mut coordinator = Coordinator::new(2).unwrap();
+        coordinator.begin(id).unwrap();
+        coordinator
+    }
+
+    #[test]
+    fn a_report_twice_is_one_report() {
+        let mut coordinator = begun(3);
+        for _ in 0..2 {
+            assert_eq!(coordinator.said(3, 1, report(3, 1)).unwrap(), Outcome::Pending);
+        }
+        let Outcome::Whole(reports) = coordinator.said(3, 0, report(3, 0)).unwrap() else {
+            panic!("both have reported");
+        };
+        assert_eq!(reports.iter().map(|it| it.part.shard).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(coordinator.under_way(), None);
+    }
+
+    #[test]
+    fn any_failure_aborts_and_what_follows_is_fenced() {
+        let mut coordinator = begun(3);
+        coordinator.said(3, 0, report(3, 0)).unwrap();
+        let outcome = coordinator.said(3, 1, Said::Failed("no disk".into())).unwrap();
+        assert_eq!(outcome, Outcome::Aborted("shard 1 failed: no disk".into()));
+        let late = coordinator.said(3, 1, report(3, 1)).unwrap_err();
+        assert_eq!(late.code(), Code::Fenced);
+        coordinator.begin(4).unwrap();
+        assert_eq!(coordinator.said(3, 1, report(3, 1)).unwrap_err().code(), Code::Fenced);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        assert!(Coordinator::new(0).is_err());
+        let mut coordinator = begun(3);
+        assert_eq!(coordinator.begin(4).unwrap_err().code(), Code::Conflict);
+        for (shard, said) in [(2, report(3, 2)), (0, report(3, 1)), (0, report(2, 0))] {
+            let error = coordinator.said(3, shard, said).unwrap_err();
+            assert_eq!(error.code(), Code::InvalidArgument);
+        }
+        assert_eq!(coordinator.under_way(), Some(3), "nothing was lost by it");
+    }
+}

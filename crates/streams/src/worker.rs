@@ -1,0 +1,249 @@
+//! A worker: a pipeline that takes checkpoints, and comes back from the last one.
+//!
+//! ```text
+//!   open:  state behind the last checkpoint, or sinks behind the state?  --> the state becomes the checkpoint's
+//!          pipeline goes on where the state says; sinks show what the last checkpoint had
+//!   step, step, ... checkpoint: sinks prepared --> state written --> manifest --> sinks show it
+//! ```
+//!
+//! Between checkpoints nothing has to be on stable storage. What a crash leaves of the state is of one moment, with the
+//! positions that belong to it; if that is less than the last checkpoint, or the sinks lost what the state says they
+//! have, it goes back to the checkpoint.
+
+use crate::board::{Attendance, Board, Duty};
+use crate::checkpoint::{Checkpoints, Manifest, ShardPart, divide};
+use crate::operator::Operator;
+use crate::pipeline::{Barrier, Pipeline, PipelineBuilder, Progress};
+use mainstay_model::{Code, Error, KeyedState, Result};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A pipeline with its checkpoints.
+///
+/// ```
+/// use mainstay_streams::{Checkpoints, Items, Job, MemorySink, MemoryState, Pipeline, Shelf, StatefulOperator, Worker};
+/// use std::sync::Arc;
+/// let directory = tempfile::tempdir().unwrap();
+/// let checkpoints = || Checkpoints::open(Shelf::directory(directory.path())?, Job::new("words", "counts"));
+/// let counts = || StatefulOperator::new("counts", |word: &&str| *word, |count: Option<u32>, word, _| {
+///     let count = count.unwrap_or(0) + 1;
+///     Ok((Some(count), vec![format!("{word} {count}")]))
+/// });
+/// let sink = MemorySink::new("told");
+/// let pipeline = || Pipeline::of(counts()).source(Items::new("words", ["so", "it", "goes", "so"])).sink(sink.clone()).batch(2);
+///
+/// let mut worker = Worker::open(pipeline(), Arc::new(MemoryState::new()), checkpoints()?)?;
+/// worker.step()?;
+/// worker.checkpoint()?;
+/// drop(worker);
+///
+/// // Another machine, where nothing is but the checkpoints.
+/// let mut worker = Worker::open(pipeline(), Arc::new(MemoryState::new()), checkpoints()?)?;
+/// assert_eq!(worker.step()?.items, 2);
+/// assert_eq!(sink.outputs().last().unwrap().value, "so 2");
+/// # Ok::<(), mainstay_model::Error>(())
+/// ```
+pub struct Worker<P: Operator> {
+    pipeline: Pipeline<P>,
+    checkpoints: Checkpoints,
+    shard: u32,
+    groups: Range<u32>,
+    epoch: u64,
+    latest: Option<Manifest>,
+    attendance: Option<Attendance>,
+}
+
+impl<P: Operator> Worker<P> {
+    /// The one worker of a job.
+    pub fn open(
+        pipeline: PipelineBuilder<P>,
+        state: Arc<dyn KeyedState>,
+        checkpoints: Checkpoints,
+    ) -> Result<Worker<P>> {
+        let groups = 0..checkpoints.job().groups;
+        Worker::begin(pipeline, state, checkpoints, (0, 1), groups, None)
+    }
+
+    /// One of several workers of a job, each with a state of its own, which meet their
+    /// [`Conductor`](crate::Conductor) at a board.
+    pub fn open_shard(
+        pipeline: PipelineBuilder<P>,
+        state: Arc<dyn KeyedState>,
+        checkpoints: Checkpoints,
+        shard: u32,
+        shards: u32,
+        board: Board,
+    ) -> Result<Worker<P>> {
+        let all = divide(checkpoints.job().groups, shards)?;
+        let Some(groups) = all.get(shard as usize).cloned() else {
+            let message = format!("there is no shard {shard}: they are 0 to {}", shards - 1);
+            return Err(Error::new(Code::InvalidArgument, message));
+        };
+        let pipeline = pipeline.shard(groups.clone(), checkpoints.job().groups);
+        let attendance = Some(Attendance::new(board, shard));
+        Worker::begin(pipeline, state, checkpoints, (shard, shards), groups, attendance)
+    }
+
+    fn begin(
+        pipeline: PipelineBuilder<P>,
+        state: Arc<dyn KeyedState>,
+        checkpoints: Checkpoints,
+        (shard, shards): (u32, u32),
+        groups: Range<u32>,
+        attendance: Option<Attendance>,
+    ) -> Result<Worker<P>> {
+        let latest = checkpoints.latest()?;
+        if let Some(there) =
+            latest.as_ref().map(|it| it.shards.len()).filter(|it| *it != shards as usize)
+        {
+            let message = format!(
+                "the newest checkpoint has {there} shards, and this is one of {shards}: divide it anew, or begin with as many"
+            );
+            return Err(Error::new(Code::InvalidArgument, message));
+        }
+        let epoch = latest.as_ref().map_or(0, |latest| latest.epoch);
+        let part = latest.as_ref().and_then(|latest| latest.shards.get(shard as usize));
+        if part.is_some_and(|part| is_behind(&*state, part).unwrap_or(true)) {
+            bring_back(&checkpoints, latest.as_ref(), shard, &*state)?;
+        }
+        let mut pipeline = pipeline.open(Arc::clone(&state))?;
+        if !pipeline.behind().is_empty() {
+            bring_back(&checkpoints, latest.as_ref(), shard, &*state)?;
+            pipeline.recover()?;
+        }
+        if let Some(latest) = &latest {
+            let positions = latest.shards[shard as usize].positions.clone();
+            pipeline.committed_before(&Barrier { id: latest.checkpoint, positions })?;
+        }
+        Ok(Worker { pipeline, checkpoints, shard, groups, epoch, latest, attendance })
+    }
+
+    /// Works on one batch, or does what a checkpoint asks for. A worker of several that has to wait for the others
+    /// says that nothing was done.
+    pub fn step(&mut self) -> Result<Progress> {
+        let place = self.pipeline.place();
+        let duty = match &mut self.attendance {
+            Some(attendance) => attendance.duty(self.epoch, &place)?,
+            None => Duty::Work,
+        };
+        match duty {
+            Duty::Work => return self.pipeline.step(),
+            Duty::Wait => {}
+            Duty::Write { checkpoint, upto } => return self.contribute(checkpoint, &upto),
+            Duty::Committed(id) => {
+                self.latest = Some(self.checkpoints.manifest(id)?);
+                self.pipeline.committed(id)?;
+            }
+            Duty::Aborted(id) => self.settle(id)?,
+            Duty::Leave => return Err(divided(self.epoch)),
+        }
+        Ok(Progress::default())
+    }
+
+    /// What became of a checkpoint that was not heard of: if its manifest is there, it is one.
+    fn settle(&mut self, id: u64) -> Result<()> {
+        match self.checkpoints.list()?.contains(&id) {
+            true => {
+                self.latest = Some(self.checkpoints.manifest(id)?);
+                self.pipeline.committed(id)
+            }
+            false => self.pipeline.aborted(id),
+        }
+    }
+
+    /// Goes on to the place that all stop at, and writes what this shard has.
+    fn contribute(&mut self, id: u64, upto: &crate::coordinator::Place) -> Result<Progress> {
+        let progress = self.pipeline.step_upto(upto)?;
+        if self.pipeline.place() != *upto {
+            // Its turn comes again; who cannot get there fails it.
+            if progress.ended {
+                self.fail(id, "its sources end before the place that others have come to")?;
+            }
+            return Ok(progress);
+        }
+        let written = self.pipeline.barrier(id).and_then(|_| self.write(id));
+        let Some(attendance) = &mut self.attendance else { return Ok(progress) };
+        match written {
+            Ok(report) => attendance.reported(report)?,
+            Err(error) => {
+                self.pipeline.aborted(id)?;
+                attendance.failed(id, error.message())?;
+            }
+        }
+        Ok(progress)
+    }
+
+    fn fail(&mut self, id: u64, why: &str) -> Result<()> {
+        match &mut self.attendance {
+            Some(attendance) => attendance.failed(id, why),
+            None => Ok(()),
+        }
+    }
+
+    fn write(&self, id: u64) -> Result<crate::ShardReport> {
+        let state = self.pipeline.state();
+        let groups = self.groups.clone();
+        self.checkpoints.write(id, self.shard, groups, &**state, self.latest.as_ref())
+    }
+
+    /// Takes a checkpoint of a job that has one worker.
+    pub fn checkpoint(&mut self) -> Result<Manifest> {
+        if self.attendance.is_some() {
+            let message = "checkpoints of a job with several workers are taken by their conductor";
+            return Err(Error::new(Code::InvalidArgument, message));
+        }
+        let id = self.latest.as_ref().map_or(1, |latest| latest.checkpoint + 1);
+        self.pipeline.barrier(id)?;
+        let committed =
+            self.write(id).and_then(|report| self.checkpoints.commit(id, self.epoch, vec![report]));
+        match committed {
+            Ok(manifest) => {
+                self.latest = Some(manifest.clone());
+                self.pipeline.committed(id)?;
+                Ok(manifest)
+            }
+            Err(error) => {
+                self.pipeline.aborted(id)?;
+                Err(error)
+            }
+        }
+    }
+
+    /// The newest checkpoint that this worker knows of.
+    pub fn latest(&self) -> Option<&Manifest> {
+        self.latest.as_ref()
+    }
+
+    /// The pipeline.
+    pub fn pipeline(&mut self) -> &mut Pipeline<P> {
+        &mut self.pipeline
+    }
+}
+
+/// Whether a state is not as far as a checkpoint.
+fn is_behind(state: &dyn KeyedState, part: &ShardPart) -> Result<bool> {
+    let positions = state.positions()?;
+    let at = |name: &String| positions.get(name).copied();
+    Ok(part.positions.iter().any(|(name, position)| at(name) < Some(*position)))
+}
+
+/// Makes a state what the last checkpoint says, or nothing where there is none.
+fn bring_back(
+    checkpoints: &Checkpoints,
+    latest: Option<&Manifest>,
+    shard: u32,
+    state: &dyn KeyedState,
+) -> Result<()> {
+    match latest {
+        Some(latest) => checkpoints.restore(latest.checkpoint, shard, state).map(|_| ()),
+        None => state.clear().map(|_| ()),
+    }
+}
+
+#[cold]
+fn divided(epoch: u64) -> Error {
+    let message = format!(
+        "the work was divided anew, and epoch {epoch} is over: begin again as one of the new shards"
+    );
+    Error::new(Code::Fenced, message)
+}
