@@ -50,6 +50,24 @@ fn a_crash_at_every_batch_changes_nothing() {
     }
 }
 
+/// What memory does, the engine does, down to the bytes of the snapshot.
+#[test]
+fn on_the_engine_it_is_the_same() {
+    let whole = uninterrupted(&events());
+    let (db, sink) = (mainstay::Database::memory().unwrap(), MemorySink::new("out"));
+    let open = |back: u64| {
+        let again = Redelivering { source: source("events", &events()), back };
+        let builder = Pipeline::of(digest()).source(again).sink(sink.clone()).batch(7);
+        builder.open(Arc::new(db.keyed("digest").unwrap())).unwrap()
+    };
+    for back in 0..8 {
+        open(back).step().unwrap();
+    }
+    open(3).run().unwrap();
+    let snapshot = db.keyed("digest").unwrap().snapshot().unwrap();
+    assert_eq!((snapshot, sink.outputs()), whole);
+}
+
 #[test]
 fn a_write_that_fails_is_made_once_whether_it_was_made_or_not() {
     let whole = uninterrupted(&events());
