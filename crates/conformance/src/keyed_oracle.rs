@@ -88,6 +88,11 @@ impl KeyedOracle {
                 }
                 kind = Some(version.kind());
             }
+            if let StateWrite::AllSettled { below } = write {
+                self.check_all_settled(*below, writes)?;
+                answers.push(Wrote::Applied);
+                continue;
+            }
             let wrote = copy.write_one(write)?;
             if wrote == Wrote::Applied || wrote == Wrote::Waiting {
                 copy.touch(write.version().map(|version| version.kind()));
@@ -96,6 +101,16 @@ impl KeyedOracle {
         }
         *self = copy;
         Ok(answers)
+    }
+
+    /// All that waited before the batch below a version is named by a merge of the batch.
+    fn check_all_settled(&self, below: Version, writes: &[StateWrite]) -> Answer<()> {
+        let is_named = |(version, key): &(Version, Bytes)| {
+            let mut settles = writes.iter().filter_map(StateWrite::settles);
+            settles.any(|(of, versions)| of == key && versions.contains(version))
+        };
+        let mut due = self.waiting.keys().filter(|(version, _)| *version < below);
+        if due.all(is_named) { Ok(()) } else { Err(Code::Conflict) }
     }
 
     fn write_one(&mut self, write: &StateWrite) -> Answer<Wrote> {
@@ -119,11 +134,11 @@ impl KeyedOracle {
             }
             StateWrite::Merge { key, value, version, read, settles } => {
                 let waits = |version: &Version| self.waiting.contains_key(&(*version, key.clone()));
-                if self.version(key) != *read || !settles.iter().all(waits) {
-                    return Ok(Wrote::Moved);
-                }
                 if self.is_closed(*version) && settles.is_empty() {
                     return Ok(Wrote::Stale);
+                }
+                if self.version(key) != *read || !settles.iter().all(waits) {
+                    return Ok(Wrote::Moved);
                 }
                 for settled in settles {
                     self.waiting.remove(&(*settled, key.clone()));

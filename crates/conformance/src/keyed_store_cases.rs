@@ -60,7 +60,9 @@ macro_rules! every_keyed_store_case {
                 deletions_are_read [Merged], works_where_newest_wins [Merged],
                 kind_is_checked [Merged], nonsense_is_refused [Merged], closed_is_stale [Merged],
                 unsettled_is_a_conflict [Merged, Ordered], sealed_in_order [Merged, Ordered],
-                settles_what_waits [Merged, Ordered], overtaken_is_settled [Merged, Ordered],
+                settles_what_waits [Merged, Ordered],
+                unseen_is_a_conflict [Merged, Ordered, Atomic],
+                overtaken_is_settled [Merged, Ordered],
                 overtaken_is_sealed [Merged, Ordered],
             }
             keyed_stores::ordered {

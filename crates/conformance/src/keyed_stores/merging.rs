@@ -189,6 +189,26 @@ pub fn settles_what_waits(s: &KeyedStand<'_>) {
     assert_eq!(s.unchanged(|| s.write(vec![again])), [Wrote::Moved]);
 }
 
+/// What a function has not seen is not overtaken by what it made: all that was asked for is refused.
+pub fn unseen_is_a_conflict(s: &KeyedStand<'_>) {
+    let s = merged_in_order(s);
+    for version in [1, 2, 3] {
+        s.put("k", "v", version);
+    }
+    s.put("other", "v", 2);
+    let all_settled = |below: u64| StateWrite::AllSettled { below: below.into() };
+    let k = |settles: &[u64]| merge("k", Some("made"), 3, None, settles);
+    let other = || merge("other", Some("made"), 2, None, &[2]);
+    s.refuses(vec![k(&[1, 2, 3]), all_settled(3)], Code::Conflict);
+    s.refuses(vec![all_settled(3), k(&[2, 3]), other()], Code::Conflict);
+    s.refuses(vec![all_settled(2)], Code::Conflict);
+    s.unchanged(|| assert_eq!(s.write(vec![all_settled(1)]), [Wrote::Applied]));
+    let wrote = s.write(vec![k(&[1, 2, 3]), other(), all_settled(3)]);
+    assert_eq!(wrote, [Wrote::Applied; 3]);
+    assert_eq!(s.waiting(), []);
+    s.holds("k", "made", 3);
+}
+
 /// What waited and was overtaken by a newer state can be settled all the same, and does not change it.
 pub fn overtaken_is_settled(s: &KeyedStand<'_>) {
     let s = merged_in_order(s);

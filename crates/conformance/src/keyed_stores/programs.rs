@@ -145,6 +145,8 @@ impl<'s, 'w> Program<'s, 'w> {
         if self.random.chance(6) {
             let place = self.random.below(count) as usize;
             writes[place] = self.a_bad_write();
+        } else if self.can.merged && self.can.atomic && self.random.chance(10) {
+            writes.push(StateWrite::AllSettled { below: self.a_version() });
         }
         let expected = self.model.write(&writes);
         self.judge(&writes, expected, |space| space.write(writes.clone()));

@@ -68,16 +68,15 @@ pub fn one_item_of_an_id(s: &KeyedStand<'_>) {
 
 /// Catches a position that falls.
 pub fn furthest_position_stands(s: &KeyedStand<'_>) {
-    let total = AtomicU64::new(0);
-    s.together(|_| {
-        for _ in 0..EACH {
-            let position = total.fetch_add(1, Ordering::Relaxed);
-            let stood = s.advance("source", position);
-            let seen = s.positions()["source"];
-            assert!(seen >= position, "{position} was {stood:?}, and {seen} is there");
-        }
-    });
-    assert_eq!(s.positions()["source"], total.into_inner() - 1);
+    for round in 0..ROUNDS as u64 {
+        let answers = s.together(|n| {
+            let position = round * 8 + (n as u64 * 7 + round) % 8;
+            (position, s.advance("source", position))
+        });
+        let furthest = round * 8 + 7;
+        assert!(answers.contains(&(furthest, Wrote::Applied)), "{answers:?}");
+        assert_eq!(s.positions()["source"], furthest);
+    }
 }
 
 /// Catches what was merged with a state that is the key's no longer: something would be lost.
@@ -101,68 +100,108 @@ pub fn merging_loses_nothing(s: &KeyedStand<'_>) {
     assert_eq!((all.len(), different.len()), (8 * EACH, 8 * EACH), "{state}");
 }
 
-/// Catches writes that come to wait while others are sealed, and are lost or applied twice.
-pub fn sealing_merges_lose_nothing(s: &KeyedStand<'_>) {
-    let options = SpaceOptions::default().merged().ordered();
-    let s = s.declared("merged in order", options);
-    let joined = Merging::new(s.space().clone(), |_, old, new| {
-        Ok([old.unwrap_or_default(), new, b" "].concat())
-    });
+/// How often the frontier rises, and how much each of those who put something puts meanwhile.
+const SEALS: u64 = 8;
+const PUTS: u64 = 10;
+
+/// One raises the frontier while seven put versions about where it is; gives the versions that were told to wait.
+fn while_sealing(
+    s: &KeyedStand<'_>,
+    put: impl Fn(u64) -> Wrote + Sync,
+    seal: impl Fn(u64) + Sync,
+) -> Vec<u64> {
+    let (sealed, puts, broken) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+    let until = |count: &AtomicU64, least: u64| {
+        while count.load(Ordering::Acquire) < least && !broken.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+    };
     let told = s.together(|n| {
-        let mut waits = Vec::new();
-        for i in 0..EACH as u64 {
-            let version = i * 8 + n as u64;
-            let value = format!("{version:03}");
+        let _broken = Broken(&broken);
+        let (n, mut waits) = (n as u64, Vec::new());
+        for round in 0..SEALS {
             if n == 0 {
-                joined.seal(version.into()).unwrap();
-            } else if joined.put(b"k", value.as_bytes(), version.into()) == Ok(Wrote::Waiting) {
-                waits.push(value);
+                // The other half is put while it seals.
+                until(&puts, 7 * PUTS * round + 7 * PUTS / 2);
+                seal((round + 1) * 40);
+                sealed.store(round + 1, Ordering::Release);
+                continue;
+            }
+            until(&sealed, round);
+            for i in 0..PUTS {
+                let version = round * 40 + (i % 8) * 8 + n;
+                if put(version) == Wrote::Waiting {
+                    waits.push(version);
+                }
+                puts.fetch_add(1, Ordering::Release);
             }
         }
         waits
     });
-    joined.seal(10_000.into()).unwrap();
-    let state = s.space().get(b"k").unwrap().map_or_else(Vec::new, |state| state.value);
-    let merged: Vec<String> = text(&state).split_whitespace().map(str::to_owned).collect();
-    let told: BTreeSet<String> = told.into_iter().flatten().collect();
-    assert_eq!(merged, told.into_iter().collect::<Vec<_>>());
+    seal(SEALS * 100);
+    let told: BTreeSet<u64> = told.into_iter().flatten().collect();
+    told.into_iter().collect()
+}
+
+/// Says that a racer failed, so that the others do not wait for it.
+struct Broken<'b>(&'b AtomicBool);
+
+impl Drop for Broken<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.store(true, Ordering::Release);
+        }
+    }
 }
 
 /// Catches writes that are told to wait and are not sealed, or that are told stale and are.
 pub fn sealing_loses_nothing(s: &KeyedStand<'_>) {
     let s = s.declared("ordered", SpaceOptions::default().ordered());
-    let told = s.together(|n| {
-        let mut waits = Vec::new();
-        for i in 0..EACH as u64 {
-            let (key, version) = (format!("{n}.{i:02}"), i * 8 + n as u64);
-            if n == 0 {
-                s.seal(version);
-            } else if s.put(&key, "v", version) == Wrote::Waiting {
-                waits.push(key);
-            }
-        }
-        waits
-    });
-    s.seal(10_000);
-    let applied: Vec<String> = s.states().into_iter().map(|(key, _)| key).collect();
-    assert_eq!(applied, told.into_iter().flatten().collect::<Vec<_>>());
+    let put = |version: u64| s.put(&format!("{version:06}"), "v", version);
+    let told = while_sealing(&s, put, |frontier| done(s.seal(frontier)));
+    let applied: Vec<u64> =
+        s.states().into_iter().map(|(key, _)| key.parse().expect("a version")).collect();
+    assert_eq!(applied, told);
     assert_eq!(s.waiting(), []);
 }
 
-/// Writes pairs until told to stop; one looks meanwhile, often, and asserts that what it sees is a pair.
+/// Catches writes that come to wait while others are merged, and are lost or merged twice.
+pub fn sealing_merges_lose_nothing(s: &KeyedStand<'_>) {
+    let s = s.declared("merged in order", SpaceOptions::default().merged().ordered());
+    let joined = Merging::new(s.space().clone(), |_, old, new| {
+        Ok([old.unwrap_or_default(), new, b" "].concat())
+    });
+    let put =
+        |version: u64| joined.put(b"k", version.to_string().as_bytes(), version.into()).unwrap();
+    let told = while_sealing(&s, put, |frontier| done(joined.seal(frontier.into()).unwrap()));
+    let state = s.space().get(b"k").unwrap().map_or_else(Vec::new, |state| state.value);
+    let merged: Vec<u64> =
+        text(&state).split_whitespace().map(|one| one.parse().expect("a version")).collect();
+    assert_eq!(merged, told);
+}
+
+/// One writes pairs for as long as three look, each often, and assert that what they see is a pair.
 fn look_at_pairs(s: &KeyedStand<'_>, write: impl Fn(u64) + Sync, look: impl Fn() + Sync) {
-    let done = AtomicBool::new(false);
-    s.together(|n| match n {
-        0 => {
-            (1..=200).for_each(&write);
-            done.store(true, Ordering::Release);
-        }
-        1..=3 => {
-            while !done.load(Ordering::Acquire) {
+    const LOOKS: u64 = 300;
+    const WRITES: u64 = 25;
+    let (written, looked, broken) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+    let goes_on = || {
+        let is_little =
+            looked.load(Ordering::Acquire) < LOOKS || written.load(Ordering::Acquire) < WRITES;
+        is_little && !broken.load(Ordering::Acquire)
+    };
+    s.together(|n| {
+        let _broken = Broken(&broken);
+        if n == 0 {
+            while goes_on() {
+                write(1 + written.fetch_add(1, Ordering::Release));
+            }
+        } else if n <= 3 {
+            while goes_on() {
                 look();
+                looked.fetch_add(1, Ordering::Release);
             }
         }
-        _ => {}
     });
 }
 

@@ -146,6 +146,7 @@ pub fn fixes_the_kind(s: &KeyedStand<'_>) {
 pub fn positions_stay(s: &KeyedStand<'_>) {
     s.advance("source", 2);
     s.seal(100);
+    assert_eq!(s.positions()["source"], 2);
     assert_eq!(s.advance("source", 3), Wrote::Applied);
     assert_eq!(s.positions()["source"], 3);
 }

@@ -119,6 +119,10 @@ impl Out<'_> {
                 self.number(settles.len() as u64);
                 settles.iter().for_each(|version| self.version(*version));
             }
+            StateWrite::AllSettled { below } => {
+                self.tag(6);
+                self.version(*below);
+            }
         }
     }
 

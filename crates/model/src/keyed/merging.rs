@@ -97,42 +97,47 @@ impl Merging {
     }
 
     /// Closes all versions below the frontier: what waited is merged, in order. Gives how many writes had waited.
+    ///
+    /// What comes to wait meanwhile is merged in its place, or told that it is stale: never taken and lost.
     pub fn seal(&self, frontier: Version) -> Result<u64> {
-        let mut settled = 0;
-        for _ in 0..TRIES {
-            loop {
-                let waiting = self.space.waiting(Some(frontier), PIECE)?;
-                if waiting.is_empty() {
-                    break;
+        let (mut settled, mut in_vain) = (0, 0);
+        while in_vain < TRIES {
+            let waiting = self.space.waiting(Some(frontier), PIECE)?;
+            let done = if waiting.is_empty() {
+                match unless_conflict(self.space.seal(frontier))? {
+                    Some(sealed) => return Ok(settled + sealed),
+                    None => 0,
                 }
-                settled += self.settle(waiting)?;
-            }
-            match self.space.seal(frontier) {
-                // Something came to wait meanwhile.
-                Err(error) if error.code() == Code::Conflict => {}
-                sealed => return Ok(settled + sealed?),
-            }
+            } else {
+                self.settle(waiting)?
+            };
+            settled += done;
+            in_vain += usize::from(done == 0);
         }
         let message = format!("writes below {frontier} come as fast as they are sealed");
         Err(Error::new(Code::Conflict, message))
     }
 
-    /// Merges writes that waited with their keys' states; says how many of them are done.
+    /// Merges writes that waited with their keys' states; says how many of them are done: none, if others came to wait
+    /// among them meanwhile.
     fn settle(&self, waiting: Vec<WaitingEntry>) -> Result<u64> {
+        let newest = waiting.last().map(|entry| entry.version);
         let mut by_key: BTreeMap<Vec<u8>, Vec<Due>> = BTreeMap::new();
         for WaitingEntry { key, version, value } in waiting {
             by_key.entry(key).or_default().push((version, value));
         }
         let keys: Vec<&[u8]> = by_key.keys().map(Vec::as_slice).collect();
         let kept = self.space.look(&keys)?;
-        let mut writes = Vec::with_capacity(by_key.len());
+        let mut writes = Vec::with_capacity(by_key.len() + 1);
         let mut counts = Vec::with_capacity(by_key.len());
         for ((key, all), kept) in by_key.into_iter().zip(kept) {
             let versions: Vec<Version> = all.iter().map(|(version, _)| *version).collect();
             counts.push(versions.len() as u64);
             writes.push(self.merged(&key, kept, all, &versions)?);
         }
-        let wrote = self.space.write(writes)?;
+        // What waits with the newest version itself is overtaken by none of these.
+        writes.extend(newest.map(|below| StateWrite::AllSettled { below }));
+        let wrote = unless_conflict(self.space.write(writes))?.unwrap_or_default();
         let done = wrote.iter().zip(counts).filter(|(wrote, _)| wrote.took_effect());
         Ok(done.map(|(_, count)| count).sum())
     }
@@ -163,5 +168,13 @@ impl Merging {
         })?;
         let (key, settles) = (key.to_vec(), settles.to_vec());
         Ok(StateWrite::Merge { key, value: state, version, read, settles })
+    }
+}
+
+/// Nothing where something came in between.
+fn unless_conflict<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Err(error) if error.code() == Code::Conflict => Ok(None),
+        result => result.map(Some),
     }
 }

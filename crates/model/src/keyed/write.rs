@@ -69,6 +69,12 @@ pub enum StateWrite {
         #[serde(with = "fields::list")]
         settles: Vec<Version>,
     },
+    /// Refuses all writes beside it, as a `Conflict`, if something waits below a version that none of them settles: what
+    /// a function has not seen must not be overtaken by what it made. It changes nothing.
+    AllSettled {
+        /// The lowest version that does not matter.
+        below: Version,
+    },
 }
 
 impl StateWrite {
@@ -107,6 +113,14 @@ impl StateWrite {
         StateWrite::Advance { source: source.to_owned(), position }
     }
 
+    /// The writes that wait and are settled by it: their key, and their versions.
+    pub fn settles(&self) -> Option<(&[u8], &[Version])> {
+        match self {
+            StateWrite::Merge { key, settles, .. } => Some((key, settles)),
+            _ => None,
+        }
+    }
+
     /// The key that it is about; a position is about none.
     pub fn key(&self) -> Option<&[u8]> {
         match self {
@@ -114,16 +128,17 @@ impl StateWrite {
             | StateWrite::Delete { key, .. }
             | StateWrite::Append { key, .. }
             | StateWrite::Merge { key, .. } => Some(key),
-            StateWrite::Advance { .. } => None,
+            StateWrite::Advance { .. } | StateWrite::AllSettled { .. } => None,
         }
     }
 
-    /// The version that it brings.
+    /// The version that it brings, or asks about.
     pub fn version(&self) -> Option<Version> {
         match self {
             StateWrite::Put { version, .. }
             | StateWrite::Delete { version, .. }
-            | StateWrite::Merge { version, .. } => Some(*version),
+            | StateWrite::Merge { version, .. }
+            | StateWrite::AllSettled { below: version } => Some(*version),
             StateWrite::Append { .. } | StateWrite::Advance { .. } => None,
         }
     }
@@ -154,7 +169,7 @@ impl StateWrite {
                 );
                 Err(Error::new(Code::InvalidVersion, message))
             }
-            StateWrite::Delete { .. } => Ok(()),
+            StateWrite::Delete { .. } | StateWrite::AllSettled { .. } => Ok(()),
         }
     }
 }

@@ -21,10 +21,6 @@ impl Taken {
     pub(super) fn read(from: &mut dyn Read) -> Result<Taken> {
         let mut reader = SnapshotReader::new(from)?;
         let head = *reader.head();
-        if head.changes {
-            let message = "the snapshot has only what changed since another one: give a whole one";
-            return Err(Error::new(Code::InvalidArgument, message));
-        }
         let mut space = Space { info: Some(head.space), ..Space::default() };
         let mut entries = 0;
         while let Some(block) = reader.next_block()? {
@@ -34,6 +30,11 @@ impl Taken {
                 space.place(entry.to_owned());
                 entries += 1;
             }
+        }
+        // Damage is told before all else.
+        if head.changes {
+            let message = "the snapshot has only what changed since another one: give a whole one";
+            return Err(Error::new(Code::InvalidArgument, message));
         }
         Ok(Taken { head, space, entries })
     }

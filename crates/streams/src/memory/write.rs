@@ -2,6 +2,7 @@
 
 use super::space::{Bytes, Space};
 use mainstay_model::{Code, Error, Result, SpaceInfo, StateWrite, Version, Wrote};
+use std::collections::HashSet;
 use std::collections::btree_map::Entry;
 
 impl Space {
@@ -13,7 +14,28 @@ impl Space {
             let versions = write.version().map(|version| version.kind());
             info.options.versions = info.options.versions.or(versions);
         }
-        Ok(())
+        writes.iter().try_for_each(|write| match write {
+            StateWrite::AllSettled { below } => self.check_all_settled(*below, writes),
+            _ => Ok(()),
+        })
+    }
+
+    /// Refuses writes that would overtake something that waits.
+    fn check_all_settled(&self, below: Version, writes: &[StateWrite]) -> Result<()> {
+        let settled = writes.iter().filter_map(StateWrite::settles);
+        let settled = settled.flat_map(|(key, all)| all.iter().map(move |version| (*version, key)));
+        let settled: HashSet<(Version, &[u8])> = settled.collect();
+        let mut waiting = self.waiting.keys().take_while(|(version, _)| *version < below);
+        match waiting.find(|(version, key)| !settled.contains(&(*version, &**key))) {
+            None => Ok(()),
+            Some((version, key)) => {
+                let message = format!(
+                    "a write to key {} with version {version} came to wait meanwhile: look again",
+                    key.escape_ascii()
+                );
+                Err(Error::new(Code::Conflict, message))
+            }
+        }
     }
 
     /// Applies a write that was checked; the first that takes effect fixes what the space is.
@@ -30,6 +52,7 @@ impl Space {
                 let merged = (version, value.map(Bytes::from));
                 self.merge(key.into(), merged, read, &settles)
             }
+            StateWrite::AllSettled { .. } => return Wrote::Applied,
             // What is not known was refused before.
             _ => Wrote::Stale,
         };
@@ -90,12 +113,12 @@ impl Space {
         read: Option<Version>,
         settles: &[Version],
     ) -> Wrote {
+        if settles.is_empty() && self.info().is_sealed(version) {
+            return Wrote::Stale;
+        }
         let waits = |version: &Version| self.waiting.contains_key(&(*version, key.clone()));
         if self.states.version(&key) != read || !settles.iter().all(waits) {
             return Wrote::Moved;
-        }
-        if settles.is_empty() && self.info().is_sealed(version) {
-            return Wrote::Stale;
         }
         for settled in settles {
             self.waiting.remove(&(*settled, key.clone()));
@@ -111,7 +134,10 @@ fn check_one(info: &SpaceInfo, write: &StateWrite) -> Result<()> {
     write.version().map_or(Ok(()), |version| info.check_version(version))?;
     match write {
         StateWrite::Put { .. } | StateWrite::Delete { .. } => check_plain(info),
-        StateWrite::Append { .. } | StateWrite::Advance { .. } | StateWrite::Merge { .. } => Ok(()),
+        StateWrite::Append { .. }
+        | StateWrite::Advance { .. }
+        | StateWrite::Merge { .. }
+        | StateWrite::AllSettled { .. } => Ok(()),
         _ => Err(Error::new(Code::Unsupported, "this store does not know such a write")),
     }
 }

@@ -1,11 +1,13 @@
 //! The suite has teeth: a store that does less than it says fails it, each by the cases that are about that.
 
 mod durable;
+mod keys;
 mod races;
 mod reads;
 mod restores;
 mod seals;
 mod snapshots;
+mod spaces;
 mod writes;
 
 use super::bent::Before;

@@ -157,6 +157,11 @@ fn of_write(write: &StateWrite) -> Option<StatePlace> {
         | StateWrite::Merge { key, .. } => StatePlace::Key(key.clone()),
         StateWrite::Append { key, id, .. } => StatePlace::Item { key: key.clone(), id: id.clone() },
         StateWrite::Advance { source, .. } => StatePlace::Position(source.clone()),
+        StateWrite::AllSettled { below } => StatePlace::Range {
+            prefix: places::kind(EntryKind::Waiting).to_vec(),
+            after: None,
+            upto: Some(EntryKind::waiting(*below, b"").to_vec()),
+        },
         _ => return None,
     })
 }

@@ -19,6 +19,7 @@ pub(crate) mod read;
 mod replay;
 mod restore;
 mod seal;
+mod settled;
 pub(crate) mod space;
 pub(crate) mod told;
 mod write;

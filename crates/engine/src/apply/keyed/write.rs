@@ -67,6 +67,7 @@ impl<'w> Writer<'w> {
     /// Runs all writes; what can be wrong is looked at first, so that one that fails has written nothing.
     pub fn write(&mut self, writes: &[StateWrite]) -> Result<Vec<Wrote>> {
         self.check(writes)?;
+        self.check_all_settled(writes)?;
         writes.iter().map(|write| self.one(write)).collect()
     }
 
@@ -104,6 +105,7 @@ impl<'w> Writer<'w> {
             StateWrite::Merge { key, value, version, read, settles } => {
                 self.merge(key, value.as_deref(), *version, *read, settles)
             }
+            StateWrite::AllSettled { .. } => Ok(Wrote::Applied),
             _ => Err(Error::new(Code::Unsupported, "this version does not know that write")),
         }
     }

@@ -1,0 +1,162 @@
+//! Stores that take keys for something else than bytes of their own.
+
+use super::bites;
+use crate::bent::{Before, Bend};
+use mainstay_model::{
+    Kept, KeySelection, KeyedState, Result, SnapshotSummary, StatePage, StateWrite, Wrote,
+};
+use std::io::Write;
+
+fn key_of(write: &mut StateWrite) -> Option<&mut Vec<u8>> {
+    match write {
+        StateWrite::Put { key, .. }
+        | StateWrite::Delete { key, .. }
+        | StateWrite::Append { key, .. }
+        | StateWrite::Merge { key, .. } => Some(key),
+        _ => None,
+    }
+}
+
+/// A key ends where its first zero is.
+struct EndsAtZero;
+
+fn ended(key: &[u8]) -> &[u8] {
+    let end = key.iter().skip(1).position(|byte| *byte == 0);
+    end.map_or(key, |end| &key[..=end])
+}
+
+impl Bend for EndsAtZero {
+    fn write(&self, inner: &dyn KeyedState, mut writes: Vec<StateWrite>) -> Result<Vec<Wrote>> {
+        for write in &mut writes {
+            if let Some(key) = key_of(write) {
+                *key = ended(key).to_vec();
+            }
+            if let StateWrite::Append { id, .. } = write {
+                *id = ended(id).to_vec();
+            }
+        }
+        inner.write(writes)
+    }
+
+    fn look(&self, inner: &dyn KeyedState, keys: &[&[u8]]) -> Result<Vec<Option<Kept>>> {
+        inner.look(&keys.iter().map(|key| ended(key)).collect::<Vec<_>>())
+    }
+}
+
+#[test]
+fn keys_that_end_at_a_zero() {
+    let cases = [
+        "versions::any_bytes_survive",
+        "append::any_bytes_survive",
+        "ordered::keys_of_any_bytes_wait",
+        "programs::of_newest_wins",
+    ];
+    bites(|| Before::bent(|| EndsAtZero), &cases);
+}
+
+/// Keys are cut to what fits.
+struct Cuts;
+
+impl Bend for Cuts {
+    fn write(&self, inner: &dyn KeyedState, mut writes: Vec<StateWrite>) -> Result<Vec<Wrote>> {
+        for key in writes.iter_mut().filter_map(key_of) {
+            key.truncate(1_023);
+        }
+        inner.write(writes)
+    }
+}
+
+#[test]
+fn keys_that_are_cut() {
+    bites(|| Before::bent(|| Cuts), &["input::longest_key", "input::key_that_is_too_long"]);
+}
+
+/// One version for all keys.
+struct OneVersion;
+
+impl Bend for OneVersion {
+    fn write(&self, inner: &dyn KeyedState, writes: Vec<StateWrite>) -> Result<Vec<Wrote>> {
+        let states = inner.scan(b"", None, 100_000)?.states;
+        let newest = states.into_iter().map(|(_, state)| state.version).max();
+        match &writes[..] {
+            [StateWrite::Put { version, .. }] if newest >= Some(*version) => Ok(vec![Wrote::Stale]),
+            _ => inner.write(writes),
+        }
+    }
+}
+
+#[test]
+fn versions_that_all_keys_share() {
+    let cases =
+        ["versions::keys_are_independent", "scan::goes_in_byte_order", "programs::of_newest_wins"];
+    bites(|| Before::bent(|| OneVersion), &cases);
+}
+
+/// Keys and ids of a log are put one behind the other, and told apart no more.
+struct OneLog;
+
+impl Bend for OneLog {
+    fn write(&self, inner: &dyn KeyedState, mut writes: Vec<StateWrite>) -> Result<Vec<Wrote>> {
+        for write in &mut writes {
+            if let StateWrite::Append { key, id, .. } = write {
+                let both = [&key[..], &id[..]].concat();
+                (*key, *id) = (both[..1].to_vec(), both[1..].to_vec());
+            }
+        }
+        inner.write(writes)
+    }
+}
+
+#[test]
+fn logs_that_run_into_each_other() {
+    let cases = ["append::keys_have_logs_of_their_own", "programs::of_newest_wins"];
+    bites(|| Before::bent(|| OneLog), &cases);
+}
+
+/// A range ends before its prefix with one more in the last byte, which overflows.
+struct Overflows;
+
+impl Bend for Overflows {
+    fn scan(
+        &self,
+        inner: &dyn KeyedState,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<StatePage> {
+        match prefix {
+            [.., 0xff] => Ok(StatePage::default()),
+            _ => inner.scan(prefix, after, limit),
+        }
+    }
+}
+
+#[test]
+fn prefixes_that_overflow() {
+    bites(|| Before::bent(|| Overflows), &["scan::highest_prefix_ends_nowhere"]);
+}
+
+/// Selects nothing: all keys are in it.
+struct TakesAll;
+
+impl Bend for TakesAll {
+    fn snapshot_keys(
+        &self,
+        inner: &dyn KeyedState,
+        _keys: &KeySelection,
+        out: &mut dyn Write,
+    ) -> Result<SnapshotSummary> {
+        inner.snapshot_keys_to(&KeySelection::Prefix(Vec::new()), out)
+    }
+}
+
+#[test]
+fn selections_of_all_keys() {
+    let cases = [
+        "subsets::keys_are_selected",
+        "subsets::logs_travel",
+        "subsets::groups_move_without_loss",
+        "programs::of_writes_in_order",
+    ];
+    bites(|| Before::bent(|| TakesAll), &cases);
+}
