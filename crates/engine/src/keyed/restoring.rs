@@ -21,6 +21,8 @@ impl Keyed {
     pub(super) fn replace_by(&self, from: &mut dyn Read) -> Result<u64> {
         let mut reader = SnapshotReader::new(from)?;
         if reader.head().some_keys || reader.head().changes {
+            // Damage is told before all else.
+            reader.check_rest()?;
             return Err(not_all());
         }
         let mut pieces = Pieces { keyed: self, head: *reader.head(), begun: None, entries: 0 };
@@ -37,6 +39,7 @@ impl Keyed {
     pub(super) fn add_from(&self, from: &mut dyn Read) -> Result<u64> {
         let mut reader = SnapshotReader::new(from)?;
         if reader.head().changes {
+            reader.check_rest()?;
             return Err(not_all());
         }
         let mut blocks = Vec::new();

@@ -98,6 +98,7 @@ fn snapshots_without_positions() {
     let cases = [
         "snapshot::has_everything",
         "snapshot::bytes_are_these",
+        "snapshot::summary_is_right",
         "restore::replaces_everything",
         "races::snapshots_are_of_one_moment",
     ];

@@ -149,6 +149,9 @@ impl<'r> Reader<'r> {
     pub fn waiting(&self, below: Option<Version>, limit: usize) -> Result<Vec<WaitingEntry>> {
         let (mut waiting, mut bytes) = (Vec::new(), 0);
         let versions = self.declared.and_then(|declared| declared.info.options.versions);
+        if let Some((declared, below)) = self.declared.zip(below) {
+            declared.info.check_version(below)?;
+        }
         self.walk(&places::kind(EntryKind::Waiting), None, |place, payload| {
             let entry = EntryRef::from_parts(place, Some(payload), versions)?;
             let EntryRef::Waiting { key, version, value } = entry else { return Ok(true) };

@@ -61,6 +61,7 @@ pub(crate) fn restore(
             generation: filling,
             shown: revision,
             filling: 0,
+            has_below: piece.info.frontier.is_some(),
             info: piece.info,
         };
     }
@@ -184,6 +185,9 @@ impl Writer<'_> {
         for entry in block {
             let (place, payload) = entry?;
             entry_of(place, payload, info)?;
+        }
+        if self.declared.info.frontier.is_some() && !self.declared.has_below {
+            (self.declared.has_below, self.changed) = (true, true);
         }
         let mut taken = 0;
         for entry in block {

@@ -1,9 +1,9 @@
 //! Sealing: versions below the frontier are closed, in pieces.
 //!
 //! ```text
-//!   graves below the frontier --at most so many--> how far it can rise now: no further than the last that was looked at
-//!   waiting below it          --at most so many--> applied in order of versions
-//!   frontier                  --rises as far as all of both is done, so that the next piece begins there
+//!   graves and waiting below the frontier, at most so many of each: it rises no further than the last that was looked at
+//!   waiting --applied in order of versions--> states;  graves --> their keys are forgotten
+//!   frontier --rises as far as all of both is done, so that the next piece begins there
 //! ```
 
 use super::places;
@@ -45,15 +45,18 @@ impl Writer<'_> {
         self.fix_kind(frontier);
         // All below these is done: those of the version itself may be so in part.
         let reached = [above, beyond].into_iter().flatten().min().unwrap_or(frontier);
+        let settled = waiting.len() as u64;
+        waiting.into_iter().try_for_each(|due| self.settle(due, reached))?;
+        // What waited may be older than a deletion: that is forgotten last.
         for (version, key) in graves {
             if version < reached {
                 self.forget(&key, version)?;
             }
         }
-        let settled = waiting.len() as u64;
-        waiting.into_iter().try_for_each(|due| self.settle(due, reached))?;
         if self.declared.info.frontier < Some(reached) {
             self.declared.info.frontier = Some(reached);
+            // All that was below is done as well: it comes first.
+            self.declared.has_below = false;
             self.changed = true;
         }
         Ok(Sealed { settled, done: reached == frontier })
@@ -117,8 +120,10 @@ impl Writer<'_> {
     ) -> Result<Option<Version>> {
         let life = places::life(self.space.as_str(), self.declared.generation);
         let prefix = [&life[..], kind].concat();
-        // Nothing is left below the frontier; a version alone stands before all of its keys.
-        let from = self.declared.info.frontier.map(Version::to_bytes).unwrap_or_default();
+        // Nothing is left below the frontier, unless it came with a snapshot; a version alone stands before all of its
+        // keys.
+        let from = self.declared.info.frontier.filter(|_| !self.declared.has_below);
+        let from = from.map(Version::to_bytes).unwrap_or_default();
         let from = [&prefix[..], &from].concat();
         let mut walk = self.view.walk(self.overlay, KEYED, &prefix, Some(&from));
         while let Some(step) = walk.next()? {

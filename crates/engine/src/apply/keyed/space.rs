@@ -12,6 +12,7 @@ use mainstay_model::{
 const THERE: u8 = 1;
 const ORDERED: u8 = 2;
 const MERGED: u8 = 4;
+const BELOW: u8 = 8;
 
 /// What a space is declared as, and which generation of it is the one that is seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub(crate) struct Declaration {
     pub shown: Revision,
     /// What is being filled and that nobody sees; 0: nothing.
     pub filling: u64,
+    /// Whether something may wait below the frontier, or be deleted there: a snapshot brought it.
+    pub has_below: bool,
     pub info: SpaceInfo,
 }
 
@@ -31,7 +34,8 @@ impl Declaration {
     /// A space that a transaction makes.
     pub fn new(options: SpaceOptions, revision: Revision) -> Declaration {
         let info = SpaceInfo { options, frontier: None };
-        Declaration { is_there: true, generation: revision, shown: revision, filling: 0, info }
+        let (is_there, generation, shown) = (true, revision, revision);
+        Declaration { is_there, generation, shown, filling: 0, has_below: false, info }
     }
 
     pub fn encode(&self, out: &mut Vec<u8>) {
@@ -40,7 +44,8 @@ impl Declaration {
         out.push(
             flag(self.is_there, THERE)
                 | flag(options.ordered, ORDERED)
-                | flag(options.merged, MERGED),
+                | flag(options.merged, MERGED)
+                | flag(self.has_below, BELOW),
         );
         out.push(options.versions.map_or(0, |kind| kind.bytes() as u8));
         put_varint(out, u64::from(options.groups));
@@ -73,7 +78,8 @@ fn take(mut bytes: &[u8]) -> Option<Declaration> {
     let (ordered, merged) = (flags & ORDERED != 0, flags & MERGED != 0);
     let options = SpaceOptions { versions, ordered, merged, groups };
     let info = SpaceInfo { options, frontier };
-    Some(Declaration { is_there: flags & THERE != 0, generation, shown, filling, info })
+    let (is_there, has_below) = (flags & THERE != 0, flags & BELOW != 0);
+    Some(Declaration { is_there, generation, shown, filling, has_below, info })
 }
 
 /// What is known of a space before a write.
@@ -129,8 +135,14 @@ mod tests {
         let options = SpaceOptions::default().versions(VersionKind::Time).ordered().groups(300);
         let frontier = Some(LogicalTime::new(1, 2).into());
         let info = SpaceInfo { options, frontier };
-        let full =
-            Declaration { is_there: true, generation: 900, shown: 1000, filling: 1200, info };
+        let full = Declaration {
+            is_there: true,
+            generation: 900,
+            shown: 1000,
+            filling: 1200,
+            has_below: true,
+            info,
+        };
         let bare = Declaration::new(SpaceOptions::default(), 7);
         for declared in [full, bare] {
             let mut bytes = Vec::new();

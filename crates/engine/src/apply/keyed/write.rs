@@ -111,7 +111,6 @@ impl<'w> Writer<'w> {
     }
 
     fn put(&mut self, key: &[u8], value: Option<&[u8]>, version: Version) -> Result<Wrote> {
-        self.fix_kind(version);
         if self.declared.info.is_sealed(version) {
             return Ok(Wrote::Stale);
         }
@@ -182,13 +181,12 @@ impl<'w> Writer<'w> {
         read: Option<Version>,
         settles: &[Version],
     ) -> Result<Wrote> {
-        self.fix_kind(version);
-        if settles.is_empty() && self.declared.info.is_sealed(version) {
-            return Ok(Wrote::Stale);
-        }
         let (seen, had) = self.see(key)?;
         if had.map(|(version, _)| version) != read {
             return Ok(Wrote::Moved);
+        }
+        if settles.is_empty() && self.declared.info.is_sealed(version) {
+            return Ok(Wrote::Stale);
         }
         let mut waited = Vec::with_capacity(settles.len());
         for &version in settles {
