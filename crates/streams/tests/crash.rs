@@ -1,0 +1,215 @@
+//! A pipeline is killed at random points, again and again, and ends with the state and the output of one that never was.
+//!
+//! ```text
+//!   parent: start child, read some of the lines that it prints, wait a random moment, kill -9 ... a hundred times, then let it end
+//!   child:  source that gives items again after each start --> count by word --> lines in files, committed with checkpoints
+//! ```
+//!
+//! The source goes back to the beginning of a chunk when it is told to go to a place, as those do that give things at
+//! least once. So after every kill some items come again. By their source's time they are known; if versions are given
+//! on arrival they are not, they are counted twice, and the same harness has to see that.
+//!
+//! `MAINSTAY_KILLS=1000` kills more often.
+
+use mainstay::{Database, Durability, KeyedState};
+use mainstay_model::{LogicalTime, Result};
+use mainstay_streams::{
+    Checkpoints, FileSink, Job, Pipeline, Shelf, Source, Sourced, StatefulOperator, Worker,
+};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What tells a child where to work, and how.
+const WHERE: &str = "MAINSTAY_CRASH_DIRECTORY";
+const ON_ARRIVAL: &str = "MAINSTAY_CRASH_ON_ARRIVAL";
+const ITEMS: &str = "MAINSTAY_CRASH_ITEMS";
+/// How many items come again at most when a source goes to a place.
+const CHUNK: u64 = 37;
+/// How many items there are for each time that the job is killed.
+const ITEMS_PER_KILL: u64 = 900;
+const WORDS: u64 = 500;
+
+/// Words in an order that looks like chance and is always the same.
+struct Words {
+    next: u64,
+    items: u64,
+    /// The number of this start, where versions are given on arrival.
+    arrival: Option<u64>,
+    given: u64,
+}
+
+impl Source for Words {
+    type Item = u64;
+
+    fn name(&self) -> &str {
+        "words"
+    }
+
+    fn seek(&mut self, position: u64) -> Result<()> {
+        self.next = position - position % CHUNK;
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<Option<Sourced<u64>>> {
+        if self.next == self.items {
+            return Ok(None);
+        }
+        let (at, position) = (self.next, self.next + 1);
+        (self.next, self.given) = (position, self.given + 1);
+        let time = match self.arrival {
+            None => LogicalTime::new(0, at),
+            Some(start) => LogicalTime::new(start, self.given),
+        };
+        let item = at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        Ok(Some(Sourced { item: item % WORDS, time, position }))
+    }
+}
+
+/// How often a job was started, kept beside it.
+fn starts(directory: &Path) -> u64 {
+    let path = directory.join("starts");
+    let before = std::fs::read_to_string(&path).ok().and_then(|text| text.parse().ok());
+    let now = before.unwrap_or(0) + 1;
+    let next = directory.join("starts.next");
+    std::fs::write(&next, now.to_string()).unwrap();
+    std::fs::rename(next, path).unwrap();
+    now
+}
+
+/// Works until the source has nothing more, and says so with each step.
+fn work(directory: &Path, items: u64, on_arrival: bool, mut said: impl FnMut()) {
+    let arrival = Some(starts(directory)).filter(|_| on_arrival);
+    let db = Database::open(directory.join("db")).unwrap();
+    // No sync of its own: a crash leaves a moment between two checkpoints.
+    let state = Arc::new(db.keyed("counts").unwrap().durability(Durability::Memory));
+    let shelf = Shelf::directory(directory.join("checkpoints")).unwrap();
+    let checkpoints = Checkpoints::open(shelf, Job::new("words", "counts")).unwrap().keep(3);
+    let key = |word: &u64| format!("word-{word:04}");
+    let counts = StatefulOperator::new("counts", key, |count: Option<u64>, word: &u64, _| {
+        let count = count.unwrap_or(0) + 1;
+        // Some keys go and come again: their versions have to be remembered.
+        let state = (!count.is_multiple_of(50)).then_some(count);
+        Ok((state, vec![format!("{word} {count}")]))
+    });
+    let pipeline = Pipeline::of(counts)
+        .source(Words { next: 0, items, arrival, given: 0 })
+        .sink(FileSink::new("out", directory.join("out")))
+        .batch(32);
+    let mut worker = Worker::open(pipeline, state, checkpoints).unwrap();
+    let mut steps = 0_u64;
+    loop {
+        let progress = worker.step().unwrap();
+        steps += 1;
+        if progress.ended || steps.is_multiple_of(3) {
+            worker.checkpoint().unwrap();
+        }
+        said();
+        if progress.ended {
+            return;
+        }
+    }
+}
+
+/// The child: it is a test so that it is in this program, and does nothing unless it is told where.
+#[test]
+fn child() {
+    let Some(directory) = std::env::var_os(WHERE) else { return };
+    let on_arrival = std::env::var_os(ON_ARRIVAL).is_some();
+    let items = std::env::var(ITEMS).unwrap().parse().unwrap();
+    let mut out = std::io::stdout();
+    work(Path::new(&directory), items, on_arrival, || {
+        writeln!(out, "step").unwrap();
+        out.flush().unwrap();
+    });
+}
+
+fn start(directory: &Path, items: u64, on_arrival: bool) -> Child {
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["child", "--exact", "--nocapture"]).env(WHERE, directory);
+    child.env(ITEMS, items.to_string()).stdout(Stdio::piped());
+    if on_arrival {
+        child.env(ON_ARRIVAL, "1");
+    }
+    child.spawn().unwrap()
+}
+
+/// A generator that needs no clock.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+}
+
+/// Kills the job so many times, at most, then lets it end; says how often it was killed.
+fn kill_and_finish(directory: &Path, on_arrival: bool, kills: u64) -> u64 {
+    let (mut random, items) = (Random(0x1234_5678_9abc_def1), kills * ITEMS_PER_KILL);
+    for killed in 0..kills {
+        let mut child = start(directory, items, on_arrival);
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let steps = random.below(ITEMS_PER_KILL / 32);
+        let went_on = (0..=steps).all(|_| {
+            lines.by_ref().find(|line| line.as_ref().is_ok_and(|line| line == "step")).is_some()
+        });
+        std::thread::sleep(Duration::from_micros(random.below(4_000)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if !went_on {
+            return killed;
+        }
+    }
+    let mut child = start(directory, items, on_arrival);
+    let mut said = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(child.wait().unwrap().success(), "{said}");
+    kills
+}
+
+/// What a job has left: its state as bytes, and its output.
+fn left(directory: &Path) -> (Vec<u8>, String) {
+    let db = Database::open(directory.join("db")).unwrap();
+    let state = KeyedState::snapshot(&db.keyed("counts").unwrap()).unwrap();
+    let mut output = String::new();
+    FileSink::<String>::read(directory.join("out")).unwrap().read_to_string(&mut output).unwrap();
+    (state, output)
+}
+
+/// What a job leaves that nobody kills.
+fn undisturbed(kills: u64) -> (Vec<u8>, String) {
+    let directory = tempfile::tempdir().unwrap();
+    work(directory.path(), kills * ITEMS_PER_KILL, false, || {});
+    left(directory.path())
+}
+
+#[test]
+fn killed_at_random_points_it_ends_as_if_nothing_had_been() {
+    let kills = std::env::var("MAINSTAY_KILLS").ok().and_then(|text| text.parse().ok());
+    let kills: u64 = kills.unwrap_or(100);
+    let directory = tempfile::tempdir().unwrap();
+    let killed = kill_and_finish(directory.path(), false, kills);
+    assert!(killed >= kills * 9 / 10, "it ended after {killed} kills: give it more items");
+    let (state, output) = left(directory.path());
+    let (expected_state, expected_output) = undisturbed(kills);
+    assert_eq!(output.lines().count() as u64, kills * ITEMS_PER_KILL);
+    assert!(output == expected_output, "the output is another one after {killed} kills");
+    assert!(state == expected_state, "the state is another one after {killed} kills");
+}
+
+/// The harness sees what is applied twice: with versions that are given on arrival, items that come again are new.
+#[test]
+fn versions_given_on_arrival_are_found_out() {
+    let directory = tempfile::tempdir().unwrap();
+    let kills = 12;
+    kill_and_finish(directory.path(), true, kills);
+    let (_, output) = left(directory.path());
+    let (_, expected) = undisturbed(kills);
+    assert!(output != expected, "items came again, and nobody has counted them twice");
+    assert!(output.lines().count() as u64 > kills * ITEMS_PER_KILL);
+}
