@@ -134,11 +134,11 @@ impl KeyedOracle {
             }
             StateWrite::Merge { key, value, version, read, settles } => {
                 let waits = |version: &Version| self.waiting.contains_key(&(*version, key.clone()));
-                if self.is_closed(*version) && settles.is_empty() {
-                    return Ok(Wrote::Stale);
-                }
                 if self.version(key) != *read || !settles.iter().all(waits) {
                     return Ok(Wrote::Moved);
+                }
+                if self.is_closed(*version) && settles.is_empty() {
+                    return Ok(Wrote::Stale);
                 }
                 for settled in settles {
                     self.waiting.remove(&(*settled, key.clone()));

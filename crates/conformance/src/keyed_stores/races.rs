@@ -134,6 +134,8 @@ fn while_sealing(
                     waits.push(version);
                 }
                 puts.fetch_add(1, Ordering::Release);
+                // It is to be in the midst of it when others seal.
+                std::thread::yield_now();
             }
         }
         waits
@@ -194,12 +196,17 @@ fn look_at_pairs(s: &KeyedStand<'_>, write: impl Fn(u64) + Sync, look: impl Fn()
         let _broken = Broken(&broken);
         if n == 0 {
             while goes_on() {
-                write(1 + written.fetch_add(1, Ordering::Release));
+                // No more than is looked at: old versions would only be in the way.
+                if written.load(Ordering::Acquire) < looked.load(Ordering::Acquire) + WRITES {
+                    write(1 + written.fetch_add(1, Ordering::Release));
+                }
+                std::thread::yield_now();
             }
         } else if n <= 3 {
             while goes_on() {
                 look();
                 looked.fetch_add(1, Ordering::Release);
+                std::thread::yield_now();
             }
         }
     });

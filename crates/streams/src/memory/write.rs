@@ -113,12 +113,12 @@ impl Space {
         read: Option<Version>,
         settles: &[Version],
     ) -> Wrote {
-        if settles.is_empty() && self.info().is_sealed(version) {
-            return Wrote::Stale;
-        }
         let waits = |version: &Version| self.waiting.contains_key(&(*version, key.clone()));
         if self.states.version(&key) != read || !settles.iter().all(waits) {
             return Wrote::Moved;
+        }
+        if settles.is_empty() && self.info().is_sealed(version) {
+            return Wrote::Stale;
         }
         for settled in settles {
             self.waiting.remove(&(*settled, key.clone()));
