@@ -32,6 +32,9 @@ struct Due {
     value: Option<Vec<u8>>,
 }
 
+/// A key that was deleted, and with which version.
+type Grave = (Version, Vec<u8>);
+
 impl Writer<'_> {
     /// Closes versions below a frontier, at most so many entries of them.
     pub fn seal(&mut self, frontier: Version, limit: usize) -> Result<Sealed> {
@@ -88,11 +91,7 @@ impl Writer<'_> {
     }
 
     /// Keys that were deleted with versions below one, some of them, and the version at which it was left off.
-    fn graves(
-        &self,
-        below: Version,
-        limit: usize,
-    ) -> Result<(Vec<(Version, Vec<u8>)>, Option<Version>)> {
+    fn graves(&self, below: Version, limit: usize) -> Result<(Vec<Grave>, Option<Version>)> {
         let mut graves = Vec::new();
         let from = self.closed().and_then(Version::previous);
         let left_off = self.below(&places::GRAVES, from, below, |version, key, _| {
