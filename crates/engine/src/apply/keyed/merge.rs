@@ -253,11 +253,11 @@ impl<'m> KeyedMerge<'m> {
             overlay.write(key, hash, write)
         };
         put(&triple.name, payload)?;
-        if place.first() == Some(&(EntryKind::State as u8)) {
-            if let Some((version, None)) = take_state(payload) {
-                let life = &triple.name[..triple.name.len() - place.len()];
-                put(&[life, &places::grave(version, &place[1..])].concat(), b"")?;
-            }
+        if place.first() == Some(&(EntryKind::State as u8))
+            && let Some((version, None)) = take_state(payload)
+        {
+            let life = &triple.name[..triple.name.len() - place.len()];
+            put(&[life, &places::grave(version, &place[1..])].concat(), b"")?;
         }
         Ok(())
     }

@@ -23,6 +23,9 @@ pub(crate) struct Sealed {
     pub done: bool,
 }
 
+/// Keys that were deleted, each with the version of that.
+type Graves = Vec<(Version, Vec<u8>)>;
+
 /// A write that waits, and its version's.
 struct Due {
     version: Version,
@@ -78,12 +81,8 @@ impl Writer<'_> {
     }
 
     /// Keys that were deleted with versions below one, some of them, and the version at which it was left off.
-    fn graves(
-        &self,
-        below: Version,
-        limit: usize,
-    ) -> Result<(Vec<(Version, Vec<u8>)>, Option<Version>)> {
-        let mut graves = Vec::new();
+    fn graves(&self, below: Version, limit: usize) -> Result<(Graves, Option<Version>)> {
+        let mut graves = Graves::new();
         let left_off = self.below(&places::GRAVES, below, |version, key, _| {
             graves.push((version, key.to_vec()));
             Ok(graves.len() < limit)
