@@ -362,20 +362,16 @@ pub(crate) struct ScanStatesForm {
 }
 
 impl ScanStatesForm {
-    fn parts(self) -> Result<(Name, Vec<u8>, Option<Vec<u8>>, usize)> {
-        let after = self.after.as_deref().map(key_of).transpose()?;
-        let limit = self.limit.unwrap_or(PAGE_DEFAULT);
-        Ok((Name::new(&self.space)?, key_of(&self.prefix)?, after, limit))
-    }
-
     pub fn states(self) -> Result<StateCommand> {
-        let (space, prefix, after, limit) = self.parts()?;
-        Ok(StateCommand::Scan { space, prefix, after, limit })
+        let after = self.after.as_deref().map(key_of).transpose()?;
+        let (space, prefix) = (Name::new(&self.space)?, key_of(&self.prefix)?);
+        Ok(StateCommand::Scan { space, prefix, after, limit: self.limit.unwrap_or(PAGE_DEFAULT) })
     }
 
     pub fn keys(self) -> Result<StateCommand> {
-        let (space, prefix, after, limit) = self.parts()?;
-        Ok(StateCommand::List { space, prefix, after, limit })
+        let after = self.after.as_deref().map(key_of).transpose()?;
+        let (space, prefix) = (Name::new(&self.space)?, key_of(&self.prefix)?);
+        Ok(StateCommand::List { space, prefix, after, limit: self.limit.unwrap_or(PAGE_DEFAULT) })
     }
 }
 
