@@ -674,8 +674,9 @@ macro_rules! every_keyed_case {
                 frontier_and_waiting_travel, waiting_writes_conflict, forgotten_deletions_travel,
                 forgotten_against_written, replaced_travels, replaced_against_changed,
                 changed_against_replaced, removal_travels, brought_back_is_not_reaped,
-                made_on_both_sides, declared_differently, kind_of_versions_travels,
-                last_merge_is_the_next_base, all_kinds_in_one_transaction,
+                made_on_both_sides, replaced_before_they_met, declared_differently,
+                kind_of_versions_travels, last_merge_is_the_next_base,
+                all_kinds_in_one_transaction,
             }
             keyed::past {
                 every_revision_shows_its_state, views_stay_where_they_are, trimmed_says_so,

@@ -304,6 +304,19 @@ pub fn made_on_both_sides(w: &mut World) {
     assert_eq!(w.db().diff("dev", "main").unwrap(), []);
 }
 
+/// What a restore took away on one branch is gone where that branch is merged, though both have met elsewhere since.
+pub fn replaced_before_they_met(w: &mut World) {
+    forked(w);
+    w.db().fork("side", "dev", At::Latest).unwrap();
+    space_on(w, "side").restore(&snapshot_of(&[("b", "base", 5)])).unwrap();
+    space_on(w, "dev").put("c", "dev", 9).unwrap();
+    w.db().merge("dev", "side", Ours).unwrap();
+    w.db().merge("dev", "main", Strict).unwrap();
+    w.db().merge("side", "main", Strict).unwrap();
+    assert_eq!(whole(&space(w)), whole(&space_on(w, "side")));
+    assert_eq!(held(&space(w), "a"), None);
+}
+
 /// Declared in different ways: nobody puts them together.
 pub fn declared_differently(w: &mut World) {
     for strategy in [Theirs, Ours] {

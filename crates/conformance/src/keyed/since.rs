@@ -2,6 +2,7 @@
 
 use super::{ordered, snapshot_of, space, space_on, whole};
 use crate::World;
+use crate::check::done;
 use mainstay::{
     At, EntryPlace, Keyed, KeyedState, SnapshotHead, SnapshotReader, SnapshotTaken, SnapshotWriter,
     StateWrite,
@@ -50,10 +51,10 @@ pub fn changes_add_up(w: &mut World) {
     let (mut contents, mut mark) = (Contents::new(), taken.mark);
     apply(&mut contents, &bytes);
     let steps: [(&dyn Fn(), u64); 7] = [
-        (&|| drop(keyed.put("a", "1", 1).unwrap()), 1),
+        (&|| done(keyed.put("a", "1", 1).unwrap()), 1),
         (
             &|| {
-                drop(
+                done(
                     keyed
                         .write(vec![
                             StateWrite::put("b", "1", 2),
@@ -65,13 +66,13 @@ pub fn changes_add_up(w: &mut World) {
             },
             3,
         ),
-        (&|| drop(keyed.seal(3).unwrap()), 4),
-        (&|| drop(keyed.delete("a", 4).unwrap()), 1),
-        (&|| drop(keyed.seal(9).unwrap()), 2),
-        (&|| drop(keyed.put("a", "late", 4).unwrap()), 0),
+        (&|| done(keyed.seal(3).unwrap()), 4),
+        (&|| done(keyed.delete("a", 4).unwrap()), 1),
+        (&|| done(keyed.seal(9).unwrap()), 2),
+        (&|| done(keyed.put("a", "late", 4).unwrap()), 0),
         (
             &|| {
-                drop((
+                done((
                     keyed.put("c", "1", 10).unwrap(),
                     keyed.seal(11).unwrap(),
                     keyed.put("c", "2", 12).unwrap(),

@@ -82,16 +82,42 @@ impl<'m> KeyedMerge<'m> {
         if !is_seen || !places::is_entry(place) || fate == Fate::Settled {
             return Ok(None);
         }
-        if fate == Fate::Whole {
-            return self.whole(overlay, space, &sides);
+        match fate {
+            Fate::Whole => self.whole(overlay, space, &sides),
+            _ if has_other_places(&sides) => Ok(None),
+            _ => self.place(overlay, space, place),
         }
+    }
+
+    /// Brings what the source may have changed at a place.
+    fn place(
+        &mut self,
+        overlay: &mut Overlay,
+        space: &str,
+        place: &[u8],
+    ) -> Result<Option<String>> {
+        let (sides, fate) = self.course(space)?;
         let triple = self.comparison.entry(space, &sides, place)?;
         match fate {
             _ if !triple.a_changed() => Ok(None),
             Fate::Clash => self.clash(overlay, space, &sides),
-            _ if triple.agrees() => Ok(None),
-            _ => self.entry(overlay, space, &sides, place, &triple),
+            Fate::Merged if !triple.agrees() => self.entry(overlay, space, &sides, place, &triple),
+            _ => Ok(None),
         }
+    }
+
+    /// Brings spaces of which the source shows another generation than the ancestor did: what is gone there has left no
+    /// trace, so all places are looked at.
+    fn others(&mut self, overlay: &mut Overlay) -> Result<Vec<String>> {
+        let courses = self.courses.iter().filter(|(_, (sides, _))| has_other_places(sides));
+        let others: Vec<_> = courses.map(|(space, (sides, _))| (space.clone(), *sides)).collect();
+        let mut conflicts = Vec::new();
+        for (space, sides) in others {
+            for place in self.comparison.places(&space, &sides)? {
+                conflicts.extend(self.place(overlay, &space, &place)?);
+            }
+        }
+        Ok(conflicts)
     }
 
     /// A space as it was found, and what becomes of it.
@@ -157,7 +183,13 @@ impl<'m> KeyedMerge<'m> {
         match (self.target_changed(space, sides)?, self.strategy) {
             (true, MergeStrategy::Strict) => Ok(Some(space.to_owned())),
             (true, MergeStrategy::Ours) => Ok(None),
-            _ => self.replace(overlay, space, sides).map(|()| None),
+            _ => {
+                // Under a number that it once had the target would find what is left of that, or lose it to the
+                // reaper.
+                let generation = sides.a.map_or(0, |a| a.generation);
+                let is_fresh = self.target_knows(overlay, space, generation)?;
+                self.replace(overlay, space, sides, is_fresh).map(|()| None)
+            }
         }
     }
 
@@ -172,7 +204,7 @@ impl<'m> KeyedMerge<'m> {
         match self.strategy {
             MergeStrategy::Strict => Ok(Some(space.to_owned())),
             MergeStrategy::Ours => Ok(None),
-            MergeStrategy::Theirs => self.replace(overlay, space, sides).map(|()| None),
+            MergeStrategy::Theirs => self.replace(overlay, space, sides, true).map(|()| None),
         }
     }
 
@@ -198,16 +230,20 @@ impl<'m> KeyedMerge<'m> {
         Ok(false)
     }
 
-    /// Makes the target's space what the source's is, all of it.
-    fn replace(&self, overlay: &mut Overlay, space: &str, sides: &Sides) -> Result<()> {
+    /// Makes the target's space what the source's is, all of it, under the same generation or one of its own.
+    fn replace(
+        &self,
+        overlay: &mut Overlay,
+        space: &str,
+        sides: &Sides,
+        is_fresh: bool,
+    ) -> Result<()> {
         let (name, layers) = (Name::new(space)?, self.layers());
         let view = self.view(&layers);
         restore::remove(&view, overlay, &name, 0)?;
         let Some(a) = sides.a else { return Ok(()) };
         let revision = self.context.revision;
-        // Under a number that it once had the target would find what is left of that, or lose it to the reaper.
-        let is_known = self.target_knows(overlay, space, a.generation)?;
-        let generation = if is_known { revision } else { a.generation };
+        let generation = if is_fresh { revision } else { a.generation };
         let met = space::meet(&view, overlay, &name)?;
         let shown = Declaration { generation, shown: revision, restored: true, filling: 0, ..a };
         space::put(overlay, met.seen, &shown)?;
@@ -291,11 +327,12 @@ impl<'m> KeyedMerge<'m> {
         Ok(None)
     }
 
-    /// Seals in the target what the source has sealed; says which spaces wait for a function.
-    pub fn finish(self, overlay: &mut Overlay) -> Result<Vec<String>> {
+    /// Brings what is left, and seals in the target what the source has sealed; names what it could not, and which spaces
+    /// wait for a function.
+    pub fn finish(mut self, overlay: &mut Overlay) -> Result<Vec<String>> {
+        let mut unsettled = self.others(overlay)?;
         let layers = self.layers();
         let view = self.view(&layers);
-        let mut unsettled = Vec::new();
         for (space, frontier) in &self.frontiers {
             let name = Name::new(space)?;
             let mut writer = Writer::open(&view, overlay, &name, self.context.revision)?;
@@ -345,6 +382,12 @@ fn fate(sides: &Sides, since: u64) -> Fate {
         Some(b) if are_alike(&a, &b) => Fate::Merged,
         _ => Fate::Clash,
     }
+}
+
+/// Whether the source shows another generation than the ancestor did.
+fn has_other_places(sides: &Sides) -> bool {
+    let generations = sides.base.zip(sides.a).map(|(base, a)| (base.generation, a.generation));
+    generations.is_some_and(|(base, a)| base != a)
 }
 
 /// Whether two sides can be put together. One that has no version yet takes the other's kind.
