@@ -16,7 +16,7 @@ macro_rules! list_stores {
     };
 }
 
-const AREAS: [&str; 14] = [
+const AREAS: [&str; 15] = [
     "cells",
     "strings",
     "records",

@@ -1,0 +1,314 @@
+//! Several workers of one job: they stop at one place, their checkpoint is of all of them or is none, and their work is divided
+//! anew with nothing lost and nothing doubled.
+
+use mainstay::{Code, Database, ErrorKind, KeyedState, Result};
+use mainstay_streams::{
+    Board, Checkpoints, Conductor, Items, Job, Manifest, MemorySink, MemoryState, Operator,
+    Pipeline, PipelineBuilder, Said, Shelf, Stage, StatefulOperator, Window, Windowed, Windows,
+    Worker,
+};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const ITEMS: u64 = 4_000;
+type Counts = StatefulOperator<u64, u64, (u64, u64)>;
+
+fn checkpoints(directory: &Path) -> Checkpoints {
+    Checkpoints::open(Shelf::directory(directory).unwrap(), Job::new("job", "counts")).unwrap()
+}
+
+fn pipeline(sink: &MemorySink<(u64, u64)>, upto: u64) -> PipelineBuilder<Counts> {
+    let key = |item: &u64| format!("key-{}", item % 97);
+    let counts = StatefulOperator::new("counts", key, |count: Option<u64>, item: &u64, _| {
+        let count = count.unwrap_or(0) + 1;
+        Ok((Some(count), vec![(item % 97, count)]))
+    });
+    let items = (0..upto).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40);
+    Pipeline::of(counts)
+        .source(Items::new("items", items.collect::<Vec<_>>()))
+        .sink(sink.clone())
+        .batch(50)
+}
+
+/// What one worker alone makes of the items.
+fn alone(upto: u64) -> (BTreeMap<Vec<u8>, Vec<u8>>, Vec<(u64, u64)>) {
+    let (state, sink) = (Arc::new(MemoryState::new()), MemorySink::new("told"));
+    pipeline(&sink, upto).open(state.clone()).unwrap().run().unwrap();
+    (states(&[state]), told(&[sink]))
+}
+
+fn states(all: &[Arc<MemoryState>]) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for state in all {
+        for (key, state) in state.scan(b"", None, 100_000).unwrap().states {
+            assert!(found.insert(key, state.value).is_none(), "a key is in two shards");
+        }
+    }
+    found
+}
+
+fn told(sinks: &[MemorySink<(u64, u64)>]) -> Vec<(u64, u64)> {
+    let mut all: Vec<(u64, u64)> = sinks
+        .iter()
+        .flat_map(|sink| sink.outputs().into_iter().map(|output| output.value))
+        .collect();
+    all.sort_unstable();
+    all
+}
+
+/// What shards have left.
+struct Left<O> {
+    states: Vec<Arc<MemoryState>>,
+    sinks: Vec<MemorySink<O>>,
+}
+
+/// Runs so many shards that count to the end of the items.
+fn run(
+    directory: &Path,
+    db: &Database,
+    shards: u32,
+    upto: u64,
+) -> Result<(Left<(u64, u64)>, Manifest)> {
+    run_of(directory, db, shards, upto, &|sink| pipeline(sink, upto))
+}
+
+/// Runs so many shards to the end of the items, on a thread each, with checkpoints all the while; gives the last one.
+fn run_of<P>(
+    directory: &Path,
+    db: &Database,
+    shards: u32,
+    upto: u64,
+    make: &(dyn Fn(&MemorySink<P::Out>) -> PipelineBuilder<P> + Sync),
+) -> Result<(Left<P::Out>, Manifest)>
+where
+    P: Operator + 'static,
+    P::Out: Clone + Send + 'static,
+{
+    let states: Vec<_> = (0..shards).map(|_| Arc::new(MemoryState::new())).collect();
+    let sinks: Vec<_> = (0..shards).map(|_| MemorySink::new("told")).collect();
+    let over = AtomicBool::new(false);
+    let last = std::thread::scope(|scope| {
+        for shard in 0..shards {
+            let (state, sink) = (states[shard as usize].clone(), sinks[shard as usize].clone());
+            let (board, over) = (Board::new(db.clone(), "job").unwrap(), &over);
+            scope.spawn(move || {
+                let checkpoints = checkpoints(directory);
+                let mut worker =
+                    Worker::open_shard(make(&sink), state, checkpoints, shard, shards, board)
+                        .unwrap();
+                while !over.load(Ordering::Relaxed) {
+                    worker.step().unwrap();
+                    std::thread::yield_now();
+                }
+            });
+        }
+        let board = Board::new(db.clone(), "job").unwrap();
+        let taken = Conductor::open(board, checkpoints(directory), shards, Duration::from_secs(60))
+            .and_then(|mut conductor| {
+                loop {
+                    let manifest = conductor.checkpoint()?;
+                    if manifest.shards[0].positions.get("source/items") == Some(&upto) {
+                        // Once more, so that all have heard of the one before.
+                        return conductor.checkpoint();
+                    }
+                }
+            });
+        over.store(true, Ordering::Relaxed);
+        taken
+    })?;
+    Ok((Left { states, sinks }, last))
+}
+
+#[test]
+fn shards_stop_at_one_place_and_make_what_one_makes() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Database::memory().unwrap();
+    let (job, manifest) = run(directory.path(), &db, 3, ITEMS).unwrap();
+    let (expected, outputs) = alone(ITEMS);
+    assert_eq!(states(&job.states), expected);
+    assert_eq!(told(&job.sinks), outputs);
+    assert_eq!(manifest.shards.len(), 3);
+    checkpoints(directory.path()).verify(manifest.checkpoint).unwrap();
+    for id in checkpoints(directory.path()).list().unwrap() {
+        let manifest = checkpoints(directory.path()).manifest(id).unwrap();
+        let places: Vec<_> =
+            manifest.shards.iter().map(|part| part.positions.get("source/items")).collect();
+        assert!(places.iter().all(|place| *place == places[0]), "{places:?}");
+    }
+}
+
+#[test]
+fn work_is_divided_anew_with_nothing_lost_or_doubled() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Database::memory().unwrap();
+    let half = ITEMS / 2;
+    let mut outputs: Vec<(u64, u64)> = Vec::new();
+    let (job, manifest) = run(directory.path(), &db, 3, half).unwrap();
+    outputs.extend(told(&job.sinks));
+    let checkpoints = checkpoints(directory.path());
+    let moves = manifest.plan(5).unwrap();
+    let moved: u32 = moves.iter().map(|step| step.groups.end - step.groups.start).sum();
+    assert_eq!(moved, 128, "every group goes somewhere, once");
+    let divided = checkpoints.rescale(5).unwrap();
+    assert_eq!((divided.shards.len(), divided.epoch), (5, manifest.epoch + 1));
+    checkpoints.verify(divided.checkpoint).unwrap();
+    let restored: Vec<Arc<MemoryState>> = (0..5)
+        .map(|shard| {
+            let state = Arc::new(MemoryState::new());
+            checkpoints.restore(divided.checkpoint, shard, &*state).unwrap();
+            state
+        })
+        .collect();
+    assert_eq!(states(&restored), states(&job.states));
+
+    // Five go on, then two.
+    let (job, _) = run(directory.path(), &db, 5, half + 1_000).unwrap();
+    outputs.extend(told(&job.sinks));
+    checkpoints.rescale(2).unwrap();
+    let (job, _) = run(directory.path(), &db, 2, ITEMS).unwrap();
+    outputs.extend(told(&job.sinks));
+    let (expected, all) = alone(ITEMS);
+    assert_eq!(states(&job.states), expected);
+    outputs.sort_unstable();
+    assert_eq!(outputs, all);
+}
+
+#[test]
+fn dividing_that_ends_half_way_has_not_happened() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Database::memory().unwrap();
+    let (_, manifest) = run(directory.path(), &db, 2, 500).unwrap();
+    let checkpoints = checkpoints(directory.path());
+    // What a crash leaves: files of new shards, and no manifest.
+    let data = directory.path().join("job/data");
+    let next = manifest.checkpoint + 1;
+    for shard in 0..4 {
+        std::fs::write(data.join(format!("{next:020}-{shard}")), "half of it").unwrap();
+    }
+    assert_eq!(checkpoints.latest().unwrap().unwrap(), manifest);
+    let divided = checkpoints.rescale(3).unwrap();
+    checkpoints.verify(divided.checkpoint).unwrap();
+    assert!(!data.join(format!("{next:020}-3")).exists(), "what nobody needs is removed");
+    // A file of the old checkpoint is damaged: nothing happens either.
+    let file = directory.path().join(&divided.shards[1].files[0].name);
+    std::fs::write(file, "damaged").unwrap();
+    assert_eq!(checkpoints.rescale(2).unwrap_err().kind(), ErrorKind::Corrupt);
+    assert_eq!(checkpoints.latest().unwrap().unwrap(), divided);
+}
+
+#[test]
+fn who_works_in_an_epoch_that_is_over_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Database::memory().unwrap();
+    let checkpoints = checkpoints(directory.path());
+    let (job, manifest) = run(directory.path(), &db, 2, 500).unwrap();
+    let late = |shard: u32| {
+        let state = &job.states[shard as usize];
+        let groups = if shard == 0 { 0..64 } else { 64..128 };
+        checkpoints.write(manifest.checkpoint + 2, shard, groups, &**state, None).unwrap()
+    };
+    let reports = vec![late(0), late(1)];
+    let divided = checkpoints.rescale(3).unwrap();
+    let error = checkpoints.commit(manifest.checkpoint + 2, manifest.epoch, reports).unwrap_err();
+    assert_eq!(error.code(), Code::Fenced, "{error}");
+    assert_eq!(checkpoints.latest().unwrap().unwrap(), divided);
+    let board = Board::new(db.clone(), "job").unwrap();
+    let open = |shards: u32, shard: u32| {
+        let sink = MemorySink::new("told");
+        let state = Arc::new(MemoryState::new());
+        let checkpoints = self::checkpoints(directory.path());
+        Worker::open_shard(pipeline(&sink, 500), state, checkpoints, shard, shards, board.clone())
+            .map(|_| ())
+    };
+    assert_eq!(open(2, 0).unwrap_err().kind(), ErrorKind::Invalid, "there are three shards now");
+    assert_eq!(open(3, 3).unwrap_err().kind(), ErrorKind::Invalid, "they are 0 to 2");
+    open(3, 2).unwrap();
+}
+
+#[test]
+fn a_shard_that_fails_or_says_nothing_aborts_it_and_the_next_is_tried() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Database::memory().unwrap();
+    let board = Board::new(db.clone(), "job").unwrap();
+    let open = |timeout| {
+        Conductor::open(board.clone(), checkpoints(directory.path()), 2, timeout).unwrap()
+    };
+    // Nobody is there.
+    let error = open(Duration::from_millis(50)).checkpoint().unwrap_err();
+    assert_eq!(error.code(), Code::CheckpointAborted, "{error}");
+    assert!(matches!(board.order().unwrap().unwrap().stage, Stage::Aborted { .. }));
+    // One fails as soon as it is asked.
+    let error = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            loop {
+                let order = board.order().unwrap().unwrap();
+                if order.stage == Stage::Gathering {
+                    let failed = Said::Failed("its disk is full".to_owned());
+                    return board.say(order.checkpoint, 1, &failed).unwrap();
+                }
+                std::thread::yield_now();
+            }
+        });
+        open(Duration::from_secs(60)).checkpoint().unwrap_err()
+    });
+    assert!(error.message().contains("shard 1 failed: its disk is full"), "{error}");
+    assert_eq!(checkpoints(directory.path()).list().unwrap(), Vec::<u64>::new());
+    // And then all is well.
+    let (_, manifest) = run(directory.path(), &db, 2, 300).unwrap();
+    assert!(manifest.checkpoint > 2, "numbers that were given up are not used again");
+}
+
+/// What one coordinator left under way the next one ends.
+#[test]
+fn a_coordinator_that_died_is_followed_by_another() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Database::memory().unwrap();
+    let board = Board::new(db.clone(), "job").unwrap();
+    let order =
+        mainstay_streams::Order { checkpoint: 9, epoch: 0, shards: 2, stage: Stage::Gathering };
+    db.cells().set("jobs/job/checkpoint", serde_json::to_string(&order).unwrap()).unwrap();
+    Conductor::open(board.clone(), checkpoints(directory.path()), 2, Duration::from_secs(1))
+        .unwrap();
+    assert!(matches!(board.order().unwrap().unwrap().stage, Stage::Aborted { .. }));
+    let (_, manifest) = run(directory.path(), &db, 2, 300).unwrap();
+    assert!(manifest.checkpoint > 9);
+}
+
+/// Windows fire once, in whichever shard their key is, also when the work is divided between two firings.
+#[test]
+fn windows_fire_once_across_a_division() {
+    let make = |sink: &MemorySink<Window<u64>>, upto: u64| {
+        let key = |item: &u64| format!("key-{}", item % 13);
+        // Ten items a millisecond, some of them late, some too late.
+        let event_ms = |item: &u64| 1_000 + (item / 10).saturating_sub(item % 7 * 5);
+        let fold = |sum: Option<u64>, item: &u64| Ok(sum.unwrap_or(0) + item);
+        let windows = Windows::Tumbling { size_ms: 20 };
+        let sums = Windowed::new("counts", windows, key, event_ms, fold).lateness_ms(20);
+        Pipeline::of(sums).source(Items::new("items", 0..upto)).sink(sink.clone()).batch(37)
+    };
+    let fired = |sinks: &[MemorySink<Window<u64>>]| -> Vec<String> {
+        let outputs = sinks.iter().flat_map(MemorySink::outputs);
+        outputs.map(|output| format!("{} {:?}", output.id, output.value)).collect()
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let db = Database::memory().unwrap();
+    let mut all = Vec::new();
+    for (shards, upto) in [(2, 1_333), (3, 2_600), (1, 4_000)] {
+        if checkpoints(directory.path()).latest().unwrap().is_some() {
+            checkpoints(directory.path()).rescale(shards).unwrap();
+        }
+        let (left, _) =
+            run_of(directory.path(), &db, shards, upto, &|sink| make(sink, upto)).unwrap();
+        all.extend(fired(&left.sinks));
+    }
+    let alone = MemorySink::new("told");
+    make(&alone, 4_000).open(Arc::new(MemoryState::new())).unwrap().run().unwrap();
+    let mut expected = fired(&[alone]);
+    all.sort();
+    expected.sort();
+    assert!(expected.len() > 100);
+    assert_eq!(all, expected);
+}
