@@ -161,10 +161,10 @@ impl Follower {
             if self.read_frame()?.is_some() {
                 continue;
             }
-            let (core, after) = (&self.core, self.after);
+            let after = self.after;
             let left = timeout.saturating_sub(Duration::from_micros(clock.monotonic_us()));
-            if !core.sequencer.wait_until(left, || core.sequencer.durable() > after) {
-                core.check_open()?;
+            if !self.core.sequencer.wait_until(left, || self.reached() > after) {
+                self.core.check_open()?;
                 return Ok(None);
             }
         }
@@ -178,9 +178,14 @@ impl Follower {
         }
     }
 
+    /// What is told is on stable storage, and whoever is told can read it: what is synced is durable before it is visible.
+    fn reached(&self) -> Revision {
+        self.core.sequencer.durable().min(self.core.sequencer.published())
+    }
+
     /// Takes the next durable frame in and gives its bytes; nothing when there is none.
     fn read_frame(&mut self) -> Result<Option<usize>> {
-        let Some(frame) = self.reader.next(self.core.sequencer.durable())? else {
+        let Some(frame) = self.reader.next(self.reached())? else {
             return Ok(None);
         };
         let catalog = self.core.state.catalog.read();

@@ -11,11 +11,10 @@
 use crate::checkpoint::Checkpoints;
 use crate::coordinator::{Coordinator, Outcome, Said, Stage};
 use crate::{Manifest, ShardReport};
-use mainstay::{CellCommand, Database, Filter, Name, Transaction};
+use mainstay::{CellCommand, Database, Event, Filter, Name, Transaction};
 use mainstay_model::{Code, Error, Result, Value};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// What shards are asked to do.
@@ -80,12 +79,6 @@ impl Board {
                 format!("another coordinator of job `{}` is at work: let it be", self.job);
             Error::new(Code::Conflict, message)
         })
-    }
-
-    /// What a shard has said about a checkpoint.
-    fn said(&self, checkpoint: u64, shard: u32) -> Result<Option<Said>> {
-        let found = self.db.cells().get(&self.said_name(checkpoint, shard))?;
-        found.as_ref().map(read).transpose()
     }
 
     /// Removes what was said about a checkpoint that is over.
@@ -188,14 +181,12 @@ impl Conductor {
             .db
             .watch(Filter { prefix, ..Filter::default() }, self.board.db.revision())?;
         let mut counter = self.board.give(&order(Stage::Gathering), expected)?;
-        let mut heard: BTreeSet<(u32, bool)> = BTreeSet::new();
         let ended = loop {
-            match self.listen(id, &mut heard)? {
-                Outcome::Pending => {
-                    if feed.next(self.timeout)?.is_none() {
-                        break Err(format!("nobody said anything for {:?}", self.timeout));
-                    }
-                }
+            let Some(event) = feed.next(self.timeout)? else {
+                break Err(format!("nobody said anything for {:?}", self.timeout));
+            };
+            match self.hear(id, &event)? {
+                Outcome::Pending => {}
                 Outcome::Aligned(upto) => {
                     counter = self.board.give(&order(Stage::Writing { upto }), Some(counter))?;
                 }
@@ -225,20 +216,13 @@ impl Conductor {
         committed
     }
 
-    /// Hears what shards have said that was not heard before, until something follows from it.
-    fn listen(&mut self, id: u64, heard: &mut BTreeSet<(u32, bool)>) -> Result<Outcome> {
-        for shard in 0..self.shards {
-            let Some(said) = self.board.said(id, shard)? else { continue };
-            // A shard says two things: where it is, and what it wrote.
-            if !heard.insert((shard, matches!(said, Said::Reached(_)))) {
-                continue;
-            }
-            match self.coordinator.said(id, shard, said)? {
-                Outcome::Pending => {}
-                outcome => return Ok(outcome),
-            }
+    /// Hears what a shard has said; a number that no shard has says nothing.
+    fn hear(&mut self, id: u64, event: &Event) -> Result<Outcome> {
+        let shard = event.key.rsplit('/').next().and_then(|shard| shard.parse().ok());
+        match (shard.filter(|shard| *shard < self.shards), &event.value) {
+            (Some(shard), Some(said)) => self.coordinator.said(id, shard, read(said)?),
+            _ => Ok(Outcome::Pending),
         }
-        Ok(Outcome::Pending)
     }
 }
 
