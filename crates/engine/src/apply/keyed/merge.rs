@@ -5,7 +5,7 @@
 //!              no version any more: it is gone in the target, too, unless that has changed the key below the frontier
 //!   waiting    what the target does not have comes to wait there; what the source has settled waits no longer
 //!   item       what the target does not have; equal ids that differ are a conflict
-//!   position   the further one
+//!   position   the further one. Neither is taken away, unless the space is replaced as a whole
 //!   space      the further frontier; one that was replaced or removed as a whole is so in the target, too, unless that
 //!              has changed meanwhile: then it is a conflict
 //! ```
@@ -30,6 +30,9 @@ use mainstay_model::{
     Code, EntryKind, EntryRef, Error, MergeStrategy, Name, Result, Version, take_state,
 };
 use std::collections::BTreeMap;
+
+const ITEM: u8 = EntryKind::Item as u8;
+const POSITION: u8 = EntryKind::Position as u8;
 
 /// What becomes of a space that the source changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +110,7 @@ impl<'m> KeyedMerge<'m> {
     }
 
     /// Brings spaces of which the source shows another generation than the ancestor did: what is gone there has left no
-    /// trace, so all places are looked at.
+    /// trace, and what is there may be older than the ancestor, so all places are looked at.
     fn others(&mut self, overlay: &mut Overlay) -> Result<Vec<String>> {
         let courses = self.courses.iter().filter(|(_, (sides, _))| has_other_places(sides));
         let others: Vec<_> = courses.map(|(space, (sides, _))| (space.clone(), *sides)).collect();
@@ -307,6 +310,11 @@ impl<'m> KeyedMerge<'m> {
         place: &[u8],
         triple: &Triple,
     ) -> Result<Option<String>> {
+        let is_gone = triple.a.payload.is_none();
+        if is_gone && matches!(place.first(), Some(&(ITEM | POSITION))) {
+            // Only a space that is replaced as a whole loses any: lists of changes say nothing of their going.
+            return Ok(None);
+        }
         let kind = sides.a.and_then(|a| a.info.options.versions);
         let entry = EntryRef::from_parts(place, triple.a.payload.as_deref(), kind)?;
         if is_conflict(sides, &entry, triple) {
@@ -384,10 +392,10 @@ fn fate(sides: &Sides, since: u64) -> Fate {
     }
 }
 
-/// Whether the source shows another generation than the ancestor did.
+/// Whether the source shows another generation than the ancestor did, or the ancestor none.
 fn has_other_places(sides: &Sides) -> bool {
-    let generations = sides.base.zip(sides.a).map(|(base, a)| (base.generation, a.generation));
-    generations.is_some_and(|(base, a)| base != a)
+    let generation = |side: Option<Declaration>| side.map(|shown| shown.generation);
+    sides.a.is_some() && generation(sides.a) != generation(sides.base)
 }
 
 /// Whether two sides can be put together. One that has no version yet takes the other's kind.
