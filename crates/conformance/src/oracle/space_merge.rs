@@ -152,7 +152,12 @@ pub(super) fn bring(
             (Fate::Kept, _) => {}
             (Fate::Whole, Strict) if said(b) != said(base) => spaces.push(name.clone()),
             (Fate::Whole, Ours) if said(b) != said(base) => {}
-            (Fate::Whole, _) => replace(None),
+            (Fate::Whole, _) => {
+                // Under a number that it once had the target would find what is left of that.
+                let mut shown = states[2].all(name).iter().filter_map(|it| it.value.as_ref());
+                let is_known = shown.any(|space| Some(space.generation) == generation(a));
+                replace(is_known.then_some(writer.revision));
+            }
             (Fate::Clash, _) if info(a) == info(base) && held(a) == held(base) => {}
             (Fate::Clash, Strict) if info(a) == info(base) => entries.push(name.clone()),
             (Fate::Clash, Strict) => spaces.push(name.clone()),

@@ -20,7 +20,7 @@ use crate::apply::branches::Context;
 use crate::apply::reap;
 use crate::catalog::Layers;
 use crate::compare::{Comparison, Item, Sides, Triple};
-use crate::entry::QUIET;
+use crate::entry::{self, QUIET};
 use crate::index::NEWEST;
 use crate::overlay::{Overlay, Payload, Write};
 use crate::spaces::{self, KEYED, SPACES};
@@ -263,7 +263,21 @@ impl<'m> KeyedMerge<'m> {
             return Ok(true);
         }
         let life = places::life(space, generation);
-        Ok(view.walk(&Overlay::default(), KEYED, &life, None).next()?.is_some())
+        if view.walk(&Overlay::default(), KEYED, &life, None).next()?.is_some() {
+            return Ok(true);
+        }
+        // One without entries leaves nothing but its declaration.
+        let mut was_shown = false;
+        for &(branch, upto) in &layers {
+            let key = spaces::key(SPACES, branch, space.as_bytes());
+            self.context.index.versions(&key, upto, &mut |entry: &[u8]| {
+                let (head, payload) = entry::parse(entry)?;
+                was_shown |=
+                    !head.is_deleted() && Declaration::decode(payload)?.generation == generation;
+                Ok(!was_shown)
+            })?;
+        }
+        Ok(was_shown)
     }
 
     /// Copies all entries of the source's space; the feed tells of the space alone.
