@@ -131,9 +131,8 @@ pub(super) fn bring(
     for name in branches::every_name(states) {
         let sides: Sides = states.map(|state| state.value(name, now));
         let [base, a, b] = &sides;
-        let generations =
-            base.as_ref().zip(a.as_ref()).map(|(base, a)| (base.generation, a.generation));
-        let is_other = generations.is_some_and(|(base, a)| base != a);
+        let generation = |side: &Option<Space>| side.as_ref().map(|space| space.generation);
+        let is_other = a.is_some() && generation(a) != generation(base);
         let entries = if is_other { &mut last } else { &mut entries };
         let mut replace = |generation: Option<Revision>| {
             let shown = writer.revision;
@@ -153,7 +152,12 @@ pub(super) fn bring(
             (Fate::Kept, _) => {}
             (Fate::Whole, Strict) if said(b) != said(base) => spaces.push(name.clone()),
             (Fate::Whole, Ours) if said(b) != said(base) => {}
-            (Fate::Whole, _) => replace(None),
+            (Fate::Whole, _) => {
+                // Under a number that it once had the target would find what is left of that.
+                let mut shown = states[2].all(name).iter().filter_map(|it| it.value.as_ref());
+                let is_known = shown.any(|space| Some(space.generation) == generation(a));
+                replace(is_known.then_some(writer.revision));
+            }
             (Fate::Clash, _) if info(a) == info(base) && held(a) == held(base) => {}
             (Fate::Clash, Strict) if info(a) == info(base) => entries.push(name.clone()),
             (Fate::Clash, Strict) => spaces.push(name.clone()),
@@ -251,7 +255,7 @@ fn follow(space: &mut Space, [base, theirs, ours]: &Entries) {
             }
         }
         (Some(entry), _) => space.place(entry.clone()),
-        // What the source has forgotten or settled, and the target has not touched.
+        // What the source has forgotten or settled, and the target has not touched. Items and positions stay.
         (None, Some(SpaceEntry::State { key, .. })) if ours == base => {
             space.states.remove(key);
         }

@@ -5,7 +5,7 @@
 //!              no version any more: it is gone in the target, too, unless that has changed the key below the frontier
 //!   waiting    what the target does not have comes to wait there; what the source has settled waits no longer
 //!   item       what the target does not have; equal ids that differ are a conflict
-//!   position   the further one
+//!   position   the further one. Neither is taken away, unless the space is replaced as a whole
 //!   space      the further frontier; one that was replaced or removed as a whole is so in the target, too, unless that
 //!              has changed meanwhile: then it is a conflict
 //! ```
@@ -20,7 +20,7 @@ use crate::apply::branches::Context;
 use crate::apply::reap;
 use crate::catalog::Layers;
 use crate::compare::{Comparison, Item, Sides, Triple};
-use crate::entry::QUIET;
+use crate::entry::{self, QUIET};
 use crate::index::NEWEST;
 use crate::overlay::{Overlay, Payload, Write};
 use crate::spaces::{self, KEYED, SPACES};
@@ -30,6 +30,9 @@ use mainstay_model::{
     Code, EntryKind, EntryRef, Error, MergeStrategy, Name, Result, Version, take_state,
 };
 use std::collections::BTreeMap;
+
+const ITEM: u8 = EntryKind::Item as u8;
+const POSITION: u8 = EntryKind::Position as u8;
 
 /// What becomes of a space that the source changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +110,7 @@ impl<'m> KeyedMerge<'m> {
     }
 
     /// Brings spaces of which the source shows another generation than the ancestor did: what is gone there has left no
-    /// trace, so all places are looked at.
+    /// trace, and what is there may be older than the ancestor, so all places are looked at.
     fn others(&mut self, overlay: &mut Overlay) -> Result<Vec<String>> {
         let courses = self.courses.iter().filter(|(_, (sides, _))| has_other_places(sides));
         let others: Vec<_> = courses.map(|(space, (sides, _))| (space.clone(), *sides)).collect();
@@ -260,7 +263,21 @@ impl<'m> KeyedMerge<'m> {
             return Ok(true);
         }
         let life = places::life(space, generation);
-        Ok(view.walk(&Overlay::default(), KEYED, &life, None).next()?.is_some())
+        if view.walk(&Overlay::default(), KEYED, &life, None).next()?.is_some() {
+            return Ok(true);
+        }
+        // One without entries leaves nothing but its declaration.
+        let mut was_shown = false;
+        for &(branch, upto) in &layers {
+            let key = spaces::key(SPACES, branch, space.as_bytes());
+            self.context.index.versions(&key, upto, &mut |entry: &[u8]| {
+                let (head, payload) = entry::parse(entry)?;
+                was_shown |=
+                    !head.is_deleted() && Declaration::decode(payload)?.generation == generation;
+                Ok(!was_shown)
+            })?;
+        }
+        Ok(was_shown)
     }
 
     /// Copies all entries of the source's space; the feed tells of the space alone.
@@ -307,6 +324,11 @@ impl<'m> KeyedMerge<'m> {
         place: &[u8],
         triple: &Triple,
     ) -> Result<Option<String>> {
+        let is_gone = triple.a.payload.is_none();
+        if is_gone && matches!(place.first(), Some(&(ITEM | POSITION))) {
+            // Only a space that is replaced as a whole loses any: lists of changes say nothing of their going.
+            return Ok(None);
+        }
         let kind = sides.a.and_then(|a| a.info.options.versions);
         let entry = EntryRef::from_parts(place, triple.a.payload.as_deref(), kind)?;
         if is_conflict(sides, &entry, triple) {
@@ -384,10 +406,10 @@ fn fate(sides: &Sides, since: u64) -> Fate {
     }
 }
 
-/// Whether the source shows another generation than the ancestor did.
+/// Whether the source shows another generation than the ancestor did, or the ancestor none.
 fn has_other_places(sides: &Sides) -> bool {
-    let generations = sides.base.zip(sides.a).map(|(base, a)| (base.generation, a.generation));
-    generations.is_some_and(|(base, a)| base != a)
+    let generation = |side: Option<Declaration>| side.map(|shown| shown.generation);
+    sides.a.is_some() && generation(sides.a) != generation(sides.base)
 }
 
 /// Whether two sides can be put together. One that has no version yet takes the other's kind.
