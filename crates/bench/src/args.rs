@@ -10,11 +10,13 @@ bench engine [--seconds n] [--quick] [--json file] [--only substring]
 bench server [--seconds n] [--quick] [--json file] [--only substring]
 bench records [--seconds n] [--quick] [--json file] [--only substring]
 bench runs [--seconds n] [--quick] [--json file] [--only substring]
+bench keyed [--seconds n] [--quick] [--json file] [--only substring]
 
 engine: the library beside a bare log, fjall, redb and papaya.
 server: the server beside Redis; redis-server and redis-benchmark have to be installed.
 records: records beside hashes of Redis.
 runs: runs beside a table of events in PostgreSQL, where that is installed (apt-get install postgresql-15).
+keyed: keyed state beside the store in memory, fjall and a map that is written as JSON.
 
   --seconds n       measure each comparison that has a bar for n seconds (default 8)
   --quick           every figure within 50 seconds, at a tenth of the size where size matters
@@ -35,6 +37,8 @@ pub enum Task {
     Records(Args),
     /// Measure runs.
     Runs(Args),
+    /// Measure keyed state.
+    Keyed(Args),
     /// A child that writes cells until its parent kills it.
     WriteUntilKilled {
         /// Where its database is.
@@ -87,6 +91,7 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Outcome<Task> {
         Some("server") => flags(words, Task::Server),
         Some("records") => flags(words, Task::Records),
         Some("runs") => flags(words, Task::Runs),
+        Some("keyed") => flags(words, Task::Keyed),
         Some("--help" | "-h") | None => Ok(Task::Help),
         Some(WRITE_UNTIL_KILLED) => {
             let (directory, cells) = child(words)?;

@@ -21,6 +21,7 @@ mod context;
 mod forms;
 mod harness;
 mod json;
+mod keyed;
 mod peers;
 mod proc;
 mod records;
@@ -57,6 +58,7 @@ fn run(task: Task) -> Outcome<()> {
         Task::Server(args) => bench("server", args, server::run_all),
         Task::Records(args) => bench("records", args, records::run_all),
         Task::Runs(args) => bench("runs", args, runs::run_all),
+        Task::Keyed(args) => bench("keyed", args, keyed::run_all),
         Task::WriteUntilKilled { directory, cells } => {
             cases::reopen::write_until_killed(&directory, cells)
         }

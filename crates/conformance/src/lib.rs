@@ -26,6 +26,7 @@ pub mod cells;
 pub mod check;
 pub mod durability;
 pub mod feed;
+pub mod keyed;
 pub mod keyed_need;
 pub mod keyed_oracle;
 pub mod keyed_stand;

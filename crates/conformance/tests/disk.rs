@@ -44,3 +44,13 @@ mod reopened_outbox {
     use super::World;
     mainstay_conformance::every_outbox_disk_case!(make);
 }
+
+mod keyed {
+    use super::World;
+    mainstay_conformance::every_keyed_case!(make);
+}
+
+mod reopened_keyed {
+    use super::World;
+    mainstay_conformance::every_keyed_disk_case!(make);
+}

@@ -21,6 +21,7 @@ const AREAS: [&str; 14] = [
     "strings",
     "records",
     "runs",
+    "keyed",
     "outbox",
     "stores",
     "run_stores",
@@ -66,6 +67,9 @@ fn every_case_is_listed() {
     let run_stores: Vec<&str> = mainstay_conformance::every_run_store_case!(list_stores);
     let keyed_stores: Vec<&str> = mainstay_conformance::every_keyed_store_case!(list_stores);
     let all = all.chain(run_stores).chain(keyed_stores);
+    let keyed: Vec<&str> = mainstay_conformance::every_keyed_case!(list);
+    let keyed_on_disk: Vec<&str> = mainstay_conformance::every_keyed_disk_case!(list);
+    let all = all.chain(keyed).chain(keyed_on_disk);
     let listed: BTreeSet<String> = all.map(str::to_owned).collect();
     assert!(listed.len() >= 150, "only {} cases", listed.len());
     assert_eq!(written(), listed);

@@ -29,3 +29,8 @@ mod outbox {
     use super::World;
     mainstay_conformance::every_outbox_case!(make);
 }
+
+mod keyed {
+    use super::World;
+    mainstay_conformance::every_keyed_case!(make);
+}

@@ -85,3 +85,9 @@ fn merges_of_all_kinds_happen_beside_expiries() {
     assert!(neighbours >= 100 && ancestors >= 30 && siblings >= 100, "{tally:?}");
     assert!(expiring >= 200, "{tally:?}");
 }
+
+#[test]
+fn spaces_are_replaced_and_merged_in_all_ways() {
+    let spaces = counted(make::branching_spaces()).spaces;
+    assert!(spaces.brought >= 1_000 && spaces.both >= 500, "{spaces:?}");
+}

@@ -1,7 +1,7 @@
 //! Branches and tags: fork in constant time, compare, merge.
 
 use crate::apply::keyed::space::Declaration;
-use crate::apply::keyed::told;
+use crate::apply::keyed::{places, told};
 use crate::apply::runs;
 use crate::cells::{Cells, unexpected};
 use crate::compare::{Comparison, Item, Triple};
@@ -14,14 +14,14 @@ use crate::place::Place;
 use crate::records::Records;
 use crate::remote::wait;
 use crate::runs::Runs;
-use crate::spaces::SPACES;
+use crate::spaces::{KEYED, SPACES};
 use mainstay_model::wire::fields;
 use mainstay_model::{
     Answer, At, BranchCommand, Code, Contract, Error, Fields, MergeStrategy, Name, Page, Result,
     Revision, Stamp, Transaction, Value, codec,
 };
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A handle on one branch.
 #[derive(Clone)]
@@ -262,8 +262,8 @@ impl Database {
         let mut names: BTreeSet<Item> = comparison.changed_in_a()?;
         names.append(&mut comparison.changed_in_b()?);
         let mut differences = Vec::new();
-        for name in names {
-            let triple = comparison.triple(name)?;
+        for triple in triples(&comparison, names)? {
+            let triple = triple?;
             let kind = match (triple.a_changed(), triple.b_changed()) {
                 _ if triple.agrees() => continue,
                 (true, false) => DifferenceKind::OnlyA,
@@ -377,6 +377,41 @@ pub(crate) fn revision(answer: Answer) -> Result<Revision> {
         Answer::Revision(revision) => Ok(revision),
         _ => Err(unexpected()),
     }
+}
+
+/// Names as base and both sides have them. Entries of keyed state stand where they are, whatever generation a side
+/// shows; where they show different ones, all are looked at.
+fn triples<'c>(
+    comparison: &'c Comparison<'_>,
+    names: BTreeSet<Item>,
+) -> Result<impl Iterator<Item = Result<Triple>> + use<'c>> {
+    let (mut plain, mut spaces) = (Vec::new(), BTreeMap::<String, BTreeSet<Vec<u8>>>::new());
+    for (space, name) in names {
+        match (space, places::split(&name)) {
+            (KEYED, Some((of, _, place))) if places::is_entry(place) => {
+                spaces.entry(of.to_owned()).or_default().insert(place.to_vec());
+            }
+            (KEYED, _) => {}
+            _ => {
+                if space == SPACES {
+                    spaces.entry(String::from_utf8_lossy(&name).into_owned()).or_default();
+                }
+                plain.push((space, name));
+            }
+        }
+    }
+    let mut entries = Vec::new();
+    for (space, mut found) in spaces {
+        let sides = comparison.sides(&space)?;
+        if !sides.are_one() {
+            found.append(&mut comparison.places(&space, &sides)?);
+        }
+        entries.extend(found.into_iter().map(|place| (space.clone(), sides, place)));
+    }
+    let plain = plain.into_iter().map(|name| comparison.triple(name));
+    let entry =
+        |(space, sides, place): (String, _, Vec<u8>)| comparison.entry(&space, &sides, &place);
+    Ok(plain.chain(entries.into_iter().map(entry)))
 }
 
 /// What one side of a difference in keyed state holds.

@@ -169,7 +169,7 @@ impl Classes {
         if self.by_length.is_empty() {
             return plain;
         }
-        let name = key.get(spaces::PREFIX_BYTES..).unwrap_or_default();
+        let (space, name) = (kin(space), key.get(spaces::PREFIX_BYTES..).unwrap_or_default());
         let claims = |&&i: &&usize| {
             let class = &self.all[i];
             class.space == space && name.starts_with(class.prefix.as_bytes())
@@ -179,7 +179,7 @@ impl Classes {
 
     /// The classes that keys of a space can be in.
     pub fn of_space(&self, space: u8) -> impl Iterator<Item = usize> {
-        let plain = self.plain.get(usize::from(space)).copied();
+        let (plain, space) = (self.plain.get(usize::from(space)).copied(), kin(space));
         let is_one = move |class: usize| match plain {
             None => class == SYSTEM,
             Some(plain) => class == plain || class != SYSTEM && self.all[class].space == space,
@@ -220,10 +220,14 @@ impl Classes {
     }
 }
 
+/// A space is declared where its entries are, and what they were is read as long as how it was declared.
+fn kin(space: u8) -> u8 {
+    if space == spaces::SPACES { spaces::KEYED } else { space }
+}
+
 /// Where keys of a space are that no prefix claims. An older index has fewer classes: all of runs in one, or with cells.
 fn home(all: &[Class], space: u8) -> usize {
-    // A space is declared where its entries are.
-    let space = if space == spaces::SPACES { spaces::KEYED } else { space };
+    let space = kin(space);
     let of = |space: u8| {
         let own = |class: &Class| class.space == space && class.label == plain(space).0;
         all.iter().skip(CELLS).position(own).map(|place| place + CELLS)
@@ -273,6 +277,21 @@ mod tests {
             assert_eq!(again.of(&key), classes.of(&key));
             assert!(classes.of_space(space).any(|class| class == classes.of(&key)));
         }
+    }
+
+    #[test]
+    fn a_space_of_keyed_state_is_declared_where_its_entries_are() {
+        let prefixes = vec![(spaces::KEYED, "a/".to_owned(), None)];
+        let classes = Classes::new(&Rules { prefixes, ..Rules::default() });
+        for name in ["a/x", "b/x"] {
+            let of = |space| classes.of(&spaces::key(space, 3, name.as_bytes()));
+            assert_eq!(of(spaces::SPACES), of(spaces::KEYED), "{name}");
+            assert!(classes.of_space(spaces::SPACES).any(|class| class == of(spaces::SPACES)));
+        }
+        assert_ne!(
+            classes.of(&spaces::key(spaces::SPACES, 0, b"a/x")),
+            classes.of(&spaces::key(spaces::SPACES, 0, b"b/x"))
+        );
     }
 
     #[test]

@@ -6,7 +6,9 @@
 //!          a      b       judged by meaning: equal values are equal whatever their stamps
 //! ```
 
-use crate::apply::{keyed, runs};
+use crate::apply::keyed::places;
+use crate::apply::keyed::space::Declaration;
+use crate::apply::runs;
 use crate::catalog::{Catalog, Layers};
 use crate::entry::{self, Head};
 use crate::index::Index;
@@ -61,7 +63,8 @@ impl Triple {
             return runs::merge::are_equal(one, other);
         }
         if self.space == SPACES {
-            return keyed::merge::are_equal(one, other);
+            let info = |side: &Side| declared(side).map(|declared| declared.info);
+            return info(one) == info(other);
         }
         let expires = self.space != RECORDS || one.expires == other.expires;
         one.payload == other.payload && expires
@@ -81,6 +84,32 @@ impl Triple {
     pub fn agrees(&self) -> bool {
         self.equal(&self.a, &self.b)
     }
+}
+
+/// A space of keyed state as base and both sides show it; nothing where one shows none.
+#[derive(Clone, Copy)]
+pub(crate) struct Sides {
+    pub base: Option<Declaration>,
+    pub a: Option<Declaration>,
+    pub b: Option<Declaration>,
+}
+
+impl Sides {
+    fn all(&self) -> [Option<Declaration>; 3] {
+        [self.base, self.a, self.b]
+    }
+
+    /// Whether all show one generation.
+    pub fn are_one(&self) -> bool {
+        let generation = |side: Option<Declaration>| side.map(|shown| shown.generation);
+        generation(self.base) == generation(self.a) && generation(self.a) == generation(self.b)
+    }
+}
+
+/// The space that a side has, if it is there for all to see.
+fn declared(side: &Side) -> Option<Declaration> {
+    let declared = side.payload.as_deref().and_then(|bytes| Declaration::decode(bytes).ok());
+    declared.filter(|declared| declared.is_there)
 }
 
 /// Reads the three sides of names.
@@ -131,6 +160,69 @@ impl<'a> Comparison<'a> {
         let side = |layers| self.side(layers, space, &name);
         let (base, a, b) = (side(&self.base_layers)?, side(&self.a)?, side(&self.b)?);
         Ok(Triple { space, name, base, a, b })
+    }
+
+    /// A space of keyed state as base and both sides show it.
+    pub fn sides(&self, space: &str) -> Result<Sides> {
+        let there = |layers| self.side(layers, SPACES, space.as_bytes()).map(|s| declared(&s));
+        Ok(Sides { base: there(&self.base_layers)?, a: there(&self.a)?, b: there(&self.b)? })
+    }
+
+    /// An entry of a space, each side's out of the generation that it shows.
+    pub fn entry(&self, space: &str, sides: &Sides, place: &[u8]) -> Result<Triple> {
+        let at = |shown: Declaration| {
+            let mut name = places::life(space, shown.generation).to_vec();
+            name.extend_from_slice(place);
+            name
+        };
+        let side = |layers, shown: Option<Declaration>| {
+            shown.map_or(Ok(Side::default()), |shown| self.side(layers, KEYED, &at(shown)))
+        };
+        let name = sides.all().into_iter().flatten().next().map(at).unwrap_or_default();
+        let (base, a) = (side(&self.base_layers, sides.base)?, side(&self.a, sides.a)?);
+        Ok(Triple { space: KEYED, name, base, a, b: side(&self.b, sides.b)? })
+    }
+
+    /// The places of all entries that a space has on any side.
+    pub fn places(&self, space: &str, sides: &Sides) -> Result<BTreeSet<Vec<u8>>> {
+        let mut found = BTreeSet::new();
+        for (layers, shown) in [&self.base_layers, &self.a, &self.b].into_iter().zip(sides.all()) {
+            let Some(shown) = shown else { continue };
+            self.each_entry(layers, space, shown.generation, |place, _| {
+                found.insert(place.to_vec());
+                Ok(())
+            })?;
+        }
+        Ok(found)
+    }
+
+    /// Visits all entries of a space that side `a` shows.
+    pub fn each_in_a(
+        &self,
+        space: &str,
+        shown: &Declaration,
+        visit: impl FnMut(&[u8], &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        self.each_entry(&self.a, space, shown.generation, visit)
+    }
+
+    fn each_entry(
+        &self,
+        layers: &Layers,
+        space: &str,
+        generation: u64,
+        mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let view = View { index: self.index, layers, now: self.now, fresh: false };
+        let (life, nothing) = (places::life(space, generation), Overlay::default());
+        let mut walk = view.walk(&nothing, KEYED, &life, None);
+        while let Some(step) = walk.next()? {
+            let place = &step.name[life.len()..];
+            if !step.head.is_deleted() && places::is_entry(place) {
+                visit(place, step.payload(&nothing))?;
+            }
+        }
+        Ok(())
     }
 
     fn side(&self, layers: &Layers, space: u8, name: &[u8]) -> Result<Side> {

@@ -16,6 +16,8 @@ mod runs;
 mod shadow;
 mod show;
 #[cfg(test)]
+mod spaces_tests;
+#[cfg(test)]
 mod tests;
 
 use crate::identity::{self, FORMAT};
@@ -50,7 +52,7 @@ pub struct Report {
     pub log: LogReport,
     /// The index, checked file by file.
     pub index: IndexReport,
-    /// Runs and the outbox, checked for whether what belongs together agrees.
+    /// Runs, the outbox and keyed state, checked for whether what belongs together agrees.
     pub runs: RunsReport,
     /// What it comes to.
     pub verdict: Verdict,
@@ -71,7 +73,7 @@ pub enum Verdict {
     Mends,
     /// Opening is refused, or will be; `salvage` keeps what can be kept.
     Salvage,
-    /// It opens, but what it holds of runs or of the outbox does not agree with itself.
+    /// It opens, but what it holds of runs, keyed state or the outbox does not agree with itself.
     Disagrees,
     /// It was written by a newer program.
     Newer,

@@ -144,12 +144,16 @@ pub(crate) fn events(
             out.push(event(contract, branch, run, kind, Left::Nothing, last_seq));
         }
         // What a restore fills is told when it is shown, and what goes out of sight is not told at all.
-        spaces::KEYED if head.flags & (DELETED | QUIET) == 0 => {
-            let Some(told) = keyed::told::entry(name, payload)? else { return Ok(()) };
+        spaces::KEYED if head.flags & QUIET == 0 => {
+            let told = match head.is_deleted() {
+                true => keyed::told::gone(name),
+                false => keyed::told::entry(name, payload)?,
+            };
+            let Some(told) = told else { return Ok(()) };
             let (contract, left) = (Contract::Keyed, told.value.map_or(Left::Nothing, Left::Value));
             out.push(event(contract, branch_name(branch), told.key, told.kind, left, head.counter));
         }
-        spaces::SPACES => {
+        spaces::SPACES if head.flags & QUIET == 0 => {
             let told = match head.is_deleted() {
                 true => Some((ChangeKind::Deleted, None)),
                 false => keyed::told::space(payload, head.revision)?,

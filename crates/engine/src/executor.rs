@@ -176,7 +176,7 @@ impl Executor {
             false => transaction.otherwise.as_deref().unwrap_or_default().iter(),
         };
         for (step, answer) in steps.zip(&receipt.answers) {
-            if matches!(step.command, Command::Run(_) | Command::Outbox(_)) {
+            if matches!(step.command, Command::Run(_) | Command::Outbox(_) | Command::State(_)) {
                 self.state.figures.count_answer(&step.command, answer);
             }
         }
@@ -401,6 +401,7 @@ impl Executor {
             spaces::EVENTS if runs::places::is_event(key) => figures.runs.appended.add(there),
             spaces::ALERTS => figures.runs.alerts.add(there),
             spaces::RUNS => figures.runs.deleted.add(gone),
+            spaces::REAPS if reap::is_of_a_space(key) => figures.keyed.reaped.add(gone),
             spaces::REAPS => figures.runs.reaped.add(gone),
             spaces::OUTBOX if outbox::is_grave(key) => figures.outbox.buried.add(there),
             _ => {}

@@ -8,6 +8,9 @@
 //!     3 tag      revision u64 LE | name                                   behind its revision
 //!     4 version  of a record, as 2 is of a cell
 //!     6 event    of a run, as 2 is of a cell: its name has the sequence behind a NUL; 0 is when and with what the run was made
+//!     7 entry    of a space of keyed state, as 2 is of a cell: its name has the place behind a NUL, and before the entry stands
+//!                the length of its versions u8, 80 more while nobody saw it
+//!     8 space    of keyed state, as 2 is of a cell: 1 if it is seen from then on u8 | how it is declared
 //!     5 index    over records: a value with its prefix and fields         behind the head
 //!     9 end      number of versions u64 LE
 //! ```
@@ -28,7 +31,7 @@ use crate::place::Place;
 use crate::remote::wait;
 use crate::snapshot::Snapshot;
 use crate::sorter::Sorter;
-use crate::spaces::{CELLS, DATA, EVENTS, RECORDS, RUNS};
+use crate::spaces::{CELLS, DATA, EVENTS, KEYED, RECORDS, RUNS, SPACES};
 use crate::spare::{Spare, Sparing};
 use mainstay_model::{
     At, BranchCommand, CanonicalEvent, CellCommand, Code, Command, Error, Field, Fields,
@@ -38,6 +41,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
+mod keyed;
+
 const MAGIC: &[u8; 8] = b"MSTEXPT1";
 const FORMAT: i64 = 1;
 const HEAD: u8 = 1;
@@ -46,6 +51,8 @@ const TAG: u8 = 3;
 const RECORD_VERSION: u8 = 4;
 const INDEX: u8 = 5;
 const EVENT: u8 = 6;
+const ENTRY: u8 = 7;
+const SPACE: u8 = 8;
 const END: u8 = 9;
 /// The largest record: a value and its name, with room to spare.
 const RECORD_LIMIT_BYTES: usize = 17 << 20;
@@ -74,7 +81,9 @@ pub struct ExportReport {
     pub records: u64,
     /// Runs.
     pub runs: u64,
-    /// Versions of cells and records, and events of runs.
+    /// Spaces of keyed state.
+    pub spaces: u64,
+    /// Versions of cells, records, spaces and what is in them, and events of runs.
     pub versions: u64,
     /// Tags of the branch.
     pub tags: u64,
@@ -89,6 +98,8 @@ pub struct ImportReport {
     pub source: String,
     /// Versions written.
     pub versions: u64,
+    /// Spaces of keyed state.
+    pub spaces: u64,
     /// Tags made; a name that is taken gets the branch's name before it.
     pub tags: u64,
     /// The revision of the last transaction.
@@ -103,8 +114,10 @@ pub struct ExportContents {
     pub branch: String,
     /// The revision that the file shows.
     pub revision: Revision,
-    /// Versions of cells.
+    /// Versions of all kinds.
     pub versions: u64,
+    /// Spaces of keyed state.
+    pub spaces: u64,
     /// Tags of the branch.
     pub tags: u64,
     /// The file's size.
@@ -220,12 +233,16 @@ impl Sparing<'_> {
             versions += 1;
             sorter.push(entry::revision_of(entry), &[&[EVENTS], name].concat(), entry)
         })?;
+        let spaces = keyed::each(&snapshot, |revision, name, version| {
+            versions += 1;
+            sorter.push(revision, name, version)
+        })?;
         let count = tags.len() as u64;
         let mut file = ExportFile { file: HashedWriter::create(path, self.spare)? };
         file.begin(branch, snapshot.revision, &core.index().declared())?;
         let bytes = file.fill(sorter, tags, versions, progress)?;
         let revision = snapshot.revision;
-        Ok(ExportReport { revision, cells, records, runs, versions, tags: count, bytes })
+        Ok(ExportReport { revision, cells, records, runs, spaces, versions, tags: count, bytes })
     }
 }
 
@@ -320,6 +337,8 @@ impl ExportFile {
             let (kind, name) = match name.split_first() {
                 Some((&RECORDS, name)) => (RECORD_VERSION, name),
                 Some((&EVENTS, name)) => (EVENT, name),
+                Some((&KEYED, name)) => (ENTRY, name),
+                Some((&SPACES, name)) => (SPACE, name),
                 Some((_, name)) => (VERSION, name),
                 None => (VERSION, &name[..]),
             };
@@ -427,10 +446,12 @@ fn check_file(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<ExportC
     loop {
         let (kind, body) = records.next()?;
         match kind {
-            VERSION | RECORD_VERSION | EVENT => {
+            VERSION | RECORD_VERSION | EVENT | ENTRY | SPACE => {
                 let version = version_of(kind, &body);
-                version.ok_or_else(|| records.damaged("a version cannot be read"))?;
+                let (_, command) =
+                    version.ok_or_else(|| records.damaged("a version cannot be read"))?;
                 contents.versions += 1;
+                contents.spaces += u64::from(keyed::shows(&command));
             }
             INDEX => {
                 index_of(&body).ok_or_else(|| records.damaged("an index cannot be read"))?;
@@ -492,6 +513,11 @@ fn version_of(kind: u8, body: &[u8]) -> Option<(Revision, Command)> {
     let (revision, rest) = body.split_first_chunk::<8>()?;
     let (length, rest) = rest.split_first_chunk::<2>()?;
     let (name, entry) = rest.split_at_checked(usize::from(u16::from_le_bytes(*length)))?;
+    if matches!(kind, ENTRY | SPACE) {
+        let command =
+            if kind == SPACE { keyed::space_of(name, entry) } else { keyed::entry_of(name, entry) };
+        return Some((u64::from_le_bytes(*revision), command?.into()));
+    }
     let (head, payload) = entry::parse(entry).ok()?;
     if kind == EVENT {
         return Some((u64::from_le_bytes(*revision), event_of(name, &head, payload)?.into()));
@@ -559,7 +585,8 @@ impl<'a> Import<'a> {
         let mut imports = catalog.imports();
         let own = imports.find(|record| record.created_stamp == begun.stamp);
         let id = own.ok_or_else(|| deleted_meanwhile(&name))?.id;
-        let report = ImportReport { source: String::new(), versions: 0, tags: 0, revision: 0 };
+        let source = String::new();
+        let report = ImportReport { source, versions: 0, spaces: 0, tags: 0, revision: 0 };
         let (under_way, group, tags) = (VecDeque::new(), None, Vec::new());
         Ok(Import { db, name, id, under_way, group, reached: begun.revision, tags, report })
     }
@@ -576,7 +603,7 @@ impl<'a> Import<'a> {
             let (kind, body) = records.next()?;
             match kind {
                 HEAD => self.report.source = source_of(&body).unwrap_or_default(),
-                VERSION | RECORD_VERSION | EVENT => {
+                VERSION | RECORD_VERSION | EVENT | ENTRY | SPACE => {
                     let version = version_of(kind, &body);
                     let (revision, command) = version.ok_or_else(|| records.damaged("changed"))?;
                     self.add(revision, command)?;
@@ -614,9 +641,13 @@ impl<'a> Import<'a> {
     /// Adds a version to its transaction; the one before it is complete.
     fn add(&mut self, revision: Revision, command: Command) -> Result<()> {
         self.report.versions += 1;
+        self.report.spaces += u64::from(keyed::shows(&command));
         match &mut self.group {
             Some((group, transaction)) if *group == revision => {
-                transaction.steps.push(command.into());
+                let last = transaction.steps.last_mut().map(|step| &mut step.command);
+                if let Some(command) = keyed::join(last, command) {
+                    transaction.steps.push(command.into());
+                }
                 Ok(())
             }
             _ => {

@@ -8,7 +8,10 @@
 //! instruction, and a hit of the cache is counted on its own thread, sixty-four at a time.
 
 use crate::clock::Clock;
-use mainstay_model::{Answer, Command, Failed, OutboxAnswer, OutboxCommand, Result, RunAnswer};
+use mainstay_model::{
+    Answer, Command, Failed, OutboxAnswer, OutboxCommand, Result, RunAnswer, StateAnswer,
+    StateCommand, StateWrite, Wrote,
+};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -201,6 +204,103 @@ pub(crate) struct Figures {
     pub runs: RunCounts,
     /// What is done with outboxes.
     pub outbox: OutboxCounts,
+    /// What is done with keyed state.
+    pub keyed: KeyedCounts,
+}
+
+/// What became of writes to spaces of one sort.
+#[derive(Debug, Default)]
+pub(crate) struct WroteCounts {
+    /// They were newer.
+    pub applied: Count,
+    /// They were not, or there already.
+    pub stale: Count,
+    /// They wait until their version is sealed.
+    pub waiting: Count,
+    /// What they were merged with is another one.
+    pub moved: Count,
+}
+
+impl WroteCounts {
+    fn count(&self, wrote: Wrote) {
+        match wrote {
+            Wrote::Applied => self.applied.add(1),
+            Wrote::Waiting => self.waiting.add(1),
+            Wrote::Moved => self.moved.add(1),
+            _ => self.stale.add(1),
+        }
+    }
+}
+
+/// What the writer counts of keyed state.
+#[derive(Debug, Default)]
+pub(crate) struct KeyedCounts {
+    /// States that were put.
+    pub puts: WroteCounts,
+    /// States that were deleted.
+    pub deletes: WroteCounts,
+    /// Items of logs.
+    pub items: WroteCounts,
+    /// What functions have merged.
+    pub merges: WroteCounts,
+    /// Frontiers that are where they were asked to be.
+    pub seals: Count,
+    /// Writes that had waited for that.
+    pub settled: Count,
+    /// Snapshots that were begun; any thread adds to it.
+    pub snapshots: AtomicU64,
+    /// Spaces that were replaced by a snapshot.
+    pub restores: Count,
+    /// Entries that restores have written, those of pieces included that were given up.
+    pub restored_entries: Count,
+    /// Spaces that were dropped.
+    pub dropped: Count,
+    /// Generations of spaces of which nothing is left.
+    pub reaped: Count,
+}
+
+impl KeyedCounts {
+    fn count_answer(&self, command: &StateCommand, answer: &Answer) {
+        match (command, answer) {
+            (StateCommand::Write { writes, .. }, Answer::State(answer)) => {
+                if let StateAnswer::Wrote(all) = &**answer {
+                    writes
+                        .iter()
+                        .zip(all)
+                        .for_each(|(write, wrote)| self.count_write(write, *wrote));
+                }
+            }
+            (StateCommand::Seal { .. }, Answer::State(answer)) => {
+                if let StateAnswer::Sealed { settled, done } = **answer {
+                    self.settled.add(settled);
+                    self.seals.add(u64::from(done));
+                }
+            }
+            (StateCommand::Restore { ends, .. }, Answer::Count(entries)) => {
+                self.restored_entries.add(*entries);
+                self.restores.add(u64::from(*ends));
+            }
+            (StateCommand::Drop { .. }, Answer::Did(did)) => self.dropped.add(u64::from(*did)),
+            (command, _) => self.count_read(command),
+        }
+    }
+
+    fn count_write(&self, write: &StateWrite, wrote: Wrote) {
+        match write {
+            StateWrite::Put { .. } => self.puts.count(wrote),
+            StateWrite::Delete { .. } => self.deletes.count(wrote),
+            StateWrite::Append { .. } => self.items.count(wrote),
+            StateWrite::Merge { .. } => self.merges.count(wrote),
+            _ => {}
+        }
+    }
+
+    /// A snapshot is read page by page, and counted with the first.
+    pub fn count_read(&self, command: &StateCommand) {
+        if let StateCommand::Dump { after: None, .. } = command {
+            self.snapshots.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }
 
 /// What the writer counts of runs.
@@ -240,11 +340,12 @@ pub(crate) struct OutboxCounts {
 }
 
 impl Figures {
-    /// Counts what a committed command on runs or an outbox answered.
+    /// Counts what a committed command on runs, an outbox or keyed state answered.
     pub fn count_answer(&self, command: &Command, answer: &Answer) {
         let outbox = &self.outbox;
         match (command, answer) {
             (Command::Run(_), Answer::Run(answer)) => self.runs.count_answer(answer),
+            (Command::State(command), answer) => self.keyed.count_answer(command, answer),
             (Command::Outbox(OutboxCommand::Claim { .. }), Answer::Outbox(answer)) => {
                 if let OutboxAnswer::Messages(messages) = &**answer {
                     outbox.claimed.add(messages.len() as u64);
@@ -308,6 +409,7 @@ impl Default for Figures {
             expired_records: Count::new(),
             runs: RunCounts::default(),
             outbox: OutboxCounts::default(),
+            keyed: KeyedCounts::default(),
         }
     }
 }

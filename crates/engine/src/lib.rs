@@ -144,5 +144,5 @@ pub use records::{Records, RecordsAt};
 pub use runs::{Restoring, RunTail, Runs, RunsAt};
 pub use snapshot::HistoryEntry;
 pub use spare::{Spare, Sparing};
-pub use stats::{OutboxFigures, RecordFigures, RunFigures, Stats};
+pub use stats::{KeyedFigures, OutboxFigures, RecordFigures, RunFigures, Stats, WroteFigures};
 pub use ticket::Ticket;

@@ -221,7 +221,7 @@ impl Open {
     fn look_at_states(&mut self, command: &StateCommand) -> Result<Answer> {
         let answer = keyed::read(&self.snapshot.view(), &self.overlay, command)?;
         self.note_states(command, Some(&answer))?;
-        self.snapshot.core.index().check_space_reach(spaces::KEYED, self.snapshot.revision)?;
+        self.snapshot.check_state_reach(command)?;
         if let (StateCommand::Spaces { prefix, after, .. }, Answer::Names(page)) =
             (command, &answer)
         {
@@ -234,7 +234,9 @@ impl Open {
     /// Remembers what of a space a command reads, or tells of. What its own writes say of it is as true as they are.
     fn note_states(&mut self, command: &StateCommand, answer: Option<&Answer>) -> Result<()> {
         let Some(space) = command.space() else { return Ok(()) };
-        for place in keyed::guard::told(command, answer) {
+        let declared = keyed::space::find(&self.snapshot.view(), &self.overlay, space)?;
+        let info = declared.map(|declared| declared.info);
+        for place in keyed::guard::told(command, info.as_ref(), answer) {
             let noted = (space.clone(), place);
             if !self.states.contains(&noted) {
                 self.check_guards()?;

@@ -125,6 +125,7 @@ fn answer_to_value(answer: &Answer) -> Result<Value> {
         // These are frames of the wire, which carry their version.
         Answer::Run(answer) => tagged("run", [Value::Bytes(wire::encode(answer)?)]),
         Answer::Outbox(answer) => tagged("outbox", [Value::Bytes(wire::encode(answer)?)]),
+        Answer::State(answer) => tagged("state", [Value::Bytes(wire::encode(answer)?)]),
         // What cannot be given again must not be promised.
         _ => {
             return Err(Error::new(
@@ -197,6 +198,7 @@ fn answer_from_value(value: &Value) -> Option<Answer> {
         ("sum", [Value::String(sum)]) => Answer::Sum(sum.clone()),
         ("run", [Value::Bytes(frame)]) => Answer::Run(wire::decode(frame).ok()?),
         ("outbox", [Value::Bytes(frame)]) => Answer::Outbox(wire::decode(frame).ok()?),
+        ("state", [Value::Bytes(frame)]) => Answer::State(wire::decode(frame).ok()?),
         ("failed", [Value::String(code), Value::String(message)]) => {
             Answer::Failed(Error::new(Code::from_name(code)?, message.as_str()))
         }
@@ -221,7 +223,7 @@ mod tests {
     use super::*;
     use mainstay_model::{
         Appended, BranchCommand, CellCommand, Guard, Instant, Name, OutboxAnswer, RunAnswer,
-        RunSnapshot,
+        RunSnapshot, StateAnswer, Wrote,
     };
 
     /// Receipts outlive the program that wrote them: these numbers may never change.
@@ -343,6 +345,8 @@ mod tests {
             Answer::Run(Box::new(RunAnswer::AppendedAll(vec![appended(), appended()]))),
             Answer::Run(Box::new(RunAnswer::Snapshot(Some(RunSnapshot::new("r"))))),
             Answer::Outbox(Box::new(OutboxAnswer::Put(7))),
+            Answer::State(Box::new(StateAnswer::Wrote(vec![Wrote::Applied, Wrote::Stale]))),
+            Answer::State(Box::new(StateAnswer::Sealed { settled: 3, done: false })),
         ]);
         let receipt = Receipt { revision: 7, stamp: 8, held: false, repeated: false, answers };
         let mut bytes = Vec::new();

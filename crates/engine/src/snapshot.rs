@@ -177,8 +177,17 @@ impl Snapshot {
     /// Answers a command on keyed state that only reads.
     pub fn state(&self, command: &StateCommand) -> Result<Answer> {
         let answer = keyed::read(&self.view(), &Overlay::default(), command)?;
-        self.core.index().check_space_reach(KEYED, self.revision)?;
+        self.check_state_reach(command)?;
+        self.core.state.figures.keyed.count_read(command);
         Ok(answer)
+    }
+
+    /// A space is kept by the rules of its name, a list of spaces by those of all.
+    pub fn check_state_reach(&self, command: &StateCommand) -> Result<()> {
+        match command.space() {
+            Some(space) => self.check_reach(KEYED, space),
+            None => self.core.index().check_space_reach(KEYED, self.revision),
+        }
     }
 
     /// What keys of a space take, in bytes.

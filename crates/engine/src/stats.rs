@@ -3,7 +3,7 @@
 use crate::apply::runs::FoldCounts;
 use crate::classes::Class;
 use crate::core::Core;
-use crate::figures::{Histogram, WorkFigures};
+use crate::figures::{Histogram, WorkFigures, WroteCounts};
 use crate::index::Index;
 use mainstay_model::{Error, OutboxState, Revision, Stamp};
 use serde::{Deserialize, Serialize};
@@ -77,6 +77,87 @@ pub struct Stats {
     pub runs: RunFigures,
     /// Outboxes.
     pub outbox: OutboxFigures,
+    /// Keyed state.
+    pub keyed: KeyedFigures,
+}
+
+/// What became of writes to spaces of one sort.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct WroteFigures {
+    /// They were newer.
+    pub applied: u64,
+    /// They were not, or there already: nothing happened.
+    pub stale: u64,
+    /// They wait until their version is sealed.
+    pub waiting: u64,
+    /// What they were merged with is another one.
+    pub moved: u64,
+}
+
+impl WroteFigures {
+    fn of(counts: &WroteCounts) -> WroteFigures {
+        WroteFigures {
+            applied: counts.applied.look(),
+            stale: counts.stale.look(),
+            waiting: counts.waiting.look(),
+            moved: counts.moved.look(),
+        }
+    }
+}
+
+/// Figures about keyed state; what is counted is counted since the database was opened, on all branches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct KeyedFigures {
+    /// The tables of its stores.
+    pub bytes: u64,
+    /// Versions in its stores.
+    pub versions: u64,
+    /// States that were put.
+    pub puts: WroteFigures,
+    /// States that were deleted.
+    pub deletes: WroteFigures,
+    /// Items that were added to logs.
+    pub items: WroteFigures,
+    /// What functions have merged.
+    pub merges: WroteFigures,
+    /// Frontiers that are where they were asked to be.
+    pub seals: u64,
+    /// Writes that had waited for that.
+    pub settled: u64,
+    /// Snapshots that were begun.
+    pub snapshots: u64,
+    /// Spaces that were replaced by a snapshot.
+    pub restores: u64,
+    /// Entries that restores have written, those of pieces included that were given up.
+    pub restored_entries: u64,
+    /// Spaces that were dropped.
+    pub dropped: u64,
+    /// Generations of spaces, dropped or replaced, of which nothing is left.
+    pub reaped: u64,
+}
+
+impl KeyedFigures {
+    fn of(core: &Core) -> KeyedFigures {
+        let counts = &core.state.figures.keyed;
+        let (bytes, versions) = sizes(core.index(), Class::is_of_keyed);
+        KeyedFigures {
+            bytes,
+            versions,
+            puts: WroteFigures::of(&counts.puts),
+            deletes: WroteFigures::of(&counts.deletes),
+            items: WroteFigures::of(&counts.items),
+            merges: WroteFigures::of(&counts.merges),
+            seals: counts.seals.look(),
+            settled: counts.settled.look(),
+            snapshots: counts.snapshots.load(Ordering::Relaxed),
+            restores: counts.restores.look(),
+            restored_entries: counts.restored_entries.look(),
+            dropped: counts.dropped.look(),
+            reaped: counts.reaped.look(),
+        }
+    }
 }
 
 /// Figures about runs; what is counted is counted since the database was opened.
@@ -262,6 +343,7 @@ impl Stats {
             records: RecordFigures::of(core),
             runs: RunFigures::of(core, folds),
             outbox: OutboxFigures::of(core, outbox, core.now()),
+            keyed: KeyedFigures::of(core),
         }
     }
 }

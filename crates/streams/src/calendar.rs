@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-/// When keys' states are due, and which of them hold something that has fired.
+/// When keys' states are due, and which of them are over.
 #[derive(Debug, Default)]
 pub(crate) struct Calendar {
     /// The next end of each key that has one.
     ends: BTreeSet<(u64, Vec<u8>)>,
-    /// Keys whose states still hold what has fired.
-    spent: BTreeSet<Vec<u8>>,
+    /// Keys whose states have nothing due any more, and are there still.
+    over: BTreeSet<Vec<u8>>,
 }
 
 impl Calendar {
@@ -22,40 +22,31 @@ impl Calendar {
         self.ends.iter().take_while(move |(end_ms, _)| *end_ms <= to_ms).map(|(_, key)| &key[..])
     }
 
-    /// A key's next end is this one.
-    pub(crate) fn set(&mut self, key: &[u8], before_ms: Option<u64>, end_ms: Option<u64>) {
-        if before_ms == end_ms {
-            return;
-        }
-        if let Some(before_ms) = before_ms {
-            self.ends.remove(&(before_ms, key.to_vec()));
-        }
-        if let Some(end_ms) = end_ms {
-            self.ends.insert((end_ms, key.to_vec()));
-        }
+    /// A key has a state, whose next end is this one.
+    pub(crate) fn set(&mut self, key: &[u8], end_ms: Option<u64>) {
+        match end_ms {
+            Some(end_ms) => self.ends.insert((end_ms, key.to_vec())),
+            None => self.over.insert(key.to_vec()),
+        };
+    }
+
+    /// A key's state, whose next end was this one, is another or none from now on.
+    pub(crate) fn clear(&mut self, key: &[u8], end_ms: Option<u64>) {
+        match end_ms {
+            Some(end_ms) => self.ends.remove(&(end_ms, key.to_vec())),
+            None => self.over.remove(key),
+        };
     }
 
     /// The first that was due has fired; the key's next end is this one.
     pub(crate) fn fired(&mut self, next_ms: Option<u64>) {
-        let Some((_, key)) = self.ends.pop_first() else { return };
-        if let Some(next_ms) = next_ms {
-            self.ends.insert((next_ms, key.clone()));
+        if let Some((_, key)) = self.ends.pop_first() {
+            self.set(&key, next_ms);
         }
-        self.spent.insert(key);
     }
 
-    /// A key's state holds what has fired.
-    pub(crate) fn spend(&mut self, key: &[u8]) {
-        self.spent.insert(key.to_vec());
-    }
-
-    /// A key's state holds nothing that has fired.
-    pub(crate) fn settled(&mut self, key: &[u8]) {
-        self.spent.remove(key);
-    }
-
-    /// Keys whose states hold what has fired, in order.
-    pub(crate) fn spent(&self) -> impl Iterator<Item = &[u8]> {
-        self.spent.iter().map(Vec::as_slice)
+    /// Keys whose states are over, in order.
+    pub(crate) fn over(&self) -> impl Iterator<Item = &[u8]> {
+        self.over.iter().map(Vec::as_slice)
     }
 }

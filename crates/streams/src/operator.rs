@@ -87,12 +87,10 @@ pub trait EventTime<I, S, O> {
     /// When an item happened, in milliseconds.
     fn event_ms(&self, item: &I) -> Result<u64>;
 
-    /// When something of a state is due for the first time after a time.
+    /// When something of a state is due for the first time after a time, which is behind 0. A state with nothing due any
+    /// more is over: it is deleted, with its key's next item or some other.
     fn next_end_ms(&self, state: &S, after_ms: u64) -> Option<u64>;
 
     /// What goes out of a state at exactly that time, each with its version.
     fn fire(&self, state: &S, end_ms: u64) -> Result<Vec<(LogicalTime, O)>>;
-
-    /// A state without what was due up to a time.
-    fn settle(&self, state: S, watermark_ms: u64) -> Option<S>;
 }

@@ -16,6 +16,7 @@
 mod barrier;
 mod builder;
 mod progress;
+mod recovery;
 
 pub use barrier::Barrier;
 pub use builder::PipelineBuilder;
@@ -30,8 +31,7 @@ use crate::runner::{Keyed, Runner, Taken};
 use crate::source::{Arrived, Merged};
 use crate::working::Working;
 use mainstay_model::{
-    Code, Error, ErrorKind, KeyedState, Result, STATE_KEY_LIMIT_BYTES, SpaceOptions, StateWrite,
-    VersionKind, Wrote, key_group,
+    Code, Error, ErrorKind, KeyedState, Result, STATE_KEY_LIMIT_BYTES, StateWrite, Wrote, key_group,
 };
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -190,25 +190,6 @@ impl<P: Operator> Pipeline<P> {
         Ok(())
     }
 
-    /// Goes back to what the state says, as after a crash: for whoever has restored the state from a checkpoint. A step that
-    /// follows a failed one does it by itself.
-    pub fn recover(&mut self) -> Result<()> {
-        self.broken = true;
-        self.declare()?;
-        let positions = self.state.positions()?;
-        self.check(&positions)?;
-        let at = |name: &str| positions.get(&position::source(name)).copied().unwrap_or(0);
-        self.read = self.input.names().map(at).collect();
-        self.input.seek(at)?;
-        self.stalled = None;
-        self.frontier = Frontier::default();
-        self.runner.recover(&*self.state, &positions)?;
-        self.behind = self.outlet.open(&positions)?;
-        self.barriers.retain(|_, barrier| barrier.is_within(&positions));
-        self.broken = false;
-        Ok(())
-    }
-
     /// The sinks that hold less than the state says they have taken. While there are any, nothing is done: restore the
     /// last checkpoint into the state, then [`recover`](Pipeline::recover).
     pub fn behind(&self) -> &[Behind] {
@@ -235,18 +216,6 @@ impl<P: Operator> Pipeline<P> {
         &self.state
     }
 
-    /// Refuses to work on what does not fit together.
-    fn ready(&mut self) -> Result<()> {
-        if self.broken {
-            self.recover()?;
-        }
-        let Some(Behind { sink, expected, held }) = self.behind.first() else { return Ok(()) };
-        let message = format!(
-            "sink `{sink}` holds {held} of the {expected} that the state says it has taken: restore the last checkpoint, then recover the pipeline"
-        );
-        Err(Error::new(Code::Conflict, message))
-    }
-
     /// One batch, from sources to state.
     fn work(&mut self, size: usize, upto: Option<&Place>) -> std::result::Result<Progress, Failed> {
         let mut progress = Progress::default();
@@ -261,6 +230,8 @@ impl<P: Operator> Pipeline<P> {
         for (done, item) in items.iter().enumerate() {
             let taken = match self.owns(&item.key) {
                 true => self.runner.take(item, &mut working, &mut self.outlet),
+                // One that is read again has no key here that would know it: its position does.
+                false if item.position <= self.read[item.source] => Ok(Taken::Passed),
                 false => self.runner.pass(item, &mut working, &mut self.outlet),
             };
             let taken = taken.and_then(|taken| self.check_taken(item, taken));
@@ -363,49 +334,5 @@ impl<P: Operator> Pipeline<P> {
         }
         let message = "states were newer than this pipeline left them: somebody else writes to its space; a space has one pipeline";
         Err(Error::new(Code::Conflict, message))
-    }
-
-    /// The state has to be what a pipeline needs.
-    fn declare(&self) -> Result<()> {
-        let can = self.state.capabilities();
-        if !can.atomic {
-            let message = format!(
-                "a pipeline writes states and positions at once, and a store of kind `{}` cannot",
-                can.store
-            );
-            return Err(Error::new(Code::Unsupported, message));
-        }
-        let options = match self.state.info()? {
-            Some(info) => info.options,
-            None => SpaceOptions::default(),
-        };
-        if options.ordered || options.merged {
-            let message = "a pipeline applies items in order by itself: declare its space as one where the newest wins";
-            return Err(Error::new(Code::InvalidArgument, message));
-        }
-        self.state.declare(options.versions(VersionKind::Time)).map(|_| ())
-    }
-
-    /// Refuses a state of another pipeline.
-    fn check(&self, positions: &BTreeMap<String, u64>) -> Result<()> {
-        let named = |beginning: &'static str| {
-            positions.keys().filter_map(move |name| name.strip_prefix(beginning))
-        };
-        let name = self.runner.operator().name();
-        if let Some(other) = named(position::OPERATORS).find(|other| *other != name) {
-            let message = format!(
-                "the state is that of operator `{other}`, not of `{name}`: give each operator a space of its own"
-            );
-            return Err(Error::new(Code::InvalidArgument, message));
-        }
-        let (before, now): (Vec<_>, Vec<_>) =
-            (named(position::SOURCES).collect(), self.input.names().collect());
-        if before.is_empty() || before == now {
-            return Ok(());
-        }
-        let message = format!(
-            "the state was made from sources {before:?}, not from {now:?}: times follow from all of them, so give it the same"
-        );
-        Err(Error::new(Code::InvalidArgument, message))
     }
 }

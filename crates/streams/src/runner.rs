@@ -5,13 +5,13 @@
 //!     |
 //!     '--> watermark rises --> all that is due fires, of any key: by end, then by key
 //!            '--> the item is applied to its key's state
-//!                   '--> some states that hold what has fired are settled, at the item's version
+//!                   '--> some states that are over are deleted, at the item's version
 //! ```
 //!
 //! Firing reads states and writes none: that something has fired is said by the watermark, which is written with the batch.
-//! So it can be done with no item at hand, and for any number of keys. What has fired leaves a state with
-//! the key's next item, or when some other item settles it. Each item settles a fixed number, so that what states hold does
-//! not depend on where batches end.
+//! So it can be done with no item at hand, and for any number of keys. What has fired leaves a state with the key's next
+//! item. A state all of which has fired is deleted with whatever item comes, for that needs a version. Each item deletes at
+//! most a fixed number, so that what there is does not depend on where batches end.
 
 use crate::calendar::Calendar;
 use crate::files::within;
@@ -26,10 +26,10 @@ use std::collections::BTreeMap;
 
 /// How many states are read at once for firing.
 const GUESTS: usize = 1_024;
-/// How many states are settled with each item: more than items bring, so that none are left behind.
-pub(crate) const SETTLED_PER_ITEM: usize = 4;
-/// How many states are read at once for settling.
-const SETTLED_AHEAD: usize = 256;
+/// How many states that are over are deleted with each item. An item brings at most one that will be: none are left behind.
+const DELETED_PER_ITEM: usize = 2;
+/// How many of them are read at once.
+const DELETED_AHEAD: usize = 256;
 /// How many states are read at once when the calendar is made.
 const PAGE: usize = 1_000;
 
@@ -131,7 +131,7 @@ impl<P: Operator> Runner<P> {
             self.advance_to(self.watermark.after(event_ms), working, outlet)?;
         }
         let taken = self.apply(item, working, outlet)?;
-        self.settle_some(item.time, working)?;
+        self.delete_some(item.time, working)?;
         Ok(taken)
     }
 
@@ -146,7 +146,7 @@ impl<P: Operator> Runner<P> {
         if let Some(event) = self.operator.event_time() {
             let event_ms = event.event_ms(&item.item).map_err(|error| self.at(item, &error))?;
             self.advance_to(self.watermark.after(event_ms), working, outlet)?;
-            self.settle_some(item.time, working)?;
+            self.delete_some(item.time, working)?;
         }
         Ok(Taken::Passed)
     }
@@ -165,21 +165,25 @@ impl<P: Operator> Runner<P> {
     ) -> Result<Taken> {
         let Keyed { key, item: value, time, .. } = item;
         let slot = working.slot(key)?;
-        let before_ms = self.next_end_ms(slot.state.as_ref());
+        if let Some(due) = self.due(slot.state.as_ref()) {
+            self.calendar.clear(key, due);
+        }
         let moment = Moment { time: *time, watermark_ms: self.watermark.at_ms() };
         let applied = self.operator.apply(slot.state.take(), value, moment);
         let applied = applied.map_err(|error| self.at(item, &error))?;
-        let end_ms = self.next_end_ms(applied.state.as_ref());
+        if let Some(due) = self.due(applied.state.as_ref()) {
+            self.calendar.set(key, due);
+        }
         slot.put(applied.state, *time);
-        self.calendar.set(key, before_ms, end_ms);
-        self.calendar.settled(key);
         outlet.push(self.operator.name(), key, Cause::Item(*time), applied.outputs)?;
         self.late += u64::from(applied.late);
         Ok(if applied.late { Taken::Late } else { Taken::Applied })
     }
 
-    fn next_end_ms(&self, state: Option<&P::State>) -> Option<u64> {
-        self.operator.event_time()?.next_end_ms(state?, self.watermark.at_ms())
+    /// When a state is due next, or that it is over; nothing for an operator without event time.
+    fn due(&self, state: Option<&P::State>) -> Option<Option<u64>> {
+        let event = self.operator.event_time()?;
+        Some(event.next_end_ms(state?, self.watermark.at_ms()))
     }
 
     /// Raises the watermark; all that is due by then fires.
@@ -209,26 +213,26 @@ impl<P: Operator> Runner<P> {
         Ok(())
     }
 
-    /// Takes what has fired out of some states that no item has come to since.
-    fn settle_some(
+    /// Deletes some states that are over, and to which no item has come since.
+    fn delete_some(
         &mut self,
         time: LogicalTime,
         working: &mut Working<'_, P::State>,
     ) -> Result<()> {
-        let Some(event) = self.operator.event_time() else { return Ok(()) };
-        let keys: Vec<Vec<u8>> =
-            self.calendar.spent().take(SETTLED_PER_ITEM).map(<[u8]>::to_vec).collect();
+        if self.operator.event_time().is_none() {
+            return Ok(());
+        }
+        let over = self.calendar.over().take(DELETED_PER_ITEM);
+        let keys: Vec<Vec<u8>> = over.map(<[u8]>::to_vec).collect();
         if keys.iter().any(|key| working.peek(key).is_none()) {
-            working.load(self.calendar.spent().take(SETTLED_AHEAD))?;
+            working.load(self.calendar.over().take(DELETED_AHEAD))?;
         }
         for key in keys {
             let slot = working.slot(&key)?;
             // A key that came from elsewhere may be ahead: it waits until items are.
             if slot.version.is_some_and(|version| version < time) {
-                let settled =
-                    slot.state.take().and_then(|s| event.settle(s, self.watermark.at_ms()));
-                slot.put(settled, time);
-                self.calendar.settled(&key);
+                slot.put(None, time);
+                self.calendar.clear(&key, None);
             }
         }
         Ok(())
@@ -253,11 +257,7 @@ fn read_calendar<I, S: serde::de::DeserializeOwned, O>(
         let page = store.scan(&[], after.as_deref(), PAGE)?;
         for (key, state) in &page.states {
             let state: S = read_state(key, &state.value)?;
-            calendar.set(key, None, event.next_end_ms(&state, watermark_ms));
-            // Ends are behind 0: the first one of all shows whether something has fired.
-            if event.next_end_ms(&state, 0).is_some_and(|end_ms| end_ms <= watermark_ms) {
-                calendar.spend(key);
-            }
+            calendar.set(key, event.next_end_ms(&state, watermark_ms));
         }
         after = page.next;
         if after.is_none() {

@@ -13,7 +13,8 @@
 //! What fires follows from the items up to the one that raised the watermark, and from nothing else: neither from where
 //! batches end nor from a clock. That a window has fired is said by the watermark, not by its state. So firing
 //! writes no states, and works the same with no item at hand ([`Pipeline::advance_to`](crate::Pipeline::advance_to)).
-//! Fired windows leave a state with the next item of its key, or when items of other keys settle it, a few each.
+//! Fired windows leave a state with the next item of its key. A key all of whose windows have fired is deleted when items of
+//! other keys come, two with each.
 //!
 //! A window's output has the window for its version: end, then start. A key's windows fire in that order, each once, so
 //! its id is the same however the input is read again, and a sink that keeps the newest by key keeps the last window.

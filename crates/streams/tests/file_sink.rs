@@ -177,6 +177,13 @@ fn gaps_are_refused_with_the_place() {
 }
 
 #[test]
+fn a_file_that_cannot_be_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::write(root.path().join(format!("staged-{}", u64::MAX)), "x").unwrap();
+    assert_eq!(sink(root.path()).open(0).unwrap_err().kind(), ErrorKind::Corrupt);
+}
+
+#[test]
 fn what_was_committed_is_not_written_again_and_has_to_be_the_same() {
     let root = tempfile::tempdir().unwrap();
     let mut first = sink(root.path());

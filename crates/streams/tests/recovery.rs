@@ -50,6 +50,24 @@ fn a_crash_at_every_batch_changes_nothing() {
     }
 }
 
+/// What memory does, the engine does, down to the bytes of the snapshot.
+#[test]
+fn on_the_engine_it_is_the_same() {
+    let whole = uninterrupted(&events());
+    let (db, sink) = (mainstay::Database::memory().unwrap(), MemorySink::new("out"));
+    let open = |back: u64| {
+        let again = Redelivering { source: source("events", &events()), back };
+        let builder = Pipeline::of(digest()).source(again).sink(sink.clone()).batch(7);
+        builder.open(Arc::new(db.keyed("digest").unwrap())).unwrap()
+    };
+    for back in 0..8 {
+        open(back).step().unwrap();
+    }
+    open(3).run().unwrap();
+    let snapshot = db.keyed("digest").unwrap().snapshot().unwrap();
+    assert_eq!((snapshot, sink.outputs()), whole);
+}
+
 #[test]
 fn a_write_that_fails_is_made_once_whether_it_was_made_or_not() {
     let whole = uninterrupted(&events());
@@ -313,6 +331,40 @@ fn barriers_are_committed_in_any_order_and_aborted_ones_with_a_later_one() {
     assert_eq!(sink.committed().len() as u64, third.positions["sink/out"]);
     assert_eq!(pipeline.committed(2).unwrap_err().code(), Code::InvalidArgument);
     pipeline.committed_before(&first).unwrap();
+}
+
+#[test]
+fn a_barrier_that_the_state_went_back_behind_is_none() {
+    let (state, sink) = (Arc::new(MemoryState::new()), MemorySink::new("out"));
+    let mut pipeline = pipeline(&events(), 10, &sink).open(state.clone()).unwrap();
+    pipeline.step().unwrap();
+    pipeline.barrier(1).unwrap();
+    let checkpoint = state.snapshot().unwrap();
+    pipeline.step().unwrap();
+    pipeline.barrier(2).unwrap();
+    state.restore(&checkpoint).unwrap();
+    pipeline.recover().unwrap();
+    assert_eq!(pipeline.committed(2).unwrap_err().code(), Code::InvalidArgument);
+    pipeline.committed(1).unwrap();
+}
+
+#[test]
+fn an_operator_that_gives_other_outputs_for_the_same_input_is_found_out() {
+    let (state, sink) = (Arc::new(MemoryState::new()), MemorySink::new("out"));
+    let tells = |every: u64| {
+        let tell = move |_: Option<()>, n: &u64, _| {
+            Ok((None, if n.is_multiple_of(every) { vec![*n] } else { vec![] }))
+        };
+        let operator = StatefulOperator::new("tells", |_: &u64| "k", tell);
+        let builder = Pipeline::of(operator).source(Items::new("numbers", 0..10));
+        builder.sink(sink.clone()).open(state.clone()).unwrap()
+    };
+    let mut pipeline = tells(2);
+    pipeline.run().unwrap();
+    pipeline.barrier(1).unwrap();
+    pipeline.committed(1).unwrap();
+    state.clear().unwrap();
+    assert_eq!(tells(3).run().unwrap_err().kind(), ErrorKind::Corrupt);
 }
 
 #[test]

@@ -168,7 +168,7 @@ fn kinds() -> impl Strategy<Value = Windows> {
 fn events() -> impl Strategy<Value = Vec<Event>> {
     let numbered =
         |all: Vec<(u8, u64)>| (0..).zip(all).map(|(n, (key, at))| (key, at, n)).collect();
-    proptest::collection::vec((0_u8..4, 0_u64..200), 0..60).prop_map(numbered)
+    proptest::collection::vec((0_u8..9, 0_u64..200), 0..60).prop_map(numbered)
 }
 
 /// Events none of which is later than allowed.
@@ -259,6 +259,41 @@ proptest! {
     }
 }
 
+/// Each shard reads everything and works on its own keys: together they fire what one pipeline does, also when items of
+/// others come again.
+#[test]
+fn shards_fire_what_one_pipeline_does() {
+    // Sixty keys are over at once: some of them are there still when the first process dies.
+    let mut events: Vec<Event> = (0..60).map(|n| (n as u8, 5, n)).collect();
+    events.extend((60..120).map(|n| ((n * 7 % 31) as u8, 100 + u64::from(n), n)));
+    let windows = Windows::sliding(12, 4);
+    let (whole, _) = run(windows, &events, 10);
+    let shard = |groups: std::ops::Range<u32>, back: u64| {
+        let (state, sink) = (Arc::new(MemoryState::new()), MemorySink::new("out"));
+        let open = |back| {
+            let builder = again(windows, &events, back, &sink).batch(7).shard(groups.clone(), 128);
+            builder.open(state.clone()).unwrap()
+        };
+        let mut first = open(0);
+        for _ in 0..9 {
+            first.step().unwrap();
+        }
+        let mut second = open(back);
+        second.run().unwrap();
+        second.advance_to(u64::MAX).unwrap();
+        (state.snapshot().unwrap(), sink.outputs())
+    };
+    let mut together = Vec::new();
+    for groups in [0..40, 40..128] {
+        let left = shard(groups.clone(), 0);
+        for back in [1, 20, 63] {
+            assert_eq!(shard(groups.clone(), back), left, "{groups:?}, {back}");
+        }
+        together.extend(fired(left.1));
+    }
+    assert_eq!(as_set(together), as_set(whole));
+}
+
 /// A store as another process finds it, one of whose writes will fail.
 fn brought_back(bytes: &Option<Vec<u8>>, fails: u64, made: bool) -> Arc<Flaky> {
     let state = Flaky::new(fails, made);
@@ -291,7 +326,7 @@ fn windows_fire_by_end_and_then_by_key_whoever_raised_the_watermark() {
 #[test]
 fn what_has_fired_leaves_the_states_of_keys_that_nothing_comes_to() {
     let mut events: Vec<Event> = (0..200).map(|n| (n as u8, 5, n)).collect();
-    events.extend((0..60).map(|n| (250, 1_000 + n, 1_000 + n as u32)));
+    events.extend((0..101).map(|n| (250, 1_000 + n, 1_000 + n as u32)));
     let (state, sink) = (Arc::new(MemoryState::new()), MemorySink::new("out"));
     let mut pipeline =
         build(Windows::tumbling(10), &events, 50, &sink).open(state.clone()).unwrap();
@@ -301,6 +336,26 @@ fn what_has_fired_leaves_the_states_of_keys_that_nothing_comes_to() {
     // And what was deleted is forgotten when its time is over.
     pipeline.seal().unwrap();
     assert!(state.look(&[&[7][..]]).unwrap()[0].is_none());
+}
+
+#[test]
+fn what_has_fired_is_known_to_another_process() {
+    let mut events: Vec<Event> = (0..6).map(|n| (n as u8, 5, n)).collect();
+    events.extend([(9, 6, 6), (9, 7, 7), (9, 8, 8)]);
+    let left = |crash: bool| {
+        let (state, sink) = (Arc::new(MemoryState::new()), MemorySink::new("out"));
+        let open = || build(Windows::tumbling(10), &events, 6, &sink).open(state.clone()).unwrap();
+        let mut pipeline = open();
+        pipeline.step().unwrap();
+        assert_eq!(pipeline.advance_to(10).unwrap(), 6);
+        if crash {
+            pipeline = open();
+        }
+        assert_eq!(pipeline.run().unwrap().late, 3);
+        assert_eq!(pipeline.advance_to(u64::MAX).unwrap(), 0);
+        (state.snapshot().unwrap(), sink.outputs())
+    };
+    assert_eq!(left(true), left(false));
 }
 
 #[test]

@@ -5,8 +5,8 @@ use crate::keyed_oracle::KeyedOracle;
 use crate::keyed_stand::{KeyedStand, keys, text, version};
 use crate::kill::random::Random;
 use mainstay_model::{
-    Code, Error, Kept, KeySelection, KeyedCapabilities, KeyedState, LogicalTime, Result,
-    SpaceOptions, StateWrite, Version, VersionKind,
+    Code, Error, Kept, KeySelection, KeyedCapabilities, KeyedState, Result, SpaceOptions,
+    StateWrite, Version, VersionKind,
 };
 use mainstay_streams::MemoryState;
 use std::fmt::Debug;
@@ -44,14 +44,6 @@ fn programs(s: &KeyedStand<'_>, name: &str, options: SpaceOptions) {
             let space = s.other(&format!("{name}/{seed}/{kind}"));
             Program::new(&space, seed, options, kind).run();
         }
-    }
-}
-
-/// The next version behind another.
-fn next_behind(version: Version) -> Version {
-    match version {
-        Version::U64(number) => (number + 1).into(),
-        Version::Time(time) => LogicalTime::new(time.epoch, time.round + 1).into(),
     }
 }
 
@@ -189,7 +181,7 @@ impl<'s, 'w> Program<'s, 'w> {
         let version = match newest {
             // Seldom nothing new is in it.
             Some(newest) if newest >= version && self.random.chance(10) => newest,
-            Some(newest) if newest >= version => next_behind(newest),
+            Some(newest) if newest >= version => newest.next().unwrap(),
             _ => version,
         };
         let value = self.random.chance(80).then(|| value.into_bytes());

@@ -3,7 +3,7 @@
 use super::past::{self, Known, Past};
 use super::run::Run;
 use super::versions::{Versions, Writer};
-use super::{Line, Log, Logs, Moment, Oracle, State};
+use super::{Line, Log, Logs, Moment, Oracle, State, space_merge};
 use mainstay_model::{
     Answer, BranchCommand, Code, Contract, Error, Field, Fields, MAIN, MergeStrategy, Receipt,
     Result, Revision, Stamp, Value, limits,
@@ -153,7 +153,9 @@ impl Oracle {
             change(Contract::Records, key, on, shown)
         });
         let runs = run_changes(&sides.each_ref().map(|side| &side.logs), self.latest());
-        Ok(cells.chain(records).chain(runs).collect())
+        let spaces =
+            space_merge::changes(&sides.each_ref().map(|side| &side.spaces), self.latest());
+        Ok(cells.chain(records).chain(runs).chain(spaces).collect())
     }
 
     /// The common past of two branches, and both.
@@ -180,6 +182,11 @@ impl Oracle {
         }));
         let logs = sides.each_ref().map(|side| &side.logs);
         clashes.extend(bring_runs(&mut merged.logs, &logs, now, writer, strategy));
+        let spaces = sides.each_ref().map(|side| &side.spaces);
+        let since = self.shared(source, target).map_or(0, |(revision, _)| revision);
+        let clashing =
+            space_merge::bring(&mut merged.spaces, &spaces, now, since, writer, strategy);
+        clashes.extend(clashing);
         if !clashes.is_empty() {
             return Err(Error::new(Code::MergeConflict, "both changed").with_keys(clashes));
         }
@@ -225,9 +232,14 @@ impl Oracle {
 
     /// What two branches have in common: the newest point that both come from, by forks or merges.
     fn common(&self, a: u32, b: u32) -> State {
+        self.shared(a, b)
+            .map_or_else(State::default, |(revision, id)| self.lines[&id].state.upto(revision))
+    }
+
+    /// That point: a revision of a branch.
+    fn shared(&self, a: u32, b: u32) -> Option<(Revision, u32)> {
         let (a, b) = (self.known(a, self.revision), self.known(b, self.revision));
-        let shared = past::newest_shared(&a, &b, |id| self.lines.contains_key(&id));
-        shared.map_or_else(State::default, |(revision, id)| self.lines[&id].state.upto(revision))
+        past::newest_shared(&a, &b, |id| self.lines.contains_key(&id))
     }
 
     /// What a branch knew at a revision, itself included.
@@ -263,6 +275,7 @@ impl State {
             cells: self.cells.upto(revision),
             records: self.records.upto(revision),
             logs: self.logs.upto(revision),
+            spaces: self.spaces.upto(revision),
             // What a fork inherits is not pending there.
             outbox: Default::default(),
         }
@@ -338,7 +351,7 @@ fn three<T: Clone>(states: &[&Versions<T>; 3], name: &str, now: Moment) -> [Side
     })
 }
 
-fn every_name<'v, T: Clone + 'v>(states: &[&'v Versions<T>; 3]) -> BTreeSet<&'v String> {
+pub(super) fn every_name<'v, T: Clone + 'v>(states: &[&'v Versions<T>; 3]) -> BTreeSet<&'v String> {
     states.iter().flat_map(|state| state.names()).collect()
 }
 
@@ -356,7 +369,7 @@ fn changes<T: Clone + PartialEq>(
 }
 
 /// Who changed something; the same change on both sides is none.
-fn compare<S: PartialEq>([base, a, b]: &[S; 3]) -> Option<ChangedOn> {
+pub(super) fn compare<S: PartialEq>([base, a, b]: &[S; 3]) -> Option<ChangedOn> {
     match (a != base, b != base) {
         _ if a == b => None,
         (true, true) => Some(ChangedOn::Both),
@@ -365,7 +378,7 @@ fn compare<S: PartialEq>([base, a, b]: &[S; 3]) -> Option<ChangedOn> {
     }
 }
 
-fn change(
+pub(super) fn change(
     contract: Contract,
     key: String,
     on: ChangedOn,

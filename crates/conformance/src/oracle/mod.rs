@@ -4,6 +4,7 @@
 //!   Oracle ── Line (a branch) ── cells:   name -> versions, oldest first
 //!                |             ├ records: key -> versions, oldest first
 //!                |             ├ logs:    run -> versions, oldest first
+//!                |             ├ spaces:  space of keyed state -> versions, oldest first
 //!                |             └ outbox:  messages as they stand
 //!                └ a fork copies the lines' versions up to the fork: no reading through
 //! ```
@@ -20,6 +21,8 @@ mod outbox;
 mod past;
 mod records;
 mod run;
+mod space_merge;
+mod spaces;
 mod strings;
 #[cfg(test)]
 mod tests;
@@ -32,6 +35,8 @@ pub use interactive::Open;
 pub use logs::{Log, Logs};
 pub use outbox::Outbox;
 pub use records::Records;
+pub use space_merge::is_of_spaces;
+pub use spaces::{Space, Spaces};
 pub use versions::{Version, Versions};
 
 use past::Past;
@@ -68,6 +73,8 @@ pub struct State {
     pub records: Records,
     /// Every version of every run.
     pub logs: Logs,
+    /// Every version of every space of keyed state.
+    pub spaces: Spaces,
     /// The messages to be sent, as they stand.
     pub outbox: Outbox,
 }
@@ -204,6 +211,11 @@ impl Oracle {
         logs::read(&self.line(branch)?.state.logs, command, moment)
     }
 
+    /// A space of keyed state at a moment.
+    pub fn space(&self, branch: &str, name: &str, moment: Moment) -> Option<Space> {
+        self.line(branch).ok()?.state.spaces.value(name, moment)
+    }
+
     /// How many events a run has.
     pub fn last_seq(&self, branch: &str, run: &str) -> u64 {
         let line = self.line(branch).ok();
@@ -283,6 +295,11 @@ impl Oracle {
             self.committed(stamp);
         }
         swept
+    }
+
+    /// A transaction that changed nothing that anybody sees.
+    pub fn skip(&mut self) {
+        self.committed(self.next_stamp());
     }
 
     /// Takes the next revision.

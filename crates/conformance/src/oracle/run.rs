@@ -32,6 +32,7 @@ impl<'a> Run<'a> {
             Command::Hash(command) => self.hash(command),
             Command::Run(command) => self.run(command),
             Command::Outbox(command) => self.outbox(command),
+            Command::State(command) => self.keyed(command),
             _ => Err(Error::new(Code::InvalidArgument, "branch commands stand alone")),
         }
     }

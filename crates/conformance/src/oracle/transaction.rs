@@ -108,7 +108,7 @@ fn is_its_own(error: &Error) -> bool {
 
 /// Whether a guard holds at a moment.
 fn holds(guard: &Guard, state: &State, moment: Moment) -> bool {
-    let State { cells, records, logs, outbox } = state;
+    let State { cells, records, logs, outbox, .. } = state;
     match guard {
         Guard::Counter { name, is } => {
             cells.live(name.as_str(), moment).map(|version| version.counter) == *is

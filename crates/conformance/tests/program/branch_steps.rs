@@ -78,6 +78,7 @@ impl Driver {
     fn merge(&mut self, from: &str, into: &str, strategy: MergeStrategy) {
         self.tally.note(&self.oracle, from, into);
         self.tally.runs.note_merge(&self.oracle, from, into, strategy);
+        self.tally.spaces.note_merge(&self.oracle, from, into);
         let engine = self.world.db().merge(from, into, strategy);
         let model = self.oracle.merge(from, into, strategy);
         let keys = |error: &mainstay::Error| error.keys().to_vec();
@@ -86,6 +87,7 @@ impl Driver {
         same(engine, model);
         if merged {
             self.compare_runs(into, At::Latest);
+            self.compare_spaces(into, At::Latest);
         }
     }
 

@@ -83,9 +83,18 @@ impl Driver {
             Step::Sweep => {
                 assert_eq!(self.world.db().sweep().unwrap(), self.oracle.sweep(), "swept");
             }
+            Step::Reap => self.reap(),
             Step::Reopen => self.reopen(),
             other if self.branch_step(other) => {}
             other => self.read_step(other),
+        }
+    }
+
+    /// Nobody sees that something goes; it takes revisions all the same.
+    fn reap(&mut self) {
+        self.world.beside().reap().unwrap();
+        while self.oracle.revision() < self.world.db().revision() {
+            self.oracle.skip();
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::record_steps::{a_field, look, record};
 use super::run_steps::{append_to, run_write};
+use super::space_steps::space_write;
 use super::step::*;
 use super::string_steps::{numeral, text};
 use mainstay::{Demand, ExpireOnly, MergeStrategy, Number, Ttl, Value};
@@ -12,7 +13,8 @@ use proptest::prelude::*;
 /// A program: with times to live, with merges, with both, or on runs that branch.
 pub fn program() -> impl Strategy<Value = Program> {
     let plain = |ttl, merges| vec(step(ttl, merges), 30..120).prop_map(Program);
-    prop_oneof![plain(true, false), plain(false, true), expiring_and_merging(), branching_runs()]
+    let mixed = prop_oneof![plain(true, false), plain(false, true), expiring_and_merging()];
+    prop_oneof![3 => mixed, 1 => branching_runs(), 1 => branching_spaces()]
 }
 
 /// A program with times to live, and with merges between all branches, which are there from the start:
@@ -61,6 +63,38 @@ pub fn branching_runs() -> BoxedStrategy<Program> {
         let forks = [(1, 0, 0), (2, 1, 2), (3, 0, 1)];
         let fork = |(name, from, back)| Step::ForkAtEvent { name, from, run: 0, back };
         Program(begun.into_iter().chain(forks.map(fork)).chain(steps).collect())
+    });
+    program.boxed()
+}
+
+/// A program on few spaces of keyed state: they are written, sealed and replaced on several branches, and come together
+/// again.
+pub fn branching_spaces() -> BoxedStrategy<Program> {
+    let a_branch = || 0..BRANCHES.len();
+    let one = |(branch, write)| Step::One { branch, write: Write::Space(write) };
+    let steps = || vec((space_write().prop_map(Write::Space), demand()), 1..5);
+    let step = prop_oneof![
+        14 => (a_branch(), space_write()).prop_map(one),
+        2 => (a_branch(), steps(), any::<bool>()).prop_map(|(branch, steps, named)| {
+            Step::Transact { branch, guards: Vec::new(), steps, otherwise: None, named }
+        }),
+        1 => Just(Step::Repeat),
+        2 => (a_branch(), a_branch(), 0..6u64)
+            .prop_map(|(name, from, back)| Step::Fork { name, from, back }),
+        1 => a_branch().prop_map(|name| Step::Delete { name }),
+        6 => (a_branch(), a_branch(), strategy())
+            .prop_map(|(from, into, strategy)| Step::Merge { from, into, strategy }),
+        2 => (a_branch(), a_branch()).prop_map(|(a, b)| Step::Diff { a, b }),
+        2 => (a_branch(), 0..30u64).prop_map(|(branch, back)| Step::ReadSpaces { branch, back }),
+        1 => Just(Step::Reap),
+        1 => Just(Step::Reopen),
+        1 => a_branch().prop_map(|branch| Step::Transfer { branch }),
+    ];
+    let begun = vec((Just(0_usize), space_write()).prop_map(one), 2..8);
+    let program = (begun, vec(step, 30..120)).prop_map(|(begun, steps)| {
+        let fork = |(name, from)| Step::Fork { name, from, back: 0 };
+        let forks = [(1, 0), (2, 1), (3, 0)].map(fork);
+        Program(begun.into_iter().chain(forks).chain(steps).collect())
     });
     program.boxed()
 }
@@ -169,6 +203,7 @@ fn write(ttl: bool) -> BoxedStrategy<Write> {
         8 => text(ttl).prop_map(Write::Text),
         16 => record(ttl).prop_map(Write::Record),
         16 => run_write().prop_map(Write::Run),
+        8 => space_write().prop_map(Write::Space),
     ]
     .boxed()
 }

@@ -8,6 +8,7 @@ pub mod read_steps;
 pub mod record_reads;
 pub mod record_steps;
 pub mod run_steps;
+pub mod space_steps;
 pub mod step;
 pub mod string_steps;
 pub mod tally;

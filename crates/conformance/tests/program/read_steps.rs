@@ -30,7 +30,7 @@ impl Driver {
                 same(engine, self.oracle.list(branch, PREFIXES[*prefix], after, *limit, moment));
             }
             other if self.record_read(other) => {}
-            other if self.run_read(other) => {}
+            other if self.run_read(other) || self.space_read(other) => {}
             other if self.transfer_step(other) => {}
             other => panic!("{other:?} was not run"),
         }
@@ -83,12 +83,14 @@ impl Driver {
             self.compare_present_records(&branch);
             self.compare_runs(&branch, At::Latest);
             self.compare_outbox(&branch);
+            self.compare_spaces(&branch, At::Latest);
             for revision in self.oracle.first_revision()..=self.oracle.revision() {
                 let at = At::Revision(revision);
                 CELLS.iter().for_each(|cell| self.read(&branch, cell, at));
                 self.compare_records(&branch, at);
                 if revision % 8 == 0 {
                     self.compare_runs(&branch, at);
+                    self.compare_spaces(&branch, at);
                 }
             }
         }

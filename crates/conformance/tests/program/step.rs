@@ -2,6 +2,7 @@
 
 use super::record_steps::{Look, Rec, field, held, record_counter};
 use super::run_steps::RunWrite;
+use super::space_steps::SpaceWrite;
 use super::string_steps::Text;
 use mainstay::{
     CellCommand, Command, Contract, Demand, Guard, MergeStrategy, Name, Number, Ttl, Value,
@@ -78,6 +79,8 @@ pub enum Step {
     Pass { tens: u64 },
     /// Expires what is due.
     Sweep,
+    /// Lets what was replaced or removed go.
+    Reap,
     /// Closes and opens again, on disk.
     Reopen,
     /// Reads a cell, some revisions back.
@@ -96,6 +99,8 @@ pub enum Step {
     Scan { branch: usize, look: Look, back: u64 },
     /// Reads a run, some revisions back.
     ReadRun { branch: usize, run: usize, back: u64 },
+    /// Reads spaces of keyed state, some revisions back.
+    ReadSpaces { branch: usize, back: u64 },
     /// Exports a branch and imports it elsewhere.
     Transfer { branch: usize },
 }
@@ -141,6 +146,8 @@ pub enum Write {
     Record(Rec),
     /// A command on a run or on the outbox.
     Run(RunWrite),
+    /// A command on a space of keyed state.
+    Space(SpaceWrite),
 }
 
 /// A counter relative to what the cell has.
@@ -209,6 +216,7 @@ impl Write {
             Write::Text(text) => return text.command().into(),
             Write::Record(record) => return record.command(oracle, branch),
             Write::Run(run) => return run.command(oracle, branch),
+            Write::Space(space) => return space.command(oracle),
         };
         command.into()
     }

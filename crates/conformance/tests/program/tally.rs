@@ -2,7 +2,7 @@
 
 use super::step::CELLS;
 use mainstay::{Contract, MergeStrategy};
-use mainstay_conformance::oracle::{ChangedOn, Oracle};
+use mainstay_conformance::oracle::{ChangedOn, Oracle, is_of_spaces};
 
 /// Merges of two branches that are there, by how they are related.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,6 +17,17 @@ pub struct Tally {
     pub expiring: u64,
     /// What happened to runs.
     pub runs: RunTally,
+    /// What happened to spaces of keyed state and in them.
+    pub spaces: SpaceTally,
+}
+
+/// What merges did to keyed state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpaceTally {
+    /// What only the source had changed.
+    pub brought: u64,
+    /// What both had.
+    pub both: u64,
 }
 
 /// What forks and merges did to runs.
@@ -69,6 +80,21 @@ impl RunTally {
     }
 }
 
+impl SpaceTally {
+    /// Notes what a merge that is about to be made finds.
+    pub fn note_merge(&mut self, oracle: &Oracle, a: &str, b: &str) {
+        let changes = if a == b { Ok(Vec::new()) } else { oracle.diff(a, b) };
+        for on in changes.unwrap_or_default().iter().filter_map(is_of_spaces) {
+            self.brought += u64::from(on == ChangedOn::A);
+            self.both += u64::from(on == ChangedOn::Both);
+        }
+    }
+
+    fn and(self, other: SpaceTally) -> SpaceTally {
+        SpaceTally { brought: self.brought + other.brought, both: self.both + other.both }
+    }
+}
+
 impl Tally {
     /// Notes a merge that is about to be made.
     pub fn note(&mut self, oracle: &Oracle, a: &str, b: &str) {
@@ -93,6 +119,7 @@ impl Tally {
             siblings: self.siblings + other.siblings,
             expiring: self.expiring + other.expiring,
             runs: self.runs.and(other.runs),
+            spaces: self.spaces.and(other.spaces),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::driver::Driver;
 use super::step::{BRANCHES, CELLS, Step};
-use mainstay::{Branch, Fields, Value};
+use mainstay::{Branch, Fields, KeyedState, Value};
 use mainstay_conformance::World;
 use std::fmt::Debug;
 
@@ -30,7 +30,12 @@ fn compare(there: &Branch, copy: &Branch) {
         assert_eq!(cell(there, name), cell(copy, name), "the cell {name}");
         assert_eq!(record(there, name), record(copy, name), "the record {name}");
         assert_eq!(run(there, name), run(copy, name), "the run {name}");
+        assert!(space(there, name) == space(copy, name), "the space {name}");
     }
+}
+
+fn space(branch: &Branch, name: &str) -> Vec<u8> {
+    KeyedState::snapshot(&branch.keyed(name).unwrap()).unwrap()
 }
 
 fn cell(branch: &Branch, name: &str) -> Vec<Kept<Value>> {

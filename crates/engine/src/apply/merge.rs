@@ -2,7 +2,6 @@
 
 use crate::apply::branches::Context;
 use crate::apply::keyed::merge::KeyedMerge;
-use crate::apply::keyed::told;
 use crate::apply::runs;
 use crate::catalog::MergeRecord;
 use crate::compare::{Comparison, Item, Triple};
@@ -35,6 +34,10 @@ pub(crate) fn merge(
     let mut conflicts = Vec::new();
     let mut states = KeyedMerge::new(context, &comparison, target, strategy);
     for name in names {
+        if matches!(name.0, SPACES | KEYED) {
+            conflicts.extend(states.take(overlay, &name)?);
+            continue;
+        }
         let triple = comparison.triple(name)?;
         if !triple.a_changed() || triple.agrees() {
             continue;
@@ -49,12 +52,6 @@ pub(crate) fn merge(
                 strategy,
             )? {
                 conflicts.push(String::from_utf8_lossy(&triple.name).into_owned());
-            }
-            continue;
-        }
-        if matches!(triple.space, SPACES | KEYED) {
-            if !states.take(overlay, &triple)? {
-                conflicts.extend(told::difference(&triple));
             }
             continue;
         }

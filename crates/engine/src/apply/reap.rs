@@ -9,7 +9,7 @@
 //! No name begins with a NUL, so nobody takes a space for a run.
 
 use super::{keyed, runs};
-use crate::entry::{self, DELETED};
+use crate::entry::{self, DELETED, QUIET};
 use crate::index::{Index, NEWEST};
 use crate::overlay::{Overlay, Payload, Write};
 use crate::spaces::{self, ALERTS, EVENT_KEYS, EVENTS, KEYED, Key, MAIN_ID, REAPS, STATES};
@@ -30,6 +30,12 @@ pub(crate) fn run(branch: u32, run: &str, generation: u64) -> Key {
 /// Where the marker of a space's generation that is over waits.
 pub(crate) fn space(branch: u32, space: &str, generation: u64) -> Key {
     marker(branch, &[&[OF_A_SPACE], &keyed::places::life(space, generation)])
+}
+
+/// Whether a marker is of a space.
+pub(crate) fn is_of_a_space(marker: &[u8]) -> bool {
+    let (own, branch) = (spaces::key(REAPS, MAIN_ID, b"").len(), size_of::<u32>());
+    marker.get(own + branch) == Some(&OF_A_SPACE)
 }
 
 fn marker(branch: u32, parts: &[&[u8]]) -> Key {
@@ -112,7 +118,7 @@ fn reap_one(
             *left -= 1;
             reached = Key::from_slice(row.key());
             let hash = index.current.hash(&reached);
-            overlay.write(reached.clone(), hash, again(head.counter, DELETED, b""))?;
+            overlay.write(reached.clone(), hash, again(head.counter, DELETED | QUIET, b""))?;
         }
     }
     Ok(None)

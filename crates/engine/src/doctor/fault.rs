@@ -5,7 +5,7 @@ use std::fmt;
 /// So many faults are told; the rest is counted.
 const TOLD_LIMIT: usize = 100;
 
-/// Something of a run, or of the outbox, that does not agree with what it belongs to.
+/// Something of a run, of a space of keyed state, or of the outbox, that does not agree with what it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fault {
@@ -13,6 +13,8 @@ pub struct Fault {
     pub branch: String,
     /// The run; nothing when it is of the outbox and of no run.
     pub run: Option<String>,
+    /// The space of keyed state, where it is of one.
+    pub space: Option<String>,
     /// The event of the run, or the message of the outbox.
     pub at: Option<u64>,
     /// What is wrong.
@@ -23,9 +25,10 @@ pub struct Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.run {
-            Some(run) => write!(f, "Run `{run}` on branch `{}`", self.branch)?,
-            None => write!(f, "Outbox of branch `{}`", self.branch)?,
+        match (&self.run, &self.space) {
+            (Some(run), _) => write!(f, "Run `{run}` on branch `{}`", self.branch)?,
+            (_, Some(space)) => write!(f, "Space `{space}` on branch `{}`", self.branch)?,
+            _ => write!(f, "Outbox of branch `{}`", self.branch)?,
         }
         match (&self.run, self.at) {
             (Some(_), Some(seq)) => write!(f, ", event {seq}")?,
@@ -36,7 +39,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Faults as they are found: many runs may have many, so only the first ones are kept.
+/// Faults as they are found: there may be many, so only the first ones are kept.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     pub told: Vec<Fault>,
@@ -49,18 +52,29 @@ pub(crate) struct Faults {
 impl Faults {
     /// A fault of a run.
     pub fn run(&mut self, run: &str, seq: Option<u64>, what: String, advice: &'static str) {
-        self.tell(Some(run.to_owned()), seq, what, advice);
+        self.tell((Some(run.to_owned()), None), seq, what, advice);
     }
 
     /// A fault of the outbox.
     pub fn outbox(&mut self, id: Option<u64>, what: String, advice: &'static str) {
-        self.tell(None, id, what, advice);
+        self.tell((None, None), id, what, advice);
     }
 
-    fn tell(&mut self, run: Option<String>, at: Option<u64>, what: String, advice: &'static str) {
+    /// A fault of a space of keyed state.
+    pub fn space(&mut self, space: &str, what: String, advice: &'static str) {
+        self.tell((None, Some(space.to_owned())), None, what, advice);
+    }
+
+    fn tell(
+        &mut self,
+        (run, space): (Option<String>, Option<String>),
+        at: Option<u64>,
+        what: String,
+        advice: &'static str,
+    ) {
         self.all += 1;
         if self.told.len() < TOLD_LIMIT {
-            self.told.push(Fault { branch: self.branch.clone(), run, at, what, advice });
+            self.told.push(Fault { branch: self.branch.clone(), run, space, at, what, advice });
         }
     }
 }

@@ -1,9 +1,9 @@
-//! The doctor's look at runs and the outbox: whether what belongs together agrees.
+//! The doctor's look at runs, the outbox and keyed state: whether what belongs together agrees.
 //!
 //! ```text
 //!   stores up to the mark, linked --\
-//!   log behind the mark --replayed---> an index to read --> each branch: its runs, its outbox --> faults
-//!                                                      \--> what deleted runs have left ---------/
+//!   log behind the mark --replayed---> an index to read --> each branch: runs, outbox, spaces --> faults
+//!                                                      \--> what runs and spaces have left -----/
 //! ```
 //!
 //! Everything is walked in order and nothing is gathered but what the log holds behind the mark, which the writer
@@ -12,7 +12,7 @@
 use super::fault::Faults;
 use super::shadow::Shadow;
 use super::{Fault, index::classes};
-use crate::apply::{outbox, runs};
+use crate::apply::{keyed, outbox, runs};
 use crate::catalog::{BranchRecord, Catalog};
 use crate::classes::{self as all_classes, Classes};
 use crate::core::plain_store_options;
@@ -33,7 +33,7 @@ const REBUILD: &str = "Let the index be rebuilt from the log, or restore a backu
 /// How much of the log behind the mark is held in memory.
 const REPLAY_LIMIT_BYTES: usize = 512 << 20;
 
-/// Whether runs and the outbox agree with themselves.
+/// Whether runs, the outbox and keyed state agree with themselves.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RunsReport {
@@ -49,6 +49,11 @@ pub struct RunsReport {
     pub events: u64,
     /// How many messages wait or are dead.
     pub messages: u64,
+    /// How many spaces of keyed state there are, on all branches that live, those that branches inherit not counted
+    /// again.
+    pub spaces: u64,
+    /// How many entries they have, each space with those it inherits.
+    pub entries: u64,
     /// What does not agree, the first hundred of it.
     pub faults: Vec<Fault>,
     /// How many faults there are in all.
@@ -96,11 +101,11 @@ pub(super) fn look(directory: &Path) -> Result<RunsReport> {
     check(&index, upto)
 }
 
-/// Opens what holds something of runs, and what belongs to the database.
+/// Opens what holds something of runs or keyed state, and what belongs to the database.
 fn open(directory: &Path, shadow: &Shadow, classes: &Classes) -> Result<Vec<Store>> {
     let options: StoreOptions = plain_store_options();
-    let of_runs = (0..spaces::REAPS).filter(|&space| spaces::is_of_runs(space));
-    let wanted: HashSet<usize> = of_runs.flat_map(|space| classes.of_space(space)).collect();
+    let looked_at = (0..spaces::REAPS).filter(|&space| is_looked_at(space));
+    let wanted: HashSet<usize> = looked_at.flat_map(|space| classes.of_space(space)).collect();
     let open = |class: usize| {
         if class != all_classes::SYSTEM && !wanted.contains(&class) {
             return Ok(Store::memory(options.purge.clone()));
@@ -111,7 +116,7 @@ fn open(directory: &Path, shadow: &Shadow, classes: &Classes) -> Result<Vec<Stor
     (0..classes.all().len()).map(open).collect()
 }
 
-/// Puts what the log holds of runs behind the mark into the index; gives the last revision that is there.
+/// Puts what the log holds of these behind the mark into the index; gives the last revision that is there.
 fn replay(directory: &Path, index: &Index, mark: Revision) -> Result<Revision> {
     let active = index.tables().active.clone();
     let mut last = mark;
@@ -133,7 +138,11 @@ fn replay(directory: &Path, index: &Index, mark: Revision) -> Result<Revision> {
 }
 
 fn concerns(key: &[u8]) -> bool {
-    key.first().is_some_and(|&space| spaces::is_of_runs(space) || spaces::is_system(space))
+    key.first().is_some_and(|&space| is_looked_at(space) || spaces::is_system(space))
+}
+
+fn is_looked_at(space: u8) -> bool {
+    spaces::is_of_runs(space) || matches!(space, spaces::SPACES | spaces::KEYED)
 }
 
 fn check(index: &Index, upto: Revision) -> Result<RunsReport> {
@@ -144,6 +153,7 @@ fn check(index: &Index, upto: Revision) -> Result<RunsReport> {
         check_branch(index, &catalog, branch, &mut report, &mut faults)?;
     }
     runs::check_left(index, &catalog, upto, &mut faults)?;
+    keyed::check_left(index, &catalog, upto, &mut faults)?;
     (report.faults, report.all_faults) = (faults.told, faults.all);
     Ok(report)
 }
@@ -162,6 +172,9 @@ fn check_branch(
     report.runs += runs;
     report.events += events;
     report.messages += check_outbox(&view, faults)?;
+    let (spaces, entries) = keyed::check(&view, faults)?;
+    report.spaces += spaces;
+    report.entries += entries;
     Ok(())
 }
 

@@ -93,6 +93,10 @@ fn write_runs(f: &mut fmt::Formatter<'_>, report: &RunsReport) -> fmt::Result {
         f,
         "\nRuns       {runs} runs, {events} events, {messages} messages, as of revision {upto}"
     )?;
+    if report.spaces > 0 {
+        let RunsReport { spaces, entries, .. } = report;
+        writeln!(f, "Keyed      {spaces} spaces, {entries} entries")?;
+    }
     match all_faults {
         0 => writeln!(f, "           heads, keys, events, snapshots and the outbox agree"),
         faults => writeln!(f, "           {faults} FAULTS, see below"),

@@ -37,6 +37,13 @@ impl Out<'_> {
                 self.space_info(info);
                 self.bytes(block.as_bytes());
             }
+            StateCommand::Replay { space, info, block, hidden, shows } => {
+                self.named(176, space.as_str());
+                self.space_info(info);
+                self.bytes(block.as_bytes());
+                self.number(u64::from(*hidden));
+                self.number(u64::from(*shows));
+            }
             StateCommand::Look { space, keys } => {
                 self.named(166, space.as_str());
                 self.number(keys.len() as u64);
@@ -149,6 +156,10 @@ impl Out<'_> {
                 self.bytes(id);
             }
             StatePlace::Position(source) => self.named(4, source),
+            StatePlace::Open(version) => {
+                self.tag(6);
+                self.version(*version);
+            }
             StatePlace::Range { prefix, after, upto } => {
                 self.tag(5);
                 self.bytes(prefix);

@@ -158,6 +158,19 @@ pub enum StateCommand {
         /// About so many bytes of them.
         limit_bytes: usize,
     },
+    /// Writes entries as they once were, whatever is there: that is how an import replays a space. Answers how many.
+    Replay {
+        /// The space.
+        space: Name,
+        /// What it is from then on; with entries, only which versions these have.
+        info: SpaceInfo,
+        /// Entries, and those that went; with none, the space itself is declared.
+        block: EntryBlock,
+        /// Whether nobody saw them yet.
+        hidden: bool,
+        /// Whether the space is seen from then on, with all that was hidden.
+        shows: bool,
+    },
 }
 
 /// A key, in one piece.
@@ -182,7 +195,8 @@ impl StateCommand {
             | StateCommand::Waiting { space, .. }
             | StateCommand::Positions { space }
             | StateCommand::Info { space }
-            | StateCommand::Dump { space, .. } => Some(space),
+            | StateCommand::Dump { space, .. }
+            | StateCommand::Replay { space, .. } => Some(space),
             StateCommand::Spaces { .. } => None,
         }
     }
@@ -212,9 +226,9 @@ impl StateCommand {
                 writes.iter().try_for_each(StateWrite::check)
             }
             StateCommand::Look { keys, .. } => check_count(keys.len()),
-            StateCommand::Restore { info, .. } | StateCommand::Take { info, .. } => {
-                info.options.check()
-            }
+            StateCommand::Restore { info, .. }
+            | StateCommand::Take { info, .. }
+            | StateCommand::Replay { info, .. } => info.options.check(),
             StateCommand::Seal { limit, .. }
             | StateCommand::Scan { limit, .. }
             | StateCommand::List { limit, .. }
@@ -342,6 +356,8 @@ pub enum StatePlace {
     },
     /// A position.
     Position(String),
+    /// A version that is not sealed.
+    Open(Version),
     /// All entries whose places begin with this, behind one and up to another.
     Range {
         /// What they begin with.
@@ -354,4 +370,111 @@ pub enum StatePlace {
         #[serde(with = "fields::maybe_bytes")]
         upto: Option<Vec<u8>>,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keyed::{LogicalTime, State, VersionKind};
+    use crate::wire::{decode, encode};
+    use std::fmt::Debug;
+
+    /// The variants of an enum by their numbers, which the version of the wire promises; and all of it comes back.
+    #[track_caller]
+    fn numbered<T: Serialize + for<'f> Deserialize<'f> + PartialEq + Debug>(all: Vec<T>) {
+        for (number, one) in all.into_iter().enumerate() {
+            let frame = encode(&one).unwrap();
+            assert_eq!(usize::from(frame[1]), number, "{one:?}");
+            assert_eq!(decode::<T>(&frame).unwrap(), one);
+        }
+    }
+
+    fn space() -> Name {
+        Name::new("s").unwrap()
+    }
+
+    fn block() -> EntryBlock {
+        let mut block = EntryBlock::default();
+        block.push(b"\x04orders", Some(&[0, 7]));
+        block
+    }
+
+    fn writes() -> Vec<StateWrite> {
+        let time = Version::from(LogicalTime::new(3, 17));
+        let (key, value) = (vec![0, 255], Some(b"v".to_vec()));
+        let settles = vec![7.into()];
+        vec![
+            StateWrite::put("k", [0, 255], 17),
+            StateWrite::delete("k", LogicalTime::new(3, 17)),
+            StateWrite::append("k", "id", "item"),
+            StateWrite::advance("orders", u64::MAX),
+            StateWrite::Merge { key, value, version: time, read: Some(6.into()), settles },
+        ]
+    }
+
+    #[test]
+    fn commands_and_writes_keep_their_numbers() {
+        let options = SpaceOptions::default().versions(VersionKind::Time).ordered().groups(16);
+        let info = SpaceInfo { options, frontier: Some(LogicalTime::new(1, 2).into()) };
+        let (prefix, after, limit) = (vec![0, 255], Some(b"a".to_vec()), 9);
+        let begun = Some(5);
+        numbered(vec![
+            StateCommand::Declare { space: space(), options },
+            StateCommand::Write { space: space(), writes: writes() },
+            StateCommand::Seal { space: space(), frontier: 7.into(), limit },
+            StateCommand::Drop { space: space() },
+            StateCommand::Restore { space: space(), info, block: block(), begun, ends: true },
+            StateCommand::Abandon { space: space(), begun: 5 },
+            StateCommand::Take { space: space(), info, block: block() },
+            StateCommand::Look { space: space(), keys: vec![StateKey(vec![0, 255])] },
+            StateCommand::Scan {
+                space: space(),
+                prefix: prefix.clone(),
+                after: after.clone(),
+                limit,
+            },
+            StateCommand::List { space: space(), prefix, after: after.clone(), limit },
+            StateCommand::Items { space: space(), key: vec![1], after: after.clone(), limit },
+            StateCommand::Waiting { space: space(), below: Some(7.into()), limit },
+            StateCommand::Positions { space: space() },
+            StateCommand::Info { space: space() },
+            StateCommand::Spaces { prefix: "p".into(), after: Some("a".into()), limit },
+            StateCommand::Dump { space: space(), after, limit_bytes: 1 << 20 },
+        ]);
+        numbered(writes());
+    }
+
+    #[test]
+    fn answers_and_places_keep_their_numbers() {
+        let (version, value) = (Version::from(7), Some(vec![0, 255]));
+        let kept = Kept { version, value: value.clone() };
+        let state = State { value: vec![0, 255], version };
+        let states = vec![(b"k".to_vec(), state)];
+        let item = Item { id: b"i".to_vec(), item: vec![0, 255] };
+        let (key, id) = (b"k".to_vec(), b"i".to_vec());
+        let waiting = WaitingEntry { key: key.clone(), version, value };
+        let next = Some(key.clone());
+        let all = [Wrote::Applied, Wrote::Stale, Wrote::Waiting, Wrote::Moved];
+        numbered(all.to_vec());
+        numbered(vec![
+            StateAnswer::Wrote(all.to_vec()),
+            StateAnswer::Sealed { settled: 3, done: true },
+            StateAnswer::Kept(vec![Some(kept), None]),
+            StateAnswer::States(StatePage { states, next: next.clone() }),
+            StateAnswer::Keys { keys: vec![StateKey(key.clone())], next: next.clone() },
+            StateAnswer::Items(vec![item]),
+            StateAnswer::Waiting(vec![waiting]),
+            StateAnswer::Positions(vec![("orders".into(), u64::MAX)]),
+            StateAnswer::Info(Some(SpaceInfo::default())),
+            StateAnswer::Entries { block: block(), next: next.clone() },
+        ]);
+        numbered(vec![
+            StatePlace::Space,
+            StatePlace::Key(key.clone()),
+            StatePlace::Item { key: key.clone(), id },
+            StatePlace::Position("orders".into()),
+            StatePlace::Range { prefix: key, after: None, upto: next },
+        ]);
+        numbered(vec![Version::from(7), LogicalTime::new(1, 2).into()]);
+    }
 }

@@ -487,7 +487,11 @@ fn damaged(what: &str) -> Error {
 
 #[cold]
 fn cannot(what: &str, error: &io::Error) -> Error {
-    Error::new(Code::Io, format!("cannot {what} the snapshot: {error}"))
+    let code = match error.kind() {
+        io::ErrorKind::StorageFull => Code::DiskFull,
+        _ => Code::Io,
+    };
+    Error::new(code, format!("cannot {what} the snapshot: {error}"))
 }
 
 #[cfg(test)]

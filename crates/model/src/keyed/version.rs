@@ -113,6 +113,31 @@ impl Version {
         }
     }
 
+    /// The one right behind it; nothing behind the last.
+    pub fn next(self) -> Option<Version> {
+        match self {
+            Version::U64(number) => number.checked_add(1).map(Version::U64),
+            Version::Time(LogicalTime { epoch, round }) => match round.checked_add(1) {
+                Some(round) => Some(LogicalTime { epoch, round }.into()),
+                None => epoch.checked_add(1).map(|epoch| LogicalTime { epoch, round: 0 }.into()),
+            },
+        }
+    }
+
+    /// The one right before it; nothing before the first.
+    pub fn previous(self) -> Option<Version> {
+        match self {
+            Version::U64(number) => number.checked_sub(1).map(Version::U64),
+            Version::Time(LogicalTime { epoch, round }) => match round.checked_sub(1) {
+                Some(round) => Some(LogicalTime { epoch, round }.into()),
+                None => {
+                    let round = u64::MAX;
+                    epoch.checked_sub(1).map(|epoch| LogicalTime { epoch, round }.into())
+                }
+            },
+        }
+    }
+
     /// Its bytes, which sort as versions do.
     pub fn to_bytes(self) -> SmallVec<[u8; 16]> {
         match self {
@@ -243,6 +268,21 @@ mod tests {
         assert_eq!(LogicalTime::try_from(time), Ok(LogicalTime::new(1, 2)));
         assert_eq!(u64::try_from(time).unwrap_err().code(), Code::InvalidVersion);
         assert_eq!(LogicalTime::try_from(number).unwrap_err().code(), Code::InvalidVersion);
+    }
+
+    #[test]
+    fn nothing_stands_between_neighbours() {
+        let time = |epoch, round| Version::from(LogicalTime::new(epoch, round));
+        let pairs = [
+            (Version::U64(7), Version::U64(8)),
+            (time(1, 7), time(1, 8)),
+            (time(1, u64::MAX), time(2, 0)),
+        ];
+        for (one, other) in pairs {
+            assert_eq!((one.next(), other.previous()), (Some(other), Some(one)));
+        }
+        assert_eq!((time(u64::MAX, u64::MAX).next(), time(0, 0).previous()), (None, None));
+        assert_eq!((Version::U64(u64::MAX).next(), Version::U64(0).previous()), (None, None));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use super::outbox::OutboxVerb;
 use super::output::Output;
 use super::record::RecordVerb;
 use super::run::RunVerb;
+use super::state::StateVerb;
 use super::tag::TagVerb;
 use super::time;
 use super::tour::TourArgs;
@@ -29,7 +30,7 @@ hold; 2 an error, said on the standard error.
 With no command at all: serve. Results are tables on a terminal and JSON in a pipe; -o chooses.
 Colours go away with NO_COLOR=1 and when the output is not a terminal.";
 
-/// Mainstay, the state engine: cells, records, jobs, runs, branches, time travel.
+/// Mainstay, the state engine: cells, records, jobs, runs, keyed state, branches, time travel.
 #[derive(Debug, Parser)]
 #[command(name = "mainstay", version, after_help = EXIT_CODES, max_term_width = 100)]
 pub struct Arguments {
@@ -143,6 +144,9 @@ pub enum DataNoun {
     /// Messages that are written with a transaction, for those who send them
     #[command(subcommand)]
     Outbox(OutboxVerb),
+    /// States by key and version, each applied once, with logs and positions
+    #[command(subcommand)]
+    State(StateVerb),
     /// Forks of everything, compared and merged
     #[command(subcommand)]
     Branch(BranchVerb),

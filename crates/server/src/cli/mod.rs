@@ -41,6 +41,7 @@ mod secure_web;
 mod session;
 mod shape;
 mod shapes;
+mod state;
 mod store;
 mod tag;
 mod time;
@@ -103,6 +104,7 @@ fn execute(noun: DataNoun, session: &mut Session) -> Result<()> {
         DataNoun::Lock(verb) => verb.run(session),
         DataNoun::Run(verb) => verb.run(session),
         DataNoun::Outbox(verb) => verb.run(session),
+        DataNoun::State(verb) => verb.run(session),
         DataNoun::Branch(verb) => verb.run(session),
         DataNoun::Tag(verb) => verb.run(session),
         DataNoun::Feed(feed) => feed.run(session),

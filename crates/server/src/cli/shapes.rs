@@ -38,6 +38,11 @@ const MESSAGES: Shape = Shape::Rows(&["id", "subject", "payload"]);
 pub const HELD: Shape = Shape::Rows(&["id", "subject", "payload", "token"]);
 const DEAD: Shape = Shape::Rows(&["id", "subject", "payload", "tries", "error"]);
 const OUTBOX: Shape = Shape::Record(&["pending", "dead", "last_id", "oldest_due_us"]);
+const STATE: Shape = Shape::Record(&["value", "version"]);
+const STATES: Shape = Shape::Page(&["key", "value", "version"]);
+const ITEMS: Shape = Shape::Rows(&["id", "item"]);
+const POSITIONS: Shape = Shape::Rows(&["source", "position"]);
+const WAITING: Shape = Shape::Rows(&["key", "version", "value"]);
 const HOLDER: Shape = Shape::Record(&["owner", "token", "until_us"]);
 
 /// What a command answers, by its name in any case.
@@ -83,6 +88,21 @@ pub fn shape(name: &str) -> Shape {
         "outbox.dead" => DEAD,
         "outbox.replay" => Shape::Did("replayed"),
         "outbox.state" => OUTBOX,
+        "state.put" | "state.del" => Shape::Did("applied"),
+        "state.append" => Shape::Did("appended"),
+        "state.advance" => Shape::Did("advanced"),
+        "state.create" => Shape::Did("created"),
+        "state.drop" => Shape::Did("dropped"),
+        "state.get" => STATE,
+        "state.list" => Shape::List("key"),
+        "state.scan" => STATES,
+        "state.items" => ITEMS,
+        "state.positions" => POSITIONS,
+        "state.waiting" => WAITING,
+        "state.spaces" => Shape::List("space"),
+        "state.info" => Shape::Object,
+        "state.seal" => Shape::One("settled"),
+        "state.restore" => Shape::One("entries"),
         "lock.take" => Shape::One("token"),
         "lock.free" => Shape::Did("freed"),
         "lock.get" => HOLDER,

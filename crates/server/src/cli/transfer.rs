@@ -77,6 +77,7 @@ fn received(web: &Web, branch: &str, file: &Path) -> Result<ExportReport> {
             cells: cells.unwrap_or_default(),
             records: records.unwrap_or_default(),
             runs: runs.unwrap_or_default(),
+            spaces: found.spaces,
             versions: found.versions,
             tags: found.tags,
             bytes: found.bytes,
@@ -110,12 +111,13 @@ impl Import {
 fn sent(web: &Web, file: &Path, branch: &str) -> Result<ImportReport> {
     let bar = Bar::of_bytes("checking");
     verify_export(file, &mut |progress| bar.show(progress))?;
-    let answer = web.upload(&format!("/v1/import/{}", escaped(branch)), file, &bar)?;
+    let answer = web.upload("POST", &format!("/v1/import/{}", escaped(branch)), file, &bar)?;
     let number = |name: &str| answer.get(name).and_then(serde_json::Value::as_u64);
     let source = answer.get("source").and_then(serde_json::Value::as_str);
     Ok(ImportReport {
         source: source.unwrap_or_default().to_owned(),
         versions: number("versions").unwrap_or_default(),
+        spaces: number("spaces").unwrap_or_default(),
         tags: number("tags").unwrap_or_default(),
         revision: number("revision").unwrap_or_default(),
     })

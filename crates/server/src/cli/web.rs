@@ -96,14 +96,15 @@ impl Web {
     }
 
     /// Sends a file, and gives what was answered.
-    pub fn upload(&self, path: &str, file: &Path, bar: &Bar) -> Result<serde_json::Value> {
-        let unreadable = |error: io::Error| {
-            Failure::error(format!("{} cannot be read: {error}", file.display()))
-        };
-        let opened = File::open(file).map_err(unreadable)?;
-        let total = opened.metadata().map_err(unreadable)?.len();
-        let mut watched = Watched { file: opened, bar, done: 0, total };
-        let request = self.request("POST", path).header(header::CONTENT_LENGTH, total);
+    pub fn upload(
+        &self,
+        method: &str,
+        path: &str,
+        file: &Path,
+        bar: &Bar,
+    ) -> Result<serde_json::Value> {
+        let mut watched = Watched::open(file, "sending", bar)?;
+        let request = self.request(method, path).header(header::CONTENT_LENGTH, watched.total);
         let request = built(request.body(SendBody::from_reader(&mut watched)))?;
         let mut response = self.accepted(self.agent.run(request))?;
         let text = response.body_mut().read_to_string().map_err(|error| self.broken(&error))?;
@@ -258,25 +259,47 @@ fn unwritten(path: &Path, error: &io::Error) -> Failure {
 }
 
 /// A file that is read, with a bar beside it.
-struct Watched<'a> {
+pub struct Watched<'a> {
     file: File,
+    phase: &'static str,
     bar: &'a Bar,
     done: u64,
     total: u64,
+}
+
+impl<'a> Watched<'a> {
+    /// From its beginning.
+    pub fn open(file: &Path, phase: &'static str, bar: &'a Bar) -> Result<Watched<'a>> {
+        let unreadable = |error: io::Error| {
+            Failure::error(format!("{} cannot be read: {error}", file.display()))
+        };
+        let opened = File::open(file).map_err(unreadable)?;
+        let total = opened.metadata().map_err(unreadable)?.len();
+        Ok(Watched { file: opened, phase, bar, done: 0, total })
+    }
 }
 
 impl Read for Watched<'_> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let read = self.file.read(bytes)?;
         self.done += read as u64;
-        self.bar.show(Progress { phase: "sending", done: self.done, total: Some(self.total) });
+        self.bar.show(Progress { phase: self.phase, done: self.done, total: Some(self.total) });
         Ok(read)
     }
 }
 
 /// A name as the end of a path: everything but letters, digits and a few signs is escaped.
 pub fn escaped(name: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
+    escaped_but(name, b"-._~/")
+}
+
+/// A name as one part of a path, or of a query.
+pub fn escaped_part(name: &str) -> String {
+    escaped_but(name, b"-._~")
+}
+
+fn escaped_but(name: &str, signs: &[u8]) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || signs.contains(&byte);
     let one = |byte: u8| match plain(byte) {
         true => char::from(byte).to_string(),
         false => format!("%{byte:02X}"),
@@ -299,6 +322,7 @@ mod tests {
     #[test]
     fn names_become_paths() {
         assert_eq!(escaped("team/a b%?#é"), "team/a%20b%25%3F%23%C3%A9");
+        assert_eq!(escaped_part("team/a&b"), "team%2Fa%26b");
     }
 
     #[test]

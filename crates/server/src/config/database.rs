@@ -34,6 +34,10 @@ settings! {
         pub record_retention_ms: Option<u64> = Some(DAY_MS), 0..=YEARS_MS;
         /// Records under a prefix that have a retention of their own.
         pub record_retention_classes: Vec<RecordRetentionClass> = Vec::new();
+        /// How long versions of keyed state that were overwritten stay readable; "none" keeps all for ever.
+        pub keyed_retention_ms: Option<u64> = Some(DAY_MS), 0..=YEARS_MS;
+        /// Spaces of keyed state under a prefix that have a retention of their own.
+        pub keyed_retention_classes: Vec<KeyedRetentionClass> = Vec::new();
         /// How long the log is kept for the feed.
         pub feed_retention_ms: u64 = DAY_MS, 0..=YEARS_MS;
         /// Up to how many bytes the log is kept for the feed.
@@ -71,6 +75,16 @@ settings! {
     }
 }
 
+settings! {
+    /// Spaces of keyed state under a prefix that have a retention of their own; the table may stand several times.
+    pub struct KeyedRetentionClass {
+        /// What the names of the spaces begin with.
+        pub prefix: String = String::new();
+        /// How long their overwritten versions stay readable; "none" keeps all for ever.
+        pub retention_ms: Option<u64> = None, 0..=YEARS_MS;
+    }
+}
+
 impl Settings {
     /// The same as the database wants it.
     pub fn options(&self) -> Options {
@@ -84,6 +98,7 @@ impl Settings {
             .segment_bytes(self.segment_bytes)
             .feed_retention(ms(self.feed_retention_ms), self.feed_retention_bytes)
             .record_retention(self.record_retention_ms.map(ms))
+            .keyed_retention(self.keyed_retention_ms.map(ms))
             .sweep_interval(self.sweep_interval_ms.map(ms))
             .reader_limit(ms(self.reader_limit_ms))
             .transaction_limits(ms(self.transaction_idle_limit_ms), ms(self.transaction_limit_ms));
@@ -96,6 +111,9 @@ impl Settings {
         }
         for class in &self.record_retention_classes {
             options = options.record_retention_class(&class.prefix, class.retention_ms.map(ms));
+        }
+        for class in &self.keyed_retention_classes {
+            options = options.keyed_retention_class(&class.prefix, class.retention_ms.map(ms));
         }
         match &self.base {
             Some(backup) => options.base(backup),
@@ -128,6 +146,39 @@ mod tests {
         let [a, b, c] =
             ["a/1", "b/1", "c/1"].map(|key| db.records().history(key, 9, None).unwrap().len());
         [cell, a, b, c]
+    }
+
+    /// Whether what spaces held half a day ago can still be read.
+    fn readable(settings: &Settings, spaces: [&str; 2]) -> [bool; 2] {
+        let clock = ManualClock::new(1_700_000_000_000_000);
+        let db = settings.options().clock(clock.clone()).sweep_interval(None).memory().unwrap();
+        let spaces = spaces.map(|space| db.keyed(space).unwrap());
+        for version in [1, 2] {
+            for space in &spaces {
+                space.put("k", "v", version).unwrap();
+            }
+        }
+        clock.advance(Duration::from_millis(DAY_MS / 2));
+        db.cells().set("later", 1).unwrap();
+        db.trim().unwrap();
+        spaces.map(|space| {
+            let then = space.at(mainstay::At::Revision(2));
+            then.is_ok_and(|then| then.get("k").is_ok())
+        })
+    }
+
+    #[test]
+    fn keyed_state_is_kept_as_long_as_its_own_settings_say() {
+        let (settings, spaces) = (Settings::default(), ["a/1", "b/1"]);
+        assert_eq!(readable(&settings, spaces), [true, true], "a day is not over");
+        let (retention_ms, record_retention_ms) = (Some(1), Some(1));
+        let short = Settings { retention_ms, record_retention_ms, ..settings.clone() };
+        assert_eq!(readable(&short, spaces), [true, true], "theirs is another");
+        let short = Settings { keyed_retention_ms: Some(DAY_MS / 4), ..short };
+        assert_eq!(readable(&short, spaces), [false, false]);
+        let class = KeyedRetentionClass { prefix: "a/".to_owned(), retention_ms: None };
+        let short = Settings { keyed_retention_classes: vec![class], ..short };
+        assert_eq!(readable(&short, spaces), [true, false]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! A part of the server that has settings adds a field to `Config` and a line here.
 
-use super::database::{self, RecordRetentionClass, RetentionClass};
+use super::database::{self, KeyedRetentionClass, RecordRetentionClass, RetentionClass};
 use super::{Field, Server};
 use crate::{archive, http, jobs, outbox, resp, security, telemetry, tls};
 
@@ -42,6 +42,7 @@ pub const TABLES: &[Table] = &[
     table!("database", database::Settings),
     table!(["database.retention_classes"], RetentionClass),
     table!(["database.record_retention_classes"], RecordRetentionClass),
+    table!(["database.keyed_retention_classes"], KeyedRetentionClass),
     table!("jobs", jobs::Settings),
     table!(["jobs.types"], jobs::TypeSettings),
     table!("outbox", outbox::Settings),

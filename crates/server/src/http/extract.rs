@@ -1,14 +1,15 @@
 //! What requests carry: names in paths, arguments in queries, bodies with a limit.
 
 use super::Http;
+use super::forms::key_of;
 use super::refusal::{Answered, Refusal};
 use super::room::Room;
 use axum::body::Body;
-use axum::extract::{FromRequestParts, Path, Query};
+use axum::extract::{FromRequestParts, Path, Query, RawPathParams};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use mainstay::{At, Cells, Code, Database, Error, MAIN, Outbox, Records, Runs};
+use mainstay::{At, Cells, Code, Database, Error, Keyed, MAIN, Name, Outbox, Records, Runs};
 use mainstay_jobs::JobName;
 use serde::de::DeserializeOwned;
 use std::error::Error as StdError;
@@ -23,12 +24,30 @@ pub(crate) struct Named(pub String);
 impl FromRequestParts<Http> for Named {
     type Rejection = Refusal;
 
+    /// Where a path has several, the first is what rights are on.
     async fn from_request_parts(parts: &mut Parts, app: &Http) -> Answered<Named> {
-        let named = Path::<String>::from_request_parts(parts, app).await;
-        named.map(|Path(name)| Named(name)).map_err(|error| {
+        let named = RawPathParams::from_request_parts(parts, app).await.map_err(|error| {
             let message = format!("the name in the path is not UTF-8: {}", error.body_text());
-            Error::new(Code::InvalidName, message).into()
-        })
+            Refusal::from(Error::new(Code::InvalidName, message))
+        })?;
+        let first = named.iter().next().map(|(_, name)| Named(name.to_owned()));
+        first.ok_or_else(Refusal::lost)
+    }
+}
+
+/// The space and the key in a path; a key that is no text is written as in JSON.
+pub(crate) struct NamedState(pub Name, pub Vec<u8>);
+
+impl FromRequestParts<Http> for NamedState {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Http) -> Answered<NamedState> {
+        let named = Path::<(String, String)>::from_request_parts(parts, app).await;
+        let Path((space, key)) = named.map_err(|error| {
+            let message = format!("the name in the path is not UTF-8: {}", error.body_text());
+            Refusal::from(Error::new(Code::InvalidName, message))
+        })?;
+        Ok(NamedState(Name::new(&space)?, key_of(&key)?))
     }
 }
 
@@ -91,14 +110,7 @@ impl Text {
         body: Body,
         limit_bytes: usize,
     ) -> Answered<Text> {
-        let length = length_of(headers);
-        if length.is_some_and(|length| length > limit_bytes) {
-            return Err(Refusal::too_large(limit_bytes as u64));
-        }
-        let mut room = Room::of(app, length.unwrap_or_default()).await?;
-        let whole = collect(app, body, length, limit_bytes, &mut room);
-        let whole = tokio::time::timeout(app.settings().upload_limit(), whole).await;
-        let whole = whole.map_err(|_| Refusal::too_slow())??;
+        let (whole, room) = whole(app, headers, body, limit_bytes).await?;
         let text = String::from_utf8(whole)
             .map_err(|_| Refusal::invalid("the body is not UTF-8: send JSON"))?;
         Ok(Text { text, room })
@@ -132,6 +144,23 @@ impl Text {
             false => self.form(app).await,
         }
     }
+}
+
+/// The bytes of a body of at most so many, and their part of the memory for bodies.
+pub(crate) async fn whole(
+    app: &Http,
+    headers: &HeaderMap,
+    body: Body,
+    limit_bytes: usize,
+) -> Answered<(Vec<u8>, Room)> {
+    let length = length_of(headers);
+    if length.is_some_and(|length| length > limit_bytes) {
+        return Err(Refusal::too_large(limit_bytes as u64));
+    }
+    let mut room = Room::of(app, length.unwrap_or_default()).await?;
+    let whole = collect(app, body, length, limit_bytes, &mut room);
+    let whole = tokio::time::timeout(app.settings().upload_limit(), whole).await;
+    Ok((whole.map_err(|_| Refusal::too_slow())??, room))
 }
 
 /// A body that is no larger than one value, as a form of ours.
@@ -221,6 +250,14 @@ pub(crate) fn runs_of(db: &Database, branch: Option<&str>) -> Answered<Runs> {
     match branch {
         None | Some(MAIN) => Ok(db.runs()),
         Some(branch) => Ok(db.branch(branch)?.runs()),
+    }
+}
+
+/// A space of a branch; of `main` where none is named.
+pub(crate) fn keyed_of(db: &Database, branch: Option<&str>, space: &Name) -> Answered<Keyed> {
+    match branch {
+        None | Some(MAIN) => Ok(db.keyed(space.as_str())?),
+        Some(branch) => Ok(db.branch(branch)?.keyed(space.as_str())?),
     }
 }
 

@@ -7,7 +7,9 @@ use crate::jobs::Desk;
 use crate::process;
 use crate::resp::Shared;
 use crate::resp::table::GROUPS;
-use mainstay::{IndexInfo, OutboxFigures, PinSummary, RecordFigures, Stats, WorkFigures};
+use mainstay::{
+    IndexInfo, OutboxFigures, PinSummary, RecordFigures, Stats, WorkFigures, WroteFigures,
+};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const US: f64 = 1e6;
@@ -167,6 +169,45 @@ pub(crate) fn runs(stats: &Stats) -> Vec<Figure> {
         Figure::counter("runs_reaped", "Deleted runs of which nothing is left").is(runs.reaped),
         Figure::gauge("run_tails", "Those who wait in the database for an event of a run")
             .is(runs.tails),
+    ]
+}
+
+/// Keyed state: what became of writes, seals, snapshots.
+pub(crate) fn keyed(stats: &Stats) -> Vec<Figure> {
+    let keyed = &stats.keyed;
+    let wrote = |name, help, figures: &WroteFigures| {
+        Figure::counter(name, help)
+            .of("became", "applied", figures.applied)
+            .of("became", "stale", figures.stale)
+            .of("became", "waiting", figures.waiting)
+    };
+    vec![
+        Figure::gauge("state", "The tables of the stores of keyed state").bytes().is(keyed.bytes),
+        Figure::gauge("state_versions", "Versions in the stores of keyed state").is(keyed.versions),
+        wrote("state_puts", "States that were put, by what became of them", &keyed.puts),
+        wrote("state_deletes", "States that were deleted, by what became of it", &keyed.deletes),
+        Figure::counter("state_items", "Items that were added to logs, by what became of them")
+            .of("became", "applied", keyed.items.applied)
+            .of("became", "stale", keyed.items.stale),
+        Figure::counter("state_merges", "What functions have merged, by what became of it")
+            .of("became", "applied", keyed.merges.applied)
+            .of("became", "stale", keyed.merges.stale)
+            .of("became", "moved", keyed.merges.moved),
+        Figure::counter("state_seals", "Frontiers that are where they were asked to be")
+            .is(keyed.seals),
+        Figure::counter("state_settled", "Writes that had waited to be sealed").is(keyed.settled),
+        Figure::counter("state_snapshots", "Snapshots of spaces that were begun")
+            .is(keyed.snapshots),
+        Figure::counter("state_restores", "Spaces that were replaced by a snapshot")
+            .is(keyed.restores),
+        Figure::counter("state_restored_entries", "Entries that restores have written")
+            .is(keyed.restored_entries),
+        Figure::counter("state_spaces_dropped", "Spaces that were dropped").is(keyed.dropped),
+        Figure::counter(
+            "state_spaces_reaped",
+            "Generations of spaces, dropped or replaced, of which nothing is left",
+        )
+        .is(keyed.reaped),
     ]
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Http, branches, cells, docs, feed, health, history, indexes, metrics, record_history};
 use super::{job_reads, jobs, locks, outbox, records, runs, slow_log, tags, tails};
-use super::{transactions, transfer};
+use super::{snapshots, spaces, states, transactions, transfer};
 use axum::Json;
 use axum::extract::State;
 use utoipa::OpenApi;
@@ -12,7 +12,7 @@ use utoipa::OpenApi;
 #[openapi(
     info(
         title = "Mainstay",
-        description = "The state engine over HTTP: cells and records with compare-and-swap, jobs and locks, runs and an outbox, transactions, history, branches and a feed of every change. \
+        description = "The state engine over HTTP: cells and records with compare-and-swap, jobs and locks, runs and an outbox, keyed state, transactions, history, branches and a feed of every change. \
             Every error has the form {\"error\": {code, kind, message}}. A server with users wants Basic \
             authentication: 401 without it, 403 where the user may not."
     ),
@@ -28,6 +28,9 @@ use utoipa::OpenApi;
         runs::list, runs::get, runs::bootstrap, runs::delete, runs::append_events, runs::fetch, tails::tail,
         runs::snapshot, runs::project, runs::alerts, runs::key,
         outbox::put, outbox::claim, outbox::ack, outbox::fail, outbox::look, outbox::dead, outbox::replay,
+        spaces::list, spaces::info, spaces::declare, spaces::drop, spaces::seal, spaces::positions, spaces::waiting,
+        states::scan, states::write, states::get, states::put, states::delete, states::items, states::append,
+        snapshots::take, snapshots::restore,
         transactions::execute,
         branches::list, branches::fork, branches::info, branches::delete, branches::diff, branches::merge,
         tags::list, tags::put, tags::delete,
@@ -42,6 +45,7 @@ use utoipa::OpenApi;
         (name = "locks", description = "One holder at a time, with a lease and a token that only rises"),
         (name = "runs", description = "Append-only logs of events, what they add up to, and those who follow them"),
         (name = "outbox", description = "Messages that are written with a transaction and sent behind it"),
+        (name = "keyed", description = "Spaces of keys whose writes carry versions, so that each is applied once"),
         (name = "transactions", description = "Any mix of commands, all or nothing"),
         (name = "branches", description = "Fork in constant time, compare, merge"),
         (name = "tags", description = "Revisions with names"),

@@ -7,7 +7,9 @@ use super::{
     Http, branches, cells, docs, feed, health, history, indexes, job_reads, jobs, leftover, locks,
     metrics, openapi, outbox, records, runs,
 };
-use super::{record_history, slow_log, tags, tails, transactions, transfer};
+use super::{
+    record_history, slow_log, snapshots, spaces, states, tags, tails, transactions, transfer,
+};
 use crate::security::{Area, Right};
 use axum::Router;
 use axum::extract::Request;
@@ -32,6 +34,9 @@ const WRITE_RUNS: Door = Door::needs(Right::write(Area::Runs));
 /// The outbox: to look at it concerns all messages, to write one its subject.
 const READ_OUTBOX: Door = Door::needs(Right::read(Area::Outbox)).everything();
 const WRITE_OUTBOX: Door = Door::needs(Right::write(Area::Outbox));
+/// Keyed state, to read and to write: the name of the space is what counts.
+const READ_KEYED: Door = Door::needs(Right::read(Area::Keyed));
+const WRITE_KEYED: Door = Door::needs(Right::write(Area::Keyed));
 /// Branches and tags, to look at and to change; a change concerns all keys.
 const LOOK: Door = Door::needs(Right::read(Area::Branches));
 const CHANGE: Door = Door::needs(Right::write(Area::Branches)).everything();
@@ -42,8 +47,9 @@ const GIVE: Door = Door::needs(Right::write(Area::Admin)).everything();
 const FEED: Door = Door::needs(Right::read(Area::Feed)).range();
 const SERVER: Door = Door::needs(Right::read(Area::Server));
 /// The commands inside are looked at one by one.
-const MIX: Door =
-    Door::needs(Right::either(Area::Cells).or(Area::Records).or(Area::Runs).or(Area::Outbox));
+const MIX: Door = Door::needs(
+    Right::either(Area::Cells).or(Area::Records).or(Area::Runs).or(Area::Outbox).or(Area::Keyed),
+);
 
 /// What is about data: one layer can wrap all of it.
 fn data() -> Vec<Route> {
@@ -104,6 +110,22 @@ fn data() -> Vec<Route> {
         ("POST", "/v1/outbox/fail", post(outbox::fail), WRITE_OUTBOX),
         ("GET", "/v1/outbox/dead", get(outbox::dead), READ_OUTBOX),
         ("POST", "/v1/outbox/dead/{id}/replay", post(outbox::replay), WRITE_OUTBOX),
+        ("GET", "/v1/spaces", get(spaces::list), READ_KEYED.range()),
+        ("GET", "/v1/spaces/{space}", get(spaces::info), READ_KEYED.name()),
+        ("PUT", "/v1/spaces/{space}", put(spaces::declare), WRITE_KEYED.name()),
+        ("DELETE", "/v1/spaces/{space}", delete(spaces::drop), WRITE_KEYED.name()),
+        ("POST", "/v1/spaces/{space}/seal", post(spaces::seal), WRITE_KEYED.name()),
+        ("GET", "/v1/spaces/{space}/positions", get(spaces::positions), READ_KEYED.name()),
+        ("GET", "/v1/spaces/{space}/waiting", get(spaces::waiting), READ_KEYED.name()),
+        ("GET", "/v1/spaces/{space}/states", get(states::scan), READ_KEYED.name()),
+        ("POST", "/v1/spaces/{space}/states", post(states::write), WRITE_KEYED.name()),
+        ("GET", "/v1/spaces/{space}/states/{key}", get(states::get), READ_KEYED.name()),
+        ("PUT", "/v1/spaces/{space}/states/{key}", put(states::put), WRITE_KEYED.name()),
+        ("DELETE", "/v1/spaces/{space}/states/{key}", delete(states::delete), WRITE_KEYED.name()),
+        ("GET", "/v1/spaces/{space}/items/{key}", get(states::items), READ_KEYED.name()),
+        ("POST", "/v1/spaces/{space}/items/{key}", post(states::append), WRITE_KEYED.name()),
+        ("GET", "/v1/spaces/{space}/snapshot", get(snapshots::take), READ_KEYED.name()),
+        ("PUT", "/v1/spaces/{space}/snapshot", put(snapshots::restore), WRITE_KEYED.name()),
         ("POST", "/v1/transactions", post(transactions::execute), MIX),
         ("GET", "/v1/branches", get(branches::list), LOOK),
         ("POST", "/v1/branches", post(branches::fork), CHANGE.recorded("branch.fork")),

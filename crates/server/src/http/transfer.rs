@@ -31,7 +31,7 @@ use utoipa::{IntoParams, ToSchema};
 const PIECE_BYTES: usize = 256 << 10;
 /// How much of a file is taken before the disk is looked at again.
 const ROOM_BYTES: u64 = 4 << 20;
-pub(super) const REVISION: HeaderName = HeaderName::from_static("mainstay-revision");
+const REVISION: HeaderName = HeaderName::from_static("mainstay-revision");
 const CELLS: HeaderName = HeaderName::from_static("mainstay-cells");
 const RECORDS: HeaderName = HeaderName::from_static("mainstay-records");
 const RUNS: HeaderName = HeaderName::from_static("mainstay-runs");
@@ -183,7 +183,7 @@ pub(super) fn crowded() -> Refusal {
 }
 
 fn imported(name: String, report: ImportReport) -> Imported {
-    let ImportReport { source, versions, tags, revision } = report;
+    let ImportReport { source, versions, tags, revision, .. } = report;
     Imported { name, source, versions, tags, revision }
 }
 

@@ -8,6 +8,7 @@ mod ending;
 mod feed;
 mod files;
 mod jobs;
+mod keyed;
 mod limits;
 mod operation;
 mod outbox;

@@ -1,6 +1,8 @@
 use crate::support::encode;
 use crate::world::World;
-use mainstay::{At, Clock, Filter, ManualClock, NewEvent, Options, SystemClock};
+use mainstay::{
+    At, Clock, Filter, KeyedState, ManualClock, NewEvent, Options, SpaceOptions, SystemClock,
+};
 use mainstay_server::resp::Settings;
 use std::time::Duration;
 
@@ -189,6 +191,38 @@ fn runs_and_the_outbox_are_shown() {
     let mut client = w.client();
     assert!(client.line("INFO outbox").contains(r"outbox_pending:2\r\n"));
     assert!(client.line("INFO runs").contains(r"run_events:2\r\n"));
+}
+
+#[test]
+fn keyed_state_is_shown() {
+    let w = world();
+    let (plain, ordered) = (w.db.keyed("plain").unwrap(), w.db.keyed("ordered").unwrap());
+    plain.put("a", "1", 2).unwrap();
+    plain.put("a", "1", 2).unwrap();
+    plain.delete("a", 3).unwrap();
+    plain.append_unique("a", "1", "item").unwrap();
+    plain.append_unique("a", "1", "item").unwrap();
+    ordered.declare(SpaceOptions::default().ordered()).unwrap();
+    ordered.put("a", "1", 1).unwrap();
+    ordered.seal(2).unwrap();
+    let became = |name: &str, became: &str| {
+        w.metric(&format!("mainstay_state_{name}_total{{became=\"{became}\"}}"))
+    };
+    let puts = ["applied", "stale", "waiting"].map(|kind| became("puts", kind));
+    assert_eq!(puts, [1.0, 1.0, 1.0]);
+    assert_eq!((became("deletes", "applied"), became("deletes", "stale")), (1.0, 0.0));
+    assert_eq!((became("items", "applied"), became("items", "stale")), (1.0, 1.0));
+    let bytes = plain.snapshot().unwrap();
+    plain.restore(&bytes).unwrap();
+    ordered.clear().unwrap();
+    let counted =
+        ["seals", "settled", "snapshots", "restores", "restored_entries", "spaces_dropped"];
+    let counted = counted.map(|name| w.metric(&format!("mainstay_state_{name}_total")));
+    assert_eq!(counted, [1.0, 1.0, 1.0, 1.0, 2.0, 1.0]);
+    w.db.reap().unwrap();
+    assert_eq!(w.metric("mainstay_state_spaces_reaped_total"), 2.0);
+    assert_eq!(w.metric("mainstay_runs_reaped_total"), 0.0);
+    assert!(w.client().line("INFO keyed").contains(r"state_puts_applied:1\r\n"));
 }
 
 #[test]

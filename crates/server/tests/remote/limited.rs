@@ -3,8 +3,8 @@
 use crate::world::{PASSWORD, World};
 use mainstay::remote::{AsyncDatabase, Options};
 use mainstay::{
-    At, CellCommand, Code, Database, Error, Filter, Guard, Interactive, MergeStrategy, Name,
-    RecordPick, Result, Step, Transaction, Ttl,
+    At, CellCommand, Code, Database, Error, Filter, Guard, Interactive, KeyedState, MergeStrategy,
+    Name, RecordPick, Result, Step, Transaction, Ttl,
 };
 use std::time::Duration;
 
@@ -121,6 +121,16 @@ const OUTSIDE: &[Attempt] = &[
     ("pick", |db| db.records().pick(RecordPick::under("ap", Vec::new())).map(drop)),
     ("expire a record", |db| db.records().expire("other", Ttl::Clear).map(drop)),
     ("delete a record", |db| db.records().delete("other").map(drop)),
+    ("a state", |db| db.keyed("other")?.get("app:a").map(drop)),
+    ("a state then", |db| db.keyed("other")?.at(At::Latest)?.get("app:a").map(drop)),
+    ("a state in a view", |db| db.cells().at(At::Latest)?.keyed("other")?.get("k").map(drop)),
+    ("states", |db| db.keyed("other")?.scan(b"app:", None, 9).map(drop)),
+    ("spaces", |db| db.spaces("ap", None, 9).map(drop)),
+    ("a snapshot", |db| db.keyed("other")?.snapshot().map(drop)),
+    ("put a state", |db| db.keyed("other")?.put("app:a", "1", 1).map(drop)),
+    ("seal", |db| db.keyed("other")?.seal(1).map(drop)),
+    ("restore", |db| db.keyed("other")?.restore(&db.keyed("app:s")?.snapshot()?).map(drop)),
+    ("drop a space", |db| db.keyed("other")?.clear().map(drop)),
     ("execute", |db| db.execute(set("app:a").step(CellCommand::set(name("other"), 1))).map(drop)),
     ("execute all", |db| db.execute_all(vec![set("other")]).pop().unwrap().map(drop)),
     ("submit", |db| db.submit(set("other")).wait().map(drop)),
@@ -198,6 +208,12 @@ const INSIDE: &[Attempt] = &[
     ("elsewhere", |db| db.branch("trial")?.cells().set("app:a", 1).map(drop)),
     ("execute", |db| {
         db.execute(set("app:b").guard(counter("app:b")).guard(range("app:b"))).map(drop)
+    }),
+    ("a state", |db| {
+        let space = db.keyed("app:s")?;
+        space.put("other", "1", 1)?;
+        space.restore(&space.snapshot()?)?;
+        db.spaces("app:", None, 9).map(|page| assert_eq!(page.names, ["app:s"]))
     }),
     ("submit", |db| db.submit(set("app:b")).wait().map(drop)),
     ("inside", |db| {

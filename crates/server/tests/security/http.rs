@@ -104,6 +104,34 @@ const OUTSIDE: &[(&str, &str, &str)] = &[
     ("GET", "/v1/runs/other/snapshot", ""),
     ("GET", "/v1/runs/other/projection", ""),
     ("GET", "/v1/runs/other/alerts", ""),
+    ("GET", "/v1/spaces", ""),
+    ("GET", "/v1/spaces?prefix=ap", ""),
+    ("GET", "/v1/spaces/other", ""),
+    ("PUT", "/v1/spaces/other", "{}"),
+    ("DELETE", "/v1/spaces/other", ""),
+    ("POST", "/v1/spaces/other/seal", r#"{"frontier":1}"#),
+    ("GET", "/v1/spaces/other/positions", ""),
+    ("GET", "/v1/spaces/other/waiting", ""),
+    ("GET", "/v1/spaces/other/states", ""),
+    ("GET", "/v1/spaces/other/states?prefix=app:", ""),
+    ("POST", "/v1/spaces/other/states", r#"[{"advance":{"source":"app:s","position":1}}]"#),
+    ("GET", "/v1/spaces/other/states/app:a", ""),
+    ("GET", "/v1/spaces/%6Fther/states/app:a", ""),
+    ("PUT", "/v1/spaces/other/states/app:a?version=1", "1"),
+    ("DELETE", "/v1/spaces/other/states/app:a?version=1", ""),
+    ("GET", "/v1/spaces/other/items/app:a", ""),
+    ("POST", "/v1/spaces/other/items/app:a", r#"{"id":"app:i","item":1}"#),
+    ("GET", "/v1/spaces/other/snapshot", ""),
+    ("PUT", "/v1/spaces/other/snapshot", ""),
+    ("POST", "/v1/transactions", r#"{"commands":[{"get_space":{"space":"other"}}]}"#),
+    ("POST", "/v1/transactions", r#"{"commands":[{"list_spaces":{}}]}"#),
+    ("POST", "/v1/transactions", r#"{"commands":[{"drop_space":{"space":"other"}}]}"#),
+    (
+        "POST",
+        "/v1/transactions",
+        r#"{"guards":[{"state_absent":{"space":"other","key":"app:a"}}]}"#,
+    ),
+    ("POST", "/v1/transactions", r#"{"guards":[{"state_unchanged":{"space":"other","since":0}}]}"#),
     ("GET", "/v1/outbox", ""),
     ("POST", "/v1/outbox", r#"{"subject":"other"}"#),
     ("POST", "/v1/outbox", r#"{"subject":"app:s","run":"other"}"#),
@@ -204,6 +232,30 @@ fn a_reader_reads_and_changes_nothing() {
         assert_eq!(world.ask(Some("reader"), method, path, body).0, 403, "{method} {path}");
     }
     assert_eq!(world.db.revision(), 1);
+}
+
+#[test]
+fn keyed_state_needs_rights_of_its_own() {
+    let world = World::with(|settings| {
+        settings.users.push(user("operator", &["keyed"], &["app:"]));
+        settings.users.push(user("looker", &["keyed:read"], &[""]));
+        settings.users.push(user("filler", &["keyed:write"], &[""]));
+    });
+    let path = "/v1/spaces/app:s/states/a?version=1";
+    let put = |name: &str| world.ask(Some(name), "PUT", path, "1").0;
+    assert_eq!((put("keeper"), put("looker")), (403, 403), "records are no states");
+    assert_eq!(put("filler"), 403, "what became of it tells what was there");
+    assert_eq!(put("operator"), 200);
+    let look = |name: &str, path: &str| world.ask(Some(name), "GET", path, "").0;
+    assert_eq!(look("looker", "/v1/spaces/app:s/states/a"), 200);
+    assert_eq!(look("filler", "/v1/spaces/app:s/states/a"), 403);
+    assert_eq!(look("operator", "/v1/spaces?prefix=app:"), 200);
+    assert_eq!(look("filler", "/v1/spaces/app:s/snapshot"), 403);
+    let drop = |name: &str| world.ask(Some(name), "DELETE", "/v1/spaces/app:s", "").0;
+    assert_eq!((drop("looker"), drop("filler")), (403, 200));
+    world.db.keyed("app:s").unwrap().put("k", "1", 1).unwrap();
+    let feed = "/v1/feed/page?after=0&prefix=app:&contract=keyed";
+    assert!(world.ask(Some("app"), "GET", feed, "").1.contains("app:s/k"));
 }
 
 #[test]

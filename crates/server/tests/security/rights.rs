@@ -39,8 +39,9 @@ fn no_command_reaches_a_key_that_is_not_the_users() {
     for spec in table::all().filter(|spec| spec.keys.0 != 0) {
         let reply = client.call(&some_words(spec));
         // Words that make no sense may be told so before the keys are looked at.
-        let refused =
-            ["-NOPERM User app ", "-ERR ", "-INVALID "].iter().any(|it| reply.starts_with(it));
+        let refused = ["-NOPERM User app ", "-ERR ", "-INVALID ", "-CORRUPT "]
+            .iter()
+            .any(|it| reply.starts_with(it));
         assert!(refused, "{}: {reply}", spec.name);
     }
     assert_eq!(world.db.revision(), 1);

@@ -100,10 +100,17 @@ impl Space {
         for (key, Held { version, value }) in other.states {
             added += u64::from(self.states.set_newer(key, version, value));
         }
+        let info = self.info();
         for ((version, key), value) in other.waiting {
-            if self.states.is_newer(&key, version) {
+            if info.is_sealed(version) && !info.options.merged {
+                // What its version closed does not wait any more.
+                added += u64::from(self.states.set_newer(key, version, value));
+            } else if self.states.is_newer(&key, version) {
                 added += u64::from(self.wait(key, version, value));
             }
+        }
+        if let Some(frontier) = info.frontier {
+            self.states.forget_below(frontier);
         }
         for (key, log) in other.logs {
             for (id, item) in log {

@@ -38,7 +38,10 @@ impl<P: Operator> Pipeline<P> {
             return Err(Error::new(Code::InvalidArgument, message));
         }
         let positions = self.state.positions()?;
-        self.outlet.prepare(id)?;
+        if let Err(error) = self.outlet.prepare(id) {
+            self.broken = true;
+            return Err(error);
+        }
         let barrier = Barrier { id, positions };
         self.barriers.insert(id, barrier.clone());
         Ok(barrier)

@@ -103,15 +103,39 @@ impl<O> FileSink<O> {
                 removed.map_err(|error| io_error("remove", &path, &error))?;
                 continue;
             }
-            let cut = OpenOptions::new().write(true).open(&path).and_then(|file| {
-                if *end > position {
-                    file.set_len(position - start)?;
-                }
-                file.sync_all()
+            let opened = OpenOptions::new().write(true).open(&path);
+            let cut = opened.and_then(|file| {
+                file.set_len((*end).min(position) - start)?;
+                Ok(file)
             });
-            cut.map_err(|error| io_error("cut", &path, &error))?;
+            let file = cut.map_err(|error| io_error("cut", &path, &error))?;
+            self.sync(&file, *start)?;
         }
         sync_directory(&self.directory)
+    }
+
+    /// Puts a staged file on stable storage. A sync that failed may seem to succeed when it is repeated, with the bytes lost
+    /// all the same. So what was staged from there on goes, and the state has to go back and make it again.
+    fn sync(&self, file: &File, start: u64) -> Result<()> {
+        let Err(error) = file.sync_all() else { return Ok(()) };
+        self.give_up(start)?;
+        let path = staged(&self.directory, start);
+        let message = format!(
+            "cannot sync {}: {error}; sink `{}` has given it up: restore the last checkpoint",
+            path.display(),
+            self.name
+        );
+        Err(Error::new(Code::SyncFailed, message))
+    }
+
+    /// Removes what is staged from a place on, the last first: what stays has no gap.
+    fn give_up(&self, start: u64) -> Result<()> {
+        for (start, _) in Stock::list(&self.directory)?.staged.range(start..).rev() {
+            let path = staged(&self.directory, *start);
+            let removed = std::fs::remove_file(&path);
+            removed.map_err(|error| io_error("remove", &path, &error))?;
+        }
+        Ok(())
     }
 
     /// The file to write to; a new one begins at the present position.
@@ -203,12 +227,9 @@ impl<O: Serialize> Sink<O> for FileSink<O> {
     }
 
     fn prepare(&mut self, _checkpoint: u64) -> Result<()> {
-        let Some((file, start)) = &self.active else { return Ok(()) };
-        let path = staged(&self.directory, *start);
-        file.sync_all().map_err(|error| io_error("sync", &path, &error))?;
-        sync_directory(&self.directory)?;
-        self.active = None;
-        Ok(())
+        let Some((file, start)) = self.active.take() else { return Ok(()) };
+        self.sync(&file, start)?;
+        sync_directory(&self.directory)
     }
 
     fn commit(&mut self, _checkpoint: u64, position: u64) -> Result<()> {
@@ -239,5 +260,30 @@ impl<O: Serialize> Sink<O> for FileSink<O> {
     /// What is staged stays so, and is committed with a later checkpoint.
     fn abort(&mut self, _checkpoint: u64) -> Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::Cause;
+    use mainstay_model::LogicalTime;
+
+    #[test]
+    fn what_could_not_be_synced_is_made_again() {
+        let root = tempfile::tempdir().unwrap();
+        let mut sink = FileSink::new("out", root.path());
+        let output = |n| Output::new("o", b"k", Cause::Item(LogicalTime::new(0, n)), 0, n);
+        sink.open(0).unwrap();
+        let kept = sink.write(&[output(1)]).unwrap();
+        sink.prepare(1).unwrap();
+        let lost = sink.write(&[output(2)]).unwrap();
+        sink.prepare(2).unwrap();
+        let position = sink.write(&[output(3)]).unwrap();
+        sink.give_up(kept).unwrap();
+        assert!(lost < position);
+        assert_eq!(sink.open(position).unwrap(), Opened::Behind { held: kept });
+        assert_eq!(sink.open(kept).unwrap(), Opened::Ready);
+        assert_eq!(sink.write(&[output(2), output(3)]).unwrap(), position);
     }
 }

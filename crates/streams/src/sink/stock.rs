@@ -49,7 +49,9 @@ impl Stock {
             };
             let length =
                 entry.metadata().map_err(|error| io_error("look at", &entry.path(), &error))?;
-            starts.insert(start, start + length.len());
+            // One that would end behind the last byte there can be was put there by somebody.
+            let end = start.checked_add(length.len());
+            starts.insert(start, end.ok_or_else(|| gap(directory, u64::MAX, start))?);
         }
         stock.check_parts(directory)?;
         Ok(stock)

@@ -206,8 +206,4 @@ impl<I, A: Clone> EventTime<I, WindowState<A>, Window<A>> for Windowed<I, A> {
         let due = state.windows.iter().filter(|window| window.end_ms == end_ms);
         Ok(due.map(|window| (window.version(), window.clone())).collect())
     }
-
-    fn settle(&self, state: WindowState<A>, watermark_ms: u64) -> Option<WindowState<A>> {
-        state.without(watermark_ms).if_any()
-    }
 }

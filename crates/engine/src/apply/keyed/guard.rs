@@ -7,7 +7,8 @@ use crate::spaces::{self, KEYED, SPACES};
 use crate::trail::Trail;
 use crate::view::{Origin, View};
 use mainstay_model::{
-    Answer, EntryKind, Name, Result, Revision, StateAnswer, StateCommand, StatePlace, StateWrite,
+    Answer, EntryKind, Name, Result, Revision, SpaceInfo, StateAnswer, StateCommand, StatePlace,
+    StateWrite,
 };
 
 /// Whether what stands here has not been written since a revision; nothing if nobody remembers. That another generation
@@ -33,6 +34,7 @@ pub(crate) fn holds(
     let at = |place: &[u8]| [&life[..], place].concat();
     match place {
         StatePlace::Space => Ok(Some(false)),
+        StatePlace::Open(version) => Ok(Some(!declared.info.is_sealed(*version))),
         StatePlace::Key(key) => unwritten(view, KEYED, &at(&EntryKind::state(key)), since),
         StatePlace::Item { key, id } => {
             unwritten(view, KEYED, &at(&EntryKind::item(key, id)), since)
@@ -72,7 +74,11 @@ fn unwritten(view: &View<'_>, space: u8, name: &[u8], since: Revision) -> Result
 
 /// What a command reads of a space, or its answer tells of it. Whoever changes that makes a commit a conflict. A page tells
 /// of what is up to its end, and not of what is behind it.
-pub(crate) fn told(command: &StateCommand, answer: Option<&Answer>) -> Vec<StatePlace> {
+pub(crate) fn told(
+    command: &StateCommand,
+    declared: Option<&SpaceInfo>,
+    answer: Option<&Answer>,
+) -> Vec<StatePlace> {
     let upto = answer.and_then(end_of).map(|key| EntryKind::state(key).to_vec());
     let range = |prefix: &[u8], after: Option<&[u8]>| StatePlace::Range {
         prefix: prefix.to_vec(),
@@ -80,7 +86,9 @@ pub(crate) fn told(command: &StateCommand, answer: Option<&Answer>) -> Vec<State
         upto: upto.clone(),
     };
     match command {
-        StateCommand::Write { writes, .. } => writes.iter().filter_map(of_write).collect(),
+        StateCommand::Write { writes, .. } => {
+            writes.iter().filter_map(of_write).chain(of_writes(declared, writes)).collect()
+        }
         StateCommand::Look { keys, .. } => {
             keys.iter().map(|key| StatePlace::Key(key.0.clone())).collect()
         }
@@ -95,7 +103,10 @@ pub(crate) fn told(command: &StateCommand, answer: Option<&Answer>) -> Vec<State
         StateCommand::Waiting { .. } => vec![range(&places::kind(EntryKind::Waiting), None)],
         StateCommand::Positions { .. } => vec![range(&places::kind(EntryKind::Position), None)],
         // All of the space is in it, or goes by it.
-        StateCommand::Dump { .. } | StateCommand::Seal { .. } | StateCommand::Take { .. } => {
+        StateCommand::Dump { .. }
+        | StateCommand::Seal { .. }
+        | StateCommand::Take { .. }
+        | StateCommand::Replay { .. } => {
             vec![range(b"", None), StatePlace::Space]
         }
         StateCommand::Declare { .. }
@@ -115,6 +126,28 @@ fn end_of(answer: &Answer) -> Option<&[u8]> {
         StateAnswer::Keys { next, .. } => next.as_deref(),
         _ => None,
     }
+}
+
+/// What has to stay so that puts become what their answers say: the lowest version open, and where they wait, nothing
+/// else in their places. What is stale stays so.
+fn of_writes(declared: Option<&SpaceInfo>, writes: &[StateWrite]) -> Vec<StatePlace> {
+    let is_sealed = |version| declared.is_some_and(|info| info.is_sealed(version));
+    let versions = writes.iter().filter_map(StateWrite::version);
+    let lowest = versions.filter(|version| !is_sealed(*version)).min();
+    let mut places: Vec<_> = lowest.map(StatePlace::Open).into_iter().collect();
+    if declared.is_some_and(|info| info.options.ordered) {
+        places.extend(writes.iter().filter_map(of_waiting));
+    }
+    places
+}
+
+fn of_waiting(write: &StateWrite) -> Option<StatePlace> {
+    let (StateWrite::Put { key, version, .. } | StateWrite::Delete { key, version }) = write else {
+        return None;
+    };
+    let place = EntryKind::waiting(*version, key).to_vec();
+    let (prefix, upto) = (place.clone(), Some(place));
+    Some(StatePlace::Range { prefix, after: None, upto })
 }
 
 fn of_write(write: &StateWrite) -> Option<StatePlace> {

@@ -1,50 +1,47 @@
 //! Merging a space: key by key, and the newer version wins.
 //!
 //! ```text
-//!   state      newer version wins; equal versions that differ are a conflict
-//!   waiting    what the target does not have comes to wait there; what the source sealed is sealed there, too
+//!   state      newer version wins; equal versions that differ are a conflict. One that was forgotten below a frontier has
+//!              no version any more: it is gone in the target, too, unless that has changed the key below the frontier
+//!   waiting    what the target does not have comes to wait there; what the source has settled waits no longer
 //!   item       what the target does not have; equal ids that differ are a conflict
 //!   position   the further one
 //!   space      the further frontier; one that was replaced or removed as a whole is so in the target, too, unless that
 //!              has changed meanwhile: then it is a conflict
 //! ```
+//!
+//! Each side's entries are looked for in the generation that it shows: a space that was made on both sides is one space
+//! from the first merge on.
 
 use super::space::{self, Declaration};
 use super::write::Writer;
 use super::{places, restore};
 use crate::apply::branches::Context;
+use crate::apply::reap;
 use crate::catalog::Layers;
-use crate::compare::{Comparison, Item, Side, Triple};
+use crate::compare::{Comparison, Item, Sides, Triple};
+use crate::entry::QUIET;
 use crate::index::NEWEST;
 use crate::overlay::{Overlay, Payload, Write};
 use crate::spaces::{self, KEYED, SPACES};
 use crate::view::View;
+use mainstay_model::limits::TRANSACTION_LIMIT_COMMANDS;
 use mainstay_model::{
-    Code, EntryKind, EntryRef, MergeStrategy, Name, Result, Version, VersionKind, take_state,
+    Code, EntryKind, EntryRef, Error, MergeStrategy, Name, Result, Version, take_state,
 };
 use std::collections::BTreeMap;
 
-/// Whether two sides mean the same space: declared alike, sealed alike, and the same generation.
-pub(crate) fn are_equal(one: &Side, other: &Side) -> bool {
-    let said = |side: &Side| declared(side).map(|it| (it.generation, it.info));
-    said(one) == said(other)
-}
-
-/// The space that a side has, if it is there for all to see.
-fn declared(side: &Side) -> Option<Declaration> {
-    let declared = side.payload.as_deref().and_then(|bytes| Declaration::decode(bytes).ok());
-    declared.filter(|declared| declared.is_there)
-}
-
 /// What becomes of a space that the source changed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     /// Its entries are merged one by one into what the target has.
     Merged,
-    /// The target gets the source's generation as it is.
-    Replaced { generation: u64 },
-    /// The target's side stays.
-    Kept,
+    /// The source has replaced, made or removed it as a whole.
+    Whole,
+    /// What the source changed does not fit into what the target has: that removed it, or declares it otherwise.
+    Clash,
+    /// That was decided, and nothing is left to do.
+    Settled,
 }
 
 /// Keyed state on its way from one branch to another.
@@ -53,12 +50,12 @@ pub(crate) struct KeyedMerge<'m> {
     comparison: &'m Comparison<'m>,
     target: u32,
     strategy: MergeStrategy,
-    /// What was decided of spaces.
-    fates: BTreeMap<String, Fate>,
-    /// Which kinds of versions spaces of the source have.
-    kinds: BTreeMap<String, VersionKind>,
+    /// Spaces as they were found, and what was decided of them.
+    courses: BTreeMap<String, (Sides, Fate)>,
     /// What has to be sealed once all entries are there.
     frontiers: BTreeMap<String, Version>,
+    /// What the target may have changed, once somebody has asked.
+    changed_in_target: Option<Vec<Item>>,
 }
 
 impl<'m> KeyedMerge<'m> {
@@ -68,205 +65,274 @@ impl<'m> KeyedMerge<'m> {
         target: u32,
         strategy: MergeStrategy,
     ) -> KeyedMerge<'m> {
-        let (fates, kinds, frontiers) = Default::default();
-        KeyedMerge { context, comparison, target, strategy, fates, kinds, frontiers }
+        let (courses, frontiers, changed_in_target) = Default::default();
+        KeyedMerge { context, comparison, target, strategy, courses, frontiers, changed_in_target }
     }
 
-    /// Brings what the source changed into the target; says whether it could. Spaces come before what is in them.
-    pub fn take(&mut self, overlay: &mut Overlay, triple: &Triple) -> Result<bool> {
-        match triple.space {
-            SPACES => self.space(overlay, triple),
-            _ => self.entry(overlay, triple),
+    /// Brings what the source may have changed into the target; names what it could not.
+    pub fn take(&mut self, overlay: &mut Overlay, item: &Item) -> Result<Option<String>> {
+        let (kind, name) = item;
+        if *kind == SPACES {
+            return self.space(overlay, &String::from_utf8_lossy(name));
+        }
+        let Some((space, generation, place)) = places::split(name) else { return Ok(None) };
+        let (sides, fate) = self.course(space)?;
+        // What deleted keys are found by follows from their states; other generations are seen by nobody.
+        let is_seen = sides.a.is_some_and(|a| a.generation == generation);
+        if !is_seen || !places::is_entry(place) || fate == Fate::Settled {
+            return Ok(None);
+        }
+        match fate {
+            Fate::Whole => self.whole(overlay, space, &sides),
+            _ if has_other_places(&sides) => Ok(None),
+            _ => self.place(overlay, space, place),
         }
     }
 
-    fn space(&mut self, overlay: &mut Overlay, triple: &Triple) -> Result<bool> {
-        let name = Name::new(&String::from_utf8_lossy(&triple.name))?;
-        let [base, a, b] = [&triple.base, &triple.a, &triple.b].map(declared);
-        let generation = |it: Option<Declaration>| it.map(|it| it.generation);
-        // One that both made, or that has only been sealed or typed since, is put together.
-        let is_whole = generation(base) != generation(a) && (base.is_some() || b.is_none());
-        if let (false, Some(a), Some(b)) = (is_whole, a, b) {
-            return self.alike(&name, &a, &b);
+    /// Brings what the source may have changed at a place.
+    fn place(
+        &mut self,
+        overlay: &mut Overlay,
+        space: &str,
+        place: &[u8],
+    ) -> Result<Option<String>> {
+        let (sides, fate) = self.course(space)?;
+        let triple = self.comparison.entry(space, &sides, place)?;
+        match fate {
+            _ if !triple.a_changed() => Ok(None),
+            Fate::Clash => self.clash(overlay, space, &sides),
+            Fate::Merged if !triple.agrees() => self.entry(overlay, space, &sides, place, &triple),
+            _ => Ok(None),
         }
-        let changed = generation(b) != generation(base) || self.target_changed(&name, b)?;
-        let fate = match (changed, self.strategy) {
-            (true, MergeStrategy::Strict) => return Ok(false),
-            (true, MergeStrategy::Ours) => Fate::Kept,
-            _ => Fate::Replaced { generation: generation(a).unwrap_or(0) },
-        };
-        if let Fate::Replaced { .. } = fate {
-            self.replace(overlay, &name, a)?;
-        }
-        self.fates.insert(name.as_str().to_owned(), fate);
-        Ok(true)
     }
 
-    /// Two sides of a space that are put together: they have to be declared alike.
-    fn alike(&mut self, name: &Name, a: &Declaration, b: &Declaration) -> Result<bool> {
-        let (of_a, mut of_b) = (a.info.options, b.info.options);
-        // One that has no version yet takes the other's kind.
-        of_b.versions = of_b.versions.or(of_a.versions);
-        if let Some(kind) = of_a.versions {
-            self.kinds.insert(name.as_str().to_owned(), kind);
+    /// Brings spaces of which the source shows another generation than the ancestor did: what is gone there has left no
+    /// trace, so all places are looked at.
+    fn others(&mut self, overlay: &mut Overlay) -> Result<Vec<String>> {
+        let courses = self.courses.iter().filter(|(_, (sides, _))| has_other_places(sides));
+        let others: Vec<_> = courses.map(|(space, (sides, _))| (space.clone(), *sides)).collect();
+        let mut conflicts = Vec::new();
+        for (space, sides) in others {
+            for place in self.comparison.places(&space, &sides)? {
+                conflicts.extend(self.place(overlay, &space, &place)?);
+            }
         }
-        let fate = match (of_b.is_as(&of_a), self.strategy) {
-            (true, _) => Fate::Merged,
-            (false, MergeStrategy::Ours) => Fate::Kept,
-            (false, _) => return Ok(false),
-        };
-        if let (Fate::Merged, Some(frontier)) = (fate, a.info.frontier) {
-            self.frontiers.insert(name.as_str().to_owned(), frontier);
-        }
-        self.fates.insert(name.as_str().to_owned(), fate);
-        Ok(true)
+        Ok(conflicts)
     }
 
-    /// Whether the target has changed anything in a space since the common ancestor.
-    fn target_changed(&self, name: &Name, b: Option<Declaration>) -> Result<bool> {
-        let Some(b) = b else { return Ok(false) };
-        let life = places::life(name.as_str(), b.generation);
-        for (space, name) in self.comparison.changed_in_b()? {
-            if space == KEYED && name.starts_with(&life) {
-                let triple = self.comparison.triple((space, name) as Item)?;
-                if triple.b_changed() {
-                    return Ok(true);
-                }
+    /// A space as it was found, and what becomes of it.
+    fn course(&mut self, space: &str) -> Result<(Sides, Fate)> {
+        if let Some(course) = self.courses.get(space) {
+            return Ok(*course);
+        }
+        let sides = self.comparison.sides(space)?;
+        let course = (sides, fate(&sides, self.comparison.base.1));
+        self.courses.insert(space.to_owned(), course);
+        Ok(course)
+    }
+
+    fn settle(&mut self, space: &str) {
+        if let Some((_, fate)) = self.courses.get_mut(space) {
+            *fate = Fate::Settled;
+        }
+    }
+
+    fn space(&mut self, overlay: &mut Overlay, space: &str) -> Result<Option<String>> {
+        let (sides, fate) = self.course(space)?;
+        let info = |side: Option<Declaration>| side.map(|declared| declared.info);
+        let is_changed = info(sides.a) != info(sides.base);
+        match (fate, sides.a, sides.b) {
+            (Fate::Whole, ..) => self.whole(overlay, space, &sides),
+            (Fate::Clash, ..) if is_changed => self.clash(overlay, space, &sides),
+            (Fate::Merged, Some(a), Some(b)) if is_changed => {
+                self.declare(overlay, space, &a, &b).map(|()| None)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The kind of versions travels, and the frontier once all entries are there.
+    fn declare(
+        &mut self,
+        overlay: &mut Overlay,
+        space: &str,
+        a: &Declaration,
+        b: &Declaration,
+    ) -> Result<()> {
+        if let Some(frontier) = a.info.frontier {
+            self.frontiers.insert(space.to_owned(), frontier);
+        }
+        let kind = a.info.options.versions.filter(|_| b.info.options.versions.is_none());
+        let Some(kind) = kind else { return Ok(()) };
+        let (name, layers) = (Name::new(space)?, self.layers());
+        let view = self.view(&layers);
+        let mut writer = Writer::open(&view, overlay, &name, self.context.revision)?;
+        writer.declared.info.options.versions = Some(kind);
+        writer.changed = true;
+        writer.close()
+    }
+
+    /// A space that the source replaced, made or removed.
+    fn whole(
+        &mut self,
+        overlay: &mut Overlay,
+        space: &str,
+        sides: &Sides,
+    ) -> Result<Option<String>> {
+        self.settle(space);
+        match (self.target_changed(space, sides)?, self.strategy) {
+            (true, MergeStrategy::Strict) => Ok(Some(space.to_owned())),
+            (true, MergeStrategy::Ours) => Ok(None),
+            _ => {
+                // Under a number that it once had the target would find what is left of that, or lose it to the
+                // reaper.
+                let generation = sides.a.map_or(0, |a| a.generation);
+                let is_fresh = self.target_knows(overlay, space, generation)?;
+                self.replace(overlay, space, sides, is_fresh).map(|()| None)
+            }
+        }
+    }
+
+    /// A space that the source changed, and the target has no place for that.
+    fn clash(
+        &mut self,
+        overlay: &mut Overlay,
+        space: &str,
+        sides: &Sides,
+    ) -> Result<Option<String>> {
+        self.settle(space);
+        match self.strategy {
+            MergeStrategy::Strict => Ok(Some(space.to_owned())),
+            MergeStrategy::Ours => Ok(None),
+            MergeStrategy::Theirs => self.replace(overlay, space, sides, true).map(|()| None),
+        }
+    }
+
+    /// Whether the target has changed anything of a space since the common ancestor.
+    fn target_changed(&mut self, space: &str, sides: &Sides) -> Result<bool> {
+        let said = |side: Option<Declaration>| side.map(|it| (it.generation, it.info));
+        if said(sides.b) != said(sides.base) {
+            return Ok(true);
+        }
+        let Some(b) = sides.b else { return Ok(false) };
+        let life = places::life(space, b.generation);
+        if self.changed_in_target.is_none() {
+            let changed = self.comparison.changed_in_b()?.into_iter();
+            self.changed_in_target = Some(changed.filter(|(kind, _)| *kind == KEYED).collect());
+        }
+        for (_, name) in self.changed_in_target.iter().flatten() {
+            let place = name.strip_prefix(&life[..]).filter(|place| places::is_entry(place));
+            let Some(place) = place else { continue };
+            if self.comparison.entry(space, sides, place)?.b_changed() {
+                return Ok(true);
             }
         }
         Ok(false)
     }
 
-    /// Makes the target's space what the source's is; its entries follow.
-    fn replace(&self, overlay: &mut Overlay, name: &Name, a: Option<Declaration>) -> Result<()> {
-        let layers = self.layers();
-        let view = self.view(&layers);
-        restore::remove(&view, overlay, name, 0)?;
-        let Some(a) = a else { return Ok(()) };
-        let met = space::meet(&view, overlay, name)?;
-        let shown = Declaration { shown: self.context.revision, filling: 0, ..a };
-        space::put(overlay, met.seen, &shown)
-    }
-
-    fn entry(&mut self, overlay: &mut Overlay, triple: &Triple) -> Result<bool> {
-        let Some((space, generation, place)) = places::split(&triple.name) else { return Ok(true) };
-        if !places::is_entry(place) {
-            // What deleted keys are found by follows from their states.
-            return Ok(true);
-        }
-        match self.fates.get(space).copied() {
-            Some(Fate::Kept) => return Ok(true),
-            Some(Fate::Replaced { generation: shown }) if shown == generation => {
-                return self.copy(overlay, triple, place).map(|()| true);
-            }
-            Some(Fate::Replaced { .. }) => return Ok(true),
-            Some(Fate::Merged) | None => {}
-        }
-        let name = Name::new(space)?;
-        let layers = self.layers();
-        let view = self.view(&layers);
-        let Some(there) = space::find(&view, overlay, &name)? else {
-            // The target removed the space, and the source went on with it.
-            return Ok(self.strategy == MergeStrategy::Ours);
-        };
-        let kind = self.kinds.get(space).copied().or(there.info.options.versions);
-        let Some(payload) = &triple.a.payload else {
-            // What the source sealed or forgot is sealed here when all is there.
-            return Ok(true);
-        };
-        let entry = EntryRef::from_parts(place, Some(payload), kind)?;
-        if self.is_conflict(&view, overlay, &there, &name, place, payload)? {
-            match self.strategy {
-                MergeStrategy::Strict => return Ok(false),
-                MergeStrategy::Ours => return Ok(true),
-                MergeStrategy::Theirs => {
-                    return self.overwrite(&view, overlay, &name, entry).map(|()| true);
-                }
-            }
-        }
-        let mut writer = Writer::open(&view, overlay, &name, self.context.revision)?;
-        writer.take_one(entry)?;
-        writer.close()?;
-        Ok(true)
-    }
-
-    /// Whether both have the same version of a key, or the same id, and mean different things by it.
-    fn is_conflict(
+    /// Makes the target's space what the source's is, all of it, under the same generation or one of its own.
+    fn replace(
         &self,
-        view: &View<'_>,
-        overlay: &Overlay,
-        there: &Declaration,
-        name: &Name,
-        place: &[u8],
-        payload: &[u8],
-    ) -> Result<bool> {
-        let mut at = places::life(name.as_str(), there.generation);
-        at.extend_from_slice(place);
-        let (key, hash) = view.key(KEYED, &at);
-        let found = view.find(overlay, &key, hash, |head, held| {
-            Ok((!head.is_deleted()).then(|| held.to_vec()))
-        })?;
-        let Some(held) = found.and_then(|(held, _)| held).filter(|held| held != payload) else {
-            return Ok(false);
-        };
-        Ok(match place.first() {
-            Some(&kind) if kind == EntryKind::State as u8 => {
-                take_state(&held).map(|(version, _)| version)
-                    == take_state(payload).map(|(version, _)| version)
+        overlay: &mut Overlay,
+        space: &str,
+        sides: &Sides,
+        is_fresh: bool,
+    ) -> Result<()> {
+        let (name, layers) = (Name::new(space)?, self.layers());
+        let view = self.view(&layers);
+        restore::remove(&view, overlay, &name, 0)?;
+        let Some(a) = sides.a else { return Ok(()) };
+        let revision = self.context.revision;
+        let generation = if is_fresh { revision } else { a.generation };
+        let met = space::meet(&view, overlay, &name)?;
+        let shown = Declaration { generation, shown: revision, restored: true, filling: 0, ..a };
+        space::put(overlay, met.seen, &shown)?;
+        self.copy(overlay, space, &a, generation)
+    }
+
+    /// Whether the target shows or has shown a generation, or inherits it: then it has what is left of that.
+    fn target_knows(&self, overlay: &Overlay, space: &str, generation: u64) -> Result<bool> {
+        let marker = reap::space(self.target, space, generation);
+        let hash = self.context.index.current.hash(&marker);
+        let layers = self.layers();
+        let view = self.view(&layers);
+        if view.find(overlay, &marker, hash, |_, _| Ok(()))?.is_some() {
+            return Ok(true);
+        }
+        let life = places::life(space, generation);
+        Ok(view.walk(&Overlay::default(), KEYED, &life, None).next()?.is_some())
+    }
+
+    /// Copies all entries of the source's space; the feed tells of the space alone.
+    fn copy(
+        &self,
+        overlay: &mut Overlay,
+        space: &str,
+        a: &Declaration,
+        generation: u64,
+    ) -> Result<()> {
+        let mut key = spaces::key(KEYED, self.target, &places::life(space, generation));
+        let (start, mut count) = (key.len(), 0);
+        self.comparison.each_in_a(space, a, |place, payload| {
+            count += 1;
+            if count > TRANSACTION_LIMIT_COMMANDS {
+                return Err(too_many(space));
             }
-            // The further position is no conflict.
-            Some(&kind) => kind != EntryKind::Position as u8,
-            None => false,
+            let mut put = |place: &[u8], payload: &[u8]| {
+                key.truncate(start);
+                key.extend_from_slice(place);
+                let (flags, payload) = (QUIET, Payload::Bytes(payload));
+                let write =
+                    Write { flags, counter: 1, writes: 1, expires: None, prior: None, payload };
+                overlay.write(key.clone(), self.context.index.current.hash(&key), write)
+            };
+            put(place, payload)?;
+            let grave = (place.first() == Some(&(EntryKind::State as u8)))
+                .then(|| take_state(payload))
+                .flatten()
+                .filter(|(_, value)| value.is_none());
+            match grave {
+                Some((version, _)) => put(&places::grave(version, &place[1..]), b""),
+                None => Ok(()),
+            }
         })
     }
 
-    /// Writes the source's state over the target's of the same version.
-    fn overwrite(
+    /// Brings one entry into a space that both have; names it if that is a conflict.
+    fn entry(
         &self,
-        view: &View<'_>,
         overlay: &mut Overlay,
-        name: &Name,
-        entry: EntryRef<'_>,
-    ) -> Result<()> {
-        let mut writer = Writer::open(view, overlay, name, self.context.revision)?;
-        match entry {
-            EntryRef::State { key, version, value } => {
-                let (seen, had) = writer.see(key)?;
-                writer.set_state(key, seen, had, version, value)?;
-            }
-            EntryRef::Waiting { key, version, value } => writer.wait_anew(key, value, version)?,
-            EntryRef::Item { key, id, item } => writer.append_anew(key, id, item)?,
-            _ => {}
-        }
-        writer.close()
-    }
-
-    /// Copies an entry of a generation that the target takes as it is.
-    fn copy(&self, overlay: &mut Overlay, triple: &Triple, place: &[u8]) -> Result<()> {
-        let Some(payload) = &triple.a.payload else { return Ok(()) };
-        let mut put = |name: &[u8], payload: &[u8]| {
-            let key = spaces::key(KEYED, self.target, name);
-            let hash = self.context.index.current.hash(&key);
-            let payload = Payload::Bytes(payload);
-            let counter = triple.b.counter + 1;
-            let write = Write { flags: 0, counter, writes: 1, expires: None, prior: None, payload };
-            overlay.write(key, hash, write)
-        };
-        put(&triple.name, payload)?;
-        if place.first() == Some(&(EntryKind::State as u8)) {
-            if let Some((version, None)) = take_state(payload) {
-                let life = &triple.name[..triple.name.len() - place.len()];
-                put(&[life, &places::grave(version, &place[1..])].concat(), b"")?;
+        space: &str,
+        sides: &Sides,
+        place: &[u8],
+        triple: &Triple,
+    ) -> Result<Option<String>> {
+        let kind = sides.a.and_then(|a| a.info.options.versions);
+        let entry = EntryRef::from_parts(place, triple.a.payload.as_deref(), kind)?;
+        if is_conflict(sides, &entry, triple) {
+            match self.strategy {
+                MergeStrategy::Strict => return Ok(super::told::difference(triple)),
+                MergeStrategy::Ours => return Ok(None),
+                MergeStrategy::Theirs => {}
             }
         }
-        Ok(())
+        let (name, layers) = (Name::new(space)?, self.layers());
+        let view = self.view(&layers);
+        let mut writer = Writer::open(&view, overlay, &name, self.context.revision)?;
+        match is_conflict(sides, &entry, triple) {
+            true => overwrite(&mut writer, entry)?,
+            false => follow(&mut writer, entry, triple)?,
+        }
+        writer.close()?;
+        Ok(None)
     }
 
-    /// Seals in the target what the source has sealed; says which spaces wait for a function.
-    pub fn finish(self, overlay: &mut Overlay) -> Result<Vec<String>> {
+    /// Brings what is left, and seals in the target what the source has sealed; names what it could not, and which spaces
+    /// wait for a function.
+    pub fn finish(mut self, overlay: &mut Overlay) -> Result<Vec<String>> {
+        let mut unsettled = self.others(overlay)?;
         let layers = self.layers();
         let view = self.view(&layers);
-        let mut unsettled = Vec::new();
         for (space, frontier) in &self.frontiers {
             let name = Name::new(space)?;
             let mut writer = Writer::open(&view, overlay, &name, self.context.revision)?;
@@ -298,4 +364,93 @@ impl<'m> KeyedMerge<'m> {
     {
         View { index: self.context.index, layers, now: self.context.now, fresh: false }
     }
+}
+
+/// What becomes of a space. It is the same one where a side has another generation than the ancestor, but has had it for
+/// longer than that is ago: that is what a space is that was made on both sides.
+fn fate(sides: &Sides, since: u64) -> Fate {
+    let (base, Some(a)) = (sides.base, sides.a) else {
+        let is_removed = sides.base.is_some() && sides.b.is_some();
+        return if is_removed { Fate::Whole } else { Fate::Settled };
+    };
+    let is_whole = match base {
+        Some(base) => base.generation != a.generation && a.shown > since,
+        None => sides.b.is_none(),
+    };
+    match sides.b {
+        _ if is_whole => Fate::Whole,
+        Some(b) if are_alike(&a, &b) => Fate::Merged,
+        _ => Fate::Clash,
+    }
+}
+
+/// Whether the source shows another generation than the ancestor did.
+fn has_other_places(sides: &Sides) -> bool {
+    let generations = sides.base.zip(sides.a).map(|(base, a)| (base.generation, a.generation));
+    generations.is_some_and(|(base, a)| base != a)
+}
+
+/// Whether two sides can be put together. One that has no version yet takes the other's kind.
+fn are_alike(a: &Declaration, b: &Declaration) -> bool {
+    let (of_a, mut of_b) = (a.info.options, b.info.options);
+    of_b.versions = of_b.versions.or(of_a.versions);
+    of_b.is_as(&of_a)
+}
+
+/// Whether both mean different things by one version or id, or by versions that nobody knows any more.
+fn is_conflict(sides: &Sides, entry: &EntryRef<'_>, triple: &Triple) -> bool {
+    let held = triple.b.payload.as_deref();
+    let version = |payload: &[u8]| take_state(payload).map(|(version, _)| version);
+    let is_open = |side: Option<Declaration>, version: Version| {
+        side.is_some_and(|side| !side.info.is_sealed(version))
+    };
+    match (entry, held) {
+        (EntryRef::State { version: own, .. }, Some(held)) => version(held) == Some(*own),
+        // The target has forgotten it below its frontier.
+        (EntryRef::State { version, .. }, None) => {
+            triple.base.payload.is_some() && !is_open(sides.b, *version)
+        }
+        // The source has.
+        (EntryRef::NoState { .. }, Some(held)) => {
+            let is_newer = version(held).is_some_and(|version| is_open(sides.a, version));
+            triple.b_changed() && !is_newer
+        }
+        (EntryRef::Waiting { .. } | EntryRef::Item { .. }, held) => held.is_some(),
+        _ => false,
+    }
+}
+
+/// Writes what is no conflict.
+fn follow(writer: &mut Writer<'_>, entry: EntryRef<'_>, triple: &Triple) -> Result<()> {
+    let is_as_before = !triple.b_changed();
+    match entry {
+        EntryRef::NoState { key } if is_as_before => writer.clear_state(key),
+        // What it became is in the states that travel.
+        EntryRef::NotWaiting { key, version } if is_as_before => writer.clear_waiting(version, key),
+        EntryRef::NoState { .. } | EntryRef::NotWaiting { .. } => Ok(()),
+        entry => writer.take_one(entry).map(drop),
+    }
+}
+
+/// Writes the source's side over the target's.
+fn overwrite(writer: &mut Writer<'_>, entry: EntryRef<'_>) -> Result<()> {
+    match entry {
+        EntryRef::State { key, version, value } => {
+            let (seen, had) = writer.see(key)?;
+            writer.set_state(key, seen, had, version, value)
+        }
+        EntryRef::Waiting { key, version, value } => writer.wait_anew(key, value, version),
+        EntryRef::Item { key, id, item } => writer.append_anew(key, id, item),
+        EntryRef::NoState { key } => writer.clear_state(key),
+        EntryRef::NotWaiting { .. } | EntryRef::Position { .. } => Ok(()),
+    }
+}
+
+#[cold]
+fn too_many(space: &str) -> Error {
+    let message = format!(
+        "the merge brings space `{space}` as a whole, with more than {TRANSACTION_LIMIT_COMMANDS} entries: take a \
+         snapshot of it and restore that"
+    );
+    Error::new(Code::TransactionTooLarge, message)
 }

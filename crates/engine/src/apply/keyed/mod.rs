@@ -10,10 +10,13 @@
 //!
 //! The declaration is looked at by every write and changed by few: puts to different keys meet nowhere.
 
+mod check;
 pub(crate) mod guard;
+mod left;
 pub(crate) mod merge;
 pub(crate) mod places;
 pub(crate) mod read;
+mod replay;
 mod restore;
 mod seal;
 mod settled;
@@ -24,11 +27,14 @@ mod write;
 use crate::overlay::Overlay;
 use crate::spaces::SPACES;
 use crate::view::View;
+pub(crate) use check::check;
+pub(crate) use left::check_left;
 use mainstay_model::limits::check_page;
 use mainstay_model::{
     Answer, Code, Error, Name, Page, Result, Revision, SpaceOptions, StateAnswer, StateCommand,
 };
 use read::Reader;
+use replay::Replay;
 use restore::Piece;
 use write::Writer;
 
@@ -68,6 +74,11 @@ pub(crate) fn run(
         }
         StateCommand::Abandon { space, begun } => {
             restore::abandon(view, overlay, space, *begun).map(Answer::Did)
+        }
+        StateCommand::Replay { space, info, block, hidden, shows } => {
+            let (info, hidden, shows) = (*info, *hidden, *shows);
+            let replayed = Replay { space, info, block, hidden, shows };
+            replay::replay(view, overlay, &replayed, revision).map(Answer::Count)
         }
         StateCommand::Take { space, info, block } => {
             let mut writer = Writer::open(view, overlay, space, revision)?;

@@ -60,13 +60,14 @@ pub(crate) fn restore(
             is_there: true,
             generation: filling,
             shown: revision,
+            restored: true,
             filling: 0,
             has_below: piece.info.frontier.is_some(),
             info: piece.info,
         };
-    }
-    if now != before || declared.is_none() {
         space::put(overlay, seen, &now)?;
+    } else if now != before || declared.is_none() {
+        space::put_quietly(overlay, seen, &now)?;
     }
     Ok(count)
 }
@@ -91,7 +92,13 @@ impl Piece<'_> {
 fn check(piece: &Piece<'_>) -> Result<()> {
     for entry in piece.block {
         let (place, payload) = entry?;
-        entry_of(place, payload, &piece.info)?;
+        match entry_of(place, payload, &piece.info)? {
+            EntryRef::Waiting { version, .. } if piece.info.is_sealed(version) => {
+                let message = format!("a write with version {version} waits, and that is closed");
+                return Err(Error::new(Code::InvalidArgument, message));
+            }
+            _ => {}
+        }
     }
     Ok(())
 }
@@ -111,7 +118,12 @@ fn entry_of<'e>(
     }
 }
 
-fn fill(view: &View<'_>, overlay: &mut Overlay, piece: &Piece<'_>, generation: u64) -> Result<u64> {
+pub(crate) fn fill(
+    view: &View<'_>,
+    overlay: &mut Overlay,
+    piece: &Piece<'_>,
+    generation: u64,
+) -> Result<u64> {
     let life = places::life(piece.space.as_str(), generation);
     let mut key: Key = spaces::key(KEYED, view.branch(), &life);
     let start = key.len();
@@ -149,8 +161,8 @@ pub(crate) fn abandon(
     let Some(declared) = filled else { return Ok(false) };
     reap::mark(view.index, overlay, &reap::space(view.branch(), space.as_str(), begun))?;
     match declared.is_there {
-        true => space::put(overlay, seen, &Declaration { filling: 0, ..declared })?,
-        false => keys::remove(overlay, seen)?,
+        true => space::put_quietly(overlay, seen, &Declaration { filling: 0, ..declared })?,
+        false => keys::remove_quietly(overlay, seen)?,
     }
     Ok(true)
 }
@@ -173,7 +185,11 @@ pub(crate) fn remove(
         let marker = reap::space(view.branch(), space.as_str(), generation);
         reap::mark(view.index, overlay, &marker)?;
     }
-    keys::remove(overlay, seen)?;
+    match declared.is_there {
+        true => keys::remove(overlay, seen)?,
+        // Nobody has seen it.
+        false => keys::remove_quietly(overlay, seen)?,
+    }
     Ok(declared.is_there)
 }
 
@@ -227,6 +243,15 @@ impl Writer<'_> {
     pub fn take_one(&mut self, entry: EntryRef<'_>) -> Result<bool> {
         let wrote = match entry {
             EntryRef::State { key, version, value } => self.take_state(key, version, value)?,
+            // What its version closed does not wait any more.
+            EntryRef::Waiting { key, version, value }
+                if self.declared.info.is_sealed(version) && !self.declared.info.options.merged =>
+            {
+                self.take_state(key, version, value)?
+            }
+            EntryRef::Waiting { version, .. } if self.declared.info.is_sealed(version) => {
+                return Err(closed(self.space, version));
+            }
             EntryRef::Waiting { key, version, value } => {
                 let (_, had) = self.see(key)?;
                 match is_stale(had, version) {
@@ -246,9 +271,22 @@ impl Writer<'_> {
         if is_stale(had, version) {
             return Ok(Wrote::Stale);
         }
-        self.set_state(key, seen, had, version, value)?;
+        match value.is_none() && self.declared.info.is_sealed(version) {
+            // Deletions below the frontier are not remembered: what they are newer than is stale by it.
+            true => self.clear_state(key)?,
+            false => self.set_state(key, seen, had, version, value)?,
+        }
         Ok(Wrote::Applied)
     }
+}
+
+#[cold]
+fn closed(space: &Name, version: Version) -> Error {
+    let message = format!(
+        "a write with version {version} waits for the function that merges it, and `{space}` has closed that version: \
+         settle it first"
+    );
+    Error::new(Code::Conflict, message)
 }
 
 #[cold]

@@ -1,14 +1,16 @@
 //! Sealing: versions below the frontier are closed, in pieces.
 //!
 //! ```text
-//!   graves and waiting below the frontier, at most so many of each: it rises no further than the last that was looked at
-//!   waiting --applied in order of versions--> states;  graves --> their keys are forgotten
-//!   frontier --rises as far as all of both is done, so that the next piece begins there
+//!   waiting below the frontier --at most so many--> applied in order of versions
+//!   frontier                   --rises as far as nothing waits any more: at most right behind the last grave
+//!   graves below that          --at most so many--> forgotten
 //! ```
+//!
+//! Of the version right below the frontier some graves may be left: what comes with that version is stale already, and the
+//! next piece begins there. So any number of keys can be deleted with one version.
 
 use super::places;
 use super::write::{Writer, is_stale};
-use crate::apply::keys;
 use crate::spaces::KEYED;
 use mainstay_model::{Code, EntryKind, EntryRef, Error, Result, Version};
 
@@ -30,21 +32,25 @@ struct Due {
     value: Option<Vec<u8>>,
 }
 
+/// A key that was deleted, and with which version.
+type Grave = (Version, Vec<u8>);
+
 impl Writer<'_> {
     /// Closes versions below a frontier, at most so many entries of them.
     pub fn seal(&mut self, frontier: Version, limit: usize) -> Result<Sealed> {
         self.declared.info.check_version(frontier)?;
-        if self.declared.info.frontier.is_some_and(|before| before >= frontier) {
+        if self.declared.info.frontier.is_some_and(|before| before > frontier) {
             return Ok(Sealed { settled: 0, done: true });
         }
-        let (graves, above) = self.graves(frontier, limit)?;
+        let (graves, last_grave) = self.graves(frontier, limit)?;
         let (waiting, beyond) = self.due(frontier, limit)?;
         if self.declared.info.options.merged && !waiting.is_empty() {
             return Err(unsettled(self.space.as_str(), frontier));
         }
-        self.fix_kind(frontier);
-        // All below these is done: those of the version itself may be so in part.
-        let reached = [above, beyond].into_iter().flatten().min().unwrap_or(frontier);
+        // Of the version at which it was left off some may wait still, and those of one that was left off among its
+        // graves are stale once the frontier is behind it.
+        let reached = [beyond, last_grave.and_then(Version::next)];
+        let reached = reached.into_iter().flatten().min().unwrap_or(frontier);
         let settled = waiting.len() as u64;
         waiting.into_iter().try_for_each(|due| self.settle(due, reached))?;
         // What waited may be older than a deletion: that is forgotten last.
@@ -53,41 +59,42 @@ impl Writer<'_> {
                 self.forget(&key, version)?;
             }
         }
+        let done = reached == frontier && last_grave.is_none();
         if self.declared.info.frontier < Some(reached) {
+            self.fix_kind(frontier);
             self.declared.info.frontier = Some(reached);
-            // All that was below is done as well: it comes first.
-            self.declared.has_below = false;
             self.changed = true;
         }
-        Ok(Sealed { settled, done: reached == frontier })
+        if done && self.declared.has_below {
+            (self.declared.has_below, self.changed) = (false, true);
+        }
+        Ok(Sealed { settled, done })
     }
 
     /// Applies a write that waited, if it is newer than its key's. What it deletes below the frontier is forgotten.
     fn settle(&mut self, due: Due, reached: Version) -> Result<()> {
         let Due { version, key, value } = due;
-        let (waited, there) = self.look(&EntryKind::waiting(version, &key), |_| Ok(()))?;
-        if there.is_some() {
-            keys::remove(self.overlay, waited)?;
-        }
+        self.clear_waiting(version, &key)?;
         let (seen, had) = self.see(&key)?;
         if is_stale(had, version) {
             return Ok(());
         }
-        self.set_state(&key, seen, had, version, value.as_deref())?;
         match value.is_none() && version < reached {
-            true => self.forget(&key, version),
-            false => Ok(()),
+            true => self.clear_state(&key),
+            false => self.set_state(&key, seen, had, version, value.as_deref()),
         }
     }
 
+    /// Below here nothing waits, and nothing is deleted but with the version right below: unless a snapshot brought it.
+    fn closed(&self) -> Option<Version> {
+        self.declared.info.frontier.filter(|_| !self.declared.has_below)
+    }
+
     /// Keys that were deleted with versions below one, some of them, and the version at which it was left off.
-    fn graves(
-        &self,
-        below: Version,
-        limit: usize,
-    ) -> Result<(Vec<(Version, Vec<u8>)>, Option<Version>)> {
+    fn graves(&self, below: Version, limit: usize) -> Result<(Vec<Grave>, Option<Version>)> {
         let mut graves = Vec::new();
-        let left_off = self.below(&places::GRAVES, below, |version, key, _| {
+        let from = self.closed().and_then(Version::previous);
+        let left_off = self.below(&places::GRAVES, from, below, |version, key, _| {
             graves.push((version, key.to_vec()));
             Ok(graves.len() < limit)
         })?;
@@ -98,7 +105,8 @@ impl Writer<'_> {
     fn due(&self, below: Version, limit: usize) -> Result<(Vec<Due>, Option<Version>)> {
         let (mut waiting, mut bytes) = (Vec::new(), 0);
         let kind = places::kind(EntryKind::Waiting);
-        let left_off = self.below(&kind, below, |version, key, payload| {
+        let from = self.closed();
+        let left_off = self.below(&kind, from, below, |version, key, payload| {
             let place = EntryKind::waiting(version, key);
             let entry = EntryRef::from_parts(&place, Some(payload), Some(version.kind()))?;
             let EntryRef::Waiting { value, .. } = entry else { return Ok(true) };
@@ -110,19 +118,18 @@ impl Writer<'_> {
         Ok((waiting, left_off))
     }
 
-    /// Visits what is kept by version, from the frontier on and below another version, until told to stop; gives the
-    /// version of the last one if it was stopped there.
+    /// Visits what is kept by version, from one on and below another, until told to stop; gives the version of the last
+    /// one if it was stopped there.
     fn below(
         &self,
         kind: &[u8],
+        from: Option<Version>,
         below: Version,
         mut visit: impl FnMut(Version, &[u8], &[u8]) -> Result<bool>,
     ) -> Result<Option<Version>> {
         let life = places::life(self.space.as_str(), self.declared.generation);
         let prefix = [&life[..], kind].concat();
-        // Nothing is left below the frontier, unless it came with a snapshot; a version alone stands before all of its
-        // keys.
-        let from = self.declared.info.frontier.filter(|_| !self.declared.has_below);
+        // A version alone stands before all of its keys.
         let from = from.map(Version::to_bytes).unwrap_or_default();
         let from = [&prefix[..], &from].concat();
         let mut walk = self.view.walk(self.overlay, KEYED, &prefix, Some(&from));

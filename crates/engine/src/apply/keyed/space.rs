@@ -1,6 +1,7 @@
 //! What a space is declared as.
 
 use crate::apply::keys::{Seen, see_with};
+use crate::entry::QUIET;
 use crate::overlay::{Overlay, Payload};
 use crate::spaces::SPACES;
 use crate::view::View;
@@ -12,7 +13,8 @@ use mainstay_model::{
 const THERE: u8 = 1;
 const ORDERED: u8 = 2;
 const MERGED: u8 = 4;
-const BELOW: u8 = 8;
+const RESTORED: u8 = 8;
+const BELOW: u8 = 16;
 
 /// What a space is declared as, and which generation of it is the one that is seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +25,8 @@ pub(crate) struct Declaration {
     pub generation: u64,
     /// The revision since which it is.
     pub shown: Revision,
+    /// Whether it was filled before it was shown, and not by writes.
+    pub restored: bool,
     /// What is being filled and that nobody sees; 0: nothing.
     pub filling: u64,
     /// Whether something may wait below the frontier, or be deleted there: a snapshot brought it.
@@ -34,8 +38,15 @@ impl Declaration {
     /// A space that a transaction makes.
     pub fn new(options: SpaceOptions, revision: Revision) -> Declaration {
         let info = SpaceInfo { options, frontier: None };
-        let (is_there, generation, shown) = (true, revision, revision);
-        Declaration { is_there, generation, shown, filling: 0, has_below: false, info }
+        Declaration {
+            is_there: true,
+            generation: revision,
+            shown: revision,
+            restored: false,
+            filling: 0,
+            has_below: false,
+            info,
+        }
     }
 
     pub fn encode(&self, out: &mut Vec<u8>) {
@@ -45,6 +56,7 @@ impl Declaration {
             flag(self.is_there, THERE)
                 | flag(options.ordered, ORDERED)
                 | flag(options.merged, MERGED)
+                | flag(self.restored, RESTORED)
                 | flag(self.has_below, BELOW),
         );
         out.push(options.versions.map_or(0, |kind| kind.bytes() as u8));
@@ -78,8 +90,9 @@ fn take(mut bytes: &[u8]) -> Option<Declaration> {
     let (ordered, merged) = (flags & ORDERED != 0, flags & MERGED != 0);
     let options = SpaceOptions { versions, ordered, merged, groups };
     let info = SpaceInfo { options, frontier };
-    let (is_there, has_below) = (flags & THERE != 0, flags & BELOW != 0);
-    Some(Declaration { is_there, generation, shown, filling, has_below, info })
+    let (is_there, restored) = (flags & THERE != 0, flags & RESTORED != 0);
+    let has_below = flags & BELOW != 0;
+    Some(Declaration { is_there, generation, shown, restored, filling, has_below, info })
 }
 
 /// What is known of a space before a write.
@@ -116,12 +129,27 @@ pub(in crate::apply) fn put(
     seen: Seen,
     declared: &Declaration,
 ) -> Result<()> {
+    put_as(overlay, seen, declared, 0)
+}
+
+/// The same where nobody sees a difference: the feed does not tell of it, unless it has to tell of something that this
+/// transaction did before.
+pub(in crate::apply) fn put_quietly(
+    overlay: &mut Overlay,
+    seen: Seen,
+    declared: &Declaration,
+) -> Result<()> {
+    let flags = if overlay.find(seen.hash, &seen.key).is_some() { 0 } else { QUIET };
+    put_as(overlay, seen, declared, flags)
+}
+
+fn put_as(overlay: &mut Overlay, seen: Seen, declared: &Declaration, flags: u8) -> Result<()> {
     let encode = |out: &mut Vec<u8>| {
         declared.encode(out);
         Ok(())
     };
     let (start, ()) = overlay.stage(encode)?;
-    let write = seen.write(0, None, Payload::Staged(start));
+    let write = seen.write(flags, None, Payload::Staged(start));
     overlay.write(seen.key, seen.hash, write)
 }
 
@@ -135,14 +163,9 @@ mod tests {
         let options = SpaceOptions::default().versions(VersionKind::Time).ordered().groups(300);
         let frontier = Some(LogicalTime::new(1, 2).into());
         let info = SpaceInfo { options, frontier };
-        let full = Declaration {
-            is_there: true,
-            generation: 900,
-            shown: 1000,
-            filling: 1200,
-            has_below: true,
-            info,
-        };
+        let (generation, shown, filling) = (900, 1000, 1200);
+        let (is_there, restored, has_below) = (true, true, true);
+        let full = Declaration { is_there, generation, shown, restored, filling, has_below, info };
         let bare = Declaration::new(SpaceOptions::default(), 7);
         for declared in [full, bare] {
             let mut bytes = Vec::new();

@@ -14,7 +14,9 @@ use super::write::{damaged, position_of};
 use crate::compare::Triple;
 use crate::event::ChangeKind;
 use crate::spaces::KEYED;
-use mainstay_model::{EntryRef, Result, Revision, Value, Version, VersionKind, take_state};
+use mainstay_model::{
+    EntryKind, EntryRef, Result, Revision, Value, Version, VersionKind, take_state,
+};
 use std::fmt::Write;
 
 /// What is told of an entry.
@@ -39,6 +41,16 @@ pub(crate) fn entry(name: &[u8], payload: &[u8]) -> Result<Option<Told>> {
     Ok(key(space, place, payload).map(|key| Told { key, kind, value }))
 }
 
+/// What is told of an entry that is gone without a trace: a state that was deleted below the frontier.
+pub(crate) fn gone(name: &[u8]) -> Option<Told> {
+    let (space, _, place) = places::split(name)?;
+    let (kind, key) = place.split_first()?;
+    let mut shown = format!("{space}/");
+    put(key, &mut shown);
+    let told = Told { key: shown, kind: ChangeKind::Deleted, value: None };
+    (*kind == EntryKind::State as u8).then_some(told)
+}
+
 /// What is told of a space's declaration; nothing of one that is only on its way.
 pub(crate) fn space(
     payload: &[u8],
@@ -48,7 +60,7 @@ pub(crate) fn space(
     if !declared.is_there {
         return Ok(None);
     }
-    let restored = declared.shown == revision && declared.generation != revision;
+    let restored = declared.restored && declared.shown == revision;
     let kind = if restored { ChangeKind::Restored } else { ChangeKind::Set };
     Ok(Some((kind, Some(declared.info.to_value()))))
 }

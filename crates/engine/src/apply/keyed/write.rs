@@ -261,13 +261,36 @@ impl<'w> Writer<'w> {
         Ok(())
     }
 
-    /// Forgets that a key was deleted, and its version.
+    /// Forgets that a key was deleted, and its version. The feed has told of the deletion, unless it is of this
+    /// transaction.
     pub fn forget(&mut self, key: &[u8], version: Version) -> Result<()> {
         let (seen, had) = self.see(key)?;
         if had == Some((version, true)) {
-            keys::remove(self.overlay, seen)?;
+            match self.overlay.find(seen.hash, &seen.key).is_some() {
+                true => keys::remove(self.overlay, seen)?,
+                false => keys::remove_quietly(self.overlay, seen)?,
+            }
         }
         self.forget_grave(version, key)
+    }
+
+    /// Takes a key's state away, and its version with it: what is below the frontier needs none.
+    pub fn clear_state(&mut self, key: &[u8]) -> Result<()> {
+        let (seen, had) = self.see(key)?;
+        match had {
+            Some((_, false)) => keys::remove(self.overlay, seen),
+            Some((version, true)) => self.forget(key, version),
+            None => Ok(()),
+        }
+    }
+
+    /// Lets a write wait no longer.
+    pub fn clear_waiting(&mut self, version: Version, key: &[u8]) -> Result<()> {
+        let (seen, there) = self.look(&EntryKind::waiting(version, key), |_| Ok(()))?;
+        match there {
+            Some(()) => keys::remove(self.overlay, seen),
+            None => Ok(()),
+        }
     }
 
     fn forget_grave(&mut self, version: Version, key: &[u8]) -> Result<()> {

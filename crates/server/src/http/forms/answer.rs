@@ -1,13 +1,19 @@
 //! Answers and receipts.
 
+use super::keyed::{
+    ItemForm, KeyPageForm, KnownForm, SealedForm, SpaceForm, StatePageForm, WaitingForm, wrote,
+};
 use super::outbox::{MessageForm, OutboxForm, UndeliveredForm};
 use super::record::{RecordForm, RecordPageForm};
 use super::run::{
     AlertForm, AppendedForm, EventsForm, KeptForm, RunForm, RunPageForm, SnapshotForm,
 };
 use super::{Raw, raw};
-use mainstay::{Answer, Code, Error, OutboxAnswer, Page, Receipt, Result, RunAnswer, Versioned};
+use mainstay::{
+    Answer, Code, Error, OutboxAnswer, Page, Receipt, Result, RunAnswer, StateAnswer, Versioned,
+};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 /// What a committed transaction answers.
@@ -77,6 +83,24 @@ pub(crate) enum AnswerForm {
     Undelivered(UndeliveredForm),
     /// How the outbox stands.
     Outbox(OutboxForm),
+    /// What became of each write to a space: applied, stale, waiting.
+    Wrote(Vec<&'static str>),
+    /// How many writes had waited, and whether the frontier is where it was asked to be.
+    Sealed(SealedForm),
+    /// What is known of each key; null where nothing was written to it.
+    Known(Vec<Option<KnownForm>>),
+    /// A page of keys with their states.
+    States(StatePageForm),
+    /// A page of keys.
+    Keys(KeyPageForm),
+    /// Items of a key's log.
+    Items(Vec<ItemForm>),
+    /// Writes that wait until their versions are sealed.
+    Waiting(Vec<WaitingForm>),
+    /// How far sources were read.
+    Positions(BTreeMap<String, u64>),
+    /// What is known of a space; null when there is none.
+    Space(Option<SpaceForm>),
 }
 
 /// What a cell held before.
@@ -172,6 +196,7 @@ impl AnswerForm {
             Answer::Sum(sum) => AnswerForm::Sum(sum),
             Answer::Run(answer) => AnswerForm::of_run(*answer)?,
             Answer::Outbox(answer) => AnswerForm::of_outbox(*answer)?,
+            Answer::State(answer) => AnswerForm::of_state(*answer)?,
             _ => return Err(formless()),
         })
     }
@@ -190,6 +215,29 @@ impl AnswerForm {
                 AnswerForm::Alerts(alerts.into_iter().map(AlertForm::from).collect())
             }
             RunAnswer::Runs(page) => AnswerForm::Runs(page.into()),
+            _ => return Err(formless()),
+        })
+    }
+
+    fn of_state(answer: StateAnswer) -> Result<AnswerForm> {
+        Ok(match answer {
+            StateAnswer::Wrote(all) => AnswerForm::Wrote(all.into_iter().map(wrote).collect()),
+            StateAnswer::Sealed { settled, done } => {
+                AnswerForm::Sealed(SealedForm { settled, done })
+            }
+            StateAnswer::Kept(all) => {
+                AnswerForm::Known(all.into_iter().map(|one| one.map(KnownForm::from)).collect())
+            }
+            StateAnswer::States(page) => AnswerForm::States(page.into()),
+            StateAnswer::Keys { keys, next } => AnswerForm::Keys(KeyPageForm::of(&keys, next)),
+            StateAnswer::Items(items) => {
+                AnswerForm::Items(items.into_iter().map(ItemForm::from).collect())
+            }
+            StateAnswer::Waiting(all) => {
+                AnswerForm::Waiting(all.into_iter().map(WaitingForm::from).collect())
+            }
+            StateAnswer::Positions(all) => AnswerForm::Positions(all.into_iter().collect()),
+            StateAnswer::Info(info) => AnswerForm::Space(info.map(SpaceForm::from)),
             _ => return Err(formless()),
         })
     }

@@ -1,8 +1,9 @@
 //! Guards: what must hold.
 
 use super::field::bytes_of;
+use super::keyed::{VersionForm, key_of};
 use super::{Raw, said, value};
-use mainstay::{Contract, Field, Guard, Name, Result};
+use mainstay::{Code, Contract, EntryKind, Error, Field, Guard, Name, Result, StatePlace};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -30,6 +31,13 @@ pub(crate) enum GuardForm {
     Event(EventGuard),
     /// A run has no event with this idempotency key; maybe there is no run.
     EventAbsent(EventAbsentGuard),
+    /// A key of a space has this version, also one of a deletion.
+    StateVersion(StateVersionGuard),
+    /// Nothing was written to a key of a space; maybe there is no space.
+    StateAbsent(StateAbsentGuard),
+    /// What is named of a space has not been written since a revision: a key, an item of its log, a position, all keys
+    /// with a prefix; else how the space is declared.
+    StateUnchanged(StateUnchangedGuard),
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
@@ -140,6 +148,43 @@ pub(crate) struct EventAbsentGuard {
     key: String,
 }
 
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StateVersionGuard {
+    /// The space.
+    space: String,
+    /// The key.
+    key: String,
+    /// Its version.
+    is: VersionForm,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StateAbsentGuard {
+    /// The space.
+    space: String,
+    /// The key.
+    key: String,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StateUnchangedGuard {
+    /// The space.
+    space: String,
+    /// This key.
+    key: Option<String>,
+    /// With a key: the item of its log that has this id.
+    id: Option<String>,
+    /// The position of this source.
+    source: Option<String>,
+    /// All keys that begin with this.
+    prefix: Option<String>,
+    /// The revision it was read at.
+    since: u64,
+}
+
 /// A kind of state that can be read and written.
 #[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -151,6 +196,8 @@ pub(crate) enum ContractForm {
     Records,
     /// Logs of events.
     Runs,
+    /// Spaces of keyed state, by how they are declared.
+    Keyed,
 }
 
 impl From<ContractForm> for Contract {
@@ -159,6 +206,7 @@ impl From<ContractForm> for Contract {
             ContractForm::Cells => Contract::Cells,
             ContractForm::Records => Contract::Records,
             ContractForm::Runs => Contract::Runs,
+            ContractForm::Keyed => Contract::Keyed,
         }
     }
 }
@@ -189,7 +237,38 @@ impl GuardForm {
             GuardForm::EventAbsent(EventAbsentGuard { run, key }) => {
                 Guard::Event { run: name(run)?, key, is: None }
             }
+            GuardForm::StateVersion(StateVersionGuard { space, key, is }) => {
+                let (space, key) = (name(space)?, key_of(&key)?);
+                Guard::StateVersion { space, key, is: Some(is.version()?) }
+            }
+            GuardForm::StateAbsent(StateAbsentGuard { space, key }) => {
+                Guard::StateVersion { space: name(space)?, key: key_of(&key)?, is: None }
+            }
+            GuardForm::StateUnchanged(form) => form.guard()?,
         })
+    }
+}
+
+impl StateUnchangedGuard {
+    fn guard(self) -> Result<Guard> {
+        let (space, since) = (Name::new(&self.space)?, self.since);
+        let place = match (self.key, self.id, self.source, self.prefix) {
+            (None, None, None, None) => StatePlace::Space,
+            (Some(key), None, None, None) => StatePlace::Key(key_of(&key)?),
+            (Some(key), Some(id), None, None) => {
+                StatePlace::Item { key: key_of(&key)?, id: key_of(&id)? }
+            }
+            (None, None, Some(source), None) => StatePlace::Position(source),
+            (None, None, None, Some(prefix)) => {
+                let prefix = EntryKind::state(&key_of(&prefix)?).to_vec();
+                StatePlace::Range { prefix, after: None, upto: None }
+            }
+            _ => {
+                let message = "state_unchanged is about a key, a key and the id of an item, a source, a prefix, or the space";
+                return Err(Error::new(Code::InvalidArgument, message));
+            }
+        };
+        Ok(Guard::StateUnchanged { space, place, since })
     }
 }
 

@@ -10,6 +10,7 @@ mod field;
 mod guard;
 mod hash;
 mod job;
+mod keyed;
 mod outbox;
 mod record;
 mod run;
@@ -22,6 +23,10 @@ pub(crate) use cell::number;
 pub(crate) use field::{changes, shown};
 pub(crate) use guard::GuardForm;
 pub(crate) use job::{JobForm, JobVersionForm, NewJobForm, bytes, shown_bytes};
+pub(crate) use keyed::{
+    DeclareForm, ItemForm, SpaceForm, StateForm, StatePageForm, VersionForm, WaitingForm,
+    WriteForm, key_of, shown_key, state_bytes, wrote,
+};
 pub(crate) use outbox::{
     AckMessagesForm, ClaimMessagesForm, FailMessageForm, MessageForm, OutboxForm, PutMessageForm,
     UndeliveredForm,

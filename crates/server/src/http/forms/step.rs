@@ -5,6 +5,11 @@ use super::cell::{
     CasForm, DeleteForm, ExpireForm, GetForm, IncrForm, InitForm, ListForm, RestoreForm, SetForm,
 };
 use super::hash::{HashAddFloatForm, HashAddForm, HashCountForm, HashDeleteForm, HashSetForm};
+use super::keyed::{
+    AdvanceForm, AppendItemForm, DeclareForm, DeleteStateForm, GetStatesForm, ItemsForm,
+    ListSpacesForm, PutStateForm, ScanStatesForm, SealForm, SpaceNameForm, WaitingStatesForm,
+    WriteStatesForm,
+};
 use super::outbox::{
     AckMessagesForm, ClaimMessagesForm, DeadMessagesForm, FailMessageForm, LookForm,
     PutMessageForm, ReplayMessageForm,
@@ -22,8 +27,8 @@ use super::text::{
 };
 use crate::outbox;
 use mainstay::{
-    BranchCommand, Code, Command, Demand, Error, OutboxCommand, Result, RunCommand, Step,
-    StringCommand, SystemCommand,
+    BranchCommand, Code, Command, Demand, Error, OutboxCommand, Result, RunCommand, StateCommand,
+    Step, StringCommand, SystemCommand,
 };
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -138,6 +143,38 @@ pub(crate) enum StepForm {
     ReplayMessage(ReplayMessageForm),
     /// How the outbox stands.
     LookAtOutbox(LookForm),
+    /// Declares a space of keyed state; answers whether it is new.
+    DeclareSpace(DeclareForm),
+    /// Writes a key's state if the version is newer than the key's; answers what became of it.
+    PutState(PutStateForm),
+    /// Deletes a key's state if the version is newer than the key's; the version is remembered.
+    DeleteState(DeleteStateForm),
+    /// Adds an item to a key's log, unless the log has one of this id.
+    AppendItem(AppendItemForm),
+    /// Says how far a source was read.
+    AdvancePosition(AdvanceForm),
+    /// Several writes to one space; answers each.
+    WriteStates(WriteStatesForm),
+    /// Closes all versions below a frontier, at most so many entries; where that was not all, seal again.
+    SealSpace(SealForm),
+    /// Removes a space and everything in it; answers whether there was one.
+    DropSpace(SpaceNameForm),
+    /// What is known of keys, deleted ones included.
+    GetStates(GetStatesForm),
+    /// Keys of a space in byte order with their states.
+    ScanStates(ScanStatesForm),
+    /// Keys of a space in byte order.
+    ListKeys(ScanStatesForm),
+    /// Items of a key's log, in the order of their ids.
+    ListItems(ItemsForm),
+    /// Writes that wait until their versions are sealed.
+    WaitingStates(WaitingStatesForm),
+    /// How far sources were read.
+    GetPositions(SpaceNameForm),
+    /// What is known of a space.
+    GetSpace(SpaceNameForm),
+    /// Spaces in byte order of their names.
+    ListSpaces(ListSpacesForm),
     /// Makes a branch that starts as another one was.
     Fork(ForkForm),
     /// Makes a branch that starts empty.
@@ -260,6 +297,28 @@ impl StepForm {
             StepForm::DeadMessages(form) => form.command().into(),
             StepForm::ReplayMessage(form) => form.command().into(),
             StepForm::LookAtOutbox(_) => OutboxCommand::Look.into(),
+            other => other.command_on_states()?,
+        })
+    }
+
+    fn command_on_states(self) -> Result<Command> {
+        Ok(match self {
+            StepForm::DeclareSpace(form) => form.command()?.into(),
+            StepForm::PutState(form) => form.command()?.into(),
+            StepForm::DeleteState(form) => form.command()?.into(),
+            StepForm::AppendItem(form) => form.command()?.into(),
+            StepForm::AdvancePosition(form) => form.command()?.into(),
+            StepForm::WriteStates(form) => form.command()?.into(),
+            StepForm::SealSpace(form) => form.command()?.into(),
+            StepForm::DropSpace(form) => StateCommand::Drop { space: form.named()? }.into(),
+            StepForm::GetStates(form) => form.command()?.into(),
+            StepForm::ScanStates(form) => form.states()?.into(),
+            StepForm::ListKeys(form) => form.keys()?.into(),
+            StepForm::ListItems(form) => form.command()?.into(),
+            StepForm::WaitingStates(form) => form.command()?.into(),
+            StepForm::GetPositions(form) => StateCommand::Positions { space: form.named()? }.into(),
+            StepForm::GetSpace(form) => StateCommand::Info { space: form.named()? }.into(),
+            StepForm::ListSpaces(form) => form.command()?.into(),
             branch => branch.branch_command()?.into(),
         })
     }

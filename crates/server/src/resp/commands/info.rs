@@ -57,6 +57,7 @@ fn sections(shared: &Shared) -> Vec<Section> {
         ("Mainstay", database(&stats)),
         ("Runs", runs(&stats)),
         ("Outbox", outbox(&stats)),
+        ("Keyed", keyed(&stats)),
     ]
 }
 
@@ -179,6 +180,22 @@ fn outbox(stats: &Stats) -> Vec<(String, String)> {
         line("outbox_pending", outbox.main.pending),
         line("outbox_dead", outbox.main.dead),
         line("outbox_overdue_microseconds", outbox.overdue_us),
+    ]
+}
+
+fn keyed(stats: &Stats) -> Vec<(String, String)> {
+    let keyed = &stats.keyed;
+    vec![
+        line("state_puts_applied", keyed.puts.applied),
+        line("state_puts_stale", keyed.puts.stale),
+        line("state_puts_waiting", keyed.puts.waiting),
+        line("state_deletes_applied", keyed.deletes.applied),
+        line("state_items_appended", keyed.items.applied),
+        line("state_seals", keyed.seals),
+        line("state_settled", keyed.settled),
+        line("state_snapshots", keyed.snapshots),
+        line("state_restores", keyed.restores),
+        line("state_spaces_dropped", keyed.dropped),
     ]
 }
 

@@ -1,0 +1,39 @@
+//! A million small states.
+
+use mainstay::StateWrite;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+
+/// How many entries are written together.
+pub const BATCH: u64 = 1_000;
+
+/// What users keep: a little struct.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Count {
+    /// How often.
+    pub count: u64,
+}
+
+/// The key of an entry, in no order.
+pub fn key(n: u64) -> String {
+    format!("user-{:08}", n.wrapping_mul(2_654_435_761) % 100_000_000)
+}
+
+/// The state of an entry, as pipelines write it.
+pub fn value(n: u64) -> String {
+    format!("{{\"count\":{}}}", n % 100)
+}
+
+/// Entries as puts, a batch of them.
+pub fn batch(first: u64, version: u64, step: u64) -> Vec<StateWrite> {
+    let numbers = (0..BATCH).map(|n| (first + n) * step);
+    numbers.map(|n| StateWrite::put(key(n), value(n), version + n)).collect()
+}
+
+/// A plain map, and what it is written as.
+pub type Plain = HashMap<String, (Count, u64)>;
+
+/// The same entries in a plain map.
+pub fn plain(entries: u64) -> Plain {
+    (0..entries).map(|n| (key(n), (Count { count: n % 100 }, n + 1))).collect()
+}

@@ -1,0 +1,262 @@
+//! Interactive transactions: what was read of a space, or what an answer said, conflicts when it changes; the rest does not.
+
+use super::{held, look, ordered, put, scan, snapshot_of, space, write};
+use crate::World;
+use crate::check::*;
+use mainstay::{
+    Answer, ErrorKind, Interactive, KeyedState, StateAnswer, StateCommand, StateWrite, Wrote,
+};
+
+#[track_caller]
+fn survives(w: &World, inside: impl FnOnce(&mut Interactive), meanwhile: impl FnOnce()) -> bool {
+    let mut t = w.db().begin().unwrap();
+    inside(&mut t);
+    t.set("result", 1).unwrap();
+    meanwhile();
+    let before = w.db().revision();
+    match t.commit() {
+        Ok(_) => true,
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+            assert_eq!(w.db().revision(), before, "a conflict writes nothing");
+            false
+        }
+    }
+}
+
+fn wrote(answer: Answer) -> Vec<Wrote> {
+    let Answer::State(answer) = answer else { panic!("{answer:?}") };
+    let StateAnswer::Wrote(wrote) = *answer else { panic!("{answer:?}") };
+    wrote
+}
+
+fn items(key: &str) -> StateCommand {
+    StateCommand::Items { space: name("s"), key: key.into(), after: None, limit: 9 }
+}
+
+fn list(prefix: &str) -> StateCommand {
+    StateCommand::List { space: name("s"), prefix: prefix.into(), after: None, limit: 9 }
+}
+
+fn positions() -> StateCommand {
+    StateCommand::Positions { space: name("s") }
+}
+
+fn filled(w: &World) {
+    let writes = vec![
+        StateWrite::put("a/1", "1", 5),
+        StateWrite::put("a/2", "1", 5),
+        StateWrite::put("b", "1", 5),
+        StateWrite::append("log", "1", "x"),
+        StateWrite::advance("in", 3),
+    ];
+    space(w).write(writes).unwrap();
+}
+
+/// Every way to read, and a write to what was read.
+pub fn read_then_written(w: &mut World) {
+    filled(w);
+    type Change = (StateCommand, StateWrite);
+    let changes: [Change; 8] = [
+        (look(&["b"]), StateWrite::put("b", "2", 6)),
+        (look(&["absent"]), StateWrite::put("absent", "2", 1)),
+        (look(&["a/1"]), StateWrite::delete("a/1", 6)),
+        (scan("a/", 9), StateWrite::put("a/9", "2", 6)),
+        (list("a/"), StateWrite::put("a/8", "2", 6)),
+        (items("log"), StateWrite::append("log", "2", "x")),
+        (positions(), StateWrite::advance("in", 9)),
+        (positions(), StateWrite::advance("other", 9)),
+    ];
+    for (read, change) in changes {
+        let meanwhile = || done(space(w).write(vec![change.clone()]).unwrap());
+        assert!(!survives(w, |t| done(t.run(read.clone()).unwrap()), meanwhile), "{read:?}");
+    }
+    let dump = StateCommand::Dump { space: name("s"), after: None, limit_bytes: 1 << 20 };
+    let meanwhile = || done(space(w).put("zzz", "1", 1).unwrap());
+    assert!(!survives(w, |t| done(t.run(dump).unwrap()), meanwhile));
+}
+
+/// Other keys, other places, what is behind a page, and what was stale do not conflict.
+pub fn others_do_not_conflict(w: &mut World) {
+    filled(w);
+    let others = || {
+        space(w).put("c", "1", 1).unwrap();
+        space(w).put("b", "older", 4).unwrap();
+        space(w).append_unique("b", "1", "x").unwrap();
+        space(w).write(vec![StateWrite::advance("in", 2), StateWrite::advance("b", 2)]).unwrap();
+        w.db().keyed("other").unwrap().put("b", "1", 9).unwrap();
+        w.cells().set("b", 1).unwrap();
+    };
+    assert!(survives(w, |t| done(t.run(look(&["b"])).unwrap()), others));
+    let page = |t: &mut Interactive| done(t.run(scan("", 1)).unwrap());
+    assert!(survives(w, page, || done(space(w).put("a/2", "2", 9).unwrap())), "behind the page");
+    assert!(!survives(w, page, || done(space(w).put("a/0", "2", 9).unwrap())), "before its end");
+    assert!(survives(
+        w,
+        |t| done(t.run(items("lo")).unwrap()),
+        || { done(space(w).append_unique("log", "9", "x").unwrap()) }
+    ));
+}
+
+/// A space that was restored or removed meanwhile is another one, whatever is in it.
+pub fn restored_meanwhile(w: &mut World) {
+    let same = snapshot_of(&[("a/1", "1", 5), ("b", "1", 5)]);
+    for read in [look(&["b"]), look(&["absent"]), scan("x", 9), items("log"), positions()] {
+        filled(w);
+        let meanwhile = || done(space(w).restore(&same).unwrap());
+        assert!(!survives(w, |t| done(t.run(read.clone()).unwrap()), meanwhile), "{read:?}");
+        let meanwhile = || assert!(space(w).clear().unwrap());
+        assert!(!survives(w, |t| done(t.run(read.clone()).unwrap()), meanwhile), "{read:?}");
+    }
+}
+
+/// What is being filled is nobody's business before it is shown.
+pub fn filling_does_not_conflict(w: &mut World) {
+    filled(w);
+    let begin = || {
+        let (info, block) = (space(w).info().unwrap().unwrap(), mainstay::EntryBlock::default());
+        let begin =
+            StateCommand::Restore { space: name("s"), info, block, begun: None, ends: false };
+        run(w.db(), begin).unwrap();
+    };
+    assert!(survives(w, |t| done(t.run(look(&["b"])).unwrap()), begin));
+}
+
+/// Two that make a space: one of them makes it, the other begins again.
+pub fn two_first_puts(w: &mut World) {
+    let first = |t: &mut Interactive| {
+        assert_eq!(wrote(t.run(put("a", "mine", 1)).unwrap()), [Wrote::Applied])
+    };
+    assert!(!survives(w, first, || done(space(w).put("a", "theirs", 1).unwrap())));
+    assert_eq!(held(&space(w), "a").unwrap(), "theirs@1");
+    let mut tries = 0;
+    w.db()
+        .transaction(|t| {
+            tries += 1;
+            let is = wrote(t.run(put("x", "mine", 1))?);
+            if tries == 1 {
+                space(w).put("x", "theirs", 1)?;
+            }
+            t.set("told", is[0] == Wrote::Stale).map(drop)
+        })
+        .unwrap();
+    assert_eq!((tries, w.cells().get("told").unwrap()), (2, Some(true.into())));
+}
+
+/// Puts to different keys of a space that is there never conflict.
+pub fn puts_to_other_keys_never_conflict(w: &mut World) {
+    filled(w);
+    let inside = |t: &mut Interactive| done(t.run(put("mine", "1", 9)).unwrap());
+    assert!(survives(w, inside, || done(space(w).put("theirs", "1", 9).unwrap())));
+    assert_eq!(
+        (held(&space(w), "mine"), held(&space(w), "theirs")),
+        (Some("1@9".into()), Some("1@9".into()))
+    );
+}
+
+/// What an answer said of a put is so when it has committed: also where its version was closed meanwhile.
+pub fn put_is_as_told(w: &mut World) {
+    filled(w);
+    let inside = |version| {
+        move |t: &mut Interactive| {
+            assert_eq!(wrote(t.run(put("k", "1", version)).unwrap()), [Wrote::Applied]);
+        }
+    };
+    assert!(survives(w, inside(20), || done(space(w).seal(15).unwrap())));
+    assert!(!survives(w, inside(21), || done(space(w).seal(30).unwrap())), "it would be stale now");
+    let stale = |t: &mut Interactive| {
+        assert_eq!(wrote(t.run(put("late", "1", 29)).unwrap()), [Wrote::Stale]);
+    };
+    assert!(survives(w, stale, || done(space(w).seal(40).unwrap())), "what is stale stays so");
+}
+
+/// The same where writes wait: the first of a version is the one.
+pub fn waiting_is_as_told(w: &mut World) {
+    ordered(w);
+    let inside = |t: &mut Interactive| {
+        assert_eq!(wrote(t.run(put("k", "mine", 5)).unwrap()), [Wrote::Waiting]);
+    };
+    assert!(survives(w, inside, || done(space(w).put("kk", "theirs", 5).unwrap())));
+    let inside = |t: &mut Interactive| {
+        assert_eq!(wrote(t.run(put("k", "mine", 6)).unwrap()), [Wrote::Waiting]);
+    };
+    assert!(!survives(w, inside, || done(space(w).put("k", "theirs", 6).unwrap())));
+    assert_eq!(space(w).waiting(None, 9).unwrap().len(), 3);
+}
+
+/// Looks, scans, lists, items, positions and waiting writes see what the transaction wrote.
+pub fn reads_its_own_writes(w: &mut World) {
+    filled(w);
+    let mut t = w.db().begin().unwrap();
+    let writes = vec![
+        StateWrite::put("a/3", "own", 7),
+        StateWrite::delete("a/1", 7),
+        StateWrite::append("log", "2", "y"),
+        StateWrite::advance("in", 4),
+    ];
+    t.run(write(writes)).unwrap();
+    let state = |answer: Answer| {
+        let Answer::State(answer) = answer else { panic!("{answer:?}") };
+        *answer
+    };
+    let StateAnswer::Kept(kept) = state(t.run(look(&["a/3", "a/1", "b"])).unwrap()) else {
+        panic!()
+    };
+    let values: Vec<_> = kept.into_iter().map(|kept| kept.unwrap().value).collect();
+    assert_eq!(values, [Some(b"own".to_vec()), None, Some(b"1".to_vec())]);
+    let StateAnswer::States(page) = state(t.run(scan("a/", 9)).unwrap()) else { panic!() };
+    let keys: Vec<_> = page.states.iter().map(|(key, _)| key.as_slice()).collect();
+    assert_eq!(keys, [&b"a/2"[..], b"a/3"]);
+    let StateAnswer::Keys { keys, next } = state(t.run(list("a/")).unwrap()) else { panic!() };
+    assert_eq!((keys.len(), next), (2, None));
+    let StateAnswer::Items(found) = state(t.run(items("log")).unwrap()) else { panic!() };
+    assert_eq!(found.len(), 2);
+    let StateAnswer::Positions(found) = state(t.run(positions()).unwrap()) else { panic!() };
+    assert_eq!(found, [("in".to_owned(), 4)]);
+    assert_eq!(held(&space(w), "a/3"), None, "nobody else sees them");
+    t.rollback();
+    assert_eq!(held(&space(w), "a/1").unwrap(), "1@5");
+}
+
+/// So do those after it has restored or removed the space.
+pub fn sees_what_it_replaced(w: &mut World) {
+    filled(w);
+    let mut t = w.db().begin().unwrap();
+    t.run(StateCommand::Drop { space: name("s") }).unwrap();
+    assert!(
+        matches!(t.run(positions()).unwrap(), Answer::State(answer) if *answer == StateAnswer::Positions(vec![]))
+    );
+    t.run(put("new", "1", 1)).unwrap();
+    let Answer::State(answer) = t.run(scan("", 9)).unwrap() else { panic!() };
+    let StateAnswer::States(page) = *answer else { panic!() };
+    assert_eq!(page.states.len(), 1);
+    t.commit().unwrap();
+    assert_eq!((held(&space(w), "new").unwrap(), held(&space(w), "b")), ("1@1".into(), None));
+}
+
+/// Two that each read what the other writes: one of them begins again.
+pub fn write_skew_cannot_happen(w: &mut World) {
+    filled(w);
+    let (mut one, mut other) = (w.db().begin().unwrap(), w.db().begin().unwrap());
+    one.run(look(&["a/1"])).unwrap();
+    other.run(look(&["a/2"])).unwrap();
+    one.run(put("a/2", "one", 9)).unwrap();
+    other.run(put("a/1", "other", 9)).unwrap();
+    one.commit().unwrap();
+    assert_eq!(other.commit().unwrap_err().kind(), ErrorKind::Conflict);
+}
+
+/// Spaces that come or go in a listed range.
+pub fn phantom_among_spaces(w: &mut World) {
+    filled(w);
+    let spaces = |t: &mut Interactive| {
+        let command = StateCommand::Spaces { prefix: "s".into(), after: None, limit: 9 };
+        done(t.run(command).unwrap());
+    };
+    assert!(survives(w, spaces, || done(w.db().keyed("t").unwrap().put("a", "1", 1).unwrap())));
+    assert!(
+        survives(w, spaces, || done(space(w).put("b", "1", 77).unwrap())),
+        "the space is as it was"
+    );
+    assert!(!survives(w, spaces, || done(w.db().keyed("s2").unwrap().put("a", "1", 1).unwrap())));
+}

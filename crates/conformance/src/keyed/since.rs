@@ -1,0 +1,159 @@
+//! Snapshots of what has changed: no more and no less than the difference, or all there is, and why.
+
+use super::{ordered, snapshot_of, space, space_on, whole};
+use crate::World;
+use crate::check::done;
+use mainstay::{
+    At, EntryPlace, Keyed, KeyedState, SnapshotHead, SnapshotReader, SnapshotTaken, SnapshotWriter,
+    StateWrite,
+};
+use std::collections::BTreeMap;
+
+type Contents = BTreeMap<EntryPlace, Vec<u8>>;
+
+fn since(keyed: &Keyed, mark: Option<u64>) -> (SnapshotTaken, Vec<u8>) {
+    let mut bytes = Vec::new();
+    (keyed.snapshot_since(mark, &mut bytes).unwrap(), bytes)
+}
+
+/// Puts a snapshot of changes, or of all, over what there was.
+fn apply(contents: &mut Contents, bytes: &[u8]) -> SnapshotHead {
+    let mut reader = SnapshotReader::new(bytes).unwrap();
+    let head = *reader.head();
+    if !head.changes {
+        contents.clear();
+    }
+    while let Some(block) = reader.next_block().unwrap() {
+        for entry in &block {
+            let (place, payload) = entry.unwrap();
+            match payload {
+                Some(payload) => contents.insert(place.into(), payload.to_vec()),
+                None => contents.remove(place),
+            };
+        }
+    }
+    head
+}
+
+fn written(contents: &Contents, head: &SnapshotHead) -> Vec<u8> {
+    let head = SnapshotHead { changes: false, ..*head };
+    let mut writer = SnapshotWriter::new(Vec::new(), &head).unwrap();
+    contents.iter().for_each(|(place, payload)| writer.push(place, Some(payload)).unwrap());
+    writer.finish().unwrap().1
+}
+
+/// One behind the other they give what there is, byte by byte, and each has only what changed.
+pub fn changes_add_up(w: &mut World) {
+    ordered(w);
+    let keyed = space(w);
+    let (taken, bytes) = since(&keyed, None);
+    assert!(taken.is_full && taken.why.is_none());
+    let (mut contents, mut mark) = (Contents::new(), taken.mark);
+    apply(&mut contents, &bytes);
+    let steps: [(&dyn Fn(), u64); 7] = [
+        (&|| done(keyed.put("a", "1", 1).unwrap()), 1),
+        (
+            &|| {
+                done(
+                    keyed
+                        .write(vec![
+                            StateWrite::put("b", "1", 2),
+                            StateWrite::append("l", "1", "x"),
+                            StateWrite::advance("in", 7),
+                        ])
+                        .unwrap(),
+                )
+            },
+            3,
+        ),
+        (&|| done(keyed.seal(3).unwrap()), 4),
+        (&|| done(keyed.delete("a", 4).unwrap()), 1),
+        (&|| done(keyed.seal(9).unwrap()), 2),
+        (&|| done(keyed.put("a", "late", 4).unwrap()), 0),
+        (
+            &|| {
+                done((
+                    keyed.put("c", "1", 10).unwrap(),
+                    keyed.seal(11).unwrap(),
+                    keyed.put("c", "2", 12).unwrap(),
+                ))
+            },
+            3,
+        ),
+    ];
+    for (step, entries) in steps {
+        step();
+        let (taken, bytes) = since(&keyed, mark);
+        assert!(!taken.is_full && taken.why.is_none(), "{taken:?}");
+        assert_eq!(taken.summary.entries, entries);
+        let head = apply(&mut contents, &bytes);
+        assert_eq!(written(&contents, &head), whole(&keyed));
+        mark = taken.mark;
+    }
+    let (taken, _) = since(&keyed, mark);
+    assert_eq!((taken.is_full, taken.summary.entries), (false, 0));
+}
+
+/// Other spaces, other branches and what is only being filled are not in it.
+pub fn others_are_not_in_it(w: &mut World) {
+    space(w).put("a", "1", 1).unwrap();
+    w.db().fork("dev", "main", At::Latest).unwrap();
+    let (taken, _) = since(&space(w), None);
+    w.db().keyed("s2").unwrap().put("a", "1", 1).unwrap();
+    space_on(w, "dev").put("a", "dev", 2).unwrap();
+    space_on(w, "dev").clear().unwrap();
+    w.cells().set("s", 1).unwrap();
+    let info = space(w).info().unwrap().unwrap();
+    let mut block = mainstay::EntryBlock::default();
+    block.push(&mainstay::EntryKind::position("x"), Some(&[0; 8]));
+    let begin = mainstay::StateCommand::Restore {
+        space: crate::check::name("s"),
+        info,
+        block,
+        begun: None,
+        ends: false,
+    };
+    crate::check::run(w.db(), begin).unwrap();
+    let (taken, _) = since(&space(w), taken.mark);
+    assert_eq!((taken.is_full, taken.summary.entries), (false, 0));
+}
+
+/// After a restore or removal, on another branch than before, or ahead of everything: all there is, and it says why.
+pub fn full_says_why(w: &mut World) {
+    let keyed = space(w);
+    keyed.put("a", "1", 1).unwrap();
+    let full = |keyed: &Keyed, mark: Option<u64>, why: &str| {
+        let (taken, bytes) = since(keyed, mark);
+        assert!(taken.is_full && taken.why.unwrap().contains(why), "{taken:?}");
+        assert_eq!(bytes, whole(keyed));
+        taken.mark
+    };
+    let mark = since(&keyed, None).0.mark;
+    keyed.restore(&snapshot_of(&[("b", "1", 1)])).unwrap();
+    let mark = full(&keyed, mark, "restored");
+    keyed.clear().unwrap();
+    full(&keyed, mark, "restored");
+    keyed.put("a", "2", 1).unwrap();
+    let mark = full(&keyed, mark, "restored");
+    // What happened between the mark and the fork is the parent's in the log.
+    keyed.put("b", "2", 1).unwrap();
+    w.db().fork("dev", "main", At::Latest).unwrap();
+    let dev = space_on(w, "dev");
+    dev.put("a", "3", 2).unwrap();
+    let own = full(&dev, mark, "forked");
+    dev.put("a", "4", 3).unwrap();
+    assert!(!since(&dev, own).0.is_full);
+    full(&keyed, Some(w.db().revision() + 1_000), "later");
+}
+
+/// What a merge brings is in the changes of the target.
+pub fn merges_are_changes(w: &mut World) {
+    space(w).put("a", "1", 1).unwrap();
+    w.db().fork("dev", "main", At::Latest).unwrap();
+    space_on(w, "dev").put("a", "2", 2).unwrap();
+    space_on(w, "dev").put("b", "2", 2).unwrap();
+    let (taken, _) = since(&space(w), None);
+    w.db().merge("dev", "main", mainstay::MergeStrategy::Strict).unwrap();
+    let (taken, _) = since(&space(w), taken.mark);
+    assert_eq!((taken.is_full, taken.summary.entries), (false, 2));
+}

@@ -1,0 +1,268 @@
+//! Spaces in differences and merges: key by key, and the newer version wins.
+
+use super::branches::{Change, ChangedOn};
+use super::spaces::{Space, Spaces};
+use super::versions::Writer;
+use super::{Moment, branches};
+use mainstay_model::{
+    Contract, MergeStrategy, Revision, SpaceEntry, SpaceInfo, Value, Version, WaitingEntry,
+};
+use std::collections::BTreeSet;
+
+/// A space as base, source and target have it.
+type Sides = [Option<Space>; 3];
+
+/// What a space holds at one place, as base, source and target have it.
+type Entries = [Option<SpaceEntry>; 3];
+
+/// Where two branches differ: spaces first, then what is in them.
+pub(super) fn changes(states: &[&Spaces; 3], now: Moment) -> Vec<Change> {
+    let (mut spaces, mut entries) = (Vec::new(), Vec::new());
+    for name in branches::every_name(states) {
+        let sides: Sides = states.map(|state| state.value(name, now));
+        let infos = sides.each_ref().map(|side| side.as_ref().map(|space| space.info));
+        if let Some(on) = branches::compare(&infos) {
+            let told = infos.map(|info| info.map(|info| described(&info)));
+            spaces.push(branches::change(Contract::Keyed, name.clone(), on, told));
+        }
+        for (_, held) in places(&sides) {
+            let Some(on) = branches::compare(&held) else { continue };
+            let key = called(name, held.iter().flatten().next());
+            let told = held.map(|entry| entry.map(|entry| value_of(&entry)));
+            entries.push(branches::change(Contract::Keyed, key, on, told));
+        }
+    }
+    spaces.into_iter().chain(entries).collect()
+}
+
+/// All places at which any side has something, in order.
+fn places(sides: &Sides) -> Vec<(Vec<u8>, Entries)> {
+    let held = sides.each_ref().map(|side| side.as_ref().map(Space::entries).unwrap_or_default());
+    let all: BTreeSet<&Vec<u8>> = held.iter().flat_map(|entries| entries.keys()).collect();
+    let at = |place: &Vec<u8>| held.each_ref().map(|entries| entries.get(place).cloned());
+    all.into_iter().map(|place| (place.clone(), at(place))).collect()
+}
+
+fn called(space: &str, entry: Option<&SpaceEntry>) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    match entry {
+        Some(SpaceEntry::State { key, .. }) => format!("{space}/{}", text(key)),
+        Some(SpaceEntry::Waiting(WaitingEntry { key, version, .. })) => {
+            format!("{space}/{}?{version}", text(key))
+        }
+        Some(SpaceEntry::Item { key, id, .. }) => format!("{space}/{}#{}", text(key), text(id)),
+        Some(SpaceEntry::Position { source, .. }) => format!("{space}@{source}"),
+        _ => space.to_owned(),
+    }
+}
+
+fn described(info: &SpaceInfo) -> Value {
+    let text = |text: Option<String>| text.map_or(Value::Null, Value::from);
+    let fields = [
+        ("versions", text(info.options.versions.map(|kind| kind.to_string()))),
+        ("ordered", Value::Bool(info.options.ordered)),
+        ("merged", Value::Bool(info.options.merged)),
+        ("groups", Value::Int(i64::from(info.options.groups))),
+        ("frontier", text(info.frontier.map(|frontier| frontier.to_string()))),
+    ];
+    Value::Object(fields.map(|(name, value)| (name.to_owned(), value)).into())
+}
+
+fn value_of(entry: &SpaceEntry) -> Value {
+    let text = |bytes: &[u8]| Value::from(String::from_utf8_lossy(bytes).into_owned());
+    match entry {
+        SpaceEntry::State { version, value, .. } => {
+            let version = ("version".to_owned(), Value::from(version.to_string()));
+            let value = value.as_ref().map(|value| ("value".to_owned(), text(value)));
+            Value::Object([version].into_iter().chain(value).collect())
+        }
+        SpaceEntry::Waiting(waiting) => waiting.value.as_deref().map_or(Value::Null, text),
+        SpaceEntry::Item { item, .. } => text(item),
+        SpaceEntry::Position { position, .. } => Value::Int(*position as i64),
+        _ => Value::Null,
+    }
+}
+
+/// What becomes of a space.
+enum Fate {
+    /// Nothing.
+    Kept,
+    /// The source made, replaced or removed it.
+    Whole,
+    /// Both have it, and it can be put together.
+    Merged,
+    /// What the source changed has no place in the target.
+    Clash,
+}
+
+fn fate([base, a, b]: &Sides, since: Revision) -> Fate {
+    let Some(a) = a else {
+        return if base.is_some() && b.is_some() { Fate::Whole } else { Fate::Kept };
+    };
+    let is_whole = match base {
+        Some(base) => base.generation != a.generation && a.shown > since,
+        None => b.is_none(),
+    };
+    match b {
+        _ if is_whole => Fate::Whole,
+        Some(b) if are_alike(a, b) => Fate::Merged,
+        _ => Fate::Clash,
+    }
+}
+
+fn are_alike(a: &Space, b: &Space) -> bool {
+    let mut options = b.info.options;
+    options.versions = options.versions.or(a.info.options.versions);
+    options.is_as(&a.info.options)
+}
+
+/// Brings spaces that the source changed; gives what clashes: spaces first, then what is in them.
+pub(super) fn bring(
+    target: &mut Spaces,
+    states: &[&Spaces; 3],
+    now: Moment,
+    since: Revision,
+    writer: Writer,
+    strategy: MergeStrategy,
+) -> Vec<String> {
+    use MergeStrategy::{Ours, Strict, Theirs};
+    // What is looked at place by place comes last.
+    let (mut spaces, mut entries, mut last) = (Vec::new(), Vec::new(), Vec::new());
+    for name in branches::every_name(states) {
+        let sides: Sides = states.map(|state| state.value(name, now));
+        let [base, a, b] = &sides;
+        let generations =
+            base.as_ref().zip(a.as_ref()).map(|(base, a)| (base.generation, a.generation));
+        let is_other = generations.is_some_and(|(base, a)| base != a);
+        let entries = if is_other { &mut last } else { &mut entries };
+        let mut replace = |generation: Option<Revision>| {
+            let shown = writer.revision;
+            let replaced = a.clone().map(|a| Space {
+                generation: generation.unwrap_or(a.generation),
+                shown,
+                ..a
+            });
+            target.write(writer, name, replaced, None);
+        };
+        let said = |side: &Option<Space>| {
+            side.as_ref().map(|space| (space.generation, space.info, space.entries()))
+        };
+        let info = |side: &Option<Space>| side.as_ref().map(|space| space.info);
+        let held = |side: &Option<Space>| side.as_ref().map(Space::entries).unwrap_or_default();
+        match (fate(&sides, since), strategy) {
+            (Fate::Kept, _) => {}
+            (Fate::Whole, Strict) if said(b) != said(base) => spaces.push(name.clone()),
+            (Fate::Whole, Ours) if said(b) != said(base) => {}
+            (Fate::Whole, _) => replace(None),
+            (Fate::Clash, _) if info(a) == info(base) && held(a) == held(base) => {}
+            (Fate::Clash, Strict) if info(a) == info(base) => entries.push(name.clone()),
+            (Fate::Clash, Strict) => spaces.push(name.clone()),
+            (Fate::Clash, Ours) => {}
+            (Fate::Clash, Theirs) => replace(Some(writer.revision)),
+            (Fate::Merged, _) => {
+                let (merged, clashes) = merged(name, &sides, strategy);
+                entries.extend(clashes);
+                if merged != *b {
+                    target.write(writer, name, merged, None);
+                }
+            }
+        }
+    }
+    spaces.into_iter().chain(entries).chain(last).collect()
+}
+
+/// Both sides of a space put together, and what clashes in it.
+fn merged(name: &str, sides: &Sides, strategy: MergeStrategy) -> (Option<Space>, Vec<String>) {
+    let [base, Some(a), Some(b)] = sides else { return (sides[2].clone(), Vec::new()) };
+    let (mut space, mut clashes) = (b.clone(), Vec::new());
+    let is_changed = Some(a.info) != base.as_ref().map(|base| base.info);
+    if is_changed {
+        let versions = &mut space.info.options.versions;
+        *versions = versions.or(a.info.options.versions);
+    }
+    for (_, held) in places(sides) {
+        let [before, theirs, ours] = &held;
+        if theirs == before || theirs == ours {
+            continue;
+        }
+        let is_clash = clashes_at(a, b, &held);
+        match (is_clash, strategy) {
+            (true, MergeStrategy::Strict) => {
+                clashes.push(called(name, held.iter().flatten().next()))
+            }
+            (true, MergeStrategy::Ours) => {}
+            (true, MergeStrategy::Theirs) => overwrite(&mut space, &held),
+            (false, _) => follow(&mut space, &held),
+        }
+    }
+    if let Some(frontier) = a.info.frontier.filter(|_| is_changed) {
+        space.seal(frontier);
+    }
+    (Some(space), clashes)
+}
+
+/// Whether nobody knows which side is newer.
+fn clashes_at(a: &Space, b: &Space, [base, theirs, ours]: &Entries) -> bool {
+    let version = |entry: &SpaceEntry| entry.version();
+    let is_sealed = |space: &Space, version: Option<Version>| {
+        version.is_some_and(|version| space.info.is_sealed(version))
+    };
+    match (theirs, ours) {
+        (Some(theirs @ SpaceEntry::State { .. }), Some(ours)) => version(theirs) == version(ours),
+        (Some(theirs @ SpaceEntry::State { .. }), None) => {
+            base.is_some() && is_sealed(b, version(theirs))
+        }
+        (None, Some(held @ SpaceEntry::State { .. })) => {
+            ours != base && is_sealed(a, version(held))
+        }
+        (Some(SpaceEntry::Waiting(_) | SpaceEntry::Item { .. }), Some(_)) => true,
+        _ => false,
+    }
+}
+
+fn overwrite(space: &mut Space, [_, theirs, ours]: &Entries) {
+    match (theirs, ours) {
+        (Some(entry), _) => space.place(entry.clone()),
+        (None, Some(SpaceEntry::State { key, .. })) => drop(space.states.remove(key)),
+        _ => {}
+    }
+}
+
+fn follow(space: &mut Space, [base, theirs, ours]: &Entries) {
+    if let Some(kind) = theirs.as_ref().and_then(SpaceEntry::version).map(|version| version.kind())
+    {
+        space.info.options.versions.get_or_insert(kind);
+    }
+    match (theirs, ours) {
+        (Some(SpaceEntry::State { key, version, value }), _) => {
+            space.settle(key, *version, value.clone());
+        }
+        (Some(SpaceEntry::Waiting(WaitingEntry { key, version, value })), _) => {
+            if space.info.is_sealed(*version) {
+                space.settle(key, *version, value.clone());
+            } else if space.is_newer(key, *version) {
+                space.waiting.entry((*version, key.clone())).or_insert_with(|| value.clone());
+            }
+        }
+        (Some(SpaceEntry::Position { source, position }), _) => {
+            let further = space.positions.get(source).is_none_or(|before| before < position);
+            if further {
+                space.positions.insert(source.clone(), *position);
+            }
+        }
+        (Some(entry), _) => space.place(entry.clone()),
+        // What the source has forgotten or settled, and the target has not touched.
+        (None, Some(SpaceEntry::State { key, .. })) if ours == base => {
+            space.states.remove(key);
+        }
+        (None, Some(SpaceEntry::Waiting(WaitingEntry { key, version, .. }))) if ours == base => {
+            space.waiting.remove(&(*version, key.clone()));
+        }
+        _ => {}
+    }
+}
+
+/// Which side changed something, for those who count.
+pub fn is_of_spaces(change: &Change) -> Option<ChangedOn> {
+    (change.contract == Contract::Keyed).then_some(change.on)
+}

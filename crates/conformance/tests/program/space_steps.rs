@@ -1,0 +1,168 @@
+//! Keyed state in programs: sources that tell things again and late, frontiers, restores.
+
+use super::driver::Driver;
+use super::step::{BRANCHES, CELLS, Step, cell};
+use mainstay::{
+    At, Command, EntryBlock, LogicalTime, SpaceInfo, SpaceOptions, StateCommand, StateKey,
+    StateWrite, Version, VersionKind,
+};
+use mainstay_conformance::oracle::{Oracle, Space};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+/// So many spaces: few, so that branches meet in them.
+pub const SPACES: usize = 2;
+/// The keys: one begins with another.
+const KEYS: [&str; 3] = ["k", "kk", "l"];
+
+/// A write: keys, versions and values come from pools so small that they meet again.
+#[derive(Clone, Debug)]
+pub enum One {
+    Put(usize, u64, u8),
+    Delete(usize, u64),
+    /// With a version of the other kind.
+    Timed(usize, u64),
+    Append(usize, u8, u8),
+    Advance(usize, u64),
+}
+
+/// A command on a space.
+#[derive(Clone, Debug)]
+pub enum SpaceWrite {
+    /// Writes.
+    Write(usize, Vec<One>),
+    /// Declares.
+    Declare(usize, bool, bool),
+    /// Seals.
+    Seal(usize, u64),
+    /// Removes.
+    Drop(usize),
+    /// Replaces one by what another has, on this or another branch.
+    Restore(usize, usize, usize),
+    /// Reads.
+    Look(usize),
+    Scan(usize, usize),
+}
+
+impl One {
+    fn write(&self) -> StateWrite {
+        match *self {
+            One::Put(key, version, value) => StateWrite::put(KEYS[key], value.to_string(), version),
+            One::Delete(key, version) => StateWrite::delete(KEYS[key], version),
+            One::Timed(key, round) => StateWrite::delete(KEYS[key], LogicalTime::new(0, round)),
+            One::Append(key, id, item) => {
+                StateWrite::append(KEYS[key], id.to_string(), item.to_string())
+            }
+            One::Advance(source, position) => StateWrite::advance(KEYS[source], position),
+        }
+    }
+}
+
+/// What a space is restored from.
+fn block(space: &Space) -> EntryBlock {
+    let mut block = EntryBlock::default();
+    for (place, entry) in space.entries() {
+        let mut payload = Vec::new();
+        entry.put_payload(&mut payload);
+        block.push(&place, Some(&payload));
+    }
+    block
+}
+
+impl SpaceWrite {
+    /// The command, with what the model has.
+    pub fn command(&self, oracle: &Oracle) -> Command {
+        let command = match self.clone() {
+            SpaceWrite::Write(space, writes) => {
+                let writes = writes.iter().map(One::write).collect();
+                StateCommand::Write { space: cell(space), writes }
+            }
+            SpaceWrite::Declare(space, ordered, typed) => {
+                let versions = typed.then_some(VersionKind::U64);
+                let options = SpaceOptions { versions, ordered, ..SpaceOptions::default() };
+                StateCommand::Declare { space: cell(space), options }
+            }
+            SpaceWrite::Seal(space, frontier) => {
+                let frontier = Version::from(frontier);
+                StateCommand::Seal { space: cell(space), frontier, limit: 10_000 }
+            }
+            SpaceWrite::Drop(space) => StateCommand::Drop { space: cell(space) },
+            SpaceWrite::Restore(space, from, branch) => {
+                let found = oracle.space(BRANCHES[branch], CELLS[from], oracle.latest());
+                let info = SpaceInfo { options: SpaceOptions::default(), frontier: None };
+                let found = found.unwrap_or_else(|| Space::new(info, 0));
+                let (space, info, block) = (cell(space), found.info, block(&found));
+                StateCommand::Restore { space, info, block, begun: None, ends: true }
+            }
+            SpaceWrite::Look(space) => {
+                let keys = KEYS.map(|key| StateKey(key.as_bytes().to_vec())).to_vec();
+                StateCommand::Look { space: cell(space), keys }
+            }
+            SpaceWrite::Scan(space, limit) => {
+                let (prefix, after) = (b"k".to_vec(), None);
+                StateCommand::Scan { space: cell(space), prefix, after, limit }
+            }
+        };
+        command.into()
+    }
+}
+
+fn one() -> impl Strategy<Value = One> {
+    let key = || 0..KEYS.len();
+    let version = || 0..16_u64;
+    prop_oneof![
+        8 => (key(), version(), 0..3_u8).prop_map(|(key, version, value)| One::Put(key, version, value)),
+        4 => (key(), version()).prop_map(|(key, version)| One::Delete(key, version)),
+        2 => (key(), 0..3_u8, 0..2_u8).prop_map(|(key, id, item)| One::Append(key, id, item)),
+        2 => (key(), version()).prop_map(|(source, position)| One::Advance(source, position)),
+    ]
+}
+
+fn any_one() -> impl Strategy<Value = One> {
+    let timed = (0..KEYS.len(), 0..16_u64).prop_map(|(key, round)| One::Timed(key, round));
+    prop_oneof![40 => one(), 1 => timed]
+}
+
+/// A command of a program.
+pub fn space_write() -> impl Strategy<Value = SpaceWrite> {
+    let space = || 0..SPACES;
+    prop_oneof![
+        16 => (space(), vec(any_one(), 1..4)).prop_map(|(space, all)| SpaceWrite::Write(space, all)),
+        2 => (space(), any::<bool>(), any::<bool>())
+            .prop_map(|(space, ordered, typed)| SpaceWrite::Declare(space, ordered, typed)),
+        4 => (space(), 0..18_u64).prop_map(|(space, frontier)| SpaceWrite::Seal(space, frontier)),
+        1 => space().prop_map(SpaceWrite::Drop),
+        2 => (space(), space(), 0..BRANCHES.len())
+            .prop_map(|(space, from, branch)| SpaceWrite::Restore(space, from, branch)),
+        1 => space().prop_map(SpaceWrite::Look),
+        1 => (space(), 1..4_usize).prop_map(|(space, limit)| SpaceWrite::Scan(space, limit)),
+    ]
+}
+
+impl Driver {
+    /// Reads spaces, some revisions back; says whether it was such a step.
+    pub fn space_read(&self, step: &Step) -> bool {
+        let Step::ReadSpaces { branch, back } = step else { return false };
+        self.compare_spaces(BRANCHES[*branch], self.past(*back));
+        true
+    }
+
+    /// Every space of a branch at a revision, byte by byte.
+    pub fn compare_spaces(&self, branch: &str, at: At) {
+        let Some(moment) = self.moment(branch, at) else { return };
+        for name in &CELLS[..SPACES] {
+            let keyed = self.world.db().branch(branch).unwrap().keyed(name).unwrap();
+            let (view, model) = (keyed.at(at).unwrap(), self.oracle.space(branch, name, moment));
+            let info = model.as_ref().map(|space| space.info);
+            assert_eq!(view.info().unwrap(), info, "space {name} on {branch} at {at:?}");
+            let Some(model) = model else { continue };
+            let mut bytes = Vec::new();
+            view.snapshot_to(&mut bytes).unwrap();
+            assert!(
+                bytes == model.snapshot(),
+                "space {name} on {branch} at {at:?}: the model has {model:?}, the engine {}",
+                bytes.escape_ascii()
+            );
+        }
+    }
+}

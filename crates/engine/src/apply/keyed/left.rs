@@ -1,0 +1,101 @@
+//! What generations have left, for the doctor: each belongs to a space, or is about to go.
+
+use super::{places, space};
+use crate::apply::reap;
+use crate::catalog::Catalog;
+use crate::doctor::Faults;
+use crate::entry;
+use crate::index::Index;
+use crate::overlay::Overlay;
+use crate::spaces::{self, KEYED};
+use crate::view::View;
+use mainstay_model::{Name, Result, Revision};
+use std::ops::Bound;
+
+const HARMLESS: &str = "Nobody reads it and it takes only room; let the index be rebuilt.";
+
+/// Tells which generations are neither seen nor filled, and not about to go.
+pub(crate) fn check_left(
+    index: &Index,
+    catalog: &Catalog,
+    at: Revision,
+    faults: &mut Faults,
+) -> Result<()> {
+    let left = Left { index, catalog, at };
+    let (mut from, end) = (vec![KEYED], [KEYED + 1]);
+    while let Some(key) = left.first(&from, &end)? {
+        let next = match spaces::split(&key) {
+            Some((_, branch, name)) => left.judge(branch, name, faults)?,
+            None => None,
+        };
+        // What cannot be taken apart is passed one by one.
+        from = next.unwrap_or_else(|| [&key[..], &[0]].concat());
+    }
+    Ok(())
+}
+
+struct Left<'l> {
+    index: &'l Index,
+    catalog: &'l Catalog,
+    at: Revision,
+}
+
+impl Left<'_> {
+    /// The first key that is there; one whose entry cannot be taken apart is.
+    fn first(&self, from: &[u8], end: &[u8]) -> Result<Option<Vec<u8>>> {
+        for row in self.index.scan(Bound::Included(from), Bound::Excluded(end), self.at) {
+            let row = row?;
+            if entry::parse(row.entry()).map_or(true, |(head, _)| !head.is_deleted()) {
+                return Ok(Some(row.key().to_vec()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Looks at the generation that a place is of; gives where the next one may begin.
+    fn judge(&self, branch: u32, name: &[u8], faults: &mut Faults) -> Result<Option<Vec<u8>>> {
+        let Some(record) = self.catalog.by_id(branch).filter(|found| found.lives_at(self.at))
+        else {
+            // Of a branch that is gone, or not finished: compaction drops it.
+            return Ok(spaces::after_prefix(&spaces::key(KEYED, branch, b"")));
+        };
+        faults.branch.clone_from(&record.name);
+        let Some((space, generation, _)) = places::split(name) else {
+            let space = String::from_utf8_lossy(name);
+            faults.space(&space, "something stands at no place of a space".into(), HARMLESS);
+            return Ok(None);
+        };
+        if !self.is_known(branch, space, generation) && !self.is_to_go(branch, space, generation)? {
+            let what = format!(
+                "there are entries of generation {generation}, which is neither seen nor filled, and nothing lets \
+                 them go"
+            );
+            faults.space(space, what, HARMLESS);
+        }
+        Ok(spaces::after_prefix(&spaces::key(KEYED, branch, &places::life(space, generation))))
+    }
+
+    /// Whether a generation is seen or filled. A declaration that cannot be read was told of before.
+    fn is_known(&self, branch: u32, space: &str, generation: u64) -> bool {
+        let Ok(name) = Name::new(space) else { return false };
+        let layers = self.catalog.layers(branch, self.at);
+        let view = View { index: self.index, layers: &layers, now: 0, fresh: false };
+        match space::meet(&view, &Overlay::default(), &name) {
+            Err(_) => true,
+            Ok(met) => met.declared.is_some_and(|declared| {
+                let seen = declared.is_there && declared.generation == generation;
+                seen || declared.filling == generation
+            }),
+        }
+    }
+
+    /// Whether a marker waits to let a generation go.
+    fn is_to_go(&self, branch: u32, space: &str, generation: u64) -> Result<bool> {
+        let key = reap::space(branch, space, generation);
+        let hash = self.index.current.hash(&key);
+        let waits = |entry: &[u8]| entry::parse(entry).map(|(head, _)| !head.is_deleted());
+        // A marker that cannot be read lets nothing go.
+        let found = self.index.entry(hash, &key, self.at, false, waits)?;
+        Ok(matches!(found, Some(Ok(true))))
+    }
+}

@@ -1,0 +1,153 @@
+//! Keys, states and items, page by page. A page may be short because it is large, so only a page without rows, or one
+//! that says so, is the last. Keys are any bytes.
+
+use super::super::args::Moment;
+use super::super::call::Call;
+use super::super::cell::read;
+use super::super::failure::{Failure, Result};
+use super::super::reply::Reply;
+use super::super::session::Session;
+use super::super::shape::Shown;
+use super::super::shapes;
+use super::super::store::Begun;
+use super::{Which, key};
+use clap::Args;
+
+/// How many rows are asked for at once.
+const PAGE: u64 = 1000;
+
+/// Listing keys.
+#[derive(Debug, Args)]
+pub struct Keys {
+    #[command(flatten)]
+    space: Which,
+    /// Only keys that begin with this; bytes that are no text are `$bytes:` and base64
+    #[arg(default_value = "")]
+    prefix: String,
+    #[command(flatten)]
+    wanted: Wanted,
+}
+
+/// Reading a log.
+#[derive(Debug, Args)]
+pub struct Items {
+    #[command(flatten)]
+    space: Which,
+    /// The key; bytes that are no text are `$bytes:` and base64
+    #[arg(id = "state_key", value_name = "KEY")]
+    key: String,
+    #[command(flatten)]
+    wanted: Wanted,
+}
+
+/// How many are shown, and of when.
+#[derive(Debug, Args)]
+struct Wanted {
+    /// Only what is behind this one
+    #[arg(long, value_name = "KEY")]
+    after: Option<String>,
+    /// At most this many
+    #[arg(long)]
+    limit: Option<u64>,
+    #[command(flatten)]
+    moment: Moment,
+}
+
+impl Keys {
+    pub fn list(self, session: &mut Session) -> Result<()> {
+        self.show(session, "STATE.LIST")
+    }
+
+    pub fn scan(self, session: &mut Session) -> Result<()> {
+        self.show(session, "STATE.SCAN")
+    }
+
+    fn show(self, session: &mut Session, name: &str) -> Result<()> {
+        let call = self.space.call(name).word("PREFIX").word(key(&self.prefix)?);
+        self.wanted.show(session, &self.space, name, &call)
+    }
+}
+
+impl Items {
+    pub fn run(self, session: &mut Session) -> Result<()> {
+        let call = self.space.call("STATE.ITEMS").word(key(&self.key)?);
+        self.wanted.show(session, &self.space, "STATE.ITEMS", &call)
+    }
+}
+
+impl Wanted {
+    /// Shows all pages, as of one revision where there are several.
+    fn show(mut self, session: &mut Session, space: &Which, name: &str, call: &Call) -> Result<()> {
+        session.store()?;
+        let mut after = self.after.as_deref().map(key).transpose()?;
+        let mut left = self.limit.unwrap_or(u64::MAX);
+        if left > PAGE {
+            self.pin(session)?;
+        }
+        while left > 0 && !session.printer.is_closed() {
+            let asked =
+                after.iter().fold(call.clone(), |call, after| call.word("AFTER").word(after));
+            let asked = self.moment.on(asked.option("LIMIT", Some(left.min(PAGE))));
+            let reply = read(session, &space.on, asked)?;
+            after = last_of(&reply);
+            let rows = match shapes::shape(name).show(reply, false) {
+                Shown::Many(rows) => rows,
+                odd => return Err(Failure::error(format!("{name} answered {odd:?}"))),
+            };
+            left -= (rows.len() as u64).min(left);
+            rows.into_iter().for_each(|row| session.printer.row(row));
+            if after.is_none() {
+                break;
+            }
+        }
+        session.printer.finish();
+        Ok(())
+    }
+
+    /// Stays at the newest revision from here on.
+    fn pin(&mut self, session: &mut Session) -> Result<()> {
+        let pinned = self.moment.rev.is_some() || self.moment.at.is_some();
+        if !pinned && session.begun() != Some(Begun::Transaction) {
+            self.moment.rev = Some(session.revision()?);
+        }
+        Ok(())
+    }
+}
+
+/// Where the next page begins: what the reply says, or the key or id of its last row.
+fn last_of(reply: &Reply) -> Option<Vec<u8>> {
+    let Reply::Array(rows) = reply else { return None };
+    if let [next @ (Reply::Text(_) | Reply::Nil), Reply::Array(_)] = rows.as_slice() {
+        return text(next);
+    }
+    match rows.last()? {
+        Reply::Array(row) => text(row.first()?),
+        key => text(key),
+    }
+}
+
+fn text(reply: &Reply) -> Option<Vec<u8>> {
+    match reply {
+        Reply::Text(text) => Some(text.clone()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_page_begins_behind_the_last_row() {
+        let text = |text: &str| Reply::text(text);
+        let row = |key: &str| Reply::Array(vec![text(key), text("v")]);
+        let keys = Reply::Array(vec![text("a"), text("b")]);
+        assert_eq!(last_of(&keys), Some(b"b".to_vec()));
+        let items = Reply::Array(vec![row("1"), row("2")]);
+        assert_eq!(last_of(&items), Some(b"2".to_vec()));
+        let page = |next| Reply::Array(vec![next, Reply::Array(vec![row("a")])]);
+        assert_eq!(last_of(&page(text("a"))), Some(b"a".to_vec()));
+        assert_eq!(last_of(&page(Reply::Nil)), None);
+        assert_eq!(last_of(&Reply::Array(Vec::new())), None);
+    }
+}

@@ -1,0 +1,137 @@
+//! `mainstay state`.
+
+use crate::program::{Done, Program, field};
+use crate::served::Served;
+use mainstay::Value;
+use std::fs;
+
+/// Runs a verb on keyed state.
+fn state(program: &Program, words: &[&str]) -> Done {
+    program.data(&[&["state"], words].concat())
+}
+
+#[test]
+fn a_state_is_written_once_by_its_version() {
+    let program = Program::new();
+    let put = |value, version| state(&program, &["put", "s", "a", value, "--version", version]);
+    let first = put("one", "7").objects().remove(0);
+    assert_eq!((field(&first, "space"), field(&first, "key")), (&"s".into(), &"a".into()));
+    assert_eq!(field(&first, "applied"), &Value::Bool(true));
+    assert!(put("two", "7").not_held().contains("not newer"));
+    assert!(put("two", "1.2").error().contains("INVALID"));
+    program.data_fed(&["state", "put", "s", "b", "-", "--version", "1"], "from the input").ok();
+    let got = state(&program, &["get", "s", "a"]).objects().remove(0);
+    assert_eq!((field(&got, "value"), field(&got, "version")), (&"one".into(), &"7".into()));
+    assert_eq!(state(&program, &["get", "s", "b", "-o", "raw"]).ok(), "from the input");
+    state(&program, &["del", "s", "a", "--version", "8"]).ok();
+    assert!(state(&program, &["get", "s", "a"]).not_held().contains("no state"));
+    assert_eq!(state(&program, &["get", "s", "a", "--rev", "1", "-o", "raw"]).ok(), "one");
+    state(&program, &["put", "s", "$bytes:AP8=", "x", "--version", "1"]).ok();
+    assert_eq!(state(&program, &["get", "s", "$bytes:AP8=", "-o", "raw"]).ok(), "x");
+    let keys = state(&program, &["list", "s"]).objects();
+    assert_eq!(field(&keys[0], "key"), &Value::Bytes(vec![0, 255]));
+    assert_eq!((keys.len(), field(&keys[1], "key")), (2, &"b".into()));
+}
+
+#[test]
+fn spaces_are_declared_listed_sealed_and_dropped() {
+    let program = Program::new();
+    let create = ["create", "s", "--versions", "time", "--ordered", "--groups", "16"];
+    state(&program, &create).ok();
+    assert!(state(&program, &create).not_held().contains("there already"));
+    assert!(state(&program, &["create", "s"]).not_held().contains("EXISTS"));
+    let info = state(&program, &["info", "s"]).objects().remove(0);
+    assert_eq!((field(&info, "versions"), field(&info, "groups")), (&"time".into(), &16.into()));
+    state(&program, &["put", "s", "a", "one", "--version", "1.1"]).ok();
+    let waiting = state(&program, &["waiting", "s"]).objects();
+    assert_eq!(field(&waiting[0], "version"), &"1.1".into());
+    let sealed = state(&program, &["seal", "s", "2.0"]).objects().remove(0);
+    assert_eq!(field(&sealed, "settled"), &1.into());
+    assert_eq!(state(&program, &["get", "s", "a", "-o", "raw"]).ok(), "one");
+    state(&program, &["append", "s", "a", "1", "first"]).ok();
+    assert!(state(&program, &["append", "s", "a", "1", "else"]).not_held().contains("already"));
+    assert_eq!(field(&state(&program, &["items", "s", "a"]).objects()[0], "item"), &"first".into());
+    state(&program, &["advance", "s", "orders", "8"]).ok();
+    state(&program, &["advance", "s", "orders", "8"]).not_held();
+    let positions = state(&program, &["positions", "s"]).objects();
+    assert_eq!(field(&positions[0], "position"), &8.into());
+    assert_eq!(field(&state(&program, &["spaces"]).objects()[0], "space"), &"s".into());
+    let table = state(&program, &["scan", "s", "-o", "table"]).ok();
+    assert!(table.contains("KEY") || table.contains("key"), "{table}");
+    assert!(table.contains("one") && table.contains("1.1"), "{table}");
+    state(&program, &["drop", "s"]).ok();
+    state(&program, &["drop", "s"]).not_held();
+    assert!(state(&program, &["info", "s"]).not_held().contains("state spaces"));
+}
+
+#[test]
+fn long_lists_come_whole_and_no_longer_than_asked_for() {
+    let program = Program::new();
+    let lines: String = (0..2500).fold("multi\n".to_owned(), |mut lines, n| {
+        lines.push_str(&format!("STATE.PUT s k{n:04} v VERSION 1\n"));
+        lines
+    });
+    program.fed(&["--data", "d", "repl"], format!("{lines}exec\n").as_bytes());
+    assert_eq!(state(&program, &["list", "s"]).objects().len(), 2500);
+    let scanned = state(&program, &["scan", "s", "k1", "--limit", "1500"]).objects();
+    assert_eq!(scanned.len(), 1000);
+    let some = state(&program, &["scan", "s", "--limit", "1200", "--after", "k0999"]).objects();
+    assert_eq!((some.len(), field(&some[0], "key")), (1200, &"k1000".into()));
+}
+
+fn flip_a_bit(program: &Program, name: &str) {
+    let mut bytes = fs::read(program.path(name)).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(program.path(name), bytes).unwrap();
+}
+
+/// The same on a directory and on a server.
+fn there_and_back(program: &Program, place: &[&str]) {
+    let run = |words: &[&str]| program.run(&[place, &["state"], words].concat());
+    for n in 0..20 {
+        let (key, value) = (format!("k{n}"), "v".repeat(1000));
+        run(&["put", "team/s", &key, &value, "--version", "3.1"]).ok();
+    }
+    run(&["advance", "team/s", "orders", "8"]).ok();
+    let taken = run(&["snapshot", "team/s", "file"]).objects().remove(0);
+    assert_eq!(field(&taken, "entries"), &21.into());
+    let length = fs::metadata(program.path("file")).unwrap().len() as i64;
+    assert_eq!(field(&taken, "bytes"), &length.into());
+    assert!(run(&["snapshot", "team/s", "file"]).error().contains("exists already"));
+    run(&["put", "copy", "gone", "x", "--version", "1"]).ok();
+    let restored = run(&["restore", "copy", "file"]).objects().remove(0);
+    assert_eq!(field(&restored, "entries"), &21.into());
+    run(&["get", "copy", "gone"]).not_held();
+    let again = run(&["snapshot", "copy", "again"]).objects().remove(0);
+    assert_eq!(field(&again, "hash"), field(&taken, "hash"));
+    assert_eq!(fs::read(program.path("again")).unwrap(), fs::read(program.path("file")).unwrap());
+    flip_a_bit(program, "again");
+    run(&["restore", "copy", "again"]).error();
+    assert_eq!(run(&["list", "copy"]).objects().len(), 20, "it is as it was");
+    run(&["restore", "copy", "none"]).error();
+    let revision = field(&taken, "revision").to_string();
+    run(&["drop", "team/s"]).ok();
+    run(&["snapshot", "team/s", "then", "--rev", &revision]).ok();
+    assert_eq!(fs::read(program.path("then")).unwrap(), fs::read(program.path("file")).unwrap());
+}
+
+#[test]
+fn a_space_goes_through_a_file_of_a_directory() {
+    there_and_back(&Program::new(), &["--data", "d"]);
+}
+
+#[test]
+fn a_space_goes_through_a_file_of_a_server() {
+    let program = Program::new();
+    let served = Served::start(&program, &[("MAINSTAY_RESP__ADDRESS", "127.0.0.1:0")]);
+    there_and_back(&program, &["--server", &format!("127.0.0.1:{}", served.port)]);
+}
+
+#[test]
+fn the_repl_knows_the_noun_and_the_commands() {
+    let program = Program::new();
+    let lines = "state put s a one --version 1\nSTATE.GET s a\nhelp STATE.SEAL\nstate list s\n";
+    let done = program.fed(&["--data", "d", "repl"], lines.as_bytes());
+    assert!(done.out.contains("one") && done.out.contains("frontier"), "{done:?}");
+}
