@@ -29,6 +29,9 @@ const WORDS: [&str; 24] = [
     "vessel", "wake", "yard",
 ];
 
+/// A word's state is its count; what goes out is a word and its count.
+type Counting = Worker<StatefulOperator<String, u64, (String, u64)>>;
+
 fn main() {
     if let Err(error) = run() {
         eprintln!("wordcount: {error}");
@@ -66,11 +69,7 @@ fn run() -> Result<()> {
 }
 
 /// Puts the pipeline together; where it was left, it goes on.
-fn open(
-    directory: &Path,
-    text: &Path,
-    counts: Keyed,
-) -> Result<Worker<StatefulOperator<String, u64, (String, u64)>>> {
+fn open(directory: &Path, text: &Path, counts: Keyed) -> Result<Counting> {
     let count = |count: Option<u64>, word: &String, _| {
         let count = count.unwrap_or(0) + 1;
         // Every ten thousandth is told.
@@ -91,10 +90,7 @@ fn open(
     Ok(worker)
 }
 
-fn work(
-    worker: &mut Worker<StatefulOperator<String, u64, (String, u64)>>,
-    length: u64,
-) -> Result<()> {
+fn work(worker: &mut Counting, length: u64) -> Result<()> {
     let style = "{bar:40} {percent:>3} %  {bytes} of {total_bytes}  {bytes_per_sec}  {msg}";
     let bar = ProgressBar::new(length)
         .with_style(ProgressStyle::with_template(style).unwrap_or(ProgressStyle::default_bar()));

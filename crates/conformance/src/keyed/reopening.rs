@@ -132,11 +132,11 @@ pub fn changes_are_known(w: &mut World) {
     let taken = space(w).snapshot_since(None, &mut Vec::new()).unwrap();
     space(w).durability(Durability::Memory).put("new", "1", 20).unwrap();
     let mut bytes = Vec::new();
-    let changed = space(w).snapshot_since(taken.mark, &mut bytes).unwrap();
+    let changed = space(w).snapshot_since(taken.mark.as_ref(), &mut bytes).unwrap();
     assert_eq!((changed.is_full, changed.summary.entries), (false, 1), "it was made durable first");
     w.drop_and_reopen();
     let mut again = Vec::new();
-    let changed = space(w).snapshot_since(taken.mark, &mut again).unwrap();
+    let changed = space(w).snapshot_since(taken.mark.as_ref(), &mut again).unwrap();
     assert_eq!((changed.is_full, again), (false, bytes));
 }
 
@@ -159,7 +159,7 @@ pub fn trimmed_log_says_why(w: &mut World) {
     w.reopen();
     w.beside().trim().unwrap();
     let mut bytes = Vec::new();
-    let taken = space(w).snapshot_since(mark, &mut bytes).unwrap();
+    let taken = space(w).snapshot_since(mark.as_ref(), &mut bytes).unwrap();
     assert!(taken.is_full && taken.why.unwrap().contains("reaches back"), "{taken:?}");
     assert_eq!(bytes, whole(&space(w)));
 }

@@ -4,14 +4,14 @@ use super::{ordered, snapshot_of, space, space_on, whole};
 use crate::World;
 use crate::check::done;
 use mainstay::{
-    At, EntryPlace, Keyed, KeyedState, SnapshotHead, SnapshotReader, SnapshotTaken, SnapshotWriter,
-    StateWrite,
+    At, EntryPlace, Keyed, KeyedState, SnapshotHead, SnapshotMark, SnapshotReader, SnapshotTaken,
+    SnapshotWriter, StateWrite,
 };
 use std::collections::BTreeMap;
 
 type Contents = BTreeMap<EntryPlace, Vec<u8>>;
 
-fn since(keyed: &Keyed, mark: Option<u64>) -> (SnapshotTaken, Vec<u8>) {
+fn since(keyed: &Keyed, mark: Option<&SnapshotMark>) -> (SnapshotTaken, Vec<u8>) {
     let mut bytes = Vec::new();
     (keyed.snapshot_since(mark, &mut bytes).unwrap(), bytes)
 }
@@ -83,14 +83,14 @@ pub fn changes_add_up(w: &mut World) {
     ];
     for (step, entries) in steps {
         step();
-        let (taken, bytes) = since(&keyed, mark);
+        let (taken, bytes) = since(&keyed, mark.as_ref());
         assert!(!taken.is_full && taken.why.is_none(), "{taken:?}");
         assert_eq!(taken.summary.entries, entries);
         let head = apply(&mut contents, &bytes);
         assert_eq!(written(&contents, &head), whole(&keyed));
         mark = taken.mark;
     }
-    let (taken, _) = since(&keyed, mark);
+    let (taken, _) = since(&keyed, mark.as_ref());
     assert_eq!((taken.is_full, taken.summary.entries), (false, 0));
 }
 
@@ -114,7 +114,7 @@ pub fn others_are_not_in_it(w: &mut World) {
         ends: false,
     };
     crate::check::run(w.db(), begin).unwrap();
-    let (taken, _) = since(&space(w), taken.mark);
+    let (taken, _) = since(&space(w), taken.mark.as_ref());
     assert_eq!((taken.is_full, taken.summary.entries), (false, 0));
 }
 
@@ -122,28 +122,32 @@ pub fn others_are_not_in_it(w: &mut World) {
 pub fn full_says_why(w: &mut World) {
     let keyed = space(w);
     keyed.put("a", "1", 1).unwrap();
-    let full = |keyed: &Keyed, mark: Option<u64>, why: &str| {
-        let (taken, bytes) = since(keyed, mark);
+    let full = |keyed: &Keyed, mark: &Option<SnapshotMark>, why: &str| {
+        let (taken, bytes) = since(keyed, mark.as_ref());
         assert!(taken.is_full && taken.why.unwrap().contains(why), "{taken:?}");
         assert_eq!(bytes, whole(keyed));
         taken.mark
     };
     let mark = since(&keyed, None).0.mark;
     keyed.restore(&snapshot_of(&[("b", "1", 1)])).unwrap();
-    let mark = full(&keyed, mark, "restored");
+    let mark = full(&keyed, &mark, "restored");
     keyed.clear().unwrap();
-    full(&keyed, mark, "restored");
+    full(&keyed, &mark, "restored");
     keyed.put("a", "2", 1).unwrap();
-    let mark = full(&keyed, mark, "restored");
+    let mark = full(&keyed, &mark, "restored");
     // What happened between the mark and the fork is the parent's in the log.
     keyed.put("b", "2", 1).unwrap();
     w.db().fork("dev", "main", At::Latest).unwrap();
     let dev = space_on(w, "dev");
     dev.put("a", "3", 2).unwrap();
-    let own = full(&dev, mark, "forked");
+    let own = full(&dev, &mark, "forked");
     dev.put("a", "4", 3).unwrap();
-    assert!(!since(&dev, own).0.is_full);
-    full(&keyed, Some(w.db().revision() + 1_000), "later");
+    assert!(!since(&dev, own.as_ref()).0.is_full);
+    // As a backup leaves it that was restored since.
+    let SnapshotMark(mark) = since(&keyed, None).0.mark.unwrap();
+    let (life, _) = mark.rsplit_once('/').unwrap();
+    let ahead = SnapshotMark(format!("{life}/{}", w.db().revision() + 1_000));
+    full(&keyed, &Some(ahead), "later");
 }
 
 /// What a merge brings is in the changes of the target.
@@ -154,6 +158,6 @@ pub fn merges_are_changes(w: &mut World) {
     space_on(w, "dev").put("b", "2", 2).unwrap();
     let (taken, _) = since(&space(w), None);
     w.db().merge("dev", "main", mainstay::MergeStrategy::Strict).unwrap();
-    let (taken, _) = since(&space(w), taken.mark);
+    let (taken, _) = since(&space(w), taken.mark.as_ref());
     assert_eq!((taken.is_full, taken.summary.entries), (false, 2));
 }

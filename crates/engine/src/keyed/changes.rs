@@ -29,7 +29,8 @@ const GATHER_BYTES: usize = 256 << 20;
 const NOT_HERE: &str = "a served database does not give its log";
 const TRIMMED: &str = "the log no longer reaches back to the one before";
 const REPLACED: &str = "the space was restored or made anew since the one before";
-const FORKED: &str = "the branch was forked since the one before";
+const AHEAD: &str = "the one before is of a later moment than all there is";
+const FORKED: &str = "the branch was forked since the one before, or that is of another";
 const TOO_MUCH: &str = "too much has changed since the one before";
 
 /// The last that happened at each place; nothing where it is gone.
@@ -55,8 +56,9 @@ impl Keyed {
         let view = KeyedAt { space: self.space.clone(), view: View::Here(pinned.clone()) };
         let mark = self.mark(core, &pinned.snapshot)?;
         let Some(since) = since else { return full(&view, mark, None, out) };
-        let Some(since) = mark.as_ref().and_then(|mark| mark.since(since)) else {
-            return full(&view, mark, Some(REPLACED), out);
+        let since = match mark.as_ref().map_or(Err(REPLACED), |mark| mark.since(since)) {
+            Ok(since) => since,
+            Err(why) => return full(&view, mark, Some(why), out),
         };
         match self.changes(core, &pinned.snapshot, since)? {
             Ok(changes) => changed(&view, mark, &changes, out),
@@ -136,20 +138,26 @@ struct Mark {
 }
 
 impl Mark {
-    /// All but the revision, as text.
+    /// Database and generation, as text.
     fn life(&self) -> String {
         let database: String = self.database.iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("{database}/{}/{}", self.branch, self.generation)
+        format!("{database}/{}", self.generation)
     }
 
     fn told(&self) -> SnapshotMark {
-        SnapshotMark(format!("{}/{}", self.life(), self.revision))
+        SnapshotMark(format!("{}/{}/{}", self.life(), self.branch, self.revision))
     }
 
-    /// The revision of an earlier mark, if it is of the same database, branch and generation.
-    fn since(&self, earlier: &SnapshotMark) -> Option<Revision> {
-        let rest = earlier.0.strip_prefix(&self.life())?.strip_prefix('/')?;
-        rest.parse().ok().filter(|revision| *revision <= self.revision)
+    /// The revision of an earlier mark of the same database, generation and branch; or why it is of no use.
+    fn since(&self, earlier: &SnapshotMark) -> std::result::Result<Revision, &'static str> {
+        let rest = earlier.0.strip_prefix(&self.life()).and_then(|rest| rest.strip_prefix('/'));
+        let (branch, revision) = rest.and_then(|rest| rest.split_once('/')).ok_or(REPLACED)?;
+        if branch != self.branch.to_string() {
+            return Err(FORKED);
+        }
+        let revision = revision.parse().map_err(|_| REPLACED)?;
+        // It may be of a database that a backup has replaced.
+        if revision > self.revision { Err(AHEAD) } else { Ok(revision) }
     }
 }
 
