@@ -178,7 +178,12 @@ impl<'s, 'w> Program<'s, 'w> {
         }
         // It is the newest that is in it.
         let newest = read.into_iter().chain(settles.iter().copied()).max();
-        let version = newest.map_or(version, |newest| newest.max(version));
+        let version = match newest {
+            // Seldom nothing new is in it.
+            Some(newest) if newest >= version && self.random.chance(10) => newest,
+            Some(newest) if newest >= version => newest.next().unwrap(),
+            _ => version,
+        };
         let value = self.random.chance(80).then(|| value.into_bytes());
         StateWrite::Merge { key: key.into(), value, version, read, settles }
     }

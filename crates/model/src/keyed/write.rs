@@ -260,3 +260,32 @@ pub struct Item {
     #[serde(with = "fields::bytes")]
     pub item: Vec<u8>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LogicalTime;
+
+    #[test]
+    fn what_is_merged_is_newer_than_what_it_is_made_of_or_settles_what_was_overtaken() {
+        let merge = |version: Version, read: Option<u64>, settles: &[u64]| StateWrite::Merge {
+            key: b"k".to_vec(),
+            value: None,
+            version,
+            read: read.map(Version::U64),
+            settles: settles.iter().copied().map(Version::U64).collect(),
+        };
+        for good in [merge(3.into(), None, &[]), merge(3.into(), Some(3), &[2])] {
+            assert_eq!(good.check(), Ok(()), "{good:?}");
+        }
+        let time = LogicalTime::new(9, 9).into();
+        for bad in [
+            merge(3.into(), Some(3), &[]),
+            merge(3.into(), Some(4), &[]),
+            merge(3.into(), None, &[4]),
+            merge(time, Some(3), &[]),
+        ] {
+            assert_eq!(bad.check().unwrap_err().code(), Code::InvalidVersion, "{bad:?}");
+        }
+    }
+}
