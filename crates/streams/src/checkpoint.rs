@@ -187,6 +187,13 @@ impl Checkpoints {
     /// Takes a checkpoint of a job that has one shard.
     pub fn take(&self, state: &dyn KeyedState) -> Result<Manifest> {
         let before = self.latest()?;
+        if let Some(shards) = before.as_ref().map(|it| it.shards.len()).filter(|it| *it != 1) {
+            let message = format!(
+                "the newest checkpoint of job `{}` has {shards} shards: theirs are taken by their conductor",
+                self.job.name
+            );
+            return Err(Error::new(Code::InvalidArgument, message));
+        }
         let (id, epoch) = before.as_ref().map_or((1, 0), |it| (it.checkpoint + 1, it.epoch));
         let report = self.write(id, 0, 0..self.job.groups, state, before.as_ref())?;
         self.commit(id, epoch, vec![report])

@@ -135,3 +135,50 @@ fn the_repl_knows_the_noun_and_the_commands() {
     let done = program.fed(&["--data", "d", "repl"], lines.as_bytes());
     assert!(done.out.contains("one") && done.out.contains("frontier"), "{done:?}");
 }
+
+/// Takes checkpoints of a space, looks at them, brings them back, divides them and damages them.
+fn checkpoints(program: &Program, place: &[&str]) {
+    let at = |words: &[&str]| program.run(&[place, words].concat());
+    let put = |key: &str, version: &str| {
+        at(&["state", "put", "s", key, "v", "--version", version]).ok();
+    };
+    let check = |words: &[&str]| at(&[&["checkpoint"], words].concat());
+    assert!(check(&["ls"]).error().contains("no checkpoints"));
+    put("a", "1");
+    at(&["state", "advance", "s", "source/orders", "7"]).ok();
+    let first = check(&["take", "job", "s"]).objects().remove(0);
+    assert_eq!((field(&first, "checkpoint"), field(&first, "kind")), (&1.into(), &"full".into()));
+    assert_eq!(field(&first, "positions"), &"orders=7".into());
+    put("b", "2");
+    check(&["take", "job", "s"]).ok();
+    assert!(check(&["take", "job", "s", "--operator", "x"]).error().contains("of operator s"));
+    let all = check(&["ls", "job"]).objects();
+    assert_eq!(all.len(), 2);
+    assert_eq!(field(&check(&["ls"]).objects()[0], "newest"), &2.into());
+    check(&["verify", "job", "1"]).ok();
+    check(&["verify", "job", "9"]).not_held();
+    check(&["verify", "nobody"]).not_held();
+    check(&["restore", "job", "1", "--space", "then"]).ok();
+    assert_eq!(at(&["state", "list", "then"]).objects().len(), 1);
+    check(&["restore", "job", "1", "--space", "then", "--shard", "3"]).error();
+    let divided = check(&["rescale", "job", "3"]).objects().remove(0);
+    assert_eq!((field(&divided, "shards"), field(&divided, "epoch")), (&3.into(), &1.into()));
+    assert!(check(&["take", "job", "s"]).error().contains("3 shards"));
+    check(&["verify", "job"]).ok();
+    flip_a_bit(program, "mainstay-checkpoints/job/data/00000000000000000003-1");
+    assert!(check(&["verify", "job"]).error().contains("use another checkpoint"));
+    check(&["restore", "job", "--space", "then", "--shard", "1"]).error();
+    assert_eq!(at(&["state", "list", "then"]).objects().len(), 1, "it is as it was");
+}
+
+#[test]
+fn checkpoints_of_a_directory_go_there_and_back() {
+    checkpoints(&Program::new(), &["--data", "d"]);
+}
+
+#[test]
+fn checkpoints_of_a_server_go_there_and_back() {
+    let program = Program::new();
+    let served = Served::start(&program, &[("MAINSTAY_RESP__ADDRESS", "127.0.0.1:0")]);
+    checkpoints(&program, &["--server", &format!("127.0.0.1:{}", served.port)]);
+}
