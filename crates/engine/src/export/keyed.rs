@@ -143,19 +143,24 @@ pub(super) fn shows(command: &Command) -> bool {
 /// Puts entries of one space together, for a transaction may have had more of them than it has commands; gives back what
 /// stands for itself.
 pub(super) fn join(last: Option<&mut Command>, command: Command) -> Option<Command> {
-    if let (Some(Command::State(last)), Command::State(next)) = (last, &command) {
-        if let (
-            StateCommand::Replay { space, info, block, hidden, .. },
-            StateCommand::Replay { space: to, info: of, block: more, hidden: as_well, .. },
-        ) = (last, next)
+    match (last, &command) {
+        (
+            Some(Command::State(StateCommand::Replay { space, info, block, hidden, .. })),
+            Command::State(StateCommand::Replay {
+                space: to,
+                info: of,
+                block: more,
+                hidden: as_well,
+                ..
+            }),
+        ) if (&*space, &*info, *hidden) == (to, of, *as_well)
+            && !block.is_empty()
+            && !more.is_empty()
+            && block.as_bytes().len() < BLOCK_BYTES =>
         {
-            let is_one = (&*space, &*info, *hidden) == (to, of, *as_well);
-            let are_entries = !block.is_empty() && !more.is_empty();
-            if is_one && are_entries && block.as_bytes().len() < BLOCK_BYTES {
-                block.append(more);
-                return None;
-            }
+            block.append(more);
+            None
         }
+        _ => Some(command),
     }
-    Some(command)
 }

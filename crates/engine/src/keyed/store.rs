@@ -91,7 +91,7 @@ impl KeyedAt {
     /// Writes a snapshot of all there was. Equal states give equal bytes.
     pub fn snapshot_to(&self, out: &mut dyn Write) -> Result<SnapshotSummary> {
         let mut writer = SnapshotWriter::new(out, &SnapshotHead::all(self.space_info()?))?;
-        self.each(&mut |place, payload| writer.push(place, Some(payload)))?;
+        self.each(|place, payload| writer.push(place, Some(payload)))?;
         Ok(writer.finish()?.0)
     }
 
@@ -104,7 +104,7 @@ impl KeyedAt {
         let info = self.space_info()?;
         let versions = info.options.versions;
         let mut writer = SnapshotWriter::new(out, &SnapshotHead::some(info))?;
-        self.each(&mut |place, payload| {
+        self.each(|place, payload| {
             let entry = EntryRef::from_parts(place, Some(payload), versions)?;
             match entry.key().is_some_and(|key| keys.contains(key)) {
                 true => writer.push(place, Some(payload)),
@@ -121,7 +121,7 @@ impl KeyedAt {
     }
 
     /// Visits all entries as snapshots have them.
-    fn each(&self, visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+    fn each(&self, mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
         let mut after = None;
         loop {
             let (block, next) = super::entries(self.read(self.ask().dump(after))?)?;

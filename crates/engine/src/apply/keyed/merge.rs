@@ -224,10 +224,10 @@ impl<'m> KeyedMerge<'m> {
             self.changed_in_target = Some(changed.filter(|(kind, _)| *kind == KEYED).collect());
         }
         for (_, name) in self.changed_in_target.iter().flatten() {
-            if let Some(place) = name.strip_prefix(&life[..]).filter(|it| places::is_entry(it)) {
-                if self.comparison.entry(space, sides, place)?.b_changed() {
-                    return Ok(true);
-                }
+            let place = name.strip_prefix(&life[..]).filter(|place| places::is_entry(place));
+            let Some(place) = place else { continue };
+            if self.comparison.entry(space, sides, place)?.b_changed() {
+                return Ok(true);
             }
         }
         Ok(false)

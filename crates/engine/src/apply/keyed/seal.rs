@@ -25,6 +25,9 @@ pub(crate) struct Sealed {
     pub done: bool,
 }
 
+/// A key that was deleted with a version.
+type Grave = (Version, Vec<u8>);
+
 /// A write that waits, and its version's.
 struct Due {
     version: Version,
@@ -78,11 +81,7 @@ impl Writer<'_> {
     }
 
     /// Keys that were deleted with versions below one, some of them, and the version at which it was left off.
-    fn graves(
-        &self,
-        below: Version,
-        limit: usize,
-    ) -> Result<(Vec<(Version, Vec<u8>)>, Option<Version>)> {
+    fn graves(&self, below: Version, limit: usize) -> Result<(Vec<Grave>, Option<Version>)> {
         let mut graves = Vec::new();
         let from = self.declared.info.frontier.and_then(Version::previous);
         let left_off = self.below(&places::GRAVES, from, below, |version, key, _| {
