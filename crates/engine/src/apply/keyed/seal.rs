@@ -25,6 +25,9 @@ pub(crate) struct Sealed {
     pub done: bool,
 }
 
+/// A key that was deleted with a version.
+type Grave = (Version, Vec<u8>);
+
 /// A write that waits, and its version's.
 struct Due {
     version: Version,
