@@ -657,7 +657,7 @@ macro_rules! every_keyed_case {
             keyed::branches {
                 fork_inherits_everything, writes_stay_on_their_branch, restoring_is_of_one_branch,
                 forked_while_restoring, differences_are_named, difference_after_restoring,
-                waiting_is_inherited,
+                difference_in_what_was_not_restored, waiting_is_inherited,
             }
             keyed::conflicts {
                 read_then_written, others_do_not_conflict, restored_meanwhile,

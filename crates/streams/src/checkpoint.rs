@@ -28,6 +28,8 @@ use std::ops::Range;
 
 /// How many checkpoints are kept unless told otherwise.
 const KEPT_DEFAULT: usize = 10;
+/// How much is read at once where only its end matters.
+const PIECE_BYTES: usize = 256 << 10;
 /// After so many of changes alone comes a full one.
 const CHANGES_DEFAULT: usize = 20;
 
@@ -137,6 +139,12 @@ impl Checkpoints {
 
     /// The manifest of one of them, which has to be of this job.
     pub fn manifest(&self, checkpoint: u64) -> Result<Manifest> {
+        let manifest = self.read_manifest(checkpoint)?;
+        self.check_own(&manifest)?;
+        Ok(manifest)
+    }
+
+    fn read_manifest(&self, checkpoint: u64) -> Result<Manifest> {
         let name = self.manifest_name(checkpoint);
         let Some(file) = self.shelf.open(&name)? else {
             let message = format!("job `{}` has no checkpoint {checkpoint}", self.job.name);
@@ -146,9 +154,7 @@ impl Checkpoints {
         file.take(manifest::LIMIT_BYTES as u64)
             .read_to_end(&mut bytes)
             .map_err(|error| Error::new(Code::Io, format!("manifest `{name}`: {error}")))?;
-        let manifest = Manifest::decode(&name, &bytes)?;
-        self.check_own(&manifest)?;
-        Ok(manifest)
+        Manifest::decode(&name, &bytes)
     }
 
     /// Refuses the checkpoint of another job, operator or number of groups.
@@ -316,14 +322,49 @@ impl Checkpoints {
         Ok(())
     }
 
+    /// The jobs that have checkpoints, in byte order of their names.
+    pub fn jobs(shelf: &Shelf) -> Result<Vec<String>> {
+        let mut jobs: Vec<String> = shelf
+            .list("")?
+            .iter()
+            .filter_map(|name| Some(name.split_once("/manifests/")?.0.to_owned()))
+            .collect();
+        jobs.dedup();
+        Ok(jobs)
+    }
+
+    /// The checkpoints of a job, whatever its operator and its number of groups; nothing where it has none.
+    pub fn of_job(shelf: Shelf, name: &str) -> Result<Option<Checkpoints>> {
+        let checkpoints = Checkpoints::open(shelf, Job::new(name, "any"))?;
+        let Some(newest) = checkpoints.list()?.last().copied() else { return Ok(None) };
+        let Manifest { job, operator, groups, .. } = checkpoints.read_manifest(newest)?;
+        let job = Job { name: job, operator, groups };
+        Ok(Some(Checkpoints { job, ..checkpoints }))
+    }
+
     /// Reads all files of a checkpoint, and checks them; changes nothing.
     pub fn verify(&self, checkpoint: u64) -> Result<Manifest> {
+        self.verify_with(checkpoint, &mut |_| {})
+    }
+
+    /// The same, and says after each piece how many bytes were read.
+    pub fn verify_with(&self, checkpoint: u64, read: &mut dyn FnMut(u64)) -> Result<Manifest> {
+        let mut done = 0;
         let manifest = self.manifest(checkpoint)?;
         check_whole(checkpoint, &self.job, &manifest.shards)?;
         for part in &manifest.shards {
             let mut joined = self.joined(part, None)?;
-            let read = std::io::copy(&mut joined, &mut std::io::sink());
-            told(&joined.failure, read.map_err(|error| Error::new(Code::Io, error.to_string())))?;
+            let mut piece = vec![0; PIECE_BYTES];
+            loop {
+                let taken = joined.read(&mut piece);
+                let taken = taken.map_err(|error| Error::new(Code::Io, error.to_string()));
+                let taken = told(&joined.failure, taken)?;
+                if taken == 0 {
+                    break;
+                }
+                done += taken as u64;
+                read(done);
+            }
         }
         Ok(manifest)
     }

@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const ITEMS: u64 = 4_000;
+/// States by key.
+type States = BTreeMap<Vec<u8>, Vec<u8>>;
 type Counts = StatefulOperator<u64, u64, (u64, u64)>;
 
 fn checkpoints(directory: &Path) -> Checkpoints {
@@ -34,13 +36,13 @@ fn pipeline(sink: &MemorySink<(u64, u64)>, upto: u64) -> PipelineBuilder<Counts>
 }
 
 /// What one worker alone makes of the items.
-fn alone(upto: u64) -> (BTreeMap<Vec<u8>, Vec<u8>>, Vec<(u64, u64)>) {
+fn alone(upto: u64) -> (States, Vec<(u64, u64)>) {
     let (state, sink) = (Arc::new(MemoryState::new()), MemorySink::new("told"));
     pipeline(&sink, upto).open(state.clone()).unwrap().run().unwrap();
     (states(&[state]), told(&[sink]))
 }
 
-fn states(all: &[Arc<MemoryState>]) -> BTreeMap<Vec<u8>, Vec<u8>> {
+fn states(all: &[Arc<MemoryState>]) -> States {
     let mut found = BTreeMap::new();
     for state in all {
         for (key, state) in state.scan(b"", None, 100_000).unwrap().states {

@@ -129,6 +129,13 @@ pub fn difference_after_restoring(w: &mut World) {
     assert_eq!(names(w).len(), 9, "the space, six states, an item and a position");
 }
 
+/// What a restore did not bring is a difference, though nothing was written at its place.
+pub fn difference_in_what_was_not_restored(w: &mut World) {
+    forked(w);
+    space_on(w, "dev").restore(&snapshot_of(&[("k0", "base", 5)])).unwrap();
+    assert_eq!(names(w), ["s/k1", "s/k2", "s/k3", "s/k4", "s/k5", "s/log#1", "s@in"]);
+}
+
 /// What waits on a fork is sealed there.
 pub fn waiting_is_inherited(w: &mut World) {
     ordered(w);

@@ -4,6 +4,7 @@ use super::backup::{Backup, Restore};
 use super::bench::Bench;
 use super::branch::BranchVerb;
 use super::cell::CellVerb;
+use super::checkpoint::CheckpointVerb;
 use super::config::ConfigVerb;
 use super::doctor::Doctor;
 use super::feed::Feed;
@@ -147,6 +148,9 @@ pub enum DataNoun {
     /// States by key and version, each applied once, with logs and positions
     #[command(subcommand)]
     State(StateVerb),
+    /// State and positions of jobs at one moment, in files
+    #[command(subcommand)]
+    Checkpoint(CheckpointVerb),
     /// Forks of everything, compared and merged
     #[command(subcommand)]
     Branch(BranchVerb),

@@ -16,6 +16,7 @@ mod bench;
 mod branch;
 mod call;
 mod cell;
+mod checkpoint;
 mod client;
 mod config;
 mod doctor;
@@ -105,6 +106,7 @@ fn execute(noun: DataNoun, session: &mut Session) -> Result<()> {
         DataNoun::Run(verb) => verb.run(session),
         DataNoun::Outbox(verb) => verb.run(session),
         DataNoun::State(verb) => verb.run(session),
+        DataNoun::Checkpoint(verb) => verb.run(session),
         DataNoun::Branch(verb) => verb.run(session),
         DataNoun::Tag(verb) => verb.run(session),
         DataNoun::Feed(feed) => feed.run(session),

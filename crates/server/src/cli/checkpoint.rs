@@ -1,0 +1,278 @@
+//! `mainstay checkpoint`: what jobs have written down, there and back.
+//!
+//! ```text
+//!   --shelf: job --ls--> its checkpoints        --verify--> all files read and checked
+//!   --data or --server: space --take--> a checkpoint        a checkpoint --restore--> space
+//! ```
+
+use super::args::OnBranch;
+use super::failure::{Failure, Result};
+use super::field::{Field, Row};
+use super::output::Bare;
+use super::progress::Bar;
+use super::session::Session;
+use clap::{Args, Subcommand};
+use mainstay::{KeyedState, Progress};
+use mainstay_streams::{Checkpoints, Job, Manifest, Shelf};
+use std::path::{Path, PathBuf};
+
+/// Where checkpoints are, unless told otherwise.
+const DIRECTORY: &str = "mainstay-checkpoints";
+
+/// What can be done with checkpoints.
+#[derive(Debug, Subcommand)]
+pub enum CheckpointVerb {
+    /// List the checkpoints of a job, or the jobs that have some
+    Ls {
+        /// The job; without, all jobs are listed
+        job: Option<String>,
+        #[command(flatten)]
+        shelf: ShelfArgs,
+    },
+    /// Read all files of a checkpoint and check them; changes nothing
+    Verify(Which),
+    /// Take a checkpoint of a space, as the one shard of a job
+    Take(Take),
+    /// Make a space what a checkpoint says
+    Restore(Restore),
+    /// Divide the newest checkpoint anew, among so many shards
+    Rescale {
+        /// The job
+        job: String,
+        /// How many shards
+        shards: u32,
+        #[command(flatten)]
+        shelf: ShelfArgs,
+    },
+}
+
+/// Where checkpoints lie.
+#[derive(Debug, Args)]
+pub struct ShelfArgs {
+    /// The directory that the checkpoints are in
+    #[arg(long, value_name = "DIR", default_value = DIRECTORY)]
+    shelf: PathBuf,
+}
+
+/// Which checkpoint.
+#[derive(Debug, Args)]
+pub struct Which {
+    /// The job
+    job: String,
+    /// Its number; without, the newest
+    checkpoint: Option<u64>,
+    #[command(flatten)]
+    shelf: ShelfArgs,
+}
+
+/// Taking a checkpoint.
+#[derive(Debug, Args)]
+pub struct Take {
+    /// The job
+    job: String,
+    /// The space
+    space: String,
+    /// The operator whose state it is [default: the job's, or the space's name for a new one]
+    #[arg(long)]
+    operator: Option<String>,
+    #[command(flatten)]
+    shelf: ShelfArgs,
+    #[command(flatten)]
+    on: OnBranch,
+}
+
+/// Restoring a checkpoint.
+#[derive(Debug, Args)]
+pub struct Restore {
+    #[command(flatten)]
+    which: Which,
+    /// The space, which is replaced
+    #[arg(long)]
+    space: String,
+    /// Which shard of it
+    #[arg(long, default_value_t = 0)]
+    shard: u32,
+    #[command(flatten)]
+    on: OnBranch,
+}
+
+impl CheckpointVerb {
+    /// Does it.
+    pub fn run(self, session: &mut Session) -> Result<()> {
+        match self {
+            CheckpointVerb::Ls { job: Some(job), shelf } => list(session, &shelf, &job),
+            CheckpointVerb::Ls { job: None, shelf } => jobs(session, &shelf),
+            CheckpointVerb::Verify(which) => which.verify(session),
+            CheckpointVerb::Take(take) => take.run(session),
+            CheckpointVerb::Restore(restore) => restore.run(session),
+            CheckpointVerb::Rescale { job, shards, shelf } => {
+                let checkpoints = shelf.of_job(&job)?;
+                let _bar = Bar::new("dividing");
+                let manifest = checkpoints.rescale(shards)?;
+                show(session, &manifest);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl ShelfArgs {
+    /// One to be read: a directory that is not there is not made.
+    fn open(&self) -> Result<Shelf> {
+        let path: &Path = &self.shelf;
+        if !path.is_dir() {
+            let message = format!(
+                "there are no checkpoints at {}: name their directory with --shelf",
+                path.display()
+            );
+            return Err(Failure::error(message));
+        }
+        Ok(Shelf::directory(path)?)
+    }
+
+    /// The checkpoints of a job that has some.
+    fn of_job(&self, job: &str) -> Result<Checkpoints> {
+        let found = Checkpoints::of_job(self.open()?, job)?;
+        found.ok_or_else(|| {
+            Failure::not_held(format!(
+                "job {job} has no checkpoints: `mainstay checkpoint ls` lists jobs"
+            ))
+        })
+    }
+}
+
+fn jobs(session: &mut Session, shelf: &ShelfArgs) -> Result<()> {
+    for job in Checkpoints::jobs(&shelf.open()?)? {
+        let checkpoints = shelf.of_job(&job)?;
+        let latest = checkpoints.latest()?;
+        session.printer.row(vec![
+            ("job".into(), Field::text(&job)),
+            ("operator".into(), Field::text(&checkpoints.job().operator)),
+            ("checkpoints".into(), Field::number(checkpoints.list()?.len() as u64)),
+            ("newest".into(), Field::number(latest.as_ref().map_or(0, |it| it.checkpoint))),
+            ("shards".into(), Field::number(latest.map_or(0, |it| it.shards.len() as u64))),
+        ]);
+    }
+    session.printer.finish();
+    Ok(())
+}
+
+fn list(session: &mut Session, shelf: &ShelfArgs, job: &str) -> Result<()> {
+    let checkpoints = shelf.of_job(job)?;
+    for id in checkpoints.list()? {
+        // One that cannot be read is shown as such, and the others all the same.
+        let row = match checkpoints.manifest(id) {
+            Ok(manifest) => row(&manifest),
+            Err(error) => vec![
+                ("checkpoint".into(), Field::number(id)),
+                ("kind".into(), Field::text(format!("damaged: {}", error.message()))),
+            ],
+        };
+        session.printer.row(row);
+    }
+    session.printer.finish();
+    Ok(())
+}
+
+fn row(manifest: &Manifest) -> Row {
+    let newest = || manifest.shards.iter().filter_map(|shard| shard.files.last());
+    let kind = if newest().all(|file| file.full) { "full" } else { "changes" };
+    let positions = manifest.shards.iter().flat_map(|shard| &shard.positions);
+    let mut read: Vec<String> = positions
+        .filter(|(name, _)| name.starts_with("source/"))
+        .map(|(name, at)| format!("{}={at}", name.trim_start_matches("source/")))
+        .collect();
+    read.sort();
+    read.dedup();
+    vec![
+        ("checkpoint".into(), Field::number(manifest.checkpoint)),
+        ("epoch".into(), Field::number(manifest.epoch)),
+        ("shards".into(), Field::number(manifest.shards.len() as u64)),
+        ("kind".into(), Field::text(kind)),
+        ("written".into(), Field::number(newest().map(|file| file.bytes).sum())),
+        ("bytes".into(), Field::number(manifest.bytes())),
+        ("positions".into(), Field::text(read.join(" "))),
+    ]
+}
+
+fn show(session: &mut Session, manifest: &Manifest) {
+    session.printer.one(row(manifest), Bare::Field("checkpoint"));
+}
+
+impl Which {
+    /// The job's checkpoints, and the one that is meant.
+    fn find(&self) -> Result<(Checkpoints, u64)> {
+        let checkpoints = self.shelf.of_job(&self.job)?;
+        let newest = checkpoints.list()?.last().copied();
+        let id = self.checkpoint.or(newest);
+        let id =
+            id.ok_or_else(|| Failure::not_held(format!("job {} has no checkpoints", self.job)))?;
+        Ok((checkpoints, id))
+    }
+
+    fn verify(&self, session: &mut Session) -> Result<()> {
+        let (checkpoints, id) = self.find()?;
+        let bar = Bar::of_bytes("checking");
+        let manifest = checkpoints.verify_with(id, &mut |done| {
+            bar.show(Progress { phase: "checking", done, total: None });
+        })?;
+        drop(bar);
+        show(session, &manifest);
+        Ok(())
+    }
+}
+
+impl Take {
+    fn run(self, session: &mut Session) -> Result<()> {
+        let shelf = Shelf::directory(&self.shelf.shelf)?;
+        let space = space(session, &self.on, &self.space)?;
+        let checkpoints = match Checkpoints::of_job(shelf.clone(), &self.job)? {
+            Some(checkpoints) => checkpoints,
+            None => {
+                let operator = self.operator.as_deref().unwrap_or(&self.space);
+                let groups = space.info()?.map(|info| info.options.groups);
+                let job = Job::new(&self.job, operator);
+                let groups = groups.unwrap_or(job.groups);
+                Checkpoints::open(shelf, Job { groups, ..job })?
+            }
+        };
+        if let Some(operator) = self.operator.filter(|it| *it != checkpoints.job().operator) {
+            let message = format!(
+                "the checkpoints of job {} are of operator {}, not of {operator}",
+                self.job,
+                checkpoints.job().operator
+            );
+            return Err(Failure::error(message));
+        }
+        let bar = Bar::new("writing");
+        let manifest = checkpoints.take(&*space)?;
+        drop(bar);
+        show(session, &manifest);
+        Ok(())
+    }
+}
+
+impl Restore {
+    fn run(self, session: &mut Session) -> Result<()> {
+        let (checkpoints, id) = self.which.find()?;
+        let space = space(session, &self.on, &self.space)?;
+        let bar = Bar::new("restoring");
+        let part = checkpoints.restore(id, self.shard, &*space)?;
+        drop(bar);
+        let row = vec![
+            ("space".into(), Field::text(&self.space)),
+            ("checkpoint".into(), Field::number(id)),
+            ("shard".into(), Field::number(u64::from(part.shard))),
+            ("files".into(), Field::number(part.files.len() as u64)),
+        ];
+        session.printer.one(row, Bare::All);
+        Ok(())
+    }
+}
+
+/// A space of the store that is meant, here or there.
+fn space(session: &mut Session, on: &OnBranch, space: &str) -> Result<Box<dyn KeyedState>> {
+    let branch = on.branch.clone().unwrap_or_else(|| session.branch().to_owned());
+    let db = session.database(true)?;
+    Ok(Box::new(db.branch(&branch)?.keyed(space)?))
+}
