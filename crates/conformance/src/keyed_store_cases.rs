@@ -120,6 +120,7 @@ macro_rules! every_keyed_store_case {
                 overtaken_does_not_travel [Ordered], logs_travel [Appends],
                 below_the_frontier_is_taken, waiting_below_the_frontier_is_applied [Ordered],
                 merged_below_the_frontier_is_a_conflict [Ordered, Merged],
+                overtaken_below_the_frontier_is_dropped [Ordered, Merged],
                 deletions_below_the_frontier_leave_nothing,
                 new_space_takes_the_declaration, open_kind_is_fixed, other_spaces_do_not_fit,
                 ordered_spaces_do_not_fit [Ordered], whole_snapshot_may_be_added,

@@ -171,10 +171,24 @@ pub fn merged_below_the_frontier_is_a_conflict(s: &KeyedStand<'_>) {
     from.write(vec![merge("k", Some("from"), 9, None, &[])]);
     from.put("k", "waits", 10);
     from.put("other", "waits", 6);
+    // Larger than what a store writes at once.
+    from.write(vec![merge("large", Some(&"v".repeat(5 << 20)), 9, None, &[])]);
     to.seal(7);
-    let some = from.snapshot_keys(&keys(&["k", "other"]));
+    let some = from.snapshot_keys(&keys(&["k", "other", "large"]));
     to.unchanged(|| refused(to.space().restore_keys(&some), Code::Conflict));
     assert_eq!(to.restore_keys(&from.snapshot_keys(&keys(&["k"]))), 2);
+}
+
+/// What a deletion has overtaken does not come back, though the deletion is not remembered.
+pub fn overtaken_below_the_frontier_is_dropped(s: &KeyedStand<'_>) {
+    let options = SpaceOptions::default().ordered();
+    let (from, to) = (s.declared("from", options), s.declared("to", options));
+    from.put("k", "late", 3);
+    from.write(vec![merge("k", None, 5, None, &[])]);
+    to.seal(7);
+    to.restore_keys(&from.snapshot_keys(&keys(&["k"])));
+    to.is_absent("k");
+    assert_eq!(to.waiting(), []);
 }
 
 /// A deletion below the frontier deletes, and leaves nothing to remember.
