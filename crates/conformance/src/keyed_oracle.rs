@@ -260,6 +260,10 @@ impl KeyedOracle {
         } else {
             self.info = Some(SpaceInfo { options: from, frontier: None });
         }
+        let is_merged = self.info_or_default().options.merged;
+        if is_merged && other.waiting.keys().any(|(version, _)| self.is_closed(*version)) {
+            return Err(Code::Conflict);
+        }
         self.touch(from.versions);
         let mut new = 0;
         for (key, kept) in &other.states {
@@ -269,10 +273,20 @@ impl KeyedOracle {
             }
         }
         for (place, value) in &other.waiting {
-            if self.is_newer(&place.1, place.0) && !self.waiting.contains_key(place) {
+            let (version, key) = place.clone();
+            if !self.is_newer(&key, version) {
+                continue;
+            }
+            if self.is_closed(version) {
+                self.states.insert(key, Kept { version, value: value.clone() });
+                new += 1;
+            } else if !self.waiting.contains_key(place) {
                 self.waiting.insert(place.clone(), value.clone());
                 new += 1;
             }
+        }
+        if let Some(frontier) = self.info_or_default().frontier {
+            self.states.retain(|_, kept| kept.value.is_some() || kept.version >= frontier);
         }
         for (place, item) in &other.items {
             if !self.items.contains_key(place) {

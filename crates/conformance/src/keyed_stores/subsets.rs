@@ -1,7 +1,7 @@
 //! `snapshot_keys` and `restore_keys`: some keys go somewhere else, and nothing there is lowered by them.
 
 use crate::check::refused;
-use crate::keyed_stand::{KeyedStand, invalid, keys, time};
+use crate::keyed_stand::{KeyedStand, invalid, keys, merge, time};
 use mainstay_model::{
     Code, KeySelection, SnapshotHead, SnapshotWriter, SpaceInfo, SpaceOptions, VersionKind, Wrote,
     key_group,
@@ -143,17 +143,67 @@ pub fn below_the_frontier_is_taken(s: &KeyedStand<'_>) {
     assert_eq!(s.put("k", "late", 6), Wrote::Stale);
 }
 
-/// What waits below the frontier waits for the next one.
-pub fn waiting_below_the_frontier_is_taken(s: &KeyedStand<'_>) {
+/// What waited elsewhere and is closed here does not wait: it is applied, in order.
+pub fn waiting_below_the_frontier_is_applied(s: &KeyedStand<'_>) {
     let options = SpaceOptions::default().ordered();
     let (from, to) = (s.declared("from", options), s.declared("to", options));
-    from.put("k", "from", 3);
+    for version in [4, 3, 8] {
+        from.put("k", &format!("from {version}"), version);
+    }
+    from.put("gone", "from", 3);
+    from.delete("gone", 4);
+    from.put("late", "from", 3);
+    to.put("late", "here", 6);
     to.seal(7);
-    assert_eq!(to.restore_keys(&from.snapshot_keys(&keys(&["k"]))), 1);
+    to.restore_keys(&from.snapshot_keys(&keys(&["k", "gone", "late"])));
+    to.holds("k", "from 4", 4);
+    to.is_absent("gone");
+    to.holds("late", "here", 6);
+    assert_eq!(to.waits(), [("k".to_owned(), 8.into())]);
+    assert_eq!(to.seal(9), 1);
+    to.holds("k", "from 8", 8);
+}
+
+/// Where only a function could apply it, nothing of it is taken.
+pub fn merged_below_the_frontier_is_a_conflict(s: &KeyedStand<'_>) {
+    let options = SpaceOptions::default().ordered().merged();
+    let (from, to) = (s.declared("from", options), s.declared("to", options));
+    from.write(vec![merge("k", Some("from"), 9, None, &[])]);
+    from.put("k", "waits", 10);
+    from.put("other", "waits", 6);
+    // Larger than what a store writes at once.
+    from.write(vec![merge("large", Some(&"v".repeat(5 << 20)), 9, None, &[])]);
+    to.seal(7);
+    let some = from.snapshot_keys(&keys(&["k", "other", "large"]));
+    to.unchanged(|| refused(to.space().restore_keys(&some), Code::Conflict));
+    assert_eq!(to.restore_keys(&from.snapshot_keys(&keys(&["k"]))), 2);
+}
+
+/// What a deletion has overtaken does not come back, though the deletion is not remembered.
+pub fn overtaken_below_the_frontier_is_dropped(s: &KeyedStand<'_>) {
+    let options = SpaceOptions::default().ordered();
+    let (from, to) = (s.declared("from", options), s.declared("to", options));
+    from.put("k", "late", 3);
+    from.write(vec![merge("k", None, 5, None, &[])]);
+    to.seal(7);
+    to.restore_keys(&from.snapshot_keys(&keys(&["k"])));
     to.is_absent("k");
-    assert_eq!(to.put("k", "late", 3), Wrote::Stale);
-    assert_eq!(to.seal(8), 1);
-    to.holds("k", "from", 3);
+    assert_eq!(to.waiting(), []);
+}
+
+/// A deletion below the frontier deletes, and leaves nothing to remember.
+pub fn deletions_below_the_frontier_leave_nothing(s: &KeyedStand<'_>) {
+    let from = s.other("from");
+    from.delete("k", 3);
+    from.delete("newer", 3);
+    from.delete("open", 9);
+    s.put("k", "here", 2);
+    s.put("newer", "here", 4);
+    s.seal(7);
+    s.restore_keys(&from.snapshot_keys(&KeySelection::Prefix(vec![])));
+    s.is_absent("k");
+    s.holds("newer", "here", 4);
+    s.is_deleted("open", 9);
 }
 
 /// A space that is not there is as the snapshot says, but nothing of it is closed.

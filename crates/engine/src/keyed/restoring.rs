@@ -8,9 +8,10 @@
 use super::Keyed;
 use crate::records::count;
 use mainstay_model::{
-    Code, Durability, EntryBlock, Error, Result, Revision, SnapshotHead, SnapshotReader,
-    StateCommand,
+    Code, Durability, EntryBlock, EntryRef, Error, Result, Revision, SnapshotHead, SnapshotReader,
+    SpaceInfo, StateCommand, Version,
 };
+use std::collections::HashMap;
 use std::io::Read;
 
 /// A piece is written when it has so many bytes.
@@ -47,6 +48,11 @@ impl Keyed {
             blocks.push(block);
         }
         let info = reader.head().space;
+        // What is of another kind of space is refused with the first piece.
+        let is_alike = |here: &SpaceInfo| here.options.is_as(&info.options);
+        if let Some(here) = self.info()?.filter(|here| here.frontier.is_some() && is_alike(here)) {
+            blocks = without_overtaken(blocks, &info, &here)?;
+        }
         let mut taken = 0;
         for block in join(blocks) {
             let space = self.space.clone();
@@ -54,6 +60,43 @@ impl Keyed {
         }
         Ok(taken)
     }
+}
+
+/// What is added where versions are closed, without what waits and is older than a deletion that comes with it: below the
+/// frontier that is forgotten at once, and nobody could tell any more. What waits for a function with a version that
+/// is closed is refused here, before anything is added.
+fn without_overtaken(
+    blocks: Vec<EntryBlock>,
+    of: &SpaceInfo,
+    here: &SpaceInfo,
+) -> Result<Vec<EntryBlock>> {
+    let mut deleted: HashMap<&[u8], Version> = HashMap::new();
+    let mut all = Vec::with_capacity(blocks.len());
+    for block in &blocks {
+        let mut kept = EntryBlock::default();
+        for entry in block {
+            let (place, payload) = entry?;
+            match EntryRef::from_parts(place, payload, of.options.versions)? {
+                EntryRef::State { key, version, value: None } => {
+                    deleted.insert(key, version);
+                }
+                EntryRef::Waiting { version, .. }
+                    if here.options.merged && here.is_sealed(version) =>
+                {
+                    return Err(closed(version));
+                }
+                EntryRef::Waiting { key, version, .. }
+                    if deleted.get(key).is_some_and(|deleted| *deleted >= version) =>
+                {
+                    continue;
+                }
+                _ => {}
+            }
+            kept.push(place, payload);
+        }
+        all.push(kept);
+    }
+    Ok(all)
 }
 
 /// Blocks put together to pieces; at least one.
@@ -98,6 +141,15 @@ impl Pieces<'_> {
         self.entries += count(super::first(receipt)?)?;
         Ok(())
     }
+}
+
+#[cold]
+fn closed(version: Version) -> Error {
+    let message = format!(
+        "a write with version {version} waits for the function that merges it, and that version is closed here: settle \
+         it first"
+    );
+    Error::new(Code::Conflict, message)
 }
 
 #[cold]

@@ -55,8 +55,24 @@ impl Taken {
             Some(info) => check_same(info, &from)?,
             None => space.info = Some(SpaceInfo { options: from, frontier: None }),
         }
+        self.check_open(&space.info())?;
         space.fix(from.versions);
         Ok(space.add(self.space))
+    }
+}
+
+impl Taken {
+    /// Refuses what waits for a function that merges it, where its version is closed.
+    fn check_open(&self, info: &SpaceInfo) -> Result<()> {
+        let first = self.space.waiting.keys().next().filter(|_| info.options.merged);
+        let Some((version, key)) = first.filter(|(version, _)| info.is_sealed(*version)) else {
+            return Ok(());
+        };
+        let message = format!(
+            "a write to key {} with version {version} waits to be merged, and that version is closed: settle it first",
+            key.escape_ascii()
+        );
+        Err(Error::new(Code::Conflict, message))
     }
 }
 

@@ -240,7 +240,7 @@ impl Bend for MindsFrontiers {
 fn frontiers_that_travel() {
     let cases = [
         "subsets::below_the_frontier_is_taken",
-        "subsets::waiting_below_the_frontier_is_taken",
+        "subsets::waiting_below_the_frontier_is_applied",
         "subsets::new_space_takes_the_declaration",
         "subsets::whole_snapshot_may_be_added",
     ];
