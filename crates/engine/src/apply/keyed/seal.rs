@@ -35,9 +35,6 @@ struct Due {
     value: Option<Vec<u8>>,
 }
 
-/// A key that was deleted, and with which version.
-type Grave = (Version, Vec<u8>);
-
 impl Writer<'_> {
     /// Closes versions below a frontier, at most so many entries of them.
     pub fn seal(&mut self, frontier: Version, limit: usize) -> Result<Sealed> {
