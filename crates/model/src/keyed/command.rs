@@ -409,6 +409,7 @@ mod tests {
             StateWrite::append("k", "id", "item"),
             StateWrite::advance("orders", u64::MAX),
             StateWrite::Merge { key, value, version: time, read: Some(6.into()), settles },
+            StateWrite::AllSettled { below: time },
         ]
     }
 
