@@ -356,8 +356,6 @@ pub enum StatePlace {
     },
     /// A position.
     Position(String),
-    /// A version that is not sealed.
-    Open(Version),
     /// All entries whose places begin with this, behind one and up to another.
     Range {
         /// What they begin with.
@@ -370,6 +368,8 @@ pub enum StatePlace {
         #[serde(with = "fields::maybe_bytes")]
         upto: Option<Vec<u8>>,
     },
+    /// A version that is not sealed.
+    Open(Version),
 }
 
 #[cfg(test)]
@@ -409,6 +409,7 @@ mod tests {
             StateWrite::append("k", "id", "item"),
             StateWrite::advance("orders", u64::MAX),
             StateWrite::Merge { key, value, version: time, read: Some(6.into()), settles },
+            StateWrite::AllSettled { below: time },
         ]
     }
 
@@ -474,6 +475,7 @@ mod tests {
             StatePlace::Item { key: key.clone(), id },
             StatePlace::Position("orders".into()),
             StatePlace::Range { prefix: key, after: None, upto: next },
+            StatePlace::Open(7.into()),
         ]);
         numbered(vec![Version::from(7), LogicalTime::new(1, 2).into()]);
     }
