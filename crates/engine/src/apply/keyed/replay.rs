@@ -45,8 +45,6 @@ fn declare(
 ) -> Result<()> {
     let Met { seen, declared } = space::meet(view, overlay, replay.space)?;
     let there = declared.filter(|declared| declared.is_there);
-    // What came below the frontier came so in what is replayed.
-    let has_below = replay.info.frontier.is_some();
     let now = match (replay.shows, there) {
         (true, _) => {
             let filled = declared.map_or(0, |declared| declared.filling);
@@ -54,9 +52,9 @@ fn declare(
             let generation = if restored { filled } else { revision };
             let (is_there, shown, filling) = (true, revision, 0);
             let info = replay.info;
-            Declaration { is_there, generation, shown, restored, filling, has_below, info }
+            Declaration { is_there, generation, shown, restored, filling, info }
         }
-        (false, Some(there)) => Declaration { info: replay.info, has_below, ..there },
+        (false, Some(there)) => Declaration { info: replay.info, ..there },
         (false, None) => return Err(unseen(replay.space)),
     };
     space::put(overlay, seen, &now)

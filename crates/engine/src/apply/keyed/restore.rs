@@ -62,7 +62,6 @@ pub(crate) fn restore(
             shown: revision,
             restored: true,
             filling: 0,
-            has_below: piece.info.frontier.is_some(),
             info: piece.info,
         };
         space::put(overlay, seen, &now)?;
@@ -201,9 +200,6 @@ impl Writer<'_> {
         for entry in block {
             let (place, payload) = entry?;
             entry_of(place, payload, info)?;
-        }
-        if self.declared.info.frontier.is_some() && !self.declared.has_below {
-            (self.declared.has_below, self.changed) = (true, true);
         }
         let mut taken = 0;
         for entry in block {

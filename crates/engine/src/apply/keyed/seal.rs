@@ -65,9 +65,6 @@ impl Writer<'_> {
             self.declared.info.frontier = Some(reached);
             self.changed = true;
         }
-        if done && self.declared.has_below {
-            (self.declared.has_below, self.changed) = (false, true);
-        }
         Ok(Sealed { settled, done })
     }
 
@@ -85,15 +82,10 @@ impl Writer<'_> {
         }
     }
 
-    /// Below here nothing waits, and nothing is deleted but with the version right below: unless a snapshot brought it.
-    fn closed(&self) -> Option<Version> {
-        self.declared.info.frontier.filter(|_| !self.declared.has_below)
-    }
-
     /// Keys that were deleted with versions below one, some of them, and the version at which it was left off.
     fn graves(&self, below: Version, limit: usize) -> Result<(Vec<Grave>, Option<Version>)> {
         let mut graves = Vec::new();
-        let from = self.closed().and_then(Version::previous);
+        let from = self.declared.info.frontier.and_then(Version::previous);
         let left_off = self.below(&places::GRAVES, from, below, |version, key, _| {
             graves.push((version, key.to_vec()));
             Ok(graves.len() < limit)
@@ -105,7 +97,8 @@ impl Writer<'_> {
     fn due(&self, below: Version, limit: usize) -> Result<(Vec<Due>, Option<Version>)> {
         let (mut waiting, mut bytes) = (Vec::new(), 0);
         let kind = places::kind(EntryKind::Waiting);
-        let from = self.closed();
+        // Nothing waits below the frontier.
+        let from = self.declared.info.frontier;
         let left_off = self.below(&kind, from, below, |version, key, payload| {
             let place = EntryKind::waiting(version, key);
             let entry = EntryRef::from_parts(&place, Some(payload), Some(version.kind()))?;

@@ -14,7 +14,6 @@ const THERE: u8 = 1;
 const ORDERED: u8 = 2;
 const MERGED: u8 = 4;
 const RESTORED: u8 = 8;
-const BELOW: u8 = 16;
 
 /// What a space is declared as, and which generation of it is the one that is seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +28,6 @@ pub(crate) struct Declaration {
     pub restored: bool,
     /// What is being filled and that nobody sees; 0: nothing.
     pub filling: u64,
-    /// Whether something may wait below the frontier, or be deleted there: a snapshot brought it.
-    pub has_below: bool,
     pub info: SpaceInfo,
 }
 
@@ -44,7 +41,6 @@ impl Declaration {
             shown: revision,
             restored: false,
             filling: 0,
-            has_below: false,
             info,
         }
     }
@@ -56,8 +52,7 @@ impl Declaration {
             flag(self.is_there, THERE)
                 | flag(options.ordered, ORDERED)
                 | flag(options.merged, MERGED)
-                | flag(self.restored, RESTORED)
-                | flag(self.has_below, BELOW),
+                | flag(self.restored, RESTORED),
         );
         out.push(options.versions.map_or(0, |kind| kind.bytes() as u8));
         put_varint(out, u64::from(options.groups));
@@ -91,8 +86,7 @@ fn take(mut bytes: &[u8]) -> Option<Declaration> {
     let options = SpaceOptions { versions, ordered, merged, groups };
     let info = SpaceInfo { options, frontier };
     let (is_there, restored) = (flags & THERE != 0, flags & RESTORED != 0);
-    let has_below = flags & BELOW != 0;
-    Some(Declaration { is_there, generation, shown, restored, filling, has_below, info })
+    Some(Declaration { is_there, generation, shown, restored, filling, info })
 }
 
 /// What is known of a space before a write.
@@ -164,8 +158,8 @@ mod tests {
         let frontier = Some(LogicalTime::new(1, 2).into());
         let info = SpaceInfo { options, frontier };
         let (generation, shown, filling) = (900, 1000, 1200);
-        let (is_there, restored, has_below) = (true, true, true);
-        let full = Declaration { is_there, generation, shown, restored, filling, has_below, info };
+        let (is_there, restored) = (true, true);
+        let full = Declaration { is_there, generation, shown, restored, filling, info };
         let bare = Declaration::new(SpaceOptions::default(), 7);
         for declared in [full, bare] {
             let mut bytes = Vec::new();
