@@ -150,11 +150,8 @@ impl Conductor {
             true => Stage::Committed,
             false => Stage::Aborted { why: "its coordinator ended".to_owned() },
         };
-        self.board.give(&order, Some(counter))?;
-        match is_there {
-            true => Ok(()),
-            false => self.checkpoints.abort(order.checkpoint),
-        }
+        // Its files stay: whoever left it may still be at it. What nobody needs goes with a later checkpoint.
+        self.board.give(&order, Some(counter)).map(|_| ())
     }
 
     /// Takes a checkpoint: waits for all shards, and writes the manifest.
@@ -197,6 +194,8 @@ impl Conductor {
         let committed = match ended {
             Ok(reports) => self.checkpoints.commit(id, self.epoch, reports),
             Err(why) => {
+                // It has no manifest: what it left is removed now, or by the next one.
+                let _ = self.checkpoints.abort(id);
                 Err(Error::new(Code::CheckpointAborted, format!("checkpoint {id} is not: {why}")))
             }
         };
@@ -204,10 +203,6 @@ impl Conductor {
             Ok(_) => Stage::Committed,
             Err(error) => Stage::Aborted { why: error.message().to_owned() },
         };
-        if committed.is_err() {
-            // It has no manifest: what it left is removed now, or by the next one.
-            let _ = self.checkpoints.abort(id);
-        }
         let given = self.board.give(&order(stage), Some(counter));
         // Where the manifest is there, whoever comes next says so.
         if committed.is_err() {
@@ -261,14 +256,18 @@ impl Attendance {
     /// What is to be done, for a shard of an epoch that is at a place.
     pub fn duty(&mut self, epoch: u64, place: &crate::coordinator::Place) -> Result<Duty> {
         let Some(order) = self.board.order()? else { return Ok(Duty::Work) };
-        if order.epoch > epoch {
-            return Ok(Duty::Leave);
-        }
         let id = order.checkpoint;
         if let Some(written) = self.written.filter(|written| *written < id) {
             // The next one has begun: what became of the last one was not heard.
             self.written = None;
             return Ok(Duty::Aborted(written));
+        }
+        // Sinks have shown what they were to show: now it can go.
+        if order.epoch > epoch {
+            return Ok(Duty::Leave);
+        }
+        if order.epoch < epoch {
+            return Ok(Duty::Work);
         }
         match order.stage {
             Stage::Gathering if self.told == Some((id, false)) => Ok(Duty::Wait),

@@ -23,6 +23,7 @@ use chain::{Chain, Joined, Rule, Stream};
 use mainstay_model::{Code, Error, KeyedState, Result, check_name};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Read;
 use std::ops::Range;
 
@@ -209,6 +210,9 @@ impl Checkpoints {
         before: Option<&Manifest>,
     ) -> Result<ShardReport> {
         self.check_space(state)?;
+        if self.list()?.contains(&checkpoint) {
+            return Err(self.too_late(checkpoint, checkpoint));
+        }
         let before = before.and_then(|before| before.part(shard, &groups));
         let since = before.filter(|before| before.files.len() <= self.changes);
         let mark = since.and_then(|before| before.mark.as_ref());
@@ -424,8 +428,10 @@ impl Checkpoints {
         }
     }
 
+    /// A name that nobody else takes: of two who write for one checkpoint, each has files of its own.
     fn data_name(&self, checkpoint: u64, shard: u32) -> String {
-        format!("{}/data/{checkpoint:020}-{shard}", self.job.name)
+        let unique = RandomState::new().build_hasher().finish();
+        format!("{}/data/{checkpoint:020}-{shard}-{unique:016x}", self.job.name)
     }
 
     fn manifest_name(&self, checkpoint: u64) -> String {

@@ -6,12 +6,15 @@
 //!   sink/<name>        how much the sink has taken
 //!   watermark/<name>   how far event time has come, in milliseconds
 //!   late/<name>        how many items came too late
+//!   division           how often the work had been divided anew when this shard began
 //! ```
 
 pub(crate) const OPERATORS: &str = "operator/";
 pub(crate) const SOURCES: &str = "source/";
 const SINKS: &str = "sink/";
 const LATE: &str = "late/";
+/// How often the work had been divided anew when a shard began.
+pub(crate) const DIVISION: &str = "division";
 
 pub(crate) fn operator(name: &str) -> String {
     format!("{OPERATORS}{name}")
@@ -27,7 +30,7 @@ pub(crate) fn sink(name: &str) -> String {
 
 /// Whether a position is of what each shard has for itself.
 pub(crate) fn is_of_one_shard(name: &str) -> bool {
-    name.starts_with(SINKS) || name.starts_with(LATE)
+    name.starts_with(SINKS) || name.starts_with(LATE) || name == DIVISION
 }
 
 pub(crate) fn watermark(operator: &str) -> String {

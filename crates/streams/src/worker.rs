@@ -103,6 +103,13 @@ impl<P: Operator> Worker<P> {
         }
         let epoch = latest.as_ref().map_or(0, |latest| latest.epoch);
         let part = latest.as_ref().and_then(|latest| latest.shards.get(shard as usize));
+        if let Some(part) = part.filter(|part| (part.first_group..part.end_group) != groups) {
+            let of = part.first_group..part.end_group;
+            let message = format!(
+                "shard {shard} of the newest checkpoint has groups {of:?}, and this one {groups:?}: divide it anew"
+            );
+            return Err(Error::new(Code::InvalidArgument, message));
+        }
         if part.is_some_and(|part| is_behind(&*state, part).unwrap_or(true)) {
             bring_back(&checkpoints, latest.as_ref(), shard, &*state)?;
         }

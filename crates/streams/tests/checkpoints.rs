@@ -148,7 +148,10 @@ fn a_file_of_another_checkpoint_is_found_out() {
         change(&space, round);
         checkpoints.take(&space).unwrap();
     }
-    let file = |id: u64| directory.path().join(format!("job/data/{id:020}-0"));
+    let file = |id: u64| {
+        let manifest = checkpoints.manifest(id).unwrap();
+        directory.path().join(&manifest.shards[0].files[0].name)
+    };
     std::fs::copy(file(1), file(2)).unwrap();
     let other = MemoryState::new();
     let error = checkpoints.restore(2, 0, &other).unwrap_err();
@@ -227,6 +230,7 @@ fn a_store_of_objects_does_as_well() {
     let again = MemoryState::new();
     checkpoints.restore(4, 0, &again).unwrap();
     assert!(again.snapshot().unwrap() == KeyedState::snapshot(&space).unwrap());
-    let report = checkpoints.write(4, 0, 0..128, &space, None).unwrap();
-    assert_eq!(checkpoints.commit(4, 0, vec![report]).unwrap_err().code(), Code::CheckpointExists);
+    let late = checkpoints.write(4, 0, 0..128, &space, None).unwrap_err();
+    assert_eq!(late.code(), Code::CheckpointExists);
+    checkpoints.verify(4).unwrap();
 }

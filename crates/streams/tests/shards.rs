@@ -178,6 +178,26 @@ fn work_is_divided_anew_with_nothing_lost_or_doubled() {
     assert_eq!(outputs, all);
 }
 
+/// A worker that keeps its space is as far as the new checkpoint, and has other keys than the new shard.
+#[test]
+fn a_state_of_before_the_division_is_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Database::memory().unwrap();
+    let (left, _) = run(directory.path(), &db, 3, 500).unwrap();
+    let divided = checkpoints(directory.path()).rescale(2).unwrap();
+    for shard in 0..2 {
+        let (state, sink) = (left.states[shard as usize].clone(), MemorySink::new("told"));
+        let (checkpoints, board) =
+            (checkpoints(directory.path()), Board::new(db.clone(), "job").unwrap());
+        let expected = MemoryState::new();
+        checkpoints.restore(divided.checkpoint, shard, &expected).unwrap();
+        assert!(state.snapshot().unwrap() != expected.snapshot().unwrap());
+        Worker::open_shard(pipeline(&sink, 500), state.clone(), checkpoints, shard, 2, board)
+            .unwrap();
+        assert_eq!(states(&[state]), states(&[Arc::new(expected)]), "shard {shard}");
+    }
+}
+
 #[test]
 fn dividing_that_ends_half_way_has_not_happened() {
     let directory = tempfile::tempdir().unwrap();

@@ -17,7 +17,7 @@ use crate::snapshot::Snapshot;
 use crate::spaces::{self, KEYED};
 use mainstay_model::{
     At, EntryPlace, ErrorKind, Result, Revision, SnapshotHead, SnapshotMark, SnapshotTaken,
-    SnapshotWriter,
+    SnapshotWriter, Stamp,
 };
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -57,7 +57,9 @@ impl Keyed {
         let mark = self.mark(core, &pinned.snapshot)?;
         let Some(since) = since else { return full(&view, mark, None, out) };
         let since = match mark.as_ref().map_or(Err(REPLACED), |mark| mark.since(since)) {
-            Ok(since) => since,
+            // A database that a backup has replaced has another past under the same name, and other times in it.
+            Ok((since, stamp)) if core.index().stamp_of(since)? == Some(stamp) => since,
+            Ok(_) => return full(&view, mark, Some(REPLACED), out),
             Err(why) => return full(&view, mark, Some(why), out),
         };
         match self.changes(core, &pinned.snapshot, since)? {
@@ -69,11 +71,14 @@ impl Keyed {
     /// What a later snapshot names this one by; nothing where there is no such space.
     fn mark(&self, core: &Arc<Core>, snapshot: &Snapshot) -> Result<Option<Mark>> {
         let declared = space::find(&snapshot.view(), &Overlay::default(), &self.space)?;
+        let stamp = core.index().stamp_of(snapshot.revision)?;
         Ok(declared.map(|declared| Mark {
             database: core.index().database(),
+            space: blake3::hash(self.space.as_bytes()),
             branch: snapshot.branch,
             generation: declared.generation,
             revision: snapshot.revision,
+            stamp,
         }))
     }
 
@@ -128,36 +133,44 @@ impl Keyed {
     }
 }
 
-/// The moment of a snapshot: of which database, branch and generation, and at which revision.
+/// The moment of a snapshot: of which database, space, generation and branch, at which revision, and when that was.
 #[derive(Clone, Copy)]
 struct Mark {
     database: [u8; 16],
+    space: blake3::Hash,
     branch: u32,
     generation: u64,
     revision: Revision,
+    stamp: Option<Stamp>,
 }
 
 impl Mark {
-    /// Database and generation, as text.
+    /// Database, space and generation, as text.
     fn life(&self) -> String {
         let database: String = self.database.iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("{database}/{}", self.generation)
+        format!("{database}/{}/{}", &self.space.to_hex()[..16], self.generation)
     }
 
     fn told(&self) -> SnapshotMark {
-        SnapshotMark(format!("{}/{}/{}", self.life(), self.branch, self.revision))
+        let stamp = self.stamp.unwrap_or(0);
+        SnapshotMark(format!("{}/{}/{}-{stamp}", self.life(), self.branch, self.revision))
     }
 
-    /// The revision of an earlier mark of the same database, generation and branch; or why it is of no use.
-    fn since(&self, earlier: &SnapshotMark) -> std::result::Result<Revision, &'static str> {
+    /// The revision of an earlier mark of the same database, space, generation and branch, and when that was; or why it is
+    /// of no use.
+    fn since(
+        &self,
+        earlier: &SnapshotMark,
+    ) -> std::result::Result<(Revision, Stamp), &'static str> {
         let rest = earlier.0.strip_prefix(&self.life()).and_then(|rest| rest.strip_prefix('/'));
         let (branch, revision) = rest.and_then(|rest| rest.split_once('/')).ok_or(REPLACED)?;
         if branch != self.branch.to_string() {
             return Err(FORKED);
         }
+        let (revision, stamp) = revision.split_once('-').unwrap_or((revision, "0"));
         let revision = revision.parse().map_err(|_| REPLACED)?;
-        // It may be of a database that a backup has replaced.
-        if revision > self.revision { Err(AHEAD) } else { Ok(revision) }
+        let stamp = stamp.parse().map_err(|_| REPLACED)?;
+        if revision > self.revision { Err(AHEAD) } else { Ok((revision, stamp)) }
     }
 }
 

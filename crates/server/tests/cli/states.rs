@@ -165,7 +165,10 @@ fn checkpoints(program: &Program, place: &[&str]) {
     assert_eq!((field(&divided, "shards"), field(&divided, "epoch")), (&3.into(), &1.into()));
     assert!(check(&["take", "job", "s"]).error().contains("3 shards"));
     check(&["verify", "job"]).ok();
-    flip_a_bit(program, "mainstay-checkpoints/job/data/00000000000000000003-1");
+    let data = fs::read_dir(program.path("mainstay-checkpoints/job/data")).unwrap();
+    let names = data.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let name = names.into_iter().find(|name| name.starts_with("00000000000000000003-1-")).unwrap();
+    flip_a_bit(program, &format!("mainstay-checkpoints/job/data/{name}"));
     assert!(check(&["verify", "job"]).error().contains("use another checkpoint"));
     check(&["restore", "job", "--space", "then", "--shard", "1"]).error();
     assert_eq!(at(&["state", "list", "then"]).objects().len(), 1, "it is as it was");

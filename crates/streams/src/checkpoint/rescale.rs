@@ -12,7 +12,9 @@
 use super::chain::{Chain, Failure, Joined, Rule, Stream};
 use super::{Checkpoints, FilePart, Manifest, ShardPart, ShardReport, told};
 use crate::position;
-use mainstay_model::{Code, EntryRef, Error, Result, SpaceInfo, key_group};
+use mainstay_model::{
+    Code, EntryKind, EntryRef, Error, Result, SnapshotHead, SnapshotWriter, SpaceInfo, key_group,
+};
 use std::io::Read;
 use std::ops::Range;
 
@@ -110,6 +112,7 @@ impl Checkpoints {
                 format!("groups {groups:?} are in no shard of checkpoint {}", before.checkpoint);
             return Err(Error::new(Code::CorruptData, message));
         };
+        streams.push(division(space, before.epoch + 1)?);
         let joined = Joined::new(Chain::new(streams, Rule::Apart), space, Box::new(|_| Ok(())))?;
         failures.push(joined.failure.clone());
         let written = self.write_joined(id, shard, joined);
@@ -154,6 +157,14 @@ fn wanted(of: u32, groups: Range<u32>) -> super::chain::Wanted {
         EntryRef::Position { source, .. } => !position::is_of_one_shard(source),
         entry => entry.key().is_some_and(|key| groups.contains(&key_group(key, of))),
     })
+}
+
+/// What tells the state of a new shard from that of an old one, which is as far and has other keys: whoever opens an old
+/// state as a new shard finds it behind, and restores it.
+fn division(space: SpaceInfo, epoch: u64) -> Result<Stream> {
+    let mut writer = SnapshotWriter::new(Vec::new(), &SnapshotHead::all(space))?;
+    writer.push(&EntryKind::position(position::DIVISION), Some(&epoch.to_be_bytes()))?;
+    Stream::new(Box::new(std::io::Cursor::new(writer.finish()?.1)))
 }
 
 /// Spaces of shards that become one have to be alike; of their frontiers the lower one counts.
