@@ -15,7 +15,7 @@ use crate::index::Index;
 use crate::overlay::Overlay;
 use crate::spaces::{self, DATA, KEYED, RECORDS, RUNS, SPACES};
 use crate::view::View;
-use mainstay_model::{Contract, Result, Revision, Stamp};
+use mainstay_model::{Contract, Result, Revision, Stamp, VersionKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
@@ -45,6 +45,8 @@ pub(crate) struct Triple {
     pub base: Side,
     pub a: Side,
     pub b: Side,
+    /// Of an entry of a space: the kinds of versions that base and both sides have.
+    pub kinds: [Option<VersionKind>; 3],
 }
 
 impl Triple {
@@ -159,7 +161,7 @@ impl<'a> Comparison<'a> {
     pub fn triple(&self, (space, name): Item) -> Result<Triple> {
         let side = |layers| self.side(layers, space, &name);
         let (base, a, b) = (side(&self.base_layers)?, side(&self.a)?, side(&self.b)?);
-        Ok(Triple { space, name, base, a, b })
+        Ok(Triple { space, name, base, a, b, kinds: [None; 3] })
     }
 
     /// A space of keyed state as base and both sides show it.
@@ -180,7 +182,9 @@ impl<'a> Comparison<'a> {
         };
         let name = sides.all().into_iter().flatten().next().map(at).unwrap_or_default();
         let (base, a) = (side(&self.base_layers, sides.base)?, side(&self.a, sides.a)?);
-        Ok(Triple { space: KEYED, name, base, a, b: side(&self.b, sides.b)? })
+        let kinds = [sides.base, sides.a, sides.b];
+        let kinds = kinds.map(|shown| shown.and_then(|shown| shown.info.options.versions));
+        Ok(Triple { space: KEYED, name, base, a, b: side(&self.b, sides.b)?, kinds })
     }
 
     /// The places of all entries that a space has on any side.

@@ -38,7 +38,7 @@ pub(crate) fn entry(name: &[u8], payload: &[u8]) -> Result<Option<Told>> {
         Some(4) => (ChangeKind::Set, Some(number(position_of(payload)?))),
         _ => return Ok(None),
     };
-    Ok(key(space, place, payload).map(|key| Told { key, kind, value }))
+    Ok(key(space, place, payload, None).map(|key| Told { key, kind, value }))
 }
 
 /// What is told of an entry that is gone without a trace: a state that was deleted below the frontier.
@@ -76,25 +76,23 @@ pub(crate) fn held(name: &[u8], payload: &[u8]) -> Option<Value> {
     }
 }
 
-/// What an entry is called; nothing for what is none.
-pub(crate) fn name_of(name: &[u8], payload: &[u8]) -> Option<String> {
-    let (space, _, place) = places::split(name)?;
-    key(space, place, payload)
-}
-
 /// What a name is called among differences; nothing for what only helps to find others.
 pub(crate) fn difference(triple: &Triple) -> Option<String> {
     if triple.space != KEYED {
         return Some(String::from_utf8_lossy(&triple.name).into_owned());
     }
-    let sides = [&triple.a, &triple.b, &triple.base];
-    let payload = sides.into_iter().find_map(|side| side.payload.as_deref())?;
-    name_of(&triple.name, payload)
+    let [base, a, b] = triple.kinds;
+    let sides = [(&triple.a, a), (&triple.b, b), (&triple.base, base)];
+    let found = sides.into_iter().find_map(|(side, kind)| Some((side.payload.as_deref()?, kind)));
+    let (payload, kind) = found?;
+    let (space, _, place) = places::split(&triple.name)?;
+    key(space, place, payload, kind)
 }
 
-fn key(space: &str, place: &[u8], payload: &[u8]) -> Option<String> {
-    // What waits has its version in its place: there are two lengths, and one of them fits.
-    let kinds = [Some(VersionKind::U64), Some(VersionKind::Time)];
+/// What waits has its version in its place, and only the kind of versions tells where that ends; what else there is says
+/// its kind itself.
+fn key(space: &str, place: &[u8], payload: &[u8], kind: Option<VersionKind>) -> Option<String> {
+    let kinds = [kind, Some(VersionKind::U64), Some(VersionKind::Time)];
     let read = |kind| EntryRef::from_parts(place, Some(payload), kind).ok();
     let mut shown = space.to_owned();
     match kinds.into_iter().find_map(read)? {
