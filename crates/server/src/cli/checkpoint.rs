@@ -203,11 +203,10 @@ impl Which {
     /// The job's checkpoints, and the one that is meant.
     fn find(&self) -> Result<(Checkpoints, u64)> {
         let checkpoints = self.shelf.of_job(&self.job)?;
-        let newest = checkpoints.list()?.last().copied();
-        let id = self.checkpoint.or(newest);
-        let id =
-            id.ok_or_else(|| Failure::not_held(format!("job {} has no checkpoints", self.job)))?;
-        Ok((checkpoints, id))
+        let all = checkpoints.list()?;
+        let id = self.checkpoint.or(all.last().copied()).filter(|id| all.contains(id));
+        let missing = || Failure::not_held(format!("job {} has no such checkpoint", self.job));
+        Ok((checkpoints, id.ok_or_else(missing)?))
     }
 
     fn verify(&self, session: &mut Session) -> Result<()> {
