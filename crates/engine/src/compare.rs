@@ -221,9 +221,9 @@ impl<'a> Comparison<'a> {
         let (life, nothing) = (places::life(space, generation), Overlay::default());
         let mut walk = view.walk(&nothing, KEYED, &life, None);
         while let Some(step) = walk.next()? {
-            let place = &step.name[life.len()..];
+            let place = &step.name()[life.len()..];
             if !step.head.is_deleted() && places::is_entry(place) {
-                visit(place, step.payload(&nothing))?;
+                visit(place, step.payload())?;
             }
         }
         Ok(())

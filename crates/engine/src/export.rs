@@ -256,12 +256,12 @@ fn for_each(
     let mut walk = snapshot.view().walk(&nothing, space, b"", None);
     while let Some(step) = walk.next()? {
         let mut history = Vec::new();
-        snapshot.versions(space, &step.name, |entry| {
+        snapshot.versions(space, step.name(), |entry| {
             history.push(entry.to_vec());
             Ok(true)
         })?;
         history.reverse();
-        visit(&step.name, &history)?;
+        visit(step.name(), &history)?;
     }
     Ok(())
 }
@@ -278,17 +278,12 @@ fn each_event(
             continue;
         }
         runs += 1;
-        let run = Name::new(&String::from_utf8_lossy(&step.name))?;
-        runs::each_event(
-            &view,
-            &run,
-            (step.head, step.payload(&nothing)),
-            |seq, head, payload| {
-                let mut entry = Vec::with_capacity(payload.len() + 32);
-                head.write(payload, &mut entry);
-                visit(&[run.as_bytes(), &[0], &seq.to_be_bytes()].concat(), &entry)
-            },
-        )?;
+        let run = Name::new(&String::from_utf8_lossy(step.name()))?;
+        runs::each_event(&view, &run, (step.head, step.payload()), |seq, head, payload| {
+            let mut entry = Vec::with_capacity(payload.len() + 32);
+            head.write(payload, &mut entry);
+            visit(&[run.as_bytes(), &[0], &seq.to_be_bytes()].concat(), &entry)
+        })?;
     }
     Ok(runs)
 }

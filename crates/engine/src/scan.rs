@@ -92,8 +92,9 @@ impl Source {
 
 /// The newest version of each key of a range as of one revision, in byte order.
 pub(crate) struct Scan {
-    sources: Vec<(Source, Option<Row>)>,
-    started: bool,
+    sources: Vec<Source>,
+    /// What has rows left, each with its next one.
+    rows: Vec<(Source, Row)>,
 }
 
 impl Scan {
@@ -109,46 +110,61 @@ impl Scan {
             let (from, to, page) = (from.clone(), to.clone(), VecDeque::new());
             Source::Buffer(BufferRows { table, from, to, at, page, size: FIRST_PAGE, done: false })
         };
-        let sources = buffers.map(buffer).chain(stores.map(Source::Store));
-        Scan { sources: sources.map(|source| (source, None)).collect(), started: false }
+        let sources = buffers.map(buffer).chain(stores.map(Source::Store)).collect();
+        Scan { sources, rows: Vec::new() }
     }
 
-    fn advance(source: &mut (Source, Option<Row>)) -> Result<()> {
-        source.1 = source.0.next().transpose()?;
+    /// Takes the first row of each source.
+    fn start(&mut self) -> Result<()> {
+        for mut source in std::mem::take(&mut self.sources) {
+            if let Some(row) = source.next().transpose()? {
+                self.rows.push((source, row));
+            }
+        }
         Ok(())
     }
 
+    /// Takes the row of a source, which goes on to its next, or away.
+    fn take(&mut self, place: usize) -> Result<Row> {
+        let (source, row) = &mut self.rows[place];
+        match source.next().transpose()? {
+            Some(next) => Ok(std::mem::replace(row, next)),
+            None => Ok(self.rows.remove(place).1),
+        }
+    }
+
     fn step(&mut self) -> Result<Option<Row>> {
-        if !self.started {
-            self.started = true;
-            self.sources.iter_mut().try_for_each(Scan::advance)?;
+        if !self.sources.is_empty() {
+            self.start()?;
         }
-        let mut best: Option<usize> = None;
-        for i in 0..self.sources.len() {
-            let Some(row) = &self.sources[i].1 else { continue };
-            let better = match best.and_then(|b| self.sources[b].1.as_ref()) {
-                None => true,
-                Some(other) => match row.key().cmp(other.key()) {
-                    std::cmp::Ordering::Less => true,
-                    std::cmp::Ordering::Equal => {
-                        entry::revision_of(row.entry()) > entry::revision_of(other.entry())
-                    }
-                    std::cmp::Ordering::Greater => false,
-                },
-            };
-            if better {
-                best = Some(i);
-            }
+        // Most walks have one source, or one that is left.
+        if self.rows.len() < 2 {
+            return (!self.rows.is_empty()).then(|| self.take(0)).transpose();
         }
-        let Some(best) = best else { return Ok(None) };
-        let Some(row) = self.sources[best].1.take() else { return Ok(None) };
-        Scan::advance(&mut self.sources[best])?;
-        for source in &mut self.sources {
-            while source.1.as_ref().is_some_and(|other| other.key() == row.key()) {
-                Scan::advance(source)?;
+        let row = self.take(self.first())?;
+        let mut place = 0;
+        while place < self.rows.len() {
+            match self.rows[place].1.key() == row.key() {
+                // A source may have gone: then another stands there.
+                true => drop(self.take(place)?),
+                false => place += 1,
             }
         }
         Ok(Some(row))
+    }
+
+    /// Where the smallest key is, and the newest of its versions.
+    fn first(&self) -> usize {
+        let mut first = 0;
+        for (place, (_, row)) in self.rows.iter().enumerate().skip(1) {
+            let held = &self.rows[first].1;
+            let order = row.key().cmp(held.key());
+            let is_newer = || entry::revision_of(row.entry()) > entry::revision_of(held.entry());
+            if order.is_lt() || order.is_eq() && is_newer() {
+                first = place;
+            }
+        }
+        first
     }
 }
 

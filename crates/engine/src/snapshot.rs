@@ -190,6 +190,17 @@ impl Snapshot {
         }
     }
 
+    /// Visits all entries of a space of keyed state, as a snapshot of it has them.
+    pub fn each_of_space(
+        &self,
+        space: &Name,
+        visit: impl FnMut(&[u8], &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let (view, nothing) = (self.view(), Overlay::default());
+        keyed::read::Reader::open(&view, &nothing, space)?.each(visit)?;
+        self.check_reach(KEYED, space)
+    }
+
     /// What keys of a space take, in bytes.
     pub fn state_bytes(&self, space: &Name, keys: &[StateKey]) -> Result<usize> {
         let (view, nothing) = (self.view(), Overlay::default());

@@ -12,7 +12,7 @@ use crate::catalog::Layers;
 use crate::entry::{self, Head};
 use crate::index::Index;
 use crate::memtable::is_before_end;
-use crate::overlay::Overlay;
+use crate::overlay::{Effect, Overlay};
 use crate::scan::{Row, Scan};
 use crate::spaces::{self, Key};
 use mainstay_model::{Result, Stamp};
@@ -184,60 +184,78 @@ pub(crate) struct Walk<'o> {
 }
 
 /// A name that a walk came by.
-pub(crate) struct Step {
-    pub name: Vec<u8>,
+pub(crate) struct Step<'o> {
     pub head: Head,
     /// Whether the transaction itself wrote it.
     pub own: bool,
-    held: Held,
+    held: Held<'o>,
 }
 
-/// Where what a name holds lies.
-enum Held {
-    Overlay(usize),
+/// Where a name and what it holds lie.
+enum Held<'o> {
+    Overlay(&'o Effect, &'o [u8]),
     Index(Row),
 }
 
-impl Step {
+impl<'o> Step<'o> {
+    fn of_overlay(overlay: &'o Overlay, effect: &'o Effect, now: Stamp) -> Step<'o> {
+        let held = Held::Overlay(effect, overlay.payload(effect));
+        Step { head: effect.head(0, now), own: true, held }
+    }
+
+    fn of_row(row: Row) -> Result<Step<'o>> {
+        let (head, _) = entry::parse(row.entry())?;
+        Ok(Step { head, own: false, held: Held::Index(row) })
+    }
+
+    /// The name.
+    pub fn name(&self) -> &[u8] {
+        let key = match &self.held {
+            Held::Overlay(effect, _) => effect.key.as_slice(),
+            Held::Index(row) => row.key(),
+        };
+        &key[spaces::PREFIX_BYTES..]
+    }
+
     /// What it holds.
-    pub fn payload<'s>(&'s self, overlay: &'s Overlay) -> &'s [u8] {
+    pub fn payload(&self) -> &[u8] {
         match &self.held {
-            Held::Overlay(place) => overlay.payload(&overlay.effects()[*place]),
+            Held::Overlay(_, payload) => payload,
             // It was taken apart before.
             Held::Index(row) => entry::parse(row.entry()).map_or(&[], |(_, payload)| payload),
         }
     }
 }
 
-impl Walk<'_> {
+impl<'o> Walk<'o> {
     /// The next name.
-    pub fn next(&mut self) -> Result<Option<Step>> {
+    pub fn next(&mut self) -> Result<Option<Step<'o>>> {
         for layer in self.layers.iter_mut().filter(|layer| !layer.started) {
             layer.advance()?;
         }
         let own = self.own.last().map(|&place| &self.overlay.effects()[place]);
         let own_name = own.map(|effect| &effect.key[spaces::PREFIX_BYTES..]);
-        let names = own_name.into_iter().chain(self.layers.iter().filter_map(Layer::name));
-        let Some(name) = names.min().map(<[u8]>::to_vec) else { return Ok(None) };
-        let mut step = None;
-        if let Some(effect) = own.filter(|_| own_name == Some(name.as_slice())) {
-            let head = effect.head(0, self.now);
-            if let Some(place) = self.own.pop() {
-                step =
-                    Some(Step { name: name.clone(), head, own: true, held: Held::Overlay(place) });
+        // The first of equal names decides: layers stand in the order in which they are asked.
+        let names = self.layers.iter().map(Layer::name).enumerate();
+        let first = names.filter_map(|(place, name)| Some((name?, place))).min();
+        let step = match (own, first) {
+            (Some(effect), first) if first.is_none_or(|(name, _)| own_name <= Some(name)) => {
+                self.own.pop();
+                Step::of_overlay(self.overlay, effect, self.now)
             }
-        }
+            (_, Some((_, place))) => {
+                let layer = &mut self.layers[place];
+                let Some(row) = layer.row.take() else { return Ok(None) };
+                layer.advance()?;
+                Step::of_row(row)?
+            }
+            _ => return Ok(None),
+        };
         for layer in &mut self.layers {
-            if layer.name() != Some(name.as_slice()) {
-                continue;
+            if layer.name() == Some(step.name()) {
+                layer.advance()?;
             }
-            let row = layer.row.take();
-            if let (None, Some(row)) = (&step, row) {
-                let (head, _) = entry::parse(row.entry())?;
-                step = Some(Step { name: name.clone(), head, own: false, held: Held::Index(row) });
-            }
-            layer.advance()?;
         }
-        Ok(step)
+        Ok(Some(step))
     }
 }

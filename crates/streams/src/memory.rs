@@ -124,8 +124,11 @@ impl KeyedState for MemoryState {
     }
 
     fn snapshot_to(&self, out: &mut dyn Write) -> Result<SnapshotSummary> {
-        let space = self.space.read().clone();
-        space.write_to(out, &SnapshotHead::all(space.info()), |_| true)
+        let space = self.space.read();
+        let encoded = space.encode(&SnapshotHead::all(space.info()), |_| true)?;
+        // Where it goes may be slow: nobody else waits for that.
+        drop(space);
+        encoded.write_to(out)
     }
 
     fn restore_from(&self, from: &mut dyn Read) -> Result<u64> {
@@ -142,9 +145,10 @@ impl KeyedState for MemoryState {
         keys: &KeySelection,
         out: &mut dyn Write,
     ) -> Result<SnapshotSummary> {
-        let space = self.space.read().clone();
-        let is_wanted = |key: Option<&[u8]>| key.is_some_and(|key| keys.contains(key));
-        space.write_to(out, &SnapshotHead::some(space.info()), is_wanted)
+        let space = self.space.read();
+        let encoded = space.encode(&SnapshotHead::some(space.info()), |key| keys.contains(key))?;
+        drop(space);
+        encoded.write_to(out)
     }
 
     fn restore_keys_from(&self, from: &mut dyn Read) -> Result<u64> {

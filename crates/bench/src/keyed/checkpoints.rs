@@ -101,13 +101,16 @@ fn json(directory: &Path, entries: u64) -> Outcome<(f64, f64, f64)> {
     let (mut there, mut back, mut bytes) = (Vec::new(), Vec::new(), 0.0);
     for _ in 0..ROUNDS {
         let started = Instant::now();
-        let json = serde_json::to_vec(&plain)?;
+        let copied: entries::Listed =
+            plain.iter().map(|(key, held)| (key.clone(), held.clone())).collect();
+        let json = serde_json::to_vec(&copied)?;
         let mut file = File::create(&path)?;
         file.write_all(&json)?;
         file.sync_all()?;
         there.push(started.elapsed().as_secs_f64());
         let started = Instant::now();
-        let again: entries::Plain = serde_json::from_slice(&std::fs::read(&path)?)?;
+        let again: entries::Listed = serde_json::from_slice(&std::fs::read(&path)?)?;
+        let again: entries::Plain = again.into_iter().collect();
         back.push(started.elapsed().as_secs_f64());
         if again.len() != plain.len() {
             return Err("the map is another one".into());

@@ -30,8 +30,11 @@ pub fn batch(first: u64, version: u64, step: u64) -> Vec<StateWrite> {
     numbers.map(|n| StateWrite::put(key(n), value(n), version + n)).collect()
 }
 
-/// A plain map, and what it is written as.
+/// A plain map of states and versions.
 pub type Plain = HashMap<String, (Count, u64)>;
+
+/// What a plain map is written as: a list of its entries, copied out of it first, so that it may change meanwhile.
+pub type Listed = Vec<(String, (Count, u64))>;
 
 /// The same entries in a plain map.
 pub fn plain(entries: u64) -> Plain {

@@ -232,7 +232,7 @@ pub(crate) fn names(
         }
         let theirs = step.head.expires.filter(|_| !step.own);
         expires = [expires, theirs].into_iter().flatten().min();
-        page.names.push(String::from_utf8_lossy(&step.name).into_owned());
+        page.names.push(String::from_utf8_lossy(step.name()).into_owned());
     }
     Ok((page, expires))
 }

@@ -216,7 +216,7 @@ impl Outbox<'_> {
         let mut walk = self.view.walk(self.overlay, OUTBOX, b"q", Some(&from));
         let (mut found, mut passed) = (Vec::new(), true);
         while let Some(step) = walk.next()?.filter(|_| found.len() < limit) {
-            let Some((due, id)) = due_of(&step.name) else { continue };
+            let Some((due, id)) = due_of(step.name()) else { continue };
             if due > self.view.now {
                 break;
             }
@@ -335,7 +335,7 @@ impl Outbox<'_> {
         let mut walk = self.view.walk(self.overlay, OUTBOX, b"d", Some(&place(b'd', after)));
         let (mut found, mut scales) = (Vec::new(), Scales::default());
         while let Some(step) = walk.next()?.filter(|_| found.len() < limit) {
-            let id = step.name.get(1..).and_then(|id| id.try_into().ok()).map(u64::from_be_bytes);
+            let id = step.name().get(1..).and_then(|id| id.try_into().ok()).map(u64::from_be_bytes);
             let Some(id) = id.filter(|_| !step.head.is_deleted()) else { continue };
             let Some(state) = self.state(id)? else { continue };
             let message = self.message(id, state)?;
@@ -351,7 +351,7 @@ impl Outbox<'_> {
         let mut walk = self.view.walk(self.overlay, OUTBOX, b"q", Some(&queued(*front, 0)));
         let mut oldest_due = None;
         while let Some(step) = walk.next()?.filter(|_| oldest_due.is_none()) {
-            let Some((due, _)) = due_of(&step.name) else { continue };
+            let Some((due, _)) = due_of(step.name()) else { continue };
             match step.head.is_deleted() {
                 false => oldest_due = Some(due),
                 // Whoever looks next begins here; what comes later is due later than now.

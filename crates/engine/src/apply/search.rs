@@ -181,12 +181,12 @@ impl Search<'_> {
         let mut expires = None;
         while let Some(step) = walk.next()? {
             self.view.index.searches.pass();
-            let payload = step.payload(self.overlay);
+            let payload = step.payload();
             if !step.head.is_live(self.view.now) || !self.pass(payload)? {
                 continue;
             }
             let origin = if step.own { Origin::Overlay } else { Origin::Own };
-            if !visit(&step.name, step.head, payload)? {
+            if !visit(step.name(), step.head, payload)? {
                 break;
             }
             expires = sooner(expires, step.head.expires, origin);

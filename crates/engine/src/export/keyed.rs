@@ -34,11 +34,11 @@ pub(super) fn each(
         if step.head.is_deleted() {
             continue;
         }
-        let shown = Declaration::decode(step.payload(&nothing))?;
+        let shown = Declaration::decode(step.payload())?;
         if shown.is_there {
             spaces += 1;
-            each_declaration(snapshot, &step.name, &shown, &mut visit)?;
-            each_entry(snapshot, &step.name, &shown, &mut visit)?;
+            each_declaration(snapshot, step.name(), &shown, &mut visit)?;
+            each_entry(snapshot, step.name(), &shown, &mut visit)?;
         }
     }
     Ok(spaces)
@@ -84,13 +84,13 @@ fn each_entry(
     let kind = shown.info.options.versions.map_or(0, |kind| kind.bytes() as u8);
     let mut walk = view.walk(&nothing, KEYED, &life, None);
     while let Some(step) = walk.next()? {
-        let place = &step.name[life.len()..];
+        let place = &step.name()[life.len()..];
         if !places::is_entry(place) {
             continue;
         }
         let name = [&[KEYED], name, &[0], place].concat();
         let mut history = Vec::new();
-        snapshot.versions(KEYED, &step.name, |entry| {
+        snapshot.versions(KEYED, step.name(), |entry| {
             history.push(entry.to_vec());
             Ok(true)
         })?;

@@ -1,6 +1,6 @@
 //! A space as one of the stores that operators work on.
 
-use super::{Keyed, KeyedAt};
+use super::{Keyed, KeyedAt, View};
 use mainstay_model::{
     At, EntryRef, Item, Kept, KeySelection, KeyedCapabilities, KeyedState, Result, SnapshotHead,
     SnapshotMark, SnapshotSummary, SnapshotTaken, SnapshotWriter, SpaceInfo, SpaceOptions,
@@ -125,7 +125,15 @@ impl KeyedAt {
     }
 
     /// Visits all entries as snapshots have them.
-    fn each(&self, mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+    fn each(&self, visit: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+        match &self.view {
+            View::Here(pinned) => pinned.snapshot.each_of_space(&self.space, visit),
+            View::There(_) => self.each_dumped(visit),
+        }
+    }
+
+    /// Asks whoever has the space for all entries, some at a time.
+    fn each_dumped(&self, mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
         let mut after = None;
         loop {
             let (block, next) = super::entries(self.read(self.ask().dump(after))?)?;

@@ -146,16 +146,29 @@ impl SpaceEntry {
         }
     }
 
+    /// The same, where it lies.
+    pub fn by_ref(&self) -> EntryRef<'_> {
+        match self {
+            SpaceEntry::State { key, version, value } => {
+                EntryRef::State { key, version: *version, value: value.as_deref() }
+            }
+            SpaceEntry::Waiting(WaitingEntry { key, version, value }) => {
+                EntryRef::Waiting { key, version: *version, value: value.as_deref() }
+            }
+            SpaceEntry::Item { key, id, item } => EntryRef::Item { key, id, item },
+            SpaceEntry::Position { source, position } => {
+                EntryRef::Position { source, position: *position }
+            }
+            SpaceEntry::NoState { key } => EntryRef::NoState { key },
+            SpaceEntry::NotWaiting { key, version } => {
+                EntryRef::NotWaiting { key, version: *version }
+            }
+        }
+    }
+
     /// The key that it belongs to; a position belongs to none.
     pub fn key(&self) -> Option<&[u8]> {
-        match self {
-            SpaceEntry::State { key, .. }
-            | SpaceEntry::Item { key, .. }
-            | SpaceEntry::NoState { key }
-            | SpaceEntry::NotWaiting { key, .. } => Some(key),
-            SpaceEntry::Waiting(waiting) => Some(&waiting.key),
-            SpaceEntry::Position { .. } => None,
-        }
+        self.by_ref().key()
     }
 
     /// The version that it has.
@@ -176,24 +189,12 @@ impl SpaceEntry {
 
     /// Where it stands among the others.
     pub fn place(&self) -> EntryPlace {
-        match self {
-            SpaceEntry::State { key, .. } | SpaceEntry::NoState { key } => EntryKind::state(key),
-            SpaceEntry::Waiting(WaitingEntry { key, version, .. })
-            | SpaceEntry::NotWaiting { key, version } => EntryKind::waiting(*version, key),
-            SpaceEntry::Item { key, id, .. } => EntryKind::item(key, id),
-            SpaceEntry::Position { source, .. } => EntryKind::position(source),
-        }
+        self.by_ref().place()
     }
 
     /// Adds its payload to bytes; what is gone has none.
     pub fn put_payload(&self, out: &mut Vec<u8>) {
-        match self {
-            SpaceEntry::State { version, value, .. } => put_state(*version, value.as_deref(), out),
-            SpaceEntry::Waiting(waiting) => put_waiting(waiting.value.as_deref(), out),
-            SpaceEntry::Item { item, .. } => out.extend_from_slice(item),
-            SpaceEntry::Position { position, .. } => out.extend_from_slice(&position.to_be_bytes()),
-            SpaceEntry::NoState { .. } | SpaceEntry::NotWaiting { .. } => {}
-        }
+        self.by_ref().put_payload(out);
     }
 
     /// The entry that stands at a place, of a space with versions of a kind; with no payload, the one that is gone.
@@ -327,6 +328,29 @@ impl<'e> EntryRef<'e> {
             | EntryRef::NoState { key }
             | EntryRef::NotWaiting { key, .. } => Some(key),
             EntryRef::Position { .. } => None,
+        }
+    }
+
+    /// Where it stands among the others.
+    pub fn place(&self) -> EntryPlace {
+        match *self {
+            EntryRef::State { key, .. } | EntryRef::NoState { key } => EntryKind::state(key),
+            EntryRef::Waiting { key, version, .. } | EntryRef::NotWaiting { key, version } => {
+                EntryKind::waiting(version, key)
+            }
+            EntryRef::Item { key, id, .. } => EntryKind::item(key, id),
+            EntryRef::Position { source, .. } => EntryKind::position(source),
+        }
+    }
+
+    /// Adds its payload to bytes; what is gone has none.
+    pub fn put_payload(&self, out: &mut Vec<u8>) {
+        match *self {
+            EntryRef::State { version, value, .. } => put_state(version, value, out),
+            EntryRef::Waiting { value, .. } => put_waiting(value, out),
+            EntryRef::Item { item, .. } => out.extend_from_slice(item),
+            EntryRef::Position { position, .. } => out.extend_from_slice(&position.to_be_bytes()),
+            EntryRef::NoState { .. } | EntryRef::NotWaiting { .. } => {}
         }
     }
 

@@ -1,52 +1,79 @@
 //! A space as entries in order of their places: what a snapshot has.
 
-use super::space::Space;
+use super::space::{Bytes, Space};
+use super::states::Held;
 use mainstay_model::{
-    EntryKind, EntryPlace, EntryRef, Result, SnapshotHead, SnapshotSummary, SnapshotWriter,
+    Code, EntryRef, Error, Result, SnapshotHead, SnapshotSummary, SnapshotWriter,
 };
 use std::io::Write;
 
-type Placed<'s> = (EntryPlace, EntryRef<'s>);
+/// A snapshot in memory.
+pub(super) struct Encoded {
+    summary: SnapshotSummary,
+    bytes: Vec<u8>,
+}
+
+impl Encoded {
+    /// Writes it out.
+    pub(super) fn write_to(self, out: &mut dyn Write) -> Result<SnapshotSummary> {
+        let written = out.write_all(&self.bytes).and_then(|()| out.flush());
+        written
+            .map_err(|error| Error::new(Code::Io, format!("cannot write the snapshot: {error}")))?;
+        Ok(self.summary)
+    }
+}
 
 impl Space {
-    /// Writes a snapshot of the entries whose keys are wanted; a position has no key.
-    pub(super) fn write_to(
+    /// A snapshot of the entries whose keys are wanted; one of some keys has no positions.
+    pub(super) fn encode(
         &self,
-        out: &mut dyn Write,
         head: &SnapshotHead,
-        is_wanted: impl Fn(Option<&[u8]>) -> bool,
-    ) -> Result<SnapshotSummary> {
-        let mut writer = SnapshotWriter::new(out, head)?;
-        let mut entries: Vec<Placed<'_>> =
-            self.entries().filter(|(_, entry)| is_wanted(entry.key())).collect();
-        entries.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-        let mut payload = Vec::new();
-        for (place, entry) in entries {
+        is_wanted: impl Fn(&[u8]) -> bool,
+    ) -> Result<Encoded> {
+        let (mut writer, mut payload) = (SnapshotWriter::new(Vec::new(), head)?, Vec::new());
+        let mut push = |entry: EntryRef<'_>| {
             payload.clear();
-            entry.to_owned().put_payload(&mut payload);
-            writer.push(&place, Some(&payload))?;
+            entry.put_payload(&mut payload);
+            writer.push(&entry.place(), Some(&payload))
+        };
+        let states: Vec<_> = self.states.iter().filter(|(key, _)| is_wanted(key)).collect();
+        for place in order(&states) {
+            let (key, Held { version, value }) = states[place];
+            push(EntryRef::State { key, version: *version, value: value.as_deref() })?;
         }
-        let (summary, _) = writer.finish()?;
-        Ok(summary)
+        for ((version, key), value) in self.waiting.iter().filter(|((_, key), _)| is_wanted(key)) {
+            push(EntryRef::Waiting { key, version: *version, value: value.as_deref() })?;
+        }
+        let mut logs: Vec<_> = self.logs.iter().filter(|(key, _)| is_wanted(key)).collect();
+        // The length of a key stands before it.
+        logs.sort_unstable_by_key(|(key, _)| (key.len(), *key));
+        for (key, log) in logs {
+            log.iter().try_for_each(|(id, item)| push(EntryRef::Item { key, id, item }))?;
+        }
+        for (source, position) in self.positions.iter().filter(|_| !head.some_keys) {
+            push(EntryRef::Position { source, position: *position })?;
+        }
+        let (summary, bytes) = writer.finish()?;
+        Ok(Encoded { summary, bytes })
     }
+}
 
-    fn entries(&self) -> impl Iterator<Item = Placed<'_>> {
-        let states = self.states.iter().map(|(key, held)| {
-            let (version, value) = (held.version, held.value.as_deref());
-            (EntryKind::state(key), EntryRef::State { key, version, value })
-        });
-        let waiting = self.waiting.iter().map(|((version, key), value)| {
-            let (version, value) = (*version, value.as_deref());
-            (EntryKind::waiting(version, key), EntryRef::Waiting { key, version, value })
-        });
-        let items = self.logs.iter().flat_map(|(key, log)| {
-            log.iter()
-                .map(move |(id, item)| (EntryKind::item(key, id), EntryRef::Item { key, id, item }))
-        });
-        let positions = self.positions.iter().map(|(source, position)| {
-            let position = *position;
-            (EntryKind::position(source), EntryRef::Position { source, position })
-        });
-        states.chain(waiting).chain(items).chain(positions)
-    }
+/// The order of keys. Eight bytes behind what all of them begin with decide nearly every comparison in one array.
+fn order(states: &[(&Bytes, &Held)]) -> Vec<usize> {
+    let Some((first, _)) = states.first() else { return Vec::new() };
+    let shared = states.iter().fold(first.len(), |shared, (key, _)| {
+        first[..shared].iter().zip(&key[..]).take_while(|(one, other)| one == other).count()
+    });
+    let leading = |key: &[u8]| {
+        let mut padded = [0; 8];
+        let bytes = (key.len() - shared).min(8);
+        padded[..bytes].copy_from_slice(&key[shared..shared + bytes]);
+        u64::from_be_bytes(padded)
+    };
+    let led = states.iter().enumerate().map(|(place, (key, _))| (leading(key), place));
+    let mut places: Vec<(u64, usize)> = led.collect();
+    places.sort_unstable_by(|one, other| {
+        one.0.cmp(&other.0).then_with(|| states[one.1].0.cmp(states[other.1].0))
+    });
+    places.into_iter().map(|(_, place)| place).collect()
 }

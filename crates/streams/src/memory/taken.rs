@@ -3,8 +3,7 @@
 use super::space::{Bytes, Space, declared_otherwise};
 use super::states::Held;
 use mainstay_model::{
-    Code, EntryRef, Error, Result, SnapshotHead, SnapshotReader, SpaceEntry, SpaceInfo,
-    SpaceOptions, WaitingEntry,
+    Code, EntryRef, Error, Result, SnapshotHead, SnapshotReader, SpaceInfo, SpaceOptions,
 };
 use std::io::Read;
 
@@ -27,7 +26,7 @@ impl Taken {
             for entry in &block {
                 let (place, payload) = entry?;
                 let entry = EntryRef::from_parts(place, payload, head.space.options.versions)?;
-                space.place(entry.to_owned());
+                space.place(entry);
                 entries += 1;
             }
         }
@@ -90,22 +89,22 @@ fn check_same(info: &SpaceInfo, from: &SpaceOptions) -> Result<()> {
 
 impl Space {
     /// Puts an entry where a snapshot has it.
-    fn place(&mut self, entry: SpaceEntry) {
+    fn place(&mut self, entry: EntryRef<'_>) {
         match entry {
-            SpaceEntry::State { key, version, value } => {
+            EntryRef::State { key, version, value } => {
                 self.states.set(key.into(), version, value.map(Bytes::from));
             }
-            SpaceEntry::Waiting(WaitingEntry { key, version, value }) => {
+            EntryRef::Waiting { key, version, value } => {
                 self.waiting.insert((version, key.into()), value.map(Bytes::from));
             }
-            SpaceEntry::Item { key, id, item } => {
+            EntryRef::Item { key, id, item } => {
                 self.logs.entry(key.into()).or_default().insert(id.into(), item.into());
             }
-            SpaceEntry::Position { source, position } => {
-                self.positions.insert(source, position);
+            EntryRef::Position { source, position } => {
+                self.positions.insert(source.to_owned(), position);
             }
             // What is gone stands in changes alone, and those are refused.
-            _ => {}
+            EntryRef::NoState { .. } | EntryRef::NotWaiting { .. } => {}
         }
     }
 

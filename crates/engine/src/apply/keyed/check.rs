@@ -94,7 +94,7 @@ impl Look<'_> {
             if step.head.is_deleted() {
                 continue;
             }
-            let (place, payload) = (&step.name[life.len()..], step.payload(&nothing));
+            let (place, payload) = (&step.name()[life.len()..], step.payload());
             let what = match place.strip_prefix(&places::GRAVES) {
                 Some(grave) => self.grave(grave)?,
                 None => {

@@ -160,7 +160,7 @@ fn spaces(
     let mut page = Page::default();
     while let Some(step) = walk.next()? {
         let is_there =
-            !step.head.is_deleted() && space::Declaration::decode(step.payload(overlay))?.is_there;
+            !step.head.is_deleted() && space::Declaration::decode(step.payload())?.is_there;
         if !is_there {
             continue;
         }
@@ -168,7 +168,7 @@ fn spaces(
             page.next = page.names.last().cloned();
             break;
         }
-        page.names.push(String::from_utf8_lossy(&step.name).into_owned());
+        page.names.push(String::from_utf8_lossy(step.name()).into_owned());
     }
     Ok(page)
 }

@@ -5,7 +5,7 @@ use super::space::{self, Declaration};
 use super::write::{damaged, position_of};
 use crate::overlay::Overlay;
 use crate::spaces::KEYED;
-use crate::view::{Step, View};
+use crate::view::View;
 use mainstay_model::{
     EntryBlock, EntryKind, EntryRef, Item, Kept, Name, Result, Scales, State, StateAnswer,
     StateKey, StatePage, Version, WaitingEntry, take_state,
@@ -82,8 +82,7 @@ impl<'r> Reader<'r> {
         let (prefix, after) = (at(prefix), after.map(at));
         let mut walk = self.view.walk(self.overlay, KEYED, &prefix, after.as_deref());
         while let Some(step) = walk.next()? {
-            let Step { head, name, .. } = &step;
-            if !head.is_deleted() && !visit(&name[life.len()..], step.payload(self.overlay))? {
+            if !step.head.is_deleted() && !visit(&step.name()[life.len()..], step.payload())? {
                 break;
             }
         }
@@ -175,6 +174,13 @@ impl<'r> Reader<'r> {
             Ok(true)
         })?;
         Ok(positions)
+    }
+
+    /// Visits all entries as a snapshot has them.
+    pub fn each(&self, mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+        EntryKind::ALL.map(places::kind).iter().try_for_each(|kind| {
+            self.walk(kind, None, |place, payload| visit(place, payload).map(|()| true))
+        })
     }
 
     /// Entries as a snapshot has them, behind a place.

@@ -130,13 +130,13 @@ impl Writer<'_> {
             if step.head.is_deleted() {
                 continue;
             }
-            let split = step.name[prefix.len()..].split_at_checked(below.kind().bytes());
+            let split = step.name()[prefix.len()..].split_at_checked(below.kind().bytes());
             let Some((version, key)) = split else { continue };
             let Some(version) = Version::from_bytes(version) else { continue };
             if version >= below {
                 break;
             }
-            if !visit(version, key, step.payload(self.overlay))? {
+            if !visit(version, key, step.payload())? {
                 return Ok(Some(version));
             }
         }

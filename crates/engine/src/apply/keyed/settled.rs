@@ -21,7 +21,7 @@ impl Writer<'_> {
         let prefix = [&life[..], &places::kind(EntryKind::Waiting)].concat();
         let mut walk = self.view.walk(self.overlay, KEYED, &prefix, None);
         while let Some(step) = walk.next()? {
-            let split = step.name[prefix.len()..].split_at_checked(below.kind().bytes());
+            let split = step.name()[prefix.len()..].split_at_checked(below.kind().bytes());
             let Some((version, key)) = split else { continue };
             let Some(version) = Version::from_bytes(version) else { continue };
             if version >= below {

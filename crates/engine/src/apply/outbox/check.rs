@@ -72,7 +72,7 @@ impl Check<'_, '_> {
 
     fn states(&mut self) -> Result<()> {
         self.each(b's', |check, step| {
-            let Some(id) = id_of(&step.name) else {
+            let Some(id) = id_of(step.name()) else {
                 check.stray("a state");
                 return Ok(());
             };
@@ -155,17 +155,17 @@ impl Check<'_, '_> {
 
     /// Checks what leads to messages: letters, queue, the dead, the last ones of runs.
     fn others(&mut self) -> Result<()> {
-        self.each(b'm', |check, step| check.leads(id_of(&step.name), "a letter", |_| true))?;
+        self.each(b'm', |check, step| check.leads(id_of(step.name()), "a letter", |_| true))?;
         self.each(b'd', |check, step| {
-            check.leads(id_of(&step.name), "the list of the dead", |state| state.is_dead)
+            check.leads(id_of(step.name()), "the list of the dead", |state| state.is_dead)
         })?;
         self.each(b'q', |check, step| {
-            let (due, id) = due_of(&step.name).unzip();
+            let (due, id) = due_of(step.name()).unzip();
             let is_due = |state: &State| !state.is_dead && Some(state.due) == due;
             check.leads(id, "an entry of the queue", is_due)
         })?;
         self.each(b'r', |check, step| {
-            let run = String::from_utf8_lossy(&step.name[1..]).into_owned();
+            let run = String::from_utf8_lossy(&step.name()[1..]).into_owned();
             let id = readable(check.outbox.last_of(&run))?.flatten();
             let what = format!("the last one of run `{run}`");
             check.leads(id, &what, |state| !state.is_dead && state.next == 0)
@@ -196,7 +196,7 @@ impl Check<'_, '_> {
             return Ok(());
         }
         self.each(b's', |check, step| {
-            let id = id_of(&step.name).unwrap_or_default();
+            let id = id_of(step.name()).unwrap_or_default();
             if let Some(Some(state)) = readable(check.outbox.state(id))? {
                 check.seen.some_waiting.remove(&state.next);
             }

@@ -141,7 +141,7 @@ impl Life<'_> {
         alerts: &mut Alerts<'_>,
         faults: &mut Faults,
     ) -> Result<Option<Sum>> {
-        let payload = step.payload(self.nothing);
+        let payload = step.payload();
         let stamp = step.head.stamp;
         let Ok(event) = CanonicalEvent::decode(payload, self.run.as_str(), seq, stamp) else {
             self.tell(faults, Some(seq), "it cannot be read".into(), RESTORE);
@@ -219,10 +219,10 @@ impl Life<'_> {
     fn check_states(&self, faults: &mut Faults) -> Result<()> {
         let mut walk = self.view.walk(self.nothing, STATES, &self.prefix, None);
         while let Some(step) = next_live(&mut walk)? {
-            let rest = &step.name[self.prefix.len()..];
+            let rest = &step.name()[self.prefix.len()..];
             let seq = match places::kept_seq(rest) {
                 Some(seq) => Some(seq),
-                None => reduced_seq(step.payload(self.nothing)),
+                None => reduced_seq(step.payload()),
             };
             let last_seq = self.head.last_seq;
             match seq {
@@ -250,9 +250,9 @@ impl Life<'_> {
     fn check_keys(&self, faults: &mut Faults) -> Result<()> {
         let mut walk = self.view.walk(self.nothing, EVENT_KEYS, &self.prefix, None);
         while let Some(step) = next_live(&mut walk)? {
-            let mut rest = &step.name[self.prefix.len()..];
+            let mut rest = &step.name()[self.prefix.len()..];
             let key = take_text(&mut rest).unwrap_or_default();
-            let Some(seq) = get_varint(&mut step.payload(self.nothing)) else {
+            let Some(seq) = get_varint(&mut step.payload()) else {
                 let what = format!("what its idempotency key `{key}` leads to cannot be read");
                 self.tell(faults, None, what, REPEATED);
                 continue;
@@ -287,7 +287,7 @@ impl Life<'_> {
 
     /// The sequence that a walk came by.
     fn seq(&self, step: &Step, faults: &mut Faults) -> Option<u64> {
-        let seq = places::seq(&step.name[self.prefix.len()..]);
+        let seq = places::seq(&step.name()[self.prefix.len()..]);
         if seq.is_none() {
             self.tell(faults, None, "something stands where an event should".into(), RESTORE);
         }
@@ -327,7 +327,7 @@ impl<'a> Alerts<'a> {
     }
 
     fn step(&mut self, life: &Life<'_>) -> Result<()> {
-        let seq = |step: Step| places::seq(&step.name[life.prefix.len()..]).unwrap_or_default();
+        let seq = |step: Step| places::seq(&step.name()[life.prefix.len()..]).unwrap_or_default();
         self.next = next_live(&mut self.walk)?.map(seq);
         Ok(())
     }
@@ -369,7 +369,7 @@ impl<'a> Alerts<'a> {
 }
 
 /// The next thing that is there.
-fn next_live(walk: &mut Walk<'_>) -> Result<Option<Step>> {
+fn next_live<'o>(walk: &mut Walk<'o>) -> Result<Option<Step<'o>>> {
     while let Some(step) = walk.next()? {
         if !step.head.is_deleted() {
             return Ok(Some(step));

@@ -71,10 +71,10 @@ impl Log<'_> {
         let mut walk = self.view.walk(self.overlay, EVENTS, &prefix, Some(&from));
         while expected <= upto {
             let step = walk.next()?.ok_or_else(|| damaged(run, expected))?;
-            if places::seq(&step.name[prefix.len()..]) != Some(expected) {
+            if places::seq(&step.name()[prefix.len()..]) != Some(expected) {
                 return Err(damaged(run, expected));
             }
-            if !visit(expected, step.head, step.payload(self.overlay))? {
+            if !visit(expected, step.head, step.payload())? {
                 break;
             }
             expected += 1;
@@ -274,8 +274,8 @@ pub(crate) fn alerts(
     let mut walk = view.walk(overlay, ALERTS, &prefix, Some(&from));
     let (mut alerts, mut scales) = (Vec::new(), Scales::default());
     while let Some(step) = walk.next()?.filter(|_| alerts.len() < limit) {
-        let Some(run_seq) = places::seq(&step.name[prefix.len()..]) else { continue };
-        let message = String::from_utf8_lossy(step.payload(overlay)).into_owned();
+        let Some(run_seq) = places::seq(&step.name()[prefix.len()..]) else { continue };
+        let message = String::from_utf8_lossy(step.payload()).into_owned();
         scales.add_bytes(message.len())?;
         alerts.push(RunAlert { run_seq, message, stamp: step.head.stamp });
     }
@@ -318,8 +318,8 @@ pub(crate) fn list(
         if !step.head.is_live(view.now) {
             continue;
         }
-        let run = String::from_utf8_lossy(&step.name).into_owned();
-        let info = RunHead::decode(step.payload(overlay))?.info(&run, &step.head, None);
+        let run = String::from_utf8_lossy(step.name()).into_owned();
+        let info = RunHead::decode(step.payload())?.info(&run, &step.head, None);
         if !filter.passes(&info) {
             continue;
         }
