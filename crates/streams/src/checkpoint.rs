@@ -20,7 +20,7 @@ pub use rescale::{Move, divide};
 pub use shelf::Shelf;
 
 use chain::{Chain, Joined, Rule, Stream};
-use mainstay_model::{Code, Error, KeyedState, Result, check_name};
+use mainstay_model::{Code, Error, ErrorKind, KeyedState, Result, check_name};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -182,7 +182,18 @@ impl Checkpoints {
 
     /// The number that the next checkpoint gets.
     pub fn next_id(&self) -> Result<u64> {
-        Ok(self.list()?.last().map_or(1, |last| last + 1))
+        self.list()?.last().map_or(Ok(1), |last| self.behind(*last))
+    }
+
+    /// The number behind another.
+    fn behind(&self, checkpoint: u64) -> Result<u64> {
+        checkpoint.checked_add(1).ok_or_else(|| {
+            let message = format!(
+                "job `{}` has a checkpoint with the last number there is, {checkpoint}: somebody put it there; remove it",
+                self.job.name
+            );
+            Error::new(Code::CorruptData, message)
+        })
     }
 
     /// Takes a checkpoint of a job that has one shard.
@@ -195,7 +206,8 @@ impl Checkpoints {
             );
             return Err(Error::new(Code::InvalidArgument, message));
         }
-        let (id, epoch) = before.as_ref().map_or((1, 0), |it| (it.checkpoint + 1, it.epoch));
+        let id = before.as_ref().map_or(Ok(1), |before| self.behind(before.checkpoint))?;
+        let epoch = before.as_ref().map_or(0, |before| before.epoch);
         let report = self.write(id, 0, 0..self.job.groups, state, before.as_ref())?;
         self.commit(id, epoch, vec![report])
     }
@@ -318,11 +330,22 @@ impl Checkpoints {
         let Some(newest) = all.last().copied() else { return Ok(()) };
         let (old, kept) = all.split_at(all.len().saturating_sub(self.kept));
         let mut needed = BTreeSet::new();
-        for id in kept {
-            needed.extend(self.manifest(*id)?.files().map(|file| file.name.clone()));
+        let mut need = |manifest: &Manifest| {
+            needed.extend(manifest.files().map(|file| file.name.clone()));
+        };
+        let mut later = Vec::new();
+        for id in kept.iter().rev() {
+            let manifest = self.manifest(*id)?;
+            later.push(manifest.epoch);
+            need(&manifest);
         }
-        for id in old {
-            self.shelf.remove(&self.manifest_name(*id))?;
+        for id in old.iter().rev() {
+            match self.manifest_if_whole(*id)? {
+                Some(manifest) if self.is_last_of_its_division(&manifest, &mut later) => {
+                    need(&manifest);
+                }
+                _ => self.shelf.remove(&self.manifest_name(*id))?,
+            }
         }
         for name in self.shelf.list(&format!("{}/data", self.job.name))? {
             let is_past = number(&name).is_some_and(|id| id <= newest);
@@ -331,6 +354,26 @@ impl Checkpoints {
             }
         }
         Ok(())
+    }
+
+    /// Whether a checkpoint is the last one before the work was divided anew: by it the old shards know what their sinks
+    /// have to show. As many of these are kept as of others.
+    fn is_last_of_its_division(&self, manifest: &Manifest, later: &mut Vec<u64>) -> bool {
+        if later.contains(&manifest.epoch) {
+            return false;
+        }
+        let newest = later.iter().max().copied().unwrap_or(manifest.epoch);
+        later.push(manifest.epoch);
+        newest.saturating_sub(manifest.epoch) <= self.kept as u64
+    }
+
+    /// A manifest that can be read; nothing where it is damaged.
+    fn manifest_if_whole(&self, id: u64) -> Result<Option<Manifest>> {
+        match self.manifest(id) {
+            Ok(manifest) => Ok(Some(manifest)),
+            Err(error) if error.kind() == ErrorKind::Corrupt => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// The jobs that have checkpoints, in byte order of their names.

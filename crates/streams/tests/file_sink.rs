@@ -94,6 +94,27 @@ fn what_was_not_prepared_cannot_be_committed() {
     assert_eq!(read(root.path()), lines(0..3));
 }
 
+/// Whoever began again has written on in one file, past where the checkpoint stands.
+#[test]
+fn a_file_that_goes_beyond_the_checkpoint_is_shown_with_the_next() {
+    let root = tempfile::tempdir().unwrap();
+    let mut first = sink(root.path());
+    first.open(0).unwrap();
+    let early = first.write(&outputs(0..2)).unwrap();
+    first.prepare(1).unwrap();
+    let barrier = first.write(&outputs(2..4)).unwrap();
+    let end = first.write(&outputs(4..6)).unwrap();
+    drop(first);
+    let mut second = sink(root.path());
+    second.open(end).unwrap();
+    second.commit(2, barrier).unwrap();
+    assert_eq!(read(root.path()), lines(0..2));
+    assert!(early < barrier);
+    second.prepare(3).unwrap();
+    second.commit(3, end).unwrap();
+    assert_eq!(read(root.path()), lines(0..6));
+}
+
 /// A process dies at any place: in the middle of a line, with staged files beyond what the state knows.
 #[test]
 fn whatever_a_crash_left_beyond_the_position_is_cut_off() {

@@ -6,8 +6,8 @@
 //!                     open(position): cut there, what is behind it deleted
 //! ```
 
-use super::stock::{Committed, Stock, part, staged};
-use super::{Opened, Sink};
+use super::stock::{Committed, Stock, mark, part, staged};
+use super::{Opened, Share, Sink};
 use crate::files::{io_error, sync_directory};
 use crate::output::Output;
 use mainstay_model::{Code, Error, Result};
@@ -48,6 +48,8 @@ pub struct FileSink<O> {
     name: String,
     directory: PathBuf,
     with_ids: bool,
+    /// Whose outputs it takes, if it was told.
+    share: Option<Share>,
     position: u64,
     /// What others may have seen: it is not written again.
     committed: u64,
@@ -63,6 +65,7 @@ impl<O> FileSink<O> {
             name: name.to_owned(),
             directory: directory.as_ref().to_owned(),
             with_ids: false,
+            share: None,
             position: 0,
             committed: 0,
             active: None,
@@ -92,6 +95,15 @@ impl<O> FileSink<O> {
             Some(parent) => sync_directory(parent),
             None => Ok(()),
         }
+    }
+
+    /// Says in the directory whose outputs are there, if nothing does.
+    fn mark(&self, stock: &Stock) -> Result<()> {
+        let Some(share) = self.share.filter(|_| stock.share.is_none()) else { return Ok(()) };
+        let path = mark(&self.directory, share);
+        let made = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
+        made.map_err(|error| io_error("create", &path, &error))?;
+        sync_directory(&self.directory)
     }
 
     /// Brings the staged files to a position: what is beyond it goes, what stays is on stable storage.
@@ -136,6 +148,23 @@ impl<O> FileSink<O> {
             removed.map_err(|error| io_error("remove", &path, &error))?;
         }
         Ok(())
+    }
+
+    /// Shows what is staged up to a position; gives how far that is. A file that goes beyond it, because it was begun anew
+    /// since, is shown with the next checkpoint.
+    fn show(&self, stock: &Stock, position: u64) -> Result<u64> {
+        let mut committed = stock.committed();
+        for (start, end) in stock.staged.range(..position) {
+            if *start != committed || *end > position {
+                break;
+            }
+            let (from, to) = (staged(&self.directory, *start), part(&self.directory, *start));
+            let renamed = std::fs::rename(&from, to);
+            renamed.map_err(|error| io_error("rename", &from, &error))?;
+            committed = *end;
+        }
+        sync_directory(&self.directory)?;
+        Ok(committed)
     }
 
     /// The file to write to; a new one begins at the present position.
@@ -199,10 +228,19 @@ impl<O: Serialize> Sink<O> for FileSink<O> {
         &self.name
     }
 
+    fn assign(&mut self, share: Share) -> Result<Share> {
+        self.share = Some(share);
+        if !self.directory.is_dir() {
+            return Ok(share);
+        }
+        Ok(Stock::list(&self.directory)?.share(share.shard).unwrap_or(share))
+    }
+
     fn open(&mut self, position: u64) -> Result<Opened> {
         self.active = None;
         self.make_directory()?;
         let stock = Stock::list(&self.directory)?;
+        self.mark(&stock)?;
         stock.check_staged(&self.directory, position)?;
         if stock.held() < position {
             return Ok(Opened::Behind { held: stock.held() });
@@ -233,26 +271,17 @@ impl<O: Serialize> Sink<O> for FileSink<O> {
     }
 
     fn commit(&mut self, _checkpoint: u64, position: u64) -> Result<()> {
-        let stock = Stock::list(&self.directory)?;
-        let active = self.active.as_ref().map(|(_, start)| *start);
-        let mut committed = stock.committed();
-        for (start, end) in stock.staged.range(..position) {
-            if *start != committed || *end > position || active == Some(*start) {
-                break;
-            }
-            let (from, to) = (staged(&self.directory, *start), part(&self.directory, *start));
-            let renamed = std::fs::rename(&from, to);
-            renamed.map_err(|error| io_error("rename", &from, &error))?;
-            committed = *end;
-        }
-        sync_directory(&self.directory)?;
-        self.committed = committed;
-        if committed >= position {
+        let mut stock = Stock::list(&self.directory)?;
+        // What is being written is not prepared.
+        stock.staged.retain(|start, _| self.active.as_ref().is_none_or(|(_, own)| start != own));
+        self.committed = self.show(&stock, position)?;
+        if stock.held() >= position {
             return Ok(());
         }
         let message = format!(
-            "sink `{}` was to commit {position} bytes, and has prepared {committed}: prepare before the checkpoint is taken",
-            self.name
+            "sink `{}` was to commit {position} bytes, and has prepared {}: prepare before the checkpoint is taken",
+            self.name,
+            stock.held()
         );
         Err(Error::new(Code::CorruptData, message))
     }

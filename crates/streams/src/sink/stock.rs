@@ -4,8 +4,11 @@
 //!   part-00000000000000000000   part-00000000000000000120 | staged-00000000000000000300   staged-...
 //!   0                       120                       300   300
 //!   committed: whole, in order, from 0 on                   | staged: what the state has not passed is cut off
+//!
+//!   shard-00000000000000000001-2    empty: all of it is of shard 2 of epoch 1
 //! ```
 
+use super::Share;
 use crate::files::io_error;
 use mainstay_model::{Code, Error, Result};
 use std::collections::BTreeMap;
@@ -15,10 +18,12 @@ use std::path::{Path, PathBuf};
 
 const PART: &str = "part-";
 const STAGED: &str = "staged-";
+const SHARD: &str = "shard-";
 
-/// What the files of a directory hold: ends by starts.
+/// What the files of a directory hold: ends by starts, and whose they are.
 #[derive(Debug, Default)]
 pub(super) struct Stock {
+    pub(super) share: Option<Share>,
     pub(super) parts: BTreeMap<u64, u64>,
     pub(super) staged: BTreeMap<u64, u64>,
 }
@@ -33,6 +38,11 @@ pub(super) fn staged(directory: &Path, start: u64) -> PathBuf {
     directory.join(format!("{STAGED}{start:020}"))
 }
 
+/// The empty file that says whose outputs are in a directory.
+pub(super) fn mark(directory: &Path, share: Share) -> PathBuf {
+    directory.join(format!("{SHARD}{:020}-{}", share.epoch, share.shard))
+}
+
 impl Stock {
     /// Looks at a directory; files with other names are left alone.
     pub(super) fn list(directory: &Path) -> Result<Stock> {
@@ -42,6 +52,7 @@ impl Stock {
             let entry = entry.map_err(|error| failed(&error))?;
             let name = entry.file_name();
             let name = name.to_str().unwrap_or_default();
+            stock.share = stock.share.or(share(name));
             let (starts, start) = match (number(name, PART), number(name, STAGED)) {
                 (Some(start), _) => (&mut stock.parts, start),
                 (_, Some(start)) => (&mut stock.staged, start),
@@ -55,6 +66,12 @@ impl Stock {
         }
         stock.check_parts(directory)?;
         Ok(stock)
+    }
+
+    /// Whose outputs are here. Before directories said so there was one division.
+    pub(super) fn share(&self, shard: u32) -> Option<Share> {
+        let is_used = !self.parts.is_empty() || !self.staged.is_empty();
+        self.share.or(is_used.then_some(Share { epoch: 0, shard }))
     }
 
     /// How much is committed.
@@ -91,6 +108,12 @@ impl Stock {
         }
         Ok(())
     }
+}
+
+/// Whose outputs a file says are there.
+fn share(name: &str) -> Option<Share> {
+    let (epoch, shard) = name.strip_prefix(SHARD)?.split_once('-')?;
+    Some(Share { epoch: number(epoch, "")?, shard: shard.parse().ok()? })
 }
 
 /// The number behind a name's beginning, if it is 20 digits.
