@@ -45,6 +45,12 @@ pub trait Sink<O>: Send {
     /// will come again, the same: it cuts that off, or, where others have seen it, passes over exactly so much.
     fn open(&mut self, position: u64) -> Result<Opened>;
 
+    /// It holds less than it should, and up to a position all was shown: a sink that holds nothing, and was told by its user
+    /// that what comes before is elsewhere, begins there. Others do nothing.
+    fn begin_at(&mut self, _position: u64) -> Result<()> {
+        Ok(())
+    }
+
     /// Takes outputs; gives the position behind them.
     fn write(&mut self, outputs: &[Output<O>]) -> Result<u64>;
 

@@ -2,8 +2,9 @@
 
 use mainstay::{Code, Database, ErrorKind, KeyedState, Result};
 use mainstay_streams::{
-    Board, Checkpoints, Conductor, FileSink, Items, Job, MemoryState, Operator, Order, Pipeline,
-    PipelineBuilder, Place, Said, ShardReport, Shelf, Stage, StatefulOperator, Worker,
+    Board, Checkpoints, Conductor, FileSink, Items, Job, MemoryState, Opened, Operator, Order,
+    Pipeline, PipelineBuilder, Place, Said, ShardReport, Shelf, Sink, Stage, StatefulOperator,
+    Worker,
 };
 use std::io::Read;
 use std::path::PathBuf;
@@ -14,15 +15,16 @@ const ITEMS: u64 = 400;
 const ORDER: &str = "jobs/job/checkpoint";
 
 fn builder(out: &PathBuf) -> PipelineBuilder<impl Operator<Item = u64, Out = (u64, u64)> + use<>> {
+    without_sink().sink(FileSink::new("out", out))
+}
+
+fn without_sink() -> PipelineBuilder<impl Operator<Item = u64, Out = (u64, u64)> + use<>> {
     let key = |item: &u64| format!("key-{}", item % 29);
     let counts = StatefulOperator::new("counts", key, |count: Option<u64>, item: &u64, _| {
         let count = count.unwrap_or(0) + 1;
         Ok((Some(count), vec![(item % 29, count)]))
     });
-    Pipeline::of(counts)
-        .source(Items::new("items", 0..ITEMS))
-        .sink(FileSink::new("out", out))
-        .batch(20)
+    Pipeline::of(counts).source(Items::new("items", 0..ITEMS)).batch(20)
 }
 
 /// A job whose conductor is played by the test.
@@ -282,6 +284,46 @@ fn a_shard_whose_outputs_are_gone_goes_back_to_a_checkpoint_that_fits() {
     let error = stand.open(1, 2, "1").map(|_| ()).unwrap_err();
     assert_eq!(error.code(), Code::CheckpointNotFound, "{error}");
     assert!(error.message().contains("sink `out` holds 0"), "{error}");
+}
+
+/// Another machine has the checkpoints and nothing else. What was shown on the first one is there, not here.
+#[test]
+fn a_sink_goes_on_in_an_empty_directory_if_it_is_told_to() {
+    let stand = Stand::new();
+    let open = |out: &str, continued: bool| {
+        let out = stand.out(out);
+        let sink = FileSink::new("out", &out);
+        let sink = if continued { sink.continued() } else { sink };
+        let state = Arc::new(MemoryState::new());
+        Worker::open(without_sink().sink(sink), state, stand.checkpoints())
+    };
+    let mut worker = open("first", false).unwrap();
+    for _ in 0..3 {
+        worker.step().unwrap();
+        worker.checkpoint().unwrap();
+    }
+    worker.step().unwrap();
+    drop(worker);
+    assert_eq!(
+        open("second", false).map(|_| ()).unwrap_err().code(),
+        Code::CheckpointNotFound,
+        "it may as well be lost"
+    );
+    let mut worker = open("second", true).unwrap();
+    worker.step().unwrap();
+    drop(worker);
+    let mut worker = open("second", false).unwrap();
+    while !worker.step().unwrap().ended {}
+    worker.checkpoint().unwrap();
+    drop(worker);
+    assert_eq!(stand.seen(&["first", "second"]), alone(ITEMS));
+    let here = FileSink::<()>::read(stand.out("second")).unwrap().length_bytes();
+    let there = FileSink::<()>::read(stand.out("first")).unwrap().length_bytes();
+    let all: usize = alone(ITEMS).iter().map(|line| line.len() + 1).sum();
+    assert_eq!((here + there) as usize, all);
+    // Back to before it went on: what was shown elsewhere is passed over, what was shown here compared.
+    let mut sink = FileSink::<(u64, u64)>::new("out", stand.out("second"));
+    assert_eq!(sink.open(there - 12).unwrap(), Opened::Ready);
 }
 
 /// Somebody else takes checkpoints of the same job: from the command line, say.

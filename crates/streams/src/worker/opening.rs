@@ -156,6 +156,11 @@ impl Opening<'_> {
             pipeline.recover()?;
             return Ok(None);
         };
+        // What the newest checkpoint has was shown, if not here.
+        pipeline.begin_sinks_at(&self.part(&latest)?.positions)?;
+        if pipeline.behind().is_empty() {
+            return Ok(Some(latest));
+        }
         // Each that is tried has to be held by those that were behind: there is at most one more for every sink.
         while !pipeline.behind().is_empty() {
             let fits = |it: &Manifest| it.epoch == latest.epoch && self.holds(pipeline, it);
@@ -206,7 +211,7 @@ fn none_fits(behind: &[Behind]) -> Error {
     let lacks = |it: &Behind| format!("sink `{}` holds {} of {}", it.sink, it.held, it.expected);
     let lacks: Vec<String> = behind.iter().map(lacks).collect();
     let message = format!(
-        "no checkpoint that is kept fits what the sinks hold: {}; bring their outputs back",
+        "no checkpoint that is kept fits what the sinks hold: {}; bring their outputs back, or let a sink that holds nothing go on with what comes now (`continued`)",
         lacks.join(", ")
     );
     Error::new(Code::CheckpointNotFound, message)
