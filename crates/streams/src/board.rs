@@ -6,12 +6,18 @@
 //! ```
 //!
 //! The order changes by compare-and-swap: of two coordinators one goes on. One that comes after a crash finds what was under
-//! way: if its manifest is there it is committed, else aborted.
+//! way: if its manifest is there it is committed, else aborted. A shard that begins again ends it, too: what it had
+//! reported it may have no more.
+
+mod attendance;
+mod conductor;
+
+pub(crate) use attendance::{Attendance, Duty};
+pub use conductor::Conductor;
 
 use crate::checkpoint::Checkpoints;
-use crate::coordinator::{Coordinator, Outcome, Said, Stage};
-use crate::{Manifest, ShardReport};
-use mainstay::{CellCommand, Database, Event, Filter, Name, Transaction};
+use crate::coordinator::{Said, Stage};
+use mainstay::{CellCommand, Database, Filter, Name, Revision, Transaction};
 use mainstay_model::{Code, Error, Result, Value};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -71,14 +77,68 @@ impl Board {
         Ok(Some((read(&cell.value)?, cell.counter)))
     }
 
+    /// Changes the order, if it is still the one that was read; gives its counter, or nothing.
+    fn try_give(&self, order: &Order, expected: Option<u64>) -> Result<Option<u64>> {
+        self.db.cells().cas(&self.order_name(), expected, text(order)?)
+    }
+
     /// Changes the order, if it is still the one that was read; gives its counter.
     fn give(&self, order: &Order, expected: Option<u64>) -> Result<u64> {
-        let given = self.db.cells().cas(&self.order_name(), expected, text(order)?)?;
-        given.ok_or_else(|| {
-            let message =
-                format!("another coordinator of job `{}` is at work: let it be", self.job);
-            Error::new(Code::Conflict, message)
-        })
+        match self.try_give(order, expected)? {
+            Some(counter) => Ok(counter),
+            None => Err(self.lost(order.checkpoint)?),
+        }
+    }
+
+    /// Why an order is no longer the one that was given.
+    fn lost(&self, checkpoint: u64) -> Result<Error> {
+        let order = self.order()?.filter(|order| order.checkpoint == checkpoint);
+        if let Some(Order { stage: Stage::Aborted { why }, .. }) = order {
+            return Ok(aborted(checkpoint, &why));
+        }
+        let message = format!("another coordinator of job `{}` is at work: let it be", self.job);
+        Ok(Error::new(Code::Conflict, message))
+    }
+
+    /// Ends what is under way, for a shard that begins again: what it had reported it may have no more once it has gone back
+    /// to the last checkpoint. A manifest that is being written is waited for, as long as its coordinator may take.
+    fn end_for(
+        &self,
+        shard: u32,
+        shards: u32,
+        checkpoints: &Checkpoints,
+        wait: Duration,
+    ) -> Result<()> {
+        loop {
+            let after = self.db.revision();
+            let Some((mut order, counter)) = self.order_counted()? else { return Ok(()) };
+            // Those of another division are no concern of this one.
+            if order.shards != shards {
+                return Ok(());
+            }
+            match order.stage {
+                Stage::Writing { .. } => {
+                    let why = format!("shard {shard} began again");
+                    order.stage = Stage::Aborted { why: why.clone() };
+                    if self.try_give(&order, Some(counter))?.is_some() {
+                        // Its coordinator waits for what shards say, and hears it now.
+                        return self.say(order.checkpoint, shard, &Said::Failed(why));
+                    }
+                }
+                Stage::Committing if self.changes_within(wait, after)? => {}
+                Stage::Committing => {
+                    order.stage = ended(checkpoints, order.checkpoint)?;
+                    self.try_give(&order, Some(counter))?;
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// Waits for a change behind a revision; says whether there was one.
+    fn changes_within(&self, wait: Duration, after: Revision) -> Result<bool> {
+        let filter = Filter { prefix: Some(self.order_name()), ..Filter::default() };
+        Ok(self.db.watch(filter, after)?.next(wait)?.is_some())
     }
 
     /// Removes what was said about a checkpoint that is over.
@@ -107,201 +167,63 @@ fn read<T: DeserializeOwned>(value: &Value) -> Result<T> {
     })
 }
 
-/// Takes checkpoints of a job with several shards, which meet it at a board.
-pub struct Conductor {
-    board: Board,
-    checkpoints: Checkpoints,
-    coordinator: Coordinator,
-    shards: u32,
-    epoch: u64,
-    timeout: Duration,
+/// What became of a checkpoint whose coordinator ended: if its manifest is there, it is one.
+fn ended(checkpoints: &Checkpoints, id: u64) -> Result<Stage> {
+    Ok(match checkpoints.list()?.contains(&id) {
+        true => Stage::Committed,
+        false => Stage::Aborted { why: "its coordinator ended".to_owned() },
+    })
 }
 
-impl Conductor {
-    /// A coordinator of as many shards as the newest checkpoint has, or of so many where there is none yet. What another one
-    /// left under way is ended. A checkpoint is aborted when nobody says anything for so long.
-    pub fn open(
-        board: Board,
-        checkpoints: Checkpoints,
-        shards: u32,
-        timeout: Duration,
-    ) -> Result<Conductor> {
-        let latest = checkpoints.latest()?;
-        let epoch = latest.as_ref().map_or(0, |latest| latest.epoch);
-        if let Some(there) = latest.map(|it| it.shards.len()).filter(|it| *it != shards as usize) {
-            let message = format!(
-                "the newest checkpoint has {there} shards, not {shards}: divide it anew, or begin with as many"
-            );
-            return Err(Error::new(Code::InvalidArgument, message));
-        }
-        let coordinator = Coordinator::new(shards)?;
-        let conductor = Conductor { board, checkpoints, coordinator, shards, epoch, timeout };
-        conductor.end_what_was_left()?;
-        Ok(conductor)
-    }
-
-    fn end_what_was_left(&self) -> Result<()> {
-        let Some((mut order, counter)) = self.board.order_counted()? else { return Ok(()) };
-        if matches!(order.stage, Stage::Committed | Stage::Aborted { .. }) {
-            return Ok(());
-        }
-        let is_there = self.checkpoints.list()?.contains(&order.checkpoint);
-        order.stage = match is_there {
-            true => Stage::Committed,
-            false => Stage::Aborted { why: "its coordinator ended".to_owned() },
-        };
-        // Its files stay: whoever left it may still be at it. What nobody needs goes with a later checkpoint.
-        self.board.give(&order, Some(counter)).map(|_| ())
-    }
-
-    /// Takes a checkpoint: waits for all shards, and writes the manifest.
-    pub fn checkpoint(&mut self) -> Result<Manifest> {
-        let before = self.board.order_counted()?;
-        let newest = before.as_ref().map_or(0, |(order, _)| order.checkpoint);
-        // A number that was given up is not used again: files of it may still come.
-        let id = self.checkpoints.next_id()?.max(newest + 1);
-        self.coordinator.begin(id)?;
-        let taken = self.take(id, before.map(|(_, counter)| counter));
-        if taken.is_err() {
-            let _ = self.coordinator.abort("it failed");
-        }
-        let _ = self.board.wipe(id, self.shards);
-        taken
-    }
-
-    fn take(&mut self, id: u64, expected: Option<u64>) -> Result<Manifest> {
-        let (epoch, shards) = (self.epoch, self.shards);
-        let order = |stage| Order { checkpoint: id, epoch, shards, stage };
-        let prefix = Some(format!("{}/{id:020}/", self.board.order_name()));
-        let mut feed = self
-            .board
-            .db
-            .watch(Filter { prefix, ..Filter::default() }, self.board.db.revision())?;
-        let mut counter = self.board.give(&order(Stage::Gathering), expected)?;
-        let ended = loop {
-            let Some(event) = feed.next(self.timeout)? else {
-                break Err(format!("nobody said anything for {:?}", self.timeout));
-            };
-            match self.hear(id, &event)? {
-                Outcome::Pending => {}
-                Outcome::Aligned(upto) => {
-                    counter = self.board.give(&order(Stage::Writing { upto }), Some(counter))?;
-                }
-                Outcome::Whole(reports) => break Ok(reports),
-                Outcome::Aborted(why) => break Err(why),
-            }
-        };
-        let committed = match ended {
-            Ok(reports) => self.checkpoints.commit(id, self.epoch, reports),
-            Err(why) => {
-                // It has no manifest: what it left is removed now, or by the next one.
-                let _ = self.checkpoints.abort(id);
-                Err(Error::new(Code::CheckpointAborted, format!("checkpoint {id} is not: {why}")))
-            }
-        };
-        let stage = match &committed {
-            Ok(_) => Stage::Committed,
-            Err(error) => Stage::Aborted { why: error.message().to_owned() },
-        };
-        let given = self.board.give(&order(stage), Some(counter));
-        // Where the manifest is there, whoever comes next says so.
-        if committed.is_err() {
-            given?;
-        }
-        committed
-    }
-
-    /// Hears what a shard has said; a number that no shard has says nothing.
-    fn hear(&mut self, id: u64, event: &Event) -> Result<Outcome> {
-        let shard = event.key.rsplit('/').next().and_then(|shard| shard.parse().ok());
-        match (shard.filter(|shard| *shard < self.shards), &event.value) {
-            (Some(shard), Some(said)) => self.coordinator.said(id, shard, read(said)?),
-            _ => Ok(Outcome::Pending),
-        }
-    }
+#[cold]
+fn aborted(checkpoint: u64, why: &str) -> Error {
+    Error::new(Code::CheckpointAborted, format!("checkpoint {checkpoint} is not: {why}"))
 }
 
-/// What a shard has heard and said.
-pub(crate) struct Attendance {
-    board: Board,
-    shard: u32,
-    /// What it said last.
-    told: Option<(u64, bool)>,
-    /// The checkpoint that it has written for, and of which it has not heard what became of it.
-    written: Option<u64>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checkpoint::{Job, Shelf};
 
-/// What a shard has to do now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Duty {
-    /// Go on with its work.
-    Work,
-    /// Stay where it is.
-    Wait,
-    /// Go to a place and write for a checkpoint.
-    Write { checkpoint: u64, upto: crate::coordinator::Place },
-    /// A checkpoint that it wrote for is committed.
-    Committed(u64),
-    /// A checkpoint that it wrote for will not be.
-    Aborted(u64),
-    /// The work was divided anew.
-    Leave,
-}
-
-impl Attendance {
-    pub fn new(board: Board, shard: u32) -> Attendance {
-        Attendance { board, shard, told: None, written: None }
+    /// A board where the manifest of checkpoint 1 is being written.
+    fn committing(directory: &std::path::Path) -> (Board, Checkpoints) {
+        let board = Board::new(Database::memory().unwrap(), "job").unwrap();
+        let shelf = Shelf::directory(directory).unwrap();
+        let checkpoints = Checkpoints::open(shelf, Job::new("job", "counts")).unwrap();
+        let order = Order { checkpoint: 1, epoch: 0, shards: 2, stage: Stage::Committing };
+        board.give(&order, None).unwrap();
+        (board, checkpoints)
     }
 
-    /// What is to be done, for a shard of an epoch that is at a place.
-    pub fn duty(&mut self, epoch: u64, place: &crate::coordinator::Place) -> Result<Duty> {
-        let Some(order) = self.board.order()? else { return Ok(Duty::Work) };
-        let id = order.checkpoint;
-        if let Some(written) = self.written.filter(|written| *written < id) {
-            // The next one has begun: what became of the last one was not heard.
-            self.written = None;
-            return Ok(Duty::Aborted(written));
-        }
-        // Sinks have shown what they were to show: now it can go.
-        if order.epoch > epoch {
-            return Ok(Duty::Leave);
-        }
-        if order.epoch < epoch {
-            return Ok(Duty::Work);
-        }
-        match order.stage {
-            Stage::Gathering if self.told == Some((id, false)) => Ok(Duty::Wait),
-            Stage::Gathering => {
-                self.board.say(id, self.shard, &Said::Reached(place.clone()))?;
-                self.told = Some((id, false));
-                Ok(Duty::Wait)
-            }
-            Stage::Writing { .. } if self.told == Some((id, true)) => Ok(Duty::Work),
-            // Who comes too late for it, after a crash say, fails it.
-            Stage::Writing { .. } if self.told != Some((id, false)) => {
-                self.failed(id, "it was not there when all were asked where they are")?;
-                Ok(Duty::Work)
-            }
-            Stage::Writing { upto } => Ok(Duty::Write { checkpoint: id, upto }),
-            Stage::Committed if self.written.take_if(|written| *written == id).is_some() => {
-                Ok(Duty::Committed(id))
-            }
-            Stage::Aborted { .. } if self.written.take_if(|written| *written == id).is_some() => {
-                Ok(Duty::Aborted(id))
-            }
-            _ => Ok(Duty::Work),
-        }
+    #[test]
+    fn a_manifest_that_is_being_written_is_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let (board, checkpoints) = committing(directory.path());
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| {
+                board.end_for(1, 2, &checkpoints, Duration::from_secs(600)).unwrap();
+                board.order().unwrap().unwrap().stage
+            });
+            let (mut order, counter) = board.order_counted().unwrap().unwrap();
+            order.stage = Stage::Committed;
+            board.give(&order, Some(counter)).unwrap();
+            assert_eq!(waits.join().unwrap(), Stage::Committed);
+        });
     }
 
-    pub fn reported(&mut self, report: ShardReport) -> Result<()> {
-        let id = report.checkpoint;
-        self.board.say(id, self.shard, &Said::Report(Box::new(report)))?;
-        (self.told, self.written) = (Some((id, true)), Some(id));
-        Ok(())
-    }
-
-    pub fn failed(&mut self, checkpoint: u64, why: &str) -> Result<()> {
-        self.told = Some((checkpoint, true));
-        self.board.say(checkpoint, self.shard, &Said::Failed(why.to_owned()))
+    #[test]
+    fn whoever_waits_for_one_that_died_looks_for_the_manifest() {
+        let directory = tempfile::tempdir().unwrap();
+        let (board, checkpoints) = committing(directory.path());
+        board.end_for(1, 2, &checkpoints, Duration::from_millis(1)).unwrap();
+        assert!(matches!(board.order().unwrap().unwrap().stage, Stage::Aborted { .. }));
+        let (board, checkpoints) = committing(directory.path());
+        checkpoints.take(&crate::MemoryState::new()).unwrap();
+        board.end_for(1, 2, &checkpoints, Duration::from_millis(1)).unwrap();
+        assert_eq!(board.order().unwrap().unwrap().stage, Stage::Committed);
+        // Those of another division are left alone.
+        let (board, checkpoints) = committing(directory.path());
+        board.end_for(1, 3, &checkpoints, Duration::from_millis(1)).unwrap();
+        assert_eq!(board.order().unwrap().unwrap().stage, Stage::Committing);
     }
 }

@@ -11,9 +11,11 @@
 //! that make it, so any that is kept can be restored, whatever came before or after.
 
 mod chain;
+mod commit;
 mod manifest;
 mod rescale;
 mod shelf;
+mod tidy;
 
 pub use manifest::{FilePart, Manifest, ShardPart, VersionName};
 pub use rescale::{Move, divide};
@@ -22,13 +24,16 @@ pub use shelf::Shelf;
 use chain::{Chain, Joined, Rule, Stream};
 use mainstay_model::{Code, Error, KeyedState, Result, check_name};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Read;
 use std::ops::Range;
 
 /// How many checkpoints are kept unless told otherwise.
 const KEPT_DEFAULT: usize = 10;
+/// The most of changes alone: all of them are opened to restore one.
+const CHANGES_LIMIT: usize = 1_000;
+/// How many digits the number of a checkpoint has in names.
+const DIGITS: usize = 20;
 /// How much is read at once where only its end matters.
 const PIECE_BYTES: usize = 256 << 10;
 /// After so many of changes alone comes a full one.
@@ -114,10 +119,10 @@ impl Checkpoints {
         self
     }
 
-    /// After how many of changes alone a full one comes; 0: all are full.
+    /// After how many of changes alone a full one comes, 1,000 at most; 0: all are full.
     #[must_use]
     pub fn changes(mut self, changes: usize) -> Checkpoints {
-        self.changes = changes;
+        self.changes = changes.min(CHANGES_LIMIT);
         self
     }
 
@@ -130,7 +135,7 @@ impl Checkpoints {
     pub fn list(&self) -> Result<Vec<u64>> {
         let below = format!("{}/manifests", self.job.name);
         let names = self.shelf.list(&below)?;
-        Ok(names.iter().filter_map(|name| number(name)).collect())
+        Ok(names.iter().filter(|name| is_manifest(name)).filter_map(|name| number(name)).collect())
     }
 
     /// The newest one; nothing where there is none.
@@ -155,7 +160,13 @@ impl Checkpoints {
         file.take(manifest::LIMIT_BYTES as u64)
             .read_to_end(&mut bytes)
             .map_err(|error| Error::new(Code::Io, format!("manifest `{name}`: {error}")))?;
-        Manifest::decode(&name, &bytes)
+        let manifest = Manifest::decode(&name, &bytes)?;
+        if manifest.checkpoint == checkpoint {
+            return Ok(manifest);
+        }
+        let message =
+            format!("manifest `{name}` is that of checkpoint {}: remove it", manifest.checkpoint);
+        Err(Error::new(Code::CorruptData, message))
     }
 
     /// Refuses the checkpoint of another job, operator or number of groups.
@@ -182,7 +193,18 @@ impl Checkpoints {
 
     /// The number that the next checkpoint gets.
     pub fn next_id(&self) -> Result<u64> {
-        Ok(self.list()?.last().map_or(1, |last| last + 1))
+        self.list()?.last().map_or(Ok(1), |last| self.behind(*last))
+    }
+
+    /// The number behind another.
+    fn behind(&self, checkpoint: u64) -> Result<u64> {
+        checkpoint.checked_add(1).ok_or_else(|| {
+            let message = format!(
+                "job `{}` has a checkpoint with the last number there is, {checkpoint}: somebody put it there; remove it",
+                self.job.name
+            );
+            Error::new(Code::CorruptData, message)
+        })
     }
 
     /// Takes a checkpoint of a job that has one shard.
@@ -195,7 +217,8 @@ impl Checkpoints {
             );
             return Err(Error::new(Code::InvalidArgument, message));
         }
-        let (id, epoch) = before.as_ref().map_or((1, 0), |it| (it.checkpoint + 1, it.epoch));
+        let id = before.as_ref().map_or(Ok(1), |before| self.behind(before.checkpoint))?;
+        let epoch = before.as_ref().map_or(0, |before| before.epoch);
         let report = self.write(id, 0, 0..self.job.groups, state, before.as_ref())?;
         self.commit(id, epoch, vec![report])
     }
@@ -254,51 +277,6 @@ impl Checkpoints {
         }
     }
 
-    /// Makes a checkpoint of what all shards have written, and lets go of those that are too old. Who still works in an
-    /// epoch that is over is refused.
-    pub fn commit(
-        &self,
-        checkpoint: u64,
-        epoch: u64,
-        reports: Vec<ShardReport>,
-    ) -> Result<Manifest> {
-        let mut parts: Vec<ShardPart> = reports.into_iter().map(|report| report.part).collect();
-        parts.sort_by_key(|part| part.shard);
-        check_whole(checkpoint, &self.job, &parts)?;
-        if let Some(newest) = self.latest()? {
-            if newest.epoch > epoch {
-                return Err(self.divided_anew(&newest, epoch));
-            }
-            if newest.checkpoint >= checkpoint {
-                return Err(self.too_late(newest.checkpoint, checkpoint));
-            }
-        }
-        let manifest = Manifest::new(&self.job, checkpoint, epoch, parts);
-        if !self.shelf.put_new(&self.manifest_name(checkpoint), &manifest.encode()?)? {
-            return Err(self.too_late(checkpoint, checkpoint));
-        }
-        // It is there: what cannot be tidied up now is by the next one.
-        let _ = self.tidy();
-        Ok(manifest)
-    }
-
-    #[cold]
-    fn too_late(&self, newest: u64, checkpoint: u64) -> Error {
-        let job = &self.job.name;
-        let message =
-            format!("job `{job}` has checkpoint {newest} already: {checkpoint} comes too late");
-        Error::new(Code::CheckpointExists, message)
-    }
-
-    #[cold]
-    fn divided_anew(&self, newest: &Manifest, epoch: u64) -> Error {
-        let message = format!(
-            "the work of job `{}` was divided anew with checkpoint {}: epoch {epoch} is over, begin again from there",
-            self.job.name, newest.checkpoint
-        );
-        Error::new(Code::Fenced, message)
-    }
-
     /// Gives up a checkpoint that was not committed.
     pub fn abort(&self, checkpoint: u64) -> Result<()> {
         if self.list()?.contains(&checkpoint) {
@@ -312,27 +290,6 @@ impl Checkpoints {
             .try_for_each(|name| self.shelf.remove(name))
     }
 
-    /// Removes the oldest ones, and files that no checkpoint needs and none that is under way can.
-    fn tidy(&self) -> Result<()> {
-        let all = self.list()?;
-        let Some(newest) = all.last().copied() else { return Ok(()) };
-        let (old, kept) = all.split_at(all.len().saturating_sub(self.kept));
-        let mut needed = BTreeSet::new();
-        for id in kept {
-            needed.extend(self.manifest(*id)?.files().map(|file| file.name.clone()));
-        }
-        for id in old {
-            self.shelf.remove(&self.manifest_name(*id))?;
-        }
-        for name in self.shelf.list(&format!("{}/data", self.job.name))? {
-            let is_past = number(&name).is_some_and(|id| id <= newest);
-            if is_past && !needed.contains(&name) {
-                self.shelf.remove(&name)?;
-            }
-        }
-        Ok(())
-    }
-
     /// The jobs that have checkpoints, in byte order of their names.
     pub fn jobs(shelf: &Shelf) -> Result<Vec<String>> {
         let mut jobs: Vec<String> = shelf
@@ -344,13 +301,16 @@ impl Checkpoints {
         Ok(jobs)
     }
 
-    /// The checkpoints of a job, whatever its operator and its number of groups; nothing where it has none.
+    /// The checkpoints of a job, whatever its operator and its number of groups; nothing where it has none. As many are kept
+    /// as by whoever took the newest one.
     pub fn of_job(shelf: Shelf, name: &str) -> Result<Option<Checkpoints>> {
         let checkpoints = Checkpoints::open(shelf, Job::new(name, "any"))?;
         let Some(newest) = checkpoints.list()?.last().copied() else { return Ok(None) };
-        let Manifest { job, operator, groups, .. } = checkpoints.read_manifest(newest)?;
+        let Manifest { job, operator, groups, kept, .. } = checkpoints.read_manifest(newest)?;
         let job = Job { name: job, operator, groups };
-        Ok(Some(Checkpoints { job, ..checkpoints }))
+        // One that does not say it was written before they did: none of those goes.
+        let kept = kept.and_then(|kept| usize::try_from(kept).ok()).unwrap_or(usize::MAX);
+        Ok(Some(Checkpoints { job, ..checkpoints }.keep(kept)))
     }
 
     /// Reads all files of a checkpoint, and checks them; changes nothing.
@@ -430,8 +390,7 @@ impl Checkpoints {
 
     /// A name that nobody else takes: of two who write for one checkpoint, each has files of its own.
     fn data_name(&self, checkpoint: u64, shard: u32) -> String {
-        let unique = RandomState::new().build_hasher().finish();
-        format!("{}/data/{checkpoint:020}-{shard}-{unique:016x}", self.job.name)
+        format!("{}/data/{checkpoint:020}-{shard}-{}", self.job.name, unique())
     }
 
     fn manifest_name(&self, checkpoint: u64) -> String {
@@ -480,9 +439,21 @@ fn check_files(files: &[FilePart], streams: &[Stream]) -> Result<()> {
     Ok(())
 }
 
-/// The first number in a file's name.
+/// The checkpoint that a file is of, by its name: 20 digits, and whatever is behind them.
 fn number(name: &str) -> Option<u64> {
-    name.rsplit('/').next()?.split('-').next()?.parse().ok()
+    let digits = name.rsplit('/').next()?.get(..DIGITS)?;
+    let is_number = digits.bytes().all(|digit| digit.is_ascii_digit());
+    digits.parse().ok().filter(|_| is_number)
+}
+
+/// Whether a file is a manifest by its name; others may lie beside them.
+fn is_manifest(name: &str) -> bool {
+    name.rsplit('/').next().is_some_and(|name| name.len() == DIGITS)
+}
+
+/// Something that nobody else has, for the names of files.
+fn unique() -> String {
+    format!("{:016x}", RandomState::new().build_hasher().finish())
 }
 
 /// What went wrong inside, where the outside knows less.

@@ -3,7 +3,7 @@
 //! ```text
 //!   begin(id) --> Gathering: where is each shard? --all said--> Writing, up to the furthest place
 //!                     |                                            |
-//!                     | a shard fails, or it takes too long        | all reported --> Whole: the manifest can be written
+//!                     | a shard fails, or it takes too long        | all reported --> Whole: the manifest is written
 //!                     v                                            v
 //!                  aborted <------------------------------------ aborted
 //! ```
@@ -31,6 +31,8 @@ pub enum Stage {
         /// The place.
         upto: Place,
     },
+    /// Nothing: all have reported, and the manifest is being written.
+    Committing,
     /// It is durable: sinks show what they had taken.
     Committed,
     /// It will not be.

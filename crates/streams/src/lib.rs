@@ -50,7 +50,7 @@ pub use operator::{Applied, EventTime, Moment, Operator, StatefulOperator};
 pub use outlet::Behind;
 pub use output::{Cause, Output, OutputId};
 pub use pipeline::{Barrier, Pipeline, PipelineBuilder, Progress};
-pub use sink::{Committed, FileSink, IdempotentSink, MemorySink, Opened, Sink};
+pub use sink::{Committed, FileSink, IdempotentSink, MemorySink, Opened, Share, Sink};
 pub use source::{
     Arrived, Items, JsonLines, LINE_LIMIT_BYTES, Lines, Merged, Rising, Source, Sourced,
 };

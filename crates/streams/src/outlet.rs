@@ -64,6 +64,16 @@ impl<O> Outlet<O> {
         Ok(behind)
     }
 
+    /// Lets sinks that hold nothing begin where all before was shown.
+    pub(crate) fn begin_at(&mut self, positions: &BTreeMap<String, u64>) -> Result<()> {
+        for tap in &mut self.sinks {
+            if let Some(position) = positions.get(&position::sink(tap.sink.name())) {
+                tap.sink.begin_at(*position)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Takes what an operator gave at once.
     pub(crate) fn push(
         &mut self,

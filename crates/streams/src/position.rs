@@ -8,6 +8,11 @@
 //!   late/<name>        how many items came too late
 //!   division           how often the work had been divided anew when this shard began
 //! ```
+//!
+//! In the space of an idempotent sink `sink/<name>` is how much shard 0 has put there before any division, and
+//! `sink/<name>/<epoch>/<shard>` what others have.
+
+use crate::sink::Share;
 
 pub(crate) const OPERATORS: &str = "operator/";
 pub(crate) const SOURCES: &str = "source/";
@@ -26,6 +31,14 @@ pub(crate) fn source(name: &str) -> String {
 
 pub(crate) fn sink(name: &str) -> String {
     format!("{SINKS}{name}")
+}
+
+/// How much of a shard's outputs stands in a space that shards may share.
+pub(crate) fn sink_of(name: &str, share: Share) -> String {
+    match share == Share::default() {
+        true => sink(name),
+        false => format!("{}/{}/{}", sink(name), share.epoch, share.shard),
+    }
 }
 
 /// Whether a position is of what each shard has for itself.

@@ -1,6 +1,8 @@
 //! Sinks: where outputs go.
 //!
 //! ```text
+//!   assign(share)      whose outputs it takes
+//!        |
 //!   open(position)     the state says how much was taken: what is beyond is given up, or known when it comes again
 //!        |
 //!   write, flush ...   one batch; then state and position are written, at once
@@ -23,6 +25,7 @@ pub use stock::Committed;
 
 use crate::output::Output;
 use mainstay_model::Result;
+use std::fmt;
 
 /// Where outputs go.
 ///
@@ -32,9 +35,21 @@ pub trait Sink<O>: Send {
     /// What it is called; its position is kept under this name.
     fn name(&self) -> &str;
 
+    /// Is told whose outputs it will take, before it is opened; says whose it holds already, where that is known. A
+    /// pipeline that has no worker tells nothing.
+    fn assign(&mut self, share: Share) -> Result<Share> {
+        Ok(share)
+    }
+
     /// Begins, or begins again after something failed, where the state says that it was. What it holds beyond the position
     /// will come again, the same: it cuts that off, or, where others have seen it, passes over exactly so much.
     fn open(&mut self, position: u64) -> Result<Opened>;
+
+    /// It holds less than it should, and up to a position all was shown: a sink that holds nothing, and was told by its user
+    /// that what comes before is elsewhere, begins there. Others do nothing.
+    fn begin_at(&mut self, _position: u64) -> Result<()> {
+        Ok(())
+    }
 
     /// Takes outputs; gives the position behind them.
     fn write(&mut self, outputs: &[Output<O>]) -> Result<u64>;
@@ -52,6 +67,21 @@ pub trait Sink<O>: Send {
 
     /// The checkpoint will not be. What was taken is still right, and is committed with a later one.
     fn abort(&mut self, checkpoint: u64) -> Result<()>;
+}
+
+/// Whose outputs a sink takes: positions of one say nothing about those of another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Share {
+    /// How often the work had been divided anew.
+    pub epoch: u64,
+    /// The shard.
+    pub shard: u32,
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "shard {} of epoch {}", self.shard, self.epoch)
+    }
 }
 
 /// What a sink says when it is opened.

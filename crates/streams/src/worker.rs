@@ -1,8 +1,8 @@
 //! A worker: a pipeline that takes checkpoints, and comes back from the last one.
 //!
 //! ```text
-//!   open:  state behind the last checkpoint, or sinks behind the state?  --> the state becomes the checkpoint's
-//!          pipeline goes on where the state says; sinks show what the last checkpoint had
+//!   open:  state behind the last checkpoint, or sinks behind the state?  --> the state becomes that of the newest checkpoint
+//!          whose outputs the sinks hold; pipeline goes on where the state says; sinks show what that checkpoint had
 //!   step, step, ... checkpoint: sinks prepared --> state written --> manifest --> sinks show it
 //! ```
 //!
@@ -10,11 +10,14 @@
 //! positions that belong to it; if that is less than the last checkpoint, or the sinks lost what the state says they
 //! have, it goes back to the checkpoint.
 
+mod opening;
+
 use crate::board::{Attendance, Board, Duty};
-use crate::checkpoint::{Checkpoints, Manifest, ShardPart, divide};
+use crate::checkpoint::{Checkpoints, Manifest, divide};
 use crate::operator::Operator;
-use crate::pipeline::{Barrier, Pipeline, PipelineBuilder, Progress};
+use crate::pipeline::{Pipeline, PipelineBuilder, Progress};
 use mainstay_model::{Code, Error, KeyedState, Result};
+use opening::{Opened, Opening, Seat};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -61,7 +64,7 @@ impl<P: Operator> Worker<P> {
         checkpoints: Checkpoints,
     ) -> Result<Worker<P>> {
         let groups = 0..checkpoints.job().groups;
-        Worker::begin(pipeline, state, checkpoints, (0, 1), groups, None)
+        Worker::begin(pipeline, state, checkpoints, Seat { shard: 0, shards: 1, groups }, None)
     }
 
     /// One of several workers of a job, each with a state of its own, which meet their
@@ -81,47 +84,22 @@ impl<P: Operator> Worker<P> {
         };
         let pipeline = pipeline.shard(groups.clone(), checkpoints.job().groups);
         let attendance = Some(Attendance::new(board, shard));
-        Worker::begin(pipeline, state, checkpoints, (shard, shards), groups, attendance)
+        Worker::begin(pipeline, state, checkpoints, Seat { shard, shards, groups }, attendance)
     }
 
     fn begin(
         pipeline: PipelineBuilder<P>,
         state: Arc<dyn KeyedState>,
         checkpoints: Checkpoints,
-        (shard, shards): (u32, u32),
-        groups: Range<u32>,
+        seat: Seat,
         attendance: Option<Attendance>,
     ) -> Result<Worker<P>> {
-        let latest = checkpoints.latest()?;
-        if let Some(there) =
-            latest.as_ref().map(|it| it.shards.len()).filter(|it| *it != shards as usize)
-        {
-            let message = format!(
-                "the newest checkpoint has {there} shards, and this is one of {shards}: divide it anew, or begin with as many"
-            );
-            return Err(Error::new(Code::InvalidArgument, message));
+        if let Some(attendance) = &attendance {
+            attendance.begin(seat.shards, &checkpoints)?;
         }
-        let epoch = latest.as_ref().map_or(0, |latest| latest.epoch);
-        let part = latest.as_ref().and_then(|latest| latest.shards.get(shard as usize));
-        if let Some(part) = part.filter(|part| (part.first_group..part.end_group) != groups) {
-            let of = part.first_group..part.end_group;
-            let message = format!(
-                "shard {shard} of the newest checkpoint has groups {of:?}, and this one {groups:?}: divide it anew"
-            );
-            return Err(Error::new(Code::InvalidArgument, message));
-        }
-        if part.is_some_and(|part| is_behind(&*state, part).unwrap_or(true)) {
-            bring_back(&checkpoints, latest.as_ref(), shard, &*state)?;
-        }
-        let mut pipeline = pipeline.open(Arc::clone(&state))?;
-        if !pipeline.behind().is_empty() {
-            bring_back(&checkpoints, latest.as_ref(), shard, &*state)?;
-            pipeline.recover()?;
-        }
-        if let Some(latest) = &latest {
-            let positions = latest.shards[shard as usize].positions.clone();
-            pipeline.committed_before(&Barrier { id: latest.checkpoint, positions })?;
-        }
+        let opened = Opening { checkpoints: &checkpoints, seat: &seat, state }.open(pipeline)?;
+        let Opened { pipeline, epoch, latest } = opened;
+        let Seat { shard, groups, .. } = seat;
         Ok(Worker { pipeline, checkpoints, shard, groups, epoch, latest, attendance })
     }
 
@@ -137,10 +115,7 @@ impl<P: Operator> Worker<P> {
             Duty::Work => return self.pipeline.step(),
             Duty::Wait => {}
             Duty::Write { checkpoint, upto } => return self.contribute(checkpoint, &upto),
-            Duty::Committed(id) => {
-                self.latest = Some(self.checkpoints.manifest(id)?);
-                self.pipeline.committed(id)?;
-            }
+            Duty::Committed(id) => self.committed(id)?,
             Duty::Aborted(id) => self.settle(id)?,
             Duty::Leave => return Err(divided(self.epoch)),
         }
@@ -149,12 +124,28 @@ impl<P: Operator> Worker<P> {
 
     /// What became of a checkpoint that was not heard of: if its manifest is there, it is one.
     fn settle(&mut self, id: u64) -> Result<()> {
-        match self.checkpoints.list()?.contains(&id) {
-            true => {
-                self.latest = Some(self.checkpoints.manifest(id)?);
-                self.pipeline.committed(id)
-            }
-            false => self.pipeline.aborted(id),
+        if self.checkpoints.list()?.contains(&id) {
+            return self.committed(id);
+        }
+        self.pipeline.aborted(id)?;
+        self.heard(id);
+        Ok(())
+    }
+
+    /// A checkpoint is one: sinks show it. After an error it is heard of again.
+    fn committed(&mut self, id: u64) -> Result<()> {
+        self.latest = self.checkpoints.latest()?;
+        // A state that went back behind it has forgotten its barrier, and makes its outputs again.
+        if self.pipeline.awaits(id) {
+            self.pipeline.committed(id)?;
+        }
+        self.heard(id);
+        Ok(())
+    }
+
+    fn heard(&mut self, id: u64) {
+        if let Some(attendance) = &mut self.attendance {
+            attendance.heard(id);
         }
     }
 
@@ -190,7 +181,9 @@ impl<P: Operator> Worker<P> {
     fn write(&self, id: u64) -> Result<crate::ShardReport> {
         let state = self.pipeline.state();
         let groups = self.groups.clone();
-        self.checkpoints.write(id, self.shard, groups, &**state, self.latest.as_ref())
+        // Somebody else may have taken one meanwhile.
+        let before = self.checkpoints.latest()?;
+        self.checkpoints.write(id, self.shard, groups, &**state, before.as_ref())
     }
 
     /// Takes a checkpoint of a job that has one worker.
@@ -199,7 +192,7 @@ impl<P: Operator> Worker<P> {
             let message = "checkpoints of a job with several workers are taken by their conductor";
             return Err(Error::new(Code::InvalidArgument, message));
         }
-        let id = self.latest.as_ref().map_or(1, |latest| latest.checkpoint + 1);
+        let id = self.checkpoints.next_id()?;
         self.pipeline.barrier(id)?;
         let committed =
             self.write(id).and_then(|report| self.checkpoints.commit(id, self.epoch, vec![report]));
@@ -224,26 +217,6 @@ impl<P: Operator> Worker<P> {
     /// The pipeline.
     pub fn pipeline(&mut self) -> &mut Pipeline<P> {
         &mut self.pipeline
-    }
-}
-
-/// Whether a state is not as far as a checkpoint.
-fn is_behind(state: &dyn KeyedState, part: &ShardPart) -> Result<bool> {
-    let positions = state.positions()?;
-    let at = |name: &String| positions.get(name).copied();
-    Ok(part.positions.iter().any(|(name, position)| at(name) < Some(*position)))
-}
-
-/// Makes a state what the last checkpoint says, or nothing where there is none.
-fn bring_back(
-    checkpoints: &Checkpoints,
-    latest: Option<&Manifest>,
-    shard: u32,
-    state: &dyn KeyedState,
-) -> Result<()> {
-    match latest {
-        Some(latest) => checkpoints.restore(latest.checkpoint, shard, state).map(|_| ()),
-        None => state.clear().map(|_| ()),
     }
 }
 

@@ -234,3 +234,99 @@ fn a_store_of_objects_does_as_well() {
     assert_eq!(late.code(), Code::CheckpointExists);
     checkpoints.verify(4).unwrap();
 }
+
+#[test]
+fn one_whose_files_are_not_all_there_is_not_made() {
+    let directory = tempfile::tempdir().unwrap();
+    let checkpoints = checkpoints(directory.path());
+    let space = Database::memory().unwrap().keyed("counts").unwrap();
+    change(&space, 1);
+    let report = checkpoints.write(1, 0, 0..128, &space, None).unwrap();
+    let file = directory.path().join(&report.part.files[0].name);
+    let whole = std::fs::read(&file).unwrap();
+    let refused = || {
+        let error = checkpoints.commit(1, 0, vec![report.clone()]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        assert!(error.message().contains(&report.part.files[0].name), "{error}");
+    };
+    std::fs::write(&file, &whole[1..]).unwrap();
+    refused();
+    std::fs::remove_file(&file).unwrap();
+    refused();
+    assert_eq!(checkpoints.list().unwrap(), Vec::<u64>::new());
+    std::fs::write(&file, whole).unwrap();
+    checkpoints.commit(1, 0, vec![report]).unwrap();
+}
+
+/// Somebody who only knows the job's name takes one more, or divides it.
+#[test]
+fn as_many_are_kept_as_the_job_says_whoever_takes_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let shelf = || Shelf::directory(directory.path()).unwrap();
+    let space = Database::memory().unwrap().keyed("counts").unwrap();
+    change(&space, 1);
+    let own = checkpoints(directory.path()).keep(14);
+    for _ in 0..14 {
+        own.take(&space).unwrap();
+    }
+    let other = Checkpoints::of_job(shelf(), "job").unwrap().unwrap();
+    other.take(&space).unwrap();
+    assert_eq!(other.list().unwrap().len(), 14);
+    checkpoints(directory.path()).keep(3).take(&space).unwrap();
+    let other = Checkpoints::of_job(shelf(), "job").unwrap().unwrap();
+    other.rescale(2).unwrap();
+    // Three, of which one is the division.
+    assert_eq!(other.list().unwrap(), [15, 16, 17]);
+}
+
+#[test]
+fn what_a_crash_left_half_written_goes_with_later_ones() {
+    let directory = tempfile::tempdir().unwrap();
+    let checkpoints = checkpoints(directory.path());
+    let space = Database::memory().unwrap().keyed("counts").unwrap();
+    change(&space, 1);
+    checkpoints.take(&space).unwrap();
+    let job = directory.path().join("job");
+    let (old, live) = (format!("{:020}-0-0a.part", 1), format!("{:020}-0-0b.part", 3));
+    let left = [
+        job.join("data").join(&old),
+        job.join("manifests").join(format!("{:020}.77.part", 1)),
+        job.join("data").join(&live),
+    ];
+    left.iter().for_each(|path| std::fs::write(path, "half of it").unwrap());
+    checkpoints.take(&space).unwrap();
+    assert_eq!(left.map(|path| path.exists()), [false, false, true], "the last is under way");
+}
+
+#[test]
+fn a_file_that_is_no_manifest_by_its_name_is_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let checkpoints = checkpoints(directory.path());
+    let space = Database::memory().unwrap().keyed("counts").unwrap();
+    change(&space, 1);
+    checkpoints.take(&space).unwrap();
+    let manifests = directory.path().join("job/manifests");
+    for name in ["7", "00000000000000000007-1", "00000000000000000007~", "+0000000000000000007"] {
+        std::fs::copy(manifests.join(format!("{:020}", 1)), manifests.join(name)).unwrap();
+    }
+    assert_eq!(checkpoints.list().unwrap(), [1]);
+    // One that says it is another, and the last number there is.
+    std::fs::copy(manifests.join(format!("{:020}", 1)), manifests.join(u64::MAX.to_string()))
+        .unwrap();
+    assert_eq!(checkpoints.latest().unwrap_err().kind(), ErrorKind::Corrupt);
+    assert_eq!(checkpoints.next_id().unwrap_err().kind(), ErrorKind::Corrupt);
+}
+
+#[test]
+fn one_whose_manifest_nobody_could_read_is_not_made() {
+    let directory = tempfile::tempdir().unwrap();
+    let checkpoints = checkpoints(directory.path());
+    let space = Database::memory().unwrap().keyed("counts").unwrap();
+    change(&space, 1);
+    let mut report = checkpoints.write(1, 0, 0..128, &space, None).unwrap();
+    let long = "x".repeat(1 << 20);
+    report.part.positions.extend((0..65).map(|n| (format!("{n}{long}"), n)));
+    let error = checkpoints.commit(1, 0, vec![report]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}");
+    assert_eq!(checkpoints.list().unwrap(), Vec::<u64>::new());
+}

@@ -94,6 +94,27 @@ fn what_was_not_prepared_cannot_be_committed() {
     assert_eq!(read(root.path()), lines(0..3));
 }
 
+/// Whoever began again has written on in one file, past where the checkpoint stands.
+#[test]
+fn a_file_that_goes_beyond_the_checkpoint_is_shown_with_the_next() {
+    let root = tempfile::tempdir().unwrap();
+    let mut first = sink(root.path());
+    first.open(0).unwrap();
+    let early = first.write(&outputs(0..2)).unwrap();
+    first.prepare(1).unwrap();
+    let barrier = first.write(&outputs(2..4)).unwrap();
+    let end = first.write(&outputs(4..6)).unwrap();
+    drop(first);
+    let mut second = sink(root.path());
+    second.open(end).unwrap();
+    second.commit(2, barrier).unwrap();
+    assert_eq!(read(root.path()), lines(0..2));
+    assert!(early < barrier);
+    second.prepare(3).unwrap();
+    second.commit(3, end).unwrap();
+    assert_eq!(read(root.path()), lines(0..6));
+}
+
 /// A process dies at any place: in the middle of a line, with staged files beyond what the state knows.
 #[test]
 fn whatever_a_crash_left_beyond_the_position_is_cut_off() {
@@ -139,7 +160,7 @@ fn a_sink_that_holds_less_says_so_and_keeps_it() {
     let active = root.path().join(format!("staged-{kept:020}"));
     OpenOptions::new().write(true).open(&active).unwrap().set_len(1).unwrap();
     let mut second = sink(root.path());
-    assert_eq!(second.open(position).unwrap(), Opened::Behind { held: kept + 1 });
+    assert_eq!(second.open(position).unwrap(), Opened::Behind { held: kept });
     // The directory may have lost the file's name, too.
     std::fs::remove_file(active).unwrap();
     assert_eq!(second.open(position).unwrap(), Opened::Behind { held: kept });
@@ -148,6 +169,33 @@ fn a_sink_that_holds_less_says_so_and_keeps_it() {
     second.prepare(2).unwrap();
     second.commit(2, end).unwrap();
     assert_eq!(read(root.path()), lines(0..4));
+}
+
+/// After a power cut a file may have its length, and zeros where its bytes were not written.
+#[test]
+fn zeros_and_torn_lines_are_not_held() {
+    let root = tempfile::tempdir().unwrap();
+    let mut first = sink(root.path());
+    first.open(0).unwrap();
+    let kept = first.write(&outputs(0..2)).unwrap();
+    first.prepare(1).unwrap();
+    let third = first.write(&outputs(2..3)).unwrap();
+    let position = first.write(&outputs(3..6)).unwrap();
+    drop(first);
+    let active = root.path().join(format!("staged-{kept:020}"));
+    let whole = std::fs::read(&active).unwrap();
+    for (zeros, held) in [(0, kept), (2, kept), ((third - kept) as usize + 1, third)] {
+        let mut cut = whole.clone();
+        cut[zeros..].fill(0);
+        std::fs::write(&active, cut).unwrap();
+        assert_eq!(sink(root.path()).open(position).unwrap(), Opened::Behind { held }, "{zeros}");
+    }
+    let mut second = sink(root.path());
+    assert_eq!(second.open(third).unwrap(), Opened::Ready);
+    let end = second.write(&outputs(3..6)).unwrap();
+    second.prepare(2).unwrap();
+    second.commit(2, end).unwrap();
+    assert_eq!(read(root.path()), lines(0..6));
 }
 
 #[test]

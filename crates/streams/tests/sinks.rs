@@ -2,14 +2,15 @@
 
 mod common;
 
-use common::{Event, digest, source};
+use common::{Event, Flaky, digest, source};
 use mainstay_model::{Code, KeyedState, LogicalTime};
 use mainstay_streams::{
     Cause, FileSink, IdempotentSink, JsonLines, Lines, MemorySink, MemoryState, Opened, Output,
-    Pipeline, Sink, StatefulOperator,
+    Pipeline, Share, Sink, StatefulOperator,
 };
 use std::io::{Read, Write};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 fn output(key: &str, round: u64, ordinal: u32, value: u32) -> Output<u32> {
     let cause = Cause::Item(LogicalTime::new(0, round));
@@ -34,6 +35,36 @@ fn the_newest_output_of_a_key_stays_however_often_it_comes() {
     assert_eq!(view.snapshot().unwrap(), before);
     assert_eq!((value(&view, "a"), value(&view, "b")), ("30".to_owned(), "20".to_owned()));
     assert_eq!(sink.open(4).unwrap(), Opened::Behind { held: 3 });
+}
+
+/// Two shards put their outputs into one space: what one has taken says nothing of the other.
+#[test]
+fn each_shard_has_a_position_of_its_own_in_a_view() {
+    let view = Arc::new(MemoryState::new());
+    let open = |epoch: u64, shard: u32, position: u64| {
+        let mut sink = IdempotentSink::new("view", view.clone());
+        sink.assign(Share { epoch, shard }).unwrap();
+        (sink.open(position).unwrap(), sink)
+    };
+    let (_, mut first) = open(0, 0, 0);
+    first.write(&[output("a", 1, 0, 10), output("b", 2, 0, 20)]).unwrap();
+    assert_eq!(open(0, 1, 1).0, Opened::Behind { held: 0 });
+    assert_eq!(open(1, 0, 1).0, Opened::Behind { held: 0 });
+    let (_, mut second) = open(0, 1, 0);
+    second.write(&[output("c", 3, 0, 30)]).unwrap();
+    assert_eq!(open(0, 1, 1).0, Opened::Ready);
+    assert_eq!(open(0, 0, 2).0, Opened::Ready);
+}
+
+#[test]
+fn what_a_view_has_taken_is_on_stable_storage_before_the_checkpoint() {
+    let view = Arc::new(Flaky::default());
+    let mut sink = IdempotentSink::new("view", view.clone());
+    sink.open(0).unwrap();
+    sink.write(&[output("a", 1, 0, 10)]).unwrap();
+    assert_eq!(view.synced.load(Ordering::Relaxed), 0);
+    sink.prepare(1).unwrap();
+    assert_eq!(view.synced.load(Ordering::Relaxed), 1);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! A space as one of the stores that operators work on.
 
 use super::{Keyed, KeyedAt, View};
+use crate::place::Place;
+use crate::remote::wait;
 use mainstay_model::{
     At, EntryRef, Item, Kept, KeySelection, KeyedCapabilities, KeyedState, Result, SnapshotHead,
     SnapshotMark, SnapshotSummary, SnapshotTaken, SnapshotWriter, SpaceInfo, SpaceOptions,
@@ -56,6 +58,14 @@ impl KeyedState for Keyed {
 
     fn seal(&self, frontier: Version) -> Result<u64> {
         Keyed::seal(self, frontier)
+    }
+
+    fn sync(&self) -> Result<()> {
+        let synced = match &self.place {
+            Place::Here(core) => core.sequencer.sync(),
+            Place::There(link) => wait(Place::there(link).sync()),
+        };
+        synced.map(|_| ())
     }
 
     fn clear(&self) -> Result<bool> {

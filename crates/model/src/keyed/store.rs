@@ -72,6 +72,12 @@ pub trait KeyedState: Send + Sync {
     /// ([`Merging`](super::Merging)); else the error is `Conflict`.
     fn seal(&self, frontier: Version) -> Result<u64>;
 
+    /// Puts all that was acknowledged on stable storage, where that is not done with each write. A store that keeps nothing
+    /// has nothing to do.
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Removes the space and everything in it; says whether there was one.
     fn clear(&self) -> Result<bool>;
 

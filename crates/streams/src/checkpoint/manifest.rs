@@ -2,7 +2,7 @@
 //! is none.
 //!
 //! ```text
-//!   { "format": 1, "job": ..., "operator": ..., "checkpoint": 17, "epoch": 0, "groups": 128, "shards": [ {
+//!   { "format": 1, "job": ..., "operator": ..., "checkpoint": 17, "epoch": 0, "groups": 128, "kept": 10, "shards": [ {
 //!       "shard": 0, "first_group": 0, "end_group": 64, "mark": ..., "positions": { ... },
 //!       "files": [ { "name": ..., "full": true, "entries": ..., "bytes": ..., "hash": ... }, changes, changes ] }, ... ] }
 //!   blake3 of the line above, in hex
@@ -30,6 +30,9 @@ pub struct Manifest {
     pub epoch: u64,
     /// How many groups keys belong to.
     pub groups: u32,
+    /// How many checkpoints of the job are kept, as far as whoever took this one says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<u64>,
     /// The parts of it, in order.
     pub shards: Vec<ShardPart>,
 }
@@ -104,10 +107,12 @@ impl Manifest {
         job: &super::Job,
         checkpoint: u64,
         epoch: u64,
+        kept: usize,
         shards: Vec<ShardPart>,
     ) -> Manifest {
-        let super::Job { name, operator, groups } = job.clone();
-        Manifest { format: FORMAT, job: name, operator, checkpoint, epoch, groups, shards }
+        let super::Job { name: job, operator, groups } = job.clone();
+        let kept = Some(kept as u64);
+        Manifest { format: FORMAT, job, operator, checkpoint, epoch, groups, kept, shards }
     }
 
     /// The bytes that take part in it.
@@ -127,7 +132,15 @@ impl Manifest {
         let hash = blake3::hash(&bytes).to_hex();
         bytes.extend_from_slice(hash.as_bytes());
         bytes.push(b'\n');
-        Ok(bytes)
+        if bytes.len() <= LIMIT_BYTES {
+            return Ok(bytes);
+        }
+        let message = format!(
+            "the manifest of checkpoint {} would have {} bytes, and {LIMIT_BYTES} are the most: make a full one, or have fewer shards",
+            self.checkpoint,
+            bytes.len()
+        );
+        Err(Error::new(Code::TransactionTooLarge, message))
     }
 
     pub(super) fn decode(name: &str, bytes: &[u8]) -> Result<Manifest> {

@@ -72,7 +72,7 @@ impl Checkpoints {
             return Err(Error::new(Code::CheckpointNotFound, message));
         };
         check_aligned(&before)?;
-        let id = before.checkpoint + 1;
+        let id = self.behind(before.checkpoint)?;
         let parts = (0..).zip(divide(before.groups, shards)?);
         let reports = parts
             .map(|(shard, groups)| self.part_anew(&before, id, shard, groups))

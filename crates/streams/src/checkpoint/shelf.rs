@@ -7,10 +7,12 @@
 //!
 //! Either way a name is there as a whole or not at all, and what is there stays.
 
+use super::unique;
 use mainstay_model::{Code, Error, Result};
 use object_store::buffered::BufWriter;
 use object_store::path::Path as ObjectPath;
 use object_store::{ObjectStore, ObjectStoreExt};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -115,24 +117,40 @@ impl Shelf {
 
     /// The names below one, in order; those that are being written are not among them.
     pub(super) fn list(&self, below: &str) -> Result<Vec<String>> {
-        let mut names = match &self.0 {
-            Kind::Directory(root) => list_files(root, below)?,
+        Ok(self.lengths(below)?.into_keys().collect())
+    }
+
+    /// The same, with how many bytes each has.
+    pub(super) fn lengths(&self, below: &str) -> Result<BTreeMap<String, u64>> {
+        match &self.0 {
+            Kind::Directory(root) => {
+                let mut all = list_files(root, below)?;
+                all.retain(|name, _| !name.ends_with(PART));
+                Ok(all)
+            }
             Kind::Objects { objects, runtime } => {
                 use tokio_stream::StreamExt;
                 let prefix = ObjectPath::from(below);
                 let all = runtime.block_on(async {
-                    let mut all = Vec::new();
+                    let mut all = BTreeMap::new();
                     let mut found = objects.list(Some(&prefix));
                     while let Some(one) = found.next().await {
-                        all.push(one?.location.to_string());
+                        let one = one?;
+                        all.insert(one.location.to_string(), one.size);
                     }
                     Ok::<_, object_store::Error>(all)
                 });
-                all.map_err(|error| cannot("list", below, &error))?
+                all.map_err(|error| cannot("list", below, &error))
             }
-        };
-        names.sort();
-        Ok(names)
+        }
+    }
+
+    /// The names of files below one that are being written, or whose writing was cut off. A store of objects has none: it
+    /// forgets uploads that were not finished by its own rules.
+    pub(super) fn unfinished(&self, below: &str) -> Result<Vec<String>> {
+        let Kind::Directory(root) = &self.0 else { return Ok(Vec::new()) };
+        let all = list_files(root, below)?;
+        Ok(all.into_keys().filter(|name| name.ends_with(PART)).collect())
     }
 
     /// Removes a file; one that is not there is removed.
@@ -164,7 +182,7 @@ fn put_file<T>(
     let parent = path.parent().unwrap_or(root);
     fs::create_dir_all(parent).map_err(failed)?;
     let part = PathBuf::from(format!("{}{PART}", path.display()));
-    let mut file = File::create(&part).map_err(failed)?;
+    let mut file = File::create_new(&part).map_err(failed)?;
     let written = match write(&mut file) {
         Ok(written) => written,
         Err(error) => {
@@ -186,8 +204,8 @@ fn put_new_file(root: &Path, name: &str, bytes: &[u8]) -> Result<bool> {
     let parent = path.parent().unwrap_or(root);
     fs::create_dir_all(parent).map_err(failed)?;
     // Two may be at it: each has a file of its own.
-    let part = PathBuf::from(format!("{}.{}{PART}", path.display(), std::process::id()));
-    let written = File::create(&part).and_then(|mut file| {
+    let part = PathBuf::from(format!("{}.{}{PART}", path.display(), unique()));
+    let written = File::create_new(&part).and_then(|mut file| {
         file.write_all(bytes)?;
         file.sync_all()
     });
@@ -207,25 +225,32 @@ fn sync_up(root: &Path, directory: &Path) -> io::Result<()> {
     own.map(File::open).try_for_each(|directory| directory?.sync_all())
 }
 
-fn list_files(root: &Path, below: &str) -> Result<Vec<String>> {
-    let (mut names, mut open) = (Vec::new(), vec![root.join(below)]);
+/// All files below a name, with their lengths.
+fn list_files(root: &Path, below: &str) -> Result<BTreeMap<String, u64>> {
+    let (mut files, mut open) = (BTreeMap::new(), vec![root.join(below)]);
     while let Some(directory) = open.pop() {
+        let failed = |error: io::Error| cannot("list", directory.display(), &error);
         let entries = match fs::read_dir(&directory) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(cannot("list", directory.display(), &error)),
+            Err(error) => return Err(failed(error)),
         };
         for entry in entries {
-            let path = entry.map_err(|error| cannot("list", directory.display(), &error))?.path();
-            let name = path.strip_prefix(root).ok().and_then(Path::to_str).unwrap_or_default();
-            match path.is_dir() {
-                true => open.push(path),
-                false if name.ends_with(PART) || name.is_empty() => {}
-                false => names.push(name.to_owned()),
+            let path = entry.map_err(failed)?.path();
+            // One that somebody removes meanwhile is not there.
+            let about = match fs::metadata(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                about => about.map_err(failed)?,
+            };
+            let name = path.strip_prefix(root).ok().and_then(Path::to_str).map(str::to_owned);
+            match name {
+                _ if about.is_dir() => open.push(path),
+                Some(name) => drop(files.insert(name, about.len())),
+                None => {}
             }
         }
     }
-    Ok(names)
+    Ok(files)
 }
 
 /// Writes to an object, part by part.

@@ -47,6 +47,11 @@ impl<P: Operator> Pipeline<P> {
         Ok(barrier)
     }
 
+    /// Whether it has stood at a checkpoint's barrier, and not yet heard what became of that.
+    pub(crate) fn awaits(&self, id: u64) -> bool {
+        self.barriers.contains_key(&id)
+    }
+
     /// The checkpoint is durable: the sinks show what they had taken by its barrier. After an error it can be said again.
     pub fn committed(&mut self, id: u64) -> Result<()> {
         let Some(barrier) = self.barriers.get(&id) else {

@@ -58,6 +58,11 @@ impl<P: Operator> PipelineBuilder<P> {
         self
     }
 
+    /// Its sinks, to be told what comes before they are opened.
+    pub(crate) fn sinks(&mut self) -> &mut [Box<dyn Sink<P::Out>>] {
+        &mut self.sinks
+    }
+
     /// How many items are worked on at once, 1 to 10,000; 1,024 unless told otherwise. It changes nothing but how fast it is.
     pub fn batch(mut self, batch: usize) -> PipelineBuilder<P> {
         self.batch = batch;

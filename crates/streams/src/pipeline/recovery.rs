@@ -34,6 +34,12 @@ impl<P: Operator> Pipeline<P> {
         Ok(())
     }
 
+    /// Sinks that hold nothing may begin at the positions of a checkpoint: all before was shown, elsewhere.
+    pub(crate) fn begin_sinks_at(&mut self, positions: &BTreeMap<String, u64>) -> Result<()> {
+        self.outlet.begin_at(positions)?;
+        self.recover()
+    }
+
     /// Refuses to work on what does not fit together.
     pub(super) fn ready(&mut self) -> Result<()> {
         if self.broken {

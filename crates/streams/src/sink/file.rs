@@ -6,8 +6,8 @@
 //!                     open(position): cut there, what is behind it deleted
 //! ```
 
-use super::stock::{Committed, Stock, part, staged};
-use super::{Opened, Sink};
+use super::stock::{Committed, Stock, from, mark, part, staged};
+use super::{Opened, Share, Sink};
 use crate::files::{io_error, sync_directory};
 use crate::output::Output;
 use mainstay_model::{Code, Error, Result};
@@ -48,6 +48,11 @@ pub struct FileSink<O> {
     name: String,
     directory: PathBuf,
     with_ids: bool,
+    /// Whether what comes before may be elsewhere, and up to where it is.
+    continued: bool,
+    from: u64,
+    /// Whose outputs it takes, if it was told.
+    share: Option<Share>,
     position: u64,
     /// What others may have seen: it is not written again.
     committed: u64,
@@ -63,6 +68,9 @@ impl<O> FileSink<O> {
             name: name.to_owned(),
             directory: directory.as_ref().to_owned(),
             with_ids: false,
+            continued: false,
+            from: 0,
+            share: None,
             position: 0,
             committed: 0,
             active: None,
@@ -74,6 +82,14 @@ impl<O> FileSink<O> {
     #[must_use]
     pub fn with_ids(mut self) -> FileSink<O> {
         self.with_ids = true;
+        self
+    }
+
+    /// Goes on in an empty directory with what comes behind the last checkpoint: outputs of before are where they were
+    /// written, on a machine that is no more, say. Without this a directory that is empty is one that was lost.
+    #[must_use]
+    pub fn continued(mut self) -> FileSink<O> {
+        self.continued = true;
         self
     }
 
@@ -92,6 +108,19 @@ impl<O> FileSink<O> {
             Some(parent) => sync_directory(parent),
             None => Ok(()),
         }
+    }
+
+    /// Says in the directory whose outputs are there, if nothing does.
+    fn mark(&self, stock: &Stock) -> Result<()> {
+        let Some(share) = self.share.filter(|_| stock.share.is_none()) else { return Ok(()) };
+        self.note(&mark(&self.directory, share))
+    }
+
+    /// Makes an empty file, whose name says all.
+    fn note(&self, path: &Path) -> Result<()> {
+        let made = OpenOptions::new().write(true).create(true).truncate(false).open(path);
+        made.map_err(|error| io_error("create", path, &error))?;
+        sync_directory(&self.directory)
     }
 
     /// Brings the staged files to a position: what is beyond it goes, what stays is on stable storage.
@@ -138,6 +167,23 @@ impl<O> FileSink<O> {
         Ok(())
     }
 
+    /// Shows what is staged up to a position; gives how far that is. A file that goes beyond it, because it was begun anew
+    /// since, is shown with the next checkpoint.
+    fn show(&self, stock: &Stock, position: u64) -> Result<u64> {
+        let mut committed = stock.committed();
+        for (start, end) in stock.staged.range(..position) {
+            if *start != committed || *end > position {
+                break;
+            }
+            let (from, to) = (staged(&self.directory, *start), part(&self.directory, *start));
+            let renamed = std::fs::rename(&from, to);
+            renamed.map_err(|error| io_error("rename", &from, &error))?;
+            committed = *end;
+        }
+        sync_directory(&self.directory)?;
+        Ok(committed)
+    }
+
     /// The file to write to; a new one begins at the present position.
     fn active(&mut self) -> Result<&mut File> {
         let (file, _) = match self.active.take() {
@@ -159,12 +205,15 @@ impl<O> FileSink<O> {
         if again == 0 {
             return Ok(0);
         }
-        let mut before = vec![0; again];
+        // What is elsewhere cannot be compared.
+        let elsewhere = self.from.saturating_sub(self.position);
+        let elsewhere = usize::try_from(elsewhere).unwrap_or(usize::MAX).min(again);
+        let mut before = vec![0; again - elsewhere];
         let mut committed = Committed::open(&self.directory)?;
-        committed.seek(self.position);
+        committed.seek(self.position + elsewhere as u64);
         let read = committed.read_exact(&mut before);
         read.map_err(|error| io_error("read", &self.directory, &error))?;
-        if before != bytes[..again] {
+        if before != bytes[elsewhere..again] {
             let message = format!(
                 "sink `{}` was given other output than it has committed, in the {again} bytes from {} on: the operator is not the one that made it, or gives different outputs for the same input",
                 self.name, self.position
@@ -199,10 +248,20 @@ impl<O: Serialize> Sink<O> for FileSink<O> {
         &self.name
     }
 
+    fn assign(&mut self, share: Share) -> Result<Share> {
+        self.share = Some(share);
+        if !self.directory.is_dir() {
+            return Ok(share);
+        }
+        Ok(Stock::list(&self.directory)?.share(share.shard).unwrap_or(share))
+    }
+
     fn open(&mut self, position: u64) -> Result<Opened> {
         self.active = None;
         self.make_directory()?;
-        let stock = Stock::list(&self.directory)?;
+        let mut stock = Stock::list(&self.directory)?;
+        self.mark(&stock)?;
+        stock.check_content(&self.directory)?;
         stock.check_staged(&self.directory, position)?;
         if stock.held() < position {
             return Ok(Opened::Behind { held: stock.held() });
@@ -210,7 +269,16 @@ impl<O: Serialize> Sink<O> for FileSink<O> {
         self.cut(&stock, position)?;
         self.position = position;
         self.committed = stock.committed();
+        self.from = stock.from;
         Ok(Opened::Ready)
+    }
+
+    fn begin_at(&mut self, position: u64) -> Result<()> {
+        self.make_directory()?;
+        match self.continued && Stock::list(&self.directory)?.is_empty() {
+            true => self.note(&from(&self.directory, position)),
+            false => Ok(()),
+        }
     }
 
     fn write(&mut self, outputs: &[Output<O>]) -> Result<u64> {
@@ -233,26 +301,17 @@ impl<O: Serialize> Sink<O> for FileSink<O> {
     }
 
     fn commit(&mut self, _checkpoint: u64, position: u64) -> Result<()> {
-        let stock = Stock::list(&self.directory)?;
-        let active = self.active.as_ref().map(|(_, start)| *start);
-        let mut committed = stock.committed();
-        for (start, end) in stock.staged.range(..position) {
-            if *start != committed || *end > position || active == Some(*start) {
-                break;
-            }
-            let (from, to) = (staged(&self.directory, *start), part(&self.directory, *start));
-            let renamed = std::fs::rename(&from, to);
-            renamed.map_err(|error| io_error("rename", &from, &error))?;
-            committed = *end;
-        }
-        sync_directory(&self.directory)?;
-        self.committed = committed;
-        if committed >= position {
+        let mut stock = Stock::list(&self.directory)?;
+        // What is being written is not prepared.
+        stock.staged.retain(|start, _| self.active.as_ref().is_none_or(|(_, own)| start != own));
+        self.committed = self.show(&stock, position)?;
+        if stock.held() >= position {
             return Ok(());
         }
         let message = format!(
-            "sink `{}` was to commit {position} bytes, and has prepared {committed}: prepare before the checkpoint is taken",
-            self.name
+            "sink `{}` was to commit {position} bytes, and has prepared {}: prepare before the checkpoint is taken",
+            self.name,
+            stock.held()
         );
         Err(Error::new(Code::CorruptData, message))
     }

@@ -1,6 +1,6 @@
 //! Outputs in a space of keyed state.
 
-use super::{Opened, Sink};
+use super::{Opened, Share, Sink};
 use crate::output::Output;
 use crate::position;
 use mainstay_model::{Code, Error, KeyedState, Result, StateWrite};
@@ -17,6 +17,9 @@ const PIECE: usize = 1_024;
 /// Puts outputs into a space, by key and version, as JSON: what is written again is not newer and changes nothing. The
 /// newest output of each key stays. It is visible at once: of outputs of one key the newest counts, so nothing has to wait
 /// for a checkpoint.
+///
+/// The space is for outputs alone: how much was taken stands in it under a position of each shard, and a pipeline's own
+/// states are in another one. Shards may share it.
 ///
 /// ```
 /// use mainstay_model::KeyedState;
@@ -39,6 +42,7 @@ pub struct IdempotentSink<O> {
     name: String,
     space: Arc<dyn KeyedState>,
     key: Box<Key<O>>,
+    share: Share,
     position: u64,
 }
 
@@ -55,7 +59,13 @@ impl<O> IdempotentSink<O> {
         space: Arc<dyn KeyedState>,
         key: impl Fn(&Output<O>) -> Vec<u8> + Send + Sync + 'static,
     ) -> IdempotentSink<O> {
-        IdempotentSink { name: name.to_owned(), space, key: Box::new(key), position: 0 }
+        let (name, key, share) = (name.to_owned(), Box::new(key), Share::default());
+        IdempotentSink { name, space, key, share, position: 0 }
+    }
+
+    /// The name under which the space keeps how much was taken.
+    fn place(&self) -> String {
+        position::sink_of(&self.name, self.share)
     }
 
     fn shared(&self, key: &[u8], output: &Output<O>) -> Error {
@@ -100,9 +110,13 @@ impl<O: Serialize> Sink<O> for IdempotentSink<O> {
         &self.name
     }
 
+    fn assign(&mut self, share: Share) -> Result<Share> {
+        self.share = share;
+        Ok(share)
+    }
+
     fn open(&mut self, position: u64) -> Result<Opened> {
-        let positions = self.space.positions()?;
-        let held = positions.get(&position::sink(&self.name)).copied().unwrap_or(0);
+        let held = self.space.positions()?.get(&self.place()).copied().unwrap_or(0);
         self.position = position;
         // What it holds beyond is put again, and is not newer then.
         Ok(if held < position { Opened::Behind { held } } else { Opened::Ready })
@@ -114,7 +128,7 @@ impl<O: Serialize> Sink<O> for IdempotentSink<O> {
         let writes = newest.map(|(key, output)| self.put(key, output));
         let mut writes = writes.collect::<Result<Vec<_>>>()?;
         // The last of all: whatever the space holds of them, it has all up to its position.
-        writes.push(StateWrite::advance(&position::sink(&self.name), position));
+        writes.push(StateWrite::advance(&self.place(), position));
         for piece in writes.chunks(PIECE) {
             self.space.write(piece.to_vec())?;
         }
@@ -122,9 +136,8 @@ impl<O: Serialize> Sink<O> for IdempotentSink<O> {
         Ok(position)
     }
 
-    /// What is acknowledged is as safe as the space makes it.
     fn prepare(&mut self, _checkpoint: u64) -> Result<()> {
-        Ok(())
+        self.space.sync()
     }
 
     fn commit(&mut self, _checkpoint: u64, _position: u64) -> Result<()> {

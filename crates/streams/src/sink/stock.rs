@@ -4,8 +4,12 @@
 //!   part-00000000000000000000   part-00000000000000000120 | staged-00000000000000000300   staged-...
 //!   0                       120                       300   300
 //!   committed: whole, in order, from 0 on                   | staged: what the state has not passed is cut off
+//!
+//!   shard-00000000000000000001-2    empty: all of it is of shard 2 of epoch 1
+//!   from-00000000000000000300       empty: what comes before was committed elsewhere
 //! ```
 
+use super::Share;
 use crate::files::io_error;
 use mainstay_model::{Code, Error, Result};
 use std::collections::BTreeMap;
@@ -15,10 +19,17 @@ use std::path::{Path, PathBuf};
 
 const PART: &str = "part-";
 const STAGED: &str = "staged-";
+const SHARD: &str = "shard-";
+const FROM: &str = "from-";
+/// How much of a staged file is looked at at once.
+const PIECE_BYTES: usize = 64 << 10;
 
-/// What the files of a directory hold: ends by starts.
+/// What the files of a directory hold: ends by starts, and whose they are.
 #[derive(Debug, Default)]
 pub(super) struct Stock {
+    pub(super) share: Option<Share>,
+    /// What comes before it was committed elsewhere.
+    pub(super) from: u64,
     pub(super) parts: BTreeMap<u64, u64>,
     pub(super) staged: BTreeMap<u64, u64>,
 }
@@ -33,6 +44,16 @@ pub(super) fn staged(directory: &Path, start: u64) -> PathBuf {
     directory.join(format!("{STAGED}{start:020}"))
 }
 
+/// The empty file that says that what comes before a position was committed elsewhere.
+pub(super) fn from(directory: &Path, position: u64) -> PathBuf {
+    directory.join(format!("{FROM}{position:020}"))
+}
+
+/// The empty file that says whose outputs are in a directory.
+pub(super) fn mark(directory: &Path, share: Share) -> PathBuf {
+    directory.join(format!("{SHARD}{:020}-{}", share.epoch, share.shard))
+}
+
 impl Stock {
     /// Looks at a directory; files with other names are left alone.
     pub(super) fn list(directory: &Path) -> Result<Stock> {
@@ -42,6 +63,8 @@ impl Stock {
             let entry = entry.map_err(|error| failed(&error))?;
             let name = entry.file_name();
             let name = name.to_str().unwrap_or_default();
+            stock.share = stock.share.or(share(name));
+            stock.from = stock.from.max(number(name, FROM).unwrap_or(0));
             let (starts, start) = match (number(name, PART), number(name, STAGED)) {
                 (Some(start), _) => (&mut stock.parts, start),
                 (_, Some(start)) => (&mut stock.staged, start),
@@ -57,9 +80,30 @@ impl Stock {
         Ok(stock)
     }
 
+    /// Whose outputs are here. Before directories said so there was one division.
+    pub(super) fn share(&self, shard: u32) -> Option<Share> {
+        let is_used = !self.parts.is_empty() || !self.staged.is_empty();
+        self.share.or(is_used.then_some(Share { epoch: 0, shard }))
+    }
+
     /// How much is committed.
     pub(super) fn committed(&self) -> u64 {
-        self.parts.last_key_value().map_or(0, |(_, end)| *end)
+        self.parts.last_key_value().map_or(self.from, |(_, end)| *end)
+    }
+
+    /// Whether there are no outputs, and none were elsewhere.
+    pub(super) fn is_empty(&self) -> bool {
+        self.parts.is_empty() && self.staged.is_empty() && self.from == 0
+    }
+
+    /// Looks into staged files: what a power cut left of them may be zeros, or end within a line. None of that is held.
+    pub(super) fn check_content(&mut self, directory: &Path) -> Result<()> {
+        for (start, end) in &mut self.staged {
+            let path = staged(directory, *start);
+            let whole = whole_lines(&path).map_err(|error| io_error("read", &path, &error))?;
+            *end = (*end).min(start.saturating_add(whole));
+        }
+        Ok(())
     }
 
     /// How much is held without a gap, staged or committed.
@@ -70,7 +114,7 @@ impl Stock {
 
     /// Refuses committed files that do not follow each other.
     fn check_parts(&self, directory: &Path) -> Result<()> {
-        let mut end = 0;
+        let mut end = self.from;
         for (start, next) in &self.parts {
             if *start != end {
                 return Err(gap(directory, end, *start));
@@ -91,6 +135,30 @@ impl Stock {
         }
         Ok(())
     }
+}
+
+/// How many bytes of a file are whole lines, before the first zero: lines are JSON, which has none.
+fn whole_lines(path: &Path) -> io::Result<u64> {
+    let mut file = File::open(path)?;
+    let (mut piece, mut read, mut whole) = (vec![0; PIECE_BYTES], 0, 0);
+    loop {
+        let taken = file.read(&mut piece)?;
+        let zero = piece[..taken].iter().position(|byte| *byte == 0);
+        let sound = &piece[..zero.unwrap_or(taken)];
+        if let Some(end) = sound.iter().rposition(|byte| *byte == b'\n') {
+            whole = read + end as u64 + 1;
+        }
+        read += taken as u64;
+        if taken == 0 || zero.is_some() {
+            return Ok(whole);
+        }
+    }
+}
+
+/// Whose outputs a file says are there.
+fn share(name: &str) -> Option<Share> {
+    let (epoch, shard) = name.strip_prefix(SHARD)?.split_once('-')?;
+    Some(Share { epoch: number(epoch, "")?, shard: shard.parse().ok()? })
 }
 
 /// The number behind a name's beginning, if it is 20 digits.
@@ -114,19 +182,20 @@ fn gap(directory: &Path, end: u64, start: u64) -> Error {
 pub struct Committed {
     directory: PathBuf,
     parts: BTreeMap<u64, u64>,
+    from: u64,
     offset: u64,
     file: Option<File>,
 }
 
 impl Committed {
     pub(super) fn open(directory: &Path) -> Result<Committed> {
-        let parts = Stock::list(directory)?.parts;
-        Ok(Committed { directory: directory.to_owned(), parts, offset: 0, file: None })
+        let Stock { parts, from, .. } = Stock::list(directory)?;
+        Ok(Committed { directory: directory.to_owned(), parts, from, offset: from, file: None })
     }
 
     /// How many bytes it has in all.
     pub fn length_bytes(&self) -> u64 {
-        self.parts.last_key_value().map_or(0, |(_, end)| *end)
+        self.parts.last_key_value().map_or(0, |(_, end)| *end - self.from)
     }
 
     /// Goes on at an offset.

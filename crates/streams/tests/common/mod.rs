@@ -92,6 +92,8 @@ pub struct Flaky {
     pub made: bool,
     /// The most writes at once; 0: any number.
     pub most: usize,
+    /// How often it was synced.
+    pub synced: AtomicU64,
 }
 
 impl Flaky {
@@ -153,6 +155,11 @@ impl KeyedState for Flaky {
 
     fn seal(&self, frontier: Version) -> Result<u64> {
         self.inner.seal(frontier)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.synced.fetch_add(1, Ordering::Relaxed);
+        self.inner.sync()
     }
 
     fn clear(&self) -> Result<bool> {

@@ -1,0 +1,128 @@
+//! The coordinator at the board: it gives orders, hears what shards say, and writes the manifest.
+
+use super::{Board, Order, aborted, ended, read};
+use crate::Manifest;
+use crate::ShardReport;
+use crate::checkpoint::Checkpoints;
+use crate::coordinator::{Coordinator, Outcome, Stage};
+use mainstay::{Event, Feed, Filter};
+use mainstay_model::{Code, Error, Result};
+use std::time::Duration;
+
+/// Takes checkpoints of a job with several shards, which meet it at a board.
+pub struct Conductor {
+    board: Board,
+    checkpoints: Checkpoints,
+    coordinator: Coordinator,
+    shards: u32,
+    epoch: u64,
+    timeout: Duration,
+}
+
+impl Conductor {
+    /// A coordinator of as many shards as the newest checkpoint has, or of so many where there is none yet. What another one
+    /// left under way is ended. A checkpoint is aborted when nobody says anything for so long.
+    pub fn open(
+        board: Board,
+        checkpoints: Checkpoints,
+        shards: u32,
+        timeout: Duration,
+    ) -> Result<Conductor> {
+        let latest = checkpoints.latest()?;
+        let epoch = latest.as_ref().map_or(0, |latest| latest.epoch);
+        if let Some(there) = latest.map(|it| it.shards.len()).filter(|it| *it != shards as usize) {
+            let message = format!(
+                "the newest checkpoint has {there} shards, not {shards}: divide it anew, or begin with as many"
+            );
+            return Err(Error::new(Code::InvalidArgument, message));
+        }
+        let coordinator = Coordinator::new(shards)?;
+        let conductor = Conductor { board, checkpoints, coordinator, shards, epoch, timeout };
+        conductor.end_what_was_left()?;
+        Ok(conductor)
+    }
+
+    fn end_what_was_left(&self) -> Result<()> {
+        let Some((mut order, counter)) = self.board.order_counted()? else { return Ok(()) };
+        if matches!(order.stage, Stage::Committed | Stage::Aborted { .. }) {
+            return Ok(());
+        }
+        order.stage = ended(&self.checkpoints, order.checkpoint)?;
+        // Its files stay: whoever left it may still be at it. What nobody needs goes with a later checkpoint.
+        self.board.give(&order, Some(counter)).map(|_| ())
+    }
+
+    /// Takes a checkpoint: waits for all shards, and writes the manifest.
+    pub fn checkpoint(&mut self) -> Result<Manifest> {
+        let before = self.board.order_counted()?;
+        let newest = before.as_ref().map_or(0, |(order, _)| order.checkpoint);
+        // A number that was given up is not used again: files of it may still come.
+        let id = self.checkpoints.next_id()?.max(newest.saturating_add(1));
+        self.coordinator.begin(id)?;
+        let taken = self.take(id, before.map(|(_, counter)| counter));
+        if taken.is_err() {
+            let _ = self.coordinator.abort("it failed");
+        }
+        let _ = self.board.wipe(id, self.shards);
+        taken
+    }
+
+    fn order(&self, checkpoint: u64, stage: Stage) -> Order {
+        Order { checkpoint, epoch: self.epoch, shards: self.shards, stage }
+    }
+
+    fn take(&mut self, id: u64, expected: Option<u64>) -> Result<Manifest> {
+        let prefix = Some(format!("{}/{id:020}/", self.board.order_name()));
+        let filter = Filter { prefix, ..Filter::default() };
+        let mut feed = self.board.db.watch(filter, self.board.db.revision())?;
+        let mut counter = self.board.give(&self.order(id, Stage::Gathering), expected)?;
+        let reports = self.gather(id, &mut feed, &mut counter);
+        let committed = reports.and_then(|reports| {
+            // The last look: a shard that began again has ended it, or waits from now on.
+            counter = self.board.give(&self.order(id, Stage::Committing), Some(counter))?;
+            self.checkpoints.commit(id, self.epoch, reports)
+        });
+        let stage = match &committed {
+            Ok(_) => Stage::Committed,
+            Err(error) => Stage::Aborted { why: error.message().to_owned() },
+        };
+        // Where somebody else has said what became of it, that stands. Where the manifest is there, whoever comes next
+        // says so.
+        let _ = self.board.try_give(&self.order(id, stage), Some(counter));
+        committed
+    }
+
+    /// Hears shards until all of them have reported.
+    fn gather(&mut self, id: u64, feed: &mut Feed, counter: &mut u64) -> Result<Vec<ShardReport>> {
+        loop {
+            let Some(event) = feed.next(self.timeout)? else {
+                let why = format!("nobody said anything for {:?}", self.timeout);
+                return Err(self.given_up(id, &why));
+            };
+            match self.hear(id, &event)? {
+                Outcome::Pending => {}
+                Outcome::Aligned(upto) => {
+                    let order = self.order(id, Stage::Writing { upto });
+                    *counter = self.board.give(&order, Some(*counter))?;
+                }
+                Outcome::Whole(reports) => return Ok(reports),
+                Outcome::Aborted(why) => return Err(self.given_up(id, &why)),
+            }
+        }
+    }
+
+    /// It has no manifest: what it left is removed now, or by the next one.
+    fn given_up(&self, id: u64, why: &str) -> Error {
+        let _ = self.checkpoints.abort(id);
+        aborted(id, why)
+    }
+
+    /// Hears what a shard has said; a number that no shard has says nothing.
+    fn hear(&mut self, id: u64, event: &Event) -> Result<Outcome> {
+        let shard = event.key.rsplit('/').next().and_then(|shard| shard.parse().ok());
+        match (shard.filter(|shard| *shard < self.shards), &event.value) {
+            (Some(shard), Some(said)) => self.coordinator.said(id, shard, read(said)?),
+            _ => Ok(Outcome::Pending),
+        }
+    }
+}

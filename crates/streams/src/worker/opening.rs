@@ -1,0 +1,226 @@
+//! How a worker begins: state, positions and sinks have to agree.
+//!
+//! ```text
+//!   newest checkpoint of another division?  --> sinks show what their own last one had; refused
+//!   state behind the newest checkpoint?     --> restored
+//!   sinks behind the state?                 --> restored from the newest one whose outputs the sinks hold
+//! ```
+
+use crate::checkpoint::{Checkpoints, Manifest, ShardPart};
+use crate::operator::Operator;
+use crate::outlet::Behind;
+use crate::pipeline::{Barrier, Pipeline, PipelineBuilder};
+use crate::position;
+use crate::sink::{self, Share, Sink};
+use mainstay_model::{Code, Error, KeyedState, Result};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Which of how many shards a worker is, and the groups that are its own.
+pub(super) struct Seat {
+    pub shard: u32,
+    pub shards: u32,
+    pub groups: Range<u32>,
+}
+
+/// What a worker is opened with.
+pub(super) struct Opening<'w> {
+    pub checkpoints: &'w Checkpoints,
+    pub seat: &'w Seat,
+    pub state: Arc<dyn KeyedState>,
+}
+
+/// What it goes on with.
+pub(super) struct Opened<P: Operator> {
+    pub pipeline: Pipeline<P>,
+    pub epoch: u64,
+    pub latest: Option<Manifest>,
+}
+
+impl Opening<'_> {
+    pub fn open<P: Operator>(self, mut builder: PipelineBuilder<P>) -> Result<Opened<P>> {
+        let latest = self.checkpoints.latest()?;
+        let epoch = latest.as_ref().map_or(0, |latest| latest.epoch);
+        self.check_count(&mut builder, latest.as_ref())?;
+        self.check_groups(latest.as_ref())?;
+        self.check_sinks(&mut builder, epoch)?;
+        if let Some(latest) = &latest
+            && is_behind(&*self.state, self.part(latest)?)?
+        {
+            self.restore(latest)?;
+        }
+        let mut pipeline = builder.open(Arc::clone(&self.state))?;
+        if let Some(from) = self.agree(&mut pipeline, latest.clone())? {
+            let positions = self.part(&from)?.positions.clone();
+            pipeline.committed_before(&Barrier { id: from.checkpoint, positions })?;
+        }
+        Ok(Opened { pipeline, epoch, latest })
+    }
+
+    /// Refuses a worker of another division. Its sinks may not have heard of the last checkpoint of their own: nobody else
+    /// can show what they hold of it.
+    fn check_count<P: Operator>(
+        &self,
+        builder: &mut PipelineBuilder<P>,
+        latest: Option<&Manifest>,
+    ) -> Result<()> {
+        let (shard, shards) = (self.seat.shard, self.seat.shards);
+        let there = latest.map_or(shards as usize, |latest| latest.shards.len());
+        if there == shards as usize {
+            return Ok(());
+        }
+        let mut notes = String::new();
+        let own = self.newest(|manifest| manifest.shards.len() == shards as usize)?;
+        if let Some(own) = own {
+            for sink in builder.sinks() {
+                let held = sink.assign(Share { epoch: own.epoch, shard })?;
+                notes += &self.show_last(&mut **sink, held)?;
+            }
+        }
+        let message = format!(
+            "the newest checkpoint has {there} shards, and this is one of {shards}: divide it anew, or begin with as many{notes}"
+        );
+        Err(Error::new(Code::InvalidArgument, message))
+    }
+
+    fn check_groups(&self, latest: Option<&Manifest>) -> Result<()> {
+        let Some(latest) = latest else { return Ok(()) };
+        let part = self.part(latest)?;
+        let (of, groups) = (part.first_group..part.end_group, &self.seat.groups);
+        if of == *groups {
+            return Ok(());
+        }
+        let message = format!(
+            "shard {} of the newest checkpoint has groups {of:?}, and this one {groups:?}: divide it anew",
+            self.seat.shard
+        );
+        Err(Error::new(Code::InvalidArgument, message))
+    }
+
+    /// Refuses sinks that hold outputs of another division, or of another shard, once they have shown them.
+    fn check_sinks<P: Operator>(&self, builder: &mut PipelineBuilder<P>, epoch: u64) -> Result<()> {
+        let share = Share { epoch, shard: self.seat.shard };
+        let mut refused = Ok(());
+        for sink in builder.sinks() {
+            let held = sink.assign(share)?;
+            if held != share {
+                let notes = self.show_last(&mut **sink, held)?;
+                refused = refused.and(Err(foreign(sink.name(), held, share, &notes)));
+            }
+        }
+        refused
+    }
+
+    /// Has a sink show what the last checkpoint of its own division had. What it has to say about that comes back.
+    fn show_last<O>(&self, sink: &mut dyn Sink<O>, share: Share) -> Result<String> {
+        let Some(last) = self.newest(|manifest| manifest.epoch == share.epoch)? else {
+            return Ok(String::new());
+        };
+        let part = last.shards.iter().find(|part| part.shard == share.shard);
+        let name = position::sink(sink.name());
+        let position = part.and_then(|part| part.positions.get(&name)).copied().unwrap_or(0);
+        sink.assign(share)?;
+        if let sink::Opened::Behind { held } = sink.open(position)? {
+            let checkpoint = last.checkpoint;
+            return Ok(format!(
+                "; sink `{}` holds {held} of the {position} that checkpoint {checkpoint} says it has taken, and shows nothing more",
+                sink.name()
+            ));
+        }
+        sink.commit(last.checkpoint, position)?;
+        Ok(String::new())
+    }
+
+    /// The newest checkpoint that is one of those that are meant.
+    fn newest(&self, is_meant: impl Fn(&Manifest) -> bool) -> Result<Option<Manifest>> {
+        for id in self.checkpoints.list()?.into_iter().rev() {
+            let manifest = self.checkpoints.manifest(id)?;
+            if is_meant(&manifest) {
+                return Ok(Some(manifest));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Goes back until the sinks hold what the state says they have taken; gives the checkpoint whose outputs they can show.
+    fn agree<P: Operator>(
+        &self,
+        pipeline: &mut Pipeline<P>,
+        latest: Option<Manifest>,
+    ) -> Result<Option<Manifest>> {
+        if pipeline.behind().is_empty() {
+            return Ok(latest);
+        }
+        let Some(latest) = latest else {
+            self.begin_anew()?;
+            pipeline.recover()?;
+            return Ok(None);
+        };
+        // What the newest checkpoint has was shown, if not here.
+        pipeline.begin_sinks_at(&self.part(&latest)?.positions)?;
+        if pipeline.behind().is_empty() {
+            return Ok(Some(latest));
+        }
+        // Each that is tried has to be held by those that were behind: there is at most one more for every sink.
+        while !pipeline.behind().is_empty() {
+            let fits = |it: &Manifest| it.epoch == latest.epoch && self.holds(pipeline, it);
+            let Some(from) = self.newest(fits)? else { return Err(none_fits(pipeline.behind())) };
+            self.restore(&from)?;
+            pipeline.recover()?;
+            if pipeline.behind().is_empty() {
+                return Ok(Some(from));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether the sinks that are behind hold what a checkpoint says they had taken.
+    fn holds<P: Operator>(&self, pipeline: &Pipeline<P>, manifest: &Manifest) -> bool {
+        let Ok(part) = self.part(manifest) else { return false };
+        let taken = |sink: &str| part.positions.get(&position::sink(sink)).copied().unwrap_or(0);
+        pipeline.behind().iter().all(|behind| taken(&behind.sink) <= behind.held)
+    }
+
+    fn part<'m>(&self, manifest: &'m Manifest) -> Result<&'m ShardPart> {
+        let shard = self.seat.shard;
+        manifest.shards.iter().find(|part| part.shard == shard).ok_or_else(|| {
+            let message = format!("checkpoint {} has no shard {shard}", manifest.checkpoint);
+            Error::new(Code::CorruptData, message)
+        })
+    }
+
+    fn restore(&self, from: &Manifest) -> Result<()> {
+        self.checkpoints.restore(from.checkpoint, self.seat.shard, &*self.state).map(|_| ())
+    }
+
+    /// Empties the state, which has no checkpoint to go back to.
+    fn begin_anew(&self) -> Result<()> {
+        self.state.clear().map(|_| ())
+    }
+}
+
+/// Whether a state is not as far as a checkpoint.
+fn is_behind(state: &dyn KeyedState, part: &ShardPart) -> Result<bool> {
+    let positions = state.positions()?;
+    let at = |name: &String| positions.get(name).copied();
+    Ok(part.positions.iter().any(|(name, position)| at(name) < Some(*position)))
+}
+
+#[cold]
+fn none_fits(behind: &[Behind]) -> Error {
+    let lacks = |it: &Behind| format!("sink `{}` holds {} of {}", it.sink, it.held, it.expected);
+    let lacks: Vec<String> = behind.iter().map(lacks).collect();
+    let message = format!(
+        "no checkpoint that is kept fits what the sinks hold: {}; bring their outputs back, or let a sink that holds nothing go on with what comes now (`continued`)",
+        lacks.join(", ")
+    );
+    Error::new(Code::CheckpointNotFound, message)
+}
+
+#[cold]
+fn foreign(sink: &str, held: Share, share: Share, notes: &str) -> Error {
+    let message = format!(
+        "sink `{sink}` holds outputs of {held}, which are shown now, and this is {share}: give it a place of its own for them{notes}"
+    );
+    Error::new(Code::InvalidArgument, message)
+}

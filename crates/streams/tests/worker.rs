@@ -1,0 +1,366 @@
+//! Workers that begin again at bad moments: what was prepared is shown, what was cut is made again, and nothing is seen twice.
+
+use mainstay::{Code, Database, ErrorKind, KeyedState, Result};
+use mainstay_streams::{
+    Board, Checkpoints, Conductor, FileSink, Items, Job, MemoryState, Opened, Operator, Order,
+    Pipeline, PipelineBuilder, Place, Said, ShardReport, Shelf, Sink, Stage, StatefulOperator,
+    Worker,
+};
+use std::io::Read;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+const ITEMS: u64 = 400;
+const ORDER: &str = "jobs/job/checkpoint";
+
+fn builder(out: &PathBuf) -> PipelineBuilder<impl Operator<Item = u64, Out = (u64, u64)> + use<>> {
+    without_sink().sink(FileSink::new("out", out))
+}
+
+fn without_sink() -> PipelineBuilder<impl Operator<Item = u64, Out = (u64, u64)> + use<>> {
+    let key = |item: &u64| format!("key-{}", item % 29);
+    let counts = StatefulOperator::new("counts", key, |count: Option<u64>, item: &u64, _| {
+        let count = count.unwrap_or(0) + 1;
+        Ok((Some(count), vec![(item % 29, count)]))
+    });
+    Pipeline::of(counts).source(Items::new("items", 0..ITEMS)).batch(20)
+}
+
+/// A job whose conductor is played by the test.
+struct Stand {
+    root: tempfile::TempDir,
+    db: Database,
+}
+
+impl Stand {
+    fn new() -> Stand {
+        Stand { root: tempfile::tempdir().unwrap(), db: Database::memory().unwrap() }
+    }
+
+    fn board(&self) -> Board {
+        Board::new(self.db.clone(), "job").unwrap()
+    }
+
+    fn checkpoints(&self) -> Checkpoints {
+        let shelf = Shelf::directory(self.root.path().join("checkpoints")).unwrap();
+        Checkpoints::open(shelf, Job::new("job", "counts")).unwrap()
+    }
+
+    fn out(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    /// Opens a shard with a directory of outputs, on a machine that has lost its state.
+    fn open(
+        &self,
+        shard: u32,
+        shards: u32,
+        out: &str,
+    ) -> Result<Worker<impl Operator<Item = u64, Out = (u64, u64)> + use<>>> {
+        self.open_with(self.checkpoints(), Arc::new(MemoryState::new()), (shard, shards), out)
+    }
+
+    fn open_with(
+        &self,
+        checkpoints: Checkpoints,
+        state: Arc<dyn KeyedState>,
+        (shard, shards): (u32, u32),
+        out: &str,
+    ) -> Result<Worker<impl Operator<Item = u64, Out = (u64, u64)> + use<>>> {
+        let builder = builder(&self.out(out));
+        Worker::open_shard(builder, state, checkpoints, shard, shards, self.board())
+    }
+
+    fn order(&self, checkpoint: u64, epoch: u64, shards: u32, stage: Stage) {
+        let order = Order { checkpoint, epoch, shards, stage };
+        self.db.cells().set(ORDER, serde_json::to_string(&order).unwrap()).unwrap();
+    }
+
+    fn said(&self, checkpoint: u64, shard: u32) -> Option<Said> {
+        let said = self.db.cells().get(&format!("{ORDER}/{checkpoint:020}/{shard}")).unwrap()?;
+        Some(serde_json::from_str(said.as_str().unwrap()).unwrap())
+    }
+
+    /// Has all shards write for a checkpoint; nobody has made one of it yet.
+    fn written<P: Operator>(
+        &self,
+        checkpoint: u64,
+        epoch: u64,
+        workers: &mut [Worker<P>],
+    ) -> Vec<ShardReport> {
+        let shards = workers.len() as u32;
+        self.order(checkpoint, epoch, shards, Stage::Gathering);
+        let mut upto = Place::new();
+        for (shard, worker) in (0..).zip(workers.iter_mut()) {
+            worker.step().unwrap();
+            let Some(Said::Reached(place)) = self.said(checkpoint, shard) else { panic!() };
+            let at = upto.entry("items".to_owned()).or_default();
+            *at = (*at).max(place["items"]);
+        }
+        self.order(checkpoint, epoch, shards, Stage::Writing { upto });
+        let reports = (0..).zip(workers.iter_mut()).map(|(shard, worker)| {
+            loop {
+                worker.step().unwrap();
+                match self.said(checkpoint, shard) {
+                    Some(Said::Report(report)) => return *report,
+                    Some(Said::Failed(why)) => panic!("{why}"),
+                    _ => {}
+                }
+            }
+        });
+        reports.collect()
+    }
+
+    /// Takes a checkpoint, and lets all shards hear of it.
+    fn taken<P: Operator>(&self, checkpoint: u64, epoch: u64, workers: &mut [Worker<P>]) {
+        let reports = self.written(checkpoint, epoch, workers);
+        self.checkpoints().commit(checkpoint, epoch, reports).unwrap();
+        self.order(checkpoint, epoch, workers.len() as u32, Stage::Committed);
+        for worker in workers {
+            worker.step().unwrap();
+        }
+    }
+
+    /// What readers see in these directories, as one.
+    fn seen(&self, outs: &[&str]) -> Vec<String> {
+        let mut lines = Vec::new();
+        for out in outs {
+            let mut text = String::new();
+            let committed = FileSink::<(u64, u64)>::read(self.out(out));
+            committed.unwrap().read_to_string(&mut text).unwrap();
+            lines.extend(text.lines().map(str::to_owned));
+        }
+        lines.sort();
+        lines
+    }
+}
+
+/// What readers see in the end when nothing has ever happened, of so many items.
+fn alone(items: u64) -> Vec<String> {
+    let mut counts = [0; 29];
+    let lines = (0..items).map(|item| {
+        let count = &mut counts[(item % 29) as usize];
+        *count += 1;
+        format!("[{},{count}]", item % 29)
+    });
+    let mut lines: Vec<String> = lines.collect();
+    lines.sort();
+    lines
+}
+
+fn steps<P: Operator>(workers: &mut [Worker<P>], count: usize) {
+    for worker in workers {
+        for _ in 0..count {
+            worker.step().unwrap();
+        }
+    }
+}
+
+/// The conductor died when the manifest was there and no shard had heard of it; then the work was divided.
+#[test]
+fn outputs_of_the_last_checkpoint_before_a_division_are_shown_by_whoever_held_them() {
+    let stand = Stand::new();
+    let checkpoints = stand.checkpoints().keep(1);
+    let mut old = [stand.open(0, 2, "a-0").unwrap(), stand.open(1, 2, "a-1").unwrap()];
+    steps(&mut old, 3);
+    let reports = stand.written(1, 0, &mut old);
+    checkpoints.commit(1, 0, reports).unwrap();
+    let place = checkpoints.latest().unwrap().unwrap().shards[0].positions["source/items"];
+    // They go on: what they make from now on is made again by others.
+    steps(&mut old, 2);
+    drop(old);
+    checkpoints.rescale(3).unwrap();
+    let mut new: Vec<_> =
+        (0..3).map(|shard| stand.open(shard, 3, &format!("b-{shard}")).unwrap()).collect();
+    stand.taken(3, 1, &mut new);
+    stand.taken(4, 1, &mut new);
+    assert_eq!(stand.seen(&["a-0", "a-1"]), Vec::<String>::new());
+
+    for shard in 0..2 {
+        let error = stand.open(shard, 2, &format!("a-{shard}")).map(|_| ()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        assert!(error.message().contains("has 3 shards"), "{error}");
+    }
+    assert_eq!(stand.seen(&["a-0", "a-1"]), alone(place));
+    steps(&mut new, 40);
+    stand.taken(5, 1, &mut new);
+    assert_eq!(stand.seen(&["a-0", "a-1", "b-0", "b-1", "b-2"]), alone(ITEMS));
+}
+
+/// The same where the number of shards did not change, so that nothing else tells old from new.
+#[test]
+fn a_directory_of_before_the_division_shows_what_it_had_and_is_refused() {
+    let stand = Stand::new();
+    let checkpoints = stand.checkpoints();
+    let mut old = [stand.open(0, 2, "a-0").unwrap(), stand.open(1, 2, "a-1").unwrap()];
+    steps(&mut old, 3);
+    let reports = stand.written(1, 0, &mut old);
+    checkpoints.commit(1, 0, reports).unwrap();
+    let place = checkpoints.latest().unwrap().unwrap().shards[0].positions["source/items"];
+    drop(old);
+    checkpoints.rescale(2).unwrap();
+    for shard in 0..2 {
+        let error = stand.open(shard, 2, &format!("a-{shard}")).map(|_| ()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        assert!(error.message().contains("epoch 0"), "{error}");
+    }
+    assert_eq!(stand.seen(&["a-0", "a-1"]), alone(place));
+    let mut new = [stand.open(0, 2, "b-0").unwrap(), stand.open(1, 2, "b-1").unwrap()];
+    steps(&mut new, 40);
+    stand.taken(3, 1, &mut new);
+    assert_eq!(stand.seen(&["a-0", "a-1", "b-0", "b-1"]), alone(ITEMS));
+}
+
+#[test]
+fn a_shard_that_begins_again_ends_the_checkpoint_that_it_had_reported_for() {
+    let stand = Stand::new();
+    let mut workers = [stand.open(0, 2, "0").unwrap(), stand.open(1, 2, "1").unwrap()];
+    steps(&mut workers, 3);
+    stand.written(1, 0, &mut workers);
+    let [mut first, second] = workers;
+    drop(second);
+    let second = stand.open(1, 2, "1").unwrap();
+    let stage = stand.board().order().unwrap().unwrap().stage;
+    assert!(matches!(&stage, Stage::Aborted { why } if why.contains("shard 1")), "{stage:?}");
+    first.step().unwrap();
+    let mut workers = [first, second];
+    steps(&mut workers, 40);
+    stand.taken(2, 0, &mut workers);
+    assert_eq!(stand.seen(&["0", "1"]), alone(ITEMS));
+}
+
+/// The conductor hears of it at once, and its checkpoint is none.
+#[test]
+fn a_conductor_is_told_that_a_shard_began_again() {
+    let stand = Stand::new();
+    let mut workers = vec![stand.open(0, 2, "0").unwrap(), stand.open(1, 2, "1").unwrap()];
+    let (board, checkpoints) = (stand.board(), stand.checkpoints());
+    let error = std::thread::scope(|scope| {
+        let conductor = scope.spawn(|| {
+            let timeout = Duration::from_secs(600);
+            Conductor::open(board, checkpoints, 2, timeout).unwrap().checkpoint().unwrap_err()
+        });
+        while !matches!(stand.said(1, 1), Some(Said::Report(_))) {
+            workers[1].step().unwrap();
+            if !matches!(stand.said(1, 0), Some(Said::Reached(_))) {
+                workers[0].step().unwrap();
+            }
+        }
+        workers.remove(1);
+        workers.push(stand.open(1, 2, "1").unwrap());
+        conductor.join().unwrap()
+    });
+    assert_eq!(error.code(), Code::CheckpointAborted, "{error}");
+    assert!(error.message().contains("shard 1"), "{error}");
+    assert_eq!(stand.checkpoints().list().unwrap(), Vec::<u64>::new());
+}
+
+/// A checkpoint was committed, and a shard's outputs of it are not there: the shard goes back to one that fits.
+#[test]
+fn a_shard_whose_outputs_are_gone_goes_back_to_a_checkpoint_that_fits() {
+    let stand = Stand::new();
+    let mut workers = vec![stand.open(0, 2, "0").unwrap(), stand.open(1, 2, "1").unwrap()];
+    steps(&mut workers, 3);
+    stand.taken(1, 0, &mut workers);
+    steps(&mut workers, 3);
+    let reports = stand.written(2, 0, &mut workers);
+    drop(workers.pop());
+    let staged = std::fs::read_dir(stand.out("1")).unwrap().map(|entry| entry.unwrap().path());
+    let staged: Vec<PathBuf> =
+        staged.filter(|path| path.to_str().unwrap().contains("staged-")).collect();
+    assert!(!staged.is_empty());
+    staged.iter().for_each(|path| std::fs::remove_file(path).unwrap());
+    stand.checkpoints().commit(2, 0, reports).unwrap();
+    stand.order(2, 0, 2, Stage::Committed);
+    workers.push(stand.open(1, 2, "1").unwrap());
+    steps(&mut workers, 40);
+    stand.taken(3, 0, &mut workers);
+    assert_eq!(stand.seen(&["0", "1"]), alone(ITEMS));
+
+    // Nothing is there at all any more: no checkpoint fits, and that is said.
+    drop(workers.pop());
+    std::fs::remove_dir_all(stand.out("1")).unwrap();
+    let error = stand.open(1, 2, "1").map(|_| ()).unwrap_err();
+    assert_eq!(error.code(), Code::CheckpointNotFound, "{error}");
+    assert!(error.message().contains("sink `out` holds 0"), "{error}");
+}
+
+/// Another machine has the checkpoints and nothing else. What was shown on the first one is there, not here.
+#[test]
+fn a_sink_goes_on_in_an_empty_directory_if_it_is_told_to() {
+    let stand = Stand::new();
+    let open = |out: &str, continued: bool| {
+        let out = stand.out(out);
+        let sink = FileSink::new("out", &out);
+        let sink = if continued { sink.continued() } else { sink };
+        let state = Arc::new(MemoryState::new());
+        Worker::open(without_sink().sink(sink), state, stand.checkpoints())
+    };
+    let mut worker = open("first", false).unwrap();
+    for _ in 0..3 {
+        worker.step().unwrap();
+        worker.checkpoint().unwrap();
+    }
+    worker.step().unwrap();
+    drop(worker);
+    assert_eq!(
+        open("second", false).map(|_| ()).unwrap_err().code(),
+        Code::CheckpointNotFound,
+        "it may as well be lost"
+    );
+    let mut worker = open("second", true).unwrap();
+    worker.step().unwrap();
+    drop(worker);
+    let mut worker = open("second", false).unwrap();
+    while !worker.step().unwrap().ended {}
+    worker.checkpoint().unwrap();
+    drop(worker);
+    assert_eq!(stand.seen(&["first", "second"]), alone(ITEMS));
+    let here = FileSink::<()>::read(stand.out("second")).unwrap().length_bytes();
+    let there = FileSink::<()>::read(stand.out("first")).unwrap().length_bytes();
+    let all: usize = alone(ITEMS).iter().map(|line| line.len() + 1).sum();
+    assert_eq!((here + there) as usize, all);
+    // Back to before it went on: what was shown elsewhere is passed over, what was shown here compared.
+    let mut sink = FileSink::<(u64, u64)>::new("out", stand.out("second"));
+    assert_eq!(sink.open(there - 12).unwrap(), Opened::Ready);
+}
+
+/// Somebody else takes checkpoints of the same job: from the command line, say.
+#[test]
+fn a_worker_goes_on_behind_a_checkpoint_of_somebody_else() {
+    let stand = Stand::new();
+    let state = Arc::new(MemoryState::new());
+    let out = stand.out("out");
+    let mut worker = Worker::open(builder(&out), state.clone(), stand.checkpoints()).unwrap();
+    for (own, other) in [(1, 2), (3, 4)] {
+        worker.step().unwrap();
+        assert_eq!(worker.checkpoint().unwrap().checkpoint, own);
+        worker.step().unwrap();
+        assert_eq!(stand.checkpoints().take(&*state).unwrap().checkpoint, other);
+    }
+    // Where that one stands no file of outputs ends; it is opened all the same.
+    worker.step().unwrap();
+    drop(worker);
+    let mut worker = Worker::open(builder(&out), state, stand.checkpoints()).unwrap();
+    while !worker.step().unwrap().ended {}
+    worker.checkpoint().unwrap();
+    assert_eq!(stand.seen(&["out"]), alone(ITEMS));
+}
+
+#[test]
+fn a_checkpoint_that_could_not_be_read_yet_is_heard_of_again() {
+    let stand = Stand::new();
+    let mut workers = [stand.open(0, 1, "out").unwrap()];
+    steps(&mut workers, 3);
+    let reports = stand.written(1, 0, &mut workers);
+    stand.checkpoints().commit(1, 0, reports).unwrap();
+    stand.order(1, 0, 1, Stage::Committed);
+    let manifest = stand.root.path().join(format!("checkpoints/job/manifests/{:020}", 1));
+    let whole = std::fs::read(&manifest).unwrap();
+    std::fs::write(&manifest, "damaged").unwrap();
+    assert!(workers[0].step().is_err());
+    std::fs::write(&manifest, whole).unwrap();
+    workers[0].step().unwrap();
+    assert!(!stand.seen(&["out"]).is_empty());
+}
