@@ -32,3 +32,8 @@ mod outbox {
     use super::{World, served};
     mainstay_conformance::every_outbox_case!(make);
 }
+
+mod keyed {
+    use super::{World, served};
+    mainstay_conformance::every_keyed_case!(make);
+}

@@ -16,9 +16,9 @@ use crate::event::Event;
 use crate::feed::Filter;
 use crate::snapshot::HistoryEntry;
 use mainstay_model::{
-    Answer, At, Command, Durability, Name, OutboxAnswer, OutboxCommand, Page, Receipt, Record,
-    RecordCommand, RecordHistoryEntry, RecordPage, Revision, RunAnswer, RunCommand, StateAnswer,
-    StateCommand, Transaction, Versioned, Where,
+    Answer, At, Command, Durability, EntryBlock, Name, OutboxAnswer, OutboxCommand, Page, Receipt,
+    Record, RecordCommand, RecordHistoryEntry, RecordPage, Revision, RunAnswer, RunCommand,
+    SnapshotMark, StateAnswer, StateCommand, Transaction, Versioned, Where,
 };
 use serde::{Deserialize, Serialize};
 
@@ -284,6 +284,63 @@ pub enum Question {
         /// The event.
         seq: u64,
     },
+    /// What has changed of a space of keyed state: [`StateSince`].
+    StateSince {
+        /// Of this branch.
+        branch: String,
+        /// The space.
+        space: Name,
+        /// Since the snapshot of this mark; without one, all there is.
+        since: Option<SnapshotMark>,
+    },
+}
+
+/// What a snapshot of a space is to be made of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StateSince {
+    /// The moment that it shows, which is on stable storage.
+    pub revision: Revision,
+    /// What the next one names it by; nothing where there is no such space.
+    pub mark: Option<SnapshotMark>,
+    /// What is to be written.
+    pub changed: StateChanged,
+}
+
+/// What has changed of a space.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StateChanged {
+    /// These entries.
+    These(EntryBlock),
+    /// All there is has to be read: nothing earlier was named, or this is why.
+    All(Option<WhyAll>),
+}
+
+/// Why all there is has to be read, where changes alone were asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WhyAll {
+    /// The log no longer reaches back.
+    Trimmed,
+    /// There is another generation of the space since.
+    Replaced,
+    /// The earlier one is of a later moment.
+    Ahead,
+    /// The branch was forked since.
+    Forked,
+    /// There is too much of it.
+    TooMuch,
+}
+
+impl WhyAll {
+    /// In words.
+    pub fn text(self) -> &'static str {
+        match self {
+            WhyAll::Trimmed => "the log no longer reaches back to the one before",
+            WhyAll::Replaced => "the space was restored or made anew since the one before",
+            WhyAll::Ahead => "the one before is of a later moment than all there is",
+            WhyAll::Forked => "the branch was forked since the one before, or that is of another",
+            WhyAll::TooMuch => "too much has changed since the one before",
+        }
+    }
 }
 
 impl Question {
@@ -303,6 +360,7 @@ impl Question {
                 | Question::Sweep
                 | Question::Trim
                 | Question::ExportHash(_)
+                | Question::StateSince { .. }
         )
     }
 }
@@ -399,7 +457,14 @@ mod tests {
             Question::Indexes,
             Question::Explain { branch: branch.clone(), prefix, filters },
             Question::Tail { branch: branch.clone(), run: k(), after: 1, limit, wait_ms },
-            Question::RevisionOf { branch, run: k(), seq: 1 },
+            Question::RevisionOf { branch: branch.clone(), run: k(), seq: 1 },
+            Question::StateSince { branch, space: k(), since: None },
         ]);
+        let since = |changed| StateSince { revision, mark: None, changed };
+        let all = |why| encode(&since(StateChanged::All(Some(why)))).unwrap();
+        assert_eq!(all(WhyAll::Trimmed), [1, 5, 0, 1, 1, 0]);
+        assert_eq!(all(WhyAll::TooMuch), [1, 5, 0, 1, 1, 4]);
+        let these = encode(&since(StateChanged::These(EntryBlock::default()))).unwrap();
+        assert_eq!(these, [1, 5, 0, 0, 0]);
     }
 }

@@ -1,9 +1,11 @@
-//! The suite of stores of keyed state: in memory, on one that can do less, and on stores that do less than they say, which
-//! it has to find out.
+//! The suite of stores of keyed state: in memory, on the engine in memory, on disk and through a server, on one that can do
+//! less, and on stores that do less than they say, which it has to find out.
 
 mod bent;
 mod edited;
 mod less;
+#[path = "../served/mod.rs"]
+mod served;
 mod teeth;
 
 use mainstay_conformance::keyed_stand::{EngineWorld, MemoryWorld};
@@ -13,6 +15,7 @@ test_keyed_store!(in_memory, MemoryWorld::default());
 test_keyed_store!(plain, less::plain());
 test_keyed_store!(engine, EngineWorld::of(World::memory()));
 test_keyed_store!(disk, EngineWorld::disk());
+test_keyed_store!(remote, EngineWorld::of(World::served(served::serve)));
 
 /// Memory is excused from nothing but what is about lacking something, and about being opened again.
 #[test]

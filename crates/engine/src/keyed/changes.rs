@@ -4,8 +4,10 @@
 //!   log  ... | since + 1 | ... | durable |      effects on the space, the last of each place --> snapshot of changes
 //!        '-- does not reach back, or there is another generation since: all there is
 //! ```
+//!
+//! A server looks into its log and says what has changed; all there is, its client reads as of the moment that it was told.
 
-use super::{Keyed, KeyedAt, View};
+use super::{Keyed, KeyedAt};
 use crate::apply::keyed::{places, space};
 use crate::backup::make_durable;
 use crate::core::Core;
@@ -13,11 +15,13 @@ use crate::entry;
 use crate::overlay::Overlay;
 use crate::pinned::Pinned;
 use crate::place::Place;
+use crate::remote::wait;
 use crate::snapshot::Snapshot;
 use crate::spaces::{self, KEYED};
+use crate::wire::{Question, StateChanged, StateSince, WhyAll};
 use mainstay_model::{
-    At, EntryPlace, ErrorKind, Result, Revision, SnapshotHead, SnapshotMark, SnapshotTaken,
-    SnapshotWriter, Stamp,
+    At, EntryBlock, EntryParts, EntryPlace, ErrorKind, Result, Revision, SnapshotHead,
+    SnapshotMark, SnapshotTaken, SnapshotWriter, Stamp,
 };
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -25,16 +29,19 @@ use std::sync::Arc;
 
 /// More changes than this are not gathered in memory: then all there is is written, in a stream.
 const GATHER_BYTES: usize = 256 << 20;
-
-const NOT_HERE: &str = "a served database does not give its log";
-const TRIMMED: &str = "the log no longer reaches back to the one before";
-const REPLACED: &str = "the space was restored or made anew since the one before";
-const AHEAD: &str = "the one before is of a later moment than all there is";
-const FORKED: &str = "the branch was forked since the one before, or that is of another";
-const TOO_MUCH: &str = "too much has changed since the one before";
+/// More than this do not go to a client in one answer.
+const ANSWER_BYTES: usize = 64 << 20;
 
 /// The last that happened at each place; nothing where it is gone.
 type Changes = BTreeMap<EntryPlace, Option<Vec<u8>>>;
+
+/// A moment that is on stable storage, and what has changed up to it.
+struct Found {
+    pinned: Arc<Pinned>,
+    mark: Option<SnapshotMark>,
+    /// Or why all there is has to be written, if there was something to start from.
+    changes: std::result::Result<Changes, Option<WhyAll>>,
+}
 
 impl Keyed {
     /// Writes what has changed since a revision, or, where none is named or nobody knows, all there is: as of a
@@ -44,28 +51,86 @@ impl Keyed {
         since: Option<&SnapshotMark>,
         out: &mut dyn Write,
     ) -> Result<SnapshotTaken> {
-        let Place::Here(core) = &self.place else {
-            let view = self.at(At::Latest)?;
-            return full(&view, None, since.map(|_| NOT_HERE), out);
+        let core = match &self.place {
+            Place::Here(core) => core,
+            Place::There(_) => return self.take_since_there(since, out),
         };
+        let Found { pinned, mark, changes } = self.find_since(core, since, GATHER_BYTES)?;
+        let view = KeyedAt::here(self.space.clone(), pinned);
+        match changes {
+            Ok(changes) => {
+                let parts = changes.iter().map(|(place, payload)| (&place[..], payload.as_deref()));
+                changed(&view, mark, parts.map(Ok), out)
+            }
+            Err(why) => full(&view, mark, why, out),
+        }
+    }
+
+    fn take_since_there(
+        &self,
+        since: Option<&SnapshotMark>,
+        out: &mut dyn Write,
+    ) -> Result<SnapshotTaken> {
+        let (view, StateSince { mark, changed: what, .. }) = loop {
+            let found = self.changes_since(since)?;
+            match self.at(At::Revision(found.revision)) {
+                // Retention has passed it meanwhile.
+                Err(error) if error.kind() == ErrorKind::HistoryTrimmed => {}
+                view => break (view?, found),
+            }
+        };
+        match what {
+            StateChanged::These(block) => changed(&view, mark, block.iter(), out),
+            StateChanged::All(why) => full(&view, mark, why, out),
+        }
+    }
+
+    /// What has changed since a snapshot, as a server tells its client.
+    #[doc(hidden)]
+    pub fn changes_since(&self, since: Option<&SnapshotMark>) -> Result<StateSince> {
+        let core = match &self.place {
+            Place::Here(core) => core,
+            Place::There(link) => {
+                let (branch, space) = (self.branch.to_string(), self.space.clone());
+                let since = since.cloned();
+                return wait(link.ask(Question::StateSince { branch, space, since }));
+            }
+        };
+        let Found { pinned, mark, changes } = self.find_since(core, since, ANSWER_BYTES)?;
+        let changed = match changes {
+            Ok(changes) => {
+                let mut block = EntryBlock::default();
+                changes.iter().for_each(|(place, payload)| block.push(place, payload.as_deref()));
+                StateChanged::These(block)
+            }
+            Err(why) => StateChanged::All(why),
+        };
+        Ok(StateSince { revision: pinned.snapshot.revision, mark, changed })
+    }
+
+    fn find_since(
+        &self,
+        core: &Arc<Core>,
+        since: Option<&SnapshotMark>,
+        limit_bytes: usize,
+    ) -> Result<Found> {
         core.check_open()?;
         make_durable(core, core.sequencer.published())?;
         // What is visible may be ahead of what is durable again.
         let revision = core.sequencer.durable().min(core.sequencer.published());
         let pinned = Pinned::new(core, &self.branch, At::Revision(revision))?;
-        let view = KeyedAt { space: self.space.clone(), view: View::Here(pinned.clone()) };
         let mark = self.mark(core, &pinned.snapshot)?;
-        let Some(since) = since else { return full(&view, mark, None, out) };
-        let since = match mark.as_ref().map_or(Err(REPLACED), |mark| mark.since(since)) {
+        let found =
+            |changes| Found { mark: mark.map(|mark| mark.told()), pinned: pinned.clone(), changes };
+        let Some(since) = since else { return Ok(found(Err(None))) };
+        let since = match mark.as_ref().map_or(Err(WhyAll::Replaced), |mark| mark.since(since)) {
             // A database that a backup has replaced has another past under the same name, and other times in it.
             Ok((since, stamp)) if core.index().stamp_of(since)? == Some(stamp) => since,
-            Ok(_) => return full(&view, mark, Some(REPLACED), out),
-            Err(why) => return full(&view, mark, Some(why), out),
+            Ok(_) => return Ok(found(Err(Some(WhyAll::Replaced)))),
+            Err(why) => return Ok(found(Err(Some(why)))),
         };
-        match self.changes(core, &pinned.snapshot, since)? {
-            Ok(changes) => changed(&view, mark, &changes, out),
-            Err(why) => full(&view, mark, Some(why), out),
-        }
+        let changes = self.changes(core, &pinned.snapshot, since, limit_bytes)?;
+        Ok(found(changes.map_err(Some)))
     }
 
     /// What a later snapshot names this one by; nothing where there is no such space.
@@ -88,17 +153,20 @@ impl Keyed {
         core: &Arc<Core>,
         snapshot: &Snapshot,
         since: Revision,
-    ) -> Result<std::result::Result<Changes, &'static str>> {
+        limit_bytes: usize,
+    ) -> Result<std::result::Result<Changes, WhyAll>> {
         let declared = space::find(&snapshot.view(), &Overlay::default(), &self.space)?;
         let Some(declared) = declared.filter(|declared| declared.shown <= since) else {
-            return Ok(Err(REPLACED));
+            return Ok(Err(WhyAll::Replaced));
         };
         // Below its fork a branch's changes stand in the log as its parent's.
         if snapshot.layers.get(1).is_some_and(|(_, forked)| *forked > since) {
-            return Ok(Err(FORKED));
+            return Ok(Err(WhyAll::Forked));
         }
         let mut reader = match core.log.reader(since) {
-            Err(error) if error.kind() == ErrorKind::HistoryTrimmed => return Ok(Err(TRIMMED)),
+            Err(error) if error.kind() == ErrorKind::HistoryTrimmed => {
+                return Ok(Err(WhyAll::Trimmed));
+            }
             reader => reader?,
         };
         let life = places::life(self.space.as_str(), declared.generation);
@@ -106,7 +174,9 @@ impl Keyed {
         let (mut changes, mut bytes) = (Changes::new(), 0);
         loop {
             let frame = match reader.next(snapshot.revision) {
-                Err(error) if error.kind() == ErrorKind::HistoryTrimmed => return Ok(Err(TRIMMED)),
+                Err(error) if error.kind() == ErrorKind::HistoryTrimmed => {
+                    return Ok(Err(WhyAll::Trimmed));
+                }
                 frame => frame?,
             };
             let Some(frame) = frame else { return Ok(Ok(changes)) };
@@ -126,8 +196,8 @@ impl Keyed {
                     changes.insert(EntryPlace::from_slice(place), payload);
                 }
             }
-            if bytes > GATHER_BYTES {
-                return Ok(Err(TOO_MUCH));
+            if bytes > limit_bytes {
+                return Ok(Err(WhyAll::TooMuch));
             }
         }
     }
@@ -158,42 +228,40 @@ impl Mark {
 
     /// The revision of an earlier mark of the same database, space, generation and branch, and when that was; or why it is
     /// of no use.
-    fn since(
-        &self,
-        earlier: &SnapshotMark,
-    ) -> std::result::Result<(Revision, Stamp), &'static str> {
+    fn since(&self, earlier: &SnapshotMark) -> std::result::Result<(Revision, Stamp), WhyAll> {
         let rest = earlier.0.strip_prefix(&self.life()).and_then(|rest| rest.strip_prefix('/'));
-        let (branch, revision) = rest.and_then(|rest| rest.split_once('/')).ok_or(REPLACED)?;
+        let (branch, revision) =
+            rest.and_then(|rest| rest.split_once('/')).ok_or(WhyAll::Replaced)?;
         if branch != self.branch.to_string() {
-            return Err(FORKED);
+            return Err(WhyAll::Forked);
         }
         let (revision, stamp) = revision.split_once('-').unwrap_or((revision, "0"));
-        let revision = revision.parse().map_err(|_| REPLACED)?;
-        let stamp = stamp.parse().map_err(|_| REPLACED)?;
-        if revision > self.revision { Err(AHEAD) } else { Ok((revision, stamp)) }
+        let revision = revision.parse().map_err(|_| WhyAll::Replaced)?;
+        let stamp = stamp.parse().map_err(|_| WhyAll::Replaced)?;
+        if revision > self.revision { Err(WhyAll::Ahead) } else { Ok((revision, stamp)) }
     }
 }
 
 fn full(
     view: &KeyedAt,
-    mark: Option<Mark>,
-    why: Option<&'static str>,
+    mark: Option<SnapshotMark>,
+    why: Option<WhyAll>,
     out: &mut dyn Write,
 ) -> Result<SnapshotTaken> {
-    let (summary, mark) = (view.snapshot_to(out)?, mark.map(|mark| mark.told()));
-    Ok(SnapshotTaken { summary, mark, is_full: true, why })
+    let summary = view.snapshot_to(out)?;
+    Ok(SnapshotTaken { summary, mark, is_full: true, why: why.map(WhyAll::text) })
 }
 
-fn changed(
+fn changed<'e>(
     view: &KeyedAt,
-    mark: Option<Mark>,
-    changes: &Changes,
+    mark: Option<SnapshotMark>,
+    changes: impl Iterator<Item = Result<EntryParts<'e>>>,
     out: &mut dyn Write,
 ) -> Result<SnapshotTaken> {
     let mut writer = SnapshotWriter::new(out, &SnapshotHead::changes(view.space_info()?))?;
-    for (place, payload) in changes {
-        writer.push(place, payload.as_deref())?;
+    for entry in changes {
+        let (place, payload) = entry?;
+        writer.push(place, payload)?;
     }
-    let (summary, mark) = (writer.finish()?.0, mark.map(|mark| mark.told()));
-    Ok(SnapshotTaken { summary, mark, is_full: false, why: None })
+    Ok(SnapshotTaken { summary: writer.finish()?.0, mark, is_full: false, why: None })
 }

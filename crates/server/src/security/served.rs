@@ -4,7 +4,7 @@ use super::audit::{Audit, Entry};
 use super::right::{Area, Right};
 use super::user::{Denied, User};
 use mainstay::wire::{Act, Follow, Look, Question, Read};
-use mainstay::{CellCommand, Filter, RecordCommand, RunCommand, Transaction};
+use mainstay::{CellCommand, Filter, RecordCommand, RunCommand, StateCommand, Transaction};
 
 /// To do anything with what keys hold.
 const DATA: Right =
@@ -102,6 +102,9 @@ impl User {
             }
             Question::Tail { run, .. } | Question::RevisionOf { run, .. } => {
                 self.allow_run(&RunCommand::Get { run: run.clone() })
+            }
+            Question::StateSince { space, .. } => {
+                self.allow_state(&StateCommand::Info { space: space.clone() })
             }
             Question::Explain { prefix, .. } => {
                 self.may(Right::read(Area::Records))?;

@@ -1,6 +1,8 @@
 //! Which right each command on keyed state needs, that no other does, and whose spaces they reach.
 
 use crate::world::{World, user};
+use mainstay::Name;
+use mainstay::wire::{self, Question};
 use mainstay_server::resp::table::{self, Group};
 use std::collections::BTreeSet;
 
@@ -121,6 +123,20 @@ fn a_user_reaches_the_spaces_of_its_prefix_and_no_others() {
         assert!(reply.starts_with("-NOPERM"), "{line}: {reply}");
     }
     assert_eq!(world.db.keyed("s").unwrap().get("a").unwrap().unwrap().value, b"1");
+}
+
+/// What has changed of a space is told to whoever may read it.
+#[test]
+fn what_has_changed_needs_the_right_to_read_the_space() {
+    let world = world();
+    let (branch, space) = ("main".to_owned(), Name::new("s").unwrap());
+    let question = wire::encode(&Question::StateSince { branch, space, since: None }).unwrap();
+    for (who, may) in [("looker", true), ("filler", false), ("other", false), ("app", false)] {
+        let mut client = world.client(who);
+        client.send(&[b"WIRE.ASK".to_vec(), question.clone()]);
+        let reply = client.receive();
+        assert_eq!(reply.starts_with("-NOPERM"), !may, "{who}: {reply}");
+    }
 }
 
 /// Keys of other spaces may look as if they were of a space of the user's.

@@ -496,6 +496,10 @@ fn answer(db: &Database, question: Question) -> Reply {
             let branch = db.branch(&branch);
             framed(&branch.and_then(|branch| branch.runs().revision_of(run.as_str(), seq)))
         }
+        Question::StateSince { branch, space, since } => {
+            let keyed = db.branch(&branch).and_then(|branch| branch.keyed(space.as_str()));
+            framed(&keyed.and_then(|keyed| keyed.changes_since(since.as_ref())))
+        }
         Question::Tail { branch, run, after, limit, .. } => {
             let tail =
                 db.branch(&branch).and_then(|branch| branch.runs().tail(run.as_str(), after));
