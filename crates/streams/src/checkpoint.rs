@@ -81,6 +81,7 @@ pub struct Checkpoints {
     job: Job,
     kept: usize,
     changes: usize,
+    back_to: Option<u64>,
 }
 
 /// What a shard has written for a checkpoint that is not one yet.
@@ -109,7 +110,8 @@ impl Checkpoints {
             );
             return Err(Error::new(Code::InvalidName, message));
         }
-        Ok(Checkpoints { shelf, job, kept: KEPT_DEFAULT, changes: CHANGES_DEFAULT })
+        let (kept, changes) = (KEPT_DEFAULT, CHANGES_DEFAULT);
+        Ok(Checkpoints { shelf, job, kept, changes, back_to: None })
     }
 
     /// How many are kept; at least one.
@@ -123,6 +125,15 @@ impl Checkpoints {
     #[must_use]
     pub fn changes(mut self, changes: usize) -> Checkpoints {
         self.changes = changes.min(CHANGES_LIMIT);
+        self
+    }
+
+    /// Workers that are opened with these begin from this one, whatever their state is and whatever came after it. The
+    /// next one that they take is the newest then; until there is one, those who are opened without this go on from the
+    /// newest that was.
+    #[must_use]
+    pub fn back_to(mut self, checkpoint: u64) -> Checkpoints {
+        self.back_to = Some(checkpoint);
         self
     }
 
@@ -189,6 +200,11 @@ impl Checkpoints {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The one to begin from whatever the state is; nothing where none was named.
+    pub(crate) fn named(&self) -> Result<Option<Manifest>> {
+        self.back_to.map(|id| self.manifest(id)).transpose()
     }
 
     /// The number that the next checkpoint gets.
@@ -468,4 +484,18 @@ fn lost(file: &FilePart, why: &str) -> Error {
         file.name
     );
     Error::new(Code::CorruptData, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chain_of_changes_has_an_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let shelf = Shelf::directory(directory.path()).unwrap();
+        let checkpoints = Checkpoints::open(shelf, Job::new("job", "counts")).unwrap();
+        assert_eq!(checkpoints.clone().changes(usize::MAX).changes, CHANGES_LIMIT);
+        assert_eq!(checkpoints.changes(7).changes, 7);
+    }
 }

@@ -1,7 +1,8 @@
 //! Several workers of one job: they stop at one place, their checkpoint is of all of them or is none, and their work is divided
 //! anew with nothing lost and nothing doubled.
 
-use mainstay::{Code, Database, ErrorKind, KeyedState, Result};
+use mainstay::{Code, Database, ErrorKind, KeyedState, Result, SpaceOptions, StateWrite, Wrote};
+use mainstay_model::key_group;
 use mainstay_streams::{
     Board, Checkpoints, Conductor, Items, Job, Manifest, MemorySink, MemoryState, Operator,
     Pipeline, PipelineBuilder, Said, Shelf, Stage, StatefulOperator, Window, Windowed, Windows,
@@ -198,6 +199,70 @@ fn a_state_of_before_the_division_is_replaced() {
             .unwrap();
         assert_eq!(states(&[state]), states(&[Arc::new(expected)]), "shard {shard}");
     }
+}
+
+/// A key that belongs to the lower or the upper half of the groups.
+fn key_of(upper: bool, n: usize) -> Vec<u8> {
+    let keys = (0..).map(|n: u32| format!("key-{n}").into_bytes());
+    keys.filter(|key| (key_group(key, 128) >= 64) == upper).nth(n).unwrap()
+}
+
+/// Shards that stand at one place of the stream may have closed versions up to different ones: what was closed and forgotten in
+/// one stays so, and what comes in the other is newer than that anyway.
+#[test]
+fn of_two_frontiers_the_higher_one_counts() {
+    let directory = tempfile::tempdir().unwrap();
+    let checkpoints = checkpoints(directory.path());
+    let (lower, upper, both) = (MemoryState::new(), MemoryState::new(), MemoryState::new());
+    for (state, is_upper) in [(&lower, false), (&upper, true), (&both, false), (&both, true)] {
+        state.put(&key_of(is_upper, 0), b"stays", 1.into()).unwrap();
+        state.put(&key_of(is_upper, 1), b"goes", 2.into()).unwrap();
+        state.delete(&key_of(is_upper, 1), 3.into()).unwrap();
+        state.delete(&key_of(is_upper, 2), 7.into()).unwrap();
+    }
+    lower.seal(5.into()).unwrap();
+    both.seal(5.into()).unwrap();
+    both.write(vec![StateWrite::advance("division", 1)]).unwrap();
+    let report =
+        |shard: u32, groups, state| checkpoints.write(1, shard, groups, state, None).unwrap();
+    let reports = vec![report(0, 0..64, &lower), report(1, 64..128, &upper)];
+    checkpoints.commit(1, 0, reports).unwrap();
+    let divided = checkpoints.rescale(1).unwrap();
+    let one = MemoryState::new();
+    checkpoints.restore(divided.checkpoint, 0, &one).unwrap();
+    for is_upper in [false, true] {
+        let again = one.put(&key_of(is_upper, 1), b"again", 2.into()).unwrap();
+        assert_eq!(again, Wrote::Stale, "it was deleted, and that was forgotten");
+        assert_eq!(one.look(&[&key_of(is_upper, 1)]).unwrap(), [None]);
+    }
+    assert!(one.snapshot().unwrap() == both.snapshot().unwrap());
+}
+
+/// What waits below the higher one would have to be applied first.
+#[test]
+fn frontiers_of_spaces_in_order_have_to_be_the_same() {
+    let directory = tempfile::tempdir().unwrap();
+    let checkpoints = checkpoints(directory.path());
+    let ordered = || {
+        let state = MemoryState::new();
+        state.declare(SpaceOptions::default().ordered()).unwrap();
+        state
+    };
+    let (lower, upper) = (ordered(), ordered());
+    upper.put(&key_of(true, 0), b"waits", 3.into()).unwrap();
+    lower.seal(5.into()).unwrap();
+    let take = |id: u64| {
+        let lower = checkpoints.write(id, 0, 0..64, &lower, None).unwrap();
+        let upper = checkpoints.write(id, 1, 64..128, &upper, None).unwrap();
+        checkpoints.commit(id, 0, vec![lower, upper]).unwrap();
+    };
+    take(1);
+    let error = checkpoints.rescale(1).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    assert!(error.message().contains("seal"), "{error}");
+    upper.seal(5.into()).unwrap();
+    take(2);
+    checkpoints.rescale(1).unwrap();
 }
 
 #[test]

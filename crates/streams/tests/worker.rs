@@ -1,10 +1,10 @@
 //! Workers that begin again at bad moments: what was prepared is shown, what was cut is made again, and nothing is seen twice.
 
-use mainstay::{Code, Database, ErrorKind, KeyedState, Result};
+use mainstay::{Code, Database, ErrorKind, KeyedState, Result, SpaceOptions};
 use mainstay_streams::{
-    Board, Checkpoints, Conductor, FileSink, Items, Job, MemoryState, Opened, Operator, Order,
-    Pipeline, PipelineBuilder, Place, Said, ShardReport, Shelf, Sink, Stage, StatefulOperator,
-    Worker,
+    Board, Checkpoints, Conductor, FileSink, Items, Job, MemorySink, MemoryState, Opened, Operator,
+    Order, Pipeline, PipelineBuilder, Place, Said, ShardReport, Shelf, Sink, Stage,
+    StatefulOperator, Worker,
 };
 use std::io::Read;
 use std::path::PathBuf;
@@ -363,4 +363,82 @@ fn a_checkpoint_that_could_not_be_read_yet_is_heard_of_again() {
     std::fs::write(&manifest, whole).unwrap();
     workers[0].step().unwrap();
     assert!(!stand.seen(&["out"]).is_empty());
+}
+
+/// The sinks lost what there was before the first checkpoint: the state begins anew, as it was declared.
+#[test]
+fn a_state_that_begins_anew_keeps_its_declaration() {
+    let stand = Stand::new();
+    let state = Arc::new(MemoryState::new());
+    state.declare(SpaceOptions::default().groups(64)).unwrap();
+    let shelf = Shelf::directory(stand.out("of-64")).unwrap();
+    let job = Job { groups: 64, ..Job::new("job", "counts") };
+    let checkpoints = || Checkpoints::open(shelf.clone(), job.clone()).unwrap();
+    let sink = MemorySink::new("out");
+    let open = || Worker::open(without_sink().sink(sink.clone()), state.clone(), checkpoints());
+    let mut worker = open().unwrap();
+    worker.step().unwrap();
+    drop(worker);
+    sink.lose();
+    let mut worker = open().unwrap();
+    assert_eq!(state.info().unwrap().unwrap().options.groups, 64);
+    while !worker.step().unwrap().ended {}
+    worker.checkpoint().unwrap();
+    assert_eq!(sink.committed().len() as u64, ITEMS);
+}
+
+/// Any checkpoint that is kept can be gone back to; what was shown since comes again and is not shown twice.
+#[test]
+fn a_worker_begins_again_from_an_older_checkpoint() {
+    let stand = Stand::new();
+    let state: Arc<dyn KeyedState> = Arc::new(MemoryState::new());
+    let out = stand.out("out");
+    let open = |checkpoints: Checkpoints| Worker::open(builder(&out), state.clone(), checkpoints);
+    let mut worker = open(stand.checkpoints()).unwrap();
+    let mut snapshots = Vec::new();
+    for _ in 0..4 {
+        worker.step().unwrap();
+        worker.checkpoint().unwrap();
+        snapshots.push(state.snapshot().unwrap());
+    }
+    drop(worker);
+    let mut worker = open(stand.checkpoints().back_to(2)).unwrap();
+    assert!(state.snapshot().unwrap() == snapshots[1]);
+    worker.step().unwrap();
+    // Until it has taken one, the newest is the one that was.
+    assert_eq!(worker.checkpoint().unwrap().checkpoint, 5);
+    assert!(state.snapshot().unwrap() == snapshots[2]);
+    drop(worker);
+    let mut worker = open(stand.checkpoints()).unwrap();
+    assert!(state.snapshot().unwrap() == snapshots[2]);
+    while !worker.step().unwrap().ended {}
+    worker.checkpoint().unwrap();
+    drop(worker);
+    assert_eq!(stand.seen(&["out"]), alone(ITEMS));
+    let error = open(stand.checkpoints().back_to(77)).map(|_| ()).unwrap_err();
+    assert_eq!(error.code(), Code::CheckpointNotFound, "{error}");
+}
+
+/// Whatever goes wrong, shards do not wait for an order that nobody follows up.
+#[test]
+fn an_order_does_not_stay_behind_when_its_conductor_fails() {
+    let stand = Stand::new();
+    let (board, checkpoints) = (stand.board(), stand.checkpoints());
+    let stage = std::thread::scope(|scope| {
+        let conductor = scope.spawn(|| {
+            let timeout = Duration::from_secs(600);
+            Conductor::open(board, checkpoints, 2, timeout).unwrap().checkpoint().unwrap_err();
+            stand.board().order().unwrap().unwrap().stage
+        });
+        while stand.board().order().unwrap().is_none() {
+            std::thread::yield_now();
+        }
+        // Somebody writes what nobody can read.
+        stand.db.cells().set(&format!("{ORDER}/{:020}/0", 1), "no note").unwrap();
+        conductor.join().unwrap()
+    });
+    assert!(
+        matches!(&stage, Stage::Aborted { why } if why.contains("cannot be read")),
+        "{stage:?}"
+    );
 }

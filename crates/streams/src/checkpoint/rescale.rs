@@ -113,7 +113,8 @@ impl Checkpoints {
             return Err(Error::new(Code::CorruptData, message));
         };
         streams.push(division(space, before.epoch + 1)?);
-        let joined = Joined::new(Chain::new(streams, Rule::Apart), space, Box::new(|_| Ok(())))?;
+        let chain = Chain::new(streams, Rule::Apart).only(remembered(space));
+        let joined = Joined::new(chain, space, Box::new(|_| Ok(())))?;
         failures.push(joined.failure.clone());
         let written = self.write_joined(id, shard, joined);
         let (file, positions) =
@@ -167,7 +168,18 @@ fn division(space: SpaceInfo, epoch: u64) -> Result<Stream> {
     Stream::new(Box::new(std::io::Cursor::new(writer.finish()?.1)))
 }
 
-/// Spaces of shards that become one have to be alike; of their frontiers the lower one counts.
+/// Whether an entry is one that a space with this frontier has: a deletion below it is forgotten, for what it is newer than is
+/// stale by the frontier.
+fn remembered(space: SpaceInfo) -> super::chain::Wanted {
+    Box::new(move |entry| match entry {
+        EntryRef::State { version, value: None, .. } => !space.is_sealed(*version),
+        _ => true,
+    })
+}
+
+/// Spaces of shards that become one have to be alike. Of their frontiers the higher one counts: below it a shard has forgotten
+/// what was deleted, and to all others nothing new comes there, since they stand at the same place of the stream. What waits
+/// below it would have to be applied first.
 fn together(space: Option<SpaceInfo>, other: SpaceInfo, part: &ShardPart) -> Result<SpaceInfo> {
     let Some(mut space) = space else { return Ok(other) };
     space.options.versions = space.options.versions.or(other.options.versions);
@@ -176,7 +188,15 @@ fn together(space: Option<SpaceInfo>, other: SpaceInfo, part: &ShardPart) -> Res
             format!("the space of shard {} is declared in another way than others", part.shard);
         return Err(Error::new(Code::CorruptData, message));
     }
-    space.frontier = space.frontier.min(other.frontier);
+    let waits = space.options.ordered || space.options.merged;
+    if waits && space.frontier != other.frontier {
+        let message = format!(
+            "shard {} has closed versions up to another one than those before it: seal all shards at one frontier and take a checkpoint, then divide that",
+            part.shard
+        );
+        return Err(Error::new(Code::InvalidArgument, message));
+    }
+    space.frontier = space.frontier.max(other.frontier);
     Ok(space)
 }
 

@@ -12,7 +12,7 @@ use crate::outlet::Behind;
 use crate::pipeline::{Barrier, Pipeline, PipelineBuilder};
 use crate::position;
 use crate::sink::{self, Share, Sink};
-use mainstay_model::{Code, Error, KeyedState, Result};
+use mainstay_model::{Code, Error, KeyedState, Result, SnapshotHead, SnapshotWriter, SpaceInfo};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -44,13 +44,16 @@ impl Opening<'_> {
         self.check_count(&mut builder, latest.as_ref())?;
         self.check_groups(latest.as_ref())?;
         self.check_sinks(&mut builder, epoch)?;
-        if let Some(latest) = &latest
-            && is_behind(&*self.state, self.part(latest)?)?
-        {
-            self.restore(latest)?;
+        let named = self.checkpoints.named()?;
+        match (&named, &latest) {
+            (Some(named), _) => self.go_back_to(named, epoch)?,
+            (None, Some(latest)) if is_behind(&*self.state, self.part(latest)?)? => {
+                self.restore(latest)?;
+            }
+            _ => {}
         }
         let mut pipeline = builder.open(Arc::clone(&self.state))?;
-        if let Some(from) = self.agree(&mut pipeline, latest.clone())? {
+        if let Some(from) = self.agree(&mut pipeline, named.or(latest.clone()))? {
             let positions = self.part(&from)?.positions.clone();
             pipeline.committed_before(&Barrier { id: from.checkpoint, positions })?;
         }
@@ -142,6 +145,18 @@ impl Opening<'_> {
         Ok(None)
     }
 
+    /// Makes the state what a checkpoint says that its user has named.
+    fn go_back_to(&self, named: &Manifest, epoch: u64) -> Result<()> {
+        if named.epoch == epoch {
+            return self.restore(named);
+        }
+        let message = format!(
+            "checkpoint {} is of epoch {}, and the work was divided anew since: go back to one of epoch {epoch}",
+            named.checkpoint, named.epoch
+        );
+        Err(Error::new(Code::InvalidArgument, message))
+    }
+
     /// Goes back until the sinks hold what the state says they have taken; gives the checkpoint whose outputs they can show.
     fn agree<P: Operator>(
         &self,
@@ -163,7 +178,9 @@ impl Opening<'_> {
         }
         // Each that is tried has to be held by those that were behind: there is at most one more for every sink.
         while !pipeline.behind().is_empty() {
-            let fits = |it: &Manifest| it.epoch == latest.epoch && self.holds(pipeline, it);
+            let is_of =
+                |it: &Manifest| it.epoch == latest.epoch && it.checkpoint <= latest.checkpoint;
+            let fits = |it: &Manifest| is_of(it) && self.holds(pipeline, it);
             let Some(from) = self.newest(fits)? else { return Err(none_fits(pipeline.behind())) };
             self.restore(&from)?;
             pipeline.recover()?;
@@ -193,9 +210,12 @@ impl Opening<'_> {
         self.checkpoints.restore(from.checkpoint, self.seat.shard, &*self.state).map(|_| ())
     }
 
-    /// Empties the state, which has no checkpoint to go back to.
+    /// Empties the state, which has no checkpoint to go back to; it stays declared as it is.
     fn begin_anew(&self) -> Result<()> {
-        self.state.clear().map(|_| ())
+        let Some(SpaceInfo { options, .. }) = self.state.info()? else { return Ok(()) };
+        let nothing = SnapshotHead::all(SpaceInfo { options, frontier: None });
+        let (_, nothing) = SnapshotWriter::new(Vec::new(), &nothing)?.finish()?;
+        self.state.restore(&nothing).map(|_| ())
     }
 }
 
