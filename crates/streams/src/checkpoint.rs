@@ -331,12 +331,6 @@ impl Checkpoints {
 
     /// Reads all files of a checkpoint, and checks them; changes nothing.
     pub fn verify(&self, checkpoint: u64) -> Result<Manifest> {
-        self.verify_with(checkpoint, &mut |_| {})
-    }
-
-    /// The same, and says after each piece how many bytes were read.
-    pub fn verify_with(&self, checkpoint: u64, read: &mut dyn FnMut(u64)) -> Result<Manifest> {
-        let mut done = 0;
         let manifest = self.manifest(checkpoint)?;
         check_whole(checkpoint, &self.job, &manifest.shards)?;
         for part in &manifest.shards {
@@ -349,8 +343,6 @@ impl Checkpoints {
                 if taken == 0 {
                     break;
                 }
-                done += taken as u64;
-                read(done);
             }
         }
         Ok(manifest)

@@ -121,10 +121,10 @@ impl StoreSettings {
             return Ok(());
         };
         if bucket.is_empty() {
-            return Err(invalid("the archive's bucket has no name: say s3://BUCKET/PREFIX"));
+            return Err(invalid("a bucket has no name: say s3://BUCKET/PREFIX"));
         }
         if let Err(error) = object_store::path::Path::parse(prefix.as_deref().unwrap_or_default()) {
-            return Err(invalid(&format!("prefix in bucket `{bucket}` of the archive: {error}")));
+            return Err(invalid(&format!("prefix in bucket `{bucket}`: {error}")));
         }
         let is_plain = endpoint.as_deref().is_some_and(|place| place.starts_with("http://"));
         if is_plain && !allow_http {
@@ -141,7 +141,7 @@ impl StoreSettings {
 #[cold]
 fn without_s3(bucket: &str) -> Error {
     let message = format!(
-        "bucket `{bucket}` of the archive: this program was built without S3. Build it with `cargo build --release \
+        "bucket `{bucket}`: this program was built without S3. Build it with `cargo build --release \
          --features s3`, or name a directory"
     );
     Error::new(Code::Unsupported, message)

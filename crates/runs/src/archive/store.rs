@@ -34,6 +34,11 @@ impl ArchiveStore {
         ArchiveStore { objects, directory: None }
     }
 
+    /// The store itself.
+    pub fn objects(&self) -> &Arc<dyn ObjectStore> {
+        &self.objects
+    }
+
     /// Makes a file stay, and its name.
     pub(super) fn settle(&self, path: &Path) -> Result<()> {
         let Some((files, root)) = &self.directory else { return Ok(()) };
@@ -72,9 +77,9 @@ fn s3(settings: &StoreSettings) -> Result<ArchiveStore> {
     if *allow_http {
         builder = builder.with_allow_http(true);
     }
-    let store = builder.build().map_err(|error| {
-        Error::new(Code::InvalidOption, format!("bucket `{bucket}` of the archive: {error}"))
-    })?;
+    let store = builder
+        .build()
+        .map_err(|error| Error::new(Code::InvalidOption, format!("bucket `{bucket}`: {error}")))?;
     Ok(match prefix {
         Some(prefix) => {
             let below = object_store::prefix::PrefixStore::new(store, prefix.as_str());

@@ -13,8 +13,9 @@ use super::progress::Bar;
 use super::session::Session;
 use clap::{Args, Subcommand};
 use mainstay::{KeyedState, Progress};
+use mainstay_runs::archive::{ArchiveStore, StoreSettings};
 use mainstay_streams::{Checkpoints, Job, Manifest, Shelf};
-use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Where checkpoints are, unless told otherwise.
 const DIRECTORY: &str = "mainstay-checkpoints";
@@ -49,9 +50,9 @@ pub enum CheckpointVerb {
 /// Where checkpoints lie.
 #[derive(Debug, Args)]
 pub struct ShelfArgs {
-    /// The directory that the checkpoints are in
+    /// Where the checkpoints are: a directory, or s3://BUCKET/PREFIX
     #[arg(long, value_name = "DIR", default_value = DIRECTORY)]
-    shelf: PathBuf,
+    shelf: String,
 }
 
 /// Which checkpoint.
@@ -106,9 +107,9 @@ impl CheckpointVerb {
             CheckpointVerb::Take(take) => take.run(session),
             CheckpointVerb::Restore(restore) => restore.run(session),
             CheckpointVerb::Rescale { job, shards, shelf } => {
-                let checkpoints = shelf.of_job(&job)?;
-                let _bar = Bar::new("dividing");
+                let checkpoints = of_job(shown(shelf.open()?, "dividing", None), &job)?;
                 let manifest = checkpoints.rescale(shards)?;
+                drop(checkpoints);
                 show(session, &manifest);
                 Ok(())
             }
@@ -119,26 +120,53 @@ impl CheckpointVerb {
 impl ShelfArgs {
     /// One to be read: a directory that is not there is not made.
     fn open(&self) -> Result<Shelf> {
-        let path: &Path = &self.shelf;
+        let StoreSettings::Directory { path } = StoreSettings::of(&self.shelf) else {
+            return self.make();
+        };
         if !path.is_dir() {
             let message = format!(
-                "there are no checkpoints at {}: name their directory with --shelf",
+                "there are no checkpoints at {}: name their place with --shelf",
                 path.display()
             );
             return Err(Failure::error(message));
         }
-        Ok(Shelf::directory(path)?)
+        self.make()
+    }
+
+    /// One to be written to.
+    fn make(&self) -> Result<Shelf> {
+        Ok(match StoreSettings::of(&self.shelf) {
+            StoreSettings::Directory { path } => Shelf::directory(path)?,
+            bucket => Shelf::objects(ArchiveStore::open(&bucket)?.objects().clone())?,
+        })
     }
 
     /// The checkpoints of a job that has some.
     fn of_job(&self, job: &str) -> Result<Checkpoints> {
-        let found = Checkpoints::of_job(self.open()?, job)?;
-        found.ok_or_else(|| {
-            Failure::not_held(format!(
-                "job {job} has no checkpoints: `mainstay checkpoint ls` lists jobs"
-            ))
-        })
+        of_job(self.open()?, job)
     }
+}
+
+fn of_job(shelf: Shelf, job: &str) -> Result<Checkpoints> {
+    let found = Checkpoints::of_job(shelf, job)?;
+    found.ok_or_else(|| {
+        Failure::not_held(format!(
+            "job {job} has no checkpoints: `mainstay checkpoint ls` lists jobs"
+        ))
+    })
+}
+
+/// A shelf that shows on a bar what is read and written there: of so many bytes, where that is known.
+fn shown(shelf: Shelf, what: &'static str, total: Option<u64>) -> Shelf {
+    let (bar, done) = (Bar::of_bytes(what), AtomicU64::new(0));
+    shelf.watched(move |bytes| {
+        let done = done.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        bar.show(Progress {
+            phase: what,
+            done: total.map_or(done, |total| done.min(total)),
+            total,
+        });
+    })
 }
 
 fn jobs(session: &mut Session, shelf: &ShelfArgs) -> Result<()> {
@@ -211,11 +239,9 @@ impl Which {
 
     fn verify(&self, session: &mut Session) -> Result<()> {
         let (checkpoints, id) = self.find()?;
-        let bar = Bar::of_bytes("checking");
-        let manifest = checkpoints.verify_with(id, &mut |done| {
-            bar.show(Progress { phase: "checking", done, total: None });
-        })?;
-        drop(bar);
+        let manifest = checkpoints.manifest(id)?;
+        let watched = shown(self.shelf.open()?, "checking", Some(manifest.bytes()));
+        of_job(watched, &self.job)?.verify(id)?;
         show(session, &manifest);
         Ok(())
     }
@@ -223,7 +249,14 @@ impl Which {
 
 impl Take {
     fn run(self, session: &mut Session) -> Result<()> {
-        let shelf = Shelf::directory(&self.shelf.shelf)?;
+        let manifest = self.take(session)?;
+        show(session, &manifest);
+        Ok(())
+    }
+
+    /// When this is over, nobody looks at the shelf any more, and the bar is gone.
+    fn take(self, session: &mut Session) -> Result<Manifest> {
+        let shelf = shown(self.shelf.make()?, "writing", None);
         let space = space(session, &self.on, &self.space)?;
         let checkpoints = match Checkpoints::of_job(shelf.clone(), &self.job)? {
             Some(checkpoints) => checkpoints,
@@ -243,11 +276,7 @@ impl Take {
             );
             return Err(Failure::error(message));
         }
-        let bar = Bar::new("writing");
-        let manifest = checkpoints.take(&*space)?;
-        drop(bar);
-        show(session, &manifest);
-        Ok(())
+        Ok(checkpoints.take(&*space)?)
     }
 }
 
@@ -255,9 +284,10 @@ impl Restore {
     fn run(self, session: &mut Session) -> Result<()> {
         let (checkpoints, id) = self.which.find()?;
         let space = space(session, &self.on, &self.space)?;
-        let bar = Bar::new("restoring");
-        let part = checkpoints.restore(id, self.shard, &*space)?;
-        drop(bar);
+        let found = checkpoints.manifest(id)?.shards.into_iter().find(|it| it.shard == self.shard);
+        let total = found.map(|part| part.files.iter().map(|file| file.bytes).sum());
+        let watched = shown(self.which.shelf.open()?, "restoring", total);
+        let part = of_job(watched, &self.which.job)?.restore(id, self.shard, &*space)?;
         let row = vec![
             ("space".into(), Field::text(&self.space)),
             ("checkpoint".into(), Field::number(id)),

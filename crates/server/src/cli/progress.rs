@@ -3,7 +3,7 @@
 use super::paper;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use mainstay::Progress;
-use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Where the end is not known.
@@ -19,7 +19,7 @@ pub struct Bar {
     bar: ProgressBar,
     of_bytes: bool,
     /// Nothing was counted yet, so that also the first count changes how it looks.
-    waits: Cell<bool>,
+    waits: AtomicBool,
 }
 
 impl Bar {
@@ -43,12 +43,12 @@ impl Bar {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
         let bar = bar.with_style(style(template)).with_message(what);
         bar.enable_steady_tick(TICK);
-        Bar { bar, of_bytes, waits: Cell::new(true) }
+        Bar { bar, of_bytes, waits: AtomicBool::new(true) }
     }
 
     /// Shows how far the work has come.
     pub fn show(&self, progress: Progress) {
-        if self.waits.take() || self.bar.length() != progress.total {
+        if self.waits.swap(false, Ordering::Relaxed) || self.bar.length() != progress.total {
             self.measure(progress.total);
         }
         self.bar.set_message(progress.phase);

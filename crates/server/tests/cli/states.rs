@@ -144,6 +144,9 @@ fn checkpoints(program: &Program, place: &[&str]) {
     };
     let check = |words: &[&str]| at(&[&["checkpoint"], words].concat());
     assert!(check(&["ls"]).error().contains("no checkpoints"));
+    if cfg!(not(feature = "s3")) {
+        assert!(check(&["ls", "--shelf", "s3://bucket"]).error().contains("--features s3"));
+    }
     put("a", "1");
     at(&["state", "advance", "s", "source/orders", "7"]).ok();
     let first = check(&["take", "job", "s"]).objects().remove(0);

@@ -27,7 +27,13 @@ const READ_BYTES: usize = 1 << 20;
 
 /// Where checkpoints lie. Clones are the same place.
 #[derive(Clone)]
-pub struct Shelf(Kind);
+pub struct Shelf {
+    kind: Kind,
+    watcher: Option<Watcher>,
+}
+
+/// Is told how many bytes of a file were read or written, piece by piece.
+type Watcher = Arc<dyn Fn(u64) + Send + Sync>;
 
 #[derive(Clone)]
 enum Kind {
@@ -40,7 +46,7 @@ impl Shelf {
     pub fn directory(path: impl AsRef<Path>) -> Result<Shelf> {
         let path = path.as_ref();
         fs::create_dir_all(path).map_err(|error| cannot("make", path.display(), &error))?;
-        Ok(Shelf(Kind::Directory(path.to_owned())))
+        Ok(Shelf { kind: Kind::Directory(path.to_owned()), watcher: None })
     }
 
     /// Any store of objects. What it has taken must stay.
@@ -51,7 +57,14 @@ impl Shelf {
             .enable_all()
             .build()
             .map_err(|error| cannot("begin to use", "the store of objects", &error))?;
-        Ok(Shelf(Kind::Objects { objects, runtime: Arc::new(runtime) }))
+        let kind = Kind::Objects { objects, runtime: Arc::new(runtime) };
+        Ok(Shelf { kind, watcher: None })
+    }
+
+    /// The same place, to somebody who looks on: is told how many bytes of a file were read or written, piece by piece.
+    #[must_use]
+    pub fn watched(self, watcher: impl Fn(u64) + Send + Sync + 'static) -> Shelf {
+        Shelf { watcher: Some(Arc::new(watcher)), ..self }
     }
 
     /// Writes a file under a name with `/` in it: all of it, or nothing.
@@ -60,7 +73,12 @@ impl Shelf {
         name: &str,
         write: impl FnOnce(&mut dyn Write) -> Result<T>,
     ) -> Result<T> {
-        match &self.0 {
+        let watcher = self.watcher.clone();
+        let write = |out: &mut dyn Write| match watcher {
+            Some(watcher) => write(&mut Watched { inner: out, watcher }),
+            None => write(out),
+        };
+        match &self.kind {
             Kind::Directory(root) => put_file(root, name, write),
             Kind::Objects { objects, runtime } => {
                 let path = ObjectPath::from(name);
@@ -78,7 +96,7 @@ impl Shelf {
 
     /// Writes a small file that is not there yet; says whether it was not. Of two who do it at once, one does.
     pub(super) fn put_new(&self, name: &str, bytes: &[u8]) -> Result<bool> {
-        match &self.0 {
+        match &self.kind {
             Kind::Directory(root) => put_new_file(root, name, bytes),
             Kind::Objects { objects, runtime } => {
                 let mode = object_store::PutMode::Create.into();
@@ -94,7 +112,13 @@ impl Shelf {
 
     /// Opens a file; nothing where there is none.
     pub(super) fn open(&self, name: &str) -> Result<Option<Box<dyn Read>>> {
-        match &self.0 {
+        let inner = self.find(name)?;
+        let Some(watcher) = self.watcher.clone() else { return Ok(inner) };
+        Ok(inner.map(|inner| Box::new(Watched { inner, watcher }) as Box<dyn Read>))
+    }
+
+    fn find(&self, name: &str) -> Result<Option<Box<dyn Read>>> {
+        match &self.kind {
             Kind::Directory(root) => match File::open(root.join(name)) {
                 Ok(file) => Ok(Some(Box::new(BufReader::with_capacity(READ_BYTES, file)))),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -122,7 +146,7 @@ impl Shelf {
 
     /// The same, with how many bytes each has.
     pub(super) fn lengths(&self, below: &str) -> Result<BTreeMap<String, u64>> {
-        match &self.0 {
+        match &self.kind {
             Kind::Directory(root) => {
                 let mut all = list_files(root, below)?;
                 all.retain(|name, _| !name.ends_with(PART));
@@ -148,14 +172,14 @@ impl Shelf {
     /// The names of files below one that are being written, or whose writing was cut off. A store of objects has none: it
     /// forgets uploads that were not finished by its own rules.
     pub(super) fn unfinished(&self, below: &str) -> Result<Vec<String>> {
-        let Kind::Directory(root) = &self.0 else { return Ok(Vec::new()) };
+        let Kind::Directory(root) = &self.kind else { return Ok(Vec::new()) };
         let all = list_files(root, below)?;
         Ok(all.into_keys().filter(|name| name.ends_with(PART)).collect())
     }
 
     /// Removes a file; one that is not there is removed.
     pub(super) fn remove(&self, name: &str) -> Result<()> {
-        match &self.0 {
+        match &self.kind {
             Kind::Directory(root) => match fs::remove_file(root.join(name)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     Err(cannot("remove", name, &error))
@@ -251,6 +275,28 @@ fn list_files(root: &Path, below: &str) -> Result<BTreeMap<String, u64>> {
         }
     }
     Ok(files)
+}
+
+/// A file that somebody looks at while it is read or written.
+struct Watched<F> {
+    inner: F,
+    watcher: Watcher,
+}
+
+impl<R: Read> Read for Watched<R> {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        self.inner.read(room).inspect(|read| (self.watcher)(*read as u64))
+    }
+}
+
+impl<W: Write> Write for Watched<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.inner.write(bytes).inspect(|written| (self.watcher)(*written as u64))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
 }
 
 /// Writes to an object, part by part.
