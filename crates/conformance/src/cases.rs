@@ -706,7 +706,7 @@ macro_rules! every_keyed_case {
             keyed::transfer {
                 round_trip, past_is_replayed, restored_spaces, fork_into_another_database,
                 after_a_merge, large_transactions, report_counts_spaces, hash_knows_spaces,
-                damage_is_refused, imported_branch_lives_on,
+                damage_is_refused, imported_branch_lives_on, only_imports_replay,
             }
         }
     };

@@ -248,6 +248,7 @@ impl Open {
 
     fn change(&mut self, command: Command) -> Result<Answer> {
         if let Command::State(command) = &command {
+            keyed::refuse_replay(command)?;
             self.note_states(command, None)?;
         }
         for (contract, name) in told(&command)? {
