@@ -662,7 +662,7 @@ macro_rules! every_keyed_case {
             keyed::conflicts {
                 read_then_written, others_do_not_conflict, restored_meanwhile,
                 filling_does_not_conflict, two_first_puts, puts_to_other_keys_never_conflict,
-                put_is_as_told, waiting_is_as_told, reads_its_own_writes, sees_what_it_replaced,
+                put_is_as_told, waiting_is_as_told, reads_its_own_writes, sees_what_it_replaced, what_it_replaced_is_its_own,
                 write_skew_cannot_happen, phantom_among_spaces,
             }
             keyed::feed {
@@ -706,7 +706,7 @@ macro_rules! every_keyed_case {
             keyed::transfer {
                 round_trip, past_is_replayed, restored_spaces, fork_into_another_database,
                 after_a_merge, large_transactions, report_counts_spaces, hash_knows_spaces,
-                damage_is_refused, imported_branch_lives_on,
+                damage_is_refused, imported_branch_lives_on, only_imports_replay,
             }
         }
     };

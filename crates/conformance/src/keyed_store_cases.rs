@@ -64,6 +64,7 @@ macro_rules! every_keyed_store_case {
                 unseen_is_a_conflict [Merged, Ordered, Atomic],
                 overtaken_is_settled [Merged, Ordered],
                 overtaken_is_sealed [Merged, Ordered],
+                large_states_are_settled_in_pieces [Merged, Ordered],
             }
             keyed_stores::ordered {
                 put_waits [Ordered], deletion_waits [Ordered],

@@ -90,4 +90,5 @@ fn merges_of_all_kinds_happen_beside_expiries() {
 fn spaces_are_replaced_and_merged_in_all_ways() {
     let spaces = counted(make::branching_spaces()).spaces;
     assert!(spaces.brought >= 1_000 && spaces.both >= 500, "{spaces:?}");
+    assert!(spaces.passed >= 15 && spaces.conflicted >= 60, "{spaces:?}");
 }

@@ -33,7 +33,8 @@ use crate::view::View;
 use mainstay_model::limits::{GUARD_LIMIT, TRANSACTION_LIMIT_COMMANDS};
 use mainstay_model::{
     Answer, BranchCommand, Code, Command, Demand, Error, MAIN, OutboxCommand, OutboxState, Receipt,
-    RequestId, Result, Revision, Scales, SmallVec, Stamp, Step, SystemCommand, Transaction,
+    RequestId, Result, Revision, Scales, SmallVec, Stamp, StateCommand, Step, SystemCommand,
+    Transaction,
 };
 use parking_lot::{Mutex, RwLock};
 use smallvec::smallvec;
@@ -267,7 +268,10 @@ impl Executor {
             Command::Outbox(command) => {
                 outbox::run(view, overlay, &mut self.state.fronts.lock(), command)
             }
-            Command::State(command) => keyed::run(view, overlay, command, self.next),
+            Command::State(command) => {
+                self.check_replay(view, command)?;
+                keyed::run(view, overlay, command, self.next)
+            }
             Command::System(SystemCommand::Reap { limit }) => {
                 self.state.reaps.store(false, Ordering::Relaxed);
                 reap::reap(&self.state.index, overlay, *limit)
@@ -295,6 +299,15 @@ impl Executor {
                 expire::sweep(&self.state.index, &catalog, overlay, from, view.now, *limit)
             }
             _ => Err(Error::new(Code::Unsupported, "this version does not know that command")),
+        }
+    }
+
+    /// Entries are put as they once were where nobody sees them yet, and nowhere else.
+    fn check_replay(&self, view: &View<'_>, command: &StateCommand) -> Result<()> {
+        let is_own = |catalog: &Catalog| catalog.imports().any(|branch| branch.id == view.branch());
+        match command {
+            StateCommand::Replay { .. } if is_own(&self.state.catalog.read()) => Ok(()),
+            command => keyed::refuse_replay(command),
         }
     }
 

@@ -234,9 +234,15 @@ impl Open {
     /// Remembers what of a space a command reads, or tells of. What its own writes say of it is as true as they are.
     fn note_states(&mut self, command: &StateCommand, answer: Option<&Answer>) -> Result<()> {
         let Some(space) = command.space() else { return Ok(()) };
-        let declared = keyed::space::find(&self.snapshot.view(), &self.overlay, space)?;
-        let info = declared.map(|declared| declared.info);
-        for place in keyed::guard::told(command, info.as_ref(), answer) {
+        let view = self.snapshot.view();
+        let before = keyed::space::find(&view, &Overlay::default(), space)?;
+        let now = keyed::space::find(&view, &self.overlay, space)?;
+        let places = match before.map(|it| it.generation) == now.map(|it| it.generation) {
+            true => keyed::guard::told(command, now.map(|it| it.info).as_ref(), answer),
+            // What it made or replaced itself is its own, whatever becomes of what was there.
+            false => vec![StatePlace::Space],
+        };
+        for place in places {
             let noted = (space.clone(), place);
             if !self.states.contains(&noted) {
                 self.check_guards()?;
@@ -248,6 +254,7 @@ impl Open {
 
     fn change(&mut self, command: Command) -> Result<Answer> {
         if let Command::State(command) = &command {
+            keyed::refuse_replay(command)?;
             self.note_states(command, None)?;
         }
         for (contract, name) in told(&command)? {

@@ -2,7 +2,8 @@
 
 mod support;
 
-use mainstay::{Database, KeyedState, StateWrite};
+use mainstay::{Database, KeyedState, Merging, SpaceOptions, StateWrite};
+use std::sync::Arc;
 use support::{Client, Ours};
 
 /// Lines and how each is answered, one after the other.
@@ -93,6 +94,28 @@ fn a_space_in_order_waits_until_it_is_sealed() {
         ("STATE.SEAL s 2.1", r":1\r\n"),
         ("STATE.GET s a", r"*2\r\n$3\r\ntwo\r\n$3\r\n2.0\r\n"),
     ]);
+}
+
+/// A function cannot be named in words: it says so, and whose it is.
+#[test]
+fn a_space_that_is_merged_is_declared_where_its_function_is() {
+    let ours = Ours::start();
+    let mut client = ours.client();
+    let reply = client.line("STATE.CREATE s VERSIONS u64 MERGED");
+    assert!(
+        reply.starts_with("-UNSUPPORTED the function that merges is part of a program"),
+        "{reply}"
+    );
+    assert!(client.line("STATE.INFO s").starts_with(r"$-1\r\n"));
+    let space = ours.db.keyed("s").unwrap();
+    space.declare(SpaceOptions::default().merged()).unwrap();
+    let sums =
+        Merging::new(Arc::new(space), |_, old, new| Ok([old.unwrap_or_default(), new].concat()));
+    sums.put(b"a", b"x", 1.into()).unwrap();
+    sums.put(b"a", b"y", 2.into()).unwrap();
+    let reply = client.line("STATE.PUT s a z VERSION 3");
+    assert!(reply.contains("put it where that function is"), "{reply}");
+    assert!(client.line("STATE.GET s a").starts_with(r"*2\r\n$2\r\nxy\r\n$1\r\n2\r\n"));
 }
 
 #[test]

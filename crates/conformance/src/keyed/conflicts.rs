@@ -234,6 +234,22 @@ pub fn sees_what_it_replaced(w: &mut World) {
     assert_eq!((held(&space(w), "new").unwrap(), held(&space(w), "b")), ("1@1".into(), None));
 }
 
+/// Below the frontier of what it replaced there is room again: that is no conflict, however often it is tried.
+pub fn what_it_replaced_is_its_own(w: &mut World) {
+    filled(w);
+    space(w).seal(20).unwrap();
+    let inside = |t: &mut Interactive| {
+        t.run(StateCommand::Drop { space: name("s") }).unwrap();
+        assert_eq!(wrote(t.run(put("b", "own", 3)).unwrap()), [Wrote::Applied]);
+    };
+    assert!(survives(w, inside, || done(w.cells().set("b", 1).unwrap())));
+    assert_eq!(held(&space(w), "b").unwrap(), "own@3");
+    assert!(
+        !survives(w, inside, || done(space(w).clear().unwrap())),
+        "there is none to be dropped"
+    );
+}
+
 /// Two that each read what the other writes: one of them begins again.
 pub fn write_skew_cannot_happen(w: &mut World) {
     filled(w);

@@ -3,7 +3,9 @@
 use super::{all, held, ordered, snapshot_of, space, space_on, whole};
 use crate::World;
 use crate::check::*;
-use mainstay::{At, Code, EntryBlock, EntryKind, KeyedState, StateCommand, StateWrite, Wrote};
+use mainstay::{
+    At, Code, EntryBlock, EntryKind, KeyedState, StateCommand, StateWrite, Transaction, Wrote,
+};
 use std::path::PathBuf;
 
 /// A space with everything that there is, and its past.
@@ -239,4 +241,24 @@ pub fn imported_branch_lives_on(w: &mut World) {
     assert!(space_on(w, "copy").clear().unwrap());
     w.beside().reap().unwrap();
     assert!(space(w).info().unwrap().is_some());
+}
+
+/// The command that puts entries as they once were is an import's: nobody else lowers a version with it.
+pub fn only_imports_replay(w: &mut World) {
+    space(w).put("a", "newer", 5).unwrap();
+    w.db().fork("dev", "main", At::Latest).unwrap();
+    let (mut block, mut older) = (EntryBlock::default(), Vec::new());
+    mainstay::put_state(4.into(), Some(b"older"), &mut older);
+    block.push(&EntryKind::state(b"a"), Some(&older));
+    let info = space(w).info().unwrap().unwrap();
+    for (block, shows) in [(block, false), (EntryBlock::default(), true)] {
+        let command = StateCommand::Replay { space: name("s"), info, block, hidden: false, shows };
+        refused(run(w.db(), command.clone()), Code::Unsupported);
+        let on_dev = Transaction::on("dev").step(command.clone());
+        refused(w.db().execute(on_dev), Code::Unsupported);
+        refused(w.db().begin().unwrap().run(command), Code::Unsupported);
+    }
+    for keyed in [space(w), space_on(w, "dev")] {
+        assert_eq!(held(&keyed, "a").unwrap(), "newer@5");
+    }
 }

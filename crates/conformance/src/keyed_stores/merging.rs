@@ -233,3 +233,28 @@ pub fn overtaken_is_sealed(s: &KeyedStand<'_>) {
     s.holds("other", "x", 1);
     assert_eq!(s.waiting(), []);
 }
+
+/// What a function makes of many keys is more than one command holds, and more than one answer: it is settled in pieces.
+pub fn large_states_are_settled_in_pieces(s: &KeyedStand<'_>) {
+    const KEYS: usize = 12;
+    const STATE_BYTES: usize = 11 << 20;
+    let s = merged_in_order(s);
+    let blown_up = Merging::new(s.space().clone(), |_, old, new| {
+        let mut state = old.map_or_else(|| vec![0; STATE_BYTES], <[u8]>::to_vec);
+        state[0] += new[0];
+        Ok(state)
+    });
+    for version in [1, 12] {
+        for key in 0..KEYS {
+            blown_up.put(format!("k{key}").as_bytes(), &[1], version.into()).unwrap();
+        }
+    }
+    for (frontier, sum) in [(10, 1), (20, 2)] {
+        assert_eq!(blown_up.seal(frontier.into()), Ok(KEYS as u64));
+        assert_eq!(s.waits().len(), (2 - sum) * KEYS);
+        for key in 0..KEYS {
+            let state = s.space().get(format!("k{key}").as_bytes()).unwrap().unwrap();
+            assert_eq!((state.value.len(), usize::from(state.value[0])), (STATE_BYTES, sum));
+        }
+    }
+}

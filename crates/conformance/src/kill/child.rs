@@ -5,7 +5,7 @@ use super::random::Random;
 use super::{
     ACCOUNTS, CAS_CELLS, HOT_CELLS, OWN_CELLS, WRITERS, account, cas_cell, mark_cell, options,
 };
-use super::{records, runs};
+use super::{keyed, records, runs};
 use mainstay::{Code, Database, Durability, Error, ErrorKind, Receipt, Result, Value};
 use std::fs::File;
 use std::io::Write;
@@ -48,6 +48,9 @@ pub fn run(directory: &Path, seed: u64, generation: u64) -> Result<()> {
     let mut random = Random::of(&[seed, generation, WRITERS]);
     if let Err(error) = records::declare(&db, &mut random) {
         pipe.alarm("declaring an index", &error);
+    }
+    if let Err(error) = keyed::declare(&db) {
+        pipe.alarm("declaring spaces", &error);
     }
     let writers = (0..WRITERS).map(|thread| {
         let random = Random::of(&[seed, generation, thread]);
@@ -98,6 +101,26 @@ impl Writer {
                 Err(error) => self.pipe.alarm(&format!("{id} {op}"), &error),
             };
             self.pipe.say(&end);
+            if matches!(op, Op::Move { .. }) && end.starts_with('A') && self.random.chance(10) {
+                self.tell_again(id);
+            }
+            if self.random.chance(3) {
+                self.seal();
+            }
+        }
+    }
+
+    /// As a source does that was not told how far it had been read.
+    fn tell_again(&self, id: Id) {
+        if let Err(error) = keyed::tell_again(&self.db, id) {
+            self.pipe.alarm("telling again", &error);
+        }
+    }
+
+    /// What waits since processes that are long gone is applied while others write.
+    fn seal(&self) {
+        if let Err(error) = keyed::seal(&self.db, self.generation) {
+            self.pipe.alarm("sealing", &error);
         }
     }
 
@@ -192,6 +215,9 @@ impl Writer {
         open.append(runs::event(id))?;
         let (subject, payload, run) = runs::message(id);
         open.put_message(subject, payload, Some(&run))?;
+        for command in keyed::commands(id)? {
+            open.run(command)?;
+        }
         open.commit()
     }
 }

@@ -17,6 +17,7 @@ mod audit;
 mod branches;
 pub mod child;
 mod journal;
+mod keyed;
 mod ledger;
 mod op;
 pub mod parent;

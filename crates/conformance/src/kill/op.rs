@@ -2,7 +2,7 @@
 
 use super::random::Random;
 use super::{account, cas_cell, hot_cell, mark_cell, own_cell};
-use super::{records, runs};
+use super::{keyed, records, runs};
 use mainstay::{
     Answer, BranchCommand, CellCommand, Durability, MergeStrategy, Name, Number, Receipt,
     RequestId, Result, Transaction, Value,
@@ -27,6 +27,13 @@ impl fmt::Display for Id {
 }
 
 impl Id {
+    /// Reads the name that [`fmt::Display`] wrote.
+    pub fn parse(name: &str) -> Option<Id> {
+        let mut numbers = name.splitn(3, '.').map(|word| word.parse().ok());
+        let mut next = || numbers.next().flatten();
+        Some(Id { generation: next()?, thread: next()?, seq: next()? })
+    }
+
     /// The value this operation writes: its name, then filler that nobody else would write.
     pub fn value(&self, filler: u64) -> Value {
         Value::from(self.text(filler))
@@ -135,13 +142,15 @@ impl Op {
                     Ok::<_, mainstay::Error>(CellCommand::Incr { name, by: Number::Int(by) })
                 };
                 let mark = Name::new(&mark_cell(id.thread))?;
-                Transaction::new()
+                let states = keyed::commands(id)?.into_iter();
+                let moved = Transaction::new()
                     .step(add(*from, -amount)?)
                     .step(add(*to, *amount)?)
                     .step(CellCommand::set(mark, id.value(0)))
                     .step(runs::append(id))
                     .step(runs::put(id)?)
-                    .durability(*durability)
+                    .durability(*durability);
+                states.fold(moved, Transaction::step)
             }
             Op::Put { branch, k, filler } => Transaction::on(branch)
                 .step(CellCommand::set(own(*k)?, id.value(*filler)))

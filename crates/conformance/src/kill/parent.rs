@@ -4,7 +4,7 @@ use super::journal::Run;
 use super::ledger::{Ledger, Request};
 use super::random::Random;
 use super::runs::Runs;
-use super::{Outcome, audit, options, records};
+use super::{Outcome, audit, keyed, options, records};
 use mainstay::{Clock, Database, SystemClock};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -81,6 +81,8 @@ struct Parent<'a> {
     /// What the parent itself did since the last check.
     own: Run,
     generation: u64,
+    /// The first process of the last cycle: what is asked again is not older.
+    since: u64,
     /// How long opening took last.
     open_us: u64,
     tally: Tally,
@@ -97,12 +99,14 @@ impl<'a> Parent<'a> {
             runs: Runs::default(),
             own: Run::default(),
             generation: 0,
+            since: 0,
             open_us: 20_000,
             tally: Tally::default(),
         }
     }
 
     fn cycle(&mut self, cycle: u64) -> Outcome<()> {
+        let first = self.generation + 1;
         let mut runs = vec![std::mem::take(&mut self.own)];
         // The first directory is made under fire, too.
         let early = if cycle == 1 { 3 } else { 0 };
@@ -119,6 +123,7 @@ impl<'a> Parent<'a> {
         let db = options().open(&self.plan.directory);
         let db = db.map_err(|error| format!("LOST: opening after the crash: {error}"))?;
         self.check(&db, cycle, &runs)?;
+        self.since = first;
         db.close().map_err(|error| format!("closing: {error}"))
     }
 
@@ -132,7 +137,10 @@ impl<'a> Parent<'a> {
         audit::check_feed(db, &self.ledger, &settled, since)?;
         records::check(db)?;
         self.runs.check(db)?;
-        if cycle.is_multiple_of(EVERYTHING_EVERY) || cycle == self.plan.cycles {
+        let everything = cycle.is_multiple_of(EVERYTHING_EVERY) || cycle == self.plan.cycles;
+        let logs_since = if everything { 0 } else { self.since };
+        keyed::check(db, self.runs.marked(), logs_since, self.generation)?;
+        if everything {
             audit::check_everything(db, &self.ledger)?;
         }
         let fresh = std::mem::take(&mut settled.requests);

@@ -66,6 +66,11 @@ pub struct Runs {
 }
 
 impl Runs {
+    /// The names of all operations that have left a mark, as of the last check.
+    pub fn marked(&self) -> &BTreeSet<String> {
+        &self.marked
+    }
+
     /// Looks at everything that is new. Whoever left a mark has left an event and a message, and nobody else has.
     pub fn check(&mut self, db: &Database) -> Outcome<()> {
         let told = |error: mainstay::Error| format!("looking at runs: {error}");

@@ -8,6 +8,7 @@ use mainstay_model::{
     OutboxCommand, Page, Receipt, Record, RecordCommand, RecordPage, RecordWrite, Result, Revision,
     RunCommand, Stamp, StringCommand, Transaction, Versioned, Where,
 };
+use std::collections::BTreeSet;
 
 /// The revision that stands for "written by this open transaction".
 const OPEN: Revision = Revision::MAX;
@@ -21,6 +22,10 @@ pub struct Open {
     copy: State,
     guards: Vec<Guard>,
     steps: Vec<Command>,
+    /// The spaces of keyed state that something was asked of.
+    spaces: BTreeSet<Name>,
+    /// What was answered about them, by step.
+    told: Vec<(usize, Answer)>,
     wrote: bool,
 }
 
@@ -29,7 +34,8 @@ impl Open {
     pub fn begin(oracle: &Oracle, branch: &str) -> Result<Open> {
         let (id, copy) = (oracle.id(branch)?, oracle.line(branch)?.state.clone());
         let (branch, snapshot) = (branch.to_owned(), oracle.latest());
-        Ok(Open { branch, id, snapshot, copy, guards: vec![], steps: vec![], wrote: false })
+        let (guards, steps, spaces, told) = Default::default();
+        Ok(Open { branch, id, snapshot, copy, guards, steps, spaces, told, wrote: false })
     }
 
     /// The revision it reads at.
@@ -105,11 +111,25 @@ impl Open {
         let command = command.into();
         read_by(&command).into_iter().for_each(|(contract, name)| self.guard(contract, &name));
         self.guard_event(&command);
+        if let Command::State(command) = &command {
+            self.spaces.extend(command.space().cloned());
+        }
         let mut run = Run::new(&mut self.copy, OPEN, self.snapshot.now, self.id);
         let answer = run.command(&command)?;
         self.wrote |= run.wrote;
+        if let Command::State(_) = &command {
+            self.told.push((self.steps.len(), answer.clone()));
+        }
         self.steps.push(command);
         Ok(answer)
+    }
+
+    /// Whether a space that something was asked of was written since. The engine may take that for a conflict where it
+    /// cannot tell that nothing of it matters; where an answer would be another one, it has to.
+    pub fn may_conflict(&self, oracle: &Oracle) -> bool {
+        let Ok(line) = oracle.line(&self.branch) else { return true };
+        let (since, latest) = (self.snapshot.revision, oracle.latest().revision);
+        !self.spaces.iter().all(|space| line.state.spaces.unwritten(space.as_str(), since, latest))
     }
 
     /// Commits: `Conflict` if anything read has changed; one that wrote nothing never fails.
@@ -121,12 +141,21 @@ impl Open {
         transaction.branch_id = Some(self.id);
         transaction.guards = self.guards;
         transaction.steps = self.steps.into_iter().map(Into::into).collect();
-        match oracle.execute(&transaction) {
+        let mut after = oracle.clone();
+        let done = match after.execute(&transaction) {
             Err(error) if matches!(error.code(), Code::GuardFailed | Code::RunNotFound) => {
-                Err(Error::new(Code::Conflict, "what was read has changed"))
+                Err(changed())
             }
-            other => other.map(Some),
+            other => other,
+        };
+        // A command that is refused now was answered then.
+        let is_told = |error: &Error| self.told.iter().any(|(at, _)| error.position() == Some(*at));
+        let receipt = done.map_err(|error| if is_told(&error) { changed() } else { error })?;
+        if self.told.iter().any(|(at, answer)| receipt.answers[*at] != *answer) {
+            return Err(changed());
         }
+        *oracle = after;
+        Ok(Some(receipt))
     }
 
     fn moment(&self) -> Moment {
@@ -174,6 +203,10 @@ impl Open {
         let seen = shown.filter_map(|name| versions.live(name, self.moment()));
         seen.filter(|version| version.revision != OPEN).filter_map(|version| version.expires).min()
     }
+}
+
+fn changed() -> Error {
+    Error::new(Code::Conflict, "what was read has changed")
 }
 
 fn written_here<T: Clone>(versions: &Versions<T>, name: &str) -> bool {

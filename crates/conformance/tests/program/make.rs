@@ -78,6 +78,11 @@ pub fn branching_spaces() -> BoxedStrategy<Program> {
         2 => (a_branch(), steps(), any::<bool>()).prop_map(|(branch, steps, named)| {
             Step::Transact { branch, guards: Vec::new(), steps, otherwise: None, named }
         }),
+        2 => (slot(), a_branch()).prop_map(|(slot, branch)| Step::Begin { slot, branch }),
+        5 => (slot(), space_write())
+            .prop_map(|(slot, write)| Step::Within { slot, act: Act::Do(Write::Space(write)) }),
+        2 => (slot(), any::<bool>())
+            .prop_map(|(slot, as_value)| Step::Commit { slot, as_value }),
         1 => Just(Step::Repeat),
         2 => (a_branch(), a_branch(), 0..6u64)
             .prop_map(|(name, from, back)| Step::Fork { name, from, back }),

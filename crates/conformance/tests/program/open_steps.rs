@@ -35,19 +35,25 @@ impl Driver {
             Act::Do(Write::Get(at)) => get(open, &cell(*at)),
             Act::Do(Write::List(_)) => {}
             Act::Do(Write::Run(write)) if !write.may_be_open() => {}
-            // What conflicts there is told by cases of its own.
-            Act::Do(Write::Space(_)) => {}
             Act::Do(write) => run(open, &write.command(&self.oracle, &open.branch)),
         }
     }
 
     pub fn commit(&mut self, slot: usize, as_value: bool) {
         let Some(Slot { engine, model, branch }) = self.slots[slot].take() else { return };
-        let wrote = model.wrote();
+        let (wrote, may_conflict) = (model.wrote(), model.may_conflict(&self.oracle));
         let engine = match as_value {
             true => engine.into_transaction().and_then(|value| self.world.db().execute(value)),
             false => engine.commit(),
         };
+        let conflicts = |error: &mainstay::Error| error.kind() == ErrorKind::Conflict;
+        if may_conflict && wrote {
+            let conflicted = engine.as_ref().is_err_and(conflicts);
+            self.tally.spaces.note_commit(conflicted);
+            if conflicted {
+                return;
+            }
+        }
         let model = model.commit(&mut self.oracle);
         match (engine, model) {
             (Ok(engine), Ok(Some(model))) => {
@@ -97,6 +103,7 @@ fn run(open: &mut Slot, command: &Command) {
         Command::Hash(hash) => (open.engine.run(hash.clone()), Some(hash.key())),
         Command::Run(run) => return run_on_run(open, run),
         Command::Outbox(outbox) => (open.engine.run(outbox.clone()), None),
+        Command::State(state) => (open.engine.run(state.clone()), None),
         other => panic!("{other:?} is not in any program"),
     };
     let failed = engine.is_err();

@@ -21,13 +21,17 @@ pub struct Tally {
     pub spaces: SpaceTally,
 }
 
-/// What merges did to keyed state.
+/// What merges and open transactions did to keyed state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpaceTally {
     /// What only the source had changed.
     pub brought: u64,
     /// What both had.
     pub both: u64,
+    /// Open transactions whose spaces were written meanwhile, and that committed.
+    pub passed: u64,
+    /// Open transactions whose spaces were written meanwhile, and that had to begin again.
+    pub conflicted: u64,
 }
 
 /// What forks and merges did to runs.
@@ -91,7 +95,18 @@ impl SpaceTally {
     }
 
     fn and(self, other: SpaceTally) -> SpaceTally {
-        SpaceTally { brought: self.brought + other.brought, both: self.both + other.both }
+        SpaceTally {
+            brought: self.brought + other.brought,
+            both: self.both + other.both,
+            passed: self.passed + other.passed,
+            conflicted: self.conflicted + other.conflicted,
+        }
+    }
+
+    /// Notes how an open transaction ended whose spaces were written meanwhile.
+    pub fn note_commit(&mut self, conflicted: bool) {
+        self.passed += u64::from(!conflicted);
+        self.conflicted += u64::from(conflicted);
     }
 }
 

@@ -23,6 +23,10 @@ type Due = (Version, Option<Vec<u8>>);
 const TRIES: usize = 1_000;
 /// How many writes that waited are settled together.
 const PIECE: usize = 10_000;
+/// How many bytes are written together, of several keys: one command holds twice as many.
+const PIECE_BYTES: usize = 32 << 20;
+/// What a write takes beside its key and its state, about.
+const WRITE_BYTES: usize = 64;
 
 /// A space with the function that merges what is put to it.
 ///
@@ -100,16 +104,24 @@ impl Merging {
     ///
     /// What comes to wait meanwhile is merged in its place, or told that it is stale: never taken and lost.
     pub fn seal(&self, frontier: Version) -> Result<u64> {
-        let (mut settled, mut in_vain) = (0, 0);
+        let (mut settled, mut in_vain, mut piece) = (0, 0, PIECE);
         while in_vain < TRIES {
-            let waiting = self.space.waiting(Some(frontier), PIECE)?;
+            let waiting = self.space.waiting(Some(frontier), piece)?;
+            let count = waiting.len();
             let done = if waiting.is_empty() {
                 match unless_conflict(self.space.seal(frontier))? {
                     Some(sealed) => return Ok(settled + sealed),
                     None => 0,
                 }
+            } else if let Some((done, bytes)) = unless_too_large(self.settle(waiting), count)? {
+                // More would fit.
+                if bytes < PIECE_BYTES / 2 {
+                    piece = (piece * 2).min(PIECE);
+                }
+                done
             } else {
-                self.settle(waiting)?
+                piece = count / 2;
+                continue;
             };
             settled += done;
             in_vain += usize::from(done == 0);
@@ -118,9 +130,9 @@ impl Merging {
         Err(Error::new(Code::Conflict, message))
     }
 
-    /// Merges writes that waited with their keys' states; says how many of them are done: none, if others came to wait
-    /// among them meanwhile.
-    fn settle(&self, waiting: Vec<WaitingEntry>) -> Result<u64> {
+    /// Merges writes that waited with their keys' states; says how many of them are done, none if others came to wait
+    /// among them meanwhile, and how many bytes that were.
+    fn settle(&self, waiting: Vec<WaitingEntry>) -> Result<(u64, usize)> {
         let newest = waiting.last().map(|entry| entry.version);
         let mut by_key: BTreeMap<Vec<u8>, Vec<Due>> = BTreeMap::new();
         for WaitingEntry { key, version, value } in waiting {
@@ -130,16 +142,22 @@ impl Merging {
         let kept = self.space.look(&keys)?;
         let mut writes = Vec::with_capacity(by_key.len() + 1);
         let mut counts = Vec::with_capacity(by_key.len());
+        let mut bytes = 0;
         for ((key, all), kept) in by_key.into_iter().zip(kept) {
             let versions: Vec<Version> = all.iter().map(|(version, _)| *version).collect();
             counts.push(versions.len() as u64);
-            writes.push(self.merged(&key, kept, all, &versions)?);
+            let merge = self.merged(&key, kept, all, &versions)?;
+            bytes += weight_bytes(&merge);
+            if bytes > PIECE_BYTES && !writes.is_empty() {
+                return Err(too_large(bytes));
+            }
+            writes.push(merge);
         }
         // What waits with the newest version itself is overtaken by none of these.
         writes.extend(newest.map(|below| StateWrite::AllSettled { below }));
         let wrote = unless_conflict(self.space.write(writes))?.unwrap_or_default();
         let done = wrote.iter().zip(counts).filter(|(wrote, _)| wrote.took_effect());
-        Ok(done.map(|(_, count)| count).sum())
+        Ok((done.map(|(_, count)| count).sum(), bytes))
     }
 
     /// What writes in order of their versions make of a key's state.
@@ -168,6 +186,26 @@ impl Merging {
         })?;
         let (key, settles) = (key.to_vec(), settles.to_vec());
         Ok(StateWrite::Merge { key, value: state, version, read, settles })
+    }
+}
+
+/// What a merged state takes in a command, with what it settles, about.
+fn weight_bytes(merge: &StateWrite) -> usize {
+    let StateWrite::Merge { key, value, settles, .. } = merge else { return 0 };
+    value.as_ref().map_or(0, Vec::len) + (key.len() + WRITE_BYTES) * (settles.len() + 1)
+}
+
+#[cold]
+fn too_large(bytes: usize) -> Error {
+    let message = format!("{bytes} bytes of merged states at once: {PIECE_BYTES} are the most");
+    Error::new(Code::TransactionTooLarge, message)
+}
+
+/// Nothing where several writes are too much at once, so that fewer of them are tried.
+fn unless_too_large<T>(result: Result<T>, writes: usize) -> Result<Option<T>> {
+    match result {
+        Err(error) if error.code() == Code::TransactionTooLarge && writes > 1 => Ok(None),
+        result => result.map(Some),
     }
 }
 

@@ -90,6 +90,14 @@ pub(crate) fn run(
     }
 }
 
+/// Refuses to put entries as they once were: versions would fall, and logs have items twice.
+pub(crate) fn refuse_replay(command: &StateCommand) -> Result<()> {
+    match command {
+        StateCommand::Replay { space, .. } => Err(only_imports(space)),
+        _ => Ok(()),
+    }
+}
+
 /// Declares a space; says whether it is new.
 fn declare(
     view: &View<'_>,
@@ -175,6 +183,15 @@ fn spaces(
 
 fn answer(answer: StateAnswer) -> Answer {
     Answer::State(Box::new(answer))
+}
+
+#[cold]
+fn only_imports(space: &Name) -> Error {
+    let message = format!(
+        "entries of `{space}` are put as they once were by an import only, into its own branch: restore a snapshot, or \
+         import a file"
+    );
+    Error::new(Code::Unsupported, message)
 }
 
 #[cold]

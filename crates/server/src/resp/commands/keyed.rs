@@ -340,12 +340,20 @@ fn create(words: &[&[u8]]) -> Result<Plan, Reply> {
                 () if arguments.take("GROUPS") => {
                     options.groups = u32::try_from(arguments.count()?).unwrap_or(u32::MAX);
                 }
+                () if arguments.take("MERGED") => return Err(functions_are_programs()),
                 () => return Err(syntax_error()),
             }
         }
         options.check()?;
         Ok(Plan::one(StateCommand::Declare { space, options }, Shape::ours(did)))
     })
+}
+
+/// What is put to a merged space goes through a function, and there are none to be named.
+fn functions_are_programs() -> Reply {
+    let message = "the function that merges is part of a program, which embeds Mainstay or its client: none can be named \
+                   here, so declare the space in that program, with SpaceOptions::merged, and put to it there";
+    Error::new(Code::Unsupported, message).into()
 }
 
 fn seal(words: &[&[u8]]) -> Result<Plan, Reply> {
