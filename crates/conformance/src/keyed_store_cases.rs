@@ -94,7 +94,8 @@ macro_rules! every_keyed_store_case {
                 replay_goes_on_behind, replaces_the_declaration,
                 brings_back_what_waits [Ordered], deleted_is_forgotten_later,
                 overtaken_is_as_it_was [Ordered, Merged], of_nothing_leaves_nothing,
-                own_snapshot_changes_nothing, part_of_a_space_is_refused, of_many_blocks,
+                own_snapshot_changes_nothing, waiting_below_the_frontier_is_refused [Ordered],
+                deleted_below_the_frontier_is_forgotten, part_of_a_space_is_refused, of_many_blocks,
             }
             keyed_stores::scan {
                 goes_in_byte_order, has_states_and_versions, keeps_to_the_prefix,

@@ -3,7 +3,8 @@
 use crate::check::{done, refused};
 use crate::keyed_stand::{KeyedStand, keys, time};
 use mainstay_model::{
-    Code, SnapshotHead, SnapshotWriter, SpaceInfo, SpaceOptions, VersionKind, Wrote,
+    Code, SnapshotHead, SnapshotWriter, SpaceEntry, SpaceInfo, SpaceOptions, VersionKind,
+    WaitingEntry, Wrote,
 };
 
 /// All that was there is there again, to the byte.
@@ -130,6 +131,53 @@ pub fn own_snapshot_changes_nothing(s: &KeyedStand<'_>) {
     let snapshot = s.snapshot();
     s.unchanged(|| s.restore(&snapshot));
     s.unchanged(|| s.restore(&snapshot));
+}
+
+/// A snapshot that is whole and says what no space can: made by hand, for no store writes one.
+fn made(options: SpaceOptions, frontier: u64, entries: &[SpaceEntry]) -> Vec<u8> {
+    let options = options.versions(VersionKind::U64);
+    let head = SnapshotHead::all(SpaceInfo { options, frontier: Some(frontier.into()) });
+    let mut writer = SnapshotWriter::new(Vec::new(), &head).unwrap();
+    for entry in entries {
+        let mut payload = Vec::new();
+        entry.put_payload(&mut payload);
+        writer.push(&entry.place(), Some(&payload)).unwrap();
+    }
+    writer.finish().unwrap().1
+}
+
+/// Nothing waits below the frontier: it would never be applied.
+pub fn waiting_below_the_frontier_is_refused(s: &KeyedStand<'_>) {
+    let waits = |version: u64| {
+        let (key, value) = (b"k".to_vec(), Some(b"v".to_vec()));
+        SpaceEntry::Waiting(WaitingEntry { key, version: version.into(), value })
+    };
+    s.put("k", "before", 1);
+    let ordered = SpaceOptions::default().ordered();
+    let closed = made(ordered, 5, &[waits(4)]);
+    s.unchanged(|| crate::keyed_stand::invalid(s.space().restore(&closed)));
+    s.restore(&made(ordered, 5, &[waits(5)]));
+    assert_eq!(s.waits(), [("k".to_owned(), 5.into())]);
+}
+
+/// What was deleted below the frontier is forgotten, also if a snapshot remembers it: all that it is newer than is closed. So a
+/// seal at the frontier finds nothing to do, in any store.
+pub fn deleted_below_the_frontier_is_forgotten(s: &KeyedStand<'_>) {
+    let deleted = |key: &str, version: u64| {
+        let key = key.as_bytes().to_vec();
+        SpaceEntry::State { key, version: version.into(), value: None }
+    };
+    let (long_ago, just_now, open) = (deleted("a", 2), deleted("b", 4), deleted("c", 5));
+    let options = SpaceOptions::default();
+    s.restore(&made(options, 5, &[long_ago, just_now, open.clone()]));
+    s.is_absent("a");
+    s.is_absent("b");
+    s.is_deleted("c", 5);
+    assert_eq!(s.snapshot(), made(options, 5, &[open]));
+    assert_eq!(s.unchanged(|| s.seal(5)), 0);
+    assert_eq!(s.put("a", "late", 4), Wrote::Stale);
+    s.seal(6);
+    s.is_absent("c");
 }
 
 /// Some keys are no whole space, and what has changed is none either.

@@ -44,7 +44,25 @@ impl Taken {
             let message = "the snapshot has only some keys: they can be added, and replace nothing";
             return Err(Error::new(Code::InvalidArgument, message));
         }
-        Ok(self.space)
+        self.check_waiting()?;
+        let mut space = self.space;
+        if let Some(frontier) = self.head.space.frontier {
+            // Deletions below it are not remembered: what they are newer than is stale by it.
+            space.states.forget_below(frontier);
+        }
+        Ok(space)
+    }
+
+    /// Refuses what waits below the frontier: nothing would ever apply it.
+    fn check_waiting(&self) -> Result<()> {
+        let first = self.space.waiting.keys().next().map(|(version, _)| *version);
+        match first.filter(|version| self.head.space.is_sealed(*version)) {
+            None => Ok(()),
+            Some(version) => {
+                let message = format!("a write with version {version} waits, and that is closed");
+                Err(Error::new(Code::InvalidArgument, message))
+            }
+        }
     }
 
     /// Adds it to a space; gives how many entries were new.

@@ -6,7 +6,7 @@ use crate::edited::{Edited, edit};
 use mainstay_model::{Code, Error, KeyedState, Result, SpaceEntry, Version};
 use std::io::Read;
 
-fn all(from: &mut dyn Read) -> Vec<u8> {
+pub(super) fn all(from: &mut dyn Read) -> Vec<u8> {
     let mut bytes = Vec::new();
     // What cannot be read to its end ends there.
     let _ = from.read_to_end(&mut bytes);
@@ -39,6 +39,27 @@ fn restores_that_add() {
         "programs::of_newest_wins",
     ];
     bites(|| Before::bent(|| Adds), &cases);
+}
+
+/// Takes what no space can hold, with a frontier that it can.
+struct TakesAnything;
+
+impl Bend for TakesAnything {
+    fn restore(&self, inner: &dyn KeyedState, from: &mut dyn Read) -> Result<u64> {
+        let bytes = all(from);
+        inner.restore(&bytes).or_else(|error| {
+            let (Some(mut space), true) = Edited::read(&bytes) else { return Err(error) };
+            space.head.space.frontier = None;
+            space.put_back(inner);
+            Ok(space.entries.len() as u64)
+        })
+    }
+}
+
+#[test]
+fn restores_that_take_anything() {
+    let cases = ["restore::waiting_below_the_frontier_is_refused"];
+    bites(|| Before::bent(|| TakesAnything), &cases);
 }
 
 /// Replaces what it should add to.

@@ -1,9 +1,13 @@
 //! Stores that seal in their own way.
 
 use super::bites;
+use super::restores::all;
 use crate::bent::{Before, Bend};
 use crate::edited::{Edited, edit};
-use mainstay_model::{Code, KeyedState, Result, SpaceEntry, Version};
+use mainstay_model::{Code, Kept, KeyedState, Result, SpaceEntry, Version};
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::sync::Mutex;
 
 /// Whether a frontier is further than the present one.
 fn is_further(inner: &dyn KeyedState, frontier: Version) -> bool {
@@ -107,21 +111,41 @@ fn frontiers_that_fall() {
     bites(|| Before::bent(|| Falls), &cases);
 }
 
-/// Remembers deleted keys for all times.
-struct ForgetsNothing;
+/// Remembers deleted keys for all times, beside the space: no honest one would take them back.
+#[derive(Default)]
+struct ForgetsNothing {
+    deleted: Mutex<BTreeMap<Vec<u8>, Version>>,
+}
+
+impl ForgetsNothing {
+    fn remember(&self, space: Edited) {
+        for entry in space.entries.into_values() {
+            if let SpaceEntry::State { key, version, value: None } = entry {
+                self.deleted.lock().unwrap().insert(key, version);
+            }
+        }
+    }
+}
 
 impl Bend for ForgetsNothing {
     fn seal(&self, inner: &dyn KeyedState, frontier: Version) -> Result<u64> {
-        let before = Edited::of(inner);
-        let sealed = inner.seal(frontier)?;
-        edit(inner, |space| {
-            for entry in before.entries.into_values() {
-                if let SpaceEntry::State { value: None, .. } = entry {
-                    space.set(entry);
-                }
-            }
-        });
-        Ok(sealed)
+        self.remember(Edited::of(inner));
+        inner.seal(frontier)
+    }
+
+    fn restore(&self, inner: &dyn KeyedState, from: &mut dyn Read) -> Result<u64> {
+        let bytes = all(from);
+        let restored = inner.restore(&bytes)?;
+        self.remember(Edited::read(&bytes).0.unwrap());
+        Ok(restored)
+    }
+
+    fn look(&self, inner: &dyn KeyedState, keys: &[&[u8]]) -> Result<Vec<Option<Kept>>> {
+        let deleted = self.deleted.lock().unwrap();
+        let remembered =
+            |key: &[u8]| deleted.get(key).map(|version| Kept { version: *version, value: None });
+        let kept = inner.look(keys)?.into_iter().zip(keys);
+        Ok(kept.map(|(kept, key)| kept.or_else(|| remembered(key))).collect())
     }
 }
 
@@ -131,9 +155,10 @@ fn deleted_keys_that_are_never_forgotten() {
         "seal::forgets_what_was_deleted",
         "seal::keeps_what_came_back",
         "restore::deleted_is_forgotten_later",
+        "restore::deleted_below_the_frontier_is_forgotten",
         "programs::of_newest_wins",
     ];
-    bites(|| Before::bent(|| ForgetsNothing), &cases);
+    bites(|| Before::bent(ForgetsNothing::default), &cases);
 }
 
 /// Forgets all deleted keys, whenever that was.

@@ -137,13 +137,18 @@ pub(crate) fn fill(
     let mut count = 0;
     for entry in piece.block {
         let (place, payload) = entry?;
-        put(place, payload.unwrap_or_default())?;
-        if let EntryRef::State { key, version, value: None } =
-            entry_of(place, payload, &piece.info)?
-        {
-            put(&places::grave(version, key), b"")?;
-        }
         count += 1;
+        match entry_of(place, payload, &piece.info)? {
+            // Deletions below the frontier are not remembered: what they are newer than is stale by it.
+            EntryRef::State { version, value: None, .. } if piece.info.is_sealed(version) => {
+                continue;
+            }
+            EntryRef::State { key, version, value: None } => {
+                put(&places::grave(version, key), b"")?;
+            }
+            _ => {}
+        }
+        put(place, payload.unwrap_or_default())?;
     }
     Ok(count)
 }
