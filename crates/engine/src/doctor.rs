@@ -12,6 +12,8 @@ mod fault;
 mod index;
 mod judge;
 mod later;
+#[cfg(test)]
+mod patient;
 mod runs;
 mod shadow;
 mod show;

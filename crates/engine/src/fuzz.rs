@@ -9,10 +9,12 @@
 use crate::backup;
 use crate::export;
 use crate::hashed::mend_hash;
+use crate::keyed;
 use crate::log::{self, DatabaseId, Follower, Transactions};
 use crate::wire::{Act, Acted, Follow, Followed, Look, Question, Seen, decode, encode};
 use mainstay_model::{
-    CanonicalEvent, Instant, Receipt, Result, RunSnapshot, Transaction, peek_event,
+    CanonicalEvent, EntryRef, Instant, Receipt, Result, RunSnapshot, SnapshotHead, SnapshotReader,
+    SnapshotSummary, SnapshotWriter, SpaceEntry, Transaction, peek_event,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -98,6 +100,48 @@ pub fn runs(bytes: &[u8]) {
     let _ = RunSnapshot::decode(bytes, "r");
 }
 
+/// A snapshot of keyed state: what is taken for whole is written again entry by entry, and is the same then.
+pub fn keyed(bytes: &[u8]) {
+    let mut mended = bytes.to_vec();
+    keyed::mend(&mut mended);
+    for bytes in [bytes, &mended] {
+        let Ok((head, entries, summary)) = read_snapshot(bytes) else { continue };
+        assert_eq!(summary.bytes, bytes.len() as u64);
+        assert_eq!(summary.entries, entries.len() as u64);
+        let written = write_snapshot(&head, &entries).expect("what was read can be written");
+        // Blocks may end elsewhere; nothing else may be another way.
+        let again = read_snapshot(&written).expect("what was written can be read");
+        assert_eq!((again.0, &again.1, &again.2.positions), (head, &entries, &summary.positions));
+        assert_eq!(write_snapshot(&head, &again.1).as_ref(), Ok(&written));
+    }
+}
+
+fn read_snapshot(bytes: &[u8]) -> Result<(SnapshotHead, Vec<SpaceEntry>, SnapshotSummary)> {
+    let mut reader = SnapshotReader::new(bytes)?;
+    let (head, mut entries) = (*reader.head(), Vec::new());
+    while let Some(block) = reader.next_block()? {
+        for entry in &block {
+            let (place, payload) = entry?;
+            let read =
+                EntryRef::from_parts(place, payload, head.space.options.versions)?.to_owned();
+            assert_eq!(read.place().as_slice(), place, "an entry stands where it says");
+            entries.push(read);
+        }
+    }
+    let summary = reader.summary().expect("its end was seen").clone();
+    Ok((head, entries, summary))
+}
+
+fn write_snapshot(head: &SnapshotHead, entries: &[SpaceEntry]) -> Result<Vec<u8>> {
+    let mut writer = SnapshotWriter::new(Vec::new(), head)?;
+    for entry in entries {
+        let mut payload = Vec::new();
+        entry.put_payload(&mut payload);
+        writer.push(&entry.place(), (!entry.is_removal()).then_some(&payload[..]))?;
+    }
+    Ok(writer.finish()?.1)
+}
+
 /// Frames that a server or a client is sent: what is read is written and read again the same.
 pub fn wire(bytes: &[u8]) {
     again::<Transaction>(bytes);
@@ -124,7 +168,8 @@ mod tests {
     use crate::wire::Read;
     use crate::{
         At, CellCommand, Condition, Database, Field, FieldValue, Fields, Filter, Guard,
-        HashCommand, Name, NewEvent, RecordCommand, RecordWrite, Test, Ttl, Value, Where,
+        HashCommand, KeySelection, KeyedState, LogicalTime, Name, NewEvent, RecordCommand,
+        RecordWrite, SpaceInfo, SpaceOptions, StateWrite, Test, Ttl, Value, VersionKind, Where,
         backup_head,
     };
     use proptest::collection::vec;
@@ -172,6 +217,7 @@ mod tests {
         assert!(feed("export", |bytes| export(bytes, &scratch)) > 0);
         assert!(feed("wire", wire) > 11);
         assert!(feed("runs", runs) > 1);
+        assert!(feed("keyed", keyed) > 2);
     }
 
     proptest! {
@@ -194,7 +240,47 @@ mod tests {
             feed("export", |bytes| export(&changed(bytes), &scratch));
             feed("wire", |bytes| wire(&changed(bytes)));
             feed("runs", |bytes| runs(&changed(bytes)));
+            feed("keyed", |bytes| keyed(&changed(bytes)));
         }
+    }
+
+    proptest! {
+        /// Whatever it is, nobody falls over it; few bytes are enough to look like a head or a block.
+        #[test]
+        fn any_bytes_are_no_snapshot(bytes in vec(any::<u8>(), 0..256)) {
+            keyed(&bytes);
+            keyed(&[b"MSTKEYS1", &bytes[..]].concat());
+        }
+
+        /// A snapshot with other bytes in it is refused; with right checksums it may be one of something else.
+        #[test]
+        fn changed_snapshots_are_refused(at in any::<Index>(), byte in 1..=255_u8) {
+            let mut seen = 0;
+            feed("keyed", |bytes| {
+                let mut bytes = bytes.to_vec();
+                *at.get_mut(&mut bytes) ^= byte;
+                assert!(read_snapshot(&bytes).is_err(), "byte {} was changed", at.index(bytes.len()));
+                seen += 1;
+            });
+            prop_assert!(seen > 2);
+        }
+    }
+
+    #[test]
+    fn mended_snapshots_get_past_the_checksums() {
+        feed("keyed", |whole| {
+            let mut mended = whole.to_vec();
+            keyed::mend(&mut mended);
+            assert!(mended == whole, "what is whole stays as it is");
+            let (head, entries, _) = read_snapshot(whole).unwrap();
+            // How many groups there are is nothing but a number.
+            mended[8 + 9 + 2] ^= 1;
+            assert!(read_snapshot(&mended).is_err());
+            keyed::mend(&mut mended);
+            let (changed, same, _) = read_snapshot(&mended).unwrap();
+            assert_ne!(changed.space.options.groups, head.space.options.groups);
+            assert_eq!(same, entries);
+        });
     }
 
     /// A flipped byte whose checksums were made right gets to what lies behind them.
@@ -252,6 +338,9 @@ mod tests {
         bytes.clear();
         snapshot.encode(&mut bytes);
         fs::write(make("runs", "snapshot"), &bytes).unwrap();
+        for (name, snapshot) in snapshots() {
+            fs::write(make("keyed", name), snapshot).unwrap();
+        }
         let name = || Name::new("a").unwrap();
         let guard = Guard::Counter { name: name(), is: Some(1) };
         let value = from_json(r#"{"deep": [1, 2.5, null, {"$bytes": "/w=="}]}"#);
@@ -287,6 +376,34 @@ mod tests {
         frame("records-seen", encode(&Result::Ok(Seen::Records(page))));
         let history = db.records().history("gone", 9, None).unwrap();
         frame("records-history", encode(&Result::Ok(Seen::RecordHistory(history))));
+    }
+
+    /// Snapshots of all kinds: of all there is, of some keys, of what has changed.
+    fn snapshots() -> [(&'static str, Vec<u8>); 3] {
+        let db = Database::memory().unwrap();
+        let space = db.keyed("s").unwrap();
+        space.declare(SpaceOptions::default().versions(VersionKind::Time).ordered()).unwrap();
+        let time = LogicalTime::new;
+        space.put("a", "state", time(1, 0)).unwrap();
+        space.put("b", "state", time(1, 1)).unwrap();
+        space.seal(time(2, 0)).unwrap();
+        space.put("a", "waits", time(2, 0)).unwrap();
+        space.delete("b", time(2, 1)).unwrap();
+        space.append_unique("log", "1", "item").unwrap();
+        space.write(vec![StateWrite::advance("orders", 7)]).unwrap();
+        let all = space.snapshot().unwrap();
+        let keys = KeySelection::Keys(["a", "log"].map(|key| key.into()).into());
+        let some = space.snapshot_keys(&keys).unwrap();
+        let versions = Some(VersionKind::U64);
+        let options = SpaceOptions { versions, ..SpaceOptions::default() };
+        let info = SpaceInfo { options, frontier: Some(9.into()) };
+        let changes = [
+            SpaceEntry::State { key: b"a".to_vec(), version: 8.into(), value: None },
+            SpaceEntry::NoState { key: b"b".to_vec() },
+            SpaceEntry::NotWaiting { key: b"c".to_vec(), version: 8.into() },
+        ];
+        let changes = write_snapshot(&SnapshotHead::changes(info), &changes).unwrap();
+        [("all", all), ("some", some), ("changes", changes)]
     }
 
     fn late() -> Vec<Where> {

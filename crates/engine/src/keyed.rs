@@ -13,8 +13,13 @@ use mainstay_model::{
 use std::sync::Arc;
 
 mod changes;
+#[cfg(any(test, fuzzing))]
+mod mend;
 mod restoring;
 mod store;
+
+#[cfg(any(test, fuzzing))]
+pub(crate) use mend::mend;
 
 /// How many entries are sealed in one transaction.
 pub(crate) const SEAL_PIECE: usize = 10_000;

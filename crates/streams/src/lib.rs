@@ -21,6 +21,9 @@ mod coordinator;
 mod dedup;
 mod files;
 mod frontier;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 mod key;
 mod memory;
 mod operator;

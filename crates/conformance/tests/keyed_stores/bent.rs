@@ -1,6 +1,7 @@
 //! A store before another that can be told to do something else.
 
 use mainstay_conformance::KeyedWorld;
+use mainstay_model::limits::PAGE_LIMIT;
 use mainstay_model::{
     Item, Kept, KeySelection, KeyedCapabilities, KeyedState, Result, SnapshotSummary, SpaceInfo,
     SpaceOptions, StatePage, StateWrite, Version, WaitingEntry, Wrote,
@@ -9,6 +10,34 @@ use mainstay_streams::MemoryState;
 use std::collections::{BTreeMap, HashMap};
 use std::io::{Read, Write};
 use std::sync::{Arc, Mutex};
+
+/// Which page is wanted: of the keys that begin with something, or of a key's items.
+#[derive(Clone, Copy)]
+pub struct Wanted<'w> {
+    pub of: &'w [u8],
+    pub after: Option<&'w [u8]>,
+    pub limit: usize,
+}
+
+impl Wanted<'_> {
+    pub fn scan(&self, inner: &dyn KeyedState) -> Result<StatePage> {
+        inner.scan(self.of, self.after, self.limit)
+    }
+
+    pub fn items(&self, inner: &dyn KeyedState) -> Result<Vec<Item>> {
+        inner.items(self.of, self.after, self.limit)
+    }
+
+    /// A page of a size that every store gives.
+    pub fn clamped(self) -> Self {
+        Wanted { limit: clamp(self.limit), ..self }
+    }
+}
+
+/// The nearest size that a page may have.
+pub fn clamp(limit: usize) -> usize {
+    limit.clamp(1, PAGE_LIMIT)
+}
 
 /// What a store does otherwise than the one behind it.
 pub trait Bend: Send + Sync {
@@ -33,25 +62,13 @@ pub trait Bend: Send + Sync {
     }
 
     /// Scans.
-    fn scan(
-        &self,
-        inner: &dyn KeyedState,
-        prefix: &[u8],
-        after: Option<&[u8]>,
-        limit: usize,
-    ) -> Result<StatePage> {
-        inner.scan(prefix, after, limit)
+    fn scan(&self, inner: &dyn KeyedState, wanted: Wanted<'_>) -> Result<StatePage> {
+        wanted.scan(inner)
     }
 
     /// Reads a log.
-    fn items(
-        &self,
-        inner: &dyn KeyedState,
-        key: &[u8],
-        after: Option<&[u8]>,
-        limit: usize,
-    ) -> Result<Vec<Item>> {
-        inner.items(key, after, limit)
+    fn items(&self, inner: &dyn KeyedState, wanted: Wanted<'_>) -> Result<Vec<Item>> {
+        wanted.items(inner)
     }
 
     /// Tells what waits.
@@ -179,11 +196,11 @@ impl<B: Bend> KeyedState for Bent<B> {
     }
 
     fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<StatePage> {
-        self.bend.scan(&self.inner, prefix, after, limit)
+        self.bend.scan(&self.inner, Wanted { of: prefix, after, limit })
     }
 
     fn items(&self, key: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Item>> {
-        self.bend.items(&self.inner, key, after, limit)
+        self.bend.items(&self.inner, Wanted { of: key, after, limit })
     }
 
     fn positions(&self) -> Result<BTreeMap<String, u64>> {

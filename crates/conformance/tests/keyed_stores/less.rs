@@ -1,6 +1,6 @@
 //! A store that can do nothing but what all can.
 
-use super::bent::{Before, Bend};
+use super::bent::{Before, Bend, Wanted};
 use mainstay_model::{
     Code, Error, Item, KeyedCapabilities, KeyedState, Result, SnapshotReader, SpaceOptions,
     StateWrite, Wrote,
@@ -53,13 +53,7 @@ impl Bend for Plain {
         }
     }
 
-    fn items(
-        &self,
-        _inner: &dyn KeyedState,
-        _key: &[u8],
-        _after: Option<&[u8]>,
-        _limit: usize,
-    ) -> Result<Vec<Item>> {
+    fn items(&self, _inner: &dyn KeyedState, _wanted: Wanted<'_>) -> Result<Vec<Item>> {
         lacks("appends")
     }
 

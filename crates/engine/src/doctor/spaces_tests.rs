@@ -1,28 +1,16 @@
 //! Keyed state with something wrong in it: written past the writer, as only a fault of a program or of a machine could.
 
-use super::*;
+use super::patient::{Patient, opened};
 use crate::apply::keyed::places;
-use crate::entry::{DELETED, Head};
 use crate::spaces::{self, KEYED, MAIN_ID, REAPS, SPACES};
-use crate::version::Version;
-use crate::{Database, Options};
 use mainstay_model::{
     At, EntryBlock, EntryKind, KeyedState, SpaceOptions, StateCommand, StateWrite, Transaction,
     VersionKind,
 };
-use tempfile::TempDir;
-
-struct Patient {
-    directory: TempDir,
-    db: Database,
-    /// The generation of `s`.
-    generation: u64,
-}
 
 /// A space with everything, one that was replaced and not yet reaped, one that is being filled, and a fork.
 fn patient() -> Patient {
-    let directory = tempfile::tempdir().unwrap();
-    let db = Options::new().sweep_interval(None).open(directory.path()).unwrap();
+    let (directory, db) = opened();
     let s = db.keyed("s").unwrap();
     s.declare(SpaceOptions::default().versions(VersionKind::U64).ordered()).unwrap();
     let generation = db.revision();
@@ -53,76 +41,24 @@ fn patient() -> Patient {
 }
 
 impl Patient {
-    fn put(&self, space: u8, name: &[u8], flags: u8, payload: &[u8]) {
-        let revision = self.next_revision();
-        let head = Head { flags, revision, stamp: 1, counter: 9, writes: 1, expires: None };
-        let mut entry = Vec::new();
-        head.write(payload, &mut entry);
-        self.put_entry(space, name, &entry);
-    }
-
-    fn put_torn(&self, space: u8, name: &[u8]) {
-        let revision = self.next_revision().to_le_bytes();
-        self.put_entry(space, name, &[&[0], &revision[..], &revision[..], &[255]].concat());
-    }
-
-    fn next_revision(&self) -> u64 {
-        self.db.cells().set("later", 1).unwrap();
-        self.db.revision()
-    }
-
-    fn put_entry(&self, space: u8, name: &[u8], entry: &[u8]) {
-        let key = spaces::key(space, MAIN_ID, name);
-        let index = self.db.here("a test").unwrap().index();
-        let active = index.tables().active.clone();
-        index.put(&active, index.current.hash(&key), Version::new(&key, entry));
-    }
-
     /// Where something of `s` stands.
-    fn at(&self, place: &[u8]) -> Vec<u8> {
+    fn place(&self, place: &[u8]) -> Vec<u8> {
         [&places::life("s", self.generation)[..], place].concat()
-    }
-
-    fn look(self) -> (TempDir, Report) {
-        self.db.trim().unwrap();
-        self.db.close().unwrap();
-        let report = inspect(self.directory.path()).unwrap();
-        (self.directory, report)
     }
 }
 
 /// Exactly these faults are found; rebuilding mends them.
 #[track_caller]
 fn assert_found(patient: Patient, expected: &[(&str, &str)]) {
-    let (directory, report) = patient.look();
-    assert_eq!(report.verdict, Verdict::Disagrees, "{report}");
-    for (space, what) in expected {
-        let is_it =
-            |fault: &&Fault| fault.space.as_deref() == Some(space) && fault.what.contains(what);
-        let fault = report.runs.faults.iter().find(is_it);
-        let fault = fault.unwrap_or_else(|| panic!("no fault {space} {what}: {report}"));
-        assert_eq!(fault.branch, "main");
-        assert!(report.findings.contains(&fault.to_string()) && !fault.advice.is_empty());
-    }
-    assert_eq!(report.runs.faults.len(), expected.len(), "{report}");
-    salvage(directory.path()).unwrap();
-    let db = Options::new().open(directory.path()).unwrap();
-    db.close().unwrap();
-    drop(db);
-    let report = inspect(directory.path()).unwrap();
-    assert!(report.is_healthy(), "{report}");
+    patient.assert_found(expected, |fault, (space, what)| {
+        fault.space.as_deref() == Some(*space) && fault.what.contains(what)
+    });
 }
 
 #[test]
 fn what_agrees_is_healthy_from_the_log_and_from_the_stores() {
     for is_flushed in [false, true] {
-        let patient = patient();
-        if is_flushed {
-            patient.db.trim().unwrap();
-        }
-        patient.db.close().unwrap();
-        let report = inspect(patient.directory.path()).unwrap();
-        assert!(report.is_healthy(), "{report}");
+        let report = patient().healthy(is_flushed);
         // `plain` counts on the fork again, where it was gone on with.
         assert_eq!((report.runs.spaces, report.runs.entries), (4, 11 + 2 + 2 + 2 + 3), "{report}");
     }
@@ -134,7 +70,7 @@ fn a_declaration_that_cannot_be_read_is_named_and_the_rest_is_looked_at() {
     patients[0].put(SPACES, b"plain", 0, b"\xff");
     patients[1].put_torn(SPACES, b"plain");
     for patient in patients {
-        let grave = patient.at(&places::grave(99.into(), b"k1"));
+        let grave = patient.place(&places::grave(99.into(), b"k1"));
         patient.put(KEYED, &grave, 0, b"");
         let expected =
             [("plain", "its declaration cannot be read"), ("s", "key k1 is said to be deleted")];
@@ -148,14 +84,14 @@ fn entries_that_cannot_be_read_are_named() {
     let mut of_time = Vec::new();
     let time = mainstay_model::LogicalTime::new(1, 1);
     mainstay_model::put_state(time.into(), Some(b"v"), &mut of_time);
-    patient.put(KEYED, &patient.at(&EntryKind::state(b"k1")), 0, &of_time);
-    patient.put(KEYED, &patient.at(&EntryKind::state(b"k2")), 0, b"");
-    patient.put(KEYED, &patient.at(&EntryKind::position("in")), 0, b"short");
-    patient.put(KEYED, &patient.at(b"\x09what"), 0, b"");
+    patient.put(KEYED, &patient.place(&EntryKind::state(b"k1")), 0, &of_time);
+    patient.put(KEYED, &patient.place(&EntryKind::state(b"k2")), 0, b"");
+    patient.put(KEYED, &patient.place(&EntryKind::position("in")), 0, b"short");
+    patient.put(KEYED, &patient.place(b"\x09what"), 0, b"");
     let what = ["x00k1 cannot be read", "x00k2 cannot be read", "x04in cannot", "\\twhat cannot"];
     assert_found(patient, &what.map(|what| ("s", what)));
     let torn = self::patient();
-    torn.put_torn(KEYED, &torn.at(&EntryKind::state(b"k1")));
+    torn.put_torn(KEYED, &torn.place(&EntryKind::state(b"k1")));
     assert_found(torn, &[("s", "something of it cannot be read")]);
 }
 
@@ -164,10 +100,10 @@ fn deletions_and_what_they_are_found_by_have_to_agree() {
     let patient = patient();
     let mut deleted = Vec::new();
     mainstay_model::put_state(30.into(), None, &mut deleted);
-    patient.put(KEYED, &patient.at(&EntryKind::state(b"k3")), 0, &deleted);
-    patient.put(KEYED, &patient.at(&places::grave(40.into(), b"k4")), 0, b"");
-    patient.put(KEYED, &patient.at(&places::grave(40.into(), b"nobody")), 0, b"");
-    patient.put(KEYED, &patient.at(b"\x03abc"), 0, b"");
+    patient.put(KEYED, &patient.place(&EntryKind::state(b"k3")), 0, &deleted);
+    patient.put(KEYED, &patient.place(&places::grave(40.into(), b"k4")), 0, b"");
+    patient.put(KEYED, &patient.place(&places::grave(40.into(), b"nobody")), 0, b"");
+    patient.put(KEYED, &patient.place(b"\x03abc"), 0, b"");
     let expected = [
         ("s", "key k3 was deleted with version 30, and is not found by it"),
         ("s", "key k4 is said to be deleted with version 40, and is not"),
@@ -180,7 +116,7 @@ fn deletions_and_what_they_are_found_by_have_to_agree() {
 #[test]
 fn what_waits_below_the_frontier_is_named() {
     let patient = patient();
-    patient.put(KEYED, &patient.at(&EntryKind::waiting(4.into(), b"late")), 0, b"\0v");
+    patient.put(KEYED, &patient.place(&EntryKind::waiting(4.into(), b"late")), 0, b"\0v");
     assert_found(patient, &[("s", "key late waits with version 4, which is closed")]);
 }
 
@@ -197,7 +133,7 @@ fn what_generations_left_needs_a_marker() {
     let of_replaced = |key: &Vec<u8>| key.windows(8).any(|window| window == b"replaced");
     let mut markers = rows.map(|row| row.unwrap().key()[spaces::PREFIX_BYTES..].to_vec());
     let marker = markers.find(of_replaced).unwrap();
-    patient.put(REAPS, &marker, DELETED, b"");
+    patient.remove(REAPS, &marker);
     let stray = [&places::life("s", 7_777)[..], &EntryKind::state(b"a")].concat();
     patient.put(KEYED, &stray, 0, b"");
     let what = "is neither seen nor filled";

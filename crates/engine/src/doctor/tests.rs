@@ -1,30 +1,20 @@
 //! Runs and the outbox with something wrong between them: written past the writer, as only a fault of a program or
 //! of a machine could.
 
+use super::patient::{Patient, opened};
 use super::*;
+use crate::NewEvent;
 use crate::apply::runs::places;
-use crate::entry::{DELETED, Head};
 use crate::spaces::{self, ALERTS, EVENT_KEYS, EVENTS, MAIN_ID, OUTBOX, REAPS, RUNS, STATES};
-use crate::version::Version;
-use crate::{Database, NewEvent, Options};
 use mainstay_model::CanonicalEvent;
 use mainstay_model::codec::put_varint;
-use tempfile::TempDir;
 
 const EVENTS_OF_A: u64 = 600;
-
-struct Patient {
-    directory: TempDir,
-    db: Database,
-    /// The revision that made run `a`, and so on.
-    generation: u64,
-}
 
 /// Two runs, one of them continued on a fork, a run that was deleted, one that is not restored to its end, and
 /// messages of all kinds.
 fn patient() -> Patient {
-    let directory = tempfile::tempdir().unwrap();
-    let db = Options::new().sweep_interval(None).open(directory.path()).unwrap();
+    let (directory, db) = opened();
     let note = |run: &str, n: u64| NewEvent::new(run, "Noted").with_key(&format!("key {n}"));
     let append = |run: &str, from: u64, upto: u64| {
         db.runs().append_batch((from..=upto).map(|n| note(run, n)).collect()).unwrap();
@@ -49,55 +39,6 @@ fn patient() -> Patient {
 }
 
 impl Patient {
-    /// Writes something past the writer, into the index alone.
-    fn put(&self, space: u8, name: &[u8], flags: u8, payload: &[u8]) {
-        let revision = self.next_revision();
-        let head = Head { flags, revision, stamp: 1, counter: 9, writes: 1, expires: None };
-        let mut entry = Vec::new();
-        head.write(payload, &mut entry);
-        self.put_entry(space, name, &entry);
-    }
-
-    /// Writes something that ends where its counter should be.
-    fn put_torn(&self, space: u8, name: &[u8]) {
-        let revision = self.next_revision().to_le_bytes();
-        self.put_entry(space, name, &[&[0], &revision[..], &revision[..], &[255]].concat());
-    }
-
-    /// A revision of its own, which the log has for something else.
-    fn next_revision(&self) -> u64 {
-        self.db.cells().set("later", 1).unwrap();
-        self.db.revision()
-    }
-
-    fn put_entry(&self, space: u8, name: &[u8], entry: &[u8]) {
-        let key = spaces::key(space, MAIN_ID, name);
-        let index = self.db.here("a test").unwrap().index();
-        let active = index.tables().active.clone();
-        index.put(&active, index.current.hash(&key), Version::new(&key, entry));
-    }
-
-    fn remove(&self, space: u8, name: &[u8]) {
-        self.put(space, name, DELETED, b"");
-    }
-
-    /// What is there.
-    fn payload(&self, space: u8, name: &[u8]) -> Vec<u8> {
-        let index = self.db.here("a test").unwrap().index();
-        let key = spaces::key(space, MAIN_ID, name);
-        let read = |entry: &[u8]| crate::entry::parse(entry).unwrap().1.to_vec();
-        let hash = index.current.hash(&key);
-        index.entry(hash, &key, crate::index::NEWEST, false, read).unwrap().unwrap()
-    }
-
-    /// Flushes and closes; looks.
-    fn look(self) -> (TempDir, Report) {
-        self.db.trim().unwrap();
-        self.db.close().unwrap();
-        let report = inspect(self.directory.path()).unwrap();
-        (self.directory, report)
-    }
-
     /// Where an event of `a` stands.
     fn at(&self, seq: u64) -> places::Place {
         places::at("a", self.generation, seq)
@@ -111,38 +52,15 @@ impl Patient {
 /// Exactly these faults are found, each named by its place; rebuilding mends them.
 #[track_caller]
 fn assert_found(patient: Patient, expected: &[(Option<&str>, Option<u64>, &str)]) {
-    let (directory, report) = patient.look();
-    assert_eq!(report.verdict, Verdict::Disagrees, "{report}");
-    for (run, at, what) in expected {
-        let is_it = |fault: &&Fault| {
-            fault.run.as_deref() == *run && fault.at == *at && fault.what.contains(what)
-        };
-        let fault = report.runs.faults.iter().find(is_it);
-        let fault = fault.unwrap_or_else(|| panic!("no fault {run:?} {at:?} {what}: {report}"));
-        assert_eq!(fault.branch, "main");
-        assert!(report.findings.contains(&fault.to_string()) && !fault.advice.is_empty());
-    }
-    assert_eq!(report.runs.faults.len(), expected.len(), "{report}");
-    // The log never held it.
-    salvage(directory.path()).unwrap();
-    let db = Options::new().open(directory.path()).unwrap();
-    assert!(db.open_report().rebuilt.is_some());
-    db.close().unwrap();
-    drop(db);
-    let report = inspect(directory.path()).unwrap();
-    assert!(report.is_healthy(), "{report}");
+    patient.assert_found(expected, |fault, (run, at, what)| {
+        fault.run.as_deref() == *run && fault.at == *at && fault.what.contains(what)
+    });
 }
 
 #[test]
 fn what_agrees_is_healthy_from_the_log_and_from_the_stores() {
     for is_flushed in [false, true] {
-        let patient = patient();
-        if is_flushed {
-            patient.db.trim().unwrap();
-        }
-        patient.db.close().unwrap();
-        let report = inspect(patient.directory.path()).unwrap();
-        assert!(report.is_healthy(), "{report}");
+        let report = patient().healthy(is_flushed);
         let RunsReport { runs, events, messages, skipped, .. } = &report.runs;
         // `b` counts on the fork again, where it was continued, with what it inherits.
         assert_eq!((*runs, *events, *messages), (3, EVENTS_OF_A + 4 + 5, 4), "{report}");

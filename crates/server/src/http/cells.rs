@@ -234,17 +234,17 @@ pub(crate) struct ListArguments {
     /// Only names that begin with this.
     #[serde(default)]
     #[param(required = false)]
-    prefix: String,
+    pub(super) prefix: String,
     /// Only names behind this one.
-    after: Option<String>,
+    pub(super) after: Option<String>,
     /// At most this many; 1,000 without it, 100,000 at most.
-    limit: Option<usize>,
+    pub(super) limit: Option<usize>,
     /// The branch; `main` without it.
-    branch: Option<String>,
+    pub(super) branch: Option<String>,
     /// The state as of this revision.
-    rev: Option<u64>,
+    pub(super) rev: Option<u64>,
     /// The state as of this stamp, in microseconds.
-    at: Option<u64>,
+    pub(super) at: Option<u64>,
 }
 
 /// Lists the names of cells in byte order.

@@ -3,7 +3,6 @@
 use super::Http;
 use super::access::Asking;
 use super::cells::OnBranch;
-use super::conditions::identified;
 use super::extract::{Asked, Named, Text, outbox_of, small_form};
 use super::forms::{
     AckMessagesForm, ClaimMessagesForm, FailMessageForm, MessageForm, OutboxForm, PutMessageForm,
@@ -15,21 +14,9 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use mainstay::limits::PAGE_DEFAULT;
-use mainstay::{Answer, MAIN, OutboxAnswer, OutboxCommand, Receipt, Transaction};
+use mainstay::{Answer, OutboxAnswer, OutboxCommand};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-
-/// Executes one command; gives all that came of it.
-async fn receive(
-    app: &Http,
-    asking: &Asking,
-    headers: &HeaderMap,
-    branch: Option<String>,
-    command: OutboxCommand,
-) -> Answered<Receipt> {
-    let transaction = Transaction::on(branch.as_deref().unwrap_or(MAIN)).step(command);
-    app.write(asking, identified(headers, transaction)?).await
-}
 
 /// Executes one command.
 async fn write(
@@ -39,7 +26,7 @@ async fn write(
     branch: Option<String>,
     command: OutboxCommand,
 ) -> Answered<Answer> {
-    let receipt = receive(app, asking, headers, branch, command).await?;
+    let receipt = app.execute(asking, headers, branch.as_deref(), [command]).await?;
     only(receipt.answers)
 }
 
@@ -135,7 +122,7 @@ pub(crate) async fn claim(
     let body = Text::read(&app, &headers, body, app.settings().value_limit_bytes).await?;
     let form: ClaimMessagesForm = body.form_or_default(&app).await?;
     let command = form.command(&app.settings().outbox);
-    let receipt = receive(&app, &asking, &headers, place.branch, command).await?;
+    let receipt = app.execute(&asking, &headers, place.branch.as_deref(), [command]).await?;
     messages(of_outbox(only(receipt.answers)?)?, Some(receipt.stamp))
 }
 

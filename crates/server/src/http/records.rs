@@ -8,7 +8,7 @@ use super::Http;
 use super::access::Asking;
 use super::branches::{Removed, removed};
 use super::cells::{OnBranch, Written, entity_tag, written};
-use super::conditions::{Condition, identified, is_known};
+use super::conditions::{Condition, is_known};
 use super::extract::{Asked, Named, Text, form, point, records_of};
 use super::forms::{
     Raw, RecordForm, RecordPageForm, WriteRecordForm, changes, check_place, filters_of,
@@ -21,8 +21,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use mainstay::limits::PAGE_DEFAULT;
 use mainstay::{
-    Answer, At, Command, Field, MAIN, Name, Receipt, RecordCommand, RecordWrite, Result,
-    Transaction, Ttl, Where,
+    Answer, At, Command, Field, Name, Receipt, RecordCommand, RecordWrite, Result, Ttl, Where,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -232,10 +231,10 @@ async fn run(
     key: &Name,
     conditional: bool,
 ) -> Answered<Receipt> {
-    let transaction = Transaction::on(branch.as_deref().unwrap_or(MAIN)).step(command.into());
     let look = RecordCommand::Get { key: key.clone(), fields: Some(Vec::new()) };
-    let transaction = if conditional { transaction.step(look) } else { transaction };
-    app.write(asking, identified(headers, transaction)?).await
+    let look = conditional.then(|| look.into());
+    let commands = std::iter::once(command.into()).chain(look);
+    app.execute::<Command>(asking, headers, branch.as_deref(), commands).await
 }
 
 /// The counter that the record has behind a command with conditions.

@@ -11,7 +11,6 @@ use super::Http;
 use super::access::Asking;
 use super::branches::{Removed, removed};
 use super::cells::OnBranch;
-use super::conditions::identified;
 use super::extract::{Asked, Named, Text, form, point, runs_of};
 use super::forms::{
     AlertForm, AppendedForm, BootstrapForm, EventsForm, Raw, RunForm, RunPageForm, SnapshotForm,
@@ -25,10 +24,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use mainstay::limits::PAGE_DEFAULT;
-use mainstay::{
-    Answer, At, MAIN, Name, NewEvent, Receipt, Result, RunAnswer, RunCommand, RunFilter,
-    Transaction,
-};
+use mainstay::{Answer, At, Name, NewEvent, Receipt, Result, RunAnswer, RunCommand, RunFilter};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -164,21 +160,8 @@ pub(crate) async fn bootstrap(
     let body = Text::read(&app, &headers, body, app.settings().transaction_limit_bytes).await?;
     let read = move |text: &str| Ok(form::<BootstrapForm>(text)?.at(run)?);
     let (command, _room) = body.parse(&app, read).await?;
-    let receipt = write(&app, &asking, &headers, place.branch, vec![command]).await?;
+    let receipt = app.execute(&asking, &headers, place.branch.as_deref(), [command]).await?;
     Ok(Json(appended(receipt)?))
-}
-
-/// Executes commands on runs in one transaction.
-async fn write(
-    app: &Http,
-    asking: &Asking,
-    headers: &HeaderMap,
-    branch: Option<String>,
-    commands: Vec<RunCommand>,
-) -> Answered<Receipt> {
-    let transaction = Transaction::on(branch.as_deref().unwrap_or(MAIN));
-    let transaction = commands.into_iter().fold(transaction, Transaction::step);
-    app.write(asking, identified(headers, transaction)?).await
 }
 
 /// What came of every event.
@@ -243,7 +226,7 @@ pub(crate) async fn append_events(
         Said::One(command) => (vec![command], true),
         Said::Many(commands) => (commands, false),
     };
-    let mut all = appended(write(&app, &asking, &headers, how.branch, commands).await?)?;
+    let mut all = appended(app.execute(&asking, &headers, how.branch.as_deref(), commands).await?)?;
     match all.pop() {
         Some(only) if is_one => Ok(Json(only).into_response()),
         last => {
@@ -433,7 +416,7 @@ pub(crate) async fn delete(
     headers: HeaderMap,
 ) -> Answered<Json<Removed>> {
     let command = RunCommand::Delete { run: Name::new(&run)? };
-    removed(write(&app, &asking, &headers, place.branch, vec![command]).await?)
+    removed(app.execute(&asking, &headers, place.branch.as_deref(), [command]).await?)
 }
 
 /// An idempotency key.

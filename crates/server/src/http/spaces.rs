@@ -10,8 +10,7 @@
 use super::Http;
 use super::access::Asking;
 use super::branches::{Removed, removed};
-use super::cells::OnBranch;
-use super::conditions::identified;
+use super::cells::{ListArguments, OnBranch};
 use super::extract::{Asked, Named, Text, point, small_form};
 use super::forms::{DeclareForm, PageForm, SpaceForm, VersionForm, WaitingForm, check_place};
 use super::job_reads::Moment;
@@ -28,27 +27,6 @@ use utoipa::{IntoParams, ToSchema};
 
 /// How many entries are sealed in one transaction.
 const SEAL_PIECE: usize = 10_000;
-
-/// Which spaces are wanted.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ListArguments {
-    /// Only names that begin with this.
-    #[serde(default)]
-    #[param(required = false)]
-    prefix: String,
-    /// Only names behind this one.
-    after: Option<String>,
-    /// At most this many; 1,000 without it, 100,000 at most.
-    limit: Option<usize>,
-    /// The branch; `main` without it.
-    branch: Option<String>,
-    /// The state as of this revision.
-    rev: Option<u64>,
-    /// The state as of this stamp, in microseconds.
-    at: Option<u64>,
-}
 
 /// Spaces in byte order of their names.
 #[utoipa::path(
@@ -100,22 +78,19 @@ pub(super) async fn read_state(
     at: At,
     command: StateCommand,
 ) -> Answered<StateAnswer> {
-    match read(app, branch, at, command).await? {
+    of_state(read(app, branch, at, command).await?)
+}
+
+/// What a command on keyed state was answered.
+pub(super) fn answered(receipt: Receipt) -> Answered<StateAnswer> {
+    receipt.answers.into_iter().next().map_or_else(|| Err(Refusal::lost()), of_state)
+}
+
+fn of_state(answer: Answer) -> Answered<StateAnswer> {
+    match answer {
         Answer::State(answer) => Ok(*answer),
         _ => Err(Refusal::lost()),
     }
-}
-
-/// Executes a command on a space in one transaction.
-pub(super) async fn write(
-    app: &Http,
-    asking: &Asking,
-    headers: &HeaderMap,
-    branch: Option<&str>,
-    command: StateCommand,
-) -> Answered<Receipt> {
-    let transaction = Transaction::on(branch.unwrap_or(MAIN)).step(command);
-    app.write(asking, identified(headers, transaction)?).await
 }
 
 /// What is known of a space.
@@ -179,7 +154,7 @@ pub(crate) async fn declare(
     let body = Text::read(&app, &headers, body, app.settings().value_limit_bytes).await?;
     let form: DeclareForm = body.form_or_default(&app).await?;
     let command = form.at(Name::new(&space)?)?;
-    let receipt = write(&app, &asking, &headers, place.branch.as_deref(), command).await?;
+    let receipt = app.execute(&asking, &headers, place.branch.as_deref(), [command]).await?;
     let Receipt { revision, repeated, .. } = receipt;
     match receipt.answers.first() {
         Some(&Answer::Did(created)) => Ok(Json(Declared { created, revision, repeated })),
@@ -204,7 +179,7 @@ pub(crate) async fn drop(
     headers: HeaderMap,
 ) -> Answered<Json<Removed>> {
     let command = StateCommand::Drop { space: Name::new(&space)? };
-    removed(write(&app, &asking, &headers, place.branch.as_deref(), command).await?)
+    removed(app.execute(&asking, &headers, place.branch.as_deref(), [command]).await?)
 }
 
 /// How far versions are closed.
@@ -268,11 +243,8 @@ async fn seal_piece(
     let transaction = Transaction::on(branch.unwrap_or(MAIN)).step(command);
     let receipt = app.write(asking, transaction).await?;
     let revision = receipt.revision;
-    match receipt.answers.into_iter().next() {
-        Some(Answer::State(answer)) => match *answer {
-            StateAnswer::Sealed { settled, done } => Ok((Sealed { settled, revision }, done)),
-            _ => Err(Refusal::lost()),
-        },
+    match answered(receipt)? {
+        StateAnswer::Sealed { settled, done } => Ok((Sealed { settled, revision }, done)),
         _ => Err(Refusal::lost()),
     }
 }

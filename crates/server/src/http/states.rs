@@ -16,7 +16,7 @@ use super::forms::{
 };
 use super::job_reads::Moment;
 use super::refusal::{Answered, Problem, Refusal};
-use super::spaces::{self, read_state};
+use super::spaces::{answered, read_state};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
@@ -24,8 +24,8 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use mainstay::limits::PAGE_DEFAULT;
 use mainstay::{
-    Answer, Code, Error, Kept, Name, Receipt, Result, StateAnswer, StateCommand, StateKey,
-    StateWrite, Version, Wrote,
+    Code, Error, Kept, Name, Receipt, Result, StateAnswer, StateCommand, StateKey, StateWrite,
+    Version, Wrote,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -178,13 +178,18 @@ pub(crate) struct WroteAll {
     repeated: bool,
 }
 
-fn each(receipt: Receipt) -> Answered<(Vec<Wrote>, u64, bool)> {
+/// Writes, all or none; says what became of each, and in which transaction.
+async fn write_each(
+    app: &Http,
+    asking: &Asking,
+    headers: &HeaderMap,
+    branch: Option<&str>,
+    command: StateCommand,
+) -> Answered<(Vec<Wrote>, u64, bool)> {
+    let receipt = app.execute(asking, headers, branch, [command]).await?;
     let Receipt { revision, repeated, .. } = receipt;
-    match receipt.answers.into_iter().next() {
-        Some(Answer::State(answer)) => match *answer {
-            StateAnswer::Wrote(all) => Ok((all, revision, repeated)),
-            _ => Err(Refusal::lost()),
-        },
+    match answered(receipt)? {
+        StateAnswer::Wrote(all) => Ok((all, revision, repeated)),
         _ => Err(Refusal::lost()),
     }
 }
@@ -199,8 +204,8 @@ async fn write_one(
 ) -> Answered<Json<WroteOne>> {
     write.check()?;
     let command = StateCommand::Write { space, writes: vec![write] };
-    let receipt = spaces::write(app, asking, headers, branch.as_deref(), command).await?;
-    let (all, revision, repeated) = each(receipt)?;
+    let (all, revision, repeated) =
+        write_each(app, asking, headers, branch.as_deref(), command).await?;
     let only = all.first().copied().ok_or_else(Refusal::lost)?;
     Ok(Json(WroteOne { wrote: wrote(only), revision, repeated }))
 }
@@ -293,8 +298,8 @@ pub(crate) async fn write(
     let body = Text::read(&app, &headers, body, app.settings().transaction_limit_bytes).await?;
     let (writes, _room) = body.parse(&app, said).await?;
     let command = StateCommand::Write { space, writes };
-    let receipt = spaces::write(&app, &asking, &headers, place.branch.as_deref(), command).await?;
-    let (all, revision, repeated) = each(receipt)?;
+    let (all, revision, repeated) =
+        write_each(&app, &asking, &headers, place.branch.as_deref(), command).await?;
     Ok(Json(WroteAll { wrote: all.into_iter().map(wrote).collect(), revision, repeated }))
 }
 

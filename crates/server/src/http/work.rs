@@ -10,9 +10,11 @@
 
 use super::Http;
 use super::access::Asking;
+use super::conditions::identified;
 use super::refusal::{Answered, Refusal};
 use crate::security::{Outcome, recorded};
-use mainstay::{Database, Receipt, Result, Transaction};
+use axum::http::HeaderMap;
+use mainstay::{Command, Database, MAIN, Receipt, Result, Transaction};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::sync::{Semaphore, mpsc, oneshot};
@@ -71,6 +73,19 @@ fn submit(db: &Database, write: Write) {
 }
 
 impl Http {
+    /// Executes commands on a branch, all or none, as the request that the headers name.
+    pub(crate) async fn execute<C: Into<Command>>(
+        &self,
+        asking: &Asking,
+        headers: &HeaderMap,
+        branch: Option<&str>,
+        commands: impl IntoIterator<Item = C>,
+    ) -> Answered<Receipt> {
+        let transaction = Transaction::on(branch.unwrap_or(MAIN));
+        let transaction = commands.into_iter().fold(transaction, Transaction::step);
+        self.write(asking, identified(headers, transaction)?).await
+    }
+
     /// Executes a transaction, if whoever asks may do all of it.
     pub(crate) async fn write(
         &self,

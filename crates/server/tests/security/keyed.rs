@@ -1,10 +1,10 @@
 //! Which right each command on keyed state needs, that no other does, and whose spaces they reach.
 
+use crate::table::Table;
 use crate::world::{World, user};
 use mainstay::Name;
 use mainstay::wire::{self, Question};
-use mainstay_server::resp::table::{self, Group};
-use std::collections::BTreeSet;
+use mainstay_server::resp::table::Group;
 
 /// The right that something needs.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,7 +17,7 @@ enum Needs {
 use Needs::{Both, Read, Write};
 
 /// A user for each combination, who has all keys, and what that opens.
-const USERS: [(&str, &[&str], &[Needs]); 4] = [
+const USERS: &[(&str, &[&str], &[Needs])] = &[
     ("looker", &["keyed:read"], &[Read]),
     ("filler", &["keyed:write"], &[Write]),
     ("operator", &["keyed"], &[Read, Write, Both]),
@@ -46,14 +46,13 @@ const LINES: &[(&str, Needs)] = &[
     ("STATE.DROP none", Write),
 ];
 
-fn world() -> World {
-    let world = World::with(|settings| {
-        settings.users.extend(USERS.iter().map(|(name, allow, _)| user(name, allow, &[""])));
-    });
+const TABLE: Table<Needs> =
+    Table { users: USERS, lines: LINES, groups: &[Group::Keyed], fill, words };
+
+fn fill(world: &World) {
     for space in ["s", "app:s"] {
         world.db.keyed(space).unwrap().put("a", "1", 1).unwrap();
     }
-    world
 }
 
 /// The words of a line; one of them stands for a snapshot.
@@ -68,48 +67,23 @@ fn words(world: &World, line: &str) -> Vec<Vec<u8>> {
 
 #[test]
 fn each_command_needs_its_right_and_no_other_will_do() {
-    for (who, _, opens) in USERS {
-        let world = world();
-        let mut client = world.client(who);
-        for (line, needs) in LINES {
-            client.send(&words(&world, line));
-            let reply = client.receive();
-            let denied = reply.starts_with("-NOPERM");
-            assert_eq!(denied, !opens.contains(needs), "{who}: {line}: {reply}");
-            assert!(denied || !reply.starts_with('-'), "{who}: {line}: {reply}");
-        }
-    }
+    TABLE.each_needs_its_right();
 }
 
 #[test]
 fn no_command_on_keyed_state_is_left_out() {
-    let listed: BTreeSet<String> =
-        LINES.iter().map(|(line, _)| line.split(' ').next().unwrap().to_lowercase()).collect();
-    let there = table::all().filter(|spec| spec.group == Group::Keyed);
-    let there: BTreeSet<String> = there.map(|spec| spec.name.to_owned()).collect();
-    assert_eq!(listed, there);
+    TABLE.none_is_left_out();
 }
 
 #[test]
 fn what_stands_inside_a_transaction_needs_the_same() {
-    for (who, _, opens) in &USERS[..3] {
-        let world = world();
-        let mut client = world.client(who);
-        for (line, needs) in LINES {
-            assert_eq!(client.line("MULTI"), r"+OK\r\n");
-            client.send(&words(&world, line));
-            let reply = client.receive();
-            let denied = reply.starts_with("-NOPERM");
-            assert_eq!(denied, !opens.contains(needs), "{who}: {line}: {reply}");
-            assert_eq!(client.line("DISCARD"), r"+OK\r\n");
-        }
-    }
+    TABLE.each_needs_it_inside_a_transaction();
 }
 
 /// `app` may do everything, but only with what begins with `app:`.
 #[test]
 fn a_user_reaches_the_spaces_of_its_prefix_and_no_others() {
-    let world = world();
+    let world = TABLE.world();
     let mut client = world.client("app");
     for (line, _) in LINES {
         let own = line.replace(" s", " app:s").replace(" made", " app:made");
@@ -128,7 +102,7 @@ fn a_user_reaches_the_spaces_of_its_prefix_and_no_others() {
 /// What has changed of a space is told to whoever may read it.
 #[test]
 fn what_has_changed_needs_the_right_to_read_the_space() {
-    let world = world();
+    let world = TABLE.world();
     let (branch, space) = ("main".to_owned(), Name::new("s").unwrap());
     let question = wire::encode(&Question::StateSince { branch, space, since: None }).unwrap();
     for (who, may) in [("looker", true), ("filler", false), ("other", false), ("app", false)] {

@@ -13,4 +13,5 @@ mod login;
 mod records;
 mod rights;
 mod runs;
+mod table;
 mod world;

@@ -1,9 +1,9 @@
 //! Which right each command on runs and on the outbox needs, that no other does, and whose runs they reach.
 
-use crate::world::{World, user};
+use crate::table::{Table, as_they_are};
+use crate::world::World;
 use mainstay::NewEvent;
-use mainstay_server::resp::table::{self, Group};
-use std::collections::BTreeSet;
+use mainstay_server::resp::table::Group;
 
 /// The right that something needs.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,7 +19,7 @@ enum Needs {
 use Needs::{BothRuns, Dead, Put, ReadRuns, Send, WriteRuns};
 
 /// A user for each combination, who has all keys, and what that opens.
-const USERS: [(&str, &[&str], &[Needs]); 7] = [
+const USERS: &[(&str, &[&str], &[Needs])] = &[
     ("follower", &["runs:read"], &[ReadRuns]),
     ("teller", &["runs:write"], &[WriteRuns]),
     ("engine", &["runs"], &[ReadRuns, WriteRuns, BothRuns]),
@@ -55,60 +55,39 @@ const LINES: &[(&str, Needs)] = &[
     ("OUTBOX.REPLAY 9", Send),
 ];
 
-fn world() -> World {
-    let world = World::with(|settings| {
-        settings.users.extend(USERS.iter().map(|(name, allow, _)| user(name, allow, &[""])));
-    });
+const TABLE: Table<Needs> = Table {
+    users: USERS,
+    lines: LINES,
+    groups: &[Group::Runs, Group::Outbox],
+    fill,
+    words: as_they_are,
+};
+
+fn fill(world: &World) {
     for run in ["r", "app:r"] {
         world.db.runs().append(NewEvent::new(run, "RunStarted").plan("1").data("1")).unwrap();
     }
-    world
 }
 
 #[test]
 fn each_command_needs_its_right_and_no_other_will_do() {
-    for (who, _, opens) in USERS {
-        let world = world();
-        let mut client = world.client(who);
-        for (line, needs) in LINES {
-            client.send(&line.split(' ').collect::<Vec<_>>());
-            let reply = client.receive();
-            let denied = reply.starts_with("-NOPERM");
-            assert_eq!(denied, !opens.contains(needs), "{who}: {line}: {reply}");
-            assert!(denied || !reply.starts_with('-'), "{who}: {line}: {reply}");
-        }
-    }
+    TABLE.each_needs_its_right();
 }
 
 #[test]
 fn no_command_on_runs_or_on_the_outbox_is_left_out() {
-    let listed: BTreeSet<String> =
-        LINES.iter().map(|(line, _)| line.split(' ').next().unwrap().to_lowercase()).collect();
-    let there = table::all().filter(|spec| matches!(spec.group, Group::Runs | Group::Outbox));
-    let there: BTreeSet<String> = there.map(|spec| spec.name.to_owned()).collect();
-    assert_eq!(listed, there);
+    TABLE.none_is_left_out();
 }
 
 #[test]
 fn what_stands_inside_a_transaction_needs_the_same() {
-    for (who, _, opens) in &USERS[..6] {
-        let world = world();
-        let mut client = world.client(who);
-        for (line, needs) in LINES {
-            assert_eq!(client.line("MULTI"), r"+OK\r\n");
-            client.send(&line.split(' ').collect::<Vec<_>>());
-            let reply = client.receive();
-            let denied = reply.starts_with("-NOPERM");
-            assert_eq!(denied, !opens.contains(needs), "{who}: {line}: {reply}");
-            assert_eq!(client.line("DISCARD"), r"+OK\r\n");
-        }
-    }
+    TABLE.each_needs_it_inside_a_transaction();
 }
 
 /// `app` may do everything, but only with what begins with `app:`.
 #[test]
 fn a_user_reaches_the_runs_of_its_prefix_and_no_others() {
-    let world = world();
+    let world = TABLE.world();
     let mut client = world.client("app");
     for line in [
         "RUN.APPEND app:r StepStarted 1 STEP a PLAN 1",

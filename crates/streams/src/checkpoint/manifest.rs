@@ -117,7 +117,7 @@ impl Manifest {
 
     /// The bytes that take part in it.
     pub fn bytes(&self) -> u64 {
-        self.files().map(|file| file.bytes).sum()
+        self.files().fold(0, |all, file| all.saturating_add(file.bytes))
     }
 
     /// All files that make it.
@@ -125,7 +125,7 @@ impl Manifest {
         self.shards.iter().flat_map(|shard| &shard.files)
     }
 
-    pub(super) fn encode(&self) -> Result<Vec<u8>> {
+    pub(crate) fn encode(&self) -> Result<Vec<u8>> {
         let mut bytes = serde_json::to_vec(self)
             .map_err(|error| Error::new(Code::InvalidValue, format!("a manifest: {error}")))?;
         bytes.push(b'\n');
@@ -143,7 +143,7 @@ impl Manifest {
         Err(Error::new(Code::TransactionTooLarge, message))
     }
 
-    pub(super) fn decode(name: &str, bytes: &[u8]) -> Result<Manifest> {
+    pub(crate) fn decode(name: &str, bytes: &[u8]) -> Result<Manifest> {
         let damaged = |what: &str| {
             let message = format!("manifest `{name}` is damaged: {what}; use another checkpoint");
             Error::new(Code::CorruptData, message)

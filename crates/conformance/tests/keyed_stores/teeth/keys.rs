@@ -1,7 +1,7 @@
 //! Stores that take keys for something else than bytes of their own.
 
 use super::bites;
-use crate::bent::{Before, Bend};
+use crate::bent::{Before, Bend, Wanted};
 use mainstay_model::{
     Kept, KeySelection, KeyedState, Result, SnapshotSummary, StatePage, StateWrite, Wrote,
 };
@@ -117,16 +117,10 @@ fn logs_that_run_into_each_other() {
 struct Overflows;
 
 impl Bend for Overflows {
-    fn scan(
-        &self,
-        inner: &dyn KeyedState,
-        prefix: &[u8],
-        after: Option<&[u8]>,
-        limit: usize,
-    ) -> Result<StatePage> {
-        match prefix {
+    fn scan(&self, inner: &dyn KeyedState, wanted: Wanted<'_>) -> Result<StatePage> {
+        match wanted.of {
             [.., 0xff] => Ok(StatePage::default()),
-            _ => inner.scan(prefix, after, limit),
+            _ => wanted.scan(inner),
         }
     }
 }

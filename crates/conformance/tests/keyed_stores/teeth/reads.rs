@@ -1,33 +1,21 @@
 //! Stores that do not tell what they have.
 
 use super::bites;
-use crate::bent::{Before, Bend};
+use crate::bent::{Before, Bend, Wanted, clamp};
 use mainstay_model::{Item, Kept, KeyedState, Result, StatePage, Version, WaitingEntry};
 
 /// The last one first, and the one that was seen again.
 struct Disorder;
 
 impl Bend for Disorder {
-    fn scan(
-        &self,
-        inner: &dyn KeyedState,
-        prefix: &[u8],
-        after: Option<&[u8]>,
-        limit: usize,
-    ) -> Result<StatePage> {
-        let mut page = inner.scan(prefix, after, limit)?;
+    fn scan(&self, inner: &dyn KeyedState, wanted: Wanted<'_>) -> Result<StatePage> {
+        let mut page = wanted.scan(inner)?;
         page.states.reverse();
         Ok(page)
     }
 
-    fn items(
-        &self,
-        inner: &dyn KeyedState,
-        key: &[u8],
-        after: Option<&[u8]>,
-        limit: usize,
-    ) -> Result<Vec<Item>> {
-        let mut items = inner.items(key, after, limit)?;
+    fn items(&self, inner: &dyn KeyedState, wanted: Wanted<'_>) -> Result<Vec<Item>> {
+        let mut items = wanted.items(inner)?;
         items.reverse();
         Ok(items)
     }
@@ -69,36 +57,24 @@ fn answers_out_of_order() {
 struct Careless;
 
 impl Bend for Careless {
-    fn scan(
-        &self,
-        inner: &dyn KeyedState,
-        prefix: &[u8],
-        after: Option<&[u8]>,
-        limit: usize,
-    ) -> Result<StatePage> {
-        let mut page = inner.scan(prefix, after, limit.clamp(1, 100_000))?;
+    fn scan(&self, inner: &dyn KeyedState, wanted: Wanted<'_>) -> Result<StatePage> {
+        let mut page = wanted.clamped().scan(inner)?;
         // It goes on until the page is full, however large that is.
         while let Some(next) = page.next.take() {
-            let room = limit.saturating_sub(page.states.len());
+            let room = wanted.limit.saturating_sub(page.states.len());
             if room == 0 {
                 page.next = Some(next);
                 break;
             }
-            let more = inner.scan(prefix, Some(&next), room)?;
+            let more = Wanted { after: Some(&next), limit: room, ..wanted }.scan(inner)?;
             page.states.extend(more.states);
             page.next = more.next;
         }
         Ok(page)
     }
 
-    fn items(
-        &self,
-        inner: &dyn KeyedState,
-        key: &[u8],
-        after: Option<&[u8]>,
-        limit: usize,
-    ) -> Result<Vec<Item>> {
-        inner.items(key, after, limit.clamp(1, 100_000))
+    fn items(&self, inner: &dyn KeyedState, wanted: Wanted<'_>) -> Result<Vec<Item>> {
+        wanted.clamped().items(inner)
     }
 
     fn waiting(
@@ -107,7 +83,7 @@ impl Bend for Careless {
         below: Option<Version>,
         limit: usize,
     ) -> Result<Vec<WaitingEntry>> {
-        inner.waiting(below, limit.clamp(1, 100_000))
+        inner.waiting(below, clamp(limit))
     }
 }
 
@@ -126,18 +102,12 @@ fn pages_of_any_size() {
 struct Overlaps;
 
 impl Bend for Overlaps {
-    fn scan(
-        &self,
-        inner: &dyn KeyedState,
-        prefix: &[u8],
-        after: Option<&[u8]>,
-        limit: usize,
-    ) -> Result<StatePage> {
-        let mut page = inner.scan(prefix, after, limit)?;
-        if page.states.len() == limit {
+    fn scan(&self, inner: &dyn KeyedState, wanted: Wanted<'_>) -> Result<StatePage> {
+        let mut page = wanted.scan(inner)?;
+        if page.states.len() == wanted.limit {
             page.next = page.states.last().map(|(key, _)| key.clone());
         }
-        if let Some(state) = after.and_then(|after| Some((after, inner.get(after).ok()??))) {
+        if let Some(state) = wanted.after.and_then(|after| Some((after, inner.get(after).ok()??))) {
             page.states.insert(0, (state.0.to_vec(), state.1));
         }
         Ok(page)

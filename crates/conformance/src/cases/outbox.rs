@@ -1,0 +1,47 @@
+//! The cases on the outbox.
+
+/// Hands every case on the outbox to a macro.
+#[macro_export]
+macro_rules! every_outbox_case {
+    ($make:ident) => {
+        $make! {
+            outbox::branches {
+                a_fork_inherits_nothing, a_merge_brings_no_messages,
+            }
+            outbox::claim {
+                oldest_first_and_once, of_nothing_writes_nothing, lease_that_is_over, delivered_goes,
+                late_delivery_counts, limits_are_checked, many_relays, a_lease_that_is_over_is_fenced,
+            }
+            outbox::failing {
+                back_off_doubles, dead_after_ten_tries, silence_counts_as_a_try, one_given_up_takes_no_place, unknown_cannot_fail,
+                dead_letters_are_listed, replayed_has_all_its_tries,
+            }
+            outbox::order {
+                one_behind_the_other, without_a_run_nobody_waits, a_failure_holds_up_its_run_only,
+                a_lost_relay_loses_no_order, a_dead_one_holds_up_nobody, unclaimed_is_not_delivered, runs_are_told_apart,
+            }
+            outbox::put {
+                a_message_comes_whole, state_counts, numbers_are_never_given_twice,
+                the_run_need_not_be_there, in_the_feed, bad_input_is_refused,
+            }
+            outbox::transactions {
+                both_or_none, several_keep_their_order, acknowledge_and_put, repeated_gives_the_same_receipt,
+                interactive_puts_wait_for_the_commit, interactive_claims_are_refused,
+                interactive_answers_are_as_told, interactive_answers_are_of_the_branch,
+                guard_on_a_message,
+            }
+        }
+    };
+}
+
+/// Hands every case on the outbox that needs a database on disk to a macro.
+#[macro_export]
+macro_rules! every_outbox_disk_case {
+    ($make:ident) => {
+        $make! {
+            outbox::reopening {
+                everything_is_there, the_log_alone_gives_them,
+            }
+        }
+    };
+}
