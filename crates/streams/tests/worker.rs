@@ -212,6 +212,45 @@ fn a_directory_of_before_the_division_shows_what_it_had_and_is_refused() {
     assert_eq!(stand.seen(&["a-0", "a-1", "b-0", "b-1"]), alone(ITEMS));
 }
 
+/// Mistakes of whoever starts workers cost nothing.
+#[test]
+fn a_worker_that_is_refused_leaves_directories_as_they_are() {
+    let stand = Stand::new();
+    let checkpoints = stand.checkpoints();
+    let mut old = [stand.open(0, 2, "a-0").unwrap(), stand.open(1, 2, "a-1").unwrap()];
+    steps(&mut old, 3);
+    stand.taken(1, 0, &mut old);
+    steps(&mut old, 3);
+    // Another shard with the directory of one that works: what that has staged is not touched.
+    let before = files(&stand.out("a-0"));
+    let error = stand.open(1, 2, "a-0").map(|_| ()).unwrap_err();
+    assert!(error.message().contains("shard 0 of epoch 0"), "{error}");
+    assert_eq!(files(&stand.out("a-0")), before);
+    steps(&mut old, 1);
+    stand.taken(2, 0, &mut old);
+    drop(old);
+    // As many shards as there were, with the new directories; then as many as there are.
+    checkpoints.rescale(3).unwrap();
+    stand.open(0, 2, "b-0").map(|_| ()).unwrap_err();
+    let mut new: Vec<_> =
+        (0..3).map(|shard| stand.open(shard, 3, &format!("b-{shard}")).unwrap()).collect();
+    steps(&mut new, 40);
+    let before = files(&stand.out("b-0"));
+    stand.open(0, 2, "b-0").map(|_| ()).unwrap_err();
+    assert_eq!(files(&stand.out("b-0")), before);
+    stand.taken(4, 1, &mut new);
+    assert_eq!(stand.seen(&["a-0", "a-1", "b-0", "b-1", "b-2"]), alone(ITEMS));
+}
+
+/// The files of a directory, with their lengths.
+fn files(directory: &PathBuf) -> Vec<(PathBuf, u64)> {
+    let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
+    let mut files: Vec<_> =
+        entries.map(|entry| (entry.path(), entry.metadata().unwrap().len())).collect();
+    files.sort();
+    files
+}
+
 #[test]
 fn a_shard_that_begins_again_ends_the_checkpoint_that_it_had_reported_for() {
     let stand = Stand::new();

@@ -44,6 +44,7 @@ impl Conductor {
 
     fn end_what_was_left(&self) -> Result<()> {
         let Some((mut order, counter)) = self.board.order_counted()? else { return Ok(()) };
+        let _ = self.board.wipe(order.checkpoint, order.shards.min(self.checkpoints.job().groups));
         if matches!(order.stage, Stage::Committed | Stage::Aborted { .. }) {
             return Ok(());
         }

@@ -110,10 +110,20 @@ impl<O> FileSink<O> {
         }
     }
 
-    /// Says in the directory whose outputs are there, if nothing does.
+    /// Says in the directory whose outputs are there. One that holds nothing is anybody's, whatever it says.
     fn mark(&self, stock: &Stock) -> Result<()> {
-        let Some(share) = self.share.filter(|_| stock.share.is_none()) else { return Ok(()) };
-        self.note(&mark(&self.directory, share))
+        let Some(share) = self.share.filter(|share| stock.share != Some(*share)) else {
+            return Ok(());
+        };
+        if let Some(other) = stock.share.filter(|_| stock.is_empty()) {
+            let path = mark(&self.directory, other);
+            let removed = std::fs::remove_file(&path);
+            removed.map_err(|error| io_error("remove", &path, &error))?;
+        }
+        match stock.share.is_none() || stock.is_empty() {
+            true => self.note(&mark(&self.directory, share)),
+            false => Ok(()),
+        }
     }
 
     /// Makes an empty file, whose name says all.
@@ -260,12 +270,12 @@ impl<O: Serialize> Sink<O> for FileSink<O> {
         self.active = None;
         self.make_directory()?;
         let mut stock = Stock::list(&self.directory)?;
-        self.mark(&stock)?;
         stock.check_content(&self.directory)?;
         stock.check_staged(&self.directory, position)?;
         if stock.held() < position {
             return Ok(Opened::Behind { held: stock.held() });
         }
+        self.mark(&stock)?;
         self.cut(&stock, position)?;
         self.position = position;
         self.committed = stock.committed();

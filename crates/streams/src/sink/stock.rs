@@ -80,10 +80,10 @@ impl Stock {
         Ok(stock)
     }
 
-    /// Whose outputs are here. Before directories said so there was one division.
+    /// Whose outputs are here, if there are any. Before directories said so there was one division.
     pub(super) fn share(&self, shard: u32) -> Option<Share> {
-        let is_used = !self.parts.is_empty() || !self.staged.is_empty();
-        self.share.or(is_used.then_some(Share { epoch: 0, shard }))
+        let said = self.share.unwrap_or(Share { epoch: 0, shard });
+        (!self.is_empty()).then_some(said)
     }
 
     /// How much is committed.

@@ -69,6 +69,7 @@ impl Opening<'_> {
     ) -> Result<()> {
         let (shard, shards) = (self.seat.shard, self.seat.shards);
         let there = latest.map_or(shards as usize, |latest| latest.shards.len());
+        let epoch = latest.map_or(0, |latest| latest.epoch);
         if there == shards as usize {
             return Ok(());
         }
@@ -77,7 +78,7 @@ impl Opening<'_> {
         if let Some(own) = own {
             for sink in builder.sinks() {
                 let held = sink.assign(Share { epoch: own.epoch, shard })?;
-                notes += &self.show_last(&mut **sink, held)?;
+                notes += &self.show_last(&mut **sink, held, epoch)?;
             }
         }
         let message = format!(
@@ -100,25 +101,25 @@ impl Opening<'_> {
         Err(Error::new(Code::InvalidArgument, message))
     }
 
-    /// Refuses sinks that hold outputs of another division, or of another shard, once they have shown them.
+    /// Refuses sinks that hold outputs of another division, once they have shown them, or of another shard.
     fn check_sinks<P: Operator>(&self, builder: &mut PipelineBuilder<P>, epoch: u64) -> Result<()> {
         let share = Share { epoch, shard: self.seat.shard };
         let mut refused = Ok(());
         for sink in builder.sinks() {
             let held = sink.assign(share)?;
             if held != share {
-                let notes = self.show_last(&mut **sink, held)?;
+                let notes = self.show_last(&mut **sink, held, epoch)?;
                 refused = refused.and(Err(foreign(sink.name(), held, share, &notes)));
             }
         }
         refused
     }
 
-    /// Has a sink show what the last checkpoint of its own division had. What it has to say about that comes back.
-    fn show_last<O>(&self, sink: &mut dyn Sink<O>, share: Share) -> Result<String> {
-        let Some(last) = self.newest(|manifest| manifest.epoch == share.epoch)? else {
-            return Ok(String::new());
-        };
+    /// Has a sink show what the last checkpoint of its own division had, if that is over: else its shard may be at work. What
+    /// there is to say about it comes back.
+    fn show_last<O>(&self, sink: &mut dyn Sink<O>, share: Share, epoch: u64) -> Result<String> {
+        let is_last = |manifest: &Manifest| manifest.epoch == share.epoch && share.epoch < epoch;
+        let Some(last) = self.newest(is_last)? else { return Ok(String::new()) };
         let part = last.shards.iter().find(|part| part.shard == share.shard);
         let name = position::sink(sink.name());
         let position = part.and_then(|part| part.positions.get(&name)).copied().unwrap_or(0);
@@ -131,7 +132,7 @@ impl Opening<'_> {
             ));
         }
         sink.commit(last.checkpoint, position)?;
-        Ok(String::new())
+        Ok(format!("; sink `{}` shows what checkpoint {} had", sink.name(), last.checkpoint))
     }
 
     /// The newest checkpoint that is one of those that are meant.
@@ -176,19 +177,20 @@ impl Opening<'_> {
         if pipeline.behind().is_empty() {
             return Ok(Some(latest));
         }
-        // Each that is tried has to be held by those that were behind: there is at most one more for every sink.
-        while !pipeline.behind().is_empty() {
-            let is_of =
-                |it: &Manifest| it.epoch == latest.epoch && it.checkpoint <= latest.checkpoint;
-            let fits = |it: &Manifest| is_of(it) && self.holds(pipeline, it);
-            let Some(from) = self.newest(fits)? else { return Err(none_fits(pipeline.behind())) };
+        let (epoch, mut behind) = (latest.epoch, latest.checkpoint);
+        loop {
+            let is_older = |it: &Manifest| it.epoch == epoch && it.checkpoint <= behind;
+            let Some(from) = self.newest(|it| is_older(it) && self.holds(pipeline, it))? else {
+                return Err(none_fits(pipeline.behind()));
+            };
             self.restore(&from)?;
             pipeline.recover()?;
             if pipeline.behind().is_empty() {
                 return Ok(Some(from));
             }
+            // Another sink is behind that one: what is tried next is older still.
+            behind = from.checkpoint.saturating_sub(1);
         }
-        Ok(None)
     }
 
     /// Whether the sinks that are behind hold what a checkpoint says they had taken.
@@ -240,7 +242,7 @@ fn none_fits(behind: &[Behind]) -> Error {
 #[cold]
 fn foreign(sink: &str, held: Share, share: Share, notes: &str) -> Error {
     let message = format!(
-        "sink `{sink}` holds outputs of {held}, which are shown now, and this is {share}: give it a place of its own for them{notes}"
+        "sink `{sink}` holds outputs of {held}, and this is {share}: give it a place of its own for them{notes}"
     );
     Error::new(Code::InvalidArgument, message)
 }
