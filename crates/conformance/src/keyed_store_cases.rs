@@ -73,6 +73,7 @@ macro_rules! every_keyed_store_case {
                 not_newer_than_applied_is_stale [Ordered, Merged],
                 batch_sees_what_waits [Ordered, Atomic], waiting_is_told_in_pieces [Ordered],
                 kind_is_checked [Ordered], keys_of_any_bytes_wait [Ordered],
+                last_version_of_all_is_refused [Ordered],
             }
             keyed_stores::positions {
                 only_rise, zero_is_one, sources_are_independent, names_are_checked, are_no_states,

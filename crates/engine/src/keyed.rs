@@ -183,8 +183,7 @@ impl Keyed {
 
     /// Writes that wait with versions below one, in order.
     pub fn waiting(&self, below: Option<Version>, limit: usize) -> Result<Vec<WaitingEntry>> {
-        let space = self.space.clone();
-        waiting(self.read(StateCommand::Waiting { space, below, limit })?)
+        waiting(self.read(self.ask().waiting(below, limit))?)
     }
 
     /// Closes all versions below the frontier: what waited with one of them is applied, in order, and what comes later
@@ -320,6 +319,10 @@ impl Ask<'_> {
     pub fn items(&self, key: &[u8], after: Option<&[u8]>, limit: usize) -> StateCommand {
         let (key, after) = (key.to_vec(), after.map(<[u8]>::to_vec));
         StateCommand::Items { space: self.0.clone(), key, after, limit }
+    }
+
+    pub fn waiting(&self, below: Option<Version>, limit: usize) -> StateCommand {
+        StateCommand::Waiting { space: self.0.clone(), below, limit }
     }
 
     pub fn seal(&self, frontier: Version) -> StateCommand {

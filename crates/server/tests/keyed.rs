@@ -324,6 +324,15 @@ fn a_space_too_large_for_a_reply_is_sent_elsewhere() {
     let reply = ours.client().line("STATE.SNAPSHOT s");
     assert!(reply.starts_with("-TOOLARGE ") && reply.contains("HTTP"), "{reply}");
     assert!(reply.contains("mainstay state snapshot"), "{reply}");
+    // What is given can be taken back: two that are too much together, and one that is as large as any.
+    let (two, one) = (ours.db.keyed("two").unwrap(), ours.db.keyed("one").unwrap());
+    two.put("a", vec![7; 10 << 20], 1).unwrap();
+    two.put("b", vec![7; 10 << 20], 1).unwrap();
+    one.put("a", vec![7; 16 << 20], 1).unwrap();
+    let mut client = ours.client();
+    assert!(client.line("STATE.SNAPSHOT two").starts_with("-TOOLARGE "));
+    let bytes = bulk(&mut client, &[b"STATE.SNAPSHOT", b"one"]);
+    assert_eq!(client.call(&[&b"STATE.RESTORE"[..], b"again", &bytes]), r":1\r\n");
 }
 
 #[test]

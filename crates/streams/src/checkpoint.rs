@@ -318,15 +318,28 @@ impl Checkpoints {
     }
 
     /// The checkpoints of a job, whatever its operator and its number of groups; nothing where it has none. As many are kept
-    /// as by whoever took the newest one.
+    /// as by whoever took the newest one that can be read.
     pub fn of_job(shelf: Shelf, name: &str) -> Result<Option<Checkpoints>> {
         let checkpoints = Checkpoints::open(shelf, Job::new(name, "any"))?;
-        let Some(newest) = checkpoints.list()?.last().copied() else { return Ok(None) };
-        let Manifest { job, operator, groups, kept, .. } = checkpoints.read_manifest(newest)?;
-        let job = Job { name: job, operator, groups };
+        let mut unread = None;
+        for checkpoint in checkpoints.list()?.into_iter().rev() {
+            match checkpoints.read_manifest(checkpoint) {
+                Ok(manifest) => return checkpoints.like(manifest).map(Some),
+                // One that is damaged does not hide the others.
+                Err(error) => _ = unread.get_or_insert(error),
+            }
+        }
+        unread.map_or(Ok(None), Err)
+    }
+
+    /// Those of the operator, the groups and the number that a manifest says.
+    fn like(self, manifest: Manifest) -> Result<Checkpoints> {
+        let (operator, groups) = (manifest.operator.clone(), manifest.groups);
+        let all = Checkpoints { job: Job { operator, groups, ..self.job }, ..self };
+        all.check_own(&manifest)?;
         // One that does not say it was written before they did: none of those goes.
-        let kept = kept.and_then(|kept| usize::try_from(kept).ok()).unwrap_or(usize::MAX);
-        Ok(Some(Checkpoints { job, ..checkpoints }.keep(kept)))
+        let kept = manifest.kept.and_then(|kept| usize::try_from(kept).ok()).unwrap_or(usize::MAX);
+        Ok(all.keep(kept))
     }
 
     /// Reads all files of a checkpoint, and checks them; changes nothing.

@@ -20,6 +20,19 @@ pub fn put_waits(s: &KeyedStand<'_>) {
     assert_eq!(s.info().options.versions, Some(VersionKind::U64));
 }
 
+/// No frontier closes the last version of all, so nothing may wait with it.
+pub fn last_version_of_all_is_refused(s: &KeyedStand<'_>) {
+    let s = ordered(s);
+    s.put("k", "v", u64::MAX - 1);
+    s.unchanged(|| refused(s.space().put(b"k", b"v", u64::MAX.into()), Code::InvalidVersion));
+    s.seal(u64::MAX);
+    s.holds("k", "v", u64::MAX - 1);
+    let times = SpaceOptions::default().ordered().versions(VersionKind::Time);
+    let s = s.declared("times", times);
+    refused(s.space().put(b"k", b"v", time(u64::MAX, u64::MAX).into()), Code::InvalidVersion);
+    assert_eq!(s.put("k", "v", time(u64::MAX, u64::MAX - 1)), Wrote::Waiting);
+}
+
 /// A deletion waits as a put does.
 pub fn deletion_waits(s: &KeyedStand<'_>) {
     let s = ordered(s);

@@ -121,6 +121,19 @@ impl SpaceInfo {
         }
     }
 
+    /// Refuses a version that no write has here: one of another kind, and the last of all where writes wait, for no
+    /// frontier closes it.
+    pub fn check_write(&self, version: Version) -> Result<()> {
+        self.check_version(version)?;
+        if self.options.ordered && version.next().is_none() {
+            let message = format!(
+                "version {version} is the last of all, and no frontier closes it: what waits with it would wait for ever"
+            );
+            return Err(Error::new(Code::InvalidVersion, message));
+        }
+        Ok(())
+    }
+
     /// Whether a version is sealed.
     pub fn is_sealed(&self, version: Version) -> bool {
         self.frontier.is_some_and(|frontier| version < frontier)

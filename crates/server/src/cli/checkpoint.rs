@@ -171,18 +171,29 @@ fn shown(shelf: Shelf, what: &'static str, total: Option<u64>) -> Shelf {
 
 fn jobs(session: &mut Session, shelf: &ShelfArgs) -> Result<()> {
     for job in Checkpoints::jobs(&shelf.open()?)? {
-        let checkpoints = shelf.of_job(&job)?;
-        let latest = checkpoints.latest()?;
-        session.printer.row(vec![
-            ("job".into(), Field::text(&job)),
-            ("operator".into(), Field::text(&checkpoints.job().operator)),
-            ("checkpoints".into(), Field::number(checkpoints.list()?.len() as u64)),
-            ("newest".into(), Field::number(latest.as_ref().map_or(0, |it| it.checkpoint))),
-            ("shards".into(), Field::number(latest.map_or(0, |it| it.shards.len() as u64))),
-        ]);
+        // One that cannot be read is shown as such, and the others all the same.
+        let row = job_row(shelf, &job).unwrap_or_else(|failure| {
+            vec![
+                ("job".into(), Field::text(&job)),
+                ("operator".into(), Field::text(format!("damaged: {failure}"))),
+            ]
+        });
+        session.printer.row(row);
     }
     session.printer.finish();
     Ok(())
+}
+
+fn job_row(shelf: &ShelfArgs, job: &str) -> Result<Row> {
+    let checkpoints = shelf.of_job(job)?;
+    let latest = checkpoints.latest()?;
+    Ok(vec![
+        ("job".into(), Field::text(job)),
+        ("operator".into(), Field::text(&checkpoints.job().operator)),
+        ("checkpoints".into(), Field::number(checkpoints.list()?.len() as u64)),
+        ("newest".into(), Field::number(latest.as_ref().map_or(0, |it| it.checkpoint))),
+        ("shards".into(), Field::number(latest.map_or(0, |it| it.shards.len() as u64))),
+    ])
 }
 
 fn list(session: &mut Session, shelf: &ShelfArgs, job: &str) -> Result<()> {
@@ -207,8 +218,7 @@ fn row(manifest: &Manifest) -> Row {
     let kind = if newest().all(|file| file.full) { "full" } else { "changes" };
     let positions = manifest.shards.iter().flat_map(|shard| &shard.positions);
     let mut read: Vec<String> = positions
-        .filter(|(name, _)| name.starts_with("source/"))
-        .map(|(name, at)| format!("{}={at}", name.trim_start_matches("source/")))
+        .map(|(name, at)| format!("{}={at}", name.strip_prefix("source/").unwrap_or(name)))
         .collect();
     read.sort();
     read.dedup();
@@ -256,25 +266,29 @@ impl Take {
 
     /// When this is over, nobody looks at the shelf any more, and the bar is gone.
     fn take(self, session: &mut Session) -> Result<Manifest> {
+        let space = space(session, &self.on, &self.space, false)?;
+        let Some(info) = space.info()? else {
+            let space = &self.space;
+            let message = format!("there is no space {space}: `mainstay state spaces` lists them");
+            return Err(Failure::not_held(message));
+        };
         let shelf = shown(self.shelf.make()?, "writing", None);
-        let space = space(session, &self.on, &self.space)?;
+        // The name of the space says whose states they are, unless somebody knows better.
+        let operator = self.operator.as_deref().unwrap_or(&self.space);
         let checkpoints = match Checkpoints::of_job(shelf.clone(), &self.job)? {
             Some(checkpoints) => checkpoints,
             None => {
-                let operator = self.operator.as_deref().unwrap_or(&self.space);
-                let groups = space.info()?.map(|info| info.options.groups);
                 let job = Job::new(&self.job, operator);
-                let groups = groups.unwrap_or(job.groups);
-                Checkpoints::open(shelf, Job { groups, ..job })?
+                Checkpoints::open(shelf, Job { groups: info.options.groups, ..job })?
             }
         };
-        if let Some(operator) = self.operator.filter(|it| *it != checkpoints.job().operator) {
-            let message = format!(
-                "the checkpoints of job {} are of operator {}, not of {operator}",
-                self.job,
-                checkpoints.job().operator
-            );
-            return Err(Failure::error(message));
+        let theirs = &checkpoints.job().operator;
+        if theirs != operator {
+            let job = &self.job;
+            let message =
+                format!("the checkpoints of job {job} are of operator {theirs}, not of {operator}");
+            let hint = format!("if space {} has its states, say --operator {theirs}", self.space);
+            return Err(Failure::error(message).hint(&hint));
         }
         Ok(checkpoints.take(&*space)?)
     }
@@ -283,7 +297,7 @@ impl Take {
 impl Restore {
     fn run(self, session: &mut Session) -> Result<()> {
         let (checkpoints, id) = self.which.find()?;
-        let space = space(session, &self.on, &self.space)?;
+        let space = space(session, &self.on, &self.space, true)?;
         let found = checkpoints.manifest(id)?.shards.into_iter().find(|it| it.shard == self.shard);
         let total = found.map(|part| part.files.iter().map(|file| file.bytes).sum());
         let watched = shown(self.which.shelf.open()?, "restoring", total);
@@ -299,9 +313,14 @@ impl Restore {
     }
 }
 
-/// A space of the store that is meant, here or there.
-fn space(session: &mut Session, on: &OnBranch, space: &str) -> Result<Box<dyn KeyedState>> {
+/// A space of the store that is meant, here or there; a directory that is not there may be made.
+fn space(
+    session: &mut Session,
+    on: &OnBranch,
+    space: &str,
+    make: bool,
+) -> Result<Box<dyn KeyedState>> {
     let branch = on.branch.clone().unwrap_or_else(|| session.branch().to_owned());
-    let db = session.database(true)?;
+    let db = session.database(make)?;
     Ok(Box::new(db.branch(&branch)?.keyed(space)?))
 }

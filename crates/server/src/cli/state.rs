@@ -18,7 +18,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use clap::{Args, Subcommand};
 use files::{Restore, Snapshot};
-use pages::{Items, Keys};
+use pages::{Items, Keys, with_shown_keys};
 use write::{Advance, Append, Create, Delete, Put, Seal};
 
 /// What keys that are no text begin with.
@@ -159,6 +159,14 @@ fn key(text: &str) -> Result<Vec<u8>> {
     BASE64_STANDARD.decode(encoded).map_err(wrong)
 }
 
+/// A key or an id as [`key`] reads it.
+fn shown_key(key: &[u8]) -> String {
+    match std::str::from_utf8(key) {
+        Ok(text) if !text.starts_with(BYTES) => text.to_owned(),
+        _ => format!("{BYTES}{}", BASE64_STANDARD.encode(key)),
+    }
+}
+
 impl Which {
     fn call(&self, command: &str) -> Call {
         Call::new(command).word(&self.space)
@@ -229,7 +237,7 @@ impl Waiting {
     fn run(self, session: &mut Session) -> Result<()> {
         let call = self.space.call("STATE.WAITING").option("BELOW", self.below.as_ref());
         let call = self.moment.on(call.option("LIMIT", Some(self.limit)));
-        let reply = read(session, &self.space.on, call)?;
+        let reply = with_shown_keys(read(session, &self.space.on, call)?);
         session.show(shapes::shape("STATE.WAITING"), Row::new(), reply, String::new)
     }
 }

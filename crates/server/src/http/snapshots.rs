@@ -12,6 +12,7 @@ use super::cells::OnBranch;
 use super::extract::{Asked, Named, keyed_of, length_of, point};
 use super::job_reads::Moment;
 use super::refusal::{Answered, Problem, Refusal};
+use super::spaces::no_space;
 use super::transfer::{crowded, no_room, no_scratch, ready, receive, scratch, send};
 use axum::Json;
 use axum::body::Body;
@@ -37,7 +38,7 @@ const BUFFER_BYTES: usize = 256 << 10;
     params(("space" = String, Path, description = "The space; a slash in it is %2F"), Moment),
     responses(
         (status = 200, description = "The file; the headers Mainstay-Revision, Mainstay-Entries and Mainstay-Hash say what it shows, how many entries it has and the hash that it ends with", content_type = "application/octet-stream", body = Vec<u8>),
-        (status = 404, description = "The branch is absent", body = Problem),
+        (status = 404, description = "There is, or was, no such space or branch", body = Problem),
         (status = 410, description = "The point in time is no longer kept", body = Problem),
         (status = 507, description = "Too little of the disk would be free", body = Problem),
     )
@@ -52,6 +53,9 @@ pub(crate) async fn take(
     let scratch = scratch(&app, 0)?;
     let taken = app.transfer(move || {
         let view = keyed_of(&db, moment.branch.as_deref(), &space)?.at(at)?;
+        if view.info()?.is_none() {
+            return Err(no_space(&space));
+        }
         let path = scratch.path().join("snapshot");
         let summary = {
             let mut out = Sparing::create(&path, spare).map_err(|error| no_scratch(&error))?;

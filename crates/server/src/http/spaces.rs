@@ -112,12 +112,15 @@ pub(crate) async fn info(
     let command = StateCommand::Info { space: space.clone() };
     match read_state(&app, moment.branch, at, command).await? {
         StateAnswer::Info(Some(info)) => Ok(Json(info.into())),
-        StateAnswer::Info(None) => {
-            let message = format!("there is no space {:?}", space.as_str());
-            Err(Refusal::not_found("SpaceNotFound", message))
-        }
+        StateAnswer::Info(None) => Err(no_space(&space)),
         _ => Err(Refusal::lost()),
     }
+}
+
+/// The refusal of whoever asks for a space that is not there.
+#[cold]
+pub(super) fn no_space(space: &Name) -> Refusal {
+    Refusal::not_found("SpaceNotFound", format!("there is no space {:?}", space.as_str()))
 }
 
 /// What became of a declaration.

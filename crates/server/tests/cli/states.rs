@@ -29,7 +29,7 @@ fn a_state_is_written_once_by_its_version() {
     state(&program, &["put", "s", "$bytes:AP8=", "x", "--version", "1"]).ok();
     assert_eq!(state(&program, &["get", "s", "$bytes:AP8=", "-o", "raw"]).ok(), "x");
     let keys = state(&program, &["list", "s"]).objects();
-    assert_eq!(field(&keys[0], "key"), &Value::Bytes(vec![0, 255]));
+    assert_eq!(field(&keys[0], "key"), &"$bytes:AP8=".into());
     assert_eq!((keys.len(), field(&keys[1], "key")), (2, &"b".into()));
 }
 
@@ -112,6 +112,7 @@ fn there_and_back(program: &Program, place: &[&str]) {
     run(&["restore", "copy", "none"]).error();
     let revision = field(&taken, "revision").to_string();
     run(&["drop", "team/s"]).ok();
+    assert!(run(&["snapshot", "team/s", "never"]).err.contains("no space"));
     run(&["snapshot", "team/s", "then", "--rev", &revision]).ok();
     assert_eq!(fs::read(program.path("then")).unwrap(), fs::read(program.path("file")).unwrap());
 }
@@ -155,6 +156,24 @@ fn checkpoints(program: &Program, place: &[&str]) {
     put("b", "2");
     check(&["take", "job", "s"]).ok();
     assert!(check(&["take", "job", "s", "--operator", "x"]).error().contains("of operator s"));
+    // A slip of the hand makes no checkpoint of another space, of none, or of a job that lies elsewhere.
+    check(&["take", "job", "typo"]).not_held();
+    at(&["state", "put", "other", "a", "v", "--version", "1"]).ok();
+    assert!(check(&["take", "job", "other"]).error().contains("--operator s"));
+    let shelf = program.path("mainstay-checkpoints");
+    fs::create_dir_all(shelf.join("copy/manifests")).unwrap();
+    let manifest = |job: &str, id: u64| shelf.join(format!("{job}/manifests/{id:020}"));
+    fs::copy(manifest("job", 1), manifest("copy", 1)).unwrap();
+    assert!(check(&["restore", "copy", "1", "--space", "then"]).error().contains("of job job"));
+    // One that is damaged does not hide the others.
+    let whole = fs::read(manifest("job", 2)).unwrap();
+    fs::write(manifest("job", 2), &whole[..whole.len() / 2]).unwrap();
+    check(&["verify", "job", "1"]).ok();
+    assert_eq!(check(&["ls", "job"]).objects().len(), 2);
+    assert_eq!(check(&["ls"]).objects().len(), 2);
+    assert!(check(&["verify", "job", "2"]).error().contains("use another checkpoint"));
+    fs::write(manifest("job", 2), whole).unwrap();
+    fs::remove_dir_all(shelf.join("copy")).unwrap();
     let all = check(&["ls", "job"]).objects();
     assert_eq!(all.len(), 2);
     assert_eq!(field(&check(&["ls"]).objects()[0], "newest"), &2.into());

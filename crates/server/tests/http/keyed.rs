@@ -88,6 +88,9 @@ fn a_space_is_declared_sealed_and_dropped() {
     assert_eq!(seal(json!("2.0")).ok()["settled"], 2);
     assert_eq!(seal(json!("2.0")).ok()["settled"], 0);
     assert_eq!(seal(json!(3)).code(), (400, "InvalidVersion".into()));
+    // A number with a point is the most natural slip.
+    let said = seal(json!(3.17)).text;
+    assert!(said.contains("epoch.round") && !said.contains("VersionForm"), "{said}");
     assert_eq!(w.get("/v1/spaces/s").ok()["frontier"], "2.0");
     assert_eq!(w.get("/v1/spaces/s/states/a").ok()["version"], "1.2");
     let names = |query: &str| w.get(&format!("/v1/spaces{query}")).ok();
@@ -304,6 +307,7 @@ fn a_space_of_any_size_goes_out_and_comes_back() {
         assert!(text.contains("nothing was changed"), "{text}");
     }
     assert_eq!(w.db.keyed("to").unwrap().snapshot().unwrap(), file);
+    assert_eq!(w.get("/v1/spaces/none/snapshot").code(), (404, "SpaceNotFound".into()));
     assert!(is_empty(scratch.path()), "nothing is left lying about");
 }
 

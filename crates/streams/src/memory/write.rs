@@ -131,7 +131,7 @@ impl Space {
 
 fn check_one(info: &SpaceInfo, write: &StateWrite) -> Result<()> {
     write.check()?;
-    write.version().map_or(Ok(()), |version| info.check_version(version))?;
+    write.version().map_or(Ok(()), |version| info.check_write(version))?;
     match write {
         StateWrite::Put { .. } | StateWrite::Delete { .. } => check_plain(info),
         StateWrite::Append { .. }

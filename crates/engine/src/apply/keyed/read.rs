@@ -7,8 +7,8 @@ use crate::overlay::Overlay;
 use crate::spaces::KEYED;
 use crate::view::View;
 use mainstay_model::{
-    EntryBlock, EntryKind, EntryRef, Item, Kept, Name, Result, Scales, State, StateAnswer,
-    StateKey, StatePage, Version, WaitingEntry, take_state,
+    EntryBlock, EntryKind, EntryRef, Item, Kept, Name, Result, STATE_KEY_LIMIT_BYTES, Scales,
+    State, StateAnswer, StateKey, StatePage, Version, WaitingEntry, take_state,
 };
 
 /// A page ends when it has so many bytes.
@@ -52,6 +52,10 @@ impl<'r> Reader<'r> {
 
     /// What is known of a key.
     pub fn kept(&self, key: &[u8]) -> Result<Option<Kept>> {
+        // No key is as long: nothing is known of it.
+        if key.len() > STATE_KEY_LIMIT_BYTES {
+            return Ok(None);
+        }
         self.find(&EntryKind::state(key), |payload| {
             let (version, value) = take_state(payload).ok_or_else(damaged)?;
             Ok(Kept { version, value: value.map(<[u8]>::to_vec) })

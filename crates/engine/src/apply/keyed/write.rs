@@ -76,7 +76,7 @@ impl<'w> Writer<'w> {
         let (mut bytes, mut kind) = (0, self.declared.info.options.versions);
         for write in writes {
             if let Some(version) = write.version() {
-                self.declared.info.check_version(version)?;
+                self.declared.info.check_write(version)?;
                 let first = *kind.get_or_insert(version.kind());
                 if first != version.kind() {
                     return Err(two_kinds(self.space));

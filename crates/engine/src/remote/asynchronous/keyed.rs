@@ -3,13 +3,14 @@
 use super::held::Held;
 use crate::cells::{did, unexpected};
 use crate::keyed::{
-    Ask, first, info, items, kept, only_read, positions, sealed, states, transaction, wrote,
+    Ask, first, info, items, kept, only_read, positions, sealed, states, transaction, waiting,
+    wrote,
 };
 use crate::remote::link::Link;
 use crate::wire::{Read, Seen};
 use mainstay_model::{
     Answer, At, CompactString, Durability, Item, Kept, Name, Result, Revision, SpaceInfo,
-    SpaceOptions, State, StateCommand, StatePage, StateWrite, Version, Wrote,
+    SpaceOptions, State, StateCommand, StatePage, StateWrite, Version, WaitingEntry, Wrote,
 };
 use std::sync::Arc;
 
@@ -139,6 +140,11 @@ impl AsyncKeyed {
         positions(self.read(StateCommand::Positions { space: self.space.clone() }).await?)
     }
 
+    /// Writes that wait, with versions below one where that is said, in the order in which they are sealed.
+    pub async fn waiting(&self, below: Option<Version>, limit: usize) -> Result<Vec<WaitingEntry>> {
+        waiting(self.read(Ask(&self.space).waiting(below, limit)).await?)
+    }
+
     /// Closes all versions below the frontier; gives how many writes had waited.
     pub async fn seal(&self, frontier: impl Into<Version>) -> Result<u64> {
         let (frontier, mut all) = (frontier.into(), 0);
@@ -182,6 +188,21 @@ impl AsyncKeyedAt {
 
     pub(crate) async fn read(&self, command: StateCommand) -> Result<Answer> {
         seen(self.held.look(Read::State(command)).await?)
+    }
+
+    /// What was known of the space.
+    pub async fn info(&self) -> Result<Option<SpaceInfo>> {
+        info(self.read(Ask(&self.space).info()).await?)
+    }
+
+    /// Items that a key's log had, in the order of their ids.
+    pub async fn items(&self, key: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Item>> {
+        items(self.read(Ask(&self.space).items(key, after, limit)).await?)
+    }
+
+    /// How far sources had been read.
+    pub async fn positions(&self) -> Result<Vec<(String, u64)>> {
+        positions(self.read(StateCommand::Positions { space: self.space.clone() }).await?)
     }
 
     /// What a key's state was.

@@ -90,6 +90,9 @@ impl Snapshot {
     fn written(&self, session: &mut Session, branch: &str) -> Result<(SnapshotSummary, u64)> {
         let db = session.store()?.database()?;
         let view = db.branch(branch)?.keyed(&self.space.space)?.at(self.at())?;
+        if view.info()?.is_none() {
+            return Err(Failure::not_held(self.space.missing()));
+        }
         let bar = Bar::of_bytes("writing");
         let part = PartFile::create(&self.file)?;
         let out = BufWriter::with_capacity(BUFFER_BYTES, part);

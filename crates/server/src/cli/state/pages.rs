@@ -10,7 +10,7 @@ use super::super::session::Session;
 use super::super::shape::Shown;
 use super::super::shapes;
 use super::super::store::Begun;
-use super::{Which, key};
+use super::{Which, key, shown_key};
 use clap::Args;
 
 /// How many rows are asked for at once.
@@ -90,7 +90,7 @@ impl Wanted {
             let asked = self.moment.on(asked.option("LIMIT", Some(left.min(PAGE))));
             let reply = read(session, &space.on, asked)?;
             after = last_of(&reply);
-            let rows = match shapes::shape(name).show(reply, false) {
+            let rows = match shapes::shape(name).show(with_shown_keys(reply), false) {
                 Shown::Many(rows) => rows,
                 odd => return Err(Failure::error(format!("{name} answered {odd:?}"))),
             };
@@ -126,6 +126,26 @@ fn last_of(reply: &Reply) -> Option<Vec<u8>> {
     }
 }
 
+/// The same reply with keys and ids as they are given back.
+pub(super) fn with_shown_keys(reply: Reply) -> Reply {
+    let Reply::Array(mut rows) = reply else { return reply };
+    if let [Reply::Text(_) | Reply::Nil, Reply::Array(_)] = rows.as_slice() {
+        let page = rows.pop().map(with_shown_keys);
+        rows.extend(page);
+        return Reply::Array(rows);
+    }
+    for row in &mut rows {
+        let key = match row {
+            Reply::Array(row) => row.first_mut(),
+            key => Some(key),
+        };
+        if let Some(Reply::Text(key)) = key {
+            *key = shown_key(key).into_bytes();
+        }
+    }
+    Reply::Array(rows)
+}
+
 fn text(reply: &Reply) -> Option<Vec<u8>> {
     match reply {
         Reply::Text(text) => Some(text.clone()),
@@ -149,5 +169,23 @@ mod tests {
         assert_eq!(last_of(&page(text("a"))), Some(b"a".to_vec()));
         assert_eq!(last_of(&page(Reply::Nil)), None);
         assert_eq!(last_of(&Reply::Array(Vec::new())), None);
+    }
+
+    #[test]
+    fn keys_are_shown_as_they_are_given_back() {
+        let bytes = |bytes: &[u8]| Reply::Text(bytes.to_vec());
+        let row = |key: &[u8]| Reply::Array(vec![bytes(key), bytes(b"\x00")]);
+        let shown = |key: &str| Reply::Array(vec![Reply::text(key), bytes(b"\x00")]);
+        for (key, text) in
+            [(&b"a"[..], "a"), (&[0, 255], "$bytes:AP8="), (b"$bytes:", "$bytes:JGJ5dGVzOg==")]
+        {
+            assert_eq!(super::super::key(text).unwrap(), key);
+            let keys = with_shown_keys(Reply::Array(vec![bytes(key)]));
+            assert_eq!(keys, Reply::Array(vec![Reply::text(text)]));
+            let rows = with_shown_keys(Reply::Array(vec![row(key)]));
+            assert_eq!(rows, Reply::Array(vec![shown(text)]));
+            let page = |row| Reply::Array(vec![Reply::Nil, Reply::Array(vec![row])]);
+            assert_eq!(with_shown_keys(page(row(key))), page(shown(text)));
+        }
     }
 }

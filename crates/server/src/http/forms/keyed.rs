@@ -58,7 +58,7 @@ pub(crate) fn wrote(wrote: Wrote) -> &'static str {
 
 /// A version.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "no version: give a whole number, or the text \"epoch.round\"")]
 pub(crate) enum VersionForm {
     /// A whole number.
     Number(u64),
