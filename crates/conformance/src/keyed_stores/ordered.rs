@@ -29,7 +29,7 @@ pub fn last_version_of_all_is_refused(s: &KeyedStand<'_>) {
     s.holds("k", "v", u64::MAX - 1);
     let times = SpaceOptions::default().ordered().versions(VersionKind::Time);
     let s = s.declared("times", times);
-    refused(s.space().put(b"k", b"v", time(u64::MAX, u64::MAX).into()), Code::InvalidVersion);
+    refused(s.space().put(b"k", b"v", time(u64::MAX, u64::MAX)), Code::InvalidVersion);
     assert_eq!(s.put("k", "v", time(u64::MAX, u64::MAX - 1)), Wrote::Waiting);
 }
 
