@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 
 impl Sparing<'_> {
-    /// Writes a branch to one file, as [`Database::export`] does.
+    /// Writes a branch to one file, as [`Database::export`](crate::Database::export) does.
     pub fn export(
         &self,
         branch: &str,
