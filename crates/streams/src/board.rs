@@ -32,6 +32,9 @@ pub struct Order {
     pub epoch: u64,
     /// How many shards there are.
     pub shards: u32,
+    /// How long its coordinator waits for a word, in milliseconds; nothing: nobody said.
+    #[serde(default)]
+    pub patience_ms: Option<u64>,
     /// What is to be done.
     pub stage: Stage,
 }
@@ -127,7 +130,7 @@ impl Board {
                 }
                 Stage::Committing if self.changes_within(wait, after)? => {}
                 Stage::Committing => {
-                    order.stage = ended(checkpoints, order.checkpoint)?;
+                    order.stage = ended(checkpoints, &order)?;
                     self.try_give(&order, Some(counter))?;
                 }
                 _ => return Ok(()),
@@ -168,8 +171,8 @@ fn read<T: DeserializeOwned>(value: &Value) -> Result<T> {
 }
 
 /// What became of a checkpoint whose coordinator ended: if its manifest is there, it is one.
-fn ended(checkpoints: &Checkpoints, id: u64) -> Result<Stage> {
-    Ok(match checkpoints.list()?.contains(&id) {
+fn ended(checkpoints: &Checkpoints, order: &Order) -> Result<Stage> {
+    Ok(match checkpoints.is_committed(order.checkpoint, order.epoch)? {
         true => Stage::Committed,
         false => Stage::Aborted { why: "its coordinator ended".to_owned() },
     })

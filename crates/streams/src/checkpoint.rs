@@ -151,7 +151,26 @@ impl Checkpoints {
 
     /// The newest one; nothing where there is none.
     pub fn latest(&self) -> Result<Option<Manifest>> {
-        self.list()?.last().map(|id| self.manifest(*id)).transpose()
+        self.latest_of(&self.list()?)
+    }
+
+    /// The newest of these. One of a division that was over before it is none: whoever wrote it has not come to take it back.
+    fn latest_of(&self, all: &[u64]) -> Result<Option<Manifest>> {
+        let Some((last, before)) = all.split_last() else { return Ok(None) };
+        let last = self.manifest(*last)?;
+        let Some(before) = before.last() else { return Ok(Some(last)) };
+        match self.manifest_if_whole(*before)?.filter(|before| before.epoch > last.epoch) {
+            Some(before) => Ok(Some(before)),
+            None => Ok(Some(last)),
+        }
+    }
+
+    /// Whether a checkpoint is one, of this epoch: another of its number may have come with a division.
+    pub(crate) fn is_committed(&self, checkpoint: u64, epoch: u64) -> Result<bool> {
+        let all = self.list()?;
+        let upto = all.partition_point(|id| *id <= checkpoint);
+        let found = self.latest_of(&all[..upto])?;
+        Ok(found.is_some_and(|it| it.checkpoint == checkpoint && it.epoch == epoch))
     }
 
     /// The manifest of one of them, which has to be of this job.
@@ -233,7 +252,7 @@ impl Checkpoints {
             );
             return Err(Error::new(Code::InvalidArgument, message));
         }
-        let id = before.as_ref().map_or(Ok(1), |before| self.behind(before.checkpoint))?;
+        let id = self.next_id()?;
         let epoch = before.as_ref().map_or(0, |before| before.epoch);
         let report = self.write(id, 0, 0..self.job.groups, state, before.as_ref())?;
         self.commit(id, epoch, vec![report])
@@ -291,19 +310,6 @@ impl Checkpoints {
                 Err(Error::new(Code::InvalidArgument, message))
             }
         }
-    }
-
-    /// Gives up a checkpoint that was not committed.
-    pub fn abort(&self, checkpoint: u64) -> Result<()> {
-        if self.list()?.contains(&checkpoint) {
-            let message = format!("checkpoint {checkpoint} is committed: it cannot be aborted");
-            return Err(Error::new(Code::CheckpointExists, message));
-        }
-        let own = format!("{}/data/{checkpoint:020}-", self.job.name);
-        let all = self.shelf.list(&format!("{}/data", self.job.name))?;
-        all.iter()
-            .filter(|name| name.starts_with(&own))
-            .try_for_each(|name| self.shelf.remove(name))
     }
 
     /// The jobs that have checkpoints, in byte order of their names.
@@ -485,7 +491,8 @@ fn told<T>(failure: &chain::Failure, outcome: Result<T>) -> Result<T> {
 #[cold]
 fn lost(file: &FilePart, why: &str) -> Error {
     let message = format!(
-        "file `{}` of the checkpoint cannot be used: {why}; use another checkpoint",
+        "file `{}` of the checkpoint cannot be used: {why}; use another checkpoint. Where it is the newest and has to go, \
+         remove its manifest",
         file.name
     );
     Error::new(Code::CorruptData, message)

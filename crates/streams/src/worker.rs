@@ -124,7 +124,7 @@ impl<P: Operator> Worker<P> {
 
     /// What became of a checkpoint that was not heard of: if its manifest is there, it is one.
     fn settle(&mut self, id: u64) -> Result<()> {
-        if self.checkpoints.list()?.contains(&id) {
+        if self.checkpoints.is_committed(id, self.epoch)? {
             return self.committed(id);
         }
         self.pipeline.aborted(id)?;

@@ -73,7 +73,7 @@ impl Stand {
     }
 
     fn order(&self, checkpoint: u64, epoch: u64, shards: u32, stage: Stage) {
-        let order = Order { checkpoint, epoch, shards, stage };
+        let order = Order { checkpoint, epoch, shards, patience_ms: Some(60_000), stage };
         self.db.cells().set(ORDER, serde_json::to_string(&order).unwrap()).unwrap();
     }
 
@@ -186,6 +186,97 @@ fn outputs_of_the_last_checkpoint_before_a_division_are_shown_by_whoever_held_th
     steps(&mut new, 40);
     stand.taken(5, 1, &mut new);
     assert_eq!(stand.seen(&["a-0", "a-1", "b-0", "b-1", "b-2"]), alone(ITEMS));
+}
+
+/// A division takes the number of a checkpoint that is under way: what the old shards wrote for it is none.
+#[test]
+fn a_division_is_not_the_checkpoint_that_was_under_way() {
+    let stand = Stand::new();
+    let checkpoints = stand.checkpoints();
+    let mut old = [stand.open(0, 2, "a-0").unwrap(), stand.open(1, 2, "a-1").unwrap()];
+    steps(&mut old, 2);
+    stand.taken(1, 0, &mut old);
+    steps(&mut old, 2);
+    let reports = stand.written(2, 0, &mut old);
+    assert_eq!(checkpoints.rescale(3).unwrap().checkpoint, 2);
+    assert_eq!(checkpoints.commit(2, 0, reports).unwrap_err().code(), Code::Fenced);
+    // One hears that it will not be, the other only that the next one has begun.
+    stand.order(2, 0, 2, Stage::Aborted { why: "divided".to_owned() });
+    old[0].step().unwrap();
+    let mut new: Vec<_> =
+        (0..3).map(|shard| stand.open(shard, 3, &format!("b-{shard}")).unwrap()).collect();
+    stand.taken(3, 1, &mut new);
+    old[1].step().unwrap();
+    assert_eq!(old[1].step().unwrap_err().code(), Code::Fenced);
+    steps(&mut new, 40);
+    stand.taken(4, 1, &mut new);
+    assert_eq!(stand.seen(&["a-0", "a-1", "b-0", "b-1", "b-2"]), alone(ITEMS));
+}
+
+/// A coordinator that comes after one that died does not take a division for what was under way, and one of before it is
+/// told to go.
+#[test]
+fn a_conductor_knows_its_own_division() {
+    let stand = Stand::new();
+    let wait = Duration::from_secs(60);
+    let mut old = [stand.open(0, 2, "a-0").unwrap(), stand.open(1, 2, "a-1").unwrap()];
+    steps(&mut old, 2);
+    stand.taken(1, 0, &mut old);
+    let mut forgotten = Conductor::open(stand.board(), stand.checkpoints(), 2, wait).unwrap();
+    stand.written(2, 0, &mut old);
+    stand.order(2, 0, 2, Stage::Committing);
+    stand.checkpoints().rescale(3).unwrap();
+    Conductor::open(stand.board(), stand.checkpoints(), 3, wait).unwrap();
+    let order = stand.board().order().unwrap().unwrap();
+    assert!(matches!(order.stage, Stage::Aborted { .. }), "{order:?}");
+    assert_eq!(forgotten.checkpoint().unwrap_err().code(), Code::Fenced);
+    assert_eq!(stand.board().order().unwrap(), Some(order), "it has left the board alone");
+}
+
+/// The manifest of a division that was over before it was written, whose writer died before it took it back.
+#[test]
+fn a_checkpoint_of_before_a_division_is_not_the_newest() {
+    let stand = Stand::new();
+    let checkpoints = stand.checkpoints();
+    let mut old = [stand.open(0, 2, "a-0").unwrap(), stand.open(1, 2, "a-1").unwrap()];
+    steps(&mut old, 2);
+    stand.taken(1, 0, &mut old);
+    let place = checkpoints.latest().unwrap().unwrap().shards[0].positions["source/items"];
+    steps(&mut old, 2);
+    let reports = stand.written(3, 0, &mut old);
+    checkpoints.commit(3, 0, reports).unwrap();
+    let manifest = |id: u64| stand.root.path().join(format!("checkpoints/job/manifests/{id:020}"));
+    let late = std::fs::read(manifest(3)).unwrap();
+    std::fs::remove_file(manifest(3)).unwrap();
+    checkpoints.rescale(3).unwrap();
+    std::fs::write(manifest(3), late).unwrap();
+    let latest = checkpoints.latest().unwrap().unwrap();
+    assert_eq!((latest.checkpoint, latest.epoch), (2, 1));
+    // Old shards that wait for it do not take it for one either.
+    stand.order(4, 1, 3, Stage::Gathering);
+    steps(&mut old, 1);
+    assert_eq!(stand.seen(&["a-0", "a-1"]), alone(place));
+    let mut new: Vec<_> =
+        (0..3).map(|shard| stand.open(shard, 3, &format!("b-{shard}")).unwrap()).collect();
+    stand.taken(4, 1, &mut new);
+    assert_eq!(checkpoints.rescale(2).unwrap().checkpoint, 5);
+}
+
+/// A coordinator that died while it asked where all are: nobody waits for it for ever.
+#[test]
+fn a_shard_waits_for_its_coordinator_for_a_while() {
+    let stand = Stand::new();
+    let mut worker = stand.open(0, 1, "a").unwrap();
+    stand.order(1, 0, 1, Stage::Gathering);
+    worker.step().unwrap();
+    assert_eq!(worker.step().unwrap().items, 0, "it waits");
+    let order =
+        Order { checkpoint: 1, epoch: 0, shards: 1, patience_ms: Some(0), stage: Stage::Gathering };
+    stand.db.cells().set(ORDER, serde_json::to_string(&order).unwrap()).unwrap();
+    worker.step().unwrap();
+    assert!(matches!(stand.said(1, 0), Some(Said::Failed(_))));
+    assert_eq!(worker.step().unwrap().items, 20, "it works");
+    stand.taken(2, 0, &mut [worker]);
 }
 
 /// The same where the number of shards did not change, so that nothing else tells old from new.

@@ -48,13 +48,14 @@ impl Conductor {
         if matches!(order.stage, Stage::Committed | Stage::Aborted { .. }) {
             return Ok(());
         }
-        order.stage = ended(&self.checkpoints, order.checkpoint)?;
+        order.stage = ended(&self.checkpoints, &order)?;
         // Its files stay: whoever left it may still be at it. What nobody needs goes with a later checkpoint.
         self.board.give(&order, Some(counter)).map(|_| ())
     }
 
     /// Takes a checkpoint: waits for all shards, and writes the manifest.
     pub fn checkpoint(&mut self) -> Result<Manifest> {
+        self.check_epoch()?;
         let before = self.board.order_counted()?;
         let newest = before.as_ref().map_or(0, |(order, _)| order.checkpoint);
         // A number that was given up is not used again: files of it may still come.
@@ -68,8 +69,22 @@ impl Conductor {
         taken
     }
 
+    /// A coordinator of a division that is over leaves the board to the one of the new shards.
+    fn check_epoch(&self) -> Result<()> {
+        let epoch = self.checkpoints.latest()?.map_or(0, |latest| latest.epoch);
+        if epoch <= self.epoch {
+            return Ok(());
+        }
+        let message = format!(
+            "the work was divided anew, and epoch {} is over: its coordinator is not needed any more",
+            self.epoch
+        );
+        Err(Error::new(Code::Fenced, message))
+    }
+
     fn order(&self, checkpoint: u64, stage: Stage) -> Order {
-        Order { checkpoint, epoch: self.epoch, shards: self.shards, stage }
+        let patience_ms = Some(self.timeout.as_millis() as u64);
+        Order { checkpoint, epoch: self.epoch, shards: self.shards, patience_ms, stage }
     }
 
     fn take(&mut self, id: u64, expected: Option<u64>) -> Result<Manifest> {
@@ -98,7 +113,7 @@ impl Conductor {
         loop {
             let Some(event) = feed.next(self.timeout)? else {
                 let why = format!("nobody said anything for {:?}", self.timeout);
-                return Err(self.given_up(id, &why));
+                return Err(aborted(id, &why));
             };
             match self.hear(id, &event)? {
                 Outcome::Pending => {}
@@ -107,15 +122,9 @@ impl Conductor {
                     *counter = self.board.give(&order, Some(*counter))?;
                 }
                 Outcome::Whole(reports) => return Ok(reports),
-                Outcome::Aborted(why) => return Err(self.given_up(id, &why)),
+                Outcome::Aborted(why) => return Err(aborted(id, &why)),
             }
         }
-    }
-
-    /// It has no manifest: what it left is removed now, or by the next one.
-    fn given_up(&self, id: u64, why: &str) -> Error {
-        let _ = self.checkpoints.abort(id);
-        aborted(id, why)
     }
 
     /// Hears what a shard has said; a number that no shard has says nothing.

@@ -27,8 +27,8 @@ impl Checkpoints {
         if before.contains(&checkpoint) && self.is_there(checkpoint, &bytes)? {
             return Ok(manifest);
         }
-        if let Some(newest) = before.last() {
-            self.check_in_time(&self.manifest(*newest)?, &manifest)?;
+        if let Some(newest) = self.latest_of(&before)? {
+            self.check_in_time(&newest, &manifest)?;
         }
         self.check_files_there(&manifest)?;
         let is_new = self.shelf.put_new(&self.manifest_name(checkpoint), &bytes)?;

@@ -145,7 +145,10 @@ impl Manifest {
 
     pub(crate) fn decode(name: &str, bytes: &[u8]) -> Result<Manifest> {
         let damaged = |what: &str| {
-            let message = format!("manifest `{name}` is damaged: {what}; use another checkpoint");
+            let message = format!(
+                "manifest `{name}` is damaged: {what}; use another checkpoint. Where it is the newest, remove it: the one \
+                 before it is the newest then"
+            );
             Error::new(Code::CorruptData, message)
         };
         let end =

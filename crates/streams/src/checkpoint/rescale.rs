@@ -72,19 +72,13 @@ impl Checkpoints {
             return Err(Error::new(Code::CheckpointNotFound, message));
         };
         check_aligned(&before)?;
-        let id = self.behind(before.checkpoint)?;
+        let id = self.next_id()?;
         let parts = (0..).zip(divide(before.groups, shards)?);
         let reports = parts
             .map(|(shard, groups)| self.part_anew(&before, id, shard, groups))
             .collect::<Result<Vec<_>>>();
-        match reports {
-            Ok(reports) => self.commit(id, before.epoch + 1, reports),
-            Err(error) => {
-                // What cannot be removed now is by the next checkpoint.
-                let _ = self.abort(id);
-                Err(error)
-            }
-        }
+        // Files that nobody needs go with a later checkpoint: now others of its number may be under way.
+        self.commit(id, before.epoch + 1, reports?)
     }
 
     /// Writes what a new shard begins with.

@@ -60,7 +60,7 @@ impl Checkpoints {
     }
 
     /// A manifest that can be read; nothing where it is damaged.
-    fn manifest_if_whole(&self, id: u64) -> Result<Option<Manifest>> {
+    pub(crate) fn manifest_if_whole(&self, id: u64) -> Result<Option<Manifest>> {
         match self.manifest(id) {
             Ok(manifest) => Ok(Some(manifest)),
             Err(error) if error.kind() == ErrorKind::Corrupt => Ok(None),

@@ -285,10 +285,13 @@ impl<O: Serialize> Sink<O> for FileSink<O> {
 
     fn begin_at(&mut self, position: u64) -> Result<()> {
         self.make_directory()?;
-        match self.continued && Stock::list(&self.directory)?.is_empty() {
-            true => self.note(&from(&self.directory, position)),
-            false => Ok(()),
+        let stock = Stock::list(&self.directory)?;
+        if !self.continued || !stock.is_empty() {
+            return Ok(());
         }
+        // Whose it is comes first: what is not empty and says nothing is of the first division.
+        self.mark(&stock)?;
+        self.note(&from(&self.directory, position))
     }
 
     fn write(&mut self, outputs: &[Output<O>]) -> Result<u64> {

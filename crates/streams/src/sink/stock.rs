@@ -70,8 +70,12 @@ impl Stock {
                 (_, Some(start)) => (&mut stock.staged, start),
                 _ => continue,
             };
-            let length =
-                entry.metadata().map_err(|error| io_error("look at", &entry.path(), &error))?;
+            let length = match entry.metadata() {
+                Ok(length) => length,
+                // It was shown, or cut off, since the directory was listed.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(io_error("look at", &entry.path(), &error)),
+            };
             // One that would end behind the last byte there can be was put there by somebody.
             let end = start.checked_add(length.len());
             starts.insert(start, end.ok_or_else(|| gap(directory, u64::MAX, start))?);
@@ -189,7 +193,9 @@ pub struct Committed {
 
 impl Committed {
     pub(super) fn open(directory: &Path) -> Result<Committed> {
-        let Stock { parts, from, .. } = Stock::list(directory)?;
+        // Whoever writes may have shown files while the directory was listed, so that one is missing in the list.
+        let listed = Stock::list(directory).or_else(|_| Stock::list(directory));
+        let Stock { parts, from, .. } = listed?;
         Ok(Committed { directory: directory.to_owned(), parts, from, offset: from, file: None })
     }
 

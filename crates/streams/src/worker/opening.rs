@@ -138,8 +138,9 @@ impl Opening<'_> {
     /// The newest checkpoint that is one of those that are meant.
     fn newest(&self, is_meant: impl Fn(&Manifest) -> bool) -> Result<Option<Manifest>> {
         for id in self.checkpoints.list()?.into_iter().rev() {
-            let manifest = self.checkpoints.manifest(id)?;
-            if is_meant(&manifest) {
+            // One that is damaged does not hide those before it.
+            let manifest = self.checkpoints.manifest_if_whole(id)?;
+            if let Some(manifest) = manifest.filter(|manifest| is_meant(manifest)) {
                 return Ok(Some(manifest));
             }
         }
