@@ -193,7 +193,8 @@ mod tests {
         let board = Board::new(Database::memory().unwrap(), "job").unwrap();
         let shelf = Shelf::directory(directory).unwrap();
         let checkpoints = Checkpoints::open(shelf, Job::new("job", "counts")).unwrap();
-        let order = Order { checkpoint: 1, epoch: 0, shards: 2, stage: Stage::Committing };
+        let (patience_ms, stage) = (None, Stage::Committing);
+        let order = Order { checkpoint: 1, epoch: 0, shards: 2, patience_ms, stage };
         board.give(&order, None).unwrap();
         (board, checkpoints)
     }

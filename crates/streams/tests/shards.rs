@@ -356,8 +356,13 @@ fn a_coordinator_that_died_is_followed_by_another() {
     let directory = tempfile::tempdir().unwrap();
     let db = Database::memory().unwrap();
     let board = Board::new(db.clone(), "job").unwrap();
-    let order =
-        mainstay_streams::Order { checkpoint: 9, epoch: 0, shards: 2, stage: Stage::Gathering };
+    let order = mainstay_streams::Order {
+        checkpoint: 9,
+        epoch: 0,
+        shards: 2,
+        patience_ms: None,
+        stage: Stage::Gathering,
+    };
     db.cells().set("jobs/job/checkpoint", serde_json::to_string(&order).unwrap()).unwrap();
     Conductor::open(board.clone(), checkpoints(directory.path()), 2, Duration::from_secs(1))
         .unwrap();
