@@ -298,8 +298,12 @@ impl KeyedCounts {
     /// A snapshot is read page by page, and counted with the first.
     pub fn count_read(&self, command: &StateCommand) {
         if let StateCommand::Dump { after: None, .. } = command {
-            self.snapshots.fetch_add(1, Ordering::Relaxed);
+            self.count_snapshot();
         }
+    }
+
+    pub fn count_snapshot(&self) {
+        self.snapshots.fetch_add(1, Ordering::Relaxed);
     }
 }
 

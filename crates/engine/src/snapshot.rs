@@ -197,6 +197,7 @@ impl Snapshot {
         visit: impl FnMut(&[u8], &[u8]) -> Result<()>,
     ) -> Result<()> {
         let (view, nothing) = (self.view(), Overlay::default());
+        self.core.state.figures.keyed.count_snapshot();
         keyed::read::Reader::open(&view, &nothing, space)?.each(visit)?;
         self.check_reach(KEYED, space)
     }
