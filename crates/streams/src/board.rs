@@ -18,7 +18,7 @@ pub use conductor::Conductor;
 use crate::checkpoint::Checkpoints;
 use crate::coordinator::{Said, Stage};
 use mainstay::{CellCommand, Database, Filter, Name, Revision, Transaction};
-use mainstay_model::{Code, Error, Result, Value};
+use mainstay_model::{Code, Error, Result, Stamp, Value};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -63,6 +63,11 @@ impl Board {
     pub fn say(&self, checkpoint: u64, shard: u32, said: &Said) -> Result<()> {
         self.db.cells().set(&self.said_name(checkpoint, shard), text(said)?)?;
         Ok(())
+    }
+
+    /// What time it is in the database.
+    fn now_us(&self) -> Result<Stamp> {
+        self.db.now_us()
     }
 
     fn order_name(&self) -> String {

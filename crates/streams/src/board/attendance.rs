@@ -4,13 +4,13 @@ use super::Board;
 use crate::ShardReport;
 use crate::checkpoint::Checkpoints;
 use crate::coordinator::{Place, Said, Stage};
-use mainstay_model::Result;
-use std::time::{Duration, Instant};
+use mainstay_model::{Result, Stamp};
+use std::time::Duration;
 
 /// How long the writing of a manifest may take before a shard that waits for it looks for itself.
 const COMMIT_WAIT: Duration = Duration::from_secs(10);
 /// How long a shard waits for the others where the coordinator has not said how long it does.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE_US: u64 = 120_000_000;
 
 /// What a shard has heard and said.
 pub(crate) struct Attendance {
@@ -20,8 +20,8 @@ pub(crate) struct Attendance {
     told: Option<(u64, bool)>,
     /// The checkpoint that it has written for, and of which it has not heard what became of it.
     written: Option<u64>,
-    /// Since when it waits for the others.
-    since: Instant,
+    /// Since when it waits for the others, by the clock of the database.
+    since_us: Stamp,
 }
 
 /// What a shard has to do now.
@@ -43,7 +43,7 @@ pub(crate) enum Duty {
 
 impl Attendance {
     pub fn new(board: Board, shard: u32) -> Attendance {
-        Attendance { board, shard, told: None, written: None, since: Instant::now() }
+        Attendance { board, shard, told: None, written: None, since_us: 0 }
     }
 
     /// Begins: a checkpoint that this shard has reported for, before it ended and began again, will not be.
@@ -71,7 +71,7 @@ impl Attendance {
             Stage::Gathering if self.told == Some((id, false)) => self.wait(id, order.patience_ms),
             Stage::Gathering => {
                 self.board.say(id, self.shard, &Said::Reached(place.clone()))?;
-                (self.told, self.since) = (Some((id, false)), Instant::now());
+                (self.told, self.since_us) = (Some((id, false)), self.board.now_us()?);
                 Ok(Duty::Wait)
             }
             Stage::Writing { .. } if self.told == Some((id, true)) => Ok(Duty::Work),
@@ -90,9 +90,9 @@ impl Attendance {
     /// Waits for the others, but not for ever: a coordinator that still lives hears by then that one is late, and if it
     /// does not, nobody goes on with this checkpoint.
     fn wait(&mut self, checkpoint: u64, patience_ms: Option<u64>) -> Result<Duty> {
-        let patience =
-            patience_ms.map(|patience| Duration::from_millis(patience.saturating_mul(2)));
-        if self.since.elapsed() <= patience.unwrap_or(PATIENCE) {
+        let patience_us =
+            patience_ms.map_or(PATIENCE_US, |patience| patience.saturating_mul(2_000));
+        if self.board.now_us()?.saturating_sub(self.since_us) <= patience_us {
             return Ok(Duty::Wait);
         }
         self.failed(checkpoint, "it waited in vain for its coordinator to go on")?;
