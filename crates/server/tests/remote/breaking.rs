@@ -30,10 +30,17 @@ fn world() -> (Ours, Proxy, Database) {
 
 /// Runs something, and cuts its connections when the server has done it.
 fn cut_before_the_answer<T: Send>(proxy: &Proxy, work: impl FnOnce() -> T + Send) -> T {
+    cut_when(proxy, || proxy.wait_until_swallowed(), work)
+}
+
+/// Runs something whose answers vanish, and cuts its connections when somebody has waited for it.
+fn cut_when<T: Send>(proxy: &Proxy, wait: impl FnOnce(), work: impl FnOnce() -> T + Send) -> T {
     proxy.swallow(true);
     thread::scope(|scope| {
         let working = scope.spawn(work);
-        proxy.wait_until_swallowed();
+        wait();
+        // What is still on its way on these connections vanishes, and what comes on new ones does not.
+        proxy.mute();
         proxy.swallow(false);
         proxy.cut();
         working.join().unwrap()
@@ -61,7 +68,14 @@ fn a_write_with_an_id_is_sent_again_and_done_once() {
 fn tickets_and_callbacks_are_told_as_well() {
     let (server, proxy, db) = world();
     let (done, called) = std::sync::mpsc::channel();
-    let (lost, again) = cut_before_the_answer(&proxy, || {
+    // All of them: one that was not sent yet would be sent anew.
+    let all_done = || {
+        let cell = |name: &str| server.db.cells().get(name).unwrap();
+        while cell("n") != Some(2.into()) || cell("m") != Some(1.into()) {
+            thread::yield_now();
+        }
+    };
+    let (lost, again) = cut_when(&proxy, all_done, || {
         let tickets = (db.submit(incr("n")), db.submit(named("m", "r")));
         db.submit_with(incr("n"), move |result| done.send(result).unwrap());
         (tickets.0.wait(), tickets.1.wait())

@@ -15,6 +15,8 @@ const FROZEN_AT_BYTES: usize = 64 << 10;
 struct State {
     /// Answers go nowhere.
     swallows: AtomicBool,
+    /// Answers on so many connections, the first ones, go nowhere.
+    mute: AtomicUsize,
     /// How many bytes were swallowed.
     swallowed: AtomicUsize,
     /// Requests of so many connections, the first ones, go nowhere.
@@ -52,6 +54,12 @@ impl Proxy {
     pub fn swallow(&self, swallows: bool) {
         self.state.swallowed.store(0, Ordering::SeqCst);
         self.state.swallows.store(swallows, Ordering::SeqCst);
+    }
+
+    /// Lets answers vanish on the connections that there are, for good.
+    pub fn mute(&self) {
+        self.state.swallowed.store(0, Ordering::SeqCst);
+        self.state.mute.store(self.count(), Ordering::SeqCst);
     }
 
     /// Lets requests vanish, those of the connections that there are.
@@ -92,7 +100,9 @@ impl Proxy {
 
 fn join(client: TcpStream, server: TcpStream, number: usize, state: &Arc<State>) {
     let is_deaf = move |state: &State| number < state.deaf.load(Ordering::SeqCst);
-    let swallows = |state: &State| state.swallows.load(Ordering::SeqCst);
+    let swallows = move |state: &State| {
+        state.swallows.load(Ordering::SeqCst) || number < state.mute.load(Ordering::SeqCst)
+    };
     pump_aside(&client, &server, is_deaf, state);
     pump_aside(&server, &client, swallows, state);
     state.sockets.lock().unwrap().extend([client, server]);
