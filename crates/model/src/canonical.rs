@@ -16,6 +16,7 @@ mod cells;
 mod keyed;
 mod records;
 mod runs;
+mod sessions;
 
 use crate::{
     Command, Contract, Demand, Guard, Step, SystemCommand, Transaction, Ttl, Value, codec,
@@ -146,6 +147,7 @@ impl Out<'_> {
             Contract::Runs => 4,
             Contract::Outbox => 5,
             Contract::Keyed => 6,
+            Contract::Sessions => 7,
         };
         self.tag(other);
         self.tag(contract);
@@ -169,6 +171,7 @@ impl Out<'_> {
                 Command::Run(command) => self.run(command),
                 Command::Outbox(command) => self.outbox(command),
                 Command::State(command) => self.state(command),
+                Command::Session(command) => self.session(command),
                 Command::System(SystemCommand::Reap { limit }) => {
                     self.tag(49);
                     self.number(*limit as u64);

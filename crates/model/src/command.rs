@@ -3,7 +3,7 @@
 use crate::wire::fields;
 use crate::{
     HashCommand, IndexCommand, Name, OutboxCommand, RecordCommand, Revision, RunCommand,
-    StateCommand, StringCommand, Value,
+    SessionCommand, StateCommand, StringCommand, Value,
 };
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +31,8 @@ pub enum Command {
     Outbox(OutboxCommand),
     /// On a space of keyed state.
     State(StateCommand),
+    /// On a session.
+    Session(SessionCommand),
 }
 
 /// What can be done with a cell.

@@ -21,4 +21,6 @@ pub enum Contract {
     Outbox,
     /// Spaces of keys with versions.
     Keyed,
+    /// Sessions, and what is sent to their clients.
+    Sessions,
 }

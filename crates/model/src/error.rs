@@ -68,7 +68,10 @@ macro_rules! codes {
             /// transaction or the database.
             pub fn is_about_a_command(self) -> bool {
                 match self {
-                    Code::ValueTooLarge | Code::ValueTooDeep | Code::SequenceMoved => true,
+                    Code::ValueTooLarge
+                    | Code::ValueTooDeep
+                    | Code::SequenceMoved
+                    | Code::MailboxFull => true,
                     _ => matches!(
                         self.kind(),
                         ErrorKind::Invalid
@@ -200,6 +203,14 @@ codes! {
     SessionExpired => SessionExpired,
     /// The cached response is gone.
     ResponseEvicted => ResponseEvicted,
+    /// A session's client has not acknowledged as many requests as may wait for it.
+    MailboxFull => TooLarge,
+    /// There are as many sessions as there may be.
+    TooManySessions => TooLarge,
+    /// The machine of a user failed at a command; nothing of it was written.
+    MachineFailed => Invalid,
+    /// The snapshot is one of another machine, or of another version of it.
+    ForeignSnapshot => Invalid,
     /// This build or store cannot do that.
     Unsupported => Unsupported,
     /// The file format is newer than this program.

@@ -13,6 +13,7 @@ mod outbox;
 mod record;
 mod run;
 mod scales;
+mod session;
 mod strings;
 mod time;
 mod transaction;
@@ -50,10 +51,16 @@ pub use run::{
     StepStatus, event_id, peek_event, put_text, reduce, reduce_parts, signal_key, take_text,
 };
 pub use scales::Scales;
+pub use session::{
+    CAPABILITY_LIMIT, CAPABILITY_LIMIT_BYTES, FORMER_KEPT_US, Former, KEPT_LIMIT, KEPT_LIMIT_BYTES,
+    KeptLimits, LETTER_LIMIT_BYTES, Ledger, Letter, MAILBOX_LIMIT, MAILBOX_LIMIT_BYTES, Mailbox,
+    Retries, SESSION_LEASE_LIMIT_MS, SESSION_LEASE_MS, SESSION_LIMIT, SessionAnswer,
+    SessionCommand, SessionInfo, SessionPage, SessionRequest, Verdict, Weighed, check_session_open,
+};
 pub use smallvec::{SmallVec, smallvec};
 pub use strings::{ExpireOnly, Only, StringCommand};
 pub use time::{At, Durability, Revision, Stamp};
 pub use transaction::{
-    Answer, Demand, Guard, MAIN, Page, Receipt, RequestId, Step, Transaction, Versioned,
+    Answer, Demand, Guard, MAIN, Page, Receipt, Request, RequestId, Step, Transaction, Versioned,
 };
 pub use value::{Value, codec, from_value, to_value};

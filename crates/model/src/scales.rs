@@ -78,6 +78,7 @@ impl Answer {
             Answer::Run(answer) => answer.weight_bytes(),
             Answer::Outbox(answer) => answer.weight_bytes(),
             Answer::State(answer) => answer.weight_bytes(),
+            Answer::Session(answer) => answer.weight_bytes(),
             _ => 0,
         }
     }

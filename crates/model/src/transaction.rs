@@ -13,7 +13,8 @@
 use crate::wire::fields;
 use crate::{
     BranchCommand, Code, Command, Contract, Durability, Error, Field, Name, OutboxAnswer, Record,
-    RecordPage, Revision, RunAnswer, Stamp, StateAnswer, StatePlace, Value, Version,
+    RecordPage, Revision, RunAnswer, SessionAnswer, SessionRequest, Stamp, StateAnswer, StatePlace,
+    Value, Version,
 };
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
@@ -34,7 +35,8 @@ pub const MAIN: &str = "main";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Transaction {
     /// Names this request, so that asking again gives the same receipt and does nothing twice.
-    pub request: Option<RequestId>,
+    #[serde(with = "fields::request")]
+    pub request: Option<Request>,
     /// The branch it reads and writes.
     #[serde(with = "fields::text")]
     pub branch: CompactString,
@@ -118,8 +120,40 @@ impl Transaction {
     /// Names the request.
     #[must_use]
     pub fn request(mut self, id: RequestId) -> Transaction {
-        self.request = Some(id);
+        self.request = Some(Request::Named(id));
         self
+    }
+
+    /// Makes it a request of a session.
+    ///
+    /// ```
+    /// use mainstay_model::{CellCommand, Name, SessionRequest, Transaction};
+    /// let add = CellCommand::Incr { name: Name::new("n")?, by: 1.into() };
+    /// let first = SessionRequest::new(Name::new("till-7")?, 1, 1);
+    /// let transaction = Transaction::new().step(add).in_session(first);
+    /// assert_eq!(transaction.session().map(|request| request.request_id), Some(1));
+    /// # Ok::<(), mainstay_model::Error>(())
+    /// ```
+    #[must_use]
+    pub fn in_session(mut self, request: SessionRequest) -> Transaction {
+        self.request = Some(Request::Session(request));
+        self
+    }
+
+    /// The request of a session that it is.
+    pub fn session(&self) -> Option<&SessionRequest> {
+        match &self.request {
+            Some(Request::Session(request)) => Some(request),
+            _ => None,
+        }
+    }
+
+    /// The name of the request that it is.
+    pub fn named(&self) -> Option<&RequestId> {
+        match &self.request {
+            Some(Request::Named(id)) => Some(id),
+            _ => None,
+        }
     }
 
     /// Overrides the database's durability.
@@ -182,6 +216,15 @@ impl<C: Into<Command>> From<C> for Step {
     fn from(command: C) -> Step {
         Step { command: command.into(), demand: Demand::default() }
     }
+}
+
+/// By what a request is known when it is sent again.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Request {
+    /// By a name of its own, which is kept for a day.
+    Named(RequestId),
+    /// By its number in a session.
+    Session(SessionRequest),
 }
 
 /// The caller's own name for a request: 1 to 64 bytes.
@@ -366,6 +409,8 @@ pub enum Answer {
     Outbox(Box<OutboxAnswer>),
     /// What a command on keyed state answers.
     State(Box<StateAnswer>),
+    /// What a command on sessions answers.
+    Session(Box<SessionAnswer>),
 }
 
 impl Answer {
@@ -384,7 +429,7 @@ impl Answer {
                 | Answer::Picked(None)
                 | Answer::Replaced { did: false, .. }
                 | Answer::Failed(_)
-        )
+        ) && !matches!(self, Answer::Session(answer) if **answer == SessionAnswer::Sent(None))
     }
 }
 

@@ -234,3 +234,43 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Elements<T> {
         Ok(items)
     }
 }
+
+/// By what a request is known, or nothing.
+pub mod request {
+    use super::*;
+    use crate::{Request, RequestId, SessionRequest};
+
+    /// Nothing and a name are written as an option is: there was nothing else once.
+    #[derive(Serialize)]
+    enum Told<'r> {
+        Nothing,
+        Named(&'r RequestId),
+        Session(&'r SessionRequest),
+    }
+
+    #[derive(Deserialize)]
+    enum Heard {
+        Nothing,
+        Named(RequestId),
+        Session(SessionRequest),
+    }
+
+    /// As one of three.
+    pub fn serialize<S: Serializer>(request: &Option<Request>, to: S) -> Result<S::Ok, S::Error> {
+        let told = match request {
+            None => Told::Nothing,
+            Some(Request::Named(id)) => Told::Named(id),
+            Some(Request::Session(request)) => Told::Session(request),
+        };
+        told.serialize(to)
+    }
+
+    /// From one of three.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Request>, D::Error> {
+        Ok(match Heard::deserialize(from)? {
+            Heard::Nothing => None,
+            Heard::Named(id) => Some(Request::Named(id)),
+            Heard::Session(request) => Some(Request::Session(request)),
+        })
+    }
+}

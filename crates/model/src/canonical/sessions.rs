@@ -1,0 +1,53 @@
+//! Commands on sessions as bytes.
+
+use super::Out;
+use crate::SessionCommand;
+
+impl Out<'_> {
+    pub(super) fn session(&mut self, command: &SessionCommand) {
+        match command {
+            SessionCommand::Open { session, lease_ms, capabilities } => {
+                self.named(192, session.as_str());
+                self.maybe(*lease_ms);
+                self.number(capabilities.len() as u64);
+                for (name, value) in capabilities {
+                    self.text(name);
+                    self.text(value);
+                }
+            }
+            SessionCommand::KeepAlive { session, lowest_pending } => {
+                self.named(193, session.as_str());
+                self.number(*lowest_pending);
+            }
+            SessionCommand::Close { session } => self.named(194, session.as_str()),
+            SessionCommand::Send { session, payload } => {
+                self.named(195, session.as_str());
+                self.bytes(payload);
+            }
+            SessionCommand::Acknowledge { session, upto } => {
+                self.named(196, session.as_str());
+                self.number(*upto);
+            }
+            SessionCommand::Pending { session, after, limit } => {
+                self.named(197, session.as_str());
+                self.number(*after);
+                self.number(*limit as u64);
+            }
+            SessionCommand::Retry { sent_before, limit } => {
+                self.tag(198);
+                self.number(*sent_before);
+                self.number(*limit as u64);
+            }
+            SessionCommand::HasPending { sent_before } => {
+                self.tag(199);
+                self.number(*sent_before);
+            }
+            SessionCommand::Info { session } => self.named(200, session.as_str()),
+            SessionCommand::List { after, limit } => {
+                self.tag(201);
+                self.maybe_text(after.as_deref());
+                self.number(*limit as u64);
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The mailbox of a session: requests of the server that its client has not acknowledged.
+//!
+//! ```text
+//!   1 2 3 | 4 5 6 |            acknowledged | pending, each with when it was sent last
+//!           ^   ^ last         numbers are given once, also when nothing is pending
+//! ```
+
+use crate::{Name, Stamp};
+use std::collections::{BTreeSet, VecDeque};
+
+/// What waits for one session's client. A request is a `P`: its bytes, or nothing where they are kept elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mailbox<P> {
+    last: u64,
+    pending: VecDeque<Letter<P>>,
+}
+
+/// A request of the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Letter<P> {
+    /// When it was sent last.
+    pub sent: Stamp,
+    /// What it says.
+    pub payload: P,
+}
+
+impl<P> Default for Mailbox<P> {
+    fn default() -> Mailbox<P> {
+        Mailbox::from(0)
+    }
+}
+
+impl<P> Mailbox<P> {
+    /// An empty one, where this number was the last.
+    pub fn from(last: u64) -> Mailbox<P> {
+        Mailbox { last, pending: VecDeque::new() }
+    }
+
+    /// The number of the last request there was.
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// How many are pending.
+    pub fn len(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// The number of the first that is pending, or of the next one to come.
+    pub fn first(&self) -> u64 {
+        self.last + 1 - self.pending.len() as u64
+    }
+
+    /// Puts a request in; gives its number.
+    pub fn put(&mut self, sent: Stamp, payload: P) -> u64 {
+        self.last += 1;
+        self.pending.push_back(Letter { sent, payload });
+        self.last
+    }
+
+    /// Takes out all up to a number, which may lie beyond the last; gives them.
+    pub fn acknowledge(&mut self, upto: u64) -> impl Iterator<Item = (u64, Letter<P>)> + '_ {
+        let first = self.first();
+        let count = (upto + 1).saturating_sub(first).min(self.pending.len() as u64);
+        self.pending
+            .drain(..count as usize)
+            .enumerate()
+            .map(move |(place, letter)| (first + place as u64, letter))
+    }
+
+    /// What is pending, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &Letter<P>)> {
+        (self.first()..).zip(&self.pending)
+    }
+
+    /// A request that is pending.
+    pub fn letter_mut(&mut self, id: u64) -> Option<&mut Letter<P>> {
+        let place = id.checked_sub(self.first())?;
+        self.pending.get_mut(usize::try_from(place).ok()?)
+    }
+}
+
+/// All pending requests by when they were sent last.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Retries {
+    sent: BTreeSet<(Stamp, Name, u64)>,
+    /// The first of them, so that asking costs the same however many there are.
+    oldest: Option<Stamp>,
+}
+
+impl Retries {
+    /// Whether one was sent before this, strictly.
+    pub fn any_before(&self, sent_before: Stamp) -> bool {
+        self.oldest.is_some_and(|oldest| oldest < sent_before)
+    }
+
+    /// Those that were sent before this, strictly, the oldest first.
+    pub fn before(&self, sent_before: Stamp) -> impl Iterator<Item = (Stamp, &Name, u64)> {
+        let before = self.sent.iter().take_while(move |(sent, ..)| *sent < sent_before);
+        before.map(|(sent, session, id)| (*sent, session, *id))
+    }
+
+    /// A request was sent, now.
+    pub fn put(&mut self, sent: Stamp, session: &Name, id: u64) {
+        self.sent.insert((sent, session.clone(), id));
+        self.oldest = Some(self.oldest.map_or(sent, |oldest| oldest.min(sent)));
+    }
+
+    /// A request is not pending any more, or not since then.
+    pub fn take(&mut self, sent: Stamp, session: &Name, id: u64) {
+        self.sent.remove(&(sent, session.clone(), id));
+        self.oldest = self.sent.first().map(|(sent, ..)| *sent);
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.sent.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.sent.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_given_once() {
+        let mut mailbox = Mailbox::default();
+        assert_eq!((1..=3).map(|at| mailbox.put(at, at)).collect::<Vec<_>>(), [1, 2, 3]);
+        assert_eq!(mailbox.acknowledge(2).map(|(id, _)| id).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(
+            mailbox.iter().map(|(id, letter)| (id, letter.payload)).collect::<Vec<_>>(),
+            [(3, 3)]
+        );
+        assert_eq!(mailbox.acknowledge(2).count(), 0, "acknowledged twice");
+        assert_eq!(mailbox.acknowledge(u64::MAX - 1).count(), 1, "beyond the last");
+        assert!(mailbox.is_empty());
+        assert_eq!(mailbox.put(9, 9), 4);
+        assert_eq!((mailbox.first(), mailbox.last()), (4, 4));
+        assert!(mailbox.letter_mut(3).is_none() && mailbox.letter_mut(5).is_none());
+        assert_eq!(mailbox.letter_mut(4).unwrap().payload, 9);
+    }
+
+    #[test]
+    fn only_the_strictly_older_are_retried() {
+        let (a, mut retries) = (Name::new("a").unwrap(), Retries::default());
+        retries.put(5, &a, 1);
+        retries.put(7, &a, 2);
+        assert!(!retries.any_before(5) && retries.any_before(6));
+        assert_eq!(retries.before(7).map(|(_, _, id)| id).collect::<Vec<_>>(), [1]);
+        retries.take(5, &a, 1);
+        assert!(!retries.any_before(7) && retries.any_before(8));
+        retries.take(7, &a, 2);
+        assert!(retries.is_empty() && !retries.any_before(Stamp::MAX));
+    }
+}

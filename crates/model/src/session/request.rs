@@ -1,0 +1,57 @@
+//! A client's request.
+
+use crate::{Code, Error, Name, Result};
+use serde::{Deserialize, Serialize};
+
+/// Says whose request a transaction is, and which of theirs: it is executed once, however often it is sent.
+///
+/// ```
+/// use mainstay_model::{Name, SessionRequest};
+/// let request = SessionRequest::new(Name::new("till-7")?, 12, 10);
+/// assert!(request.check().is_ok());
+/// assert!(SessionRequest::new(Name::new("till-7")?, 12, 13).check().is_err());
+/// # Ok::<(), mainstay_model::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SessionRequest {
+    /// The session.
+    pub session: Name,
+    /// The number of the request in it, from 1.
+    pub request_id: u64,
+    /// The lowest number whose response the client has not got: those below may go. At most the request's own number.
+    pub lowest_pending: u64,
+}
+
+impl SessionRequest {
+    /// A request of a session.
+    pub fn new(session: Name, request_id: u64, lowest_pending: u64) -> SessionRequest {
+        SessionRequest { session, request_id, lowest_pending }
+    }
+
+    /// Refuses numbers that make no sense.
+    pub fn check(&self) -> Result<()> {
+        let SessionRequest { session, request_id, lowest_pending } = self;
+        if *request_id == 0 {
+            return Err(invalid(format!(
+                "session `{session}`: requests are numbered from 1, not 0"
+            )));
+        }
+        if *request_id == u64::MAX {
+            return Err(invalid(format!(
+                "session `{session}`: no request has the number {request_id}"
+            )));
+        }
+        if lowest_pending > request_id {
+            let message = format!(
+                "session `{session}`: request {request_id} cannot wait while {lowest_pending} is the lowest that does"
+            );
+            return Err(invalid(message));
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn invalid(message: String) -> Error {
+    Error::new(Code::InvalidArgument, message)
+}
