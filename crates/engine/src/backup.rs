@@ -159,7 +159,7 @@ impl Moment {
     fn take(core: &Core) -> Moment {
         core.sequencer.with_exec(|_| {
             let revision = core.sequencer.published();
-            let (first, end) = ([spaces::REAPS], [spaces::TIMES]);
+            let (first, end) = ([spaces::SESSIONS], [spaces::TIMES]);
             let (first, end) = (&first[..], &end[..]);
             let index = core.index();
             Moment {

@@ -119,7 +119,7 @@ pub(crate) struct Classes {
     /// The classes with a prefix, longest prefix first.
     by_length: Vec<usize>,
     /// By space, the class of what no prefix claims.
-    plain: [usize; spaces::REAPS as usize],
+    plain: [usize; spaces::SESSIONS as usize],
 }
 
 impl Classes {

@@ -175,13 +175,14 @@ impl Core {
             next_expiry: AtomicU64::new(next_expiry),
             reaps: AtomicBool::new(true),
             fronts: Mutex::default(),
+            sessions: Mutex::default(),
             time_offset_us: AtomicU64::new(0),
             sealed: AtomicUsize::new(0),
             figures: Figures::default(),
         });
         let stamper = Stamper::new(options.clock.clone(), stamp);
         let mut executor = Executor::new(state.clone(), stamper, end.last);
-        executor.now();
+        executor.load_sessions()?;
         let (durability, interval) = (options.durability, options.sync_interval);
         let chain = Chain::new(end.chain, &id);
         let sequencer =

@@ -13,6 +13,7 @@ use crate::place::Place;
 use crate::records::Records;
 use crate::remote::wait;
 use crate::runs::Runs;
+use crate::sessions::Sessions;
 use crate::stats::Stats;
 use crate::ticket::Ticket;
 use mainstay_model::{
@@ -107,6 +108,11 @@ impl Database {
         Outbox::on(self.place.clone(), MAIN)
     }
 
+    /// The sessions of the database.
+    pub fn sessions(&self) -> Sessions {
+        Sessions::on(self.place.clone())
+    }
+
     /// The records of `main`.
     pub fn records(&self) -> Records {
         Records::on(self.place.clone(), MAIN)
@@ -127,10 +133,7 @@ impl Database {
     /// # Ok::<(), mainstay::Error>(())
     /// ```
     pub fn execute(&self, transaction: Transaction) -> Result<Receipt> {
-        match &self.place {
-            Place::Here(core) => core.sequencer.execute(core.prepare(transaction)),
-            Place::There(link) => link.execute_and_wait(&transaction),
-        }
+        self.place.execute(transaction)
     }
 
     /// Executes transactions side by side: they share the log's sync, and each has its own answer.

@@ -1,6 +1,7 @@
 //! Events: what the feed tells of a committed change.
 
 use crate::apply::runs::{places, shown_seq};
+use crate::apply::sessions::bytes::{Part, Standing, split_part};
 use crate::apply::{keyed, outbox};
 use crate::catalog::{Catalog, UNFINISHED};
 use crate::entry::{self, DELETED, EXPIRED, LAPSED, QUIET};
@@ -40,6 +41,12 @@ pub enum ChangeKind {
     /// A run was brought back from an archive, or a space replaced by a snapshot, all of it at once: what is in it is
     /// there to be read.
     Restored,
+    /// A session was opened.
+    Opened,
+    /// A session was closed by its client.
+    Closed,
+    /// A request was sent to the client of a session.
+    Sent,
 }
 
 /// A committed change.
@@ -49,7 +56,7 @@ pub struct Event {
     pub revision: Revision,
     /// When that was.
     pub stamp: Stamp,
-    /// The branch it was made on, by the name that it had then.
+    /// The branch it was made on, by the name that it had then; none for sessions, which are on no branch.
     pub branch: String,
     /// The kind of state.
     pub contract: Contract,
@@ -58,13 +65,14 @@ pub struct Event {
     pub key: String,
     /// What happened.
     pub kind: ChangeKind,
-    /// The new value of a cell, the event of a run, the message of an outbox; of keyed state an object with the version
+    /// The new value of a cell, the event of a run, the message of an outbox, the request to the client of a session; of keyed state an object with the version
     /// and the state, an item's id and the item, a position, or how a space is declared.
     #[serde(with = "fields::maybe_value")]
     pub value: Option<Value>,
     /// The new fields of a record, where there are some.
     pub fields: Option<Fields>,
-    /// The counter of the cell or record after the change; the sequence of an event, the last one of a restored run.
+    /// The counter of the cell or record after the change; the sequence of an event, the last one of a restored run; the
+    /// number of a request to the client of a session.
     pub counter: u64,
 }
 
@@ -174,6 +182,21 @@ pub(crate) fn events(
             let (kind, left) = (ChangeKind::Set, Left::Value(Value::Object(value.into())));
             let (contract, key) = (Contract::Outbox, id.to_string());
             out.push(event(contract, branch_name(branch), key, kind, left, id));
+        }
+        spaces::SESSIONS if !head.is_deleted() => {
+            let kind = match Standing::decode(payload)? {
+                Standing::Live(profile) if profile.opened == head.stamp => ChangeKind::Opened,
+                Standing::Live(_) => return Ok(()),
+                Standing::Gone { expired: true, .. } => ChangeKind::Expired,
+                Standing::Gone { expired: false, .. } => ChangeKind::Closed,
+            };
+            out.push(event(Contract::Sessions, String::new(), text(name), kind, Left::Nothing, 0));
+        }
+        spaces::SESSION_DATA if !head.is_deleted() => {
+            let Some((session, Part::Letter(number))) = split_part(name) else { return Ok(()) };
+            let (kind, left) = (ChangeKind::Sent, Left::Value(Value::Bytes(payload.to_vec())));
+            let (contract, session) = (Contract::Sessions, session.to_owned());
+            out.push(event(contract, String::new(), session, kind, left, number));
         }
         spaces::BRANCHES => {
             let record = crate::catalog::BranchRecord::decode(payload)?;

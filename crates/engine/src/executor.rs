@@ -12,8 +12,10 @@
 use crate::apply::branches::Context;
 use crate::apply::outbox::Fronts;
 use crate::apply::runs::{FoldCounts, Folds};
+use crate::apply::sessions::Desk;
 use crate::apply::{
-    branches, cells, expire, guards, hashes, indexes, keyed, outbox, reap, records, runs, strings,
+    branches, cells, expire, guards, hashes, indexes, keyed, outbox, reap, records, runs, sessions,
+    strings,
 };
 use crate::candidates::Submitted;
 use crate::catalog::{Catalog, Layers};
@@ -26,6 +28,7 @@ use crate::log::Payload;
 use crate::memtable::Memtable;
 use crate::overlay::{self, Overlay, Write};
 use crate::receipts;
+use crate::session_table::SessionTable;
 use crate::spaces::{self, MAIN_ID};
 use crate::trail::Trail;
 use crate::version::Version;
@@ -42,6 +45,8 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+pub(crate) mod session;
+
 /// The answers of so few steps are never too much: each has a limit of its own.
 const FEW_STEPS: usize = 2;
 
@@ -56,6 +61,8 @@ pub(crate) struct State {
     pub reaps: AtomicBool,
     /// Up to where queues of outboxes hold nothing, to save time.
     pub fronts: Mutex<Fronts>,
+    /// The sessions, as the writer has left them.
+    pub sessions: Mutex<SessionTable>,
     /// What stamps say the time is, less the monotonic clock.
     pub time_offset_us: AtomicU64,
     /// Sealed buffers that wait to be flushed.
@@ -82,6 +89,18 @@ pub(crate) struct Executor {
     /// The transactions of this round for the log, and the first one's revision.
     payload: Payload,
     first: Option<Revision>,
+}
+
+/// What a transaction has come to, to be told when the revision that it rests on is written.
+pub(crate) struct Told {
+    pub revision: Revision,
+    pub answer: Result<Receipt>,
+}
+
+impl From<Receipt> for Told {
+    fn from(receipt: Receipt) -> Told {
+        Told { revision: receipt.revision, answer: Ok(receipt) }
+    }
 }
 
 /// What a round of execution leaves for the log.
@@ -142,11 +161,18 @@ impl Executor {
         }
     }
 
-    /// Runs one transaction at time `now`.
-    pub fn run(&mut self, submitted: &Submitted, now: Stamp) -> Result<Receipt> {
+    /// Runs one transaction at time `now`. An error is told at once: nothing of it is kept.
+    pub fn run(&mut self, submitted: &Submitted, now: Stamp) -> Result<Told> {
+        match submitted.transaction.session() {
+            Some(request) => self.run_in_session(submitted, request, now),
+            None => self.run_alone(submitted, now).map(Told::from),
+        }
+    }
+
+    fn run_alone(&mut self, submitted: &Submitted, now: Stamp) -> Result<Receipt> {
         let transaction = &submitted.transaction;
         check_limits(transaction)?;
-        let fingerprint = match &transaction.request {
+        let fingerprint = match transaction.named() {
             Some(id) => {
                 let fingerprint = receipts::fingerprint(transaction);
                 if let Some(receipt) = self.kept(id, fingerprint, now)? {
@@ -177,7 +203,10 @@ impl Executor {
             false => transaction.otherwise.as_deref().unwrap_or_default().iter(),
         };
         for (step, answer) in steps.zip(&receipt.answers) {
-            if matches!(step.command, Command::Run(_) | Command::Outbox(_) | Command::State(_)) {
+            if matches!(
+                step.command,
+                Command::Run(_) | Command::Outbox(_) | Command::State(_) | Command::Session(_)
+            ) {
                 self.state.figures.count_answer(&step.command, answer);
             }
         }
@@ -293,13 +322,27 @@ impl Executor {
                     _ => Err(Error::new(Code::Unsupported, "neither a branch nor an index")),
                 }
             }
+            Command::Session(command) => {
+                if command.stands_alone() {
+                    check_alone(&submitted.transaction)?;
+                }
+                sessions::run(&self.desk(view.now), overlay, command)
+            }
             Command::System(SystemCommand::Sweep { limit }) => {
                 let from = self.state.next_expiry.load(Ordering::Relaxed);
                 let catalog = self.state.catalog.read();
-                expire::sweep(&self.state.index, &catalog, overlay, from, view.now, *limit)
+                let index = &self.state.index;
+                let swept = expire::sweep(index, &catalog, overlay, from, view.now, *limit)?;
+                let rest = limit.saturating_sub(swept);
+                let expired = sessions::expire(&self.desk(view.now), overlay, rest)?;
+                Ok(Answer::Count((swept + expired) as u64))
             }
             _ => Err(Error::new(Code::Unsupported, "this version does not know that command")),
         }
+    }
+
+    fn desk(&self, now: Stamp) -> Desk<'_> {
+        Desk { index: &self.state.index, table: &self.state.sessions, now }
     }
 
     /// Entries are put as they once were where nobody sees them yet, and nowhere else.
@@ -326,24 +369,31 @@ impl Executor {
             return Ok(receipt);
         }
         receipt.revision = self.next;
-        if let Some(id) = &transaction.request {
+        if let Some(id) = transaction.named() {
             self.keep(id, fingerprint, &receipt, overlay)?;
         }
+        let due = self.follow(overlay)?;
+        let request = transaction.named().map_or(&b""[..], |id| id.as_bytes());
+        self.commit(overlay, receipt.stamp, request)?;
+        self.note_due(due_of(transaction, due));
+        Ok(receipt)
+    }
+
+    /// Adds what follows from the effects: entries of indexes, markers of expiries. Gives the earliest of these.
+    fn follow(&self, overlay: &mut Overlay) -> Result<Option<Stamp>> {
         let layers = |branch| match branch {
             MAIN_ID => self.main.clone(),
             _ => self.state.catalog.read().layers(branch, NEWEST),
         };
         indexes::follow(&self.state.index, layers, overlay, self.next)?;
-        let due = expire::follow(&self.state.index, overlay)?;
-        let request = transaction.request.as_ref().map_or(&b""[..], |id| id.as_bytes());
-        self.commit(overlay, receipt.stamp, request)?;
-        // Sweeps have passed an import by: what came due in it comes due now.
-        let shown = matches!(command, Some(Command::Branch(BranchCommand::Finish { .. })));
-        if let Some(due) = if shown { Some(0) } else { due } {
+        expire::follow(&self.state.index, overlay)
+    }
+
+    fn note_due(&mut self, due: Option<Stamp>) {
+        if let Some(due) = due {
             self.due_since_sweep = self.due_since_sweep.min(due);
             self.state.next_expiry.fetch_min(due, Ordering::Relaxed);
         }
-        Ok(receipt)
     }
 
     fn keep(
@@ -388,6 +438,13 @@ impl Executor {
                 if effect.key[0] == spaces::INDEXES {
                     index.declare(catalog.declared());
                 }
+            }
+            if SessionTable::concerns(effect.key[0]) {
+                let mut table = self.state.sessions.lock();
+                let change = table.absorb(&effect.key, &head, overlay.payload(effect), stamp)?;
+                self.state.figures.sessions.count_change(change);
+                let next = table.next_due().unwrap_or(Stamp::MAX);
+                self.state.next_expiry.fetch_min(next, Ordering::Relaxed);
             }
             self.count_effect(&head, &effect.key);
             index.put(&self.active, effect.hash, version);
@@ -461,7 +518,8 @@ impl Executor {
     /// Looks when the next expiry is due, after all up to `now` were turned into deletions.
     pub fn swept(&self, now: Stamp) -> Result<()> {
         let next = expire::next_due(&self.state.index, now + 1)?.unwrap_or(Stamp::MAX);
-        let next = next.min(self.due_since_sweep);
+        let leases = self.state.sessions.lock().next_due().unwrap_or(Stamp::MAX);
+        let next = next.min(self.due_since_sweep).min(leases);
         self.state.next_expiry.store(next, Ordering::Relaxed);
         Ok(())
     }
@@ -494,6 +552,15 @@ impl Executor {
         self.stamper.rewind(stamp);
         let catalog = load_catalog(&self.state.index)?;
         *self.state.catalog.write() = catalog;
+        self.load_sessions()
+    }
+
+    /// Reads the sessions from their spaces; their leases begin now.
+    pub fn load_sessions(&mut self) -> Result<()> {
+        let now = self.now().max(self.stamper.last());
+        let table = SessionTable::load(&self.state.index, now)?;
+        self.state.next_expiry.fetch_min(table.next_due().unwrap_or(Stamp::MAX), Ordering::Relaxed);
+        *self.state.sessions.lock() = table;
         Ok(())
     }
 }
@@ -552,12 +619,24 @@ fn check_effect(step: &Step, answer: Answer) -> Result<Answer> {
     Err(Error::new(Code::MustFailed, message))
 }
 
-/// Forks and merges change what a branch is: they stand alone in their transaction.
+/// When the first of what a transaction wrote is due. Sweeps have passed an import by: what came due in it comes due now.
+fn due_of(transaction: &Transaction, due: Option<Stamp>) -> Option<Stamp> {
+    let command = transaction.steps.first().map(|step| &step.command);
+    let shown = matches!(command, Some(Command::Branch(BranchCommand::Finish { .. })));
+    if shown { Some(0) } else { due }
+}
+
+/// Forks and merges change what a branch is, and sessions are opened and closed by nobody's request: they stand alone in
+/// their transaction.
 fn check_alone(transaction: &Transaction) -> Result<()> {
-    if transaction.steps.len() == 1 && transaction.guards.is_empty() {
+    let of_sessions =
+        matches!(transaction.steps.first(), Some(Step { command: Command::Session(_), .. }));
+    let requested = of_sessions && transaction.session().is_some();
+    if transaction.steps.len() == 1 && transaction.guards.is_empty() && !requested {
         return Ok(());
     }
-    let message = "commands on branches, tags and indexes stand alone in their transaction";
+    let message = "commands on branches, tags and indexes, and those that open, keep or close sessions, stand alone in \
+                   their transaction, the last not in a request of a session";
     Err(Error::new(Code::InvalidArgument, message))
 }
 

@@ -8,9 +8,10 @@
 //! instruction, and a hit of the cache is counted on its own thread, sixty-four at a time.
 
 use crate::clock::Clock;
+use crate::session_table::SessionChange;
 use mainstay_model::{
-    Answer, Command, Failed, OutboxAnswer, OutboxCommand, Result, RunAnswer, StateAnswer,
-    StateCommand, StateWrite, Wrote,
+    Answer, Command, Failed, OutboxAnswer, OutboxCommand, Result, RunAnswer, SessionAnswer,
+    SessionCommand, StateAnswer, StateCommand, StateWrite, Wrote,
 };
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -206,6 +207,8 @@ pub(crate) struct Figures {
     pub outbox: OutboxCounts,
     /// What is done with keyed state.
     pub keyed: KeyedCounts,
+    /// What is done with sessions.
+    pub sessions: SessionCounts,
 }
 
 /// What became of writes to spaces of one sort.
@@ -343,6 +346,59 @@ pub(crate) struct OutboxCounts {
     pub replayed: Count,
 }
 
+/// What the writer counts of sessions.
+#[derive(Debug, Default)]
+pub(crate) struct SessionCounts {
+    /// Sessions that were opened.
+    pub opened: Count,
+    /// Sessions that were closed.
+    pub closed: Count,
+    /// Sessions whose leases were over.
+    pub expired: Count,
+    /// Requests that were executed.
+    pub executed: Count,
+    /// Requests that were answered from what is kept; any thread adds to it.
+    pub repeated: AtomicU64,
+    /// Requests whose responses were gone.
+    pub evicted: Count,
+    /// Requests of the server that were sent, for the first time.
+    pub sent: Count,
+    /// Those that were dropped because there was no such session.
+    pub dropped: Count,
+    /// Those that were acknowledged.
+    pub acknowledged: Count,
+    /// Those that were given out to be sent again.
+    pub retried: Count,
+}
+
+impl SessionCounts {
+    /// Counts what became of a session.
+    pub fn count_change(&self, change: SessionChange) {
+        match change {
+            SessionChange::None => {}
+            SessionChange::Opened => self.opened.add(1),
+            SessionChange::Closed => self.closed.add(1),
+            SessionChange::Expired => self.expired.add(1),
+        }
+    }
+
+    /// Counts what a committed command on sessions answered.
+    fn count_answer(&self, command: &SessionCommand, answer: &Answer) {
+        match (command, answer) {
+            (SessionCommand::Acknowledge { .. }, Answer::Count(count)) => {
+                self.acknowledged.add(*count);
+            }
+            (_, Answer::Session(answer)) => match &**answer {
+                SessionAnswer::Sent(Some(_)) => self.sent.add(1),
+                SessionAnswer::Sent(None) => self.dropped.add(1),
+                SessionAnswer::Retry(requests) => self.retried.add(requests.len() as u64),
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+}
+
 impl Figures {
     /// Counts what a committed command on runs, an outbox or keyed state answered.
     pub fn count_answer(&self, command: &Command, answer: &Answer) {
@@ -350,6 +406,7 @@ impl Figures {
         match (command, answer) {
             (Command::Run(_), Answer::Run(answer)) => self.runs.count_answer(answer),
             (Command::State(command), answer) => self.keyed.count_answer(command, answer),
+            (Command::Session(command), answer) => self.sessions.count_answer(command, answer),
             (Command::Outbox(OutboxCommand::Claim { .. }), Answer::Outbox(answer)) => {
                 if let OutboxAnswer::Messages(messages) = &**answer {
                     outbox.claimed.add(messages.len() as u64);
@@ -414,6 +471,7 @@ impl Default for Figures {
             runs: RunCounts::default(),
             outbox: OutboxCounts::default(),
             keyed: KeyedCounts::default(),
+            sessions: SessionCounts::default(),
         }
     }
 }

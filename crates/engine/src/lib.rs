@@ -103,6 +103,8 @@ pub mod remote;
 mod runs;
 mod scan;
 mod sequencer;
+mod session_table;
+mod sessions;
 mod snapshot;
 mod sorter;
 mod spaces;
@@ -142,7 +144,10 @@ pub use part::PartFile;
 pub use pins::{Pin, PinSummary};
 pub use records::{Records, RecordsAt};
 pub use runs::{Restoring, RunTail, Runs, RunsAt};
+pub use sessions::{Session, SessionOptions, Sessions};
 pub use snapshot::HistoryEntry;
 pub use spare::{Spare, Sparing};
-pub use stats::{KeyedFigures, OutboxFigures, RecordFigures, RunFigures, Stats, WroteFigures};
+pub use stats::{
+    KeyedFigures, OutboxFigures, RecordFigures, RunFigures, SessionFigures, Stats, WroteFigures,
+};
 pub use ticket::Ticket;

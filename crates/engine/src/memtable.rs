@@ -134,7 +134,7 @@ impl Memtable {
 }
 
 /// The space that each list begins with.
-const BEGINS: [u8; 5] = [0, spaces::EVENTS, spaces::EVENT_KEYS, spaces::ENTRIES, spaces::REAPS];
+const BEGINS: [u8; 5] = [0, spaces::EVENTS, spaces::EVENT_KEYS, spaces::ENTRIES, spaces::SESSIONS];
 
 /// The list that a key is in.
 #[inline]

@@ -13,7 +13,8 @@
 
 use crate::apply::outbox::Fronts;
 use crate::apply::runs::Folds;
-use crate::apply::{cells, guards, hashes, keyed, outbox, records, runs, strings};
+use crate::apply::sessions::Desk;
+use crate::apply::{cells, guards, hashes, keyed, outbox, records, runs, sessions, strings};
 use crate::candidates::Submitted;
 use crate::core::Core;
 use crate::overlay::Overlay;
@@ -26,8 +27,8 @@ use mainstay_model::limits::GUARD_LIMIT;
 use mainstay_model::{
     Answer, At, CellCommand, Code, Command, Contract, Durability, Error, Guard, HashCommand, Name,
     OutboxCommand, Page, Receipt, RecordCommand, RecordPage, RecordPick, Result, Revision,
-    RunAnswer, RunCommand, SmallVec, Stamp, StateCommand, StatePlace, Step, StringCommand,
-    Transaction, Versioned, Where,
+    RunAnswer, RunCommand, SessionCommand, SmallVec, Stamp, StateCommand, StatePlace, Step,
+    StringCommand, Transaction, Versioned, Where,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -276,6 +277,14 @@ impl Open {
             Command::State(command) => keyed::run(&view, &mut self.overlay, command, 0)?,
             Command::Outbox(command) if stands_in_open(command) => {
                 outbox::run(&view, &mut self.overlay, &mut Fronts::default(), command)?
+            }
+            // What they answer is provisional: others may send and acknowledge meanwhile.
+            Command::Session(
+                command @ (SessionCommand::Send { .. } | SessionCommand::Acknowledge { .. }),
+            ) => {
+                let state = &self.snapshot.core.state;
+                let (index, table, now) = (&state.index, &state.sessions, self.snapshot.now);
+                sessions::run(&Desk { index, table, now }, &mut self.overlay, command)?
             }
             _ => return Err(not_on_data()),
         };

@@ -2,7 +2,7 @@
 
 use crate::core::Core;
 use crate::remote::{AsyncDatabase, Link};
-use mainstay_model::{Code, Error, Result};
+use mainstay_model::{Code, Error, Receipt, Result, Transaction};
 use std::sync::Arc;
 
 /// Where a database is.
@@ -20,6 +20,17 @@ impl Place {
         match self {
             Place::Here(core) => Ok(core),
             Place::There(_) => Err(not_here(what)),
+        }
+    }
+
+    /// Executes a transaction and waits. A request of a session that was executed long ago passes by the writer.
+    pub fn execute(&self, transaction: Transaction) -> Result<Receipt> {
+        match self {
+            Place::Here(core) => match core.repeated(&transaction) {
+                Some(answer) => answer,
+                None => core.sequencer.execute(core.prepare(transaction)),
+            },
+            Place::There(link) => link.execute_and_wait(&transaction),
         }
     }
 

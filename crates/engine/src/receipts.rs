@@ -126,6 +126,7 @@ fn answer_to_value(answer: &Answer) -> Result<Value> {
         Answer::Run(answer) => tagged("run", [Value::Bytes(wire::encode(answer)?)]),
         Answer::Outbox(answer) => tagged("outbox", [Value::Bytes(wire::encode(answer)?)]),
         Answer::State(answer) => tagged("state", [Value::Bytes(wire::encode(answer)?)]),
+        Answer::Session(answer) => tagged("session", [Value::Bytes(wire::encode(answer)?)]),
         // What cannot be given again must not be promised.
         _ => {
             return Err(Error::new(
@@ -199,6 +200,7 @@ fn answer_from_value(value: &Value) -> Option<Answer> {
         ("run", [Value::Bytes(frame)]) => Answer::Run(wire::decode(frame).ok()?),
         ("outbox", [Value::Bytes(frame)]) => Answer::Outbox(wire::decode(frame).ok()?),
         ("state", [Value::Bytes(frame)]) => Answer::State(wire::decode(frame).ok()?),
+        ("session", [Value::Bytes(frame)]) => Answer::Session(wire::decode(frame).ok()?),
         ("failed", [Value::String(code), Value::String(message)]) => {
             Answer::Failed(Error::new(Code::from_name(code)?, message.as_str()))
         }

@@ -17,6 +17,8 @@
 //! | 0x09 | the outbox | a letter for the kind, then an id, a time or a run |
 //! | 0x0a | spaces of keyed state | the space |
 //! | 0x0b | what is in them | space, 0x00, generation u64 BE, a byte for the kind, then a key, a version, an id or a source |
+//! | 0x0c | sessions | the session |
+//! | 0x0d | their responses and what is sent to them | session, 0x00, `R` or `S`, number u64 BE |
 //! | 0x0e | what was deleted and left something | branch u32 BE, run, 0x00, generation u64 BE; of a space the same behind a 0x00 |
 //! | 0x0f | declarations of indexes | id u32 BE |
 //! | 0x10 | branches | id u32 BE |
@@ -26,8 +28,8 @@
 //! | 0x14 | merges | into u32 BE, from u32 BE, into revision u64 BE |
 //! | 0x15 | stamps of revisions | first revision u64 BE |
 //!
-//! 0x0c and 0x0d are kept for sessions. Spaces from 0x0e on belong to the
-//! database, not to a branch: their branch is 0 and only their newest version matters.
+//! Spaces from 0x0c on belong to the database, not to a branch: their branch is 0 and only their newest version
+//! matters.
 
 use mainstay_model::{Code, Contract, Error, Result};
 use smallvec::SmallVec;
@@ -56,7 +58,11 @@ pub(crate) const SPACES: u8 = 0x0a;
 pub(crate) const KEYED: u8 = 0x0b;
 /// What users keep on branches; of a run its head, which changes whenever the run does.
 pub(crate) const DATA: [u8; 5] = [CELLS, RECORDS, RUNS, SPACES, KEYED];
-/// What was deleted and left something; the first space of the database's own.
+/// Sessions; the first space of the database's own.
+pub(crate) const SESSIONS: u8 = 0x0c;
+/// Responses of sessions, and what is sent to their clients.
+pub(crate) const SESSION_DATA: u8 = 0x0d;
+/// What was deleted and left something.
 pub(crate) const REAPS: u8 = 0x0e;
 /// Declarations of indexes over records.
 pub(crate) const INDEXES: u8 = 0x0f;
@@ -136,7 +142,7 @@ pub(crate) fn split(key: &[u8]) -> Option<(u8, u32, &[u8])> {
 /// Whether the space belongs to the database as a whole.
 #[inline]
 pub(crate) fn is_system(space: u8) -> bool {
-    space >= REAPS
+    space >= SESSIONS
 }
 
 /// Whether writes to the space are remembered for a while: those of users, and which branches there are.

@@ -79,6 +79,8 @@ pub struct Stats {
     pub outbox: OutboxFigures,
     /// Keyed state.
     pub keyed: KeyedFigures,
+    /// Sessions.
+    pub sessions: SessionFigures,
 }
 
 /// What became of writes to spaces of one sort.
@@ -200,6 +202,64 @@ impl RunFigures {
             deleted: counts.deleted.look(),
             reaped: counts.reaped.look(),
             tails: counts.tails.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// Figures about sessions; what is counted is counted since the database was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct SessionFigures {
+    /// Sessions that live.
+    pub live: u64,
+    /// Responses that are kept for them.
+    pub kept: u64,
+    /// Bytes of these.
+    pub kept_bytes: u64,
+    /// Requests of the server that their clients have not acknowledged.
+    pub pending: u64,
+    /// Sessions that were opened.
+    pub opened: u64,
+    /// Sessions that were closed.
+    pub closed: u64,
+    /// Sessions whose leases were over.
+    pub expired: u64,
+    /// Requests that were executed.
+    pub executed: u64,
+    /// Requests that were answered from what is kept.
+    pub repeated: u64,
+    /// Requests whose responses were gone.
+    pub evicted: u64,
+    /// Requests of the server that were sent, for the first time.
+    pub sent: u64,
+    /// Those that were dropped because there was no such session.
+    pub dropped: u64,
+    /// Those that were acknowledged.
+    pub acknowledged: u64,
+    /// Those that were given out to be sent again.
+    pub retried: u64,
+}
+
+impl SessionFigures {
+    fn of(core: &Core) -> SessionFigures {
+        let counts = &core.state.figures.sessions;
+        let table = core.state.sessions.lock();
+        let (kept, kept_bytes, pending) = table.totals();
+        SessionFigures {
+            live: table.len() as u64,
+            kept,
+            kept_bytes,
+            pending,
+            opened: counts.opened.look(),
+            closed: counts.closed.look(),
+            expired: counts.expired.look(),
+            executed: counts.executed.look(),
+            repeated: counts.repeated.load(Ordering::Relaxed),
+            evicted: counts.evicted.look(),
+            sent: counts.sent.look(),
+            dropped: counts.dropped.look(),
+            acknowledged: counts.acknowledged.look(),
+            retried: counts.retried.look(),
         }
     }
 }
@@ -344,6 +404,7 @@ impl Stats {
             runs: RunFigures::of(core, folds),
             outbox: OutboxFigures::of(core, outbox, core.now()),
             keyed: KeyedFigures::of(core),
+            sessions: SessionFigures::of(core),
         }
     }
 }

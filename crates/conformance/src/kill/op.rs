@@ -4,7 +4,7 @@ use super::random::Random;
 use super::{account, cas_cell, hot_cell, mark_cell, own_cell};
 use super::{keyed, records, runs};
 use mainstay::{
-    Answer, BranchCommand, CellCommand, Durability, MergeStrategy, Name, Number, Receipt,
+    Answer, BranchCommand, CellCommand, Durability, MergeStrategy, Name, Number, Receipt, Request,
     RequestId, Result, Transaction, Value,
 };
 use std::fmt;
@@ -169,7 +169,7 @@ impl Op {
                 Transaction::new().step(BranchCommand::Delete { name: Name::new(branch)? })
             }
         };
-        let request = if self.has_request() { Some(id.request()?) } else { None };
+        let request = if self.has_request() { Some(Request::Named(id.request()?)) } else { None };
         Ok(Some(Transaction { request, ..transaction }))
     }
 

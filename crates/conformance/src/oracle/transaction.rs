@@ -11,14 +11,14 @@ use mainstay_model::{
 impl Oracle {
     /// Runs a transaction: its receipt when it commits, nothing changed when it fails.
     pub fn execute(&mut self, transaction: &Transaction) -> Result<Receipt> {
-        if let Some(earlier) = transaction.request.as_ref().and_then(|id| self.receipts.get(id)) {
+        if let Some(earlier) = transaction.named().and_then(|id| self.receipts.get(id)) {
             return Ok(Receipt { repeated: true, ..earlier.clone() });
         }
         let receipt = match transaction.steps.as_slice() {
             [Step { command: Command::Branch(command), .. }] => self.branch_command(command)?,
             _ => self.data_transaction(transaction)?,
         };
-        if let Some(id) = &transaction.request {
+        if let Some(id) = transaction.named() {
             self.receipts.insert(id.clone(), receipt.clone());
         }
         Ok(receipt)

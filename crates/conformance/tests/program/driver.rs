@@ -149,7 +149,8 @@ impl Driver {
         transaction.otherwise = otherwise.map(plan);
         if named {
             self.requests += 1;
-            transaction.request = Some(RequestId::new(self.requests.to_be_bytes()).unwrap());
+            let id = RequestId::new(self.requests.to_be_bytes()).unwrap();
+            transaction = transaction.request(id);
         }
         if self.execute(&transaction) && named {
             self.named = Some(transaction);

@@ -8,7 +8,7 @@ use crate::index::{Index, NEWEST};
 use crate::overlay::{Overlay, Payload, Write};
 use crate::spaces::{self, Key};
 use crate::view::View;
-use mainstay_model::{Answer, Result, Stamp};
+use mainstay_model::{Result, Stamp};
 use smallvec::smallvec;
 use std::ops::Bound;
 
@@ -21,7 +21,7 @@ pub(crate) fn sweep(
     from: Stamp,
     now: Stamp,
     limit: usize,
-) -> Result<Answer> {
+) -> Result<usize> {
     let mut count = 0;
     // A marker of a deleted branch goes with the branch's keys, when compaction comes by.
     let lives = |branch| catalog.by_id(branch).is_some_and(BranchRecord::lives);
@@ -36,7 +36,7 @@ pub(crate) fn sweep(
         }
         count += 1;
     }
-    Ok(Answer::Count(count))
+    Ok(count)
 }
 
 /// The markers between two moments on branches that live, earliest first.

@@ -28,4 +28,5 @@ pub(crate) mod reap;
 pub(crate) mod records;
 pub(crate) mod runs;
 mod search;
+pub(crate) mod sessions;
 pub(crate) mod strings;

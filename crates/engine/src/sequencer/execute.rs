@@ -5,7 +5,7 @@ use super::{IN_FLIGHT_LIMIT, Sequencer, calls};
 use crate::bell;
 use crate::candidates::Submitted;
 use crate::current::TOUCH_LIMIT;
-use crate::executor::Executor;
+use crate::executor::{Executor, Told};
 use crate::ticket::Completion;
 use mainstay_model::{
     CellCommand, Command, Durability, Error, Field, FieldValue, HashCommand, Receipt,
@@ -130,7 +130,7 @@ struct ExecutedRound {
     now: Stamp,
     sync: bool,
     soon: bool,
-    done: SmallVec<[(Completion, Receipt); 1]>,
+    done: SmallVec<[(Completion, Told); 1]>,
     /// What was queued and is executed. It is dropped when the executor is free again: its memory
     /// belongs to other threads, and giving that back takes time.
     spent: VecDeque<Pending>,
@@ -188,17 +188,17 @@ impl ExecutedRound {
             }
             Work::Sync => {
                 self.sync = true;
-                Ok(Receipt {
+                Ok(Told::from(Receipt {
                     revision: exec.executed(),
                     stamp: self.now,
                     held: true,
                     repeated: false,
                     answers: SmallVec::new(),
-                })
+                }))
             }
         };
         match result {
-            Ok(receipt) => self.done.push((completion, receipt)),
+            Ok(told) => self.done.push((completion, told)),
             Err(error) => self.failed.push((completion, error)),
         }
     }

@@ -3,7 +3,7 @@
 use super::{Sequencer, calls, closed};
 use crate::bell;
 use crate::clock::Clock;
-use crate::executor::Round;
+use crate::executor::{Round, Told};
 use crate::log::{Chain, Growing, Writer};
 use crate::ticket::{self, Completion};
 use mainstay_model::{Code, Error, Receipt, Result, Revision, Stamp};
@@ -23,7 +23,7 @@ pub(super) struct Group {
     pub sync: bool,
     /// Whether something in it has to be synced before long.
     pub soon: bool,
-    pub waiting: Vec<(Completion, Receipt)>,
+    pub waiting: Vec<(Completion, Told)>,
     /// Groups are numbered, so that each has its bell.
     number: u32,
     /// Answers of what could not be written.
@@ -36,9 +36,9 @@ impl Group {
     }
 
     /// Takes a transaction that was executed.
-    pub fn add(&mut self, (completion, receipt): (Completion, Receipt)) {
+    pub fn add(&mut self, (completion, told): (Completion, Told)) {
         completion.expect_at(bell::of_group(self.number));
-        self.waiting.push((completion, receipt));
+        self.waiting.push((completion, told));
     }
 
     /// Takes a round's transactions; gives how many bytes they add.
@@ -251,9 +251,8 @@ impl Sequencer {
     fn answer_group(&self, group: Option<Group>) {
         let Some(mut group) = group else { return };
         self.leave(group.waiting.len() + group.failed.len());
-        let receipts = group.waiting.drain(..);
-        let receipts = receipts.map(|(completion, receipt)| (completion, Ok(receipt)));
-        calls::answer(receipts.chain(group.failed.drain(..)));
+        let told = group.waiting.drain(..).map(|(completion, told)| (completion, told.answer));
+        calls::answer(told.chain(group.failed.drain(..)));
         group.clear();
         let mut spares = self.spares.lock();
         if spares.len() < 4 {
@@ -279,13 +278,12 @@ impl Sequencer {
         }
         let written = if undone { log.written } else { 0 };
         let kept = self.keep_written(log, undone, group.sync || later.sync);
-        let outcome = |receipt: Receipt| match receipt.revision <= written {
-            true => kept.clone().map(|()| receipt).map_err(|error| unknown(&error)),
+        let outcome = |told: Told| match told.revision <= written {
+            true => kept.clone().map_err(|error| unknown(&error)).and(told.answer),
             false if known => Err(error.clone()),
             false => Err(unknown(error)),
         };
-        let answers =
-            failed.into_iter().map(|(completion, receipt)| (completion, outcome(receipt)));
+        let answers = failed.into_iter().map(|(completion, told)| (completion, outcome(told)));
         group.failed.extend(answers);
     }
 

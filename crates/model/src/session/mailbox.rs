@@ -63,6 +63,13 @@ impl<P> Mailbox<P> {
         self.last
     }
 
+    /// Goes on behind a number that was given and taken elsewhere; for one in which nothing is pending.
+    pub fn advance(&mut self, last: u64) {
+        if self.pending.is_empty() {
+            self.last = self.last.max(last);
+        }
+    }
+
     /// Takes out all up to a number, which may lie beyond the last; gives them.
     pub fn acknowledge(&mut self, upto: u64) -> impl Iterator<Item = (u64, Letter<P>)> + '_ {
         let first = self.first();

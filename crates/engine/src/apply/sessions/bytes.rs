@@ -1,0 +1,223 @@
+//! Sessions, responses and letters as they are stored.
+//!
+//! ```text
+//!   session   1 | opened | lease_ms | mark | last_sent | acked | pending_bytes | count | (name, value)...
+//!   gone      2 | expired u8 | next request | last_sent          numbers are varints, texts have their length before them
+//!   response  mark | frame of the wire: the answers, or the error
+//!   letter    its bytes
+//! ```
+
+use crate::spaces::{self, Key, MAIN_ID, SESSION_DATA, SESSIONS};
+use mainstay_model::{
+    Answer, Code, Error, Former, Name, Result, SmallVec, Stamp, codec, wire, wire::fields,
+};
+use serde::{Deserialize, Serialize};
+
+const LIVE: u8 = 1;
+const GONE: u8 = 2;
+
+/// What is kept of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Live(Profile),
+    /// Its numbers are remembered for a while.
+    Gone {
+        /// Whether its lease was over; else it was closed.
+        expired: bool,
+        former: Former,
+    },
+}
+
+/// A session that lives, but for what its responses say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Profile {
+    pub opened: Stamp,
+    pub lease_ms: u64,
+    /// The mark when it was opened, or as a keep-alive raised it; responses carry later ones.
+    pub mark: u64,
+    pub last_sent: u64,
+    /// The last letter that was acknowledged: those behind it are pending.
+    pub acked: u64,
+    pub pending_bytes: u64,
+    pub capabilities: Vec<(String, String)>,
+}
+
+impl Standing {
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let mut numbers = |numbers: &[u64]| numbers.iter().for_each(|n| codec::put_varint(out, *n));
+        match self {
+            Standing::Live(profile) => {
+                let Profile { opened, lease_ms, mark, last_sent, acked, pending_bytes, .. } =
+                    profile;
+                let count = profile.capabilities.len() as u64;
+                numbers(&[u64::from(LIVE), *opened, *lease_ms, *mark, *last_sent, *acked]);
+                numbers(&[*pending_bytes, count]);
+                for (name, value) in &profile.capabilities {
+                    put_text(name, out);
+                    put_text(value, out);
+                }
+            }
+            Standing::Gone { expired, former } => {
+                let Former { next_request, last_letter } = *former;
+                numbers(&[u64::from(GONE), u64::from(*expired), next_request, last_letter]);
+            }
+        }
+    }
+
+    pub fn decode(payload: &[u8]) -> Result<Standing> {
+        decode_standing(payload).ok_or_else(damaged)
+    }
+}
+
+fn decode_standing(payload: &[u8]) -> Option<Standing> {
+    let (&kind, mut rest) = payload.split_first()?;
+    let rest = &mut rest;
+    match kind {
+        LIVE => {
+            let mut numbers = [0; 7];
+            for number in &mut numbers {
+                *number = codec::get_varint(rest)?;
+            }
+            let [opened, lease_ms, mark, last_sent, acked, pending_bytes, count] = numbers;
+            let one = |_| Some((take_text(rest)?, take_text(rest)?));
+            let capabilities = (0..count).map(one).collect::<Option<_>>()?;
+            let profile =
+                Profile { opened, lease_ms, mark, last_sent, acked, pending_bytes, capabilities };
+            rest.is_empty().then_some(Standing::Live(profile))
+        }
+        GONE => {
+            let expired = codec::get_varint(rest)? != 0;
+            let (next_request, last_letter) = (codec::get_varint(rest)?, codec::get_varint(rest)?);
+            let former = Former { next_request, last_letter };
+            rest.is_empty().then_some(Standing::Gone { expired, former })
+        }
+        _ => None,
+    }
+}
+
+fn put_text(text: &str, out: &mut Vec<u8>) {
+    codec::put_varint(out, text.len() as u64);
+    out.extend_from_slice(text.as_bytes());
+}
+
+fn take_text(bytes: &mut &[u8]) -> Option<String> {
+    let length = usize::try_from(codec::get_varint(bytes)?).ok()?;
+    let (text, rest) = bytes.split_at_checked(length)?;
+    *bytes = rest;
+    Some(std::str::from_utf8(text).ok()?.to_owned())
+}
+
+/// What is kept of a request that was executed.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    pub held: bool,
+    #[serde(with = "fields::list")]
+    pub answers: SmallVec<[Answer; 1]>,
+}
+
+/// The frame of a response; the mark goes before it.
+pub(crate) fn encode_response(response: &std::result::Result<&Kept, &Error>) -> Result<Vec<u8>> {
+    wire::encode(response)
+}
+
+/// The mark of a stored response, and its frame.
+pub(crate) fn split_response(payload: &[u8]) -> Result<(u64, &[u8])> {
+    let mut rest = payload;
+    let mark = codec::get_varint(&mut rest).ok_or_else(damaged)?;
+    Ok((mark, rest))
+}
+
+/// What was answered.
+pub(crate) fn decode_response(payload: &[u8]) -> Result<Result<Kept>> {
+    let (_, frame) = split_response(payload)?;
+    wire::decode(frame).map_err(|_| damaged())
+}
+
+/// What stands behind a session's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Response(u64),
+    Letter(u64),
+}
+
+/// The key of a session.
+pub(crate) fn session_key(session: &Name) -> Key {
+    spaces::key(SESSIONS, MAIN_ID, session.as_bytes())
+}
+
+/// The key of a part of a session.
+pub(crate) fn part_key(session: &Name, part: Part) -> Key {
+    let (kind, number) = match part {
+        Part::Response(number) => (b'R', number),
+        Part::Letter(number) => (b'S', number),
+    };
+    let mut key = spaces::key(SESSION_DATA, MAIN_ID, session.as_bytes());
+    key.extend_from_slice(&[0, kind]);
+    key.extend_from_slice(&number.to_be_bytes());
+    key
+}
+
+/// The session and the part that a name in their space is of.
+pub(crate) fn split_part(name: &[u8]) -> Option<(&str, Part)> {
+    let (rest, number) = name.split_last_chunk::<8>()?;
+    let number = u64::from_be_bytes(*number);
+    let (rest, part) = match rest.split_last_chunk::<2>()? {
+        (rest, [0, b'R']) => (rest, Part::Response(number)),
+        (rest, [0, b'S']) => (rest, Part::Letter(number)),
+        _ => return None,
+    };
+    Some((std::str::from_utf8(rest).ok()?, part))
+}
+
+#[cold]
+pub(crate) fn damaged() -> Error {
+    Error::new(
+        Code::CorruptData,
+        "what is stored of a session cannot be read: run `mainstay doctor`",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bytes_are_these() {
+        let capabilities = vec![("n".to_owned(), "vv".to_owned())];
+        let profile = Profile {
+            opened: 300,
+            lease_ms: 2,
+            mark: 3,
+            last_sent: 9,
+            acked: 4,
+            pending_bytes: 5,
+            capabilities,
+        };
+        let live = Standing::Live(profile);
+        let former = Former { next_request: 7, last_letter: 8 };
+        let gone = Standing::Gone { expired: true, former };
+        let cases = [
+            (live, vec![1, 0xac, 2, 2, 3, 9, 4, 5, 1, 1, b'n', 2, b'v', b'v']),
+            (gone, vec![2, 1, 7, 8]),
+        ];
+        for (standing, expected) in cases {
+            let mut bytes = Vec::new();
+            standing.encode(&mut bytes);
+            assert_eq!(bytes, expected);
+            assert_eq!(Standing::decode(&bytes).unwrap(), standing);
+            for cut in 0..bytes.len() {
+                assert!(Standing::decode(&bytes[..cut]).is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_says_which_part_it_is() {
+        let name = Name::new("till-7").unwrap();
+        for part in [Part::Response(1), Part::Letter(u64::MAX)] {
+            let key = part_key(&name, part);
+            assert_eq!(split_part(&key[spaces::PREFIX_BYTES..]), Some(("till-7", part)));
+        }
+        assert_eq!(split_part(b"x"), None);
+    }
+}

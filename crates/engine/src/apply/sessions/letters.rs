@@ -1,0 +1,117 @@
+//! Letters: requests of the server to the clients of sessions.
+
+use super::bytes::{Part, Profile, part_key};
+use super::{Desk, answer, expired, write};
+use crate::entry::DELETED;
+use crate::overlay::Overlay;
+use mainstay_model::{
+    Answer, Code, Error, MAILBOX_LIMIT, MAILBOX_LIMIT_BYTES, Name, Result, SessionAnswer, Stamp,
+};
+
+impl Desk<'_> {
+    pub(super) fn send(
+        &self,
+        overlay: &mut Overlay,
+        session: &Name,
+        payload: &[u8],
+    ) -> Result<Answer> {
+        let Some(mut profile) = self.live(overlay, session)? else {
+            return Ok(answer(SessionAnswer::Sent(None)));
+        };
+        profile.pending_bytes += payload.len() as u64;
+        check_room(session, &profile)?;
+        profile.last_sent += 1;
+        let number = profile.last_sent;
+        let key = part_key(session, Part::Letter(number));
+        write(self.index, overlay, key, None, 0, payload)?;
+        self.write_profile(overlay, session, profile)?;
+        Ok(answer(SessionAnswer::Sent(Some(number))))
+    }
+
+    pub(super) fn acknowledge(
+        &self,
+        overlay: &mut Overlay,
+        session: &Name,
+        upto: u64,
+    ) -> Result<Answer> {
+        let mut profile = self.heard(overlay, session)?;
+        let (first, last) = (profile.acked + 1, upto.min(profile.last_sent));
+        if last < first {
+            return Ok(Answer::Count(0));
+        }
+        for number in first..=last {
+            let key = part_key(session, Part::Letter(number));
+            let bytes = self.find(overlay, &key, |_, payload| Ok(payload.len() as u64))?;
+            profile.pending_bytes = profile.pending_bytes.saturating_sub(bytes.unwrap_or(0));
+            write(self.index, overlay, key, None, DELETED, b"")?;
+        }
+        profile.acked = last;
+        self.write_profile(overlay, session, profile)?;
+        Ok(Answer::Count(last + 1 - first))
+    }
+
+    pub(super) fn pending(
+        &self,
+        overlay: &Overlay,
+        session: &Name,
+        after: u64,
+        limit: usize,
+    ) -> Result<Answer> {
+        let profile = self.live(overlay, session)?.ok_or_else(|| expired(session))?;
+        let first = profile.acked.max(after).saturating_add(1);
+        let mut requests = Vec::new();
+        for number in (first..=profile.last_sent).take(limit) {
+            if let Some(payload) = self.letter(overlay, session, number)? {
+                requests.push((number, payload));
+            }
+        }
+        let more = profile.last_sent.saturating_sub(first - 1) > limit as u64;
+        Ok(answer(SessionAnswer::Pending { requests, more }))
+    }
+
+    /// The letters to be sent again, as many as fit into one answer; they count as sent now.
+    pub(super) fn retry(
+        &self,
+        overlay: &Overlay,
+        sent_before: Stamp,
+        limit: usize,
+    ) -> Result<Answer> {
+        let mut table = self.table.lock();
+        let lives = |(_, session, number): (Stamp, &Name, u64)| {
+            table.live(session.as_str(), self.now).is_some().then(|| (session.clone(), number))
+        };
+        let old: Vec<(Name, u64)> =
+            table.before(sent_before).filter_map(lives).take(limit).collect();
+        let (mut requests, mut bytes) = (Vec::new(), 0);
+        for (session, number) in old {
+            let payload = self.letter(overlay, &session, number)?.unwrap_or_default();
+            bytes += payload.len();
+            if bytes > MAILBOX_LIMIT_BYTES && !requests.is_empty() {
+                break;
+            }
+            table.sent(&session, number, self.now);
+            requests.push((session, number, payload));
+        }
+        Ok(answer(SessionAnswer::Retry(requests)))
+    }
+
+    fn letter(&self, overlay: &Overlay, session: &Name, number: u64) -> Result<Option<Vec<u8>>> {
+        let key = part_key(session, Part::Letter(number));
+        let read = |head: crate::entry::Head, payload: &[u8]| {
+            Ok((!head.is_deleted()).then(|| payload.to_vec()))
+        };
+        Ok(self.find(overlay, &key, read)?.flatten())
+    }
+}
+
+fn check_room(session: &Name, profile: &Profile) -> Result<()> {
+    let pending = profile.last_sent - profile.acked;
+    if pending < MAILBOX_LIMIT as u64 && profile.pending_bytes <= MAILBOX_LIMIT_BYTES as u64 {
+        return Ok(());
+    }
+    let message = format!(
+        "the client of session `{session}` has not acknowledged {pending} requests: more than {MAILBOX_LIMIT}, or \
+         {MAILBOX_LIMIT_BYTES} bytes, do not wait for it; nothing was sent"
+    );
+    Err(Error::new(Code::MailboxFull, message))
+}

@@ -1,0 +1,323 @@
+//! Commands on sessions: what a transaction does with them, beside being a request of one.
+
+pub(crate) mod bytes;
+mod letters;
+
+use crate::entry::{DELETED, Head};
+use crate::index::{Index, NEWEST};
+use crate::overlay::{Overlay, Payload, Write};
+use crate::session_table::{Row, SessionTable};
+use crate::spaces::Key;
+use bytes::{Part, Profile, Standing, part_key, session_key};
+use mainstay_model::{
+    Answer, Code, Error, FORMER_KEPT_US, Former, Ledger, Name, Result, SESSION_LEASE_MS,
+    SESSION_LIMIT, SessionAnswer, SessionCommand, SessionInfo, SessionPage, Stamp,
+};
+use parking_lot::Mutex;
+
+/// Where commands on sessions look.
+pub(crate) struct Desk<'a> {
+    pub index: &'a Index,
+    pub table: &'a Mutex<SessionTable>,
+    pub now: Stamp,
+}
+
+/// Runs a command.
+pub(crate) fn run(
+    desk: &Desk<'_>,
+    overlay: &mut Overlay,
+    command: &SessionCommand,
+) -> Result<Answer> {
+    command.check()?;
+    match command {
+        SessionCommand::Open { session, lease_ms, capabilities } => {
+            desk.open(overlay, session, *lease_ms, capabilities)
+        }
+        SessionCommand::KeepAlive { session, lowest_pending } => {
+            desk.keep_alive(overlay, session, *lowest_pending)
+        }
+        SessionCommand::Close { session } => desk.close(overlay, session),
+        SessionCommand::Send { session, payload } => desk.send(overlay, session, payload),
+        SessionCommand::Acknowledge { session, upto } => desk.acknowledge(overlay, session, *upto),
+        SessionCommand::Pending { session, after, limit } => {
+            desk.pending(overlay, session, *after, *limit)
+        }
+        SessionCommand::Retry { sent_before, limit } => desk.retry(overlay, *sent_before, *limit),
+        SessionCommand::HasPending { sent_before } => {
+            Ok(Answer::Did(desk.table.lock().any_before(*sent_before)))
+        }
+        SessionCommand::Info { session } => {
+            let info = desk.live(overlay, session)?.map(|profile| desk.info(session, &profile));
+            Ok(answer(SessionAnswer::Info(info)))
+        }
+        SessionCommand::List { after, limit } => desk.list(overlay, after.as_deref(), *limit),
+        _ => Err(Error::new(Code::Unsupported, "this version does not know that command")),
+    }
+}
+
+/// Expires sessions whose leases are over, until so many keys are touched; gives how many were.
+pub(crate) fn expire(desk: &Desk<'_>, overlay: &mut Overlay, limit: usize) -> Result<usize> {
+    let due = desk.table.lock().due(desk.now);
+    let mut touched = 0;
+    for session in due {
+        if touched >= limit {
+            break;
+        }
+        touched += desk.remove(overlay, &session, true)?;
+    }
+    Ok(touched)
+}
+
+/// What is written to the entry of a session, in place of all that was said of it before.
+fn write(
+    index: &Index,
+    overlay: &mut Overlay,
+    key: Key,
+    seen: Option<Head>,
+    flags: u8,
+    payload: &[u8],
+) -> Result<()> {
+    write_until(index, overlay, key, seen, flags, payload, None)
+}
+
+fn write_until(
+    index: &Index,
+    overlay: &mut Overlay,
+    key: Key,
+    seen: Option<Head>,
+    flags: u8,
+    payload: &[u8],
+    expires: Option<Stamp>,
+) -> Result<()> {
+    let hash = index.current.hash(&key);
+    let prior = seen.filter(|head| !head.is_deleted()).and_then(|head| head.expires);
+    let counter = seen.map_or(0, |head| head.counter) + 1;
+    let payload = Payload::Bytes(payload);
+    overlay.write(key, hash, Write { flags, counter, writes: 1, expires, prior, payload })
+}
+
+impl Desk<'_> {
+    /// Reads an entry of the database, own writes first.
+    fn find<T>(
+        &self,
+        overlay: &Overlay,
+        key: &Key,
+        mut read: impl FnMut(Head, &[u8]) -> Result<T>,
+    ) -> Result<Option<T>> {
+        let hash = self.index.current.hash(key);
+        if let Some(effect) = overlay.find(hash, key) {
+            return read(effect.head(0, self.now), overlay.payload(effect)).map(Some);
+        }
+        let mut parse = |entry: &[u8]| {
+            let (head, payload) = crate::entry::parse(entry)?;
+            read(head, payload)
+        };
+        self.index.entry(hash, key, NEWEST, false, &mut parse)?.transpose()
+    }
+
+    /// What is stored of a session, with the head of its entry.
+    fn standing(&self, overlay: &Overlay, session: &Name) -> Result<Option<(Head, Standing)>> {
+        let read = |head: Head, payload: &[u8]| match head.is_live(self.now) {
+            true => Ok((head, Some(Standing::decode(payload)?))),
+            false => Ok((head, None)),
+        };
+        let found = self.find(overlay, &session_key(session), read)?;
+        Ok(found.and_then(|(head, standing)| Some((head, standing?))))
+    }
+
+    /// A session whose lease is not over.
+    fn live(&self, overlay: &Overlay, session: &Name) -> Result<Option<Profile>> {
+        // One that was opened in this transaction is in no table yet, but then it stands alone in it.
+        let lives = self.table.lock().live(session.as_str(), self.now).is_some();
+        match self.standing(overlay, session)? {
+            Some((_, Standing::Live(profile))) if lives => Ok(Some(profile)),
+            _ => Ok(None),
+        }
+    }
+
+    /// A session whose client speaks.
+    fn heard(&self, overlay: &Overlay, session: &Name) -> Result<Profile> {
+        let profile = self.live(overlay, session)?.ok_or_else(|| expired(session))?;
+        self.table.lock().renew(session.as_str(), self.now);
+        Ok(profile)
+    }
+
+    fn write_profile(&self, overlay: &mut Overlay, session: &Name, profile: Profile) -> Result<()> {
+        self.write_standing(overlay, session, &Standing::Live(profile), None)
+    }
+
+    fn write_standing(
+        &self,
+        overlay: &mut Overlay,
+        session: &Name,
+        standing: &Standing,
+        expires: Option<Stamp>,
+    ) -> Result<()> {
+        let key = session_key(session);
+        let seen = self.find(overlay, &key, |head, _| Ok(head))?;
+        let mut payload = Vec::new();
+        standing.encode(&mut payload);
+        write_until(self.index, overlay, key, seen, 0, &payload, expires)
+    }
+
+    fn open(
+        &self,
+        overlay: &mut Overlay,
+        session: &Name,
+        lease_ms: Option<u64>,
+        capabilities: &[(String, String)],
+    ) -> Result<Answer> {
+        if self.live(overlay, session)?.is_some() {
+            let profile = self.heard(overlay, session)?;
+            let info = self.info(session, &profile);
+            return Ok(answer(SessionAnswer::Opened { info, created: false }));
+        }
+        // One whose lease is over goes first: what it knew is not the new one's.
+        self.remove(overlay, session, true)?;
+        if self.table.lock().len() >= SESSION_LIMIT {
+            let message =
+                format!("there are {SESSION_LIMIT} sessions, which is the most: close some");
+            return Err(Error::new(Code::TooManySessions, message));
+        }
+        let former = match self.standing(overlay, session)? {
+            Some((_, Standing::Gone { former, .. })) => former,
+            _ => Former::default(),
+        };
+        let profile = Profile {
+            opened: self.now,
+            lease_ms: lease_ms.unwrap_or(SESSION_LEASE_MS),
+            mark: former.next_request.max(1),
+            last_sent: former.last_letter,
+            acked: former.last_letter,
+            pending_bytes: 0,
+            capabilities: capabilities.to_vec(),
+        };
+        let info = new_info(session, &profile);
+        self.write_profile(overlay, session, profile)?;
+        Ok(answer(SessionAnswer::Opened { info, created: true }))
+    }
+
+    fn keep_alive(
+        &self,
+        overlay: &mut Overlay,
+        session: &Name,
+        lowest_pending: u64,
+    ) -> Result<Answer> {
+        self.heard(overlay, session)?;
+        self.raise_mark(overlay, session, lowest_pending)?;
+        Ok(Answer::Did(true))
+    }
+
+    /// Raises the mark of a session, and evicts what is below.
+    pub fn raise_mark(&self, overlay: &mut Overlay, session: &Name, mark: u64) -> Result<()> {
+        let profile = self.live(overlay, session)?.ok_or_else(|| expired(session))?;
+        let evicted: Vec<u64> = match self.table.lock().row(session.as_str()) {
+            Some(row) if row.ledger.mark() < mark => row.ledger.below(mark).collect(),
+            _ => return Ok(()),
+        };
+        evict(self.index, overlay, session, evicted.into_iter())?;
+        self.write_profile(overlay, session, Profile { mark, ..profile })
+    }
+
+    fn close(&self, overlay: &mut Overlay, session: &Name) -> Result<Answer> {
+        let lived = self.live(overlay, session)?.is_some();
+        self.remove(overlay, session, !lived)?;
+        Ok(Answer::Did(lived))
+    }
+
+    /// Removes everything of a session but its numbers; gives how many keys were touched.
+    fn remove(&self, overlay: &mut Overlay, session: &Name, expired: bool) -> Result<usize> {
+        let (former, parts) = match self.table.lock().row(session.as_str()) {
+            Some(row) => (row.former(), parts(row)),
+            None => return Ok(0),
+        };
+        for &part in &parts {
+            let key = part_key(session, part);
+            let seen = self.find(overlay, &key, |head, _| Ok(head))?;
+            write(self.index, overlay, key, seen, DELETED, b"")?;
+        }
+        let gone = Standing::Gone { expired, former };
+        self.write_standing(overlay, session, &gone, Some(self.now + FORMER_KEPT_US))?;
+        Ok(parts.len() + 1)
+    }
+
+    fn info(&self, session: &Name, profile: &Profile) -> SessionInfo {
+        match self.table.lock().row(session.as_str()) {
+            Some(row) => row_info(session, profile, row),
+            None => new_info(session, profile),
+        }
+    }
+
+    fn list(&self, overlay: &Overlay, after: Option<&str>, limit: usize) -> Result<Answer> {
+        let live = |(name, row): (&Name, &Row)| (row.expires > self.now).then(|| name.clone());
+        let mut names: Vec<Name> =
+            self.table.lock().after(after).filter_map(live).take(limit + 1).collect();
+        let more = names.len() > limit;
+        names.truncate(limit);
+        let mut page = SessionPage::default();
+        for name in &names {
+            if let Some(profile) = self.live(overlay, name)? {
+                page.sessions.push(self.info(name, &profile));
+            }
+        }
+        page.next = names.last().filter(|_| more).map(|name| name.as_str().to_owned());
+        Ok(answer(SessionAnswer::List(page)))
+    }
+}
+
+/// Deletes responses.
+pub(crate) fn evict(
+    index: &Index,
+    overlay: &mut Overlay,
+    session: &Name,
+    numbers: impl Iterator<Item = u64>,
+) -> Result<()> {
+    for number in numbers {
+        let key = part_key(session, Part::Response(number));
+        write(index, overlay, key, None, DELETED, b"")?;
+    }
+    Ok(())
+}
+
+fn parts(row: &Row) -> Vec<Part> {
+    let responses = row.ledger.iter().map(|(number, _)| Part::Response(number));
+    responses.chain(row.mailbox.iter().map(|(number, _)| Part::Letter(number))).collect()
+}
+
+/// What is known of a session that was just opened.
+fn new_info(session: &Name, profile: &Profile) -> SessionInfo {
+    info_of(session, profile, profile.opened + profile.lease_ms * 1000, &Ledger::from(profile.mark))
+}
+
+fn row_info(session: &Name, profile: &Profile, row: &Row) -> SessionInfo {
+    info_of(session, profile, row.expires, &row.ledger)
+}
+
+fn info_of(session: &Name, profile: &Profile, expires: Stamp, ledger: &Ledger<u32>) -> SessionInfo {
+    SessionInfo {
+        session: session.clone(),
+        opened: profile.opened,
+        lease_ms: profile.lease_ms,
+        expires,
+        capabilities: profile.capabilities.clone(),
+        next_request: ledger.next_request(),
+        mark: ledger.mark(),
+        kept: ledger.len() as u64,
+        kept_bytes: ledger.kept_bytes() as u64,
+        last_sent: profile.last_sent,
+        pending: profile.last_sent - profile.acked,
+    }
+}
+
+fn answer(answer: SessionAnswer) -> Answer {
+    Answer::Session(Box::new(answer))
+}
+
+#[cold]
+pub(crate) fn expired(session: &Name) -> Error {
+    let message = format!(
+        "there is no session `{session}`, or its lease is over: nothing was executed; open one and send what is \
+         still wanted with new numbers"
+    );
+    Error::new(Code::SessionExpired, message)
+}

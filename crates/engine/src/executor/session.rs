@@ -1,0 +1,223 @@
+//! Requests of sessions: executed once, and their answers kept in the commit of what they wrote.
+//!
+//! ```text
+//!   judge -- Repeat ---> what was answered, to be told when it is durable
+//!     |  \-- Evicted, or no such session: told at once, nothing happens
+//!     v
+//!   apply --ok--> effects --follow--> response ---\
+//!        \--err-> no effects -------> response -----> commit
+//! ```
+
+use super::{Executor, Told, check_limits, due_of};
+use crate::apply::sessions::bytes::{Kept, Part, decode_response, encode_response, part_key};
+use crate::apply::sessions::{evict, expired};
+use crate::candidates::Submitted;
+use crate::entry::{self, Head};
+use crate::index::NEWEST;
+use crate::overlay::{Overlay, Payload, Write};
+use mainstay_model::{
+    Code, Error, ErrorKind, KEPT_LIMIT_BYTES, KeptLimits, Receipt, Result, Revision,
+    SessionRequest, Stamp, Verdict, codec,
+};
+use smallvec::SmallVec;
+use std::sync::atomic::Ordering;
+
+/// What a request of a session has come to.
+type Done = std::result::Result<Receipt, Error>;
+
+impl Executor {
+    /// Runs a request of a session at time `now`.
+    pub(super) fn run_in_session(
+        &mut self,
+        submitted: &Submitted,
+        request: &SessionRequest,
+        now: Stamp,
+    ) -> Result<Told> {
+        request.check()?;
+        let stamp = now.max(self.stamper.last() + 1);
+        if self.judge(request, stamp)? == Verdict::Repeat {
+            return self.repeat(request);
+        }
+        let mut overlay = std::mem::take(&mut self.overlay);
+        let done = self.attempt(submitted, stamp, &mut overlay);
+        let told = done.and_then(|done| self.answer(request, done, stamp, &mut overlay));
+        overlay.clear();
+        self.overlay = overlay;
+        if let Ok(Told { answer: Ok(receipt), .. }) = &told {
+            self.count_answers(&submitted.transaction, receipt);
+        }
+        told
+    }
+
+    /// What becomes of the request; its client has spoken, whatever it is.
+    fn judge(&self, request: &SessionRequest, now: Stamp) -> Result<Verdict> {
+        let mut table = self.state.sessions.lock();
+        let session = request.session.as_str();
+        let row = table.live(session, now).ok_or_else(|| expired(&request.session))?;
+        let verdict = row.ledger.judge(request.request_id);
+        let mark = row.ledger.mark();
+        table.renew(session, now);
+        let figures = &self.state.figures.sessions;
+        match verdict {
+            Verdict::Evicted => {
+                figures.evicted.add(1);
+                Err(evicted(request, mark))
+            }
+            Verdict::Repeat => {
+                figures.repeated.fetch_add(1, Ordering::Relaxed);
+                Ok(verdict)
+            }
+            Verdict::Execute => Ok(verdict),
+        }
+    }
+
+    /// What the request was answered.
+    fn repeat(&self, request: &SessionRequest) -> Result<Told> {
+        let key = part_key(&request.session, Part::Response(request.request_id));
+        let index = &self.state.index;
+        let found = index.entry(index.current.hash(&key), &key, NEWEST, false, repeated)?;
+        found.transpose()?.ok_or_else(|| Error::new(Code::CorruptData, "a kept response is gone"))
+    }
+
+    /// Runs the transaction. What says nothing about it, but about the machine it runs on, is no answer.
+    fn attempt(
+        &mut self,
+        submitted: &Submitted,
+        stamp: Stamp,
+        overlay: &mut Overlay,
+    ) -> Result<Done> {
+        let transaction = &submitted.transaction;
+        let done = check_limits(transaction)
+            .and_then(|()| self.apply(submitted, stamp, overlay))
+            .and_then(|receipt| self.follow(overlay).map(|due| (receipt, due)));
+        match done {
+            Ok((receipt, due)) => {
+                self.note_due(due_of(transaction, due));
+                Ok(Ok(Receipt { revision: self.next, ..receipt }))
+            }
+            Err(error) if is_answer(&error) => Ok(Err(error)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Keeps the answer and commits it with what was written; an error alone.
+    fn answer(
+        &mut self,
+        request: &SessionRequest,
+        done: Done,
+        stamp: Stamp,
+        overlay: &mut Overlay,
+    ) -> Result<Told> {
+        let (done, frame) = framed(done)?;
+        if done.is_err() {
+            overlay.clear();
+        }
+        self.keep_response(request, &frame, stamp, overlay)?;
+        let revision = self.next;
+        self.commit(overlay, stamp, b"")?;
+        self.state.figures.sessions.executed.add(1);
+        Ok(Told { revision, answer: done })
+    }
+
+    fn keep_response(
+        &self,
+        request: &SessionRequest,
+        frame: &[u8],
+        stamp: Stamp,
+        overlay: &mut Overlay,
+    ) -> Result<()> {
+        let SessionRequest { session, request_id, lowest_pending } = request;
+        let (mark, evicted): (u64, SmallVec<[u64; 8]>) = {
+            let table = self.state.sessions.lock();
+            let row = table.row(session.as_str()).ok_or_else(|| expired(session))?;
+            let limits = KeptLimits::default();
+            let mark = row.ledger.mark_after(*request_id, *lowest_pending, frame.len(), limits);
+            (mark, row.ledger.below(mark).collect())
+        };
+        let index = &self.state.index;
+        let key = part_key(session, Part::Response(*request_id));
+        if *request_id < mark {
+            // It is the oldest itself: all that stays of it is the mark.
+            return self.desk(stamp).raise_mark(overlay, session, mark);
+        }
+        let room = (evicted.len() + 1) * key.len();
+        let (start, ()) = overlay.stage(|out| {
+            codec::put_varint(out, mark);
+            out.extend_from_slice(frame);
+            Ok(())
+        })?;
+        overlay.make_room(start, room);
+        let payload = Payload::Staged(start);
+        let write = Write { flags: 0, counter: 1, writes: 1, expires: None, prior: None, payload };
+        let hash = index.current.hash(&key);
+        overlay.write(key, hash, write)?;
+        evict(index, overlay, session, evicted.into_iter())
+    }
+}
+
+/// A stored response as it is told.
+pub(crate) fn repeated(entry: &[u8]) -> Result<Told> {
+    let (head, payload) = entry::parse(entry)?;
+    let Head { revision, stamp, .. } = head;
+    let answer = decode_response(payload)?.map(|Kept { held, answers }| Receipt {
+        revision,
+        stamp,
+        held,
+        repeated: true,
+        answers,
+    });
+    Ok(Told { revision, answer })
+}
+
+/// The answer and its bytes; one that is too large to be kept is an error in its place.
+fn framed(done: Done) -> Result<(Done, Vec<u8>)> {
+    let done = done.map(|receipt| {
+        let Receipt { revision, stamp, held, repeated, answers } = receipt;
+        ((revision, stamp, repeated), Kept { held, answers })
+    });
+    let frame = encode_response(&done.as_ref().map(|(_, kept)| kept))?;
+    if frame.len() > KEPT_LIMIT_BYTES {
+        let error = too_large(frame.len());
+        let frame = encode_response(&Err(&error))?;
+        return Ok((Err(error), frame));
+    }
+    let receipt = |((revision, stamp, repeated), Kept { held, answers })| Receipt {
+        revision,
+        stamp,
+        held,
+        repeated,
+        answers,
+    };
+    Ok((done.map(receipt), frame))
+}
+
+/// Whether an error says something about the request, so that it is its answer for good.
+fn is_answer(error: &Error) -> bool {
+    !matches!(
+        error.kind(),
+        ErrorKind::Unavailable
+            | ErrorKind::UnknownOutcome
+            | ErrorKind::ReadOnly
+            | ErrorKind::Corrupt
+            | ErrorKind::Closed
+    )
+}
+
+#[cold]
+fn too_large(bytes: usize) -> Error {
+    let message = format!(
+        "the answer has {bytes} bytes, and a session keeps {KEPT_LIMIT_BYTES} at most: nothing was written; ask \
+         for less, or outside of the session"
+    );
+    Error::new(Code::ValueTooLarge, message)
+}
+
+#[cold]
+fn evicted(request: &SessionRequest, mark: Revision) -> Error {
+    let SessionRequest { session, request_id, .. } = request;
+    let message = format!(
+        "the response of request {request_id} of session `{session}` is gone, as all below {mark} are: if it was \
+         executed, that was once, and it is not executed again"
+    );
+    Error::new(Code::ResponseEvicted, message)
+}

@@ -1,0 +1,245 @@
+//! The table of sessions: a picture in memory of what is stored of them, with what is not.
+//!
+//! ```text
+//!   effects --absorb--> ledgers, mailboxes         when they are committed, and of all there are when it is loaded
+//!   words of clients --renew--> leases             not stored: they begin anew when a database is opened
+//! ```
+//!
+//! It runs ahead of what readers see, as the writer does; only the writer's answers are made of it.
+
+use crate::apply::sessions::bytes::{Part, Profile, Standing, damaged, split_part, split_response};
+use crate::entry::Head;
+use crate::index::{Index, NEWEST};
+use crate::spaces::{self, MAIN_ID, SESSION_DATA, SESSIONS};
+use mainstay_model::{Former, Ledger, Letter, Mailbox, Name, Result, Retries, Stamp};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+
+/// All sessions that live.
+#[derive(Default)]
+pub(crate) struct SessionTable {
+    all: BTreeMap<Name, Row>,
+    /// When to look at which lease. A lease that begins anew is not moved: it is looked at once in vain.
+    timers: BTreeSet<(Stamp, Name)>,
+    retries: Retries,
+}
+
+/// What became of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SessionChange {
+    None,
+    Opened,
+    Closed,
+    Expired,
+}
+
+/// A session that lives.
+pub(crate) struct Row {
+    opened: Stamp,
+    lease_us: u64,
+    /// It expires then, if nothing is heard of its client.
+    pub expires: Stamp,
+    /// When its lease is looked at.
+    timer: Stamp,
+    /// Responses by their sizes.
+    pub ledger: Ledger<u32>,
+    pub mailbox: Mailbox<()>,
+}
+
+impl Row {
+    /// What is remembered of it when it goes.
+    pub fn former(&self) -> Former {
+        Former { next_request: self.ledger.next_request(), last_letter: self.mailbox.last() }
+    }
+}
+
+impl SessionTable {
+    /// Reads the table from its spaces; leases begin now.
+    pub fn load(index: &Index, now: Stamp) -> Result<SessionTable> {
+        let mut table = SessionTable::default();
+        for space in [SESSIONS, SESSION_DATA] {
+            let (from, to) =
+                (spaces::key(space, MAIN_ID, b""), spaces::key(space + 1, MAIN_ID, b""));
+            for row in index.scan(Bound::Included(&from), Bound::Excluded(&to), NEWEST) {
+                let row = row?;
+                let (head, payload) = crate::entry::parse(row.entry())?;
+                table.absorb(row.key(), &head, payload, now)?;
+            }
+        }
+        Ok(table)
+    }
+
+    /// Whether a space is pictured here.
+    #[inline]
+    pub fn concerns(space: u8) -> bool {
+        matches!(space, SESSIONS | SESSION_DATA)
+    }
+
+    /// Takes an effect in; says what became of a session by it.
+    pub fn absorb(
+        &mut self,
+        key: &[u8],
+        head: &Head,
+        payload: &[u8],
+        now: Stamp,
+    ) -> Result<SessionChange> {
+        let (space, _, name) = spaces::split(key).ok_or_else(damaged)?;
+        if space == SESSIONS {
+            let name = std::str::from_utf8(name).map_err(|_| damaged())?;
+            return self.absorb_session(Name::new(name)?, head, payload, now);
+        }
+        let (session, part) = split_part(name).ok_or_else(damaged)?;
+        // What is evicted or acknowledged is below a mark; what goes with its session goes with its row.
+        let Some(row) = self.all.get_mut(session).filter(|_| !head.is_deleted()) else {
+            return Ok(SessionChange::None);
+        };
+        match part {
+            Part::Response(number) => {
+                let (mark, frame) = split_response(payload)?;
+                row.ledger.raise(mark);
+                row.ledger.keep(number, u32::try_from(frame.len()).unwrap_or(u32::MAX));
+            }
+            Part::Letter(number) if number > row.mailbox.last() => {
+                row.mailbox.put(head.stamp, ());
+                self.retries.put(head.stamp, &Name::new(session)?, number);
+            }
+            Part::Letter(_) => {}
+        }
+        Ok(SessionChange::None)
+    }
+
+    fn absorb_session(
+        &mut self,
+        name: Name,
+        head: &Head,
+        payload: &[u8],
+        now: Stamp,
+    ) -> Result<SessionChange> {
+        if head.is_deleted() {
+            // Nobody remembers its numbers any more.
+            self.remove(&name);
+            return Ok(SessionChange::None);
+        }
+        match Standing::decode(payload)? {
+            Standing::Live(profile) => Ok(self.stand(name, &profile, now)),
+            Standing::Gone { expired, .. } => {
+                self.remove(&name);
+                Ok(if expired { SessionChange::Expired } else { SessionChange::Closed })
+            }
+        }
+    }
+
+    fn stand(&mut self, name: Name, profile: &Profile, now: Stamp) -> SessionChange {
+        // One that was opened anew in the transaction that expired it is another one.
+        if self.all.get(&name).is_some_and(|row| row.opened != profile.opened) {
+            self.remove(&name);
+        }
+        let Some(row) = self.all.get_mut(&name) else {
+            self.add(name, profile, now);
+            return SessionChange::Opened;
+        };
+        row.ledger.raise(profile.mark);
+        for (number, Letter { sent, .. }) in row.mailbox.acknowledge(profile.acked) {
+            self.retries.take(sent, &name, number);
+        }
+        // A letter that is sent and acknowledged in one transaction was never seen here.
+        row.mailbox.advance(profile.acked);
+        SessionChange::None
+    }
+
+    fn add(&mut self, name: Name, profile: &Profile, now: Stamp) {
+        let lease_us = profile.lease_ms * 1000;
+        let expires = now + lease_us;
+        let (ledger, mailbox) = (Ledger::from(profile.mark), Mailbox::from(profile.acked));
+        self.timers.insert((expires, name.clone()));
+        let opened = profile.opened;
+        self.all.insert(name, Row { opened, lease_us, expires, timer: expires, ledger, mailbox });
+    }
+
+    fn remove(&mut self, name: &Name) {
+        let Some(mut row) = self.all.remove(name) else { return };
+        self.timers.remove(&(row.timer, name.clone()));
+        for (number, Letter { sent, .. }) in row.mailbox.acknowledge(u64::MAX - 1) {
+            self.retries.take(sent, name, number);
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// A session whose lease is not over.
+    pub fn live(&self, session: &str, now: Stamp) -> Option<&Row> {
+        self.all.get(session).filter(|row| row.expires > now)
+    }
+
+    /// A session that is there, whatever its lease.
+    pub fn row(&self, session: &str) -> Option<&Row> {
+        self.all.get(session)
+    }
+
+    /// The client has said something: its lease begins anew.
+    pub fn renew(&mut self, session: &str, now: Stamp) {
+        if let Some(row) = self.all.get_mut(session) {
+            row.expires = row.expires.max(now + row.lease_us);
+        }
+    }
+
+    /// Sessions behind one of them, in the order of their names.
+    pub fn after(&self, session: Option<&str>) -> impl Iterator<Item = (&Name, &Row)> {
+        let from = session.map_or(Bound::Unbounded, Bound::Excluded);
+        self.all.range::<str, _>((from, Bound::Unbounded))
+    }
+
+    /// The sessions whose leases are over, the first of them first. Timers of those that were renewed are set anew.
+    pub fn due(&mut self, now: Stamp) -> Vec<Name> {
+        let fired: Vec<(Stamp, Name)> =
+            self.timers.iter().take_while(|(at, _)| *at <= now).cloned().collect();
+        let mut due = Vec::new();
+        for (at, name) in fired {
+            match self.all.get_mut(&name) {
+                Some(row) if row.expires > now => {
+                    row.timer = row.expires;
+                    self.timers.insert((row.expires, name.clone()));
+                    self.timers.remove(&(at, name));
+                }
+                _ => due.push(name),
+            }
+        }
+        due
+    }
+
+    /// When the next lease is to be looked at.
+    pub fn next_due(&self) -> Option<Stamp> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    /// Whether a letter that was sent before this is pending.
+    pub fn any_before(&self, sent_before: Stamp) -> bool {
+        self.retries.any_before(sent_before)
+    }
+
+    /// The letters that were sent before this and are pending, the oldest first.
+    pub fn before(&self, sent_before: Stamp) -> impl Iterator<Item = (Stamp, &Name, u64)> {
+        self.retries.before(sent_before)
+    }
+
+    /// A letter is sent again.
+    pub fn sent(&mut self, session: &Name, number: u64, now: Stamp) {
+        let letter = self.all.get_mut(session).and_then(|row| row.mailbox.letter_mut(number));
+        let Some(letter) = letter else { return };
+        self.retries.take(letter.sent, session, number);
+        letter.sent = now;
+        self.retries.put(now, session, number);
+    }
+
+    /// What all of them have together: responses, their bytes, letters.
+    pub fn totals(&self) -> (u64, u64, u64) {
+        let add = |(kept, bytes, letters), row: &Row| {
+            let (count, size) = (row.ledger.len() as u64, row.ledger.kept_bytes() as u64);
+            (kept + count, bytes + size, letters + row.mailbox.len() as u64)
+        };
+        self.all.values().fold((0, 0, 0), add)
+    }
+}

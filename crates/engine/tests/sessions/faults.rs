@@ -1,0 +1,73 @@
+//! Crashes and full disks: what was acknowledged is kept, what was not may be sent again.
+
+use super::*;
+use mainstay::{Code, ErrorKind};
+use seam::FaultyFiles;
+use std::sync::atomic::Ordering;
+
+#[test]
+fn a_full_disk_keeps_no_response_and_the_request_is_sent_again() {
+    let (files, faults) = FaultyFiles::new();
+    let db = Options::new().sweep_interval(None).files(files).memory().unwrap();
+    let session = open(&db, "s");
+    session.execute(1, 1, add("n")).unwrap();
+    faults.room.store(0, Ordering::SeqCst);
+    for _ in 0..3 {
+        let error = session.execute(2, 2, add("n")).unwrap_err();
+        assert_eq!(error.code(), Code::DiskFull);
+    }
+    // A failed request is an answer only if it could be kept.
+    let failing = Transaction::new().guard(mainstay::Guard::Counter { name: name("n"), is: None });
+    assert_eq!(session.execute(3, 1, failing.clone()).unwrap_err().code(), Code::DiskFull);
+    assert_eq!(sum(session.execute(1, 1, add("n"))), 1, "what is kept is answered");
+    faults.room.store(-1, Ordering::SeqCst);
+    assert_eq!(db.sessions().info("s").unwrap().unwrap().mark, 1, "nothing was evicted either");
+    assert_eq!(sum(session.execute(2, 2, add("n"))), 2);
+    assert_eq!(session.execute(3, 1, failing).unwrap_err().code(), Code::GuardFailed);
+    assert_eq!(value(&db, "n"), 2);
+}
+
+#[test]
+fn after_a_failed_sync_nobody_is_told_that_it_was_executed() {
+    let (files, faults) = FaultyFiles::new();
+    let db = Options::new().sweep_interval(None).files(files).memory().unwrap();
+    let session = open(&db, "s");
+    faults.sync_fails.store(true, Ordering::SeqCst);
+    let error = session.execute(1, 1, add("n")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::UnknownOutcome);
+    // It is executed but not durable: a repeat must not be told that it was.
+    assert!(session.execute(1, 1, add("n")).is_err());
+}
+
+#[test]
+fn a_repeat_is_not_told_before_the_first_is_on_stable_storage() {
+    let (files, faults) = FaultyFiles::new();
+    let db = Options::new().sweep_interval(None).files(files).memory().unwrap();
+    open(&db, "s");
+    let synced = faults.syncs.came();
+    faults.syncs.hold();
+    let first = db.submit(add("n").in_session(mainstay::SessionRequest::new(name("s"), 1, 1)));
+    faults.syncs.wait_for_more_than(synced);
+    let again = db.submit(add("n").in_session(mainstay::SessionRequest::new(name("s"), 1, 1)));
+    std::thread::sleep(Duration::from_millis(50));
+    assert!(!first.is_done() && !again.is_done());
+    faults.syncs.let_go();
+    assert_eq!((sum(first.wait()), sum(again.wait())), (1, 1));
+}
+
+#[test]
+fn an_error_is_told_when_it_is_on_stable_storage_too() {
+    let (files, faults) = FaultyFiles::new();
+    let db = Options::new().sweep_interval(None).files(files).memory().unwrap();
+    open(&db, "s");
+    let synced = faults.syncs.came();
+    faults.syncs.hold();
+    let failing =
+        Transaction::new().guard(mainstay::Guard::Counter { name: name("n"), is: Some(1) });
+    let ticket = db.submit(failing.in_session(mainstay::SessionRequest::new(name("s"), 1, 1)));
+    faults.syncs.wait_for_more_than(synced);
+    std::thread::sleep(Duration::from_millis(50));
+    assert!(!ticket.is_done());
+    faults.syncs.let_go();
+    assert_eq!(ticket.wait().unwrap_err().code(), Code::GuardFailed);
+}
