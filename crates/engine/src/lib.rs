@@ -103,6 +103,7 @@ pub mod remote;
 mod runs;
 mod scan;
 mod sequencer;
+mod session_slots;
 mod session_table;
 mod sessions;
 mod snapshot;

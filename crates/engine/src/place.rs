@@ -2,7 +2,7 @@
 
 use crate::core::Core;
 use crate::remote::{AsyncDatabase, Link};
-use mainstay_model::{Code, Error, Receipt, Result, Transaction};
+use mainstay_model::{Code, Error, Receipt, Result, SessionRequest, Transaction};
 use std::sync::Arc;
 
 /// Where a database is.
@@ -23,13 +23,26 @@ impl Place {
         }
     }
 
-    /// Executes a transaction and waits. A request of a session that was executed long ago passes by the writer.
+    /// Executes a transaction and waits. A request of a session that was executed before passes by the writer.
     pub fn execute(&self, transaction: Transaction) -> Result<Receipt> {
+        match transaction.session().and_then(|request| self.repeated(request)) {
+            Some(answer) => answer,
+            None => self.run(transaction),
+        }
+    }
+
+    /// What a request of a session was answered, if it was executed and that can be told at once.
+    pub fn repeated(&self, request: &SessionRequest) -> Option<Result<Receipt>> {
         match self {
-            Place::Here(core) => match core.repeated(&transaction) {
-                Some(answer) => answer,
-                None => core.sequencer.execute(core.prepare(transaction)),
-            },
+            Place::Here(core) => core.repeated(request),
+            Place::There(_) => None,
+        }
+    }
+
+    /// Executes a transaction by the writer, and waits.
+    pub fn run(&self, transaction: Transaction) -> Result<Receipt> {
+        match self {
+            Place::Here(core) => core.sequencer.execute(core.prepare(transaction)),
             Place::There(link) => link.execute_and_wait(&transaction),
         }
     }

@@ -1,7 +1,7 @@
 //! The table of sessions: a picture in memory of what is stored of them, with what is not.
 //!
 //! ```text
-//!   effects --absorb--> ledgers, mailboxes         when they are committed, and of all there are when it is loaded
+//!   effects --absorb--> slots, mailboxes           when they are committed, and of all there are when it is loaded
 //!   words of clients --renew--> leases             not stored: they begin anew when a database is opened
 //! ```
 //!
@@ -10,15 +10,19 @@
 use crate::apply::sessions::bytes::{Part, Profile, Standing, damaged, split_part, split_response};
 use crate::entry::Head;
 use crate::index::{Index, NEWEST};
+use crate::session_slots::{Place, Slots};
 use crate::spaces::{self, MAIN_ID, SESSION_DATA, SESSIONS};
-use mainstay_model::{Former, Ledger, Letter, Mailbox, Name, Result, Retries, Stamp};
-use std::collections::{BTreeMap, BTreeSet};
+use hashbrown::HashMap;
+use mainstay_model::{Former, Letter, Mailbox, Name, Result, Retries, Stamp};
+use std::collections::BTreeSet;
 use std::ops::Bound;
 
 /// All sessions that live.
 #[derive(Default)]
 pub(crate) struct SessionTable {
-    all: BTreeMap<Name, Row>,
+    all: HashMap<Name, Row>,
+    /// Their names in order.
+    names: BTreeSet<Name>,
     /// When to look at which lease. A lease that begins anew is not moved: it is looked at once in vain.
     timers: BTreeSet<(Stamp, Name)>,
     retries: Retries,
@@ -41,15 +45,19 @@ pub(crate) struct Row {
     pub expires: Stamp,
     /// When its lease is looked at.
     timer: Stamp,
-    /// Responses by their sizes.
-    pub ledger: Ledger<u32>,
+    pub slots: Slots,
     pub mailbox: Mailbox<()>,
 }
 
 impl Row {
+    /// The client has said something: the lease begins anew.
+    pub fn renew(&mut self, now: Stamp) {
+        self.expires = self.expires.max(now + self.lease_us);
+    }
+
     /// What is remembered of it when it goes.
     pub fn former(&self) -> Former {
-        Former { next_request: self.ledger.next_request(), last_letter: self.mailbox.last() }
+        Former { next_request: self.slots.ledger.next_request(), last_letter: self.mailbox.last() }
     }
 }
 
@@ -89,16 +97,18 @@ impl SessionTable {
             return self.absorb_session(Name::new(name)?, head, payload, now);
         }
         let (session, part) = split_part(name).ok_or_else(damaged)?;
-        // What is evicted or acknowledged is below a mark; what goes with its session goes with its row.
-        let Some(row) = self.all.get_mut(session).filter(|_| !head.is_deleted()) else {
-            return Ok(SessionChange::None);
-        };
+        // What goes with its session goes with its row.
+        let Some(row) = self.all.get_mut(session) else { return Ok(SessionChange::None) };
         match part {
-            Part::Response(number) => {
-                let (mark, frame) = split_response(payload)?;
-                row.ledger.raise(mark);
-                row.ledger.keep(number, u32::try_from(frame.len()).unwrap_or(u32::MAX));
+            Part::Response(slot) if head.is_deleted() => row.slots.remove(slot),
+            Part::Response(slot) => {
+                let (cover, frame) = split_response(payload)?;
+                let bytes = u32::try_from(frame.len()).unwrap_or(u32::MAX);
+                row.slots.raise(cover.mark);
+                row.slots.put(cover.request_id, Place { slot, bytes });
             }
+            // The entry of its session says up to where letters are acknowledged.
+            Part::Letter(_) if head.is_deleted() => {}
             Part::Letter(number) if number > row.mailbox.last() => {
                 row.mailbox.put(head.stamp, ());
                 self.retries.put(head.stamp, &Name::new(session)?, number);
@@ -138,7 +148,7 @@ impl SessionTable {
             self.add(name, profile, now);
             return SessionChange::Opened;
         };
-        row.ledger.raise(profile.mark);
+        row.slots.raise(profile.mark);
         for (number, Letter { sent, .. }) in row.mailbox.acknowledge(profile.acked) {
             self.retries.take(sent, &name, number);
         }
@@ -150,14 +160,16 @@ impl SessionTable {
     fn add(&mut self, name: Name, profile: &Profile, now: Stamp) {
         let lease_us = profile.lease_ms * 1000;
         let expires = now + lease_us;
-        let (ledger, mailbox) = (Ledger::from(profile.mark), Mailbox::from(profile.acked));
+        let (slots, mailbox) = (Slots::from(profile.mark), Mailbox::from(profile.acked));
         self.timers.insert((expires, name.clone()));
         let opened = profile.opened;
-        self.all.insert(name, Row { opened, lease_us, expires, timer: expires, ledger, mailbox });
+        self.names.insert(name.clone());
+        self.all.insert(name, Row { opened, lease_us, expires, timer: expires, slots, mailbox });
     }
 
     fn remove(&mut self, name: &Name) {
         let Some(mut row) = self.all.remove(name) else { return };
+        self.names.remove(name);
         self.timers.remove(&(row.timer, name.clone()));
         for (number, Letter { sent, .. }) in row.mailbox.acknowledge(u64::MAX - 1) {
             self.retries.take(sent, name, number);
@@ -174,6 +186,11 @@ impl SessionTable {
         self.all.get(session).filter(|row| row.expires > now)
     }
 
+    /// The same, to be changed.
+    pub fn live_mut(&mut self, session: &str, now: Stamp) -> Option<&mut Row> {
+        self.all.get_mut(session).filter(|row| row.expires > now)
+    }
+
     /// A session that is there, whatever its lease.
     pub fn row(&self, session: &str) -> Option<&Row> {
         self.all.get(session)
@@ -182,14 +199,15 @@ impl SessionTable {
     /// The client has said something: its lease begins anew.
     pub fn renew(&mut self, session: &str, now: Stamp) {
         if let Some(row) = self.all.get_mut(session) {
-            row.expires = row.expires.max(now + row.lease_us);
+            row.renew(now);
         }
     }
 
     /// Sessions behind one of them, in the order of their names.
     pub fn after(&self, session: Option<&str>) -> impl Iterator<Item = (&Name, &Row)> {
         let from = session.map_or(Bound::Unbounded, Bound::Excluded);
-        self.all.range::<str, _>((from, Bound::Unbounded))
+        let names = self.names.range::<str, _>((from, Bound::Unbounded));
+        names.filter_map(|name| self.all.get_key_value(name))
     }
 
     /// The sessions whose leases are over, the first of them first. Timers of those that were renewed are set anew.
@@ -237,7 +255,8 @@ impl SessionTable {
     /// What all of them have together: responses, their bytes, letters.
     pub fn totals(&self) -> (u64, u64, u64) {
         let add = |(kept, bytes, letters), row: &Row| {
-            let (count, size) = (row.ledger.len() as u64, row.ledger.kept_bytes() as u64);
+            let (count, size) =
+                (row.slots.ledger.len() as u64, row.slots.ledger.kept_bytes() as u64);
             (kept + count, bytes + size, letters + row.mailbox.len() as u64)
         };
         self.all.values().fold((0, 0, 0), add)

@@ -1,6 +1,5 @@
 //! Sessions: handles for clients whose requests are executed once, and for those who send them something.
 
-use crate::apply::sessions::bytes::{Part, part_key};
 use crate::cells::{did, unexpected};
 use crate::core::Inner;
 use crate::executor::Told;
@@ -197,7 +196,10 @@ impl Session {
         transaction: Transaction,
     ) -> Result<Receipt> {
         let request = SessionRequest::new(self.name().clone(), request_id, lowest_pending);
-        self.place.execute(transaction.in_session(request))
+        match self.place.repeated(&request) {
+            Some(answer) => answer,
+            None => self.place.run(transaction.in_session(request)),
+        }
     }
 
     /// Says that the client is there; what is below `lowest_pending` it has got, and 0 says nothing about that.
@@ -230,25 +232,22 @@ fn run(place: &Place, command: SessionCommand) -> Result<Answer> {
 }
 
 impl Inner {
-    /// The answer of a request that was executed, if it can be seen and is on stable storage: the writer is not asked.
-    pub fn repeated(&self, transaction: &Transaction) -> Option<Result<Receipt>> {
-        let request = transaction.session()?;
-        let key = part_key(&request.session, Part::Response(request.request_id));
-        let (index, seen) = (self.index(), self.sequencer.published());
-        let read = |entry: &[u8]| match crate::entry::parse(entry) {
-            Ok((head, _)) if !head.is_deleted() => repeated(entry).ok(),
-            // The writer says what is wrong.
-            _ => None,
+    /// The answer of a request that was executed, if it can be seen and is on stable storage: the writer is not asked. It
+    /// is asked whenever something is not as it should be: it says what.
+    pub fn repeated(&self, request: &SessionRequest) -> Option<Result<Receipt>> {
+        let now = self.now();
+        let slot = {
+            let mut table = self.state.sessions.lock();
+            let row = table.live_mut(request.session.as_str(), now)?;
+            let slot = row.slots.ledger.response(request.request_id)?.slot;
+            row.renew(now);
+            slot
         };
-        let found = index.entry(index.current.hash(&key), &key, seen, true, read).ok()?;
-        let Told { revision, answer } = found.flatten()?;
-        if revision > self.sequencer.durable() || self.check_open().is_err() {
+        let seen = self.sequencer.published();
+        let Told { revision, answer } = repeated(self.index(), request, slot, seen).ok()??;
+        if revision > self.sequencer.durable() || request.check().and(self.check_open()).is_err() {
             return None;
         }
-        let (session, now) = (request.session.as_str(), self.now());
-        let mut table = self.state.sessions.lock();
-        table.live(session, now)?;
-        table.renew(session, now);
         self.state.figures.sessions.repeated.fetch_add(1, Ordering::Relaxed);
         Some(answer)
     }

@@ -18,7 +18,7 @@
 //! | 0x0a | spaces of keyed state | the space |
 //! | 0x0b | what is in them | space, 0x00, generation u64 BE, a byte for the kind, then a key, a version, an id or a source |
 //! | 0x0c | sessions | the session |
-//! | 0x0d | their responses and what is sent to them | session, 0x00, `R` or `S`, number u64 BE |
+//! | 0x0d | their responses and what is sent to them | session, 0x00, `R` and a slot or `S` and a number, u64 BE |
 //! | 0x0e | what was deleted and left something | branch u32 BE, run, 0x00, generation u64 BE; of a space the same behind a 0x00 |
 //! | 0x0f | declarations of indexes | id u32 BE |
 //! | 0x10 | branches | id u32 BE |

@@ -9,17 +9,19 @@
 //! ```
 
 use super::{Executor, Told, check_limits, due_of};
-use crate::apply::sessions::bytes::{Kept, Part, decode_response, encode_response, part_key};
-use crate::apply::sessions::{evict, expired};
+use crate::apply::sessions::bytes::{
+    Cover, Kept, Part, damaged, decode_response, encode_response, part_key,
+};
+use crate::apply::sessions::{drop_slots, expired};
 use crate::candidates::Submitted;
 use crate::entry::{self, Head};
-use crate::index::NEWEST;
+use crate::index::{Index, NEWEST};
 use crate::overlay::{Overlay, Payload, Write};
+use crate::session_slots::Plan;
 use mainstay_model::{
-    Code, Error, ErrorKind, KEPT_LIMIT_BYTES, KeptLimits, Receipt, Result, Revision,
-    SessionRequest, Stamp, Verdict, codec,
+    Code, Error, ErrorKind, KEPT_LIMIT_BYTES, Receipt, Result, Revision, SessionRequest, Stamp,
+    Verdict,
 };
-use smallvec::SmallVec;
 use std::sync::atomic::Ordering;
 
 /// What a request of a session has come to.
@@ -52,11 +54,11 @@ impl Executor {
     /// What becomes of the request; its client has spoken, whatever it is.
     fn judge(&self, request: &SessionRequest, now: Stamp) -> Result<Verdict> {
         let mut table = self.state.sessions.lock();
-        let session = request.session.as_str();
-        let row = table.live(session, now).ok_or_else(|| expired(&request.session))?;
-        let verdict = row.ledger.judge(request.request_id);
-        let mark = row.ledger.mark();
-        table.renew(session, now);
+        let row = table.live_mut(request.session.as_str(), now);
+        let row = row.ok_or_else(|| expired(&request.session))?;
+        row.renew(now);
+        let verdict = row.slots.ledger.judge(request.request_id);
+        let mark = row.slots.ledger.mark();
         let figures = &self.state.figures.sessions;
         match verdict {
             Verdict::Evicted => {
@@ -73,10 +75,15 @@ impl Executor {
 
     /// What the request was answered.
     fn repeat(&self, request: &SessionRequest) -> Result<Told> {
-        let key = part_key(&request.session, Part::Response(request.request_id));
-        let index = &self.state.index;
-        let found = index.entry(index.current.hash(&key), &key, NEWEST, false, repeated)?;
-        found.transpose()?.ok_or_else(|| Error::new(Code::CorruptData, "a kept response is gone"))
+        let slot = {
+            let table = self.state.sessions.lock();
+            let row = table.row(request.session.as_str());
+            row.and_then(|row| row.slots.ledger.response(request.request_id))
+                .map(|place| place.slot)
+        };
+        let told =
+            slot.map(|slot| repeated(&self.state.index, request, slot, NEWEST)).transpose()?;
+        told.flatten().ok_or_else(damaged)
     }
 
     /// Runs the transaction. What says nothing about it, but about the machine it runs on, is no answer.
@@ -112,7 +119,7 @@ impl Executor {
         if done.is_err() {
             overlay.clear();
         }
-        self.keep_response(request, &frame, stamp, overlay)?;
+        self.keep_response(request, &frame, overlay)?;
         let revision = self.next;
         self.commit(overlay, stamp, b"")?;
         self.state.figures.sessions.executed.add(1);
@@ -123,50 +130,53 @@ impl Executor {
         &self,
         request: &SessionRequest,
         frame: &[u8],
-        stamp: Stamp,
         overlay: &mut Overlay,
     ) -> Result<()> {
         let SessionRequest { session, request_id, lowest_pending } = request;
-        let (mark, evicted): (u64, SmallVec<[u64; 8]>) = {
+        let Plan { mark, slot, drop } = {
             let table = self.state.sessions.lock();
             let row = table.row(session.as_str()).ok_or_else(|| expired(session))?;
-            let limits = KeptLimits::default();
-            let mark = row.ledger.mark_after(*request_id, *lowest_pending, frame.len(), limits);
-            (mark, row.ledger.below(mark).collect())
+            row.slots.plan(*request_id, *lowest_pending, frame.len())
         };
         let index = &self.state.index;
-        let key = part_key(session, Part::Response(*request_id));
-        if *request_id < mark {
-            // It is the oldest itself: all that stays of it is the mark.
-            return self.desk(stamp).raise_mark(overlay, session, mark);
-        }
-        let room = (evicted.len() + 1) * key.len();
+        let key = part_key(session, Part::Response(slot));
         let (start, ()) = overlay.stage(|out| {
-            codec::put_varint(out, mark);
+            Cover { request_id: *request_id, mark }.encode(out);
             out.extend_from_slice(frame);
             Ok(())
         })?;
-        overlay.make_room(start, room);
+        overlay.make_room(start, (drop.len() + 1) * key.len());
         let payload = Payload::Staged(start);
         let write = Write { flags: 0, counter: 1, writes: 1, expires: None, prior: None, payload };
         let hash = index.current.hash(&key);
         overlay.write(key, hash, write)?;
-        evict(index, overlay, session, evicted.into_iter())
+        drop_slots(index, overlay, session, &drop)
     }
 }
 
-/// A stored response as it is told.
-pub(crate) fn repeated(entry: &[u8]) -> Result<Told> {
+/// What a request was answered, as a slot has it at a revision; nothing if it holds another one's response.
+pub(crate) fn repeated(
+    index: &Index,
+    request: &SessionRequest,
+    slot: u16,
+    at: Revision,
+) -> Result<Option<Told>> {
+    let key = part_key(&request.session, Part::Response(slot));
+    let read = |entry: &[u8]| told(entry, request.request_id);
+    let found = index.entry(index.current.hash(&key), &key, at, at != NEWEST, read)?;
+    found.transpose().map(Option::flatten)
+}
+
+fn told(entry: &[u8], request_id: u64) -> Result<Option<Told>> {
     let (head, payload) = entry::parse(entry)?;
+    if head.is_deleted() {
+        return Ok(None);
+    }
     let Head { revision, stamp, .. } = head;
-    let answer = decode_response(payload)?.map(|Kept { held, answers }| Receipt {
-        revision,
-        stamp,
-        held,
-        repeated: true,
-        answers,
-    });
-    Ok(Told { revision, answer })
+    let receipt =
+        |Kept { held, answers }| Receipt { revision, stamp, held, repeated: true, answers };
+    let answer = decode_response(payload, request_id)?;
+    Ok(answer.map(|answer| Told { revision, answer: answer.map(receipt) }))
 }
 
 /// The answer and its bytes; one that is too large to be kept is an error in its place.

@@ -11,6 +11,7 @@
 
 use super::{KEPT_LIMIT, KEPT_LIMIT_BYTES};
 use std::collections::VecDeque;
+use std::collections::vec_deque::Drain;
 
 /// What one session's requests have come to. A response is an `R`: its bytes, or only how many.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,14 +133,16 @@ impl<R: Weighed> Ledger<R> {
 
     /// Raises the mark, never lowers it; what is below goes.
     pub fn raise(&mut self, mark: u64) {
+        drop(self.raise_taking(mark));
+    }
+
+    /// The same; gives what went.
+    pub fn raise_taking(&mut self, mark: u64) -> Drain<'_, (u64, R)> {
         self.mark = self.mark.max(mark);
-        while let Some((id, response)) = self.kept.pop_front() {
-            if id >= self.mark {
-                self.kept.push_front((id, response));
-                return;
-            }
-            self.kept_bytes -= response.bytes();
-        }
+        let count = self.kept.partition_point(|(id, _)| *id < self.mark);
+        let bytes = self.kept.iter().take(count).map(|(_, response)| response.bytes());
+        self.kept_bytes -= bytes.sum::<usize>();
+        self.kept.drain(..count)
     }
 
     /// Keeps a response, unless its number is below the mark.

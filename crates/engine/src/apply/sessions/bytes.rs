@@ -3,7 +3,7 @@
 //! ```text
 //!   session   1 | opened | lease_ms | mark | last_sent | acked | pending_bytes | count | (name, value)...
 //!   gone      2 | expired u8 | next request | last_sent          numbers are varints, texts have their length before them
-//!   response  mark | frame of the wire: the answers, or the error
+//!   response  number | mark | frame of the wire: the answers, or the error
 //!   letter    its bytes
 //! ```
 
@@ -115,28 +115,50 @@ pub(crate) struct Kept {
     pub answers: SmallVec<[Answer; 1]>,
 }
 
-/// The frame of a response; the mark goes before it.
+/// What stands before the frame of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cover {
+    /// The number of the request.
+    pub request_id: u64,
+    /// The mark, as it was when the request was answered.
+    pub mark: u64,
+}
+
+impl Cover {
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        codec::put_varint(out, self.request_id);
+        codec::put_varint(out, self.mark);
+    }
+}
+
+/// The frame of a response; the cover goes before it.
 pub(crate) fn encode_response(response: &std::result::Result<&Kept, &Error>) -> Result<Vec<u8>> {
     wire::encode(response)
 }
 
-/// The mark of a stored response, and its frame.
-pub(crate) fn split_response(payload: &[u8]) -> Result<(u64, &[u8])> {
+/// The cover of a stored response, and its frame.
+pub(crate) fn split_response(payload: &[u8]) -> Result<(Cover, &[u8])> {
     let mut rest = payload;
+    let request_id = codec::get_varint(&mut rest).ok_or_else(damaged)?;
     let mark = codec::get_varint(&mut rest).ok_or_else(damaged)?;
-    Ok((mark, rest))
+    Ok((Cover { request_id, mark }, rest))
 }
 
-/// What was answered.
-pub(crate) fn decode_response(payload: &[u8]) -> Result<Result<Kept>> {
-    let (_, frame) = split_response(payload)?;
-    wire::decode(frame).map_err(|_| damaged())
+/// What was answered to a request; nothing if the slot holds another one's response.
+pub(crate) fn decode_response(payload: &[u8], request_id: u64) -> Result<Option<Result<Kept>>> {
+    let (cover, frame) = split_response(payload)?;
+    if cover.request_id != request_id {
+        return Ok(None);
+    }
+    wire::decode(frame).map(Some).map_err(|_| damaged())
 }
 
 /// What stands behind a session's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    Response(u64),
+    /// The response in a slot.
+    Response(u16),
+    /// The letter of a number.
     Letter(u64),
 }
 
@@ -148,7 +170,7 @@ pub(crate) fn session_key(session: &Name) -> Key {
 /// The key of a part of a session.
 pub(crate) fn part_key(session: &Name, part: Part) -> Key {
     let (kind, number) = match part {
-        Part::Response(number) => (b'R', number),
+        Part::Response(slot) => (b'R', u64::from(slot)),
         Part::Letter(number) => (b'S', number),
     };
     let mut key = spaces::key(SESSION_DATA, MAIN_ID, session.as_bytes());
@@ -162,7 +184,7 @@ pub(crate) fn split_part(name: &[u8]) -> Option<(&str, Part)> {
     let (rest, number) = name.split_last_chunk::<8>()?;
     let number = u64::from_be_bytes(*number);
     let (rest, part) = match rest.split_last_chunk::<2>()? {
-        (rest, [0, b'R']) => (rest, Part::Response(number)),
+        (rest, [0, b'R']) => (rest, Part::Response(u16::try_from(number).ok()?)),
         (rest, [0, b'S']) => (rest, Part::Letter(number)),
         _ => return None,
     };

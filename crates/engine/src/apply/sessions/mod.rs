@@ -6,12 +6,13 @@ mod letters;
 use crate::entry::{DELETED, Head};
 use crate::index::{Index, NEWEST};
 use crate::overlay::{Overlay, Payload, Write};
+use crate::session_slots::Slots;
 use crate::session_table::{Row, SessionTable};
 use crate::spaces::Key;
 use bytes::{Part, Profile, Standing, part_key, session_key};
 use mainstay_model::{
-    Answer, Code, Error, FORMER_KEPT_US, Former, Ledger, Name, Result, SESSION_LEASE_MS,
-    SESSION_LIMIT, SessionAnswer, SessionCommand, SessionInfo, SessionPage, Stamp,
+    Answer, Code, Error, FORMER_KEPT_US, Former, Name, Result, SESSION_LEASE_MS, SESSION_LIMIT,
+    SessionAnswer, SessionCommand, SessionInfo, SessionPage, Stamp,
 };
 use parking_lot::Mutex;
 
@@ -209,14 +210,15 @@ impl Desk<'_> {
     }
 
     /// Raises the mark of a session, and evicts what is below.
-    pub fn raise_mark(&self, overlay: &mut Overlay, session: &Name, mark: u64) -> Result<()> {
+    fn raise_mark(&self, overlay: &mut Overlay, session: &Name, mark: u64) -> Result<()> {
         let profile = self.live(overlay, session)?.ok_or_else(|| expired(session))?;
-        let evicted: Vec<u64> = match self.table.lock().row(session.as_str()) {
-            Some(row) if row.ledger.mark() < mark => row.ledger.below(mark).collect(),
+        let dropped = match self.table.lock().row(session.as_str()) {
+            Some(row) if row.slots.ledger.mark() < mark => row.slots.dropped(mark),
             _ => return Ok(()),
         };
-        evict(self.index, overlay, session, evicted.into_iter())?;
-        self.write_profile(overlay, session, Profile { mark, ..profile })
+        // The mark first: slots are dropped of what it has evicted.
+        self.write_profile(overlay, session, Profile { mark, ..profile })?;
+        drop_slots(self.index, overlay, session, &dropped)
     }
 
     fn close(&self, overlay: &mut Overlay, session: &Name) -> Result<Answer> {
@@ -265,35 +267,35 @@ impl Desk<'_> {
     }
 }
 
-/// Deletes responses.
-pub(crate) fn evict(
+/// Deletes responses that are evicted.
+pub(crate) fn drop_slots(
     index: &Index,
     overlay: &mut Overlay,
     session: &Name,
-    numbers: impl Iterator<Item = u64>,
+    slots: &[u16],
 ) -> Result<()> {
-    for number in numbers {
-        let key = part_key(session, Part::Response(number));
-        write(index, overlay, key, None, DELETED, b"")?;
+    for &slot in slots {
+        write(index, overlay, part_key(session, Part::Response(slot)), None, DELETED, b"")?;
     }
     Ok(())
 }
 
 fn parts(row: &Row) -> Vec<Part> {
-    let responses = row.ledger.iter().map(|(number, _)| Part::Response(number));
+    let responses = row.slots.all().map(Part::Response);
     responses.chain(row.mailbox.iter().map(|(number, _)| Part::Letter(number))).collect()
 }
 
 /// What is known of a session that was just opened.
 fn new_info(session: &Name, profile: &Profile) -> SessionInfo {
-    info_of(session, profile, profile.opened + profile.lease_ms * 1000, &Ledger::from(profile.mark))
+    info_of(session, profile, profile.opened + profile.lease_ms * 1000, &Slots::from(profile.mark))
 }
 
 fn row_info(session: &Name, profile: &Profile, row: &Row) -> SessionInfo {
-    info_of(session, profile, row.expires, &row.ledger)
+    info_of(session, profile, row.expires, &row.slots)
 }
 
-fn info_of(session: &Name, profile: &Profile, expires: Stamp, ledger: &Ledger<u32>) -> SessionInfo {
+fn info_of(session: &Name, profile: &Profile, expires: Stamp, slots: &Slots) -> SessionInfo {
+    let ledger = &slots.ledger;
     SessionInfo {
         session: session.clone(),
         opened: profile.opened,
