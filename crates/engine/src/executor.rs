@@ -83,6 +83,8 @@ pub(crate) struct Executor {
     pub seen: Revision,
     overlay: Overlay,
     scratch: Vec<u8>,
+    /// Room for the response of a request of a session.
+    response: Vec<u8>,
     main: Layers,
     /// What runs have come to, to save time.
     folds: RefCell<Folds>,
@@ -121,6 +123,7 @@ impl Executor {
             seen: last,
             overlay: Overlay::default(),
             scratch: Vec::new(),
+            response: Vec::new(),
             main: smallvec![(MAIN_ID, NEWEST)],
             folds: RefCell::default(),
             payload: Payload::default(),

@@ -9,12 +9,11 @@
 //! ```
 
 use super::{Executor, Told, check_limits, due_of};
-use crate::apply::sessions::bytes::{
-    Cover, Kept, Part, damaged, decode_response, encode_response, part_key,
-};
+use crate::apply::sessions::bytes::{Cover, Part, damaged, part_key, split_response};
+use crate::apply::sessions::response::{self, Kept};
 use crate::apply::sessions::{drop_slots, expired};
 use crate::candidates::Submitted;
-use crate::entry::{self, Head};
+use crate::entry::{self, DELETED, Head};
 use crate::index::{Index, NEWEST};
 use crate::overlay::{Overlay, Payload, Write};
 use crate::session_slots::Plan;
@@ -115,11 +114,14 @@ impl Executor {
         stamp: Stamp,
         overlay: &mut Overlay,
     ) -> Result<Told> {
-        let (done, frame) = framed(done)?;
+        let mut bytes = std::mem::take(&mut self.response);
+        let done = encode(done, &mut bytes)?;
         if done.is_err() {
             overlay.clear();
         }
-        self.keep_response(request, &frame, overlay)?;
+        let kept = self.keep_response(request, &bytes, overlay);
+        self.response = bytes;
+        kept?;
         let revision = self.next;
         self.commit(overlay, stamp, b"")?;
         self.state.figures.sessions.executed.add(1);
@@ -129,20 +131,20 @@ impl Executor {
     fn keep_response(
         &self,
         request: &SessionRequest,
-        frame: &[u8],
+        bytes: &[u8],
         overlay: &mut Overlay,
     ) -> Result<()> {
         let SessionRequest { session, request_id, lowest_pending } = request;
         let Plan { mark, slot, drop } = {
             let table = self.state.sessions.lock();
             let row = table.row(session.as_str()).ok_or_else(|| expired(session))?;
-            row.slots.plan(*request_id, *lowest_pending, frame.len())
+            row.slots.plan(*request_id, *lowest_pending, bytes.len())
         };
         let index = &self.state.index;
         let key = part_key(session, Part::Response(slot));
         let (start, ()) = overlay.stage(|out| {
             Cover { request_id: *request_id, mark }.encode(out);
-            out.extend_from_slice(frame);
+            out.extend_from_slice(bytes);
             Ok(())
         })?;
         overlay.make_room(start, (drop.len() + 1) * key.len());
@@ -168,37 +170,30 @@ pub(crate) fn repeated(
 }
 
 fn told(entry: &[u8], request_id: u64) -> Result<Option<Told>> {
-    let (head, payload) = entry::parse(entry)?;
-    if head.is_deleted() {
+    let (Head { revision, stamp, flags, .. }, payload) = entry::parse(entry)?;
+    if flags & DELETED != 0 {
         return Ok(None);
     }
-    let Head { revision, stamp, .. } = head;
+    let (cover, bytes) = split_response(payload)?;
+    if cover.request_id != request_id {
+        return Ok(None);
+    }
     let receipt =
         |Kept { held, answers }| Receipt { revision, stamp, held, repeated: true, answers };
-    let answer = decode_response(payload, request_id)?;
-    Ok(answer.map(|answer| Told { revision, answer: answer.map(receipt) }))
+    Ok(Some(Told { revision, answer: response::decode(bytes)?.map(receipt) }))
 }
 
-/// The answer and its bytes; one that is too large to be kept is an error in its place.
-fn framed(done: Done) -> Result<(Done, Vec<u8>)> {
-    let done = done.map(|receipt| {
-        let Receipt { revision, stamp, held, repeated, answers } = receipt;
-        ((revision, stamp, repeated), Kept { held, answers })
-    });
-    let frame = encode_response(&done.as_ref().map(|(_, kept)| kept))?;
-    if frame.len() > KEPT_LIMIT_BYTES {
-        let error = too_large(frame.len());
-        let frame = encode_response(&Err(&error))?;
-        return Ok((Err(error), frame));
+/// Encodes the answer in place of what was there; one that is too large to be kept is an error in its place.
+fn encode(done: Done, bytes: &mut Vec<u8>) -> Result<Done> {
+    bytes.clear();
+    response::encode(&done, bytes)?;
+    if bytes.len() <= KEPT_LIMIT_BYTES {
+        return Ok(done);
     }
-    let receipt = |((revision, stamp, repeated), Kept { held, answers })| Receipt {
-        revision,
-        stamp,
-        held,
-        repeated,
-        answers,
-    };
-    Ok((done.map(receipt), frame))
+    let error = Err(too_large(bytes.len()));
+    *bytes = Vec::new();
+    response::encode(&error, bytes)?;
+    Ok(error)
 }
 
 /// Whether an error says something about the request, so that it is its answer for good.

@@ -3,15 +3,12 @@
 //! ```text
 //!   session   1 | opened | lease_ms | mark | last_sent | acked | pending_bytes | count | (name, value)...
 //!   gone      2 | expired u8 | next request | last_sent          numbers are varints, texts have their length before them
-//!   response  number | mark | frame of the wire: the answers, or the error
+//!   response  number | mark | the answers, or the error: see `response.rs`
 //!   letter    its bytes
 //! ```
 
 use crate::spaces::{self, Key, MAIN_ID, SESSION_DATA, SESSIONS};
-use mainstay_model::{
-    Answer, Code, Error, Former, Name, Result, SmallVec, Stamp, codec, wire, wire::fields,
-};
-use serde::{Deserialize, Serialize};
+use mainstay_model::{Code, Error, Former, Name, Result, Stamp, codec};
 
 const LIVE: u8 = 1;
 const GONE: u8 = 2;
@@ -107,15 +104,7 @@ fn take_text(bytes: &mut &[u8]) -> Option<String> {
     Some(std::str::from_utf8(text).ok()?.to_owned())
 }
 
-/// What is kept of a request that was executed.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Kept {
-    pub held: bool,
-    #[serde(with = "fields::list")]
-    pub answers: SmallVec<[Answer; 1]>,
-}
-
-/// What stands before the frame of a response.
+/// What stands before a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cover {
     /// The number of the request.
@@ -131,26 +120,12 @@ impl Cover {
     }
 }
 
-/// The frame of a response; the cover goes before it.
-pub(crate) fn encode_response(response: &std::result::Result<&Kept, &Error>) -> Result<Vec<u8>> {
-    wire::encode(response)
-}
-
-/// The cover of a stored response, and its frame.
+/// The cover of a stored response, and what it covers.
 pub(crate) fn split_response(payload: &[u8]) -> Result<(Cover, &[u8])> {
     let mut rest = payload;
     let request_id = codec::get_varint(&mut rest).ok_or_else(damaged)?;
     let mark = codec::get_varint(&mut rest).ok_or_else(damaged)?;
     Ok((Cover { request_id, mark }, rest))
-}
-
-/// What was answered to a request; nothing if the slot holds another one's response.
-pub(crate) fn decode_response(payload: &[u8], request_id: u64) -> Result<Option<Result<Kept>>> {
-    let (cover, frame) = split_response(payload)?;
-    if cover.request_id != request_id {
-        return Ok(None);
-    }
-    wire::decode(frame).map(Some).map_err(|_| damaged())
 }
 
 /// What stands behind a session's name.
@@ -174,8 +149,10 @@ pub(crate) fn part_key(session: &Name, part: Part) -> Key {
         Part::Letter(number) => (b'S', number),
     };
     let mut key = spaces::key(SESSION_DATA, MAIN_ID, session.as_bytes());
-    key.extend_from_slice(&[0, kind]);
-    key.extend_from_slice(&number.to_be_bytes());
+    let mut tail = [0; 10];
+    tail[1] = kind;
+    tail[2..].copy_from_slice(&number.to_be_bytes());
+    key.extend_from_slice(&tail);
     key
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod bytes;
 mod letters;
+pub(crate) mod response;
 
 use crate::entry::{DELETED, Head};
 use crate::index::{Index, NEWEST};
