@@ -7,7 +7,9 @@ use super::random::Random;
 use super::records;
 use super::sight::{Known, hash};
 use super::{ACCOUNTS, Outcome, account};
-use mainstay::{At, ChangeKind, Contract, Database, ErrorKind, Filter, MAIN, Revision, Value};
+use mainstay::{
+    At, ChangeKind, Code, Contract, Database, ErrorKind, Filter, MAIN, Revision, Value,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
@@ -127,8 +129,9 @@ pub fn check_feed(
             return Err(format!("the feed goes from revision {last} to {}", event.revision));
         }
         last = event.revision;
-        // Children seal what waits, beside what they report.
-        if event.kind != ChangeKind::Expired && event.contract != Contract::Keyed {
+        // Children seal what waits and open sessions, beside what they report.
+        let beside = matches!(event.contract, Contract::Keyed | Contract::Sessions);
+        if event.kind != ChangeKind::Expired && !beside {
             told_of.insert(last);
         }
         if event.branch != MAIN || event.contract != Contract::Cells || last <= since {
@@ -220,7 +223,13 @@ fn ask(db: &Database, request: &Request) -> Outcome<Option<Entry>> {
     let Request { id, op, ack, revision } = request;
     let told = |error: mainstay::Error| format!("asking {id} ({op}) again: {error}");
     let Some(transaction) = op.transaction(*id).map_err(told)? else { return Ok(None) };
-    let receipt = db.execute(transaction).map_err(told)?;
+    let receipt = match db.execute(transaction) {
+        // The client has said that it needs the answer no more. Who was never answered has not said so.
+        Err(error) if op.is_in_session() && error.code() == Code::ResponseEvicted => {
+            return if ack.is_some() { Ok(None) } else { Err(told(error)) };
+        }
+        receipt => receipt.map_err(told)?,
+    };
     let now = Ack {
         revision: receipt.revision,
         stamp: receipt.stamp,

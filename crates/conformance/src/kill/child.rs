@@ -6,7 +6,10 @@ use super::{
     ACCOUNTS, CAS_CELLS, HOT_CELLS, OWN_CELLS, WRITERS, account, cas_cell, mark_cell, options,
 };
 use super::{keyed, records, runs};
-use mainstay::{Code, Database, Durability, Error, ErrorKind, Receipt, Result, Value};
+use mainstay::{
+    Code, Database, Durability, Error, ErrorKind, Receipt, Result, SESSION_LEASE_LIMIT_MS,
+    SessionOptions, Value,
+};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -86,6 +89,7 @@ impl Writer {
         let prefix = format!("branch-{}-", self.thread);
         let mut branches = self.db.branches().into_iter().map(|branch| branch.name);
         self.branch = branches.find(|name| name.starts_with(&prefix));
+        self.open_session();
         for seq in 1.. {
             let id = Id { generation: self.generation, thread: self.thread, seq };
             let op = match self.choose(id) {
@@ -107,6 +111,16 @@ impl Writer {
             if self.random.chance(3) {
                 self.seal();
             }
+        }
+    }
+
+    /// Whoever asks again, days later, finds it.
+    fn open_session(&self) {
+        let first = Id { generation: self.generation, thread: self.thread, seq: 1 };
+        let options = SessionOptions::new().name(&first.session());
+        let options = options.lease(Duration::from_millis(SESSION_LEASE_LIMIT_MS));
+        if let Err(error) = self.db.sessions().open(options) {
+            self.pipe.alarm("opening a session", &error);
         }
     }
 
@@ -159,9 +173,10 @@ impl Writer {
             70..92 => {
                 let from = random.below(ACCOUNTS);
                 let to = (from + 1 + random.below(ACCOUNTS - 1)) % ACCOUNTS;
-                let way = match random.below(3) {
+                let way = match random.below(4) {
                     0 => Way::Blind,
                     1 => Way::Request,
+                    2 => Way::Session,
                     _ => Way::Interactive,
                 };
                 Op::Move { from, to, amount: 1 + random.below(100) as i64, way, durability }

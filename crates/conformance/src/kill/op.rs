@@ -5,9 +5,12 @@ use super::{account, cas_cell, hot_cell, mark_cell, own_cell};
 use super::{keyed, records, runs};
 use mainstay::{
     Answer, BranchCommand, CellCommand, Durability, MergeStrategy, Name, Number, Receipt, Request,
-    RequestId, Result, Transaction, Value,
+    RequestId, Result, SessionRequest, Transaction, Value,
 };
 use std::fmt;
+
+/// How many responses a writer has not got, as it says.
+const KEPT_RESPONSES: u64 = 50;
 
 /// Names one operation of all: which process, which of its writers, which of its operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,6 +50,17 @@ impl Id {
         text
     }
 
+    /// The session of its writer in its process.
+    pub fn session(&self) -> String {
+        format!("writer/{}.{}", self.generation, self.thread)
+    }
+
+    /// The request of that session that it is. Responses of the last few are kept, so that late ones are evicted.
+    pub fn in_session(&self) -> Result<SessionRequest> {
+        let lowest = self.seq.saturating_sub(KEPT_RESPONSES).max(1);
+        Ok(SessionRequest::new(Name::new(&self.session())?, self.seq, lowest))
+    }
+
     /// The request id, for operations that have one.
     pub fn request(&self) -> Result<RequestId> {
         RequestId::new(self.to_string())
@@ -60,6 +74,8 @@ pub enum Way {
     Blind,
     /// The same with a request id.
     Request,
+    /// The same as a request of its writer's session.
+    Session,
     /// An interactive transaction that reads both balances and sets them.
     Interactive,
 }
@@ -103,7 +119,15 @@ impl Op {
 
     /// Whether it carries a request id.
     pub fn has_request(&self) -> bool {
-        matches!(self, Op::Set { request: true, .. } | Op::Move { way: Way::Request, .. })
+        matches!(
+            self,
+            Op::Set { request: true, .. } | Op::Move { way: Way::Request | Way::Session, .. }
+        )
+    }
+
+    /// Whether it is a request of a session.
+    pub fn is_in_session(&self) -> bool {
+        matches!(self, Op::Move { way: Way::Session, .. })
     }
 
     /// The branch it is about, other than `main`.
@@ -169,7 +193,11 @@ impl Op {
                 Transaction::new().step(BranchCommand::Delete { name: Name::new(branch)? })
             }
         };
-        let request = if self.has_request() { Some(Request::Named(id.request()?)) } else { None };
+        let request = match self.has_request() {
+            true if self.is_in_session() => Some(Request::Session(id.in_session()?)),
+            true => Some(Request::Named(id.request()?)),
+            false => None,
+        };
         Ok(Some(Transaction { request, ..transaction }))
     }
 
@@ -198,6 +226,7 @@ impl Op {
                 way: match *way {
                     "b" => Way::Blind,
                     "r" => Way::Request,
+                    "s" => Way::Session,
                     _ => Way::Interactive,
                 },
                 durability: durability_of(durability)?,
@@ -229,6 +258,7 @@ impl fmt::Display for Op {
                 let way = match way {
                     Way::Blind => "b",
                     Way::Request => "r",
+                    Way::Session => "s",
                     Way::Interactive => "i",
                 };
                 write!(f, "move {from} {to} {amount} {way} {}", letter(*durability))
