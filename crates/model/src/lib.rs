@@ -1,5 +1,6 @@
 //! The vocabulary of Mainstay: values, names, commands, transactions, errors. No I/O.
 
+mod blocks;
 /// Transactions as bytes, for fingerprints.
 pub mod canonical;
 mod command;
