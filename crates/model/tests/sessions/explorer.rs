@@ -1,0 +1,252 @@
+//! Random programs, run by the machine, by one that is never restored, and by the model: every answer and the whole
+//! state are the same after every step.
+
+use crate::oracle::{Expected, Oracle};
+use crate::program::{Act, Clients, Step, program};
+use crate::sample::{COUNTS, GONE, Machine, NAMES, Sample, VISITS, machine, name};
+use mainstay_model::machine::*;
+use mainstay_model::{SessionInfo, SessionRequest};
+use proptest::test_runner::{Config, TestCaseError, TestError, TestRng, TestRunner};
+use std::collections::BTreeMap;
+
+type Checked = Result<(), String>;
+
+#[test]
+fn random_programs_come_to_what_the_model_says() {
+    explore(1_500, 80).unwrap();
+}
+
+#[test]
+fn long_programs_come_to_what_the_model_says() {
+    explore(60, 1_000).unwrap();
+}
+
+/// Runs random programs, always the same ones; gives the first difference, made as small as it gets.
+pub fn explore(programs: u32, steps: usize) -> Checked {
+    let config = Config { cases: programs, failure_persistence: None, ..Config::default() };
+    let rng = TestRng::deterministic_rng(config.rng_algorithm);
+    let mut runner = TestRunner::new_with_rng(config, rng);
+    let run =
+        |(limits, steps): (Limits, Vec<Step>)| run(limits, &steps).map_err(TestCaseError::fail);
+    runner.run(&program(steps), run).map_err(|error| match error {
+        TestError::Fail(why, (limits, steps)) => format!("{why}\n{limits:?}\n{steps:#?}"),
+        TestError::Abort(why) => format!("{why}"),
+    })
+}
+
+struct Run {
+    machine: Machine,
+    /// The same, but never restored from a snapshot.
+    twin: Machine,
+    oracle: Oracle,
+    clients: Clients,
+    now: u64,
+}
+
+fn run(limits: Limits, steps: &[Step]) -> Checked {
+    let (machine, twin) = (machine(limits), self::machine(limits));
+    let (oracle, clients) = (Oracle::new(limits), Clients::default());
+    let mut run = Run { machine, twin, oracle, clients, now: 1_000_000 };
+    for (index, step) in steps.iter().enumerate() {
+        run.step(step).map_err(|why| format!("step {index}: {why}"))?;
+    }
+    run.finish()
+}
+
+impl Run {
+    fn step(&mut self, step: &Step) -> Checked {
+        self.now += step.after_us;
+        match step.act {
+            Act::ClockBack { us } => self.now = self.now.saturating_sub(us),
+            Act::Restore => self.restore()?,
+            _ => {}
+        }
+        let oracle = &self.oracle;
+        let last_letter = |who: usize| oracle.sessions.get(NAMES[who]).map_or(0, |s| s.last);
+        if let Some(input) = self.clients.input(&step.act, self.now, last_letter) {
+            self.apply(&input)?;
+        }
+        self.compare()?;
+        self.executed_once()
+    }
+
+    fn apply(&mut self, input: &Input) -> Checked {
+        let output = self.machine.apply(self.now, input);
+        let message_bytes = match output.response().map(|response| &response.reply) {
+            Some(Reply::Aborted(error)) => error.message().len(),
+            _ => 0,
+        };
+        let expected = self.oracle.apply(self.now, input, message_bytes);
+        same("the answer", &shown(&output), &expected)?;
+        same("the twin's answer", &self.twin.apply(self.now, input), &output)?;
+        if let Ok(Answer::Opened { info, .. }) = &output.answer {
+            let who = NAMES.iter().position(|name| *name == info.session.as_str());
+            self.clients.opened(who.unwrap(), info.next_request);
+        }
+        Ok(())
+    }
+
+    fn restore(&mut self) -> Checked {
+        let mut bytes = Vec::new();
+        let written = self.machine.snapshot_to(&mut bytes).map_err(|error| error.to_string())?;
+        same("the bytes", &written.bytes, &(bytes.len() as u64))?;
+        let sample = Sample { notes: self.machine.machine().notes.clone() };
+        let restored = Machine::restore(sample, &bytes[..]).map_err(|error| error.to_string())?;
+        same("the hash", &restored.hash(), &written.hash)?;
+        self.machine = restored;
+        Ok(())
+    }
+
+    fn compare(&self) -> Checked {
+        let (machine, oracle) = (&self.machine, &self.oracle);
+        let clock = oracle.clock;
+        same("the clock", &machine.clock(), &clock)?;
+        for who in NAMES {
+            let live = oracle.sessions.get(who).filter(|_| oracle.is_live(clock, who));
+            let expected = live.map(|session| info(who, session));
+            same("the session", &machine.info(&name(who)), &expected)?;
+            let pending = machine.pending(&name(who)).map(|(id, letter)| {
+                (id, (letter.sent, Postcard::decode(&letter.payload).unwrap()))
+            });
+            let expected = live.map(|session| session.pending.clone()).unwrap_or_default();
+            same("what waits", &pending.collect::<BTreeMap<_, _>>(), &expected)?;
+        }
+        self.compare_state()?;
+        self.compare_numbers()
+    }
+
+    fn compare_state(&self) -> Checked {
+        let (state, data) = (self.machine.state(), &self.oracle.data);
+        let counts: BTreeMap<_, _> = COUNTS.iter(&state).map(Result::unwrap).collect();
+        let visits: BTreeMap<_, _> = VISITS.iter(&state).map(Result::unwrap).collect();
+        same("the counts", &counts, &data.counts)?;
+        same("the visits", &visits, &data.visits)?;
+        same("the gone", &state.get(GONE).map_or(0, |bytes| bytes[0]), &data.gone)
+    }
+
+    fn compare_numbers(&self) -> Checked {
+        let (usage, sessions) = (self.machine.usage(), &self.oracle.sessions);
+        let sum =
+            |of: fn(&crate::oracle::Session) -> usize| sessions.values().map(of).sum::<usize>();
+        same("the sessions", &usage.sessions, &sessions.len())?;
+        same("the formers", &usage.formers, &self.oracle.formers.len())?;
+        same("the responses", &usage.kept, &sum(|session| session.kept.len()))?;
+        same("their bytes", &usage.kept_bytes, &sum(|session| session.kept_bytes()))?;
+        same("the pending", &usage.pending, &sum(|session| session.pending.len()))?;
+        same("the counters", &counters(&self.machine.counters()), &self.oracle.counters)?;
+        let waiting = sessions.values().flat_map(|session| session.pending.values());
+        let oldest = waiting.map(|(sent, _)| *sent).min().unwrap_or(u64::MAX - 1);
+        same("is it older", &self.machine.has_pending(oldest), &false)?;
+        same("is one older", &self.machine.has_pending(oldest + 1), &(usage.pending > 0))
+    }
+
+    /// No request was executed twice; but a number that was forgotten may be one of another request.
+    fn executed_once(&mut self) -> Checked {
+        let forgotten = std::mem::take(&mut self.oracle.forgotten);
+        for machine in [&self.machine, &self.twin] {
+            let mut notes = machine.machine().notes.borrow_mut();
+            notes.retain(|(name, _), _| !forgotten.contains(name));
+            if let Some((request, times)) = notes.iter().find(|(_, times)| **times > 1) {
+                return Err(format!("request {request:?} was executed {times} times"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is kept beyond what can be seen: every request is sent once more, on copies.
+    fn finish(mut self) -> Checked {
+        same("the hash of the one that was restored", &self.machine.hash(), &self.twin.hash())?;
+        for (who, session) in self.oracle.sessions.clone() {
+            for id in 1..session.next_request() + 2 {
+                let request = SessionRequest::new(name(&who), id, 0);
+                let (machine, oracle) = (&mut self.machine, &mut self.oracle);
+                let input = Input::Request { request, command: vec![0xff] };
+                let output = machine.apply(self.now, &input);
+                let bytes = match output.response().map(|response| &response.reply) {
+                    Some(Reply::Aborted(error)) => error.message().len(),
+                    _ => 0,
+                };
+                let expected = oracle.apply(self.now, &input, bytes);
+                same("a repeat at the end", &shown(&output), &expected)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(what: &str, got: &T, expected: &T) -> Checked {
+    match got == expected {
+        true => Ok(()),
+        false => Err(format!("{what}: got {got:?}, expected {expected:?}")),
+    }
+}
+
+fn info(name: &str, session: &crate::oracle::Session) -> SessionInfo {
+    SessionInfo {
+        session: self::name(name),
+        opened: session.opened,
+        lease_ms: session.lease_ms,
+        expires: session.expires,
+        capabilities: session.capabilities.clone(),
+        next_request: session.next_request(),
+        mark: session.mark,
+        kept: session.kept.len() as u64,
+        kept_bytes: session.kept_bytes() as u64,
+        last_sent: session.last,
+        pending: session.pending.len() as u64,
+    }
+}
+
+/// The counters that are not zero, by name.
+fn counters(counters: &Counters) -> BTreeMap<&'static str, u64> {
+    let all = [
+        ("opened", counters.opened),
+        ("expired", counters.expired),
+        ("closed", counters.closed),
+        ("executed", counters.executed),
+        ("aborted", counters.aborted),
+        ("repeated", counters.repeated),
+        ("too_late", counters.too_late),
+        ("strangers", counters.strangers),
+        ("evicted", counters.evicted),
+        ("internal", counters.internal),
+        ("sent", counters.sent),
+        ("dropped", counters.dropped),
+        ("acknowledged", counters.acknowledged),
+        ("retried", counters.retried),
+        ("hooks_failed", counters.hooks_failed),
+    ];
+    all.into_iter().filter(|(_, count)| *count > 0).collect()
+}
+
+/// An output as the model says it.
+fn shown(output: &Output) -> Expected {
+    let answer = match &output.answer {
+        Err(error) => format!("refused {}", error.code().name()),
+        Ok(Answer::Opened { info, created }) => {
+            format!("opened created={created} next={}", info.next_request)
+        }
+        Ok(Answer::Response(Response { reply, is_repeat })) => {
+            let text = match reply {
+                Reply::Response { is_error, .. } => {
+                    let said = reply.decode::<crate::sample::Said, Postcard>().unwrap();
+                    format!("{said:?} error={is_error}")
+                }
+                Reply::Aborted(error) => format!("aborted {}", error.code().name()),
+            };
+            format!("{text} repeat={is_repeat}")
+        }
+        Ok(Answer::Acknowledged(count)) => format!("acknowledged {count}"),
+        Ok(Answer::Sent(id)) => format!("sent {id:?}"),
+        Ok(Answer::Ended(was_live)) => format!("ended {was_live}"),
+        Ok(Answer::Expired { count, more }) => format!("expired {count} more={more}"),
+        Ok(Answer::Retried { more }) => format!("retried more={more}"),
+        Ok(Answer::Done) => "done".to_owned(),
+        Ok(other) => format!("{other:?}"),
+    };
+    let sent = |request: &ServerRequest| {
+        let says = Postcard::decode(&request.payload).unwrap();
+        (request.session.to_string(), request.id, says)
+    };
+    Expected { answer, requests: output.requests.iter().map(sent).collect() }
+}
