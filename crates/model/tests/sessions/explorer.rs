@@ -13,21 +13,31 @@ type Checked = Result<(), String>;
 
 #[test]
 fn random_programs_come_to_what_the_model_says() {
-    explore(1_500, 80).unwrap();
+    explore(Look::Everything, 1_500, 80).unwrap_or_else(|why| panic!("{why}"));
 }
 
 #[test]
 fn long_programs_come_to_what_the_model_says() {
-    explore(60, 1_000).unwrap();
+    explore(Look::Everything, 60, 1_000).unwrap_or_else(|why| panic!("{why}"));
+}
+
+/// What is compared with the model.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Look {
+    /// What a client can see: answers, what it is sent, and that nothing is executed twice.
+    Answers,
+    /// All that can be asked of a machine, too, and the hash of the one that is never restored.
+    Everything,
 }
 
 /// Runs random programs, always the same ones; gives the first difference, made as small as it gets.
-pub fn explore(programs: u32, steps: usize) -> Checked {
+pub fn explore(look: Look, programs: u32, steps: usize) -> Checked {
     let config = Config { cases: programs, failure_persistence: None, ..Config::default() };
     let rng = TestRng::deterministic_rng(config.rng_algorithm);
     let mut runner = TestRunner::new_with_rng(config, rng);
-    let run =
-        |(limits, steps): (Limits, Vec<Step>)| run(limits, &steps).map_err(TestCaseError::fail);
+    let run = |(limits, steps): (Limits, Vec<Step>)| {
+        run(look, limits, &steps).map_err(TestCaseError::fail)
+    };
     runner.run(&program(steps), run).map_err(|error| match error {
         TestError::Fail(why, (limits, steps)) => format!("{why}\n{limits:?}\n{steps:#?}"),
         TestError::Abort(why) => format!("{why}"),
@@ -35,6 +45,7 @@ pub fn explore(programs: u32, steps: usize) -> Checked {
 }
 
 struct Run {
+    look: Look,
     machine: Machine,
     /// The same, but never restored from a snapshot.
     twin: Machine,
@@ -43,10 +54,10 @@ struct Run {
     now: u64,
 }
 
-fn run(limits: Limits, steps: &[Step]) -> Checked {
+fn run(look: Look, limits: Limits, steps: &[Step]) -> Checked {
     let (machine, twin) = (machine(limits), self::machine(limits));
     let (oracle, clients) = (Oracle::new(limits), Clients::default());
-    let mut run = Run { machine, twin, oracle, clients, now: 1_000_000 };
+    let mut run = Run { look, machine, twin, oracle, clients, now: 1_000_000 };
     for (index, step) in steps.iter().enumerate() {
         run.step(step).map_err(|why| format!("step {index}: {why}"))?;
     }
@@ -66,7 +77,9 @@ impl Run {
         if let Some(input) = self.clients.input(&step.act, self.now, last_letter) {
             self.apply(&input)?;
         }
-        self.compare()?;
+        if self.look == Look::Everything {
+            self.compare()?;
+        }
         self.executed_once()
     }
 
@@ -78,7 +91,10 @@ impl Run {
         };
         let expected = self.oracle.apply(self.now, input, message_bytes);
         same("the answer", &shown(&output), &expected)?;
-        same("the twin's answer", &self.twin.apply(self.now, input), &output)?;
+        let twin = self.twin.apply(self.now, input);
+        if self.look == Look::Everything {
+            same("the twin's answer", &twin, &output)?;
+        }
         if let Ok(Answer::Opened { info, .. }) = &output.answer {
             let who = NAMES.iter().position(|name| *name == info.session.as_str());
             self.clients.opened(who.unwrap(), info.next_request);
@@ -92,7 +108,9 @@ impl Run {
         same("the bytes", &written.bytes, &(bytes.len() as u64))?;
         let sample = Sample { notes: self.machine.machine().notes.clone() };
         let restored = Machine::restore(sample, &bytes[..]).map_err(|error| error.to_string())?;
-        same("the hash", &restored.hash(), &written.hash)?;
+        if self.look == Look::Everything {
+            same("the hash", &restored.hash(), &written.hash)?;
+        }
         self.machine = restored;
         Ok(())
     }
@@ -155,7 +173,10 @@ impl Run {
 
     /// What is kept beyond what can be seen: every request is sent once more, on copies.
     fn finish(mut self) -> Checked {
-        same("the hash of the one that was restored", &self.machine.hash(), &self.twin.hash())?;
+        if self.look == Look::Everything {
+            let (machine, twin) = (self.machine.hash(), self.twin.hash());
+            same("the hash of the one that was restored", &machine, &twin)?;
+        }
         for (who, session) in self.oracle.sessions.clone() {
             for id in 1..session.next_request() + 2 {
                 let request = SessionRequest::new(name(&who), id, 0);

@@ -109,7 +109,9 @@ impl Oracle {
     }
 
     fn count(&mut self, counter: &'static str, by: u64) {
-        *self.counters.entry(counter).or_default() += by;
+        if by > 0 {
+            *self.counters.entry(counter).or_default() += by;
+        }
     }
 
     /// `message_bytes` is how long the machine's own words about an abortion were, which are free.

@@ -34,10 +34,10 @@ impl Core {
     /// Any of them but the last is a word of the client, with which its lease begins anew.
     pub(super) fn judge(&mut self, now: Stamp, request: &SessionRequest) -> Result<Option<Reply>> {
         let SessionRequest { session: name, request_id, .. } = request;
-        let session = match planted(Fault::ExpiredExecutes) {
-            false => self.heard(now, name)?,
-            true => self.sessions.get_mut(name).ok_or_else(|| no_session(name))?,
-        };
+        if planted(Fault::ExpiredExecutes) {
+            self.sessions.get_mut(name).into_iter().for_each(|session| session.renew(now));
+        }
+        let session = self.heard(now, name)?;
         match session.ledger.judge(*request_id) {
             Verdict::Execute => Ok(None),
             Verdict::Repeat => {

@@ -56,7 +56,10 @@ impl<M, C> SessionMachine<M, C> {
     }
 
     /// What a session's client has not acknowledged, by number and in order; nothing where there is no such session.
-    pub fn pending(&self, session: &Name) -> impl Iterator<Item = (u64, &Letter<Arc<[u8]>>)> {
+    pub fn pending<'m>(
+        &'m self,
+        session: &Name,
+    ) -> impl Iterator<Item = (u64, &'m Letter<Arc<[u8]>>)> + use<'m, M, C> {
         let found = self.core.sessions.live_entry(session, self.core.clock);
         found.into_iter().flat_map(|(_, session)| session.mailbox.iter())
     }
