@@ -44,6 +44,28 @@ pub fn explore(look: Look, programs: u32, steps: usize) -> Checked {
     })
 }
 
+/// The entries of the log that a program makes, with their times.
+pub fn log(limits: Limits, steps: &[Step]) -> Vec<(u64, Input)> {
+    let (mut machine, mut clients) = (machine(limits), Clients::default());
+    let (mut now, mut log) = (1_000_000_u64, Vec::new());
+    for step in steps {
+        now += step.after_us;
+        let last = |who: usize| machine.info(&name(NAMES[who])).map_or(0, |info| info.last_sent);
+        let Some(input) = clients.input(&step.act, now, last) else { continue };
+        machine.apply(now, &input);
+        log.push((now, input));
+    }
+    log
+}
+
+/// The requests that got their numbers with this output, and were not sent before.
+pub fn sent_anew<'o>(input: &Input, output: &'o Output) -> &'o [ServerRequest] {
+    match input {
+        Input::Retry { .. } => &[],
+        _ => &output.requests,
+    }
+}
+
 struct Run {
     look: Look,
     machine: Machine,
