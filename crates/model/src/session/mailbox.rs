@@ -151,6 +151,19 @@ mod tests {
     }
 
     #[test]
+    fn whether_one_is_older_is_known_without_a_look_at_any() {
+        let (a, mut retries) = (Name::new("a").unwrap(), Retries::default());
+        for sent in 3..10_000 {
+            retries.put(sent, &a, sent);
+        }
+        let all = std::mem::take(&mut retries.sent);
+        assert!(!retries.any_before(3) && retries.any_before(4), "there are none to look at");
+        retries.sent = all;
+        retries.take(3, &a, 3);
+        assert!(!retries.any_before(4) && retries.any_before(5));
+    }
+
+    #[test]
     fn only_the_strictly_older_are_retried() {
         let (a, mut retries) = (Name::new("a").unwrap(), Retries::default());
         retries.put(5, &a, 1);

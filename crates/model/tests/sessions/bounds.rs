@@ -27,8 +27,9 @@ fn ten_thousand_sessions_with_a_thousand_requests_each_stay_within_bounds() {
     let kept = KeptLimits { count: 8, bytes: 6 };
     let mut machine =
         SessionMachine::<Echo>::with_limits(Echo, Limits { kept, ..Limits::default() }).unwrap();
-    for n in 0..SESSIONS {
-        let session = name(&format!("session-{n}"));
+    // The last first: then each is found as the first of all, and the test is about memory and takes half the time.
+    for n in (0..SESSIONS).rev() {
+        let session = name(&format!("{n:05}"));
         machine.apply(1, &Input::open(session.clone())).answer.unwrap();
         ask(&mut machine, session);
     }

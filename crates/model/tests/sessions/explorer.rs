@@ -7,41 +7,93 @@ use crate::sample::{COUNTS, GONE, Machine, NAMES, Sample, VISITS, machine, name}
 use mainstay_model::machine::*;
 use mainstay_model::{SessionInfo, SessionRequest};
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRng, TestRunner};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 type Checked = Result<(), String>;
+/// How often each kind of answer was met, by its first words.
+type Met = Rc<RefCell<BTreeMap<String, u64>>>;
 
 #[test]
 fn random_programs_come_to_what_the_model_says() {
-    explore(Look::Everything, 1_500, 80).unwrap_or_else(|why| panic!("{why}"));
+    let met = explore(Look::Everything, 1_500, 80).unwrap_or_else(|why| panic!("{why}"));
+    let often = [
+        "opened created=true",
+        "opened created=false",
+        "Number error=false repeat=false",
+        "Number error=false repeat=true",
+        "Number error=true repeat=true",
+        "Names error=false repeat=true",
+        "Blob error=false repeat=true",
+        "aborted MachineFailed repeat=true",
+        "aborted Overflow repeat=true",
+        "aborted ValueTooLarge repeat=false",
+        "aborted MailboxFull repeat=false",
+        "aborted InvalidValue repeat=false",
+        "refused SessionExpired",
+        "refused ResponseEvicted",
+        "refused TooManySessions",
+        "refused MachineFailed",
+        "refused MailboxFull",
+        "refused InvalidArgument",
+        "ended true",
+        "expired 1",
+        "acknowledged 1",
+        "sent Some",
+        "sent None",
+        "resent",
+        "evicted",
+        "hooks_failed",
+        "forgotten",
+        "restored",
+    ];
+    for kind in often {
+        assert!(
+            met.get(kind).is_some_and(|times| *times > 20),
+            "{kind} was met too rarely: {met:#?}"
+        );
+    }
 }
 
 #[test]
 fn long_programs_come_to_what_the_model_says() {
-    explore(Look::Everything, 60, 1_000).unwrap_or_else(|why| panic!("{why}"));
+    let run = explore(Look::Everything, 60, 1_000);
+    run.map(drop).unwrap_or_else(|why| panic!("{why}"));
+}
+
+/// For a quiet hour.
+#[test]
+#[ignore = "takes minutes"]
+fn very_many_programs_come_to_what_the_model_says() {
+    let run = explore(Look::Everything, 50_000, 120);
+    run.map(drop).unwrap_or_else(|why| panic!("{why}"));
 }
 
 /// What is compared with the model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Look {
+    #[cfg_attr(not(feature = "planted-faults"), allow(dead_code))]
     /// What a client can see: answers, what it is sent, and that nothing is executed twice.
     Answers,
     /// All that can be asked of a machine, too, and the hash of the one that is never restored.
     Everything,
 }
 
-/// Runs random programs, always the same ones; gives the first difference, made as small as it gets.
-pub fn explore(look: Look, programs: u32, steps: usize) -> Checked {
+/// Runs random programs, always the same ones; gives what was met, or the first difference, made as small as it gets.
+pub fn explore(look: Look, programs: u32, steps: usize) -> Result<BTreeMap<String, u64>, String> {
+    let met = Met::default();
     let config = Config { cases: programs, failure_persistence: None, ..Config::default() };
     let rng = TestRng::deterministic_rng(config.rng_algorithm);
     let mut runner = TestRunner::new_with_rng(config, rng);
     let run = |(limits, steps): (Limits, Vec<Step>)| {
-        run(look, limits, &steps).map_err(TestCaseError::fail)
+        run(look, &met, limits, &steps).map_err(TestCaseError::fail)
     };
     runner.run(&program(steps), run).map_err(|error| match error {
         TestError::Fail(why, (limits, steps)) => format!("{why}\n{limits:?}\n{steps:#?}"),
         TestError::Abort(why) => format!("{why}"),
-    })
+    })?;
+    Ok(met.take())
 }
 
 /// The entries of the log that a program makes, with their times.
@@ -68,6 +120,7 @@ pub fn sent_anew<'o>(input: &Input, output: &'o Output) -> &'o [ServerRequest] {
 
 struct Run {
     look: Look,
+    met: Met,
     machine: Machine,
     /// The same, but never restored from a snapshot.
     twin: Machine,
@@ -76,10 +129,11 @@ struct Run {
     now: u64,
 }
 
-fn run(look: Look, limits: Limits, steps: &[Step]) -> Checked {
+fn run(look: Look, met: &Met, limits: Limits, steps: &[Step]) -> Checked {
     let (machine, twin) = (machine(limits), self::machine(limits));
     let (oracle, clients) = (Oracle::new(limits), Clients::default());
-    let mut run = Run { look, machine, twin, oracle, clients, now: 1_000_000 };
+    let met = Rc::clone(met);
+    let mut run = Run { look, met, machine, twin, oracle, clients, now: 1_000_000 };
     for (index, step) in steps.iter().enumerate() {
         run.step(step).map_err(|why| format!("step {index}: {why}"))?;
     }
@@ -113,6 +167,7 @@ impl Run {
         };
         let expected = self.oracle.apply(self.now, input, message_bytes);
         same("the answer", &shown(&output), &expected)?;
+        self.meet(&kind(&expected.answer), 1);
         let twin = self.twin.apply(self.now, input);
         if self.look == Look::Everything {
             same("the twin's answer", &twin, &output)?;
@@ -124,7 +179,12 @@ impl Run {
         Ok(())
     }
 
+    fn meet(&self, kind: &str, times: u64) {
+        *self.met.borrow_mut().entry(kind.to_owned()).or_default() += times;
+    }
+
     fn restore(&mut self) -> Checked {
+        self.meet("restored", 1);
         let mut bytes = Vec::new();
         let written = self.machine.snapshot_to(&mut bytes).map_err(|error| error.to_string())?;
         same("the bytes", &written.bytes, &(bytes.len() as u64))?;
@@ -183,6 +243,7 @@ impl Run {
     /// No request was executed twice; but a number that was forgotten may be one of another request.
     fn executed_once(&mut self) -> Checked {
         let forgotten = std::mem::take(&mut self.oracle.forgotten);
+        self.meet("forgotten", forgotten.len() as u64);
         for machine in [&self.machine, &self.twin] {
             let mut notes = machine.machine().notes.borrow_mut();
             notes.retain(|(name, _), _| !forgotten.contains(name));
@@ -195,6 +256,10 @@ impl Run {
 
     /// What is kept beyond what can be seen: every request is sent once more, on copies.
     fn finish(mut self) -> Checked {
+        let counters = self.machine.counters();
+        self.meet("resent", counters.retried);
+        self.meet("evicted", counters.evicted);
+        self.meet("hooks_failed", counters.hooks_failed);
         if self.look == Look::Everything {
             let (machine, twin) = (self.machine.hash(), self.twin.hash());
             same("the hash of the one that was restored", &machine, &twin)?;
@@ -260,6 +325,18 @@ fn counters(counters: &Counters) -> BTreeMap<&'static str, u64> {
         ("hooks_failed", counters.hooks_failed),
     ];
     all.into_iter().filter(|(_, count)| *count > 0).collect()
+}
+
+/// An answer without its numbers.
+fn kind(answer: &str) -> String {
+    let (first, rest) = answer.split_once(' ').unwrap_or((answer, ""));
+    let first = first.split('(').next().unwrap_or(first);
+    let rest =
+        rest.rsplit_once("error=").map_or(rest.to_owned(), |(_, flags)| format!("error={flags}"));
+    let rest = rest.split([',', '(']).next().unwrap_or_default();
+    let words =
+        rest.split(' ').filter(|word| !word.starts_with("next=") && !word.starts_with("more="));
+    [first].into_iter().chain(words).collect::<Vec<_>>().join(" ")
 }
 
 /// An output as the model says it.

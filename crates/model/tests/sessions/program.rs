@@ -168,8 +168,9 @@ impl Clients {
 
 /// Limits so small that they are met.
 pub fn small_limits() -> impl Strategy<Value = Limits> {
-    let kept = (1..6_usize, prop_oneof![Just(0_usize), Just(5), Just(40), Just(200)]);
-    (kept, 1..8_usize, 1..20_usize, 1..5_usize, 0..4_usize).prop_map(
+    let kept =
+        (1..6_usize, prop_oneof![1 => Just(0_usize), 1 => Just(5), 2 => Just(40), 4 => Just(200)]);
+    (kept, 1..8_usize, 1..20_usize, 2..5_usize, 0..4_usize).prop_map(
         |((count, bytes), mailbox, mailbox_bytes, sessions, formers)| Limits {
             kept: KeptLimits { count, bytes },
             mailbox,
@@ -181,7 +182,7 @@ pub fn small_limits() -> impl Strategy<Value = Limits> {
 }
 
 fn any_limits() -> impl Strategy<Value = Limits> {
-    prop_oneof![1 => Just(Limits::default()), 2 => small_limits()]
+    prop_oneof![1 => Just(Limits::default()), 1 => small_limits()]
 }
 
 fn what() -> impl Strategy<Value = What> {
@@ -210,9 +211,9 @@ fn about() -> impl Strategy<Value = Option<(&'static str, &'static str)>> {
 
 fn act() -> impl Strategy<Value = Act> {
     let who = 0..NAMES.len();
-    let lease_ms = prop_oneof![Just(1_u64), Just(2), Just(5), Just(50)];
+    let lease_ms = prop_oneof![2 => 1..6_u64, 3 => Just(50), 5 => Just(60_000)];
     prop_oneof![
-        8 => (who.clone(), lease_ms, about())
+        10 => (who.clone(), lease_ms, about())
             .prop_map(|(who, lease_ms, about)| Act::Open { who, lease_ms, about }),
         16 => (who.clone(), prop_oneof![3 => Just(0_u64), 1 => 1..3_u64], 0..6_u64, what())
             .prop_map(|(who, skip, pending, what)| Act::New { who, skip, pending, what }),
@@ -226,8 +227,8 @@ fn act() -> impl Strategy<Value = Act> {
             .prop_map(|(who, ahead, back)| Act::Acknowledge { who, ahead, back }),
         2 => what().prop_map(|what| Act::Internal { what }),
         4 => (who.clone(), -3..300_i64).prop_map(|(who, says)| Act::Send { who, says }),
-        2 => who.clone().prop_map(|who| Act::Close { who }),
-        2 => who.clone().prop_map(|who| Act::Expire { who }),
+        1 => who.clone().prop_map(|who| Act::Close { who }),
+        1 => who.clone().prop_map(|who| Act::Expire { who }),
         2 => (1..4_usize).prop_map(|limit| Act::ExpireDue { limit }),
         4 => (prop_oneof![Just(0_u64), Just(1), Just(500), Just(1_000)], 1..5_usize)
             .prop_map(|(ago_us, limit)| Act::Retry { ago_us, limit }),
@@ -241,15 +242,20 @@ fn act() -> impl Strategy<Value = Act> {
 
 fn step() -> impl Strategy<Value = Step> {
     let after_us = prop_oneof![
-        8 => Just(0_u64), 6 => Just(1), 4 => Just(500), 3 => Just(1_000), 1 => Just(1_999),
-        1 => Just(5_000), 1 => 1..60_000_u64,
+        80 => Just(0_u64), 60 => Just(1), 25 => Just(500), 15 => Just(1_000), 4 => Just(1_999),
+        4 => Just(5_000), 3 => 1..60_000_u64,
         // Two of these are a day, to the microsecond, after which numbers are forgotten.
         1 => Just(12 * 3_600_000_000),
     ];
     (after_us, act()).prop_map(|(after_us, act)| Step { after_us, act })
 }
 
-/// Limits to begin with, and steps.
+/// Limits to begin with, and steps; mostly all clients are there first.
 pub fn program(steps: usize) -> impl Strategy<Value = (Limits, Vec<Step>)> {
-    (any_limits(), vec(step(), 1..steps))
+    let opened = prop_oneof![1 => Just(0), 4 => Just(NAMES.len())];
+    (any_limits(), opened, vec(step(), 1..steps)).prop_map(|(limits, opened, steps)| {
+        let open = |who| Act::Open { who, lease_ms: 60_000, about: None };
+        let first = (0..opened).map(|who| Step { after_us: 0, act: open(who) });
+        (limits, first.chain(steps).collect())
+    })
 }

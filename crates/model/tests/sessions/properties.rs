@@ -170,7 +170,7 @@ impl UserStateMachine for Scribbler {
             state.put(&key, "scribble")?;
         } else {
             let keys: Vec<Vec<u8>> = state.scan(&key).map(|(key, _)| key.to_vec()).collect();
-            keys.iter().for_each(|key| drop(state.remove(key)));
+            assert!(keys.iter().all(|key| state.remove(key)));
         }
         Ok(Outcome::new(()))
     }

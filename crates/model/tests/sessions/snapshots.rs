@@ -2,15 +2,17 @@
 
 use crate::sample::*;
 use mainstay_model::machine::*;
-use mainstay_model::{Code, Result};
+use mainstay_model::{Code, KeptLimits, Result, SessionRequest};
 use std::io::{self, Read, Write};
 
 /// A snapshot of format 1, as it was written when there was that format. It stays as it is.
 const FIRST: &[u8] = include_bytes!("../fixtures/sessions/snapshot-1");
 
-/// A machine with some of everything in it.
+/// A machine with some of everything in it. The sentences of errors are in its snapshot, too: with other words replicas
+/// of two versions would differ.
 fn full() -> Machine {
-    let mut machine = machine(Limits::default());
+    let kept = KeptLimits { bytes: 10_000, ..KeptLimits::default() };
+    let mut machine = machine(Limits { kept, mailbox: 4, ..Limits::default() });
     let about =
         vec![("begin".to_owned(), "greet".to_owned()), ("tongue".to_owned(), "é".to_owned())];
     machine
@@ -23,11 +25,15 @@ fn full() -> Machine {
         What::Fail { key: 1, n: 1 },
         What::Panic { key: 1, n: 1 },
         What::Tell { to: 1, times: 2 },
+        What::Tell { to: 1, times: 3 },
+        What::Big { key: 1, bytes: 20_000 },
         What::Who,
     ];
     for (id, what) in (1..).zip(whats) {
         machine.apply(1_010 + id, &request("a", id, 2, what));
     }
+    let garbage = SessionRequest::new(name("a"), 9, 2);
+    machine.apply(1_019, &Input::Request { request: garbage, command: vec![0xff] });
     machine.apply(1_020, &request("abc", 9, 9, What::Who));
     machine.apply(1_021, &Input::Close { session: name("abc") });
     machine.apply(1_022, &Input::Acknowledge { session: name("ab"), upto: 1 });
@@ -53,7 +59,7 @@ fn what_was_written_comes_back_and_goes_on_alike() {
     assert_eq!(restored.usage(), machine.usage());
     for input in [
         request("a", 2, 1, What::Who),
-        request("a", 7, 7, What::Tell { to: 0, times: 2 }),
+        request("a", 10, 10, What::Tell { to: 0, times: 2 }),
         Input::Retry { sent_before: 2_000, limit: 9 },
         Input::ExpireDue { limit: 9 },
         open("abc", 5),
@@ -97,7 +103,8 @@ fn every_flipped_bit_every_cut_and_everything_behind_the_end_is_refused() {
 #[test]
 fn blocks_that_are_left_out_doubled_or_swapped_are_refused() {
     let mut machine = full();
-    for id in 7..200 {
+    machine.apply(1_100, &Input::SetLimits(Limits::default()));
+    for id in 10..200 {
         machine.apply(1_100, &request("a", id, 1, What::Big { key: 3, bytes: 2_000 }));
     }
     let bytes = bytes(&machine);
@@ -207,7 +214,8 @@ impl Read for Slow<'_> {
 #[test]
 fn it_is_written_and_read_in_pieces() {
     let mut machine = full();
-    for id in 7..1_000 {
+    machine.apply(1_100, &Input::SetLimits(Limits::default()));
+    for id in 10..1_000 {
         machine.apply(1_100, &request("a", id, 1, What::Big { key: 3, bytes: 1_000 }));
     }
     let mut pieces = Pieces(0);

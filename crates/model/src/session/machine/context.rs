@@ -4,6 +4,13 @@ use super::sessions::{Session, Sessions};
 use crate::{Name, Stamp};
 
 /// The time, the caller and the other sessions. All of it can be read and nothing changed.
+///
+/// ```compile_fail
+/// # use mainstay_model::machine::Context;
+/// fn cheat(context: &Context<'_>) {
+///     context.sessions.remove("the-others");
+/// }
+/// ```
 #[derive(Clone, Copy)]
 pub struct Context<'c> {
     now: Stamp,

@@ -7,7 +7,8 @@ use std::sync::Arc;
 /// What came of an entry of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
-    /// The answer. An error here is none of the machine's: the entry was refused, and not executed.
+    /// The answer. An error here says that the entry was refused and not executed, or that the machine did not let a
+    /// session be opened. A command that was executed and aborted is answered with a [`Reply`].
     pub answer: Result<Answer>,
     /// Requests to be sent to clients now.
     pub requests: Vec<ServerRequest>,

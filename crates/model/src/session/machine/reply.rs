@@ -18,7 +18,8 @@ pub enum Reply {
         /// Whether it says that the command failed.
         is_error: bool,
     },
-    /// The command was aborted: it changed nothing, and sent nothing.
+    /// The command was aborted: it changed nothing, and sent nothing. The sentence is a part of the state like any
+    /// response: other words are another state.
     Aborted(Error),
 }
 
