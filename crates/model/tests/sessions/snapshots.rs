@@ -3,6 +3,8 @@
 use crate::sample::*;
 use mainstay_model::machine::*;
 use mainstay_model::{Code, KeptLimits, Result, SessionRequest};
+use proptest::collection::vec;
+use proptest::prelude::*;
 use std::io::{self, Read, Write};
 
 /// A snapshot of format 1, as it was written when there was that format. It stays as it is.
@@ -128,6 +130,86 @@ fn block_ends(bytes: &[u8]) -> Vec<usize> {
         ends.push(ends[ends.len() - 1] + 9 + u32::from_le_bytes(*length) as usize);
     }
     ends
+}
+
+/// Gives every block its checksum, and the end its hash: what somebody would write who means it.
+fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
+    let ends = block_ends(&bytes);
+    let (last, end) = (ends[ends.len() - 2], ends[ends.len() - 1]);
+    let mut seal = |from: usize, to: usize| {
+        let head = crc32c::crc32c(&bytes[from..from + 5]);
+        let checksum = crc32c::crc32c_append(head, &bytes[from + 9..to]);
+        bytes[from + 5..from + 9].copy_from_slice(&checksum.to_le_bytes());
+    };
+    ends.windows(2).for_each(|block| seal(block[0], block[1]));
+    let hash = *blake3::hash(&bytes[..last]).as_bytes();
+    bytes[end - 32..].copy_from_slice(&hash);
+    let checksum = crc32c::crc32c(&[&bytes[last..last + 5], &bytes[last + 9..]].concat());
+    bytes[last + 5..last + 9].copy_from_slice(&checksum.to_le_bytes());
+    bytes
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// What is wrong but has its checksums is refused, or is a state like any other, and the one that it says it is.
+    #[test]
+    fn forged_snapshots_are_refused_or_mean_what_they_say(
+        changes in vec((0..10_000_usize, any::<u8>()), 1..4),
+    ) {
+        let mut forged = bytes(&full());
+        let ends = block_ends(&forged);
+        prop_assert_eq!(ends.len(), 4, "a head, entries, an end");
+        for (at, byte) in changes {
+            let bodies: Vec<usize> = (ends[0] + 9..ends[1]).chain(ends[1] + 9..ends[2]).collect();
+            forged[bodies[at % bodies.len()]] = byte;
+        }
+        let forged = sealed(forged);
+        match restore(&forged) {
+            Ok(restored) => prop_assert_eq!(bytes(&restored), forged),
+            Err(error) => {
+                prop_assert!([Code::CorruptData, Code::ForeignSnapshot].contains(&error.code()));
+            }
+        }
+    }
+}
+
+/// What was forged and is a state can be gone on with.
+#[test]
+fn no_forged_byte_makes_a_machine_that_breaks() {
+    let whole = bytes(&full());
+    let ends = block_ends(&whole);
+    for at in (ends[0] + 9..ends[1]).chain(ends[1] + 9..ends[2]) {
+        for byte in [0, 1, 2, 0x7f, 0x80, 0xff] {
+            let mut forged = whole.clone();
+            forged[at] = byte;
+            let forged = sealed(forged);
+            if let Ok(mut restored) = restore(&forged) {
+                assert_eq!(bytes(&restored), forged, "byte {at} is {byte}");
+                go_on(&mut restored);
+            }
+        }
+    }
+}
+
+fn go_on(machine: &mut Machine) {
+    for who in NAMES {
+        machine.apply(3_000, &Input::open(name(who)));
+        machine.apply(3_000, &Machine::send(name(who), &1).unwrap());
+        machine.apply(3_000, &request(who, 50, 1, What::Tell { to: 1, times: 1 }));
+        machine.apply(3_000, &Input::Acknowledge { session: name(who), upto: 3 });
+    }
+    machine.apply(3_001, &Input::Retry { sent_before: 3_001, limit: 99 });
+    for who in NAMES {
+        machine.apply(3_002, &Input::Expire { session: name(who) });
+        machine.apply(3_002, &Input::open(name(who)));
+    }
+    machine.usage();
+}
+
+#[test]
+fn a_snapshot_that_is_sealed_anew_is_the_same() {
+    assert_eq!(sealed(bytes(&full())), bytes(&full()));
 }
 
 #[test]

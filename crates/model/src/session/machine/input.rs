@@ -128,3 +128,27 @@ pub(super) fn check_letter(payload: &[u8]) -> Result<()> {
     );
     Err(Error::new(Code::ValueTooLarge, message))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::codec::{Codec, Postcard};
+    use super::*;
+
+    #[test]
+    fn entries_of_the_log_have_bytes() {
+        let name = |name| Name::new(name).unwrap();
+        let request = SessionRequest::new(name("a"), 3, 2);
+        for input in [
+            Input::open(name("a")),
+            Input::Request { request, command: vec![1, 2, 3] },
+            Input::KeepAlive { session: name("a"), lowest_pending: 7 },
+            Input::Retry { sent_before: 9, limit: 10 },
+            Input::RenewLeases,
+            Input::SetLimits(Limits::default()),
+        ] {
+            let bytes = Postcard::to_bytes(&input).unwrap();
+            assert_eq!(<Postcard as Codec<Input>>::decode(&bytes).unwrap(), input);
+            assert!(<Postcard as Codec<Input>>::decode(&bytes[..bytes.len() - 1]).is_err());
+        }
+    }
+}

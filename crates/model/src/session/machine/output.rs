@@ -1,5 +1,6 @@
 //! What a machine says: an answer, and requests to be sent.
 
+use super::codec::Codec;
 use super::reply::Reply;
 use crate::{Name, Result, SessionInfo};
 use std::sync::Arc;
@@ -81,4 +82,11 @@ pub struct ServerRequest {
     pub id: u64,
     /// What it says, as the user's codec wrote it.
     pub payload: Arc<[u8]>,
+}
+
+impl ServerRequest {
+    /// What the machine says.
+    pub fn decode<Q, C: Codec<Q>>(&self) -> Result<Q> {
+        C::decode(&self.payload)
+    }
 }

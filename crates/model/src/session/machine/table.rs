@@ -25,8 +25,11 @@ use std::ops::{Bound, RangeBounds};
 /// ```
 pub struct Table<K, V, KC = Ordered, VC = Postcard> {
     prefix: &'static str,
-    types: PhantomData<fn() -> (K, V, KC, VC)>,
+    types: PhantomData<Types<K, V, KC, VC>>,
 }
+
+/// A table has none of these, it only speaks of them.
+type Types<K, V, KC, VC> = fn() -> (K, V, KC, VC);
 
 impl<K, V, KC, VC> Table<K, V, KC, VC> {
     /// A table of this prefix, which has 1 to 255 bytes; a constant with another one does not compile.

@@ -79,7 +79,8 @@ pub(super) fn take_head(mut rest: &[u8]) -> Option<Head<'_>> {
     let (mailbox, mailbox_bytes, sessions, formers) = (limit()?, limit()?, limit()?, limit()?);
     let limits = Limits { kept, mailbox, mailbox_bytes, sessions, formers };
     limits.check().ok()?;
-    let counters = Counters::from_array(take_numbers(&mut rest)?);
+    let counters = take_numbers(&mut rest)?;
+    let counters = Counters::from_array(counters.iter().all(is_reached).then_some(counters)?);
     rest.is_empty().then_some(Head { name, version, clock, limits, counters })
 }
 
@@ -149,7 +150,7 @@ pub(super) fn take_entry<'b>(rest: &mut &'b [u8]) -> Option<Entry<'b>> {
         FORMER => {
             let name = Name::new(take_text(rest)?).ok()?;
             let [gone, next_request, last_letter] = take_numbers(rest)?;
-            let is_worth_it = next_request > 1 || last_letter > 0;
+            let is_worth_it = (next_request > 1 || last_letter > 0) && is_reached(&last_letter);
             let former = Former { next_request, last_letter };
             is_worth_it.then_some(Entry::Former(name, gone, former))
         }
@@ -165,6 +166,9 @@ fn take_session<'b>(rest: &mut &'b [u8]) -> Option<Entry<'b>> {
     let name = Name::new(take_text(rest)?).ok()?;
     let [opened, lease_ms, expires] = take_numbers(rest)?;
     let [mark, responses, last_letter, pending] = take_numbers(rest)?;
+    if mark == 0 || !is_reached(&last_letter) {
+        return None;
+    }
     let mut capabilities = Vec::new();
     for _ in 0..take_size(rest)? {
         capabilities.push((take_text(rest)?.to_owned(), take_text(rest)?.to_owned()));
@@ -187,6 +191,11 @@ fn take_reply(rest: &mut &[u8]) -> Option<Reply> {
         }
         _ => None,
     }
+}
+
+/// Whether a number can be one that was counted to. What is beyond was forged, and would overflow.
+fn is_reached(number: &u64) -> bool {
+    *number <= u64::MAX / 2
 }
 
 fn take_kind(rest: &mut &[u8]) -> Option<u8> {
