@@ -31,7 +31,7 @@ impl Core {
     }
 
     /// What becomes of a request: what it was answered before; nothing, and it is to be executed; or it is refused.
-    /// Any of them but the last is a word of the client, with which its lease begins anew.
+    /// In a session that lives it is a word of the client, whatever becomes of it.
     pub(super) fn judge(&mut self, now: Stamp, request: &SessionRequest) -> Result<Option<Reply>> {
         let SessionRequest { session: name, request_id, .. } = request;
         if planted(Fault::ExpiredExecutes) {
