@@ -1,5 +1,5 @@
 //! Faults that can be planted, to see that the tests find them. Without the feature `planted-faults` there are none:
-//! [`planted`] is always false, and the compiler takes out what stands behind it.
+//! `planted` is always false, and the compiler takes out what stands behind it.
 
 /// A fault: each bends one thing, at the one place that asks for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
