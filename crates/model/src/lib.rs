@@ -1,5 +1,6 @@
 //! The vocabulary of Mainstay: values, names, commands, transactions, errors. No I/O.
 
+mod blocks;
 /// Transactions as bytes, for fingerprints.
 pub mod canonical;
 mod command;
@@ -51,6 +52,7 @@ pub use run::{
     StepStatus, event_id, peek_event, put_text, reduce, reduce_parts, signal_key, take_text,
 };
 pub use scales::Scales;
+pub use session::machine;
 pub use session::{
     CAPABILITY_LIMIT, CAPABILITY_LIMIT_BYTES, FORMER_KEPT_US, Former, KEPT_LIMIT, KEPT_LIMIT_BYTES,
     KeptLimits, LETTER_LIMIT_BYTES, Ledger, Letter, MAILBOX_LIMIT, MAILBOX_LIMIT_BYTES, Mailbox,

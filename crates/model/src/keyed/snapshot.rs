@@ -12,24 +12,18 @@
 //! Equal states have equal bytes, wherever they are kept: there are no revisions, stamps or names in it.
 
 use super::{EntryKind, EntryPlace, EntryRef, SpaceInfo, SpaceOptions, Version, VersionKind};
+use crate::blocks::{BLOCK_BYTES, BlockReader, BlockWriter, HASH_BYTES, damaged};
 use crate::codec::{get_varint, put_varint};
-use crate::limits::VALUE_LIMIT_BYTES;
 use crate::wire::fields;
 use crate::{Code, Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 
 const MAGIC: &[u8; 8] = b"MSTKEYS1";
 const HEAD: u8 = 1;
 const ENTRIES: u8 = 2;
 const END: u8 = 3;
-/// A block is written when it has so many bytes.
-const BLOCK_BYTES: usize = 64 << 10;
-/// The largest block: one entry may be large.
-const BLOCK_LIMIT_BYTES: usize = VALUE_LIMIT_BYTES + (1 << 20);
-const BLOCK_HEAD_BYTES: usize = 9;
-const HASH_BYTES: usize = 32;
 
 const ORDERED: u8 = 1;
 const MERGED: u8 = 2;
@@ -250,24 +244,21 @@ fn take_sized<'e>(rest: &mut &'e [u8]) -> Option<&'e [u8]> {
 
 /// Writes a snapshot, entry by entry.
 pub struct SnapshotWriter<W: Write> {
-    out: W,
-    hasher: blake3::Hasher,
+    out: BlockWriter<W>,
     block: EntryBlock,
     last: EntryPlace,
     entries: u64,
-    bytes: u64,
     positions: BTreeMap<String, u64>,
 }
 
 impl<W: Write> SnapshotWriter<W> {
     /// Begins a snapshot.
     pub fn new(out: W, head: &SnapshotHead) -> Result<SnapshotWriter<W>> {
-        let (hasher, block) = (blake3::Hasher::new(), EntryBlock::default());
+        let (out, block) = (BlockWriter::new(out), EntryBlock::default());
         let (last, positions) = (EntryPlace::new(), BTreeMap::new());
-        let mut writer =
-            SnapshotWriter { out, hasher, block, last, entries: 0, bytes: 0, positions };
-        writer.put(MAGIC)?;
-        writer.put_block(HEAD, &head.encode())?;
+        let mut writer = SnapshotWriter { out, block, last, entries: 0, positions };
+        writer.out.put(MAGIC)?;
+        writer.out.put_block(HEAD, &head.encode())?;
         Ok(writer)
     }
 
@@ -291,79 +282,48 @@ impl<W: Write> SnapshotWriter<W> {
     /// Ends the snapshot.
     pub fn finish(mut self) -> Result<(SnapshotSummary, W)> {
         self.put_entries()?;
-        let hash = *self.hasher.finalize().as_bytes();
-        let body = [&self.entries.to_le_bytes()[..], &hash].concat();
-        self.put_block(END, &body)?;
-        self.out.flush().map_err(|error| cannot("write", &error))?;
-        let SnapshotWriter { out, entries, bytes, positions, .. } = self;
+        let SnapshotWriter { mut out, entries, positions, .. } = self;
+        let hash = out.hash();
+        out.put_block(END, &[&entries.to_le_bytes()[..], &hash].concat())?;
+        let (out, bytes) = out.finish()?;
         Ok((SnapshotSummary { entries, bytes, hash, positions }, out))
     }
 
     fn put_entries(&mut self) -> Result<()> {
-        if self.block.is_empty() {
-            return Ok(());
+        if !self.block.is_empty() {
+            self.out.put_block(ENTRIES, self.block.as_bytes())?;
+            self.block.clear();
         }
-        let mut block = std::mem::take(&mut self.block);
-        self.put_block(ENTRIES, block.as_bytes())?;
-        block.clear();
-        self.block = block;
         Ok(())
     }
-
-    fn put_block(&mut self, kind: u8, body: &[u8]) -> Result<()> {
-        self.put(&block_head(kind, body))?;
-        self.put(body)
-    }
-
-    fn put(&mut self, bytes: &[u8]) -> Result<()> {
-        self.hasher.update(bytes);
-        self.bytes += bytes.len() as u64;
-        self.out.write_all(bytes).map_err(|error| cannot("write", &error))
-    }
-}
-
-fn block_head(kind: u8, body: &[u8]) -> [u8; BLOCK_HEAD_BYTES] {
-    let mut head = [0; BLOCK_HEAD_BYTES];
-    head[0] = kind;
-    head[1..5].copy_from_slice(&(body.len() as u32).to_le_bytes());
-    let checksum = crc32c::crc32c_append(crc32c::crc32c(&head[..5]), body);
-    head[5..].copy_from_slice(&checksum.to_le_bytes());
-    head
 }
 
 /// Reads a snapshot, block by block, and checks all of it on the way: whoever has seen its end has seen what was
 /// written.
 pub struct SnapshotReader<R: Read> {
-    from: R,
+    from: BlockReader<R>,
     head: SnapshotHead,
-    hasher: blake3::Hasher,
     last: EntryPlace,
     entries: u64,
-    bytes: u64,
     positions: BTreeMap<String, u64>,
     summary: Option<SnapshotSummary>,
 }
 
 impl<R: Read> SnapshotReader<R> {
     /// Begins to read.
-    pub fn new(mut from: R) -> Result<SnapshotReader<R>> {
-        let mut magic = [0; MAGIC.len()];
-        let begun = fill(&mut from, &mut magic)?;
+    pub fn new(from: R) -> Result<SnapshotReader<R>> {
+        let (mut from, mut magic) = (BlockReader::new(from), [0; MAGIC.len()]);
+        let begun = from.fill(&mut magic)?;
         if &magic[..begun] != MAGIC {
             let message = "these bytes are no snapshot of keyed state: they do not begin like one";
             return Err(Error::new(Code::CorruptData, message));
         }
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(MAGIC);
-        let (kind, body) = take_block(&mut from)?;
+        let (kind, body) = from.take_block()?;
         let head = Some(&body).filter(|_| kind == HEAD).and_then(|body| SnapshotHead::decode(body));
         let Some(head) = head else { return Err(damaged("its head cannot be read")) };
-        let (last, positions, bytes) = (EntryPlace::new(), BTreeMap::new(), MAGIC.len() as u64);
-        let (entries, summary) = (0, None);
-        let mut reader =
-            SnapshotReader { from, head, hasher, last, entries, bytes, positions, summary };
-        reader.note(kind, &body);
-        Ok(reader)
+        from.note(kind, &body);
+        let (last, positions) = (EntryPlace::new(), BTreeMap::new());
+        Ok(SnapshotReader { from, head, last, entries: 0, positions, summary: None })
     }
 
     /// What it is of.
@@ -376,10 +336,10 @@ impl<R: Read> SnapshotReader<R> {
         if self.summary.is_some() {
             return Ok(None);
         }
-        let (kind, body) = take_block(&mut self.from)?;
+        let (kind, body) = self.from.take_block()?;
         match kind {
             ENTRIES if !body.is_empty() => {
-                self.note(kind, &body);
+                self.from.note(kind, &body);
                 let block = EntryBlock(body);
                 self.check(&block)?;
                 Ok(Some(block))
@@ -422,76 +382,16 @@ impl<R: Read> SnapshotReader<R> {
         Ok(())
     }
 
-    fn note(&mut self, kind: u8, body: &[u8]) {
-        self.hasher.update(&block_head(kind, body));
-        self.hasher.update(body);
-        self.bytes += (BLOCK_HEAD_BYTES + body.len()) as u64;
-    }
-
     fn end(&mut self, body: &[u8]) -> Result<()> {
-        let hash = *self.hasher.finalize().as_bytes();
-        let entries = self.entries;
+        let (hash, entries) = (self.from.hash(), self.entries);
         if body != [&entries.to_le_bytes()[..], &hash].concat() {
             return Err(damaged("its end does not fit what is before it"));
         }
-        if fill(&mut self.from, &mut [0])? > 0 {
-            return Err(damaged("something follows its end"));
-        }
-        let bytes = self.bytes + (BLOCK_HEAD_BYTES + body.len()) as u64;
+        let bytes = self.from.end(body)?;
         let positions = std::mem::take(&mut self.positions);
         self.summary = Some(SnapshotSummary { entries, bytes, hash, positions });
         Ok(())
     }
-}
-
-fn take_block(from: &mut impl Read) -> Result<(u8, Vec<u8>)> {
-    let mut head = [0; BLOCK_HEAD_BYTES];
-    if fill(from, &mut head)? < head.len() {
-        return Err(damaged("it ends too early"));
-    }
-    let [kind, a, b, c, d, ..] = head;
-    let length = u32::from_le_bytes([a, b, c, d]) as usize;
-    if length > BLOCK_LIMIT_BYTES {
-        return Err(damaged("a block is longer than any that was written"));
-    }
-    let mut body = Vec::new();
-    let mut limited = from.take(length as u64);
-    limited.read_to_end(&mut body).map_err(|error| cannot("read", &error))?;
-    if body.len() < length {
-        return Err(damaged("it ends too early"));
-    }
-    if block_head(kind, &body) != head {
-        return Err(damaged("a block does not have its checksum"));
-    }
-    Ok((kind, body))
-}
-
-/// Reads as much as there is room for; says how much there was.
-fn fill(from: &mut impl Read, mut room: &mut [u8]) -> Result<usize> {
-    let wanted = room.len();
-    while !room.is_empty() {
-        match from.read(room) {
-            Ok(0) => break,
-            Ok(read) => room = &mut room[read..],
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(cannot("read", &error)),
-        }
-    }
-    Ok(wanted - room.len())
-}
-
-#[cold]
-fn damaged(what: &str) -> Error {
-    Error::new(Code::CorruptData, format!("the snapshot is damaged: {what}"))
-}
-
-#[cold]
-fn cannot(what: &str, error: &io::Error) -> Error {
-    let code = match error.kind() {
-        io::ErrorKind::StorageFull => Code::DiskFull,
-        _ => Code::Io,
-    };
-    Error::new(code, format!("cannot {what} the snapshot: {error}"))
 }
 
 #[cfg(test)]

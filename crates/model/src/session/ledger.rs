@@ -10,6 +10,7 @@
 //! nothing is executed twice, whatever goes.
 
 use super::{KEPT_LIMIT, KEPT_LIMIT_BYTES};
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::collections::vec_deque::Drain;
 
@@ -52,7 +53,7 @@ pub enum Verdict {
 }
 
 /// How much a ledger keeps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptLimits {
     /// At most so many responses, at least 1.
     pub count: usize,
@@ -124,6 +125,18 @@ impl<R: Weighed> Ledger<R> {
                 _ => return mark,
             }
         }
+    }
+
+    /// Where the mark will be once the oldest have gone of which there is no room with these limits.
+    pub fn mark_within(&self, limits: KeptLimits) -> u64 {
+        let (mut mark, mut count, mut total) = (self.mark, self.kept.len(), self.kept_bytes);
+        for (id, response) in &self.kept {
+            if count <= limits.count && total <= limits.bytes {
+                break;
+            }
+            (mark, count, total) = (id + 1, count - 1, total - response.bytes());
+        }
+        mark
     }
 
     /// The numbers of responses that a mark ends.
@@ -241,6 +254,15 @@ mod tests {
         assert_eq!(ledger.mark_after(8, 1, 85, LIMITS), 7, "too many bytes");
         assert_eq!(ledger.below(7).collect::<Vec<_>>(), [5, 6]);
         assert_eq!(ledger.mark_after(2, 1, 10, LIMITS), 3, "the oldest is the new one itself");
+    }
+
+    #[test]
+    fn smaller_limits_end_the_oldest() {
+        let ledger = kept(&[5, 6, 7]);
+        assert_eq!(ledger.mark_within(LIMITS), 1, "all have room");
+        assert_eq!(ledger.mark_within(KeptLimits { count: 1, bytes: 100 }), 7);
+        assert_eq!(ledger.mark_within(KeptLimits { count: 3, bytes: 25 }), 6);
+        assert_eq!(ledger.mark_within(KeptLimits { count: 3, bytes: 0 }), 8);
     }
 
     #[test]

@@ -73,7 +73,7 @@ impl<P> Mailbox<P> {
     /// Takes out all up to a number, which may lie beyond the last; gives them.
     pub fn acknowledge(&mut self, upto: u64) -> impl Iterator<Item = (u64, Letter<P>)> + '_ {
         let first = self.first();
-        let count = (upto + 1).saturating_sub(first).min(self.pending.len() as u64);
+        let count = upto.saturating_add(1).saturating_sub(first).min(self.pending.len() as u64);
         self.pending
             .drain(..count as usize)
             .enumerate()
@@ -149,12 +149,25 @@ mod tests {
             [(3, 3)]
         );
         assert_eq!(mailbox.acknowledge(2).count(), 0, "acknowledged twice");
-        assert_eq!(mailbox.acknowledge(u64::MAX - 1).count(), 1, "beyond the last");
+        assert_eq!(mailbox.acknowledge(u64::MAX).count(), 1, "beyond the last");
         assert!(mailbox.is_empty());
         assert_eq!(mailbox.put(9, 9), 4);
         assert_eq!((mailbox.first(), mailbox.last()), (4, 4));
         assert!(mailbox.letter_mut(3).is_none() && mailbox.letter_mut(5).is_none());
         assert_eq!(mailbox.letter_mut(4).unwrap().payload, 9);
+    }
+
+    #[test]
+    fn whether_one_is_older_is_known_without_a_look_at_any() {
+        let (a, mut retries) = (Name::new("a").unwrap(), Retries::default());
+        for sent in 3..10_000 {
+            retries.put(sent, &a, sent);
+        }
+        let all = std::mem::take(&mut retries.sent);
+        assert!(!retries.any_before(3) && retries.any_before(4), "there are none to look at");
+        retries.sent = all;
+        retries.take(3, &a, 3);
+        assert!(!retries.any_before(4) && retries.any_before(5));
     }
 
     #[test]

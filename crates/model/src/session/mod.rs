@@ -13,10 +13,12 @@
 //! ```
 //!
 //! A [`Ledger`] is what is known of one session's requests, a [`Mailbox`] what waits for its client. They are kept by the
-//! engine, whose commands are transactions, and by the [`SessionMachine`] around a machine of a user's own.
+//! engine, whose commands are transactions, and by the [`SessionMachine`](machine::SessionMachine) around a machine of a
+//! user's own.
 
 mod command;
 mod ledger;
+pub mod machine;
 mod mailbox;
 mod request;
 

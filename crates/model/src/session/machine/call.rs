@@ -1,0 +1,115 @@
+//! Calls of user code: it is let run over a view, and what came of it is done at once or not at all.
+//!
+//! ```text
+//!   function ---> response, requests, writes      ---> encoded, weighed ---> merged, posted
+//!        \                                                |
+//!         panics, or gives an Err                         too much
+//!              \                                          |
+//!               +-----------------------------------------+---> an error; nothing has changed
+//! ```
+
+use super::codec::Codec;
+use super::core::Core;
+use super::faults::{Fault, planted};
+use super::output::ServerRequest;
+use super::reply::Reply;
+use super::sessions::Unsent;
+use super::state::{StateView, UserState, Writes};
+use super::user::{Emitted, Outcome};
+use crate::{Code, Error, Result, Stamp};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// What user code said, encoded.
+pub(super) struct Said {
+    response: Vec<u8>,
+    is_error: bool,
+    requests: Vec<Unsent>,
+}
+
+/// What a call came to; nothing of it is done yet.
+pub(super) struct Called {
+    said: Result<Said>,
+    writes: Writes,
+}
+
+/// Calls user code, which may panic.
+pub(super) fn call(
+    state: &UserState,
+    run: impl FnOnce(&mut StateView<'_>) -> Result<Said>,
+) -> Called {
+    let mut view = StateView::new(state);
+    // The view is the only thing that a panic can leave half done, and it is dropped then.
+    let said = catch_unwind(AssertUnwindSafe(|| run(&mut view)));
+    let said = said.unwrap_or_else(|panic| Err(panicked(panic)));
+    Called { said, writes: view.into_writes() }
+}
+
+/// A panic as an error, always the same one. What was thrown may be anything; of that which is no text, dropping could
+/// panic again.
+#[cold]
+fn panicked(panic: Box<dyn Any + Send>) -> Error {
+    if !panic.is::<&'static str>() && !panic.is::<String>() {
+        std::mem::forget(panic);
+    }
+    Error::new(Code::MachineFailed, "the machine panicked at this command; nothing of it was done")
+}
+
+/// What a command says.
+pub(super) fn say_outcome<R, Q, C: Codec<R> + Codec<Q>>(outcome: Outcome<R, Q>) -> Result<Said> {
+    let Outcome { response, is_error, requests } = outcome;
+    let response = <C as Codec<R>>::to_bytes(&response)?;
+    Ok(Said { response, is_error, requests: encode_requests::<Q, C>(requests)? })
+}
+
+/// What a hook says.
+pub(super) fn say_requests<Q, C: Codec<Q>>(requests: Vec<Emitted<Q>>) -> Result<Said> {
+    let requests = encode_requests::<Q, C>(requests)?;
+    Ok(Said { response: Vec::new(), is_error: false, requests })
+}
+
+fn encode_requests<Q, C: Codec<Q>>(requests: Vec<Emitted<Q>>) -> Result<Vec<Unsent>> {
+    let encode = |Emitted { session, request }| {
+        C::to_bytes(&request).map(|payload| (session, Arc::from(payload)))
+    };
+    requests.into_iter().map(encode).collect()
+}
+
+impl Core {
+    /// Does what a call came to: all of it, or nothing.
+    pub(super) fn settle(
+        &mut self,
+        now: Stamp,
+        called: Called,
+    ) -> Result<(Reply, Vec<ServerRequest>)> {
+        let Called { said, writes } = called;
+        let checked = said.as_ref().map_err(Error::clone).and_then(|said| self.weigh(now, said));
+        if checked.is_ok() || planted(Fault::PanicKeepsWrites) {
+            self.state.merge(writes);
+        }
+        match (said, checked) {
+            (Ok(Said { response, is_error, requests }), Ok(())) => {
+                let reply = Reply::Response { bytes: response.into(), is_error };
+                Ok((reply, self.post(now, requests)))
+            }
+            (Ok(said), Err(error)) => {
+                if planted(Fault::AbortedRequestsSent) {
+                    self.post(now, said.requests);
+                }
+                Err(error)
+            }
+            (Err(error), _) => Err(error),
+        }
+    }
+
+    /// Refuses a response that could not be kept, and requests that have no room.
+    fn weigh(&self, now: Stamp, said: &Said) -> Result<()> {
+        let (bytes, most) = (said.response.len(), self.limits.kept.bytes);
+        if bytes > most {
+            let message = format!("a response has at most {most} bytes, this one {bytes}");
+            return Err(Error::new(Code::ValueTooLarge, message));
+        }
+        self.sessions.check_room(now, &said.requests, &self.limits)
+    }
+}

@@ -1,0 +1,181 @@
+//! How commands, responses, requests, keys and values become bytes: the user's own way, or one of these two.
+
+use crate::{Code, Error, Name, Result};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Turns values of a type into bytes and back. It has no state: what was written on one replica is read on another, and
+/// years later.
+///
+/// Equal values have to have equal bytes, everywhere: bytes are what replicas are compared by.
+///
+/// ```
+/// use mainstay_model::machine::Codec;
+/// use mainstay_model::{Code, Error, Result};
+///
+/// struct Celsius(i8);
+/// struct OneByte;
+///
+/// impl Codec<Celsius> for OneByte {
+///     fn encode(value: &Celsius, out: &mut Vec<u8>) -> Result<()> {
+///         out.push(value.0 as u8);
+///         Ok(())
+///     }
+///
+///     fn decode(bytes: &[u8]) -> Result<Celsius> {
+///         match bytes {
+///             [byte] => Ok(Celsius(*byte as i8)),
+///             _ => Err(Error::new(Code::InvalidValue, "a temperature is one byte")),
+///         }
+///     }
+/// }
+/// ```
+pub trait Codec<T> {
+    /// Appends the bytes of a value.
+    fn encode(value: &T, out: &mut Vec<u8>) -> Result<()>;
+
+    /// The value of these bytes: all of them, or it is an error.
+    fn decode(bytes: &[u8]) -> Result<T>;
+
+    /// The bytes of a value.
+    fn to_bytes(value: &T) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        Self::encode(value, &mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+/// Postcard: for whatever serde can write. Fields have to stay as they are and where they are, or the machine's
+/// version has to rise. Its bytes do not sort as the values do.
+///
+/// ```
+/// use mainstay_model::machine::{Codec, Postcard};
+/// let bytes = Postcard::to_bytes(&("till-7".to_owned(), 300_u64))?;
+/// let (name, cents): (String, u64) = Postcard::decode(&bytes)?;
+/// assert_eq!((name.as_str(), cents), ("till-7", 300));
+/// # Ok::<(), mainstay_model::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Postcard;
+
+impl<T: Serialize + DeserializeOwned> Codec<T> for Postcard {
+    fn encode(value: &T, out: &mut Vec<u8>) -> Result<()> {
+        let bytes = postcard::to_stdvec(value).map_err(|_| no_value("written"))?;
+        out.extend_from_slice(&bytes);
+        Ok(())
+    }
+
+    fn decode(bytes: &[u8]) -> Result<T> {
+        match postcard::take_from_bytes(bytes) {
+            Ok((value, [])) => Ok(value),
+            _ => Err(no_value("read")),
+        }
+    }
+}
+
+/// The sentence is kept as the answer of a command whose bytes are none, so it is ours, and not that of a library, which
+/// may say it in other words on another replica.
+#[cold]
+fn no_value(what: &str) -> Error {
+    Error::new(Code::InvalidValue, format!("this cannot be {what} as a value of its type"))
+}
+
+/// Keys whose bytes sort as they do: whole numbers, text, bytes and names.
+///
+/// ```
+/// use mainstay_model::machine::{Codec, Ordered};
+/// assert!(Ordered::to_bytes(&2_u64)? < Ordered::to_bytes(&300_u64)?);
+/// assert!(Ordered::to_bytes(&-1_i64)? < Ordered::to_bytes(&0_i64)?);
+/// # Ok::<(), mainstay_model::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ordered;
+
+macro_rules! numbers {
+    ($($number:ident $flip:expr,)*) => {$(
+        impl Codec<$number> for Ordered {
+            fn encode(value: &$number, out: &mut Vec<u8>) -> Result<()> {
+                out.extend_from_slice(&(value ^ $flip).to_be_bytes());
+                Ok(())
+            }
+
+            fn decode(bytes: &[u8]) -> Result<$number> {
+                let number = bytes.try_into().map(|bytes| $number::from_be_bytes(bytes) ^ $flip);
+                number.map_err(|_| no_key("a number of another length"))
+            }
+        }
+    )*};
+}
+
+// The sign comes first in the bytes of a number and would sort those below zero behind the others.
+numbers! { u8 0, u16 0, u32 0, u64 0, i32 i32::MIN, i64 i64::MIN, }
+
+impl Codec<Vec<u8>> for Ordered {
+    fn encode(value: &Vec<u8>, out: &mut Vec<u8>) -> Result<()> {
+        out.extend_from_slice(value);
+        Ok(())
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Vec<u8>> {
+        Ok(bytes.to_vec())
+    }
+}
+
+impl Codec<String> for Ordered {
+    fn encode(value: &String, out: &mut Vec<u8>) -> Result<()> {
+        out.extend_from_slice(value.as_bytes());
+        Ok(())
+    }
+
+    fn decode(bytes: &[u8]) -> Result<String> {
+        text(bytes).map(str::to_owned)
+    }
+}
+
+impl Codec<Name> for Ordered {
+    fn encode(value: &Name, out: &mut Vec<u8>) -> Result<()> {
+        out.extend_from_slice(value.as_bytes());
+        Ok(())
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Name> {
+        text(bytes).and_then(Name::new)
+    }
+}
+
+fn text(bytes: &[u8]) -> Result<&str> {
+    std::str::from_utf8(bytes).map_err(|_| no_key("no text"))
+}
+
+#[cold]
+fn no_key(what: &str) -> Error {
+    Error::new(Code::InvalidValue, format!("a key cannot be read: it is {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_more_or_less_than_a_value_is_refused() {
+        let bytes = Postcard::to_bytes(&(1_u64, "one".to_owned())).unwrap();
+        type Pair = (u64, String);
+        assert!(<Postcard as Codec<Pair>>::decode(&bytes).is_ok());
+        for bad in [&bytes[..bytes.len() - 1], &[&bytes[..], &[0]].concat()] {
+            let error = <Postcard as Codec<Pair>>::decode(bad).unwrap_err();
+            assert_eq!(error.code(), Code::InvalidValue);
+        }
+        assert!(<Ordered as Codec<u64>>::decode(&[1; 7]).is_err());
+        assert!(<Ordered as Codec<String>>::decode(&[0xff]).is_err());
+        assert!(<Ordered as Codec<Name>>::decode(b"").is_err());
+    }
+
+    #[test]
+    fn bytes_of_numbers_sort_as_the_numbers_do() {
+        let numbers = [i64::MIN, -300, -1, 0, 1, 300, i64::MAX];
+        let bytes = numbers.map(|number| Ordered::to_bytes(&number).unwrap());
+        assert!(bytes.is_sorted());
+        let read = bytes.map(|bytes| <Ordered as Codec<i64>>::decode(&bytes).unwrap());
+        assert_eq!(read, numbers);
+    }
+}

@@ -1,0 +1,83 @@
+//! The numbers of sessions that are gone, for those who open one of the same name.
+
+use crate::session::{FORMER_KEPT_US, Former};
+use crate::{Name, Stamp};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is remembered of sessions that are gone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Formers {
+    by_name: BTreeMap<Name, (Stamp, Former)>,
+    by_time: BTreeSet<(Stamp, Name)>,
+}
+
+impl Formers {
+    /// Remembers a session that goes now. One that leaves nothing behind is as good as new.
+    pub(super) fn put(&mut self, name: &Name, gone: Stamp, former: Former) {
+        if former.next_request <= 1 && former.last_letter == 0 {
+            return;
+        }
+        self.take(name);
+        self.by_name.insert(name.clone(), (gone, former));
+        self.by_time.insert((gone, name.clone()));
+    }
+
+    /// What is remembered of a name.
+    pub(super) fn get(&self, name: &Name) -> Former {
+        self.by_name.get(name).map_or(Former::default(), |(_, former)| *former)
+    }
+
+    /// Forgets a name: its numbers go on in a session.
+    pub(super) fn take(&mut self, name: &Name) {
+        if let Some((gone, _)) = self.by_name.remove(name) {
+            self.by_time.remove(&(gone, name.clone()));
+        }
+    }
+
+    /// Forgets those that went a day ago, and the first ones while there are too many.
+    pub(super) fn forget(&mut self, now: Stamp, limit: usize) {
+        while let Some((gone, name)) = self.by_time.first().cloned() {
+            let is_old = gone.saturating_add(FORMER_KEPT_US) <= now;
+            if !is_old && self.by_name.len() <= limit {
+                return;
+            }
+            self.take(&name);
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    /// In the order of the names, each with when it went.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Name, Stamp, Former)> {
+        self.by_name.iter().map(|(name, (gone, former))| (name, *gone, *former))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn former(next_request: u64) -> Former {
+        Former { next_request, last_letter: 0 }
+    }
+
+    #[test]
+    fn numbers_are_remembered_for_a_day_and_the_first_to_go_are_forgotten_first() {
+        let [a, b, c] = ["a", "b", "c"].map(|name| Name::new(name).unwrap());
+        let mut formers = Formers::default();
+        formers.put(&c, 1, former(5));
+        formers.put(&a, 2, former(6));
+        formers.put(&b, 3, former(1));
+        assert_eq!(formers.len(), 2, "the second of them left nothing behind");
+        formers.forget(FORMER_KEPT_US, 2);
+        assert_eq!((formers.get(&c), formers.get(&b)), (former(5), Former::default()));
+        formers.forget(FORMER_KEPT_US, 1);
+        assert_eq!((formers.get(&c), formers.get(&a)), (Former::default(), former(6)));
+        formers.forget(FORMER_KEPT_US + 1, 1);
+        assert_eq!(formers.len(), 1);
+        formers.forget(FORMER_KEPT_US + 2, 1);
+        assert_eq!((formers.len(), formers.by_time.len()), (0, 0));
+    }
+}
