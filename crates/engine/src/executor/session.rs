@@ -164,23 +164,26 @@ pub(crate) fn repeated(
     at: Revision,
 ) -> Result<Option<Told>> {
     let key = part_key(&request.session, Part::Response(slot));
-    let read = |entry: &[u8]| told(entry, request.request_id);
-    let found = index.entry(index.current.hash(&key), &key, at, at != NEWEST, read)?;
-    found.transpose().map(Option::flatten)
+    let read = |entry: &[u8]| told(entry, request.request_id).transpose();
+    index.entry(index.current.hash(&key), &key, at, at != NEWEST, read)?.flatten().transpose()
 }
 
 fn told(entry: &[u8], request_id: u64) -> Result<Option<Told>> {
     let (Head { revision, stamp, flags, .. }, payload) = entry::parse(entry)?;
-    if flags & DELETED != 0 {
-        return Ok(None);
-    }
-    let (cover, bytes) = split_response(payload)?;
+    let (cover, bytes) = match flags & DELETED {
+        0 => split_response(payload)?,
+        _ => return Ok(None),
+    };
     if cover.request_id != request_id {
         return Ok(None);
     }
-    let receipt =
-        |Kept { held, answers }| Receipt { revision, stamp, held, repeated: true, answers };
-    Ok(Some(Told { revision, answer: response::decode(bytes)?.map(receipt) }))
+    let answer = match response::decode(bytes)? {
+        Ok(Kept { held, answers }) => {
+            Ok(Receipt { revision, stamp, held, repeated: true, answers })
+        }
+        Err(error) => Err(error),
+    };
+    Ok(Some(Told { revision, answer }))
 }
 
 /// Encodes the answer in place of what was there; one that is too large to be kept is an error in its place.

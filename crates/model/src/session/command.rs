@@ -131,6 +131,11 @@ impl SessionCommand {
             SessionCommand::Open { lease_ms, capabilities, .. } => {
                 check_session_open(*lease_ms, capabilities)
             }
+            SessionCommand::KeepAlive { session, lowest_pending: u64::MAX } => {
+                let message =
+                    format!("session `{session}`: no request has the number {}", u64::MAX);
+                Err(Error::new(Code::InvalidArgument, message))
+            }
             SessionCommand::Send { payload, .. } if payload.len() > LETTER_LIMIT_BYTES => {
                 let message = format!(
                     "a request to a client has at most {LETTER_LIMIT_BYTES} bytes, this one {}",

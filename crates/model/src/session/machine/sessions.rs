@@ -104,7 +104,7 @@ impl Sessions {
 
     pub(super) fn behind(&self, name: &Name) -> impl Iterator<Item = (&Name, &Session)> {
         use std::ops::Bound::{Excluded, Unbounded};
-        self.by_name.range((Excluded(name), Unbounded))
+        self.by_name.range::<Name, _>((Excluded(name), Unbounded))
     }
 
     pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut Session> {
