@@ -11,12 +11,14 @@ bench server [--seconds n] [--quick] [--json file] [--only substring]
 bench records [--seconds n] [--quick] [--json file] [--only substring]
 bench runs [--seconds n] [--quick] [--json file] [--only substring]
 bench keyed [--seconds n] [--quick] [--json file] [--only substring]
+bench sessions [--seconds n] [--quick] [--json file] [--only substring]
 
 engine: the library beside a bare log, fjall, redb and papaya.
 server: the server beside Redis; redis-server and redis-benchmark have to be installed.
 records: records beside hashes of Redis.
 runs: runs beside a table of events in PostgreSQL, where that is installed (apt-get install postgresql-15).
 keyed: keyed state beside the store in memory, fjall and a map that is written as JSON.
+sessions: transactions with sessions beside the same without, and retries beside reads.
 
   --seconds n       measure each comparison that has a bar for n seconds (default 8)
   --quick           every figure within 50 seconds, at a tenth of the size where size matters
@@ -39,6 +41,8 @@ pub enum Task {
     Runs(Args),
     /// Measure keyed state.
     Keyed(Args),
+    /// Measure sessions.
+    Sessions(Args),
     /// A child that writes cells until its parent kills it.
     WriteUntilKilled {
         /// Where its database is.
@@ -52,6 +56,11 @@ pub enum Task {
         directory: PathBuf,
         /// How many cells it writes.
         cells: u64,
+    },
+    /// A child that opens sessions and reports by how much it has grown.
+    MeasureSessions {
+        /// Where its database is.
+        directory: PathBuf,
     },
     /// A child that serves until its parent stops it.
     Serve {
@@ -81,6 +90,8 @@ pub struct Args {
 pub const WRITE_UNTIL_KILLED: &str = "child-write-until-killed";
 /// The child that measures its memory; not for users.
 pub const MEASURE_MEMORY: &str = "child-measure-memory";
+/// The child that measures what sessions take; not for users.
+pub const MEASURE_SESSIONS: &str = "child-measure-sessions";
 /// The child that is our server; not for users.
 pub const SERVE: &str = "child-serve";
 
@@ -92,6 +103,7 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Outcome<Task> {
         Some("records") => flags(words, Task::Records),
         Some("runs") => flags(words, Task::Runs),
         Some("keyed") => flags(words, Task::Keyed),
+        Some("sessions") => flags(words, Task::Sessions),
         Some("--help" | "-h") | None => Ok(Task::Help),
         Some(WRITE_UNTIL_KILLED) => {
             let (directory, cells) = child(words)?;
@@ -100,6 +112,10 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Outcome<Task> {
         Some(MEASURE_MEMORY) => {
             let (directory, cells) = child(words)?;
             Ok(Task::MeasureMemory { directory, cells })
+        }
+        Some(MEASURE_SESSIONS) => {
+            let (directory, _) = child(words)?;
+            Ok(Task::MeasureSessions { directory })
         }
         Some(SERVE) => serve(words),
         Some(other) => Err(format!("there is no bench `{other}`\n\n{USAGE}").into()),

@@ -28,6 +28,7 @@ mod records;
 mod report;
 mod runs;
 mod server;
+mod sessions;
 mod workload;
 
 use args::{Args, Task};
@@ -59,10 +60,12 @@ fn run(task: Task) -> Outcome<()> {
         Task::Records(args) => bench("records", args, records::run_all),
         Task::Runs(args) => bench("runs", args, runs::run_all),
         Task::Keyed(args) => bench("keyed", args, keyed::run_all),
+        Task::Sessions(args) => bench("sessions", args, sessions::run_all),
         Task::WriteUntilKilled { directory, cells } => {
             cases::reopen::write_until_killed(&directory, cells)
         }
         Task::MeasureMemory { directory, cells } => cases::memory::child(&directory, cells),
+        Task::MeasureSessions { directory } => sessions::memory::child(&directory),
         Task::Serve { directory, port, durability } => server::serve(&directory, port, durability),
     }
 }
