@@ -26,7 +26,9 @@ pub fn requests(bytes: &[u8]) {
 fn plan(words: &[Vec<u8>]) -> bool {
     let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
     match table::find(&words) {
-        Ok((_, spec)) => matches!(spec.run, Run::Data(read) if read(&words).is_ok()),
+        Ok((_, spec)) => {
+            matches!(spec.run, Run::Data(read) | Run::Alone(read) if read(&words).is_ok())
+        }
         Err(_) => false,
     }
 }
@@ -105,19 +107,19 @@ mod tests {
         }
     }
 
-    /// Every command on records, hashes, runs and the outbox that has a plan is among the seeds, as one that is taken.
+    /// Every command on records, hashes, runs, the outbox and sessions that has a plan is among the seeds, as one that is taken.
     #[test]
-    fn the_seeds_of_requests_have_all_commands_on_records_and_runs() {
+    fn the_seeds_of_requests_have_all_commands_on_records_runs_and_sessions() {
         let mut taken = std::collections::BTreeSet::new();
         feed("requests", |bytes| {
             let requests = read(bytes, bytes.len()).into_iter().flatten();
             let plans = requests.filter(|words| plan(words));
             taken.extend(plans.map(|words| String::from_utf8_lossy(&words[0]).to_lowercase()));
         });
-        use table::Group::{Hashes, Outbox, Records, Runs};
-        let kinds = [Records, Hashes, Runs, Outbox];
+        use table::Group::{Hashes, Outbox, Records, Runs, Sessions};
+        let kinds = [Records, Hashes, Runs, Outbox, Sessions];
         let on_records = table::all().filter(|spec| kinds.contains(&spec.group));
-        for spec in on_records.filter(|spec| matches!(spec.run, Run::Data(_))) {
+        for spec in on_records.filter(|spec| matches!(spec.run, Run::Data(_) | Run::Alone(_))) {
             assert!(taken.contains(spec.name), "{} of {taken:?}", spec.name);
         }
     }

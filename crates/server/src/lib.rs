@@ -15,5 +15,6 @@ mod process;
 pub mod resp;
 pub mod security;
 pub mod serve;
+pub mod sessions;
 pub mod telemetry;
 pub mod tls;

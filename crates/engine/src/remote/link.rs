@@ -19,7 +19,9 @@ use super::socket::{Socket, Writing};
 use crate::cells::unexpected;
 use crate::clock::{Clock, SystemClock};
 use crate::wire::{self, Act, Acted, Look, Question, Read, Seen};
-use mainstay_model::{Answer, At, Code, Command, Error, Receipt, Result, Revision, Transaction};
+use mainstay_model::{
+    Answer, At, Code, Command, Error, Receipt, Result, Revision, SessionCommand, Step, Transaction,
+};
 use parking_lot::{Condvar, Mutex};
 use serde::de::DeserializeOwned;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -590,9 +592,23 @@ fn pack(transaction: &Transaction) -> Result<Packed> {
         let message = "the transaction has more bytes, commands or guards than a server takes";
         return Err(Error::new(Code::TransactionTooLarge, message));
     }
-    let nature = if transaction.request.is_some() { Nature::Named } else { Nature::Once };
+    let nature = nature(transaction);
     let (bytes, takes_a_while) = (request("WIRE.EXECUTE", &frame), transaction.takes_a_while());
     Ok(Packed { bytes, nature, takes_a_while })
+}
+
+/// What may be done about a transaction whose answer does not come.
+fn nature(transaction: &Transaction) -> Nature {
+    match (&transaction.request, transaction.steps.as_slice()) {
+        (Some(_), _) => Nature::Named,
+        // To say twice that one is there is as good as once.
+        (None, [Step { command: Command::Session(command), .. }])
+            if command.reads() || matches!(command, SessionCommand::KeepAlive { .. }) =>
+        {
+            Nature::Read
+        }
+        (None, _) => Nature::Once,
+    }
 }
 
 /// What an answer holds.

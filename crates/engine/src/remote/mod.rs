@@ -19,8 +19,8 @@
 //!
 //! - Requests of all threads share two connections and are pipelined; open transactions, views of the
 //!   past and feeds have a connection each.
-//! - Connections that break are made anew. Reads, and writes with a request id, are sent again, and
-//!   such a write is done once. A write without an id whose answer did not come is `UnknownOutcome`.
+//! - Connections that break are made anew. Reads, and writes with a request id or of a session, are
+//!   sent again, and such a write is done once. Another write whose answer did not come is `UnknownOutcome`.
 //! - What needs the files of the database (backup, export, import) is `Unsupported`: the server's HTTP
 //!   face and the command line do that.
 //! - `Options::tls`, with the feature `tls`, talks to the server over TLS; [`Options::login`] says who asks.
@@ -44,7 +44,8 @@ pub mod tls;
 
 pub use asynchronous::{
     AsyncBranch, AsyncCells, AsyncCellsAt, AsyncDatabase, AsyncFeed, AsyncInteractive, AsyncKeyed,
-    AsyncKeyedAt, AsyncOutbox, AsyncRecords, AsyncRecordsAt, AsyncRuns, AsyncRunsAt,
+    AsyncKeyedAt, AsyncOutbox, AsyncRecords, AsyncRecordsAt, AsyncRuns, AsyncRunsAt, AsyncSession,
+    AsyncSessions,
 };
 pub use dial::{Dial, Limits, Stream, Tcp};
 pub use options::Options;

@@ -200,6 +200,8 @@ fn bad_leases_and_capabilities_are_refused() {
     assert_eq!(open(SessionOptions::new().capability("x", &long)), Some(Code::InvalidArgument));
     let many = (0..65).fold(SessionOptions::new(), |all, i| all.capability(&i.to_string(), ""));
     assert_eq!(open(many), Some(Code::InvalidArgument));
+    let twice = SessionOptions::new().capability("lang", "rust").capability("lang", "c");
+    assert_eq!(open(twice), Some(Code::InvalidArgument));
     assert_eq!(db.revision(), 0);
 }
 

@@ -8,6 +8,7 @@ use crate::limits::check_page;
 use crate::wire::fields;
 use crate::{Code, Command, Error, Name, Result, Stamp};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// What can be done with sessions, beside executing requests in them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -171,7 +172,14 @@ pub fn check_session_open(lease_ms: Option<u64>, capabilities: &[(String, String
         );
         return Err(Error::new(Code::InvalidArgument, message));
     }
-    Ok(())
+    let mut names = BTreeSet::new();
+    match capabilities.iter().find(|(name, _)| !names.insert(name)) {
+        Some((twice, _)) => {
+            let message = format!("the capability `{twice}` is given twice");
+            Err(Error::new(Code::InvalidArgument, message))
+        }
+        None => Ok(()),
+    }
 }
 
 impl From<SessionCommand> for Command {

@@ -14,6 +14,7 @@ use super::outbox::OutboxVerb;
 use super::output::Output;
 use super::record::RecordVerb;
 use super::run::RunVerb;
+use super::sessions::SessionVerb;
 use super::state::StateVerb;
 use super::tag::TagVerb;
 use super::time;
@@ -31,7 +32,7 @@ hold; 2 an error, said on the standard error.
 With no command at all: serve. Results are tables on a terminal and JSON in a pipe; -o chooses.
 Colours go away with NO_COLOR=1 and when the output is not a terminal.";
 
-/// Mainstay, the state engine: cells, records, jobs, runs, keyed state, branches, time travel.
+/// Mainstay, the state engine: cells, records, jobs, runs, keyed state, sessions, branches, time travel.
 #[derive(Debug, Parser)]
 #[command(name = "mainstay", version, after_help = EXIT_CODES, max_term_width = 100)]
 pub struct Arguments {
@@ -148,6 +149,9 @@ pub enum DataNoun {
     /// States by key and version, each applied once, with logs and positions
     #[command(subcommand)]
     State(StateVerb),
+    /// Requests that are done once, and what is sent to those who make them
+    #[command(subcommand)]
+    Session(SessionVerb),
     /// State and positions of jobs at one moment, in files
     #[command(subcommand)]
     Checkpoint(CheckpointVerb),

@@ -10,7 +10,8 @@ pub const NOT_HELD: u8 = 1;
 pub const ERROR: u8 = 2;
 
 /// Kinds of refusals that say something about the state, not about the request.
-const ABOUT_STATE: [&str; 4] = ["NOTFOUND", "EXISTS", "CONFLICT", "FENCED"];
+const ABOUT_STATE: [&str; 6] =
+    ["NOTFOUND", "EXISTS", "CONFLICT", "FENCED", "SESSIONEXPIRED", "EVICTED"];
 
 /// The result of everything the command line does.
 pub type Result<T> = std::result::Result<T, Failure>;
@@ -88,7 +89,14 @@ mod tests {
 
     #[test]
     fn a_refusal_about_the_state_ends_with_one_and_any_other_with_two() {
-        for line in ["NOTFOUND no branch x", "EXISTS x", "CONFLICT a b", "FENCED job a/1"] {
+        for line in [
+            "NOTFOUND no branch x",
+            "EXISTS x",
+            "CONFLICT a b",
+            "FENCED job a/1",
+            "SESSIONEXPIRED x",
+            "EVICTED x",
+        ] {
             assert_eq!(Failure::refused(line).code(), NOT_HELD, "{line}");
         }
         for line in ["INVALID x", "ERR x", "", "NOTFOUNDX y", "TRIMMED x"] {

@@ -40,6 +40,7 @@ mod reply;
 mod run;
 mod secure_web;
 mod session;
+mod sessions;
 mod shape;
 mod shapes;
 mod state;
@@ -106,6 +107,7 @@ fn execute(noun: DataNoun, session: &mut Session) -> Result<()> {
         DataNoun::Run(verb) => verb.run(session),
         DataNoun::Outbox(verb) => verb.run(session),
         DataNoun::State(verb) => verb.run(session),
+        DataNoun::Session(verb) => verb.run(session),
         DataNoun::Checkpoint(verb) => verb.run(session),
         DataNoun::Branch(verb) => verb.run(session),
         DataNoun::Tag(verb) => verb.run(session),

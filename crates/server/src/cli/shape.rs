@@ -10,9 +10,20 @@ use super::reply::Reply;
 use mainstay::Value;
 use std::borrow::Cow;
 
-/// The fields of a branch, in the order in which they are worth reading.
-const BRANCH_ORDER: [&str; 6] =
-    ["name", "parent", "fork_revision", "created_us", "depth", "children"];
+/// The fields of branches and sessions, in the order in which they are worth reading.
+const ORDER: [&str; 11] = [
+    "name",
+    "parent",
+    "fork_revision",
+    "created_us",
+    "depth",
+    "children",
+    "session",
+    "next_request",
+    "pending",
+    "lease_ms",
+    "expires_us",
+];
 
 /// What the replies of a command hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +119,7 @@ fn page(names: &'static [&'static str], mut items: Vec<Reply>, json: bool) -> Sh
 fn object(text: Vec<u8>) -> Shown {
     let parsed = std::str::from_utf8(&text).ok().and_then(|text| Value::from_json(text).ok());
     let Some(Value::Object(mut fields)) = parsed else { return Shown::Odd(Reply::Text(text)) };
-    let known = BRANCH_ORDER.into_iter().filter_map(|name| fields.remove_entry(name));
+    let known = ORDER.into_iter().filter_map(|name| fields.remove_entry(name));
     let mut row: Vec<(String, Value)> = known.collect();
     row.extend(fields);
     let field = |(name, value): (String, Value)| match value {

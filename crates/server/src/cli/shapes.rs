@@ -43,7 +43,24 @@ const STATES: Shape = Shape::Page(&["key", "value", "version"]);
 const ITEMS: Shape = Shape::Rows(&["id", "item"]);
 const POSITIONS: Shape = Shape::Rows(&["source", "position"]);
 const WAITING: Shape = Shape::Rows(&["key", "version", "value"]);
+const REQUESTS: Shape = Shape::Rows(&["number", "payload"]);
+const RETRIES: Shape = Shape::Rows(&["session", "number", "payload"]);
 const HOLDER: Shape = Shape::Record(&["owner", "token", "until_us"]);
+
+/// How many words stand before the command of a request of a session.
+const BEFORE_REQUEST: usize = 5;
+
+/// What a command answers, by its words: one that is done in a session answers what it does outside.
+pub fn shape_of(words: &[Vec<u8>]) -> Shape {
+    let name = |place: usize| {
+        let word = words.get(place).map(Vec::as_slice).unwrap_or_default();
+        String::from_utf8_lossy(word).to_ascii_lowercase()
+    };
+    match name(0).as_str() {
+        "session.do" => shape(&name(BEFORE_REQUEST)),
+        plain => shape(plain),
+    }
+}
 
 /// What a command answers, by its name in any case.
 pub fn shape(name: &str) -> Shape {
@@ -103,6 +120,13 @@ pub fn shape(name: &str) -> Shape {
         "state.info" => Shape::Object,
         "state.seal" => Shape::One("settled"),
         "state.restore" => Shape::One("entries"),
+        "session.open" => Shape::One("session"),
+        "session.send" => Shape::One("number"),
+        "session.pending" => REQUESTS,
+        "session.retry" => RETRIES,
+        "session.ack" => Shape::One("acknowledged"),
+        "session.close" => Shape::Did("closed"),
+        "session.info" => Shape::Object,
         "lock.take" => Shape::One("token"),
         "lock.free" => Shape::Did("freed"),
         "lock.get" => HOLDER,

@@ -206,10 +206,11 @@ impl Store {
     fn notice_end(&mut self, name: &[u8], words: usize) {
         let ended = match name {
             b"TXN.COMMIT" | b"TXN.ROLLBACK" => Begun::Transaction,
-            b"EXEC" | b"DISCARD" => Begun::Multi,
+            b"EXEC" | b"DISCARD" | b"SESSION.EXEC" => Begun::Multi,
             _ => return,
         };
-        if self.begun == Some(ended) && words == 1 {
+        let understood = if name == b"SESSION.EXEC" { 5 } else { 1 };
+        if self.begun == Some(ended) && words == understood {
             self.begun = None;
             // What was watched was watched for this.
             self.watches &= ended != Begun::Multi;

@@ -9,6 +9,7 @@
 //! it is a transaction. Where there are no users, everybody is let in but pages of elsewhere.
 
 use super::Http;
+use super::conditions::SESSION;
 use super::extract::{Asked, Named};
 use super::origin;
 use super::refusal::{Answered, Refusal};
@@ -33,6 +34,8 @@ pub(crate) struct Door {
     right: Option<Right>,
     reach: Reach,
     recorded: Option<Recorded>,
+    /// Whether it is no request of a session, so that whoever says it is one is told so.
+    apart: bool,
 }
 
 /// Which keys a route reaches beyond those of its transaction.
@@ -56,7 +59,8 @@ struct Recorded {
 
 impl Door {
     /// Open to everybody: load balancers have no password.
-    pub const OPEN: Door = Door { right: None, reach: Reach::Nothing, recorded: None };
+    pub const OPEN: Door =
+        Door { right: None, reach: Reach::Nothing, recorded: None, apart: false };
 
     /// For users with this right.
     pub const fn needs(right: Right) -> Door {
@@ -76,6 +80,11 @@ impl Door {
     /// It is about all keys.
     pub const fn everything(self) -> Door {
         Door { reach: Reach::Everything, ..self }
+    }
+
+    /// It is not one transaction on data, so it is no request of a session.
+    pub const fn apart(self) -> Door {
+        Door { apart: true, ..self }
     }
 
     /// Who is not let in is recorded under this name.
@@ -124,6 +133,9 @@ pub(crate) async fn enter(
     if let Err(refusal) = allow(&app, &mut parts, door, right, &asking.user).await {
         record(&app, &mut parts, door, &asking, Outcome::Denied).await;
         return Err(refusal);
+    }
+    if door.apart && parts.headers.contains_key(SESSION) {
+        return Err(no_request());
     }
     parts.extensions.insert(asking.clone());
     let whole = door.recorded.filter(|recorded| recorded.whole);
@@ -196,6 +208,13 @@ async fn authenticate(app: &Http, headers: &HeaderMap, peer: &str) -> Answered<A
         Verdict::Wrong => Err(Refusal::unauthenticated()),
         Verdict::Busy => Err(busy()),
     }
+}
+
+/// Whoever counts on something being done once must not find out later that it was not.
+fn no_request() -> Refusal {
+    Refusal::invalid(
+        "this is not one transaction on data, so it is no request of a session: send it without Mainstay-Session",
+    )
 }
 
 fn busy() -> Refusal {

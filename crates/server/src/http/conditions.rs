@@ -1,10 +1,14 @@
-//! What headers ask for: conditions on a counter, and the id of a request.
+//! What headers ask for: conditions on a counter, and by what a request is known when it is sent again.
 
 use super::refusal::{Answered, Refusal};
 use axum::http::{HeaderMap, HeaderName, header};
-use mainstay::{CellCommand, Guard, Name, RequestId, Step, Transaction};
+use mainstay::{CellCommand, Guard, Name, RequestId, SessionRequest, Step, Transaction};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// The session that a request is of.
+pub(crate) const SESSION: HeaderName = HeaderName::from_static("mainstay-session");
+/// The lowest of its requests whose answer the client has not got.
+const LOWEST: HeaderName = HeaderName::from_static("mainstay-lowest");
 
 /// What a cell or a record must be like for a write to happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,19 +63,47 @@ pub(crate) fn is_known(headers: &HeaderMap, counter_now: u64) -> bool {
     tags.is_some_and(|tags| tags.split(',').any(|tag| counter(tag) == Some(counter_now)))
 }
 
-/// Names the request after its `Idempotency-Key`.
+/// Names the request after its `Idempotency-Key`, or makes it the one of that number in its `Mainstay-Session`.
 pub(crate) fn identified(headers: &HeaderMap, transaction: Transaction) -> Answered<Transaction> {
-    match headers.get(IDEMPOTENCY_KEY) {
-        None => Ok(transaction),
-        Some(key) => Ok(transaction.request(RequestId::new(key.as_bytes())?)),
+    match (session_request(headers)?, headers.get(IDEMPOTENCY_KEY)) {
+        (Some(request), _) => Ok(transaction.in_session(request)),
+        (None, Some(key)) => Ok(transaction.request(RequestId::new(key.as_bytes())?)),
+        (None, None) => Ok(transaction),
     }
+}
+
+fn session_request(headers: &HeaderMap) -> Answered<Option<SessionRequest>> {
+    let lowest = number(headers, &LOWEST)?;
+    let Some(session) = text(headers, &SESSION)? else {
+        return match lowest {
+            None => Ok(None),
+            Some(_) => Err(Refusal::invalid("Mainstay-Lowest stands beside Mainstay-Session")),
+        };
+    };
+    let Some(request_id) = number(headers, &IDEMPOTENCY_KEY)? else {
+        let message = "Mainstay-Session wants an Idempotency-Key, the number of the request in it";
+        return Err(Refusal::invalid(message));
+    };
+    // Nothing is said about answers where nothing is said.
+    let request = SessionRequest::new(Name::new(session)?, request_id, lowest.unwrap_or(0));
+    request.check()?;
+    Ok(Some(request))
+}
+
+fn number(headers: &HeaderMap, name: &HeaderName) -> Answered<Option<u64>> {
+    let read = |text: &str| {
+        let digits = text.bytes().all(|digit| digit.is_ascii_digit());
+        let number = digits.then(|| text.parse().ok()).flatten();
+        number.ok_or_else(|| Refusal::invalid(format!("{name} takes a whole number, not {text:?}")))
+    };
+    text(headers, name)?.map(read).transpose()
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Answered<Option<&'a str>> {
     let mut all = headers.get_all(name).iter();
     match (all.next(), all.next()) {
         (Some(_), Some(_)) => Err(Refusal::invalid(format!("{name} was given twice"))),
-        (Some(value), None) => match value.to_str() {
+        (Some(value), None) => match std::str::from_utf8(value.as_bytes()) {
             Ok(text) => Ok(Some(text.trim())),
             Err(_) => Err(Refusal::invalid(format!("{name} holds what is not text"))),
         },

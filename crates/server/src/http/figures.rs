@@ -211,6 +211,35 @@ pub(crate) fn keyed(stats: &Stats) -> Vec<Figure> {
     ]
 }
 
+/// Sessions: how many live, what is kept for them, what became of requests in both directions.
+pub(crate) fn sessions(stats: &Stats) -> Vec<Figure> {
+    let sessions = &stats.sessions;
+    vec![
+        Figure::gauge("sessions", "Sessions that live").is(sessions.live),
+        Figure::gauge("session_responses", "Responses that are kept for requests sent again")
+            .is(sessions.kept),
+        Figure::gauge("session_kept", "What these responses take").bytes().is(sessions.kept_bytes),
+        Figure::gauge("session_pending", "Requests to clients that are not acknowledged")
+            .is(sessions.pending),
+        Figure::counter("sessions_opened", "Sessions that were opened").is(sessions.opened),
+        Figure::counter("sessions_ended", "Sessions that are gone, by how they ended")
+            .of("how", "closed", sessions.closed)
+            .of("how", "expired", sessions.expired),
+        Figure::counter("session_requests", "Requests of clients, by what became of them")
+            .of("became", "executed", sessions.executed)
+            .of("became", "repeated", sessions.repeated)
+            .of("became", "evicted", sessions.evicted),
+        Figure::counter(
+            "session_server_requests",
+            "Requests to clients, by what was done with them",
+        )
+        .of("kind", "sent", sessions.sent)
+        .of("kind", "dropped", sessions.dropped)
+        .of("kind", "acknowledged", sessions.acknowledged)
+        .of("kind", "retried", sessions.retried),
+    ]
+}
+
 /// The outbox: what was done with messages, and how many wait.
 pub(crate) fn outbox(stats: &Stats) -> Vec<Figure> {
     let OutboxFigures { main, overdue_us, .. } = stats.outbox;

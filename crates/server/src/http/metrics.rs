@@ -155,6 +155,7 @@ pub(crate) async fn show(State(app): State<Http>) -> Answered<Response> {
     ours.extend(figures::runs(&stats));
     ours.extend(figures::outbox(&stats));
     ours.extend(figures::keyed(&stats));
+    ours.extend(figures::sessions(&stats));
     ours.extend(figures::crew(app.crew()));
     ours.extend(figures::pins(&pins));
     ours.extend(figures::http(&app));

@@ -2,17 +2,20 @@
 
 use super::{Http, branches, cells, docs, feed, health, history, indexes, metrics, record_history};
 use super::{job_reads, jobs, locks, outbox, records, runs, slow_log, tags, tails};
-use super::{snapshots, spaces, states, transactions, transfer};
+use super::{sessions, snapshots, spaces, states, transactions, transfer};
 use axum::Json;
 use axum::extract::State;
-use utoipa::OpenApi;
+use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::{ContentBuilder, Ref, Required, ResponseBuilder};
+use utoipa::{Modify, OpenApi};
 
 /// The whole face.
 #[derive(OpenApi)]
 #[openapi(
     info(
         title = "Mainstay",
-        description = "The state engine over HTTP: cells and records with compare-and-swap, jobs and locks, runs and an outbox, keyed state, transactions, history, branches and a feed of every change. \
+        description = "The state engine over HTTP: cells and records with compare-and-swap, jobs and locks, runs and an outbox, keyed state, sessions whose requests are done once, transactions, history, branches and a feed of every change. \
             Every error has the form {\"error\": {code, kind, message}}. A server with users wants Basic \
             authentication: 401 without it, 403 where the user may not."
     ),
@@ -31,6 +34,8 @@ use utoipa::OpenApi;
         spaces::list, spaces::info, spaces::declare, spaces::drop, spaces::seal, spaces::positions, spaces::waiting,
         states::scan, states::write, states::get, states::put, states::delete, states::items, states::append,
         snapshots::take, snapshots::restore,
+        sessions::open, sessions::list, sessions::info, sessions::close, sessions::keep_alive, sessions::send,
+        sessions::pending, sessions::acknowledge, sessions::retry,
         transactions::execute,
         branches::list, branches::fork, branches::info, branches::delete, branches::diff, branches::merge,
         tags::list, tags::put, tags::delete,
@@ -46,15 +51,63 @@ use utoipa::OpenApi;
         (name = "runs", description = "Append-only logs of events, what they add up to, and those who follow them"),
         (name = "outbox", description = "Messages that are written with a transaction and sent behind it"),
         (name = "keyed", description = "Spaces of keys whose writes carry versions, so that each is applied once"),
+        (name = "sessions", description = "Requests that are done once, however often they are sent, and requests of the server to its clients"),
         (name = "transactions", description = "Any mix of commands, all or nothing"),
         (name = "branches", description = "Fork in constant time, compare, merge"),
         (name = "tags", description = "Revisions with names"),
         (name = "files", description = "A branch there and back, and backups"),
         (name = "feed", description = "Every committed change once, in order"),
         (name = "operation", description = "About the server itself"),
-    )
+    ),
+    modifiers(&InSessions)
 )]
 pub(crate) struct Document;
+
+/// Says of every operation that can be a request of a session how: those that can be named can be that, too.
+struct InSessions;
+
+impl Modify for InSessions {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        for item in document.paths.paths.values_mut() {
+            let methods =
+                [&mut item.put, &mut item.post, &mut item.patch, &mut item.delete].into_iter();
+            methods.flatten().for_each(add_headers);
+        }
+    }
+}
+
+fn add_headers(operation: &mut Operation) {
+    let parameters = operation.parameters.get_or_insert_default();
+    if !parameters.iter().any(|parameter| parameter.name == "Idempotency-Key") {
+        return;
+    }
+    parameters.push(header(
+        "Mainstay-Session",
+        "A session: makes this its request of the number that Idempotency-Key is then",
+    ));
+    parameters.push(header(
+        "Mainstay-Lowest",
+        "The lowest request of the session whose answer the client has not got; those below go",
+    ));
+    let gone = ResponseBuilder::new()
+        .description("There is no such session, or the answer to this request is gone")
+        .content(
+            "application/json",
+            ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build(),
+        );
+    let responses = &mut operation.responses.responses;
+    responses.entry("410".to_owned()).or_insert_with(|| gone.build().into());
+}
+
+fn header(name: &str, description: &str) -> Parameter {
+    ParameterBuilder::new()
+        .name(name)
+        .parameter_in(ParameterIn::Header)
+        .required(Required::False)
+        .description(Some(description))
+        .schema(Some(ObjectBuilder::new().schema_type(Type::String)))
+        .build()
+}
 
 /// This document.
 #[utoipa::path(

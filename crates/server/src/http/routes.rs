@@ -5,7 +5,7 @@ use super::metrics::count;
 use super::refusal::Refusal;
 use super::{
     Http, branches, cells, docs, feed, health, history, indexes, job_reads, jobs, leftover, locks,
-    metrics, openapi, outbox, records, runs,
+    metrics, openapi, outbox, records, runs, sessions,
 };
 use super::{
     record_history, slow_log, snapshots, spaces, states, tags, tails, transactions, transfer,
@@ -37,6 +37,9 @@ const WRITE_OUTBOX: Door = Door::needs(Right::write(Area::Outbox));
 /// Keyed state, to read and to write: the name of the space is what counts.
 const READ_KEYED: Door = Door::needs(Right::read(Area::Keyed));
 const WRITE_KEYED: Door = Door::needs(Right::write(Area::Keyed));
+/// Sessions, to look at and to change: its id is what counts.
+const READ_SESSIONS: Door = Door::needs(Right::read(Area::Sessions));
+const WRITE_SESSIONS: Door = Door::needs(Right::write(Area::Sessions));
 /// Branches and tags, to look at and to change; a change concerns all keys.
 const LOOK: Door = Door::needs(Right::read(Area::Branches));
 const CHANGE: Door = Door::needs(Right::write(Area::Branches)).everything();
@@ -48,8 +51,15 @@ const FEED: Door = Door::needs(Right::read(Area::Feed)).range();
 const SERVER: Door = Door::needs(Right::read(Area::Server));
 /// The commands inside are looked at one by one.
 const MIX: Door = Door::needs(
-    Right::either(Area::Cells).or(Area::Records).or(Area::Runs).or(Area::Outbox).or(Area::Keyed),
+    Right::either(Area::Cells)
+        .or(Area::Records)
+        .or(Area::Runs)
+        .or(Area::Outbox)
+        .or(Area::Keyed)
+        .or(Area::Sessions),
 );
+/// Orders to jobs and locks are as many transactions as they take.
+const ORDER: Door = WRITE_RECORDS.apart();
 
 /// What is about data: one layer can wrap all of it.
 fn data() -> Vec<Route> {
@@ -74,24 +84,24 @@ fn data() -> Vec<Route> {
         ("DELETE", "/v1/record-indexes/{id}", delete(indexes::drop), GIVE.recorded("rec.index")),
         ("GET", "/v1/jobs/{type}", get(job_reads::list), READ_RECORDS),
         ("GET", "/v1/jobs/{type}/{id}", get(job_reads::get), READ_RECORDS),
-        ("PUT", "/v1/jobs/{type}/{id}", put(jobs::submit), WRITE_RECORDS),
-        ("POST", "/v1/jobs/{type}/{id}/heartbeat", post(jobs::beat), WRITE_RECORDS),
-        ("POST", "/v1/jobs/{type}/{id}/step", post(jobs::step), WRITE_RECORDS),
-        ("POST", "/v1/jobs/{type}/{id}/complete", post(jobs::complete), WRITE_RECORDS),
-        ("POST", "/v1/jobs/{type}/{id}/fail", post(jobs::fail), WRITE_RECORDS),
-        ("POST", "/v1/jobs/{type}/{id}/cancel", post(jobs::cancel), WRITE_RECORDS),
-        ("POST", "/v1/jobs/{type}/{id}/retry", post(jobs::retry), WRITE_RECORDS),
-        ("POST", "/v1/job-graphs", post(jobs::submit_all), WRITE_RECORDS),
-        ("POST", "/v1/job-claims/{type}", post(jobs::claim), WRITE_RECORDS),
+        ("PUT", "/v1/jobs/{type}/{id}", put(jobs::submit), ORDER),
+        ("POST", "/v1/jobs/{type}/{id}/heartbeat", post(jobs::beat), ORDER),
+        ("POST", "/v1/jobs/{type}/{id}/step", post(jobs::step), ORDER),
+        ("POST", "/v1/jobs/{type}/{id}/complete", post(jobs::complete), ORDER),
+        ("POST", "/v1/jobs/{type}/{id}/fail", post(jobs::fail), ORDER),
+        ("POST", "/v1/jobs/{type}/{id}/cancel", post(jobs::cancel), ORDER),
+        ("POST", "/v1/jobs/{type}/{id}/retry", post(jobs::retry), ORDER),
+        ("POST", "/v1/job-graphs", post(jobs::submit_all), ORDER),
+        ("POST", "/v1/job-claims/{type}", post(jobs::claim), ORDER),
         ("GET", "/v1/job-count/{type}", get(job_reads::count), READ_RECORDS),
         ("GET", "/v1/job-history/{type}/{id}", get(job_reads::history), READ_RECORDS),
         ("GET", "/v1/job-input/{type}/{id}", get(job_reads::input), READ_RECORDS),
         ("GET", "/v1/job-output/{type}/{id}", get(job_reads::output), READ_RECORDS),
-        ("POST", "/v1/job-sweeps", post(job_reads::sweep), WRITE_RECORDS),
+        ("POST", "/v1/job-sweeps", post(job_reads::sweep), ORDER),
         ("GET", "/v1/locks/{*name}", get(locks::get), READ_RECORDS),
-        ("PUT", "/v1/locks/{*name}", put(locks::take), WRITE_RECORDS),
-        ("PATCH", "/v1/locks/{*name}", patch(locks::renew), WRITE_RECORDS),
-        ("DELETE", "/v1/locks/{*name}", delete(locks::free), WRITE_RECORDS),
+        ("PUT", "/v1/locks/{*name}", put(locks::take), ORDER),
+        ("PATCH", "/v1/locks/{*name}", patch(locks::renew), ORDER),
+        ("DELETE", "/v1/locks/{*name}", delete(locks::free), ORDER),
         ("GET", "/v1/runs", get(runs::list), READ_RUNS.range()),
         ("GET", "/v1/runs/{run}", get(runs::get), READ_RUNS.name()),
         ("PUT", "/v1/runs/{run}", put(runs::bootstrap), WRITE_RUNS.name()),
@@ -114,7 +124,7 @@ fn data() -> Vec<Route> {
         ("GET", "/v1/spaces/{space}", get(spaces::info), READ_KEYED.name()),
         ("PUT", "/v1/spaces/{space}", put(spaces::declare), WRITE_KEYED.name()),
         ("DELETE", "/v1/spaces/{space}", delete(spaces::drop), WRITE_KEYED.name()),
-        ("POST", "/v1/spaces/{space}/seal", post(spaces::seal), WRITE_KEYED.name()),
+        ("POST", "/v1/spaces/{space}/seal", post(spaces::seal), WRITE_KEYED.name().apart()),
         ("GET", "/v1/spaces/{space}/positions", get(spaces::positions), READ_KEYED.name()),
         ("GET", "/v1/spaces/{space}/waiting", get(spaces::waiting), READ_KEYED.name()),
         ("GET", "/v1/spaces/{space}/states", get(states::scan), READ_KEYED.name()),
@@ -125,7 +135,31 @@ fn data() -> Vec<Route> {
         ("GET", "/v1/spaces/{space}/items/{key}", get(states::items), READ_KEYED.name()),
         ("POST", "/v1/spaces/{space}/items/{key}", post(states::append), WRITE_KEYED.name()),
         ("GET", "/v1/spaces/{space}/snapshot", get(snapshots::take), READ_KEYED.name()),
-        ("PUT", "/v1/spaces/{space}/snapshot", put(snapshots::restore), WRITE_KEYED.name()),
+        ("PUT", "/v1/spaces/{space}/snapshot", put(snapshots::restore), WRITE_KEYED.name().apart()),
+        ("GET", "/v1/sessions", get(sessions::list), READ_SESSIONS.everything()),
+        ("POST", "/v1/sessions", post(sessions::open), WRITE_SESSIONS.apart()),
+        ("GET", "/v1/sessions/{session}", get(sessions::info), READ_SESSIONS.name()),
+        (
+            "DELETE",
+            "/v1/sessions/{session}",
+            delete(sessions::close),
+            WRITE_SESSIONS.name().apart(),
+        ),
+        (
+            "POST",
+            "/v1/sessions/{session}/keep-alive",
+            post(sessions::keep_alive),
+            WRITE_SESSIONS.name().apart(),
+        ),
+        ("GET", "/v1/sessions/{session}/requests", get(sessions::pending), READ_SESSIONS.name()),
+        ("POST", "/v1/sessions/{session}/requests", post(sessions::send), WRITE_SESSIONS.name()),
+        (
+            "POST",
+            "/v1/sessions/{session}/acknowledge",
+            post(sessions::acknowledge),
+            WRITE_SESSIONS.name(),
+        ),
+        ("POST", "/v1/session-retries", post(sessions::retry), WRITE_SESSIONS.everything().apart()),
         ("POST", "/v1/transactions", post(transactions::execute), MIX),
         ("GET", "/v1/branches", get(branches::list), LOOK),
         ("POST", "/v1/branches", post(branches::fork), CHANGE.recorded("branch.fork")),
@@ -142,8 +176,13 @@ fn data() -> Vec<Route> {
         ("PUT", "/v1/tags/{*name}", put(tags::put), CHANGE.recorded("tag.set")),
         ("DELETE", "/v1/tags/{*name}", delete(tags::delete), CHANGE.recorded("tag.del")),
         ("GET", "/v1/export/{*name}", get(transfer::export), TAKE.recorded_whole("export")),
-        ("POST", "/v1/import/{*name}", post(transfer::import), GIVE.recorded_whole("import")),
-        ("POST", "/v1/backup", post(transfer::backup), TAKE.recorded_whole("backup")),
+        (
+            "POST",
+            "/v1/import/{*name}",
+            post(transfer::import),
+            GIVE.recorded_whole("import").apart(),
+        ),
+        ("POST", "/v1/backup", post(transfer::backup), TAKE.recorded_whole("backup").apart()),
         ("GET", "/v1/feed", get(feed::stream), FEED),
         ("GET", "/v1/feed/page", get(feed::page), FEED),
     ]

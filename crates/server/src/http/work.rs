@@ -12,6 +12,7 @@ use super::Http;
 use super::access::Asking;
 use super::conditions::identified;
 use super::refusal::{Answered, Refusal};
+use super::repeats::Expected;
 use crate::security::{Outcome, recorded};
 use axum::http::HeaderMap;
 use mainstay::{Command, Database, MAIN, Receipt, Result, Transaction};
@@ -106,6 +107,7 @@ impl Http {
     }
 
     async fn submit(&self, transaction: Transaction) -> Answered<Receipt> {
+        let expected = Expected::of(&transaction);
         let (answer, receipt) = oneshot::channel();
         let write = Write { transaction, answer };
         if write.transaction.takes_a_while() {
@@ -118,7 +120,11 @@ impl Http {
         } else {
             self.writer().send(write).await?;
         }
-        receipt.await.map_err(|_| Refusal::lost())?.map_err(Refusal::from)
+        let receipt = receipt.await.map_err(|_| Refusal::lost())?.map_err(Refusal::from)?;
+        match expected {
+            Some(expected) => expected.met_by(receipt),
+            None => Ok(receipt),
+        }
     }
 
     /// Runs what may be slow on a thread that may block, a bounded number at once.

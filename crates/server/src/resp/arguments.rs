@@ -2,6 +2,7 @@
 
 use super::reply::Reply;
 use super::request::whole;
+use super::table;
 use mainstay::{At, Name, Value};
 
 /// What Redis says of words in the wrong place.
@@ -116,6 +117,28 @@ impl<'a> Arguments<'a> {
             false => Err(syntax_error()),
         }
     }
+}
+
+/// What the words of a command say, to the last one; where some are missing or in the wrong place, it is said which
+/// belong there.
+pub fn understood<'a, T>(
+    words: &'a [&'a [u8]],
+    read: impl FnOnce(&mut Arguments<'a>) -> Result<T, Reply>,
+) -> Result<T, Reply> {
+    let mut arguments = Arguments::behind(words);
+    let read = read(&mut arguments).and_then(|read| arguments.end().map(|()| read));
+    read.map_err(|reply| match reply {
+        reply if reply == syntax_error() || reply == not_an_integer() => usage(words),
+        reply => reply,
+    })
+}
+
+fn usage(words: &[&[u8]]) -> Reply {
+    let Some(spec) = words.first().and_then(|name| table::named(name)) else {
+        return syntax_error();
+    };
+    let (name, syntax) = (spec.name.to_uppercase(), spec.syntax);
+    Reply::error(format!("INVALID give {name} {syntax}; numbers are whole and not negative"))
 }
 
 /// A word as text.

@@ -22,6 +22,7 @@ mod glob;
 pub mod line;
 mod login;
 mod multi;
+mod once;
 mod orders;
 pub mod plan;
 mod record;

@@ -2,6 +2,7 @@
 
 use super::Shared;
 use super::commands::feed::no_waiting;
+use super::once;
 use super::orders::{self, Turn};
 use super::plan::{Plan, Promise, unexpected};
 use super::reply::{Protocol, Reply};
@@ -10,7 +11,7 @@ use super::table::{Run, Spec};
 use crate::jobs::Order;
 use crate::security::{Denied, User};
 use mainstay::limits::{ANSWERS_LIMIT_BYTES, TRANSACTION_LIMIT_BYTES, TRANSACTION_LIMIT_COMMANDS};
-use mainstay::{Guard, Receipt};
+use mainstay::{Guard, Receipt, Transaction};
 
 /// It is kept.
 const QUEUED: Reply = Reply::Status("QUEUED");
@@ -34,6 +35,21 @@ enum Queued {
     Wrong(Reply),
     /// It concerns the session alone and is answered when its turn comes.
     Session(&'static Spec, fn(&mut Call<'_>) -> Reply, Vec<Vec<u8>>),
+}
+
+impl Queued {
+    /// Whether its reply is made of the transaction's answers alone, so that a repeat is told the same.
+    fn is_of_the_transaction(&self) -> Result<(), Reply> {
+        match self {
+            Queued::Wrong(_) => Ok(()),
+            Queued::Plan(plan) if plan.at.is_none() => Ok(()),
+            Queued::Plan(_) => Err(once::no_past("SESSION.EXEC")),
+            Queued::Order(_) => Err(once::no_part("SESSION.EXEC", "an order to jobs and locks")),
+            Queued::Session(spec, ..) => {
+                Err(once::no_part("SESSION.EXEC", &spec.name.to_uppercase()))
+            }
+        }
+    }
 }
 
 impl Multi {
@@ -128,6 +144,15 @@ enum Share {
 }
 
 impl Exec {
+    /// How many answers they are made of.
+    pub fn count(&self) -> usize {
+        let count = |share: &Share| match share {
+            Share::Promise(promise) => promise.count(),
+            Share::Reply(_) => 0,
+        };
+        self.0.iter().map(count).sum()
+    }
+
     /// The replies of all commands, or nothing if what was watched has changed.
     pub fn reply(self, receipt: mainstay::Result<Receipt>) -> Reply {
         let receipt = match receipt {
@@ -147,24 +172,63 @@ impl Exec {
 /// Does what was queued, as one transaction.
 pub fn exec(call: &mut Call<'_>) -> Handled {
     let session = &mut *call.session;
+    let (queued, watched) = match end(session, "EXEC") {
+        Ok(ended) => ended,
+        Err(reply) => return Handled::Reply(reply),
+    };
+    if queued.iter().any(|queued| matches!(queued, Queued::Order(_))) {
+        return together(session, queued, watched);
+    }
+    match gather(session, queued, watched) {
+        Ok((transaction, shares)) => Handled::Run(Box::new(transaction), Owed::Exec(Exec(shares))),
+        Err(reply) => Handled::Reply(reply),
+    }
+}
+
+/// Does what was queued as one transaction, and once, however often it is queued and sent.
+pub fn exec_once(call: &mut Call<'_>) -> Handled {
+    executed_once(call).unwrap_or_else(Handled::Reply)
+}
+
+fn executed_once(call: &mut Call<'_>) -> Result<Handled, Reply> {
+    let session = &mut *call.session;
+    let (queued, watched) = end(session, "SESSION.EXEC")?;
+    let request = once::request_of(call.words)?;
+    queued.iter().try_for_each(Queued::is_of_the_transaction)?;
+    let (transaction, shares) = gather(session, queued, watched)?;
+    let once = |share| match share {
+        Share::Promise(promise) => Share::Promise(promise.once()),
+        reply => reply,
+    };
+    let exec = Exec(shares.into_iter().map(once).collect());
+    Ok(once::handled(transaction, request, Owed::Exec(exec)))
+}
+
+/// Ends `MULTI`: what was queued and what was watched, if it was all understood.
+fn end(session: &mut Session, name: &str) -> Result<(Vec<Queued>, Vec<Guard>), Reply> {
     let Some(multi) = session.multi.take() else {
-        return Handled::Reply(Reply::error("ERR EXEC without MULTI"));
+        return Err(Reply::error(format!("ERR {name} without MULTI")));
     };
     let watched = std::mem::take(&mut session.watched);
-    if multi.spoilt {
-        let message = "EXECABORT Transaction discarded because of previous errors.";
-        return Handled::Reply(Reply::error(message));
+    match multi.spoilt {
+        true => Err(Reply::error("EXECABORT Transaction discarded because of previous errors.")),
+        false => Ok((multi.queued, watched)),
     }
-    if multi.queued.iter().any(|queued| matches!(queued, Queued::Order(_))) {
-        return together(session, multi.queued, watched);
-    }
+}
+
+/// All of it as one transaction, and what each command is owed.
+fn gather(
+    session: &mut Session,
+    queued: Vec<Queued>,
+    watched: Vec<Guard>,
+) -> Result<(Transaction, Vec<Share>), Reply> {
     let mut transaction = session.transaction();
     // Something has changed meanwhile: then nothing is done, and that is no failure.
     transaction.otherwise = (!watched.is_empty()).then(Vec::new);
     transaction.guards = watched;
-    let mut shares = Vec::with_capacity(multi.queued.len());
+    let mut shares = Vec::with_capacity(queued.len());
     let mut reply_bytes = 0;
-    for queued in multi.queued {
+    for queued in queued {
         let share = match queued {
             Queued::Wrong(reply) => Share::Reply(reply),
             Queued::Session(spec, run, words) => {
@@ -181,11 +245,11 @@ pub fn exec(call: &mut Call<'_>) -> Handled {
         };
         reply_bytes += if let Share::Reply(reply) = &share { reply.weight_bytes() } else { 0 };
         if reply_bytes > ANSWERS_LIMIT_BYTES {
-            return Handled::Reply(too_much());
+            return Err(too_much());
         }
         shares.push(share);
     }
-    Handled::Run(Box::new(transaction), Owed::Exec(Exec(shares)))
+    Ok((transaction, shares))
 }
 
 /// Orders read before they write, so all of it becomes one transaction that is tried until nothing it read has

@@ -15,6 +15,7 @@ use mainstay::{
     Answer, At, CellCommand, Command, Database, Error, Receipt, RecordCommand, RunCommand,
     SmallVec, Stamp, StateCommand, StringCommand, Transaction,
 };
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 /// A page of records, runs, events or states that is made at once.
@@ -50,6 +51,8 @@ pub enum Making {
     Plain(fn(Answers, Stamp) -> Reply),
     /// What was asked for has to be known, too.
     Asked(Arc<dyn Fn(Answers, Stamp) -> Reply + Send + Sync>),
+    /// It is left to chance, which begins with this number.
+    ByChance(Arc<dyn Fn(Answers, u64) -> Reply + Send + Sync>),
 }
 
 impl std::fmt::Debug for Making {
@@ -77,11 +80,34 @@ impl Shape {
         Shape { reply: Making::Asked(Arc::new(reply)), failure }
     }
 
+    /// Of answers and of chance.
+    pub fn by_chance(
+        reply: impl Fn(Answers, u64) -> Reply + Send + Sync + 'static,
+        failure: fn(Error) -> Reply,
+    ) -> Shape {
+        Shape { reply: Making::ByChance(Arc::new(reply)), failure }
+    }
+
     /// The reply.
     pub fn make(&self, answers: mainstay::Result<(Answers, Stamp)>) -> Reply {
+        // Every state of it hashes differently.
+        self.make_with(answers, |_| RandomState::new().hash_one(0))
+    }
+
+    /// The reply, which is the same whenever it is made of the same.
+    fn make_once(&self, answers: mainstay::Result<(Answers, Stamp)>) -> Reply {
+        self.make_with(answers, |now| now)
+    }
+
+    fn make_with(
+        &self,
+        answers: mainstay::Result<(Answers, Stamp)>,
+        chance: impl FnOnce(Stamp) -> u64,
+    ) -> Reply {
         match (answers, &self.reply) {
             (Ok((answers, now)), Making::Plain(reply)) => reply(answers, now),
             (Ok((answers, now)), Making::Asked(reply)) => reply(answers, now),
+            (Ok((answers, now)), Making::ByChance(reply)) => reply(answers, chance(now)),
             (Err(error), _) => (self.failure)(error),
         }
     }
@@ -147,6 +173,13 @@ impl Plan {
         self.commands.iter().all(is_read)
     }
 
+    /// Whether it can be part of an open transaction: what waits in sessions is seen by the writer alone.
+    pub fn stands_in_open(&self) -> bool {
+        let is_told_by_the_writer =
+            |command: &Command| matches!(command, Command::Session(command) if command.reads());
+        !self.commands.iter().any(is_told_by_the_writer)
+    }
+
     /// Whether it may take a while, so that others should not have to wait behind it: a scan looks at
     /// everything that it does not give.
     pub fn takes_a_while(&self) -> bool {
@@ -185,7 +218,7 @@ impl Plan {
 
     /// Adds the commands to a transaction.
     pub fn put_into(self, transaction: Transaction) -> (Transaction, Promise) {
-        let promise = Promise { count: self.commands.len(), shape: self.shape };
+        let promise = Promise { count: self.commands.len(), shape: self.shape, once: false };
         let add = |transaction: Transaction, command| transaction.attempt(command);
         (self.commands.into_iter().fold(transaction, add), promise)
     }
@@ -196,14 +229,33 @@ impl Plan {
 pub struct Promise {
     count: usize,
     shape: Shape,
+    /// Whether the same answers have to make the same reply.
+    once: bool,
 }
 
 impl Promise {
+    /// Of a request of a session: a repeat is told the same.
+    pub fn once(self) -> Promise {
+        Promise { once: true, ..self }
+    }
+
+    /// How many answers it is made of.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    fn make(&self, answers: mainstay::Result<(Answers, Stamp)>) -> Reply {
+        match self.once {
+            true => self.shape.make_once(answers),
+            false => self.shape.make(answers),
+        }
+    }
+
     /// The reply, of a receipt that is all its own.
     pub fn keep(self, receipt: mainstay::Result<Receipt>) -> Reply {
         match receipt {
             Ok(receipt) => self.shape_of(receipt.answers, receipt.stamp),
-            Err(error) => self.shape.make(Err(error)),
+            Err(error) => self.make(Err(error)),
         }
     }
 
@@ -217,9 +269,9 @@ impl Promise {
     pub fn shape_of(self, answers: Answers, stamp: Stamp) -> Reply {
         let failed = |answer: &Answer| matches!(answer, Answer::Failed(_));
         match answers.iter().position(failed) {
-            None => self.shape.make(Ok((answers, stamp))),
+            None => self.make(Ok((answers, stamp))),
             Some(place) => match answers.into_iter().nth(place) {
-                Some(Answer::Failed(error)) => self.shape.make(Err(error)),
+                Some(Answer::Failed(error)) => self.make(Err(error)),
                 _ => unexpected(),
             },
         }

@@ -8,8 +8,12 @@ use crate::security::{Area, Denied, Right, User};
 use mainstay::{Contract, SmallVec};
 
 /// To do anything with what keys hold.
-pub const DATA: Right =
-    Right::either(Area::Cells).or(Area::Records).or(Area::Runs).or(Area::Outbox).or(Area::Keyed);
+pub const DATA: Right = Right::either(Area::Cells)
+    .or(Area::Records)
+    .or(Area::Runs)
+    .or(Area::Outbox)
+    .or(Area::Keyed)
+    .or(Area::Sessions);
 /// To read what keys hold, of whichever kind that is.
 pub const READ: Right = Right::read(Area::Cells).or(Area::Records);
 /// To write what keys hold, of whichever kind that is.
@@ -92,6 +96,7 @@ impl Spec {
             (Needs::Group, Group::Runs) => Some(in_area(Area::Runs)),
             (Needs::Group, Group::Outbox) => Some(in_area(Area::Outbox)),
             (Needs::Group, Group::Keyed) => Some(in_area(Area::Keyed)),
+            (Needs::Group, Group::Sessions) => Some(in_area(Area::Sessions)),
             // They do as much as the user may: see `Plan::narrowed` and `kinds`.
             (Needs::Group, Group::Keys) => Some(in_area(Area::Cells).or(Area::Records)),
             (Needs::Group, Group::Branches) => Some(in_area(Area::Branches)),
@@ -119,7 +124,8 @@ mod tests {
     #[test]
     fn every_command_that_names_keys_has_them_checked() {
         for spec in all().filter(|spec| spec.keys.0 != 0) {
-            let is_data = matches!(spec.run, Run::Data(_) | Run::Sent(_) | Run::Pieces(..));
+            let is_data =
+                matches!(spec.run, Run::Data(_) | Run::Sent(_) | Run::Pieces(..) | Run::Alone(_));
             assert!(is_data || matches!(spec.reach, Reach::Words), "{}", spec.name);
         }
     }

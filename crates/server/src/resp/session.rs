@@ -15,6 +15,7 @@ use super::commands;
 use super::feeds::{Awaited, Reading};
 use super::login::Login;
 use super::multi::{Exec, Multi};
+use super::once::Once;
 use super::plan::{Plan, Promise};
 use super::reply::{Protocol, Reply};
 use super::request::Limits;
@@ -26,8 +27,9 @@ use crate::jobs::Order;
 use crate::security::{Denied, User};
 use mainstay::{
     At, CellCommand, Cells, CellsAt, Command, CompactString, Contract, Durability, Guard,
-    HashCommand, Interactive, MAIN, Moment, Name, OutboxCommand, Receipt, RecordCommand,
-    RunCommand, SmallVec, StateCommand, Step, StringCommand, Transaction,
+    HashCommand, Interactive, KEPT_LIMIT_BYTES, MAIN, Moment, Name, OutboxCommand, Receipt,
+    RecordCommand, RunCommand, SessionCommand, SmallVec, StateCommand, Step, StringCommand,
+    Transaction,
 };
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -40,6 +42,9 @@ const PAUSE: Duration = Duration::from_millis(5);
 const NAME_BYTES: usize = 64;
 /// What a record of a page takes, about.
 const RECORD_BYTES: usize = 1 << 10;
+/// What a request of a session takes at least: a kept answer may be larger than what would be answered now, so that
+/// not many of them wait together.
+const REQUEST_BYTES: usize = 32 << 10;
 
 /// What one connection has said so far.
 pub struct Session {
@@ -131,6 +136,8 @@ pub enum Owed {
     Commit,
     /// Of a transaction that came as bytes.
     Wire(commands::wire::Receipts),
+    /// Of a request of a session, which may be a repeat.
+    Once(Box<Once>),
 }
 
 impl Owed {
@@ -144,6 +151,7 @@ impl Owed {
                 Err(error) => error.into(),
             },
             Owed::Wire(receipts) => receipts.reply(receipt),
+            Owed::Once(once) => once.reply(receipt),
         }
     }
 }
@@ -256,6 +264,11 @@ impl Session {
             };
         }
         match spec.run {
+            Run::Alone(read) => match read(words).and_then(|plan| self.allowed(spec, plan)) {
+                Ok(_) if self.open.is_some() => Handled::Reply(not_inside(spec)),
+                Ok(plan) => self.data(plan, pending),
+                Err(reply) => Handled::Reply(reply),
+            },
             Run::Order(read) => match read(words).and_then(|order| self.permitted(spec, order)) {
                 Ok(order) => self.order(order, pending),
                 Err(reply) => Handled::Reply(reply),
@@ -269,10 +282,7 @@ impl Session {
             Run::Data(_) | Run::Kept(_) | Run::Sent(_) | Run::Pieces(..) => {
                 Handled::Reply(super::plan::unexpected())
             }
-            Run::Slow(_) if self.open.is_some() => {
-                let name = spec.name.to_uppercase();
-                Handled::Reply(Reply::error(format!("ERR {name} is not for inside a transaction")))
-            }
+            Run::Slow(_) if self.open.is_some() => Handled::Reply(not_inside(spec)),
             Run::Slow(run) => match run(&mut Call { session: self, words }) {
                 Ok(job) => Handled::Slow(job),
                 Err(reply) => Handled::Reply(reply),
@@ -312,7 +322,7 @@ impl Session {
     }
 
     /// A plan, if the user may do all of it.
-    fn allowed(&self, spec: &Spec, plan: Plan) -> Result<Plan, Reply> {
+    pub fn allowed(&self, spec: &Spec, plan: Plan) -> Result<Plan, Reply> {
         let user = self.user.as_ref().ok_or_else(no_user)?;
         spec.permit(user, plan).map_err(|denied| no_permission(spec, &denied))
     }
@@ -351,6 +361,7 @@ impl Session {
                 }
                 _ => Handled::NotYet,
             },
+            _ if self.open.is_some() && !plan.stands_in_open() => Handled::Reply(not_inside(spec)),
             _ => self.data(plan, pending),
         }
     }
@@ -406,6 +417,15 @@ impl Session {
     /// What a transaction may answer, in bytes, as far as that can be known before: what its cells and
     /// records hold now, or what was put into them just before.
     pub fn weigh(&self, transaction: &Transaction, written: Written) -> usize {
+        let steps = self.weigh_steps(transaction, written);
+        match transaction.session() {
+            // Its answer may be one that was kept, whatever it would find now.
+            Some(_) => steps.clamp(REQUEST_BYTES, KEPT_LIMIT_BYTES),
+            None => steps,
+        }
+    }
+
+    fn weigh_steps(&self, transaction: &Transaction, written: Written) -> usize {
         let steps = transaction.steps.iter().chain(transaction.otherwise.iter().flatten());
         let weight = |step: &Step| match &step.command {
             Command::Cell(CellCommand::List { limit, .. }) => limit.saturating_mul(NAME_BYTES),
@@ -418,6 +438,11 @@ impl Session {
                 OutboxCommand::Claim { limit, .. } | OutboxCommand::Dead { limit, .. },
             ) => limit.saturating_mul(RECORD_BYTES),
             Command::State(command) => self.weigh_states(&transaction.branch, command),
+            Command::Session(
+                SessionCommand::Pending { limit, .. }
+                | SessionCommand::Retry { limit, .. }
+                | SessionCommand::List { limit, .. },
+            ) => limit.saturating_mul(RECORD_BYTES),
             command => match answered(command) {
                 Some(Held::Cell(name)) => {
                     self.size_bytes(&transaction.branch, name).max(written.largest_bytes)
@@ -547,6 +572,12 @@ fn no_browser() -> Reply {
 /// What Redis says to whoever has not said who they are.
 pub fn no_user() -> Reply {
     Reply::error("NOAUTH Authentication required.")
+}
+
+/// What is said of a command that is no part of an open transaction.
+pub fn not_inside(spec: &Spec) -> Reply {
+    let name = spec.name.to_uppercase();
+    Reply::error(format!("ERR {name} is not for inside a transaction"))
 }
 
 /// What Redis says to whoever may not, and what is missing.

@@ -64,6 +64,8 @@ pub enum Group {
     Outbox,
     /// Keyed state.
     Keyed,
+    /// Sessions.
+    Sessions,
     /// Branches and tags.
     Branches,
     /// Several commands at once.
@@ -86,7 +88,7 @@ pub struct Inside {
 }
 
 /// All groups, in the order of their numbers.
-pub const GROUPS: [Group; 15] = [
+pub const GROUPS: [Group; 16] = [
     Group::Connection,
     Group::Keys,
     Group::Strings,
@@ -97,6 +99,7 @@ pub const GROUPS: [Group; 15] = [
     Group::Runs,
     Group::Outbox,
     Group::Keyed,
+    Group::Sessions,
     Group::Branches,
     Group::Transactions,
     Group::Feed,
@@ -118,6 +121,7 @@ impl Group {
             Group::Runs => "runs",
             Group::Outbox => "outbox",
             Group::Keyed => "keyed",
+            Group::Sessions => "sessions",
             Group::Branches => "branches",
             Group::Transactions => "transactions",
             Group::Feed => "feed",
@@ -139,6 +143,8 @@ pub enum Run {
     /// The same in as many transactions as it takes, where the session has none open: the plan is what can be done in
     /// one, the other does it piece by piece, each in a transaction like the empty one.
     Pieces(fn(&[&[u8]]) -> Result<Plan, Reply>, fn(Database, Transaction, Plan) -> Answering),
+    /// A plan that is a transaction by itself, and no part of one.
+    Alone(fn(&[&[u8]]) -> Result<Plan, Reply>),
     /// An order to jobs and locks, to be run wherever the session stands.
     Order(fn(&[&[u8]]) -> Result<Order, Reply>),
     /// It needs nothing but the session, and is answered at once.
@@ -246,7 +252,10 @@ impl Spec {
 
     /// Whether `MULTI` does not keep it: it is about the transaction, or ends it.
     pub fn passes_multi(&self) -> bool {
-        matches!(self.name, "multi" | "exec" | "discard" | "watch" | "quit" | "reset")
+        matches!(
+            self.name,
+            "multi" | "exec" | "session.exec" | "discard" | "watch" | "quit" | "reset"
+        )
     }
 
     /// What its subcommands are, as Redis has it.
@@ -268,7 +277,7 @@ impl Spec {
 
 /// All commands.
 pub fn all() -> impl Iterator<Item = &'static Spec> {
-    let lists: [&'static [Spec]; 20] = [
+    let lists: [&'static [Spec]; 21] = [
         commands::connection::COMMANDS,
         commands::users::COMMANDS,
         commands::server::COMMANDS,
@@ -285,6 +294,7 @@ pub fn all() -> impl Iterator<Item = &'static Spec> {
         commands::runs::COMMANDS,
         commands::outbox::COMMANDS,
         commands::keyed::COMMANDS,
+        commands::sessions::COMMANDS,
         commands::branches::COMMANDS,
         commands::transactions::COMMANDS,
         commands::feed::COMMANDS,

@@ -3,7 +3,7 @@
 use super::password::Hash;
 use super::prefixes::Prefixes;
 use super::remembered::{Place, Remembered};
-use super::right::Rights;
+use super::right::{Rights, area_names};
 use super::settings::{Settings, UserSettings};
 use super::{Secret, User};
 use mainstay::{Code, Error, Result};
@@ -101,8 +101,9 @@ fn account(settings: &UserSettings) -> Result<Account> {
     })?;
     let rights = Rights::read(&settings.allow).map_err(|unknown| {
         let message = format!(
-            "allows {unknown:?}, which there is not: there are all, cells, branches, feed, server and \
-             admin, each also with :read or :write behind it"
+            "allows {unknown:?}, which there is not: there are {}, and all for all of them, each also with \
+             :read or :write behind it",
+            area_names()
         );
         wrong(settings, &message)
     })?;

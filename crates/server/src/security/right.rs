@@ -15,6 +15,8 @@ pub enum Area {
     Outbox,
     /// Spaces of keyed state and what they hold, now and before.
     Keyed,
+    /// Sessions: requests in them, and what is sent to their clients.
+    Sessions,
     /// Branches and tags.
     Branches,
     /// The feed of changes, values included.
@@ -26,17 +28,23 @@ pub enum Area {
 }
 
 /// All areas, as they are named in settings.
-const AREAS: [(Area, &str); 9] = [
+const AREAS: [(Area, &str); 10] = [
     (Area::Cells, "cells"),
     (Area::Records, "records"),
     (Area::Runs, "runs"),
     (Area::Outbox, "outbox"),
     (Area::Keyed, "keyed"),
+    (Area::Sessions, "sessions"),
     (Area::Branches, "branches"),
     (Area::Feed, "feed"),
     (Area::Server, "server"),
     (Area::Admin, "admin"),
 ];
+
+/// The names of all areas, as settings have them.
+pub(super) fn area_names() -> String {
+    AREAS.map(|(_, name)| name).join(", ")
+}
 
 /// What is done there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,27 +62,27 @@ pub enum Access {
 pub struct Right {
     area: Area,
     /// The same right there is enough, too.
-    others: [Option<Area>; 4],
+    others: [Option<Area>; 5],
     access: Access,
 }
 
 impl Right {
     /// To read there.
     pub const fn read(area: Area) -> Right {
-        Right { area, others: [None; 4], access: Access::Read }
+        Right { area, others: [None; 5], access: Access::Read }
     }
 
     /// To write there.
     pub const fn write(area: Area) -> Right {
-        Right { area, others: [None; 4], access: Access::Write }
+        Right { area, others: [None; 5], access: Access::Write }
     }
 
     /// To do anything there.
     pub const fn either(area: Area) -> Right {
-        Right { area, others: [None; 4], access: Access::Either }
+        Right { area, others: [None; 5], access: Access::Either }
     }
 
-    /// Here or there: one of them is enough. There are at most four others.
+    /// Here or there: one of them is enough. There are at most five others.
     pub const fn or(mut self, other: Area) -> Right {
         let mut place = 0;
         while place + 1 < self.others.len() && self.others[place].is_some() {

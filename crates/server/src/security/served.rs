@@ -7,8 +7,12 @@ use mainstay::wire::{Act, Follow, Look, Question, Read};
 use mainstay::{CellCommand, Filter, RecordCommand, RunCommand, StateCommand, Transaction};
 
 /// To do anything with what keys hold.
-const DATA: Right =
-    Right::either(Area::Cells).or(Area::Records).or(Area::Runs).or(Area::Outbox).or(Area::Keyed);
+const DATA: Right = Right::either(Area::Cells)
+    .or(Area::Records)
+    .or(Area::Runs)
+    .or(Area::Outbox)
+    .or(Area::Keyed)
+    .or(Area::Sessions);
 
 /// What somebody wants over the wire.
 pub enum Wanted<'a> {

@@ -14,7 +14,8 @@ use super::right::{Area, Right};
 use super::user::{Denied, User};
 use mainstay::{
     BranchCommand, CellCommand, Command, Contract, Guard, HashCommand, IndexCommand, Name,
-    OutboxCommand, RecordCommand, RunCommand, StateCommand, StringCommand, Transaction,
+    OutboxCommand, RecordCommand, RunCommand, SessionCommand, StateCommand, StringCommand,
+    Transaction,
 };
 
 const READ: Right = Right::read(Area::Cells);
@@ -25,12 +26,18 @@ const READ_RUNS: Right = Right::read(Area::Runs);
 const WRITE_RUNS: Right = Right::write(Area::Runs);
 const READ_KEYED: Right = Right::read(Area::Keyed);
 const WRITE_KEYED: Right = Right::write(Area::Keyed);
+const READ_SESSIONS: Right = Right::read(Area::Sessions);
+const WRITE_SESSIONS: Right = Right::write(Area::Sessions);
 
 impl User {
     /// All that a transaction may do has to be allowed, also what it does only if a guard fails.
     pub fn allow(&self, transaction: &Transaction) -> Result<(), Denied> {
         if self.is_unlimited() {
             return Ok(());
+        }
+        // Whoever sends a request that was sent before is told what it was answered.
+        if let Some(request) = transaction.session() {
+            self.allow_key(&[WRITE_SESSIONS], &request.session)?;
         }
         transaction.guards.iter().try_for_each(|guard| self.allow_guard(guard))?;
         let otherwise = transaction.otherwise.iter().flatten();
@@ -51,6 +58,7 @@ impl User {
             Command::Run(command) => self.allow_run(command),
             Command::Outbox(command) => self.allow_outbox(command),
             Command::State(command) => self.allow_state(command),
+            Command::Session(command) => self.allow_session(command),
             // A branch is all keys at once.
             Command::Branch(_) => {
                 self.may(Right::write(Area::Branches))?;
@@ -212,6 +220,29 @@ impl User {
         }
     }
 
+    fn allow_session(&self, command: &SessionCommand) -> Result<(), Denied> {
+        let rights: &[Right] = match command {
+            command if command.reads() => &[READ_SESSIONS],
+            // What is told of one that is there, and what is given out, was written before.
+            SessionCommand::Open { .. } | SessionCommand::Retry { .. } => {
+                &[READ_SESSIONS, WRITE_SESSIONS]
+            }
+            SessionCommand::KeepAlive { .. }
+            | SessionCommand::Close { .. }
+            | SessionCommand::Send { .. }
+            | SessionCommand::Acknowledge { .. } => &[WRITE_SESSIONS],
+            _ => return self.allow_unknown(),
+        };
+        match command.session() {
+            Some(session) => self.allow_key(rights, session),
+            // They tell of all sessions.
+            None => {
+                rights.iter().try_for_each(|right| self.may(*right))?;
+                self.may_touch_everything()
+            }
+        }
+    }
+
     /// Whether a user is told of a change, of keys that begin with what they may. Names of branches, tags and messages
     /// are no keys.
     pub fn may_follow(&self, contract: Contract, key: &str) -> bool {
@@ -262,6 +293,7 @@ impl User {
     fn allow_unknown(&self) -> Result<(), Denied> {
         [READ, WRITE, READ_RECORDS, WRITE_RECORDS].iter().try_for_each(|right| self.may(*right))?;
         [READ_KEYED, WRITE_KEYED].iter().try_for_each(|right| self.may(*right))?;
+        [READ_SESSIONS, WRITE_SESSIONS].iter().try_for_each(|right| self.may(*right))?;
         self.may(Right::write(Area::Admin))?;
         self.may_touch_everything()
     }
@@ -275,13 +307,17 @@ const fn reading(contract: Contract) -> Right {
         Contract::Runs => READ_RUNS,
         Contract::Outbox => Right::read(Area::Outbox),
         Contract::Keyed => READ_KEYED,
+        Contract::Sessions => READ_SESSIONS,
         _ => Right::read(Area::Branches),
     }
 }
 
 /// Whether state of a kind has names that users have rights on: branches, tags and messages have not.
 pub const fn has_keys(contract: Contract) -> bool {
-    matches!(contract, Contract::Cells | Contract::Records | Contract::Runs | Contract::Keyed)
+    matches!(
+        contract,
+        Contract::Cells | Contract::Records | Contract::Runs | Contract::Keyed | Contract::Sessions
+    )
 }
 
 /// What is to be recorded of a transaction.

@@ -18,6 +18,7 @@ mod rights;
 mod runs;
 mod served;
 mod server;
+mod sessions;
 mod states;
 mod terminal;
 mod transfer;

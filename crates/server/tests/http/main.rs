@@ -19,6 +19,7 @@ mod runs;
 mod scratch;
 #[path = "../../../engine/tests/seam/mod.rs"]
 mod seam;
+mod sessions;
 #[path = "../support/mod.rs"]
 mod support;
 mod transactions;

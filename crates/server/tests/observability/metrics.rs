@@ -1,7 +1,8 @@
 use crate::support::encode;
 use crate::world::World;
 use mainstay::{
-    At, Clock, Filter, KeyedState, ManualClock, NewEvent, Options, SpaceOptions, SystemClock,
+    At, CellCommand, Clock, Filter, KeyedState, ManualClock, Name, NewEvent, Options,
+    SessionOptions, SpaceOptions, SystemClock, Transaction,
 };
 use mainstay_server::resp::Settings;
 use std::time::Duration;
@@ -223,6 +224,43 @@ fn keyed_state_is_shown() {
     assert_eq!(w.metric("mainstay_state_spaces_reaped_total"), 2.0);
     assert_eq!(w.metric("mainstay_runs_reaped_total"), 0.0);
     assert!(w.client().line("INFO keyed").contains(r"state_puts_applied:1\r\n"));
+}
+
+#[test]
+fn sessions_are_shown() {
+    let w = world();
+    let sessions = w.db.sessions();
+    let open = |name: &str| sessions.open(SessionOptions::new().name(name)).unwrap();
+    let (session, _) = (open("s"), open("t"));
+    let add = || {
+        let name = Name::new("n").unwrap();
+        Transaction::new().step(CellCommand::Incr { name, by: 1.into() })
+    };
+    session.execute(1, 1, add()).unwrap();
+    session.execute(2, 2, add()).unwrap();
+    session.execute(2, 2, add()).unwrap();
+    session.execute(1, 1, add()).unwrap_err();
+    for (to, payload) in [("s", "a"), ("s", "b"), ("nobody", "c")] {
+        sessions.send(to, payload).unwrap();
+    }
+    session.acknowledge(1).unwrap();
+    sessions.requests_for_retry(u64::MAX, 10).unwrap();
+    sessions.close("t").unwrap();
+    let gauges = ["mainstay_sessions", "mainstay_session_responses", "mainstay_session_pending"];
+    assert_eq!(gauges.map(|name| w.metric(name)), [1.0, 1.0, 1.0]);
+    assert!(w.metric("mainstay_session_kept_bytes") > 0.0);
+    assert_eq!(w.metric("mainstay_sessions_opened_total"), 2.0);
+    let ended = |how| w.metric(&format!("mainstay_sessions_ended_total{{how=\"{how}\"}}"));
+    assert_eq!((ended("closed"), ended("expired")), (1.0, 0.0));
+    let became =
+        |became| w.metric(&format!("mainstay_session_requests_total{{became=\"{became}\"}}"));
+    assert_eq!(["executed", "repeated", "evicted"].map(became), [2.0, 1.0, 1.0]);
+    let done =
+        |kind| w.metric(&format!("mainstay_session_server_requests_total{{kind=\"{kind}\"}}"));
+    assert_eq!(["sent", "dropped", "acknowledged", "retried"].map(done), [2.0, 1.0, 1.0, 1.0]);
+    let info = w.client().line("INFO sessions");
+    assert!(info.contains(r"# Sessions\r\nsessions:1\r\n"), "{info}");
+    assert!(info.contains(r"session_requests_repeated:1\r\n"), "{info}");
 }
 
 #[test]

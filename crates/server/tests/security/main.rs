@@ -13,5 +13,6 @@ mod login;
 mod records;
 mod rights;
 mod runs;
+mod sessions;
 mod table;
 mod world;

@@ -16,6 +16,7 @@ mod keyed;
 mod outbox;
 mod records;
 mod runs;
+mod sessions;
 
 pub use branch::AsyncBranch;
 pub use cells::{AsyncCells, AsyncCellsAt};
@@ -25,6 +26,7 @@ pub use keyed::{AsyncKeyed, AsyncKeyedAt};
 pub use outbox::AsyncOutbox;
 pub use records::{AsyncRecords, AsyncRecordsAt};
 pub use runs::{AsyncRuns, AsyncRunsAt};
+pub use sessions::{AsyncSession, AsyncSessions};
 
 use super::link::Link;
 use crate::branch::{BranchInfo, Difference, TagInfo};
@@ -79,6 +81,11 @@ impl AsyncDatabase {
     /// The outbox of `main`.
     pub fn outbox(&self) -> AsyncOutbox {
         AsyncOutbox::on(self.link.clone(), MAIN)
+    }
+
+    /// The sessions of the database.
+    pub fn sessions(&self) -> AsyncSessions {
+        AsyncSessions::on(self.link.clone())
     }
 
     /// The records of `main`.

@@ -138,7 +138,7 @@ fn command(session: &mut Session, words: Vec<Vec<u8>>) -> Result<()> {
     let shape = match session.begun() {
         // What is kept until EXEC answers only that it is.
         Some(Begun::Multi) => Shape::Any,
-        _ => shapes::shape(&name),
+        _ => shapes::shape_of(&words),
     };
     let reply = session.store()?.call(words)?;
     if !session.printer.reply(shape, reply.clone(), false) {

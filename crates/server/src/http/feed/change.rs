@@ -68,17 +68,18 @@ pub(crate) struct EventForm {
     revision: u64,
     /// When that was, in microseconds.
     stamp: u64,
-    /// The branch it was made on.
+    /// The branch it was made on; empty for sessions, which are on none.
     branch: String,
     /// The kind of state.
     #[schema(example = "cells")]
     contract: &'static str,
-    /// The cell, record, run, branch or tag, or the number of a message; for a merge, the branch that was merged.
+    /// The cell, record, run, session, branch or tag, or the number of a message; for a merge, the branch that was merged.
     key: String,
     /// What happened.
     #[schema(example = "set")]
     kind: &'static str,
-    /// The new value of a cell, the event of a run, the message of an outbox; left out where there is none.
+    /// The new value of a cell, the event of a run, the message of an outbox, the request to a session's client;
+    /// left out where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
     value: Option<Raw>,
@@ -86,7 +87,8 @@ pub(crate) struct EventForm {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     fields: Option<Raw>,
-    /// The counter of the cell or record after the change; the sequence of an event, the number of a message.
+    /// The counter of the cell or record after the change; the sequence of an event, the number of a message or
+    /// of a request to a session's client.
     counter: u64,
 }
 
@@ -156,6 +158,9 @@ fn kind_name(kind: ChangeKind) -> &'static str {
         ChangeKind::Appended => APPENDED,
         ChangeKind::Alerted => "alerted",
         ChangeKind::Restored => RESTORED,
+        ChangeKind::Opened => "opened",
+        ChangeKind::Closed => "closed",
+        ChangeKind::Sent => "sent",
         _ => "changed",
     }
 }
@@ -168,6 +173,7 @@ fn contract_name(contract: Contract) -> &'static str {
         Contract::Runs => "runs",
         Contract::Outbox => "outbox",
         Contract::Keyed => "keyed",
+        Contract::Sessions => "sessions",
         _ => "other",
     }
 }

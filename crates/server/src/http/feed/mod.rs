@@ -80,6 +80,8 @@ pub(crate) enum FeedContract {
     Outbox,
     /// Spaces of keys with versions.
     Keyed,
+    /// Sessions, and what is sent to their clients.
+    Sessions,
 }
 
 impl From<FeedContract> for Contract {
@@ -91,6 +93,7 @@ impl From<FeedContract> for Contract {
             FeedContract::Runs => Contract::Runs,
             FeedContract::Outbox => Contract::Outbox,
             FeedContract::Keyed => Contract::Keyed,
+            FeedContract::Sessions => Contract::Sessions,
         }
     }
 }
@@ -104,7 +107,7 @@ pub(crate) struct FeedArguments {
     after: Option<u64>,
     /// Only keys that begin with this.
     prefix: Option<String>,
-    /// Only changes on this branch.
+    /// Only changes on this branch; sessions are on none.
     branch: Option<String>,
     /// Only changes of this kind of state.
     #[param(inline)]

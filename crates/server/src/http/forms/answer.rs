@@ -8,9 +8,12 @@ use super::record::{RecordForm, RecordPageForm};
 use super::run::{
     AlertForm, AppendedForm, EventsForm, KeptForm, RunForm, RunPageForm, SnapshotForm,
 };
+use super::session::{LetterForm, LettersForm, OpenedForm, SessionPageForm, letters};
 use super::{Raw, raw};
+use crate::sessions::Told;
 use mainstay::{
-    Answer, Code, Error, OutboxAnswer, Page, Receipt, Result, RunAnswer, StateAnswer, Versioned,
+    Answer, Code, Error, OutboxAnswer, Page, Receipt, Result, RunAnswer, SessionAnswer,
+    StateAnswer, Versioned,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -101,6 +104,18 @@ pub(crate) enum AnswerForm {
     Positions(BTreeMap<String, u64>),
     /// What is known of a space; null when there is none.
     Space(Option<SpaceForm>),
+    /// A session that is open.
+    Opened(OpenedForm),
+    /// The number of a request to a session's client; null where there is no such session.
+    Sent(Option<u64>),
+    /// Requests that a session's client has not acknowledged.
+    Pending(LettersForm),
+    /// Requests to be sent again.
+    Retry(Vec<LetterForm>),
+    /// What is known of a session; null when there is none.
+    Session(Option<Told>),
+    /// A page of sessions.
+    Sessions(SessionPageForm),
 }
 
 /// What a cell held before.
@@ -197,6 +212,7 @@ impl AnswerForm {
             Answer::Run(answer) => AnswerForm::of_run(*answer)?,
             Answer::Outbox(answer) => AnswerForm::of_outbox(*answer)?,
             Answer::State(answer) => AnswerForm::of_state(*answer)?,
+            Answer::Session(answer) => AnswerForm::of_session(*answer)?,
             _ => return Err(formless()),
         })
     }
@@ -238,6 +254,22 @@ impl AnswerForm {
             }
             StateAnswer::Positions(all) => AnswerForm::Positions(all.into_iter().collect()),
             StateAnswer::Info(info) => AnswerForm::Space(info.map(SpaceForm::from)),
+            _ => return Err(formless()),
+        })
+    }
+
+    fn of_session(answer: SessionAnswer) -> Result<AnswerForm> {
+        Ok(match answer {
+            SessionAnswer::Opened { info, created } => {
+                AnswerForm::Opened(OpenedForm::of(info, created))
+            }
+            SessionAnswer::Sent(number) => AnswerForm::Sent(number),
+            SessionAnswer::Pending { requests, more } => {
+                AnswerForm::Pending(LettersForm::of(requests, more))
+            }
+            SessionAnswer::Retry(requests) => AnswerForm::Retry(letters(requests)),
+            SessionAnswer::Info(info) => AnswerForm::Session(info.map(Told::from)),
+            SessionAnswer::List(page) => AnswerForm::Sessions(page.into()),
             _ => return Err(formless()),
         })
     }

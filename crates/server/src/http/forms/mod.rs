@@ -14,6 +14,7 @@ mod keyed;
 mod outbox;
 mod record;
 mod run;
+mod session;
 mod step;
 mod text;
 
@@ -37,6 +38,10 @@ pub(crate) use run::{
     AlertForm, AppendedForm, BootstrapForm, EventsForm, RunForm, RunPageForm, SnapshotForm,
 };
 pub(crate) use run::{append, event_of, shown_event, status_of};
+pub(crate) use session::{
+    LetterForm, LettersForm, OpenSessionForm, OpenedForm, RetryForm, SessionPageForm, letters,
+    sending,
+};
 pub(crate) use step::StepForm;
 
 use mainstay::{Result, Value};

@@ -22,13 +22,17 @@ use super::run::{
     AppendEventForm, BootstrapForm, FetchForm, KeepStateForm, KeptStateForm, ListRunsForm,
     RestoreRunForm, RunNameForm, RunSnapshotForm,
 };
+use super::session::{
+    AcknowledgeForm, HasPendingForm, KeepSessionForm, ListSessionsForm, OpenSessionForm,
+    PendingForm, RetryForm, SendRequestForm, SessionNameForm,
+};
 use super::text::{
     AddFloatForm, AddForm, AppendForm, ExpireIfForm, SetAllForm, SwapForm, TouchForm,
 };
 use crate::outbox;
 use mainstay::{
-    BranchCommand, Code, Command, Demand, Error, OutboxCommand, Result, RunCommand, StateCommand,
-    Step, StringCommand, SystemCommand,
+    BranchCommand, Code, Command, Demand, Error, OutboxCommand, Result, RunCommand, SessionCommand,
+    StateCommand, Step, StringCommand, SystemCommand,
 };
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -175,6 +179,26 @@ pub(crate) enum StepForm {
     GetSpace(SpaceNameForm),
     /// Spaces in byte order of their names.
     ListSpaces(ListSpacesForm),
+    /// Opens a session, or finds the one of this id. Stands alone.
+    OpenSession(OpenSessionForm),
+    /// A session's lease begins anew, and answers that its client has got go. Stands alone.
+    KeepSessionAlive(KeepSessionForm),
+    /// Ends a session; answers whether there was one. Stands alone.
+    CloseSession(SessionNameForm),
+    /// Sends a request to a session's client; answers its number, or null where there is no such session.
+    SendRequest(SendRequestForm),
+    /// A session's client has done all requests up to a number; answers how many that were.
+    AcknowledgeRequests(AcknowledgeForm),
+    /// What a session's client has not acknowledged.
+    PendingRequests(PendingForm),
+    /// What was sent before a moment and is not acknowledged; it counts as sent now. Stands alone.
+    RetryRequests(RetryForm),
+    /// Whether something was sent before a moment and is not acknowledged.
+    HasPendingRequests(HasPendingForm),
+    /// What is known of a session.
+    GetSession(SessionNameForm),
+    /// Sessions in the order of their ids.
+    ListSessions(ListSessionsForm),
     /// Makes a branch that starts as another one was.
     Fork(ForkForm),
     /// Makes a branch that starts empty.
@@ -319,8 +343,25 @@ impl StepForm {
             StepForm::GetPositions(form) => StateCommand::Positions { space: form.named()? }.into(),
             StepForm::GetSpace(form) => StateCommand::Info { space: form.named()? }.into(),
             StepForm::ListSpaces(form) => form.command()?.into(),
-            branch => branch.branch_command()?.into(),
+            other => other.command_on_sessions()?,
         })
+    }
+
+    fn command_on_sessions(self) -> Result<Command> {
+        let command = match self {
+            StepForm::OpenSession(form) => form.command()?,
+            StepForm::KeepSessionAlive(form) => form.command()?,
+            StepForm::CloseSession(form) => SessionCommand::Close { session: form.named()? },
+            StepForm::SendRequest(form) => form.command()?,
+            StepForm::AcknowledgeRequests(form) => form.command()?,
+            StepForm::PendingRequests(form) => form.command()?,
+            StepForm::RetryRequests(form) => form.command(),
+            StepForm::HasPendingRequests(form) => form.command(),
+            StepForm::GetSession(form) => SessionCommand::Info { session: form.named()? },
+            StepForm::ListSessions(form) => form.command(),
+            branch => return Ok(branch.branch_command()?.into()),
+        };
+        Ok(command.into())
     }
 
     fn branch_command(self) -> Result<BranchCommand> {

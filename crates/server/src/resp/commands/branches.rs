@@ -132,6 +132,7 @@ pub fn contract(contract: Contract) -> &'static str {
         Contract::Runs => "runs",
         Contract::Outbox => "outbox",
         Contract::Keyed => "keyed",
+        Contract::Sessions => "sessions",
         _ => "other",
     }
 }
@@ -151,6 +152,9 @@ pub fn change(kind: ChangeKind) -> &'static str {
         ChangeKind::Appended => "appended",
         ChangeKind::Alerted => "alerted",
         ChangeKind::Restored => "restored",
+        ChangeKind::Opened => "opened",
+        ChangeKind::Closed => "closed",
+        ChangeKind::Sent => "sent",
         _ => "other",
     }
 }

@@ -11,7 +11,7 @@ use crate::resp::reply::{OK, Reply};
 use crate::resp::table::{Group, Run, Spec, wrong_arity};
 use mainstay::limits::ANSWERS_LIMIT_BYTES;
 use mainstay::{Answer, Code, Error, Field, Fields, HashCommand, Stamp};
-use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// How many fields `HSCAN` gives where it is not told.
 const SCAN_COUNT: usize = 10;
@@ -240,7 +240,7 @@ fn whole(
 }
 
 fn hrandfield(words: &[&[u8]]) -> Result<Plan, Reply> {
-    let Some(given) = words.get(2) else { return all_fields(words, redis(one_at_random)) };
+    let Some(given) = words.get(2) else { return at_random(words, one_at_random) };
     let count = crate::resp::request::whole(given).ok_or_else(not_an_integer)?;
     if count == i64::MIN {
         let most = i64::MAX;
@@ -255,24 +255,34 @@ fn hrandfield(words: &[&[u8]]) -> Result<Plan, Reply> {
     if with_values && count.unsigned_abs() > i64::MAX.unsigned_abs() / 2 {
         return Err(Reply::error("ERR value is out of range"));
     }
-    whole(words, move |fields| some_at_random(fields, count, with_values))
+    at_random(words, move |fields, chance| some_at_random(fields, count, with_values, chance))
 }
 
-fn one_at_random(answers: Answers, _: Stamp) -> Reply {
-    of_found(answers, |fields| match fields.len() {
+/// A reply of some of the fields.
+fn at_random(
+    words: &[&[u8]],
+    reply: impl Fn(Fields, Chance) -> Reply + Send + Sync + 'static,
+) -> Result<Plan, Reply> {
+    let reply = move |answers: Answers, chance: u64| {
+        of_found(answers, |fields| reply(fields, Chance(chance)))
+    };
+    all_fields(words, Shape::by_chance(reply, redis_words))
+}
+
+fn one_at_random(fields: Fields, mut chance: Chance) -> Reply {
+    match fields.len() {
         0 => Reply::Nil,
         count => {
-            let place = Chance::new().below(count);
+            let place = chance.below(count);
             Reply::maybe(fields.iter().nth(place).map(|(field, _)| Reply::text(field.as_bytes())))
         }
-    })
+    }
 }
 
 /// So many fields, each once; with a negative number so many, each as often as chance has it.
-fn some_at_random(fields: Fields, count: i64, with_values: bool) -> Reply {
+fn some_at_random(fields: Fields, count: i64, with_values: bool, mut chance: Chance) -> Reply {
     let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
     let mut all: Vec<(Field, Vec<u8>)> = fields.into_iter().collect();
-    let mut chance = Chance::new();
     if count >= 0 || all.is_empty() {
         let wanted = wanted.min(all.len());
         for place in 0..wanted {
@@ -304,11 +314,6 @@ fn shown(fields: Vec<(Field, Vec<u8>)>, with_values: bool) -> Reply {
 struct Chance(u64);
 
 impl Chance {
-    fn new() -> Chance {
-        // Every state of it hashes differently.
-        Chance(RandomState::new().hash_one(0))
-    }
-
     /// A number below another, which is not 0.
     fn below(&mut self, limit: usize) -> usize {
         // SplitMix64.
@@ -428,18 +433,26 @@ mod tests {
 
     #[test]
     fn chance_gives_each_field_once_or_as_often_as_told() {
-        let lengths = |count, pairs| match some_at_random(record(5), count, pairs) {
+        let lengths = |count, pairs| match some_at_random(record(5), count, pairs, Chance(7)) {
             Reply::Array(items) => items.len(),
             Reply::Pairs(pairs) => 2 * pairs.len(),
             other => panic!("{other:?}"),
         };
         assert_eq!((lengths(3, false), lengths(9, false), lengths(0, false)), (3, 5, 0));
         assert_eq!((lengths(-9, false), lengths(-9, true), lengths(2, true)), (9, 18, 4));
-        let Reply::Array(mut all) = some_at_random(record(5), 5, false) else { panic!() };
+        let Reply::Array(mut all) = some_at_random(record(5), 5, false, Chance(7)) else {
+            panic!()
+        };
         all.sort_by_key(|reply| format!("{reply:?}"));
         all.dedup();
         assert_eq!(all.len(), 5);
-        assert!(some_at_random(record(5), -i64::MAX, false).is_error(), "too much at once");
-        assert_eq!(some_at_random(Fields::default(), -3, false), Reply::Array(Vec::new()));
+        assert!(
+            some_at_random(record(5), -i64::MAX, false, Chance(7)).is_error(),
+            "too much at once"
+        );
+        assert_eq!(
+            some_at_random(Fields::default(), -3, false, Chance(7)),
+            Reply::Array(Vec::new())
+        );
     }
 }

@@ -58,6 +58,7 @@ fn sections(shared: &Shared) -> Vec<Section> {
         ("Runs", runs(&stats)),
         ("Outbox", outbox(&stats)),
         ("Keyed", keyed(&stats)),
+        ("Sessions", sessions(&stats)),
     ]
 }
 
@@ -196,6 +197,26 @@ fn keyed(stats: &Stats) -> Vec<(String, String)> {
         line("state_snapshots", keyed.snapshots),
         line("state_restores", keyed.restores),
         line("state_spaces_dropped", keyed.dropped),
+    ]
+}
+
+fn sessions(stats: &Stats) -> Vec<(String, String)> {
+    let sessions = &stats.sessions;
+    vec![
+        line("sessions", sessions.live),
+        line("session_responses", sessions.kept),
+        line("session_kept_bytes", sessions.kept_bytes),
+        line("session_pending", sessions.pending),
+        line("sessions_opened", sessions.opened),
+        line("sessions_closed", sessions.closed),
+        line("sessions_expired", sessions.expired),
+        line("session_requests_executed", sessions.executed),
+        line("session_requests_repeated", sessions.repeated),
+        line("session_requests_evicted", sessions.evicted),
+        line("session_sent", sessions.sent),
+        line("session_dropped", sessions.dropped),
+        line("session_acknowledged", sessions.acknowledged),
+        line("session_retried", sessions.retried),
     ]
 }
 

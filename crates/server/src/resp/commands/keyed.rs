@@ -2,15 +2,15 @@
 //!
 //! ```text
 //!   STATE.PUT, GET, SCAN, SNAPSHOT, … --> Plan, as with all data
-//!   STATE.SEAL                        --> as many transactions as it takes; one inside MULTI and TXN
+//!   STATE.SEAL                        --> as many transactions as it takes; one inside MULTI, TXN and SESSION.DO
 //! ```
 
 use super::records::how_many;
 use super::runs::did;
-use crate::resp::arguments::{Arguments, not_an_integer, syntax_error};
+use crate::resp::arguments::{Arguments, syntax_error, understood};
 use crate::resp::plan::{Answers, Plan, Shape, only, unexpected};
 use crate::resp::reply::Reply;
-use crate::resp::table::{self, Group, Run, Spec};
+use crate::resp::table::{Group, Run, Spec};
 use mainstay::limits::{PAGE_LIMIT, TRANSACTION_LIMIT_BYTES};
 use mainstay::{
     Answer, At, Code, Command, Database, EntryBlock, Error, Item, Kept, Name, SnapshotHead,
@@ -91,27 +91,6 @@ const fn space(name: &'static str, arity: i32, run: Run) -> Spec {
     Spec::new(name, arity, Group::Keyed, run).keys(1, 1, 1)
 }
 
-/// A plan of words; those in the wrong place are refused by saying which belong there.
-fn planned<'a>(
-    words: &'a [&'a [u8]],
-    plan: impl FnOnce(&mut Arguments<'a>) -> Result<Plan, Reply>,
-) -> Result<Plan, Reply> {
-    let mut arguments = Arguments::behind(words);
-    let planned = plan(&mut arguments).and_then(|plan| arguments.end().map(|()| plan));
-    planned.map_err(|reply| match reply {
-        reply if reply == syntax_error() || reply == not_an_integer() => usage(words),
-        reply => reply,
-    })
-}
-
-fn usage(words: &[&[u8]]) -> Reply {
-    let Some(spec) = words.first().and_then(|name| table::named(name)) else {
-        return syntax_error();
-    };
-    let (name, syntax) = (spec.name.to_uppercase(), spec.syntax);
-    Reply::error(format!("INVALID give {name} {syntax}; numbers are whole and not negative"))
-}
-
 fn write(space: Name, write: StateWrite) -> Result<Plan, Reply> {
     write.check()?;
     let writes = vec![write];
@@ -131,28 +110,28 @@ fn versioned(arguments: &mut Arguments<'_>) -> Result<Version, Reply> {
 }
 
 fn put(words: &[&[u8]]) -> Result<Plan, Reply> {
-    planned(words, |arguments| {
+    understood(words, |arguments| {
         let (space, key, value) = (arguments.name()?, arguments.word()?, arguments.word()?);
         write(space, StateWrite::put(key, value, versioned(arguments)?))
     })
 }
 
 fn delete(words: &[&[u8]]) -> Result<Plan, Reply> {
-    planned(words, |arguments| {
+    understood(words, |arguments| {
         let (space, key) = (arguments.name()?, arguments.word()?);
         write(space, StateWrite::delete(key, versioned(arguments)?))
     })
 }
 
 fn append(words: &[&[u8]]) -> Result<Plan, Reply> {
-    planned(words, |arguments| {
+    understood(words, |arguments| {
         let (space, key) = (arguments.name()?, arguments.word()?);
         write(space, StateWrite::append(key, arguments.word()?, arguments.word()?))
     })
 }
 
 fn advance(words: &[&[u8]]) -> Result<Plan, Reply> {
-    planned(words, |arguments| {
+    understood(words, |arguments| {
         let (space, source) = (arguments.name()?, arguments.text()?);
         write(space, StateWrite::advance(source, arguments.count()?))
     })
@@ -180,7 +159,7 @@ fn wrote(answers: Answers, _: Stamp) -> Reply {
 }
 
 fn get(words: &[&[u8]]) -> Result<Plan, Reply> {
-    planned(words, |arguments| {
+    understood(words, |arguments| {
         let (space, key) = (arguments.name()?, StateKey(arguments.word()?.to_vec()));
         let command = StateCommand::Look { space, keys: vec![key] };
         Ok(Plan::one(command, Shape::ours(state)).at(arguments.point()?))
@@ -229,7 +208,7 @@ impl Wanted {
 const KEYS: &[&str] = &["PREFIX", "AFTER"];
 
 fn list(words: &[&[u8]]) -> Result<Plan, Reply> {
-    planned(words, |arguments| {
+    understood(words, |arguments| {
         let space = arguments.name()?;
         let Wanted { prefix, after, limit, at, .. } = Wanted::read(arguments, KEYS)?;
         let command = StateCommand::List { space, prefix, after, limit };
@@ -247,7 +226,7 @@ fn keys(answers: Answers, _: Stamp) -> Reply {
 }
 
 fn scan(words: &[&[u8]]) -> Result<Plan, Reply> {
-    planned(words, |arguments| {
+    understood(words, |arguments| {
         let space = arguments.name()?;
         let Wanted { prefix, after, limit, at, .. } = Wanted::read(arguments, KEYS)?;
         let command = StateCommand::Scan { space, prefix, after, limit };
@@ -270,7 +249,7 @@ fn states(answers: Answers, _: Stamp) -> Reply {
 }
 
 fn items(words: &[&[u8]]) -> Result<Plan, Reply> {
-    planned(words, |arguments| {
+    understood(words, |arguments| {
         let (space, key) = (arguments.name()?, arguments.word()?.to_vec());
         let Wanted { after, limit, at, .. } = Wanted::read(arguments, &["AFTER"])?;
         let command = StateCommand::Items { space, key, after, limit };
@@ -287,7 +266,7 @@ fn items_of(answers: Answers, _: Stamp) -> Reply {
 }
 
 fn positions(words: &[&[u8]]) -> Result<Plan, Reply> {
-    planned(words, |arguments| {
+    understood(words, |arguments| {
         let command = StateCommand::Positions { space: arguments.name()? };
         Ok(Plan::one(command, Shape::ours(positions_of)).at(arguments.point()?))
     })
@@ -309,7 +288,7 @@ fn positions_of(answers: Answers, _: Stamp) -> Reply {
 }
 
 fn waiting(words: &[&[u8]]) -> Result<Plan, Reply> {
-    planned(words, |arguments| {
+    understood(words, |arguments| {
         let space = arguments.name()?;
         let Wanted { below, limit, at, .. } = Wanted::read(arguments, &["BELOW"])?;
         let command = StateCommand::Waiting { space, below, limit };
@@ -329,7 +308,7 @@ fn writes(answers: Answers, _: Stamp) -> Reply {
 }
 
 fn create(words: &[&[u8]]) -> Result<Plan, Reply> {
-    planned(words, |arguments| {
+    understood(words, |arguments| {
         let (space, mut options) = (arguments.name()?, SpaceOptions::default());
         while arguments.left() > 0 {
             match () {
@@ -357,7 +336,7 @@ fn functions_are_programs() -> Reply {
 }
 
 fn seal(words: &[&[u8]]) -> Result<Plan, Reply> {
-    planned(words, |arguments| {
+    understood(words, |arguments| {
         let (space, frontier) = (arguments.name()?, version(arguments)?);
         let command = StateCommand::Seal { space, frontier, limit: PAGE_LIMIT };
         Ok(Plan::one(command, Shape::ours(sealed)))
@@ -370,7 +349,7 @@ fn sealed(answers: Answers, _: Stamp) -> Reply {
         Some(StateAnswer::Sealed { settled, done: true }) => Reply::number(settled),
         Some(StateAnswer::Sealed { settled, done: false }) => Reply::error(format!(
             "TOOLARGE {settled} writes that waited are sealed, and more wait than one transaction can seal: \
-             say STATE.SEAL again, outside of MULTI and TXN"
+             say STATE.SEAL again, outside of MULTI, TXN and SESSION.DO"
         )),
         _ => unexpected(),
     }
@@ -406,7 +385,7 @@ fn sealing(db: Database, empty: Transaction, plan: Plan) -> crate::resp::tasks::
 }
 
 fn info(words: &[&[u8]]) -> Result<Plan, Reply> {
-    planned(words, |arguments| {
+    understood(words, |arguments| {
         let command = StateCommand::Info { space: arguments.name()? };
         Ok(Plan::one(command, Shape::ours(known)).at(arguments.point()?))
     })
@@ -422,7 +401,7 @@ fn known(answers: Answers, _: Stamp) -> Reply {
 }
 
 fn spaces(words: &[&[u8]]) -> Result<Plan, Reply> {
-    planned(words, |arguments| {
+    understood(words, |arguments| {
         let Wanted { prefix, after, limit, at, .. } = Wanted::read(arguments, KEYS)?;
         let text = |bytes: Vec<u8>| {
             String::from_utf8(bytes)
@@ -442,7 +421,7 @@ fn names(answers: Answers, _: Stamp) -> Reply {
 }
 
 fn snapshot(words: &[&[u8]]) -> Result<Plan, Reply> {
-    planned(words, |arguments| {
+    understood(words, |arguments| {
         let space = arguments.name()?;
         let dump = StateCommand::Dump {
             space: space.clone(),
@@ -483,7 +462,7 @@ fn written(info: Option<SpaceInfo>, block: &EntryBlock) -> mainstay::Result<Vec<
 }
 
 fn restore(words: &[&[u8]]) -> Result<Plan, Reply> {
-    planned(words, |arguments| {
+    understood(words, |arguments| {
         let (space, bytes) = (arguments.name()?, arguments.word()?);
         if bytes.len() > TRANSACTION_LIMIT_BYTES {
             return Err(Reply::error(
@@ -514,7 +493,7 @@ fn read(bytes: &[u8]) -> mainstay::Result<(SpaceInfo, EntryBlock)> {
 }
 
 fn drop_space(words: &[&[u8]]) -> Result<Plan, Reply> {
-    planned(words, |arguments| {
+    understood(words, |arguments| {
         Ok(Plan::one(StateCommand::Drop { space: arguments.name()? }, Shape::ours(did)))
     })
 }

@@ -16,6 +16,7 @@ pub mod outbox;
 pub mod records;
 pub mod runs;
 pub mod server;
+pub mod sessions;
 pub mod slow_log;
 pub mod strings;
 pub mod transactions;

@@ -3,7 +3,8 @@ use super::super::right::Rights;
 use super::*;
 use mainstay::{
     Condition, EntryBlock, Field, FieldValue, MergeStrategy, Number, Only, RecordPick, RecordWrite,
-    SpaceInfo, SpaceOptions, StatePlace, StateWrite, Step, SystemCommand, Ttl, Value,
+    SessionRequest, SpaceInfo, SpaceOptions, StatePlace, StateWrite, Step, SystemCommand, Ttl,
+    Value,
 };
 
 fn user(allow: &[&str], prefixes: &[&str]) -> User {
@@ -154,6 +155,31 @@ fn on_space(key: &str) -> Vec<(Command, bool, bool)> {
     all.into_iter().map(|(command, r, w)| (Command::from(command), r, w)).collect()
 }
 
+/// Every command on one session, and whether it reads and writes.
+fn on_session(key: &str) -> Vec<(Command, bool, bool)> {
+    let session = || name(key);
+    let capabilities = Vec::new();
+    let all = [
+        (SessionCommand::Open { session: session(), lease_ms: None, capabilities }, true, true),
+        (SessionCommand::KeepAlive { session: session(), lowest_pending: 1 }, false, true),
+        (SessionCommand::Close { session: session() }, false, true),
+        (SessionCommand::Send { session: session(), payload: Vec::new() }, false, true),
+        (SessionCommand::Acknowledge { session: session(), upto: 1 }, false, true),
+        (SessionCommand::Pending { session: session(), after: 0, limit: 1 }, true, false),
+        (SessionCommand::Info { session: session() }, true, false),
+    ];
+    all.into_iter().map(|(command, r, w)| (Command::from(command), r, w)).collect()
+}
+
+/// Every command on all sessions, and whether it writes.
+fn on_sessions() -> [(Command, bool); 3] {
+    [
+        (SessionCommand::Retry { sent_before: 1, limit: 1 }.into(), true),
+        (SessionCommand::HasPending { sent_before: 1 }.into(), false),
+        (SessionCommand::List { after: None, limit: 1 }.into(), false),
+    ]
+}
+
 fn branch_commands() -> Vec<Command> {
     let a = || name("app:a");
     let commands = [
@@ -174,8 +200,12 @@ fn branch_commands() -> Vec<Command> {
 type Commands = fn(&str) -> Vec<(Command, bool, bool)>;
 
 /// The kinds of state, the others, and the commands.
-const KINDS: [(&str, &str, Commands); 3] =
-    [("cells", "records", on_cell), ("records", "cells", on_record), ("keyed", "cells", on_space)];
+const KINDS: [(&str, &str, Commands); 4] = [
+    ("cells", "records", on_cell),
+    ("records", "cells", on_record),
+    ("keyed", "cells", on_space),
+    ("sessions", "cells", on_session),
+];
 
 #[test]
 fn each_command_needs_its_rights_and_its_keys() {
@@ -270,6 +300,31 @@ fn guards_and_the_other_way_of_a_transaction_are_looked_at_too() {
     let pairs = vec![(name("app:a"), Value::from(1)), (name("b"), Value::from(1))];
     let command = StringCommand::SetAll { pairs, only_absent: false };
     assert!(both.allow(&empty().step(command)).is_err(), "every pair is looked at");
+}
+
+#[test]
+fn what_tells_of_all_sessions_needs_all_keys() {
+    for (command, writes) in on_sessions() {
+        let allowed = |right: &str, prefix| user(&[right], &[prefix]).allow_command(&command);
+        assert_eq!(allowed("sessions:read", "").is_ok(), !writes, "{command:?}");
+        assert!(allowed("sessions", "").is_ok(), "{command:?}");
+        assert!(allowed("sessions:write", "").is_err(), "{command:?}");
+        assert!(allowed("sessions", "app:").is_err(), "{command:?}");
+        assert!(allowed("admin", "").is_err(), "{command:?}");
+    }
+}
+
+#[test]
+fn a_request_needs_the_right_to_write_its_session() {
+    let read = || Transaction::new().step(CellCommand::Get { name: name("app:a") });
+    let request = |session| read().in_session(SessionRequest::new(name(session), 1, 1));
+    let allowed = |allow: &[&str], session| user(allow, &["app:"]).allow(&request(session)).is_ok();
+    assert!(allowed(&["cells:read", "sessions:write"], "app:s"));
+    assert!(!allowed(&["cells:read", "sessions:write"], "s"), "another's answers");
+    assert!(!allowed(&["cells:read", "sessions:read"], "app:s"));
+    assert!(!allowed(&["cells"], "app:s"));
+    assert!(!allowed(&["sessions"], "app:s"), "what it does is looked at, too");
+    assert!(user(&["cells:read"], &["app:"]).allow(&read()).is_ok(), "as before");
 }
 
 #[test]

@@ -1,0 +1,81 @@
+//! Requests of sessions that were sent before: whether what was answered then is an answer to this.
+
+use super::refusal::{Answered, Refusal};
+use mainstay::{Answer, Code, Command, Error, Receipt, SessionRequest, Step, Transaction};
+
+/// What the answers to a request of a session are about. Its number says which request it is, whatever it asks for: one
+/// that was used for something else before is answered with what that was, which no route could show.
+pub(crate) struct Expected {
+    request: SessionRequest,
+    steps: Vec<About>,
+    otherwise: Vec<About>,
+}
+
+/// What a command is about, as far as its answer shows it.
+#[derive(Clone, Copy, PartialEq)]
+enum About {
+    Values,
+    Records,
+    Runs,
+    Outbox,
+    States,
+    Sessions,
+    Others,
+}
+
+impl Expected {
+    /// Of a request of a session.
+    pub fn of(transaction: &Transaction) -> Option<Expected> {
+        let request = transaction.session()?.clone();
+        let about = |step: &Step| about(&step.command);
+        let otherwise = transaction.otherwise.iter().flatten().map(about).collect();
+        Some(Expected { request, steps: transaction.steps.iter().map(about).collect(), otherwise })
+    }
+
+    /// The receipt, if it can be this request's.
+    pub fn met_by(&self, receipt: Receipt) -> Answered<Receipt> {
+        let expected = if receipt.held { &self.steps } else { &self.otherwise };
+        let fits = |(about, answer): (&About, &Answer)| is_about(answer, *about);
+        let as_many = expected.len() == receipt.answers.len();
+        match !receipt.repeated || as_many && expected.iter().zip(&receipt.answers).all(fits) {
+            true => Ok(receipt),
+            false => Err(self.another()),
+        }
+    }
+
+    #[cold]
+    fn another(&self) -> Refusal {
+        let SessionRequest { session, request_id, .. } = &self.request;
+        let message = format!(
+            "request {request_id} of session `{session}` was another one, and this one was not executed: send it with a \
+             number of its own"
+        );
+        Error::new(Code::RequestReused, message).into()
+    }
+}
+
+fn about(command: &Command) -> About {
+    match command {
+        Command::Cell(_) | Command::String(_) => About::Values,
+        Command::Record(_) | Command::Hash(_) => About::Records,
+        Command::Run(_) => About::Runs,
+        Command::Outbox(_) => About::Outbox,
+        Command::State(_) => About::States,
+        Command::Session(_) => About::Sessions,
+        _ => About::Others,
+    }
+}
+
+/// Whether an answer can be one to a command about this. Counts, counters and the like are answers to many.
+fn is_about(answer: &Answer, about: About) -> bool {
+    match answer {
+        Answer::Cell(_) | Answer::Number { .. } | Answer::Replaced { .. } => about == About::Values,
+        Answer::Record(_) | Answer::Records(_) | Answer::Sum(_) => about == About::Records,
+        Answer::Run(_) => about == About::Runs,
+        Answer::Outbox(_) => about == About::Outbox,
+        Answer::State(_) => about == About::States,
+        Answer::Session(_) => about == About::Sessions,
+        Answer::Revision(_) => about == About::Others,
+        _ => true,
+    }
+}

@@ -1,0 +1,165 @@
+//! Requests of sessions: what is done once, however often it is sent.
+//!
+//! ```text
+//!   SESSION.DO id 7 LOWEST 5 INCR n  --> Plan --+
+//!   MULTI … SESSION.EXEC id 7 LOWEST 5 --------+--> Transaction of request 7 --> receipt, or the one of before
+//!                                                                                    |
+//!                                                      shape of the answers <--------'  the same bytes either way
+//! ```
+//!
+//! What is kept are the answers of the transaction; the reply is made of them each time. So whatever is done this way
+//! has to be one transaction, and its reply made of nothing else.
+
+use super::arguments::{Arguments, syntax_error, understood};
+use super::plan::{Plan, Promise, unexpected};
+use super::reply::Reply;
+use super::session::{Call, Handled, Owed, Pending, Session, no_permission, no_user, not_inside};
+use super::table::{self, Group, Run, Spec};
+use mainstay::{ErrorKind, Receipt, Result, SessionRequest, Transaction};
+
+/// A reply to a request of a session.
+pub struct Once {
+    request: SessionRequest,
+    owed: Owed,
+}
+
+impl Once {
+    /// The reply, of its own receipt or of the one that was kept.
+    pub fn reply(self, receipt: Result<Receipt>) -> Reply {
+        let Once { request, owed } = self;
+        let repeated = matches!(&receipt, Ok(receipt) if receipt.repeated);
+        match &receipt {
+            Ok(receipt) if repeated && !fits(&owed, receipt) => return another(&request),
+            // These are no failures of the command.
+            Err(error) if is_of_the_session(error.kind()) => return error.clone().into(),
+            _ => {}
+        }
+        match owed.reply(receipt) {
+            reply if repeated && is_foreign(&reply) => another(&request),
+            reply => reply,
+        }
+    }
+}
+
+fn is_of_the_session(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::SessionExpired | ErrorKind::ResponseEvicted)
+}
+
+/// Whether a kept receipt has as many answers as this request would have.
+fn fits(owed: &Owed, receipt: &Receipt) -> bool {
+    match owed {
+        Owed::Plan(promise) => receipt.answers.len() == promise.count(),
+        Owed::Exec(exec) => !receipt.held || receipt.answers.len() == exec.count(),
+        _ => false,
+    }
+}
+
+/// Whether answers were of other kinds than those that the commands give.
+fn is_foreign(reply: &Reply) -> bool {
+    match reply {
+        Reply::Array(replies) => replies.contains(&unexpected()),
+        reply => *reply == unexpected(),
+    }
+}
+
+/// What is said where a number was used for something else before, as far as that can be seen: a number that is kept is
+/// answered, so two commands with the same kind of answer cannot be told from each other.
+fn another(request: &SessionRequest) -> Reply {
+    let SessionRequest { session, request_id, .. } = request;
+    Reply::error(format!(
+        "INVALID request {request_id} of session `{session}` was another command, and this one was not executed: send \
+         it with a number of its own"
+    ))
+}
+
+/// Does a command once.
+pub fn execute(call: &mut Call<'_>, pending: Pending) -> Handled {
+    executed(call, pending).unwrap_or_else(Handled::Reply)
+}
+
+fn executed(call: &mut Call<'_>, pending: Pending) -> std::result::Result<Handled, Reply> {
+    let (request, words) =
+        understood(call.words, |arguments| Ok((read_request(arguments)?, arguments.rest())))?;
+    if call.session.open.is_some() {
+        return Err(call.session.last.map_or_else(syntax_error, not_inside));
+    }
+    let plan = planned(call.session, words)?;
+    let takes_a_while = plan.takes_a_while();
+    let (transaction, promise) = plan.put_into(call.session.transaction());
+    match (takes_a_while, pending) {
+        (_, Pending::Full) => Ok(Handled::NotYet),
+        (false, _) => Ok(handled(transaction, request, Owed::Plan(promise.once()))),
+        (true, Pending::Nothing) => Ok(elsewhere(call.session, transaction, request, promise)),
+        (true, _) => Ok(Handled::NotYet),
+    }
+}
+
+/// The request that the words of `SESSION.EXEC` tell of.
+pub fn request_of(words: &[&[u8]]) -> std::result::Result<SessionRequest, Reply> {
+    understood(words, read_request)
+}
+
+fn read_request(arguments: &mut Arguments<'_>) -> std::result::Result<SessionRequest, Reply> {
+    let (session, request_id) = (arguments.name()?, arguments.count()?);
+    if !arguments.take("LOWEST") {
+        return Err(syntax_error());
+    }
+    let request = SessionRequest::new(session, request_id, arguments.count()?);
+    request.check()?;
+    Ok(request)
+}
+
+/// What a command does, if that can be done once and its user may.
+fn planned(session: &Session, words: &[&[u8]]) -> std::result::Result<Plan, Reply> {
+    let (_, spec) = table::find(words)?;
+    let user = session.user.as_ref().ok_or_else(no_user)?;
+    spec.allow(user, words).map_err(|denied| no_permission(spec, &denied))?;
+    if !is_one_transaction(spec) {
+        return Err(no_part("SESSION.DO", &spec.name.to_uppercase()));
+    }
+    let plan = spec.run.plan(&session.shared, words).unwrap_or_else(|| Err(unexpected()))?;
+    match plan.at {
+        None => session.allowed(spec, plan),
+        Some(_) => Err(no_past("SESSION.DO")),
+    }
+}
+
+/// Whether a command is one transaction on data. Of those on sessions only what is sent to them and acknowledged is.
+fn is_one_transaction(spec: &Spec) -> bool {
+    let is_planned =
+        matches!(spec.run, Run::Data(_) | Run::Kept(_) | Run::Sent(_) | Run::Pieces(..));
+    is_planned && (spec.group != Group::Sessions || spec.writes)
+}
+
+/// A transaction as a request, which the next batch does.
+pub fn handled(transaction: Transaction, request: SessionRequest, owed: Owed) -> Handled {
+    let once = Once { request: request.clone(), owed };
+    Handled::Run(Box::new(transaction.in_session(request)), Owed::Once(Box::new(once)))
+}
+
+/// The same off the event loop.
+fn elsewhere(
+    session: &Session,
+    transaction: Transaction,
+    request: SessionRequest,
+    promise: Promise,
+) -> Handled {
+    let (db, owed) = (session.shared.db.clone(), Owed::Plan(promise.once()));
+    let once = Once { request: request.clone(), owed };
+    let transaction = transaction.in_session(request);
+    Handled::Slow(Box::new(move || once.reply(db.execute(transaction))))
+}
+
+/// What is said of what cannot be done once.
+pub fn no_part(within: &str, what: &str) -> Reply {
+    Reply::error(format!(
+        "ERR {within} does one transaction on data, and {what} is no part of one: nothing was executed; say it by itself"
+    ))
+}
+
+/// What is said of reads of the past.
+pub fn no_past(within: &str) -> Reply {
+    Reply::error(format!(
+        "ERR {within} reads what there is when it is executed: a read of the past changes nothing, so say it by itself"
+    ))
+}

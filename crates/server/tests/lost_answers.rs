@@ -1,0 +1,258 @@
+//! `kill -9` between the execution of a request and its answer: sent again to the next server, it is answered as it was
+//! executed, and has one effect.
+
+mod support;
+
+use mainstay::{Clock, SystemClock};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::thread;
+use std::time::Duration;
+use support::Client;
+use support::process::Process;
+use tempfile::TempDir;
+
+/// A hang is a failure; nothing else is measured by it.
+const HANG: Duration = Duration::from_secs(60);
+
+/// Waits until something is so.
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let clock = SystemClock::new();
+    while !is_so() {
+        assert!(Duration::from_micros(clock.monotonic_us()) < HANG, "still waiting for {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A directory, and the server on it, which is killed now and then.
+struct World {
+    data: PathBuf,
+    server: Process,
+    _directory: TempDir,
+}
+
+impl World {
+    fn new() -> World {
+        let directory = tempfile::tempdir().unwrap();
+        let data = directory.path().join("data");
+        World { server: Process::serve(&data), data, _directory: directory }
+    }
+
+    fn client(&self) -> Client {
+        self.server.client()
+    }
+
+    /// Kills the server and serves the directory anew.
+    fn kill(self) -> World {
+        let World { data, server, _directory } = self;
+        server.kill();
+        // The directory is locked until it is gone.
+        assert!(!server.ended().success());
+        World { server: Process::serve(&data), data, _directory }
+    }
+}
+
+/// Sends lines whose answers nobody reads, and kills the server when their effect is seen.
+fn executed_and_killed(world: World, lines: &[&str], seen: (&str, &str)) -> World {
+    let mut lost = world.client();
+    for line in lines {
+        lost.send(&line.split(' ').collect::<Vec<_>>());
+    }
+    let mut other = world.client();
+    until(seen.0, || other.line(seen.0) == seen.1);
+    world.kill()
+}
+
+/// The answers to lines, the last of them.
+fn last(client: &mut Client, lines: &[&str]) -> String {
+    lines.iter().map(|line| client.line(line)).last().unwrap()
+}
+
+#[test]
+fn a_command_whose_answer_was_lost_is_answered_after_a_kill() {
+    let world = World::new();
+    world.client().line("SESSION.OPEN ID s");
+    let request = "SESSION.DO s 1 LOWEST 1 INCR n";
+    let mut world = executed_and_killed(world, &[request], ("GET n", r"$1\r\n1\r\n"));
+    for _ in 0..2 {
+        let mut client = world.client();
+        assert_eq!(client.line(request), r":1\r\n");
+        assert_eq!(client.line(request), r":1\r\n");
+        assert_eq!(client.line("GET n"), r"$1\r\n1\r\n");
+        // What was told once is told after the next kill, too.
+        world = world.kill();
+    }
+}
+
+/// The answer tells what nobody can guess: the id and the time of the event.
+#[test]
+fn an_event_whose_answer_was_lost_is_the_one_that_is_told_of() {
+    let world = World::new();
+    world.client().line("SESSION.OPEN ID s");
+    let request = r#"SESSION.DO s 1 LOWEST 1 RUN.APPEND r RunStarted {} PLAN 1"#;
+    let world = executed_and_killed(world, &[request], ("RUN.LIST", r"*1\r\n$1\r\nr\r\n"));
+    let mut client = world.client();
+    let answer = client.line(request);
+    let parts: Vec<&str> = answer.split(r"\r\n").collect();
+    // The first answer, not one to an append that found the event there.
+    assert_eq!(parts[..5], ["*6", ":1", ":0", ":1", ":0"], "{answer}");
+    let stored = client.line("RUN.FETCH r");
+    assert!(stored.contains(parts[6]) && stored.contains(parts[8]), "{answer}: {stored}");
+    assert!(stored.starts_with(r"*1\r\n"), "{stored}");
+}
+
+#[test]
+fn a_transaction_whose_answer_was_lost_is_answered_after_a_kill() {
+    let world = World::new();
+    world.client().line("SESSION.OPEN ID s");
+    let lines = [
+        "MULTI",
+        "INCR n",
+        "HSET h f v",
+        "GETSET n 7",
+        "OUTBOX.PUT subject payload",
+        "SESSION.SEND s hello",
+        "SESSION.EXEC s 1 LOWEST 1",
+    ];
+    let world = executed_and_killed(world, &lines, ("GET n", r"$1\r\n7\r\n"));
+    let mut client = world.client();
+    for _ in 0..2 {
+        let answer = last(&mut client, &lines);
+        assert_eq!(answer, r"*5\r\n:1\r\n:1\r\n$1\r\n1\r\n:1\r\n:1\r\n");
+    }
+    assert_eq!(client.line("GET n"), r"$1\r\n7\r\n");
+    assert!(client.line("OUTBOX.STATE").starts_with(r"*4\r\n:1\r\n"));
+    assert_eq!(client.line("SESSION.PENDING s"), r"*1\r\n*2\r\n:1\r\n$5\r\nhello\r\n");
+}
+
+/// A failure is an answer: it is not tried again, though it would succeed now.
+#[test]
+fn a_failure_whose_answer_was_lost_stays_one() {
+    let world = World::new();
+    let mut client = world.client();
+    client.line("SESSION.OPEN ID s");
+    client.line("SET n text");
+    let (failing, next) = ("SESSION.DO s 1 LOWEST 1 INCR n", "SESSION.DO s 2 LOWEST 1 SET n 5");
+    let world = executed_and_killed(world, &[failing, next], ("GET n", r"$1\r\n5\r\n"));
+    let mut client = world.client();
+    assert!(client.line(failing).starts_with("-ERR value is not an integer"));
+    assert_eq!(client.line(next), r"+OK\r\n");
+    assert_eq!(client.line("GET n"), r"$1\r\n5\r\n");
+}
+
+const CLIENTS: u64 = 6;
+const KILLS: u64 = 6;
+
+/// The server that clients find at the moment.
+struct Standing {
+    world: Mutex<Option<World>>,
+    acknowledged: AtomicU64,
+    over: AtomicBool,
+}
+
+impl Standing {
+    fn world(&self) -> MutexGuard<'_, Option<World>> {
+        self.world.lock().unwrap()
+    }
+
+    fn client(&self) -> Client {
+        self.world().as_ref().unwrap().client()
+    }
+
+    /// One client's requests, each sent until it is answered, which tells that it was executed once.
+    fn run(&self, id: u64) -> u64 {
+        let mut number = 0;
+        while !self.over.load(Ordering::Relaxed) {
+            number += 1;
+            self.ask(id, number);
+            self.acknowledged.fetch_add(1, Ordering::Relaxed);
+        }
+        number
+    }
+
+    fn ask(&self, id: u64, number: u64) {
+        let mut client = self.client();
+        loop {
+            let answered = request(&mut client, id, number);
+            match answered {
+                Some((reply, expected)) => return assert_eq!(reply, expected),
+                None => client = self.client(),
+            }
+        }
+    }
+}
+
+/// Sends a request; gives the answer and what it has to be, or nothing when the connection is over.
+fn request(client: &mut Client, id: u64, number: u64) -> Option<(String, String)> {
+    let own = format!("own:{id}");
+    let (session, number_text) = (format!("s:{id}"), number.to_string());
+    let tail = [session.as_str(), &number_text, "LOWEST", &number_text];
+    let lines: Vec<Vec<&str>> = match number % 2 {
+        0 => vec![[&["SESSION.DO"], &tail[..], &["INCR", &own]].concat()],
+        _ => vec![
+            vec!["MULTI"],
+            vec!["INCR", &own],
+            vec!["INCR", "total"],
+            [&["SESSION.EXEC"], &tail[..]].concat(),
+        ],
+    };
+    let bytes: Vec<u8> = lines.iter().flat_map(|line| support::encode(line)).collect();
+    if !client.send_or_end(&bytes) {
+        return None;
+    }
+    let mut replies = Vec::new();
+    for _ in &lines {
+        replies.push(client.receive_or_end()?);
+    }
+    let reply = replies.pop()?;
+    match number % 2 {
+        0 => Some((reply, format!(r":{number}\r\n"))),
+        // Where the shared sum stands nobody knows, but its own it does.
+        _ => Some((
+            reply.split_inclusive(r"\r\n").take(2).collect(),
+            format!(r"*2\r\n:{number}\r\n"),
+        )),
+    }
+}
+
+/// Kills at moments that nothing chooses: after so many answers, early and late in the life of a server.
+#[test]
+fn sums_are_exact_however_often_the_server_is_killed() {
+    let world = World::new();
+    let mut client = world.client();
+    for id in 0..CLIENTS {
+        client.line(&format!("SESSION.OPEN ID s:{id} LEASE 600000"));
+    }
+    let standing = Standing {
+        world: Mutex::new(Some(world)),
+        acknowledged: AtomicU64::new(0),
+        over: AtomicBool::new(false),
+    };
+    let numbers: Vec<u64> = thread::scope(|scope| {
+        let standing = &standing;
+        let clients: Vec<_> =
+            (0..CLIENTS).map(|id| scope.spawn(move || standing.run(id))).collect();
+        for kill in 0..KILLS {
+            let enough = standing.acknowledged.load(Ordering::Relaxed) + 1 + kill * kill * 37;
+            until("answers", || standing.acknowledged.load(Ordering::Relaxed) >= enough);
+            let mut world = standing.world();
+            *world = world.take().map(World::kill);
+        }
+        standing.over.store(true, Ordering::Relaxed);
+        clients.into_iter().map(|client| client.join().unwrap()).collect()
+    });
+    let mut client = standing.client();
+    let mut shared = 0;
+    for (id, number) in numbers.iter().enumerate() {
+        let text = number.to_string();
+        assert_eq!(
+            client.line(&format!("GET own:{id}")),
+            format!(r"${}\r\n{text}\r\n", text.len())
+        );
+        shared += number.div_ceil(2);
+    }
+    let text = shared.to_string();
+    assert_eq!(client.line("GET total"), format!(r"${}\r\n{text}\r\n", text.len()));
+    assert!(shared > 100, "{numbers:?}");
+}
