@@ -49,7 +49,7 @@ pub(crate) struct Row {
 impl Row {
     /// What is remembered of it when it goes.
     pub fn former(&self) -> Former {
-        Former { next_request: self.ledger.next_request(), last_letter: self.mailbox.last() }
+        Former { next_request: self.ledger.beyond(), last_letter: self.mailbox.last() }
     }
 }
 
