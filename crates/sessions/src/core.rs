@@ -14,11 +14,11 @@ use crate::pauses::{Chance, Pauses};
 use crate::planted::Planted;
 use crate::race::{Bell, First, race};
 use crate::runtime::Runtime;
-use crate::settings::{Settings, WINDOW_LIMIT};
+use crate::settings::Settings;
 use crate::transport::Transport;
 use crate::window::{Asked, Window};
 use mainstay::{
-    Answer, Durability, Error, Name, Receipt, Result, SessionAnswer, SessionCommand, SessionInfo,
+    Answer, Durability, Error, Name, REQUESTS_AHEAD_LIMIT, Receipt, Result, SessionAnswer, SessionCommand, SessionInfo,
     Transaction,
 };
 use parking_lot::Mutex;
@@ -137,10 +137,10 @@ impl Core {
         let Some(opening) = self.begin_opening().await? else { return Ok(Vec::new()) };
         let sent_us = self.now_us();
         let answer = self.ask(self.opening.clone(), deadline).await?;
-        let SessionAnswer::Opened { info, .. } = of_session(answer)? else {
+        let SessionAnswer::Opened { info, created } = of_session(answer)? else {
             return Err(failure::unexpected());
         };
-        let (first, lowest) = self.first_numbers(&info, &left);
+        let (first, lowest) = self.first_numbers(&info, created, &left);
         if lowest > info.mark {
             // What another client of this session has under way is not executed from here on.
             let session = self.name.clone();
@@ -151,19 +151,22 @@ impl Core {
     }
 
     /// The first number that is this client's, and the lowest that is without an answer. Whoever had the session before
-    /// may have requests under way whose numbers the database has not seen; they are at most so far ahead. Who takes them
-    /// along knows them.
-    fn first_numbers(&self, info: &SessionInfo, left: &[(u64, Transaction)]) -> (u64, u64) {
-        let own = self.state.lock().window.next().max(info.next_request);
+    /// may have requests under way whose numbers the database has not seen: they are at most so far ahead. A session that
+    /// is new begins behind those of one before it, and who takes them along knows them.
+    fn first_numbers(
+        &self,
+        info: &SessionInfo,
+        created: bool,
+        left: &[(u64, Transaction)],
+    ) -> (u64, u64) {
+        let next = self.state.lock().window.next().max(info.next_request);
         let numbers = || left.iter().map(|(number, _)| *number);
         if let (Some(lowest), Some(highest)) = (numbers().min(), numbers().max()) {
-            return (own.max(highest + 1), lowest);
+            return (next.max(highest + 1), lowest);
         }
-        let gap = match self.is_named && !self.has(Planted::NoGap) {
-            true => WINDOW_LIMIT as u64,
-            false => 0,
-        };
-        let first = own.max(info.next_request.saturating_add(gap));
+        let is_others = self.is_named && !created && !self.has(Planted::NoGap);
+        let gap = if is_others { REQUESTS_AHEAD_LIMIT } else { 0 };
+        let first = next.max(info.next_request.saturating_add(gap));
         (first, first)
     }
 
@@ -178,7 +181,7 @@ impl Core {
                     Standing::Closed => Some(Err(failure::closed(&self.name))),
                     Standing::Gone => {
                         state.standing = Standing::Opening;
-                        Some(Ok(Some(Opening { core: self })))
+                        Some(Ok(Some(Opening { core: self, handled: state.handled })))
                     }
                 }
             })
@@ -304,6 +307,8 @@ impl Core {
 /// Whoever opens the session. If that fails, or is given up, the next one may try.
 struct Opening<'a> {
     core: &'a Core,
+    /// The last letter that was handled when it began: what is answered later may know of more.
+    handled: u64,
 }
 
 impl Opening<'_> {
@@ -319,11 +324,9 @@ impl Opening<'_> {
         let mut state = core.state.lock();
         let acknowledged = info.last_sent.saturating_sub(info.pending);
         // Numbers go on where a session ended; where a database has forgotten them, so do we.
-        let handled = match state.generation {
-            0 => acknowledged,
-            _ => state.handled.min(info.last_sent).max(acknowledged),
-        };
-        (state.handled, state.acknowledged) = (handled, acknowledged);
+        let has_forgotten = info.last_sent < self.handled;
+        state.handled = if has_forgotten { 0 } else { state.handled }.max(acknowledged);
+        state.acknowledged = acknowledged;
         state.generation += 1;
         state.heard_us = sent_us;
         state.info = Some(info);

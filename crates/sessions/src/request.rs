@@ -9,14 +9,16 @@
 //!      '--- lowest one without an answer: goes with every attempt, as it is by then
 //! ```
 
-use crate::core::{Core, Deadline, Standing, last_of};
+use crate::core::{Core, Deadline, Standing, last_of, of_session};
 use crate::failure::{self, Meaning, meaning};
 use crate::figures::count;
 use crate::planted::Planted;
 use crate::race::{First, race};
 use crate::window::{Asked, Full};
 use mainstay::remote::wait;
-use mainstay::{Error, Receipt, Result, SessionRequest, Transaction};
+use mainstay::{
+    Error, ErrorKind, Receipt, Result, SessionAnswer, SessionCommand, SessionRequest, Transaction,
+};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -107,8 +109,24 @@ impl Core {
         let sent_us = self.now_us();
         asked.sending();
         let transaction = asked.transaction.clone().in_session(request);
-        let answer = self.attempt(transaction, deadline).await;
+        let mut answer = self.attempt(transaction, deadline).await;
+        if is_evicted(&answer) && !self.is_still_ours(asked.generation, deadline).await {
+            answer = Err(failure::expired(&self.name));
+        }
         self.judge(asked, sent_us, answer)
+    }
+
+    /// Whether the session is the one that was opened, and nobody else has gone on with it. One that is gone may have been
+    /// opened anew by a late copy of our own word: the requests of before are below its mark.
+    async fn is_still_ours(&self, generation: u64, deadline: Deadline) -> bool {
+        let session = self.name.clone();
+        let answer = self.ask(SessionCommand::Info { session }, deadline).await;
+        let Ok(Ok(SessionAnswer::Info(info))) = answer.map(of_session) else { return true };
+        let state = self.state.lock();
+        let Some(known) = state.info.as_ref().filter(|_| state.generation == generation) else {
+            return false;
+        };
+        info.is_some_and(|info| info.opened == known.opened && info.mark <= state.window.next())
     }
 
     /// The lowest number without an answer, if the request can still be sent.
@@ -322,6 +340,10 @@ impl Drop for Request {
             self.core.give_up(self.asked.number);
         }
     }
+}
+
+fn is_evicted(answer: &Result<Receipt>) -> bool {
+    answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::ResponseEvicted)
 }
 
 /// Somebody waits for an answer.

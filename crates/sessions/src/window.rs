@@ -4,14 +4,15 @@
 //!    answered      lowest                     next
 //!   ............... | 7  8  10  13  14 ....... | not given yet
 //!                   under way, at most `limit`
-//!                   '---- WINDOW_LIMIT at most ----'   ahead of the lowest one, and of what the database knows of
+//!                   '- WINDOW_LIMIT at most -'
 //! ```
 //!
-//! The second bound is for whoever goes on with the session when this client is gone: beyond the next number that the
-//! database names plus the bound, no request of this client can be under way.
+//! Numbers are at most as far ahead of the lowest one as responses are kept, so none that is waited for goes. They are also
+//! at most `REQUESTS_AHEAD_LIMIT` ahead of what the database knows of: whoever goes on with the session when this client is
+//! gone begins that much further on.
 
 use crate::settings::WINDOW_LIMIT;
-use mainstay::{Error, Transaction};
+use mainstay::{Error, REQUESTS_AHEAD_LIMIT, Transaction};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -121,11 +122,11 @@ impl Window {
     fn full(&self) -> Option<Full> {
         let bound = WINDOW_LIMIT as u64;
         let lowest = self.lowest();
-        if self.pending.len() >= self.limit || self.next - lowest >= bound {
+        if self.pending.len() >= self.limit || self.next.saturating_sub(lowest) >= bound {
             return Some(Full::Crowded);
         }
         // Where nothing below the lowest one is unknown to the database, telling it so does not help.
-        let is_ahead = self.next >= self.reached.saturating_add(bound);
+        let is_ahead = self.next >= self.reached.saturating_add(REQUESTS_AHEAD_LIMIT);
         is_ahead.then_some(if lowest > self.reached { Full::Ahead } else { Full::Crowded })
     }
 
