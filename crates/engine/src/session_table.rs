@@ -57,7 +57,7 @@ impl Row {
 
     /// What is remembered of it when it goes.
     pub fn former(&self) -> Former {
-        Former { next_request: self.slots.ledger.next_request(), last_letter: self.mailbox.last() }
+        Former { next_request: self.slots.ledger.beyond(), last_letter: self.mailbox.last() }
     }
 }
 

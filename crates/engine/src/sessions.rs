@@ -50,6 +50,11 @@ impl SessionOptions {
         self
     }
 
+    /// Whether it has a name that others can know, too.
+    pub fn has_name(&self) -> bool {
+        self.name.is_some()
+    }
+
     /// The command that opens it; one without a name gets one that no other session has.
     pub fn command(self) -> Result<SessionCommand> {
         let SessionOptions { name, lease, capabilities } = self;

@@ -1,7 +1,9 @@
 //! Opening, leases, closing, expiring; what a restart keeps.
 
 use super::*;
-use mainstay::{ChangeKind, Code, Contract, ErrorKind, Filter, SessionCommand};
+use mainstay::{
+    ChangeKind, Code, Contract, ErrorKind, Filter, REQUESTS_AHEAD_LIMIT, SessionCommand,
+};
 
 #[test]
 fn opening_a_name_twice_is_the_same_session() {
@@ -92,7 +94,7 @@ fn the_numbers_of_a_session_that_is_gone_go_on_in_one_of_its_name() {
         let session = open(&db, "s");
         assert!(session.is_new());
         let next = session.info().next_request;
-        assert_eq!(next, 1 + 2 * round);
+        assert_eq!(next, 1 + (2 + REQUESTS_AHEAD_LIMIT) * round);
         for id in 1..next {
             // A late copy of what the one before has executed.
             let error = session.execute(id, 1, add("n")).unwrap_err();
@@ -117,6 +119,32 @@ fn the_numbers_of_a_session_that_is_gone_go_on_in_one_of_its_name() {
     clock.advance(secs(24 * 3600 + 100));
     db.sweep().unwrap();
     assert_eq!(open(&db, "s").info().next_request, 1);
+}
+
+#[test]
+fn a_late_copy_of_what_was_never_executed_is_not_executed_in_the_next_session() {
+    let (db, clock) = memory();
+    for ends in 0..2 {
+        let session = open(&db, "s");
+        let next = session.info().next_request;
+        match ends {
+            0 => clock.advance(secs(61)),
+            _ => assert!(session.close().unwrap()),
+        }
+        // Its client was told that nothing was executed; a copy of it is still on its way.
+        let late = next + REQUESTS_AHEAD_LIMIT - 1;
+        for number in [next, late] {
+            let error = session.execute(number, next, add("n")).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::SessionExpired);
+        }
+        let anew = open(&db, "s");
+        for number in [next, late] {
+            let error = anew.execute(number, next, add("n")).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::ResponseEvicted);
+        }
+        assert_eq!(value(&db, "n"), 0);
+        anew.execute(anew.info().next_request, late + 1, add("m")).unwrap();
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@
 //! Every number at or above the mark is kept or was never executed; every number below it is never executed again. So
 //! nothing is executed twice, whatever goes.
 
-use super::{KEPT_LIMIT, KEPT_LIMIT_BYTES};
+use super::{KEPT_LIMIT, KEPT_LIMIT_BYTES, REQUESTS_AHEAD_LIMIT};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::collections::vec_deque::Drain;
@@ -70,7 +70,7 @@ impl Default for KeptLimits {
 /// What is remembered of a session that is gone, so that its numbers go on in one of the same name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Former {
-    /// The number that its next request would have had.
+    /// A number that none of its requests had, not even one that is still under way.
     pub next_request: u64,
     /// The number of the last request of the server to it.
     pub last_letter: u64,
@@ -182,6 +182,12 @@ impl<R: Weighed> Ledger<R> {
     /// The number for a client to go on with.
     pub fn next_request(&self) -> u64 {
         self.kept.back().map_or(0, |(id, _)| id + 1).max(self.mark)
+    }
+
+    /// A number that no request has which a client may have under way. A late copy of one that was never executed, and
+    /// was told so, must not be executed by the next session of the same name.
+    pub fn beyond(&self) -> u64 {
+        self.next_request().saturating_add(REQUESTS_AHEAD_LIMIT)
     }
 
     /// How many responses are kept.

@@ -47,6 +47,9 @@ pub const CAPABILITY_LIMIT: usize = 64;
 pub const CAPABILITY_LIMIT_BYTES: usize = 1_024;
 /// The most sessions.
 pub const SESSION_LIMIT: usize = 100_000;
+/// How far a client's numbers may be ahead of the next one that its session knows of: as many as responses are kept.
+pub const REQUESTS_AHEAD_LIMIT: u64 = KEPT_LIMIT as u64;
 /// How long the numbers of a session that is gone are remembered, in microseconds: a day. Whoever opens one of its name
-/// meanwhile goes on where it ended, so that a late copy of an old request is not executed in the new session.
+/// meanwhile goes on behind all that its client can have had under way, so that a late copy of an old request is not
+/// executed in the new session.
 pub const FORMER_KEPT_US: u64 = 24 * 3_600_000_000;

@@ -12,11 +12,8 @@ pub(super) struct Formers {
 }
 
 impl Formers {
-    /// Remembers a session that goes now. One that leaves nothing behind is as good as new.
+    /// Remembers a session that goes now.
     pub(super) fn put(&mut self, name: &Name, gone: Stamp, former: Former) {
-        if former.next_request <= 1 && former.last_letter == 0 {
-            return;
-        }
         self.take(name);
         self.by_name.insert(name.clone(), (gone, former));
         self.by_time.insert((gone, name.clone()));
@@ -69,8 +66,7 @@ mod tests {
         let mut formers = Formers::default();
         formers.put(&c, 1, former(5));
         formers.put(&a, 2, former(6));
-        formers.put(&b, 3, former(1));
-        assert_eq!(formers.len(), 2, "the second of them left nothing behind");
+        assert_eq!(formers.len(), 2);
         formers.forget(FORMER_KEPT_US, 2);
         assert_eq!((formers.get(&c), formers.get(&b)), (former(5), Former::default()));
         formers.forget(FORMER_KEPT_US, 1);

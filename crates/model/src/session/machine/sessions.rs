@@ -54,7 +54,7 @@ impl Session {
 
     /// What is left of it when it goes.
     pub(super) fn former(&self) -> Former {
-        let (next_request, last_letter) = (self.ledger.next_request(), self.mailbox.last());
+        let (next_request, last_letter) = (self.ledger.beyond(), self.mailbox.last());
         Former { next_request, last_letter }
     }
 

@@ -315,9 +315,9 @@ impl Oracle {
     fn end(&mut self, now: u64, name: &str, closes: bool) -> Vec<(String, u64, i64)> {
         let Some(session) = self.sessions.remove(name) else { return vec![] };
         self.count(if closes { "closed" } else { "expired" }, 1);
-        if session.next_request() > 1 || session.last > 0 {
-            self.formers.push((name.to_owned(), now, session.next_request(), session.last));
-        }
+        // What its client can have had under way is behind its numbers, too.
+        let beyond = session.next_request() + 1_000;
+        self.formers.push((name.to_owned(), now, beyond, session.last));
         self.forget(now);
         let mut data = self.data.clone();
         data.gone = data.gone.wrapping_add(1);

@@ -1,0 +1,139 @@
+//! Sessions for those who must not wait: the same core, to be awaited.
+//!
+//! They need no runtime and run on any; their futures can be sent to another thread.
+
+use crate::core::{Core, Standing};
+use crate::figures::Figures;
+use crate::letters::{Letter, Stop};
+use crate::request::Request;
+use crate::session::Session;
+use mainstay::{Name, Receipt, Result, SessionInfo, Transaction};
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A session of a client, for those who must not wait. Clones share it.
+///
+/// ```
+/// use mainstay::{CellCommand, Database, Name, SessionOptions, Transaction};
+/// use mainstay_sessions::Client;
+///
+/// let db = Database::memory()?;
+/// let work = async {
+///     let session = Client::here(&db)?.open_async(SessionOptions::new()).await?;
+///     let add = CellCommand::Incr { name: Name::new("visits")?, by: 1.into() };
+///     session.execute(Transaction::new().step(add)).await?;
+///     session.close().await
+/// };
+/// // Any runtime does; this waits here.
+/// assert!(mainstay::remote::wait(work)?);
+/// assert_eq!(db.cells().get("visits")?, Some(1.into()));
+/// # Ok::<(), mainstay::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct AsyncSession(pub(crate) Arc<Core>);
+
+impl AsyncSession {
+    /// Its name.
+    pub fn name(&self) -> &Name {
+        &self.0.name
+    }
+
+    /// What was known of it when it was opened.
+    pub fn info(&self) -> Option<SessionInfo> {
+        self.0.state.lock().info.clone()
+    }
+
+    /// Whether it is there, as far as its client has heard.
+    pub fn is_live(&self) -> bool {
+        self.0.state.lock().standing == Standing::Live
+    }
+
+    /// What its client has done so far.
+    pub fn figures(&self) -> Figures {
+        self.0.tally.figures()
+    }
+
+    /// The same session, for those who wait.
+    pub fn to_blocking(&self) -> Session {
+        Session(self.0.clone())
+    }
+
+    /// As [`Session::execute`]. Dropping the future gives the request up.
+    pub async fn execute(&self, transaction: Transaction) -> Result<Receipt> {
+        self.0.execute(transaction, self.0.usual_deadline()).await
+    }
+
+    /// As [`Session::execute_within`]. Dropping the future gives the request up.
+    pub async fn execute_within(
+        &self,
+        transaction: Transaction,
+        time: Option<Duration>,
+    ) -> Result<Receipt> {
+        self.0.execute(transaction, self.0.deadline(time)).await
+    }
+
+    /// As [`Session::request`].
+    pub async fn request(&self, transaction: Transaction) -> Result<Request> {
+        let asked = self.0.take_number(transaction, self.0.usual_deadline()).await?;
+        Ok(Request::new(&self.0, asked))
+    }
+
+    /// As [`Session::unanswered`].
+    pub fn unanswered(&self) -> Vec<u64> {
+        self.0.unanswered()
+    }
+
+    /// As [`Session::ask_again`].
+    pub async fn ask_again(&self, number: u64) -> Result<Receipt> {
+        self.0.ask_again(number, self.0.usual_deadline()).await
+    }
+
+    /// As [`Session::give_up`].
+    pub fn give_up(&self, number: u64) -> bool {
+        self.0.give_up(number)
+    }
+
+    /// As [`Session::keep_alive`].
+    pub async fn keep_alive(&self) -> Result<()> {
+        self.0.keep_alive(self.0.usual_deadline()).await
+    }
+
+    /// Handles requests of the server, as [`Session::listen`] does, until the session is closed or the future is dropped;
+    /// dropped while a letter is handled, that one is brought again to whoever listens next.
+    ///
+    /// ```
+    /// # use mainstay::{Database, SessionOptions, remote::wait};
+    /// # use mainstay_sessions::Client;
+    /// let db = Database::memory()?;
+    /// let session = Client::here(&db)?.open(SessionOptions::new().name("worker-1"))?.to_async();
+    /// db.sessions().send("worker-1", "stop")?;
+    /// let listening = session.listen(|letter| {
+    ///     let session = session.clone();
+    ///     async move {
+    ///         assert_eq!(*letter.payload, *b"stop");
+    ///         session.close().await.map(drop)
+    ///     }
+    /// });
+    /// wait(listening)?;
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    pub async fn listen<F>(&self, handle: impl FnMut(Letter) -> F) -> Result<()>
+    where
+        F: Future<Output = Result<()>>,
+    {
+        self.0.begin_listening()?;
+        self.0.listen(&Stop::default(), handle).await;
+        Ok(())
+    }
+
+    /// As [`Session::reopen`].
+    pub async fn reopen(&self) -> Result<()> {
+        self.0.open(Vec::new()).await.map(drop)
+    }
+
+    /// As [`Session::close`].
+    pub async fn close(&self) -> Result<bool> {
+        self.0.close().await
+    }
+}

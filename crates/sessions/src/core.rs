@@ -1,0 +1,375 @@
+//! The core: what both faces of a session are made of, written once, to be awaited.
+//!
+//! ```text
+//!   Session (waits) ------\
+//!                          >-- Core: numbers, attempts, pauses, letters ---> Transport
+//!   AsyncSession (awaits) -/     ^
+//!                                '--- keep-alives, by the Runtime
+//! ```
+
+use crate::failure::{self, Meaning, meaning};
+use crate::figures::{Tally, count};
+use crate::own_thread::micros;
+use crate::pauses::{Chance, Pauses};
+use crate::planted::Planted;
+use crate::race::{Bell, First, race};
+use crate::runtime::Runtime;
+use crate::settings::Settings;
+use crate::transport::Transport;
+use crate::window::{Asked, Window};
+use mainstay::{
+    Answer, Durability, Error, Name, REQUESTS_AHEAD_LIMIT, Receipt, Result, SessionAnswer,
+    SessionCommand, SessionInfo, Transaction,
+};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What all sessions of a client share.
+pub(crate) struct Means {
+    pub transport: Arc<dyn Transport>,
+    pub runtime: Arc<dyn Runtime>,
+    pub settings: Settings,
+    pub chance: Chance,
+}
+
+/// A session as its client has it.
+pub(crate) struct Core {
+    pub means: Arc<Means>,
+    pub name: Name,
+    pub tally: Tally,
+    pub state: Mutex<State>,
+    /// Rung whenever something of the state changes that others wait for.
+    pub changed: Bell,
+    opening: SessionCommand,
+    /// Whether other clients can have had it: they know its name.
+    is_named: bool,
+}
+
+pub(crate) struct State {
+    pub standing: Standing,
+    /// Counts openings: what an answer says of one session is not said of the next one of its name.
+    pub generation: u64,
+    pub window: Window,
+    pub info: Option<SessionInfo>,
+    /// When the last word was sent that the database has heard.
+    pub heard_us: u64,
+    /// The last request of the server that was handled, and the last that was acknowledged.
+    pub handled: u64,
+    pub acknowledged: u64,
+    /// Somebody handles requests of the server.
+    pub is_listening: bool,
+}
+
+/// How a session stands, as far as its client knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It is not there, or not any more.
+    Gone,
+    /// It is being opened.
+    Opening,
+    Live,
+    /// Its client does not want it any more.
+    Closed,
+}
+
+/// Until when something is tried, by the runtime's time; nothing: for ever.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadline(pub Option<u64>);
+
+impl Core {
+    pub fn new(means: &Arc<Means>, opening: SessionCommand, is_named: bool) -> Result<Core> {
+        let name = opening.session().cloned().ok_or_else(failure::unexpected)?;
+        let state = State {
+            standing: Standing::Gone,
+            generation: 0,
+            window: Window::from(1, 1, means.settings.window),
+            info: None,
+            heard_us: 0,
+            handled: 0,
+            acknowledged: 0,
+            is_listening: false,
+        };
+        Ok(Core {
+            means: means.clone(),
+            name,
+            tally: Tally::default(),
+            state: Mutex::new(state),
+            changed: Bell::default(),
+            opening,
+            is_named,
+        })
+    }
+
+    pub fn now_us(&self) -> u64 {
+        self.means.runtime.now_us()
+    }
+
+    /// Until when something is tried that begins now.
+    pub fn deadline(&self, time: Option<Duration>) -> Deadline {
+        Deadline(time.map(|time| self.now_us().saturating_add(micros(time))))
+    }
+
+    /// As the settings have it.
+    pub fn usual_deadline(&self) -> Deadline {
+        self.deadline(self.means.settings.deadline)
+    }
+
+    pub fn pauses(&self) -> Pauses<'_> {
+        Pauses::new(&self.means.settings, &self.means.chance)
+    }
+
+    /// Whether a test planted this bug.
+    pub fn has(&self, planted: Planted) -> bool {
+        #[cfg(feature = "planted-faults")]
+        return self.means.settings.planted == Some(planted);
+        #[cfg(not(feature = "planted-faults"))]
+        {
+            let _ = planted;
+            false
+        }
+    }
+
+    /// Opens the session, or the next one of its name where it is gone. Requests that an earlier client object left
+    /// without an answer can be taken along, with their numbers.
+    pub async fn open(&self, left: Vec<(u64, Transaction)>) -> Result<Vec<Arc<Asked>>> {
+        let deadline = self.usual_deadline();
+        let Some(opening) = self.begin_opening().await? else { return Ok(Vec::new()) };
+        let sent_us = self.now_us();
+        let answer = self.ask(self.opening.clone(), deadline).await?;
+        let SessionAnswer::Opened { info, created } = of_session(answer)? else {
+            return Err(failure::unexpected());
+        };
+        let (first, lowest) = self.first_numbers(&info, created, &left);
+        if lowest > info.mark {
+            // What another client of this session has under way is not executed from here on.
+            let session = self.name.clone();
+            self.ask(SessionCommand::KeepAlive { session, lowest_pending: lowest }, deadline)
+                .await?;
+        }
+        let window = Window::from(first, lowest.max(info.next_request), self.means.settings.window);
+        Ok(opening.done(info, window, left, sent_us))
+    }
+
+    /// The first number that is this client's, and the lowest that is without an answer. Whoever had the session before
+    /// may have requests under way whose numbers the database has not seen: they are at most so far ahead. A session that
+    /// is new begins behind those of one before it, and who takes them along knows them.
+    fn first_numbers(
+        &self,
+        info: &SessionInfo,
+        created: bool,
+        left: &[(u64, Transaction)],
+    ) -> (u64, u64) {
+        let next = self.state.lock().window.next().max(info.next_request);
+        let numbers = || left.iter().map(|(number, _)| *number);
+        if let (Some(lowest), Some(highest)) = (numbers().min(), numbers().max()) {
+            return (next.max(highest + 1), lowest);
+        }
+        let is_others = self.is_named && !created && !self.has(Planted::NoGap);
+        let gap = if is_others { REQUESTS_AHEAD_LIMIT } else { 0 };
+        let first = next.max(info.next_request.saturating_add(gap));
+        (first, first)
+    }
+
+    /// Nothing where it is open; waits for somebody else who opens it.
+    async fn begin_opening(&self) -> Result<Option<Opening<'_>>> {
+        self.changed
+            .until(|| {
+                let mut state = self.state.lock();
+                match state.standing {
+                    Standing::Opening => None,
+                    Standing::Live => Some(Ok(None)),
+                    Standing::Closed => Some(Err(failure::closed(&self.name))),
+                    Standing::Gone => {
+                        state.standing = Standing::Opening;
+                        Some(Ok(Some(Opening { core: self, handled: state.handled })))
+                    }
+                }
+            })
+            .await
+    }
+
+    /// The session is gone, if it is still that one: everybody is told.
+    pub fn expire(&self, generation: u64) {
+        {
+            let mut state = self.state.lock();
+            if state.generation != generation || state.standing != Standing::Live {
+                return;
+            }
+            state.standing = Standing::Gone;
+        }
+        self.changed.ring();
+    }
+
+    /// Has a command on the session done, again and again while nobody knows whether it was: each of them can be
+    /// repeated without harm.
+    pub async fn ask(&self, command: SessionCommand, deadline: Deadline) -> Result<Answer> {
+        // What is told is on stable storage: a number that a crash takes back is given to something else.
+        let transaction = Transaction::new().step(command).durability(Durability::Sync);
+        let mut pauses = self.pauses();
+        loop {
+            let answer = self.attempt(transaction.clone(), deadline).await;
+            let error = match answer {
+                Ok(receipt) => {
+                    return receipt.answers.into_iter().next().ok_or_else(failure::unexpected);
+                }
+                Err(error) => error,
+            };
+            if !matches!(meaning(&error), Meaning::NotNow | Meaning::Unknown)
+                || !self.rest(&mut pauses, deadline).await
+            {
+                return Err(error);
+            }
+        }
+    }
+
+    /// Sends a transaction and waits for its answer, for as long as one attempt may take.
+    pub async fn attempt(&self, transaction: Transaction, deadline: Deadline) -> Result<Receipt> {
+        let limit = self.left(deadline).min(self.means.settings.attempt);
+        let execute = self.means.transport.execute(transaction);
+        match race(execute, self.means.runtime.sleep(limit)).await {
+            First::This(answer) => answer,
+            First::That(()) => Err(failure::silent(limit)),
+        }
+    }
+
+    /// Pauses before the next attempt; false when there is no time for one.
+    pub async fn rest(&self, pauses: &mut Pauses<'_>, deadline: Deadline) -> bool {
+        let (pause, left) = (pauses.next(), self.left(deadline));
+        if left.is_zero() {
+            return false;
+        }
+        self.means.runtime.sleep(pause.min(left)).await;
+        !self.left(deadline).is_zero()
+    }
+
+    /// How much time is left.
+    pub fn left(&self, deadline: Deadline) -> Duration {
+        let left = |until: u64| Duration::from_micros(until.saturating_sub(self.now_us()));
+        deadline.0.map_or(Duration::MAX, left)
+    }
+
+    /// The database has heard a word that was sent then.
+    pub fn heard(&self, state: &mut State, sent_us: u64) {
+        state.heard_us = state.heard_us.max(sent_us);
+    }
+
+    /// Says that the client is there, and which answers it has.
+    pub async fn keep_alive(&self, deadline: Deadline) -> Result<()> {
+        let (generation, lowest_pending, sent_us) = {
+            let state = self.state.lock();
+            self.check_live(&state)?;
+            (state.generation, state.window.lowest(), self.now_us())
+        };
+        let session = self.name.clone();
+        let answer =
+            self.ask(SessionCommand::KeepAlive { session, lowest_pending }, deadline).await;
+        match answer {
+            Ok(_) => {
+                count(&self.tally.keep_alives);
+                let mut state = self.state.lock();
+                if state.generation == generation {
+                    state.window.reach(lowest_pending);
+                    self.heard(&mut state, sent_us);
+                }
+                drop(state);
+                self.changed.ring();
+                Ok(())
+            }
+            Err(error) => {
+                if meaning(&error) == Meaning::Expired {
+                    self.expire(generation);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends the session; says whether it was there.
+    pub async fn close(&self) -> Result<bool> {
+        self.state.lock().standing = Standing::Closed;
+        self.changed.ring();
+        let session = self.name.clone();
+        match self.ask(SessionCommand::Close { session }, self.usual_deadline()).await? {
+            Answer::Did(was_there) => Ok(was_there),
+            _ => Err(failure::unexpected()),
+        }
+    }
+
+    /// Refuses what needs a session where there is none.
+    pub fn check_live(&self, state: &State) -> Result<()> {
+        match state.standing {
+            Standing::Live => Ok(()),
+            Standing::Closed => Err(failure::closed(&self.name)),
+            Standing::Gone | Standing::Opening => Err(failure::expired(&self.name)),
+        }
+    }
+}
+
+/// Whoever opens the session. If that fails, or is given up, the next one may try.
+struct Opening<'a> {
+    core: &'a Core,
+    /// The last letter that was handled when it began: what is answered later may know of more.
+    handled: u64,
+}
+
+impl Opening<'_> {
+    /// It is open; gives the requests of before.
+    fn done(
+        self,
+        info: SessionInfo,
+        mut window: Window,
+        left: Vec<(u64, Transaction)>,
+        sent_us: u64,
+    ) -> Vec<Arc<Asked>> {
+        let core = self.core;
+        let mut state = core.state.lock();
+        let acknowledged = info.last_sent.saturating_sub(info.pending);
+        // Numbers go on where a session ended; where a database has forgotten them, so do we.
+        let has_forgotten = info.last_sent < self.handled;
+        state.handled = if has_forgotten { 0 } else { state.handled }.max(acknowledged);
+        state.acknowledged = acknowledged;
+        state.generation += 1;
+        state.heard_us = sent_us;
+        state.info = Some(info);
+        let before = |(number, transaction): (u64, Transaction)| {
+            let asked = Arc::new(Asked::new(number, state.generation, transaction));
+            // It was sent: that is why it is asked for again.
+            asked.ended(true);
+            asked
+        };
+        let left: Vec<Arc<Asked>> = left.into_iter().map(before).collect();
+        left.iter().for_each(|asked| window.take_in(asked.clone()));
+        state.window = window;
+        if state.standing == Standing::Opening {
+            state.standing = Standing::Live;
+        }
+        count(&core.tally.openings);
+        left
+    }
+}
+
+impl Drop for Opening<'_> {
+    fn drop(&mut self) {
+        {
+            let mut state = self.core.state.lock();
+            if state.standing == Standing::Opening {
+                state.standing = Standing::Gone;
+            }
+        }
+        self.core.changed.ring();
+    }
+}
+
+/// The answer of a command on sessions.
+pub(crate) fn of_session(answer: Answer) -> Result<SessionAnswer> {
+    match answer {
+        Answer::Session(answer) => Ok(*answer),
+        _ => Err(failure::unexpected()),
+    }
+}
+
+/// What a failed attempt was about, for whoever is told later.
+pub(crate) fn last_of(asked: &Asked) -> Error {
+    asked.last.lock().clone().unwrap_or_else(|| failure::silent(Duration::ZERO))
+}

@@ -1,0 +1,270 @@
+//! A thread for all sessions of a client: it wakes who sleeps, and does what nobody waits for.
+//!
+//! ```text
+//!   sleep ---> timers, by when they are due --\
+//!                                              >-- the thread: wakes, polls, sleeps until the next is due
+//!   spawn, wakers ---> tasks that are ready --/
+//! ```
+
+use crate::failure;
+use crate::runtime::{Runtime, Task};
+use mainstay::{Clock, Result, SystemClock};
+use parking_lot::{Condvar, Mutex};
+use std::collections::{BTreeMap, VecDeque};
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// A runtime that is one thread. It ends with its last handle.
+pub struct OwnThread {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Shared {
+    clock: SystemClock,
+    work: Mutex<Work>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct Work {
+    ready: VecDeque<Arc<Errand>>,
+    /// By when they are due, and a number that tells those of one moment apart.
+    timers: BTreeMap<(u64, u64), Waker>,
+    timer_count: u64,
+    is_over: bool,
+}
+
+impl OwnThread {
+    /// Starts the thread.
+    pub fn start() -> Result<Arc<OwnThread>> {
+        let (clock, work, wake) = (SystemClock::new(), Mutex::default(), Condvar::new());
+        let shared = Arc::new(Shared { clock, work, wake });
+        let own = shared.clone();
+        let thread = std::thread::Builder::new().name("mainstay-sessions".to_owned());
+        let thread = thread.spawn(move || own.run()).map_err(|error| failure::no_thread(&error))?;
+        Ok(Arc::new(OwnThread { shared, thread: Mutex::new(Some(thread)) }))
+    }
+}
+
+impl Runtime for OwnThread {
+    fn now_us(&self) -> u64 {
+        self.shared.clock.monotonic_us()
+    }
+
+    fn sleep(&self, time: Duration) -> Task {
+        let due_us = self.now_us().saturating_add(micros(time));
+        Box::pin(Nap { shared: self.shared.clone(), due_us, timer: None })
+    }
+
+    fn spawn(&self, task: Task) {
+        let (future, shared) = (Mutex::new(Some(task)), Arc::downgrade(&self.shared));
+        Arc::new(Errand { future, is_queued: AtomicBool::new(false), shared }).wake();
+    }
+}
+
+impl Drop for OwnThread {
+    fn drop(&mut self) {
+        let work = {
+            let mut work = self.shared.work.lock();
+            std::mem::replace(&mut *work, Work { is_over: true, ..Work::default() })
+        };
+        self.shared.wake.notify_one();
+        // Outside of the lock: futures that go take their timers back.
+        drop(work);
+        let Some(thread) = self.thread.lock().take() else { return };
+        // The last handle may go in a task; that thread ends by itself.
+        if thread.thread().id() != std::thread::current().id() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn run(&self) {
+        while let Some(next) = self.next() {
+            match next {
+                Next::Poll(errand) => errand.poll(),
+                Next::Wake(wakers) => wakers.into_iter().for_each(Waker::wake),
+            }
+        }
+    }
+
+    /// What is to be done; waits for it. Nothing when all is over.
+    fn next(&self) -> Option<Next> {
+        let mut work = self.work.lock();
+        loop {
+            if work.is_over {
+                return None;
+            }
+            let now_us = self.clock.monotonic_us();
+            let due = work.due(now_us);
+            if !due.is_empty() {
+                return Some(Next::Wake(due));
+            }
+            if let Some(errand) = work.ready.pop_front() {
+                return Some(Next::Poll(errand));
+            }
+            match work.timers.keys().next() {
+                Some((due_us, _)) => {
+                    let left = Duration::from_micros(due_us.saturating_sub(now_us));
+                    self.wake.wait_for(&mut work, left);
+                }
+                None => self.wake.wait(&mut work),
+            }
+        }
+    }
+}
+
+impl Work {
+    /// Takes out who is to be woken by now.
+    fn due(&mut self, now_us: u64) -> Vec<Waker> {
+        let later = self.timers.split_off(&(now_us + 1, 0));
+        std::mem::replace(&mut self.timers, later).into_values().collect()
+    }
+}
+
+enum Next {
+    Wake(Vec<Waker>),
+    Poll(Arc<Errand>),
+}
+
+/// A task on its way.
+struct Errand {
+    future: Mutex<Option<Task>>,
+    is_queued: AtomicBool,
+    shared: Weak<Shared>,
+}
+
+impl Errand {
+    fn poll(self: &Arc<Errand>) {
+        self.is_queued.store(false, Ordering::SeqCst);
+        let waker = Waker::from(self.clone());
+        let mut place = self.future.lock();
+        let Some(future) = place.as_mut() else { return };
+        let mut context = Context::from_waker(&waker);
+        // One that panics is over; the others go on.
+        let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut context)));
+        if !matches!(polled, Ok(Poll::Pending)) {
+            *place = None;
+        }
+    }
+}
+
+impl Wake for Errand {
+    fn wake(self: Arc<Errand>) {
+        let Some(shared) = self.shared.upgrade() else { return };
+        if self.is_queued.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let mut work = shared.work.lock();
+        if !work.is_over {
+            work.ready.push_back(self);
+            drop(work);
+            shared.wake.notify_one();
+        }
+    }
+}
+
+/// A sleep.
+struct Nap {
+    shared: Arc<Shared>,
+    due_us: u64,
+    timer: Option<u64>,
+}
+
+impl Future for Nap {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Nap>, context: &mut Context<'_>) -> Poll<()> {
+        if self.shared.clock.monotonic_us() >= self.due_us {
+            return Poll::Ready(());
+        }
+        let before = self.set_timer(context.waker().clone());
+        drop(before);
+        Poll::Pending
+    }
+}
+
+impl Nap {
+    /// Sets the timer, anew if there is one; gives back who was to be woken before, to be dropped without the lock.
+    fn set_timer(&mut self, waker: Waker) -> Option<Waker> {
+        let shared = self.shared.clone();
+        let mut work = shared.work.lock();
+        if work.is_over {
+            return Some(waker);
+        }
+        let timer = *self.timer.get_or_insert_with(|| {
+            work.timer_count += 1;
+            work.timer_count
+        });
+        let key = (self.due_us, timer);
+        let is_first = work.timers.keys().next().is_none_or(|first| key < *first);
+        let before = work.timers.insert(key, waker);
+        drop(work);
+        if is_first {
+            shared.wake.notify_one();
+        }
+        before
+    }
+}
+
+impl Drop for Nap {
+    fn drop(&mut self) {
+        let Some(timer) = self.timer else { return };
+        let waker = self.shared.work.lock().timers.remove(&(self.due_us, timer));
+        drop(waker);
+    }
+}
+
+pub(crate) fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mainstay::remote::wait;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn who_sleeps_is_woken_in_the_order_of_time() {
+        let runtime = OwnThread::start().unwrap();
+        let (tell, told) = channel();
+        for ms in [30, 10, 20] {
+            let (nap, tell) = (runtime.sleep(Duration::from_millis(ms)), tell.clone());
+            runtime.spawn(Box::pin(async move {
+                nap.await;
+                tell.send(ms).unwrap();
+            }));
+        }
+        assert_eq!(told.iter().take(3).collect::<Vec<_>>(), [10, 20, 30]);
+    }
+
+    #[test]
+    fn a_task_that_panics_ends_alone() {
+        let runtime = OwnThread::start().unwrap();
+        runtime.spawn(Box::pin(async { panic!("on purpose") }));
+        wait(runtime.sleep(Duration::from_millis(1)));
+    }
+
+    #[test]
+    fn tasks_end_with_the_last_handle() {
+        let runtime = OwnThread::start().unwrap();
+        let (held, nap) = (Arc::new(()), runtime.sleep(Duration::from_secs(3600)));
+        let mine = held.clone();
+        runtime.spawn(Box::pin(async move {
+            nap.await;
+            drop(mine);
+        }));
+        wait(runtime.sleep(Duration::from_millis(1)));
+        drop(runtime);
+        assert_eq!(Arc::strong_count(&held), 1);
+    }
+}

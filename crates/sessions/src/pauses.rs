@@ -1,0 +1,74 @@
+//! Pauses between attempts: they double, have an end, and are not the same for all.
+
+use crate::settings::Settings;
+use parking_lot::Mutex;
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+/// Numbers that look like chance. The same seed gives the same ones.
+pub(crate) struct Chance(Mutex<u64>);
+
+impl Chance {
+    /// Begins with a seed, or with one that nobody knows.
+    pub fn new(seed: Option<u64>) -> Chance {
+        Chance(Mutex::new(seed.unwrap_or_else(|| RandomState::new().hash_one(0))))
+    }
+
+    /// The next number.
+    pub fn number(&self) -> u64 {
+        let mut state = self.0.lock();
+        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mixed(*state)
+    }
+}
+
+/// Every bit of the input changes about half of those of the output (SplitMix64).
+pub(crate) fn mixed(number: u64) -> u64 {
+    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ (number >> 31)
+}
+
+/// The pauses of one request.
+pub(crate) struct Pauses<'a> {
+    chance: &'a Chance,
+    next: Duration,
+    longest: Duration,
+}
+
+impl<'a> Pauses<'a> {
+    /// From the shortest on.
+    pub fn new(settings: &Settings, chance: &'a Chance) -> Pauses<'a> {
+        Pauses { chance, next: settings.first_pause, longest: settings.longest_pause }
+    }
+
+    /// How long to wait now: between the half and the whole, so that those who failed together do not come back together.
+    pub fn next(&mut self) -> Duration {
+        let whole = self.next.min(self.longest);
+        self.next = whole.saturating_mul(2);
+        let half_us = u64::try_from(whole.as_micros() / 2).unwrap_or(u64::MAX);
+        whole / 2 + Duration::from_micros(self.chance.number() % (half_us + 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_the_longest_and_are_never_the_same_for_all() {
+        let ms = Duration::from_millis;
+        let settings =
+            Settings { first_pause: ms(10), longest_pause: ms(80), ..Settings::default() };
+        let pauses = |seed| {
+            let chance = Chance::new(Some(seed));
+            let mut pauses = Pauses::new(&settings, &chance);
+            [(); 6].map(|()| pauses.next())
+        };
+        for (pause, whole) in pauses(1).into_iter().zip([10, 20, 40, 80, 80, 80]) {
+            assert!(pause >= ms(whole) / 2 && pause <= ms(whole), "{pause:?} of {whole} ms");
+        }
+        assert_eq!(pauses(1), pauses(1));
+        assert_ne!(pauses(1), pauses(2));
+    }
+}

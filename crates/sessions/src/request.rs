@@ -1,0 +1,376 @@
+//! A request on its way: sent with one number until it has an answer.
+//!
+//! ```text
+//!   number ---> attempt --answer--> settled
+//!      ^           |
+//!      |           |--not now, nobody knows, silence--> pause, longer each time --> attempt, same number
+//!      |           |--the session is gone--> not executed, if no attempt was in doubt; else nobody knows
+//!      |           '--no time left--> not executed, if no attempt was in doubt; else it stays without an answer
+//!      '--- lowest one without an answer: goes with every attempt, as it is by then
+//! ```
+
+use crate::core::{Core, Deadline, Standing, last_of, of_session};
+use crate::failure::{self, Meaning, meaning};
+use crate::figures::count;
+use crate::planted::Planted;
+use crate::race::{First, race};
+use crate::window::{Asked, Full};
+use mainstay::remote::wait;
+use mainstay::{
+    Error, ErrorKind, Receipt, Result, SessionAnswer, SessionCommand, SessionRequest, Transaction,
+};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+impl Core {
+    /// Executes a transaction. Who goes away before its answer gives it up.
+    pub async fn execute(&self, transaction: Transaction, deadline: Deadline) -> Result<Receipt> {
+        let asked = self.take_number(transaction, deadline).await?;
+        let held = Held { core: self, asked: &asked };
+        let answer = self.answer(&asked, deadline).await;
+        held.let_go();
+        answer
+    }
+
+    /// A number for a transaction; waits until there is one.
+    pub async fn take_number(
+        &self,
+        transaction: Transaction,
+        deadline: Deadline,
+    ) -> Result<Arc<Asked>> {
+        if transaction.request.is_some() {
+            return Err(failure::invalid("a request of a session has its number and no other id"));
+        }
+        let mut transaction = Some(transaction);
+        loop {
+            match self.try_take(&mut transaction)? {
+                Ok(asked) => return Ok(asked),
+                Err(Full::Ahead) => self.keep_alive(deadline).await?,
+                Err(Full::Crowded) => self.wait_for_room(deadline).await?,
+            }
+        }
+    }
+
+    fn try_take(
+        &self,
+        transaction: &mut Option<Transaction>,
+    ) -> Result<std::result::Result<Arc<Asked>, Full>> {
+        let mut state = self.state.lock();
+        self.check_live(&state)?;
+        if let Err(full) = state.window.make_room() {
+            return Ok(Err(full));
+        }
+        let generation = state.generation;
+        count(&self.tally.requests);
+        Ok(Ok(state.window.put(generation, transaction.take().unwrap_or_default())))
+    }
+
+    async fn wait_for_room(&self, deadline: Deadline) -> Result<()> {
+        let room = self.changed.until(|| {
+            let mut state = self.state.lock();
+            let is_over = state.standing != Standing::Live;
+            (is_over || state.window.make_room() != Err(Full::Crowded)).then_some(())
+        });
+        match race(room, self.means.runtime.sleep(self.left(deadline))).await {
+            First::This(()) => Ok(()),
+            First::That(()) => Err(failure::no_room(self.means.settings.window)),
+        }
+    }
+
+    /// The answer of a request; it is sent until there is one.
+    pub async fn answer(&self, asked: &Arc<Asked>, deadline: Deadline) -> Result<Receipt> {
+        if asked.is_awaited.swap(true, Ordering::SeqCst) {
+            return Err(failure::waited_for(asked.number));
+        }
+        let _awaited = Awaited(asked);
+        let (mut asked, mut pauses) = (asked.clone(), self.pauses());
+        loop {
+            if let Some(answer) = self.send(&asked, deadline).await {
+                return answer;
+            }
+            if !self.rest_unless_over(&asked, &mut pauses, deadline).await {
+                return Err(self.overdue(&asked));
+            }
+            count(&self.tally.retries);
+            if self.has(Planted::NewNumber) {
+                asked = self.take_number(asked.transaction.clone(), deadline).await?;
+            }
+        }
+    }
+
+    /// One attempt; nothing where another one is to be made.
+    async fn send(&self, asked: &Arc<Asked>, deadline: Deadline) -> Option<Result<Receipt>> {
+        let lowest = match self.lowest_for(asked) {
+            Ok(lowest) => lowest,
+            Err(error) => return Some(Err(error)),
+        };
+        let request = SessionRequest::new(self.name.clone(), asked.number, lowest);
+        let sent_us = self.now_us();
+        asked.sending();
+        let transaction = asked.transaction.clone().in_session(request);
+        let mut answer = self.attempt(transaction, deadline).await;
+        if is_evicted(&answer) && !self.is_still_ours(asked.generation, deadline).await {
+            answer = Err(failure::expired(&self.name));
+        }
+        self.judge(asked, sent_us, answer)
+    }
+
+    /// Whether the session is the one that was opened, and nobody else has gone on with it. One that is gone may have been
+    /// opened anew by a late copy of our own word: the requests of before are below its mark.
+    async fn is_still_ours(&self, generation: u64, deadline: Deadline) -> bool {
+        let session = self.name.clone();
+        let answer = self.ask(SessionCommand::Info { session }, deadline).await;
+        let Ok(Ok(SessionAnswer::Info(info))) = answer.map(of_session) else { return true };
+        let state = self.state.lock();
+        let Some(known) = state.info.as_ref().filter(|_| state.generation == generation) else {
+            return false;
+        };
+        info.is_some_and(|info| info.opened == known.opened && info.mark <= state.window.next())
+    }
+
+    /// The lowest number without an answer, if the request can still be sent.
+    fn lowest_for(&self, asked: &Asked) -> Result<u64> {
+        let mut state = self.state.lock();
+        if state.generation != asked.generation || state.standing != Standing::Live {
+            state.window.settle_in(asked);
+            count(&self.tally.given_up);
+            return Err(match state.standing == Standing::Closed {
+                true => self.closed_before(asked),
+                false => self.gone_before(asked, failure::expired(&self.name)),
+            });
+        }
+        if state.window.get(asked.number).is_none() {
+            return Err(failure::not_pending(asked.number));
+        }
+        Ok(match self.has(Planted::LowestTooHigh) {
+            true => asked.number,
+            false => state.window.lowest(),
+        })
+    }
+
+    /// What an attempt's end says; nothing where another one is to be made.
+    fn judge(
+        &self,
+        asked: &Asked,
+        sent_us: u64,
+        answer: Result<Receipt>,
+    ) -> Option<Result<Receipt>> {
+        let meaning = answer.as_ref().map_or_else(meaning, |_| Meaning::Answer);
+        asked.ended(meaning == Meaning::Unknown);
+        match (meaning, answer) {
+            (Meaning::Answer, answer) => {
+                self.answered(asked, sent_us, &answer);
+                Some(answer)
+            }
+            (Meaning::Expired, Err(error)) => {
+                self.expire(asked.generation);
+                self.settle(asked);
+                count(&self.tally.given_up);
+                Some(Err(self.gone_before(asked, error)))
+            }
+            (Meaning::Refused, Err(error)) if !asked.may_be_done() => {
+                self.settle(asked);
+                Some(Err(error))
+            }
+            (Meaning::Refused, Err(error)) => Some(Err(failure::overdue(asked.number, &error))),
+            (_, Err(error)) => {
+                if meaning == Meaning::Unknown {
+                    count(&self.tally.unknown);
+                }
+                *asked.last.lock() = Some(error);
+                None
+            }
+            (_, Ok(_)) => None,
+        }
+    }
+
+    fn answered(&self, asked: &Asked, sent_us: u64, answer: &Result<Receipt>) {
+        count(&self.tally.answered);
+        if answer.as_ref().is_ok_and(|receipt| receipt.repeated) {
+            count(&self.tally.repeated);
+        }
+        {
+            let mut state = self.state.lock();
+            if state.generation == asked.generation {
+                state.window.settle(asked.number);
+                state.window.reach(asked.number + 1);
+                self.heard(&mut state, sent_us);
+            }
+        }
+        self.changed.ring();
+    }
+
+    /// Nobody waits for its answer any more.
+    pub fn settle(&self, asked: &Asked) {
+        self.state.lock().window.settle_in(asked);
+        self.changed.ring();
+    }
+
+    /// What is told of a request whose session is gone.
+    fn gone_before(&self, asked: &Asked, expired: Error) -> Error {
+        match asked.may_be_done() && !self.has(Planted::AlwaysExpired) {
+            true => failure::lost_with_session(asked.number, &self.name),
+            false => expired,
+        }
+    }
+
+    /// What is told of a request whose session its client has closed.
+    fn closed_before(&self, asked: &Asked) -> Error {
+        match asked.may_be_done() {
+            true => failure::lost_with_session(asked.number, &self.name),
+            false => failure::closed(&self.name),
+        }
+    }
+
+    /// There is no time left. What was certainly not executed is over; anything else stays without an answer.
+    fn overdue(&self, asked: &Asked) -> Error {
+        let last = last_of(asked);
+        if asked.may_be_done() {
+            if self.has(Planted::ReusedNumber) {
+                self.state.lock().window.go_back_to(asked.number);
+            }
+            return failure::overdue(asked.number, &last);
+        }
+        self.settle(asked);
+        last
+    }
+
+    /// Pauses before the next attempt, or until the session is over; false when there is no time for one.
+    async fn rest_unless_over(
+        &self,
+        asked: &Asked,
+        pauses: &mut crate::pauses::Pauses<'_>,
+        deadline: Deadline,
+    ) -> bool {
+        let over = self.changed.until(|| {
+            let state = self.state.lock();
+            let is_over = state.standing != Standing::Live || state.generation != asked.generation;
+            is_over.then_some(())
+        });
+        match race(over, self.rest(pauses, deadline)).await {
+            First::This(()) => true,
+            First::That(goes_on) => goes_on,
+        }
+    }
+
+    /// The numbers that have no answer, and that nobody holds or waits for.
+    pub fn unanswered(&self) -> Vec<u64> {
+        let left = |asked: &&Arc<Asked>| !asked.is_held.load(Ordering::SeqCst);
+        self.state.lock().window.pending().filter(left).map(|asked| asked.number).collect()
+    }
+
+    /// Asks once more for what has no answer.
+    pub async fn ask_again(&self, number: u64, deadline: Deadline) -> Result<Receipt> {
+        let asked = self.state.lock().window.get(number).cloned();
+        let asked = asked.ok_or_else(|| failure::not_pending(number))?;
+        self.answer(&asked, deadline).await
+    }
+
+    /// Gives up a request; says whether it was without an answer.
+    pub fn give_up(&self, number: u64) -> bool {
+        let asked = self.state.lock().window.get(number).cloned();
+        let Some(asked) = asked else { return false };
+        count(&self.tally.given_up);
+        self.settle(&asked);
+        true
+    }
+}
+
+/// A request that has its number and is sent when its answer is asked for: whoever writes the number down before can ask
+/// for the answer even after a crash of their own, see [`Client::resume`](crate::Client::resume).
+///
+/// Dropping it without an answer gives it up: it was executed or is not executed any more once the database hears that, and
+/// that is all that will be known.
+///
+/// ```
+/// use mainstay::{CellCommand, Database, Name, SessionOptions, Transaction};
+/// use mainstay_sessions::Client;
+/// let db = Database::memory()?;
+/// let session = Client::here(&db)?.open(SessionOptions::new())?;
+/// let add = CellCommand::Incr { name: Name::new("n")?, by: 1.into() };
+/// let request = session.request(Transaction::new().step(add))?;
+/// assert_eq!(db.cells().get("n")?, None);
+/// request.wait()?;
+/// assert_eq!(db.cells().get("n")?, Some(1.into()));
+/// # Ok::<(), mainstay::Error>(())
+/// ```
+pub struct Request {
+    core: Arc<Core>,
+    asked: Arc<Asked>,
+}
+
+impl Request {
+    pub(crate) fn new(core: &Arc<Core>, asked: Arc<Asked>) -> Request {
+        Request { core: core.clone(), asked }
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u64 {
+        self.asked.number
+    }
+
+    /// Waits for the answer, for as long as the settings say. After `UnknownOutcome` it can be asked for again.
+    pub fn wait(&self) -> Result<Receipt> {
+        wait(self.answer())
+    }
+
+    /// Waits for the answer, for at most so long; nothing: for ever.
+    pub fn wait_within(&self, time: Option<Duration>) -> Result<Receipt> {
+        wait(self.answer_within(time))
+    }
+
+    /// The answer, to be awaited, for as long as the settings say.
+    pub async fn answer(&self) -> Result<Receipt> {
+        self.core.answer(&self.asked, self.core.usual_deadline()).await
+    }
+
+    /// The answer, to be awaited for at most so long; nothing: for ever.
+    pub async fn answer_within(&self, time: Option<Duration>) -> Result<Receipt> {
+        self.core.answer(&self.asked, self.core.deadline(time)).await
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        let is_known = |known: &Arc<Asked>| Arc::ptr_eq(known, &self.asked);
+        let is_open = self.core.state.lock().window.get(self.asked.number).is_some_and(is_known);
+        if is_open {
+            self.core.give_up(self.asked.number);
+        }
+    }
+}
+
+fn is_evicted(answer: &Result<Receipt>) -> bool {
+    answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::ResponseEvicted)
+}
+
+/// Somebody waits for an answer.
+struct Awaited<'a>(&'a Asked);
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        self.0.is_awaited.store(false, Ordering::SeqCst);
+    }
+}
+
+/// A request that is given up if its caller goes away.
+struct Held<'a> {
+    core: &'a Core,
+    asked: &'a Arc<Asked>,
+}
+
+impl Held<'_> {
+    /// Its caller was told; whatever has no answer can be asked for by its number.
+    fn let_go(self) {
+        self.asked.is_held.store(false, Ordering::SeqCst);
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        count(&self.core.tally.given_up);
+        self.core.settle(self.asked);
+    }
+}

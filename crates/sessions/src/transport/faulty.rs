@@ -1,0 +1,312 @@
+//! A way on which everything goes wrong that can, as often as it is told to.
+//!
+//! ```text
+//!   execute ---> lost | refused | held, executed behind later ones | executed ---> answer | answer lost, or never told
+//!                                                                  | twice
+//!                                                                  | again, behind later ones
+//! ```
+//!
+//! What becomes of a call depends on the seed, on what is asked, and on how often that was asked before: not on what other
+//! threads do meanwhile.
+
+use super::{Doorbell, Transport};
+use crate::pauses::mixed;
+use mainstay::{Answering, Code, Error, Name, Receipt, Result, Transaction};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::future::{pending, poll_fn};
+use std::sync::Arc;
+use std::task::Poll;
+
+/// How often a held or late copy waits for, at most: so many further calls.
+const LATE_CALLS: u64 = 20;
+
+/// How often things go wrong: 0 is never, 1 is always.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Faults {
+    /// The same seed gives the same faults.
+    pub seed: u64,
+    /// The request is lost.
+    pub lose_request: f64,
+    /// The request is executed, and the answer is lost.
+    pub lose_answer: f64,
+    /// Of what is lost: nobody is told, ever.
+    pub silence: f64,
+    /// The database refuses for now.
+    pub refuse: f64,
+    /// The request is executed twice, at once.
+    pub repeat: f64,
+    /// The request is executed, and a copy of it behind later ones.
+    pub repeat_late: f64,
+    /// The request counts as lost, and is executed behind later ones.
+    pub hold: f64,
+    /// The request waits while others go ahead.
+    pub delay: f64,
+    /// A bell breaks where it should ring.
+    pub break_bell: f64,
+    /// A bell rings once more for what it has rung for.
+    pub ring_twice: f64,
+}
+
+impl Faults {
+    /// A bad day: three of ten requests and three of ten answers are lost, and some of everything else happens.
+    ///
+    /// ```
+    /// use mainstay_sessions::Faults;
+    /// let faults = Faults { silence: 0.1, ..Faults::many(7) };
+    /// assert_eq!((faults.lose_request, faults.lose_answer), (0.3, 0.3));
+    /// ```
+    pub fn many(seed: u64) -> Faults {
+        Faults {
+            seed,
+            lose_request: 0.3,
+            lose_answer: 0.3,
+            silence: 0.0,
+            refuse: 0.05,
+            repeat: 0.1,
+            repeat_late: 0.1,
+            hold: 0.1,
+            delay: 0.2,
+            break_bell: 0.2,
+            ring_twice: 0.2,
+        }
+    }
+}
+
+/// What went wrong so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Losses {
+    /// Calls in all.
+    pub calls: u64,
+    /// Requests that were lost.
+    pub requests: u64,
+    /// Answers that were lost.
+    pub answers: u64,
+    /// Calls that were refused for now.
+    pub refused: u64,
+    /// Requests that were executed twice at once.
+    pub repeated: u64,
+    /// Copies that were executed behind later requests.
+    pub late: u64,
+    /// Requests that others went ahead of.
+    pub delayed: u64,
+}
+
+/// A way on which things go wrong; for tests, and to see that nothing comes of it.
+///
+/// ```
+/// use mainstay::{CellCommand, Database, Name, SessionOptions, Transaction};
+/// use mainstay_sessions::{Client, Faults, Faulty, Local, Settings};
+/// use std::time::Duration;
+///
+/// let db = Database::memory()?;
+/// let lossy = Faulty::new(Local::new(&db)?, Faults::many(7));
+/// let settings = Settings { first_pause: Duration::from_micros(100), ..Settings::default() };
+/// let session = Client::with(lossy.clone(), settings)?.open(SessionOptions::new())?;
+/// for _ in 0..20 {
+///     let add = CellCommand::Incr { name: Name::new("n")?, by: 1.into() };
+///     session.execute(Transaction::new().step(add))?;
+/// }
+/// assert_eq!(db.cells().get("n")?, Some(20.into()));
+/// assert!(lossy.losses().requests > 0 && lossy.losses().answers > 0);
+/// # Ok::<(), mainstay::Error>(())
+/// ```
+pub struct Faulty {
+    inner: Arc<dyn Transport>,
+    faults: Faults,
+    past: Mutex<Past>,
+}
+
+#[derive(Default)]
+struct Past {
+    losses: Losses,
+    /// How often the same was asked.
+    asked: HashMap<String, u64>,
+    /// What is executed after so many calls.
+    late: Vec<(u64, Transaction)>,
+}
+
+/// What becomes of a call, a roll of dice after the other.
+struct Dice {
+    state: u64,
+}
+
+impl Dice {
+    fn number(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mixed(self.state)
+    }
+
+    fn falls(&mut self, probability: f64) -> bool {
+        let fraction = (self.number() >> 11) as f64 / (1_u64 << 53) as f64;
+        fraction < probability
+    }
+}
+
+impl Faulty {
+    /// Lets things go wrong on this way.
+    pub fn new(inner: Arc<dyn Transport>, faults: Faults) -> Arc<Faulty> {
+        Arc::new(Faulty { inner, faults, past: Mutex::default() })
+    }
+
+    /// What went wrong so far.
+    pub fn losses(&self) -> Losses {
+        self.past.lock().losses
+    }
+
+    /// Brings everything that is still on its way; gives how much that was.
+    pub async fn settle(&self) -> usize {
+        let late = std::mem::take(&mut self.past.lock().late);
+        let count = late.len();
+        for (_, transaction) in late {
+            let _ = self.inner.execute(transaction).await;
+        }
+        count
+    }
+
+    fn dice(&self, what: &str) -> Dice {
+        let mut past = self.past.lock();
+        let times = past.asked.entry(what.to_owned()).or_default();
+        *times += 1;
+        let bytes = what.bytes().chain(times.to_le_bytes());
+        let state = bytes.fold(self.faults.seed, |state, byte| mixed(state ^ u64::from(byte)));
+        Dice { state }
+    }
+
+    fn note(&self, note: impl FnOnce(&mut Losses)) {
+        note(&mut self.past.lock().losses);
+    }
+
+    async fn carry(&self, transaction: Transaction) -> Result<Receipt> {
+        let mut dice = self.dice(&what(&transaction));
+        self.note(|losses| losses.calls += 1);
+        if dice.falls(self.faults.delay) {
+            self.note(|losses| losses.delayed += 1);
+            let_others(dice.number() % 8).await;
+        }
+        self.bring_late().await;
+        if dice.falls(self.faults.refuse) {
+            self.note(|losses| losses.refused += 1);
+            return Err(Error::new(Code::QueueFull, "refused, as it was told"));
+        }
+        if dice.falls(self.faults.hold) {
+            self.keep(&transaction, &mut dice);
+            return self.lost(&mut dice).await;
+        }
+        if dice.falls(self.faults.lose_request) {
+            self.note(|losses| losses.requests += 1);
+            return self.lost(&mut dice).await;
+        }
+        self.bring(transaction, dice).await
+    }
+
+    async fn bring(&self, transaction: Transaction, mut dice: Dice) -> Result<Receipt> {
+        let mut answer = self.inner.execute(transaction.clone()).await;
+        if dice.falls(self.faults.repeat) {
+            self.note(|losses| losses.repeated += 1);
+            let again = self.inner.execute(transaction.clone()).await;
+            answer = if dice.falls(0.5) { again } else { answer };
+        }
+        if dice.falls(self.faults.repeat_late) {
+            self.keep(&transaction, &mut dice);
+        }
+        if dice.falls(self.faults.lose_answer) {
+            self.note(|losses| losses.answers += 1);
+            return self.lost(&mut dice).await;
+        }
+        answer
+    }
+
+    /// Keeps a copy for later.
+    fn keep(&self, transaction: &Transaction, dice: &mut Dice) {
+        let mut past = self.past.lock();
+        past.losses.late += 1;
+        let due = past.losses.calls + 1 + dice.number() % LATE_CALLS;
+        past.late.push((due, transaction.clone()));
+    }
+
+    async fn bring_late(&self) {
+        let due: Vec<Transaction> = {
+            let mut past = self.past.lock();
+            let calls = past.losses.calls;
+            let due = |(due, _): &mut (u64, Transaction)| *due <= calls;
+            past.late.extract_if(.., due).map(|(_, transaction)| transaction).collect()
+        };
+        for transaction in due {
+            let _ = self.inner.execute(transaction).await;
+        }
+    }
+
+    async fn lost(&self, dice: &mut Dice) -> Result<Receipt> {
+        if dice.falls(self.faults.silence) {
+            pending::<()>().await;
+        }
+        Err(Error::new(Code::UnknownOutcome, "lost on the way, as it was told"))
+    }
+}
+
+impl Transport for Faulty {
+    fn execute(&self, transaction: Transaction) -> Answering<'_, Receipt> {
+        Box::pin(self.carry(transaction))
+    }
+
+    fn watch<'a>(&'a self, session: &'a Name) -> Answering<'a, Box<dyn Doorbell>> {
+        Box::pin(async move {
+            let mut dice = self.dice(&format!("watch {session}"));
+            if dice.falls(self.faults.refuse) {
+                return Err(Error::new(Code::Io, "no connection, as it was told"));
+            }
+            let inner = self.inner.watch(session).await?;
+            let Faults { break_bell, ring_twice, .. } = self.faults;
+            Ok(Box::new(Bell { inner, dice, break_bell, ring_twice, last: None })
+                as Box<dyn Doorbell>)
+        })
+    }
+}
+
+struct Bell {
+    inner: Box<dyn Doorbell>,
+    dice: Dice,
+    break_bell: f64,
+    ring_twice: f64,
+    last: Option<u64>,
+}
+
+impl Doorbell for Bell {
+    fn next(&mut self) -> Answering<'_, u64> {
+        Box::pin(async move {
+            if let Some(last) = self.last.filter(|_| self.dice.falls(self.ring_twice)) {
+                return Ok(last);
+            }
+            let number = self.inner.next().await?;
+            if self.dice.falls(self.break_bell) {
+                return Err(Error::new(Code::Io, "the connection broke, as it was told"));
+            }
+            self.last = Some(number);
+            Ok(number)
+        })
+    }
+}
+
+/// What is asked, so that it is known when it is asked again.
+fn what(transaction: &Transaction) -> String {
+    match transaction.session() {
+        Some(request) => format!("{} {}", request.session, request.request_id),
+        None => transaction.steps.first().map_or_else(String::new, |step| format!("{step:?}")),
+    }
+}
+
+/// Lets others go first, so many times.
+async fn let_others(times: u64) {
+    let mut left = times;
+    poll_fn(|context| match left {
+        0 => Poll::Ready(()),
+        _ => {
+            left -= 1;
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }
+    })
+    .await;
+}

@@ -1,0 +1,70 @@
+//! The way to a database in this process.
+
+use super::post::Post;
+use super::{Doorbell, Transport};
+use mainstay::{Answering, Code, Database, Error, Name, Receipt, Result, Transaction};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// The way to a database in this process. All who wait for letters share one thread, which starts with the first of them.
+///
+/// ```
+/// use mainstay::{Database, SessionOptions};
+/// use mainstay_sessions::{Client, Local};
+/// let db = Database::memory()?;
+/// let client = Client::new(Local::new(&db)?)?;
+/// assert!(client.open(SessionOptions::new().name("till-7"))?.is_live());
+/// # Ok::<(), mainstay::Error>(())
+/// ```
+pub struct Local {
+    post: Mutex<Arc<Post>>,
+}
+
+impl Local {
+    /// The way to this database, which has to be in this process.
+    pub fn new(db: &Database) -> Result<Arc<Local>> {
+        Ok(Arc::new(Local { post: Mutex::new(Post::new(checked(db)?)) }))
+    }
+
+    /// Goes on with another handle: of the same database, which was closed and opened again. Whoever waits for letters is
+    /// told that the old one is over.
+    pub fn replace(&self, db: &Database) -> Result<()> {
+        let new = Post::new(checked(db)?);
+        let old = std::mem::replace(&mut *self.post.lock(), new);
+        old.close();
+        Ok(())
+    }
+
+    fn post(&self) -> Arc<Post> {
+        self.post.lock().clone()
+    }
+}
+
+impl Transport for Local {
+    fn execute(&self, transaction: Transaction) -> Answering<'_, Receipt> {
+        Box::pin(async move {
+            let ticket = self.post().db.submit(transaction);
+            ticket.await
+        })
+    }
+
+    fn watch<'a>(&'a self, session: &'a Name) -> Answering<'a, Box<dyn Doorbell>> {
+        Box::pin(async move { self.post().watch(session) })
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        self.post().close();
+    }
+}
+
+fn checked(db: &Database) -> Result<Database> {
+    match db.is_here() {
+        true => Ok(db.clone()),
+        false => {
+            let message = "the database is served: use `Served` with what `connect_async` gives";
+            Err(Error::new(Code::Unsupported, message))
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! The numbers of a session: which are under way, which comes next, and how far that may be ahead.
+//!
+//! ```text
+//!    answered      lowest                     next
+//!   ............... | 7  8  10  13  14 ....... | not given yet
+//!                   under way, at most `limit`
+//!                   '- WINDOW_LIMIT at most -'
+//! ```
+//!
+//! Numbers are at most as far ahead of the lowest one as responses are kept, so none that is waited for goes. They are also
+//! at most `REQUESTS_AHEAD_LIMIT` ahead of what the database knows of: whoever goes on with the session when this client is
+//! gone begins that much further on.
+
+use crate::settings::WINDOW_LIMIT;
+use mainstay::{Error, REQUESTS_AHEAD_LIMIT, Transaction};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A request that has a number.
+pub(crate) struct Asked {
+    pub number: u64,
+    /// Which opening of the session it belongs to.
+    pub generation: u64,
+    pub transaction: Transaction,
+    /// An attempt is under way whose end nobody has seen.
+    is_sent: AtomicBool,
+    /// An attempt may have executed it.
+    is_in_doubt: AtomicBool,
+    /// Somebody can still ask for its answer without its number.
+    pub is_held: AtomicBool,
+    /// Somebody is asking for it right now.
+    pub is_awaited: AtomicBool,
+    /// Why the last attempt failed.
+    pub last: Mutex<Option<Error>>,
+}
+
+impl Asked {
+    pub fn new(number: u64, generation: u64, transaction: Transaction) -> Asked {
+        Asked {
+            number,
+            generation,
+            transaction,
+            is_sent: AtomicBool::new(false),
+            is_in_doubt: AtomicBool::new(false),
+            is_held: AtomicBool::new(true),
+            is_awaited: AtomicBool::new(false),
+            last: Mutex::default(),
+        }
+    }
+
+    /// An attempt begins.
+    pub fn sending(&self) {
+        // One whose caller went away in the middle has no end.
+        if self.is_sent.swap(true, Ordering::SeqCst) {
+            self.is_in_doubt.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// An attempt ended, and may have executed it or not.
+    pub fn ended(&self, may_be_done: bool) {
+        self.is_sent.store(false, Ordering::SeqCst);
+        if may_be_done {
+            self.is_in_doubt.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether it may have been executed.
+    pub fn may_be_done(&self) -> bool {
+        self.is_in_doubt.load(Ordering::SeqCst) || self.is_sent.load(Ordering::SeqCst)
+    }
+}
+
+/// See the module.
+pub(crate) struct Window {
+    limit: usize,
+    next: u64,
+    /// The database knows that numbers below this one were used.
+    reached: u64,
+    pending: BTreeMap<u64, Arc<Asked>>,
+}
+
+/// Why there is no number for a further request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Full {
+    /// Others have to be answered first.
+    Crowded,
+    /// The database has to hear first how far the numbers are.
+    Ahead,
+}
+
+impl Window {
+    /// A window whose first number is the first, and of which the database knows up to the second.
+    pub fn from(next: u64, reached: u64, limit: usize) -> Window {
+        Window { limit, next, reached, pending: BTreeMap::new() }
+    }
+
+    /// The number for the next request.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// The lowest number without an answer.
+    pub fn lowest(&self) -> u64 {
+        self.pending.keys().next().copied().unwrap_or(self.next)
+    }
+
+    /// Looks whether there is a number. Where there is not, what nobody holds makes room: it is given up.
+    pub fn make_room(&mut self) -> Result<(), Full> {
+        while let Some(full) = self.full() {
+            let let_go = |asked: &&Arc<Asked>| !asked.is_held.load(Ordering::SeqCst);
+            let oldest = self.pending.values().find(let_go).map(|asked| asked.number);
+            match (full, oldest) {
+                (Full::Crowded, Some(number)) => self.settle(number),
+                _ => return Err(full),
+            }
+        }
+        Ok(())
+    }
+
+    fn full(&self) -> Option<Full> {
+        let bound = WINDOW_LIMIT as u64;
+        let lowest = self.lowest();
+        if self.pending.len() >= self.limit || self.next.saturating_sub(lowest) >= bound {
+            return Some(Full::Crowded);
+        }
+        // Where nothing below the lowest one is unknown to the database, telling it so does not help.
+        let is_ahead = self.next >= self.reached.saturating_add(REQUESTS_AHEAD_LIMIT);
+        is_ahead.then_some(if lowest > self.reached { Full::Ahead } else { Full::Crowded })
+    }
+
+    /// Gives a request its number.
+    pub fn put(&mut self, generation: u64, transaction: Transaction) -> Arc<Asked> {
+        let asked = Arc::new(Asked::new(self.next, generation, transaction));
+        self.pending.insert(self.next, asked.clone());
+        self.next += 1;
+        asked
+    }
+
+    /// Takes a request of before in, under the number that it had.
+    pub fn take_in(&mut self, asked: Arc<Asked>) {
+        self.next = self.next.max(asked.number + 1);
+        self.pending.insert(asked.number, asked);
+    }
+
+    /// A request has its answer, or was given up.
+    pub fn settle(&mut self, number: u64) {
+        self.pending.remove(&number);
+    }
+
+    /// The same, if it is a request of this window and not of one before.
+    pub fn settle_in(&mut self, asked: &Asked) {
+        if self.get(asked.number).is_some_and(|known| known.generation == asked.generation) {
+            self.settle(asked.number);
+        }
+    }
+
+    /// The database knows of numbers below this one.
+    pub fn reach(&mut self, number: u64) {
+        self.reached = self.reached.max(number);
+    }
+
+    /// A request without an answer.
+    pub fn get(&self, number: u64) -> Option<&Arc<Asked>> {
+        self.pending.get(&number)
+    }
+
+    /// All requests without an answer, in the order of their numbers.
+    pub fn pending(&self) -> impl Iterator<Item = &Arc<Asked>> {
+        self.pending.values()
+    }
+
+    /// The bug of giving a number twice.
+    pub fn go_back_to(&mut self, number: u64) {
+        self.settle(number);
+        self.next = number;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(limit: usize) -> Window {
+        Window::from(1, 1, limit)
+    }
+
+    fn put(window: &mut Window) -> Arc<Asked> {
+        window.make_room().unwrap();
+        window.put(1, Transaction::new())
+    }
+
+    #[test]
+    fn the_lowest_is_the_first_without_an_answer_or_the_next() {
+        let mut window = window(8);
+        assert_eq!(window.lowest(), 1);
+        let all: Vec<_> = (0..3).map(|_| put(&mut window)).collect();
+        window.settle(2);
+        assert_eq!((window.lowest(), window.next()), (1, 4));
+        window.settle(1);
+        assert_eq!(window.lowest(), 3);
+        window.settle(3);
+        assert_eq!((window.lowest(), all.len()), (4, 3));
+    }
+
+    #[test]
+    fn a_full_window_waits_unless_somebody_let_go() {
+        let mut window = window(2);
+        let first = put(&mut window);
+        let second = put(&mut window);
+        assert_eq!(window.make_room(), Err(Full::Crowded));
+        second.is_held.store(false, Ordering::SeqCst);
+        window.make_room().unwrap();
+        assert_eq!(window.pending().map(|asked| asked.number).collect::<Vec<_>>(), [first.number]);
+    }
+
+    #[test]
+    fn numbers_do_not_run_further_ahead_than_responses_are_kept() {
+        let mut window = window(WINDOW_LIMIT);
+        let _first = put(&mut window);
+        for _ in 1..WINDOW_LIMIT {
+            let next = put(&mut window);
+            window.settle(next.number);
+            window.reach(next.number + 1);
+        }
+        assert_eq!(window.make_room(), Err(Full::Crowded), "the first has no answer");
+        window.settle(1);
+        assert_eq!(window.make_room(), Ok(()));
+    }
+
+    #[test]
+    fn numbers_do_not_run_far_ahead_of_what_the_database_knows() {
+        let mut window = window(2);
+        for _ in 0..WINDOW_LIMIT {
+            let next = put(&mut window);
+            window.settle(next.number);
+        }
+        assert_eq!(window.make_room(), Err(Full::Ahead));
+        window.reach(window.lowest());
+        assert_eq!(window.make_room(), Ok(()));
+    }
+
+    #[test]
+    fn an_attempt_that_nobody_saw_the_end_of_leaves_a_doubt() {
+        let asked = Asked::new(1, 1, Transaction::new());
+        asked.sending();
+        asked.ended(false);
+        assert!(!asked.may_be_done());
+        asked.sending();
+        assert!(asked.may_be_done());
+        asked.sending();
+        asked.ended(false);
+        assert!(asked.may_be_done());
+    }
+}

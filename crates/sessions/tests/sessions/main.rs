@@ -1,0 +1,67 @@
+//! The client of sessions: exactly once, whatever is lost, repeated, late, restarted or expired.
+
+mod planted;
+mod random;
+
+mod script;
+mod simulation;
+
+use mainstay::{
+    Answer, CellCommand, Clock, Database, Durability, ManualClock, Name, Options, Receipt, Result,
+    SessionOptions, Transaction, Value,
+};
+use mainstay_sessions::Settings;
+use std::sync::Arc;
+use std::time::Duration;
+
+const START_US: u64 = 1_700_000_000_000_000;
+
+/// Longer than anything takes on a busy machine: who waits this long waits for what does not come.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn name(name: &str) -> Name {
+    Name::new(name).unwrap()
+}
+
+/// A transaction that cannot be taken for executed twice.
+fn add(cell: &str, by: i64) -> Transaction {
+    Transaction::new().step(CellCommand::Incr { name: name(cell), by: by.into() })
+}
+
+fn value(db: &Database, cell: &str) -> i64 {
+    db.cells().get(cell).unwrap().and_then(|value| value.as_i64()).unwrap_or(0)
+}
+
+/// The sum that an addition answered.
+fn sum(receipt: &Result<Receipt>) -> i64 {
+    match &receipt.as_ref().unwrap().answers[0] {
+        Answer::Number { value: Value::Int(n), .. } => *n,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn named(name: &str) -> SessionOptions {
+    SessionOptions::new().name(name)
+}
+
+/// A database whose time stands still until it is moved.
+fn memory(clock: &Arc<ManualClock>) -> Database {
+    let clock: Arc<dyn Clock> = clock.clone();
+    let options = Options::new().clock(clock).sweep_interval(None);
+    options.durability(Durability::Memory).memory().unwrap()
+}
+
+/// Pauses that are over soon, for tests that run by the machine's time.
+fn quick() -> Settings {
+    let (first_pause, longest_pause) = (Duration::from_micros(20), Duration::from_micros(500));
+    let attempt = Duration::from_secs(30);
+    Settings { first_pause, longest_pause, attempt, ..Settings::default() }
+}
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}

@@ -1,0 +1,58 @@
+//! Bugs on purpose: what checks the client finds each of them.
+
+use super::script::Script;
+
+use mainstay_sessions::{Faults, Planted};
+
+fn script(seed: u64, planted: Option<Planted>) -> Script {
+    Script {
+        faults: Faults::many(seed),
+        clients: 2,
+        tasks: 3,
+        requests: 10,
+        window: 3,
+        deadline_ms: 1_000_000,
+        lease_ms: 60_000,
+        silences: 0,
+        failures: 3,
+        planted,
+    }
+}
+
+/// Whether some of a few runs shows that something is wrong.
+fn is_found(planted: Planted, change: impl Fn(&mut Script)) -> bool {
+    (0..10).any(|seed| {
+        let mut with = script(seed, Some(planted));
+        change(&mut with);
+        let without = Script { planted: None, ..with.clone() };
+        assert_eq!(without.run().wrong, Vec::<String>::new());
+        !with.run().wrong.is_empty()
+    })
+}
+
+#[test]
+fn a_new_number_for_each_attempt_is_found() {
+    assert!(is_found(Planted::NewNumber, |_| {}));
+}
+
+#[test]
+fn a_number_that_is_used_again_is_found() {
+    assert!(is_found(Planted::ReusedNumber, |script| script.deadline_ms = 10));
+}
+
+#[test]
+fn a_lowest_number_that_is_too_high_is_found() {
+    assert!(is_found(Planted::LowestTooHigh, |_| {}));
+}
+
+#[test]
+fn an_acknowledgement_before_the_handler_returned_is_found() {
+    assert!(is_found(Planted::AcknowledgedFirst, |_| {}));
+}
+
+#[test]
+fn a_wrong_promise_about_an_expired_session_is_found() {
+    assert!(is_found(Planted::AlwaysExpired, |script| {
+        (script.silences, script.lease_ms) = (4, 40);
+    }));
+}
