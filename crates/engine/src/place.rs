@@ -32,10 +32,12 @@ impl Place {
     }
 
     /// What a request of a session was answered, if it was executed and that can be told at once.
-    pub fn repeated(&self, request: &SessionRequest) -> Option<Result<Receipt>> {
+    fn repeated(&self, request: &SessionRequest) -> Option<Result<Receipt>> {
         match self {
-            Place::Here(core) => core.repeated(request),
-            Place::There(_) => None,
+            Place::Here(core) if request.check().is_ok() => {
+                core.repeated(&request.session, request.request_id)
+            }
+            _ => None,
         }
     }
 

@@ -2,7 +2,6 @@
 
 use crate::cells::{did, unexpected};
 use crate::core::Inner;
-use crate::executor::Told;
 use crate::executor::session::repeated;
 use crate::identity::random_id;
 use crate::outbox::ms;
@@ -200,11 +199,54 @@ impl Session {
         lowest_pending: u64,
         transaction: Transaction,
     ) -> Result<Receipt> {
-        let request = SessionRequest::new(self.name().clone(), request_id, lowest_pending);
-        match self.place.repeated(&request) {
+        match self.repeated(request_id, lowest_pending) {
             Some(answer) => answer,
-            None => self.place.run(transaction.in_session(request)),
+            None => self.run(request_id, lowest_pending, transaction),
         }
+    }
+
+    /// The same for a client that keeps what it has sent: it is copied only if it has to be executed.
+    ///
+    /// ```
+    /// use mainstay::{CellCommand, Database, Name, SessionOptions, Transaction};
+    /// let db = Database::memory()?;
+    /// let session = db.sessions().open(SessionOptions::new())?;
+    /// let add = Transaction::new().step(CellCommand::Incr { name: Name::new("n")?, by: 1.into() });
+    /// assert!(!session.retry(1, 1, &add)?.repeated);
+    /// assert!(session.retry(1, 1, &add)?.repeated);
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    pub fn retry(
+        &self,
+        request_id: u64,
+        lowest_pending: u64,
+        transaction: &Transaction,
+    ) -> Result<Receipt> {
+        match self.repeated(request_id, lowest_pending) {
+            Some(answer) => answer,
+            None => self.run(request_id, lowest_pending, transaction.clone()),
+        }
+    }
+
+    /// What is answered without asking the writer, who says what is wrong with the numbers.
+    #[inline]
+    fn repeated(&self, request_id: u64, lowest_pending: u64) -> Option<Result<Receipt>> {
+        match &self.place {
+            Place::Here(core) if lowest_pending <= request_id => {
+                core.repeated(self.name(), request_id)
+            }
+            _ => None,
+        }
+    }
+
+    fn run(
+        &self,
+        request_id: u64,
+        lowest_pending: u64,
+        transaction: Transaction,
+    ) -> Result<Receipt> {
+        let request = SessionRequest::new(self.name().clone(), request_id, lowest_pending);
+        self.place.run(transaction.in_session(request))
     }
 
     /// Says that the client is there; what is below `lowest_pending` it has got, and 0 says nothing about that.
@@ -239,22 +281,22 @@ fn run(place: &Place, command: SessionCommand) -> Result<Answer> {
 impl Inner {
     /// The answer of a request that was executed, if it can be seen and is on stable storage: the writer is not asked. It
     /// is asked whenever something is not as it should be: it says what.
-    pub fn repeated(&self, request: &SessionRequest) -> Option<Result<Receipt>> {
+    pub fn repeated(&self, session: &Name, request_id: u64) -> Option<Result<Receipt>> {
         let now = self.now();
         let slot = {
             let mut table = self.state.sessions.lock();
-            let row = table.live_mut(request.session.as_str(), now)?;
-            let slot = row.slots.ledger.response(request.request_id)?.slot;
+            let row = table.live_mut(session.as_str(), now)?;
+            let slot = row.slots.ledger.response(request_id)?.slot;
             row.renew(now);
             slot
         };
         let seen = self.sequencer.published();
-        let Told { revision, answer } = repeated(self.index(), request, slot, seen).ok()??;
-        if revision > self.sequencer.durable() || request.check().and(self.check_open()).is_err() {
+        let told = repeated(self.index(), session, request_id, slot, seen).ok()??;
+        if told.revision > self.sequencer.durable() || self.sequencer.is_closed() {
             return None;
         }
         self.state.figures.sessions.repeated.fetch_add(1, Ordering::Relaxed);
-        Some(answer)
+        Some(told.answer)
     }
 }
 

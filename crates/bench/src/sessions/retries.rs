@@ -5,7 +5,7 @@ use crate::context::{Context, Outcome};
 use crate::forms::threads;
 use crate::harness::{Side, interleave};
 use crate::workload::{self, Random};
-use mainstay::{CellCommand, Name, Options, Session, Transaction};
+use mainstay::{CellCommand, Name, Options, Receipt, Session, Transaction};
 use std::hint::black_box;
 
 /// The clock is read around one of so many.
@@ -28,11 +28,11 @@ pub fn run(context: &mut Context) -> Outcome<()> {
     for (n, name) in names.iter().enumerate() {
         cells.set(name, n as i64)?;
     }
-    let mut bare = Random::new(3);
-    let kept = adding(0)?;
-    let mut retry = [|| send(&sessions, &mut random, kept.clone())];
-    // What the number alone costs: the transaction is not looked at.
-    let mut empty = [|| send(&sessions, &mut bare, Transaction::new())];
+    let (mut third, sent) = (Random::new(3), adding(0)?);
+    let mut retry = [|| again(&sessions, &mut random, |it, number| it.retry(number, 1, &sent))];
+    // For those who make the transaction anew.
+    let mut anew =
+        [|| again(&sessions, &mut third, |it, number| it.execute(number, 1, sent.clone()))];
     let mut other = Random::new(2);
     let mut get = [|| {
         black_box(cells.get(other.pick(&names))?.ok_or("a cell is not there")?);
@@ -41,7 +41,7 @@ pub fn run(context: &mut Context) -> Outcome<()> {
     let mut sides = [
         Side::new("retry", |slice| threads(&mut retry, SAMPLE, slice)),
         Side::new("get of a cached cell", |slice| threads(&mut get, SAMPLE, slice)),
-        Side::new("retry of nothing", |slice| threads(&mut empty, SAMPLE, slice)),
+        Side::new("retry with a copy", |slice| threads(&mut anew, SAMPLE, slice)),
     ];
     let measured = interleave(&mut sides, context.processor_bar())?;
     drop(sides);
@@ -56,10 +56,14 @@ fn adding(_: u64) -> Outcome<Transaction> {
 }
 
 /// Sends a request again.
-fn send(sessions: &[Session], random: &mut Random, transaction: Transaction) -> Outcome<()> {
+fn again(
+    sessions: &[Session],
+    random: &mut Random,
+    send: impl Fn(&Session, u64) -> mainstay::Result<Receipt>,
+) -> Outcome<()> {
     let session = &sessions[random.below(sessions.len())];
     let number = 1 + random.below(RESPONSES as usize) as u64;
-    match black_box(session.execute(number, 1, transaction)?).repeated {
+    match black_box(send(session, number)?).repeated {
         true => Ok(()),
         false => Err("it was executed again".into()),
     }

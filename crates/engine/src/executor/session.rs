@@ -18,8 +18,8 @@ use crate::index::{Index, NEWEST};
 use crate::overlay::{Overlay, Payload, Write};
 use crate::session_slots::Plan;
 use mainstay_model::{
-    Code, Error, ErrorKind, KEPT_LIMIT_BYTES, Receipt, Result, Revision, SessionRequest, Stamp,
-    Verdict,
+    Code, Error, ErrorKind, KEPT_LIMIT_BYTES, Name, Receipt, Result, Revision, SessionRequest,
+    Stamp, Verdict,
 };
 use std::sync::atomic::Ordering;
 
@@ -80,8 +80,9 @@ impl Executor {
             row.and_then(|row| row.slots.ledger.response(request.request_id))
                 .map(|place| place.slot)
         };
-        let told =
-            slot.map(|slot| repeated(&self.state.index, request, slot, NEWEST)).transpose()?;
+        let SessionRequest { session, request_id, .. } = request;
+        let read = |slot| repeated(&self.state.index, session, *request_id, slot, NEWEST);
+        let told = slot.map(read).transpose()?;
         told.flatten().ok_or_else(damaged)
     }
 
@@ -159,12 +160,13 @@ impl Executor {
 /// What a request was answered, as a slot has it at a revision; nothing if it holds another one's response.
 pub(crate) fn repeated(
     index: &Index,
-    request: &SessionRequest,
+    session: &Name,
+    request_id: u64,
     slot: u16,
     at: Revision,
 ) -> Result<Option<Told>> {
-    let key = part_key(&request.session, Part::Response(slot));
-    let read = |entry: &[u8]| told(entry, request.request_id).transpose();
+    let key = part_key(session, Part::Response(slot));
+    let read = |entry: &[u8]| told(entry, request_id).transpose();
     index.entry(index.current.hash(&key), &key, at, at != NEWEST, read)?.flatten().transpose()
 }
 
