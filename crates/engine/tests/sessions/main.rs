@@ -5,6 +5,7 @@ mod seam;
 
 mod faults;
 mod letters;
+mod random;
 mod requests;
 mod standing;
 
