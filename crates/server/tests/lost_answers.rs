@@ -4,6 +4,8 @@
 mod support;
 
 use mainstay::{Clock, SystemClock};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -29,14 +31,22 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 struct World {
     data: PathBuf,
     server: Process,
+    /// Where its HTTP face is.
+    http: String,
     _directory: TempDir,
 }
 
 impl World {
     fn new() -> World {
         let directory = tempfile::tempdir().unwrap();
-        let data = directory.path().join("data");
-        World { server: Process::serve(&data), data, _directory: directory }
+        World::serve(directory.path().join("data"), directory)
+    }
+
+    fn serve(data: PathBuf, _directory: TempDir) -> World {
+        let server = Process::serve(&data);
+        let reply = server.client().line("CONFIG GET http-address");
+        let address = reply.split(r"\r\n").find_map(|word| word.strip_prefix("http://"));
+        World { data, http: address.unwrap().to_owned(), server, _directory }
     }
 
     fn client(&self) -> Client {
@@ -45,12 +55,29 @@ impl World {
 
     /// Kills the server and serves the directory anew.
     fn kill(self) -> World {
-        let World { data, server, _directory } = self;
+        let World { data, server, _directory, .. } = self;
         server.kill();
         // The directory is locked until it is gone.
         assert!(!server.ended().success());
-        World { server: Process::serve(&data), data, _directory }
+        World::serve(data, _directory)
     }
+}
+
+/// Sends a request of a session over HTTP, and reads nothing; nothing where nobody is there.
+fn send_http(address: &str, request: &str) -> Option<TcpStream> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(HANG)).unwrap();
+    stream.write_all(request.as_bytes()).ok()?;
+    Some(stream)
+}
+
+/// The body of the answer; nothing where no whole one came.
+fn ask_http(address: &str, request: &str) -> Option<String> {
+    let mut answer = String::new();
+    send_http(address, request)?.read_to_string(&mut answer).ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    assert!(head.starts_with("HTTP/1.1 200 "), "{answer}");
+    body.ends_with('}').then(|| body.to_owned())
 }
 
 /// Sends lines whose answers nobody reads, and kills the server when their effect is seen.
@@ -141,8 +168,53 @@ fn a_failure_whose_answer_was_lost_stays_one() {
     assert_eq!(client.line("GET n"), r"$1\r\n5\r\n");
 }
 
+/// A request of a session over HTTP.
+fn http(session: &str, number: u64, path: &str, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nmainstay-session: {session}\r\n\
+         idempotency-key: {number}\r\ncontent-length: {length}\r\n\r\n{body}"
+    )
+}
+
+#[test]
+fn a_request_over_http_whose_answer_was_lost_is_answered_after_a_kill() {
+    let world = World::new();
+    world.client().line("SESSION.OPEN ID s");
+    let body = r#"{"commands":[{"incr":{"name":"n"}},{"put_message":{"subject":"s"}}]}"#;
+    let requests = [http("s", 1, "/v1/incr/n", ""), http("s", 2, "/v1/transactions", body)];
+    let _unread = send_http(&world.http, &requests[0]).unwrap();
+    let mut client = world.client();
+    until("the first", || client.line("GET n") == r"$1\r\n1\r\n");
+    let _unread = send_http(&world.http, &requests[1]).unwrap();
+    until("the second", || client.line("GET n") == r"$1\r\n2\r\n");
+    let world = world.kill();
+    for _ in 0..2 {
+        let answers = requests.each_ref().map(|request| ask_http(&world.http, request).unwrap());
+        assert!(answers[0].starts_with(r#"{"value":1,"counter":1,"#), "{answers:?}");
+        assert!(answers[0].ends_with(r#""repeated":true}"#), "{answers:?}");
+        let both = r#""answers":[{"number":{"value":2,"counter":2}},{"message":1}]"#;
+        assert!(
+            answers[1].contains(both) && answers[1].contains(r#""repeated":true"#),
+            "{answers:?}"
+        );
+    }
+    // The same number over the other face is the same request.
+    assert_eq!(
+        world.client().line("SESSION.DO s 1 LOWEST 1 CELL.INCR n"),
+        r"*2\r\n$1\r\n1\r\n:1\r\n"
+    );
+    assert_eq!(world.client().line("GET n"), r"$1\r\n2\r\n");
+}
+
 const CLIENTS: u64 = 6;
-const KILLS: u64 = 6;
+const KILLS: u64 = 10;
+
+/// A number that nobody would guess, and that is the same in every run.
+fn scattered(number: u64) -> u64 {
+    let mixed = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32
+}
 
 /// The server that clients find at the moment.
 struct Standing {
@@ -174,22 +246,34 @@ impl Standing {
     fn ask(&self, id: u64, number: u64) {
         let mut client = self.client();
         loop {
-            let answered = request(&mut client, id, number);
+            let answered = match number % 3 {
+                0 => self.over_http(id, number),
+                _ => over_resp(&mut client, id, number),
+            };
             match answered {
                 Some((reply, expected)) => return assert_eq!(reply, expected),
                 None => client = self.client(),
             }
         }
     }
+
+    fn over_http(&self, id: u64, number: u64) -> Option<(String, String)> {
+        let address = self.world().as_ref().unwrap().http.clone();
+        let add = format!(r#"{{"commands":[{{"add":{{"name":"own:{id}","by":1}}}}]}}"#);
+        let request = http(&format!("s:{id}"), number, "/v1/transactions", &add);
+        let body: serde_json::Value = serde_json::from_str(&ask_http(&address, &request)?).unwrap();
+        let sum = body["answers"][0]["number"]["value"].to_string();
+        Some((sum, number.to_string()))
+    }
 }
 
 /// Sends a request; gives the answer and what it has to be, or nothing when the connection is over.
-fn request(client: &mut Client, id: u64, number: u64) -> Option<(String, String)> {
+fn over_resp(client: &mut Client, id: u64, number: u64) -> Option<(String, String)> {
     let own = format!("own:{id}");
     let (session, number_text) = (format!("s:{id}"), number.to_string());
     let tail = [session.as_str(), &number_text, "LOWEST", &number_text];
-    let lines: Vec<Vec<&str>> = match number % 2 {
-        0 => vec![[&["SESSION.DO"], &tail[..], &["INCR", &own]].concat()],
+    let lines: Vec<Vec<&str>> = match number % 3 {
+        1 => vec![[&["SESSION.DO"], &tail[..], &["INCR", &own]].concat()],
         _ => vec![
             vec!["MULTI"],
             vec!["INCR", &own],
@@ -206,8 +290,8 @@ fn request(client: &mut Client, id: u64, number: u64) -> Option<(String, String)
         replies.push(client.receive_or_end()?);
     }
     let reply = replies.pop()?;
-    match number % 2 {
-        0 => Some((reply, format!(r":{number}\r\n"))),
+    match number % 3 {
+        1 => Some((reply, format!(r":{number}\r\n"))),
         // Where the shared sum stands nobody knows, but its own it does.
         _ => Some((
             reply.split_inclusive(r"\r\n").take(2).collect(),
@@ -234,7 +318,7 @@ fn sums_are_exact_however_often_the_server_is_killed() {
         let clients: Vec<_> =
             (0..CLIENTS).map(|id| scope.spawn(move || standing.run(id))).collect();
         for kill in 0..KILLS {
-            let enough = standing.acknowledged.load(Ordering::Relaxed) + 1 + kill * kill * 37;
+            let enough = standing.acknowledged.load(Ordering::Relaxed) + scattered(kill) % 700;
             until("answers", || standing.acknowledged.load(Ordering::Relaxed) >= enough);
             let mut world = standing.world();
             *world = world.take().map(World::kill);
@@ -250,7 +334,7 @@ fn sums_are_exact_however_often_the_server_is_killed() {
             client.line(&format!("GET own:{id}")),
             format!(r"${}\r\n{text}\r\n", text.len())
         );
-        shared += number.div_ceil(2);
+        shared += (number + 1) / 3;
     }
     let text = shared.to_string();
     assert_eq!(client.line("GET total"), format!(r"${}\r\n{text}\r\n", text.len()));

@@ -222,6 +222,11 @@ fn a_key_without_a_session_is_a_name_as_before() {
     assert_eq!((named()["value"].clone(), named()["repeated"].clone()), (json!(1), json!(true)));
     assert_eq!(ask(&w, 1, "POST", "/v1/incr/n", "").ok()["value"], 2, "another one");
     assert_eq!(w.get("/v1/sessions/s").ok()["kept"], 1);
+    let send =
+        || w.ask("POST", "/v1/sessions/s/requests", &[("idempotency-key", "send")], "{}").ok();
+    assert_eq!(send()["repeated"], false);
+    let again = send();
+    assert_eq!((&again["number"], &again["repeated"]), (&json!(1), &json!(true)));
 }
 
 #[test]

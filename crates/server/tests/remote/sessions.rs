@@ -134,7 +134,16 @@ fn the_handles_to_be_awaited_do_the_same() {
 }
 
 /// Runs something whose answers vanish, and cuts its connections when the server has done it.
-fn cut_before_the_answer<T: Send>(proxy: &Proxy, work: impl FnOnce() -> T + Send) -> T {
+fn cut_before_the_answer<T: Send>(
+    db: &Database,
+    proxy: &Proxy,
+    work: impl FnOnce() -> T + Send,
+) -> T {
+    // All connections are there and used, so that what vanishes is the answer.
+    for round in 0..4 {
+        db.cells().set("warm", round).unwrap();
+        db.cells().get("warm").unwrap();
+    }
     proxy.swallow(true);
     thread::scope(|scope| {
         let working = scope.spawn(work);
@@ -153,21 +162,23 @@ fn a_request_whose_answer_is_lost_is_sent_again_and_done_once() {
     let db = proxy.options().connect().unwrap();
     let session = db.sessions().open(SessionOptions::new().name("s")).unwrap();
     for number in 1..=3 {
-        let receipt =
-            cut_before_the_answer(&proxy, || session.execute(number, number, add("n"))).unwrap();
+        let request = || session.execute(number, number, add("n"));
+        let receipt = cut_before_the_answer(&db, &proxy, request).unwrap();
         assert!(receipt.repeated, "the first answer was lost");
     }
     assert_eq!(server.db.cells().get("n").unwrap(), Some(Value::Int(3)));
     // Whoever only says that it is there, or looks, may do so twice.
-    cut_before_the_answer(&proxy, || session.keep_alive(2)).unwrap();
-    let known = cut_before_the_answer(&proxy, || db.sessions().info("s")).unwrap().unwrap();
+    cut_before_the_answer(&db, &proxy, || session.keep_alive(2)).unwrap();
+    let look = || db.sessions().info("s");
+    let known = cut_before_the_answer(&db, &proxy, look).unwrap().unwrap();
     assert_eq!((known.mark, known.next_request), (3, 4));
     // What is sent outside of a session may have been sent.
-    let error = cut_before_the_answer(&proxy, || db.sessions().send("s", "x")).unwrap_err();
+    let send = || db.sessions().send("s", "x");
+    let error = cut_before_the_answer(&db, &proxy, send).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::UnknownOutcome);
     let send = SessionCommand::Send { session: name("s"), payload: b"y".to_vec() };
     let send = Transaction::new().step(send);
-    cut_before_the_answer(&proxy, || session.execute(4, 4, send)).unwrap();
+    cut_before_the_answer(&db, &proxy, || session.execute(4, 4, send)).unwrap();
     let pending = session.pending(0, 10).unwrap();
     assert_eq!(pending, [(1, b"x".to_vec()), (2, b"y".to_vec())], "each of them once");
 }

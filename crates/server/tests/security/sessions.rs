@@ -190,7 +190,9 @@ fn a_feed_tells_of_the_sessions_of_a_user() {
     let world = World::with(|settings| {
         settings.users.push(user("follower", &["feed:read"], &["app:"]));
     });
-    ["app:s", "other"].map(|session| open(&world, session));
+    for session in ["app:s", "other"] {
+        open(&world, session);
+    }
     let mut client = world.client("follower");
     let told = client.line("FEED.READ PREFIX app:");
     assert!(told.contains("app:s") && told.contains("opened"), "{told}");
