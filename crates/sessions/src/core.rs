@@ -18,8 +18,8 @@ use crate::settings::Settings;
 use crate::transport::Transport;
 use crate::window::{Asked, Window};
 use mainstay::{
-    Answer, Durability, Error, Name, REQUESTS_AHEAD_LIMIT, Receipt, Result, SessionAnswer, SessionCommand, SessionInfo,
-    Transaction,
+    Answer, Durability, Error, Name, REQUESTS_AHEAD_LIMIT, Receipt, Result, SessionAnswer,
+    SessionCommand, SessionInfo, Transaction,
 };
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -144,7 +144,8 @@ impl Core {
         if lowest > info.mark {
             // What another client of this session has under way is not executed from here on.
             let session = self.name.clone();
-            self.ask(SessionCommand::KeepAlive { session, lowest_pending: lowest }, deadline).await?;
+            self.ask(SessionCommand::KeepAlive { session, lowest_pending: lowest }, deadline)
+                .await?;
         }
         let window = Window::from(first, lowest.max(info.next_request), self.means.settings.window);
         Ok(opening.done(info, window, left, sent_us))
@@ -261,7 +262,8 @@ impl Core {
             (state.generation, state.window.lowest(), self.now_us())
         };
         let session = self.name.clone();
-        let answer = self.ask(SessionCommand::KeepAlive { session, lowest_pending }, deadline).await;
+        let answer =
+            self.ask(SessionCommand::KeepAlive { session, lowest_pending }, deadline).await;
         match answer {
             Ok(_) => {
                 count(&self.tally.keep_alives);

@@ -245,8 +245,7 @@ impl Core {
     ) -> bool {
         let over = self.changed.until(|| {
             let state = self.state.lock();
-            let is_over =
-                state.standing != Standing::Live || state.generation != asked.generation;
+            let is_over = state.standing != Standing::Live || state.generation != asked.generation;
             is_over.then_some(())
         });
         match race(over, self.rest(pauses, deadline)).await {

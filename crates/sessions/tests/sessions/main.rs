@@ -1,15 +1,16 @@
 //! The client of sessions: exactly once, whatever is lost, repeated, late, restarted or expired.
 
-
-
-
+mod asynchronous;
+mod letters;
+mod lossy;
 mod planted;
 mod random;
+mod restart;
+mod standing;
+mod timing;
 
 mod script;
 mod simulation;
-
-
 
 use mainstay::{
     Answer, CellCommand, Clock, Database, Durability, ManualClock, Name, Options, Receipt, Result,

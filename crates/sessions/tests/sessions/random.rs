@@ -7,22 +7,34 @@ use proptest::prelude::*;
 fn faults() -> impl Strategy<Value = Faults> {
     let often = || prop_oneof![Just(0.0), 0.0..0.4];
     let seldom = || prop_oneof![Just(0.0), 0.0..0.2];
-    (any::<u64>(), (often(), often(), seldom()), (seldom(), seldom(), often(), often()), (often(), often()))
-        .prop_map(|(seed, (lose_request, lose_answer, silence), (refuse, repeat, repeat_late, hold), bells)| {
-            Faults {
+    (
+        any::<u64>(),
+        (often(), often(), seldom()),
+        (seldom(), seldom(), often(), often()),
+        (often(), often()),
+    )
+        .prop_map(
+            |(
                 seed,
-                lose_request,
-                lose_answer,
-                silence,
-                refuse,
-                repeat,
-                repeat_late,
-                hold,
-                delay: 0.2,
-                break_bell: bells.0,
-                ring_twice: bells.1,
-            }
-        })
+                (lose_request, lose_answer, silence),
+                (refuse, repeat, repeat_late, hold),
+                bells,
+            )| {
+                Faults {
+                    seed,
+                    lose_request,
+                    lose_answer,
+                    silence,
+                    refuse,
+                    repeat,
+                    repeat_late,
+                    hold,
+                    delay: 0.2,
+                    break_bell: bells.0,
+                    ring_twice: bells.1,
+                }
+            },
+        )
 }
 
 prop_compose! {

@@ -76,6 +76,7 @@ impl Script {
             wrong: Mutex::default(),
         });
         let retries = simulation.run(world.clone().play());
+        simulation.end();
         world.check();
         let letters = world.letters.iter().map(|letters| letters.lock().clone()).collect();
         let told = std::mem::take(&mut *world.told.lock());
@@ -179,7 +180,8 @@ impl World {
         let (session, after) = (name(&session_name(number)), letter.number - 1);
         let pending = SessionCommand::Pending { session, after, limit: 1 };
         let receipt = self.db.execute(Transaction::new().step(pending)).unwrap();
-        let is_pending = format!("{:?}", receipt.answers[0]).contains(&format!("[({}", letter.number));
+        let is_pending =
+            format!("{:?}", receipt.answers[0]).contains(&format!("[({}", letter.number));
         if !is_pending {
             self.wrong.lock().push(format!("letter {} was acknowledged too early", letter.number));
         }

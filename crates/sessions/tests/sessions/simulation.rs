@@ -47,13 +47,20 @@ impl Simulation {
         loop {
             match self.next() {
                 MAIN_TASK => {
-                    if let Poll::Ready(done) = main.as_mut().poll(&mut Context::from_waker(&waker)) {
+                    if let Poll::Ready(done) = main.as_mut().poll(&mut Context::from_waker(&waker))
+                    {
                         return done;
                     }
                 }
                 task => self.poll(task),
             }
         }
+    }
+
+    /// Ends everything that runs: it holds on to its world, as the world does to it.
+    pub fn end(&self) {
+        let Inside { tasks, timers, .. } = std::mem::take(&mut *self.inside.lock());
+        drop((tasks, timers));
     }
 
     fn waker(self: &Arc<Simulation>, task: u64) -> Waker {
@@ -113,7 +120,8 @@ impl Simulation {
             }
             inside.timer_count += 1;
             let timer = *set.get_or_insert(inside.timer_count);
-            inside.timers.insert((due_us, timer), context.waker().clone());
+            let before = inside.timers.insert((due_us, timer), context.waker().clone());
+            drop((inside, before));
             Poll::Pending
         }))
     }
