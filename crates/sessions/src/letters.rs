@@ -153,7 +153,9 @@ impl Listening<'_> {
         F: Future<Output = Result<()>>,
     {
         let core = self.core;
-        self.acknowledge().await?;
+        if !core.has(Planted::HandledForgotten) {
+            self.acknowledge().await?;
+        }
         loop {
             let (letters, more) = self.pending().await?;
             for letter in letters {

@@ -114,7 +114,7 @@ pub struct Losses {
 /// ```
 pub struct Faulty {
     inner: Arc<dyn Transport>,
-    faults: Faults,
+    faults: Mutex<Faults>,
     past: Mutex<Past>,
 }
 
@@ -147,7 +147,16 @@ impl Dice {
 impl Faulty {
     /// Lets things go wrong on this way.
     pub fn new(inner: Arc<dyn Transport>, faults: Faults) -> Arc<Faulty> {
-        Arc::new(Faulty { inner, faults, past: Mutex::default() })
+        Arc::new(Faulty { inner, faults: Mutex::new(faults), past: Mutex::default() })
+    }
+
+    /// Lets other things go wrong from now on.
+    pub fn set(&self, faults: Faults) {
+        *self.faults.lock() = faults;
+    }
+
+    fn faults(&self) -> Faults {
+        *self.faults.lock()
     }
 
     /// What went wrong so far.
@@ -170,7 +179,7 @@ impl Faulty {
         let times = past.asked.entry(what.to_owned()).or_default();
         *times += 1;
         let bytes = what.bytes().chain(times.to_le_bytes());
-        let state = bytes.fold(self.faults.seed, |state, byte| mixed(state ^ u64::from(byte)));
+        let state = bytes.fold(self.faults().seed, |state, byte| mixed(state ^ u64::from(byte)));
         Dice { state }
     }
 
@@ -181,20 +190,20 @@ impl Faulty {
     async fn carry(&self, transaction: Transaction) -> Result<Receipt> {
         let mut dice = self.dice(&what(&transaction));
         self.note(|losses| losses.calls += 1);
-        if dice.falls(self.faults.delay) {
+        if dice.falls(self.faults().delay) {
             self.note(|losses| losses.delayed += 1);
             let_others(dice.number() % 8).await;
         }
         self.bring_late().await;
-        if dice.falls(self.faults.refuse) {
+        if dice.falls(self.faults().refuse) {
             self.note(|losses| losses.refused += 1);
             return Err(Error::new(Code::QueueFull, "refused, as it was told"));
         }
-        if dice.falls(self.faults.hold) {
+        if dice.falls(self.faults().hold) {
             self.keep(&transaction, &mut dice);
             return self.lost(&mut dice).await;
         }
-        if dice.falls(self.faults.lose_request) {
+        if dice.falls(self.faults().lose_request) {
             self.note(|losses| losses.requests += 1);
             return self.lost(&mut dice).await;
         }
@@ -203,15 +212,15 @@ impl Faulty {
 
     async fn bring(&self, transaction: Transaction, mut dice: Dice) -> Result<Receipt> {
         let mut answer = self.inner.execute(transaction.clone()).await;
-        if dice.falls(self.faults.repeat) {
+        if dice.falls(self.faults().repeat) {
             self.note(|losses| losses.repeated += 1);
             let again = self.inner.execute(transaction.clone()).await;
             answer = if dice.falls(0.5) { again } else { answer };
         }
-        if dice.falls(self.faults.repeat_late) {
+        if dice.falls(self.faults().repeat_late) {
             self.keep(&transaction, &mut dice);
         }
-        if dice.falls(self.faults.lose_answer) {
+        if dice.falls(self.faults().lose_answer) {
             self.note(|losses| losses.answers += 1);
             return self.lost(&mut dice).await;
         }
@@ -239,7 +248,7 @@ impl Faulty {
     }
 
     async fn lost(&self, dice: &mut Dice) -> Result<Receipt> {
-        if dice.falls(self.faults.silence) {
+        if dice.falls(self.faults().silence) {
             pending::<()>().await;
         }
         Err(Error::new(Code::UnknownOutcome, "lost on the way, as it was told"))
@@ -254,11 +263,11 @@ impl Transport for Faulty {
     fn watch<'a>(&'a self, session: &'a Name) -> Answering<'a, Box<dyn Doorbell>> {
         Box::pin(async move {
             let mut dice = self.dice(&format!("watch {session}"));
-            if dice.falls(self.faults.refuse) {
+            if dice.falls(self.faults().refuse) {
                 return Err(Error::new(Code::Io, "no connection, as it was told"));
             }
             let inner = self.inner.watch(session).await?;
-            let Faults { break_bell, ring_twice, .. } = self.faults;
+            let Faults { break_bell, ring_twice, .. } = self.faults();
             Ok(Box::new(Bell { inner, dice, break_bell, ring_twice, last: None })
                 as Box<dyn Doorbell>)
         })

@@ -1,1 +1,91 @@
+//! Sessions to be awaited, on a runtime of others.
+
 use super::*;
+use mainstay::Code;
+use mainstay_sessions::{AsyncSession, Client, Faults, Faulty, Local};
+use std::sync::atomic::{AtomicI64, Ordering};
+
+async fn open(db: &Database, faults: Faults) -> (Arc<Faulty>, AsyncSession) {
+    let way = Faulty::new(Local::new(db).unwrap(), faults);
+    let client = Client::with(way.clone(), quick()).unwrap();
+    (way.clone(), client.open_async(named("s")).await.unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tasks_share_a_session_and_each_request_is_executed_once() {
+    let db = Database::memory().unwrap();
+    let (way, session) = open(&db, Faults::many(21)).await;
+    let tasks: Vec<_> = (0..200)
+        .map(|_| {
+            let session = session.clone();
+            tokio::spawn(async move { sum(&session.execute(add("n", 1)).await) })
+        })
+        .collect();
+    let mut sums = Vec::new();
+    for task in tasks {
+        sums.push(task.await.unwrap());
+    }
+    sums.sort_unstable();
+    assert_eq!(sums, (1..=200).collect::<Vec<_>>(), "each got its own answer");
+    way.settle().await;
+    assert_eq!(value(&db, "n"), 200);
+}
+
+#[tokio::test]
+async fn a_future_that_is_dropped_gives_its_request_up() {
+    let db = Database::memory().unwrap();
+    let (way, session) = open(&db, Faults::default()).await;
+    way.set(Faults { lose_answer: 1.0, silence: 1.0, ..Faults::default() });
+    let given_up = tokio::time::timeout(ms(20), session.execute(add("n", 1))).await;
+    assert!(given_up.is_err());
+    assert_eq!((session.unanswered(), session.figures().given_up), (vec![], 1));
+    way.set(Faults::default());
+    assert_eq!(sum(&session.execute(add("m", 1)).await), 1, "its number is not used again");
+    assert_eq!(value(&db, "n"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn letters_are_handled_by_a_task() {
+    let db = Database::memory().unwrap();
+    let (_, session) = open(&db, Faults::many(22)).await;
+    let (own, total) = (session.clone(), Arc::new(AtomicI64::new(0)));
+    let seen = total.clone();
+    let listening = tokio::spawn(async move {
+        let handle = |letter: mainstay_sessions::Letter| {
+            let (seen, own) = (seen.clone(), own.clone());
+            async move {
+                tokio::task::yield_now().await;
+                if seen.load(Ordering::SeqCst) % 3 == 1 {
+                    // What a handler does in its session is executed once, too.
+                    own.execute(add("handled", 1)).await?;
+                }
+                let before = seen.fetch_add(1, Ordering::SeqCst);
+                assert_eq!(letter.number, before as u64 + 1);
+                Ok(())
+            }
+        };
+        own.listen(handle).await
+    });
+    for _ in 0..50 {
+        db.sessions().send("s", "x").unwrap();
+    }
+    while total.load(Ordering::SeqCst) < 50 {
+        tokio::time::sleep(ms(1)).await;
+    }
+    session.close().await.unwrap();
+    listening.await.unwrap().unwrap();
+    assert_eq!(value(&db, "handled"), 17);
+}
+
+#[tokio::test]
+async fn both_faces_are_one_session() {
+    let db = Database::memory().unwrap();
+    let (_, session) = open(&db, Faults::default()).await;
+    session.execute(add("n", 1)).await.unwrap();
+    let blocking = session.to_blocking();
+    assert_eq!(sum(&blocking.execute(add("n", 1))), 2);
+    let request = blocking.to_async().request(add("n", 1)).await.unwrap();
+    assert_eq!((request.number(), sum(&request.answer().await)), (3, 3));
+    assert_eq!(request.answer().await.unwrap_err().code(), Code::InvalidArgument);
+    assert_eq!(session.figures().answered, 3);
+}

@@ -1,1 +1,227 @@
+//! Requests of the server: each handled once, in order, whatever fails.
+
 use super::*;
+use mainstay::{Answering, Code, Command, Error, SessionCommand};
+use mainstay_sessions::{Client, Doorbell, Letter, Local, Planted, Session, Transport};
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+
+fn open(db: &Database) -> Session {
+    Client::with(Local::new(db).unwrap(), quick()).unwrap().open(named("s")).unwrap()
+}
+
+fn send(db: &Database, payloads: impl IntoIterator<Item = i64>) {
+    for payload in payloads {
+        assert!(db.sessions().send("s", payload.to_string()).unwrap().is_some());
+    }
+}
+
+fn text(letter: &Letter) -> i64 {
+    String::from_utf8(letter.payload.to_vec()).unwrap().parse().unwrap()
+}
+
+fn take(told: &Receiver<i64>, count: usize) -> Vec<i64> {
+    (0..count).map(|_| told.recv_timeout(PATIENCE).unwrap()).collect()
+}
+
+fn pending(db: &Database) -> u64 {
+    db.sessions().info("s").unwrap().unwrap().pending
+}
+
+/// Waits until nothing is pending any more.
+fn wait_for_acknowledgements(db: &Database) {
+    // A hang if it never comes.
+    while pending(db) > 0 {
+        thread::sleep(ms(1));
+    }
+}
+
+#[test]
+fn letters_of_before_and_after_arrive_in_order() {
+    let db = Database::memory().unwrap();
+    let session = open(&db);
+    send(&db, 1..=250);
+    let (tell, told) = channel();
+    let listener = session
+        .listen(move |letter| {
+            tell.send(text(&letter)).unwrap();
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(take(&told, 250), (1..=250).collect::<Vec<_>>());
+    send(&db, 251..=300);
+    assert_eq!(take(&told, 50), (251..=300).collect::<Vec<_>>());
+    wait_for_acknowledgements(&db);
+    drop(listener);
+    assert_eq!(session.figures().letters, 300);
+}
+
+#[test]
+fn a_handler_that_fails_or_panics_gets_its_letter_again_and_the_others_wait() {
+    let db = Database::memory().unwrap();
+    let session = open(&db);
+    let (tell, told) = channel();
+    let (seen, mut left) = (db.clone(), 3);
+    let _listener = session
+        .listen(move |letter| {
+            tell.send(text(&letter)).unwrap();
+            if text(&letter) == 2 && left > 0 {
+                left -= 1;
+                assert_eq!(pending(&seen), 2, "neither is acknowledged");
+                assert!(left != 1, "a panic is a failure");
+                return Err(Error::new(Code::Io, "not now"));
+            }
+            Ok(())
+        })
+        .unwrap();
+    send(&db, 1..=1);
+    wait_for_acknowledgements(&db);
+    db.execute([2, 3].iter().fold(Transaction::new(), |all, payload| {
+        let payload = payload.to_string().into_bytes();
+        all.step(SessionCommand::Send { session: name("s"), payload })
+    }))
+    .unwrap();
+    assert_eq!(take(&told, 6), [1, 2, 2, 2, 2, 3]);
+    wait_for_acknowledgements(&db);
+    assert_eq!((session.figures().letters, session.figures().letters_failed), (3, 3));
+}
+
+#[test]
+fn one_listens_at_a_time() {
+    let db = Database::memory().unwrap();
+    let session = open(&db);
+    let listener = session.listen(|_| Ok(())).unwrap();
+    let refused = session.listen(|_| Ok(())).map(drop).unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    drop(listener);
+    drop(session.listen(|_| Ok(())).unwrap());
+}
+
+/// A way on which acknowledgements do not arrive while it is told so.
+struct Unacknowledged {
+    inner: Arc<Local>,
+    is_on: AtomicBool,
+}
+
+impl Transport for Unacknowledged {
+    fn execute(&self, transaction: Transaction) -> Answering<'_, Receipt> {
+        let is_acknowledgement = transaction.steps.iter().any(|step| {
+            matches!(step.command, Command::Session(SessionCommand::Acknowledge { .. }))
+        });
+        match is_acknowledgement && self.is_on.load(Ordering::SeqCst) {
+            true => Box::pin(async { Err(Error::new(Code::UnknownOutcome, "lost")) }),
+            false => self.inner.execute(transaction),
+        }
+    }
+
+    fn watch<'a>(&'a self, session: &'a Name) -> Answering<'a, Box<dyn Doorbell>> {
+        self.inner.watch(session)
+    }
+}
+
+/// A session whose first listener could not acknowledge the letter that it handled.
+struct Unheard {
+    db: Database,
+    way: Arc<Unacknowledged>,
+    settings: Settings,
+    session: Session,
+    seen: Arc<Mutex<Vec<i64>>>,
+}
+
+impl Unheard {
+    fn new(planted: Option<Planted>) -> Unheard {
+        let db = Database::memory().unwrap();
+        let inner = Local::new(&db).unwrap();
+        let way = Arc::new(Unacknowledged { inner, is_on: AtomicBool::new(true) });
+        let settings = Settings { attempt: ms(20), planted, ..quick() };
+        let client = Client::with(way.clone(), settings.clone()).unwrap();
+        let session = client.open(named("s")).unwrap();
+        let unheard = Unheard { db, way, settings, session, seen: Arc::default() };
+        send(&unheard.db, [1]);
+        unheard.listen(&unheard.session, 1);
+        unheard.way.is_on.store(false, Ordering::SeqCst);
+        unheard
+    }
+
+    /// Listens until it has seen this letter.
+    fn listen(&self, session: &Session, last: i64) {
+        let (seen, (tell, told)) = (self.seen.clone(), channel());
+        let handle = move |letter: Letter| {
+            seen.lock().push(text(&letter));
+            let _ = tell.send(text(&letter));
+            Ok(())
+        };
+        let _listener = session.listen(handle).unwrap();
+        while told.recv_timeout(PATIENCE).unwrap() != last {}
+    }
+}
+
+#[test]
+fn what_was_handled_is_not_brought_again_by_another_listener_of_the_same_client() {
+    for (planted, seen) in [(None, vec![1, 2]), (Some(Planted::HandledForgotten), vec![1, 1, 2])] {
+        let unheard = Unheard::new(planted);
+        send(&unheard.db, [2]);
+        unheard.listen(&unheard.session, 2);
+        assert_eq!(*unheard.seen.lock(), seen, "{planted:?}");
+    }
+}
+
+#[test]
+fn what_was_not_acknowledged_is_brought_to_the_next_client_of_the_session() {
+    let unheard = Unheard::new(None);
+    let client = Client::with(unheard.way.clone(), unheard.settings.clone()).unwrap();
+    let next = client.open(named("s")).unwrap();
+    send(&unheard.db, [2]);
+    unheard.listen(&next, 2);
+    assert_eq!(*unheard.seen.lock(), [1, 1, 2]);
+    wait_for_acknowledgements(&unheard.db);
+    drop(next);
+    let third = client.open(named("s")).unwrap();
+    send(&unheard.db, [3]);
+    unheard.listen(&third, 3);
+    assert_eq!(*unheard.seen.lock(), [1, 1, 2, 3]);
+}
+
+#[test]
+fn closing_the_session_ends_its_listener() {
+    let db = Database::memory().unwrap();
+    let session = open(&db);
+    let (tell, told) = channel();
+    let own = session.clone();
+    let listener = session
+        .listen(move |letter| {
+            tell.send(text(&letter)).unwrap();
+            own.close().map(drop)
+        })
+        .unwrap();
+    send(&db, [1]);
+    assert_eq!(take(&told, 1), [1]);
+    drop(listener);
+    assert_eq!(db.sessions().info("s").unwrap(), None);
+}
+
+#[test]
+fn who_listens_goes_on_with_the_session_that_is_opened_anew() {
+    let clock = ManualClock::new(START_US);
+    let shared: Arc<dyn Clock> = clock.clone();
+    let db = Options::new().clock(shared).sweep_interval(None).memory().unwrap();
+    let session = open(&db);
+    let (tell, told) = channel();
+    let _listener = session
+        .listen(move |letter| {
+            tell.send(text(&letter)).unwrap();
+            Ok(())
+        })
+        .unwrap();
+    send(&db, [1]);
+    assert_eq!(take(&told, 1), [1]);
+    wait_for_acknowledgements(&db);
+    clock.advance(secs(61));
+    assert_eq!(db.sessions().send("s", "lost").unwrap(), None);
+    assert!(session.keep_alive().is_err());
+    session.reopen().unwrap();
+    send(&db, [2, 3]);
+    assert_eq!(take(&told, 2), [2, 3]);
+}

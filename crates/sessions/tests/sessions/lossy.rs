@@ -1,1 +1,161 @@
+//! Many clients with many threads on a way that loses, repeats, delays and reorders: totals are exact.
+
 use super::*;
+use mainstay::{Fields, NewEvent, RecordCommand, RecordWrite, RunCommand, SessionCommand};
+use mainstay_sessions::{Client, Faults, Faulty, Figures, Letter, Listener, Local, Session};
+use parking_lot::Mutex;
+use std::thread;
+
+const CLIENTS: i64 = 6;
+const THREADS: i64 = 4;
+const TRANSFERS: i64 = 25;
+const ACCOUNTS: i64 = 10;
+const EACH: i64 = 1_000;
+
+/// A bank: accounts, and who was sent what.
+pub struct Bank {
+    pub db: Mutex<Database>,
+    sessions: Vec<Session>,
+    inboxes: Vec<Arc<Mutex<Vec<Letter>>>>,
+    listeners: Mutex<Vec<Listener>>,
+}
+
+fn teller(client: i64) -> String {
+    format!("teller-{client}")
+}
+
+fn account(number: i64) -> String {
+    format!("account/{}", number.rem_euclid(ACCOUNTS))
+}
+
+/// Moves money, writes down that it did, and sends a letter to the next teller: all of it or nothing.
+fn transfer(client: i64, id: i64) -> Transaction {
+    let (from, to, amount) = (account(id), account(id * 7 + 1), id % 13 + 1);
+    let fields = Fields::of([("amount", amount.to_string())]).unwrap();
+    let record = RecordWrite::of(&format!("transfer/{id}"), &fields, None).unwrap();
+    let event = Box::new(NewEvent::new("bank", "Transferred").with_key(&id.to_string()));
+    let session = name(&teller((client + 1) % CLIENTS));
+    let letter = SessionCommand::Send { session, payload: id.to_string().into_bytes() };
+    add(&from, -amount)
+        .step(CellCommand::Incr { name: name(&to), by: amount.into() })
+        .step(CellCommand::Incr { name: name(&format!("times/{id}")), by: 1.into() })
+        .step(RecordCommand::Write(Box::new(record)))
+        .step(RunCommand::Append { event, expected: None })
+        .step(letter)
+}
+
+impl Bank {
+    pub fn open(db: &Database, client: &Client) -> Bank {
+        for number in 0..ACCOUNTS {
+            db.cells().set(&account(number), EACH).unwrap();
+        }
+        let open = |number| client.open(named(&teller(number))).unwrap();
+        let sessions: Vec<Session> = (0..CLIENTS).map(open).collect();
+        let inboxes: Vec<Arc<Mutex<Vec<Letter>>>> =
+            sessions.iter().map(|_| Arc::default()).collect();
+        let listen = |(session, inbox): (&Session, &Arc<Mutex<Vec<Letter>>>)| {
+            let (inbox, mut calls) = (inbox.clone(), 0);
+            let handle = move |letter| {
+                calls += 1;
+                if calls % 5 == 0 {
+                    return Err(mainstay::Error::new(mainstay::Code::Io, "on purpose"));
+                }
+                inbox.lock().push(letter);
+                Ok(())
+            };
+            session.listen(handle).unwrap()
+        };
+        let listeners = Mutex::new(sessions.iter().zip(&inboxes).map(listen).collect());
+        Bank { db: Mutex::new(db.clone()), sessions, inboxes, listeners }
+    }
+
+    /// All tellers do all their transfers.
+    pub fn work(&self) {
+        thread::scope(|scope| {
+            for client in 0..CLIENTS {
+                for one in 0..THREADS {
+                    scope.spawn(move || self.work_of(client, one));
+                }
+            }
+        });
+    }
+
+    fn work_of(&self, client: i64, thread: i64) {
+        let session = &self.sessions[client as usize];
+        for number in 0..TRANSFERS {
+            let id = (client * THREADS + thread) * TRANSFERS + number + 1;
+            let receipt = session.execute(transfer(client, id)).unwrap();
+            // The answer is that of this transfer.
+            assert_eq!(format!("{:?}", receipt.answers[2]).contains("Int(1)"), true, "{receipt:?}");
+        }
+    }
+
+    /// Waits until all letters are handled.
+    pub fn wait_for_letters(&self) {
+        let transfers = CLIENTS * THREADS * TRANSFERS;
+        // A hang if they never are.
+        while self.inboxes.iter().map(|inbox| inbox.lock().len() as i64).sum::<i64>() < transfers {
+            thread::sleep(ms(1));
+        }
+    }
+
+    pub fn check(&self) {
+        self.listeners.lock().clear();
+        let db = self.db.lock();
+        let total: i64 = (0..ACCOUNTS).map(|number| value(&db, &account(number))).sum();
+        assert_eq!(total, ACCOUNTS * EACH);
+        let transfers = CLIENTS * THREADS * TRANSFERS;
+        for id in 1..=transfers {
+            assert_eq!(value(&db, &format!("times/{id}")), 1, "transfer {id}");
+        }
+        assert_eq!(db.records().count("transfer/", &[]).unwrap(), transfers as u64);
+        assert_eq!(db.runs().fetch("bank", 0, 10_000).unwrap().len() as i64, transfers);
+        self.check_letters();
+    }
+
+    /// Each letter once, in order, and none is missing.
+    fn check_letters(&self) {
+        let mut all: Vec<i64> = Vec::new();
+        for inbox in &self.inboxes {
+            let inbox = inbox.lock();
+            let numbers: Vec<u64> = inbox.iter().map(|letter| letter.number).collect();
+            assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
+            let text = |letter: &Letter| String::from_utf8(letter.payload.to_vec()).unwrap();
+            all.extend(inbox.iter().map(|letter| text(letter).parse::<i64>().unwrap()));
+        }
+        all.sort_unstable();
+        assert_eq!(all, (1..=CLIENTS * THREADS * TRANSFERS).collect::<Vec<_>>());
+    }
+
+    pub fn figures(&self) -> Figures {
+        let figures = self.sessions.iter().map(|session| session.figures());
+        figures.fold(Figures::default(), |one, other| one + other)
+    }
+}
+
+#[test]
+fn every_transfer_is_executed_once_on_a_bad_way() {
+    let db = Database::memory().unwrap();
+    let way = Faulty::new(Local::new(&db).unwrap(), Faults::many(3));
+    let bank = Bank::open(&db, &Client::with(way.clone(), quick()).unwrap());
+    bank.work();
+    bank.wait_for_letters();
+    // What is late still comes, and changes nothing.
+    mainstay::remote::wait(way.settle());
+    bank.check();
+    let (losses, figures) = (way.losses(), bank.figures());
+    assert!(losses.requests > 100 && losses.answers > 100 && losses.late > 20, "{losses:?}");
+    assert!(figures.repeated > 50 && figures.retries > 300, "{figures:?}");
+    assert_eq!(figures.answered, (CLIENTS * THREADS * TRANSFERS) as u64);
+}
+
+#[test]
+fn a_good_way_needs_one_attempt_each() {
+    let db = Database::memory().unwrap();
+    let bank = Bank::open(&db, &Client::here(&db).unwrap());
+    bank.work();
+    bank.wait_for_letters();
+    bank.check();
+    let figures = bank.figures();
+    assert_eq!((figures.retries, figures.unknown, figures.repeated), (0, 0, 0));
+}

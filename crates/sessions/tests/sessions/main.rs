@@ -1,7 +1,13 @@
 //! The client of sessions: exactly once, whatever is lost, repeated, late, restarted or expired.
 
+mod asynchronous;
+mod letters;
+mod lossy;
 mod planted;
 mod random;
+mod restart;
+mod standing;
+mod timing;
 
 mod script;
 mod simulation;

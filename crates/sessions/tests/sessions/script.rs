@@ -76,6 +76,7 @@ impl Script {
             wrong: Mutex::default(),
         });
         let retries = simulation.run(world.clone().play());
+        simulation.end();
         world.check();
         let letters = world.letters.iter().map(|letters| letters.lock().clone()).collect();
         let told = std::mem::take(&mut *world.told.lock());

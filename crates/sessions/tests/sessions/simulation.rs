@@ -57,6 +57,12 @@ impl Simulation {
         }
     }
 
+    /// Ends everything that runs: it holds on to its world, as the world does to it.
+    pub fn end(&self) {
+        let Inside { tasks, timers, .. } = std::mem::take(&mut *self.inside.lock());
+        drop((tasks, timers));
+    }
+
     fn waker(self: &Arc<Simulation>, task: u64) -> Waker {
         Waker::from(Arc::new(Ready { simulation: self.clone(), task }))
     }
@@ -114,7 +120,8 @@ impl Simulation {
             }
             inside.timer_count += 1;
             let timer = *set.get_or_insert(inside.timer_count);
-            inside.timers.insert((due_us, timer), context.waker().clone());
+            let before = inside.timers.insert((due_us, timer), context.waker().clone());
+            drop((inside, before));
             Poll::Pending
         }))
     }

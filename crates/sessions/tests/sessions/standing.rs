@@ -1,1 +1,431 @@
+//! Opening, going on, expiring, closing; windows and deadlines: in simulated time.
+
+use super::simulation::{Inline, Simulation, Surroundings};
 use super::*;
+use mainstay::{Code, ErrorKind, Guard};
+use mainstay_sessions::{AsyncSession, Client, Faults, Faulty, Planted, Runtime};
+
+/// A simulated world with a database, and clients on ways of their own.
+struct World {
+    simulation: Arc<Simulation>,
+    db: Database,
+}
+
+fn world() -> World {
+    let simulation = Simulation::new();
+    World { db: simulation.database(), simulation }
+}
+
+fn never() -> Faults {
+    Faults::default()
+}
+
+/// No answer comes, but everything is executed.
+fn deaf() -> Faults {
+    Faults { lose_answer: 1.0, ..never() }
+}
+
+/// Nothing arrives.
+fn cut() -> Faults {
+    Faults { lose_request: 1.0, ..never() }
+}
+
+fn settings() -> Settings {
+    Settings { deadline: Some(secs(5)), seed: Some(1), ..Settings::default() }
+}
+
+impl World {
+    fn way(&self, faults: Faults) -> Arc<Faulty> {
+        Faulty::new(Arc::new(Inline::new(&self.db)), faults)
+    }
+
+    fn client(&self, way: &Arc<Faulty>, settings: Settings) -> Client {
+        let runtime = Arc::new(Surroundings(self.simulation.clone()));
+        Client::on(way.clone(), settings, runtime).unwrap()
+    }
+
+    fn run<T>(&self, future: impl Future<Output = T>) -> T {
+        self.simulation.run(future)
+    }
+
+    /// A session on a way that can be changed.
+    fn session(&self, way: &Arc<Faulty>) -> AsyncSession {
+        self.run(self.client(way, settings()).open_async(named("s"))).unwrap()
+    }
+
+    fn sleep(&self, time: Duration) {
+        self.run(Surroundings(self.simulation.clone()).sleep(time));
+    }
+
+    fn value(&self, cell: &str) -> i64 {
+        value(&self.db, cell)
+    }
+}
+
+fn kind<T: std::fmt::Debug>(result: Result<T>) -> ErrorKind {
+    result.unwrap_err().kind()
+}
+
+#[test]
+fn errors_are_answers_and_are_not_tried_again() {
+    let world = world();
+    let way = world.way(never());
+    let session = world.session(&way);
+    let calls = way.losses().calls;
+    let guarded = add("n", 1).guard(Guard::Counter { name: name("n"), is: Some(7) });
+    assert_eq!(kind(world.run(session.execute(guarded.clone()))), ErrorKind::Conflict);
+    assert_eq!(way.losses().calls, calls + 1);
+    assert_eq!(kind(world.run(session.execute(guarded))), ErrorKind::Conflict, "a new number");
+    assert_eq!(world.db.sessions().info("s").unwrap().unwrap().next_request, 3);
+    let id = mainstay::RequestId::new("own").unwrap();
+    assert_eq!(kind(world.run(session.execute(add("n", 1).request(id)))), ErrorKind::Invalid);
+}
+
+#[test]
+fn a_request_without_an_answer_in_time_keeps_its_number_and_can_be_asked_again() {
+    let world = world();
+    let way = world.way(never());
+    let session = world.session(&way);
+    way.set(deaf());
+    let error = world.run(session.execute(add("n", 5))).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::UnknownOutcome, "{error}");
+    assert_eq!((session.unanswered(), world.value("n")), (vec![1], 5));
+    way.set(never());
+    assert_eq!(sum(&world.run(session.execute(add("m", 1)))), 1, "it has a number of its own");
+    let again = world.run(session.ask_again(1));
+    assert!(again.as_ref().unwrap().repeated);
+    assert_eq!((sum(&again), world.value("n")), (5, 5));
+    assert!(session.unanswered().is_empty());
+    assert_eq!(kind(world.run(session.ask_again(1))), ErrorKind::Invalid);
+}
+
+#[test]
+fn what_was_given_up_is_not_executed_any_more() {
+    let world = world();
+    let way = world.way(never());
+    let session = world.session(&way);
+    way.set(Faults { hold: 1.0, ..never() });
+    // One attempt: a further one could bring it.
+    let held = session.execute_within(add("n", 1), Some(ms(1)));
+    assert_eq!(kind(world.run(held)), ErrorKind::UnknownOutcome);
+    assert!(session.give_up(1) && !session.give_up(1));
+    way.set(never());
+    world.run(session.keep_alive()).unwrap();
+    assert!(world.run(way.settle()) > 0, "copies of it come late");
+    assert_eq!(world.value("n"), 0);
+}
+
+#[test]
+fn what_was_certainly_not_executed_is_told_to_be_so() {
+    let world = world();
+    let way = world.way(never());
+    let session = world.session(&way);
+    way.set(Faults { refuse: 1.0, ..never() });
+    assert_eq!(kind(world.run(session.execute(add("n", 1)))), ErrorKind::Unavailable);
+    assert!(session.unanswered().is_empty());
+    way.set(never());
+    world.run(session.execute(add("n", 1))).unwrap();
+    assert_eq!(world.value("n"), 1);
+}
+
+#[test]
+fn a_window_has_room_for_so_many() {
+    let world = world();
+    let way = world.way(never());
+    let few = Settings { window: 2, ..settings() };
+    let session = world.run(world.client(&way, few).open_async(named("s"))).unwrap();
+    let (one, two) =
+        (world.run(session.request(add("n", 1))), world.run(session.request(add("n", 1))));
+    let (one, two) = (one.unwrap(), two.unwrap());
+    let error = world.run(session.execute(add("n", 1))).unwrap_err();
+    assert_eq!((error.code(), world.value("n")), (Code::TimedOut, 0), "it was not sent");
+    world.run(two.answer()).unwrap();
+    world.run(session.execute(add("n", 1))).unwrap();
+    drop(one);
+    world.run(session.execute(add("n", 1))).unwrap();
+    assert_eq!(world.value("n"), 3);
+}
+
+#[test]
+fn those_who_wait_for_room_get_it() {
+    let world = world();
+    let way = world.way(Faults { delay: 1.0, ..Faults::many(2) });
+    let one = Settings { window: 1, deadline: None, ..settings() };
+    let session = world.run(world.client(&way, one).open_async(named("s"))).unwrap();
+    for _ in 0..20 {
+        let session = session.clone();
+        world.simulation.beside(async move { drop(session.execute(add("n", 1)).await.unwrap()) });
+    }
+    while session.figures().answered < 20 {
+        world.sleep(ms(10));
+    }
+    assert_eq!(world.value("n"), 20);
+}
+
+#[test]
+fn a_full_window_gives_up_what_nobody_asks_for() {
+    let world = world();
+    let way = world.way(never());
+    let few = Settings { window: 2, deadline: Some(ms(50)), ..settings() };
+    let session = world.run(world.client(&way, few).open_async(named("s"))).unwrap();
+    way.set(cut());
+    for _ in 0..5 {
+        assert_eq!(kind(world.run(session.execute(add("n", 1)))), ErrorKind::UnknownOutcome);
+    }
+    assert_eq!(session.unanswered(), [4, 5]);
+}
+
+#[test]
+fn numbers_that_run_far_ahead_are_told_first() {
+    let world = world();
+    let way = world.way(never());
+    let short = Settings { window: 1, deadline: Some(ms(1)), ..settings() };
+    let session = world.run(world.client(&way, short).open_async(named("s"))).unwrap();
+    way.set(cut());
+    for _ in 0..mainstay::REQUESTS_AHEAD_LIMIT {
+        assert_eq!(kind(world.run(session.execute(add("n", 1)))), ErrorKind::UnknownOutcome);
+    }
+    let keep_alives = session.figures().keep_alives;
+    assert_eq!(kind(world.run(session.execute(add("n", 1)))), ErrorKind::UnknownOutcome);
+    assert!(session.unanswered().is_empty() || session.unanswered() == [1000]);
+    way.set(never());
+    world.run(session.execute(add("n", 1))).unwrap();
+    assert_eq!(session.figures().keep_alives, keep_alives + 1);
+    let next = world.db.sessions().info("s").unwrap().unwrap().next_request;
+    assert_eq!((next, world.value("n")), (mainstay::REQUESTS_AHEAD_LIMIT + 2, 1));
+}
+
+#[test]
+fn an_idle_session_is_kept_alive_and_a_busy_one_needs_no_words() {
+    let world = world();
+    let way = world.way(never());
+    let session = world.session(&way);
+    for _ in 0..3 {
+        world.run(session.execute(add("n", 1))).unwrap();
+    }
+    assert_eq!(world.db.sessions().info("s").unwrap().unwrap().kept, 1, "the last one's");
+    world.sleep(secs(610));
+    world.db.sweep().unwrap();
+    assert_eq!(session.figures().keep_alives, 30, "a third of the lease each");
+    let info = world.db.sessions().info("s").unwrap().unwrap();
+    assert_eq!((info.kept, info.mark), (0, 4), "what the client has got is gone");
+    for _ in 0..100 {
+        world.run(session.execute(add("n", 1))).unwrap();
+        world.sleep(secs(19));
+    }
+    assert_eq!(session.figures().keep_alives, 30);
+}
+
+#[test]
+fn keep_alives_get_through_a_bad_way() {
+    let world = world();
+    let way = world.way(Faults { silence: 0.1, ..Faults::many(9) });
+    let patient = Settings { attempt: ms(500), deadline: None, ..settings() };
+    let session = world.run(world.client(&way, patient).open_async(named("s"))).unwrap();
+    for _ in 0..600 {
+        world.sleep(secs(1));
+        world.db.sweep().unwrap();
+    }
+    assert!(session.is_live() && world.db.sessions().info("s").unwrap().is_some());
+}
+
+#[test]
+fn a_session_that_nobody_has_any_more_expires() {
+    let world = world();
+    let session = world.session(&world.way(never()));
+    drop(session);
+    world.sleep(secs(61));
+    assert_eq!(world.db.sessions().info("s").unwrap(), None);
+}
+
+fn silent() -> Settings {
+    Settings { keeps_alive: false, ..settings() }
+}
+
+#[test]
+fn who_was_not_executed_before_a_session_went_is_told_so_and_it_can_be_opened_anew() {
+    let world = world();
+    let way = world.way(never());
+    let session = world.run(world.client(&way, silent()).open_async(named("s"))).unwrap();
+    let first = world.run(session.execute(add("n", 1)));
+    world.sleep(secs(61));
+    assert!(session.is_live(), "nobody has said otherwise");
+    assert_eq!(kind(world.run(session.execute(add("n", 1)))), ErrorKind::SessionExpired);
+    let calls = way.losses().calls;
+    assert_eq!(kind(world.run(session.execute(add("n", 1)))), ErrorKind::SessionExpired);
+    assert_eq!((way.losses().calls, session.is_live()), (calls, false), "it is known by now");
+    world.run(session.reopen()).unwrap();
+    world.run(session.reopen()).unwrap();
+    assert_eq!((sum(&first), sum(&world.run(session.execute(add("n", 1))))), (1, 2));
+    assert_eq!(session.figures().openings, 2);
+}
+
+/// One request is in doubt, one was refused; then the session goes.
+fn told_of_the_end(world: &World, planted: Option<Planted>) -> (ErrorKind, ErrorKind) {
+    let way = world.way(never());
+    let settings = Settings { deadline: None, planted, ..silent() };
+    let session = world.run(world.client(&way, settings).open_async(named("s"))).unwrap();
+    let (tell, told) = std::sync::mpsc::channel();
+    for (faults, cell) in [(deaf(), "doubt"), (Faults { refuse: 1.0, ..never() }, "refused")] {
+        way.set(faults);
+        let (session, tell) = (session.clone(), tell.clone());
+        world.simulation.beside(async move {
+            tell.send((cell, kind(session.execute(add(cell, 1)).await))).unwrap();
+        });
+        world.sleep(ms(1));
+    }
+    way.set(cut());
+    world.sleep(secs(61));
+    way.set(never());
+    // One of them hears of it, the other one is told.
+    world.sleep(secs(3));
+    let told: std::collections::BTreeMap<_, _> = told.try_iter().collect();
+    (told["doubt"], told["refused"])
+}
+
+#[test]
+fn all_who_wait_are_told_what_is_known_when_their_session_goes() {
+    let world = world();
+    let told = told_of_the_end(&world, None);
+    // Both were sent into the void meanwhile.
+    assert_eq!(told, (ErrorKind::UnknownOutcome, ErrorKind::UnknownOutcome));
+    assert_eq!((world.value("doubt"), world.value("refused")), (1, 0));
+    let world = self::world();
+    let told = told_of_the_end(&world, Some(Planted::AlwaysExpired));
+    assert_eq!((told.0, world.value("doubt")), (ErrorKind::SessionExpired, 1), "the bug is seen");
+}
+
+/// An earlier client object has a request on its way that comes when the next one has opened the session.
+fn answer_of_the_second(planted: Option<Planted>) -> (i64, i64, i64) {
+    let world = world();
+    let (old, new) = (world.way(never()), world.way(never()));
+    let first = world.session(&old);
+    old.set(Faults { hold: 1.0, ..never() });
+    let held = first.execute_within(add("old", 7), Some(ms(1)));
+    assert_eq!(kind(world.run(held)), ErrorKind::UnknownOutcome);
+    drop(first);
+    let client = world.client(&new, Settings { planted, ..settings() });
+    let second = world.run(client.open_async(named("s"))).unwrap();
+    assert!(world.run(old.settle()) > 0);
+    let answer = sum(&world.run(second.execute(add("new", 1))));
+    (answer, world.value("old"), world.value("new"))
+}
+
+#[test]
+fn the_next_client_of_a_session_is_not_taken_for_the_one_before() {
+    assert_eq!(answer_of_the_second(None), (1, 0, 1));
+    assert_eq!(answer_of_the_second(Some(Planted::NoGap)), (7, 7, 0), "the bug is seen");
+}
+
+#[test]
+fn the_one_before_hears_that_another_has_its_session() {
+    let world = world();
+    let (old, new) = (world.way(never()), world.way(never()));
+    let first = world.session(&old);
+    world.run(first.execute(add("n", 1))).unwrap();
+    let second = world.session(&new);
+    assert_eq!(sum(&world.run(second.execute(add("n", 1)))), 2);
+    assert_eq!(kind(world.run(first.execute(add("n", 1)))), ErrorKind::SessionExpired);
+    assert!(!first.is_live() && second.is_live());
+    assert_eq!(world.value("n"), 2);
+}
+
+#[test]
+fn requests_that_were_written_down_are_answered_after_a_crash_of_the_client() {
+    let world = world();
+    let way = world.way(never());
+    let session = world.session(&way);
+    let executed = world.run(session.request(add("a", 3))).unwrap();
+    let lost = world.run(session.request(add("b", 4))).unwrap();
+    way.set(deaf());
+    assert_eq!(kind(world.run(executed.answer())), ErrorKind::UnknownOutcome);
+    way.set(cut());
+    assert_eq!(kind(world.run(lost.answer())), ErrorKind::UnknownOutcome);
+    let left = vec![(executed.number(), add("a", 3)), (lost.number(), add("b", 4))];
+    // As a crash would: nobody is told that they were given up.
+    std::mem::forget((executed, lost, session));
+    way.set(Faults::many(4));
+    let client = world.client(&way, Settings { deadline: None, ..settings() });
+    let (session, requests) = world.run(client.resume_async(named("s"), left)).unwrap();
+    world.run(session.execute(add("c", 5))).unwrap();
+    let sums: Vec<i64> = requests.iter().map(|one| sum(&world.run(one.answer()))).collect();
+    world.run(way.settle());
+    assert_eq!(sums, [3, 4]);
+    assert_eq!(["a", "b", "c"].map(|cell| world.value(cell)), [3, 4, 5]);
+}
+
+#[test]
+fn a_response_that_went_for_want_of_room_is_told_to_be_gone() {
+    let world = world();
+    let way = world.way(never());
+    let session = world.session(&way);
+    way.set(deaf());
+    assert_eq!(kind(world.run(session.execute(add("n", 1)))), ErrorKind::UnknownOutcome);
+    way.set(never());
+    world.db.cells().set("large", "x".repeat(300_000)).unwrap();
+    for _ in 0..5 {
+        let read = Transaction::new().step(CellCommand::Get { name: name("large") });
+        world.run(session.execute(read)).unwrap();
+    }
+    assert_eq!(kind(world.run(session.ask_again(1))), ErrorKind::ResponseEvicted);
+    assert!(session.is_live() && session.unanswered().is_empty());
+    assert_eq!(world.value("n"), 1);
+}
+
+#[test]
+fn closing_ends_it_for_everybody() {
+    let world = world();
+    let way = world.way(never());
+    let session = world.session(&way);
+    let other = session.clone();
+    let (tell, told) = std::sync::mpsc::channel();
+    way.set(deaf());
+    world.simulation.beside(async move {
+        tell.send(kind(other.execute_within(add("n", 1), None).await)).unwrap();
+    });
+    world.sleep(ms(1));
+    way.set(never());
+    assert!(world.run(session.close()).unwrap());
+    world.sleep(secs(1));
+    assert_eq!(told.try_recv().unwrap(), ErrorKind::UnknownOutcome);
+    assert_eq!(kind(world.run(session.execute(add("n", 1)))), ErrorKind::Closed);
+    assert_eq!(kind(world.run(session.reopen())), ErrorKind::Closed);
+    assert_eq!(world.db.sessions().info("s").unwrap(), None);
+    assert!(!world.run(session.close()).unwrap(), "twice does no harm");
+}
+
+#[test]
+fn many_who_open_anew_open_it_once() {
+    let world = world();
+    let way = world.way(never());
+    let session = world.run(world.client(&way, silent()).open_async(named("s"))).unwrap();
+    world.sleep(secs(61));
+    assert_eq!(kind(world.run(session.execute(add("n", 1)))), ErrorKind::SessionExpired);
+    way.set(Faults { delay: 1.0, ..Faults::many(1) });
+    for _ in 0..10 {
+        let session = session.clone();
+        world.simulation.beside(async move {
+            session.reopen().await.unwrap();
+            session.execute_within(add("n", 1), None).await.unwrap();
+        });
+    }
+    while session.figures().answered < 10 {
+        world.sleep(ms(10));
+    }
+    assert_eq!((session.figures().openings, world.value("n")), (2, 10));
+}
+
+#[test]
+fn bad_settings_are_refused() {
+    let world = world();
+    for settings in [
+        Settings { window: 0, ..settings() },
+        Settings { window: mainstay_sessions::WINDOW_LIMIT + 1, ..settings() },
+        Settings { attempt: Duration::ZERO, ..settings() },
+        Settings { longest_pause: Duration::ZERO, ..settings() },
+    ] {
+        let runtime = Arc::new(Surroundings(world.simulation.clone()));
+        let client = Client::on(world.way(never()), settings, runtime);
+        assert_eq!(client.map(drop).unwrap_err().kind(), ErrorKind::Invalid);
+    }
+}
