@@ -3,7 +3,8 @@
 use super::*;
 use mainstay::{
     BranchCommand, Code, ErrorKind, Fields, Guard, KEPT_LIMIT, KEPT_LIMIT_BYTES, NewEvent,
-    RecordCommand, RecordWrite, RunCommand, SessionRequest, StateCommand, StateWrite,
+    OutboxCommand, RecordCommand, RecordWrite, RunCommand, SessionRequest, StateCommand,
+    StateWrite,
 };
 
 #[test]
@@ -213,6 +214,27 @@ fn a_response_over_the_limit_aborts_its_request_for_good() {
     assert_eq!(session.execute(1, 1, reads("large")).unwrap_err(), error);
     assert_eq!(value(&db, "n"), 0);
     assert_eq!(db.sessions().info("s").unwrap().unwrap().kept, 1);
+}
+
+/// What is remembered to save time knows nothing of what was taken back.
+#[test]
+fn what_an_aborted_request_had_claimed_and_appended_is_as_it_was() {
+    let (db, _) = memory();
+    let session = open(&db, "s");
+    let (runs, outbox) = (db.runs(), db.outbox());
+    let event = |kind: &str| NewEvent::new("run", kind).plan("1");
+    runs.append(event("RunStarted")).unwrap();
+    outbox.put("subject", vec![0; KEPT_LIMIT_BYTES + 1], None).unwrap();
+    outbox.put("subject", "small", None).unwrap();
+    let claim = || OutboxCommand::Claim { limit: 10, lease_ms: 60_000 };
+    let append = || RunCommand::Append { event: Box::new(event("RunPaused")), expected: None };
+    let error = session.execute(1, 1, Transaction::new().step(append()).step(claim())).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}");
+    assert_eq!(runs.fetch("run", 0, 10).unwrap().len(), 1);
+    assert_eq!(outbox.claim(10, secs(60)).unwrap().len(), 2);
+    runs.append(event("RunCompleted")).unwrap();
+    let (kept, replayed) = (runs.snapshot("run").unwrap(), runs.project("run").unwrap());
+    assert_eq!(kept, replayed);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Which right each command on sessions needs, that no other does, and whose sessions and kept answers they reach.
 
 use crate::table::{Table, as_they_are};
-use crate::world::{World, user};
+use crate::world::{PASSWORD, World, basic, user};
 use mainstay::wire;
 use mainstay::{CellCommand, Name, SessionCommand, SessionOptions, SessionRequest, Transaction};
 use mainstay_server::resp::table::{self, Group};
@@ -215,5 +215,47 @@ fn users_of_before_keep_what_they_had() {
     ] {
         let reply = world.client(who).line(line);
         assert!(reply.starts_with(expected), "{who}: {line}: {reply}");
+    }
+}
+
+/// The header is looked at as the words are.
+#[test]
+fn a_request_over_http_needs_its_session_too() {
+    let world = TABLE.world();
+    let ask = |who: &str, session: &str| {
+        let headers = [("mainstay-session", session), ("idempotency-key", "1")];
+        let authorization = basic(who, PASSWORD);
+        let path = "/v1/incr/app:n";
+        let (status, _, body) = world.ask_as(Some(&authorization), "POST", path, &headers, b"");
+        (status, String::from_utf8_lossy(&body).into_owned())
+    };
+    assert_eq!(ask("operator", "s").0, 200);
+    for who in ["looker", "other", "app"] {
+        let (status, body) = ask(who, "s");
+        assert_eq!(status, 403, "{who}: {body}");
+    }
+    assert_eq!(ask("app", "app:s").0, 200);
+    for (who, method, path, body, status) in [
+        ("looker", "GET", "/v1/sessions", "", 200),
+        ("app", "GET", "/v1/sessions", "", 403),
+        ("looker", "GET", "/v1/sessions/s", "", 200),
+        ("app", "GET", "/v1/sessions/s", "", 403),
+        ("app", "GET", "/v1/sessions/app:s/requests", "", 200),
+        ("sender", "POST", "/v1/sessions", r#"{"session":"t"}"#, 403),
+        ("operator", "POST", "/v1/sessions", r#"{"session":"t"}"#, 200),
+        ("app", "POST", "/v1/sessions", r#"{"session":"t"}"#, 403),
+        ("sender", "POST", "/v1/sessions/s/requests", "{}", 200),
+        ("looker", "POST", "/v1/sessions/s/requests", "{}", 403),
+        ("sender", "POST", "/v1/sessions/s/acknowledge", r#"{"upto":1}"#, 200),
+        ("app", "POST", "/v1/sessions/s/keep-alive", "", 403),
+        ("sender", "POST", "/v1/session-retries", r#"{"sent_before":1}"#, 403),
+        ("operator", "POST", "/v1/session-retries", r#"{"sent_before":1}"#, 200),
+        ("app", "POST", "/v1/session-retries", r#"{"sent_before":1}"#, 403),
+        ("looker", "DELETE", "/v1/sessions/s", "", 403),
+        ("sender", "DELETE", "/v1/sessions/s", "", 200),
+        ("other", "GET", "/v1/sessions/s", "", 403),
+    ] {
+        let (told, said) = world.ask(Some(who), method, path, body);
+        assert_eq!(told, status, "{who} {method} {path}: {said}");
     }
 }
