@@ -163,7 +163,7 @@ impl Core {
         let next = self.state.lock().window.next().max(info.next_request);
         let numbers = || left.iter().map(|(number, _)| *number);
         if let (Some(lowest), Some(highest)) = (numbers().min(), numbers().max()) {
-            return (next.max(highest + 1), lowest);
+            return (next.max(highest.saturating_add(1)), lowest);
         }
         let is_others = self.is_named && !created && !self.has(Planted::NoGap);
         let gap = if is_others { REQUESTS_AHEAD_LIMIT } else { 0 };
@@ -204,8 +204,16 @@ impl Core {
     /// Has a command on the session done, again and again while nobody knows whether it was: each of them can be
     /// repeated without harm.
     pub async fn ask(&self, command: SessionCommand, deadline: Deadline) -> Result<Answer> {
-        // What is told is on stable storage: a number that a crash takes back is given to something else.
+        self.ask_with(Transaction::new().step(command), deadline).await
+    }
+
+    /// The same, and a crash of the database takes back neither what was done nor what was told.
+    pub async fn ask_durably(&self, command: SessionCommand, deadline: Deadline) -> Result<Answer> {
         let transaction = Transaction::new().step(command).durability(Durability::Sync);
+        self.ask_with(transaction, deadline).await
+    }
+
+    async fn ask_with(&self, transaction: Transaction, deadline: Deadline) -> Result<Answer> {
         let mut pauses = self.pauses();
         loop {
             let answer = self.attempt(transaction.clone(), deadline).await;

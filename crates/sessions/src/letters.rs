@@ -246,7 +246,8 @@ impl Listening<'_> {
             self.over().await;
             core.means.runtime.sleep(core.means.settings.attempt).await;
         };
-        match race(core.ask(command, Deadline(None)), patience).await {
+        // A letter that a crash takes back leaves its number to another one.
+        match race(core.ask_durably(command, Deadline(None)), patience).await {
             First::This(Err(error)) => {
                 if meaning(&error) == Meaning::Expired {
                     core.expire(generation);

@@ -38,6 +38,8 @@ struct Work {
     /// By when they are due, and a number that tells those of one moment apart.
     timers: BTreeMap<(u64, u64), Waker>,
     timer_count: u64,
+    /// Until when the thread sleeps; it need not be woken for what is due later.
+    asleep_until_us: u64,
     is_over: bool,
 }
 
@@ -111,13 +113,16 @@ impl Shared {
             if let Some(errand) = work.ready.pop_front() {
                 return Some(Next::Poll(errand));
             }
-            match work.timers.keys().next() {
-                Some((due_us, _)) => {
-                    let left = Duration::from_micros(due_us.saturating_sub(now_us));
+            let until_us = work.timers.keys().next().map(|(due_us, _)| *due_us);
+            work.asleep_until_us = until_us.unwrap_or(u64::MAX);
+            match until_us {
+                Some(until_us) => {
+                    let left = Duration::from_micros(until_us.saturating_sub(now_us));
                     self.wake.wait_for(&mut work, left);
                 }
                 None => self.wake.wait(&mut work),
             }
+            work.asleep_until_us = 0;
         }
     }
 }
@@ -204,11 +209,10 @@ impl Nap {
             work.timer_count += 1;
             work.timer_count
         });
-        let key = (self.due_us, timer);
-        let is_first = work.timers.keys().next().is_none_or(|first| key < *first);
-        let before = work.timers.insert(key, waker);
+        let before = work.timers.insert((self.due_us, timer), waker);
+        let sleeps_too_long = self.due_us < work.asleep_until_us;
         drop(work);
-        if is_first {
+        if sleeps_too_long {
             shared.wake.notify_one();
         }
         before

@@ -46,7 +46,7 @@ impl Core {
         loop {
             match self.try_take(&mut transaction)? {
                 Ok(asked) => return Ok(asked),
-                Err(Full::Ahead) => self.keep_alive(deadline).await?,
+                Err(Full::Ahead) => self.tell_numbers(deadline).await?,
                 Err(Full::Crowded) => self.wait_for_room(deadline).await?,
             }
         }
@@ -64,6 +64,15 @@ impl Core {
         let generation = state.generation;
         count(&self.tally.requests);
         Ok(Ok(state.window.put(generation, transaction.take().unwrap_or_default())))
+    }
+
+    /// Lets the database hear how far the numbers are. The request for which that is done was not sent yet.
+    async fn tell_numbers(&self, deadline: Deadline) -> Result<()> {
+        let told = self.keep_alive(deadline).await;
+        told.map_err(|error| match meaning(&error) {
+            Meaning::Unknown => failure::no_room(self.means.settings.window),
+            _ => error,
+        })
     }
 
     async fn wait_for_room(&self, deadline: Deadline) -> Result<()> {
@@ -190,14 +199,14 @@ impl Core {
         if answer.as_ref().is_ok_and(|receipt| receipt.repeated) {
             count(&self.tally.repeated);
         }
-        {
-            let mut state = self.state.lock();
-            if state.generation == asked.generation {
-                state.window.settle(asked.number);
-                state.window.reach(asked.number + 1);
-                self.heard(&mut state, sent_us);
-            }
+        let mut state = self.state.lock();
+        state.window.settle_in(asked);
+        // An error may be of somebody on the way, who let nothing through.
+        if state.generation == asked.generation && answer.is_ok() {
+            state.window.reach(asked.number + 1);
+            self.heard(&mut state, sent_us);
         }
+        drop(state);
         self.changed.ring();
     }
 

@@ -145,10 +145,6 @@ impl SessionCommand {
                 Err(Error::new(Code::ValueTooLarge, message))
             }
             // No request has that number, so none is left that could be the lowest.
-            SessionCommand::KeepAlive { lowest_pending: u64::MAX, .. } => {
-                let message = format!("no request has the number {}", u64::MAX);
-                Err(Error::new(Code::InvalidArgument, message))
-            }
             SessionCommand::Pending { limit, .. }
             | SessionCommand::Retry { limit, .. }
             | SessionCommand::List { limit, .. } => check_page(*limit),

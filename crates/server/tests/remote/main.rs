@@ -23,6 +23,7 @@ mod records;
 mod rights;
 mod runs;
 mod sending;
+mod session_client;
 mod sessions;
 mod sharded;
 mod sharing;

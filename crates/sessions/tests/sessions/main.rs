@@ -40,7 +40,11 @@ fn value(db: &Database, cell: &str) -> i64 {
 
 /// The sum that an addition answered.
 fn sum(receipt: &Result<Receipt>) -> i64 {
-    match &receipt.as_ref().unwrap().answers[0] {
+    number(&receipt.as_ref().unwrap().answers[0])
+}
+
+fn number(answer: &Answer) -> i64 {
+    match answer {
         Answer::Number { value: Value::Int(n), .. } => *n,
         other => panic!("{other:?}"),
     }

@@ -4,7 +4,7 @@
 
 use super::simulation::{Inline, Simulation, Surroundings};
 use super::*;
-use mainstay::{Error, ErrorKind, SessionCommand};
+use mainstay::{Error, ErrorKind, SessionAnswer, SessionCommand};
 use mainstay_sessions::{AsyncSession, Client, Faults, Faulty, Letter, Planted};
 use parking_lot::Mutex;
 
@@ -179,9 +179,16 @@ impl World {
         }
         let (session, after) = (name(&session_name(number)), letter.number - 1);
         let pending = SessionCommand::Pending { session, after, limit: 1 };
-        let receipt = self.db.execute(Transaction::new().step(pending)).unwrap();
-        let is_pending =
-            format!("{:?}", receipt.answers[0]).contains(&format!("[({}", letter.number));
+        let answer = self.db.execute(Transaction::new().step(pending)).unwrap().answers.remove(0);
+        let is_pending = match answer {
+            Answer::Session(answer) => match *answer {
+                SessionAnswer::Pending { requests, .. } => {
+                    requests.iter().any(|(number, _)| *number == letter.number)
+                }
+                other => panic!("{other:?}"),
+            },
+            other => panic!("{other:?}"),
+        };
         if !is_pending {
             self.wrong.lock().push(format!("letter {} was acknowledged too early", letter.number));
         }
