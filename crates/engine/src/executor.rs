@@ -35,9 +35,9 @@ use crate::version::Version;
 use crate::view::View;
 use mainstay_model::limits::{GUARD_LIMIT, TRANSACTION_LIMIT_COMMANDS};
 use mainstay_model::{
-    Answer, BranchCommand, Code, Command, Demand, Error, MAIN, OutboxCommand, OutboxState, Receipt,
-    RequestId, Result, Revision, Scales, SmallVec, Stamp, StateCommand, Step, SystemCommand,
-    Transaction,
+    Answer, BranchCommand, Code, Command, Demand, Error, ErrorKind, MAIN, OutboxCommand,
+    OutboxState, Receipt, RequestId, Result, Revision, Scales, SmallVec, Stamp, StateCommand, Step,
+    SystemCommand, Transaction,
 };
 use parking_lot::{Mutex, RwLock};
 use smallvec::smallvec;
@@ -166,9 +166,17 @@ impl Executor {
 
     /// Runs one transaction at time `now`. An error is told at once: nothing of it is kept.
     pub fn run(&mut self, submitted: &Submitted, now: Stamp) -> Result<Told> {
-        match submitted.transaction.session() {
+        self.end_expired(&submitted.transaction, now)?;
+        let told = match submitted.transaction.session() {
             Some(request) => self.run_in_session(submitted, request, now),
             None => self.run_alone(submitted, now).map(Told::from),
+        };
+        match told {
+            // It rests on what was executed before, which may not be durable yet.
+            Err(error) if is_refusal(&error) => {
+                Ok(Told { revision: self.executed(), answer: Err(error) })
+            }
+            told => told,
         }
     }
 
@@ -620,6 +628,11 @@ fn check_effect(step: &Step, answer: Answer) -> Result<Answer> {
     }
     let message = "a command that must take effect did not: nothing was written";
     Err(Error::new(Code::MustFailed, message))
+}
+
+/// Whether an error says that a session, or a response of it, is gone.
+fn is_refusal(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::SessionExpired | ErrorKind::ResponseEvicted)
 }
 
 /// When the first of what a transaction wrote is due. Sweeps have passed an import by: what came due in it comes due now.

@@ -2,7 +2,7 @@
 
 use crate::core::Core;
 use crate::remote::{AsyncDatabase, Link};
-use mainstay_model::{Code, Error, Receipt, Result, SessionRequest, Transaction};
+use mainstay_model::{Code, Error, Receipt, Result, Transaction};
 use std::sync::Arc;
 
 /// Where a database is.
@@ -23,26 +23,8 @@ impl Place {
         }
     }
 
-    /// Executes a transaction and waits. A request of a session that was executed before passes by the writer.
+    /// Executes a transaction and waits.
     pub fn execute(&self, transaction: Transaction) -> Result<Receipt> {
-        match transaction.session().and_then(|request| self.repeated(request)) {
-            Some(answer) => answer,
-            None => self.run(transaction),
-        }
-    }
-
-    /// What a request of a session was answered, if it was executed and that can be told at once.
-    fn repeated(&self, request: &SessionRequest) -> Option<Result<Receipt>> {
-        match self {
-            Place::Here(core) if request.check().is_ok() => {
-                core.repeated(&request.session, request.request_id)
-            }
-            _ => None,
-        }
-    }
-
-    /// Executes a transaction by the writer, and waits.
-    pub fn run(&self, transaction: Transaction) -> Result<Receipt> {
         match self {
             Place::Here(core) => core.sequencer.execute(core.prepare(transaction)),
             Place::There(link) => link.execute_and_wait(&transaction),

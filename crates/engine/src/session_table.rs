@@ -39,7 +39,6 @@ pub(crate) enum SessionChange {
 
 /// A session that lives.
 pub(crate) struct Row {
-    opened: Stamp,
     lease_us: u64,
     /// It expires then, if nothing is heard of its client.
     pub expires: Stamp,
@@ -140,10 +139,6 @@ impl SessionTable {
     }
 
     fn stand(&mut self, name: Name, profile: &Profile, now: Stamp) -> SessionChange {
-        // One that was opened anew in the transaction that expired it is another one.
-        if self.all.get(&name).is_some_and(|row| row.opened != profile.opened) {
-            self.remove(&name);
-        }
         let Some(row) = self.all.get_mut(&name) else {
             self.add(name, profile, now);
             return SessionChange::Opened;
@@ -162,9 +157,8 @@ impl SessionTable {
         let expires = now + lease_us;
         let (slots, mailbox) = (Slots::from(profile.mark), Mailbox::from(profile.acked));
         self.timers.insert((expires, name.clone()));
-        let opened = profile.opened;
         self.names.insert(name.clone());
-        self.all.insert(name, Row { opened, lease_us, expires, timer: expires, slots, mailbox });
+        self.all.insert(name, Row { lease_us, expires, timer: expires, slots, mailbox });
     }
 
     fn remove(&mut self, name: &Name) {

@@ -11,7 +11,8 @@ use mainstay_model::{
     Answer, Name, Receipt, Result, SessionAnswer, SessionCommand, SessionInfo, SessionPage,
     SessionRequest, Stamp, Transaction,
 };
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// How a session is opened.
@@ -98,7 +99,8 @@ impl Sessions {
     /// Opens a session, or finds the one of this name; its lease begins anew.
     pub fn open(&self, options: SessionOptions) -> Result<Session> {
         let (info, created) = opened(self.run(options.command()?)?)?;
-        Ok(Session { place: self.place.clone(), info, created })
+        let highest = Arc::new(AtomicU64::new(info.next_request - 1));
+        Ok(Session { place: self.place.clone(), info, created, highest })
     }
 
     /// Sends a request to the client of a session; gives its number, or nothing where there is no such session. It can
@@ -173,6 +175,8 @@ pub struct Session {
     place: Place,
     info: SessionInfo,
     created: bool,
+    /// The highest number that was asked for here.
+    highest: Arc<AtomicU64>,
 }
 
 impl Session {
@@ -232,11 +236,18 @@ impl Session {
     #[inline]
     fn repeated(&self, request_id: u64, lowest_pending: u64) -> Option<Result<Receipt>> {
         match &self.place {
-            Place::Here(core) if lowest_pending <= request_id => {
+            // A new number is the writer's business: asking for it would only hold the writer up.
+            Place::Here(core) if self.is_old(request_id) && lowest_pending <= request_id => {
                 core.repeated(self.name(), request_id)
             }
             _ => None,
         }
+    }
+
+    /// Whether a request of this number may have been executed.
+    fn is_old(&self, request_id: u64) -> bool {
+        request_id <= self.highest.load(Ordering::Relaxed)
+            || self.highest.fetch_max(request_id, Ordering::Relaxed) >= request_id
     }
 
     fn run(
@@ -246,7 +257,7 @@ impl Session {
         transaction: Transaction,
     ) -> Result<Receipt> {
         let request = SessionRequest::new(self.name().clone(), request_id, lowest_pending);
-        self.place.run(transaction.in_session(request))
+        self.place.execute(transaction.in_session(request))
     }
 
     /// Says that the client is there; what is below `lowest_pending` it has got, and 0 says nothing about that.

@@ -203,6 +203,8 @@ codes! {
     SessionExpired => SessionExpired,
     /// The cached response is gone.
     ResponseEvicted => ResponseEvicted,
+    /// A command of a request is about another session, which there is not.
+    SessionNotFound => NotFound,
     /// A session's client has not acknowledged as many requests as may wait for it.
     MailboxFull => TooLarge,
     /// There are as many sessions as there may be.

@@ -18,8 +18,8 @@ use crate::index::{Index, NEWEST};
 use crate::overlay::{Overlay, Payload, Write};
 use crate::session_slots::Plan;
 use mainstay_model::{
-    Code, Error, ErrorKind, KEPT_LIMIT_BYTES, Name, Receipt, Result, Revision, SessionRequest,
-    Stamp, Verdict,
+    Code, Command, Error, ErrorKind, KEPT_LIMIT_BYTES, Name, Receipt, Result, Revision,
+    SessionRequest, SmallVec, Stamp, Step, Transaction, Verdict,
 };
 use std::sync::atomic::Ordering;
 
@@ -48,6 +48,40 @@ impl Executor {
             self.count_answers(&submitted.transaction, receipt);
         }
         told
+    }
+
+    /// Ends the sessions that a transaction is about and whose leases are over, in a transaction of its own: who is told
+    /// that a session is gone must not find it alive after a restart, which begins all leases anew.
+    pub(super) fn end_expired(&mut self, transaction: &Transaction, now: Stamp) -> Result<()> {
+        let of = |step: &Step| match &step.command {
+            Command::Session(command) => command.session().cloned(),
+            _ => None,
+        };
+        let own = transaction.session().map(|request| request.session.clone());
+        let mut named: SmallVec<[Name; 1]> = own.into_iter().collect();
+        named.extend(transaction.steps.iter().filter_map(of));
+        for session in named {
+            self.end_if_expired(&session, now)?;
+        }
+        Ok(())
+    }
+
+    fn end_if_expired(&mut self, session: &Name, now: Stamp) -> Result<()> {
+        let stamp = now.max(self.stamper.last() + 1);
+        if self.state.sessions.lock().row(session.as_str()).is_none_or(|row| row.expires > stamp) {
+            return Ok(());
+        }
+        let mut overlay = std::mem::take(&mut self.overlay);
+        let removed = self.desk(stamp).remove(&mut overlay, session, true);
+        let due = removed.and_then(|_| self.follow(&mut overlay));
+        let done = due.and_then(|due| {
+            self.commit(&overlay, stamp, b"")?;
+            self.note_due(due);
+            Ok(())
+        });
+        overlay.clear();
+        self.overlay = overlay;
+        done
     }
 
     /// What becomes of the request; its client has spoken, whatever it is.
@@ -102,6 +136,7 @@ impl Executor {
                 self.note_due(due_of(transaction, due));
                 Ok(Ok(Receipt { revision: self.next, ..receipt }))
             }
+            Err(error) if error.code() == Code::SessionExpired => Ok(Err(not_this_one(error))),
             Err(error) if is_answer(&error) => Ok(Err(error)),
             Err(error) => Err(error),
         }
@@ -211,6 +246,16 @@ fn is_answer(error: &Error) -> bool {
             | ErrorKind::Corrupt
             | ErrorKind::Closed
     )
+}
+
+/// A command met no session, while the one that asks lives: its client must not take it for its own.
+#[cold]
+fn not_this_one(error: Error) -> Error {
+    let other = Error::new(Code::SessionNotFound, error.message());
+    match error.position() {
+        Some(position) => other.at_position(position),
+        None => other,
+    }
 }
 
 #[cold]

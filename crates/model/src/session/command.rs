@@ -280,7 +280,8 @@ impl SessionAnswer {
 }
 
 impl SessionInfo {
-    fn weight_bytes(&self) -> usize {
+    /// The memory that it takes, about.
+    pub fn weight_bytes(&self) -> usize {
         let capability =
             |(name, value): &(String, String)| 2 * size_of::<String>() + name.len() + value.len();
         size_of::<SessionInfo>() + self.capabilities.iter().map(capability).sum::<usize>()

@@ -1,6 +1,6 @@
 //! Letters: requests of the server to the clients of sessions.
 
-use super::bytes::{Part, Profile, part_key};
+use super::bytes::{Part, Profile, damaged, part_key};
 use super::{Desk, answer, expired, write};
 use crate::entry::DELETED;
 use crate::overlay::Overlay;
@@ -84,7 +84,7 @@ impl Desk<'_> {
             table.before(sent_before).filter_map(lives).take(limit).collect();
         let (mut requests, mut bytes) = (Vec::new(), 0);
         for (session, number) in old {
-            let payload = self.letter(overlay, &session, number)?.unwrap_or_default();
+            let payload = self.letter(overlay, &session, number)?.ok_or_else(damaged)?;
             bytes += payload.len();
             if bytes > MAILBOX_LIMIT_BYTES && !requests.is_empty() {
                 break;

@@ -17,6 +17,9 @@ use mainstay_model::{
 };
 use parking_lot::Mutex;
 
+/// A page of sessions ends behind so many bytes.
+const LIST_LIMIT_BYTES: usize = 16 << 20;
+
 /// Where commands on sessions look.
 pub(crate) struct Desk<'a> {
     pub index: &'a Index,
@@ -174,8 +177,7 @@ impl Desk<'_> {
             let info = self.info(session, &profile);
             return Ok(answer(SessionAnswer::Opened { info, created: false }));
         }
-        // One whose lease is over goes first: what it knew is not the new one's.
-        self.remove(overlay, session, true)?;
+        // One whose lease is over was ended before: what it knew is not the new one's.
         if self.table.lock().len() >= SESSION_LIMIT {
             let message =
                 format!("there are {SESSION_LIMIT} sessions, which is the most: close some");
@@ -229,7 +231,7 @@ impl Desk<'_> {
     }
 
     /// Removes everything of a session but its numbers; gives how many keys were touched.
-    fn remove(&self, overlay: &mut Overlay, session: &Name, expired: bool) -> Result<usize> {
+    pub fn remove(&self, overlay: &mut Overlay, session: &Name, expired: bool) -> Result<usize> {
         let (former, parts) = match self.table.lock().row(session.as_str()) {
             Some(row) => (row.former(), parts(row)),
             None => return Ok(0),
@@ -253,17 +255,18 @@ impl Desk<'_> {
 
     fn list(&self, overlay: &Overlay, after: Option<&str>, limit: usize) -> Result<Answer> {
         let live = |(name, row): (&Name, &Row)| (row.expires > self.now).then(|| name.clone());
-        let mut names: Vec<Name> =
+        let names: Vec<Name> =
             self.table.lock().after(after).filter_map(live).take(limit + 1).collect();
-        let more = names.len() > limit;
-        names.truncate(limit);
-        let mut page = SessionPage::default();
+        let (mut page, mut bytes) = (SessionPage::default(), 0);
         for name in &names {
-            if let Some(profile) = self.live(overlay, name)? {
-                page.sessions.push(self.info(name, &profile));
+            let Some(profile) = self.live(overlay, name)? else { continue };
+            if page.sessions.len() == limit || bytes > LIST_LIMIT_BYTES {
+                page.next = page.sessions.last().map(|last| last.session.as_str().to_owned());
+                break;
             }
+            page.sessions.push(self.info(name, &profile));
+            bytes += page.sessions.last().map_or(0, SessionInfo::weight_bytes);
         }
-        page.next = names.last().filter(|_| more).map(|name| name.as_str().to_owned());
         Ok(answer(SessionAnswer::List(page)))
     }
 }

@@ -121,8 +121,10 @@ impl Core {
         Output { answer: Ok(Answer::Retried { more }), requests }
     }
 
-    pub(super) fn renew_leases(&mut self, now: Stamp) -> Answer {
-        self.sessions.values_mut().for_each(|session| session.renew(now));
+    pub(super) fn renew_leases(&mut self, before: Stamp, now: Stamp) -> Answer {
+        // Whoever was over by the last entry may have been told so: they stay so.
+        let lived = self.sessions.values_mut().filter(|session| session.is_live(before));
+        lived.for_each(|session| session.renew(now));
         Answer::Done
     }
 

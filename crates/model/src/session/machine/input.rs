@@ -84,8 +84,8 @@ pub enum Input {
         /// At most this many.
         limit: usize,
     },
-    /// All leases begin anew, also those that are over, if their sessions were not ended yet: for the first entry after
-    /// an outage, in which clients could not say a word.
+    /// The leases begin anew of all sessions that lived at the time of the last entry: for the first entry after an outage,
+    /// in which clients could not say a word. Those that were over before may have been told so, and stay so.
     RenewLeases,
     /// How much is kept from here on. What is over it goes.
     SetLimits(Limits),

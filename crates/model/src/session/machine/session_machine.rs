@@ -106,6 +106,7 @@ impl<M: UserStateMachine, C: MachineCodec<M>> SessionMachine<M, C> {
         if let Err(error) = input.check() {
             return Output::new(Err(error));
         }
+        let before = self.core.clock;
         let now = self.core.advance(now);
         match input {
             Input::Open { session, lease_ms, capabilities } => {
@@ -125,7 +126,7 @@ impl<M: UserStateMachine, C: MachineCodec<M>> SessionMachine<M, C> {
             Input::Expire { session } => self.end_named(now, session, Ending::Expired),
             Input::ExpireDue { limit } => self.expire_due(now, *limit),
             Input::Retry { sent_before, limit } => self.core.retry(now, *sent_before, *limit),
-            Input::RenewLeases => Output::new(Ok(self.core.renew_leases(now))),
+            Input::RenewLeases => Output::new(Ok(self.core.renew_leases(before, now))),
             Input::SetLimits(limits) => Output::new(Ok(self.core.set_limits(now, *limits))),
         }
     }

@@ -124,6 +124,7 @@ impl Oracle {
         {
             return refused("InvalidArgument");
         }
+        let before = self.clock;
         self.clock = self.clock.max(now);
         let now = self.clock;
         match input {
@@ -207,7 +208,7 @@ impl Oracle {
             }
             Input::Retry { sent_before, limit } => self.retry(now, *sent_before, *limit),
             Input::RenewLeases => {
-                for session in self.sessions.values_mut() {
+                for session in self.sessions.values_mut().filter(|s| s.expires > before) {
                     session.expires = now + session.lease_ms * 1_000;
                 }
                 done("done".to_owned())

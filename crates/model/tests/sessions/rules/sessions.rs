@@ -167,6 +167,20 @@ fn after_an_outage_all_leases_begin_anew() {
 }
 
 #[test]
+fn renewing_leases_brings_nobody_back() {
+    let mut machine = machine(Limits::default());
+    machine.apply(0, &open("a", 1));
+    assert_eq!(refusal(&machine.apply(2_000, &request("a", 1, 1, ADD))), Code::SessionExpired);
+    machine.apply(2_001, &Input::RenewLeases);
+    let late = machine.apply(2_002, &request("a", 1, 1, ADD));
+    assert_eq!(
+        refusal(&late),
+        Code::SessionExpired,
+        "its client was told that it was not executed"
+    );
+}
+
+#[test]
 fn time_does_not_go_back() {
     let mut machine = opened(Limits::default());
     machine.apply(500, &Machine::send(name("a"), &1).unwrap());
