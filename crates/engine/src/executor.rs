@@ -28,7 +28,7 @@ use crate::log::Payload;
 use crate::memtable::Memtable;
 use crate::overlay::{self, Overlay, Write};
 use crate::receipts;
-use crate::session_table::SessionTable;
+use crate::session_table::{SessionChange, SessionTable};
 use crate::spaces::{self, MAIN_ID};
 use crate::trail::Trail;
 use crate::version::Version;
@@ -453,9 +453,11 @@ impl Executor {
             if SessionTable::concerns(effect.key[0]) {
                 let mut table = self.state.sessions.lock();
                 let change = table.absorb(&effect.key, &head, overlay.payload(effect), stamp)?;
-                self.state.figures.sessions.count_change(change);
-                let next = table.next_due().unwrap_or(Stamp::MAX);
-                self.state.next_expiry.fetch_min(next, Ordering::Relaxed);
+                if change != SessionChange::None {
+                    self.state.figures.sessions.count_change(change);
+                    let next = table.next_due().unwrap_or(Stamp::MAX);
+                    self.state.next_expiry.fetch_min(next, Ordering::Relaxed);
+                }
             }
             self.count_effect(&head, &effect.key);
             index.put(&self.active, effect.hash, version);

@@ -19,7 +19,7 @@ use crate::overlay::{Overlay, Payload, Write};
 use crate::session_slots::Plan;
 use mainstay_model::{
     Code, Command, Error, ErrorKind, KEPT_LIMIT_BYTES, Name, Receipt, Result, Revision,
-    SessionRequest, SmallVec, Stamp, Step, Transaction, Verdict,
+    SessionRequest, Stamp, Step, Transaction, Verdict,
 };
 use std::sync::atomic::Ordering;
 
@@ -36,8 +36,13 @@ impl Executor {
     ) -> Result<Told> {
         request.check()?;
         let stamp = now.max(self.stamper.last() + 1);
-        if self.judge(request, stamp)? == Verdict::Repeat {
-            return self.repeat(request);
+        match self.judge(request, stamp) {
+            Ok(Verdict::Repeat) => return self.repeat(request),
+            Ok(_) => {}
+            Err(error) => {
+                self.end_if_expired(&request.session, now)?;
+                return Err(error);
+            }
         }
         let mut overlay = std::mem::take(&mut self.overlay);
         let done = self.attempt(submitted, stamp, &mut overlay);
@@ -50,20 +55,15 @@ impl Executor {
         told
     }
 
-    /// Ends the sessions that a transaction is about and whose leases are over, in a transaction of its own: who is told
-    /// that a session is gone must not find it alive after a restart, which begins all leases anew.
+    /// Ends the sessions that commands of a transaction are about and whose leases are over, in a transaction of their own:
+    /// who is told that a session is gone must not find it alive after a restart, which begins all leases anew.
     pub(super) fn end_expired(&mut self, transaction: &Transaction, now: Stamp) -> Result<()> {
         let of = |step: &Step| match &step.command {
             Command::Session(command) => command.session().cloned(),
             _ => None,
         };
-        let own = transaction.session().map(|request| request.session.clone());
-        let mut named: SmallVec<[Name; 1]> = own.into_iter().collect();
-        named.extend(transaction.steps.iter().filter_map(of));
-        for session in named {
-            self.end_if_expired(&session, now)?;
-        }
-        Ok(())
+        let mut named = transaction.steps.iter().filter_map(of);
+        named.try_for_each(|session| self.end_if_expired(&session, now))
     }
 
     fn end_if_expired(&mut self, session: &Name, now: Stamp) -> Result<()> {

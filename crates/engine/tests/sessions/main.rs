@@ -6,6 +6,7 @@ mod seam;
 mod faults;
 mod letters;
 mod random;
+mod refusals;
 mod requests;
 mod standing;
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use mainstay::{Code, ErrorKind, Guard, KEPT_LIMIT, REQUESTS_AHEAD_LIMIT};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const NAMES: [&str; 3] = ["a", "ab", "b"];
 const DAY_SECS: u64 = 24 * 3600;
@@ -25,8 +25,9 @@ struct World {
     sessions: BTreeMap<&'static str, Model>,
     /// The next request and the last letter of those that are gone, and until when they are remembered.
     gone: BTreeMap<&'static str, (u64, u64, u64)>,
-    executed: BTreeMap<(&'static str, u64, u64), u64>,
-    incarnation: BTreeMap<&'static str, u64>,
+    executed: BTreeMap<(&'static str, u64), u64>,
+    /// Requests that were told to be refused: they are never executed.
+    refused: BTreeSet<(&'static str, u64)>,
 }
 
 struct Random(u64);
@@ -47,6 +48,13 @@ impl World {
         Some(model)
     }
 
+    /// One whose lease is over ends when somebody meets it.
+    fn meet(&mut self, name: &'static str) {
+        if self.sessions.get(name).is_some_and(|model| model.expires <= self.now) {
+            self.end(name);
+        }
+    }
+
     fn end(&mut self, name: &'static str) {
         let Some(model) = self.sessions.remove(name) else { return };
         let next = model.kept.keys().last().map_or(0, |id| id + 1).max(model.mark);
@@ -57,11 +65,15 @@ impl World {
         if self.live(name).is_none() {
             self.end(name);
             let known = self.gone.remove(name).filter(|(.., until)| *until > self.now);
+            if known.is_none() {
+                // After a day nobody remembers, and its numbers begin anew.
+                self.refused.retain(|(of, _)| *of != name);
+                self.executed.retain(|(of, _), _| *of != name);
+            }
             let (mark, last, _) = known.unwrap_or((1, 0, 0));
             let expires = self.now + 60;
             let kept = BTreeMap::new();
             self.sessions.insert(name, Model { expires, mark, kept, last, pending: vec![] });
-            *self.incarnation.entry(name).or_default() += 1;
         }
         let model = &self.sessions[name];
         model.kept.keys().last().map_or(0, |id| id + 1).max(model.mark)
@@ -70,6 +82,14 @@ impl World {
     /// What a request is answered: a sum, that it failed, or the kind of its refusal.
     fn request(&mut self, name: &'static str, id: u64, lowest: u64, fails: bool) -> Told {
         let sum = self.sum;
+        if self.live(name).is_none() {
+            self.end(name);
+            // Who knew a session of this name is told of its end, and what it had under way stays undone.
+            if self.gone.get(name).is_some_and(|(next, ..)| id < *next) {
+                self.refused.insert((name, id));
+            }
+            return Err(ErrorKind::SessionExpired);
+        }
         let Some(model) = self.live(name) else { return Err(ErrorKind::SessionExpired) };
         if let Some(answer) = model.kept.get(&id) {
             return Ok(*answer);
@@ -87,8 +107,8 @@ impl World {
         let mark = model.mark;
         model.kept.retain(|id, _| *id >= mark);
         self.sum += i64::from(!fails);
-        let incarnation = self.incarnation[name];
-        *self.executed.entry((name, incarnation, id)).or_default() += 1;
+        *self.executed.entry((name, id)).or_default() += 1;
+        assert!(!self.refused.contains(&(name, id)), "it was told that it is not executed");
         Ok(answer)
     }
 }
@@ -146,6 +166,7 @@ fn program(seed: u64, steps: u64) {
                     lowest_pending: lowest,
                 };
                 let got = db.execute(Transaction::new().step(keep)).is_ok();
+                world.meet(name);
                 let expected = world.live(name).map(|model| {
                     model.mark = model.mark.max(lowest);
                     let mark = model.mark;
@@ -154,8 +175,8 @@ fn program(seed: u64, steps: u64) {
                 assert_eq!(got, expected.is_some(), "{place}");
             }
             78..86 => {
-                let now = world.now;
-                let model = world.sessions.get_mut(name).filter(|model| model.expires > now);
+                world.meet(name);
+                let model = world.sessions.get_mut(name);
                 let expected = model.map(|model| {
                     model.last += 1;
                     model.pending.push(model.last);
@@ -171,6 +192,7 @@ fn program(seed: u64, steps: u64) {
                 let ack =
                     mainstay::SessionCommand::Acknowledge { session: super::name(name), upto };
                 let got = db.execute(Transaction::new().step(ack)).is_ok();
+                world.meet(name);
                 let expected = world.live(name).map(|model| model.pending.retain(|n| *n > upto));
                 assert_eq!(got, expected.is_some(), "{place}");
             }
