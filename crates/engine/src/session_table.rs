@@ -20,7 +20,8 @@ use std::ops::Bound;
 /// All sessions that live.
 #[derive(Default)]
 pub(crate) struct SessionTable {
-    all: HashMap<Name, Row>,
+    /// Boxed: such a table is half empty after it has grown.
+    all: HashMap<Name, Box<Row>>,
     /// Their names in order.
     names: BTreeSet<Name>,
     /// When to look at which lease. A lease that begins anew is not moved: it is looked at once in vain.
@@ -158,7 +159,7 @@ impl SessionTable {
         let (slots, mailbox) = (Slots::from(profile.mark), Mailbox::from(profile.acked));
         self.timers.insert((expires, name.clone()));
         self.names.insert(name.clone());
-        self.all.insert(name, Row { lease_us, expires, timer: expires, slots, mailbox });
+        self.all.insert(name, Box::new(Row { lease_us, expires, timer: expires, slots, mailbox }));
     }
 
     fn remove(&mut self, name: &Name) {
@@ -177,17 +178,17 @@ impl SessionTable {
 
     /// A session whose lease is not over.
     pub fn live(&self, session: &str, now: Stamp) -> Option<&Row> {
-        self.all.get(session).filter(|row| row.expires > now)
+        self.row(session).filter(|row| row.expires > now)
     }
 
     /// The same, to be changed.
     pub fn live_mut(&mut self, session: &str, now: Stamp) -> Option<&mut Row> {
-        self.all.get_mut(session).filter(|row| row.expires > now)
+        self.all.get_mut(session).map(|row| &mut **row).filter(|row| row.expires > now)
     }
 
     /// A session that is there, whatever its lease.
     pub fn row(&self, session: &str) -> Option<&Row> {
-        self.all.get(session)
+        self.all.get(session).map(|row| &**row)
     }
 
     /// The client has said something: its lease begins anew.
@@ -201,7 +202,7 @@ impl SessionTable {
     pub fn after(&self, session: Option<&str>) -> impl Iterator<Item = (&Name, &Row)> {
         let from = session.map_or(Bound::Unbounded, Bound::Excluded);
         let names = self.names.range::<str, _>((from, Bound::Unbounded));
-        names.filter_map(|name| self.all.get_key_value(name))
+        names.filter_map(|name| self.all.get_key_value(name).map(|(name, row)| (name, &**row)))
     }
 
     /// The sessions whose leases are over, the first of them first. Timers of those that were renewed are set anew.
@@ -253,6 +254,6 @@ impl SessionTable {
                 (row.slots.ledger.len() as u64, row.slots.ledger.kept_bytes() as u64);
             (kept + count, bytes + size, letters + row.mailbox.len() as u64)
         };
-        self.all.values().fold((0, 0, 0), add)
+        self.all.values().map(|row| &**row).fold((0, 0, 0), add)
     }
 }
