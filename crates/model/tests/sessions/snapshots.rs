@@ -340,7 +340,7 @@ fn the_first_format_is_read_and_written_as_it_was() {
 
 /// Writes the fixture: once for each format, and never again.
 #[test]
-#[ignore]
+#[ignore = "writes into the repository"]
 fn write_the_fixture() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/sessions/snapshot-1");
     std::fs::write(path, bytes(&full())).unwrap();
