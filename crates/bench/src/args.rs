@@ -57,11 +57,6 @@ pub enum Task {
         /// How many cells it writes.
         cells: u64,
     },
-    /// A child that opens sessions and reports by how much it has grown.
-    MeasureSessions {
-        /// Where its database is.
-        directory: PathBuf,
-    },
     /// A child that serves until its parent stops it.
     Serve {
         /// Where its database is.
@@ -90,8 +85,6 @@ pub struct Args {
 pub const WRITE_UNTIL_KILLED: &str = "child-write-until-killed";
 /// The child that measures its memory; not for users.
 pub const MEASURE_MEMORY: &str = "child-measure-memory";
-/// The child that measures what sessions take; not for users.
-pub const MEASURE_SESSIONS: &str = "child-measure-sessions";
 /// The child that is our server; not for users.
 pub const SERVE: &str = "child-serve";
 
@@ -112,10 +105,6 @@ pub fn parse(mut words: impl Iterator<Item = String>) -> Outcome<Task> {
         Some(MEASURE_MEMORY) => {
             let (directory, cells) = child(words)?;
             Ok(Task::MeasureMemory { directory, cells })
-        }
-        Some(MEASURE_SESSIONS) => {
-            let (directory, _) = child(words)?;
-            Ok(Task::MeasureSessions { directory })
         }
         Some(SERVE) => serve(words),
         Some(other) => Err(format!("there is no bench `{other}`\n\n{USAGE}").into()),

@@ -65,7 +65,6 @@ fn run(task: Task) -> Outcome<()> {
             cases::reopen::write_until_killed(&directory, cells)
         }
         Task::MeasureMemory { directory, cells } => cases::memory::child(&directory, cells),
-        Task::MeasureSessions { directory } => sessions::memory::child(&directory),
         Task::Serve { directory, port, durability } => server::serve(&directory, port, durability),
     }
 }

@@ -1,14 +1,15 @@
 //! Where the responses of one session are stored: in slots, which are used again.
 //!
 //! ```text
-//!   slot     0        1        2        3
-//!   holds    12       9        11       -          mark 10
-//!            kept     spare    kept     vacant
+//!   slot     0           1        2        3
+//!   holds    12 14 15    9        11       -          mark 10
+//!            open        spare    kept     vacant
 //! ```
 //!
-//! The next response goes where an evicted one is: a client that waits for each answer has one slot, written over and over.
-//! So a request costs one effect more than its transaction, and leaves nothing to be deleted, flushed and compacted. Spare
-//! slots are few and small; those beyond are deleted.
+//! The next response goes where all are evicted: a client that waits for each answer has one slot, written over and over.
+//! So a request costs one effect more than its transaction, and leaves nothing to be deleted, flushed and compacted. Where
+//! none is to be had, it goes beside what was answered last, as long as that is little: a hundred bytes of key and head for
+//! each small response would be most of what it takes. Spare slots are few and small; those beyond are deleted.
 
 use mainstay_model::{KeptLimits, Ledger, SmallVec, Weighed};
 
@@ -17,6 +18,12 @@ const SPARE_LIMIT: usize = 32;
 
 /// Slots with larger responses are deleted when these are evicted.
 const SPARE_LIMIT_BYTES: usize = 1024;
+
+/// A slot takes no further response that would make it larger: it is written anew with each.
+const SHARED_LIMIT_BYTES: usize = 256;
+
+/// About what a response takes beside its bytes: its number, and when it was.
+const COVER_BYTES: u32 = 8;
 
 /// Where a response is, and how many bytes it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,14 +38,32 @@ impl Weighed for Place {
     }
 }
 
+impl Place {
+    /// What it takes in its slot.
+    fn weight(&self) -> u32 {
+        self.bytes + COVER_BYTES
+    }
+}
+
 /// The requests of one session, and where their responses are.
 #[derive(Debug)]
 pub(crate) struct Slots {
     pub ledger: Ledger<Place>,
-    /// Slots whose responses are evicted.
+    slots: SmallVec<[Slot; 2]>,
+    /// Slots whose responses are all evicted.
     spare: SmallVec<[u16; 4]>,
-    /// A bit for each slot that is stored.
-    stored: SmallVec<[u64; 1]>,
+    /// The slot that was written last.
+    open: u16,
+}
+
+/// What is in one slot.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    stored: bool,
+    /// How many responses are kept there.
+    kept: u16,
+    /// What they take.
+    weight: u32,
 }
 
 /// What keeping a response will do.
@@ -47,77 +72,121 @@ pub(crate) struct Plan {
     pub mark: u64,
     /// Where the response goes.
     pub slot: u16,
+    /// Whether others stay there.
+    pub shared: bool,
     /// What is deleted.
     pub drop: SmallVec<[u16; 4]>,
 }
 
 impl Slots {
     pub fn from(mark: u64) -> Slots {
-        Slots { ledger: Ledger::from(mark), spare: SmallVec::new(), stored: SmallVec::new() }
+        let (slots, spare) = (SmallVec::new(), SmallVec::new());
+        Slots { ledger: Ledger::from(mark), slots, spare, open: 0 }
     }
 
     /// How a response of so many bytes will be kept.
     pub fn plan(&self, request_id: u64, lowest_pending: u64, bytes: usize) -> Plan {
         let mark = self.ledger.mark_after(request_id, lowest_pending, bytes, KeptLimits::default());
-        let evicted = self.evicted(mark);
-        let first = evicted.first().map(|place| place.slot);
-        let slot = self.spare.last().copied().or(first).unwrap_or_else(|| self.vacant());
-        Plan { mark, slot, drop: self.surplus(evicted.iter().filter(|place| place.slot != slot)) }
+        let emptied = self.emptied(mark);
+        let (slot, shared) = match self.spare.last().or(emptied.first().map(|place| &place.slot)) {
+            Some(slot) => (*slot, false),
+            None if self.has_room(mark, bytes) => (self.open, true),
+            None => (self.vacant(), false),
+        };
+        let drop = self.surplus(emptied.iter().filter(|place| place.slot != slot));
+        Plan { mark, slot, shared, drop }
     }
 
     /// The slots that are deleted when the mark is raised.
     pub fn dropped(&self, mark: u64) -> SmallVec<[u16; 4]> {
-        self.surplus(self.evicted(mark).iter())
+        self.surplus(self.emptied(mark).iter())
     }
 
-    fn evicted(&self, mark: u64) -> SmallVec<[Place; 4]> {
+    /// The slots whose last responses a mark evicts, with what those take.
+    fn emptied(&self, mark: u64) -> SmallVec<[Place; 4]> {
         let below = self.ledger.iter().take_while(|(id, _)| *id < mark);
-        below.map(|(_, place)| *place).collect()
+        let mut evicted: SmallVec<[Place; 4]> = below.map(|(_, place)| *place).collect();
+        evicted.sort_unstable_by_key(|place| place.slot);
+        let all = evicted.chunk_by(|a, b| a.slot == b.slot);
+        let none_stays =
+            |of_one: &&[Place]| self.slot(of_one[0].slot).kept as usize == of_one.len();
+        let sum = |of_one: &[Place]| Place {
+            slot: of_one[0].slot,
+            bytes: of_one.iter().map(|place| place.bytes).sum(),
+        };
+        all.filter(none_stays).map(sum).collect()
     }
 
-    /// Of evicted responses those that are not worth a spare slot.
-    fn surplus<'p>(&self, evicted: impl Iterator<Item = &'p Place>) -> SmallVec<[u16; 4]> {
+    /// Of emptied slots those that are not worth to be spare.
+    fn surplus<'p>(&self, emptied: impl Iterator<Item = &'p Place>) -> SmallVec<[u16; 4]> {
         let mut spare = self.spare.len();
         let goes = |place: &&Place| {
             let stays = place.bytes() <= SPARE_LIMIT_BYTES && spare < SPARE_LIMIT;
             spare += usize::from(stays);
             !stays
         };
-        evicted.filter(goes).map(|place| place.slot).collect()
+        emptied.filter(goes).map(|place| place.slot).collect()
+    }
+
+    /// Whether a response goes beside those that were answered last.
+    fn has_room(&self, mark: u64, bytes: usize) -> bool {
+        let slot = self.slot(self.open);
+        let evicted = self.ledger.iter().take_while(|(id, _)| *id < mark);
+        let here = evicted.filter(|(_, place)| place.slot == self.open);
+        let gone: u32 = here.map(|(_, place)| place.weight()).sum();
+        let stays = slot.weight.saturating_sub(gone) as usize;
+        slot.kept > 0 && stays + bytes + COVER_BYTES as usize <= SHARED_LIMIT_BYTES
+    }
+
+    fn slot(&self, slot: u16) -> Slot {
+        self.slots.get(usize::from(slot)).copied().unwrap_or_default()
     }
 
     /// The first slot that is not stored.
     fn vacant(&self) -> u16 {
-        let word = self.stored.iter().position(|word| *word != u64::MAX);
-        let word = word.unwrap_or(self.stored.len());
-        let bit = self.stored.get(word).map_or(0, |word| word.trailing_ones());
-        u16::try_from(word * 64 + bit as usize).unwrap_or(u16::MAX)
+        let vacant = self.slots.iter().position(|slot| !slot.stored);
+        u16::try_from(vacant.unwrap_or(self.slots.len())).unwrap_or(u16::MAX)
     }
 
-    /// Raises the mark: slots of what is below are spare.
+    /// Raises the mark: slots where nothing stays are spare.
     pub fn raise(&mut self, mark: u64) {
-        self.spare.extend(self.ledger.raise_taking(mark).map(|(_, place)| place.slot));
+        for (_, place) in self.ledger.raise_taking(mark) {
+            let Some(slot) = self.slots.get_mut(usize::from(place.slot)) else { continue };
+            slot.kept -= 1;
+            slot.weight -= place.weight();
+            if slot.kept == 0 {
+                self.spare.push(place.slot);
+            }
+        }
     }
 
-    /// A slot holds the response of a request; its mark was raised before.
-    pub fn put(&mut self, request_id: u64, place: Place) {
-        self.forget(place.slot);
-        let (word, bit) = (usize::from(place.slot / 64), place.slot % 64);
-        if self.stored.len() <= word {
-            self.stored.resize(word + 1, 0);
+    /// A slot holds these responses now, numbers and bytes; the mark was raised before.
+    pub fn put(&mut self, slot: u16, responses: impl Iterator<Item = (u64, u32)>) {
+        self.forget(slot);
+        let mark = self.ledger.mark();
+        let mut now = Slot { stored: true, ..Slot::default() };
+        for (request_id, bytes) in responses.filter(|(id, _)| *id >= mark) {
+            let place = Place { slot, bytes };
+            now.kept += 1;
+            now.weight += place.weight();
+            self.ledger.keep(request_id, place);
         }
-        self.stored[word] |= 1 << bit;
-        match request_id < self.ledger.mark() {
-            true => self.spare.push(place.slot),
-            false => self.ledger.keep(request_id, place),
+        if now.kept == 0 {
+            self.spare.push(slot);
         }
+        let at = usize::from(slot);
+        if self.slots.len() <= at {
+            self.slots.resize(at + 1, Slot::default());
+        }
+        self.slots[at] = now;
+        self.open = slot;
     }
 
     /// A slot was deleted, after the mark was raised.
     pub fn remove(&mut self, slot: u16) {
         self.forget(slot);
-        if let Some(word) = self.stored.get_mut(usize::from(slot / 64)) {
-            *word &= !(1 << (slot % 64));
+        if let Some(slot) = self.slots.get_mut(usize::from(slot)) {
+            *slot = Slot::default();
         }
     }
 
@@ -127,7 +196,7 @@ impl Slots {
 
     /// All that are stored.
     pub fn all(&self) -> impl Iterator<Item = u16> + '_ {
-        self.spare.iter().copied().chain(self.ledger.iter().map(|(_, place)| place.slot))
+        (0..).zip(&self.slots).filter(|(_, slot)| slot.stored).map(|(number, _)| number)
     }
 }
 
@@ -137,12 +206,22 @@ mod tests {
     use mainstay_model::{KEPT_LIMIT, Verdict};
     use std::collections::BTreeMap;
 
-    /// Answers a request as the executor does; gives what is stored then.
-    fn answer(slots: &mut Slots, disk: &mut BTreeMap<u16, u64>, id: u64, lowest: u64, bytes: u32) {
-        let Plan { mark, slot, drop } = slots.plan(id, lowest, bytes as usize);
+    /// What is stored: the responses in each slot.
+    type Disk = BTreeMap<u16, Vec<(u64, u32)>>;
+
+    /// Answers a request as the executor does.
+    fn answer(slots: &mut Slots, disk: &mut Disk, id: u64, lowest: u64, bytes: u32) {
+        let Plan { mark, slot, shared, drop } = slots.plan(id, lowest, bytes as usize);
+        let mut held = vec![(id, bytes)];
+        if shared {
+            held.extend(disk[&slot].iter().filter(|(id, _)| *id >= mark));
+            assert!(held.len() > 1, "slot {slot} is shared with something");
+            let size: u32 = held.iter().map(|(_, bytes)| bytes + COVER_BYTES).sum();
+            assert!(size as usize <= SHARED_LIMIT_BYTES, "{size} bytes are shared");
+        }
         slots.raise(mark);
-        slots.put(id, Place { slot, bytes });
-        disk.insert(slot, id);
+        slots.put(slot, held.iter().copied());
+        disk.insert(slot, held);
         for slot in drop {
             slots.remove(slot);
             assert!(disk.remove(&slot).is_some(), "slot {slot} was not stored");
@@ -150,18 +229,45 @@ mod tests {
         check(slots, disk);
     }
 
-    fn check(slots: &Slots, disk: &BTreeMap<u16, u64>) {
-        let mut all: Vec<u16> = slots.all().collect();
-        all.sort_unstable();
+    fn check(slots: &Slots, disk: &Disk) {
+        let all: Vec<u16> = slots.all().collect();
         assert_eq!(all, disk.keys().copied().collect::<Vec<_>>(), "each slot once");
-        for (id, place) in slots.ledger.iter() {
-            assert_eq!(disk.get(&place.slot), Some(&id), "what is kept is where it is said to be");
+        let mark = slots.ledger.mark();
+        let stored = disk.iter().flat_map(|(slot, held)| held.iter().map(move |held| (held, slot)));
+        let kept: BTreeMap<u64, Place> = stored
+            .filter(|((id, _), _)| *id >= mark)
+            .map(|(&(id, bytes), &slot)| (id, Place { slot, bytes }))
+            .collect();
+        let said: BTreeMap<u64, Place> =
+            slots.ledger.iter().map(|(id, place)| (id, *place)).collect();
+        assert_eq!(said, kept, "what is kept is where it is said to be");
+        let spare: Vec<u16> = {
+            let mut spare = slots.spare.to_vec();
+            spare.sort_unstable();
+            spare
+        };
+        let empty = disk.iter().filter(|(_, held)| held.iter().all(|(id, _)| *id < mark));
+        assert_eq!(
+            spare,
+            empty.map(|(slot, _)| *slot).collect::<Vec<_>>(),
+            "spare is what is empty"
+        );
+    }
+
+    /// The same, read from what is stored.
+    fn loaded(slots: &Slots, disk: &Disk) -> Slots {
+        let mut loaded = Slots::from(1);
+        for (slot, held) in disk {
+            loaded.put(*slot, held.iter().copied());
         }
+        loaded.raise(slots.ledger.mark());
+        check(&loaded, disk);
+        loaded
     }
 
     #[test]
     fn a_client_that_waits_has_one_slot() {
-        let (mut slots, mut disk) = (Slots::from(1), BTreeMap::new());
+        let (mut slots, mut disk) = (Slots::from(1), Disk::new());
         for id in 1..100 {
             answer(&mut slots, &mut disk, id, id, 10);
         }
@@ -169,22 +275,37 @@ mod tests {
     }
 
     #[test]
-    fn spare_slots_are_few_and_small() {
-        let (mut slots, mut disk) = (Slots::from(1), BTreeMap::new());
-        for id in 1..=500 {
-            answer(&mut slots, &mut disk, id, 1, if id % 2 == 0 { 10 } else { 2_000 });
+    fn small_responses_share_a_slot_and_large_ones_do_not() {
+        let (mut slots, mut disk) = (Slots::from(1), Disk::new());
+        for id in 1..=10 {
+            answer(&mut slots, &mut disk, id, 1, 10);
         }
-        answer(&mut slots, &mut disk, 501, 501, 10);
+        assert_eq!((disk.len(), slots.ledger.len()), (1, 10));
+        answer(&mut slots, &mut disk, 11, 1, 300);
+        answer(&mut slots, &mut disk, 12, 1, 10);
+        assert_eq!(disk.len(), 3);
+        // Behind the mark there is room again.
+        answer(&mut slots, &mut disk, 13, 11, 10);
+        assert_eq!((disk.len(), slots.plan(14, 11, 10).shared), (3, true));
+    }
+
+    #[test]
+    fn spare_slots_are_few_and_small() {
+        let (mut slots, mut disk) = (Slots::from(1), Disk::new());
+        for id in 1..=500 {
+            answer(&mut slots, &mut disk, id, 1, if id % 2 == 0 { 300 } else { 2_000 });
+        }
+        answer(&mut slots, &mut disk, 501, 501, 300);
         assert_eq!((disk.len(), slots.ledger.len()), (SPARE_LIMIT + 1, 1));
         for id in 502..600 {
-            answer(&mut slots, &mut disk, id, 501, 10);
+            answer(&mut slots, &mut disk, id, 501, 300);
         }
         assert_eq!(disk.len(), 99);
     }
 
     #[test]
     fn no_slot_is_given_twice_whatever_comes() {
-        let (mut slots, mut disk) = (Slots::from(1), BTreeMap::new());
+        let (mut slots, mut disk) = (Slots::from(1), Disk::new());
         let mut random = 1_u64;
         let mut next = |limit: u64| {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -195,7 +316,8 @@ mod tests {
             let id = (newest + 3).saturating_sub(next(40)).max(1);
             let lowest = id.saturating_sub(next(30));
             if slots.ledger.judge(id) == Verdict::Execute {
-                answer(&mut slots, &mut disk, id, lowest, next(3_000) as u32);
+                let bytes = if next(4) == 0 { next(3_000) } else { next(40) };
+                answer(&mut slots, &mut disk, id, lowest, bytes as u32);
                 newest = newest.max(id);
             }
             if next(50) == 0 {
@@ -207,6 +329,9 @@ mod tests {
                     disk.remove(&slot);
                 });
                 check(&slots, &disk);
+            }
+            if next(100) == 0 {
+                slots = loaded(&slots, &disk);
             }
             assert!(disk.len() <= KEPT_LIMIT + SPARE_LIMIT);
         }

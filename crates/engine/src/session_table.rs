@@ -7,10 +7,11 @@
 //!
 //! It runs ahead of what readers see, as the writer does; only the writer's answers are made of it.
 
-use crate::apply::sessions::bytes::{Part, Profile, Standing, damaged, split_part, split_response};
+use crate::apply::sessions::bytes::{Part, Profile, Standing, damaged, split_part};
+use crate::apply::sessions::slot;
 use crate::entry::Head;
 use crate::index::{Index, NEWEST};
-use crate::session_slots::{Place, Slots};
+use crate::session_slots::Slots;
 use crate::spaces::{self, MAIN_ID, SESSION_DATA, SESSIONS};
 use hashbrown::HashMap;
 use mainstay_model::{Former, Letter, Mailbox, Name, Result, Retries, Stamp};
@@ -100,12 +101,14 @@ impl SessionTable {
         // What goes with its session goes with its row.
         let Some(row) = self.all.get_mut(session) else { return Ok(SessionChange::None) };
         match part {
-            Part::Response(slot) if head.is_deleted() => row.slots.remove(slot),
-            Part::Response(slot) => {
-                let (cover, frame) = split_response(payload)?;
-                let bytes = u32::try_from(frame.len()).unwrap_or(u32::MAX);
-                row.slots.raise(cover.mark);
-                row.slots.put(cover.request_id, Place { slot, bytes });
+            Part::Slot(slot) if head.is_deleted() => row.slots.remove(slot),
+            Part::Slot(number) => {
+                let (mark, responses) = slot::split(head, payload)?;
+                responses.clone().try_for_each(|response| response.map(|_| ()))?;
+                let size = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+                let responses = responses.flatten().map(|of| (of.request_id, size(of.bytes)));
+                row.slots.raise(mark);
+                row.slots.put(number, responses);
             }
             // The entry of its session says up to where letters are acknowledged.
             Part::Letter(_) if head.is_deleted() => {}

@@ -1,6 +1,6 @@
 //! The framework alone: a bank as a machine of a user's own, with sessions around it and without.
 
-use super::memory::RESPONSES;
+use super::retries::RESPONSES;
 use crate::context::{Context, Outcome, short_count};
 use crate::harness::median;
 use crate::report::Row;

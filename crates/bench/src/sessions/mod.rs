@@ -1,15 +1,13 @@
-//! Sessions: what the layer costs, what a retry costs, what responses take, and the framework for machines of users.
+//! Sessions: what the layer costs, what a retry costs, and the framework for machines of users.
 //!
 //! ```text
 //!   layer      64 clients, each transaction on stable storage, with a session and without
 //!   retries    answered from what is kept, beside the read of a cached cell
-//!   memory     what 1,000 sessions with 10 responses each take
 //!   machine    the framework alone: requests with sessions and without, snapshots of 10,000 sessions
 //! ```
 
 mod layer;
 mod machine;
-pub mod memory;
 mod retries;
 
 use crate::context::{Context, Outcome};
@@ -21,6 +19,5 @@ pub fn run_all(context: &mut Context) -> Outcome<()> {
     }
     layer::run(context)?;
     retries::run(context)?;
-    memory::run(context)?;
     machine::run(context)
 }

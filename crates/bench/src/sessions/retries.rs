@@ -1,13 +1,18 @@
 //! Retries: a request that was executed is answered from what is kept, beside the read of a cached cell.
 
-use super::memory::{RESPONSES, SESSIONS, filled};
 use crate::context::{Context, Outcome};
 use crate::forms::threads;
 use crate::harness::{Side, interleave};
 use crate::workload::{self, Random};
-use mainstay::{CellCommand, Name, Options, Receipt, Session, Transaction};
+use mainstay::{
+    CellCommand, Database, Name, Options, Receipt, Session, SessionOptions, Transaction,
+};
 use std::hint::black_box;
 
+/// How many sessions.
+const SESSIONS: usize = 1_000;
+/// How many responses each of them has.
+pub const RESPONSES: u64 = 10;
 /// The clock is read around one of so many.
 const SAMPLE: u64 = 64;
 /// A retry may cost so much of a read.
@@ -21,14 +26,14 @@ pub fn run(context: &mut Context) -> Outcome<()> {
     }
     let directory = context.directory("retries")?;
     let database = Options::new().open(directory.path().join("ours"))?;
-    let sessions = filled(&database, adding)?;
+    let sessions = filled(&database)?;
     // As many cells as there are responses, as small.
     let names = workload::names(SESSIONS * RESPONSES as usize);
     let (cells, mut random) = (database.cells(), Random::new(1));
     for (n, name) in names.iter().enumerate() {
         cells.set(name, n as i64)?;
     }
-    let (mut third, sent) = (Random::new(3), adding(0)?);
+    let (mut third, sent) = (Random::new(3), adding()?);
     let mut retry = [|| again(&sessions, &mut random, |it, number| it.retry(number, 1, &sent))];
     // For those who make the transaction anew.
     let mut anew =
@@ -50,9 +55,22 @@ pub fn run(context: &mut Context) -> Outcome<()> {
 }
 
 /// What the requests did: one addition each.
-fn adding(_: u64) -> Outcome<Transaction> {
+fn adding() -> Outcome<Transaction> {
     let add = CellCommand::Incr { name: Name::new("sum")?, by: 1.into() };
     Ok(Transaction::new().step(add))
+}
+
+/// Sessions whose requests were all answered, and none acknowledged.
+fn filled(database: &Database) -> Outcome<Vec<Session>> {
+    let mut sessions = Vec::with_capacity(SESSIONS);
+    for _ in 0..SESSIONS {
+        let session = database.sessions().open(SessionOptions::new())?;
+        for number in 1..=RESPONSES {
+            session.execute(number, 1, adding()?)?;
+        }
+        sessions.push(session);
+    }
+    Ok(sessions)
 }
 
 /// Sends a request again.

@@ -9,11 +9,12 @@
 //! ```
 
 use super::{Executor, Told, check_limits, due_of};
-use crate::apply::sessions::bytes::{Cover, Part, damaged, part_key, split_response};
+use crate::apply::sessions::bytes::{Part, damaged, part_key};
 use crate::apply::sessions::response::{self, Kept};
+use crate::apply::sessions::slot::{self, Response};
 use crate::apply::sessions::{drop_slots, expired};
 use crate::candidates::Submitted;
-use crate::entry::{self, DELETED, Head};
+use crate::entry;
 use crate::index::{Index, NEWEST};
 use crate::overlay::{Overlay, Payload, Write};
 use crate::session_slots::Plan;
@@ -21,6 +22,7 @@ use mainstay_model::{
     Code, Command, Error, ErrorKind, KEPT_LIMIT_BYTES, Name, Receipt, Result, Revision,
     SessionRequest, Stamp, Step, Transaction, Verdict,
 };
+use std::iter::once;
 use std::sync::atomic::Ordering;
 
 /// What a request of a session has come to.
@@ -155,7 +157,7 @@ impl Executor {
         if done.is_err() {
             overlay.clear();
         }
-        let kept = self.keep_response(request, &bytes, overlay);
+        let kept = self.keep_response(request, &bytes, stamp, overlay);
         self.response = bytes;
         kept?;
         let revision = self.next;
@@ -168,25 +170,29 @@ impl Executor {
         &self,
         request: &SessionRequest,
         bytes: &[u8],
+        stamp: Stamp,
         overlay: &mut Overlay,
     ) -> Result<()> {
         let SessionRequest { session, request_id, lowest_pending } = request;
-        let Plan { mark, slot, drop } = {
+        let Plan { mark, slot, shared, drop } = {
             let table = self.state.sessions.lock();
             let row = table.row(session.as_str()).ok_or_else(|| expired(session))?;
             row.slots.plan(*request_id, *lowest_pending, bytes.len())
         };
         let index = &self.state.index;
-        let key = part_key(session, Part::Response(slot));
-        let (start, ()) = overlay.stage(|out| {
-            Cover { request_id: *request_id, mark }.encode(out);
-            out.extend_from_slice(bytes);
-            Ok(())
+        let key = part_key(session, Part::Slot(slot));
+        let hash = index.current.hash(&key);
+        let newest = Response { request_id: *request_id, revision: self.next, stamp, bytes };
+        let (start, ()) = overlay.stage(|out| match shared {
+            false => slot::encode(mark, once(Ok(newest)), out),
+            true => {
+                let add = |entry: &[u8]| encode_beside(newest, mark, entry, out);
+                index.entry(hash, &key, NEWEST, false, add)?.unwrap_or_else(|| Err(damaged()))
+            }
         })?;
         overlay.make_room(start, (drop.len() + 1) * key.len());
         let payload = Payload::Staged(start);
         let write = Write { flags: 0, counter: 1, writes: 1, expires: None, prior: None, payload };
-        let hash = index.current.hash(&key);
         overlay.write(key, hash, write)?;
         drop_slots(index, overlay, session, &drop)
     }
@@ -200,20 +206,23 @@ pub(crate) fn repeated(
     slot: u16,
     at: Revision,
 ) -> Result<Option<Told>> {
-    let key = part_key(session, Part::Response(slot));
+    let key = part_key(session, Part::Slot(slot));
     let read = |entry: &[u8]| told(entry, request_id).transpose();
     index.entry(index.current.hash(&key), &key, at, at != NEWEST, read)?.flatten().transpose()
 }
 
 fn told(entry: &[u8], request_id: u64) -> Result<Option<Told>> {
-    let (Head { revision, stamp, flags, .. }, payload) = entry::parse(entry)?;
-    let (cover, bytes) = match flags & DELETED {
-        0 => split_response(payload)?,
-        _ => return Ok(None),
-    };
-    if cover.request_id != request_id {
+    let (head, payload) = entry::parse(entry)?;
+    if head.is_deleted() {
         return Ok(None);
     }
+    let (_, mut responses) = slot::split(&head, payload)?;
+    let is_it = |response: &Result<Response<'_>>| match response {
+        Ok(response) => response.request_id == request_id,
+        Err(_) => true,
+    };
+    let Some(found) = responses.find(is_it) else { return Ok(None) };
+    let Response { revision, stamp, bytes, .. } = found?;
     let answer = match response::decode(bytes)? {
         Ok(Kept { held, answers }) => {
             Ok(Receipt { revision, stamp, held, repeated: true, answers })
@@ -221,6 +230,17 @@ fn told(entry: &[u8], request_id: u64) -> Result<Option<Told>> {
         Err(error) => Err(error),
     };
     Ok(Some(Told { revision, answer }))
+}
+
+/// Appends the slot of an entry with one response more; what the mark evicts goes.
+fn encode_beside(newest: Response<'_>, mark: u64, entry: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    let (head, payload) = entry::parse(entry)?;
+    let (_, there) = slot::split(&head, payload)?;
+    let stays = |response: &Result<Response<'_>>| match response {
+        Ok(response) => response.request_id >= mark,
+        Err(_) => true,
+    };
+    slot::encode(mark, once(Ok(newest)).chain(there.filter(stays)), out)
 }
 
 /// Encodes the answer in place of what was there; one that is too large to be kept is an error in its place.

@@ -3,7 +3,7 @@
 //! ```text
 //!   session   1 | opened | lease_ms | mark | last_sent | acked | pending_bytes | count | (name, value)...
 //!   gone      2 | expired u8 | next request | last_sent          numbers are varints, texts have their length before them
-//!   response  number | mark | the answers, or the error: see `response.rs`
+//!   slot      responses: see `slot.rs`
 //!   letter    its bytes
 //! ```
 
@@ -104,35 +104,11 @@ fn take_text(bytes: &mut &[u8]) -> Option<String> {
     Some(std::str::from_utf8(text).ok()?.to_owned())
 }
 
-/// What stands before a response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cover {
-    /// The number of the request.
-    pub request_id: u64,
-    /// The mark, as it was when the request was answered.
-    pub mark: u64,
-}
-
-impl Cover {
-    pub fn encode(&self, out: &mut Vec<u8>) {
-        codec::put_varint(out, self.request_id);
-        codec::put_varint(out, self.mark);
-    }
-}
-
-/// The cover of a stored response, and what it covers.
-pub(crate) fn split_response(payload: &[u8]) -> Result<(Cover, &[u8])> {
-    let mut rest = payload;
-    let request_id = codec::get_varint(&mut rest).ok_or_else(damaged)?;
-    let mark = codec::get_varint(&mut rest).ok_or_else(damaged)?;
-    Ok((Cover { request_id, mark }, rest))
-}
-
 /// What stands behind a session's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// The response in a slot.
-    Response(u16),
+    /// A slot of responses.
+    Slot(u16),
     /// The letter of a number.
     Letter(u64),
 }
@@ -145,7 +121,7 @@ pub(crate) fn session_key(session: &Name) -> Key {
 /// The key of a part of a session.
 pub(crate) fn part_key(session: &Name, part: Part) -> Key {
     let (kind, number) = match part {
-        Part::Response(slot) => (b'R', u64::from(slot)),
+        Part::Slot(slot) => (b'R', u64::from(slot)),
         Part::Letter(number) => (b'S', number),
     };
     let mut key = spaces::key(SESSION_DATA, MAIN_ID, session.as_bytes());
@@ -161,7 +137,7 @@ pub(crate) fn split_part(name: &[u8]) -> Option<(&str, Part)> {
     let (rest, number) = name.split_last_chunk::<8>()?;
     let number = u64::from_be_bytes(*number);
     let (rest, part) = match rest.split_last_chunk::<2>()? {
-        (rest, [0, b'R']) => (rest, Part::Response(u16::try_from(number).ok()?)),
+        (rest, [0, b'R']) => (rest, Part::Slot(u16::try_from(number).ok()?)),
         (rest, [0, b'S']) => (rest, Part::Letter(number)),
         _ => return None,
     };
@@ -213,7 +189,7 @@ mod tests {
     #[test]
     fn a_key_says_which_part_it_is() {
         let name = Name::new("till-7").unwrap();
-        for part in [Part::Response(1), Part::Letter(u64::MAX)] {
+        for part in [Part::Slot(1), Part::Letter(u64::MAX)] {
             let key = part_key(&name, part);
             assert_eq!(split_part(&key[spaces::PREFIX_BYTES..]), Some(("till-7", part)));
         }

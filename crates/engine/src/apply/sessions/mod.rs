@@ -3,6 +3,7 @@
 pub(crate) mod bytes;
 mod letters;
 pub(crate) mod response;
+pub(crate) mod slot;
 
 use crate::entry::{DELETED, Head};
 use crate::index::{Index, NEWEST};
@@ -279,14 +280,14 @@ pub(crate) fn drop_slots(
     slots: &[u16],
 ) -> Result<()> {
     for &slot in slots {
-        write(index, overlay, part_key(session, Part::Response(slot)), None, DELETED, b"")?;
+        write(index, overlay, part_key(session, Part::Slot(slot)), None, DELETED, b"")?;
     }
     Ok(())
 }
 
 fn parts(row: &Row) -> Vec<Part> {
-    let responses = row.slots.all().map(Part::Response);
-    responses.chain(row.mailbox.iter().map(|(number, _)| Part::Letter(number))).collect()
+    let slots = row.slots.all().map(Part::Slot);
+    slots.chain(row.mailbox.iter().map(|(number, _)| Part::Letter(number))).collect()
 }
 
 /// What is known of a session that was just opened.
