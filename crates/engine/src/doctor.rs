@@ -15,6 +15,8 @@ mod later;
 #[cfg(test)]
 mod patient;
 mod runs;
+#[cfg(test)]
+mod sessions_tests;
 mod shadow;
 mod show;
 #[cfg(test)]
@@ -54,7 +56,7 @@ pub struct Report {
     pub log: LogReport,
     /// The index, checked file by file.
     pub index: IndexReport,
-    /// Runs, the outbox and keyed state, checked for whether what belongs together agrees.
+    /// Runs, the outbox, keyed state and sessions, checked for whether what belongs together agrees.
     pub runs: RunsReport,
     /// What it comes to.
     pub verdict: Verdict,
@@ -75,7 +77,7 @@ pub enum Verdict {
     Mends,
     /// Opening is refused, or will be; `salvage` keeps what can be kept.
     Salvage,
-    /// It opens, but what it holds of runs, keyed state or the outbox does not agree with itself.
+    /// It opens, but what it holds of runs, keyed state, sessions or the outbox does not agree with itself.
     Disagrees,
     /// It was written by a newer program.
     Newer,

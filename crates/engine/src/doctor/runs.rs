@@ -1,9 +1,10 @@
-//! The doctor's look at runs, the outbox and keyed state: whether what belongs together agrees.
+//! The doctor's look at runs, the outbox, keyed state and sessions: whether what belongs together agrees.
 //!
 //! ```text
 //!   stores up to the mark, linked --\
 //!   log behind the mark --replayed---> an index to read --> each branch: runs, outbox, spaces --> faults
 //!                                                      \--> what runs and spaces have left -----/
+//!                                                      \--> sessions --------------------------/
 //! ```
 //!
 //! Everything is walked in order and nothing is gathered but what the log holds behind the mark, which the writer
@@ -12,7 +13,7 @@
 use super::fault::Faults;
 use super::shadow::Shadow;
 use super::{Fault, index::classes};
-use crate::apply::{keyed, outbox, runs};
+use crate::apply::{keyed, outbox, runs, sessions};
 use crate::catalog::{BranchRecord, Catalog};
 use crate::classes::{self as all_classes, Classes};
 use crate::core::plain_store_options;
@@ -24,7 +25,7 @@ use crate::spaces;
 use crate::store::{Store, StoreOptions};
 use crate::version::Version;
 use crate::view::View;
-use mainstay_model::{Code, Error, Result, Revision};
+use mainstay_model::{Code, Error, MAIN, Result, Revision};
 use std::collections::HashSet;
 use std::path::Path;
 
@@ -33,7 +34,7 @@ const REBUILD: &str = "Let the index be rebuilt from the log, or restore a backu
 /// How much of the log behind the mark is held in memory.
 const REPLAY_LIMIT_BYTES: usize = 512 << 20;
 
-/// Whether runs, the outbox and keyed state agree with themselves.
+/// Whether runs, the outbox, keyed state and sessions agree with themselves.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RunsReport {
@@ -54,6 +55,12 @@ pub struct RunsReport {
     pub spaces: u64,
     /// How many entries they have, each space with those it inherits.
     pub entries: u64,
+    /// How many sessions live.
+    pub sessions: u64,
+    /// How many responses they keep.
+    pub responses: u64,
+    /// How many requests wait for their clients.
+    pub letters: u64,
     /// What does not agree, the first hundred of it.
     pub faults: Vec<Fault>,
     /// How many faults there are in all.
@@ -154,6 +161,10 @@ fn check(index: &Index, upto: Revision) -> Result<RunsReport> {
     }
     runs::check_left(index, &catalog, upto, &mut faults)?;
     keyed::check_left(index, &catalog, upto, &mut faults)?;
+    faults.branch = MAIN.to_owned();
+    let seen = sessions::check(index, &mut faults)?;
+    (report.sessions, report.responses, report.letters) =
+        (seen.sessions, seen.responses, seen.letters);
     (report.faults, report.all_faults) = (faults.told, faults.all);
     Ok(report)
 }

@@ -97,8 +97,17 @@ fn write_runs(f: &mut fmt::Formatter<'_>, report: &RunsReport) -> fmt::Result {
         let RunsReport { spaces, entries, .. } = report;
         writeln!(f, "Keyed      {spaces} spaces, {entries} entries")?;
     }
+    if report.sessions > 0 {
+        let RunsReport { sessions, responses, letters, .. } = report;
+        writeln!(
+            f,
+            "Sessions   {sessions} sessions, {responses} responses, {letters} requests to clients"
+        )?;
+    }
     match all_faults {
-        0 => writeln!(f, "           heads, keys, events, snapshots and the outbox agree"),
+        0 => {
+            writeln!(f, "           heads, keys, events, snapshots, sessions and the outbox agree")
+        }
         faults => writeln!(f, "           {faults} FAULTS, see below"),
     }
 }

@@ -1,9 +1,12 @@
 //! Commands on sessions: what a transaction does with them, beside being a request of one.
 
 pub(crate) mod bytes;
+mod check;
 mod letters;
 pub(crate) mod response;
 pub(crate) mod slot;
+
+pub(crate) use check::check;
 
 use crate::entry::{DELETED, Head};
 use crate::index::{Index, NEWEST};
