@@ -44,6 +44,8 @@ pub(crate) struct Row {
     lease_us: u64,
     /// It expires then, if nothing is heard of its client.
     pub expires: Stamp,
+    /// When its client has taken it.
+    epoch: Stamp,
     /// When its lease is looked at.
     timer: Stamp,
     pub slots: Slots,
@@ -54,6 +56,11 @@ impl Row {
     /// The client has said something: the lease begins anew.
     pub fn renew(&mut self, now: Stamp) {
         self.expires = self.expires.max(now + self.lease_us);
+    }
+
+    /// Whether something that was sent in an epoch is meant for it; 0: in whichever.
+    pub fn is_in(&self, epoch: Stamp) -> bool {
+        epoch == 0 || epoch == self.epoch
     }
 
     /// What is remembered of it when it goes.
@@ -147,6 +154,7 @@ impl SessionTable {
             self.add(name, profile, now);
             return SessionChange::Opened;
         };
+        row.epoch = profile.epoch;
         row.slots.raise(profile.mark);
         for (number, Letter { sent, .. }) in row.mailbox.acknowledge(profile.acked) {
             self.retries.take(sent, &name, number);
@@ -158,11 +166,12 @@ impl SessionTable {
 
     fn add(&mut self, name: Name, profile: &Profile, now: Stamp) {
         let lease_us = profile.lease_ms * 1000;
-        let expires = now + lease_us;
+        let (expires, epoch) = (now + lease_us, profile.epoch);
         let (slots, mailbox) = (Slots::from(profile.mark), Mailbox::from(profile.acked));
         self.timers.insert((expires, name.clone()));
         self.names.insert(name.clone());
-        self.all.insert(name, Box::new(Row { lease_us, expires, timer: expires, slots, mailbox }));
+        let row = Row { lease_us, expires, epoch, timer: expires, slots, mailbox };
+        self.all.insert(name, Box::new(row));
     }
 
     fn remove(&mut self, name: &Name) {

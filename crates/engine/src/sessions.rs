@@ -62,7 +62,7 @@ impl SessionOptions {
             Some(name) => Name::new(&name)?,
             None => random_name()?,
         };
-        Ok(SessionCommand::Open { session, lease_ms: lease.map(ms), capabilities })
+        Ok(SessionCommand::Open { session, lease_ms: lease.map(ms), capabilities, hold: None })
     }
 }
 
@@ -157,7 +157,7 @@ impl Sessions {
 
     /// Ends a session; says whether there was one.
     pub fn close(&self, session: &str) -> Result<bool> {
-        did(self.run(SessionCommand::Close { session: Name::new(session)? })?)
+        did(self.run(SessionCommand::Close { session: Name::new(session)?, epoch: 0 })?)
     }
 
     fn run(&self, command: SessionCommand) -> Result<Answer> {
@@ -263,24 +263,25 @@ impl Session {
     /// Says that the client is there; what is below `lowest_pending` it has got, and 0 says nothing about that.
     pub fn keep_alive(&self, lowest_pending: u64) -> Result<()> {
         let session = self.name().clone();
-        run(&self.place, SessionCommand::KeepAlive { session, lowest_pending }).map(|_| ())
+        run(&self.place, SessionCommand::KeepAlive { session, lowest_pending, epoch: 0 })
+            .map(|_| ())
     }
 
     /// What was sent to the client behind a number and is not acknowledged, in order.
     pub fn pending(&self, after: u64, limit: usize) -> Result<Vec<(u64, Vec<u8>)>> {
         let session = self.name().clone();
-        pending(run(&self.place, SessionCommand::Pending { session, after, limit })?)
+        pending(run(&self.place, SessionCommand::Pending { session, after, limit, epoch: 0 })?)
     }
 
     /// The client has done everything up to this number; gives how many that were.
     pub fn acknowledge(&self, upto: u64) -> Result<u64> {
         let session = self.name().clone();
-        count(run(&self.place, SessionCommand::Acknowledge { session, upto })?)
+        count(run(&self.place, SessionCommand::Acknowledge { session, upto, epoch: 0 })?)
     }
 
     /// Ends it; says whether it was there.
     pub fn close(&self) -> Result<bool> {
-        did(run(&self.place, SessionCommand::Close { session: self.name().clone() })?)
+        did(run(&self.place, SessionCommand::Close { session: self.name().clone(), epoch: 0 })?)
     }
 }
 
@@ -320,7 +321,7 @@ fn of_session(answer: Answer) -> Result<SessionAnswer> {
 
 pub(crate) fn opened(answer: Answer) -> Result<(SessionInfo, bool)> {
     match of_session(answer)? {
-        SessionAnswer::Opened { info, created } => Ok((info, created)),
+        SessionAnswer::Opened { info, created, .. } => Ok((info, created)),
         _ => Err(unexpected()),
     }
 }

@@ -7,7 +7,7 @@ use crate::figures::Figures;
 use crate::letters::{Letter, Stop};
 use crate::request::Request;
 use crate::session::Session;
-use mainstay::{Name, Receipt, Result, SessionInfo, Transaction};
+use mainstay::{Name, Receipt, Result, SessionInfo, Stamp, Transaction};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +42,11 @@ impl AsyncSession {
     /// What was known of it when it was opened.
     pub fn info(&self) -> Option<SessionInfo> {
         self.0.state.lock().info.clone()
+    }
+
+    /// As [`Session::opened`].
+    pub fn opened(&self) -> Stamp {
+        self.0.state.lock().info.as_ref().map_or(0, |info| info.opened)
     }
 
     /// Whether it is there, as far as its client has heard.
@@ -100,7 +105,8 @@ impl AsyncSession {
     }
 
     /// Handles requests of the server, as [`Session::listen`] does, until the session is closed or the future is dropped;
-    /// dropped while a letter is handled, that one is brought again to whoever listens next.
+    /// dropped while a letter is handled, that one is brought again to whoever listens next. It fails where the client may
+    /// not listen.
     ///
     /// ```
     /// # use mainstay::{Database, SessionOptions, remote::wait};
@@ -123,13 +129,12 @@ impl AsyncSession {
         F: Future<Output = Result<()>>,
     {
         self.0.begin_listening()?;
-        self.0.listen(&Stop::default(), handle).await;
-        Ok(())
+        self.0.listen(&Stop::default(), handle).await
     }
 
     /// As [`Session::reopen`].
     pub async fn reopen(&self) -> Result<()> {
-        self.0.open(Vec::new()).await.map(drop)
+        self.0.open().await
     }
 
     /// As [`Session::close`].

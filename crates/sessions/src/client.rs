@@ -1,7 +1,7 @@
 //! Clients: who opens sessions.
 
 use crate::asynchronous::AsyncSession;
-use crate::core::{Core, Means};
+use crate::core::{Core, Left, Means};
 use crate::keeper;
 use crate::own_thread::OwnThread;
 use crate::pauses::Chance;
@@ -11,7 +11,7 @@ use crate::session::Session;
 use crate::settings::Settings;
 use crate::transport::{Local, Served, Transport};
 use mainstay::remote::{AsyncDatabase, wait};
-use mainstay::{Database, Result, SessionOptions, Transaction};
+use mainstay::{Database, Result, SessionOptions, Stamp, Transaction};
 use std::sync::Arc;
 
 /// Opens sessions on one way to a database; its sessions share one thread for what is done in the background. Clones share
@@ -67,19 +67,21 @@ impl Client {
         &self.means.settings
     }
 
-    /// Opens a session, or goes on with the one of this name. One client object has a session at a time: what an earlier
-    /// one has under way is not executed any more once this returns, and its answers are gone.
+    /// Opens a session, or goes on with the one of this name. One client object has a session at a time, the last that
+    /// opened it: what an earlier one has under way is not executed any more once this returns, and it is told that its
+    /// session is gone when it next speaks.
     pub fn open(&self, options: SessionOptions) -> Result<Session> {
         wait(self.open_async(options)).map(|session| session.to_blocking())
     }
 
     /// As [`Client::open`], to be awaited.
     pub async fn open_async(&self, options: SessionOptions) -> Result<AsyncSession> {
-        self.start(options, Vec::new()).await.map(|(core, _)| AsyncSession(core))
+        self.start(options, None).await.map(|(core, _)| AsyncSession(core))
     }
 
-    /// Goes on with a session of a client object that is gone, and with the requests that it left without an answer: all
-    /// of those whose numbers were [taken](Session::request) and written down, and not answered.
+    /// Goes on with a session of a client object that is gone, and with the requests that it left without an answer: those
+    /// whose numbers were [taken](Session::request) and written down, with [when their session was
+    /// opened](Session::opened). Where that session is gone they end with `UnknownOutcome`, and are not executed.
     ///
     /// ```
     /// use mainstay::{CellCommand, Database, Name, SessionOptions, Transaction};
@@ -91,11 +93,12 @@ impl Client {
     /// };
     /// let session = Client::here(&db)?.open(till())?;
     /// let request = session.request(add()?)?;
-    /// let number = request.number(); // written down, before it is sent
+    /// let (opened, number) = (session.opened(), request.number()); // written down, before it is sent
     /// request.wait()?;
     /// drop((request, session)); // a crash, before the answer was written down, too
     ///
-    /// let (session, requests) = Client::here(&db)?.resume(till(), vec![(number, add()?)])?;
+    /// let left = vec![(number, add()?)];
+    /// let (session, requests) = Client::here(&db)?.resume(till(), opened, left)?;
     /// assert!(requests[0].wait()?.repeated);
     /// assert_eq!(db.cells().get("n")?, Some(1.into()));
     /// # Ok::<(), mainstay::Error>(())
@@ -103,9 +106,10 @@ impl Client {
     pub fn resume(
         &self,
         options: SessionOptions,
+        opened: Stamp,
         left: Vec<(u64, Transaction)>,
     ) -> Result<(Session, Vec<Request>)> {
-        let (session, requests) = wait(self.resume_async(options, left))?;
+        let (session, requests) = wait(self.resume_async(options, opened, left))?;
         Ok((session.to_blocking(), requests))
     }
 
@@ -113,9 +117,10 @@ impl Client {
     pub async fn resume_async(
         &self,
         options: SessionOptions,
+        opened: Stamp,
         left: Vec<(u64, Transaction)>,
     ) -> Result<(AsyncSession, Vec<Request>)> {
-        let (core, asked) = self.start(options, left).await?;
+        let (core, asked) = self.start(options, Some(Left { opened, requests: left })).await?;
         let requests = asked.into_iter().map(|asked| Request::new(&core, asked)).collect();
         Ok((AsyncSession(core), requests))
     }
@@ -123,11 +128,10 @@ impl Client {
     async fn start(
         &self,
         options: SessionOptions,
-        left: Vec<(u64, Transaction)>,
+        left: Option<Left>,
     ) -> Result<(Arc<Core>, Vec<Arc<crate::window::Asked>>)> {
-        let is_named = options.has_name();
-        let core = Arc::new(Core::new(&self.means, options.command()?, is_named)?);
-        let asked = core.open(left).await?;
+        let core = Arc::new(Core::new(&self.means, options.command()?)?);
+        let asked = core.open_with(left).await?;
         keeper::start(&core);
         Ok((core, asked))
     }

@@ -18,10 +18,12 @@ use crate::settings::Settings;
 use crate::transport::Transport;
 use crate::window::{Asked, Window};
 use mainstay::{
-    Answer, Durability, Error, Name, REQUESTS_AHEAD_LIMIT, Receipt, Result, SessionAnswer,
-    SessionCommand, SessionInfo, Transaction,
+    Answer, Durability, Error, Hold, Name, Receipt, Result, SessionAnswer, SessionCommand,
+    SessionInfo, SessionRequest, Stamp, Transaction,
 };
 use parking_lot::Mutex;
+use std::collections::BTreeSet;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,8 +44,27 @@ pub(crate) struct Core {
     /// Rung whenever something of the state changes that others wait for.
     pub changed: Bell,
     opening: SessionCommand,
-    /// Whether other clients can have had it: they know its name.
-    is_named: bool,
+}
+
+/// What an earlier client object left without an answer.
+pub(crate) struct Left {
+    /// When the session was opened in which it was sent.
+    pub opened: Stamp,
+    pub requests: Vec<(u64, Transaction)>,
+}
+
+impl Left {
+    /// Refuses numbers that no request can have had, and those that stand twice.
+    fn check(&self, session: &Name) -> Result<()> {
+        let mut numbers = BTreeSet::new();
+        for (number, _) in &self.requests {
+            SessionRequest::new(session.clone(), *number, *number).check()?;
+            if !numbers.insert(number) {
+                return Err(failure::invalid(format!("request {number} is given twice")));
+            }
+        }
+        Ok(())
+    }
 }
 
 pub(crate) struct State {
@@ -51,6 +72,8 @@ pub(crate) struct State {
     /// Counts openings: what an answer says of one session is not said of the next one of its name.
     pub generation: u64,
     pub window: Window,
+    /// The epoch of the session that this client has it in.
+    pub epoch: Stamp,
     pub info: Option<SessionInfo>,
     /// When the last word was sent that the database has heard.
     pub heard_us: u64,
@@ -78,12 +101,13 @@ pub(crate) enum Standing {
 pub(crate) struct Deadline(pub Option<u64>);
 
 impl Core {
-    pub fn new(means: &Arc<Means>, opening: SessionCommand, is_named: bool) -> Result<Core> {
+    pub fn new(means: &Arc<Means>, opening: SessionCommand) -> Result<Core> {
         let name = opening.session().cloned().ok_or_else(failure::unexpected)?;
         let state = State {
             standing: Standing::Gone,
             generation: 0,
-            window: Window::from(1, 1, means.settings.window),
+            window: Window::from(1, means.settings.window),
+            epoch: 0,
             info: None,
             heard_us: 0,
             handled: 0,
@@ -97,7 +121,6 @@ impl Core {
             state: Mutex::new(state),
             changed: Bell::default(),
             opening,
-            is_named,
         })
     }
 
@@ -130,45 +153,37 @@ impl Core {
         }
     }
 
-    /// Opens the session, or the next one of its name where it is gone. Requests that an earlier client object left
-    /// without an answer can be taken along, with their numbers.
-    pub async fn open(&self, left: Vec<(u64, Transaction)>) -> Result<Vec<Arc<Asked>>> {
-        let deadline = self.usual_deadline();
-        let Some(opening) = self.begin_opening().await? else { return Ok(Vec::new()) };
-        let sent_us = self.now_us();
-        let answer = self.ask(self.opening.clone(), deadline).await?;
-        let SessionAnswer::Opened { info, created } = of_session(answer)? else {
-            return Err(failure::unexpected());
-        };
-        let (first, lowest) = self.first_numbers(&info, created, &left);
-        if lowest > info.mark {
-            // What another client of this session has under way is not executed from here on.
-            let session = self.name.clone();
-            self.ask(SessionCommand::KeepAlive { session, lowest_pending: lowest }, deadline)
-                .await?;
-        }
-        let window = Window::from(first, lowest.max(info.next_request), self.means.settings.window);
-        Ok(opening.done(info, window, left, sent_us))
+    /// Opens the session, or the next one of its name where it is gone, and has it alone from then on.
+    pub async fn open(&self) -> Result<()> {
+        self.open_with(None).await.map(drop)
     }
 
-    /// The first number that is this client's, and the lowest that is without an answer. Whoever had the session before
-    /// may have requests under way whose numbers the database has not seen: they are at most so far ahead. A session that
-    /// is new begins behind those of one before it, and who takes them along knows them.
-    fn first_numbers(
-        &self,
-        info: &SessionInfo,
-        created: bool,
-        left: &[(u64, Transaction)],
-    ) -> (u64, u64) {
-        let next = self.state.lock().window.next().max(info.next_request);
-        let numbers = || left.iter().map(|(number, _)| *number);
-        if let (Some(lowest), Some(highest)) = (numbers().min(), numbers().max()) {
-            return (next.max(highest.saturating_add(1)), lowest);
+    /// The same, and takes along what an earlier client object left without an answer.
+    pub async fn open_with(&self, left: Option<Left>) -> Result<Vec<Arc<Asked>>> {
+        left.iter().try_for_each(|left| left.check(&self.name))?;
+        let Some(opening) = self.begin_opening().await? else { return Ok(Vec::new()) };
+        let sent_us = self.now_us();
+        let info = self.take(self.usual_deadline()).await?;
+        Ok(opening.done(info, left, sent_us))
+    }
+
+    /// Begins an epoch of the session in which it is this client's alone: whatever others sent, or this one in an epoch
+    /// before, is not executed from here on. A crash does not take that back.
+    async fn take(&self, deadline: Deadline) -> Result<SessionInfo> {
+        let (nonce, mut over) = (nonce(), 0);
+        loop {
+            let mut opening = self.opening.clone();
+            if let SessionCommand::Open { hold, .. } = &mut opening {
+                *hold = Some(Hold { nonce, over });
+            }
+            let answer = self.ask_durably(opening, deadline).await?;
+            match of_session(answer)? {
+                SessionAnswer::Opened { info, held: true, .. } => return Ok(info),
+                // Somebody has it: now it is known in which epoch.
+                SessionAnswer::Opened { info, .. } => over = info.epoch,
+                _ => return Err(failure::unexpected()),
+            }
         }
-        let is_others = self.is_named && !created && !self.has(Planted::NoGap);
-        let gap = if is_others { REQUESTS_AHEAD_LIMIT } else { 0 };
-        let first = next.max(info.next_request.saturating_add(gap));
-        (first, first)
     }
 
     /// Nothing where it is open; waits for somebody else who opens it.
@@ -264,24 +279,20 @@ impl Core {
 
     /// Says that the client is there, and which answers it has.
     pub async fn keep_alive(&self, deadline: Deadline) -> Result<()> {
-        let (generation, lowest_pending, sent_us) = {
+        let (generation, epoch, lowest_pending, sent_us) = {
             let state = self.state.lock();
             self.check_live(&state)?;
-            (state.generation, state.window.lowest(), self.now_us())
+            (state.generation, state.epoch, state.window.lowest(), self.now_us())
         };
         let session = self.name.clone();
-        let answer =
-            self.ask(SessionCommand::KeepAlive { session, lowest_pending }, deadline).await;
-        match answer {
+        let command = SessionCommand::KeepAlive { session, lowest_pending, epoch };
+        match self.ask(command, deadline).await {
             Ok(_) => {
                 count(&self.tally.keep_alives);
                 let mut state = self.state.lock();
                 if state.generation == generation {
-                    state.window.reach(lowest_pending);
                     self.heard(&mut state, sent_us);
                 }
-                drop(state);
-                self.changed.ring();
                 Ok(())
             }
             Err(error) => {
@@ -295,10 +306,13 @@ impl Core {
 
     /// Ends the session; says whether it was there.
     pub async fn close(&self) -> Result<bool> {
-        self.state.lock().standing = Standing::Closed;
+        let (session, epoch) = {
+            let mut state = self.state.lock();
+            state.standing = Standing::Closed;
+            (self.name.clone(), state.epoch)
+        };
         self.changed.ring();
-        let session = self.name.clone();
-        match self.ask(SessionCommand::Close { session }, self.usual_deadline()).await? {
+        match self.ask(SessionCommand::Close { session, epoch }, self.usual_deadline()).await? {
             Answer::Did(was_there) => Ok(was_there),
             _ => Err(failure::unexpected()),
         }
@@ -323,13 +337,7 @@ struct Opening<'a> {
 
 impl Opening<'_> {
     /// It is open; gives the requests of before.
-    fn done(
-        self,
-        info: SessionInfo,
-        mut window: Window,
-        left: Vec<(u64, Transaction)>,
-        sent_us: u64,
-    ) -> Vec<Arc<Asked>> {
+    fn done(self, info: SessionInfo, left: Option<Left>, sent_us: u64) -> Vec<Arc<Asked>> {
         let core = self.core;
         let mut state = core.state.lock();
         let acknowledged = info.last_sent.saturating_sub(info.pending);
@@ -339,20 +347,33 @@ impl Opening<'_> {
         state.acknowledged = acknowledged;
         state.generation += 1;
         state.heard_us = sent_us;
+        state.epoch = info.epoch;
+        let next = state.window.next().max(info.next_request);
+        state.window = Window::from(next, core.means.settings.window);
+        let left = left.map_or_else(Vec::new, |left| state.take_in(&info, left));
         state.info = Some(info);
-        let before = |(number, transaction): (u64, Transaction)| {
-            let asked = Arc::new(Asked::new(number, state.generation, transaction));
-            // It was sent: that is why it is asked for again.
-            asked.ended(true);
-            asked
-        };
-        let left: Vec<Arc<Asked>> = left.into_iter().map(before).collect();
-        left.iter().for_each(|asked| window.take_in(asked.clone()));
-        state.window = window;
         if state.standing == Standing::Opening {
             state.standing = Standing::Live;
         }
         count(&core.tally.openings);
+        left
+    }
+}
+
+impl State {
+    /// Requests of before, to be asked for again. Where their session is gone, nobody knows what became of them, and in
+    /// another one they must not be executed.
+    fn take_in(&mut self, info: &SessionInfo, left: Left) -> Vec<Arc<Asked>> {
+        let is_it = info.opened == left.opened;
+        let generation = if is_it { self.generation } else { self.generation - 1 };
+        let before = |(number, transaction): (u64, Transaction)| {
+            let asked = Arc::new(Asked::new(number, generation, transaction));
+            // It was sent: that is why it is asked for again.
+            asked.ended(true);
+            asked
+        };
+        let left: Vec<Arc<Asked>> = left.requests.into_iter().map(before).collect();
+        left.iter().filter(|_| is_it).for_each(|asked| self.window.take_in(asked.clone()));
         left
     }
 }
@@ -367,6 +388,11 @@ impl Drop for Opening<'_> {
         }
         self.core.changed.ring();
     }
+}
+
+/// A number that no other client has. Not from the seed: two clients may have the same one.
+fn nonce() -> u64 {
+    RandomState::new().hash_one(0).max(1)
 }
 
 /// The answer of a command on sessions.

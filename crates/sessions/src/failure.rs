@@ -91,6 +91,16 @@ pub(crate) fn not_pending(number: u64) -> Error {
     invalid(format!("request {number} is not waiting for its answer"))
 }
 
+/// Somebody gave it up while its answer was waited for.
+#[cold]
+pub(crate) fn given_up(number: u64) -> Error {
+    let message = format!(
+        "request {number} was given up: it was executed once or not at all, and is not executed any more once the \
+         database has heard the next word of this client"
+    );
+    Error::new(Code::UnknownOutcome, message)
+}
+
 #[cold]
 pub(crate) fn waited_for(number: u64) -> Error {
     invalid(format!("somebody waits for the answer of request {number} already"))

@@ -10,13 +10,13 @@
 //! The bell only says that there is something: what it is, is asked for, so that a bell that rings twice, late or in
 //! another order changes nothing. What was handled is remembered here until the database has heard of it.
 
-use crate::core::{Core, Deadline, Standing, of_session};
+use crate::core::{Core, Deadline, Standing, State, of_session};
 use crate::failure::{self, Meaning, meaning};
 use crate::figures::count;
 use crate::planted::Planted;
 use crate::race::{First, race};
 use crate::transport::Doorbell;
-use mainstay::{Code, Error, Result, SessionAnswer, SessionCommand};
+use mainstay::{Code, Error, ErrorKind, Result, SessionAnswer, SessionCommand};
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -67,8 +67,9 @@ impl Core {
         Ok(())
     }
 
-    /// Handles letters until the session is closed, or somebody says so. Call [`Core::begin_listening`] before.
-    pub async fn listen<F>(&self, stop: &Stop, mut handle: impl FnMut(Letter) -> F)
+    /// Handles letters until the session is closed, or somebody says so; fails where this client may not have them. Call
+    /// [`Core::begin_listening`] before.
+    pub async fn listen<F>(&self, stop: &Stop, mut handle: impl FnMut(Letter) -> F) -> Result<()>
     where
         F: Future<Output = Result<()>>,
     {
@@ -76,15 +77,18 @@ impl Core {
         let mut pauses = self.pauses();
         while !listening.is_over() {
             let handled = self.state.lock().handled;
-            let Err(error) = listening.follow(&mut handle).await else { return };
+            let Err(error) = listening.follow(&mut handle).await else { return Ok(()) };
             if self.state.lock().handled > handled {
                 pauses = self.pauses();
             }
             match meaning(&error) {
                 Meaning::Expired => listening.wait_until_open().await,
+                // Asking again would not change what this client may do.
+                _ if is_about_rights(&error) => return Err(error),
                 _ => listening.rest(self.means.runtime.sleep(pauses.next())).await,
             }
         }
+        Ok(())
     }
 }
 
@@ -157,9 +161,13 @@ impl Listening<'_> {
             self.acknowledge().await?;
         }
         loop {
-            let (letters, more) = self.pending().await?;
+            let (generation, letters, more) = self.pending().await?;
             for letter in letters {
                 let number = letter.number;
+                if core.state.lock().generation != generation {
+                    // They went with their session; the next one's may have the same numbers.
+                    return Ok(());
+                }
                 if number <= core.state.lock().handled && !core.has(Planted::HandledForgotten) {
                     count(&core.tally.letters_repeated);
                     continue;
@@ -171,7 +179,7 @@ impl Listening<'_> {
                 if !self.handle(letter, handle).await {
                     return Ok(());
                 }
-                core.state.lock().handled = number;
+                core.state.lock().handled_in(generation, number);
                 count(&core.tally.letters);
                 self.acknowledge().await?;
             }
@@ -198,34 +206,37 @@ impl Listening<'_> {
         false
     }
 
-    /// What is pending behind the last letter that was handled, and whether there is more.
-    async fn pending(&self) -> Result<(Vec<Letter>, bool)> {
+    /// What is pending behind the last letter that was handled, and whether there is more; with the opening that it
+    /// belongs to.
+    async fn pending(&self) -> Result<(u64, Vec<Letter>, bool)> {
         let core = self.core;
-        let after = match core.has(Planted::HandledForgotten) {
-            true => 0,
-            false => core.state.lock().handled,
+        let (generation, epoch, handled) = {
+            let state = core.state.lock();
+            (state.generation, state.epoch, state.handled)
         };
+        let after = if core.has(Planted::HandledForgotten) { 0 } else { handled };
         let session = core.name.clone();
-        let answer = self.ask(SessionCommand::Pending { session, after, limit: PAGE }).await?;
+        let pending = SessionCommand::Pending { session, after, limit: PAGE, epoch };
+        let answer = self.ask(pending).await?;
         let SessionAnswer::Pending { requests, more } = of_session(answer)? else {
             return Err(failure::unexpected());
         };
         let letter = |(number, payload): (u64, Vec<u8>)| Letter { number, payload: payload.into() };
-        Ok((requests.into_iter().map(letter).collect(), more))
+        Ok((generation, requests.into_iter().map(letter).collect(), more))
     }
 
     /// Tells the database what was handled, if it does not know.
     async fn acknowledge(&self) -> Result<()> {
         let core = self.core;
-        let (upto, known, generation) = {
+        let (upto, known, generation, epoch) = {
             let state = core.state.lock();
-            (state.handled, state.acknowledged, state.generation)
+            (state.handled, state.acknowledged, state.generation, state.epoch)
         };
         if upto <= known {
             return Ok(());
         }
         let (session, sent_us) = (core.name.clone(), core.now_us());
-        self.ask(SessionCommand::Acknowledge { session, upto }).await?;
+        self.ask(SessionCommand::Acknowledge { session, upto, epoch }).await?;
         let mut state = core.state.lock();
         if state.generation == generation {
             state.acknowledged = state.acknowledged.max(upto);
@@ -258,6 +269,20 @@ impl Listening<'_> {
             First::That(()) => Err(failure::closed(&core.name)),
         }
     }
+}
+
+impl State {
+    /// A letter was handled, if its session is still the one it was sent to.
+    fn handled_in(&mut self, generation: u64, number: u64) {
+        if self.generation == generation {
+            self.handled = number;
+        }
+    }
+}
+
+/// Whether something is refused because of who asks.
+fn is_about_rights(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Unauthenticated | ErrorKind::Forbidden)
 }
 
 /// Calls a handler; one that panics has failed.

@@ -38,6 +38,7 @@
 //!   one at once, [`Settings::window`] requests at a time.
 //! - What is told is true: [`Session::execute`] gives the answer of the one execution; or an error that says whether there
 //!   can have been one. Numbers are never used twice.
+//! - A session is one client's at a time: whoever opens it has it, and what others sent, or send late, is refused.
 //! - [`Session::listen`] has requests of the server handled, each once however often it is brought, as long as this client
 //!   lives. A handler that was interrupted by the end of its process sees its last letter again: the letter's number tells
 //!   it.

@@ -14,8 +14,8 @@ pub enum Planted {
     AcknowledgedFirst,
     /// What was handled is not remembered.
     HandledForgotten,
-    /// Whoever goes on with a session of another client takes the next number that the database names.
-    NoGap,
+    /// Requests do not say for which epoch of their session they are.
+    NoEpoch,
     /// A session that is gone tells everybody that nothing was executed.
     AlwaysExpired,
 }

@@ -9,16 +9,14 @@
 //!      '--- lowest one without an answer: goes with every attempt, as it is by then
 //! ```
 
-use crate::core::{Core, Deadline, Standing, last_of, of_session};
+use crate::core::{Core, Deadline, Standing, last_of};
 use crate::failure::{self, Meaning, meaning};
 use crate::figures::count;
 use crate::planted::Planted;
 use crate::race::{First, race};
-use crate::window::{Asked, Full};
+use crate::window::Asked;
 use mainstay::remote::wait;
-use mainstay::{
-    Error, ErrorKind, Receipt, Result, SessionAnswer, SessionCommand, SessionRequest, Transaction,
-};
+use mainstay::{Error, Receipt, Result, SessionRequest, Stamp, Transaction};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -45,41 +43,28 @@ impl Core {
         let mut transaction = Some(transaction);
         loop {
             match self.try_take(&mut transaction)? {
-                Ok(asked) => return Ok(asked),
-                Err(Full::Ahead) => self.tell_numbers(deadline).await?,
-                Err(Full::Crowded) => self.wait_for_room(deadline).await?,
+                Some(asked) => return Ok(asked),
+                None => self.wait_for_room(deadline).await?,
             }
         }
     }
 
-    fn try_take(
-        &self,
-        transaction: &mut Option<Transaction>,
-    ) -> Result<std::result::Result<Arc<Asked>, Full>> {
+    fn try_take(&self, transaction: &mut Option<Transaction>) -> Result<Option<Arc<Asked>>> {
         let mut state = self.state.lock();
         self.check_live(&state)?;
-        if let Err(full) = state.window.make_room() {
-            return Ok(Err(full));
+        if !state.window.make_room() {
+            return Ok(None);
         }
         let generation = state.generation;
         count(&self.tally.requests);
-        Ok(Ok(state.window.put(generation, transaction.take().unwrap_or_default())))
-    }
-
-    /// Lets the database hear how far the numbers are. The request for which that is done was not sent yet.
-    async fn tell_numbers(&self, deadline: Deadline) -> Result<()> {
-        let told = self.keep_alive(deadline).await;
-        told.map_err(|error| match meaning(&error) {
-            Meaning::Unknown => failure::no_room(self.means.settings.window),
-            _ => error,
-        })
+        Ok(Some(state.window.put(generation, transaction.take().unwrap_or_default())))
     }
 
     async fn wait_for_room(&self, deadline: Deadline) -> Result<()> {
         let room = self.changed.until(|| {
             let mut state = self.state.lock();
             let is_over = state.standing != Standing::Live;
-            (is_over || state.window.make_room() != Err(Full::Crowded)).then_some(())
+            (is_over || state.window.make_room()).then_some(())
         });
         match race(room, self.means.runtime.sleep(self.left(deadline))).await {
             First::This(()) => Ok(()),
@@ -110,36 +95,20 @@ impl Core {
 
     /// One attempt; nothing where another one is to be made.
     async fn send(&self, asked: &Arc<Asked>, deadline: Deadline) -> Option<Result<Receipt>> {
-        let lowest = match self.lowest_for(asked) {
-            Ok(lowest) => lowest,
+        let (lowest, epoch) = match self.numbers_for(asked) {
+            Ok(numbers) => numbers,
             Err(error) => return Some(Err(error)),
         };
-        let request = SessionRequest::new(self.name.clone(), asked.number, lowest);
+        let request = SessionRequest::new(self.name.clone(), asked.number, lowest).in_epoch(epoch);
         let sent_us = self.now_us();
         asked.sending();
         let transaction = asked.transaction.clone().in_session(request);
-        let mut answer = self.attempt(transaction, deadline).await;
-        if is_evicted(&answer) && !self.is_still_ours(asked.generation, deadline).await {
-            answer = Err(failure::expired(&self.name));
-        }
+        let answer = self.attempt(transaction, deadline).await;
         self.judge(asked, sent_us, answer)
     }
 
-    /// Whether the session is the one that was opened, and nobody else has gone on with it. One that is gone may have been
-    /// opened anew by a late copy of our own word: the requests of before are below its mark.
-    async fn is_still_ours(&self, generation: u64, deadline: Deadline) -> bool {
-        let session = self.name.clone();
-        let answer = self.ask(SessionCommand::Info { session }, deadline).await;
-        let Ok(Ok(SessionAnswer::Info(info))) = answer.map(of_session) else { return true };
-        let state = self.state.lock();
-        let Some(known) = state.info.as_ref().filter(|_| state.generation == generation) else {
-            return false;
-        };
-        info.is_some_and(|info| info.opened == known.opened && info.mark <= state.window.next())
-    }
-
-    /// The lowest number without an answer, if the request can still be sent.
-    fn lowest_for(&self, asked: &Asked) -> Result<u64> {
+    /// The lowest number without an answer, and the epoch, if the request can still be sent.
+    fn numbers_for(&self, asked: &Asked) -> Result<(u64, Stamp)> {
         let mut state = self.state.lock();
         if state.generation != asked.generation || state.standing != Standing::Live {
             state.window.settle_in(asked);
@@ -150,11 +119,15 @@ impl Core {
             });
         }
         if state.window.get(asked.number).is_none() {
-            return Err(failure::not_pending(asked.number));
+            return Err(match asked.may_be_done() {
+                true => failure::given_up(asked.number),
+                false => failure::not_pending(asked.number),
+            });
         }
+        let epoch = if self.has(Planted::NoEpoch) { 0 } else { state.epoch };
         Ok(match self.has(Planted::LowestTooHigh) {
-            true => asked.number,
-            false => state.window.lowest(),
+            true => (asked.number, epoch),
+            false => (state.window.lowest(), epoch),
         })
     }
 
@@ -203,7 +176,6 @@ impl Core {
         state.window.settle_in(asked);
         // An error may be of somebody on the way, who let nothing through.
         if state.generation == asked.generation && answer.is_ok() {
-            state.window.reach(asked.number + 1);
             self.heard(&mut state, sent_us);
         }
         drop(state);
@@ -265,8 +237,13 @@ impl Core {
 
     /// The numbers that have no answer, and that nobody holds or waits for.
     pub fn unanswered(&self) -> Vec<u64> {
-        let left = |asked: &&Arc<Asked>| !asked.is_held.load(Ordering::SeqCst);
-        self.state.lock().window.pending().filter(left).map(|asked| asked.number).collect()
+        self.state
+            .lock()
+            .window
+            .pending()
+            .filter(|asked| asked.is_let_go())
+            .map(|asked| asked.number)
+            .collect()
     }
 
     /// Asks once more for what has no answer.
@@ -350,10 +327,6 @@ impl Drop for Request {
     }
 }
 
-fn is_evicted(answer: &Result<Receipt>) -> bool {
-    answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::ResponseEvicted)
-}
-
 /// Somebody waits for an answer.
 struct Awaited<'a>(&'a Asked);
 
@@ -373,6 +346,8 @@ impl Held<'_> {
     /// Its caller was told; whatever has no answer can be asked for by its number.
     fn let_go(self) {
         self.asked.is_held.store(false, Ordering::SeqCst);
+        // What nobody holds makes room for those who wait.
+        self.core.changed.ring();
         std::mem::forget(self);
     }
 }

@@ -7,7 +7,8 @@ use crate::figures::Figures;
 use crate::letters::{Letter, Stop};
 use crate::request::Request;
 use mainstay::remote::wait;
-use mainstay::{Name, Receipt, Result, SessionInfo, Transaction};
+use mainstay::{Error, Name, Receipt, Result, SessionInfo, Stamp, Transaction};
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -39,6 +40,11 @@ impl Session {
     /// What was known of it when it was opened.
     pub fn info(&self) -> Option<SessionInfo> {
         self.0.state.lock().info.clone()
+    }
+
+    /// When it was opened: no other session of its name was opened then, see [`Client::resume`](crate::Client::resume).
+    pub fn opened(&self) -> Stamp {
+        self.0.state.lock().info.as_ref().map_or(0, |info| info.opened)
     }
 
     /// Whether it is there, as far as its client has heard.
@@ -132,18 +138,20 @@ impl Session {
         let (own, stopping) = (core.clone(), stop.clone());
         let thread = std::thread::Builder::new().name("mainstay-letters".to_owned());
         let handle = move |letter| std::future::ready(handle(letter));
-        let listening = move || wait(own.listen(&stopping, handle));
+        let end = Arc::<Mutex<Option<Error>>>::default();
+        let ended = end.clone();
+        let listening = move || *ended.lock() = wait(own.listen(&stopping, handle)).err();
         let thread = thread.spawn(listening).map_err(|error| {
             core.state.lock().is_listening = false;
             failure::no_thread(&error)
         })?;
-        Ok(Listener { core, stop, thread: Some(thread) })
+        Ok(Listener { core, stop, end, thread: Some(thread) })
     }
 
     /// Opens the next session of the same name where this one is gone; does nothing where it is not. What was without an
     /// answer is not executed any more once this returns.
     pub fn reopen(&self) -> Result<()> {
-        wait(self.0.open(Vec::new())).map(drop)
+        wait(self.0.open())
     }
 
     /// Ends it, here and at the database; says whether it was there.
@@ -156,7 +164,16 @@ impl Session {
 pub struct Listener {
     core: Arc<Core>,
     stop: Stop,
+    end: Arc<Mutex<Option<Error>>>,
     thread: Option<JoinHandle<()>>,
+}
+
+impl Listener {
+    /// Why it handles no more: the client may not have what is sent to it. Over a server, listening needs the right to read
+    /// the feed. Nothing while it goes on, or when the session was closed.
+    pub fn failure(&self) -> Option<Error> {
+        self.end.lock().clone()
+    }
 }
 
 impl Drop for Listener {

@@ -7,12 +7,10 @@
 //!                   '- WINDOW_LIMIT at most -'
 //! ```
 //!
-//! Numbers are at most as far ahead of the lowest one as responses are kept, so none that is waited for goes. They are also
-//! at most `REQUESTS_AHEAD_LIMIT` ahead of what the database knows of: whoever goes on with the session when this client is
-//! gone begins that much further on.
+//! Numbers are at most as far ahead of the lowest one as responses are kept, so none that is waited for goes.
 
 use crate::settings::WINDOW_LIMIT;
-use mainstay::{Error, REQUESTS_AHEAD_LIMIT, Transaction};
+use mainstay::{Error, Transaction};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -66,6 +64,11 @@ impl Asked {
         }
     }
 
+    /// Whether nobody has it, and nobody is asking for it.
+    pub fn is_let_go(&self) -> bool {
+        !self.is_held.load(Ordering::SeqCst) && !self.is_awaited.load(Ordering::SeqCst)
+    }
+
     /// Whether it may have been executed.
     pub fn may_be_done(&self) -> bool {
         self.is_in_doubt.load(Ordering::SeqCst) || self.is_sent.load(Ordering::SeqCst)
@@ -76,24 +79,13 @@ impl Asked {
 pub(crate) struct Window {
     limit: usize,
     next: u64,
-    /// The database knows that numbers below this one were used.
-    reached: u64,
     pending: BTreeMap<u64, Arc<Asked>>,
 }
 
-/// Why there is no number for a further request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Full {
-    /// Others have to be answered first.
-    Crowded,
-    /// The database has to hear first how far the numbers are.
-    Ahead,
-}
-
 impl Window {
-    /// A window whose first number is the first, and of which the database knows up to the second.
-    pub fn from(next: u64, reached: u64, limit: usize) -> Window {
-        Window { limit, next, reached, pending: BTreeMap::new() }
+    /// A window with this first number.
+    pub fn from(next: u64, limit: usize) -> Window {
+        Window { limit, next, pending: BTreeMap::new() }
     }
 
     /// The number for the next request.
@@ -106,41 +98,34 @@ impl Window {
         self.pending.keys().next().copied().unwrap_or(self.next)
     }
 
-    /// Looks whether there is a number. Where there is not, what nobody holds makes room: it is given up.
-    pub fn make_room(&mut self) -> Result<(), Full> {
-        while let Some(full) = self.full() {
-            let let_go = |asked: &&Arc<Asked>| !asked.is_held.load(Ordering::SeqCst);
-            let oldest = self.pending.values().find(let_go).map(|asked| asked.number);
-            match (full, oldest) {
-                (Full::Crowded, Some(number)) => self.settle(number),
-                _ => return Err(full),
+    /// Looks whether there is a number. Where there is not, what nobody holds or asks for makes room: it is given up.
+    pub fn make_room(&mut self) -> bool {
+        while self.is_full() {
+            let oldest = self.pending.values().find(|asked| asked.is_let_go());
+            match oldest.map(|asked| asked.number) {
+                Some(number) => self.settle(number),
+                None => return false,
             }
         }
-        Ok(())
+        true
     }
 
-    fn full(&self) -> Option<Full> {
-        let bound = WINDOW_LIMIT as u64;
-        let lowest = self.lowest();
-        if self.pending.len() >= self.limit || self.next.saturating_sub(lowest) >= bound {
-            return Some(Full::Crowded);
-        }
-        // Where nothing below the lowest one is unknown to the database, telling it so does not help.
-        let is_ahead = self.next >= self.reached.saturating_add(REQUESTS_AHEAD_LIMIT);
-        is_ahead.then_some(if lowest > self.reached { Full::Ahead } else { Full::Crowded })
+    fn is_full(&self) -> bool {
+        let span = self.next.saturating_sub(self.lowest());
+        self.pending.len() >= self.limit || span >= WINDOW_LIMIT as u64
     }
 
     /// Gives a request its number.
     pub fn put(&mut self, generation: u64, transaction: Transaction) -> Arc<Asked> {
         let asked = Arc::new(Asked::new(self.next, generation, transaction));
         self.pending.insert(self.next, asked.clone());
-        self.next += 1;
+        self.next = self.next.saturating_add(1);
         asked
     }
 
     /// Takes a request of before in, under the number that it had.
     pub fn take_in(&mut self, asked: Arc<Asked>) {
-        self.next = self.next.max(asked.number + 1);
+        self.next = self.next.max(asked.number.saturating_add(1));
         self.pending.insert(asked.number, asked);
     }
 
@@ -154,11 +139,6 @@ impl Window {
         if self.get(asked.number).is_some_and(|known| known.generation == asked.generation) {
             self.settle(asked.number);
         }
-    }
-
-    /// The database knows of numbers below this one.
-    pub fn reach(&mut self, number: u64) {
-        self.reached = self.reached.max(number);
     }
 
     /// A request without an answer.
@@ -183,11 +163,11 @@ mod tests {
     use super::*;
 
     fn window(limit: usize) -> Window {
-        Window::from(1, 1, limit)
+        Window::from(1, limit)
     }
 
     fn put(window: &mut Window) -> Arc<Asked> {
-        window.make_room().unwrap();
+        assert!(window.make_room());
         window.put(1, Transaction::new())
     }
 
@@ -209,9 +189,12 @@ mod tests {
         let mut window = window(2);
         let first = put(&mut window);
         let second = put(&mut window);
-        assert_eq!(window.make_room(), Err(Full::Crowded));
+        assert!(!window.make_room());
         second.is_held.store(false, Ordering::SeqCst);
-        window.make_room().unwrap();
+        second.is_awaited.store(true, Ordering::SeqCst);
+        assert!(!window.make_room(), "somebody asks for it");
+        second.is_awaited.store(false, Ordering::SeqCst);
+        assert!(window.make_room());
         assert_eq!(window.pending().map(|asked| asked.number).collect::<Vec<_>>(), [first.number]);
     }
 
@@ -222,23 +205,10 @@ mod tests {
         for _ in 1..WINDOW_LIMIT {
             let next = put(&mut window);
             window.settle(next.number);
-            window.reach(next.number + 1);
         }
-        assert_eq!(window.make_room(), Err(Full::Crowded), "the first has no answer");
+        assert!(!window.make_room(), "the first has no answer");
         window.settle(1);
-        assert_eq!(window.make_room(), Ok(()));
-    }
-
-    #[test]
-    fn numbers_do_not_run_far_ahead_of_what_the_database_knows() {
-        let mut window = window(2);
-        for _ in 0..WINDOW_LIMIT {
-            let next = put(&mut window);
-            window.settle(next.number);
-        }
-        assert_eq!(window.make_room(), Err(Full::Ahead));
-        window.reach(window.lowest());
-        assert_eq!(window.make_room(), Ok(()));
+        assert!(window.make_room());
     }
 
     #[test]

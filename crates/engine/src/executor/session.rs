@@ -12,7 +12,7 @@ use super::{Executor, Told, check_limits, due_of};
 use crate::apply::sessions::bytes::{Part, damaged, part_key};
 use crate::apply::sessions::response::{self, Kept};
 use crate::apply::sessions::slot::{self, Response};
-use crate::apply::sessions::{drop_slots, expired};
+use crate::apply::sessions::{drop_slots, expired, taken};
 use crate::candidates::Submitted;
 use crate::entry;
 use crate::index::{Index, NEWEST};
@@ -91,6 +91,9 @@ impl Executor {
         let mut table = self.state.sessions.lock();
         let row = table.live_mut(request.session.as_str(), now);
         let row = row.ok_or_else(|| expired(&request.session))?;
+        if !row.is_in(request.epoch) {
+            return Err(taken(&request.session));
+        }
         row.renew(now);
         let verdict = row.slots.ledger.judge(request.request_id);
         let mark = row.slots.ledger.mark();
@@ -173,7 +176,7 @@ impl Executor {
         stamp: Stamp,
         overlay: &mut Overlay,
     ) -> Result<()> {
-        let SessionRequest { session, request_id, lowest_pending } = request;
+        let SessionRequest { session, request_id, lowest_pending, .. } = request;
         let Plan { mark, slot, shared, drop } = {
             let table = self.state.sessions.lock();
             let row = table.row(session.as_str()).ok_or_else(|| expired(session))?;

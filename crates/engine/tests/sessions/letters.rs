@@ -59,7 +59,7 @@ fn acknowledging_is_cumulative_and_numbers_are_never_given_again() {
 fn sent_and_acknowledged_in_one_transaction() {
     let (db, _) = memory();
     let session = open(&db, "s");
-    let ack = |upto| SessionCommand::Acknowledge { session: name("s"), upto };
+    let ack = |upto| SessionCommand::Acknowledge { session: name("s"), upto, epoch: 0 };
     db.execute(Transaction::new().step(send("s", "a")).step(send("s", "b")).step(ack(1))).unwrap();
     assert_eq!(numbers(&session), [2]);
     db.execute(Transaction::new().step(send("s", "c")).step(ack(3))).unwrap();

@@ -3,6 +3,7 @@
 #[path = "../seam/mod.rs"]
 mod seam;
 
+mod epochs;
 mod faults;
 mod letters;
 mod random;

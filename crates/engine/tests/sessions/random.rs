@@ -164,6 +164,7 @@ fn program(seed: u64, steps: u64) {
                 let keep = mainstay::SessionCommand::KeepAlive {
                     session: super::name(name),
                     lowest_pending: lowest,
+                    epoch: 0,
                 };
                 let got = db.execute(Transaction::new().step(keep)).is_ok();
                 world.meet(name);
@@ -189,8 +190,11 @@ fn program(seed: u64, steps: u64) {
                     .sessions
                     .get(name)
                     .map_or(3, |model| model.last.saturating_sub(random.below(3)));
-                let ack =
-                    mainstay::SessionCommand::Acknowledge { session: super::name(name), upto };
+                let ack = mainstay::SessionCommand::Acknowledge {
+                    session: super::name(name),
+                    upto,
+                    epoch: 0,
+                };
                 let got = db.execute(Transaction::new().step(ack)).is_ok();
                 world.meet(name);
                 let expected = world.live(name).map(|model| model.pending.retain(|n| *n > upto));

@@ -61,7 +61,7 @@ fn a_refusal_waits_for_what_it_rests_on() {
     open(&db, "s");
     let synced = faults.syncs.came();
     faults.syncs.hold();
-    let close = SessionCommand::Close { session: name("s") };
+    let close = SessionCommand::Close { session: name("s"), epoch: 0 };
     let close = db.submit(Transaction::new().step(close));
     faults.syncs.wait_for_more_than(synced);
     // With a command that is not gathered while the log syncs.
@@ -80,7 +80,7 @@ fn that_another_session_is_gone_is_not_told_as_if_it_were_this_one() {
     let (db, _) = memory();
     let session = open(&db, "s");
     let other = || {
-        let acknowledge = SessionCommand::Acknowledge { session: name("gone"), upto: 1 };
+        let acknowledge = SessionCommand::Acknowledge { session: name("gone"), upto: 1, epoch: 0 };
         add("n").step(acknowledge)
     };
     let error = session.execute(1, 1, other()).unwrap_err();

@@ -209,7 +209,7 @@ fn a_keep_alive_evicts_and_survives_a_restart() {
 fn what_opens_keeps_or_closes_a_session_stands_alone() {
     let (db, _) = memory();
     let session = open(&db, "s");
-    let close = || SessionCommand::Close { session: name("s") };
+    let close = || SessionCommand::Close { session: name("s"), epoch: 0 };
     let error = db.execute(add("n").step(close())).unwrap_err();
     assert_eq!(error.code(), Code::InvalidArgument);
     let error = session.execute(1, 1, Transaction::new().step(close())).unwrap_err();

@@ -23,6 +23,8 @@ pub enum SessionCommand {
         /// What its client can do, in words of its own. One that exists keeps its own.
         #[serde(with = "fields::list")]
         capabilities: Vec<(String, String)>,
+        /// Who asks wants to have it alone.
+        hold: Option<Hold>,
     },
     /// The lease begins anew, and what is below the lowest pending request goes. Stands alone.
     KeepAlive {
@@ -30,11 +32,15 @@ pub enum SessionCommand {
         session: Name,
         /// The lowest request whose response the client has not got, or the next one; 0 says nothing.
         lowest_pending: u64,
+        /// The epoch in which that is meant; 0: in whichever it has.
+        epoch: Stamp,
     },
     /// Ends a session; answers whether there was one. Stands alone.
     Close {
         /// The session.
         session: Name,
+        /// Only in this epoch; 0: in whichever it has.
+        epoch: Stamp,
     },
     /// Sends a request to a session's client; answers its number, or nothing where there is no such session.
     Send {
@@ -50,6 +56,8 @@ pub enum SessionCommand {
         session: Name,
         /// The number; beyond the last: all.
         upto: u64,
+        /// The epoch in which that is meant; 0: in whichever it has.
+        epoch: Stamp,
     },
     /// What the client has not acknowledged, in order.
     Pending {
@@ -59,6 +67,8 @@ pub enum SessionCommand {
         after: u64,
         /// At most this many.
         limit: usize,
+        /// The epoch in which that is asked; 0: in whichever it has.
+        epoch: Stamp,
     },
     /// What was sent before this, strictly, to any session and is not acknowledged; it is marked as sent now.
     Retry {
@@ -86,13 +96,23 @@ pub enum SessionCommand {
     },
 }
 
+/// Says that a client wants to have a session alone: a new epoch of it begins, and what was sent in an earlier one is refused
+/// from then on. A copy of this that comes late takes nothing from anybody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hold {
+    /// A number that no other client has: whoever holds the session with it holds it still.
+    pub nonce: u64,
+    /// The epoch that ends; where the session has another one, nothing happens. 0: only a new session is taken.
+    pub over: Stamp,
+}
+
 impl SessionCommand {
     /// The session that it is about.
     pub fn session(&self) -> Option<&Name> {
         match self {
             SessionCommand::Open { session, .. }
             | SessionCommand::KeepAlive { session, .. }
-            | SessionCommand::Close { session }
+            | SessionCommand::Close { session, .. }
             | SessionCommand::Send { session, .. }
             | SessionCommand::Acknowledge { session, .. }
             | SessionCommand::Pending { session, .. }
@@ -129,10 +149,14 @@ impl SessionCommand {
     /// Refuses what makes no sense, whatever there is.
     pub fn check(&self) -> Result<()> {
         match self {
+            SessionCommand::Open { hold: Some(Hold { nonce: 0, .. }), session, .. } => {
+                let message = format!("session `{session}`: nobody holds it with the number 0");
+                Err(Error::new(Code::InvalidArgument, message))
+            }
             SessionCommand::Open { lease_ms, capabilities, .. } => {
                 check_session_open(*lease_ms, capabilities)
             }
-            SessionCommand::KeepAlive { session, lowest_pending: u64::MAX } => {
+            SessionCommand::KeepAlive { session, lowest_pending: u64::MAX, .. } => {
                 let message =
                     format!("session `{session}`: no request has the number {}", u64::MAX);
                 Err(Error::new(Code::InvalidArgument, message))
@@ -196,6 +220,8 @@ pub struct SessionInfo {
     pub session: Name,
     /// When it was opened.
     pub opened: Stamp,
+    /// When its client has taken it: when it was opened, or by a [`Hold`] since.
+    pub epoch: Stamp,
     /// How long it lives without a word of its client, in milliseconds.
     pub lease_ms: u64,
     /// When it expires, if nothing is heard of its client.
@@ -237,6 +263,8 @@ pub enum SessionAnswer {
         info: SessionInfo,
         /// Whether there was none of this name.
         created: bool,
+        /// Whether who asked has it alone now, having asked for that.
+        held: bool,
     },
     /// The number of the request that was sent; nothing: there is no such session, and it was dropped.
     Sent(Option<u64>),

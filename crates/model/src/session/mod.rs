@@ -22,7 +22,9 @@ pub mod machine;
 mod mailbox;
 mod request;
 
-pub use command::{SessionAnswer, SessionCommand, SessionInfo, SessionPage, check_session_open};
+pub use command::{
+    Hold, SessionAnswer, SessionCommand, SessionInfo, SessionPage, check_session_open,
+};
 pub use ledger::{Former, KeptLimits, Ledger, Verdict, Weighed};
 pub use mailbox::{Letter, Mailbox, Retries};
 pub use request::SessionRequest;

@@ -1,6 +1,6 @@
 //! A client's request.
 
-use crate::{Code, Error, Name, Result};
+use crate::{Code, Error, Name, Result, Stamp};
 use serde::{Deserialize, Serialize};
 
 /// Says whose request a transaction is, and which of theirs: it is executed once, however often it is sent.
@@ -20,17 +20,27 @@ pub struct SessionRequest {
     pub request_id: u64,
     /// The lowest number whose response the client has not got: those below may go. At most the request's own number.
     pub lowest_pending: u64,
+    /// The epoch of the session that it is for, see [`SessionInfo::epoch`](crate::SessionInfo::epoch): in another one it is
+    /// refused. 0: whichever it has.
+    pub epoch: Stamp,
 }
 
 impl SessionRequest {
-    /// A request of a session.
+    /// A request of a session, whoever holds it.
     pub fn new(session: Name, request_id: u64, lowest_pending: u64) -> SessionRequest {
-        SessionRequest { session, request_id, lowest_pending }
+        SessionRequest { session, request_id, lowest_pending, epoch: 0 }
+    }
+
+    /// For one epoch of the session only: once another client has taken it, or it was opened anew, late copies of this
+    /// request are not executed.
+    #[must_use]
+    pub fn in_epoch(self, epoch: Stamp) -> SessionRequest {
+        SessionRequest { epoch, ..self }
     }
 
     /// Refuses numbers that make no sense.
     pub fn check(&self) -> Result<()> {
-        let SessionRequest { session, request_id, lowest_pending } = self;
+        let SessionRequest { session, request_id, lowest_pending, .. } = self;
         if *request_id == 0 {
             return Err(invalid(format!(
                 "session `{session}`: requests are numbered from 1, not 0"

@@ -267,7 +267,8 @@ impl Run {
         for (who, session) in self.oracle.sessions.clone() {
             let next = session.next_request();
             for id in next.saturating_sub(60).max(1)..next + 2 {
-                let request = SessionRequest::new(name(&who), id, 0);
+                let epoch = [0, session.opened, session.opened + 1][id as usize % 3];
+                let request = SessionRequest::new(name(&who), id, 0).in_epoch(epoch);
                 let (machine, oracle) = (&mut self.machine, &mut self.oracle);
                 let input = Input::Request { request, command: vec![0xff] };
                 let output = machine.apply(self.now, &input);
@@ -294,6 +295,7 @@ fn info(name: &str, session: &crate::oracle::Session) -> SessionInfo {
     SessionInfo {
         session: self::name(name),
         opened: session.opened,
+        epoch: session.opened,
         lease_ms: session.lease_ms,
         expires: session.expires,
         capabilities: session.capabilities.clone(),

@@ -74,7 +74,7 @@ pub(crate) async fn open(
     let body = Text::read(&app, &headers, body, app.settings().value_limit_bytes).await?;
     let form: OpenSessionForm = body.form_or_default(&app).await?;
     match ask(&app, &asking, form.command()?).await? {
-        SessionAnswer::Opened { info, created } => Ok(Json(OpenedForm::of(info, created))),
+        SessionAnswer::Opened { info, created, .. } => Ok(Json(OpenedForm::of(info, created))),
         _ => Err(Refusal::lost()),
     }
 }
@@ -146,7 +146,7 @@ pub(crate) async fn close(
     asking: Asking,
     Named(session): Named,
 ) -> Answered<Json<Removed>> {
-    let command = SessionCommand::Close { session: Name::new(&session)? };
+    let command = SessionCommand::Close { session: Name::new(&session)?, epoch: 0 };
     removed(run(&app, &asking, command).await?)
 }
 
@@ -185,8 +185,11 @@ pub(crate) async fn keep_alive(
 ) -> Answered<Json<Alive>> {
     let body = Text::read(&app, &headers, body, app.settings().value_limit_bytes).await?;
     let AliveForm { lowest } = body.form_or_default(&app).await?;
-    let command =
-        SessionCommand::KeepAlive { session: Name::new(&session)?, lowest_pending: lowest };
+    let command = SessionCommand::KeepAlive {
+        session: Name::new(&session)?,
+        lowest_pending: lowest,
+        epoch: 0,
+    };
     run(&app, &asking, command).await?;
     Ok(Json(Alive { alive: true }))
 }
@@ -269,7 +272,7 @@ pub(crate) async fn pending(
     Asked(asked): Asked<PendingArguments>,
 ) -> Answered<Json<LettersForm>> {
     let (after, limit) = (asked.after, asked.limit.unwrap_or(PAGE_DEFAULT));
-    let command = SessionCommand::Pending { session: Name::new(&session)?, after, limit };
+    let command = SessionCommand::Pending { session: Name::new(&session)?, after, limit, epoch: 0 };
     match ask(&app, &asking, command).await? {
         SessionAnswer::Pending { requests, more } => Ok(Json(LettersForm::of(requests, more))),
         _ => Err(Refusal::lost()),
@@ -316,7 +319,7 @@ pub(crate) async fn acknowledge(
     body: Body,
 ) -> Answered<Json<Acknowledged>> {
     let UptoForm { upto } = small_form(&app, &headers, body).await?;
-    let command = SessionCommand::Acknowledge { session: Name::new(&session)?, upto };
+    let command = SessionCommand::Acknowledge { session: Name::new(&session)?, upto, epoch: 0 };
     let receipt = write(&app, &asking, &headers, command).await?;
     let Receipt { revision, repeated, .. } = receipt;
     match receipt.answers.first() {

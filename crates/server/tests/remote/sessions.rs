@@ -79,7 +79,7 @@ fn everything(db: &Database) -> Vec<String> {
     say("gone", &told(session.execute(8, 1, add("n"))));
     say("gone", &session.keep_alive(0).map_err(|error| error.kind()));
     say("gone", &session.pending(0, 1).map_err(|error| error.kind()));
-    let close = Transaction::new().step(SessionCommand::Close { session: name("s") });
+    let close = Transaction::new().step(SessionCommand::Close { session: name("s"), epoch: 0 });
     say("alone", &db.execute(add("n").step(close.steps[0].clone().command)).map_err(|e| e.code()));
     said
 }

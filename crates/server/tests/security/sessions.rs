@@ -164,11 +164,11 @@ fn commands_over_the_wire_need_the_same() {
     let session = || Name::new("s").unwrap();
     let (lease_ms, capabilities) = (None, Vec::new());
     let commands = [
-        (SessionCommand::Open { session: session(), lease_ms, capabilities }, Both),
-        (SessionCommand::KeepAlive { session: session(), lowest_pending: 0 }, Write),
+        (SessionCommand::Open { session: session(), lease_ms, capabilities, hold: None }, Both),
+        (SessionCommand::KeepAlive { session: session(), lowest_pending: 0, epoch: 0 }, Write),
         (SessionCommand::Send { session: session(), payload: b"x".to_vec() }, Write),
-        (SessionCommand::Acknowledge { session: session(), upto: 1 }, Write),
-        (SessionCommand::Pending { session: session(), after: 0, limit: 1 }, Read),
+        (SessionCommand::Acknowledge { session: session(), upto: 1, epoch: 0 }, Write),
+        (SessionCommand::Pending { session: session(), after: 0, limit: 1, epoch: 0 }, Read),
         (SessionCommand::Info { session: session() }, Read),
         (SessionCommand::List { after: None, limit: 1 }, Read),
         (SessionCommand::HasPending { sent_before: 1 }, Read),

@@ -11,7 +11,9 @@
 
 use super::{Doorbell, Transport};
 use crate::pauses::mixed;
-use mainstay::{Answering, Code, Error, Name, Receipt, Result, Transaction};
+use mainstay::{
+    Answering, Code, Command, Error, Name, Receipt, Result, SessionCommand, Transaction,
+};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::future::{pending, poll_fn};
@@ -298,11 +300,17 @@ impl Doorbell for Bell {
     }
 }
 
-/// What is asked, so that it is known when it is asked again.
+/// What is asked, so that it is known when it is asked again. The number that a client holds its session with is another one
+/// each time.
 fn what(transaction: &Transaction) -> String {
-    match transaction.session() {
-        Some(request) => format!("{} {}", request.session, request.request_id),
-        None => transaction.steps.first().map_or_else(String::new, |step| format!("{step:?}")),
+    if let Some(request) = transaction.session() {
+        return format!("{} {}", request.session, request.request_id);
+    }
+    match transaction.steps.first().map(|step| &step.command) {
+        Some(Command::Session(SessionCommand::Open { session, hold, .. })) => {
+            format!("open {session} {}", hold.map_or(0, |hold| hold.over))
+        }
+        command => format!("{command:?}"),
     }
 }
 

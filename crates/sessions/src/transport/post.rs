@@ -51,13 +51,22 @@ impl Post {
         if self.stop.load(Ordering::SeqCst) {
             return Err(over());
         }
-        let flaps = desk.flaps.entry(session.as_str().to_owned()).or_default();
-        flaps.retain(|flap| flap.strong_count() > 0);
-        flaps.push(Arc::downgrade(&flap));
         if !desk.is_read {
             self.start(&mut desk)?;
         }
-        Ok(Box::new(Bell { flap }))
+        let flaps = desk.flaps.entry(session.as_str().to_owned()).or_default();
+        flaps.push(Arc::downgrade(&flap));
+        Ok(Box::new(Bell { flap, post: self.clone(), session: session.clone() }))
+    }
+
+    /// A bell is gone, and perhaps it was the last one of its session.
+    fn forget(&self, session: &Name) {
+        let mut desk = self.desk.lock();
+        let Some(flaps) = desk.flaps.get_mut(session.as_str()) else { return };
+        flaps.retain(|flap| flap.strong_count() > 0);
+        if flaps.is_empty() {
+            desk.flaps.remove(session.as_str());
+        }
     }
 
     fn start(self: &Arc<Post>, desk: &mut Desk) -> Result<()> {
@@ -152,6 +161,15 @@ impl Flap {
 
 struct Bell {
     flap: Arc<Flap>,
+    post: Arc<Post>,
+    session: Name,
+}
+
+impl Drop for Bell {
+    fn drop(&mut self) {
+        self.flap = Arc::default();
+        self.post.forget(&self.session);
+    }
 }
 
 impl Doorbell for Bell {

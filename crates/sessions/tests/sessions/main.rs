@@ -6,11 +6,13 @@ mod lossy;
 mod planted;
 mod random;
 mod restart;
+mod rivals;
 mod standing;
 mod timing;
 
 mod script;
 mod simulation;
+mod world;
 
 use mainstay::{
     Answer, CellCommand, Clock, Database, Durability, ManualClock, Name, Options, Receipt, Result,

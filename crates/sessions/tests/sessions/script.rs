@@ -178,7 +178,7 @@ impl World {
             return;
         }
         let (session, after) = (name(&session_name(number)), letter.number - 1);
-        let pending = SessionCommand::Pending { session, after, limit: 1 };
+        let pending = SessionCommand::Pending { session, after, limit: 1, epoch: 0 };
         let answer = self.db.execute(Transaction::new().step(pending)).unwrap().answers.remove(0);
         let is_pending = match answer {
             Answer::Session(answer) => match *answer {
@@ -254,8 +254,6 @@ impl World {
             Ok(_) => None,
             Err(error) => match error.kind() {
                 ErrorKind::UnknownOutcome => None,
-                // There may be no time left to ask what became of the session.
-                ErrorKind::ResponseEvicted if self.script.silences > 0 => None,
                 ErrorKind::SessionExpired if self.script.silences == 0 => wrong("lost its session"),
                 ErrorKind::Unavailable | ErrorKind::SessionExpired if executed == 0 => None,
                 ErrorKind::Unavailable | ErrorKind::SessionExpired => wrong("was executed"),

@@ -1,70 +1,10 @@
 //! Opening, going on, expiring, closing; windows and deadlines: in simulated time.
 
-use super::simulation::{Inline, Simulation, Surroundings};
+use super::simulation::Surroundings;
+use super::world::{World, cut, deaf, kind, never, settings, silent, world};
 use super::*;
 use mainstay::{Code, ErrorKind, Guard};
-use mainstay_sessions::{AsyncSession, Client, Faults, Faulty, Planted, Runtime};
-
-/// A simulated world with a database, and clients on ways of their own.
-struct World {
-    simulation: Arc<Simulation>,
-    db: Database,
-}
-
-fn world() -> World {
-    let simulation = Simulation::new();
-    World { db: simulation.database(), simulation }
-}
-
-fn never() -> Faults {
-    Faults::default()
-}
-
-/// No answer comes, but everything is executed.
-fn deaf() -> Faults {
-    Faults { lose_answer: 1.0, ..never() }
-}
-
-/// Nothing arrives.
-fn cut() -> Faults {
-    Faults { lose_request: 1.0, ..never() }
-}
-
-fn settings() -> Settings {
-    Settings { deadline: Some(secs(5)), seed: Some(1), ..Settings::default() }
-}
-
-impl World {
-    fn way(&self, faults: Faults) -> Arc<Faulty> {
-        Faulty::new(Arc::new(Inline::new(&self.db)), faults)
-    }
-
-    fn client(&self, way: &Arc<Faulty>, settings: Settings) -> Client {
-        let runtime = Arc::new(Surroundings(self.simulation.clone()));
-        Client::on(way.clone(), settings, runtime).unwrap()
-    }
-
-    fn run<T>(&self, future: impl Future<Output = T>) -> T {
-        self.simulation.run(future)
-    }
-
-    /// A session on a way that can be changed.
-    fn session(&self, way: &Arc<Faulty>) -> AsyncSession {
-        self.run(self.client(way, settings()).open_async(named("s"))).unwrap()
-    }
-
-    fn sleep(&self, time: Duration) {
-        self.run(Surroundings(self.simulation.clone()).sleep(time));
-    }
-
-    fn value(&self, cell: &str) -> i64 {
-        value(&self.db, cell)
-    }
-}
-
-fn kind<T: std::fmt::Debug>(result: Result<T>) -> ErrorKind {
-    result.unwrap_err().kind()
-}
+use mainstay_sessions::{Client, Faults, Planted};
 
 #[test]
 fn errors_are_answers_and_are_not_tried_again() {
@@ -176,25 +116,6 @@ fn a_full_window_gives_up_what_nobody_asks_for() {
 }
 
 #[test]
-fn numbers_that_run_far_ahead_are_told_first() {
-    let world = world();
-    let way = world.way(never());
-    let short = Settings { window: 1, deadline: Some(ms(1)), ..settings() };
-    let session = world.run(world.client(&way, short).open_async(named("s"))).unwrap();
-    way.set(cut());
-    for _ in 0..mainstay::REQUESTS_AHEAD_LIMIT {
-        assert_eq!(kind(world.run(session.execute(add("n", 1)))), ErrorKind::UnknownOutcome);
-    }
-    let keep_alives = session.figures().keep_alives;
-    assert_eq!(kind(world.run(session.execute(add("n", 1)))), ErrorKind::Unavailable, "not sent");
-    way.set(never());
-    world.run(session.execute(add("n", 1))).unwrap();
-    assert_eq!(session.figures().keep_alives, keep_alives + 1);
-    let next = world.db.sessions().info("s").unwrap().unwrap().next_request;
-    assert_eq!((next, world.value("n")), (mainstay::REQUESTS_AHEAD_LIMIT + 2, 1));
-}
-
-#[test]
 fn an_idle_session_is_kept_alive_and_a_busy_one_needs_no_words() {
     let world = world();
     let way = world.way(never());
@@ -235,10 +156,6 @@ fn a_session_that_nobody_has_any_more_expires() {
     drop(session);
     world.sleep(secs(61));
     assert_eq!(world.db.sessions().info("s").unwrap(), None);
-}
-
-fn silent() -> Settings {
-    Settings { keeps_alive: false, ..settings() }
 }
 
 #[test]
@@ -292,65 +209,6 @@ fn all_who_wait_are_told_what_is_known_when_their_session_goes() {
     let world = self::world();
     let told = told_of_the_end(&world, Some(Planted::AlwaysExpired));
     assert_eq!((told.0, world.value("doubt")), (ErrorKind::SessionExpired, 1), "the bug is seen");
-}
-
-/// An earlier client object has a request on its way that comes when the next one has opened the session.
-fn answer_of_the_second(planted: Option<Planted>) -> (i64, i64, i64) {
-    let world = world();
-    let (old, new) = (world.way(never()), world.way(never()));
-    let first = world.session(&old);
-    old.set(Faults { hold: 1.0, ..never() });
-    let held = first.execute_within(add("old", 7), Some(ms(1)));
-    assert_eq!(kind(world.run(held)), ErrorKind::UnknownOutcome);
-    drop(first);
-    let client = world.client(&new, Settings { planted, ..settings() });
-    let second = world.run(client.open_async(named("s"))).unwrap();
-    assert!(world.run(old.settle()) > 0);
-    let answer = sum(&world.run(second.execute(add("new", 1))));
-    (answer, world.value("old"), world.value("new"))
-}
-
-#[test]
-fn the_next_client_of_a_session_is_not_taken_for_the_one_before() {
-    assert_eq!(answer_of_the_second(None), (1, 0, 1));
-    assert_eq!(answer_of_the_second(Some(Planted::NoGap)), (7, 7, 0), "the bug is seen");
-}
-
-#[test]
-fn the_one_before_hears_that_another_has_its_session() {
-    let world = world();
-    let (old, new) = (world.way(never()), world.way(never()));
-    let first = world.session(&old);
-    world.run(first.execute(add("n", 1))).unwrap();
-    let second = world.session(&new);
-    assert_eq!(sum(&world.run(second.execute(add("n", 1)))), 2);
-    assert_eq!(kind(world.run(first.execute(add("n", 1)))), ErrorKind::SessionExpired);
-    assert!(!first.is_live() && second.is_live());
-    assert_eq!(world.value("n"), 2);
-}
-
-#[test]
-fn requests_that_were_written_down_are_answered_after_a_crash_of_the_client() {
-    let world = world();
-    let way = world.way(never());
-    let session = world.session(&way);
-    let executed = world.run(session.request(add("a", 3))).unwrap();
-    let lost = world.run(session.request(add("b", 4))).unwrap();
-    way.set(deaf());
-    assert_eq!(kind(world.run(executed.answer())), ErrorKind::UnknownOutcome);
-    way.set(cut());
-    assert_eq!(kind(world.run(lost.answer())), ErrorKind::UnknownOutcome);
-    let left = vec![(executed.number(), add("a", 3)), (lost.number(), add("b", 4))];
-    // As a crash would: nobody is told that they were given up.
-    std::mem::forget((executed, lost, session));
-    way.set(Faults::many(4));
-    let client = world.client(&way, Settings { deadline: None, ..settings() });
-    let (session, requests) = world.run(client.resume_async(named("s"), left)).unwrap();
-    world.run(session.execute(add("c", 5))).unwrap();
-    let sums: Vec<i64> = requests.iter().map(|one| sum(&world.run(one.answer()))).collect();
-    world.run(way.settle());
-    assert_eq!(sums, [3, 4]);
-    assert_eq!(["a", "b", "c"].map(|cell| world.value(cell)), [3, 4, 5]);
 }
 
 #[test]
@@ -427,4 +285,64 @@ fn bad_settings_are_refused() {
         let client = Client::on(world.way(never()), settings, runtime);
         assert_eq!(client.map(drop).unwrap_err().kind(), ErrorKind::Invalid);
     }
+}
+
+#[test]
+fn who_waits_for_room_is_told_when_somebody_lets_go() {
+    let world = world();
+    let way = world.way(never());
+    let one = Settings { window: 1, ..silent() };
+    let session = world.run(world.client(&way, one).open_async(named("s"))).unwrap();
+    way.set(cut());
+    let (tell, told) = std::sync::mpsc::channel();
+    for (cell, time) in [("n", ms(50)), ("m", secs(50))] {
+        let (session, tell) = (session.clone(), tell.clone());
+        world.simulation.beside(async move {
+            let answer = session.execute_within(add(cell, 1), Some(time)).await;
+            tell.send((cell, answer.is_ok())).unwrap();
+        });
+        world.sleep(ms(1));
+    }
+    world.sleep(ms(60));
+    way.set(never());
+    world.sleep(secs(20));
+    assert_eq!(told.try_iter().collect::<Vec<_>>(), [("n", false), ("m", true)]);
+}
+
+#[test]
+fn what_somebody_asks_for_is_not_given_up_for_another() {
+    let world = world();
+    let way = world.way(never());
+    let one = Settings { window: 1, deadline: Some(ms(50)), ..silent() };
+    let session = world.run(world.client(&way, one).open_async(named("s"))).unwrap();
+    way.set(deaf());
+    assert_eq!(kind(world.run(session.execute(add("n", 1)))), ErrorKind::UnknownOutcome);
+    let (tell, told) = std::sync::mpsc::channel();
+    let (again, other) = (session.clone(), session.clone());
+    world.simulation.beside(async move { tell.send(again.ask_again(1).await).unwrap() });
+    world.sleep(ms(1));
+    world.simulation.beside(async move {
+        let _ = other.execute_within(add("m", 1), Some(secs(1))).await;
+    });
+    world.sleep(ms(10));
+    way.set(never());
+    world.sleep(secs(2));
+    assert!(told.try_recv().unwrap().unwrap().repeated);
+    assert_eq!((world.value("n"), world.value("m")), (1, 1));
+}
+
+#[test]
+fn what_is_given_up_while_it_is_waited_for_may_have_been_executed() {
+    let world = world();
+    let way = world.way(never());
+    let session = world.session(&way);
+    way.set(deaf());
+    let (tell, told) = std::sync::mpsc::channel();
+    let other = session.clone();
+    world.simulation.beside(async move { tell.send(other.execute(add("n", 1)).await).unwrap() });
+    world.sleep(ms(1));
+    assert!(session.give_up(1));
+    world.sleep(secs(6));
+    assert_eq!(kind(told.try_recv().unwrap()), ErrorKind::UnknownOutcome);
+    assert_eq!(world.value("n"), 1);
 }

@@ -1,7 +1,7 @@
 //! Sessions, responses and letters as they are stored.
 //!
 //! ```text
-//!   session   1 | opened | lease_ms | mark | last_sent | acked | pending_bytes | count | (name, value)...
+//!   session   1 | opened | epoch | nonce | lease_ms | mark | last_sent | acked | pending_bytes | count | (name, value)...
 //!   gone      2 | expired u8 | next request | last_sent          numbers are varints, texts have their length before them
 //!   slot      responses: see `slot.rs`
 //!   letter    its bytes
@@ -29,6 +29,10 @@ pub(crate) enum Standing {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Profile {
     pub opened: Stamp,
+    /// When its client has taken it.
+    pub epoch: Stamp,
+    /// The number of whoever has it alone; 0: nobody.
+    pub nonce: u64,
     pub lease_ms: u64,
     /// The mark when it was opened, or as a keep-alive raised it; responses carry later ones.
     pub mark: u64,
@@ -44,11 +48,10 @@ impl Standing {
         let mut numbers = |numbers: &[u64]| numbers.iter().for_each(|n| codec::put_varint(out, *n));
         match self {
             Standing::Live(profile) => {
-                let Profile { opened, lease_ms, mark, last_sent, acked, pending_bytes, .. } =
-                    profile;
-                let count = profile.capabilities.len() as u64;
-                numbers(&[u64::from(LIVE), *opened, *lease_ms, *mark, *last_sent, *acked]);
-                numbers(&[*pending_bytes, count]);
+                let Profile { opened, epoch, nonce, lease_ms, mark, .. } = profile;
+                let Profile { last_sent, acked, pending_bytes, capabilities, .. } = profile;
+                numbers(&[u64::from(LIVE), *opened, *epoch, *nonce, *lease_ms, *mark]);
+                numbers(&[*last_sent, *acked, *pending_bytes, capabilities.len() as u64]);
                 for (name, value) in &profile.capabilities {
                     put_text(name, out);
                     put_text(value, out);
@@ -71,15 +74,25 @@ fn decode_standing(payload: &[u8]) -> Option<Standing> {
     let rest = &mut rest;
     match kind {
         LIVE => {
-            let mut numbers = [0; 7];
+            let mut numbers = [0; 9];
             for number in &mut numbers {
                 *number = codec::get_varint(rest)?;
             }
-            let [opened, lease_ms, mark, last_sent, acked, pending_bytes, count] = numbers;
+            let [opened, epoch, nonce, lease_ms, mark, last_sent, acked, pending_bytes, count] =
+                numbers;
             let one = |_| Some((take_text(rest)?, take_text(rest)?));
             let capabilities = (0..count).map(one).collect::<Option<_>>()?;
-            let profile =
-                Profile { opened, lease_ms, mark, last_sent, acked, pending_bytes, capabilities };
+            let profile = Profile {
+                opened,
+                epoch,
+                nonce,
+                lease_ms,
+                mark,
+                last_sent,
+                acked,
+                pending_bytes,
+                capabilities,
+            };
             rest.is_empty().then_some(Standing::Live(profile))
         }
         GONE => {
@@ -161,6 +174,8 @@ mod tests {
         let capabilities = vec![("n".to_owned(), "vv".to_owned())];
         let profile = Profile {
             opened: 300,
+            epoch: 6,
+            nonce: 7,
             lease_ms: 2,
             mark: 3,
             last_sent: 9,
@@ -172,7 +187,7 @@ mod tests {
         let former = Former { next_request: 7, last_letter: 8 };
         let gone = Standing::Gone { expired: true, former };
         let cases = [
-            (live, vec![1, 0xac, 2, 2, 3, 9, 4, 5, 1, 1, b'n', 2, b'v', b'v']),
+            (live, vec![1, 0xac, 2, 6, 7, 2, 3, 9, 4, 5, 1, 1, b'n', 2, b'v', b'v']),
             (gone, vec![2, 1, 7, 8]),
         ];
         for (standing, expected) in cases {

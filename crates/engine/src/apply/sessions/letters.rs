@@ -1,7 +1,7 @@
 //! Letters: requests of the server to the clients of sessions.
 
 use super::bytes::{Part, Profile, damaged, part_key};
-use super::{Desk, answer, expired, write};
+use super::{Desk, answer, check_epoch, expired, write};
 use crate::entry::DELETED;
 use crate::overlay::Overlay;
 use mainstay_model::{
@@ -33,8 +33,9 @@ impl Desk<'_> {
         overlay: &mut Overlay,
         session: &Name,
         upto: u64,
+        epoch: Stamp,
     ) -> Result<Answer> {
-        let mut profile = self.heard(overlay, session)?;
+        let mut profile = self.heard(overlay, session, epoch)?;
         let (first, last) = (profile.acked + 1, upto.min(profile.last_sent));
         if last < first {
             return Ok(Answer::Count(0));
@@ -54,10 +55,11 @@ impl Desk<'_> {
         &self,
         overlay: &Overlay,
         session: &Name,
-        after: u64,
-        limit: usize,
+        (after, limit): (u64, usize),
+        epoch: Stamp,
     ) -> Result<Answer> {
         let profile = self.live(overlay, session)?.ok_or_else(|| expired(session))?;
+        check_epoch(session, &profile, epoch)?;
         let first = profile.acked.max(after).saturating_add(1);
         let mut requests = Vec::new();
         for number in (first..=profile.last_sent).take(limit) {

@@ -16,8 +16,8 @@ use crate::session_table::{Row, SessionTable};
 use crate::spaces::Key;
 use bytes::{Part, Profile, Standing, part_key, session_key};
 use mainstay_model::{
-    Answer, Code, Error, FORMER_KEPT_US, Former, Name, Result, SESSION_LEASE_MS, SESSION_LIMIT,
-    SessionAnswer, SessionCommand, SessionInfo, SessionPage, Stamp,
+    Answer, Code, Error, FORMER_KEPT_US, Former, Hold, Name, Result, SESSION_LEASE_MS,
+    SESSION_LIMIT, SessionAnswer, SessionCommand, SessionInfo, SessionPage, Stamp,
 };
 use parking_lot::Mutex;
 
@@ -39,17 +39,19 @@ pub(crate) fn run(
 ) -> Result<Answer> {
     command.check()?;
     match command {
-        SessionCommand::Open { session, lease_ms, capabilities } => {
-            desk.open(overlay, session, *lease_ms, capabilities)
+        SessionCommand::Open { session, lease_ms, capabilities, hold } => {
+            desk.open(overlay, session, (*lease_ms, capabilities), *hold)
         }
-        SessionCommand::KeepAlive { session, lowest_pending } => {
-            desk.keep_alive(overlay, session, *lowest_pending)
+        SessionCommand::KeepAlive { session, lowest_pending, epoch } => {
+            desk.keep_alive(overlay, session, *lowest_pending, *epoch)
         }
-        SessionCommand::Close { session } => desk.close(overlay, session),
+        SessionCommand::Close { session, epoch } => desk.close(overlay, session, *epoch),
         SessionCommand::Send { session, payload } => desk.send(overlay, session, payload),
-        SessionCommand::Acknowledge { session, upto } => desk.acknowledge(overlay, session, *upto),
-        SessionCommand::Pending { session, after, limit } => {
-            desk.pending(overlay, session, *after, *limit)
+        SessionCommand::Acknowledge { session, upto, epoch } => {
+            desk.acknowledge(overlay, session, *upto, *epoch)
+        }
+        SessionCommand::Pending { session, after, limit, epoch } => {
+            desk.pending(overlay, session, (*after, *limit), *epoch)
         }
         SessionCommand::Retry { sent_before, limit } => desk.retry(overlay, *sent_before, *limit),
         SessionCommand::HasPending { sent_before } => {
@@ -144,9 +146,10 @@ impl Desk<'_> {
         }
     }
 
-    /// A session whose client speaks.
-    fn heard(&self, overlay: &Overlay, session: &Name) -> Result<Profile> {
+    /// A session whose client speaks, in the epoch that it knows.
+    fn heard(&self, overlay: &Overlay, session: &Name, epoch: Stamp) -> Result<Profile> {
         let profile = self.live(overlay, session)?.ok_or_else(|| expired(session))?;
+        check_epoch(session, &profile, epoch)?;
         self.table.lock().renew(session.as_str(), self.now);
         Ok(profile)
     }
@@ -173,13 +176,12 @@ impl Desk<'_> {
         &self,
         overlay: &mut Overlay,
         session: &Name,
-        lease_ms: Option<u64>,
-        capabilities: &[(String, String)],
+        (lease_ms, capabilities): (Option<u64>, &[(String, String)]),
+        hold: Option<Hold>,
     ) -> Result<Answer> {
         if self.live(overlay, session)?.is_some() {
-            let profile = self.heard(overlay, session)?;
-            let info = self.info(session, &profile);
-            return Ok(answer(SessionAnswer::Opened { info, created: false }));
+            let profile = self.heard(overlay, session, 0)?;
+            return self.take(overlay, session, profile, hold);
         }
         // One whose lease is over was ended before: what it knew is not the new one's.
         if self.table.lock().len() >= SESSION_LIMIT {
@@ -193,6 +195,8 @@ impl Desk<'_> {
         };
         let profile = Profile {
             opened: self.now,
+            epoch: self.now,
+            nonce: hold.map_or(0, |hold| hold.nonce),
             lease_ms: lease_ms.unwrap_or(SESSION_LEASE_MS),
             mark: former.next_request.max(1),
             last_sent: former.last_letter,
@@ -202,7 +206,29 @@ impl Desk<'_> {
         };
         let info = new_info(session, &profile);
         self.write_profile(overlay, session, profile)?;
-        Ok(answer(SessionAnswer::Opened { info, created: true }))
+        Ok(answer(SessionAnswer::Opened { info, created: true, held: hold.is_some() }))
+    }
+
+    /// Finds a session that is there, and gives it to who wants to have it alone, unless somebody was faster.
+    fn take(
+        &self,
+        overlay: &mut Overlay,
+        session: &Name,
+        mut profile: Profile,
+        hold: Option<Hold>,
+    ) -> Result<Answer> {
+        let has = |hold: &Hold| hold.nonce == profile.nonce;
+        let (held, takes) = match &hold {
+            Some(hold) if has(hold) => (true, false),
+            Some(hold) => (hold.over == profile.epoch, hold.over == profile.epoch),
+            None => (false, false),
+        };
+        if let Some(hold) = hold.filter(|_| takes) {
+            (profile.epoch, profile.nonce) = (self.now, hold.nonce);
+            self.write_profile(overlay, session, profile.clone())?;
+        }
+        let info = self.info(session, &profile);
+        Ok(answer(SessionAnswer::Opened { info, created: false, held }))
     }
 
     fn keep_alive(
@@ -210,8 +236,9 @@ impl Desk<'_> {
         overlay: &mut Overlay,
         session: &Name,
         lowest_pending: u64,
+        epoch: Stamp,
     ) -> Result<Answer> {
-        self.heard(overlay, session)?;
+        self.heard(overlay, session, epoch)?;
         self.raise_mark(overlay, session, lowest_pending)?;
         Ok(Answer::Did(true))
     }
@@ -228,10 +255,14 @@ impl Desk<'_> {
         drop_slots(self.index, overlay, session, &dropped)
     }
 
-    fn close(&self, overlay: &mut Overlay, session: &Name) -> Result<Answer> {
-        let lived = self.live(overlay, session)?.is_some();
-        self.remove(overlay, session, !lived)?;
-        Ok(Answer::Did(lived))
+    fn close(&self, overlay: &mut Overlay, session: &Name, epoch: Stamp) -> Result<Answer> {
+        let live = self.live(overlay, session)?;
+        if live.as_ref().is_some_and(|profile| check_epoch(session, profile, epoch).is_err()) {
+            // That of who asks is gone already.
+            return Ok(Answer::Did(false));
+        }
+        self.remove(overlay, session, live.is_none())?;
+        Ok(Answer::Did(live.is_some()))
     }
 
     /// Removes everything of a session but its numbers; gives how many keys were touched.
@@ -307,6 +338,7 @@ fn info_of(session: &Name, profile: &Profile, expires: Stamp, slots: &Slots) -> 
     SessionInfo {
         session: session.clone(),
         opened: profile.opened,
+        epoch: profile.epoch,
         lease_ms: profile.lease_ms,
         expires,
         capabilities: profile.capabilities.clone(),
@@ -321,6 +353,24 @@ fn info_of(session: &Name, profile: &Profile, expires: Stamp, slots: &Slots) -> 
 
 fn answer(answer: SessionAnswer) -> Answer {
     Answer::Session(Box::new(answer))
+}
+
+/// Refuses what was sent in another epoch of a session.
+fn check_epoch(session: &Name, profile: &Profile, epoch: Stamp) -> Result<()> {
+    match epoch == 0 || epoch == profile.epoch {
+        true => Ok(()),
+        false => Err(taken(session)),
+    }
+}
+
+/// As far as who asks is concerned, the session is over.
+#[cold]
+pub(crate) fn taken(session: &Name) -> Error {
+    let message = format!(
+        "session `{session}` was taken by another client, or opened anew: nothing was executed; one name is for one \
+         client at a time"
+    );
+    Error::new(Code::SessionExpired, message)
 }
 
 #[cold]

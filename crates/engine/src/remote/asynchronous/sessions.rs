@@ -75,7 +75,7 @@ impl AsyncSessions {
 
     /// Ends a session; says whether there was one.
     pub async fn close(&self, session: &str) -> Result<bool> {
-        did(self.run(SessionCommand::Close { session: Name::new(session)? }).await?)
+        did(self.run(SessionCommand::Close { session: Name::new(session)?, epoch: 0 }).await?)
     }
 }
 
@@ -118,20 +118,22 @@ impl AsyncSession {
     /// Says that the client is there; what is below `lowest_pending` it has got, and 0 says nothing about that.
     pub async fn keep_alive(&self, lowest_pending: u64) -> Result<()> {
         let session = self.name().clone();
-        let command = SessionCommand::KeepAlive { session, lowest_pending };
+        let command = SessionCommand::KeepAlive { session, lowest_pending, epoch: 0 };
         self.sessions.run(command).await.map(|_| ())
     }
 
     /// What was sent to the client behind a number and is not acknowledged, in order.
     pub async fn pending(&self, after: u64, limit: usize) -> Result<Vec<(u64, Vec<u8>)>> {
         let session = self.name().clone();
-        pending(self.sessions.run(SessionCommand::Pending { session, after, limit }).await?)
+        pending(
+            self.sessions.run(SessionCommand::Pending { session, after, limit, epoch: 0 }).await?,
+        )
     }
 
     /// The client has done everything up to this number; gives how many that were.
     pub async fn acknowledge(&self, upto: u64) -> Result<u64> {
         let session = self.name().clone();
-        count(self.sessions.run(SessionCommand::Acknowledge { session, upto }).await?)
+        count(self.sessions.run(SessionCommand::Acknowledge { session, upto, epoch: 0 }).await?)
     }
 
     /// Ends it; says whether it was there.

@@ -33,11 +33,11 @@ impl Core {
     /// What becomes of a request: what it was answered before; nothing, and it is to be executed; or it is refused.
     /// In a session that lives it is a word of the client, whatever becomes of it.
     pub(super) fn judge(&mut self, now: Stamp, request: &SessionRequest) -> Result<Option<Reply>> {
-        let SessionRequest { session: name, request_id, .. } = request;
+        let SessionRequest { session: name, request_id, epoch, .. } = request;
         if planted(Fault::ExpiredExecutes) {
             self.sessions.get_mut(name).into_iter().for_each(|session| session.renew(now));
         }
-        let session = self.heard(now, name)?;
+        let session = self.heard_in(now, name, *epoch)?;
         match session.ledger.judge(*request_id) {
             Verdict::Execute => Ok(None),
             Verdict::Repeat => {
@@ -55,7 +55,7 @@ impl Core {
 
     /// Keeps what a request was answered, and gives up what the client has or there is no room for.
     pub(super) fn keep(&mut self, request: &SessionRequest, reply: Reply) {
-        let SessionRequest { session, request_id, lowest_pending } = request;
+        let SessionRequest { session, request_id, lowest_pending, .. } = request;
         let lowest_pending = match planted(Fault::LowestPendingIgnored) {
             false => *lowest_pending,
             true => 0,
@@ -157,7 +157,13 @@ impl Core {
 
     /// The session of a client of which something was heard: its lease begins anew.
     fn heard(&mut self, now: Stamp, name: &Name) -> Result<&mut Session> {
-        match self.sessions.live_mut(name, now) {
+        self.heard_in(now, name, 0)
+    }
+
+    /// The same, of one that was opened then; 0: whenever it was.
+    fn heard_in(&mut self, now: Stamp, name: &Name, epoch: Stamp) -> Result<&mut Session> {
+        let is_it = |session: &&mut Session| epoch == 0 || epoch == session.opened;
+        match self.sessions.live_mut(name, now).filter(is_it) {
             Some(session) => {
                 session.renew(now);
                 Ok(session)

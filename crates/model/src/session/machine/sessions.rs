@@ -62,6 +62,7 @@ impl Session {
         SessionInfo {
             session: name.clone(),
             opened: self.opened,
+            epoch: self.opened,
             lease_ms: self.lease_ms,
             expires: self.expires,
             capabilities: self.capabilities.clone(),

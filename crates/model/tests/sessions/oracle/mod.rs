@@ -133,6 +133,11 @@ impl Oracle {
             }
             Input::Request { request, command } => {
                 let who = request.session.as_str();
+                let opened = self.sessions.get(who).map_or(0, |session| session.opened);
+                if request.epoch != 0 && request.epoch != opened && self.is_live(now, who) {
+                    self.count("strangers", 1);
+                    return refused("SessionExpired");
+                }
                 let Some(session) = self.heard(now, who) else { return refused("SessionExpired") };
                 if let Some(kept) = session.kept.get(&request.request_id) {
                     let answer = format!("{} repeat=true", kept.text());

@@ -36,6 +36,30 @@ fn what_the_client_has_got_goes_and_is_never_executed_again() {
 }
 
 #[test]
+fn a_request_for_another_session_of_the_name_is_not_executed() {
+    let mut machine = opened(Limits::default());
+    machine.apply(1, &Input::Close { session: name("a") });
+    machine.apply(2, &Input::open(name("a")));
+    let epoch = machine.info(&name("a")).unwrap().epoch;
+    let first = machine.info(&name("a")).unwrap().next_request;
+    let in_epoch = |id, epoch| match request("a", id, 1, ADD) {
+        Input::Request { request, command } => {
+            Input::Request { request: request.in_epoch(epoch), command }
+        }
+        other => other,
+    };
+    assert!(said(&machine.apply(3, &in_epoch(first, epoch))).is_ok());
+    assert_eq!(refusal(&machine.apply(3, &in_epoch(first + 1, epoch + 1))), Code::SessionExpired);
+    assert_eq!(refusal(&machine.apply(3, &in_epoch(first, epoch + 1))), Code::SessionExpired);
+    machine.apply(5, &Input::Close { session: name("a") });
+    machine.apply(6, &Input::open(name("a")));
+    let next = machine.info(&name("a")).unwrap().next_request;
+    assert_eq!(refusal(&machine.apply(7, &in_epoch(next, epoch))), Code::SessionExpired);
+    assert!(said(&machine.apply(7, &in_epoch(next, 6))).is_ok());
+    assert_eq!((count(&machine), machine.counters().strangers), (2, 3));
+}
+
+#[test]
 fn a_repeat_raises_no_mark() {
     let mut machine = opened(Limits::default());
     machine.apply(1, &request("a", 1, 1, ADD));

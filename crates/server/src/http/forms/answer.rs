@@ -260,7 +260,7 @@ impl AnswerForm {
 
     fn of_session(answer: SessionAnswer) -> Result<AnswerForm> {
         Ok(match answer {
-            SessionAnswer::Opened { info, created } => {
+            SessionAnswer::Opened { info, created, .. } => {
                 AnswerForm::Opened(OpenedForm::of(info, created))
             }
             SessionAnswer::Sent(number) => AnswerForm::Sent(number),

@@ -129,7 +129,7 @@ impl SessionNameForm {
 impl KeepSessionForm {
     pub fn command(self) -> Result<SessionCommand> {
         let (session, lowest_pending) = (Name::new(&self.session)?, self.lowest);
-        Ok(SessionCommand::KeepAlive { session, lowest_pending })
+        Ok(SessionCommand::KeepAlive { session, lowest_pending, epoch: 0 })
     }
 }
 
@@ -147,14 +147,18 @@ pub(crate) fn sending(session: Name, payload: Option<Raw>) -> Result<SessionComm
 
 impl AcknowledgeForm {
     pub fn command(self) -> Result<SessionCommand> {
-        Ok(SessionCommand::Acknowledge { session: Name::new(&self.session)?, upto: self.upto })
+        Ok(SessionCommand::Acknowledge {
+            session: Name::new(&self.session)?,
+            upto: self.upto,
+            epoch: 0,
+        })
     }
 }
 
 impl PendingForm {
     pub fn command(self) -> Result<SessionCommand> {
         let (session, limit) = (Name::new(&self.session)?, self.limit.unwrap_or(PAGE_DEFAULT));
-        Ok(SessionCommand::Pending { session, after: self.after, limit })
+        Ok(SessionCommand::Pending { session, after: self.after, limit, epoch: 0 })
     }
 }
 

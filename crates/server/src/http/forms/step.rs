@@ -351,7 +351,9 @@ impl StepForm {
         let command = match self {
             StepForm::OpenSession(form) => form.command()?,
             StepForm::KeepSessionAlive(form) => form.command()?,
-            StepForm::CloseSession(form) => SessionCommand::Close { session: form.named()? },
+            StepForm::CloseSession(form) => {
+                SessionCommand::Close { session: form.named()?, epoch: 0 }
+            }
             StepForm::SendRequest(form) => form.command()?,
             StepForm::AcknowledgeRequests(form) => form.command()?,
             StepForm::PendingRequests(form) => form.command()?,

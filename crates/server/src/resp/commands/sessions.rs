@@ -150,7 +150,7 @@ fn pending(words: &[&[u8]]) -> Result<Plan, Reply> {
                 () => return Err(syntax_error()),
             }
         }
-        plan(SessionCommand::Pending { session, after, limit }, requests)
+        plan(SessionCommand::Pending { session, after, limit, epoch: 0 }, requests)
     })
 }
 
@@ -190,7 +190,7 @@ fn retried(answers: Answers, _: Stamp) -> Reply {
 fn acknowledge(words: &[&[u8]]) -> Result<Plan, Reply> {
     understood(words, |arguments| {
         let (session, upto) = (arguments.name()?, arguments.count()?);
-        plan(SessionCommand::Acknowledge { session, upto }, how_many)
+        plan(SessionCommand::Acknowledge { session, upto, epoch: 0 }, how_many)
     })
 }
 
@@ -200,7 +200,7 @@ fn keep_alive(words: &[&[u8]]) -> Result<Plan, Reply> {
         if arguments.take("LOWEST") {
             lowest_pending = arguments.count()?;
         }
-        plan(SessionCommand::KeepAlive { session, lowest_pending }, done)
+        plan(SessionCommand::KeepAlive { session, lowest_pending, epoch: 0 }, done)
     })
 }
 
@@ -210,7 +210,7 @@ fn done(_: Answers, _: Stamp) -> Reply {
 
 fn close(words: &[&[u8]]) -> Result<Plan, Reply> {
     let session = Arguments::behind(words).name()?;
-    plan(SessionCommand::Close { session }, did)
+    plan(SessionCommand::Close { session, epoch: 0 }, did)
 }
 
 fn info(words: &[&[u8]]) -> Result<Plan, Reply> {

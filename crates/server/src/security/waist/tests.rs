@@ -160,12 +160,20 @@ fn on_session(key: &str) -> Vec<(Command, bool, bool)> {
     let session = || name(key);
     let capabilities = Vec::new();
     let all = [
-        (SessionCommand::Open { session: session(), lease_ms: None, capabilities }, true, true),
-        (SessionCommand::KeepAlive { session: session(), lowest_pending: 1 }, false, true),
-        (SessionCommand::Close { session: session() }, false, true),
+        (
+            SessionCommand::Open { session: session(), lease_ms: None, capabilities, hold: None },
+            true,
+            true,
+        ),
+        (
+            SessionCommand::KeepAlive { session: session(), lowest_pending: 1, epoch: 0 },
+            false,
+            true,
+        ),
+        (SessionCommand::Close { session: session(), epoch: 0 }, false, true),
         (SessionCommand::Send { session: session(), payload: Vec::new() }, false, true),
-        (SessionCommand::Acknowledge { session: session(), upto: 1 }, false, true),
-        (SessionCommand::Pending { session: session(), after: 0, limit: 1 }, true, false),
+        (SessionCommand::Acknowledge { session: session(), upto: 1, epoch: 0 }, false, true),
+        (SessionCommand::Pending { session: session(), after: 0, limit: 1, epoch: 0 }, true, false),
         (SessionCommand::Info { session: session() }, true, false),
     ];
     all.into_iter().map(|(command, r, w)| (Command::from(command), r, w)).collect()

@@ -1,0 +1,72 @@
+//! A simulated world with a database, and clients on ways of their own.
+
+use super::simulation::{Inline, Simulation, Surroundings};
+use super::*;
+use mainstay::ErrorKind;
+use mainstay_sessions::{AsyncSession, Client, Faults, Faulty, Runtime};
+
+/// A simulated world with a database, and clients on ways of their own.
+pub struct World {
+    pub simulation: Arc<Simulation>,
+    pub db: Database,
+}
+
+pub fn world() -> World {
+    let simulation = Simulation::new();
+    World { db: simulation.database(), simulation }
+}
+
+pub fn never() -> Faults {
+    Faults::default()
+}
+
+/// No answer comes, but everything is executed.
+pub fn deaf() -> Faults {
+    Faults { lose_answer: 1.0, ..never() }
+}
+
+/// Nothing arrives.
+pub fn cut() -> Faults {
+    Faults { lose_request: 1.0, ..never() }
+}
+
+pub fn settings() -> Settings {
+    Settings { deadline: Some(secs(5)), seed: Some(1), ..Settings::default() }
+}
+
+impl World {
+    pub fn way(&self, faults: Faults) -> Arc<Faulty> {
+        Faulty::new(Arc::new(Inline::new(&self.db)), faults)
+    }
+
+    pub fn client(&self, way: &Arc<Faulty>, settings: Settings) -> Client {
+        let runtime = Arc::new(Surroundings(self.simulation.clone()));
+        Client::on(way.clone(), settings, runtime).unwrap()
+    }
+
+    pub fn run<T>(&self, future: impl Future<Output = T>) -> T {
+        self.simulation.run(future)
+    }
+
+    /// A session on a way that can be changed.
+    pub fn session(&self, way: &Arc<Faulty>) -> AsyncSession {
+        self.run(self.client(way, settings()).open_async(named("s"))).unwrap()
+    }
+
+    pub fn sleep(&self, time: Duration) {
+        self.run(Surroundings(self.simulation.clone()).sleep(time));
+    }
+
+    pub fn value(&self, cell: &str) -> i64 {
+        value(&self.db, cell)
+    }
+}
+
+pub fn kind<T: std::fmt::Debug>(result: Result<T>) -> ErrorKind {
+    result.unwrap_err().kind()
+}
+
+/// Nobody says that the client is there.
+pub fn silent() -> Settings {
+    Settings { keeps_alive: false, ..settings() }
+}
