@@ -79,6 +79,8 @@ pub(crate) struct Executor {
     next: Revision,
     /// The earliest moment at which something may expire that was written since the last sweep.
     due_since_sweep: Stamp,
+    /// The last revision that changed something of sessions, or that their table was read at.
+    sessions_changed: Revision,
     /// Readers are at this revision or later.
     pub seen: Revision,
     overlay: Overlay,
@@ -120,6 +122,7 @@ impl Executor {
             active,
             next: last + 1,
             due_since_sweep: Stamp::MAX,
+            sessions_changed: 0,
             seen: last,
             overlay: Overlay::default(),
             scratch: Vec::new(),
@@ -451,6 +454,7 @@ impl Executor {
                 }
             }
             if SessionTable::concerns(effect.key[0]) {
+                self.sessions_changed = revision;
                 let mut table = self.state.sessions.lock();
                 let change = table.absorb(&effect.key, &head, overlay.payload(effect), stamp)?;
                 if change != SessionChange::None {
@@ -565,7 +569,11 @@ impl Executor {
         self.stamper.rewind(stamp);
         let catalog = load_catalog(&self.state.index)?;
         *self.state.catalog.write() = catalog;
-        self.load_sessions()
+        // Sessions that nothing was taken back of keep their leases.
+        match self.sessions_changed > last {
+            true => self.load_sessions(),
+            false => Ok(()),
+        }
     }
 
     /// Reads the sessions from their spaces; their leases begin now.
@@ -574,6 +582,7 @@ impl Executor {
         let table = SessionTable::load(&self.state.index, now)?;
         self.state.next_expiry.fetch_min(table.next_due().unwrap_or(Stamp::MAX), Ordering::Relaxed);
         *self.state.sessions.lock() = table;
+        self.sessions_changed = self.next - 1;
         Ok(())
     }
 }

@@ -42,7 +42,7 @@ pub(crate) enum SessionChange {
 /// A session that lives.
 pub(crate) struct Row {
     lease_us: u64,
-    /// It expires then, if nothing is heard of its client.
+    /// It expires then, if nothing is heard of its client; 0: it has expired.
     pub expires: Stamp,
     /// When its client has taken it.
     epoch: Stamp,
@@ -55,7 +55,19 @@ pub(crate) struct Row {
 impl Row {
     /// The client has said something: the lease begins anew.
     pub fn renew(&mut self, now: Stamp) {
-        self.expires = self.expires.max(now + self.lease_us);
+        if self.expires != 0 {
+            self.expires = self.expires.max(now + self.lease_us);
+        }
+    }
+
+    /// Whether its lease is over. If it is, it stays so: who read the clock before that must not bring it back while it is
+    /// being removed.
+    fn end(&mut self, now: Stamp) -> bool {
+        let is_over = self.expires <= now;
+        if is_over {
+            self.expires = 0;
+        }
+        is_over
     }
 
     /// Whether something that was sent in an epoch is meant for it; 0: in whichever.
@@ -217,22 +229,37 @@ impl SessionTable {
         names.filter_map(|name| self.all.get_key_value(name).map(|(name, row)| (name, &**row)))
     }
 
-    /// The sessions whose leases are over, the first of them first. Timers of those that were renewed are set anew.
-    pub fn due(&mut self, now: Stamp) -> Vec<Name> {
-        let fired: Vec<(Stamp, Name)> =
-            self.timers.iter().take_while(|(at, _)| *at <= now).cloned().collect();
-        let mut due = Vec::new();
-        for (at, name) in fired {
-            match self.all.get_mut(&name) {
-                Some(row) if row.expires > now => {
-                    row.timer = row.expires;
-                    self.timers.insert((row.expires, name.clone()));
-                    self.timers.remove(&(at, name));
-                }
-                _ => due.push(name),
+    /// So many sessions whose leases are over, the first of them first; nobody renews them any more. Timers of those that
+    /// were renewed are set anew.
+    pub fn due(&mut self, now: Stamp, limit: usize) -> Vec<Name> {
+        let (mut due, mut renewed) = (Vec::new(), Vec::new());
+        for (at, name) in self.timers.iter().take_while(|(at, _)| *at <= now) {
+            if due.len() == limit {
+                break;
+            }
+            let Some(row) = self.all.get_mut(name) else { continue };
+            if row.end(now) {
+                due.push(name.clone());
+            } else {
+                renewed.push((*at, name.clone(), row.expires));
+                row.timer = row.expires;
             }
         }
+        for (at, name, expires) in renewed {
+            self.timers.remove(&(at, name.clone()));
+            self.timers.insert((expires, name));
+        }
         due
+    }
+
+    /// Ends a session whose lease is over, if it is: nobody renews it any more.
+    pub fn end(&mut self, session: &str, now: Stamp) -> bool {
+        self.all.get_mut(session).is_some_and(|row| row.end(now))
+    }
+
+    /// How many letters wait for all clients together.
+    pub fn letters(&self) -> usize {
+        self.retries.len()
     }
 
     /// When the next lease is to be looked at.
@@ -267,5 +294,49 @@ impl SessionTable {
             (kept + count, bytes + size, letters + row.mailbox.len() as u64)
         };
         self.all.values().map(|row| &**row).fold((0, 0, 0), add)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sessions with leases of 1, 2, 3 ... milliseconds.
+    fn table(sessions: u64) -> SessionTable {
+        let mut table = SessionTable::default();
+        for n in 1..=sessions {
+            let profile = Profile { lease_ms: n, ..Profile::default() };
+            table.add(Name::new(&format!("s{n}")).unwrap(), &profile, 0);
+        }
+        table
+    }
+
+    fn names(due: &[Name]) -> Vec<&str> {
+        due.iter().map(Name::as_str).collect()
+    }
+
+    #[test]
+    fn those_whose_leases_are_over_come_in_order_and_no_more_than_asked_for() {
+        let mut table = table(5);
+        table.renew("s2", 1_500);
+        assert_eq!(names(&table.due(3_200, 1)), ["s1"]);
+        assert_eq!(names(&table.due(3_200, 9)), ["s1", "s3"], "until they are removed");
+        assert_eq!(table.next_due(), Some(1_000));
+        for name in ["s1", "s3"] {
+            table.remove(&Name::new(name).unwrap());
+        }
+        assert_eq!((table.next_due(), table.len()), (Some(3_500), 3), "as it was renewed");
+    }
+
+    #[test]
+    fn nobody_brings_back_what_has_expired() {
+        let mut table = table(2);
+        assert!(!table.end("s1", 999) && table.end("s1", 1_000));
+        // Somebody has read the clock before, and comes to the lock after.
+        assert!(table.live_mut("s1", 999).is_none());
+        table.renew("s1", 999);
+        assert!(table.live("s1", 999).is_none());
+        assert_eq!(names(&table.due(2_000, 9)), ["s1", "s2"]);
+        assert!(table.live("s2", 1_999).is_none());
     }
 }

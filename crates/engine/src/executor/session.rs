@@ -70,7 +70,7 @@ impl Executor {
 
     fn end_if_expired(&mut self, session: &Name, now: Stamp) -> Result<()> {
         let stamp = now.max(self.stamper.last() + 1);
-        if self.state.sessions.lock().row(session.as_str()).is_none_or(|row| row.expires > stamp) {
+        if !self.state.sessions.lock().end(session.as_str(), stamp) {
             return Ok(());
         }
         let mut overlay = std::mem::take(&mut self.overlay);

@@ -228,6 +228,9 @@ fn bad_leases_and_capabilities_are_refused() {
     let long = "x".repeat(1025);
     assert_eq!(open(SessionOptions::new().capability("", "x")), Some(Code::InvalidArgument));
     assert_eq!(open(SessionOptions::new().capability("x", &long)), Some(Code::InvalidArgument));
+    let large = (0..20)
+        .fold(SessionOptions::new(), |all, i| all.capability(&i.to_string(), &"x".repeat(1_000)));
+    assert_eq!(open(large), Some(Code::InvalidArgument));
     let many = (0..65).fold(SessionOptions::new(), |all, i| all.capability(&i.to_string(), ""));
     assert_eq!(open(many), Some(Code::InvalidArgument));
     let twice = SessionOptions::new().capability("lang", "rust").capability("lang", "c");

@@ -1,8 +1,8 @@
 //! What can be done with sessions.
 
 use super::{
-    CAPABILITY_LIMIT, CAPABILITY_LIMIT_BYTES, LETTER_LIMIT_BYTES, SESSION_LEASE_LIMIT_MS,
-    SESSION_LEASE_MS,
+    CAPABILITIES_LIMIT_BYTES, CAPABILITY_LIMIT, CAPABILITY_LIMIT_BYTES, LETTER_LIMIT_BYTES,
+    SESSION_LEASE_LIMIT_MS, SESSION_LEASE_MS,
 };
 use crate::limits::check_page;
 use crate::wire::fields;
@@ -195,6 +195,12 @@ pub fn check_session_open(lease_ms: Option<u64>, capabilities: &[(String, String
         let message = format!(
             "a capability has a name of 1 to {CAPABILITY_LIMIT_BYTES} bytes and a value of at most as many"
         );
+        return Err(Error::new(Code::InvalidArgument, message));
+    }
+    let bytes: usize = capabilities.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if bytes > CAPABILITIES_LIMIT_BYTES {
+        let message =
+            format!("the capabilities have {bytes} bytes: {CAPABILITIES_LIMIT_BYTES} are the most");
         return Err(Error::new(Code::InvalidArgument, message));
     }
     let mut names = BTreeSet::new();

@@ -41,12 +41,16 @@ pub const KEPT_LIMIT_BYTES: usize = 1 << 20;
 pub const MAILBOX_LIMIT: usize = 10_000;
 /// The most bytes of them.
 pub const MAILBOX_LIMIT_BYTES: usize = 16 << 20;
+/// The most requests of the server that all sessions together have not acknowledged.
+pub const LETTERS_LIMIT: usize = 1_000_000;
 /// The largest of them.
 pub const LETTER_LIMIT_BYTES: usize = 1 << 20;
 /// The most capabilities of a session.
 pub const CAPABILITY_LIMIT: usize = 64;
 /// The longest name, and the longest value, of a capability.
 pub const CAPABILITY_LIMIT_BYTES: usize = 1_024;
+/// The most bytes of all capabilities of a session: they are written with each change of its standing.
+pub const CAPABILITIES_LIMIT_BYTES: usize = 16 << 10;
 /// The most sessions.
 pub const SESSION_LIMIT: usize = 100_000;
 /// How far a client's numbers may be ahead of the next one that its session knows of: as many as responses are kept.

@@ -5,7 +5,8 @@ use super::{Desk, answer, check_epoch, expired, write};
 use crate::entry::DELETED;
 use crate::overlay::Overlay;
 use mainstay_model::{
-    Answer, Code, Error, MAILBOX_LIMIT, MAILBOX_LIMIT_BYTES, Name, Result, SessionAnswer, Stamp,
+    Answer, Code, Error, LETTERS_LIMIT, MAILBOX_LIMIT, MAILBOX_LIMIT_BYTES, Name, Result,
+    SessionAnswer, Stamp,
 };
 
 impl Desk<'_> {
@@ -20,6 +21,7 @@ impl Desk<'_> {
         };
         profile.pending_bytes += payload.len() as u64;
         check_room(session, &profile)?;
+        check_total(self.table.lock().letters())?;
         profile.last_sent += 1;
         let number = profile.last_sent;
         let key = part_key(session, Part::Letter(number));
@@ -78,23 +80,30 @@ impl Desk<'_> {
         sent_before: Stamp,
         limit: usize,
     ) -> Result<Answer> {
-        let mut table = self.table.lock();
-        let lives = |(_, session, number): (Stamp, &Name, u64)| {
-            table.live(session.as_str(), self.now).is_some().then(|| (session.clone(), number))
-        };
-        let old: Vec<(Name, u64)> =
-            table.before(sent_before).filter_map(lives).take(limit).collect();
+        let old = self.sent_before(sent_before, limit);
         let (mut requests, mut bytes) = (Vec::new(), 0);
         for (session, number) in old {
+            // Not under the lock: it may have to be read from a file.
             let payload = self.letter(overlay, &session, number)?.ok_or_else(damaged)?;
             bytes += payload.len();
             if bytes > MAILBOX_LIMIT_BYTES && !requests.is_empty() {
                 break;
             }
-            table.sent(&session, number, self.now);
             requests.push((session, number, payload));
         }
+        let mut table = self.table.lock();
+        for (session, number, _) in &requests {
+            table.sent(session, *number, self.now);
+        }
         Ok(answer(SessionAnswer::Retry(requests)))
+    }
+
+    fn sent_before(&self, sent_before: Stamp, limit: usize) -> Vec<(Name, u64)> {
+        let table = self.table.lock();
+        let lives = |(_, session, number): (Stamp, &Name, u64)| {
+            table.live(session.as_str(), self.now).is_some().then(|| (session.clone(), number))
+        };
+        table.before(sent_before).filter_map(lives).take(limit).collect()
     }
 
     fn letter(&self, overlay: &Overlay, session: &Name, number: u64) -> Result<Option<Vec<u8>>> {
@@ -104,6 +113,17 @@ impl Desk<'_> {
         };
         Ok(self.find(overlay, &key, read)?.flatten())
     }
+}
+
+fn check_total(letters: usize) -> Result<()> {
+    if letters < LETTERS_LIMIT {
+        return Ok(());
+    }
+    let message = format!(
+        "{letters} requests to clients are not acknowledged: {LETTERS_LIMIT} are the most that wait for all clients \
+         together; nothing was sent"
+    );
+    Err(Error::new(Code::MailboxFull, message))
 }
 
 fn check_room(session: &Name, profile: &Profile) -> Result<()> {
@@ -116,4 +136,15 @@ fn check_room(session: &Name, profile: &Profile) -> Result<()> {
          {MAILBOX_LIMIT_BYTES} bytes, do not wait for it; nothing was sent"
     );
     Err(Error::new(Code::MailboxFull, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_clients_together_have_so_many_letters_at_most() {
+        check_total(LETTERS_LIMIT - 1).unwrap();
+        assert_eq!(check_total(LETTERS_LIMIT).unwrap_err().code(), Code::MailboxFull);
+    }
 }

@@ -68,7 +68,8 @@ pub(crate) fn run(
 
 /// Expires sessions whose leases are over, until so many keys are touched; gives how many were.
 pub(crate) fn expire(desk: &Desk<'_>, overlay: &mut Overlay, limit: usize) -> Result<usize> {
-    let due = desk.table.lock().due(desk.now);
+    // Each of them is a key at least.
+    let due = desk.table.lock().due(desk.now, limit);
     let mut touched = 0;
     for session in due {
         if touched >= limit {
