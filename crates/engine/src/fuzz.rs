@@ -6,6 +6,10 @@
 //!         --checksums made right-----> reader     so that changes get past the checksums
 //! ```
 
+mod sessions;
+
+pub use sessions::sessions;
+
 use crate::backup;
 use crate::export;
 use crate::hashed::mend_hash;
@@ -218,6 +222,7 @@ mod tests {
         assert!(feed("wire", wire) > 11);
         assert!(feed("runs", runs) > 1);
         assert!(feed("keyed", keyed) > 2);
+        assert!(feed("sessions", sessions) > 3);
     }
 
     proptest! {
@@ -241,6 +246,7 @@ mod tests {
             feed("wire", |bytes| wire(&changed(bytes)));
             feed("runs", |bytes| runs(&changed(bytes)));
             feed("keyed", |bytes| keyed(&changed(bytes)));
+            feed("sessions", |bytes| sessions(&changed(bytes)));
         }
     }
 

@@ -19,7 +19,7 @@ mod restoring;
 mod store;
 
 #[cfg(any(test, fuzzing))]
-pub(crate) use mend::mend;
+pub(crate) use mend::{mend, mend_blocks};
 
 /// How many entries are sealed in one transaction.
 pub(crate) const SEAL_PIECE: usize = 10_000;

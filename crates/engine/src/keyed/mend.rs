@@ -7,7 +7,11 @@ const HASH_BYTES: usize = 32;
 
 /// Makes the checksum of every block right, and the hash at the end, as far as it looks like a snapshot.
 pub(crate) fn mend(bytes: &mut [u8]) {
-    let mut at = MAGIC_BYTES;
+    mend_blocks(bytes, MAGIC_BYTES);
+}
+
+/// The same for any file of such blocks, from where they begin.
+pub(crate) fn mend_blocks(bytes: &mut [u8], mut at: usize) {
     while let Some(size) = mend_block(bytes, at) {
         at += size;
     }
