@@ -6,7 +6,7 @@ use super::room::Permit;
 use super::seat::Seat;
 use super::slot::Slot;
 use crate::wire::{self, WORD_LIMIT_BYTES};
-use mainstay_model::ErrorKind::{Closed, ReadOnly, Unavailable};
+use mainstay_model::ErrorKind::{Closed, ReadOnly, SessionExpired, Unavailable};
 use mainstay_model::{Code, Error, Receipt, Result};
 use std::sync::Arc;
 
@@ -120,12 +120,12 @@ impl Call {
         }
     }
 
-    /// A write that was sent again and is refused before it is looked for: nobody looked whether its
-    /// first sending was committed.
+    /// A write that was sent again and is refused before it is looked for, or finds the session gone that
+    /// would know of it: nobody can tell whether its first sending was committed.
     fn doubt(&self, frame: Vec<u8>) -> Result<Vec<u8>> {
         if self.may_be_done()
             && let Ok(Err(error)) = wire::decode::<Result<Receipt>>(&frame)
-            && matches!(error.kind(), Unavailable | ReadOnly | Closed)
+            && matches!(error.kind(), Unavailable | ReadOnly | Closed | SessionExpired)
         {
             return Err(unknown(error.message()));
         }
@@ -195,12 +195,21 @@ mod tests {
 
     #[test]
     fn a_repeated_write_that_is_refused_may_have_been_committed_before() {
-        for code in [Code::QueueFull, Code::ReadOnlyFiles, Code::Closed, Code::DiskFull] {
+        let refusals = [
+            Code::QueueFull,
+            Code::ReadOnlyFiles,
+            Code::Closed,
+            Code::DiskFull,
+            Code::SessionExpired,
+        ];
+        for code in refusals {
             assert_eq!(told(Nature::Named, 1, framed(code)), code, "nothing was sent before");
             assert_eq!(told(Nature::Named, 2, framed(code)), Code::UnknownOutcome, "{code:?}");
             assert_eq!(told(Nature::Read, 2, framed(code)), code, "it only reads");
         }
-        for code in [Code::GuardFailed, Code::RequestReused, Code::InvalidValue] {
+        let answers =
+            [Code::GuardFailed, Code::RequestReused, Code::ResponseEvicted, Code::SessionNotFound];
+        for code in answers {
             assert_eq!(told(Nature::Named, 2, framed(code)), code, "it was looked for, and judged");
         }
         let line = || Reply::Error("NOPERM may not".into());

@@ -139,6 +139,16 @@ fn cut_before_the_answer<T: Send>(
     proxy: &Proxy,
     work: impl FnOnce() -> T + Send,
 ) -> T {
+    cut_after(db, proxy, || (), work)
+}
+
+/// The same; what happens meanwhile has happened when it is sent again.
+fn cut_after<T: Send>(
+    db: &Database,
+    proxy: &Proxy,
+    meanwhile: impl FnOnce(),
+    work: impl FnOnce() -> T + Send,
+) -> T {
     // All connections are there and used, so that what vanishes is the answer.
     for round in 0..4 {
         db.cells().set("warm", round).unwrap();
@@ -148,6 +158,7 @@ fn cut_before_the_answer<T: Send>(
     thread::scope(|scope| {
         let working = scope.spawn(work);
         proxy.wait_until_swallowed();
+        meanwhile();
         proxy.mute();
         proxy.swallow(false);
         proxy.cut();
@@ -181,6 +192,33 @@ fn a_request_whose_answer_is_lost_is_sent_again_and_done_once() {
     cut_before_the_answer(&db, &proxy, || session.execute(4, 4, send)).unwrap();
     let pending = session.pending(0, 10).unwrap();
     assert_eq!(pending, [(1, b"x".to_vec()), (2, b"y".to_vec())], "each of them once");
+}
+
+/// Whoever is told that nothing was executed sends it with a new number, in a new session.
+#[test]
+fn a_request_that_is_sent_again_into_a_session_that_is_gone_may_have_been_executed() {
+    let server = Ours::start();
+    let proxy = Proxy::to(server.address);
+    let db = proxy.options().connect().unwrap();
+    let session = db.sessions().open(SessionOptions::new().name("s")).unwrap();
+    let close = || assert!(server.db.sessions().close("s").unwrap());
+    let told = cut_after(&db, &proxy, close, || session.execute(1, 1, add("n")));
+    assert_eq!(told.unwrap_err().kind(), ErrorKind::UnknownOutcome);
+    assert_eq!(server.db.cells().get("n").unwrap(), Some(Value::Int(1)), "it was executed");
+    // One that was sent once was not.
+    let told = session.execute(2, 2, add("n"));
+    assert_eq!(told.unwrap_err().kind(), ErrorKind::SessionExpired);
+
+    let short = SessionOptions::new().name("short").lease(Duration::from_secs(1));
+    let session = db.sessions().open(short).unwrap();
+    let expire = || {
+        while server.db.sessions().info("short").unwrap().is_some() {
+            thread::sleep(Duration::from_millis(20));
+        }
+    };
+    let told = cut_after(&db, &proxy, expire, || session.execute(1, 1, add("n")));
+    assert_eq!(told.unwrap_err().kind(), ErrorKind::UnknownOutcome);
+    assert_eq!(server.db.cells().get("n").unwrap(), Some(Value::Int(2)));
 }
 
 #[test]
