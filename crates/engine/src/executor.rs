@@ -269,6 +269,7 @@ impl Executor {
         for (position, step) in steps.iter().enumerate() {
             let answer = self
                 .step(&view, overlay, submitted, &step.command)
+                .map_err(|error| session::of_a_step(transaction, error))
                 .and_then(|answer| check_effect(step, answer))
                 .or_else(|error| tolerate(step, error))
                 .and_then(|answer| match &mut scales {

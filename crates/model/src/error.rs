@@ -71,6 +71,7 @@ macro_rules! codes {
                     Code::ValueTooLarge
                     | Code::ValueTooDeep
                     | Code::SequenceMoved
+                    | Code::SessionExpired
                     | Code::MailboxFull => true,
                     _ => matches!(
                         self.kind(),
@@ -345,7 +346,8 @@ mod tests {
 
     #[test]
     fn only_errors_about_a_command_can_be_answers() {
-        for code in [Code::NotANumber, Code::Overflow, Code::InvalidTtl, Code::ValueTooLarge] {
+        for code in [Code::NotANumber, Code::InvalidTtl, Code::ValueTooLarge, Code::SessionExpired]
+        {
             assert!(code.is_about_a_command(), "{code:?}");
         }
         for code in [Code::TransactionTooLarge, Code::Io, Code::Forbidden, Code::DiskFull] {

@@ -435,6 +435,44 @@ fn what_multi_keeps_is_done_once() {
     ]);
 }
 
+/// A command that fails inside of EXEC does not stop the others, also where it is about a session that is gone.
+#[test]
+fn a_session_that_is_not_there_stops_no_command_beside() {
+    answers_as_written_down(&[
+        ("SESSION.OPEN ID s", "$1"),
+        ("SESSION.ACK nobody 1", "-SESSIONEXPIRED "),
+        ("SESSION.PENDING nobody", "-SESSIONEXPIRED "),
+        ("MULTI", r"+OK\r\n"),
+        ("INCR z", r"+QUEUED\r\n"),
+        ("SESSION.ACK nobody 1", r"+QUEUED\r\n"),
+        ("EXEC", r"*2\r\n:1\r\n-SESSIONEXPIRED there is no session `nobody`"),
+        ("MULTI", r"+OK\r\n"),
+        ("SESSION.PENDING nobody", r"+QUEUED\r\n"),
+        ("INCR z", r"+QUEUED\r\n"),
+        ("EXEC", r"*2\r\n-SESSIONEXPIRED there is no session `nobody`"),
+        ("GET z", r"$1\r\n2\r\n"),
+        // With an order among them it is another way to the same.
+        ("MULTI", r"+OK\r\n"),
+        ("LOCK.TAKE l OWNER o LEASE 1000", r"+QUEUED\r\n"),
+        ("SESSION.ACK nobody 1", r"+QUEUED\r\n"),
+        ("INCR z", r"+QUEUED\r\n"),
+        ("EXEC", r"*3\r\n"),
+        ("GET z", r"$1\r\n3\r\n"),
+        // In a session, whose client must not take it for its own.
+        ("MULTI", r"+OK\r\n"),
+        ("INCR z", r"+QUEUED\r\n"),
+        ("SESSION.ACK nobody 1", r"+QUEUED\r\n"),
+        ("SESSION.EXEC s 1 LOWEST 1", r"*2\r\n:4\r\n-NOTFOUND there is no session `nobody`"),
+        ("SESSION.OPEN ID nobody", "$6"),
+        ("MULTI", r"+OK\r\n"),
+        ("INCR z", r"+QUEUED\r\n"),
+        ("SESSION.ACK nobody 1", r"+QUEUED\r\n"),
+        ("SESSION.EXEC s 1 LOWEST 1", r"*2\r\n:4\r\n-NOTFOUND there is no session `nobody`"),
+        ("SESSION.DO s 2 LOWEST 1 SESSION.ACK another 1", "-NOTFOUND "),
+        ("GET z", r"$1\r\n4\r\n"),
+    ]);
+}
+
 #[test]
 fn what_is_watched_decides_once() {
     let ours = Ours::start();

@@ -141,7 +141,6 @@ impl Executor {
                 self.note_due(due_of(transaction, due));
                 Ok(Ok(Receipt { revision: self.next, ..receipt }))
             }
-            Err(error) if error.code() == Code::SessionExpired => Ok(Err(not_this_one(error))),
             Err(error) if is_answer(&error) => Ok(Err(error)),
             Err(error) => Err(error),
         }
@@ -271,13 +270,15 @@ fn is_answer(error: &Error) -> bool {
     )
 }
 
-/// A command met no session, while the one that asks lives: its client must not take it for its own.
+/// What a command of a transaction failed of. Where it met no session while the one that asks lives, the client must not
+/// take it for its own.
 #[cold]
-fn not_this_one(error: Error) -> Error {
-    let other = Error::new(Code::SessionNotFound, error.message());
-    match error.position() {
-        Some(position) => other.at_position(position),
-        None => other,
+pub(super) fn of_a_step(transaction: &Transaction, error: Error) -> Error {
+    match transaction.session() {
+        Some(_) if error.code() == Code::SessionExpired => {
+            Error::new(Code::SessionNotFound, error.message())
+        }
+        _ => error,
     }
 }
 

@@ -89,6 +89,37 @@ fn that_another_session_is_gone_is_not_told_as_if_it_were_this_one() {
     assert_eq!(sum(session.execute(2, 1, add("n"))), 1);
 }
 
+/// One that may fail fails alone, in a request of a session and outside of one.
+#[test]
+fn that_another_session_is_gone_stops_no_command_beside() {
+    let (db, _) = memory();
+    let session = open(&db, "s");
+    let gone = || name("gone");
+    let with_others = || {
+        add("n")
+            .attempt(SessionCommand::Acknowledge { session: gone(), upto: 1, epoch: 0 })
+            .attempt(SessionCommand::Pending { session: gone(), after: 0, limit: 1, epoch: 0 })
+            .step(SessionCommand::Send { session: name("s"), payload: vec![] })
+    };
+    let failures = |told: mainstay::Result<mainstay::Receipt>| {
+        let answers = told.unwrap().answers;
+        assert_eq!(answers.len(), 4);
+        [1, 2].map(|place| match &answers[place] {
+            mainstay::Answer::Failed(error) => error.code(),
+            other => panic!("{other:?}"),
+        })
+    };
+    assert_eq!(failures(db.execute(with_others())), [Code::SessionExpired; 2]);
+    let other = [Code::SessionNotFound; 2];
+    assert_eq!(failures(session.execute(1, 1, with_others())), other, "its own session lives");
+    assert_eq!(failures(session.execute(1, 1, with_others())), other, "as it was answered");
+    assert_eq!((value(&db, "n"), session.pending(0, 9).unwrap().len()), (2, 2));
+    // Those that have to succeed stop all of it.
+    let must = || add("n").step(SessionCommand::Acknowledge { session: gone(), upto: 1, epoch: 0 });
+    assert_eq!(db.execute(must()).unwrap_err().code(), Code::SessionExpired);
+    assert_eq!(value(&db, "n"), 2);
+}
+
 #[test]
 fn a_session_that_is_opened_over_an_expired_one_is_told_as_another() {
     let (db, clock) = memory();
