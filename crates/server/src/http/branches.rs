@@ -287,7 +287,7 @@ pub(crate) async fn run(
 pub(crate) fn revision(receipt: &Receipt) -> Answered<Revision> {
     match receipt.answers.first() {
         Some(&Answer::Revision(revision)) => Ok(revision),
-        _ => Err(Refusal::lost()),
+        _ => Err(Refusal::foreign(receipt.repeated)),
     }
 }
 
@@ -298,7 +298,7 @@ pub(crate) fn removed(receipt: Receipt) -> Answered<Json<Removed>> {
             let Receipt { revision, repeated, .. } = receipt;
             Ok(Json(Removed { deleted, revision, repeated }))
         }
-        _ => Err(Refusal::lost()),
+        _ => Err(Refusal::foreign(receipt.repeated)),
     }
 }
 

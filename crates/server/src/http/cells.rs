@@ -124,7 +124,7 @@ pub(crate) async fn put(
         Some(&Answer::Counter(counter)) => {
             Ok((entity_tag(counter), Json(written(counter, &receipt))).into_response())
         }
-        _ => Err(Refusal::lost()),
+        _ => Err(Refusal::foreign(receipt.repeated)),
     }
 }
 
@@ -222,7 +222,7 @@ pub(crate) async fn incr(
             let counted = Counted { value, counter, revision, repeated };
             Ok((entity_tag(counter), Json(counted)).into_response())
         }
-        _ => Err(Refusal::lost()),
+        _ => Err(Refusal::foreign(receipt.repeated)),
     }
 }
 

@@ -125,7 +125,9 @@ pub(crate) async fn add(
     let DeclareForm { prefix, fields } = body.form(&app).await?;
     let command = IndexCommand::Add { prefix, fields: fields_of(fields)? };
     let receipt = run(&app, &asking, &headers, command).await?;
-    let Some(&Answer::Count(id)) = receipt.answers.first() else { return Err(Refusal::lost()) };
+    let Some(&Answer::Count(id)) = receipt.answers.first() else {
+        return Err(Refusal::foreign(receipt.repeated));
+    };
     let declared = Declared { id, revision: receipt.revision, repeated: receipt.repeated };
     Ok((StatusCode::CREATED, Json(declared)))
 }

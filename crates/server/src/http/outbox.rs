@@ -14,7 +14,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use mainstay::limits::PAGE_DEFAULT;
-use mainstay::{Answer, OutboxAnswer, OutboxCommand};
+use mainstay::{Answer, Message, OutboxAnswer, OutboxCommand, Receipt};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -25,13 +25,8 @@ async fn write(
     headers: &HeaderMap,
     branch: Option<String>,
     command: OutboxCommand,
-) -> Answered<Answer> {
-    let receipt = app.execute(asking, headers, branch.as_deref(), [command]).await?;
-    only(receipt.answers)
-}
-
-fn only(answers: impl IntoIterator<Item = Answer>) -> Answered<Answer> {
-    answers.into_iter().next().ok_or_else(Refusal::lost)
+) -> Answered<Receipt> {
+    app.execute(asking, headers, branch.as_deref(), [command]).await
 }
 
 /// Answers a command that reads.
@@ -44,10 +39,11 @@ async fn read(
     app.slowly(move || Ok(outbox_of(&db, branch.as_deref())?.read(command)?)).await
 }
 
-fn of_outbox(answer: Answer) -> Answered<OutboxAnswer> {
-    match answer {
-        Answer::Outbox(answer) => Ok(*answer),
-        _ => Err(Refusal::lost()),
+/// What a command was answered, where that is one of the outbox's own.
+fn answered(receipt: Receipt) -> Answered<OutboxAnswer> {
+    match receipt.answers.into_iter().next() {
+        Some(Answer::Outbox(answer)) => Ok(*answer),
+        _ => Err(Refusal::foreign(receipt.repeated)),
     }
 }
 
@@ -61,13 +57,10 @@ pub(crate) struct MessagesForm {
     token: Option<u64>,
 }
 
-fn messages(answer: OutboxAnswer, token: Option<u64>) -> Answered<Json<MessagesForm>> {
-    match answer {
-        OutboxAnswer::Messages(messages) => {
-            let messages = messages.into_iter().map(MessageForm::from).collect();
-            Ok(Json(MessagesForm { messages, token }))
-        }
-        _ => Err(Refusal::lost()),
+impl MessagesForm {
+    fn of(messages: Vec<Message>, token: Option<u64>) -> Json<MessagesForm> {
+        let messages = messages.into_iter().map(MessageForm::from).collect();
+        Json(MessagesForm { messages, token })
     }
 }
 
@@ -96,10 +89,11 @@ pub(crate) async fn put(
     body: Body,
 ) -> Answered<Json<PutForm>> {
     let form: PutMessageForm = small_form(&app, &headers, body).await?;
-    let answer = write(&app, &asking, &headers, place.branch, form.command()?).await?;
-    match of_outbox(answer)? {
+    let receipt = write(&app, &asking, &headers, place.branch, form.command()?).await?;
+    let repeated = receipt.repeated;
+    match answered(receipt)? {
         OutboxAnswer::Put(id) => Ok(Json(PutForm { id })),
-        _ => Err(Refusal::lost()),
+        _ => Err(Refusal::foreign(repeated)),
     }
 }
 
@@ -122,8 +116,12 @@ pub(crate) async fn claim(
     let body = Text::read(&app, &headers, body, app.settings().value_limit_bytes).await?;
     let form: ClaimMessagesForm = body.form_or_default(&app).await?;
     let command = form.command(&app.settings().outbox);
-    let receipt = app.execute(&asking, &headers, place.branch.as_deref(), [command]).await?;
-    messages(of_outbox(only(receipt.answers)?)?, Some(receipt.stamp))
+    let receipt = write(&app, &asking, &headers, place.branch, command).await?;
+    let Receipt { stamp, repeated, .. } = receipt;
+    match answered(receipt)? {
+        OutboxAnswer::Messages(messages) => Ok(MessagesForm::of(messages, Some(stamp))),
+        _ => Err(Refusal::foreign(repeated)),
+    }
 }
 
 /// How many messages went.
@@ -150,9 +148,10 @@ pub(crate) async fn ack(
     body: Body,
 ) -> Answered<Json<AckedForm>> {
     let form: AckMessagesForm = small_form(&app, &headers, body).await?;
-    match write(&app, &asking, &headers, place.branch, form.command()).await? {
-        Answer::Count(acked) => Ok(Json(AckedForm { acked })),
-        _ => Err(Refusal::lost()),
+    let receipt = write(&app, &asking, &headers, place.branch, form.command()).await?;
+    match receipt.answers.first() {
+        Some(&Answer::Count(acked)) => Ok(Json(AckedForm { acked })),
+        _ => Err(Refusal::foreign(receipt.repeated)),
     }
 }
 
@@ -175,10 +174,11 @@ pub(crate) async fn fail(
 ) -> Answered<Json<UndeliveredForm>> {
     let form: FailMessageForm = small_form(&app, &headers, body).await?;
     let command = form.command(&app.settings().outbox);
-    let answer = write(&app, &asking, &headers, place.branch, command).await?;
-    match of_outbox(answer)? {
+    let receipt = write(&app, &asking, &headers, place.branch, command).await?;
+    let repeated = receipt.repeated;
+    match answered(receipt)? {
         OutboxAnswer::Failed(failed) => Ok(Json(failed.into())),
-        _ => Err(Refusal::lost()),
+        _ => Err(Refusal::foreign(repeated)),
     }
 }
 
@@ -225,7 +225,10 @@ pub(crate) async fn dead(
     Asked(asked): Asked<DeadArguments>,
 ) -> Answered<Json<MessagesForm>> {
     let (after, limit) = (asked.after, asked.limit.unwrap_or(PAGE_DEFAULT));
-    messages(read(&app, asked.branch, OutboxCommand::Dead { after, limit }).await?, None)
+    match read(&app, asked.branch, OutboxCommand::Dead { after, limit }).await? {
+        OutboxAnswer::Messages(messages) => Ok(MessagesForm::of(messages, None)),
+        _ => Err(Refusal::lost()),
+    }
 }
 
 /// What was replayed.
@@ -254,8 +257,9 @@ pub(crate) async fn replay(
     let wrong = |_| Refusal::invalid(format!("{id:?} is no number of a message"));
     let id = id.parse().map_err(wrong)?;
     let command = OutboxCommand::Replay { id };
-    match write(&app, &asking, &headers, place.branch, command).await? {
-        Answer::Did(replayed) => Ok(Json(ReplayedForm { replayed })),
-        _ => Err(Refusal::lost()),
+    let receipt = write(&app, &asking, &headers, place.branch, command).await?;
+    match receipt.answers.first() {
+        Some(&Answer::Did(replayed)) => Ok(Json(ReplayedForm { replayed })),
+        _ => Err(Refusal::foreign(receipt.repeated)),
     }
 }

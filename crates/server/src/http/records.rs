@@ -181,7 +181,7 @@ async fn write(
         }
         Some(Answer::MaybeCounter(None)) if conditional => Err(lost_to(&key, &receipt)),
         Some(Answer::MaybeCounter(None)) => Err(absent(&key)),
-        _ => Err(Refusal::lost()),
+        _ => Err(Refusal::foreign(receipt.repeated)),
     }
 }
 

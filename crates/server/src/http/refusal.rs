@@ -142,6 +142,17 @@ impl Refusal {
         Error::new(Code::UnknownOutcome, message).into()
     }
 
+    /// No answer that the route could show. Of a repeat it is that of another request: the number of this one, in its
+    /// session, was used for that before, and asking again would not help.
+    pub fn foreign(repeated: bool) -> Refusal {
+        if !repeated {
+            return Refusal::lost();
+        }
+        let message = "the request of this number in its session was another one, and this one was not executed: \
+                       send it with a number of its own";
+        Error::new(Code::RequestReused, message).into()
+    }
+
     /// The body as JSON text, for those who send it another way.
     pub fn text(&self) -> String {
         serde_json::to_string(&self.body).unwrap_or_default()

@@ -166,13 +166,13 @@ pub(crate) async fn bootstrap(
 
 /// What came of every event.
 fn appended(receipt: Receipt) -> Answered<Vec<AppendedForm>> {
-    let mut all = Vec::new();
+    let (mut all, foreign) = (Vec::new(), || Refusal::foreign(receipt.repeated));
     for answer in receipt.answers {
-        let Answer::Run(answer) = answer else { return Err(Refusal::lost()) };
+        let Answer::Run(answer) = answer else { return Err(foreign()) };
         match *answer {
             RunAnswer::Appended(one) => all.push(one.into()),
             RunAnswer::AppendedAll(more) => all.extend(more.into_iter().map(AppendedForm::from)),
-            _ => return Err(Refusal::lost()),
+            _ => return Err(foreign()),
         }
     }
     Ok(all)

@@ -52,7 +52,7 @@ async fn write(
 fn answered(receipt: Receipt) -> Answered<SessionAnswer> {
     match receipt.answers.into_iter().next() {
         Some(Answer::Session(answer)) => Ok(*answer),
-        _ => Err(Refusal::lost()),
+        _ => Err(Refusal::foreign(receipt.repeated)),
     }
 }
 
@@ -239,7 +239,7 @@ pub(crate) async fn send(
     let Receipt { revision, repeated, .. } = receipt;
     match answered(receipt)? {
         SessionAnswer::Sent(number) => Ok(Json(Sent { number, revision, repeated })),
-        _ => Err(Refusal::lost()),
+        _ => Err(Refusal::foreign(repeated)),
     }
 }
 
@@ -326,7 +326,7 @@ pub(crate) async fn acknowledge(
         Some(&Answer::Count(acknowledged)) => {
             Ok(Json(Acknowledged { acknowledged, revision, repeated }))
         }
-        _ => Err(Refusal::lost()),
+        _ => Err(Refusal::foreign(repeated)),
     }
 }
 

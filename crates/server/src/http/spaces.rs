@@ -83,7 +83,10 @@ pub(super) async fn read_state(
 
 /// What a command on keyed state was answered.
 pub(super) fn answered(receipt: Receipt) -> Answered<StateAnswer> {
-    receipt.answers.into_iter().next().map_or_else(|| Err(Refusal::lost()), of_state)
+    match receipt.answers.into_iter().next() {
+        Some(Answer::State(answer)) => Ok(*answer),
+        _ => Err(Refusal::foreign(receipt.repeated)),
+    }
 }
 
 fn of_state(answer: Answer) -> Answered<StateAnswer> {
@@ -161,7 +164,7 @@ pub(crate) async fn declare(
     let Receipt { revision, repeated, .. } = receipt;
     match receipt.answers.first() {
         Some(&Answer::Did(created)) => Ok(Json(Declared { created, revision, repeated })),
-        _ => Err(Refusal::lost()),
+        _ => Err(Refusal::foreign(repeated)),
     }
 }
 

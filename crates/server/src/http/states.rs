@@ -190,7 +190,7 @@ async fn write_each(
     let Receipt { revision, repeated, .. } = receipt;
     match answered(receipt)? {
         StateAnswer::Wrote(all) => Ok((all, revision, repeated)),
-        _ => Err(Refusal::lost()),
+        _ => Err(Refusal::foreign(repeated)),
     }
 }
 
@@ -206,7 +206,7 @@ async fn write_one(
     let command = StateCommand::Write { space, writes: vec![write] };
     let (all, revision, repeated) =
         write_each(app, asking, headers, branch.as_deref(), command).await?;
-    let only = all.first().copied().ok_or_else(Refusal::lost)?;
+    let only = all.first().copied().ok_or_else(|| Refusal::foreign(repeated))?;
     Ok(Json(WroteOne { wrote: wrote(only), revision, repeated }))
 }
 

@@ -122,44 +122,40 @@ fn what_is_sent_waits_until_it_is_acknowledged() {
 }
 
 /// Every route that writes: one effect, the same answer, and a word that it is a repeat where named requests have one.
+/// Every kind of write that can be a request of a session.
+const WRITES: [(&str, &str, &str); 25] = [
+    ("PUT", "/v1/cells/a", "1"),
+    ("POST", "/v1/incr/a", r#"{"by":4}"#),
+    ("DELETE", "/v1/cells/a", ""),
+    ("PUT", "/v1/records/r", r#"{"f":"1"}"#),
+    ("PATCH", "/v1/records/r", r#"{"set":{"g":"2"}}"#),
+    ("DELETE", "/v1/records/r", ""),
+    ("POST", "/v1/runs/run/events", r#"{"eventType":"RunStarted","planVersion":"1"}"#),
+    ("PUT", "/v1/runs/other", r#"{"metadata":{},"events":[]}"#),
+    ("DELETE", "/v1/runs/other", ""),
+    ("POST", "/v1/outbox", r#"{"subject":"s"}"#),
+    ("POST", "/v1/outbox/claim", r#"{"limit":1,"lease_ms":60000}"#),
+    ("POST", "/v1/outbox/ack", r#"{"ids":[1]}"#),
+    ("PUT", "/v1/spaces/sp", "{}"),
+    ("PUT", "/v1/spaces/sp/states/k?version=7", "\"v\""),
+    ("DELETE", "/v1/spaces/sp/states/k?version=8", ""),
+    ("POST", "/v1/spaces/sp/items/k", r#"{"id":"1","item":"x"}"#),
+    ("DELETE", "/v1/spaces/sp", ""),
+    ("POST", "/v1/sessions/s/requests", r#"{"payload":"x"}"#),
+    ("POST", "/v1/sessions/s/acknowledge", r#"{"upto":1}"#),
+    ("POST", "/v1/branches", r#"{"name":"side"}"#),
+    ("PUT", "/v1/tags/t", ""),
+    ("DELETE", "/v1/tags/t", ""),
+    ("DELETE", "/v1/branches/side", ""),
+    ("POST", "/v1/record-indexes", r#"{"prefix":"r","fields":["f"]}"#),
+    ("POST", "/v1/transactions", r#"{"commands":[{"incr":{"name":"n"}},{"get":{"name":"n"}}]}"#),
+];
+
 #[test]
 fn every_write_is_done_once_in_a_session() {
     let w = open();
     w.post("/v1/outbox", r#"{"subject":"first"}"#).ok();
-    let event = r#"{"eventType":"RunStarted","planVersion":"1"}"#;
-    let bootstrap = r#"{"metadata":{},"events":[]}"#;
-    let requests = [
-        ("PUT", "/v1/cells/a", "1"),
-        ("POST", "/v1/incr/a", r#"{"by":4}"#),
-        ("DELETE", "/v1/cells/a", ""),
-        ("PUT", "/v1/records/r", r#"{"f":"1"}"#),
-        ("PATCH", "/v1/records/r", r#"{"set":{"g":"2"}}"#),
-        ("DELETE", "/v1/records/r", ""),
-        ("POST", "/v1/runs/run/events", event),
-        ("PUT", "/v1/runs/other", bootstrap),
-        ("DELETE", "/v1/runs/other", ""),
-        ("POST", "/v1/outbox", r#"{"subject":"s"}"#),
-        ("POST", "/v1/outbox/claim", r#"{"limit":1,"lease_ms":60000}"#),
-        ("POST", "/v1/outbox/ack", r#"{"ids":[1]}"#),
-        ("PUT", "/v1/spaces/sp", "{}"),
-        ("PUT", "/v1/spaces/sp/states/k?version=7", "\"v\""),
-        ("DELETE", "/v1/spaces/sp/states/k?version=8", ""),
-        ("POST", "/v1/spaces/sp/items/k", r#"{"id":"1","item":"x"}"#),
-        ("DELETE", "/v1/spaces/sp", ""),
-        ("POST", "/v1/sessions/s/requests", r#"{"payload":"x"}"#),
-        ("POST", "/v1/sessions/s/acknowledge", r#"{"upto":1}"#),
-        ("POST", "/v1/branches", r#"{"name":"side"}"#),
-        ("PUT", "/v1/tags/t", ""),
-        ("DELETE", "/v1/tags/t", ""),
-        ("DELETE", "/v1/branches/side", ""),
-        ("POST", "/v1/record-indexes", r#"{"prefix":"r","fields":["f"]}"#),
-        (
-            "POST",
-            "/v1/transactions",
-            r#"{"commands":[{"incr":{"name":"n"}},{"get":{"name":"n"}}]}"#,
-        ),
-    ];
-    let numbered = || (1..).zip(requests);
+    let numbered = || (1..).zip(WRITES);
     let first: Vec<Said> = numbered()
         .map(|(number, (method, path, body))| ask(&w, number, method, path, body))
         .collect();
@@ -171,7 +167,7 @@ fn every_write_is_done_once_in_a_session() {
         assert_eq!(again.ok(), repeated(first.ok()), "{method} {path}");
     }
     assert_eq!(w.db.revision(), revision, "nothing was executed");
-    assert_eq!(w.get("/v1/sessions/s").ok()["kept"], requests.len());
+    assert_eq!(w.get("/v1/sessions/s").ok()["kept"], WRITES.len());
 }
 
 #[test]
@@ -319,6 +315,33 @@ fn a_number_that_was_used_for_something_else_is_told_so() {
     assert_eq!(ask(&w, 1, "POST", "/v1/incr/other", "").ok()["value"], 1);
     assert_eq!(w.get("/v1/cells/n").ok()["value"], 1);
     assert_eq!(w.get("/v1/cells/other").code().0, 404);
+}
+
+/// Whoever is told that nobody knows asks again, for ever: so nobody is told that of a number that was used before.
+#[test]
+fn a_number_is_used_for_every_write_after_every_other_one() {
+    let w = open();
+    w.post("/v1/outbox", r#"{"subject":"first"}"#).ok();
+    for (number, (method, path, body)) in (1..).zip(WRITES) {
+        ask(&w, number, method, path, body).ok();
+    }
+    let paths = ["cells", "cells/n", "records", "runs", "spaces", "branches", "tags"];
+    let seen = || paths.map(|path| w.get(&format!("/v1/{path}")).ok());
+    let before = seen();
+    let mut reused = 0;
+    for (number, first) in (1..).zip(WRITES) {
+        for (method, path, body) in WRITES {
+            let said = ask(&w, number, method, path, body);
+            let is_reused = said.status == 422 && said.code().1 == "RequestReused";
+            assert!(said.status < 300 || is_reused, "{first:?}, {method} {path}: {}", said.text);
+            reused += u32::from(is_reused);
+        }
+    }
+    assert!(reused > 300, "most can be told from each other, not {reused}");
+    assert_eq!(seen(), before, "nothing was executed");
+    assert_eq!(w.get("/v1/sessions/s").ok()["kept"], WRITES.len());
+    let said = ask(&w, 2, "PUT", "/v1/cells/hc", "1");
+    assert!(said.text.contains("this one was not executed"), "{}", said.text);
 }
 
 #[test]
