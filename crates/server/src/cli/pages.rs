@@ -18,12 +18,19 @@ pub struct Pages {
     pub after: Option<String>,
     /// How many rows are still wanted.
     pub left: u64,
+    /// Whether a page may have fewer rows than were asked for, and others behind it.
+    cut_short: bool,
 }
 
 impl Pages {
     /// A list at a moment, behind a name, of at most so many rows.
     pub fn new(moment: Moment, after: Option<String>, limit: Option<u64>) -> Pages {
-        Pages { moment, after, left: limit.unwrap_or(u64::MAX) }
+        Pages { moment, after, left: limit.unwrap_or(u64::MAX), cut_short: false }
+    }
+
+    /// Of rows that are long: a page ends behind so many bytes, so only one without rows is the last.
+    pub fn cut_short(self) -> Pages {
+        Pages { cut_short: true, ..self }
     }
 
     /// Shows all rows. A page is asked for with where the list stands and how many are wanted; its rows
@@ -41,7 +48,7 @@ impl Pages {
                 rows = page(session, &self, size)?;
             }
             self.left -= (rows.len() as u64).min(self.left);
-            let ended = (rows.len() as u64) < size;
+            let ended = rows.is_empty() || !self.cut_short && (rows.len() as u64) < size;
             self.after = rows.last().map(first_field).or(self.after);
             rows.into_iter().for_each(|row| session.printer.row(row));
             if ended {

@@ -199,7 +199,8 @@ impl Open {
 impl List {
     fn run(self, session: &mut Session) -> Result<()> {
         let now = Moment { rev: None, at: None };
-        Pages::new(now, self.after, self.limit).show(session, |session, pages, size| {
+        let pages = Pages::new(now, self.after, self.limit).cut_short();
+        pages.show(session, |session, pages, size| {
             let call = Call::new("SESSION.LIST").option("AFTER", pages.after.as_ref());
             let call = call.option("LIMIT", Some(size)).word("INFO");
             rows(read(session, &NO_BRANCH, call)?)

@@ -2,7 +2,8 @@
 
 use crate::program::{Done, Program, field};
 use crate::served::Served;
-use mainstay::Value;
+use crate::support::Ours;
+use mainstay::{CAPABILITIES_LIMIT_BYTES, CAPABILITY_LIMIT, SessionOptions, Transaction, Value};
 
 /// Runs a verb on sessions.
 fn session(program: &Program, words: &[&str]) -> Done {
@@ -36,6 +37,31 @@ fn a_session_is_opened_listed_looked_at_and_closed() {
     assert!(session(&program, &["close", "b"]).not_held().contains("session list"));
     assert!(session(&program, &["info", "b"]).not_held().contains("there is no session b"));
     assert!(session(&program, &["keep-alive", "b"]).not_held().contains("SESSIONEXPIRED"));
+}
+
+/// What is known of a session may be much; a page ends behind so many bytes, and the list does not.
+#[test]
+fn a_list_goes_on_behind_a_page_that_is_cut_short() {
+    let (ours, program) = (Ours::start(), Program::new());
+    let server = ours.address.to_string();
+    // As much as there may be.
+    let long = "x".repeat(CAPABILITIES_LIMIT_BYTES / CAPABILITY_LIMIT - 2);
+    let open = |number| {
+        let named = SessionOptions::new().name(&format!("s{number:03}"));
+        let able = (0..CAPABILITY_LIMIT)
+            .fold(named, |options, place| options.capability(&place.to_string(), &long));
+        Transaction::new().step(able.command().unwrap())
+    };
+    let opened = ours.db.execute_all((0..950).map(open).collect());
+    opened.into_iter().for_each(|opened| drop(opened.unwrap()));
+    let list = |words: &[&str]| {
+        let all = [&["--server", &server, "session", "list"][..], words].concat();
+        program.run(&all).objects().len()
+    };
+    assert_eq!(list(&[]), 950);
+    assert_eq!(list(&["--after", "s009"]), 940);
+    assert_eq!(list(&["--limit", "949"]), 949);
+    assert_eq!(list(&["--limit", "1"]), 1);
 }
 
 /// Also between two processes that open the directory: what was answered stays answered.
