@@ -326,6 +326,23 @@ fn bad_words_are_refused_and_nothing_is_kept() {
     assert_eq!((&told["next_request"], &told["kept"]), (&1.into(), &0.into()));
 }
 
+#[test]
+fn a_word_that_stands_twice_is_refused() {
+    answers_as_written_down(&[
+        ("SESSION.OPEN ID s CAP a 1 CAP b 2", "$1"),
+        ("SESSION.OPEN ID t ID u", "-INVALID give SESSION.OPEN "),
+        ("SESSION.OPEN ID t LEASE 1000 CAP a 1 LEASE 1000", "-INVALID give SESSION.OPEN "),
+        ("SESSION.PENDING s AFTER 1 AFTER 2", "-INVALID give SESSION.PENDING "),
+        ("SESSION.PENDING s LIMIT 1 AFTER 1 LIMIT 1", "-INVALID "),
+        ("SESSION.RETRY 1 LIMIT 1 LIMIT 1", "-INVALID "),
+        ("SESSION.KEEPALIVE s LOWEST 1 LOWEST 1", "-INVALID "),
+        ("SESSION.LIST AFTER a LIMIT 1 AFTER b", "-INVALID give SESSION.LIST "),
+        ("SESSION.LIST LIMIT 1 LIMIT 2", "-INVALID "),
+        ("SESSION.LIST INFO INFO", "-INVALID "),
+        ("SESSION.LIST", r"*1\r\n$1\r\ns\r\n"),
+    ]);
+}
+
 /// A number is for one request. The answer of another one is none to this.
 #[test]
 fn a_number_that_was_used_for_something_else_is_told_so() {

@@ -119,6 +119,14 @@ impl<'a> Arguments<'a> {
     }
 }
 
+/// Puts what a word says where nothing was put before: a word that stands twice says two things.
+pub fn put<T>(place: &mut Option<T>, said: T) -> Result<(), Reply> {
+    match place.replace(said) {
+        None => Ok(()),
+        Some(_) => Err(syntax_error()),
+    }
+}
+
 /// What the words of a command say, to the last one; where some are missing or in the wrong place, it is said which
 /// belong there.
 pub fn understood<'a, T>(

@@ -8,7 +8,7 @@
 
 use super::records::how_many;
 use super::runs::did;
-use crate::resp::arguments::{Arguments, syntax_error, understood};
+use crate::resp::arguments::{Arguments, put, syntax_error, understood};
 use crate::resp::multi;
 use crate::resp::once;
 use crate::resp::plan::{Answers, Plan, Shape, only, unexpected};
@@ -99,21 +99,20 @@ fn answer(answers: Answers) -> Option<SessionAnswer> {
 
 fn open(words: &[&[u8]]) -> Result<Plan, Reply> {
     let options = understood(words, |arguments| {
-        let mut options = SessionOptions::new();
+        let (mut options, mut session, mut lease) = (SessionOptions::new(), None, None);
         while arguments.left() > 0 {
-            options = match () {
-                () if arguments.take("ID") => options.name(arguments.name()?.as_str()),
-                () if arguments.take("LEASE") => {
-                    options.lease(Duration::from_millis(arguments.count()?))
-                }
+            match () {
+                () if arguments.take("ID") => put(&mut session, arguments.name()?)?,
+                () if arguments.take("LEASE") => put(&mut lease, arguments.count()?)?,
                 () if arguments.take("CAP") => {
-                    let (name, value) = (arguments.text()?, arguments.text()?);
-                    options.capability(name, value)
+                    options = options.capability(arguments.text()?, arguments.text()?);
                 }
                 () => return Err(syntax_error()),
-            };
+            }
         }
-        Ok(options)
+        let leased = |options: SessionOptions, ms| options.lease(Duration::from_millis(ms));
+        options = lease.into_iter().fold(options, leased);
+        Ok(session.iter().fold(options, |options, session| options.name(session.as_str())))
     })?;
     plan(options.command()?, id)
 }
@@ -141,15 +140,16 @@ fn number(answers: Answers, _: Stamp) -> Reply {
 
 fn pending(words: &[&[u8]]) -> Result<Plan, Reply> {
     understood(words, |arguments| {
-        // All that may wait, where it is not said: whoever asks for no page gets none.
-        let (session, mut after, mut limit) = (arguments.name()?, 0, MAILBOX_LIMIT);
+        let (session, mut after, mut limit) = (arguments.name()?, None, None);
         while arguments.left() > 0 {
             match () {
-                () if arguments.take("AFTER") => after = arguments.count()?,
-                () if arguments.take("LIMIT") => limit = arguments.limit()?,
+                () if arguments.take("AFTER") => put(&mut after, arguments.count()?)?,
+                () if arguments.take("LIMIT") => put(&mut limit, arguments.limit()?)?,
                 () => return Err(syntax_error()),
             }
         }
+        // All that may wait, where it is not said: whoever asks for no page gets none.
+        let (after, limit) = (after.unwrap_or_default(), limit.unwrap_or(MAILBOX_LIMIT));
         plan(SessionCommand::Pending { session, after, limit, epoch: 0 }, requests)
     })
 }
@@ -231,16 +231,17 @@ fn json(info: SessionInfo) -> Reply {
 
 fn list(words: &[&[u8]]) -> Result<Plan, Reply> {
     understood(words, |arguments| {
-        let (mut after, mut limit, mut with_info) = (None, DEFAULT_LIMIT, false);
+        let (mut after, mut limit, mut info) = (None, None, None);
         while arguments.left() > 0 {
             match () {
-                () if arguments.take("AFTER") => after = Some(arguments.text()?.to_owned()),
-                () if arguments.take("LIMIT") => limit = arguments.limit()?,
-                () if arguments.take("INFO") => with_info = true,
+                () if arguments.take("AFTER") => put(&mut after, arguments.text()?.to_owned())?,
+                () if arguments.take("LIMIT") => put(&mut limit, arguments.limit()?)?,
+                () if arguments.take("INFO") => put(&mut info, ())?,
                 () => return Err(syntax_error()),
             }
         }
-        plan(SessionCommand::List { after, limit }, if with_info { infos } else { names })
+        let limit = limit.unwrap_or(DEFAULT_LIMIT);
+        plan(SessionCommand::List { after, limit }, if info.is_some() { infos } else { names })
     })
 }
 
