@@ -56,9 +56,9 @@ pub use session::machine;
 pub use session::{
     CAPABILITIES_LIMIT_BYTES, CAPABILITY_LIMIT, CAPABILITY_LIMIT_BYTES, FORMER_KEPT_US, Former,
     Hold, KEPT_LIMIT, KEPT_LIMIT_BYTES, KeptLimits, LETTER_LIMIT_BYTES, LETTERS_LIMIT, Ledger,
-    Letter, MAILBOX_LIMIT, MAILBOX_LIMIT_BYTES, Mailbox, REQUESTS_AHEAD_LIMIT, Retries,
-    SESSION_LEASE_LIMIT_MS, SESSION_LEASE_MS, SESSION_LIMIT, SessionAnswer, SessionCommand,
-    SessionInfo, SessionPage, SessionRequest, Verdict, Weighed, check_session_open,
+    Letter, MAILBOX_LIMIT, MAILBOX_LIMIT_BYTES, Mailbox, REQUEST_LIMIT, REQUESTS_AHEAD_LIMIT,
+    Retries, SESSION_LEASE_LIMIT_MS, SESSION_LEASE_MS, SESSION_LIMIT, SessionAnswer,
+    SessionCommand, SessionInfo, SessionPage, SessionRequest, Verdict, Weighed, check_session_open,
 };
 pub use smallvec::{SmallVec, smallvec};
 pub use strings::{ExpireOnly, Only, StringCommand};

@@ -277,6 +277,8 @@ fn bad_words_are_refused_and_nothing_is_kept() {
             ("SESSION.OPEN ID s", "$1"),
             ("SESSION.DO s 0 LOWEST 0 INCR n", "-INVALID "),
             ("SESSION.DO s 1 LOWEST 2 INCR n", "-INVALID "),
+            ("SESSION.DO s 9223372036854775808 LOWEST 1 INCR n", "-INVALID "),
+            ("SESSION.DO s 18446744073709551614 LOWEST 1 INCR n", "-INVALID "),
             ("SESSION.DO s 18446744073709551615 LOWEST 1 INCR n", "-INVALID "),
             (
                 "SESSION.DO s 18446744073709551616 LOWEST 1 INCR n",
@@ -311,6 +313,7 @@ fn bad_words_are_refused_and_nothing_is_kept() {
             ("SESSION.RETRY 1 2", "-INVALID "),
             ("SESSION.KEEPALIVE s LOWEST", "-INVALID "),
             ("SESSION.KEEPALIVE s LOWEST x", "-INVALID "),
+            ("SESSION.KEEPALIVE s LOWEST 18446744073709551614", "-INVALID "),
             ("SESSION.KEEPALIVE nobody", "-SESSIONEXPIRED "),
             ("SESSION.LIST LIMIT x", "-INVALID "),
             ("SESSION.LIST s", "-INVALID "),

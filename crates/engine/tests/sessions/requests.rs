@@ -67,7 +67,8 @@ fn nobody_is_executed_in_a_session_that_is_not_there() {
 fn numbers_that_make_no_sense_are_refused_and_nothing_is_kept() {
     let (db, _) = memory();
     let session = open(&db, "s");
-    for (id, lowest) in [(0, 0), (0, 1), (3, 4), (u64::MAX, 1)] {
+    let above = i64::MAX as u64 + 1;
+    for (id, lowest) in [(0, 0), (0, 1), (3, 4), (above, 1), (u64::MAX - 1, 1), (u64::MAX, 1)] {
         let error = session.execute(id, lowest, add("n")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{id} {lowest}: {error}");
     }

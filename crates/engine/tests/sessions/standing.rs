@@ -190,8 +190,10 @@ fn a_keep_alive_evicts_and_survives_a_restart() {
         session.keep_alive(0).unwrap();
         session.keep_alive(1).unwrap();
         assert_eq!(db.revision(), before, "one that says nothing new writes nothing");
-        let error = session.keep_alive(u64::MAX).unwrap_err();
-        assert_eq!(error.code(), Code::InvalidArgument, "no request has that number");
+        for number in [i64::MAX as u64 + 1, u64::MAX - 1, u64::MAX] {
+            let error = session.keep_alive(number).unwrap_err();
+            assert_eq!(error.code(), Code::InvalidArgument, "no request has that number");
+        }
         session.keep_alive(5).unwrap();
         session.keep_alive(2).unwrap();
         assert_eq!(db.sessions().info("s").unwrap().unwrap().kept, 0);

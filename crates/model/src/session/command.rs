@@ -2,7 +2,7 @@
 
 use super::{
     CAPABILITIES_LIMIT_BYTES, CAPABILITY_LIMIT, CAPABILITY_LIMIT_BYTES, LETTER_LIMIT_BYTES,
-    SESSION_LEASE_LIMIT_MS, SESSION_LEASE_MS,
+    SESSION_LEASE_LIMIT_MS, SESSION_LEASE_MS, check_number,
 };
 use crate::limits::check_page;
 use crate::wire::fields;
@@ -156,10 +156,8 @@ impl SessionCommand {
             SessionCommand::Open { lease_ms, capabilities, .. } => {
                 check_session_open(*lease_ms, capabilities)
             }
-            SessionCommand::KeepAlive { session, lowest_pending: u64::MAX, .. } => {
-                let message =
-                    format!("session `{session}`: no request has the number {}", u64::MAX);
-                Err(Error::new(Code::InvalidArgument, message))
+            SessionCommand::KeepAlive { session, lowest_pending, .. } => {
+                check_number(session, *lowest_pending)
             }
             SessionCommand::Send { payload, .. } if payload.len() > LETTER_LIMIT_BYTES => {
                 let message = format!(
@@ -168,7 +166,6 @@ impl SessionCommand {
                 );
                 Err(Error::new(Code::ValueTooLarge, message))
             }
-            // No request has that number, so none is left that could be the lowest.
             SessionCommand::Pending { limit, .. }
             | SessionCommand::Retry { limit, .. }
             | SessionCommand::List { limit, .. } => check_page(*limit),

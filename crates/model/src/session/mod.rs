@@ -28,6 +28,7 @@ pub use command::{
 pub use ledger::{Former, KeptLimits, Ledger, Verdict, Weighed};
 pub use mailbox::{Letter, Mailbox, Retries};
 pub use request::SessionRequest;
+use request::check_number;
 
 /// How long a session lives without a word of its client, if it is not said otherwise.
 pub const SESSION_LEASE_MS: u64 = 60_000;
@@ -53,6 +54,8 @@ pub const CAPABILITY_LIMIT_BYTES: usize = 1_024;
 pub const CAPABILITIES_LIMIT_BYTES: usize = 16 << 10;
 /// The most sessions.
 pub const SESSION_LIMIT: usize = 100_000;
+/// The highest number of a request: the largest that every protocol and every client's language can say.
+pub const REQUEST_LIMIT: u64 = i64::MAX as u64;
 /// How far a client's numbers may be ahead of the next one that its session knows of: as many as responses are kept.
 pub const REQUESTS_AHEAD_LIMIT: u64 = KEPT_LIMIT as u64;
 /// How long the numbers of a session that is gone are remembered, in microseconds: a day. Whoever opens one of its name

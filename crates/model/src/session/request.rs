@@ -1,5 +1,6 @@
 //! A client's request.
 
+use super::REQUEST_LIMIT;
 use crate::{Code, Error, Name, Result, Stamp};
 use serde::{Deserialize, Serialize};
 
@@ -46,11 +47,7 @@ impl SessionRequest {
                 "session `{session}`: requests are numbered from 1, not 0"
             )));
         }
-        if *request_id == u64::MAX {
-            return Err(invalid(format!(
-                "session `{session}`: no request has the number {request_id}"
-            )));
-        }
+        check_number(session, *request_id)?;
         if lowest_pending > request_id {
             let message = format!(
                 "session `{session}`: request {request_id} cannot wait while {lowest_pending} is the lowest that does"
@@ -59,6 +56,17 @@ impl SessionRequest {
         }
         Ok(())
     }
+}
+
+/// Refuses a number that no request has.
+pub(super) fn check_number(session: &Name, number: u64) -> Result<()> {
+    if number <= REQUEST_LIMIT {
+        return Ok(());
+    }
+    let message = format!(
+        "session `{session}`: {number} is no request's number, the highest is {REQUEST_LIMIT}"
+    );
+    Err(invalid(message))
 }
 
 #[cold]

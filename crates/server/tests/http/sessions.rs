@@ -229,13 +229,14 @@ fn a_key_without_a_session_is_a_name_as_before() {
 fn headers_that_make_no_sense_are_told() {
     let w = open();
     let long = "x".repeat(1025);
-    let cases: [&[(&str, &str)]; 12] = [
+    let cases: [&[(&str, &str)]; 13] = [
         &[("mainstay-session", "s")],
         &[("mainstay-session", "s"), ("idempotency-key", "one")],
         &[("mainstay-session", "s"), ("idempotency-key", "")],
         &[("mainstay-session", "s"), ("idempotency-key", "-1")],
         &[("mainstay-session", "s"), ("idempotency-key", "+1")],
         &[("mainstay-session", "s"), ("idempotency-key", "0")],
+        &[("mainstay-session", "s"), ("idempotency-key", "9223372036854775808")],
         &[("mainstay-session", "s"), ("idempotency-key", "18446744073709551615")],
         &[("mainstay-session", "s"), ("idempotency-key", "18446744073709551616")],
         &[("mainstay-session", "s"), ("idempotency-key", "1"), ("mainstay-lowest", "2")],

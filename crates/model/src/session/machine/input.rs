@@ -2,7 +2,7 @@
 
 use super::limits::Limits;
 use crate::limits::check_page;
-use crate::session::{LETTER_LIMIT_BYTES, check_session_open};
+use crate::session::{LETTER_LIMIT_BYTES, check_number, check_session_open};
 use crate::wire::fields;
 use crate::{Code, Error, Name, Result, SessionRequest, Stamp};
 use serde::{Deserialize, Serialize};
@@ -104,11 +104,7 @@ impl Input {
                 check_session_open(*lease_ms, capabilities)
             }
             Input::Request { request, .. } => request.check(),
-            Input::KeepAlive { session, lowest_pending: u64::MAX } => {
-                let message =
-                    format!("session `{session}`: no request has the number {}", u64::MAX);
-                Err(Error::new(Code::InvalidArgument, message))
-            }
+            Input::KeepAlive { session, lowest_pending } => check_number(session, *lowest_pending),
             Input::Send { payload, .. } => check_letter(payload),
             Input::ExpireDue { limit } | Input::Retry { limit, .. } => check_page(*limit),
             Input::SetLimits(limits) => limits.check(),

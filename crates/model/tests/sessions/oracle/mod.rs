@@ -4,8 +4,8 @@
 mod run;
 
 use crate::sample::{NAMES, Said, WATCHER};
-use mainstay_model::SessionRequest;
 use mainstay_model::machine::{Codec, Input, Limits, Postcard};
+use mainstay_model::{REQUEST_LIMIT, SessionRequest};
 use std::collections::BTreeMap;
 
 const DAY_US: u64 = 24 * 60 * 60 * 1_000_000;
@@ -120,7 +120,7 @@ impl Oracle {
         let done = |answer: String| Expected { answer, requests: vec![] };
         if let Input::Request { request: SessionRequest { request_id, lowest_pending, .. }, .. } =
             input
-            && (*request_id == 0 || *request_id == u64::MAX || lowest_pending > request_id)
+            && (*request_id == 0 || *request_id > REQUEST_LIMIT || lowest_pending > request_id)
         {
             return refused("InvalidArgument");
         }

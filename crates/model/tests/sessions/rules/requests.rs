@@ -138,14 +138,16 @@ fn errors_are_responses_and_what_they_wrote_stays_unless_it_is_taken_back() {
 fn numbers_that_make_no_sense_change_nothing_at_all() {
     let mut machine = opened(Limits::default());
     let before = machine.hash();
-    for (id, lowest) in [(0, 0), (u64::MAX, 1), (3, 4)] {
+    for (id, lowest) in [(0, 0), (i64::MAX as u64 + 1, 1), (u64::MAX, 1), (3, 4)] {
         assert_eq!(
             refusal(&machine.apply(9, &request("a", id, lowest, ADD))),
             Code::InvalidArgument
         );
     }
-    let beyond = Input::KeepAlive { session: name("a"), lowest_pending: u64::MAX };
-    assert_eq!(refusal(&machine.apply(9, &beyond)), Code::InvalidArgument);
+    for lowest_pending in [i64::MAX as u64 + 1, u64::MAX] {
+        let beyond = Input::KeepAlive { session: name("a"), lowest_pending };
+        assert_eq!(refusal(&machine.apply(9, &beyond)), Code::InvalidArgument);
+    }
     assert_eq!(refusal(&machine.apply(9, &open("c", 0))), Code::InvalidTtl);
     assert_eq!(refusal(&machine.apply(9, &Input::ExpireDue { limit: 0 })), Code::InvalidLimit);
     let none = Limits { mailbox: 0, ..Limits::default() };
