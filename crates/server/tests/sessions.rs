@@ -234,7 +234,10 @@ fn what_is_no_transaction_on_data_is_refused_and_not_kept() {
         "JOB.SWEEP",
         "LOCK.TAKE l OWNER o LEASE 1000",
         "BRANCH.USE main",
-        "BRANCH.FORK b",
+        "BRANCH.LIST",
+        "BRANCH.INFO main",
+        "BRANCH.DIFF main main",
+        "TAG.LIST",
         "DURABILITY MEMORY",
         "FEED.READ",
         "RUN.TAIL r WAIT 10",
@@ -596,6 +599,73 @@ fn a_request_runs_where_its_connection_stands() {
             // Its answer is kept for the session, not for the branch.
             ("SESSION.DO s 2 LOWEST 1 SET a fork", r"+OK\r\n"),
             ("GET a", r"$4\r\nmain\r\n"),
+        ],
+    );
+}
+
+/// A change of branches is one transaction, too.
+#[test]
+fn branches_are_changed_once() {
+    let ours = Ours::start();
+    let mut client = ours.client();
+    const LINES: &[(&str, &str)] = &[
+        ("BRANCH.FORK b", ":"),
+        ("BRANCH.FORK b", "-EXISTS "),
+        ("BRANCH.FORK old FROM main REV 1", r":1\r\n"),
+        ("BRANCH.FORK early REV 0", r":0\r\n"),
+        ("BRANCH.FORK late REV 99999", "-INVALID "),
+        ("BRANCH.RENAME b c", r"+OK\r\n"),
+        ("BRANCH.RENAME b c", "-NOTFOUND "),
+        ("BRANCH.MERGE c main", "-CONFLICT a"),
+        ("BRANCH.MERGE c main THEIRS", ":"),
+        ("TAG.SET t", ":"),
+        ("TAG.SET t", "-EXISTS "),
+        ("TAG.DEL t", r":1\r\n"),
+        ("TAG.DEL t", r":0\r\n"),
+        ("BRANCH.DELETE main", "-INVALID "),
+        ("BRANCH.DELETE c", r":1\r\n"),
+        ("BRANCH.DELETE c", r":0\r\n"),
+    ];
+    client.line("SET a 1");
+    client.line("SESSION.OPEN ID s");
+    let ask = |client: &mut Client, number: usize, line: &str| {
+        client.line(&format!("SESSION.DO s {number} LOWEST 1 {line}"))
+    };
+    let mut first = Vec::new();
+    for (number, (line, expected)) in (1..).zip(LINES) {
+        let reply = ask(&mut client, number, line);
+        assert!(reply.starts_with(expected), "{line}: {reply}");
+        first.push(reply);
+        if number == 1 {
+            answers(
+                &mut client,
+                &[("SET a 2", "+OK"), ("BRANCH.USE b", "+OK"), ("SET a 3", "+OK")],
+            );
+            client.line("BRANCH.USE main");
+        }
+    }
+    let revision = client.line("REVISION");
+    for (number, ((line, _), first)) in (1..).zip(LINES.iter().zip(first)) {
+        assert_eq!(ask(&mut client, number, line), first, "{line}");
+    }
+    assert_eq!(client.line("REVISION"), revision, "nothing was executed");
+    answers(
+        &mut client,
+        &[
+            ("GET a", r"$1\r\n3\r\n"),
+            ("SESSION.DO s 1 LOWEST 1 BRANCH.RENAME main x", "-INVALID request 1 "),
+            ("SESSION.DO s 1 LOWEST 1 INCR a", "-INVALID request 1 "),
+            ("SESSION.DO s 17 LOWEST 1 BRANCH.FORK x AT 1", "-ERR SESSION.DO takes a revision"),
+            ("SESSION.DO s 17 LOWEST 1 TAG.SET x AT 1", "-ERR SESSION.DO takes a revision"),
+            ("SESSION.DO s 17 LOWEST 1 BRANCH.FORK", "-ERR wrong number of arguments"),
+            ("SESSION.DO s 17 LOWEST 1 BRANCH.FORK x FROM", "-ERR syntax error"),
+            ("BRANCH.LIST", r"*3\r\n$5\r\nearly\r\n$4\r\nmain\r\n$3\r\nold\r\n"),
+            ("TXN.BEGIN", "+OK"),
+            ("BRANCH.FORK x", "-ERR BRANCH.FORK is not for inside a transaction"),
+            ("TXN.ROLLBACK", "+OK"),
+            ("MULTI", "+OK"),
+            ("BRANCH.FORK x", "-ERR BRANCH.FORK is not for inside MULTI"),
+            ("DISCARD", "+OK"),
         ],
     );
 }

@@ -83,14 +83,24 @@ fn executed(call: &mut Call<'_>, pending: Pending) -> std::result::Result<Handle
     if call.session.open.is_some() {
         return Err(call.session.last.map_or_else(syntax_error, not_inside));
     }
-    let plan = planned(call.session, words)?;
+    let (_, spec) = table::find(words)?;
+    let done = planned(call.session, spec, words)
+        .map_or_else(Handled::Reply, |plan| run(call.session, plan, request, pending));
+    // What is to be recorded is, whether it is done once or as often as it is said.
+    match spec.audited {
+        Some(_) => Ok(call.session.recorded(spec, words, done)),
+        None => Ok(done),
+    }
+}
+
+fn run(session: &Session, plan: Plan, request: SessionRequest, pending: Pending) -> Handled {
     let takes_a_while = plan.takes_a_while();
-    let (transaction, promise) = plan.put_into(call.session.transaction());
+    let (transaction, promise) = plan.put_into(session.transaction());
     match (takes_a_while, pending) {
-        (_, Pending::Full) => Ok(Handled::NotYet),
-        (false, _) => Ok(handled(transaction, request, Owed::Plan(promise.once()))),
-        (true, Pending::Nothing) => Ok(elsewhere(call.session, transaction, request, promise)),
-        (true, _) => Ok(Handled::NotYet),
+        (_, Pending::Full) => Handled::NotYet,
+        (false, _) => handled(transaction, request, Owed::Plan(promise.once())),
+        (true, Pending::Nothing) => elsewhere(session, transaction, request, promise),
+        (true, _) => Handled::NotYet,
     }
 }
 
@@ -110,24 +120,34 @@ fn read_request(arguments: &mut Arguments<'_>) -> std::result::Result<SessionReq
 }
 
 /// What a command does, if that can be done once and its user may.
-fn planned(session: &Session, words: &[&[u8]]) -> std::result::Result<Plan, Reply> {
-    let (_, spec) = table::find(words)?;
+fn planned(
+    session: &Session,
+    spec: &'static Spec,
+    words: &[&[u8]],
+) -> std::result::Result<Plan, Reply> {
     let user = session.user.as_ref().ok_or_else(no_user)?;
     spec.allow(user, words).map_err(|denied| no_permission(spec, &denied))?;
     if !is_one_transaction(spec) {
         return Err(no_part("SESSION.DO", &spec.name.to_uppercase()));
     }
-    let plan = spec.run.plan(&session.shared, words).unwrap_or_else(|| Err(unexpected()))?;
-    match plan.at {
-        None => session.allowed(spec, plan),
-        Some(_) => Err(no_past("SESSION.DO")),
+    let plan = match spec.run {
+        Run::Change(read) => read(session, words)?,
+        run => run.plan(&session.shared, words).unwrap_or_else(|| Err(unexpected()))?,
+    };
+    match (plan.at, spec.run) {
+        (None, _) => session.allowed(spec, plan),
+        (Some(_), Run::Change(_)) => Err(no_time()),
+        (Some(_), _) => Err(no_past("SESSION.DO")),
     }
 }
 
-/// Whether a command is one transaction on data. Of those on sessions only what is sent to them and acknowledged is.
+/// Whether a command is one transaction on data or branches. Of those on sessions only what is sent to them and
+/// acknowledged is.
 fn is_one_transaction(spec: &Spec) -> bool {
-    let is_planned =
-        matches!(spec.run, Run::Data(_) | Run::Kept(_) | Run::Sent(_) | Run::Pieces(..));
+    let is_planned = matches!(
+        spec.run,
+        Run::Data(_) | Run::Kept(_) | Run::Sent(_) | Run::Pieces(..) | Run::Change(_)
+    );
     is_planned && (spec.group != Group::Sessions || spec.writes)
 }
 
@@ -155,6 +175,12 @@ pub fn no_part(within: &str, what: &str) -> Reply {
     Reply::error(format!(
         "ERR {within} does one transaction on data, and {what} is no part of one: nothing was executed; say it by itself"
     ))
+}
+
+/// What is said of a time that means a revision: whoever asks again once that is no longer kept would be told so, and
+/// not what was answered.
+fn no_time() -> Reply {
+    Reply::error("ERR SESSION.DO takes a revision here and no time: nothing was executed; give REV")
 }
 
 /// What is said of reads of the past.

@@ -192,8 +192,9 @@ impl Plan {
             Command::Run(RunCommand::List { filter, limit, .. }) => {
                 filter.status.is_some() || *limit > SHORT_PAGE
             }
-            Command::Run(RunCommand::Project { .. }) => true,
-            Command::State(StateCommand::Dump { .. }) => true,
+            Command::Branch(_)
+            | Command::Run(RunCommand::Project { .. })
+            | Command::State(StateCommand::Dump { .. }) => true,
             Command::State(
                 StateCommand::List { limit, .. }
                 | StateCommand::Scan { limit, .. }

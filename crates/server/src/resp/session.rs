@@ -282,7 +282,15 @@ impl Session {
             Run::Data(_) | Run::Kept(_) | Run::Sent(_) | Run::Pieces(..) => {
                 Handled::Reply(super::plan::unexpected())
             }
-            Run::Slow(_) if self.open.is_some() => Handled::Reply(not_inside(spec)),
+            Run::Slow(_) | Run::Change(_) if self.open.is_some() => {
+                Handled::Reply(not_inside(spec))
+            }
+            Run::Change(read) => {
+                match read(self, words).and_then(|plan| self.allowed(spec, plan)) {
+                    Ok(plan) => Handled::Slow(self.changing(plan)),
+                    Err(reply) => Handled::Reply(reply),
+                }
+            }
             Run::Slow(run) => match run(&mut Call { session: self, words }) {
                 Ok(job) => Handled::Slow(job),
                 Err(reply) => Handled::Reply(reply),
@@ -482,6 +490,13 @@ impl Session {
             false => self.shared.db.branch(branch).and_then(|branch| size(&branch.cells())),
         };
         found.ok().flatten().unwrap_or_default()
+    }
+
+    /// Runs a plan that stands on no branch, elsewhere.
+    fn changing(&self, plan: Plan) -> Job {
+        let (db, (transaction, promise)) =
+            (self.shared.db.clone(), plan.put_into(Transaction::new()));
+        Box::new(move || promise.keep(db.execute(transaction)))
     }
 
     /// An empty transaction as this session wants them.

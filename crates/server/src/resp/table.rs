@@ -5,7 +5,7 @@ use super::commands;
 use super::plan::Plan;
 use super::reply::Reply;
 use super::rights::{Needs, Reach};
-use super::session::{Call, Handled, Job, Pending};
+use super::session::{Call, Handled, Job, Pending, Session};
 use super::tasks::Answering;
 use crate::jobs::{Keys, Order};
 use crate::outbox;
@@ -145,6 +145,8 @@ pub enum Run {
     Pieces(fn(&[&[u8]]) -> Result<Plan, Reply>, fn(Database, Transaction, Plan) -> Answering),
     /// A plan that is a transaction by itself, and no part of one.
     Alone(fn(&[&[u8]]) -> Result<Plan, Reply>),
+    /// The same for what changes branches and tags: off the event loop, or as a request of a session.
+    Change(fn(&Session, &[&[u8]]) -> Result<Plan, Reply>),
     /// An order to jobs and locks, to be run wherever the session stands.
     Order(fn(&[&[u8]]) -> Result<Order, Reply>),
     /// It needs nothing but the session, and is answered at once.

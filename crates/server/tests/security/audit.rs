@@ -41,6 +41,9 @@ fn logins_and_administrative_commands_of_redis_clients_are_recorded() {
         "CONFIG GET maxmemory",
         "CONFIG SET requirepass hunter4",
         "DURABILITY INTERVAL",
+        "SESSION.OPEN ID s",
+        "SESSION.DO s 1 LOWEST 1 BRANCH.FORK once",
+        "SESSION.DO s 2 LOWEST 1 BRANCH.FORK once",
         "GET a",
     ] {
         client.line(line);
@@ -50,6 +53,7 @@ fn logins_and_administrative_commands_of_redis_clients_are_recorded() {
     client.line("EXEC");
     client.call(&["AUTH", "app", PASSWORD]);
     client.line("FLUSHDB");
+    client.line("SESSION.DO app:s 1 LOWEST 1 BRANCH.FORK app:x");
     client.line("GET other");
     let wanted = [
         "default auth  wrong",
@@ -68,9 +72,12 @@ fn logins_and_administrative_commands_of_redis_clients_are_recorded() {
         "default config main done",
         "default config main failed",
         "default durability INTERVAL,main done",
+        "default branch.fork once,main done",
+        "default branch.fork once,main failed",
         "default config main done",
         "app auth  done",
         "app flushdb main denied",
+        "app branch.fork app:x,main denied",
     ];
     assert_eq!(lines(&world), wanted);
     for secret in ["hunter", "secret-value", PASSWORD] {

@@ -1,30 +1,35 @@
 //! Branches and tags: `BRANCH.*`, `TAG.*`.
 
-use crate::resp::arguments::{name, syntax_error};
+use super::runs::did;
+use crate::resp::arguments::{Arguments, name, syntax_error};
+use crate::resp::plan::{Answers, Plan, Shape, only, unexpected};
 use crate::resp::reply::{OK, Reply};
 use crate::resp::rights::{self, Needs, Reach};
-use crate::resp::session::{Call, Job};
+use crate::resp::session::{Call, Job, Session};
 use crate::resp::table::{Group, Run, Spec};
-use mainstay::{At, BranchInfo, ChangeKind, Code, Contract, DifferenceKind, MergeStrategy};
+use mainstay::{
+    Answer, At, BranchCommand, BranchInfo, ChangeKind, Contract, DifferenceKind, MergeStrategy,
+    Name, Revision, Stamp,
+};
 
 /// The commands of this file.
 pub const COMMANDS: &[Spec] = &[
-    change_of("branch.fork", -2, 1, Run::Slow(fork))
+    change_of("branch.fork", -2, 1, Run::Change(fork))
         .syntax("name [FROM branch] [REV revision | AT stamp_us]")
         .about("Makes a branch, without copying; the revision it begins at"),
     of("branch.list", 1, Run::Settled(list)).about("The names of all branches"),
     of("branch.info", 2, Run::Settled(info))
         .syntax("name")
         .about("What is known of a branch, as JSON"),
-    change_of("branch.delete", 2, 1, Run::Slow(delete)).syntax("name").about("Deletes a branch"),
-    change_of("branch.rename", 3, 2, Run::Slow(rename))
+    change_of("branch.delete", 2, 1, Run::Change(delete)).syntax("name").about("Deletes a branch"),
+    change_of("branch.rename", 3, 2, Run::Change(rename))
         .syntax("name new-name")
         .about("Gives a branch another name"),
     of("branch.diff", 3, Run::Slow(diff))
         .reaches(Reach::Everything)
         .syntax("a b")
         .about("The keys that two branches do not agree on, and who changed them"),
-    change_of("branch.merge", -3, 2, Run::Slow(merge))
+    change_of("branch.merge", -3, 2, Run::Change(merge))
         .syntax("from into [STRICT | THEIRS | OURS]")
         .about(
             "Brings one branch's changes into another; where both changed a key STRICT refuses, \
@@ -34,10 +39,10 @@ pub const COMMANDS: &[Spec] = &[
         .needs(Needs::Right(rights::DATA))
         .syntax("name")
         .about("This connection works on that branch"),
-    change_of("tag.set", -2, 1, Run::Slow(tag))
+    change_of("tag.set", -2, 1, Run::Change(tag))
         .syntax("name [REV revision | AT stamp_us]")
         .about("Pins a revision of this branch by name"),
-    change_of("tag.del", 2, 1, Run::Slow(untag)).syntax("name").about("Removes a tag"),
+    change_of("tag.del", 2, 1, Run::Change(untag)).syntax("name").about("Removes a tag"),
     of("tag.list", 1, Run::Settled(tags)).about("All tags with their branch and revision"),
 ];
 
@@ -50,23 +55,40 @@ const fn of(name: &'static str, arity: i32, run: Run) -> Spec {
     Spec::new(name, arity, Group::Branches, run)
 }
 
-/// A reply of what may fail.
 /// What something came to, as a reply.
 pub(super) fn reply<T>(result: mainstay::Result<T>, of: impl FnOnce(T) -> Reply) -> Reply {
     result.map_or_else(Reply::from, of)
 }
 
-fn fork(call: &mut Call<'_>) -> Result<Job, Reply> {
-    let mut arguments = call.arguments();
+fn fork(session: &Session, words: &[&[u8]]) -> Result<Plan, Reply> {
+    let mut arguments = Arguments::behind(words);
     let name = arguments.name()?;
     let from = match arguments.take("FROM") {
-        true => arguments.name()?.as_str().to_owned(),
-        false => call.session.branch.to_string(),
+        true => arguments.name()?,
+        false => Name::new(&session.branch)?,
     };
-    let at = arguments.point()?.unwrap_or_default();
+    let (at, time) = point(session, &mut arguments)?;
     arguments.end()?;
-    let db = call.shared().db.clone();
-    Ok(Box::new(move || reply(db.fork(name.as_str(), &from, at), Reply::number)))
+    Ok(Plan::one(BranchCommand::Fork { name, from, at }, Shape::ours(revision)).at(time))
+}
+
+/// The revision that `REV` or `AT` names, if that comes next, and the time that it was named by.
+fn point(
+    session: &Session,
+    arguments: &mut Arguments<'_>,
+) -> Result<(Option<Revision>, Option<At>), Reply> {
+    match arguments.point()? {
+        None | Some(At::Latest) => Ok((None, None)),
+        Some(At::Revision(revision)) => Ok((Some(revision), None)),
+        Some(at) => Ok((Some(session.shared.db.resolve(at)?), Some(at))),
+    }
+}
+
+fn revision(answers: Answers, _: Stamp) -> Reply {
+    match only(answers) {
+        Some(Answer::Revision(revision)) => Reply::number(revision),
+        _ => unexpected(),
+    }
 }
 
 fn list(call: &mut Call<'_>) -> Reply {
@@ -92,18 +114,20 @@ fn json(info: &BranchInfo) -> String {
     .to_string()
 }
 
-fn delete(call: &mut Call<'_>) -> Result<Job, Reply> {
-    let (db, name) = (call.shared().db.clone(), name(call.words[1])?);
-    Ok(Box::new(move || match db.delete_branch(name.as_str()) {
-        Err(error) if error.code() == Code::BranchNotFound => Reply::Int(0),
-        deleted => reply(deleted, |did| Reply::Int(did.into())),
-    }))
+fn delete(_: &Session, words: &[&[u8]]) -> Result<Plan, Reply> {
+    Ok(Plan::one(BranchCommand::Delete { name: name(words[1])? }, Shape::ours(did)))
 }
 
-fn rename(call: &mut Call<'_>) -> Result<Job, Reply> {
-    let (from, to) = (name(call.words[1])?, name(call.words[2])?);
-    let db = call.shared().db.clone();
-    Ok(Box::new(move || reply(db.rename_branch(from.as_str(), to.as_str()), |()| OK)))
+fn rename(_: &Session, words: &[&[u8]]) -> Result<Plan, Reply> {
+    let (name, to) = (name(words[1])?, name(words[2])?);
+    Ok(Plan::one(BranchCommand::Rename { name, to }, Shape::ours(done)))
+}
+
+fn done(answers: Answers, _: Stamp) -> Reply {
+    match only(answers) {
+        Some(Answer::Did(true)) => OK,
+        _ => unexpected(),
+    }
 }
 
 fn diff(call: &mut Call<'_>) -> Result<Job, Reply> {
@@ -159,8 +183,8 @@ pub fn change(kind: ChangeKind) -> &'static str {
     }
 }
 
-fn merge(call: &mut Call<'_>) -> Result<Job, Reply> {
-    let mut arguments = call.arguments();
+fn merge(_: &Session, words: &[&[u8]]) -> Result<Plan, Reply> {
+    let mut arguments = Arguments::behind(words);
     let (from, into) = (arguments.name()?, arguments.name()?);
     let strategy = match () {
         () if arguments.left() == 0 || arguments.take("STRICT") => MergeStrategy::Strict,
@@ -169,8 +193,7 @@ fn merge(call: &mut Call<'_>) -> Result<Job, Reply> {
         () => return Err(syntax_error()),
     };
     arguments.end()?;
-    let db = call.shared().db.clone();
-    Ok(Box::new(move || reply(db.merge(from.as_str(), into.as_str(), strategy), Reply::number)))
+    Ok(Plan::one(BranchCommand::Merge { from, into, strategy }, Shape::ours(revision)))
 }
 
 fn use_branch(call: &mut Call<'_>) -> Reply {
@@ -192,17 +215,17 @@ fn use_branch(call: &mut Call<'_>) -> Reply {
     })
 }
 
-fn tag(call: &mut Call<'_>) -> Result<Job, Reply> {
-    let mut arguments = call.arguments();
-    let (name, at) = (arguments.name()?, arguments.point()?.unwrap_or(At::Latest));
+fn tag(session: &Session, words: &[&[u8]]) -> Result<Plan, Reply> {
+    let mut arguments = Arguments::behind(words);
+    let name = arguments.name()?;
+    let (at, time) = point(session, &mut arguments)?;
     arguments.end()?;
-    let (db, branch) = (call.shared().db.clone(), call.session.branch.clone());
-    Ok(Box::new(move || reply(db.tag(name.as_str(), &branch, at), Reply::number)))
+    let branch = Name::new(&session.branch)?;
+    Ok(Plan::one(BranchCommand::Tag { name, branch, at }, Shape::ours(revision)).at(time))
 }
 
-fn untag(call: &mut Call<'_>) -> Result<Job, Reply> {
-    let (db, name) = (call.shared().db.clone(), name(call.words[1])?);
-    Ok(Box::new(move || reply(db.untag(name.as_str()), |did| Reply::Int(did.into()))))
+fn untag(_: &Session, words: &[&[u8]]) -> Result<Plan, Reply> {
+    Ok(Plan::one(BranchCommand::Untag { name: name(words[1])? }, Shape::ours(did)))
 }
 
 fn tags(call: &mut Call<'_>) -> Reply {
