@@ -114,6 +114,19 @@ fn a_session_that_ends_meanwhile_gets_nothing_and_acknowledges_nothing() {
 }
 
 #[test]
+fn an_open_transaction_finds_no_session_whose_lease_is_over() {
+    let (db, clock) = memory();
+    open(&db, "s");
+    clock.advance(secs(61));
+    let mut own = db.begin().unwrap();
+    assert_eq!(sent(&own.run(send("s", "a")).unwrap()), None);
+    assert_eq!(own.run(acknowledge("s", 1)).unwrap_err().kind(), ErrorKind::SessionExpired);
+    assert_eq!(sent(&own.commit().unwrap().answers[0]), None);
+    assert_eq!(db.stats().sessions.dropped, 1);
+    assert!(open(&db, "s").is_new());
+}
+
+#[test]
 fn other_commands_on_sessions_stand_in_no_open_transaction() {
     let (db, _) = memory();
     open(&db, "s");

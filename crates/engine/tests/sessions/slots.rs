@@ -118,6 +118,7 @@ fn program(seed: u64, steps: u64) {
     let mut random = Random(seed);
     for step in 0..steps {
         let place = format!("seed {seed}, step {step}");
+        machine.clock.advance(Duration::from_millis(random.below(20)));
         match random.below(60) {
             0..54 => ask(&db, &mut book, &mut random),
             54 => {
