@@ -3,7 +3,7 @@
 use super::machine::{Machine, make_sizes, sized};
 use super::*;
 use mainstay::{
-    Answer, Code, Error, ErrorKind, Guard, SessionAnswer, SessionCommand, SessionInfo,
+    Answer, Code, Error, ErrorKind, Guard, Hold, SessionAnswer, SessionCommand, SessionInfo,
     SessionRequest, Ticket,
 };
 use seam::{Faults, FaultyFiles};
@@ -138,10 +138,18 @@ fn acknowledge_all(db: &Database) -> Told {
     run(db, acknowledge(u64::MAX))
 }
 
+/// Another client takes the session for itself.
+fn take(db: &Database) -> Told {
+    let over = db.sessions().info("a").unwrap().unwrap().epoch;
+    let (session, hold) = (name("a"), Some(Hold { nonce: 7, over }));
+    run(db, SessionCommand::Open { session, lease_ms: None, capabilities: vec![], hold })
+}
+
 type Act = fn(&Database) -> Told;
 
-const ACTS: [(&str, Act); 10] = [
+const ACTS: [(&str, Act); 11] = [
     ("open", open_new),
+    ("take", take),
     ("close", close),
     ("keep alive", keep_alive),
     ("request", request_in_order),
@@ -271,6 +279,21 @@ fn leases_still_count_after_something_was_taken_back() {
     assert_eq!(request(&db, 9, 0, add("n")).unwrap_err().kind(), ErrorKind::SessionExpired);
     let figures = db.stats().sessions;
     assert_eq!((figures.live, figures.kept, figures.pending), (1, 1, 0));
+}
+
+#[test]
+fn who_has_nothing_to_do_with_it_keeps_lease_and_times_of_sending() {
+    let (machine, faults, db) = begin();
+    machine.clock.advance(secs(40));
+    let sent = db.now_us().unwrap();
+    assert_eq!(db.sessions().requests_for_retry(sent, 100).unwrap().len(), 5);
+    faults.room.store(0, Ordering::SeqCst);
+    assert_eq!(db.cells().set("other", 1).unwrap_err().code(), Code::DiskFull);
+    faults.room.store(-1, Ordering::SeqCst);
+    assert!(!db.sessions().has_pending(sent).unwrap(), "they were sent again a moment ago");
+    machine.clock.advance(secs(21));
+    assert!(db.sweep().unwrap() > 0, "nobody has spoken");
+    assert_eq!(db.stats().sessions.live, 0);
 }
 
 #[test]
