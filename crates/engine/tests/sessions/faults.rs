@@ -1,5 +1,6 @@
 //! Crashes and full disks: what was acknowledged is kept, what was not may be sent again.
 
+use super::machine::Machine;
 use super::*;
 use mainstay::{Code, ErrorKind};
 use seam::FaultyFiles;
@@ -30,13 +31,54 @@ fn a_full_disk_keeps_no_response_and_the_request_is_sent_again() {
 #[test]
 fn after_a_failed_sync_nobody_is_told_that_it_was_executed() {
     let (files, faults) = FaultyFiles::new();
-    let db = Options::new().sweep_interval(None).files(files).memory().unwrap();
+    let machine = Machine::with(files);
+    let db = machine.open();
     let session = open(&db, "s");
+    session.execute(1, 1, add("n")).unwrap();
     faults.sync_fails.store(true, Ordering::SeqCst);
-    let error = session.execute(1, 1, add("n")).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::UnknownOutcome);
-    // It is executed but not durable: a repeat must not be told that it was.
-    assert!(session.execute(1, 1, add("n")).is_err());
+    let error = session.execute(2, 1, add("n")).unwrap_err();
+    assert_eq!((error.code(), error.kind()), (Code::UnknownOutcome, ErrorKind::UnknownOutcome));
+    faults.sync_fails.store(false, Ordering::SeqCst);
+    // It is executed but not durable: a repeat must not be told that it was, nor is anything else done.
+    for (id, lowest) in [(2, 1), (2, 2), (3, 3), (3, 1)] {
+        let error = session.execute(id, lowest, add("n")).unwrap_err();
+        assert_eq!((error.code(), error.kind()), (Code::SyncFailed, ErrorKind::ReadOnly), "{id}");
+    }
+    for told in [
+        session.keep_alive(2),
+        session.acknowledge(1).map(drop),
+        session.close().map(drop),
+        db.sessions().send("s", "x").map(drop),
+        db.sessions().open(SessionOptions::new()).map(drop),
+    ] {
+        assert_eq!(told.unwrap_err().code(), Code::SyncFailed);
+    }
+    assert_eq!(sum(session.execute(1, 1, add("n"))), 1, "what is durable is answered");
+    assert_eq!((value(&db, "n"), db.stats().read_only), (1, true));
+    drop((session, db));
+    // Whether it was executed shows now, and it is so once.
+    let db = machine.open();
+    let session = open(&db, "s");
+    assert!(!session.is_new());
+    for _ in 0..2 {
+        assert_eq!(sum(session.execute(2, 1, add("n"))), 2);
+    }
+    assert_eq!(sum(session.execute(1, 1, add("n"))), 1, "nothing was evicted");
+    assert_eq!((sum(session.execute(3, 3, add("n"))), value(&db, "n")), (3, 3));
+}
+
+#[test]
+#[ignore = "the writer is asked for what is known of a session, and it refuses everything"]
+fn after_a_failed_sync_sessions_can_be_looked_at() {
+    let (files, faults) = FaultyFiles::new();
+    let db = Machine::with(files).open();
+    let session = open(&db, "s");
+    db.sessions().send("s", "x").unwrap();
+    faults.sync_fails.store(true, Ordering::SeqCst);
+    session.execute(1, 1, add("n")).unwrap_err();
+    assert_eq!(session.pending(0, 10).unwrap(), [(1, b"x".to_vec())]);
+    assert_eq!(db.sessions().list(None, 10).unwrap().sessions.len(), 1);
+    assert_eq!(db.sessions().info("s").unwrap().map(|info| info.kept), Some(0));
 }
 
 #[test]

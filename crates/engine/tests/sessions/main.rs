@@ -3,13 +3,22 @@
 #[path = "../seam/mod.rs"]
 mod seam;
 
+mod commands;
+mod crowd;
+mod doctor;
 mod epochs;
 mod faults;
+mod inside;
 mod letters;
+mod machine;
+mod names;
 mod random;
 mod refusals;
 mod requests;
+mod slots;
 mod standing;
+mod sweeps;
+mod undo;
 
 use mainstay::{
     CellCommand, Clock, Database, Durability, ManualClock, Name, Options, Receipt, Result, Session,

@@ -1,0 +1,40 @@
+//! A machine that outlives the databases on it: the log in files of the test's own, the index in a directory.
+
+use super::*;
+use mainstay::{Files, MemoryFiles};
+use tempfile::TempDir;
+
+pub struct Machine {
+    pub directory: TempDir,
+    pub clock: Arc<ManualClock>,
+    files: Arc<dyn Files>,
+}
+
+impl Machine {
+    pub fn with(files: Arc<dyn Files>) -> Machine {
+        let directory = tempfile::tempdir().unwrap();
+        Machine { directory, clock: ManualClock::new(START_US), files }
+    }
+
+    pub fn open(&self) -> Database {
+        options(&self.clock).files(self.files.clone()).open(self.directory.path()).unwrap()
+    }
+
+    /// From now on the log is what it was when this was copied.
+    pub fn lose_all_but(&mut self, files: MemoryFiles) -> Arc<MemoryFiles> {
+        let files = Arc::new(files);
+        self.files = files.clone();
+        files
+    }
+}
+
+/// A cell of so many bytes, and the request that answers with it: responses have the size that a test wants.
+pub fn sized(bytes: usize) -> Transaction {
+    add("n").step(CellCommand::Get { name: name(&format!("size/{bytes}")) })
+}
+
+pub fn make_sizes(db: &Database, sizes: &[usize]) {
+    for &bytes in sizes {
+        db.cells().set(&format!("size/{bytes}"), "x".repeat(bytes)).unwrap();
+    }
+}
