@@ -284,12 +284,26 @@ impl Open {
             ) => {
                 let state = &self.snapshot.core.state;
                 let (index, table, now) = (&state.index, &state.sessions, self.snapshot.now);
-                sessions::run(&Desk { index, table, now }, &mut self.overlay, command)?
+                let ran = sessions::run(&Desk { index, table, now }, &mut self.overlay, command);
+                if matches!(&ran, Err(error) if error.code() == Code::SessionExpired) {
+                    self.have_ended(command)?;
+                }
+                ran?
             }
             _ => return Err(not_on_data()),
         };
         self.steps.push(as_told(command, &answer).into());
         Ok(answer)
+    }
+
+    /// Who is told that a session is gone must not find it alive after a restart: the writer, which is asked for it, writes
+    /// down that its lease is over.
+    fn have_ended(&self, command: &SessionCommand) -> Result<()> {
+        let Some(session) = command.session().cloned() else { return Ok(()) };
+        let sequencer = &self.snapshot.core.sequencer;
+        let transaction = Transaction::new().step(SessionCommand::Info { session });
+        let checked = sequencer.published();
+        sequencer.execute(Submitted { transaction, checked, candidates: None }).map(drop)
     }
 
     /// Notes that something is looked at, unless this transaction wrote it. Of a record it may have written

@@ -64,7 +64,8 @@ impl Executor {
             Command::Session(command) => command.session().cloned(),
             _ => None,
         };
-        let mut named = transaction.steps.iter().filter_map(of);
+        let all = transaction.steps.iter().chain(transaction.otherwise.iter().flatten());
+        let mut named = all.filter_map(of);
         named.try_for_each(|session| self.end_if_expired(&session, now))
     }
 

@@ -247,7 +247,6 @@ fn the_end_of_a_session_that_a_step_met_is_one_for_good() {
 }
 
 #[test]
-#[ignore = "only sessions of `steps` are ended when they are met, not those of `otherwise`"]
 fn the_end_of_a_session_that_was_met_otherwise_is_one_for_good() {
     told_of_an_end(|db| {
         let mut transaction = add("n").guard(Guard::Counter { name: name("n"), is: Some(9) });
@@ -257,7 +256,6 @@ fn the_end_of_a_session_that_was_met_otherwise_is_one_for_good() {
 }
 
 #[test]
-#[ignore = "an open transaction tells of an end that nobody has written"]
 fn the_end_of_a_session_that_an_open_transaction_met_is_one_for_good() {
     told_of_an_end(|db| db.begin().unwrap().run(acknowledge("s", 1)).unwrap_err());
 }
