@@ -152,8 +152,8 @@ impl Slots {
     pub fn raise(&mut self, mark: u64) {
         for (_, place) in self.ledger.raise_taking(mark) {
             let Some(slot) = self.slots.get_mut(usize::from(place.slot)) else { continue };
-            slot.kept -= 1;
-            slot.weight -= place.weight();
+            slot.kept = slot.kept.saturating_sub(1);
+            slot.weight = slot.weight.saturating_sub(place.weight());
             if slot.kept == 0 {
                 self.spare.push(place.slot);
             }
@@ -167,8 +167,8 @@ impl Slots {
         let mut now = Slot { stored: true, ..Slot::default() };
         for (request_id, bytes) in responses.filter(|(id, _)| *id >= mark) {
             let place = Place { slot, bytes };
-            now.kept += 1;
-            now.weight += place.weight();
+            now.kept = now.kept.saturating_add(1);
+            now.weight = now.weight.saturating_add(place.weight());
             self.ledger.keep(request_id, place);
         }
         if now.kept == 0 {

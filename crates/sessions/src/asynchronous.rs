@@ -46,7 +46,7 @@ impl AsyncSession {
 
     /// As [`Session::opened`].
     pub fn opened(&self) -> Stamp {
-        self.0.state.lock().info.as_ref().map_or(0, |info| info.opened)
+        self.0.state.lock().opened()
     }
 
     /// Whether it is there, as far as its client has heard.

@@ -164,7 +164,13 @@ impl Core {
         let Some(opening) = self.begin_opening().await? else { return Ok(Vec::new()) };
         let sent_us = self.now_us();
         let info = self.take(self.usual_deadline()).await?;
-        Ok(opening.done(info, left, sent_us))
+        let left = opening.done(info, left, sent_us);
+        if self.state.lock().standing == Standing::Closed {
+            // Somebody closed it meanwhile, in the epoch before.
+            self.close().await?;
+            return Err(failure::closed(&self.name));
+        }
+        Ok(left)
     }
 
     /// Begins an epoch of the session in which it is this client's alone: whatever others sent, or this one in an epoch
@@ -180,7 +186,7 @@ impl Core {
             match of_session(answer)? {
                 SessionAnswer::Opened { info, held: true, .. } => return Ok(info),
                 // Somebody has it: now it is known in which epoch.
-                SessionAnswer::Opened { info, .. } => over = info.epoch,
+                SessionAnswer::Opened { info, .. } if info.epoch != over => over = info.epoch,
                 _ => return Err(failure::unexpected()),
             }
         }

@@ -16,7 +16,7 @@ use crate::figures::count;
 use crate::planted::Planted;
 use crate::race::{First, race};
 use crate::transport::Doorbell;
-use mainstay::{Code, Error, ErrorKind, Result, SessionAnswer, SessionCommand};
+use mainstay::{Code, Error, ErrorKind, Result, SessionAnswer, SessionCommand, Stamp};
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -161,10 +161,10 @@ impl Listening<'_> {
             self.acknowledge().await?;
         }
         loop {
-            let (generation, letters, more) = self.pending().await?;
+            let (opened, letters, more) = self.pending().await?;
             for letter in letters {
                 let number = letter.number;
-                if core.state.lock().generation != generation {
+                if core.state.lock().opened() != opened {
                     // They went with their session; the next one's may have the same numbers.
                     return Ok(());
                 }
@@ -179,7 +179,7 @@ impl Listening<'_> {
                 if !self.handle(letter, handle).await {
                     return Ok(());
                 }
-                core.state.lock().handled_in(generation, number);
+                core.state.lock().handled_in(opened, number);
                 count(&core.tally.letters);
                 self.acknowledge().await?;
             }
@@ -206,23 +206,24 @@ impl Listening<'_> {
         false
     }
 
-    /// What is pending behind the last letter that was handled, and whether there is more; with the opening that it
-    /// belongs to.
-    async fn pending(&self) -> Result<(u64, Vec<Letter>, bool)> {
+    /// What is pending behind the last letter that was handled, and whether there is more; with when the session was
+    /// opened that it belongs to.
+    async fn pending(&self) -> Result<(Stamp, Vec<Letter>, bool)> {
         let core = self.core;
-        let (generation, epoch, handled) = {
+        let (opened, generation, epoch, handled) = {
             let state = core.state.lock();
-            (state.generation, state.epoch, state.handled)
+            core.check_live(&state)?;
+            (state.opened(), state.generation, state.epoch, state.handled)
         };
         let after = if core.has(Planted::HandledForgotten) { 0 } else { handled };
         let session = core.name.clone();
         let pending = SessionCommand::Pending { session, after, limit: PAGE, epoch };
-        let answer = self.ask(pending).await?;
+        let answer = self.ask(pending, generation).await?;
         let SessionAnswer::Pending { requests, more } = of_session(answer)? else {
             return Err(failure::unexpected());
         };
         let letter = |(number, payload): (u64, Vec<u8>)| Letter { number, payload: payload.into() };
-        Ok((generation, requests.into_iter().map(letter).collect(), more))
+        Ok((opened, requests.into_iter().map(letter).collect(), more))
     }
 
     /// Tells the database what was handled, if it does not know.
@@ -230,13 +231,14 @@ impl Listening<'_> {
         let core = self.core;
         let (upto, known, generation, epoch) = {
             let state = core.state.lock();
+            core.check_live(&state)?;
             (state.handled, state.acknowledged, state.generation, state.epoch)
         };
         if upto <= known {
             return Ok(());
         }
         let (session, sent_us) = (core.name.clone(), core.now_us());
-        self.ask(SessionCommand::Acknowledge { session, upto, epoch }).await?;
+        self.ask(SessionCommand::Acknowledge { session, upto, epoch }, generation).await?;
         let mut state = core.state.lock();
         if state.generation == generation {
             state.acknowledged = state.acknowledged.max(upto);
@@ -246,13 +248,8 @@ impl Listening<'_> {
     }
 
     /// Asks until there is an answer. Who wants no more letters does not wait for ever.
-    async fn ask(&self, command: SessionCommand) -> Result<mainstay::Answer> {
+    async fn ask(&self, command: SessionCommand, generation: u64) -> Result<mainstay::Answer> {
         let core = self.core;
-        let generation = {
-            let state = core.state.lock();
-            core.check_live(&state)?;
-            state.generation
-        };
         let patience = async {
             self.over().await;
             core.means.runtime.sleep(core.means.settings.attempt).await;
@@ -272,10 +269,15 @@ impl Listening<'_> {
 }
 
 impl State {
-    /// A letter was handled, if its session is still the one it was sent to.
-    fn handled_in(&mut self, generation: u64, number: u64) {
-        if self.generation == generation {
-            self.handled = number;
+    /// When the session was opened.
+    pub fn opened(&self) -> Stamp {
+        self.info.as_ref().map_or(0, |info| info.opened)
+    }
+
+    /// A letter was handled, if the session is still the one it was sent to; it may have been taken anew since.
+    fn handled_in(&mut self, opened: Stamp, number: u64) {
+        if self.opened() == opened {
+            self.handled = self.handled.max(number);
         }
     }
 }

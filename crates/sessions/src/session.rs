@@ -44,7 +44,7 @@ impl Session {
 
     /// When it was opened: no other session of its name was opened then, see [`Client::resume`](crate::Client::resume).
     pub fn opened(&self) -> Stamp {
-        self.0.state.lock().info.as_ref().map_or(0, |info| info.opened)
+        self.0.state.lock().opened()
     }
 
     /// Whether it is there, as far as its client has heard.

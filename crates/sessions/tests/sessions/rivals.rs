@@ -289,6 +289,52 @@ fn letters_of_a_session_that_a_database_has_forgotten_are_not_those_of_the_next_
     assert_eq!(world.db.stats().sessions.pending, 0);
 }
 
+#[test]
+fn a_letter_whose_session_was_taken_back_meanwhile_is_handled_once() {
+    let world = world();
+    let way = world.way(never());
+    let (first, seen) = (world.session(&way), Arc::<Mutex<Vec<u64>>>::default());
+    let (listening, handled, simulation) = (first.clone(), seen.clone(), world.simulation.clone());
+    world.simulation.beside(async move {
+        let handle = |letter: Letter| {
+            let (handled, simulation) = (handled.clone(), simulation.clone());
+            async move {
+                handled.lock().push(letter.number);
+                Surroundings(simulation).sleep(secs(1)).await;
+                Ok(())
+            }
+        };
+        listening.listen(handle).await.unwrap();
+    });
+    world.sleep(ms(1));
+    world.db.sessions().send("s", "x").unwrap();
+    world.run(first.keep_alive()).unwrap();
+    world.sleep(ms(5));
+    let second = world.session(&way);
+    assert_eq!(kind(world.run(first.keep_alive())), ErrorKind::SessionExpired);
+    world.run(first.reopen()).unwrap();
+    world.sleep(secs(5));
+    assert_eq!((seen.lock().clone(), world.db.stats().sessions.pending), (vec![1], 0));
+    assert_eq!(kind(world.run(second.keep_alive())), ErrorKind::SessionExpired);
+}
+
+#[test]
+fn what_is_closed_while_it_is_opened_anew_is_closed() {
+    for seed in 0..20 {
+        let world = world();
+        let way = world.way(never());
+        let session = world.run(world.client(&way, silent()).open_async(named("s"))).unwrap();
+        world.sleep(secs(61));
+        assert_eq!(kind(world.run(session.keep_alive())), ErrorKind::SessionExpired);
+        way.set(Faults { delay: 1.0, seed, ..never() });
+        let opening = session.clone();
+        world.simulation.beside(async move { drop(opening.reopen().await) });
+        world.run(session.close()).unwrap();
+        world.sleep(secs(1));
+        assert_eq!(world.db.sessions().info("s").unwrap(), None, "seed {seed}");
+    }
+}
+
 /// Clients that take their session from each other again and again, on ways that lose and repeat.
 struct Rivals {
     world: World,

@@ -8,7 +8,7 @@
 //! ```
 
 use crate::spaces::{self, Key, MAIN_ID, SESSION_DATA, SESSIONS};
-use mainstay_model::{Code, Error, Former, Name, Result, Stamp, codec};
+use mainstay_model::{Code, Error, Former, Name, Result, SESSION_LEASE_LIMIT_MS, Stamp, codec};
 
 const LIVE: u8 = 1;
 const GONE: u8 = 2;
@@ -93,7 +93,9 @@ fn decode_standing(payload: &[u8]) -> Option<Standing> {
                 pending_bytes,
                 capabilities,
             };
-            rest.is_empty().then_some(Standing::Live(profile))
+            let is_sound =
+                acked <= last_sent && last_sent < u64::MAX && lease_ms <= SESSION_LEASE_LIMIT_MS;
+            (rest.is_empty() && is_sound).then_some(Standing::Live(profile))
         }
         GONE => {
             let expired = codec::get_varint(rest)? != 0;

@@ -9,7 +9,7 @@
 
 use super::bytes::damaged;
 use crate::entry::Head;
-use mainstay_model::{Result, Revision, Stamp, codec};
+use mainstay_model::{REQUEST_LIMIT, Result, Revision, Stamp, codec};
 
 /// One response of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub(crate) struct Responses<'s> {
 
 impl<'s> Responses<'s> {
     fn take(&mut self) -> Option<Response<'s>> {
-        let request_id = codec::get_varint(&mut self.rest)?;
+        let request_id = codec::get_varint(&mut self.rest).filter(|id| *id <= REQUEST_LIMIT)?;
         if !std::mem::take(&mut self.first) {
             self.revision = self.revision.wrapping_sub(codec::get_varint(&mut self.rest)?);
             self.stamp = self.stamp.wrapping_sub(codec::get_varint(&mut self.rest)?);
