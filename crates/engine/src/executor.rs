@@ -357,7 +357,7 @@ impl Executor {
     }
 
     fn desk(&self, now: Stamp) -> Desk<'_> {
-        Desk { index: &self.state.index, table: &self.state.sessions, now }
+        Desk { index: &self.state.index, table: &self.state.sessions, at: NEWEST, now }
     }
 
     /// Entries are put as they once were where nobody sees them yet, and nowhere else.
@@ -580,7 +580,7 @@ impl Executor {
     /// Reads the sessions from their spaces; their leases begin now.
     pub fn load_sessions(&mut self) -> Result<()> {
         let now = self.now().max(self.stamper.last());
-        let table = SessionTable::load(&self.state.index, now)?;
+        let table = SessionTable::load(&self.state.index, NEWEST, now)?;
         self.state.next_expiry.fetch_min(table.next_due().unwrap_or(Stamp::MAX), Ordering::Relaxed);
         *self.state.sessions.lock() = table;
         self.sessions_changed = self.next - 1;

@@ -17,6 +17,7 @@ use crate::apply::sessions::Desk;
 use crate::apply::{cells, guards, hashes, keyed, outbox, records, runs, sessions, strings};
 use crate::candidates::Submitted;
 use crate::core::Core;
+use crate::index::NEWEST;
 use crate::overlay::Overlay;
 use crate::pins::PinGuard;
 use crate::snapshot::Snapshot;
@@ -284,7 +285,8 @@ impl Open {
             ) => {
                 let state = &self.snapshot.core.state;
                 let (index, table, now) = (&state.index, &state.sessions, self.snapshot.now);
-                let ran = sessions::run(&Desk { index, table, now }, &mut self.overlay, command);
+                let desk = Desk { index, table, at: NEWEST, now };
+                let ran = sessions::run(&desk, &mut self.overlay, command);
                 if matches!(&ran, Err(error) if error.code() == Code::SessionExpired) {
                     self.have_ended(command)?;
                 }

@@ -10,11 +10,11 @@
 use crate::apply::sessions::bytes::{Part, Profile, Standing, damaged, split_part};
 use crate::apply::sessions::slot;
 use crate::entry::Head;
-use crate::index::{Index, NEWEST};
+use crate::index::Index;
 use crate::session_slots::Slots;
 use crate::spaces::{self, MAIN_ID, SESSION_DATA, SESSIONS};
 use hashbrown::HashMap;
-use mainstay_model::{Former, Letter, Mailbox, Name, Result, Retries, Stamp};
+use mainstay_model::{Former, Letter, Mailbox, Name, Result, Retries, Revision, Stamp};
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
@@ -82,13 +82,13 @@ impl Row {
 }
 
 impl SessionTable {
-    /// Reads the table from its spaces; leases begin now.
-    pub fn load(index: &Index, now: Stamp) -> Result<SessionTable> {
+    /// Reads the table from its spaces, as of a revision; leases begin now.
+    pub fn load(index: &Index, at: Revision, now: Stamp) -> Result<SessionTable> {
         let mut table = SessionTable::default();
         for space in [SESSIONS, SESSION_DATA] {
             let (from, to) =
                 (spaces::key(space, MAIN_ID, b""), spaces::key(space + 1, MAIN_ID, b""));
-            for row in index.scan(Bound::Included(&from), Bound::Excluded(&to), NEWEST) {
+            for row in index.scan(Bound::Included(&from), Bound::Excluded(&to), at) {
                 let row = row?;
                 let (head, payload) = crate::entry::parse(row.entry())?;
                 table.absorb(row.key(), &head, payload, now)?;

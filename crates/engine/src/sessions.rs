@@ -136,11 +136,11 @@ impl Sessions {
     /// Whether something was sent before this, strictly, and is not acknowledged. It costs the same however much is.
     pub fn has_pending(&self, sent_before: Stamp) -> Result<bool> {
         match &self.place {
-            Place::Here(core) => {
+            Place::Here(core) if !core.sequencer.is_latched() => {
                 core.check_open()?;
                 Ok(core.state.sessions.lock().any_before(sent_before))
             }
-            Place::There(_) => did(self.run(SessionCommand::HasPending { sent_before })?),
+            _ => did(self.run(SessionCommand::HasPending { sent_before })?),
         }
     }
 

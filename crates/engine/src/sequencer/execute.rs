@@ -209,7 +209,11 @@ impl Sequencer {
     /// under way; on a closed database the completion gets the error.
     pub(super) fn enter(&self, work: Work, completion: Completion) {
         if let Err(error) = self.check_open() {
-            return calls::answer([(completion, Err(error))].into_iter());
+            let told = match work.transaction() {
+                Some(transaction) => self.look(transaction, error),
+                None => Err(error),
+            };
+            return calls::answer([(completion, told)].into_iter());
         }
         let in_flight = self.in_flight.fetch_add(1, Ordering::Relaxed);
         if matches!(work, Work::Sync) {
@@ -262,7 +266,9 @@ impl Sequencer {
     pub(super) fn enter_all(&self, chunk: Vec<(Submitted, Completion)>) {
         let entered = self.check_open().and_then(|()| self.wait_for_room(chunk.len()));
         if let Err(error) = entered {
-            let refused = |(_, completion): (_, Completion)| (completion, Err(error.clone()));
+            let refused = |(submitted, completion): (Submitted, Completion)| {
+                (completion, self.look(&submitted.transaction, error.clone()))
+            };
             return calls::answer(chunk.into_iter().map(refused));
         }
         {

@@ -21,6 +21,7 @@
 
 mod calls;
 mod execute;
+mod look;
 mod stage;
 
 use crate::candidates::Submitted;
@@ -29,6 +30,7 @@ use crate::executor::{Executor, State};
 use crate::log::{Chain, Writer};
 use crate::ticket::{Batch, Completion, Ticket, Waiter};
 use execute::{Queue, Work};
+use look::Remembered;
 use mainstay_model::{Code, Durability, Error, Receipt, Result, Revision};
 use parking_lot::{Condvar, Mutex};
 use stage::{Group, LogStage};
@@ -90,6 +92,8 @@ pub(crate) struct Sequencer {
     on_work: OnceLock<Box<dyn Fn() + Send + Sync>>,
     clock: SystemClock,
     longest_stall_us: AtomicU64,
+    /// What is told of sessions after a failed sync.
+    remembered: Mutex<Option<Arc<Remembered>>>,
 }
 
 impl Sequencer {
@@ -132,6 +136,7 @@ impl Sequencer {
             on_work: OnceLock::new(),
             clock: SystemClock::new(),
             longest_stall_us: AtomicU64::new(0),
+            remembered: Mutex::default(),
         }
     }
 

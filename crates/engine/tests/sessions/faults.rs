@@ -2,7 +2,7 @@
 
 use super::machine::Machine;
 use super::*;
-use mainstay::{Code, ErrorKind};
+use mainstay::{Code, ErrorKind, SessionCommand};
 use seam::FaultyFiles;
 use std::sync::atomic::Ordering;
 
@@ -68,17 +68,45 @@ fn after_a_failed_sync_nobody_is_told_that_it_was_executed() {
 }
 
 #[test]
-#[ignore = "the writer is asked for what is known of a session, and it refuses everything"]
 fn after_a_failed_sync_sessions_can_be_looked_at() {
     let (files, faults) = FaultyFiles::new();
-    let db = Machine::with(files).open();
+    let machine = Machine::with(files);
+    let db = machine.open();
     let session = open(&db, "s");
     db.sessions().send("s", "x").unwrap();
+    let other = open(&db, "other");
     faults.sync_fails.store(true, Ordering::SeqCst);
-    session.execute(1, 1, add("n")).unwrap_err();
-    assert_eq!(session.pending(0, 10).unwrap(), [(1, b"x".to_vec())]);
-    assert_eq!(db.sessions().list(None, 10).unwrap().sessions.len(), 1);
-    assert_eq!(db.sessions().info("s").unwrap().map(|info| info.kept), Some(0));
+    let all = add("n")
+        .step(SessionCommand::Send { session: name("other"), payload: b"y".into() })
+        .in_session(mainstay::SessionRequest::new(name("s"), 1, 1));
+    assert_eq!(db.execute(all).unwrap_err().code(), Code::UnknownOutcome);
+    // Nobody can speak any more, so that no lease is over.
+    machine.clock.advance(secs(100_000));
+    for _ in 0..2 {
+        assert_eq!(session.pending(0, 10).unwrap(), [(1, b"x".to_vec())]);
+        assert!(other.pending(0, 10).unwrap().is_empty(), "what is not durable is not there");
+        assert_eq!(db.sessions().list(None, 10).unwrap().sessions.len(), 2);
+        assert_eq!(db.sessions().info("s").unwrap().map(|info| info.kept), Some(0));
+        assert!(db.sessions().info("nobody").unwrap().is_none());
+        assert!(db.sessions().has_pending(mainstay::Stamp::MAX).unwrap());
+    }
+    let look = |session| SessionCommand::Info { session: name(session) };
+    let both = db.execute(Transaction::new().step(look("s")).step(look("other"))).unwrap();
+    assert_eq!(both.answers.len(), 2);
+    let mixed = Transaction::new()
+        .step(look("s"))
+        .step(CellCommand::Incr { name: name("n"), by: 1.into() });
+    let as_request = Transaction::new().step(look("s")).in_session(mainstay::SessionRequest::new(
+        name("s"),
+        2,
+        1,
+    ));
+    for refused in [mixed, as_request, Transaction::new()] {
+        assert_eq!(db.execute(refused).unwrap_err().code(), Code::SyncFailed);
+    }
+    db.close().unwrap();
+    assert_eq!(db.sessions().list(None, 10).unwrap_err().code(), Code::Closed);
+    assert_eq!(session.pending(0, 10).unwrap_err().code(), Code::Closed);
 }
 
 #[test]

@@ -9,14 +9,14 @@ pub(crate) mod slot;
 pub(crate) use check::check;
 
 use crate::entry::{DELETED, Head};
-use crate::index::{Index, NEWEST};
+use crate::index::Index;
 use crate::overlay::{Overlay, Payload, Write};
 use crate::session_slots::Slots;
 use crate::session_table::{Row, SessionTable};
 use crate::spaces::Key;
 use bytes::{Part, Profile, Standing, part_key, session_key};
 use mainstay_model::{
-    Answer, Code, Error, FORMER_KEPT_US, Former, Hold, Name, Result, SESSION_LEASE_MS,
+    Answer, Code, Error, FORMER_KEPT_US, Former, Hold, Name, Result, Revision, SESSION_LEASE_MS,
     SESSION_LIMIT, SessionAnswer, SessionCommand, SessionInfo, SessionPage, Stamp,
 };
 use parking_lot::Mutex;
@@ -28,6 +28,8 @@ const LIST_LIMIT_BYTES: usize = 16 << 20;
 pub(crate) struct Desk<'a> {
     pub index: &'a Index,
     pub table: &'a Mutex<SessionTable>,
+    /// What is stored is read as of this revision, which the table is of, too.
+    pub at: Revision,
     pub now: Stamp,
 }
 
@@ -124,7 +126,7 @@ impl Desk<'_> {
             let (head, payload) = crate::entry::parse(entry)?;
             read(head, payload)
         };
-        self.index.entry(hash, key, NEWEST, false, &mut parse)?.transpose()
+        self.index.entry(hash, key, self.at, false, &mut parse)?.transpose()
     }
 
     /// What is stored of a session, with the head of its entry.

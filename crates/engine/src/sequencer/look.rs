@@ -1,0 +1,70 @@
+//! What is told of sessions when nothing is written any more.
+//!
+//! Their table runs ahead of what readers see, so the writer is asked for what is in it; after a failed sync it answers
+//! nobody. Then the table is read once more, as of the last revision that can be seen, and time stands still for it:
+//! no client can renew its lease, and all of them begin anew when the database is opened.
+
+use super::Sequencer;
+use crate::apply::sessions::{self, Desk};
+use crate::overlay::Overlay;
+use crate::session_table::SessionTable;
+use mainstay_model::{
+    Command, Error, Receipt, Result, Revision, SessionCommand, Stamp, Transaction,
+};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// The sessions as of the last revision that was published.
+pub(super) struct Remembered {
+    revision: Revision,
+    now: Stamp,
+    table: Mutex<SessionTable>,
+}
+
+impl Sequencer {
+    /// What a refused transaction is told all the same: it looks at sessions and does nothing else.
+    #[cold]
+    pub(super) fn look(&self, transaction: &Transaction, refused: Error) -> Result<Receipt> {
+        if self.is_closed() || !only_looks(transaction) {
+            return Err(refused);
+        }
+        let remembered = self.remember()?;
+        let Remembered { revision, now, ref table } = *remembered;
+        let desk = Desk { index: &self.state.index, table, at: revision, now };
+        let mut overlay = Overlay::default();
+        let run = |(position, command)| {
+            sessions::run(&desk, &mut overlay, command).map_err(|error| error.at_position(position))
+        };
+        let answers = commands(transaction).enumerate().map(run).collect::<Result<_>>()?;
+        Ok(Receipt { revision, stamp: now, held: true, repeated: false, answers })
+    }
+
+    fn remember(&self) -> Result<Arc<Remembered>> {
+        // What was being written when the sync failed may have come to be seen since.
+        let is_true = |there: &Arc<Remembered>| there.revision == self.published();
+        if let Some(there) = self.remembered.lock().clone().filter(is_true) {
+            return Ok(there);
+        }
+        // Not under the lock: who comes to the executor may have to call back others, who look, too.
+        let now = self.with_exec(|exec| exec.now().max(exec.stamper.last()));
+        let revision = self.published();
+        let table = SessionTable::load(&self.state.index, revision, now)?;
+        let there = Arc::new(Remembered { revision, now, table: Mutex::new(table) });
+        Ok(self.remembered.lock().insert(there).clone())
+    }
+}
+
+/// Whether all that a transaction does is to look at sessions.
+pub(super) fn only_looks(transaction: &Transaction) -> bool {
+    let Transaction { steps, guards, otherwise, request, .. } = transaction;
+    let plain = guards.is_empty() && otherwise.is_none() && request.is_none();
+    plain && !steps.is_empty() && commands(transaction).count() == steps.len()
+}
+
+/// The commands of a transaction that look at sessions.
+fn commands(transaction: &Transaction) -> impl Iterator<Item = &SessionCommand> {
+    transaction.steps.iter().filter_map(|step| match &step.command {
+        Command::Session(command) if command.reads() => Some(command),
+        _ => None,
+    })
+}
