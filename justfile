@@ -17,7 +17,7 @@ bench-server *ARGS:
 
 # Kills a database with 16 writers over and over; `just kill --cycles 20 --seed 7`.
 kill *ARGS:
-    cargo run --release -p mainstay-conformance --bin kill -- {{ARGS}}
+    cargo run --release -p mainstay-sim --bin kill -- {{ARGS}}
 
 fmt:
     cargo fmt --all

@@ -3,7 +3,7 @@
 
 use crate::keyed_oracle::KeyedOracle;
 use crate::keyed_stand::{KeyedStand, keys, text, version};
-use crate::kill::random::Random;
+use crate::random::Random;
 use mainstay_model::{
     Code, Error, Kept, KeySelection, KeyedCapabilities, KeyedState, Result, SpaceOptions,
     StateWrite, Version, VersionKind,

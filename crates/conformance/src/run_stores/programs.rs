@@ -2,7 +2,7 @@
 //!
 //! Numbers, names and times are a store's own; which events there are, in which order, and what is refused is not.
 
-use crate::kill::random::Random;
+use crate::random::Random;
 use crate::run_stand::{RunStand, folded};
 use mainstay_model::{
     Appended, CanonicalEvent, Code, FetchOptions, NewEvent, Result, RunCapabilities,

@@ -3,8 +3,8 @@
 //! Stamps and the size of steps of counters are a store's own; what is there, what holds and what is refused is not.
 
 use crate::check::field;
-use crate::kill::random::Random;
 use crate::oracle::Oracle;
+use crate::random::Random;
 use crate::stand::Stand;
 use crate::world::START_US;
 use mainstay_model::{

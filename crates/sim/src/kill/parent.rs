@@ -2,10 +2,10 @@
 
 use super::journal::Run;
 use super::ledger::{Ledger, Request};
-use super::random::Random;
 use super::runs::Runs;
 use super::{Outcome, audit, keyed, options, records};
 use mainstay::{Clock, Database, SystemClock};
+use mainstay_conformance::random::Random;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};

@@ -1,4 +1,4 @@
-//! A short loop of kills; the long one is `cargo run --release -p mainstay-conformance --bin kill`.
+//! A short loop of kills; the long one is `cargo run --release -p mainstay-sim --bin kill`.
 
 use std::process::Command;
 

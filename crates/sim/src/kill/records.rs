@@ -11,12 +11,12 @@
 //! under fire; what a scan finds by them has to be what is there.
 
 use super::op::Id;
-use super::random::Random;
 use super::{OWN_CELLS, Outcome, WRITERS, own_cell};
 use mainstay::{
     Branch, Database, Field, Name, Record, RecordCommand, RecordWrite, Result, Test, Ttl,
     Versioned, Where,
 };
+use mainstay_conformance::random::Random;
 use std::thread;
 use std::time::Duration;
 

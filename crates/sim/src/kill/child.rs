@@ -1,7 +1,6 @@
 //! The child: opens the database and writes until it is killed.
 
 use super::op::{Id, Op, Way, answers};
-use super::random::Random;
 use super::{
     ACCOUNTS, CAS_CELLS, HOT_CELLS, OWN_CELLS, WRITERS, account, cas_cell, mark_cell, options,
 };
@@ -10,6 +9,7 @@ use mainstay::{
     Code, Database, Durability, Error, ErrorKind, Receipt, Result, SESSION_LEASE_LIMIT_MS,
     SessionOptions, Value,
 };
+use mainstay_conformance::random::Random;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsFd;

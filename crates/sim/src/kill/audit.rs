@@ -3,13 +3,13 @@
 use super::journal::{Ack, End, Entry, Run};
 use super::ledger::{Ledger, Request, Settled};
 use super::op::answers;
-use super::random::Random;
 use super::records;
 use super::sight::{Known, hash};
 use super::{ACCOUNTS, Outcome, account};
 use mainstay::{
     At, ChangeKind, Code, Contract, Database, ErrorKind, Filter, MAIN, Revision, Value,
 };
+use mainstay_conformance::random::Random;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;

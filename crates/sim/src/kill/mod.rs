@@ -21,7 +21,6 @@ mod keyed;
 mod ledger;
 mod op;
 pub mod parent;
-pub(crate) mod random;
 mod records;
 mod runs;
 mod sight;

@@ -1,12 +1,12 @@
 //! Operations: what writers do, as transactions and as words on the pipe.
 
-use super::random::Random;
 use super::{account, cas_cell, hot_cell, mark_cell, own_cell};
 use super::{keyed, records, runs};
 use mainstay::{
     Answer, BranchCommand, CellCommand, Durability, MergeStrategy, Name, Number, Receipt, Request,
     RequestId, Result, SessionRequest, Transaction, Value,
 };
+use mainstay_conformance::random::Random;
 use std::fmt;
 
 /// How many responses a writer has not got, as it says.

@@ -1,0 +1,7 @@
+//! Proof: what would catch us if an acknowledged write could be lost.
+//!
+//! ```text
+//!   kill   a process that writes, killed at any moment, and an account of what it was told
+//! ```
+
+pub mod kill;
