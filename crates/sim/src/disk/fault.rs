@@ -1,0 +1,122 @@
+//! Faults of a disk: which call of which kind fails, and how.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What a program asks a disk for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Action {
+    /// To make a file or a directory.
+    Make,
+    /// To read.
+    Read,
+    /// To write, or to change a file's length.
+    Write,
+    /// To change a name.
+    Rename,
+    /// To remove a name.
+    Remove,
+    /// To sync a file.
+    Sync,
+    /// To sync a directory.
+    SyncDir,
+}
+
+impl Action {
+    /// All of them.
+    pub const ALL: [Action; 7] = [
+        Action::Make,
+        Action::Read,
+        Action::Write,
+        Action::Rename,
+        Action::Remove,
+        Action::Sync,
+        Action::SyncDir,
+    ];
+}
+
+/// How a call fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fault {
+    /// It fails; nothing has happened.
+    Io,
+    /// There is no room; nothing has happened.
+    Full,
+    /// A part of it is written, and no more is said than how much.
+    Short,
+    /// It fails, and some of it has happened all the same: half of a write, or all of a renaming. What a sync that fails
+    /// should have made durable is dropped, as Linux does it: pages count as clean.
+    Half,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Fault::Io => "EIO",
+            Fault::Full => "ENOSPC",
+            Fault::Short => "short",
+            Fault::Half => "EIO half way",
+        })
+    }
+}
+
+/// Faults that are to happen, and what was asked for so far.
+#[derive(Clone, Debug, Default)]
+pub struct Faults(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// By action: what was asked for since the last look.
+    counts: [u64; Action::ALL.len()],
+    plan: Option<Plan>,
+    /// Where it happened first.
+    hit: Option<String>,
+}
+
+/// From the n-th call of a kind on, so many fail.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    action: Action,
+    from: u64,
+    to: u64,
+    fault: Fault,
+}
+
+impl Faults {
+    /// The n-th call of a kind from now on fails, and so many in all from there.
+    pub fn plan(&self, action: Action, n: u64, many: u64, fault: Fault) {
+        let mut state = self.state();
+        let from = state.counts[action as usize] + n;
+        state.plan = Some(Plan { action, from, to: from.saturating_add(many), fault });
+        state.hit = None;
+    }
+
+    /// Nothing fails any more; says where something did.
+    pub fn clear(&self) -> Option<String> {
+        let mut state = self.state();
+        state.plan = None;
+        state.hit.take()
+    }
+
+    /// How often something was asked for.
+    pub fn count(&self, action: Action) -> u64 {
+        self.state().counts[action as usize]
+    }
+
+    /// Something is asked for; says how it fails, if it does.
+    pub fn ask(&self, action: Action, whom: impl FnOnce() -> String) -> Option<Fault> {
+        let mut state = self.state();
+        let count = state.counts[action as usize];
+        state.counts[action as usize] += 1;
+        let plan = state.plan.filter(|plan| plan.action == action)?;
+        if !(plan.from..plan.to).contains(&count) {
+            return None;
+        }
+        state.hit.get_or_insert_with(|| format!("{action:?} of {}", whom()));
+        Some(plan.fault)
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,29 @@
+//! A disk that can be asked what it would hold if power failed now.
+//!
+//! ```text
+//!   database ── kernel ── mount (FUSE) ──> tree: the files as they are
+//!                           │
+//!                           └──> tape: every change, every sync, and notes of the writers, in order
+//!                                  │ replayed up to a cut
+//!                                  v
+//!                                platter: what is certain, and what is on its way
+//!                                  │ a model says what of that arrives
+//!                                  v
+//!                                image: the files after the cut
+//! ```
+
+mod event;
+mod fault;
+mod image;
+mod model;
+mod mount;
+mod platter;
+mod tree;
+
+pub use event::{Event, Ino, Kind, ROOT, Tape};
+pub use fault::{Action, Fault, Faults};
+pub use image::Image;
+pub use model::Model;
+pub use mount::Mount;
+pub use platter::Platter;
+pub use tree::Tree;

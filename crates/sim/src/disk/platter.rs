@@ -1,0 +1,267 @@
+//! What is on the disk for certain, and what is on its way.
+
+use super::event::{Event, Ino, Kind, ROOT};
+use super::image::{Image, Node};
+use super::model::Model;
+use super::tree::{Tree, write};
+use mainstay_conformance::random::Random;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
+
+/// A change that was not synced, with the place of its event on the tape.
+type Pending<T> = Vec<(usize, T)>;
+
+/// A disk.
+pub struct Platter {
+    files: HashMap<Ino, File>,
+    directories: HashMap<Ino, Directory>,
+    /// How many events have happened.
+    events: usize,
+    /// How many had when anything was synced last.
+    last_sync: usize,
+}
+
+#[derive(Default)]
+struct File {
+    durable: Vec<u8>,
+    pending: Pending<Change>,
+}
+
+enum Change {
+    Write { offset: u64, bytes: Vec<u8> },
+    Resize(u64),
+}
+
+#[derive(Default)]
+struct Directory {
+    durable: BTreeMap<String, Ino>,
+    pending: Pending<Naming>,
+}
+
+enum Naming {
+    Name(String, Ino),
+    Unname(String),
+}
+
+impl Default for Platter {
+    fn default() -> Platter {
+        Platter::of(&Tree::default())
+    }
+}
+
+impl Platter {
+    /// A disk that holds these files for certain.
+    pub fn of(tree: &Tree) -> Platter {
+        let mut platter =
+            Platter { files: HashMap::new(), directories: HashMap::new(), events: 0, last_sync: 0 };
+        platter.take_in(tree, ROOT);
+        platter
+    }
+
+    fn take_in(&mut self, tree: &Tree, ino: Ino) {
+        if let Some(bytes) = tree.bytes(ino) {
+            self.files.insert(ino, File { durable: bytes.to_vec(), pending: Vec::new() });
+        }
+        if let Some(entries) = tree.entries(ino) {
+            let durable = entries.clone();
+            self.directories.insert(ino, Directory { durable, pending: Vec::new() });
+            entries.values().for_each(|ino| self.take_in(tree, *ino));
+        }
+    }
+
+    /// Something happened.
+    pub fn apply(&mut self, event: &Event) {
+        let at = self.events;
+        self.events += 1;
+        match event {
+            Event::Make { parent, name, ino, kind } => {
+                match kind {
+                    Kind::File => drop(self.files.insert(*ino, File::default())),
+                    Kind::Directory => drop(self.directories.insert(*ino, Directory::default())),
+                }
+                self.note(*parent, at, Naming::Name(name.clone(), *ino));
+            }
+            Event::Write { ino, offset, bytes } => {
+                self.change(*ino, at, Change::Write { offset: *offset, bytes: bytes.clone() });
+            }
+            Event::Resize { ino, len } => self.change(*ino, at, Change::Resize(*len)),
+            Event::Rename { from, to } => {
+                let Some(ino) = self.now(from.0).get(&from.1).copied() else { return };
+                self.note(from.0, at, Naming::Unname(from.1.clone()));
+                self.note(to.0, at, Naming::Name(to.1.clone(), ino));
+            }
+            Event::Remove { parent, name } => self.note(*parent, at, Naming::Unname(name.clone())),
+            Event::Sync { ino } => self.sync(*ino),
+            Event::Note(_) => {}
+        }
+    }
+
+    fn change(&mut self, ino: Ino, at: usize, change: Change) {
+        self.files.entry(ino).or_default().pending.push((at, change));
+    }
+
+    fn note(&mut self, directory: Ino, at: usize, naming: Naming) {
+        self.directories.entry(directory).or_default().pending.push((at, naming));
+    }
+
+    /// The names of a directory as programs see them.
+    fn now(&self, directory: Ino) -> BTreeMap<String, Ino> {
+        self.directories.get(&directory).map(|of| of.with(|_| true)).unwrap_or_default()
+    }
+
+    fn sync(&mut self, ino: Ino) {
+        self.last_sync = self.events;
+        if let Some(file) = self.files.get_mut(&ino) {
+            for (_, change) in std::mem::take(&mut file.pending) {
+                change.apply(&mut file.durable);
+            }
+        }
+        if let Some(directory) = self.directories.get_mut(&ino) {
+            directory.durable = directory.with(|_| true);
+            directory.pending.clear();
+        }
+    }
+
+    /// What is there if power fails now.
+    pub fn cut(&self, model: Model, random: &mut Random) -> Image {
+        let fate = Fate::of(self, model, random);
+        let mut image = Image::default();
+        self.fill(&mut image, ROOT, Path::new(""), &fate, random);
+        image
+    }
+
+    fn fill(
+        &self,
+        image: &mut Image,
+        directory: Ino,
+        path: &Path,
+        fate: &Fate,
+        random: &mut Random,
+    ) {
+        let Some(of) = self.directories.get(&directory) else { return };
+        for (name, ino) in of.with(|at| fate.names(at)) {
+            let path = path.join(name);
+            match self.files.get(&ino) {
+                Some(file) => image.put(path, Node::File(file.cut(fate, random))),
+                None => {
+                    image.put(path.clone(), Node::Directory);
+                    self.fill(image, ino, &path, fate, random);
+                }
+            }
+        }
+    }
+}
+
+impl Change {
+    fn apply(&self, bytes: &mut Vec<u8>) {
+        match self {
+            Change::Write { offset, bytes: written } => write(bytes, *offset, written),
+            Change::Resize(len) => bytes.resize(*len as usize, 0),
+        }
+    }
+
+    /// Applies those sectors of it that a coin falls for.
+    fn apply_torn(&self, bytes: &mut Vec<u8>, sector: usize, random: &mut Random) {
+        let Change::Write { offset, bytes: written } = self else { return self.apply(bytes) };
+        let mut at = 0;
+        while at < written.len() {
+            let place = *offset as usize + at;
+            let end = (at + sector - place % sector).min(written.len());
+            if random.chance(50) {
+                write(bytes, place as u64, &written[at..end]);
+            }
+            at = end;
+        }
+    }
+}
+
+impl File {
+    fn cut(&self, fate: &Fate, random: &mut Random) -> Vec<u8> {
+        let mut bytes = self.durable.clone();
+        match fate.model {
+            Model::Nothing => {}
+            Model::Everything => self.pending.iter().for_each(|(_, of)| of.apply(&mut bytes)),
+            Model::Ordered => self.cut_in_order(&mut bytes, fate, random),
+            Model::Some | Model::Torn512 | Model::Torn4096 => {
+                self.pending.iter().for_each(|(_, of)| {
+                    match (random.below(3), fate.model.sector()) {
+                        (0, _) => {}
+                        (1, Some(sector)) => of.apply_torn(&mut bytes, sector, random),
+                        _ => of.apply(&mut bytes),
+                    }
+                });
+            }
+        }
+        bytes
+    }
+
+    /// What was appended arrives in order, with its length; what was written over arrives in any.
+    fn cut_in_order(&self, bytes: &mut Vec<u8>, fate: &Fate, random: &mut Random) {
+        let mut arrives = true;
+        for (at, change) in &self.pending {
+            match change {
+                Change::Resize(_) if *at >= fate.committed => arrives = false,
+                Change::Write { offset, bytes: written }
+                    if *offset as usize + written.len() > bytes.len() =>
+                {
+                    // Written back sooner or later; until then the length does not cover it.
+                    arrives &= random.chance(70);
+                    if arrives {
+                        change.apply(bytes);
+                    }
+                }
+                Change::Write { .. } => match random.below(3) {
+                    0 => {}
+                    1 => change.apply_torn(bytes, 4096, random),
+                    _ => change.apply(bytes),
+                },
+                Change::Resize(_) if arrives => change.apply(bytes),
+                Change::Resize(_) => {}
+            }
+        }
+    }
+}
+
+impl Directory {
+    /// The names, with those changes that arrive.
+    fn with(&self, arrives: impl Fn(usize) -> bool) -> BTreeMap<String, Ino> {
+        let mut names = self.durable.clone();
+        for (at, naming) in &self.pending {
+            match naming {
+                _ if !arrives(*at) => {}
+                Naming::Name(name, ino) => drop(names.insert(name.clone(), *ino)),
+                Naming::Unname(name) => drop(names.remove(name)),
+            }
+        }
+        names
+    }
+}
+
+/// Which changes of names arrive; both sides of a renaming do, or none.
+struct Fate {
+    model: Model,
+    /// In order: everything before this event.
+    committed: usize,
+    /// By chance: these events.
+    chosen: BTreeSet<usize>,
+}
+
+impl Fate {
+    fn of(platter: &Platter, model: Model, random: &mut Random) -> Fate {
+        let pending = platter.directories.values().flat_map(|of| &of.pending).map(|(at, _)| *at);
+        let pending: BTreeSet<usize> = pending.collect();
+        let since = platter.events - platter.last_sync;
+        let committed = platter.last_sync + random.below(since as u64 + 1) as usize;
+        let chosen = pending.into_iter().filter(|_| random.chance(50)).collect();
+        Fate { model, committed, chosen }
+    }
+
+    fn names(&self, at: usize) -> bool {
+        match self.model {
+            Model::Nothing => false,
+            Model::Everything => true,
+            Model::Ordered => at < self.committed,
+            Model::Some | Model::Torn512 | Model::Torn4096 => self.chosen.contains(&at),
+        }
+    }
+}
