@@ -264,21 +264,10 @@ impl Executor {
             (Some(otherwise), false) => otherwise,
             (None, false) => return Err(guard_failed()),
         };
-        let mut answers: SmallVec<[Answer; 1]> = SmallVec::with_capacity(steps.len());
-        let mut scales = (steps.len() > FEW_STEPS).then(Scales::default);
-        for (position, step) in steps.iter().enumerate() {
-            let answer = self
-                .step(&view, overlay, submitted, &step.command)
+        let answers = run_all(steps, |command| {
+            self.step(&view, overlay, submitted, command)
                 .map_err(|error| session::of_a_step(transaction, error))
-                .and_then(|answer| check_effect(step, answer))
-                .or_else(|error| tolerate(step, error))
-                .and_then(|answer| match &mut scales {
-                    Some(scales) => scales.add(&answer).map(|()| answer),
-                    None => Ok(answer),
-                })
-                .map_err(|error| error.at_position(position))?;
-            answers.push(answer);
-        }
+        })?;
         let revision = self.executed();
         Ok(Receipt { revision, stamp, held, repeated: false, answers })
     }
@@ -604,7 +593,29 @@ pub(crate) fn load_catalog(index: &Index) -> Result<Catalog> {
     Ok(catalog)
 }
 
-fn check_limits(transaction: &Transaction) -> Result<()> {
+/// Runs commands one behind the other. Their answers have a limit, and each has what it demands.
+#[inline]
+pub(crate) fn run_all(
+    steps: &[Step],
+    mut run: impl FnMut(&Command) -> Result<Answer>,
+) -> Result<SmallVec<[Answer; 1]>> {
+    let mut answers: SmallVec<[Answer; 1]> = SmallVec::with_capacity(steps.len());
+    let mut scales = (steps.len() > FEW_STEPS).then(Scales::default);
+    for (position, step) in steps.iter().enumerate() {
+        let answer = run(&step.command)
+            .and_then(|answer| check_effect(step, answer))
+            .or_else(|error| tolerate(step, error))
+            .and_then(|answer| match &mut scales {
+                Some(scales) => scales.add(&answer).map(|()| answer),
+                None => Ok(answer),
+            })
+            .map_err(|error| error.at_position(position))?;
+        answers.push(answer);
+    }
+    Ok(answers)
+}
+
+pub(crate) fn check_limits(transaction: &Transaction) -> Result<()> {
     let otherwise = transaction.otherwise.as_ref().map_or(0, Vec::len);
     let commands = transaction.steps.len().max(otherwise);
     if commands > TRANSACTION_LIMIT_COMMANDS {

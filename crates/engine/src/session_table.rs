@@ -18,6 +18,9 @@ use mainstay_model::{Former, Letter, Mailbox, Name, Result, Retries, Revision, S
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
+/// How many leases that were renewed are looked at in one go: the writer waits for it.
+const RENEWED_LIMIT: usize = 10_000;
+
 /// All sessions that live.
 #[derive(Default)]
 pub(crate) struct SessionTable {
@@ -234,7 +237,7 @@ impl SessionTable {
     pub fn due(&mut self, now: Stamp, limit: usize) -> Vec<Name> {
         let (mut due, mut renewed) = (Vec::new(), Vec::new());
         for (at, name) in self.timers.iter().take_while(|(at, _)| *at <= now) {
-            if due.len() == limit {
+            if due.len() == limit || renewed.len() == RENEWED_LIMIT {
                 break;
             }
             let Some(row) = self.all.get_mut(name) else { continue };

@@ -6,6 +6,7 @@
 
 use super::Sequencer;
 use crate::apply::sessions::{self, Desk};
+use crate::executor::{check_limits, run_all};
 use crate::overlay::Overlay;
 use crate::session_table::SessionTable;
 use mainstay_model::{
@@ -28,14 +29,15 @@ impl Sequencer {
         if self.is_closed() || !only_looks(transaction) {
             return Err(refused);
         }
+        check_limits(transaction)?;
         let remembered = self.remember()?;
         let Remembered { revision, now, ref table } = *remembered;
         let desk = Desk { index: &self.state.index, table, at: revision, now };
         let mut overlay = Overlay::default();
-        let run = |(position, command)| {
-            sessions::run(&desk, &mut overlay, command).map_err(|error| error.at_position(position))
-        };
-        let answers = commands(transaction).enumerate().map(run).collect::<Result<_>>()?;
+        let answers = run_all(&transaction.steps, |command| match looks(command) {
+            Some(command) => sessions::run(&desk, &mut overlay, command),
+            None => Err(refused.clone()),
+        })?;
         Ok(Receipt { revision, stamp: now, held: true, repeated: false, answers })
     }
 
@@ -55,16 +57,16 @@ impl Sequencer {
 }
 
 /// Whether all that a transaction does is to look at sessions.
-pub(super) fn only_looks(transaction: &Transaction) -> bool {
+fn only_looks(transaction: &Transaction) -> bool {
     let Transaction { steps, guards, otherwise, request, .. } = transaction;
     let plain = guards.is_empty() && otherwise.is_none() && request.is_none();
-    plain && !steps.is_empty() && commands(transaction).count() == steps.len()
+    plain && !steps.is_empty() && steps.iter().all(|step| looks(&step.command).is_some())
 }
 
-/// The commands of a transaction that look at sessions.
-fn commands(transaction: &Transaction) -> impl Iterator<Item = &SessionCommand> {
-    transaction.steps.iter().filter_map(|step| match &step.command {
+/// The command, if it looks at sessions.
+fn looks(command: &Command) -> Option<&SessionCommand> {
+    match command {
         Command::Session(command) if command.reads() => Some(command),
         _ => None,
-    })
+    }
 }

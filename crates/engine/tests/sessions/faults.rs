@@ -2,7 +2,7 @@
 
 use super::machine::Machine;
 use super::*;
-use mainstay::{Code, ErrorKind, SessionCommand};
+use mainstay::{Answer, Code, ErrorKind, SessionCommand};
 use seam::FaultyFiles;
 use std::sync::atomic::Ordering;
 
@@ -107,6 +107,33 @@ fn after_a_failed_sync_sessions_can_be_looked_at() {
     db.close().unwrap();
     assert_eq!(db.sessions().list(None, 10).unwrap_err().code(), Code::Closed);
     assert_eq!(session.pending(0, 10).unwrap_err().code(), Code::Closed);
+}
+
+#[test]
+fn what_is_told_of_sessions_after_a_failed_sync_has_the_limits_of_every_transaction() {
+    let (files, faults) = FaultyFiles::new();
+    let db = Machine::with(files).open();
+    let session = open(&db, "s");
+    for _ in 0..4 {
+        db.sessions().send("s", vec![b'x'; 1 << 20]).unwrap();
+    }
+    faults.sync_fails.store(true, Ordering::SeqCst);
+    session.execute(1, 1, add("n")).unwrap_err();
+    let pending = |session| {
+        let (session, after, limit, epoch) = (name(session), 0, 10, 0);
+        SessionCommand::Pending { session, after, limit, epoch }
+    };
+    // Who is not there stops nobody beside.
+    let both = Transaction::new().attempt(pending("nobody")).attempt(pending("s"));
+    let both = db.execute(both).unwrap();
+    assert!(
+        matches!(&both.answers[0], Answer::Failed(error) if error.code() == Code::SessionExpired)
+    );
+    assert!(matches!(&both.answers[1], Answer::Session(_)));
+    let alone = db.execute(Transaction::new().step(pending("s")).step(pending("nobody")));
+    assert_eq!(alone.unwrap_err().position(), Some(1));
+    let much = (0..40).fold(Transaction::new(), |all, _| all.step(pending("s")));
+    assert_eq!(db.execute(much).unwrap_err().kind(), ErrorKind::TooLarge);
 }
 
 #[test]

@@ -13,6 +13,9 @@ use mainstay_model::{Code, Error, Former, Name, Result, SESSION_LEASE_LIMIT_MS, 
 const LIVE: u8 = 1;
 const GONE: u8 = 2;
 
+/// Numbers of letters and bytes do not come this far; beyond it counting on might overflow.
+pub(super) const NUMBER_LIMIT: u64 = u64::MAX / 2;
+
 /// What is kept of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
@@ -93,15 +96,18 @@ fn decode_standing(payload: &[u8]) -> Option<Standing> {
                 pending_bytes,
                 capabilities,
             };
-            let is_sound =
-                acked <= last_sent && last_sent < u64::MAX && lease_ms <= SESSION_LEASE_LIMIT_MS;
+            let is_sound = acked <= last_sent
+                && last_sent <= NUMBER_LIMIT
+                && pending_bytes <= NUMBER_LIMIT
+                && lease_ms <= SESSION_LEASE_LIMIT_MS;
             (rest.is_empty() && is_sound).then_some(Standing::Live(profile))
         }
         GONE => {
             let expired = codec::get_varint(rest)? != 0;
             let (next_request, last_letter) = (codec::get_varint(rest)?, codec::get_varint(rest)?);
             let former = Former { next_request, last_letter };
-            rest.is_empty().then_some(Standing::Gone { expired, former })
+            let is_sound = last_letter <= NUMBER_LIMIT;
+            (rest.is_empty() && is_sound).then_some(Standing::Gone { expired, former })
         }
         _ => None,
     }
@@ -201,6 +207,25 @@ mod tests {
                 assert!(Standing::decode(&bytes[..cut]).is_err());
             }
         }
+    }
+
+    #[test]
+    fn numbers_that_cannot_be_counted_on_from_are_refused() {
+        let far = NUMBER_LIMIT + 1;
+        let live = |last_sent, pending_bytes| {
+            Standing::Live(Profile { last_sent, pending_bytes, ..Profile::default() })
+        };
+        let gone = |last_letter| {
+            let former = Former { next_request: u64::MAX, last_letter };
+            Standing::Gone { expired: true, former }
+        };
+        let is_read = |standing: Standing| {
+            let mut bytes = Vec::new();
+            standing.encode(&mut bytes);
+            Standing::decode(&bytes).is_ok()
+        };
+        assert!(is_read(live(NUMBER_LIMIT, NUMBER_LIMIT)) && is_read(gone(NUMBER_LIMIT)));
+        assert!(!is_read(live(far, 0)) && !is_read(live(0, far)) && !is_read(gone(far)));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Letters: requests of the server to the clients of sessions.
 
-use super::bytes::{Part, Profile, damaged, part_key};
+use super::bytes::{NUMBER_LIMIT, Part, Profile, damaged, part_key};
 use super::{Desk, answer, check_epoch, expired, write};
 use crate::entry::DELETED;
 use crate::overlay::Overlay;
@@ -128,7 +128,11 @@ fn check_total(letters: usize) -> Result<()> {
 
 fn check_room(session: &Name, profile: &Profile) -> Result<()> {
     let pending = profile.last_sent - profile.acked;
-    if pending < MAILBOX_LIMIT as u64 && profile.pending_bytes <= MAILBOX_LIMIT_BYTES as u64 {
+    let has_numbers = profile.last_sent < NUMBER_LIMIT;
+    if has_numbers
+        && pending < MAILBOX_LIMIT as u64
+        && profile.pending_bytes <= MAILBOX_LIMIT_BYTES as u64
+    {
         return Ok(());
     }
     let message = format!(
