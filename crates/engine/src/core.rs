@@ -86,6 +86,8 @@ pub(crate) struct Inner {
 /// What opening found and did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpenReport {
+    /// The newest revision that was there.
+    pub revision: Revision,
     /// Revisions that were read from the log because the index did not hold them.
     pub replayed: u64,
     /// A torn end of the log that was cut off: nothing in it had been acknowledged.
@@ -99,7 +101,7 @@ pub struct OpenReport {
 impl OpenReport {
     /// The report of what was not opened here.
     pub(crate) const NOTHING: OpenReport =
-        OpenReport { replayed: 0, cut: None, rebuilt: None, base: None };
+        OpenReport { revision: 0, replayed: 0, cut: None, rebuilt: None, base: None };
 }
 
 impl Core {
@@ -161,7 +163,7 @@ impl Core {
             identity.complete()?;
         }
         let cut = end.cut.as_ref().map(describe_cut);
-        let report = OpenReport { replayed: end.replayed, cut, rebuilt, base };
+        let report = OpenReport { revision: end.last, replayed: end.replayed, cut, rebuilt, base };
         let stamp = end.stamp.max(index.stamp_of(end.last)?.unwrap_or(0));
         index.look_for_kinds()?;
         index.graves.begin(end.last);

@@ -177,7 +177,9 @@ fn check_empty(directory: &Path) -> Result<()> {
         .filter_map(|entry| entry.ok())
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .collect();
-    let ours = names.is_empty() || names.iter().any(|name| name == LOCK);
+    // A power cut may have kept either of the two that a start makes first.
+    let is_first = |name: &String| matches!(name.as_str(), LOCK | "DATABASE.next");
+    let ours = names.is_empty() || names.iter().any(is_first);
     if ours && names.iter().all(|name| is_our_litter(name)) {
         return Ok(());
     }

@@ -98,7 +98,7 @@ fn run_told(serve: &Config, welcome: impl FnOnce(&str)) -> Result<()> {
 
 /// Says what opening found.
 fn tell_opening(serve: &Config, db: &Database) {
-    let OpenReport { replayed, cut, rebuilt, base } = db.open_report();
+    let OpenReport { replayed, cut, rebuilt, base, .. } = db.open_report();
     let (data, version) = (serve.server.data.display(), env!("CARGO_PKG_VERSION"));
     tracing::info!(version, %data, revision = db.revision(), replayed, "the database is open");
     if let Some(cut) = cut {

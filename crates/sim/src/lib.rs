@@ -1,8 +1,13 @@
 //! Proof: what would catch us if an acknowledged write could be lost.
 //!
 //! ```text
-//!   kill   a process that writes, killed at any moment, and an account of what it was told
+//!   drill  writers on all contracts, what they were told, and the account of what is there afterwards
+//!   kill   a process in a drill is killed at any moment
+//!   cuts   power fails at every boundary of a drill
+//!   disk   a file system that writes down what is done to it, and knows what a power cut would leave
 //! ```
 
+pub mod cuts;
 pub mod disk;
+pub mod drill;
 pub mod kill;

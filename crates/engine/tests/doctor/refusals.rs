@@ -29,6 +29,17 @@ fn a_foreign_directory_is_left_alone() {
 }
 
 #[test]
+fn what_a_cut_left_of_a_creation_is_taken_up() {
+    for left in [&["LOCK"][..], &["DATABASE.next"], &["LOCK", "DATABASE.next"]] {
+        let root = tempfile::tempdir().unwrap();
+        for name in left {
+            fs::write(root.path().join(name), "MAIN").unwrap();
+        }
+        options().open(root.path()).unwrap().close().unwrap();
+    }
+}
+
+#[test]
 fn a_file_is_no_database() {
     let root = tempfile::tempdir().unwrap();
     let file = root.path().join("file");

@@ -2,8 +2,9 @@
 //!
 //! `kill [--cycles 200] [--seed n] [--dir d]`; ends with 1 and keeps the directory on a violation.
 
+use mainstay_sim::drill::Outcome;
+use mainstay_sim::kill::child;
 use mainstay_sim::kill::parent::{self, Plan, Tally};
-use mainstay_sim::kill::{Outcome, child};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

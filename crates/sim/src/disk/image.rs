@@ -1,12 +1,13 @@
 //! The files of a whole disk, by their paths.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// A file or a directory.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Node {
     /// A file with its bytes.
     File(Vec<u8>),
@@ -15,7 +16,7 @@ pub enum Node {
 }
 
 /// Files and directories by their paths, parents before what is in them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Image(BTreeMap<PathBuf, Node>);
 
 impl Image {

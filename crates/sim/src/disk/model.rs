@@ -1,10 +1,11 @@
 //! What of that which was not synced is there after a power cut.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
 /// A model of disks and file systems.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Model {
     /// POSIX, at its worst: nothing that was not synced, no name in a directory that was not.
     Nothing,

@@ -1,9 +1,6 @@
 //! The parent: starts children, kills them, and looks at what is left.
 
-use super::journal::Run;
-use super::ledger::{Ledger, Request};
-use super::runs::Runs;
-use super::{Outcome, audit, keyed, options, records};
+use crate::drill::{Account, Look, Outcome, Run, options};
 use mainstay::{Clock, Database, SystemClock};
 use mainstay_conformance::random::Random;
 use std::io::{BufRead, BufReader};
@@ -75,11 +72,7 @@ struct Parent<'a> {
     plan: &'a Plan,
     random: Random,
     clock: SystemClock,
-    ledger: Ledger,
-    requests: Vec<Request>,
-    runs: Runs,
-    /// What the parent itself did since the last check.
-    own: Run,
+    account: Account,
     generation: u64,
     /// The first process of the last cycle: what is asked again is not older.
     since: u64,
@@ -94,10 +87,7 @@ impl<'a> Parent<'a> {
             plan,
             random: Random::of(&[plan.seed]),
             clock: SystemClock::new(),
-            ledger: Ledger::default(),
-            requests: Vec::new(),
-            runs: Runs::default(),
-            own: Run::default(),
+            account: Account::new(plan.seed),
             generation: 0,
             since: 0,
             open_us: 20_000,
@@ -107,7 +97,7 @@ impl<'a> Parent<'a> {
 
     fn cycle(&mut self, cycle: u64) -> Outcome<()> {
         let first = self.generation + 1;
-        let mut runs = vec![std::mem::take(&mut self.own)];
+        let mut runs = Vec::new();
         // The first directory is made under fire, too.
         let early = if cycle == 1 { 3 } else { 0 };
         for _ in 0..early {
@@ -122,34 +112,21 @@ impl<'a> Parent<'a> {
         }
         let db = options().open(&self.plan.directory);
         let db = db.map_err(|error| format!("LOST: opening after the crash: {error}"))?;
-        self.check(&db, cycle, &runs)?;
+        self.check(&db, cycle, runs)?;
         self.since = first;
         db.close().map_err(|error| format!("closing: {error}"))
     }
 
-    fn check(&mut self, db: &Database, cycle: u64, runs: &[Run]) -> Outcome<()> {
+    fn check(&mut self, db: &Database, cycle: u64, runs: Vec<Run>) -> Outcome<()> {
         let report = db.open_report();
         self.tally.rebuilt += u64::from(report.rebuilt.is_some());
         self.tally.cut += u64::from(report.cut.is_some());
-        let since = self.ledger.tip;
-        let mut settled = self.ledger.settle(db, runs)?;
-        audit::check_past(db, &self.ledger, &mut self.random)?;
-        audit::check_feed(db, &self.ledger, &settled, since)?;
-        records::check(db)?;
-        self.runs.check(db)?;
         let everything = cycle.is_multiple_of(EVERYTHING_EVERY) || cycle == self.plan.cycles;
-        let logs_since = if everything { 0 } else { self.since };
-        keyed::check(db, self.runs.marked(), logs_since, self.generation)?;
-        if everything {
-            audit::check_everything(db, &self.ledger)?;
-        }
-        let fresh = std::mem::take(&mut settled.requests);
-        let (own, asked) = audit::ask_again(db, &mut self.requests, fresh, &mut self.random)?;
-        self.own = own;
-        self.tally.requests += asked;
+        let look = Look { everything, since: self.since, generation: self.generation };
+        self.tally.requests += self.account.check(db, runs, look)?;
         self.tally.cycles = cycle;
-        self.tally.acknowledged = self.ledger.acknowledged;
-        self.tally.unsynced_lost = self.ledger.unsynced_lost;
+        self.tally.acknowledged = self.account.acknowledged();
+        self.tally.unsynced_lost = self.account.unsynced_lost();
         Ok(())
     }
 

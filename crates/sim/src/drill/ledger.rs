@@ -102,6 +102,8 @@ impl Ledger {
     /// Matches the reports of a cycle's processes with what the database holds now.
     pub fn settle(&mut self, db: &Database, runs: &[Run]) -> Outcome<Settled> {
         let tip = db.revision();
+        // What came since then is the database's own: it sweeps and fills indexes as soon as it is open.
+        let found = db.open_report().revision;
         let sight = Sight::take(db, &mut self.past)?;
         let there = db.branches().into_iter().map(|branch| branch.name).collect();
         let owners = BTreeMap::new();
@@ -109,11 +111,11 @@ impl Ledger {
         let promised = runs.iter().map(Run::promised).collect();
         let mut settling = Settling { runs, promised, sight, there, settled };
         for at in 0..runs.len() {
-            settling.own(at, limit(runs, at, tip))?;
+            settling.own(at, limit(runs, at, found))?;
         }
         for (at, run) in runs.iter().enumerate() {
             for entry in &run.entries {
-                self.entry(&mut settling, at, limit(runs, at, tip), entry)?;
+                self.entry(&mut settling, at, limit(runs, at, found), entry)?;
             }
         }
         if let Some((cell, seen)) = settling.sight.rest().next() {
@@ -289,6 +291,6 @@ impl Settling<'_> {
 }
 
 /// The revision up to which a process's work survived it: where the next one began.
-fn limit(runs: &[Run], at: usize, tip: Revision) -> Revision {
-    runs[at + 1..].iter().find_map(|run| run.opened).unwrap_or(tip)
+fn limit(runs: &[Run], at: usize, found: Revision) -> Revision {
+    runs[at + 1..].iter().find_map(|run| run.opened).unwrap_or(found)
 }

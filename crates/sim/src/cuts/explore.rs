@@ -1,0 +1,240 @@
+//! Cuts at boundaries, by the thousand.
+
+use super::recording::{DATABASE, Recording, runs};
+use super::trouble::Trouble;
+use crate::disk::{Event, Image, Model, Platter, Tree};
+use crate::drill::{Account, Look, Outcome, Work, options};
+use mainstay_conformance::random::Random;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// How many processes follow each other before a new database is begun.
+const CHAIN: u64 = 4;
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What all choices come from, but for the order in which threads run.
+    pub seed: u64,
+    /// How many cuts.
+    pub cuts: u64,
+    /// How many of them, at most, in one recording.
+    pub cuts_each: u64,
+    /// Where a violation is kept.
+    pub keep: PathBuf,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Drills that were recorded.
+    pub recordings: u64,
+    /// Cuts that were looked at.
+    pub cuts: u64,
+    /// Of those, in a process that was recovering from one before.
+    pub during_recovery: u64,
+    /// By model.
+    pub models: BTreeMap<Model, u64>,
+    /// By kind of the event that a cut came right before.
+    pub kinds: BTreeMap<&'static str, u64>,
+    /// Acknowledged writes that were there, over all cuts.
+    pub acknowledged: u64,
+    /// Writes without that promise that cuts took.
+    pub unsynced_lost: u64,
+    /// Torn ends of logs that were cut off.
+    pub torn: u64,
+    /// Indexes that were made anew from the log.
+    pub rebuilt: u64,
+}
+
+/// Runs the plan; the error says what was violated.
+pub fn run(plan: &Plan, mut say: impl FnMut(&Tally)) -> Outcome<Tally> {
+    let mut tally = Tally::default();
+    let mut chain = 0;
+    while tally.cuts < plan.cuts {
+        chain += 1;
+        explore_chain(plan, chain, &mut tally, &mut say)?;
+    }
+    Ok(tally)
+}
+
+/// Several processes on one database, each beginning with what a cut has left of the one before.
+fn explore_chain(
+    plan: &Plan,
+    chain: u64,
+    tally: &mut Tally,
+    say: &mut impl FnMut(&Tally),
+) -> Outcome<()> {
+    let homes = Homes::make()?;
+    let (mut base, mut before) = (Image::default(), Vec::new());
+    for generation in 1..=CHAIN {
+        if tally.cuts >= plan.cuts {
+            break;
+        }
+        let mut random = Random::of(&[plan.seed, chain, generation]);
+        let operations = [5, 30, 120][random.below(3) as usize];
+        let seed = random.next();
+        let work = Work { seed, generation, writers: 4, operations, faulty: false };
+        let recording = Recording::make(base, before, work, &homes.mounted)?;
+        tally.recordings += 1;
+        let cuts = choose(&recording, plan, plan.cuts - tally.cuts, &mut random);
+        let explorer = Explorer { recording: &recording, homes: &homes, plan };
+        let last = explorer.explore(&cuts, tally)?;
+        say(tally);
+        (base, before) = last;
+    }
+    Ok(())
+}
+
+/// Where to work.
+struct Homes {
+    _directory: tempfile::TempDir,
+    mounted: PathBuf,
+    image: PathBuf,
+}
+
+impl Homes {
+    fn make() -> Outcome<Homes> {
+        let told = |error: std::io::Error| format!("no temporary directory: {error}");
+        // Images are written and read again at once: a file system in memory is the place for them.
+        let memory = Path::new("/dev/shm");
+        let within = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        let directory = tempfile::Builder::new().prefix("mainstay-cuts-").tempdir_in(within);
+        let directory = directory.map_err(told)?;
+        let (mounted, image) = (directory.path().join("disk"), directory.path().join("image"));
+        std::fs::create_dir(&mounted).map_err(told)?;
+        Ok(Homes { _directory: directory, mounted, image })
+    }
+}
+
+/// Some of the boundaries: all that are about names, and as many of the others as there is room for.
+fn choose(
+    recording: &Recording,
+    plan: &Plan,
+    left: u64,
+    random: &mut Random,
+) -> BTreeSet<(usize, Model)> {
+    let boundaries = recording.boundaries();
+    let mut chosen = BTreeSet::new();
+    let wanted = plan.cuts_each.min(left) as usize;
+    let every: usize = boundaries.len() * Model::ALL.len();
+    if every <= wanted {
+        let all = boundaries.iter().flat_map(|at| Model::ALL.map(|model| (*at, model)));
+        return all.collect();
+    }
+    while chosen.len() < wanted {
+        let at = boundaries[random.below(boundaries.len() as u64) as usize];
+        let is_name = recording.events.get(at).is_some_and(is_about_names);
+        // Syncs of the log are the most by far; others are where databases get it wrong.
+        if is_name || random.chance(40) {
+            chosen.insert((at, Model::ALL[random.below(Model::ALL.len() as u64) as usize]));
+        }
+    }
+    chosen
+}
+
+fn is_about_names(event: &Event) -> bool {
+    matches!(event, Event::Make { .. } | Event::Rename { .. } | Event::Remove { .. })
+}
+
+fn kind(event: Option<&Event>) -> &'static str {
+    match event {
+        Some(Event::Make { .. }) => "make",
+        Some(Event::Write { .. }) => "write",
+        Some(Event::Resize { .. }) => "resize",
+        Some(Event::Rename { .. }) => "rename",
+        Some(Event::Remove { .. }) => "remove",
+        Some(Event::Sync { .. }) => "sync",
+        Some(Event::Note(_)) => "note",
+        None => "end",
+    }
+}
+
+struct Explorer<'a> {
+    recording: &'a Recording,
+    homes: &'a Homes,
+    plan: &'a Plan,
+}
+
+/// The files after a cut, and what had been said.
+type Left = (Image, Vec<(u64, String)>);
+
+impl Explorer<'_> {
+    /// Looks at every cut; gives what one of them has left.
+    fn explore(&self, cuts: &BTreeSet<(usize, Model)>, tally: &mut Tally) -> Outcome<Left> {
+        let Recording { base, events, .. } = self.recording;
+        let mut platter = Platter::of(&Tree::of(base));
+        let (mut at, mut left) = (0, None);
+        let mut random = Random::of(&[self.plan.seed, cuts.len() as u64]);
+        let next = random.below(cuts.len().max(1) as u64) as usize;
+        for (number, &(cut, model)) in cuts.iter().enumerate() {
+            events[at..cut].iter().for_each(|event| platter.apply(event));
+            at = cut;
+            let seed = random.next();
+            let image = platter.cut(model, &mut Random::of(&[seed]));
+            let looked = self.look(&image, cut, tally);
+            if let Err(what) = looked {
+                return Err(self.keep(Trouble {
+                    recording: self.recording.clone(),
+                    cut,
+                    model,
+                    seed,
+                    what,
+                }));
+            }
+            self.count(cut, model, tally);
+            if number == next {
+                left = Some((image, self.recording.said(cut)));
+            }
+        }
+        left.ok_or_else(|| "nothing was recorded".to_owned())
+    }
+
+    fn look(&self, image: &Image, cut: usize, tally: &mut Tally) -> Outcome<()> {
+        let said = self.recording.said(cut);
+        settle(image, &said, &self.homes.image, tally)
+    }
+
+    fn count(&self, cut: usize, model: Model, tally: &mut Tally) {
+        let opened = |event: &Event| matches!(event, Event::Note(line) if line.starts_with("O "));
+        let recovering = !self.recording.events[..cut].iter().any(opened);
+        tally.cuts += 1;
+        tally.during_recovery += u64::from(recovering && self.recording.generation > 1);
+        *tally.models.entry(model).or_default() += 1;
+        *tally.kinds.entry(kind(self.recording.events.get(cut))).or_default() += 1;
+    }
+
+    /// Keeps a violation, so that it can be looked at again.
+    fn keep(&self, trouble: Trouble) -> String {
+        let kept = trouble.save(&self.plan.keep);
+        let Trouble { cut, model, what, recording, .. } = &trouble;
+        let before = recording.events.get(*cut);
+        format!(
+            "a cut at event {cut} of {} (before a {}), model {model}, seed {}: {what}\n{kept}",
+            recording.events.len(),
+            kind(before),
+            self.plan.seed
+        )
+    }
+}
+
+/// Opens an image and settles the account.
+pub fn settle(
+    image: &Image,
+    said: &[(u64, String)],
+    home: &Path,
+    tally: &mut Tally,
+) -> Outcome<()> {
+    image.write(home).map_err(|error| format!("writing an image: {error}"))?;
+    let db = options().open(home.join(DATABASE));
+    let db = db.map_err(|error| format!("LOST: opening after the cut: {error}"))?;
+    let report = db.open_report();
+    tally.torn += u64::from(report.cut.is_some());
+    tally.rebuilt += u64::from(report.rebuilt.is_some());
+    let generation = said.last().map_or(0, |(generation, _)| *generation);
+    let mut account = Account::new(generation);
+    account.check(&db, runs(said)?, Look { everything: true, since: 0, generation })?;
+    tally.acknowledged += account.acknowledged();
+    tally.unsynced_lost += account.unsynced_lost();
+    db.close().map_err(|error| format!("closing: {error}"))
+}

@@ -1,0 +1,99 @@
+//! A drill on a disk that writes down what is done to it.
+
+use crate::disk::{Event, Image, Mount, Tape, Tree};
+use crate::drill::{Outcome, Run, Voice, Work, options, write};
+use mainstay::Database;
+use mainstay_conformance::random::Random;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// The database's directory on the disk.
+pub const DATABASE: &str = "db";
+
+/// What happened in one process, and before it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Recording {
+    /// The number of the process.
+    pub generation: u64,
+    /// The files it began with.
+    pub base: Image,
+    /// What processes before it had said when power failed.
+    pub before: Vec<(u64, String)>,
+    /// What happened.
+    pub events: Vec<Event>,
+}
+
+struct Taped(Tape);
+
+impl Voice for Taped {
+    fn say(&self, line: &str) {
+        self.0.push(Event::Note(line.to_owned()));
+    }
+}
+
+impl Recording {
+    /// Lets writers work on a disk that holds an image.
+    pub fn make(
+        base: Image,
+        before: Vec<(u64, String)>,
+        work: Work,
+        home: &Path,
+    ) -> Outcome<Recording> {
+        let disk = |error: std::io::Error| format!("the disk in memory: {error}");
+        let mount = Mount::new(Tree::of(&base), home).map_err(disk)?;
+        let voice: Arc<dyn Voice> = Arc::new(Taped(mount.tape().clone()));
+        let opened = options().open(mount.directory().join(DATABASE));
+        let db = opened.map_err(|error| format!("LOST: opening after the cut: {error}"))?;
+        let writers = write(&db, &voice, work);
+        keep_house(&db, &writers, work)?;
+        for writer in writers {
+            writer.join().map_err(|_| "a writer panicked")?;
+        }
+        let mut random = Random::of(&[work.seed, work.generation]);
+        if random.chance(50) {
+            db.close().map_err(|error| format!("closing: {error}"))?;
+        }
+        let events = mount.tape().take();
+        drop(db);
+        mount.end().map_err(disk)?;
+        Ok(Recording { generation: work.generation, base, before, events })
+    }
+
+    /// What its process had said by then, and those before it.
+    pub fn said(&self, cut: usize) -> Vec<(u64, String)> {
+        let notes = self.events[..cut].iter().filter_map(|event| match event {
+            Event::Note(line) => Some(line.as_str()),
+            _ => None,
+        });
+        let said = notes.fold(String::new(), |said, line| said + line + "\n");
+        self.before.iter().cloned().chain([(self.generation, said)]).collect()
+    }
+
+    /// The places where a cut may show something that others do not.
+    pub fn boundaries(&self) -> Vec<usize> {
+        let is_one = |at: &usize| {
+            let around = [at.checked_sub(1), Some(*at)].into_iter().flatten();
+            around.filter_map(|at| self.events.get(at)).any(Event::is_boundary)
+        };
+        (0..=self.events.len()).filter(is_one).collect()
+    }
+}
+
+/// Trims, sweeps and flushes while others write, so that these are cut off, too.
+fn keep_house(db: &Database, writers: &[JoinHandle<()>], work: Work) -> Outcome<()> {
+    let mut random = Random::of(&[work.seed, work.generation, 1]);
+    while !writers.iter().all(JoinHandle::is_finished) {
+        thread::sleep(Duration::from_millis(5 + random.below(20)));
+        db.trim().map_err(|error| format!("trimming: {error}"))?;
+        db.sweep().map_err(|error| format!("sweeping: {error}"))?;
+    }
+    Ok(())
+}
+
+/// Reads what processes have said.
+pub fn runs(said: &[(u64, String)]) -> Outcome<Vec<Run>> {
+    said.iter().map(|(generation, text)| Run::read(*generation, text)).collect()
+}
