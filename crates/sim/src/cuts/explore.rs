@@ -2,7 +2,7 @@
 
 use super::recording::{DATABASE, Recording, runs};
 use super::trouble::Trouble;
-use crate::disk::{Event, Image, Model, Platter, Tree};
+use crate::disk::{Event, Homes, Image, Model, Platter, Tree};
 use crate::drill::{Account, Look, Outcome, Work, options};
 use mainstay_conformance::random::Random;
 use std::collections::{BTreeMap, BTreeSet};
@@ -86,27 +86,6 @@ fn explore_chain(
     Ok(())
 }
 
-/// Where to work.
-struct Homes {
-    _directory: tempfile::TempDir,
-    mounted: PathBuf,
-    image: PathBuf,
-}
-
-impl Homes {
-    fn make() -> Outcome<Homes> {
-        let told = |error: std::io::Error| format!("no temporary directory: {error}");
-        // Images are written and read again at once: a file system in memory is the place for them.
-        let memory = Path::new("/dev/shm");
-        let within = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-        let directory = tempfile::Builder::new().prefix("mainstay-cuts-").tempdir_in(within);
-        let directory = directory.map_err(told)?;
-        let (mounted, image) = (directory.path().join("disk"), directory.path().join("image"));
-        std::fs::create_dir(&mounted).map_err(told)?;
-        Ok(Homes { _directory: directory, mounted, image })
-    }
-}
-
 /// Some of the boundaries: all that are about names, and as many of the others as there is room for.
 fn choose(
     recording: &Recording,
@@ -145,6 +124,7 @@ fn kind(event: Option<&Event>) -> &'static str {
         Some(Event::Rename { .. }) => "rename",
         Some(Event::Remove { .. }) => "remove",
         Some(Event::Sync { .. }) => "sync",
+        Some(Event::Dropped { .. }) => "dropped",
         Some(Event::Note(_)) => "note",
         None => "end",
     }

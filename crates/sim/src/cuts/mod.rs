@@ -16,6 +16,6 @@ mod explore;
 mod recording;
 mod trouble;
 
-pub use explore::{Plan, Tally, run};
-pub use recording::Recording;
+pub use explore::{Plan, Tally, run, settle};
+pub use recording::{DATABASE, Recording, Taped};
 pub use trouble::{Trouble, again};

@@ -26,7 +26,8 @@ pub struct Recording {
     pub events: Vec<Event>,
 }
 
-struct Taped(Tape);
+/// Writers who speak onto a tape.
+pub struct Taped(pub Tape);
 
 impl Voice for Taped {
     fn say(&self, line: &str) {
@@ -60,6 +61,13 @@ impl Recording {
         drop(db);
         mount.end().map_err(disk)?;
         Ok(Recording { generation: work.generation, base, before, events })
+    }
+
+    /// The files at its end.
+    pub fn end(&self) -> Image {
+        let mut tree = Tree::of(&self.base);
+        self.events.iter().for_each(|event| tree.apply(event));
+        tree.image()
     }
 
     /// What its process had said by then, and those before it.

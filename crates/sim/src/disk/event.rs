@@ -67,6 +67,11 @@ pub enum Event {
         /// Which.
         ino: Ino,
     },
+    /// A sync of a file failed, and what it should have written is dropped: it is read as long as nobody pulls the plug.
+    Dropped {
+        /// Which.
+        ino: Ino,
+    },
     /// Somebody who writes has said something.
     Note(String),
 }
@@ -91,6 +96,16 @@ impl Tape {
     /// Everything so far.
     pub fn take(&self) -> Vec<Event> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What was said so far.
+    pub fn notes(&self) -> Vec<String> {
+        let events = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let note = |event: &Event| match event {
+            Event::Note(line) => Some(line.clone()),
+            _ => None,
+        };
+        events.iter().filter_map(note).collect()
     }
 
     /// How much there is.

@@ -98,6 +98,11 @@ impl Faults {
         state.hit.take()
     }
 
+    /// Nothing fails any more.
+    pub fn clear_plan(&self) {
+        self.state().plan = None;
+    }
+
     /// How often something was asked for.
     pub fn count(&self, action: Action) -> u64 {
         self.state().counts[action as usize]

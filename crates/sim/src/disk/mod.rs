@@ -14,6 +14,7 @@
 
 mod event;
 mod fault;
+mod homes;
 mod image;
 mod model;
 mod mount;
@@ -22,7 +23,8 @@ mod tree;
 
 pub use event::{Event, Ino, Kind, ROOT, Tape};
 pub use fault::{Action, Fault, Faults};
-pub use image::Image;
+pub use homes::Homes;
+pub use image::{Image, Node};
 pub use model::Model;
 pub use mount::Mount;
 pub use platter::Platter;

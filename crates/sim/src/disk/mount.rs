@@ -155,7 +155,12 @@ impl Shared {
     fn sync(&self, action: Action, ino: Ino) -> Result<(), Errno> {
         let tree = self.tree();
         match self.fails(&tree, action, ino, "") {
-            Some(fault) => Err(errno(fault)),
+            Some(fault) => {
+                if fault == Fault::Half && action == Action::Sync {
+                    self.tape.push(Event::Dropped { ino });
+                }
+                Err(errno(fault))
+            }
             None => {
                 self.tape.push(Event::Sync { ino });
                 Ok(())

@@ -24,7 +24,11 @@ pub struct Platter {
 #[derive(Default)]
 struct File {
     durable: Vec<u8>,
+    /// As programs see it.
+    live: Vec<u8>,
     pending: Pending<Change>,
+    /// A sync has failed: some of what programs see may never be written.
+    dropped: bool,
 }
 
 enum Change {
@@ -60,7 +64,8 @@ impl Platter {
 
     fn take_in(&mut self, tree: &Tree, ino: Ino) {
         if let Some(bytes) = tree.bytes(ino) {
-            self.files.insert(ino, File { durable: bytes.to_vec(), pending: Vec::new() });
+            let (durable, live) = (bytes.to_vec(), bytes.to_vec());
+            self.files.insert(ino, File { durable, live, ..File::default() });
         }
         if let Some(entries) = tree.entries(ino) {
             let durable = entries.clone();
@@ -92,12 +97,23 @@ impl Platter {
             }
             Event::Remove { parent, name } => self.note(*parent, at, Naming::Unname(name.clone())),
             Event::Sync { ino } => self.sync(*ino),
+            Event::Dropped { ino } => self.drop_pending(*ino),
             Event::Note(_) => {}
         }
     }
 
     fn change(&mut self, ino: Ino, at: usize, change: Change) {
-        self.files.entry(ino).or_default().pending.push((at, change));
+        let file = self.files.entry(ino).or_default();
+        change.apply(&mut file.live);
+        let change = if file.dropped { change.whole_pages(&file.live) } else { change };
+        file.pending.push((at, change));
+    }
+
+    /// Pages that could not be written count as clean; lengths are the file system's own business.
+    fn drop_pending(&mut self, ino: Ino) {
+        let file = self.files.entry(ino).or_default();
+        file.pending.retain(|(_, change)| matches!(change, Change::Resize(_)));
+        file.dropped = true;
     }
 
     fn note(&mut self, directory: Ino, at: usize, naming: Naming) {
@@ -158,6 +174,16 @@ impl Change {
             Change::Write { offset, bytes: written } => write(bytes, *offset, written),
             Change::Resize(len) => bytes.resize(*len as usize, 0),
         }
+    }
+
+    /// Who writes to a page writes all of it, with what was dropped there before.
+    fn whole_pages(self, live: &[u8]) -> Change {
+        let Change::Write { offset, bytes } = self else { return self };
+        let page = 4096;
+        let start = offset / page * page;
+        let end = (offset + bytes.len() as u64).div_ceil(page) * page;
+        let end = end.min(live.len() as u64);
+        Change::Write { offset: start, bytes: live[start as usize..end as usize].to_vec() }
     }
 
     /// Applies those sectors of it that a coin falls for.

@@ -130,7 +130,7 @@ impl Tree {
             Event::Remove { parent, name } => {
                 self.directories.entry(*parent).or_default().remove(name);
             }
-            Event::Sync { .. } | Event::Note(_) => {}
+            Event::Sync { .. } | Event::Dropped { .. } | Event::Note(_) => {}
         }
     }
 

@@ -1,8 +1,8 @@
 //! Proves that nothing acknowledged is lost, one way after the other; `prove help` lists them.
 
 use clap::{Parser, Subcommand};
-use mainstay_sim::cuts;
 use mainstay_sim::drill::Outcome;
+use mainstay_sim::{cuts, failures};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -30,6 +30,15 @@ enum Way {
         #[arg(long, default_value = "violation.json")]
         keep: PathBuf,
     },
+    /// Lets each call of a disk fail in turn.
+    Failures {
+        /// How many of them; all without it.
+        #[arg(long)]
+        count: Option<u64>,
+        /// What choices come from.
+        #[arg(long, default_value_t = u64::from(std::process::id()))]
+        seed: u64,
+    },
     /// Looks at a violation again.
     Again {
         /// Where it was kept.
@@ -45,6 +54,7 @@ fn main() -> ExitCode {
         Way::Cuts { count, each, seed, keep } => {
             cut(&cuts::Plan { seed, cuts: count, cuts_each: each, keep })
         }
+        Way::Failures { count, seed } => fail(&failures::Plan { seed, count }),
         Way::Again { file, home } => cuts::again(&file, &home),
     };
     match done {
@@ -68,6 +78,19 @@ fn cut(plan: &cuts::Plan) -> Outcome<()> {
     println!(
         "{cuts} power cuts, {during_recovery} of them during recovery, {acknowledged} acknowledged writes looked \
          for, 0 lost"
+    );
+    Ok(())
+}
+
+fn fail(plan: &failures::Plan) -> Outcome<()> {
+    println!("seed {}", plan.seed);
+    let tally = failures::run(plan, |tally| println!("{} failures", tally.cases))?;
+    tally.places.iter().for_each(|place| println!("failed: {place}"));
+    println!("{:?}", tally.actions);
+    let failures::Tally { cases, hits, refused, latched, acknowledged, .. } = tally;
+    println!("opening was refused {refused} times, writing until the next opening {latched} times");
+    println!(
+        "{cases} failures of the disk, {hits} of them met, {acknowledged} acknowledged writes looked for, 0 lost"
     );
     Ok(())
 }

@@ -1,0 +1,192 @@
+//! One failure, and everything that must hold around it.
+
+use crate::cuts::{DATABASE, Taped, settle};
+use crate::disk::{Action, Fault, Homes, Image, Model, Mount, Platter, Tree};
+use crate::drill::{Outcome, Voice, Work, all_cells, options, write};
+use mainstay::{Clock, Code, Database, SystemClock};
+use mainstay_conformance::random::Random;
+use std::fmt;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// How long writing may need to go on when there is room again.
+const RESUME_US: u64 = 20_000_000;
+
+/// Which call fails, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Case {
+    /// A call of this kind.
+    pub action: Action,
+    /// The n-th one.
+    pub n: u64,
+    /// How many in all from there.
+    pub many: u64,
+    /// How they fail.
+    pub fault: Fault,
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Case { action, n, many, fault } = self;
+        let many = if *many == 1 { "once" } else { "from then on" };
+        write!(f, "{action:?} {n} fails, {many}, with {fault}")
+    }
+}
+
+/// A database with a past, and what its writers were told.
+pub struct Patient {
+    /// Its files.
+    pub image: Image,
+    /// What was said, by process.
+    pub said: Vec<(u64, String)>,
+}
+
+/// What a case has shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// Where the failure came to pass, if it did.
+    pub hit: Option<String>,
+    /// Opening failed.
+    pub refused: bool,
+    /// Writing was refused until it was opened again.
+    pub latched: bool,
+    /// Calls of each kind that were made until the disk was well again.
+    pub calls: Vec<(Action, u64)>,
+    /// Acknowledged writes that were looked for.
+    pub acknowledged: u64,
+}
+
+impl Patient {
+    /// Lets the disk fail; the error says what was violated.
+    pub fn suffer(&self, case: Case, seed: u64, homes: &Homes) -> Outcome<Shown> {
+        let disk = |error: std::io::Error| format!("the disk in memory: {error}");
+        let mount = Mount::new(Tree::of(&self.image), &homes.mounted).map_err(disk)?;
+        let voice: Arc<dyn Voice> = Arc::new(Taped(mount.tape().clone()));
+        let generation = self.said.last().map_or(0, |(generation, _)| *generation) + 1;
+        mount.faults().plan(case.action, case.n, case.many, case.fault);
+        let mut shown = Shown::default();
+        let work = Work { seed, generation, writers: 3, operations: 10, faulty: true };
+        match options().open(mount.directory().join(DATABASE)) {
+            Err(_) => shown.refused = true,
+            Ok(db) => {
+                let ended = live_through(&db, &voice, work, case, &mount);
+                shown.latched = db.stats().read_only;
+                drop(db);
+                ended?;
+            }
+        }
+        shown.calls = Action::ALL.map(|action| (action, mount.faults().count(action))).into();
+        shown.hit = mount.faults().clear();
+        let first = notes(&mount);
+        let work = Work { generation: generation + 1, operations: 3, faulty: false, ..work };
+        let reopened = write_again(&mount, &voice, work);
+        reopened.map_err(|what| format!("opened again on the same disk: {what}"))?;
+        let second = notes(&mount);
+        let (first, second) = (said(&first, &[]), said(&second, &first));
+        let all = [(generation, first), (generation + 1, second)];
+        let all: Vec<_> = self.said.iter().cloned().chain(all).collect();
+        shown.acknowledged = self.pull_the_plug(&mount, &all, seed, homes)?;
+        mount.end().map_err(disk)?;
+        Ok(shown)
+    }
+
+    /// Under every model that loses something, everything acknowledged is there.
+    fn pull_the_plug(
+        &self,
+        mount: &Mount,
+        said: &[(u64, String)],
+        seed: u64,
+        homes: &Homes,
+    ) -> Outcome<u64> {
+        let mut platter = Platter::of(&Tree::of(&self.image));
+        mount.tape().take().iter().for_each(|event| platter.apply(event));
+        let mut tally = Default::default();
+        for model in [Model::Nothing, Model::Torn512, Model::Everything] {
+            let image = platter.cut(model, &mut Random::of(&[seed, model as u64]));
+            settle(&image, said, &homes.image, &mut tally)
+                .map_err(|what| format!("power failed afterwards ({model}): {what}"))?;
+        }
+        Ok(tally.acknowledged)
+    }
+}
+
+/// Writes while the disk fails, reads all the same, and goes on when it is well.
+fn live_through(
+    db: &Database,
+    voice: &Arc<dyn Voice>,
+    work: Work,
+    case: Case,
+    mount: &Mount,
+) -> Outcome<()> {
+    let writers = write(db, voice, work);
+    while !writers.iter().all(JoinHandle::is_finished) {
+        thread::sleep(Duration::from_millis(2));
+        // The disk may fail under these as well; nothing may be lost by it.
+        let _ = db.trim();
+        let _ = db.sweep();
+    }
+    let _ = db.trim();
+    for writer in writers {
+        writer.join().map_err(|_| "a writer panicked")?;
+    }
+    if case.action != Action::Read {
+        look(db).map_err(|error| format!("reading, while the disk failed: {error}"))?;
+    }
+    mount.faults().clear_plan();
+    if case.fault == Fault::Full && case.action != Action::Sync {
+        go_on(db)?;
+    }
+    // What it could not write it says; that is no loss.
+    let _ = db.close();
+    Ok(())
+}
+
+fn look(db: &Database) -> mainstay::Result<()> {
+    for name in all_cells() {
+        db.cells().get_versioned(&name)?;
+        db.records().get(&name)?;
+    }
+    db.cells().list("", None, 1000)?;
+    db.sessions().list(None, 1000)?;
+    db.branches();
+    Ok(())
+}
+
+/// There is room again: writing goes on.
+fn go_on(db: &Database) -> Outcome<()> {
+    let clock = SystemClock::new();
+    let begun = clock.monotonic_us();
+    loop {
+        match db.sync() {
+            Ok(_) => return Ok(()),
+            Err(error) if clock.monotonic_us() - begun > RESUME_US => {
+                let last = db.stats().last_failure;
+                return Err(format!("writing does not go on with room again: {error} ({last:?})"));
+            }
+            Err(error) if error.code() == Code::SyncFailed => {
+                return Err(format!("a full disk was taken for a broken one: {error}"));
+            }
+            Err(_) => thread::sleep(Duration::from_millis(20)),
+        }
+    }
+}
+
+/// Opens it on the disk as it is now, and writes.
+fn write_again(mount: &Mount, voice: &Arc<dyn Voice>, work: Work) -> Outcome<()> {
+    let opened = options().open(mount.directory().join(DATABASE));
+    let db = opened.map_err(|error| format!("LOST: {error}"))?;
+    for writer in write(&db, voice, work) {
+        writer.join().map_err(|_| "a writer panicked")?;
+    }
+    db.close().map_err(|error| format!("closing: {error}"))
+}
+
+/// Everything that was said so far.
+fn notes(mount: &Mount) -> Vec<String> {
+    mount.tape().notes()
+}
+
+fn said(lines: &[String], before: &[String]) -> String {
+    lines[before.len()..].iter().fold(String::new(), |said, line| said + line + "\n")
+}

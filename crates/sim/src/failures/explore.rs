@@ -1,0 +1,126 @@
+//! Failures at every call in turn.
+
+use super::case::{Case, Patient, Shown};
+use crate::cuts::Recording;
+use crate::disk::{Action, Fault, Homes, Image};
+use crate::drill::{Outcome, Work};
+use crate::watchdog::Watchdog;
+use mainstay_conformance::random::Random;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// No case needs so long.
+const CASE_LIMIT: Duration = Duration::from_secs(120);
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What all choices come from, but for the order in which threads run.
+    pub seed: u64,
+    /// How many failures; nothing: one at every call, in every way.
+    pub count: Option<u64>,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Cases that were run.
+    pub cases: u64,
+    /// Those in which the failure came to pass.
+    pub hits: u64,
+    /// By kind of call.
+    pub actions: BTreeMap<Action, u64>,
+    /// Which files it met, without their numbers.
+    pub places: BTreeSet<String>,
+    /// How often opening was refused while the disk failed.
+    pub refused: u64,
+    /// How often writing was refused until it was opened again.
+    pub latched: u64,
+    /// Acknowledged writes that were looked for.
+    pub acknowledged: u64,
+}
+
+/// Runs the plan; the error says what was violated.
+pub fn run(plan: &Plan, mut say: impl FnMut(&Tally)) -> Outcome<Tally> {
+    let homes = Homes::make()?;
+    let patient = patient(plan.seed, &homes)?;
+    let dog = Watchdog::new(CASE_LIMIT);
+    let mut tally = Tally::default();
+    for case in cases(&patient, plan, &homes)? {
+        dog.watch(format!("seed {}: {case}", plan.seed));
+        let shown = patient.suffer(case, plan.seed, &homes);
+        let shown = shown.map_err(|what| format!("seed {}: {case}: {what}", plan.seed))?;
+        tally.count(case, &shown);
+        if tally.cases.is_multiple_of(50) {
+            say(&tally);
+        }
+    }
+    Ok(tally)
+}
+
+/// A database that two processes have written to.
+fn patient(seed: u64, homes: &Homes) -> Outcome<Patient> {
+    let (mut image, mut said) = (Image::default(), Vec::new());
+    for generation in 1..=2 {
+        let work = Work { seed, generation, writers: 4, operations: 40, faulty: false };
+        let recording = Recording::make(image, said, work, &homes.mounted)?;
+        (image, said) = (recording.end(), recording.said(recording.events.len()));
+    }
+    Ok(Patient { image, said })
+}
+
+/// All that can fail: what a process that meets no failure asks for, call by call.
+fn cases(patient: &Patient, plan: &Plan, homes: &Homes) -> Outcome<Vec<Case>> {
+    let never = Case { action: Action::Make, n: u64::MAX / 2, many: 1, fault: Fault::Io };
+    let Shown { calls, .. } = patient.suffer(never, plan.seed, homes)?;
+    let mut all = Vec::new();
+    for (action, count) in calls {
+        for fault in faults(action) {
+            let each = (0..count).flat_map(|n| [1, u64::MAX].map(|many| (n, many)));
+            all.extend(each.map(|(n, many)| Case { action, n, many, fault: *fault }));
+        }
+    }
+    if let Some(count) = plan.count {
+        all = some(all, count, &mut Random::of(&[plan.seed]));
+    }
+    Ok(all)
+}
+
+/// As many of each kind of call, as far as there are so many.
+fn some(all: Vec<Case>, count: u64, random: &mut Random) -> Vec<Case> {
+    let mut kinds: BTreeMap<(Action, Fault), Vec<Case>> = BTreeMap::new();
+    all.into_iter().for_each(|case| kinds.entry((case.action, case.fault)).or_default().push(case));
+    let mut chosen = Vec::new();
+    while (chosen.len() as u64) < count && !kinds.is_empty() {
+        for cases in kinds.values_mut().take((count as usize) - chosen.len()) {
+            chosen.push(cases.swap_remove(random.below(cases.len() as u64) as usize));
+        }
+        kinds.retain(|_, cases| !cases.is_empty());
+    }
+    chosen
+}
+
+/// How a call can fail.
+fn faults(action: Action) -> &'static [Fault] {
+    match action {
+        Action::Make => &[Fault::Io, Fault::Full],
+        Action::Read | Action::Remove => &[Fault::Io],
+        Action::Write => &[Fault::Io, Fault::Full, Fault::Short, Fault::Half],
+        Action::Rename | Action::Sync => &[Fault::Io, Fault::Half],
+        Action::SyncDir => &[Fault::Io],
+    }
+}
+
+impl Tally {
+    fn count(&mut self, case: Case, shown: &Shown) {
+        self.cases += 1;
+        *self.actions.entry(case.action).or_default() += 1;
+        self.hits += u64::from(shown.hit.is_some());
+        self.refused += u64::from(shown.refused);
+        self.latched += u64::from(shown.latched);
+        self.acknowledged += shown.acknowledged;
+        let numbers = |c: char| c.is_ascii_digit();
+        let place = |hit: &String| hit.replace(numbers, "#");
+        self.places.extend(shown.hit.as_ref().map(place));
+    }
+}
