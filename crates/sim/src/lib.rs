@@ -5,6 +5,7 @@
 //!   kill   a process in a drill is killed at any moment
 //!   cuts   power fails at every boundary of a drill
 //!   failures   each call of a disk fails in turn
+//!   flips  a bit of a file is another one
 //!   disk   a file system that writes down what is done to it, and knows what a power cut would leave
 //! ```
 
@@ -12,5 +13,6 @@ pub mod cuts;
 pub mod disk;
 pub mod drill;
 pub mod failures;
+pub mod flips;
 pub mod kill;
 mod watchdog;

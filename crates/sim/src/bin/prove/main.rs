@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 use mainstay_sim::drill::Outcome;
-use mainstay_sim::{cuts, failures};
+use mainstay_sim::{cuts, failures, flips};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -39,6 +39,15 @@ enum Way {
         #[arg(long, default_value_t = u64::from(std::process::id()))]
         seed: u64,
     },
+    /// Flips a bit in blocks of files.
+    Flips {
+        /// How many of them; one in each block of a database without it.
+        #[arg(long)]
+        count: Option<u64>,
+        /// What choices come from.
+        #[arg(long, default_value_t = u64::from(std::process::id()))]
+        seed: u64,
+    },
     /// Looks at a violation again.
     Again {
         /// Where it was kept.
@@ -55,6 +64,7 @@ fn main() -> ExitCode {
             cut(&cuts::Plan { seed, cuts: count, cuts_each: each, keep })
         }
         Way::Failures { count, seed } => fail(&failures::Plan { seed, count }),
+        Way::Flips { count, seed } => flip(&flips::Plan { seed, count }),
         Way::Again { file, home } => cuts::again(&file, &home),
     };
     match done {
@@ -92,5 +102,14 @@ fn fail(plan: &failures::Plan) -> Outcome<()> {
     println!(
         "{cases} failures of the disk, {hits} of them met, {acknowledged} acknowledged writes looked for, 0 lost"
     );
+    Ok(())
+}
+
+fn flip(plan: &flips::Plan) -> Outcome<()> {
+    println!("seed {}", plan.seed);
+    let tally = flips::run(plan, |tally| println!("{} flips", tally.flips))?;
+    tally.files.iter().for_each(|(file, count)| println!("flipped: {count} in {file}"));
+    println!("{:?}", tally.endings);
+    println!("{} bits flipped, 0 wrong answers", tally.flips);
     Ok(())
 }

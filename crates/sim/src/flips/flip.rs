@@ -1,0 +1,123 @@
+//! One flipped bit, and what came of it.
+
+use crate::cuts::{DATABASE, settle};
+use crate::disk::{Homes, Image};
+use crate::drill::Outcome;
+use mainstay::doctor;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Where a bit is flipped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flip {
+    /// In this file.
+    pub path: PathBuf,
+    /// In this byte.
+    pub offset: usize,
+    /// This bit.
+    pub bit: u8,
+}
+
+impl fmt::Display for Flip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "bit {} of byte {} of {}", self.bit, self.offset, self.path.display())
+    }
+}
+
+/// How it ended; each is as good as the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Ending {
+    /// Nothing depends on the bit: everything is as it was, and the doctor finds it sound.
+    Nothing,
+    /// Opening found it and made the index anew.
+    Rebuilt,
+    /// The doctor finds it; nothing that is read depends on it.
+    FoundByDoctor,
+    /// Opening was refused; what was damaged was set aside, and all of it is there again.
+    RefusedAndSalvaged,
+    /// Opening was refused; nothing but a backup has what was there.
+    Refused,
+    /// A read was refused; what was damaged was set aside, and all of it is there again.
+    ReadRefused,
+}
+
+/// Flips it in a copy of the files.
+pub fn try_out(
+    image: &Image,
+    said: &[(u64, String)],
+    flip: &Flip,
+    homes: &Homes,
+) -> Outcome<Ending> {
+    let mut flipped = image.clone();
+    let bytes = flipped.bytes_mut(&flip.path).ok_or("there is no such file")?;
+    bytes[flip.offset] ^= 1 << flip.bit;
+    flipped.write(&homes.image).map_err(|error| format!("writing an image: {error}"))?;
+    let directory = homes.image.join(DATABASE);
+    let found = Found::by_doctor(&directory, flip)?;
+    let mut tally = Default::default();
+    match settle(&flipped, said, &homes.image, &mut tally) {
+        Ok(()) if tally.rebuilt > 0 => Ok(Ending::Rebuilt),
+        Ok(()) if found.healthy => Ok(Ending::Nothing),
+        Ok(()) => Ok(Ending::FoundByDoctor),
+        Err(what) if is_refusal(&what) => {
+            found.names_it(flip)?;
+            flipped.write(&homes.image).map_err(|error| format!("writing an image: {error}"))?;
+            mend(said, homes, &directory, what.starts_with("LOST: opening"))
+        }
+        Err(what) => Err(what),
+    }
+}
+
+/// Whether something was refused, by a word for damage, instead of being answered.
+fn is_refusal(what: &str) -> bool {
+    ["CorruptData", "CorruptLog", "CorruptIndex", "ForeignDirectory", "NewerFormat"]
+        .iter()
+        .any(|word| what.contains(word))
+}
+
+/// What the doctor says of it.
+struct Found {
+    healthy: bool,
+    said: String,
+}
+
+impl Found {
+    fn by_doctor(directory: &Path, flip: &Flip) -> Outcome<Found> {
+        match doctor::inspect(directory) {
+            Ok(report) => {
+                Ok(Found { healthy: report.is_healthy(), said: report.findings.join("\n") })
+            }
+            Err(error) if is_refusal(&format!("{:?}", error.code())) => {
+                Ok(Found { healthy: false, said: error.to_string() })
+            }
+            Err(error) => Err(format!("the doctor cannot look at {flip}: {error}")),
+        }
+    }
+
+    /// Damage that was met has a name.
+    fn names_it(&self, flip: &Flip) -> Outcome<()> {
+        let name = flip.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        match !self.healthy && self.said.contains(name) {
+            true => Ok(()),
+            false => Err(format!("the doctor does not name the file: {}", self.said)),
+        }
+    }
+}
+
+/// Sets aside what is damaged, and looks for everything again.
+fn mend(said: &[(u64, String)], homes: &Homes, directory: &Path, refused: bool) -> Outcome<Ending> {
+    let salvaged = match doctor::salvage(directory) {
+        Ok(salvaged) => salvaged,
+        Err(_) if refused => return Ok(Ending::Refused),
+        Err(error) => return Err(format!("a read was refused, and it cannot be mended: {error}")),
+    };
+    let mended = Image::read(&homes.image).map_err(|error| format!("reading: {error}"))?;
+    let mut tally = Default::default();
+    match settle(&mended, said, &homes.image, &mut tally) {
+        Ok(()) if refused => Ok(Ending::RefusedAndSalvaged),
+        Ok(()) => Ok(Ending::ReadRefused),
+        // What nobody but the damaged file had is gone, and whoever salvages is told so.
+        Err(_) if refused && salvaged.lost.is_some() => Ok(Ending::Refused),
+        Err(what) => Err(format!("after salvaging ({:?}): {what}", salvaged.done)),
+    }
+}
