@@ -286,7 +286,13 @@ impl Inner {
     /// Finishes what is under way, then stops everything. Reads and writes fail from then on.
     pub fn close(&self) -> Result<()> {
         self.sequencer.close();
-        if let Some(workers) = self.workers.lock().take() {
+        // In a callback nobody waits for another who closes: that one may be waiting for this very thread.
+        let workers = match self.sequencer.is_calling() {
+            true => self.workers.try_lock(),
+            false => Some(self.workers.lock()),
+        };
+        let Some(mut workers) = workers else { return Ok(()) };
+        if let Some(workers) = workers.take() {
             workers.join();
         }
         *self.identity.lock() = None;

@@ -272,6 +272,11 @@ impl Sequencer {
         }
     }
 
+    /// Whether this thread may be running a caller's callback.
+    pub fn is_calling(&self) -> bool {
+        calls::is_calling()
+    }
+
     fn check_open(&self) -> Result<()> {
         if self.is_closed() {
             return Err(closed());
