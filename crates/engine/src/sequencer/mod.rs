@@ -40,7 +40,8 @@ use stage::{Group, LogStage};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Models have few threads and take short ways: limits have to be near to be met.
+/// Models have few threads and take short ways: limits have to be near to be met. Whoever waits for room is counted, so
+/// there is room for as many as wait one by one, which 65,536 threads never do.
 const MODELS: bool = cfg!(feature = "model-checking");
 
 /// The most transactions under way at once: a further one waits until one is done.

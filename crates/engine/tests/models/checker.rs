@@ -88,6 +88,8 @@ fn config() -> Config {
     let mut config = Config::new();
     config.stack_size = STACK_BYTES;
     config.max_steps = MaxSteps::FailAfter(STEPS);
+    // That memory which is seen late is not modelled is said in `main.rs`.
+    config.silence_warnings = true;
     config
 }
 

@@ -10,6 +10,7 @@
 //! repeats the one that a failure has printed. shuttle orders what threads do; it does not model memory that is seen late.
 
 mod answers;
+mod branches;
 mod checker;
 mod disk;
 mod failures;

@@ -82,8 +82,13 @@ impl World {
     }
 
     fn note(&self, name: &str, revision: Revision) {
-        let before = self.told.lock().unwrap().insert(name.to_owned(), revision);
+        let mut told = self.told.lock().unwrap();
+        let before = told.insert(name.to_owned(), revision);
         assert_eq!(before, None, "{name} was answered twice");
+        // Those of one letter come from one thread, in their order.
+        let letter = &name[..name.len() - 1];
+        let own = told.iter().filter(|(name, _)| name.starts_with(letter));
+        assert!(own.is_sorted_by_key(|(_, revision)| revision), "out of order: {told:?}");
     }
 
     /// How many writes were acknowledged.
