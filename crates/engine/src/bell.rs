@@ -10,9 +10,16 @@
 //! is woken for nothing looks and sleeps again.
 
 /// The bells, used in turn by groups.
-const BELLS: u32 = 32;
+const BELLS: u32 = if cfg!(feature = "model-checking") { 2 } else { 32 };
 
+#[cfg(not(feature = "model-checking"))]
 static ALL: [Bell; BELLS as usize] = [const { Bell::new() }; BELLS as usize];
+
+#[cfg(feature = "model-checking")]
+shuttle::lazy_static! {
+    /// Others for every schedule.
+    static ref ALL: [Bell; BELLS as usize] = [const { Bell::new() }; BELLS as usize];
+}
 
 /// The bell of a group.
 pub(crate) fn of_group(number: u32) -> u32 {
@@ -43,12 +50,12 @@ impl Chime {
     }
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(feature = "model-checking")))]
 pub(crate) use linux::Bell;
-#[cfg(not(target_os = "linux"))]
+#[cfg(any(not(target_os = "linux"), feature = "model-checking"))]
 pub(crate) use portable::Bell;
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(feature = "model-checking")))]
 mod linux {
     use rustix::thread::futex::{Flags, wait, wake};
     use std::sync::atomic::{AtomicU32, Ordering};
@@ -77,9 +84,9 @@ mod linux {
     }
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(any(not(target_os = "linux"), feature = "model-checking"))]
 mod portable {
-    use parking_lot::{Condvar, Mutex};
+    use crate::sync::{Condvar, Mutex};
 
     pub(crate) struct Bell(Mutex<u32>, Condvar);
 

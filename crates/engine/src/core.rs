@@ -30,10 +30,11 @@ use crate::purge::Purger;
 use crate::sequencer::{SEALED_LIMIT, Sequencer};
 use crate::spaces::{CELLS, KEYED, RECORDS};
 use crate::store::{Store, StoreOptions};
+use crate::sync::{self, RwLock};
 use crate::trail::Trail;
 use crate::version::Version;
 use mainstay_model::{At, BranchCommand, Code, Error, Name, Result, Revision, Stamp, Transaction};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -70,7 +71,7 @@ pub(crate) struct Inner {
     pub clock: Arc<dyn Clock>,
     pub report: OpenReport,
     pub purger: Arc<Purger>,
-    pub workers: Mutex<Option<Workers>>,
+    pub workers: sync::Mutex<Option<Workers>>,
     /// One flush at a time.
     pub flushing: Mutex<()>,
     /// Called at every step of the search for a merge's candidates.
@@ -199,7 +200,7 @@ impl Core {
             feeds: FeedPlaces::default(),
             report,
             purger,
-            workers: Mutex::new(None),
+            workers: sync::Mutex::new(None),
             flushing: Mutex::new(()),
             #[cfg(test)]
             searching: Mutex::new(None),
@@ -288,7 +289,13 @@ impl Inner {
     /// Finishes what is under way, then stops everything. Reads and writes fail from then on.
     pub fn close(&self) -> Result<()> {
         self.sequencer.close();
-        if let Some(workers) = self.workers.lock().take() {
+        // In a callback nobody waits for another who closes: that one may be waiting for this very thread.
+        let workers = match self.sequencer.is_calling() {
+            true => self.workers.try_lock(),
+            false => Some(self.workers.lock()),
+        };
+        let Some(mut workers) = workers else { return Ok(()) };
+        if let Some(workers) = workers.take() {
             workers.join();
         }
         *self.identity.lock() = None;

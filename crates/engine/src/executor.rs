@@ -30,6 +30,7 @@ use crate::overlay::{self, Overlay, Write};
 use crate::receipts;
 use crate::session_table::{SessionChange, SessionTable};
 use crate::spaces::{self, MAIN_ID};
+use crate::sync::RwLock;
 use crate::trail::Trail;
 use crate::version::Version;
 use crate::view::View;
@@ -39,7 +40,7 @@ use mainstay_model::{
     OutboxState, Receipt, RequestId, Result, Revision, Scales, SmallVec, Stamp, StateCommand, Step,
     SystemCommand, Transaction,
 };
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use smallvec::smallvec;
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -94,6 +94,11 @@ mod pinned;
 mod pins;
 mod place;
 mod places;
+#[cfg(not(feature = "planted"))]
+mod planted;
+#[cfg(feature = "planted")]
+#[doc(hidden)]
+pub mod planted;
 mod pour;
 mod priority;
 mod purge;
@@ -112,6 +117,7 @@ mod spaces;
 mod spare;
 mod stats;
 mod store;
+mod sync;
 mod ticket;
 mod times;
 mod told;

@@ -13,13 +13,13 @@ use crate::core::Inner;
 use crate::index::NEWEST;
 use crate::priority;
 use crate::store::Store;
+use crate::sync::thread::{self, JoinHandle};
 use mainstay_model::{
     Answer, Code, Error, IndexCommand, Result, Revision, Stamp, SystemCommand, Transaction,
 };
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How often compaction looks for work of its own accord.
@@ -116,6 +116,10 @@ impl Workers {
         let flush_bell: Arc<Bell> = Arc::default();
         let sequencer = core.sequencer.clone();
         self.spawn("mainstay-log", move || sequencer.run_log())?;
+        if cfg!(feature = "model-checking") {
+            // The others wait for clocks and files, which no model has.
+            return Ok(());
+        }
         let (inner, own, next) = (core.clone(), bell.clone(), flush_bell.clone());
         self.spawn("mainstay-compact", move || {
             priority::stay_behind();
@@ -136,7 +140,7 @@ impl Workers {
     }
 
     fn spawn(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
-        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run);
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(run);
         let thread = thread.map_err(|error| {
             Error::new(Code::Io, format!("cannot start the thread {name}: {error}"))
         })?;
@@ -149,7 +153,7 @@ impl Workers {
         self.bell.end();
         self.threads.iter().for_each(|thread| thread.thread().unpark());
         for thread in self.threads {
-            if thread.thread().id() != std::thread::current().id() {
+            if thread.thread().id() != thread::current().id() {
                 // A thread that panicked has nothing more to finish.
                 let _ = thread.join();
             }
@@ -179,7 +183,7 @@ fn run_flush(core: &Inner, bell: &Arc<Bell>, compaction: &Bell) {
         while !bell.is_over() && core.state.sealed.load(Ordering::Relaxed) >= least {
             if core.index().stores().iter().zip(core.index().classes.all()).any(is_overdue) {
                 compaction.ring();
-                std::thread::sleep(Duration::from_millis(5));
+                thread::sleep(Duration::from_millis(5));
                 continue;
             }
             if !attempt(core, "flush", || core.flush_sealed()) {
@@ -228,17 +232,17 @@ fn run_index(core: &Inner, bell: &Bell) {
         match unfilled {
             Some(one) => {
                 if !attempt(core, "index", || core.fill_index(one.id).map(|_| ())) {
-                    std::thread::park_timeout(COMPACT_EVERY);
+                    thread::park_timeout(COMPACT_EVERY);
                 }
             }
-            None => std::thread::park_timeout(INDEX_PAUSE),
+            None => thread::park_timeout(INDEX_PAUSE),
         }
     }
 }
 
 fn run_sweep(core: &Inner, bell: &Bell, interval: Duration) {
     while !bell.is_over() {
-        std::thread::park_timeout(interval.min(Duration::from_millis(100)));
+        thread::park_timeout(interval.min(Duration::from_millis(100)));
         if core.now() >= core.state.next_expiry.load(Ordering::Relaxed) {
             attempt(core, "sweep", || core.sweep().map(|_| ()));
         }

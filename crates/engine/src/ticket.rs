@@ -5,14 +5,15 @@
 //! ```
 
 use crate::bell::{self, Bell, Chime};
+use crate::planted::{self, Bug};
 use crate::remote::Submitted;
+use crate::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use crate::sync::{Mutex, thread_local};
 use mainstay_model::{Receipt, Result, SmallVec};
-use parking_lot::Mutex;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
 /// What is called with the answer of a transaction.
@@ -115,7 +116,7 @@ thread_local! {
 
 /// Says what this thread has to do before it may sleep.
 pub(crate) fn before_sleep(duty: impl Fn() + 'static) {
-    DUTY.set(Some(Box::new(duty)));
+    DUTY.with(|kept| *kept.borrow_mut() = Some(Box::new(duty)));
 }
 
 /// A thread that ends has no duty any more.
@@ -200,6 +201,7 @@ impl Waiter {
         let rung = at.rung();
         let order = (Ordering::SeqCst, Ordering::SeqCst);
         if self.state.compare_exchange(OPEN, asleep, order.0, order.1).is_ok() {
+            let rung = if planted::is(Bug::RungReadLate) { at.rung() } else { rung };
             at.wait(rung);
             // Fails if the answer came, which is what is hoped for.
             let _ = self.state.compare_exchange(asleep, OPEN, order.0, order.1);

@@ -300,6 +300,27 @@ fn everyone_is_answered_when_closed_under_load() {
     });
 }
 
+/// Whoever closes waits for the log thread, which closes in a callback. That used to be the end of both.
+#[test]
+fn a_callback_may_close_while_somebody_else_does() {
+    within(WATCHDOG_SECS, || {
+        let (db, (sent, came)) = (options().memory().unwrap(), mpsc::channel());
+        let (begun, is_begun) = mpsc::channel();
+        let own = db.clone();
+        db.submit_with(set("a"), move |_| {
+            begun.send(()).unwrap();
+            while own.execute(set("b")).is_ok() {
+                std::thread::yield_now();
+            }
+            let_others_wait();
+            sent.send(own.close()).unwrap();
+        });
+        is_begun.recv().unwrap();
+        db.close().unwrap();
+        came.recv().unwrap().unwrap();
+    });
+}
+
 /// Catches a store that waits for the log inside `poll`: that would never come back.
 #[test]
 fn a_task_that_writes_a_record_parks_no_thread() {

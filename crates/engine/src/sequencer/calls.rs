@@ -7,6 +7,7 @@
 //!
 //! Called at once, those of the next group would nest on the stack as deep as the load is steady.
 
+use crate::sync::thread_local;
 use crate::ticket::{Callback, Completion, Sleepers};
 use mainstay_model::{Receipt, Result};
 use std::cell::RefCell;
@@ -25,7 +26,7 @@ thread_local! {
 
 /// Whether this thread may be running a caller's callback.
 pub(super) fn is_calling() -> bool {
-    CALLS.with_borrow(|calls| calls.is_some())
+    CALLS.with(|calls| calls.borrow().is_some())
 }
 
 /// Gives out answers. Nobody who sleeps waits for a callback to end.
@@ -46,14 +47,17 @@ pub(super) fn answer(answers: impl Iterator<Item = (Completion, Result<Receipt>)
 
 /// Calls, or leaves it to the thread's outermost loop if this is inside a callback.
 fn call_in_turn(mut calls: VecDeque<Call>) {
-    let is_inside = CALLS.with_borrow_mut(|waiting| match waiting.as_mut() {
-        Some(waiting) => {
-            waiting.append(&mut calls);
-            true
-        }
-        None => {
-            **waiting = Some(calls);
-            false
+    let is_inside = CALLS.with(|waiting| {
+        let mut waiting = waiting.borrow_mut();
+        match waiting.as_mut() {
+            Some(waiting) => {
+                waiting.append(&mut calls);
+                true
+            }
+            None => {
+                **waiting = Some(calls);
+                false
+            }
         }
     });
     if is_inside {
@@ -67,7 +71,8 @@ fn call_in_turn(mut calls: VecDeque<Call>) {
 
 /// The next one for the outermost loop; when there is none, the thread is done with calling.
 fn next_call() -> Option<Call> {
-    CALLS.with_borrow_mut(|waiting| {
+    CALLS.with(|waiting| {
+        let mut waiting = waiting.borrow_mut();
         let next = waiting.as_mut().and_then(VecDeque::pop_front);
         if next.is_none() {
             waiting.take();

@@ -28,22 +28,27 @@ use crate::candidates::Submitted;
 use crate::clock::{Clock, SystemClock};
 use crate::executor::{Executor, State};
 use crate::log::{Chain, Writer};
+use crate::planted::{self, Bug};
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::thread::Thread;
+use crate::sync::{Condvar, Mutex};
 use crate::ticket::{Batch, Completion, Ticket, Waiter};
 use execute::{Queue, Work};
 use look::Remembered;
 use mainstay_model::{Code, Durability, Error, Receipt, Result, Revision};
-use parking_lot::{Condvar, Mutex};
 use stage::{Group, LogStage};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::thread::Thread;
 use std::time::Duration;
 
+/// Models have few threads and take short ways: limits have to be near to be met. Whoever waits for room is counted, so
+/// there is room for as many as wait one by one, which 65,536 threads never do.
+const MODELS: bool = cfg!(feature = "model-checking");
+
 /// The most transactions under way at once: a further one waits until one is done.
-pub(crate) const IN_FLIGHT_LIMIT: usize = 65_536;
+pub(crate) const IN_FLIGHT_LIMIT: usize = if MODELS { 3 } else { 65_536 };
 
 /// How many transactions of a batch enter at once; far fewer than may be under way.
-const CHUNK_LIMIT: usize = 1024;
+const CHUNK_LIMIT: usize = if MODELS { 2 } else { 1024 };
 
 /// The most bytes that may wait for the log.
 const UNWRITTEN_LIMIT_BYTES: usize = 128 << 20;
@@ -248,8 +253,7 @@ impl Sequencer {
     /// Holds the executor for a moment, then does what came meanwhile.
     pub fn with_exec<T>(&self, hold: impl FnOnce(&mut Executor) -> T) -> T {
         let held = hold(&mut self.exec.lock());
-        self.combine();
-        self.wake_log();
+        self.look_again();
         held
     }
 
@@ -258,10 +262,17 @@ impl Sequencer {
         if let Some(mut exec) = self.exec.try_lock() {
             exec.now();
             drop(exec);
-            // Whoever came meanwhile found the executor taken.
-            self.combine();
-            self.wake_log();
+            self.look_again();
         }
+    }
+
+    /// Does what was queued by those who found the executor taken.
+    fn look_again(&self) {
+        if planted::is(Bug::CombineOnce) {
+            return;
+        }
+        self.combine();
+        self.wake_log();
     }
 
     /// Waits until all that is executed is visible, so that a new snapshot sees it.
@@ -270,6 +281,11 @@ impl Sequencer {
         if self.published() < executed {
             self.wait_until(Duration::from_millis(100), || self.published() >= executed);
         }
+    }
+
+    /// Whether this thread may be running a caller's callback.
+    pub fn is_calling(&self) -> bool {
+        calls::is_calling()
     }
 
     fn check_open(&self) -> Result<()> {
@@ -371,7 +387,9 @@ impl Sequencer {
     /// Lets those look again who wait for revisions to move.
     pub fn tell_listeners(&self) {
         if self.listening.load(Ordering::SeqCst) > 0 {
-            drop(self.moved.lock());
+            if !planted::is(Bug::ToldWithoutLock) {
+                drop(self.moved.lock());
+            }
             self.moved_on.notify_all();
         }
     }

@@ -5,10 +5,12 @@ use crate::bell;
 use crate::clock::Clock;
 use crate::executor::{Round, Told};
 use crate::log::{Chain, Growing, Writer};
+use crate::planted::{self, Bug};
+use crate::sync::atomic::Ordering;
+use crate::sync::thread;
 use crate::ticket::{self, Completion};
 use mainstay_model::{Code, Error, Receipt, Result, Revision, Stamp};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// A frame takes further rounds until it has this size; a round ends when it alone has it.
@@ -117,7 +119,7 @@ impl Sequencer {
         if !self.log_idle.load(Ordering::SeqCst) || !self.has_work() {
             return;
         }
-        if self.log_idle.swap(false, Ordering::SeqCst) {
+        if self.log_idle.swap(false, Ordering::SeqCst) && !planted::is(Bug::LogNotWoken) {
             self.log_thread.get().inspect(|thread| thread.unpark());
         }
     }
@@ -133,12 +135,13 @@ impl Sequencer {
     /// Whether something waits for the log, executed or not. What is queued while somebody
     /// executes is that one's to do, and to tell.
     fn has_work(&self) -> bool {
-        !self.group.lock().is_empty() || self.has_queued() && !self.exec.is_locked()
+        let looks = !planted::is(Bug::GatheredForgotten);
+        !self.group.lock().is_empty() || looks && self.has_queued() && !self.exec.is_locked()
     }
 
     /// By the log thread: until the database is closed.
     pub fn run_log(self: Arc<Self>) {
-        let _ = self.log_thread.set(std::thread::current());
+        let _ = self.log_thread.set(thread::current());
         let own = self.clone();
         // A callback on this thread that waits would wait for itself.
         ticket::before_sleep(move || own.see_through());
@@ -163,7 +166,7 @@ impl Sequencer {
             if self.is_closed() {
                 return;
             }
-            std::thread::park_timeout(pause);
+            thread::park_timeout(pause);
             self.log_idle.store(false, Ordering::SeqCst);
         }
     }
@@ -215,7 +218,9 @@ impl Sequencer {
         match written {
             Ok(()) => {
                 self.published.store(log.written, Ordering::SeqCst);
-                self.tell_listeners();
+                if !planted::is(Bug::ListenersNotTold) {
+                    self.tell_listeners();
+                }
             }
             Err(error) => self.fail(log, &mut group, &error),
         }
@@ -240,6 +245,13 @@ impl Sequencer {
         if wants != self.wants_segment() {
             self.wants_segment.store(wants, Ordering::Relaxed);
             self.tell_workers();
+        }
+        if planted::is(Bug::PublishBeforeSync) {
+            self.published.store(log.written, Ordering::SeqCst);
+        }
+        if planted::is(Bug::AnswerBeforeSync) {
+            let waiting = std::mem::take(&mut group.waiting);
+            self.answer_group(Some(Group { waiting, ..Group::default() }));
         }
         if log.unsynced && (group.sync || self.is_due(log)) {
             self.sync_log(log)?;
@@ -267,7 +279,10 @@ impl Sequencer {
         let clean = matches!(error.code(), Code::DiskFull | Code::TransactionTooLarge);
         let mut failed = std::mem::take(&mut group.waiting);
         let mut exec = self.exec.lock();
-        let mut later = self.take_forming();
+        let mut later = match planted::is(Bug::UndoForgetsLater) {
+            true => Group::default(),
+            false => self.take_forming(),
+        };
         failed.append(&mut later.waiting);
         // Undoing reads the catalog again; if that fails, the disk is not merely full.
         let undone = clean && exec.undo(log.written, log.stamp).is_ok();

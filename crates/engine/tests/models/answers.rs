@@ -1,0 +1,149 @@
+//! Everybody who submits is answered, once, whichever way they wait and whatever happens meanwhile.
+
+use crate::checker::holds;
+use crate::world::{World, join, set};
+use mainstay::Code;
+use shuttle::future::block_on;
+use shuttle::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+
+#[test]
+fn whoever_waits_is_answered_however_they_wait() {
+    holds("mixed", mixed);
+}
+
+#[test]
+fn whoever_comes_while_the_writer_is_held_is_answered() {
+    holds("held", held);
+}
+
+#[test]
+fn whoever_comes_while_it_is_closed_is_answered() {
+    holds("closing", closing);
+}
+
+#[test]
+fn callbacks_may_execute_submit_and_close() {
+    holds("callbacks", callbacks);
+}
+
+#[test]
+fn many_who_execute_are_answered() {
+    holds("crowd", crowd);
+}
+
+#[test]
+fn two_who_execute_are_answered() {
+    holds("pair", pair);
+}
+
+/// All ways to wait, beside each other.
+pub fn mixed() {
+    let world = World::new();
+    let called = Arc::new(AtomicUsize::new(0));
+    let count = called.clone();
+    join([
+        world.spawn(|world| ["cell-a1", "cell-a2"].iter().for_each(|name| world.execute(name))),
+        world.spawn(|world| world.execute_all(&["cell-b1", "cell-b2", "cell-b3"])),
+        world.spawn(|world| {
+            let ticket = world.db.submit(set("cell-c1"));
+            let awaited = world.db.submit(set("cell-c2"));
+            world.answered("cell-c1", ticket.wait());
+            world.answered("cell-c2", block_on(awaited));
+        }),
+        world.spawn(move |world| {
+            let own = world.clone();
+            world.db.submit_with(set("cell-d1"), move |answer| {
+                own.answered("cell-d1", answer);
+                count.fetch_add(1, Ordering::SeqCst);
+            });
+        }),
+    ]);
+    // What was submitted before is done when this is.
+    world.db.sync().unwrap();
+    world.db.close().unwrap();
+    assert_eq!(called.load(Ordering::SeqCst), 1);
+    assert_eq!((world.told(), world.db.revision()), (8, 8));
+}
+
+/// Somebody takes the executor for a moment, again and again, while others want it.
+pub fn held() {
+    let world = World::new();
+    join([
+        world.spawn(|world| ["cell-a1", "cell-a2"].iter().for_each(|name| world.execute(name))),
+        world.spawn(|world| world.execute("cell-b1")),
+        world.spawn(|world| {
+            for _ in 0..3 {
+                world.db.now_us().unwrap();
+            }
+        }),
+    ]);
+    assert_eq!(world.told(), 3);
+    world.settle();
+}
+
+/// Writers who are alone with the log thread: rounds, groups and gathering.
+pub fn crowd() {
+    let world = World::new();
+    let names = [["cell-a1", "cell-a2"], ["cell-b1", "cell-b2"], ["cell-c1", "cell-c2"]];
+    join(
+        names.map(|names| {
+            world.spawn(move |world| names.iter().for_each(|name| world.execute(name)))
+        }),
+    );
+    assert_eq!(world.told(), 6);
+    world.settle();
+}
+
+/// Nobody comes who would see to what was left lying.
+pub fn pair() {
+    let world = World::new();
+    join(["cell-a1", "cell-b1"].map(|name| world.spawn(move |world| world.execute(name))));
+    assert_eq!(world.told(), 2);
+    world.settle();
+}
+
+/// Some come too late and are told so; what was acknowledged is there.
+pub fn closing() {
+    let world = World::new();
+    join([
+        world.spawn(|world| ["cell-a1", "cell-a2"].iter().for_each(|name| world.execute(name))),
+        world.spawn(|world| world.execute_all(&["cell-b1", "cell-b2", "cell-b3"])),
+        world.spawn(|world| {
+            let ticket = world.db.submit(set("cell-c1"));
+            world.answered("cell-c1", ticket.wait());
+        }),
+        world.spawn(|world| world.db.close().unwrap()),
+        world.spawn(|world| world.db.close().unwrap()),
+    ]);
+    let refused = world.db.execute(set("cell-d1")).unwrap_err();
+    assert_eq!(refused.code(), Code::Closed);
+    assert_eq!(world.db.revision(), world.told() as u64);
+    assert_eq!(world.db.durable_revision(), world.disk.count());
+}
+
+/// Callbacks run on the log thread, too, which has nobody to wait for.
+pub fn callbacks() {
+    let world = World::new();
+    let called = Arc::new(AtomicUsize::new(0));
+    let count = called.clone();
+    join([
+        world.spawn(move |world| {
+            let own = world.clone();
+            world.db.submit_with(set("cell-a1"), move |answer| {
+                own.answered("cell-a1", answer);
+                own.execute("cell-a2");
+                let (inner, count) = (own.clone(), count.clone());
+                own.db.submit_with(set("cell-a3"), move |answer| {
+                    inner.answered("cell-a3", answer);
+                    count.fetch_add(1, Ordering::SeqCst);
+                    inner.db.close().unwrap();
+                });
+            });
+        }),
+        world.spawn(|world| world.execute("cell-b1")),
+        world.spawn(|world| world.execute_all(&["cell-c1", "cell-c2"])),
+    ]);
+    world.db.close().unwrap();
+    assert!(called.load(Ordering::SeqCst) <= 1);
+}

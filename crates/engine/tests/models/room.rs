@@ -1,0 +1,52 @@
+//! So many may be under way at once: a further one waits, and gets in.
+
+use crate::checker::holds;
+use crate::world::{World, join, set};
+use mainstay::{CellCommand, Code, Guard, Name, Transaction};
+
+#[test]
+fn whoever_waits_for_room_gets_in() {
+    holds("room", room);
+}
+
+/// More than there is room for, some of whom fail, some in callbacks.
+pub fn room() {
+    let world = World::new();
+    join([
+        world.spawn(|world| world.execute_all(&["cell-a1", "cell-a2", "cell-a3", "cell-a4"])),
+        world.spawn(|world| {
+            let tickets = ["cell-b1", "cell-b2"].map(|name| (name, world.db.submit(set(name))));
+            for (name, ticket) in tickets {
+                world.answered(name, ticket.wait());
+            }
+        }),
+        world.spawn(|world| {
+            for _ in 0..3 {
+                let refused = world.db.execute(never()).unwrap_err();
+                assert_eq!(refused.code(), Code::GuardFailed);
+            }
+        }),
+        world.spawn(|world| {
+            let own = world.clone();
+            world.db.submit_with(set("cell-c1"), move |answer| {
+                own.answered("cell-c1", answer);
+                let inner = own.clone();
+                own.db.submit_with(set("cell-c2"), move |answer| {
+                    inner.answered("cell-c2", answer);
+                });
+            });
+        }),
+    ]);
+    // The first callback has submitted the second when the first sync is over.
+    world.db.sync().unwrap();
+    world.db.wait_for(8, crate::world::FOR_EVER).unwrap();
+    world.db.close().unwrap();
+    assert_eq!(world.told(), 8);
+}
+
+/// A transaction whose guard never holds.
+fn never() -> Transaction {
+    let name = Name::new("nothing").unwrap();
+    let guard = Guard::Counter { name: name.clone(), is: Some(7) };
+    Transaction::new().guard(guard).step(CellCommand::set(name, 1))
+}
