@@ -6,6 +6,7 @@ mod lossy;
 mod planted;
 mod random;
 mod restart;
+mod resume;
 mod rivals;
 mod standing;
 mod timing;
