@@ -205,7 +205,7 @@ impl Core {
                     Standing::Closed => Some(Err(failure::closed(&self.name))),
                     Standing::Gone => {
                         state.standing = Standing::Opening;
-                        Some(Ok(Some(Opening { core: self, handled: state.handled })))
+                        Some(Ok(Some(Opening { core: self })))
                     }
                 }
             })
@@ -355,8 +355,6 @@ impl Taken {
 /// Whoever opens the session. If that fails, or is given up, the next one may try.
 struct Opening<'a> {
     core: &'a Core,
-    /// The last letter that was handled when it began: what is answered later may know of more.
-    handled: u64,
 }
 
 impl Opening<'_> {
@@ -365,9 +363,9 @@ impl Opening<'_> {
         let (core, info) = (self.core, &taken.info);
         let mut state = core.state.lock();
         let acknowledged = info.last_sent.saturating_sub(info.pending);
-        // Numbers go on where a session ended; where a database has forgotten them, so do we.
-        let has_forgotten = info.last_sent < self.handled;
-        state.handled = if has_forgotten { 0 } else { state.handled }.max(acknowledged);
+        // Letters belong to their session. The next one's may have the same numbers, where a database has forgotten them.
+        let is_same = state.opened() == info.opened;
+        state.handled = if is_same { state.handled.max(acknowledged) } else { acknowledged };
         state.acknowledged = acknowledged;
         state.generation += 1;
         state.heard_us = sent_us;

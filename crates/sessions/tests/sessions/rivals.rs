@@ -117,6 +117,10 @@ fn a_late_copy_of_an_opening_takes_the_session_from_nobody() {
     assert_eq!(world.value("n"), 3);
 }
 
+fn send(world: &World, count: u64) {
+    (0..count).for_each(|_| assert!(world.db.sessions().send("s", "x").unwrap().is_some()));
+}
+
 /// What two listeners have handled.
 type Seen = Arc<Mutex<Vec<(&'static str, u64)>>>;
 
@@ -226,6 +230,32 @@ fn a_letter_whose_session_was_taken_back_meanwhile_is_handled_once() {
     world.sleep(secs(5));
     assert_eq!((seen.lock().clone(), world.db.stats().sessions.pending), (vec![1], 0));
     assert_eq!(kind(world.run(second.keep_alive())), ErrorKind::SessionExpired);
+}
+
+#[test]
+fn letters_of_a_new_session_that_somebody_else_opened_are_all_handled() {
+    for count in [4, 5] {
+        let world = world();
+        let client = world.client(&world.way(never()), silent());
+        let session = world.run(client.open_async(named("s"))).unwrap();
+        let seen = Seen::default();
+        listen(&world, &seen, "old", &session);
+        send(&world, 3);
+        world.run(session.keep_alive()).unwrap();
+        world.sleep(ms(5));
+        assert_eq!(std::mem::take(&mut *seen.lock()), [("old", 1), ("old", 2), ("old", 3)]);
+        for hours in [1, 47] {
+            world.sleep(secs(hours * 3_600));
+            world.db.sweep().unwrap();
+        }
+        world.db.sessions().open(named("s")).unwrap();
+        send(&world, count);
+        assert_eq!(kind(world.run(session.keep_alive())), ErrorKind::SessionExpired);
+        world.run(session.reopen()).unwrap();
+        world.sleep(ms(5));
+        let new: Vec<_> = (1..=count).map(|number| ("old", number)).collect();
+        assert_eq!((seen.lock().clone(), world.db.stats().sessions.pending), (new, 0));
+    }
 }
 
 #[test]
