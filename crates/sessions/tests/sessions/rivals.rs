@@ -234,7 +234,8 @@ fn a_letter_whose_session_was_taken_back_meanwhile_is_handled_once() {
 
 #[test]
 fn letters_of_a_new_session_that_somebody_else_opened_are_all_handled() {
-    for count in [4, 5] {
+    // Fewer than were handled in the one before, and more.
+    for count in [2, 5] {
         let world = world();
         let client = world.client(&world.way(never()), silent());
         let session = world.run(client.open_async(named("s"))).unwrap();
@@ -255,6 +256,81 @@ fn letters_of_a_new_session_that_somebody_else_opened_are_all_handled() {
         world.sleep(ms(5));
         let new: Vec<_> = (1..=count).map(|number| ("old", number)).collect();
         assert_eq!((seen.lock().clone(), world.db.stats().sessions.pending), (new, 0));
+    }
+}
+
+/// Handles letters; the first attempts fail.
+fn listen_failing(world: &World, session: &AsyncSession, failures: usize) -> Seen {
+    let (seen, session) = (Seen::default(), session.clone());
+    let handled = seen.clone();
+    world.simulation.beside(async move {
+        let handle = |letter: Letter| {
+            let mut handled = handled.lock();
+            handled.push(("", letter.number));
+            let is_well = handled.len() > failures;
+            let failed = || Err(Error::new(mainstay::Code::Io, "on purpose"));
+            std::future::ready(if is_well { Ok(()) } else { failed() })
+        };
+        session.listen(handle).await.unwrap();
+    });
+    world.sleep(ms(1));
+    world.db.sessions().send("s", "x").unwrap();
+    seen
+}
+
+/// A session goes: somebody else has it, or its lease is over. Its client hears of it.
+fn lose(world: &World, session: &AsyncSession, is_taken: bool) -> Option<AsyncSession> {
+    let other = is_taken.then(|| world.session(&world.way(never())));
+    if !is_taken {
+        world.sleep(secs(61));
+    }
+    assert_eq!(kind(world.run(session.keep_alive())), ErrorKind::SessionExpired);
+    other
+}
+
+#[test]
+fn a_letter_whose_handler_fails_is_brought_no_more_when_its_session_is_gone() {
+    for is_taken in [true, false] {
+        let world = world();
+        let client = world.client(&world.way(never()), silent());
+        let session = world.run(client.open_async(named("s"))).unwrap();
+        let seen = listen_failing(&world, &session, usize::MAX);
+        world.run(session.keep_alive()).unwrap();
+        world.sleep(secs(1));
+        assert!(seen.lock().len() > 1);
+        let other = lose(&world, &session, is_taken);
+        let calls = seen.lock().len();
+        world.sleep(secs(10));
+        assert_eq!(seen.lock().len(), calls);
+        // What another one has handled meanwhile does not come back with the session.
+        let theirs = Seen::default();
+        other.iter().for_each(|other| listen(&world, &theirs, "", other));
+        world.sleep(ms(5));
+        world.run(session.reopen()).unwrap();
+        world.sleep(secs(10));
+        assert_eq!((seen.lock().len(), theirs.lock().len()), (calls, usize::from(is_taken)));
+    }
+}
+
+#[test]
+fn the_pause_after_a_handler_failed_ends_with_its_session() {
+    for (is_taken, brought) in [(true, 2), (false, 1)] {
+        let world = world();
+        let slow = Settings { first_pause: secs(3_600), longest_pause: secs(3_600), ..silent() };
+        let client = world.client(&world.way(never()), slow);
+        let session = world.run(client.open_async(named("s"))).unwrap();
+        let seen = listen_failing(&world, &session, 1);
+        world.run(session.keep_alive()).unwrap();
+        world.sleep(ms(1));
+        assert_eq!(seen.lock().len(), 1);
+        lose(&world, &session, is_taken);
+        world.run(session.reopen()).unwrap();
+        world.sleep(secs(1));
+        assert_eq!(seen.lock().len(), brought, "again, if it is the same session");
+        world.db.sessions().send("s", "x").unwrap();
+        world.run(session.keep_alive()).unwrap();
+        world.sleep(secs(1));
+        assert_eq!(seen.lock().last(), Some(&("", 2)));
     }
 }
 
