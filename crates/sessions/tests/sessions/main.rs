@@ -5,6 +5,7 @@ mod letters;
 mod lossy;
 mod planted;
 mod random;
+mod repeating;
 mod restart;
 mod resume;
 mod rivals;
