@@ -1,6 +1,7 @@
 //! The client of sessions: exactly once, whatever is lost, repeated, late, restarted or expired.
 
 mod asynchronous;
+mod hostile;
 mod letters;
 mod lossy;
 mod planted;
