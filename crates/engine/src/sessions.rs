@@ -99,8 +99,7 @@ impl Sessions {
     /// Opens a session, or finds the one of this name; its lease begins anew.
     pub fn open(&self, options: SessionOptions) -> Result<Session> {
         let (info, created) = opened(self.run(options.command()?)?)?;
-        let highest = Arc::new(AtomicU64::new(info.next_request - 1));
-        Ok(Session { place: self.place.clone(), info, created, highest })
+        Ok(Session::found(&self.place, info, created))
     }
 
     /// Sends a request to the client of a session; gives its number, or nothing where there is no such session. It can
@@ -180,6 +179,11 @@ pub struct Session {
 }
 
 impl Session {
+    fn found(place: &Place, info: SessionInfo, created: bool) -> Session {
+        let highest = Arc::new(AtomicU64::new(info.next_request.saturating_sub(1)));
+        Session { place: place.clone(), info, created, highest }
+    }
+
     /// The session's name.
     pub fn name(&self) -> &Name {
         &self.info.session
@@ -358,5 +362,20 @@ pub(crate) fn page(answer: Answer) -> Result<SessionPage> {
     match of_session(answer)? {
         SessionAnswer::List(page) => Ok(page),
         _ => Err(unexpected()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Database;
+
+    #[test]
+    fn a_server_that_gives_no_number_makes_nobody_panic() {
+        let db = Database::memory().unwrap();
+        let sessions = db.sessions();
+        let info = sessions.open(SessionOptions::new()).unwrap().info().clone();
+        let lied = SessionInfo { next_request: 0, ..info };
+        assert!(!Session::found(&sessions.place, lied, false).is_old(1));
     }
 }

@@ -44,9 +44,9 @@ impl AsyncSession {
         self.0.state.lock().info.clone()
     }
 
-    /// As [`Session::opened`].
-    pub fn opened(&self) -> Stamp {
-        self.0.state.lock().opened()
+    /// As [`Session::epoch`].
+    pub fn epoch(&self) -> Stamp {
+        self.0.state.lock().epoch
     }
 
     /// Whether it is there, as far as its client has heard.

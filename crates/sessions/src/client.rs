@@ -80,8 +80,14 @@ impl Client {
     }
 
     /// Goes on with a session of a client object that is gone, and with the requests that it left without an answer: those
-    /// whose numbers were [taken](Session::request) and written down, with [when their session was
-    /// opened](Session::opened). Where that session is gone they end with `UnknownOutcome`, and are not executed.
+    /// whose numbers were [taken](Session::request) and written down, with [their epoch](Request::epoch). Where another client
+    /// had the session since, or it is gone, their numbers may be those of other requests: they end with `UnknownOutcome`, and
+    /// are not sent.
+    ///
+    /// Requests that go on have a new epoch, which is to be written down with their numbers before they are sent; requests
+    /// that do not keep the one they had. `left` is what was written down with the last epoch: of what was left in an earlier
+    /// one nobody knows the outcome, and neither after a crash before the new epoch was written down, or where this fails:
+    /// the session may have been taken, and then `epoch` is not its last one any more.
     ///
     /// ```
     /// use mainstay::{CellCommand, Database, Name, SessionOptions, Transaction};
@@ -93,12 +99,14 @@ impl Client {
     /// };
     /// let session = Client::here(&db)?.open(till())?;
     /// let request = session.request(add()?)?;
-    /// let (opened, number) = (session.opened(), request.number()); // written down, before it is sent
+    /// let (epoch, number) = (request.epoch(), request.number()); // written down, before it is sent
     /// request.wait()?;
     /// drop((request, session)); // a crash, before the answer was written down, too
     ///
     /// let left = vec![(number, add()?)];
-    /// let (session, requests) = Client::here(&db)?.resume(till(), opened, left)?;
+    /// let (session, requests) = Client::here(&db)?.resume(till(), epoch, left)?;
+    /// let epoch = requests[0].epoch(); // written down instead, before it is sent again
+    /// # assert_eq!(epoch, session.epoch());
     /// assert!(requests[0].wait()?.repeated);
     /// assert_eq!(db.cells().get("n")?, Some(1.into()));
     /// # Ok::<(), mainstay::Error>(())
@@ -106,10 +114,10 @@ impl Client {
     pub fn resume(
         &self,
         options: SessionOptions,
-        opened: Stamp,
+        epoch: Stamp,
         left: Vec<(u64, Transaction)>,
     ) -> Result<(Session, Vec<Request>)> {
-        let (session, requests) = wait(self.resume_async(options, opened, left))?;
+        let (session, requests) = wait(self.resume_async(options, epoch, left))?;
         Ok((session.to_blocking(), requests))
     }
 
@@ -117,10 +125,10 @@ impl Client {
     pub async fn resume_async(
         &self,
         options: SessionOptions,
-        opened: Stamp,
+        epoch: Stamp,
         left: Vec<(u64, Transaction)>,
     ) -> Result<(AsyncSession, Vec<Request>)> {
-        let (core, asked) = self.start(options, Some(Left { opened, requests: left })).await?;
+        let (core, asked) = self.start(options, Some(Left { epoch, requests: left })).await?;
         let requests = asked.into_iter().map(|asked| Request::new(&core, asked)).collect();
         Ok((AsyncSession(core), requests))
     }

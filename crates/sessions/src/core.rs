@@ -48,8 +48,8 @@ pub(crate) struct Core {
 
 /// What an earlier client object left without an answer.
 pub(crate) struct Left {
-    /// When the session was opened in which it was sent.
-    pub opened: Stamp,
+    /// The epoch in which it had its numbers.
+    pub epoch: Stamp,
     pub requests: Vec<(u64, Transaction)>,
 }
 
@@ -163,8 +163,9 @@ impl Core {
         left.iter().try_for_each(|left| left.check(&self.name))?;
         let Some(opening) = self.begin_opening().await? else { return Ok(Vec::new()) };
         let sent_us = self.now_us();
-        let info = self.take(self.usual_deadline()).await?;
-        let left = opening.done(info, left, sent_us);
+        let expected = left.as_ref().map_or(0, |left| left.epoch);
+        let taken = self.take(expected, self.usual_deadline()).await?;
+        let left = opening.done(taken, left, sent_us);
         if self.state.lock().standing == Standing::Closed {
             // Somebody closed it meanwhile, in the epoch before.
             self.close().await?;
@@ -174,9 +175,10 @@ impl Core {
     }
 
     /// Begins an epoch of the session in which it is this client's alone: whatever others sent, or this one in an epoch
-    /// before, is not executed from here on. A crash does not take that back.
-    async fn take(&self, deadline: Deadline) -> Result<SessionInfo> {
-        let (nonce, mut over) = (nonce(), 0);
+    /// before, is not executed from here on. A crash does not take that back. The epoch that is expected to end is tried
+    /// first.
+    async fn take(&self, expected: Stamp, deadline: Deadline) -> Result<Taken> {
+        let (nonce, mut over) = (nonce(), expected);
         loop {
             let mut opening = self.opening.clone();
             if let SessionCommand::Open { hold, .. } = &mut opening {
@@ -184,7 +186,7 @@ impl Core {
             }
             let answer = self.ask_durably(opening, deadline).await?;
             match of_session(answer)? {
-                SessionAnswer::Opened { info, held: true, .. } => return Ok(info),
+                SessionAnswer::Opened { info, held: true, .. } => return Ok(Taken { info, over }),
                 // Somebody has it: now it is known in which epoch.
                 SessionAnswer::Opened { info, .. } if info.epoch != over => over = info.epoch,
                 _ => return Err(failure::unexpected()),
@@ -203,7 +205,7 @@ impl Core {
                     Standing::Closed => Some(Err(failure::closed(&self.name))),
                     Standing::Gone => {
                         state.standing = Standing::Opening;
-                        Some(Ok(Some(Opening { core: self, handled: state.handled })))
+                        Some(Ok(Some(Opening { core: self })))
                     }
                 }
             })
@@ -334,30 +336,45 @@ impl Core {
     }
 }
 
+/// A session that was taken.
+struct Taken {
+    info: SessionInfo,
+    /// The epoch that ended, if the session is not a new one.
+    over: Stamp,
+}
+
+impl Taken {
+    /// Whether nobody else had the session since that epoch. The answer that is told may be one of several copies, and says
+    /// only who has it: but an epoch comes once, so the last one that was asked for is the one that ended. A session that is new
+    /// begins with its first epoch.
+    fn follows(&self, epoch: Stamp) -> bool {
+        self.over == epoch && self.info.epoch != self.info.opened
+    }
+}
+
 /// Whoever opens the session. If that fails, or is given up, the next one may try.
 struct Opening<'a> {
     core: &'a Core,
-    /// The last letter that was handled when it began: what is answered later may know of more.
-    handled: u64,
 }
 
 impl Opening<'_> {
     /// It is open; gives the requests of before.
-    fn done(self, info: SessionInfo, left: Option<Left>, sent_us: u64) -> Vec<Arc<Asked>> {
-        let core = self.core;
+    fn done(self, taken: Taken, left: Option<Left>, sent_us: u64) -> Vec<Arc<Asked>> {
+        let (core, info) = (self.core, &taken.info);
         let mut state = core.state.lock();
         let acknowledged = info.last_sent.saturating_sub(info.pending);
-        // Numbers go on where a session ended; where a database has forgotten them, so do we.
-        let has_forgotten = info.last_sent < self.handled;
-        state.handled = if has_forgotten { 0 } else { state.handled }.max(acknowledged);
+        // Letters belong to their session. The next one's may have the same numbers, where a database has forgotten them.
+        let is_same = state.opened() == info.opened;
+        state.handled = if is_same { state.handled.max(acknowledged) } else { acknowledged };
         state.acknowledged = acknowledged;
         state.generation += 1;
         state.heard_us = sent_us;
         state.epoch = info.epoch;
         let next = state.window.next().max(info.next_request);
         state.window = Window::from(next, core.means.settings.window);
-        let left = left.map_or_else(Vec::new, |left| state.take_in(&info, left));
-        state.info = Some(info);
+        let goes_on = |left: &Left| taken.follows(left.epoch) || core.has(Planted::AnyEpoch);
+        let left = left.map_or_else(Vec::new, |left| state.take_in(goes_on(&left), left));
+        state.info = Some(taken.info);
         if state.standing == Standing::Opening {
             state.standing = Standing::Live;
         }
@@ -367,19 +384,21 @@ impl Opening<'_> {
 }
 
 impl State {
-    /// Requests of before, to be asked for again. Where their session is gone, nobody knows what became of them, and in
-    /// another one they must not be executed.
-    fn take_in(&mut self, info: &SessionInfo, left: Left) -> Vec<Arc<Asked>> {
-        let is_it = info.opened == left.opened;
-        let generation = if is_it { self.generation } else { self.generation - 1 };
+    /// Requests of before, to be asked for again. Where somebody else had their session since, or it is gone, their numbers
+    /// may be those of other requests: nobody knows what became of them, and they are not sent.
+    fn take_in(&mut self, goes_on: bool, left: Left) -> Vec<Arc<Asked>> {
+        let (generation, epoch) = match goes_on {
+            true => (self.generation, self.epoch),
+            false => (self.generation - 1, left.epoch),
+        };
         let before = |(number, transaction): (u64, Transaction)| {
-            let asked = Arc::new(Asked::new(number, generation, transaction));
-            // It was sent: that is why it is asked for again.
+            let asked = Arc::new(Asked::new(number, generation, epoch, transaction));
+            // It may have been sent: that is why it is asked for again.
             asked.ended(true);
             asked
         };
         let left: Vec<Arc<Asked>> = left.requests.into_iter().map(before).collect();
-        left.iter().filter(|_| is_it).for_each(|asked| self.window.take_in(asked.clone()));
+        left.iter().filter(|_| goes_on).for_each(|asked| self.window.take_in(asked.clone()));
         left
     }
 }

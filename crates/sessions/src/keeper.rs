@@ -48,7 +48,7 @@ impl Core {
     fn nap(&self, failures: u32) -> Option<crate::runtime::Task> {
         let (standing, due_us) = {
             let state = self.state.lock();
-            (state.standing, state.heard_us + state.part_us())
+            (state.standing, state.due_us())
         };
         let left = match standing {
             Standing::Closed => return None,
@@ -68,7 +68,7 @@ impl Core {
     /// Whether nothing was heard of the client for a third of the lease.
     fn is_due(&self) -> bool {
         let state = self.state.lock();
-        state.standing == Standing::Live && state.heard_us + state.part_us() <= self.now_us()
+        state.standing == Standing::Live && state.due_us() <= self.now_us()
     }
 
     async fn keep_once(&self) -> Result<()> {
@@ -81,6 +81,12 @@ impl crate::core::State {
     /// A third of the lease.
     fn part_us(&self) -> u64 {
         let lease_ms = self.info.as_ref().map_or(mainstay::SESSION_LEASE_MS, |info| info.lease_ms);
-        (lease_ms * 1000 / PARTS).max(1)
+        // A server may say anything.
+        (lease_ms.saturating_mul(1000) / PARTS).max(1)
+    }
+
+    /// When the next word is due.
+    fn due_us(&self) -> u64 {
+        self.heard_us.saturating_add(self.part_us())
     }
 }

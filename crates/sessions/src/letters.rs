@@ -3,8 +3,9 @@
 //! ```text
 //!   doorbell: a letter was sent --\
 //!                                  >--> what is pending behind the last one handled --> handler --ok--> handled := n
-//!   (re)connected ----------------/                                                       |               |
-//!                                                                        failed: a pause, again     acknowledge n
+//!   (re)connected, opened anew ---/                                                       |               |
+//!                                                          failed: a pause, again,           acknowledge n
+//!                                                          while it is the same opening
 //! ```
 //!
 //! The bell only says that there is something: what it is, is asked for, so that a bell that rings twice, late or in
@@ -119,40 +120,52 @@ impl Listening<'_> {
         core.changed.until(|| (self.is_over() || is_open()).then_some(())).await;
     }
 
-    /// Handles letters for as long as one connection holds; ends well when nobody wants them any more.
+    /// Nothing while letters of this opening of the session are wanted; else how that ended: well when nobody wants any,
+    /// and with an error when the session is gone, or was opened anew.
+    fn ended(&self, generation: u64) -> Option<Result<()>> {
+        if self.is_over() {
+            return Some(Ok(()));
+        }
+        let state = self.core.state.lock();
+        let goes_on = state.standing == Standing::Live && state.generation == generation;
+        (!goes_on).then(|| Err(failure::expired(&self.core.name)))
+    }
+
+    /// Waits for that end.
+    async fn end(&self, generation: u64) -> Result<()> {
+        self.core.changed.until(|| self.ended(generation)).await
+    }
+
+    /// Handles letters for as long as one connection holds, and one opening of the session; ends well when nobody wants
+    /// them any more.
     async fn follow<F>(&self, handle: &mut impl FnMut(Letter) -> F) -> Result<()>
     where
         F: Future<Output = Result<()>>,
     {
+        let generation = self.core.state.lock().generation;
         // Before what is pending is asked for: what is sent in between rings.
         let watching = self.core.means.transport.watch(&self.core.name);
-        let mut bell = match race(self.over(), watching).await {
-            First::This(()) => return Ok(()),
+        let mut bell = match race(self.end(generation), watching).await {
+            First::This(end) => return end,
             First::That(bell) => bell?,
         };
         loop {
-            self.drain(handle).await?;
-            if self.is_over() || !self.ring(&mut *bell).await? {
-                return Ok(());
+            self.drain(generation, handle).await?;
+            match race(self.end(generation), self.ring(&mut *bell)).await {
+                First::This(end) => return end,
+                First::That(rung) => rung?,
             }
         }
     }
 
-    /// Waits for a letter that is not handled yet; false when nobody wants any.
-    async fn ring(&self, bell: &mut dyn Doorbell) -> Result<bool> {
-        loop {
-            let number = match race(self.over(), bell.next()).await {
-                First::This(()) => return Ok(false),
-                First::That(number) => number?,
-            };
-            if number > self.core.state.lock().handled {
-                return Ok(true);
-            }
-        }
+    /// Waits for a letter that is not handled yet.
+    async fn ring(&self, bell: &mut dyn Doorbell) -> Result<()> {
+        while bell.next().await? <= self.core.state.lock().handled {}
+        Ok(())
     }
 
-    /// Handles what is pending.
-    async fn drain<F>(&self, handle: &mut impl FnMut(Letter) -> F) -> Result<()>
+    /// Handles what is pending, as long as it is wanted.
+    async fn drain<F>(&self, generation: u64, handle: &mut impl FnMut(Letter) -> F) -> Result<()>
     where
         F: Future<Output = Result<()>>,
     {
@@ -164,8 +177,8 @@ impl Listening<'_> {
             let (opened, letters, more) = self.pending().await?;
             for letter in letters {
                 let number = letter.number;
-                if core.state.lock().opened() != opened {
-                    // They went with their session; the next one's may have the same numbers.
+                if self.ended(generation).is_some() {
+                    // They went with their session, or somebody else has handled them.
                     return Ok(());
                 }
                 if number <= core.state.lock().handled && !core.has(Planted::HandledForgotten) {
@@ -176,7 +189,7 @@ impl Listening<'_> {
                     core.state.lock().handled = number;
                     self.acknowledge().await?;
                 }
-                if !self.handle(letter, handle).await {
+                if !self.handle(letter, generation, handle).await {
                     return Ok(());
                 }
                 core.state.lock().handled_in(opened, number);
@@ -189,19 +202,24 @@ impl Listening<'_> {
         }
     }
 
-    /// Has one letter handled, however often that fails; false when nobody wants it any more.
-    async fn handle<F>(&self, letter: Letter, handle: &mut impl FnMut(Letter) -> F) -> bool
+    /// Has one letter handled, however often that fails; false when it is not wanted any more.
+    async fn handle<F>(
+        &self,
+        letter: Letter,
+        generation: u64,
+        handle: &mut impl FnMut(Letter) -> F,
+    ) -> bool
     where
         F: Future<Output = Result<()>>,
     {
         let core = self.core;
         let mut pauses = core.pauses();
-        while !self.is_over() {
+        while self.ended(generation).is_none() {
             if guarded(|| handle(letter.clone())).await.is_ok() {
                 return true;
             }
             count(&core.tally.letters_failed);
-            self.rest(core.means.runtime.sleep(pauses.next())).await;
+            race(self.end(generation), core.means.runtime.sleep(pauses.next())).await;
         }
         false
     }

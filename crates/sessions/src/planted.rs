@@ -16,6 +16,8 @@ pub enum Planted {
     HandledForgotten,
     /// Requests do not say for which epoch of their session they are.
     NoEpoch,
+    /// What was left goes on in whatever epoch its session has.
+    AnyEpoch,
     /// A session that is gone tells everybody that nothing was executed.
     AlwaysExpired,
 }

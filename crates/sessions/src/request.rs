@@ -55,9 +55,9 @@ impl Core {
         if !state.window.make_room() {
             return Ok(None);
         }
-        let generation = state.generation;
+        let (generation, epoch) = (state.generation, state.epoch);
         count(&self.tally.requests);
-        Ok(Some(state.window.put(generation, transaction.take().unwrap_or_default())))
+        Ok(Some(state.window.put(generation, epoch, transaction.take().unwrap_or_default())))
     }
 
     async fn wait_for_room(&self, deadline: Deadline) -> Result<()> {
@@ -95,10 +95,11 @@ impl Core {
 
     /// One attempt; nothing where another one is to be made.
     async fn send(&self, asked: &Arc<Asked>, deadline: Deadline) -> Option<Result<Receipt>> {
-        let (lowest, epoch) = match self.numbers_for(asked) {
-            Ok(numbers) => numbers,
+        let lowest = match self.lowest_for(asked) {
+            Ok(lowest) => lowest,
             Err(error) => return Some(Err(error)),
         };
+        let epoch = if self.has(Planted::NoEpoch) { 0 } else { asked.epoch };
         let request = SessionRequest::new(self.name.clone(), asked.number, lowest).in_epoch(epoch);
         let sent_us = self.now_us();
         asked.sending();
@@ -107,8 +108,8 @@ impl Core {
         self.judge(asked, sent_us, answer)
     }
 
-    /// The lowest number without an answer, and the epoch, if the request can still be sent.
-    fn numbers_for(&self, asked: &Asked) -> Result<(u64, Stamp)> {
+    /// The lowest number without an answer, if the request can still be sent.
+    fn lowest_for(&self, asked: &Asked) -> Result<u64> {
         let mut state = self.state.lock();
         if state.generation != asked.generation || state.standing != Standing::Live {
             state.window.settle_in(asked);
@@ -124,10 +125,9 @@ impl Core {
                 false => failure::not_pending(asked.number),
             });
         }
-        let epoch = if self.has(Planted::NoEpoch) { 0 } else { state.epoch };
         Ok(match self.has(Planted::LowestTooHigh) {
-            true => (asked.number, epoch),
-            false => (state.window.lowest(), epoch),
+            true => asked.number,
+            false => state.window.lowest(),
         })
     }
 
@@ -263,8 +263,8 @@ impl Core {
     }
 }
 
-/// A request that has its number and is sent when its answer is asked for: whoever writes the number down before can ask
-/// for the answer even after a crash of their own, see [`Client::resume`](crate::Client::resume).
+/// A request that has its number and is sent when its answer is asked for: whoever writes the number and the epoch down before
+/// can ask for the answer even after a crash of their own, see [`Client::resume`](crate::Client::resume).
 ///
 /// Dropping it without an answer gives it up: it was executed or is not executed any more once the database hears that, and
 /// that is all that will be known.
@@ -294,6 +294,11 @@ impl Request {
     /// Its number.
     pub fn number(&self) -> u64 {
         self.asked.number
+    }
+
+    /// The epoch of the session in which it is sent. One that was left and is sent no more has the one that was written down.
+    pub fn epoch(&self) -> Stamp {
+        self.asked.epoch
     }
 
     /// Waits for the answer, for as long as the settings say. After `UnknownOutcome` it can be asked for again.

@@ -42,9 +42,10 @@ impl Session {
         self.0.state.lock().info.clone()
     }
 
-    /// When it was opened: no other session of its name was opened then, see [`Client::resume`](crate::Client::resume).
-    pub fn opened(&self) -> Stamp {
-        self.0.state.lock().opened()
+    /// The epoch that began when this client took it, the last time if it was opened anew: another client has another one. To
+    /// go on after a crash, write down that [of each request](Request::epoch).
+    pub fn epoch(&self) -> Stamp {
+        self.0.state.lock().epoch
     }
 
     /// Whether it is there, as far as its client has heard.

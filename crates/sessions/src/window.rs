@@ -10,7 +10,7 @@
 //! Numbers are at most as far ahead of the lowest one as responses are kept, so none that is waited for goes.
 
 use crate::settings::WINDOW_LIMIT;
-use mainstay::{Error, Transaction};
+use mainstay::{Error, Stamp, Transaction};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,8 +19,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A request that has a number.
 pub(crate) struct Asked {
     pub number: u64,
-    /// Which opening of the session it belongs to.
+    /// Which opening of the session it belongs to, and the epoch that began with that.
     pub generation: u64,
+    pub epoch: Stamp,
     pub transaction: Transaction,
     /// An attempt is under way whose end nobody has seen.
     is_sent: AtomicBool,
@@ -35,10 +36,11 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    pub fn new(number: u64, generation: u64, transaction: Transaction) -> Asked {
+    pub fn new(number: u64, generation: u64, epoch: Stamp, transaction: Transaction) -> Asked {
         Asked {
             number,
             generation,
+            epoch,
             transaction,
             is_sent: AtomicBool::new(false),
             is_in_doubt: AtomicBool::new(false),
@@ -116,8 +118,8 @@ impl Window {
     }
 
     /// Gives a request its number.
-    pub fn put(&mut self, generation: u64, transaction: Transaction) -> Arc<Asked> {
-        let asked = Arc::new(Asked::new(self.next, generation, transaction));
+    pub fn put(&mut self, generation: u64, epoch: Stamp, transaction: Transaction) -> Arc<Asked> {
+        let asked = Arc::new(Asked::new(self.next, generation, epoch, transaction));
         self.pending.insert(self.next, asked.clone());
         self.next = self.next.saturating_add(1);
         asked
@@ -168,7 +170,7 @@ mod tests {
 
     fn put(window: &mut Window) -> Arc<Asked> {
         assert!(window.make_room());
-        window.put(1, Transaction::new())
+        window.put(1, 1, Transaction::new())
     }
 
     #[test]
@@ -213,7 +215,7 @@ mod tests {
 
     #[test]
     fn an_attempt_that_nobody_saw_the_end_of_leaves_a_doubt() {
-        let asked = Asked::new(1, 1, Transaction::new());
+        let asked = Asked::new(1, 1, 1, Transaction::new());
         asked.sending();
         asked.ended(false);
         assert!(!asked.may_be_done());

@@ -10,6 +10,7 @@
 //! threads do meanwhile.
 
 use super::{Doorbell, Transport};
+use crate::failure::{Meaning, meaning};
 use crate::pauses::mixed;
 use mainstay::{
     Answering, Code, Command, Error, Name, Receipt, Result, SessionCommand, Transaction,
@@ -36,7 +37,7 @@ pub struct Faults {
     pub silence: f64,
     /// The database refuses for now.
     pub refuse: f64,
-    /// The request is executed twice, at once.
+    /// The request is executed twice, and others may come in between.
     pub repeat: f64,
     /// The request is executed, and a copy of it behind later ones.
     pub repeat_late: f64,
@@ -87,7 +88,7 @@ pub struct Losses {
     pub answers: u64,
     /// Calls that were refused for now.
     pub refused: u64,
-    /// Requests that were executed twice at once.
+    /// Requests that were executed twice.
     pub repeated: u64,
     /// Copies that were executed behind later requests.
     pub late: u64,
@@ -216,11 +217,14 @@ impl Faulty {
         let mut answer = self.inner.execute(transaction.clone()).await;
         if dice.falls(self.faults().repeat) {
             self.note(|losses| losses.repeated += 1);
+            let_others(dice.number() % 8).await;
             let again = self.inner.execute(transaction.clone()).await;
-            answer = if dice.falls(0.5) { again } else { answer };
+            answer =
+                if dice.falls(0.5) { of_both(again, &answer) } else { of_both(answer, &again) };
         }
         if dice.falls(self.faults().repeat_late) {
             self.keep(&transaction, &mut dice);
+            answer = of_both(answer, &Err(lost()));
         }
         if dice.falls(self.faults().lose_answer) {
             self.note(|losses| losses.answers += 1);
@@ -253,7 +257,7 @@ impl Faulty {
         if dice.falls(self.faults().silence) {
             pending::<()>().await;
         }
-        Err(Error::new(Code::UnknownOutcome, "lost on the way, as it was told"))
+        Err(lost())
     }
 }
 
@@ -312,6 +316,28 @@ fn what(transaction: &Transaction) -> String {
         }
         command => format!("{command:?}"),
     }
+}
+
+fn lost() -> Error {
+    Error::new(Code::UnknownOutcome, "lost on the way, as it was told")
+}
+
+/// What is told where there are two copies: that one of them was refused says nothing of the other.
+fn of_both(told: Result<Receipt>, other: &Result<Receipt>) -> Result<Receipt> {
+    match (did_nothing(&told), did_nothing(other)) {
+        (true, false) => {
+            let message = "one copy was refused, and another one may have been executed";
+            Err(Error::new(Code::UnknownOutcome, message))
+        }
+        _ => told,
+    }
+}
+
+/// Whether a copy was certainly not executed.
+fn did_nothing(answer: &Result<Receipt>) -> bool {
+    let is_refusal =
+        |error| matches!(meaning(error), Meaning::NotNow | Meaning::Expired | Meaning::Refused);
+    answer.as_ref().is_err_and(is_refusal)
 }
 
 /// Lets others go first, so many times.

@@ -18,6 +18,10 @@ use mainstay::{Answering, Name, Receipt, Transaction};
 /// - `Unavailable`: this call did not execute the transaction, and will not.
 /// - `UnknownOutcome`: this call may have executed it, or may yet.
 /// - everything else is what the database answered.
+///
+/// A transport that brings several copies within one call speaks for all of them: where one copy is refused (`SessionExpired`,
+/// `Unavailable`, `ReadOnly` and the like) and another one may have been executed, or may yet be, it says `UnknownOutcome`.
+/// The first copy may have been executed before the session went that the second one asks for in vain.
 pub trait Transport: Send + Sync {
     /// Executes a transaction.
     fn execute(&self, transaction: Transaction) -> Answering<'_, Receipt>;

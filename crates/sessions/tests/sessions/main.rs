@@ -1,11 +1,14 @@
 //! The client of sessions: exactly once, whatever is lost, repeated, late, restarted or expired.
 
 mod asynchronous;
+mod hostile;
 mod letters;
 mod lossy;
 mod planted;
 mod random;
+mod repeating;
 mod restart;
+mod resume;
 mod rivals;
 mod standing;
 mod timing;

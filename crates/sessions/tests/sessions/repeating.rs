@@ -1,0 +1,58 @@
+//! Ways that bring one call twice: what they tell is true of both copies.
+
+use super::simulation::{Inline, Surroundings};
+use super::world::{never, settings, world};
+use super::*;
+use mainstay::{Answering, ErrorKind, Hold, SessionCommand};
+use mainstay_sessions::{Client, Doorbell, Faults, Faulty, Transport};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A way on which another client takes the session between the first request and the next.
+struct Taken {
+    inner: Inline,
+    db: Database,
+    requests: AtomicU64,
+}
+
+impl Taken {
+    fn take(&self) {
+        let over = self.db.sessions().info("s").unwrap().unwrap().epoch;
+        let (session, hold) = (name("s"), Some(Hold { nonce: 1, over }));
+        let open = SessionCommand::Open { session, lease_ms: None, capabilities: Vec::new(), hold };
+        self.db.execute(Transaction::new().step(open)).unwrap();
+    }
+}
+
+impl Transport for Taken {
+    fn execute(&self, transaction: Transaction) -> Answering<'_, Receipt> {
+        let is_request = transaction.session().is_some();
+        if is_request && self.requests.fetch_add(1, Ordering::SeqCst) == 1 {
+            self.take();
+        }
+        self.inner.execute(transaction)
+    }
+
+    fn watch<'a>(&'a self, session: &'a Name) -> Answering<'a, Box<dyn Doorbell>> {
+        self.inner.watch(session)
+    }
+}
+
+#[test]
+fn a_copy_that_finds_the_session_gone_says_nothing_of_the_copy_before() {
+    for seed in 0..20 {
+        let world = world();
+        let (inner, db) = (Inline::new(&world.db), world.db.clone());
+        let way = Arc::new(Taken { inner, db, requests: AtomicU64::new(0) });
+        let twice = Faulty::new(way, Faults { repeat: 1.0, seed, ..never() });
+        let runtime = Arc::new(Surroundings(world.simulation.clone()));
+        let client = Client::on(twice, settings(), runtime).unwrap();
+        let session = world.run(client.open_async(named("s"))).unwrap();
+        let answer = world.run(session.execute(add("n", 1)));
+        assert_eq!(world.value("n"), 1);
+        let is_true = answer.as_ref().map_or_else(
+            |error| error.kind() == ErrorKind::UnknownOutcome,
+            |receipt| number(&receipt.answers[0]) == 1,
+        );
+        assert!(is_true, "seed {seed}: {answer:?}");
+    }
+}
