@@ -73,7 +73,7 @@ pub(crate) struct Inner {
     pub purger: Arc<Purger>,
     pub workers: sync::Mutex<Option<Workers>>,
     /// One flush at a time.
-    pub flushing: Mutex<()>,
+    pub flushing: sync::Mutex<()>,
     /// Called at every step of the search for a merge's candidates.
     #[cfg(test)]
     pub searching: Mutex<Option<Box<dyn FnMut() + Send>>>,
@@ -201,7 +201,7 @@ impl Core {
             report,
             purger,
             workers: sync::Mutex::new(None),
-            flushing: Mutex::new(()),
+            flushing: sync::Mutex::new(()),
             #[cfg(test)]
             searching: Mutex::new(None),
             on_disk: place.index.is_some(),

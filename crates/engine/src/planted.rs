@@ -1,6 +1,6 @@
 //! Bugs on purpose: the tests show that they find them.
 //!
-//! Without the feature `planted`, which is for tests alone, there are none: [`is`] is a constant.
+//! Without the feature `planted`, which is for tests alone, there are none.
 
 /// A bug that is in the engine because a test asked for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub enum Bug {
     RefusedStayCounted,
     /// Whoever goes to sleep looks too late whether the bell has rung.
     RungReadLate,
+    /// A sync waits for room, which a flush makes that waits for the sync.
+    SyncWaitsForRoom,
     /// Whoever waits for a revision may be told between looking and sleeping.
     ToldWithoutLock,
     /// What was executed on top of a group that could not be written is left as it is.

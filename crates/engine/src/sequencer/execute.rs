@@ -217,7 +217,7 @@ impl Sequencer {
             return calls::answer([(completion, told)].into_iter());
         }
         let in_flight = self.in_flight.fetch_add(1, Ordering::Relaxed);
-        if matches!(work, Work::Sync) {
+        if matches!(work, Work::Sync) && !planted::is(Bug::SyncWaitsForRoom) {
             return self.queue.lock().push(work, completion);
         }
         if (in_flight >= IN_FLIGHT_LIMIT || self.is_full())

@@ -54,7 +54,7 @@ const CHUNK_LIMIT: usize = if MODELS { 2 } else { 1024 };
 const UNWRITTEN_LIMIT_BYTES: usize = 128 << 20;
 
 /// The most sealed buffers: with one more, writers wait until one is flushed.
-pub(crate) const SEALED_LIMIT: usize = 5;
+pub(crate) const SEALED_LIMIT: usize = if MODELS { 1 } else { 5 };
 
 /// How long a writer waits for buffers that cannot be flushed.
 const STUCK_US: u64 = 5_000_000;

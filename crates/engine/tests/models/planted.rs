@@ -40,6 +40,11 @@ fn room_that_is_lost_is_found() {
 }
 
 #[test]
+fn a_sync_that_waits_for_room_is_found() {
+    finds(Bug::SyncWaitsForRoom, room::buffers, "max_steps");
+}
+
+#[test]
 fn a_bell_that_is_looked_at_too_late_is_found() {
     finds(Bug::RungReadLate, answers::crowd, "deadlock");
 }
@@ -51,5 +56,5 @@ fn listeners_who_are_told_before_they_sleep_are_found() {
 
 #[test]
 fn an_undo_that_forgets_what_came_later_is_found() {
-    finds(Bug::UndoForgetsLater, failures::full, "");
+    finds(Bug::UndoForgetsLater, failures::full, "nothing is written any more");
 }

@@ -1,12 +1,41 @@
 //! So many may be under way at once: a further one waits, and gets in.
 
 use crate::checker::holds;
-use crate::world::{World, join, set};
+use crate::world::{FOR_EVER, World, join, set, set_large};
 use mainstay::{CellCommand, Code, Guard, Name, Transaction};
+use shuttle::thread;
 
 #[test]
 fn whoever_waits_for_room_gets_in() {
     holds("room", room);
+}
+
+#[test]
+fn whoever_waits_for_buffers_gets_in() {
+    holds("buffers", buffers);
+}
+
+/// Writers fill buffers faster than they are flushed.
+pub fn buffers() {
+    let world = World::with_buffers(64 << 10);
+    join([
+        world.spawn(|world| fill(world, ["cell-a1", "cell-a2"])),
+        world.spawn(|world| fill(world, ["cell-b1", "cell-b2"])),
+        world.spawn(|world| {
+            while world.told() < 4 {
+                world.db.trim().unwrap();
+                thread::yield_now();
+            }
+        }),
+    ]);
+    world.settle();
+}
+
+fn fill(world: &World, names: [&str; 2]) {
+    for name in names {
+        world.answered(name, world.db.execute(set_large(name, 8 << 10)));
+        assert!(world.db.cells().get(name).unwrap().is_some(), "{name} is gone");
+    }
 }
 
 /// More than there is room for, some of whom fail, some in callbacks.
@@ -39,8 +68,8 @@ pub fn room() {
     ]);
     // The first callback has submitted the second when the first sync is over.
     world.db.sync().unwrap();
-    world.db.wait_for(8, crate::world::FOR_EVER).unwrap();
-    world.db.close().unwrap();
+    world.db.wait_for(8, FOR_EVER).unwrap();
+    world.close();
     assert_eq!(world.told(), 8);
 }
 

@@ -3,10 +3,17 @@
 use crate::checker::holds;
 use crate::world::{FOR_EVER, World, join, set, set_in_memory};
 use mainstay::{Code, Filter};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[test]
 fn whoever_waits_for_a_revision_is_woken() {
     holds("waiting", waiting);
+}
+
+#[test]
+fn whoever_waits_can_be_interrupted() {
+    holds("interrupted", interrupted);
 }
 
 #[test]
@@ -38,6 +45,24 @@ pub fn waiting() {
         }),
     ]);
     world.settle();
+}
+
+/// Somebody who waits on behalf of others is told to look up.
+pub fn interrupted() {
+    let world = World::new();
+    let stop = Arc::new(AtomicBool::new(false));
+    let told = stop.clone();
+    join([
+        world.spawn(move |world| {
+            world.db.wait_for_unless(2, FOR_EVER, &stop).unwrap();
+            assert!(stop.load(Ordering::SeqCst), "there is no second revision");
+        }),
+        world.spawn(|world| world.execute("cell-a1")),
+        world.spawn(move |world| {
+            told.store(true, Ordering::SeqCst);
+            world.db.interrupt();
+        }),
+    ]);
 }
 
 /// A feed follows writes of which some are synced later.

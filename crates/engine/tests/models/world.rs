@@ -32,17 +32,24 @@ pub struct World {
     pub disk: Arc<Disk>,
     /// Which revision each name was told to have.
     told: Arc<Mutex<BTreeMap<String, Revision>>>,
+    /// What was wrong, wherever it was found: a callback's panic ends with the callback.
+    complaints: Arc<Mutex<Vec<String>>>,
 }
 
 impl World {
     pub fn new() -> World {
+        World::with_buffers(1 << 20)
+    }
+
+    /// One whose write buffers are full when this has come.
+    pub fn with_buffers(bytes: u64) -> World {
         let disk: Arc<Disk> = Arc::default();
         let options = Options::new().files(Arc::new(NotedFiles::new(&disk))).segment_bytes(4096);
         let options = options.clock(ManualClock::new(1_700_000_000_000_000)).sweep_interval(None);
         // No sync comes by itself, and the log thread's pause has no end.
         let options = options.sync_interval(FOR_EVER).cache_bytes(64 << 10);
-        let db = options.write_buffer_bytes(1 << 20).memory().unwrap();
-        World { db, disk, told: Arc::default() }
+        let db = options.write_buffer_bytes(bytes).memory().unwrap();
+        World { db, disk, told: Arc::default(), complaints: Arc::default() }
     }
 
     /// Lets a thread do something with this world.
@@ -67,15 +74,18 @@ impl World {
     pub fn answered(&self, name: &str, answer: Result<Receipt>) -> bool {
         match answer {
             Ok(receipt) => {
-                assert!(self.disk.holds(name), "{name} was acknowledged before it was synced");
-                assert!(self.db.revision() >= receipt.revision, "{name} cannot be seen");
+                self.demand(self.disk.holds(name), || {
+                    format!("{name} was acknowledged before it was synced")
+                });
+                let is_seen = self.db.revision() >= receipt.revision;
+                self.demand(is_seen, || format!("{name} cannot be seen"));
                 self.note(name, receipt.revision);
                 true
             }
             Err(error) => {
                 let expected =
                     [Code::Closed, Code::DiskFull, Code::SyncFailed, Code::UnknownOutcome];
-                assert!(expected.contains(&error.code()), "{name}: {error}");
+                self.demand(expected.contains(&error.code()), || format!("{name}: {error}"));
                 false
             }
         }
@@ -84,11 +94,26 @@ impl World {
     fn note(&self, name: &str, revision: Revision) {
         let mut told = self.told.lock().unwrap();
         let before = told.insert(name.to_owned(), revision);
-        assert_eq!(before, None, "{name} was answered twice");
+        self.demand(before.is_none(), || format!("{name} was answered twice"));
         // Those of one letter come from one thread, in their order.
         let letter = &name[..name.len() - 1];
         let own = told.iter().filter(|(name, _)| name.starts_with(letter));
-        assert!(own.is_sorted_by_key(|(_, revision)| revision), "out of order: {told:?}");
+        let is_sorted = own.is_sorted_by_key(|(_, revision)| revision);
+        self.demand(is_sorted, || format!("out of order: {told:?}"));
+    }
+
+    fn demand(&self, holds: bool, words: impl Fn() -> String) {
+        if !holds {
+            self.complaints.lock().unwrap().push(words());
+            panic!("{}", words());
+        }
+    }
+
+    /// At the end of a model with callbacks: all of them are called when this returns, and found nothing wrong.
+    pub fn close(&self) {
+        self.db.close().unwrap();
+        let complaints = self.complaints.lock().unwrap().clone();
+        assert!(complaints.is_empty(), "{complaints:?}");
     }
 
     /// How many writes were acknowledged.
@@ -123,7 +148,12 @@ pub fn set(name: &str) -> Transaction {
     Transaction::new().step(CellCommand::set(Name::new(name).unwrap(), 1))
 }
 
-/// The same, acknowledged before it is synced.
+/// The same with a value of so many bytes.
+pub fn set_large(name: &str, bytes: usize) -> Transaction {
+    Transaction::new().step(CellCommand::set(Name::new(name).unwrap(), "x".repeat(bytes).as_str()))
+}
+
+/// The same as the first, acknowledged before it is synced.
 pub fn set_in_memory(name: &str) -> Transaction {
     set(name).durability(Durability::Memory)
 }
