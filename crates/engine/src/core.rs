@@ -26,6 +26,7 @@ use crate::migrate;
 use crate::options::Options;
 use crate::pins::Pins;
 use crate::places::FeedPlaces;
+use crate::planted::{self, Bug};
 use crate::purge::Purger;
 use crate::sequencer::{SEALED_LIMIT, Sequencer};
 use crate::spaces::{CELLS, KEYED, RECORDS};
@@ -605,11 +606,13 @@ impl Replay<'_> {
     fn frame(&mut self, frame: &log::Frame<'_>, mark: Revision) -> Result<()> {
         for transaction in frame.transactions() {
             let transaction = transaction?;
-            if transaction.revision <= mark {
+            let twice = planted::is(Bug::ReplayedTwice) && transaction.revision == mark;
+            if transaction.revision <= mark && !twice {
                 continue;
             }
+            let few = if planted::is(Bug::FirstEffectOnly) { 1 } else { usize::MAX };
             let active = self.index.tables().active.clone();
-            for (key, entry) in transaction.effects {
+            for (key, entry) in transaction.effects.take(few) {
                 let hash = self.index.current.hash(key);
                 self.index.put(&active, hash, Version::new(key, entry));
             }
@@ -640,7 +643,7 @@ pub(crate) fn set_aside(directory: &Path) -> Result<()> {
 fn sync_all(files: &dyn Files) -> Result<()> {
     let steps = || -> std::io::Result<()> {
         for name in files.list()?.iter().filter(|name| name.ends_with(".seg")) {
-            files.open(name)?.sync()?;
+            planted::unless(Bug::NoSyncOfReplayed, || files.open(name)?.sync())?;
         }
         Ok(())
     };
@@ -654,7 +657,9 @@ pub(crate) fn make_dir(directory: &Path) -> Result<()> {
         }
         std::fs::create_dir(directory)?;
         match directory.parent() {
-            Some(parent) => std::fs::File::open(parent)?.sync_all(),
+            Some(parent) => planted::unless(Bug::NoSyncOfNewDirectory, || {
+                std::fs::File::open(parent)?.sync_all()
+            }),
             None => Ok(()),
         }
     };

@@ -9,6 +9,8 @@
 //! The revision stands at a fixed place because compaction reads it there. Deletions are entries
 //! too: they keep the counter, so that a stale compare-and-swap cannot win.
 
+use crate::clock::{Clock, SystemClock};
+use crate::planted::{self, Bug};
 use mainstay_model::{Code, Error, Result, Revision, Stamp, codec};
 
 /// The key is absent from this version on.
@@ -42,6 +44,10 @@ impl Head {
 
     /// Whether the entry is there for somebody who looks at `now`.
     pub fn is_live(&self, now: Stamp) -> bool {
+        let now = match planted::is(Bug::ExpiryByWallClock) {
+            true => SystemClock::new().wall_us(),
+            false => now,
+        };
         !self.is_deleted() && self.expires.is_none_or(|expires| expires > now)
     }
 

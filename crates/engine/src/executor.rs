@@ -27,6 +27,7 @@ use crate::index::{Index, NEWEST};
 use crate::log::Payload;
 use crate::memtable::Memtable;
 use crate::overlay::{self, Overlay, Write};
+use crate::planted::{self, Bug};
 use crate::receipts;
 use crate::session_table::{SessionChange, SessionTable};
 use crate::spaces::{self, MAIN_ID};
@@ -408,6 +409,9 @@ impl Executor {
         receipt: &Receipt,
         overlay: &mut Overlay,
     ) -> Result<()> {
+        if planted::is(Bug::ReceiptForgotten) {
+            return Ok(());
+        }
         let key = receipts::key(id);
         let hash = self.state.index.current.hash(&key);
         let (start, ()) = overlay.stage(|out| receipts::encode(fingerprint, receipt, out))?;

@@ -9,6 +9,7 @@
 //! ```
 
 use crate::mark::io_error;
+use crate::planted::{self, Bug};
 use mainstay_model::{Code, Error, Result};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, DirBuilder, File};
@@ -129,9 +130,9 @@ fn write(directory: &Path, id: &[u8; 16]) -> Result<()> {
     let steps = || -> std::io::Result<()> {
         let mut file = File::create(&next)?;
         file.write_all(&bytes)?;
-        file.sync_all()?;
+        planted::unless(Bug::NoSyncOfIdentity, || file.sync_all())?;
         fs::rename(&next, directory.join(FILE))?;
-        File::open(directory)?.sync_all()
+        planted::unless(Bug::NoSyncOfIdentityName, || File::open(directory)?.sync_all())
     };
     steps().map_err(|error| io_error("write", &directory.join(FILE), &error))
 }
@@ -202,7 +203,7 @@ fn make_directory(directory: &Path) -> Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         // The entry in the parent has to survive a power cut as well.
         match directory.canonicalize()?.parent() {
-            Some(parent) => File::open(parent)?.sync_all(),
+            Some(parent) => planted::unless(Bug::NoSyncOfParent, || File::open(parent)?.sync_all()),
             None => Ok(()),
         }
     };

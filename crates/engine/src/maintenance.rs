@@ -11,6 +11,7 @@ use crate::catalog::Catalog;
 use crate::classes::{self, Class};
 use crate::core::Inner;
 use crate::index::NEWEST;
+use crate::planted::{self, Bug};
 use crate::priority;
 use crate::store::Store;
 use crate::sync::thread::{self, JoinHandle};
@@ -275,7 +276,7 @@ impl Inner {
         let Some(last) = self.index().tables().sealed.first().map(|sealed| sealed.1) else {
             return Ok(());
         };
-        if self.sequencer.durable() < last {
+        if self.sequencer.durable() < last && !planted::is(Bug::NoSyncBeforeFlush) {
             self.sequencer.sync()?;
             // A full disk may have taken some of it back meanwhile: look again.
             let last = self.index().tables().sealed.first().map_or(0, |sealed| sealed.1);
@@ -284,7 +285,9 @@ impl Inner {
             }
         }
         let flushed = self.state.figures.flush.measure(&*self.clock, || {
-            let flushed = self.index().flush(self.sequencer.durable());
+            let early = planted::is(Bug::NoSyncBeforeFlush);
+            let durable = if early { Revision::MAX } else { self.sequencer.durable() };
+            let flushed = self.index().flush(durable);
             self.sequencer.buffers_flushed(flushed.as_ref().ok().map(|flushed| flushed.0));
             flushed.map(|(_, bytes)| bytes)
         });
@@ -394,6 +397,9 @@ impl Inner {
             }
             keep_from = keep_from.max(pair[1].0);
             bytes -= pair[0].1;
+        }
+        if planted::is(Bug::TrimTooFar) {
+            return self.log.trim(self.sequencer.durable() + 1);
         }
         self.log.trim(keep_from.min(self.index().flushed() + 1))
     }

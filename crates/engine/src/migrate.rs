@@ -10,6 +10,7 @@
 use crate::classes::{self, Classes};
 use crate::entry;
 use crate::mark::{Mark, io_error};
+use crate::planted::{self, Bug};
 use crate::pour::Pour;
 use crate::store::{Store, StoreOptions};
 use mainstay_model::{Result, Revision};
@@ -112,7 +113,8 @@ fn swap(directory: &Path, next: &Path) -> Result<()> {
 /// Renames so that it survives a power cut.
 pub(crate) fn rename_durably(from: &Path, to: &Path) -> std::io::Result<()> {
     fs::rename(from, to)?;
-    to.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
+    let sync = |parent: &Path| File::open(parent)?.sync_all();
+    planted::unless(Bug::NoSyncOfRename, || to.parent().map_or(Ok(()), sync))
 }
 
 pub(crate) fn beside(directory: &Path, what: &str) -> PathBuf {

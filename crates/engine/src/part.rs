@@ -5,6 +5,7 @@
 //! ```
 
 use crate::mark::io_error;
+use crate::planted::{self, Bug};
 use crate::spare::Spare;
 use mainstay_model::{Code, Error, Result};
 use rustix::fs::{FlockOperation, flock};
@@ -60,10 +61,11 @@ impl PartFile {
     /// Gives the file its name, so that it survives a power cut.
     pub fn finish(mut self) -> Result<()> {
         let steps = || -> std::io::Result<()> {
-            self.file.sync_all()?;
+            planted::unless(Bug::NoSyncOfPart, || self.file.sync_all())?;
             std::fs::rename(&self.part, &self.path)?;
             let path = self.path.canonicalize()?;
-            path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
+            let sync = |parent: &Path| File::open(parent)?.sync_all();
+            planted::unless(Bug::NoSyncOfPartName, || path.parent().map_or(Ok(()), sync))
         };
         steps().map_err(|error| io_error("finish", &self.path, &error))?;
         self.complete = true;

@@ -3,6 +3,7 @@
 use super::{keyed, outbox, runs};
 use crate::entry::{self, Head};
 use crate::overlay::Overlay;
+use crate::planted::{self, Bug};
 use crate::spaces::{self, CELLS, Key, OUTBOX, RECORDS};
 use crate::trail::Trail;
 use crate::view::{Origin, View};
@@ -50,7 +51,8 @@ pub(crate) fn holds(
         Guard::RangeUnchanged { since, expires, .. } => {
             let range = Range::of(guard, view.branch())?;
             let since = (*since).max(checked);
-            let written = trail.any(since, Revision::MAX, |key| range.contains(key));
+            let seen = |key: &[u8]| !planted::is(Bug::GuardRangeForgotten) && range.contains(key);
+            let written = trail.any(since, Revision::MAX, seen);
             Ok(!written.ok_or_else(too_old)? && still_lives(*expires, view.now))
         }
         Guard::StateVersion { space, key, is } => {
@@ -124,7 +126,9 @@ pub(crate) fn ranges_hold(
         }
     }
     let Some(oldest) = ranges.iter().map(|range| range.since).min() else { return Ok(true) };
-    let written = trail.any(oldest, upto, |key| ranges.iter().any(|range| range.contains(key)));
+    let forgets = planted::is(Bug::GuardRangeForgotten);
+    let seen = |key: &[u8]| !forgets && ranges.iter().any(|range| range.contains(key));
+    let written = trail.any(oldest, upto, seen);
     Ok(!written.ok_or_else(too_old)?)
 }
 

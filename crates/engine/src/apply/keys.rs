@@ -6,6 +6,7 @@
 
 use crate::entry::{DELETED, EXPIRED, Head, LAPSED, QUIET};
 use crate::overlay::{Overlay, Payload, Write};
+use crate::planted::{self, Bug};
 use crate::spaces::Key;
 use crate::view::{Origin, View};
 use mainstay_model::limits::check_page;
@@ -68,10 +69,11 @@ fn seen(key: Key, hash: u64, found: Option<(Head, Origin)>, now: Stamp) -> Seen 
         };
     };
     let live = head.is_live(now);
+    let forgets = planted::is(Bug::CounterLostOnDelete);
     Seen {
         key,
         hash,
-        counter: head.counter,
+        counter: if forgets && head.is_deleted() { 0 } else { head.counter },
         live,
         lapsed: head.is_lapsed(now),
         inherited: matches!(origin, Origin::Inherited(_)),

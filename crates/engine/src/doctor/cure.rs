@@ -6,6 +6,7 @@ use crate::core::make_dir;
 use crate::identity::Identity;
 use crate::log::{self, DatabaseId, DiskFiles, Log, LogOptions};
 use crate::mark::io_error;
+use crate::planted::{self, Bug};
 use mainstay_model::{Code, Error, Result, Revision};
 use std::path::{Path, PathBuf};
 
@@ -168,7 +169,9 @@ impl Work<'_> {
         let steps = || -> std::io::Result<()> {
             std::fs::rename(from, to)?;
             match to.parent() {
-                Some(parent) => std::fs::File::open(parent)?.sync_all(),
+                Some(parent) => planted::unless(Bug::NoSyncOfMovedIndex, || {
+                    std::fs::File::open(parent)?.sync_all()
+                }),
                 None => Ok(()),
             }
         };

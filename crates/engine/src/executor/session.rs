@@ -17,6 +17,7 @@ use crate::candidates::Submitted;
 use crate::entry;
 use crate::index::{Index, NEWEST};
 use crate::overlay::{Overlay, Payload, Write};
+use crate::planted::{self, Bug};
 use crate::session_slots::Plan;
 use mainstay_model::{
     Code, Command, Error, ErrorKind, KEPT_LIMIT_BYTES, Name, Receipt, Result, Revision,
@@ -176,6 +177,9 @@ impl Executor {
         stamp: Stamp,
         overlay: &mut Overlay,
     ) -> Result<()> {
+        if planted::is(Bug::ResponseForgotten) {
+            return Ok(());
+        }
         let SessionRequest { session, request_id, lowest_pending, .. } = request;
         let Plan { mark, slot, shared, drop } = {
             let table = self.state.sessions.lock();

@@ -25,6 +25,7 @@
 //!
 //! Varints are LEB128 of at most 64 bits. The first frame of a log continues from chain 0.
 
+use crate::planted::{self, Bug};
 use mainstay_model::{Revision, Stamp};
 
 use super::DatabaseId;
@@ -223,7 +224,7 @@ impl Head {
 
     /// Whether the whole frame's checksum holds behind the frame with crc `chain`.
     pub(super) fn matches(&self, frame: &[u8], chain: u32) -> bool {
-        crc32c::crc32c_append(chain, &frame[4..]) == self.crc
+        planted::is(Bug::ChecksumIgnored) || crc32c::crc32c_append(chain, &frame[4..]) == self.crc
     }
 }
 

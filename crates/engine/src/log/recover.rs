@@ -14,6 +14,7 @@
 
 use std::sync::Arc;
 
+use crate::planted::{self, Bug};
 use mainstay_model::{Code, Error, Result, Revision, Stamp};
 
 use super::failure::{damage, io_failure, sync_failure};
@@ -188,8 +189,10 @@ fn make_durable(files: &dyn Files, file: &dyn File, name: &str, from: u64, end: 
         file.write_at(&buffer[..read], offset).map_err(failed)?;
         offset += read as u64;
     }
-    file.sync().map_err(|error| sync_failure(name, &error))?;
-    files.sync_dir().map_err(|error| sync_failure("the directory of the log", &error))
+    let synced = planted::unless(Bug::NoSyncOfRewritten, || file.sync());
+    synced.map_err(|error| sync_failure(name, &error))?;
+    let synced = planted::unless(Bug::NoSyncOfRewrittenName, || files.sync_dir());
+    synced.map_err(|error| sync_failure("the directory of the log", &error))
 }
 
 /// A log whose very first segment was not finished starts again; one without any is refused.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 
+use crate::planted::{self, Bug};
 use mainstay_model::{Code, Result, Revision};
 
 use super::failure::{io_failure, sync_failure};
@@ -66,13 +67,15 @@ fn take_out(files: &dyn Files, problem: &Problem, later: &[String]) -> Result<Ve
     for name in moved {
         let aside = free_name(files, name).map_err(failed)?;
         files.rename(name, &aside).map_err(failed)?;
-        files.sync_dir().map_err(|error| sync_failure("the directory of the log", &error))?;
+        let synced = planted::unless(Bug::NoSyncOfMovedSegment, || files.sync_dir());
+        synced.map_err(|error| sync_failure("the directory of the log", &error))?;
         kept.push(aside);
     }
     if !whole {
         let damaged = files.open(file).map_err(failed)?;
         zero_tail(&*damaged, problem.offset).map_err(failed)?;
-        damaged.sync().map_err(|error| sync_failure(file, &error))?;
+        let synced = planted::unless(Bug::NoSyncOfCut, || damaged.sync());
+        synced.map_err(|error| sync_failure(file, &error))?;
     }
     kept.sort_unstable();
     Ok(kept)
@@ -96,10 +99,10 @@ fn copy_aside(files: &dyn Files, name: &str) -> io::Result<String> {
         to.write_at(&buffer[..read], offset)?;
         offset += read as u64;
     }
-    to.sync()?;
+    planted::unless(Bug::NoSyncOfSalvagedCopy, || to.sync())?;
     let aside = free_name(files, name)?;
     files.rename(&part, &aside)?;
-    files.sync_dir()?;
+    planted::unless(Bug::NoSyncOfSalvagedCopyName, || files.sync_dir())?;
     Ok(aside)
 }
 

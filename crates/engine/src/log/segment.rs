@@ -23,6 +23,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::planted::{self, Bug};
 use mainstay_model::{Code, Error, Result, Revision};
 use parking_lot::Mutex;
 
@@ -224,9 +225,11 @@ pub(super) fn install(files: &dyn Files, file: &dyn File, header: &Header) -> Re
     let name = name_of(header.first);
     file.write_at(&header.encode(), 0)
         .map_err(|e| io_failure("writing the header of", &name, &e))?;
-    file.sync().map_err(|error| sync_failure(&name, &error))?;
+    let synced = planted::unless(Bug::NoSyncOfSegment, || file.sync());
+    synced.map_err(|error| sync_failure(&name, &error))?;
     files.rename(PREPARED, &name).map_err(|error| io_failure("naming", &name, &error))?;
-    files.sync_dir().map_err(|error| sync_failure("the directory of the log", &error))
+    let synced = planted::unless(Bug::NoSyncOfSegmentName, || files.sync_dir());
+    synced.map_err(|error| sync_failure("the directory of the log", &error))
 }
 
 /// Refuses sizes that could not hold a frame.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::planted::{self, Bug};
 use mainstay_model::{Code, Result, Revision, Stamp};
 
 use super::DatabaseId;
@@ -68,7 +69,8 @@ impl Survey {
         for name in unfinished.into_iter().chain(self.prepared.iter().copied()) {
             files.remove(name).map_err(|error| io_failure("removing", name, &error))?;
         }
-        files.sync_dir().map_err(|error| sync_failure("the directory of the log", &error))
+        let synced = planted::unless(Bug::NoSyncOfUnfinished, || files.sync_dir());
+        synced.map_err(|error| sync_failure("the directory of the log", &error))
     }
 
     fn add(&mut self, files: &dyn Files, at: usize, id: Option<&DatabaseId>) -> Result<()> {

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use crate::planted::{self, Bug};
 use mainstay_model::{Code, Error, Result, Revision};
 
 use super::failure::{io_failure, sync_failure};
@@ -85,7 +86,7 @@ impl Writer {
     /// Puts everything written on stable storage.
     pub fn sync(&mut self) -> Result<()> {
         self.check_whole()?;
-        let synced = self.file.sync();
+        let synced = planted::unless(Bug::NoSyncOfLog, || self.file.sync());
         synced.map_err(|error| self.break_with(sync_failure(&self.segment.name, &error)))
     }
 
@@ -143,7 +144,7 @@ impl Writer {
     /// Starts the next segment with `first`, large enough for `bytes`.
     fn roll(&mut self, bytes: u64, first: Revision) -> Result<()> {
         // Only the newest segment may hold frames that are not on stable storage.
-        self.sync()?;
+        planted::unless(Bug::NoSyncBeforeRoll, || self.sync())?;
         let size = self.shared.next_size(self.capacity).max(HEADER_BYTES + bytes);
         let header = Header {
             database: self.shared.id,

@@ -276,7 +276,8 @@ impl Sequencer {
     #[cold]
     fn fail(&self, log: &mut LogStage, group: &mut Group, error: &Error) {
         // Nothing of it is in the log after these; after others nobody knows.
-        let clean = matches!(error.code(), Code::DiskFull | Code::TransactionTooLarge);
+        let clean = matches!(error.code(), Code::DiskFull | Code::TransactionTooLarge)
+            || planted::is(Bug::RevisionReused);
         let mut failed = std::mem::take(&mut group.waiting);
         let mut exec = self.exec.lock();
         let mut later = match planted::is(Bug::UndoForgetsLater) {

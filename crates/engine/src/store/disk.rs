@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::planted::{self, Bug};
 use lsm_tree::compaction::Leveled;
 use lsm_tree::{AbstractTree, AnyTree, Guard, InternalValue, Table, Tree, ValueType};
 use mainstay_model::{Code, Error, Result, Revision};
@@ -296,6 +297,6 @@ fn create_directory(dir: &Path) -> Result<()> {
     if !dir.exists() {
         fs::create_dir(dir).map_err(|error| io_failure(&error, "creating", dir))?;
     }
-    let synced = File::open(parent).and_then(|parent| parent.sync_all());
+    let synced = planted::unless(Bug::NoSyncOfStore, || File::open(parent)?.sync_all());
     synced.map_err(|error| io_failure(&error, "creating", dir))
 }
