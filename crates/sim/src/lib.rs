@@ -4,4 +4,5 @@
 //!   kill   a process that writes, killed at any moment, and an account of what it was told
 //! ```
 
+pub mod history;
 pub mod kill;
