@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Says when the disk will fail: at some sync, if it is one that fails and there is something left to do.
 pub fn prepare(home: &Home, random: &mut Random, is_open: bool) {
     if home.setting == Setting::Failing && is_open {
-        home.faults.syncs_left.store(20 + random.below(300) as i64, Ordering::SeqCst);
+        home.faults.syncs_left.store(10 + random.below(120) as i64, Ordering::SeqCst);
     }
 }
 
