@@ -11,6 +11,11 @@ impl Moments {
     pub fn next(&self) -> u64 {
         self.0.fetch_add(1, Ordering::SeqCst)
     }
+
+    /// About how many have been taken.
+    pub fn taken(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// A call to one thing, as its caller saw it.

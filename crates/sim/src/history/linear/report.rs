@@ -49,6 +49,9 @@ fn line<A: std::fmt::Debug, R: std::fmt::Debug>(call: &super::Call<A, R>, until:
         Some((returned, answer)) => {
             format!("{invoked}..{returned} thread {thread}: {asked:?} -> {answer:?}")
         }
+        None if call.answer.is_some() => {
+            format!("{invoked}.. thread {thread}: {asked:?} -> not answered yet")
+        }
         None => format!("{invoked}.. thread {thread}: {asked:?} -> not known"),
     }
 }

@@ -18,6 +18,8 @@ use mainstay_conformance::random::Random;
 
 /// So many answers are waited for at most.
 const WAITING: usize = 6;
+/// So many moments everybody is after the same key.
+const HOT: u64 = 150;
 /// So often a thread forgets a call to a thing of a kind.
 const FORGOTTEN: usize = 3;
 
@@ -62,7 +64,7 @@ impl<S: Subject> Line<S> {
         mut value: impl FnMut() -> i64,
     ) -> Outcome<usize> {
         let mut choose = |random: &mut Random| {
-            let key = random.below(hints.len() as u64) as usize;
+            let key = key(scene, hints.len() as u64, random);
             (key, S::choose(random, hints.of(key), value()))
         };
         let first = choose(random);
@@ -214,6 +216,12 @@ impl<S: Subject> Line<S> {
         let Question { key, invoked, asked } = question;
         self.calls.push((key, Call { thread: scene.thread, invoked, asked, answer }));
     }
+}
+
+/// For a while everybody is after the same key: half of all calls meet there.
+fn key(scene: &Scene<'_>, keys: u64, random: &mut Random) -> usize {
+    let hot = scene.stage.moments.taken() / HOT;
+    (if random.chance(50) { hot } else { random.next() } % keys) as usize
 }
 
 /// The name of a key.

@@ -75,6 +75,9 @@ fn play(home: &Home, random: &mut Random, operations: u64) -> Outcome<Taken> {
             finish(&db, &stage, &mut workers)?;
             break versions(&db).map_err(|error| format!("reading versions: {error}"))?;
         }
+        if home.setting != Setting::Failing {
+            return Err("the database fails on a disk that does not".to_owned());
+        }
         // What it says of a disk that is gone is known.
         let _ = db.close();
         home.faults.heal();
