@@ -5,7 +5,7 @@
 //!                        └─────> none: the shortest beginning of the history that has none, and a window of it
 //! ```
 //!
-//! The search is Wing and Gong's with Lowe's memory of what was tried: what is done (a [`Frontier`]) and the state it led
+//! The search is Wing and Gong's with Lowe's memory of what was tried: what is done (a `Frontier`) and the state it led
 //! to. Keys are checked one by one, which is enough, since linearizability is local.
 
 mod cell;

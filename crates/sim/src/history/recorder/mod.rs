@@ -30,7 +30,7 @@ use super::linear::{CallTo, Cell, Record};
 use super::serial::{History, Version};
 use crate::kill::Outcome;
 use line::Scene;
-use mainstay::{At, Database};
+use mainstay::{At, Database, HistoryEntry, RecordHistoryEntry};
 use mainstay_conformance::random::Random;
 use setting::Home;
 use stage::Stage;
@@ -120,42 +120,39 @@ fn finish(db: &Database, stage: &Stage, workers: &mut [Worker]) -> Outcome<()> {
     })
 }
 
+/// A page that has everything.
+const ALL: usize = 100_000;
+
 /// What every key of transactions went through, as of one moment.
 fn versions(db: &Database) -> mainstay::Result<BTreeMap<String, Vec<Version>>> {
     let view = db.cells().at(At::Latest)?;
+    let marks = view.list(keys::OF_MARKS, None, ALL)?.names;
     let mut versions = BTreeMap::new();
-    for key in cells_ever(db)? {
-        let entries = view.history(&key, ALL, None)?.into_iter().rev();
-        let version = |entry: mainstay::HistoryEntry| Version {
-            counter: entry.counter,
-            writes: entry.writes,
-            // A value that is no number is one that nobody wrote.
-            value: entry.value.map(|value| value.as_i64().unwrap_or(i64::MIN)),
-            revision: entry.revision,
-        };
-        versions.insert(key, entries.map(version).collect::<Vec<_>>());
+    for key in keys::all_cells().chain(marks) {
+        let entries = view.history(&key, ALL, None)?;
+        versions.insert(key, entries.into_iter().rev().map(of_cell).collect::<Vec<_>>());
     }
     for key in keys::all_records() {
-        let entries = view.records().history(&key, ALL, None)?.into_iter().rev();
-        let version = |entry: mainstay::RecordHistoryEntry| Version {
-            counter: entry.counter,
-            writes: entry.writes,
-            value: entry.fields.map(|fields| keys::number(&fields).unwrap_or(i64::MIN)),
-            revision: entry.revision,
-        };
-        versions.insert(key, entries.map(version).collect::<Vec<_>>());
+        let entries = view.records().history(&key, ALL, None)?;
+        versions.insert(key, entries.into_iter().rev().map(of_record).collect::<Vec<_>>());
     }
     versions.retain(|_, chain| !chain.is_empty());
     Ok(versions)
 }
 
-/// A page that has everything.
-const ALL: usize = 100_000;
+/// What is no number was written by nobody; this number was not, either.
+const NONSENSE: i64 = i64::MIN;
 
-/// Every cell that transactions may have written.
-fn cells_ever(db: &Database) -> mainstay::Result<Vec<String>> {
-    let marks = db.cells().list(keys::OF_MARKS, None, ALL)?.names;
-    Ok(keys::all_cells().chain(marks).collect())
+fn of_cell(entry: HistoryEntry) -> Version {
+    let value = entry.value.map(|value| value.as_i64().unwrap_or(NONSENSE));
+    let HistoryEntry { counter, writes, revision, .. } = entry;
+    Version { counter, writes, value, revision }
+}
+
+fn of_record(entry: RecordHistoryEntry) -> Version {
+    let value = entry.fields.map(|fields| keys::number(&fields).unwrap_or(NONSENSE));
+    let RecordHistoryEntry { counter, writes, revision, .. } = entry;
+    Version { counter, writes, value, revision }
 }
 
 fn gather(

@@ -79,10 +79,13 @@ impl<'h> Chains<'h> {
     pub fn new(history: &'h History) -> Result<Chains<'h>, String> {
         let authors = authors(&history.transactions)?;
         let by_revision = by_revision(history, &authors);
-        let finish = |(key, versions): (&'h String, &Vec<_>)| {
-            chain(key, versions, &authors, &by_revision, &history.transactions)
+        let find = Authors {
+            transactions: &history.transactions,
+            by_value: &authors,
+            by_revision: &by_revision,
         };
-        let all = history.versions.iter().map(finish).collect::<Result<Vec<_>, String>>()?;
+        let chains = history.versions.iter().map(|(key, versions)| find.chain(key, versions));
+        let all = chains.collect::<Result<Vec<_>, String>>()?;
         let counts = took_effect(history, &all)?;
         let places = all.iter().enumerate().flat_map(places_of).collect();
         Ok(Chains { all, counts, authors, places })
@@ -139,31 +142,43 @@ fn by_revision(history: &History, authors: &HashMap<(&str, i64), Author>) -> Has
     history.versions.iter().flat_map(of_key).collect()
 }
 
-fn chain<'h>(
-    key: &'h str,
-    versions: &[Version],
-    authors: &HashMap<(&str, i64), Author>,
-    by_revision: &HashMap<u64, u32>,
-    transactions: &[Recorded],
-) -> Result<Chain<'h>, String> {
-    let mut counter = 0;
-    let mut links: Vec<Link> = Vec::new();
-    for Version { counter: now, writes, value, revision } in versions {
-        counter += writes;
-        if *now != counter {
-            return Err(format!("`{key}` counts {now} where {counter} writes were made"));
+/// What is needed to find the writer of a version.
+struct Authors<'h> {
+    transactions: &'h [Recorded],
+    by_value: &'h HashMap<(&'h str, i64), Author>,
+    by_revision: &'h HashMap<u64, u32>,
+}
+
+impl Authors<'_> {
+    fn chain<'k>(&self, key: &'k str, versions: &[Version]) -> Result<Chain<'k>, String> {
+        let mut counter = 0;
+        let mut links: Vec<Link> = Vec::new();
+        for version in versions {
+            let Version { writes, value, revision, .. } = *version;
+            counter += writes;
+            if version.counter != counter {
+                let counted = version.counter;
+                return Err(format!("`{key}` counts {counted} where {counter} writes were made"));
+            }
+            if links.last().is_some_and(|link| link.revision >= revision) {
+                return Err(format!("`{key}` has versions out of order at revision {revision}"));
+            }
+            links.push(Link { writer: self.writer(key, version)?, value, revision });
         }
-        if links.last().is_some_and(|link| link.revision >= *revision) {
-            return Err(format!("`{key}` has two versions out of order at revision {revision}"));
-        }
-        let by_value = value.and_then(|value| authors.get(&(key, value)).copied());
+        Ok(Chain { key, links })
+    }
+
+    /// Who wrote a version: somebody whose writes count, as its last word, and as often as the key has counted.
+    fn writer(&self, key: &str, version: &Version) -> Result<u32, String> {
+        let Version { writes, value, revision, .. } = *version;
+        let by_value = value.and_then(|value| self.by_value.get(&(key, value)));
         let writer = match value {
             Some(_) => by_value.map(|author| author.transaction),
-            None => by_revision.get(revision).copied(),
+            None => self.by_revision.get(&revision).copied(),
         };
-        let what = format!("{} of `{key}` at revision {revision}", shown(*value));
+        let what = format!("{} of `{key}` at revision {revision}", shown(value));
         let Some(writer) = writer else { return Err(format!("nobody wrote {what}")) };
-        let of = &transactions[writer as usize];
+        let of = &self.transactions[writer as usize];
         if of.fate == Fate::Aborted {
             return Err(format!("G1a, an aborted write: {what} is there, by {of:?}"));
         }
@@ -171,12 +186,11 @@ fn chain<'h>(
             return Err(format!("G1b, an intermediate write: {what} is there, by {of:?}"));
         }
         let made = of.writes().filter(|(written, _)| *written == key).count() as u64;
-        if made != *writes {
-            return Err(format!("{what} stands for {writes} writes, {made} were made by {of:?}"));
+        match made == writes {
+            true => Ok(writer),
+            false => Err(format!("{what} stands for {writes} writes, {made} were made by {of:?}")),
         }
-        links.push(Link { writer, value: *value, revision: *revision });
     }
-    Ok(Chain { key, links })
 }
 
 /// All of a transaction is there or nothing; of one that was acknowledged, all.

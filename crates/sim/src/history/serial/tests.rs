@@ -41,9 +41,12 @@ fn at_revision(revision: u64, mut transaction: Recorded) -> Recorded {
     transaction
 }
 
+/// A key, and what it went through: revisions and values.
+type Past<'p> = (&'p str, &'p [(u64, Option<i64>)]);
+
 /// A history whose keys went through these values; each with its revision.
-fn history(transactions: Vec<Recorded>, keys: &[(&str, &[(u64, Option<i64>)])]) -> History {
-    let chain = |(key, values): &(&str, &[(u64, Option<i64>)])| {
+fn history(transactions: Vec<Recorded>, keys: &[Past<'_>]) -> History {
+    let chain = |(key, values): &Past<'_>| {
         let version = |(place, (revision, value)): (usize, &(u64, Option<i64>))| {
             let (counter, writes) = (place as u64 + 1, 1);
             Version { counter, writes, value: *value, revision: *revision }
@@ -142,8 +145,7 @@ fn reading_one_key_twice_in_two_ways_is_found() {
 #[test]
 fn phantoms_are_named() {
     // Each lists the room, finds it empty, and takes a seat.
-    let rooms: &[(&str, &[(u64, Option<i64>)])] =
-        &[("r/1", &[(1, Some(1))]), ("r/2", &[(2, Some(2))])];
+    let rooms: &[Past<'_>] = &[("r/1", &[(1, Some(1))]), ("r/2", &[(2, Some(2))])];
     let both = |first: &[&str], second: &[&str]| {
         let take = |invoked, seen: &[&str], key, value| {
             at(invoked, invoked + 5, vec![list("r/", seen), put(key, value)])
@@ -163,8 +165,7 @@ fn a_page_says_nothing_of_what_is_behind_it() {
         let first = at(0, 1, vec![put("r/1", 1)]);
         let second = at(2, 3, vec![put("r/2", 2)]);
         let third = at(4, 5, vec![List(range, seen)]);
-        let rooms: &[(&str, &[(u64, Option<i64>)])] =
-            &[("r/1", &[(1, Some(1))]), ("r/2", &[(2, Some(2))])];
+        let rooms: &[Past<'_>] = &[("r/1", &[(1, Some(1))]), ("r/2", &[(2, Some(2))])];
         history(vec![first, second, third], rooms)
     };
     fine(&page(Some("r/1")));
@@ -219,7 +220,7 @@ fn writes_in_two_orders_are_named() {
 
 #[test]
 fn time_that_runs_backwards_is_named() {
-    let two: &[(&str, &[(u64, Option<i64>)])] = &[("a", &[(1, Some(1)), (2, Some(2))])];
+    let two: &[Past<'_>] = &[("a", &[(1, Some(1)), (2, Some(2))])];
     let first = at(0, 1, vec![put("a", 1)]);
     let second = at(2, 3, vec![put("a", 2)]);
     let stale = at(4, 5, vec![saw("a", 1)]);
@@ -230,7 +231,7 @@ fn time_that_runs_backwards_is_named() {
     let early = at(2, 3, vec![saw("a", 2)]);
     let late = at(4, 5, vec![put("a", 2)]);
     wrong(&history(vec![first, early, late], two), "a read of the future");
-    let back: &[(&str, &[(u64, Option<i64>)])] = &[("a", &[(1, Some(2)), (2, Some(1))])];
+    let back: &[Past<'_>] = &[("a", &[(1, Some(2)), (2, Some(1))])];
     let (first, second) = (at(0, 1, vec![put("a", 1)]), at(2, 3, vec![put("a", 2)]));
     wrong(&history(vec![first, second], back), "an inversion of real time");
 }
@@ -276,7 +277,7 @@ fn what_is_not_known_may_happen_late_or_never() {
     let lost = with(Fate::Unknown, at(0, 1, vec![put("a", 1), put("b", 1)]));
     let before = at(2, 3, vec![absent("a")]);
     let after = at(4, 5, vec![saw("a", 1), saw("b", 1)]);
-    let kept: &[(&str, &[(u64, Option<i64>)])] = &[("a", &[(1, Some(1))]), ("b", &[(1, Some(1))])];
+    let kept: &[Past<'_>] = &[("a", &[(1, Some(1))]), ("b", &[(1, Some(1))])];
     fine(&history(vec![lost.clone(), before.clone(), after.clone()], kept));
     fine(&history(vec![lost.clone(), before.clone()], &[]));
     wrong(&history(vec![lost.clone(), after.clone()], &[]), "G1a");
@@ -292,7 +293,7 @@ fn what_is_not_known_may_happen_late_or_never() {
 
 #[test]
 fn what_is_aborted_has_read_a_snapshot_too() {
-    let kept: &[(&str, &[(u64, Option<i64>)])] = &[("a", &[(1, Some(1))]), ("b", &[(1, Some(1))])];
+    let kept: &[Past<'_>] = &[("a", &[(1, Some(1))]), ("b", &[(1, Some(1))])];
     let write = at(0, 9, vec![put("a", 1), put("b", 1)]);
     let whole = with(Fate::Aborted, at(1, 8, vec![saw("a", 1), saw("b", 1), put("c", 7)]));
     fine(&history(vec![write.clone(), whole], kept));
@@ -302,7 +303,7 @@ fn what_is_aborted_has_read_a_snapshot_too() {
 
 #[test]
 fn own_writes_are_seen() {
-    let kept: &[(&str, &[(u64, Option<i64>)])] = &[("r/1", &[(1, Some(1))])];
+    let kept: &[Past<'_>] = &[("r/1", &[(1, Some(1))])];
     let own = |steps: Vec<Step>| {
         let all = [vec![put("r/1", 1)], steps].concat();
         history(vec![at(0, 1, all)], kept)
@@ -316,7 +317,7 @@ fn own_writes_are_seen() {
 
 #[test]
 fn absence_between_deletions_is_told_by_the_revision() {
-    let chain: &[(&str, &[(u64, Option<i64>)])] = &[
+    let chain: &[Past<'_>] = &[
         ("a", &[(1, Some(1)), (2, None), (3, Some(3)), (4, None)]),
         ("mark", &[(2, Some(20)), (4, Some(40))]),
     ];
@@ -338,7 +339,7 @@ fn absence_between_deletions_is_told_by_the_revision() {
 
 #[test]
 fn reads_beside_a_write_may_be_on_either_side() {
-    let kept: &[(&str, &[(u64, Option<i64>)])] = &[("a", &[(1, Some(1)), (2, Some(2))])];
+    let kept: &[Past<'_>] = &[("a", &[(1, Some(1)), (2, Some(2))])];
     for (first, second) in [(1, 2), (2, 1), (1, 1), (2, 2)] {
         let transactions = vec![
             at(0, 1, vec![put("a", 1)]),
