@@ -19,6 +19,10 @@ bench-server *ARGS:
 kill *ARGS:
     cargo run --release -p mainstay-sim --bin kill -- {{ARGS}}
 
+# Records what threads are told and checks that one order explains it; `just histories --operations 5000000 --seed 7`.
+histories *ARGS:
+    cargo run --release -p mainstay-sim --bin histories -- {{ARGS}}
+
 fmt:
     cargo fmt --all
 

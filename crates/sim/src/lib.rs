@@ -1,12 +1,14 @@
 //! Proof: what would catch us if an acknowledged write could be lost.
 //!
 //! ```text
-//!   drill  writers on all contracts, what they were told, and the account of what is there afterwards
-//!   kill   a process in a drill is killed at any moment
-//!   cuts   power fails at every boundary of a drill
+//!   drill      writers on all contracts, what they were told, and the account of what is there afterwards
+//!   disk       a file system that writes down what is done to it, and knows what a power cut would leave
+//!
+//!   kill       a process in a drill is killed at any moment
+//!   cuts       power fails at every boundary of a drill
 //!   failures   each call of a disk fails in turn
-//!   flips  a bit of a file is another one
-//!   disk   a file system that writes down what is done to it, and knows what a power cut would leave
+//!   flips      a bit of a file is another one
+//!   history    many threads, what each was told and when, and whether any one order explains it
 //! ```
 
 pub mod cuts;
@@ -14,5 +16,6 @@ pub mod disk;
 pub mod drill;
 pub mod failures;
 pub mod flips;
+pub mod history;
 pub mod kill;
 mod watchdog;

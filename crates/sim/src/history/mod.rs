@@ -1,0 +1,104 @@
+//! Histories: what many threads were told by one database, and whether it can have been so.
+//!
+//! ```text
+//!   seed ──recorder──> calls with their moments ──┬─ by key ──linear──> an order that a small model agrees with?
+//!                      and transactions           └─ all ────serial──> a graph without a cycle?
+//! ```
+//!
+//! The recorder knows nothing of how the database works, the checkers know nothing of the database: they judge what was
+//! asked, what was answered, and when.
+
+pub mod call;
+pub mod linear;
+pub mod recorder;
+pub mod serial;
+#[cfg(test)]
+mod tests;
+
+use crate::drill::Outcome;
+use linear::{CallTo, Cell, Model, Record};
+use mainstay_conformance::random::Random;
+use recorder::{Setting, Taken};
+use serial::Fate;
+use std::collections::BTreeMap;
+
+/// So many operations are recorded, and checked, at a time.
+const ROUND: u64 = 4_000;
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// All that is asked follows from it.
+    pub seed: u64,
+    /// So many operations at least are checked.
+    pub operations: u64,
+}
+
+/// What was checked.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    /// Calls, and steps of transactions.
+    pub operations: u64,
+    /// Keys, each of them by itself.
+    pub keys: u64,
+    /// Transactions that took part.
+    pub transactions: u64,
+    /// Of the transactions, those that were refused or taken back.
+    pub aborted: u64,
+    /// Calls that ran beside another one to the same key.
+    pub beside: u64,
+    /// Operations of which nobody knows what came of them.
+    pub unknown: u64,
+    /// Times that a database was opened again.
+    pub reopened: u64,
+    /// Databases.
+    pub rounds: u64,
+}
+
+/// Records and checks until enough was checked; the first violation is told.
+pub fn run(plan: &Plan) -> Outcome<Tally> {
+    let mut tally = Tally::default();
+    while tally.operations < plan.operations {
+        let wanted = ROUND.min(plan.operations - tally.operations);
+        round(plan.seed, tally.rounds, wanted, &mut tally)?;
+        tally.rounds += 1;
+    }
+    Ok(tally)
+}
+
+/// Records and checks one database.
+fn round(seed: u64, number: u64, operations: u64, tally: &mut Tally) -> Outcome<()> {
+    let named = |what: String| format!("seed {seed}, round {number}: {what}");
+    let mut random = Random::of(&[seed, number]);
+    let setting = Setting::choose(&mut random);
+    let taken = recorder::record(setting, &mut random, operations).map_err(named)?;
+    let named = |what: String| format!("seed {seed}, round {number}, {}: {what}", taken.place);
+    check(&taken, tally).map_err(named)
+}
+
+/// Checks what was recorded.
+fn check(taken: &Taken, tally: &mut Tally) -> Outcome<()> {
+    each::<Cell>(&taken.cells, tally)?;
+    each::<Record>(&taken.records, tally)?;
+    serial::check(&taken.history)?;
+    for transaction in &taken.history.transactions {
+        tally.transactions += 1;
+        tally.aborted += u64::from(transaction.fate == Fate::Aborted);
+        tally.unknown += u64::from(transaction.fate == Fate::Unknown);
+        tally.operations += transaction.steps.len() as u64;
+    }
+    tally.reopened += taken.reopened;
+    Ok(())
+}
+
+/// Checks the calls to each key.
+fn each<M: Model>(keys: &BTreeMap<String, Vec<CallTo<M>>>, tally: &mut Tally) -> Outcome<()> {
+    for (key, calls) in keys {
+        let beside = linear::check::<M>(calls).map_err(|what| format!("`{key}`: {what}"))?;
+        tally.keys += 1;
+        tally.operations += calls.len() as u64;
+        tally.beside += beside;
+        tally.unknown += calls.iter().filter(|call| call.answer.is_none()).count() as u64;
+    }
+    Ok(())
+}

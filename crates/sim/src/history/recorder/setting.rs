@@ -1,0 +1,110 @@
+//! Settings: where a database lives while it is watched.
+
+use super::frail::{Faults, FrailFiles};
+use mainstay::{Database, Durability, Options};
+use mainstay_conformance::random::Random;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// What surrounds a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// Memory that is always there.
+    Memory,
+    /// Memory whose syncs take a while, so that much waits and much overlaps.
+    Slow,
+    /// Memory that runs full over and over.
+    Full,
+    /// A real directory.
+    Disk,
+    /// A real directory, and a log whose syncs fail at some point: the database is opened again, and all goes on.
+    Failing,
+}
+
+impl Setting {
+    const ALL: [Setting; 8] = [
+        Setting::Memory,
+        Setting::Slow,
+        Setting::Slow,
+        Setting::Slow,
+        Setting::Full,
+        Setting::Disk,
+        Setting::Failing,
+        Setting::Failing,
+    ];
+
+    /// One of them.
+    pub fn choose(random: &mut Random) -> Setting {
+        Setting::ALL[random.below(Setting::ALL.len() as u64) as usize]
+    }
+}
+
+/// A place for a database, which can be opened again and again.
+pub struct Home {
+    /// What surrounds it.
+    pub setting: Setting,
+    /// What is durable where a transaction says nothing.
+    pub durability: Durability,
+    /// The faults of its disk.
+    pub faults: Arc<Faults>,
+    files: Arc<FrailFiles>,
+    directory: Option<TempDir>,
+}
+
+impl Home {
+    /// A new place.
+    pub fn new(setting: Setting, random: &mut Random) -> Result<Home, String> {
+        let durability = match random.below(6) {
+            0 => Durability::Memory,
+            1 => Durability::Interval,
+            _ => Durability::Sync,
+        };
+        let faults = Arc::new(Faults::none());
+        if setting != Setting::Disk {
+            faults.pause_us.store(random.below(300), Ordering::Relaxed);
+        }
+        let directory = match setting {
+            Setting::Disk | Setting::Failing => Some(TempDir::new()),
+            _ => None,
+        };
+        let directory = directory.transpose().map_err(|error| format!("no directory: {error}"))?;
+        let files = Arc::new(FrailFiles::new(faults.clone()));
+        Ok(Home { setting, durability, faults, files, directory })
+    }
+
+    /// Opens the database.
+    pub fn open(&self) -> mainstay::Result<Database> {
+        let options = options().durability(self.durability);
+        match (self.setting, &self.directory) {
+            (Setting::Disk, Some(directory)) => options.open(directory.path().join("db")),
+            (_, Some(directory)) => {
+                options.files(self.files.clone()).open(directory.path().join("db"))
+            }
+            (Setting::Memory, None) => options.memory(),
+            (_, None) => options.files(self.files.clone()).memory(),
+        }
+    }
+}
+
+impl fmt::Display for Home {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}, durability {:?}", self.setting, self.durability)
+    }
+}
+
+/// Buffers and segments so small that rolls, flushes and compactions happen all the time. Nothing is trimmed: the versions
+/// of every key are asked for in the end.
+fn options() -> Options {
+    Options::new()
+        .retention_all()
+        .record_retention(None)
+        .segment_bytes(32 << 10)
+        .write_buffer_bytes(64 << 10)
+        .cache_bytes(16 << 10)
+        .block_cache_bytes(64 << 10)
+        .sync_interval(Duration::from_millis(3))
+        .sweep_interval(Some(Duration::from_millis(20)))
+}
