@@ -1,9 +1,11 @@
 //! Cuts at boundaries, by the thousand.
 
+use super::procedure::{Procedure, Subject, cut_all};
 use super::recording::{DATABASE, Recording, runs};
 use super::trouble::Trouble;
 use crate::disk::{Event, Homes, Image, Model, Platter, Tree};
 use crate::drill::{Account, Look, Outcome, Work, options};
+use mainstay::Options;
 use mainstay_conformance::random::Random;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -45,15 +47,26 @@ pub struct Tally {
     pub torn: u64,
     /// Indexes that were made anew from the log.
     pub rebuilt: u64,
+    /// Cuts of what is done beside writing: backups, restores, salvages.
+    pub procedures: u64,
 }
 
 /// Runs the plan; the error says what was violated.
 pub fn run(plan: &Plan, mut say: impl FnMut(&Tally)) -> Outcome<Tally> {
     let mut tally = Tally::default();
     let mut chain = 0;
-    while tally.cuts < plan.cuts {
+    // What is done beside writing first.
+    let homes = Homes::make()?;
+    let subject = Subject::make(plan.seed, &homes)?;
+    for procedure in Procedure::ALL {
+        let cuts = cut_all(procedure, &subject, &homes, (plan.seed, plan.cuts_each as usize))?;
+        tally.cuts += cuts;
+        tally.procedures += cuts;
+    }
+    let wanted = tally.cuts + plan.cuts;
+    while tally.cuts < wanted {
         chain += 1;
-        explore_chain(plan, chain, &mut tally, &mut say)?;
+        explore_chain(plan, chain, wanted, &mut tally, &mut say)?;
     }
     Ok(tally)
 }
@@ -62,13 +75,14 @@ pub fn run(plan: &Plan, mut say: impl FnMut(&Tally)) -> Outcome<Tally> {
 fn explore_chain(
     plan: &Plan,
     chain: u64,
+    wanted: u64,
     tally: &mut Tally,
     say: &mut impl FnMut(&Tally),
 ) -> Outcome<()> {
     let homes = Homes::make()?;
     let (mut base, mut before) = (Image::default(), Vec::new());
     for generation in 1..=CHAIN {
-        if tally.cuts >= plan.cuts {
+        if tally.cuts >= wanted {
             break;
         }
         let mut random = Random::of(&[plan.seed, chain, generation]);
@@ -77,7 +91,7 @@ fn explore_chain(
         let work = Work { seed, generation, writers: 4, operations, faulty: false };
         let recording = Recording::make(base, before, work, &homes.mounted)?;
         tally.recordings += 1;
-        let cuts = choose(&recording, plan, plan.cuts - tally.cuts, &mut random);
+        let cuts = choose(&recording, plan, wanted - tally.cuts, &mut random);
         let explorer = Explorer { recording: &recording, homes: &homes, plan };
         let last = explorer.explore(&cuts, tally)?;
         say(tally);
@@ -206,7 +220,17 @@ pub fn settle(
     tally: &mut Tally,
 ) -> Outcome<()> {
     image.write(home).map_err(|error| format!("writing an image: {error}"))?;
-    let db = options().open(home.join(DATABASE));
+    settle_at(&home.join(DATABASE), &options(), said, tally)
+}
+
+/// Opens a database and settles the account.
+pub fn settle_at(
+    directory: &Path,
+    options: &Options,
+    said: &[(u64, String)],
+    tally: &mut Tally,
+) -> Outcome<()> {
+    let db = options.clone().open(directory);
     let db = db.map_err(|error| format!("LOST: opening after the cut: {error}"))?;
     let report = db.open_report();
     tally.torn += u64::from(report.cut.is_some());

@@ -86,6 +86,10 @@ fn cut(plan: &cuts::Plan) -> Outcome<()> {
         tally.torn, tally.rebuilt, tally.unsynced_lost
     );
     println!(
+        "{} cuts of creations, backups, restores, salvages, new classes, new indexes",
+        tally.procedures
+    );
+    println!(
         "{cuts} power cuts, {during_recovery} of them during recovery, {acknowledged} acknowledged writes looked \
          for, 0 lost"
     );

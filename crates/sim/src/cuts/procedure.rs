@@ -1,0 +1,266 @@
+//! What is done to databases beside writing to them, cut off as well: backups, restores, salvages, new classes.
+//!
+//! ```text
+//!   files ── procedure on a disk that writes down what is done to it ── "done" ──> tape
+//!                                             │ up to each boundary
+//!                                             v
+//!   done: it is so, and everything is there     not done: it can be begun again, and then everything is there
+//! ```
+
+use super::explore::{Tally, settle_at};
+use super::recording::{DATABASE, Recording};
+use crate::disk::{Event, Homes, Image, Model, Mount, Node, Platter, Tree};
+use crate::drill::{Outcome, Work, options};
+use mainstay::{Code, Options, doctor, restore_backup, verify_backup};
+use mainstay_conformance::random::Random;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Procedure {
+    /// A database is made.
+    Create,
+    /// A backup is written.
+    Backup,
+    /// A database is made of a backup and an increment.
+    Restore,
+    /// A damaged log is salvaged.
+    SalvageLog,
+    /// An index is divided into other classes.
+    Divide,
+    /// An index that is gone is made anew.
+    Rebuild,
+}
+
+/// The line that says that it is done.
+const DONE: &str = "done";
+
+impl Procedure {
+    /// All of them.
+    pub const ALL: [Procedure; 6] = [
+        Procedure::Create,
+        Procedure::Backup,
+        Procedure::Restore,
+        Procedure::SalvageLog,
+        Procedure::Divide,
+        Procedure::Rebuild,
+    ];
+
+    /// The options that it opens databases with.
+    fn options(self) -> Options {
+        match self {
+            Procedure::Divide => options().retention_class("own/1/", None),
+            _ => options(),
+        }
+    }
+
+    /// The files that it begins with.
+    fn prepare(self, subject: &Subject, home: &Path) -> Outcome<Image> {
+        match self {
+            Procedure::Create => Ok(Image::default()),
+            Procedure::Backup | Procedure::Divide => Ok(subject.late.clone()),
+            Procedure::Restore => subject.backups(home),
+            Procedure::SalvageLog => subject.damaged(),
+            Procedure::Rebuild => Ok(subject.late.without(&Path::new(DATABASE).join("index"))),
+        }
+    }
+
+    /// Does it.
+    fn perform(self, root: &Path) -> Outcome<()> {
+        let told = |error: mainstay::Error| format!("{self:?}: {error}");
+        let db = root.join(DATABASE);
+        match self {
+            Procedure::Create | Procedure::Divide | Procedure::Rebuild => {
+                self.options().open(&db).map_err(told)?.close().map_err(told)
+            }
+            Procedure::Backup => {
+                let db = options().open(&db).map_err(told)?;
+                db.backup(&root.join("backup"), &mut |_| {}).map_err(told).map(drop)
+            }
+            Procedure::Restore => restore(root).map_err(told),
+            Procedure::SalvageLog => doctor::salvage(&db).map_err(told).map(drop),
+        }
+    }
+
+    /// What must be so if power failed.
+    fn verify(self, root: &Path, done: bool, subject: &Subject) -> Outcome<()> {
+        let told = |error: mainstay::Error| format!("{self:?}, done: {done}: {error}");
+        let db = root.join(DATABASE);
+        match self {
+            Procedure::Create => self.options().open(&db).map_err(told)?.close().map_err(told),
+            Procedure::Backup => {
+                subject.settle(&db, &options())?;
+                match done {
+                    true => check_backup(root).map_err(told),
+                    false => Ok(()),
+                }
+            }
+            Procedure::Restore => {
+                if !done {
+                    begin_restore_again(root).map_err(told)?;
+                }
+                subject.settle(&db, &options())
+            }
+            Procedure::SalvageLog => {
+                if !done {
+                    doctor::salvage(&db).map_err(told)?;
+                }
+                subject.check_aside(&db)?;
+                subject.settle(&db, &options())
+            }
+            Procedure::Divide | Procedure::Rebuild => subject.settle(&db, &self.options()),
+        }
+    }
+}
+
+fn restore(root: &Path) -> mainstay::Result<()> {
+    let files = ["full", "more"].map(|name| root.join(name));
+    restore_backup(&root.join(DATABASE), &files, &mut |_| {}).map(drop)
+}
+
+/// What a cut has left of it may have to be removed first; then who restores is told so.
+fn begin_restore_again(root: &Path) -> mainstay::Result<()> {
+    match restore(root) {
+        Err(error) if error.code() == Code::ForeignDirectory => {
+            // It may be whole already: then it opens.
+            if options().open(root.join(DATABASE)).is_ok() {
+                return Ok(());
+            }
+            let _ = fs::remove_dir_all(root.join(DATABASE));
+            restore(root)
+        }
+        restored => restored,
+    }
+}
+
+fn check_backup(root: &Path) -> mainstay::Result<()> {
+    verify_backup(&root.join("backup")).map(drop)
+}
+
+/// A database at two moments of its life.
+pub struct Subject {
+    early: Image,
+    late: Image,
+    said: Vec<(u64, String)>,
+}
+
+impl Subject {
+    /// A database that two processes have written to.
+    pub fn make(seed: u64, homes: &Homes) -> Outcome<Subject> {
+        let (mut image, mut said) = (Image::default(), Vec::new());
+        let mut images = Vec::new();
+        for generation in 1..=2 {
+            let work = Work { seed, generation, writers: 4, operations: 60, faulty: false };
+            let recording = Recording::make(image, said, work, &homes.mounted)?;
+            (image, said) = (recording.end(), recording.said(recording.events.len()));
+            images.push(image.clone());
+        }
+        Ok(Subject { early: images.remove(0), late: image, said })
+    }
+
+    fn settle(&self, directory: &Path, options: &Options) -> Outcome<()> {
+        settle_at(directory, options, &self.said, &mut Tally::default())
+    }
+
+    /// A full backup of the first moment, and an increment from there to the second.
+    fn backups(&self, home: &Path) -> Outcome<Image> {
+        let told = |error: mainstay::Error| format!("backing up: {error}");
+        let disk = |error: std::io::Error| format!("backing up: {error}");
+        let root = home.join("backups");
+        let mut backups = Image::default();
+        let (full, more) = (home.join("full"), home.join("more"));
+        self.early.write(&root).map_err(disk)?;
+        let db = options().open(root.join(DATABASE)).map_err(told)?;
+        let revision = db.backup(&full, &mut |_| {}).map_err(told)?.revision;
+        drop(db);
+        self.late.write(&root).map_err(disk)?;
+        let db = options().open(root.join(DATABASE)).map_err(told)?;
+        db.backup_since(revision, &more, &mut |_| {}).map_err(told)?;
+        for (name, path) in [("full", full), ("more", more)] {
+            backups.put(PathBuf::from(name), Node::File(fs::read(&path).map_err(disk)?));
+            fs::remove_file(path).map_err(disk)?;
+        }
+        Ok(backups)
+    }
+
+    /// A log with a damaged frame, all of which the index holds as well.
+    fn damaged(&self) -> Outcome<Image> {
+        let mut image = self.late.clone();
+        let path = self.first_segment()?;
+        let bytes = image.bytes_mut(&path).ok_or("there is no such file")?;
+        // Behind the header, in the first frame.
+        bytes[200] ^= 1;
+        Ok(image)
+    }
+
+    fn first_segment(&self) -> Outcome<PathBuf> {
+        let is_segment = |path: &PathBuf| path.extension().is_some_and(|of| of == "seg");
+        let mut segments = self.late.files().map(|(path, _)| path).filter(|path| is_segment(path));
+        segments.next().cloned().ok_or_else(|| "there is no segment".to_owned())
+    }
+
+    /// What was damaged is kept, byte by byte.
+    fn check_aside(&self, db: &Path) -> Outcome<()> {
+        let path = self.first_segment()?;
+        let damaged = self.damaged()?;
+        let wanted = damaged.files().find(|(of, _)| **of == path).map(|(_, bytes)| bytes);
+        let told = |error: std::io::Error| format!("looking for what was damaged: {error}");
+        for entry in fs::read_dir(db.join("log")).map_err(told)? {
+            let path = entry.map_err(told)?.path();
+            let is_aside = path.to_string_lossy().contains(".damaged");
+            if is_aside && Some(&fs::read(&path).map_err(told)?) == wanted {
+                return Ok(());
+            }
+        }
+        Err("LOST: the damaged segment was not kept".to_owned())
+    }
+}
+
+/// Does it on a disk, and cuts it off at boundaries, so often at most; gives how often that was.
+pub fn cut_all(
+    procedure: Procedure,
+    subject: &Subject,
+    homes: &Homes,
+    (seed, most): (u64, usize),
+) -> Outcome<u64> {
+    let base = procedure.prepare(subject, &homes.image.with_extension("prepared"))?;
+    let disk = |error: std::io::Error| format!("the disk in memory: {error}");
+    let mount = Mount::new(Tree::of(&base), &homes.mounted).map_err(disk)?;
+    procedure.perform(mount.directory())?;
+    mount.tape().push(Event::Note(DONE.to_owned()));
+    let events = mount.tape().take();
+    mount.end().map_err(disk)?;
+    let recording = Recording { generation: 0, base, before: Vec::new(), events };
+    let (mut at, mut cuts) = (0, 0);
+    let mut platter = Platter::of(&Tree::of(&recording.base));
+    let mut random = Random::of(&[seed, procedure as u64]);
+    for (cut, model) in choose(&recording.boundaries(), most, &mut random) {
+        recording.events[at..cut].iter().for_each(|event| platter.apply(event));
+        at = cut;
+        let done = recording.events[..cut].contains(&Event::Note(DONE.to_owned()));
+        let image = platter.cut(model, &mut random);
+        image.write(&homes.image).map_err(disk)?;
+        procedure.verify(&homes.image, done, subject).map_err(|what| {
+            let total = recording.events.len();
+            format!("{procedure:?}, a cut at event {cut} of {total}, model {model}: {what}")
+        })?;
+        cuts += 1;
+    }
+    Ok(cuts)
+}
+
+/// Every boundary under every model, or as many of these as there is room for; the end is always among them.
+fn choose(boundaries: &[usize], most: usize, random: &mut Random) -> BTreeSet<(usize, Model)> {
+    let all = boundaries.iter().flat_map(|cut| Model::ALL.map(|model| (*cut, model)));
+    let all: Vec<(usize, Model)> = all.collect();
+    if all.len() <= most {
+        return all.into_iter().collect();
+    }
+    let mut chosen: BTreeSet<_> = all.iter().rev().take(Model::ALL.len()).copied().collect();
+    while chosen.len() < most {
+        chosen.insert(all[random.below(all.len() as u64) as usize]);
+    }
+    chosen
+}
