@@ -9,6 +9,8 @@
 //!   failures   each call of a disk fails in turn
 //!   flips      a bit of a file is another one
 //!   history    many threads, what each was told and when, and whether any one order explains it
+//!
+//!   planted    bugs on purpose: each of them is found
 //! ```
 
 pub mod cuts;
@@ -18,4 +20,6 @@ pub mod failures;
 pub mod flips;
 pub mod history;
 pub mod kill;
+#[cfg(feature = "planted")]
+pub mod planted;
 mod watchdog;

@@ -22,6 +22,8 @@ pub struct Plan {
     pub cuts: u64,
     /// How many of them, at most, in one recording.
     pub cuts_each: u64,
+    /// Whether what is done beside writing is cut off as well.
+    pub beside: bool,
     /// Where a violation is kept.
     pub keep: PathBuf,
 }
@@ -55,13 +57,8 @@ pub struct Tally {
 pub fn run(plan: &Plan, mut say: impl FnMut(&Tally)) -> Outcome<Tally> {
     let mut tally = Tally::default();
     let mut chain = 0;
-    // What is done beside writing first.
-    let homes = Homes::make()?;
-    let subject = Subject::make(plan.seed, &homes)?;
-    for procedure in Procedure::ALL {
-        let cuts = cut_all(procedure, &subject, &homes, (plan.seed, plan.cuts_each as usize))?;
-        tally.cuts += cuts;
-        tally.procedures += cuts;
+    if plan.beside {
+        cut_beside(plan, &mut tally)?;
     }
     let wanted = tally.cuts + plan.cuts;
     while tally.cuts < wanted {
@@ -69,6 +66,18 @@ pub fn run(plan: &Plan, mut say: impl FnMut(&Tally)) -> Outcome<Tally> {
         explore_chain(plan, chain, wanted, &mut tally, &mut say)?;
     }
     Ok(tally)
+}
+
+/// What is done beside writing.
+fn cut_beside(plan: &Plan, tally: &mut Tally) -> Outcome<()> {
+    let homes = Homes::make()?;
+    let subject = Subject::make(plan.seed, &homes)?;
+    for procedure in Procedure::ALL {
+        let cuts = cut_all(procedure, &subject, &homes, (plan.seed, plan.cuts_each as usize))?;
+        tally.cuts += cuts;
+        tally.procedures += cuts;
+    }
+    Ok(())
 }
 
 /// Several processes on one database, each beginning with what a cut has left of the one before.

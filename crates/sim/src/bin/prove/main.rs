@@ -1,5 +1,8 @@
 //! Proves that nothing acknowledged is lost, one way after the other; `prove help` lists them.
 
+#[cfg(feature = "planted")]
+mod bugs;
+
 use clap::{Parser, Subcommand};
 use mainstay_sim::drill::Outcome;
 use mainstay_sim::{cuts, failures, flips};
@@ -48,6 +51,24 @@ enum Way {
         #[arg(long, default_value_t = u64::from(std::process::id()))]
         seed: u64,
     },
+    /// Plants bugs, one at a time, and looks for each.
+    #[cfg(feature = "planted")]
+    Planted {
+        /// These alone; all without it.
+        bugs: Vec<String>,
+        /// What choices come from.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
+    /// Plants a bug and runs its check.
+    #[cfg(feature = "planted")]
+    Hunt {
+        /// The bug.
+        bug: String,
+        /// What choices come from.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
     /// Looks at a violation again.
     Again {
         /// Where it was kept.
@@ -61,10 +82,14 @@ enum Way {
 fn main() -> ExitCode {
     let done = match Words::parse().way {
         Way::Cuts { count, each, seed, keep } => {
-            cut(&cuts::Plan { seed, cuts: count, cuts_each: each, keep })
+            cut(&cuts::Plan { seed, cuts: count, cuts_each: each, keep, beside: true })
         }
         Way::Failures { count, seed } => fail(&failures::Plan { seed, count }),
         Way::Flips { count, seed } => flip(&flips::Plan { seed, count }),
+        #[cfg(feature = "planted")]
+        Way::Planted { bugs, seed } => bugs::all(&bugs, seed),
+        #[cfg(feature = "planted")]
+        Way::Hunt { bug, seed } => bugs::one(&bug, seed),
         Way::Again { file, home } => cuts::again(&file, &home),
     };
     match done {
