@@ -9,6 +9,7 @@ use mainstay::Options;
 use mainstay_conformance::random::Random;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// How many processes follow each other before a new database is begun.
 const CHAIN: u64 = 4;
@@ -98,7 +99,12 @@ fn explore_chain(
         let operations = [5, 30, 120][random.below(3) as usize];
         let seed = random.next();
         let work = Work { seed, generation, writers: 4, operations, faulty: false };
-        let recording = Recording::make(base, before, work, &homes.mounted)?;
+        // Half of them keep no more of the log than they need: then a mark that is lost shows.
+        let options = match random.chance(50) {
+            true => options().feed_retention(Duration::ZERO, 0),
+            false => options(),
+        };
+        let recording = Recording::make(base, before, work, options, &homes.mounted)?;
         tally.recordings += 1;
         let cuts = choose(&recording, plan, wanted - tally.cuts, &mut random);
         let explorer = Explorer { recording: &recording, homes: &homes, plan };

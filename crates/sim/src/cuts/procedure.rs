@@ -10,10 +10,10 @@
 use super::explore::{Tally, settle_at};
 use super::recording::{DATABASE, Recording};
 use crate::disk::{Event, Homes, Image, Model, Mount, Node, Platter, Tree};
-use crate::drill::{Outcome, Work, options};
-use mainstay::{Code, Options, doctor, restore_backup, verify_backup};
+use crate::drill::{Outcome, Work, all_cells, options};
+use mainstay::{Code, Options, Revision, Versioned, doctor, restore_backup, verify_backup};
 use mainstay_conformance::random::Random;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -26,8 +26,14 @@ pub enum Procedure {
     Backup,
     /// A database is made of a backup and an increment.
     Restore,
-    /// A damaged log is salvaged.
-    SalvageLog,
+    /// A log whose first segment is damaged is salvaged: what is before the damage goes aside.
+    SalvageFirst,
+    /// A log whose last segment but one is damaged is salvaged: what is behind it goes aside.
+    SalvageMiddle,
+    /// A log with nothing but damage is salvaged: it begins anew behind the index.
+    SalvageAll,
+    /// A damaged log beside a damaged index is salvaged: the index goes aside.
+    SalvageBoth,
     /// An index is divided into other classes.
     Divide,
     /// An index that is gone is made anew.
@@ -39,11 +45,14 @@ const DONE: &str = "done";
 
 impl Procedure {
     /// All of them.
-    pub const ALL: [Procedure; 6] = [
+    pub const ALL: [Procedure; 9] = [
         Procedure::Create,
         Procedure::Backup,
         Procedure::Restore,
-        Procedure::SalvageLog,
+        Procedure::SalvageFirst,
+        Procedure::SalvageMiddle,
+        Procedure::SalvageAll,
+        Procedure::SalvageBoth,
         Procedure::Divide,
         Procedure::Rebuild,
     ];
@@ -62,8 +71,8 @@ impl Procedure {
             Procedure::Create => Ok(Image::default()),
             Procedure::Backup | Procedure::Divide => Ok(subject.late.clone()),
             Procedure::Restore => subject.backups(home),
-            Procedure::SalvageLog => subject.damaged(),
             Procedure::Rebuild => Ok(subject.late.without(&Path::new(DATABASE).join("index"))),
+            _ => subject.damaged(self),
         }
     }
 
@@ -80,7 +89,7 @@ impl Procedure {
                 db.backup(&root.join("backup"), &mut |_| {}).map_err(told).map(drop)
             }
             Procedure::Restore => restore(root).map_err(told),
-            Procedure::SalvageLog => doctor::salvage(&db).map_err(told).map(drop),
+            _ => doctor::salvage(&db).map_err(told).map(drop),
         }
     }
 
@@ -103,14 +112,14 @@ impl Procedure {
                 }
                 subject.settle(&db, &options())
             }
-            Procedure::SalvageLog => {
+            Procedure::Divide | Procedure::Rebuild => subject.settle(&db, &self.options()),
+            _ => {
                 if !done {
                     doctor::salvage(&db).map_err(told)?;
                 }
-                subject.check_aside(&db)?;
-                subject.settle(&db, &options())
+                subject.check_aside(self, &db)?;
+                subject.check_salvaged(self, &db)
             }
-            Procedure::Divide | Procedure::Rebuild => subject.settle(&db, &self.options()),
         }
     }
 }
@@ -153,7 +162,7 @@ impl Subject {
         let mut images = Vec::new();
         for generation in 1..=2 {
             let work = Work { seed, generation, writers: 4, operations: 60, faulty: false };
-            let recording = Recording::make(image, said, work, &homes.mounted)?;
+            let recording = Recording::make(image, said, work, options(), &homes.mounted)?;
             (image, said) = (recording.end(), recording.said(recording.events.len()));
             images.push(image.clone());
         }
@@ -185,37 +194,71 @@ impl Subject {
         Ok(backups)
     }
 
-    /// A log with a damaged frame, all of which the index holds as well.
-    fn damaged(&self) -> Outcome<Image> {
+    /// The files with what is to be salvaged.
+    fn damaged(&self, procedure: Procedure) -> Outcome<Image> {
         let mut image = self.late.clone();
-        let path = self.first_segment()?;
-        let bytes = image.bytes_mut(&path).ok_or("there is no such file")?;
-        // Behind the header, in the first frame.
-        bytes[200] ^= 1;
+        let segments = self.segments();
+        let hit: &[PathBuf] = match procedure {
+            Procedure::SalvageFirst => &segments[..1],
+            Procedure::SalvageAll => &segments,
+            _ => &segments[segments.len().saturating_sub(2)..][..1],
+        };
+        for path in hit {
+            let bytes = image.bytes_mut(path).ok_or("there is no such file")?;
+            // Behind the header, in the first frame.
+            bytes[200] ^= 1;
+        }
+        if procedure == Procedure::SalvageBoth {
+            let mark = Path::new(DATABASE).join("index").join("MARK");
+            let bytes = image.bytes_mut(&mark).ok_or("there is no mark")?;
+            bytes[20] ^= 1;
+        }
         Ok(image)
     }
 
-    fn first_segment(&self) -> Outcome<PathBuf> {
-        let is_segment = |path: &PathBuf| path.extension().is_some_and(|of| of == "seg");
-        let mut segments = self.late.files().map(|(path, _)| path).filter(|path| is_segment(path));
-        segments.next().cloned().ok_or_else(|| "there is no segment".to_owned())
+    fn segments(&self) -> Vec<PathBuf> {
+        let is_segment = |path: &&PathBuf| path.extension().is_some_and(|of| of == "seg");
+        self.late.files().map(|(path, _)| path).filter(is_segment).cloned().collect()
     }
 
     /// What was damaged is kept, byte by byte.
-    fn check_aside(&self, db: &Path) -> Outcome<()> {
-        let path = self.first_segment()?;
-        let damaged = self.damaged()?;
-        let wanted = damaged.files().find(|(of, _)| **of == path).map(|(_, bytes)| bytes);
+    fn check_aside(&self, procedure: Procedure, db: &Path) -> Outcome<()> {
+        let damaged = self.damaged(procedure)?;
         let told = |error: std::io::Error| format!("looking for what was damaged: {error}");
+        let mut there = Vec::new();
         for entry in fs::read_dir(db.join("log")).map_err(told)? {
-            let path = entry.map_err(told)?.path();
-            let is_aside = path.to_string_lossy().contains(".damaged");
-            if is_aside && Some(&fs::read(&path).map_err(told)?) == wanted {
-                return Ok(());
-            }
+            there.push(fs::read(entry.map_err(told)?.path()).map_err(told)?);
         }
-        Err("LOST: the damaged segment was not kept".to_owned())
+        let before: BTreeMap<_, _> = self.late.files().collect();
+        let changed = damaged.files().filter(|(path, bytes)| before.get(path) != Some(bytes));
+        let segments = changed.filter(|(path, _)| path.extension().is_some_and(|of| of == "seg"));
+        match segments.into_iter().find(|(_, bytes)| !there.contains(bytes)) {
+            Some((path, _)) => Err(format!("LOST: {} was not kept", path.display())),
+            None => Ok(()),
+        }
     }
+
+    /// It is as after a salvage that nobody cut off.
+    fn check_salvaged(&self, procedure: Procedure, db: &Path) -> Outcome<()> {
+        let home = db.with_extension("undisturbed");
+        let told = |error: mainstay::Error| format!("salvaging: {error}");
+        self.damaged(procedure)?.write(&home).map_err(|error| format!("an image: {error}"))?;
+        doctor::salvage(&home.join(DATABASE)).map_err(told)?;
+        let (cut, undisturbed) =
+            (look(db).map_err(told)?, look(&home.join(DATABASE)).map_err(told)?);
+        match cut == undisturbed {
+            true => Ok(()),
+            false => Err(format!("LOST: {cut:?} instead of {undisturbed:?}")),
+        }
+    }
+}
+
+/// The revision that a database ends with, and its cells.
+fn look(directory: &Path) -> mainstay::Result<(Revision, Vec<Option<Versioned>>)> {
+    let db = options().open(directory)?;
+    let cells = all_cells().iter().map(|name| db.cells().get_versioned(name)).collect();
+    let cells: mainstay::Result<_> = cells;
+    Ok((db.open_report().revision, cells?))
 }
 
 /// Does it on a disk, and cuts it off at boundaries, so often at most; gives how often that was.

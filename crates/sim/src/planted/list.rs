@@ -48,18 +48,17 @@ pub fn check_of(bug: Bug) -> Check {
         Bug::CounterLostOnDelete | Bug::ExpiryByWallClock => Check::Suite,
         Bug::ChecksumIgnored => Check::Flips,
         Bug::LatchForgotten | Bug::NoSyncOfRewritten | Bug::RevisionReused => Check::Failures,
-        Bug::NoSyncOfIdentity
-        | Bug::NoSyncOfIdentityName
-        | Bug::NoSyncOfNewDirectory
-        | Bug::NoSyncOfParent => Check::Procedure(Procedure::Create),
+        Bug::NoSyncOfIdentity => Check::Procedure(Procedure::Create),
+        Bug::NoSyncOfIdentityName => Check::Procedure(Procedure::Restore),
+        Bug::NoSyncOfNewDirectory => Check::Procedure(Procedure::SalvageAll),
         Bug::NoSyncOfPart | Bug::NoSyncOfPartName => Check::Procedure(Procedure::Backup),
         Bug::NoSyncOfRestoredLog => Check::Procedure(Procedure::Restore),
         Bug::NoSyncOfRename => Check::Procedure(Procedure::Divide),
+        Bug::NoSyncOfMovedIndex => Check::Procedure(Procedure::SalvageFirst),
         Bug::NoSyncOfCut
-        | Bug::NoSyncOfMovedIndex
         | Bug::NoSyncOfMovedSegment
         | Bug::NoSyncOfSalvagedCopy
-        | Bug::NoSyncOfSalvagedCopyName => Check::Procedure(Procedure::SalvageLog),
+        | Bug::NoSyncOfSalvagedCopyName => Check::Procedure(Procedure::SalvageBoth),
         _ => Check::Cuts,
     }
 }
