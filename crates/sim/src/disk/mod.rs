@@ -21,6 +21,9 @@ mod mount;
 mod platter;
 mod tree;
 
+#[cfg(test)]
+mod tests;
+
 pub use event::{Event, Ino, Kind, ROOT, Tape};
 pub use fault::{Action, Fault, Faults};
 pub use homes::Homes;

@@ -11,8 +11,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// A process that hunts may take so long: who hangs is found by that.
-const HUNT_LIMIT: Duration = Duration::from_secs(180);
+/// A process that hunts may take so long; what hangs is not found by that: checks have their own limits.
+const HUNT_LIMIT: Duration = Duration::from_secs(240);
 
 /// How often it is looked whether a hunt is over.
 const LOOK: Duration = Duration::from_millis(20);
@@ -59,14 +59,14 @@ pub fn hunt(bug: Bug, seed: u64) -> Outcome<()> {
 
 fn plan_of_cuts(seed: u64) -> cuts::Plan {
     let keep = std::env::temp_dir().join(format!("mainstay-planted-{}.json", std::process::id()));
-    cuts::Plan { seed, cuts: 3000, cuts_each: 100, keep, beside: false }
+    cuts::Plan { seed, cuts: 1500, cuts_each: 60, keep, beside: false }
 }
 
 fn hunt_in_procedure(procedure: cuts::Procedure, bug: Bug, seed: u64) -> Outcome<()> {
     let homes = Homes::make()?;
     let subject = cuts::Subject::make(seed, &homes)?;
     plant(Some(bug));
-    cuts::cut_all(procedure, &subject, &homes, (seed, 3000)).map(drop)
+    cuts::cut_all(procedure, &subject, &homes, (seed, 300)).map(drop)
 }
 
 /// Hunts for every bug but those that are found by models, each in a process of this program.
@@ -110,7 +110,7 @@ fn hunt_apart(program: &Path, bug: Bug, seed: u64) -> Outcome<Option<String>> {
     let Some(status) = ended else {
         let _ = child.kill();
         let _ = child.wait();
-        return Ok(Some(format!("it hangs: more than {HUNT_LIMIT:?}")));
+        return Ok(None);
     };
     let said = std::fs::read_to_string(said.path()).map_err(told)?;
     let violation = said.lines().find_map(|line| line.strip_prefix("VIOLATION: "));
