@@ -11,11 +11,13 @@ use super::explore::{Tally, settle_at};
 use super::recording::{DATABASE, Recording};
 use crate::disk::{Event, Homes, Image, Model, Mount, Node, Platter, Tree};
 use crate::drill::{Outcome, Work, all_cells, options};
+use mainstay::doctor::Verdict;
 use mainstay::{Code, Options, Revision, Versioned, doctor, restore_backup, verify_backup};
 use mainstay_conformance::random::Random;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,8 +32,12 @@ pub enum Procedure {
     SalvageFirst,
     /// A log whose last segment but one is damaged is salvaged: what is behind it goes aside.
     SalvageMiddle,
+    /// A log whose last segment is damaged is salvaged: a copy of it is kept.
+    SalvageLast,
     /// A log with nothing but damage is salvaged: it begins anew behind the index.
     SalvageAll,
+    /// A log that is gone is salvaged: it begins anew behind the index.
+    SalvageGone,
     /// A damaged log beside a damaged index is salvaged: the index goes aside.
     SalvageBoth,
     /// An index is divided into other classes.
@@ -45,13 +51,15 @@ const DONE: &str = "done";
 
 impl Procedure {
     /// All of them.
-    pub const ALL: [Procedure; 9] = [
+    pub const ALL: [Procedure; 11] = [
         Procedure::Create,
         Procedure::Backup,
         Procedure::Restore,
         Procedure::SalvageFirst,
         Procedure::SalvageMiddle,
+        Procedure::SalvageLast,
         Procedure::SalvageAll,
+        Procedure::SalvageGone,
         Procedure::SalvageBoth,
         Procedure::Divide,
         Procedure::Rebuild,
@@ -69,7 +77,8 @@ impl Procedure {
     fn prepare(self, subject: &Subject, home: &Path) -> Outcome<Image> {
         match self {
             Procedure::Create => Ok(Image::default()),
-            Procedure::Backup | Procedure::Divide => Ok(subject.late.clone()),
+            Procedure::Backup => Ok(subject.late.clone()),
+            Procedure::Divide => Ok(subject.lean.clone()),
             Procedure::Restore => subject.backups(home),
             Procedure::Rebuild => Ok(subject.late.without(&Path::new(DATABASE).join("index"))),
             _ => subject.damaged(self),
@@ -116,6 +125,8 @@ impl Procedure {
             _ => {
                 if !done {
                     doctor::salvage(&db).map_err(told)?;
+                } else if doctor::inspect(&db).map_err(told)?.verdict == Verdict::Salvage {
+                    return Err(format!("LOST: {self:?} is to be done again"));
                 }
                 subject.check_aside(self, &db)?;
                 subject.check_salvaged(self, &db)
@@ -152,6 +163,8 @@ fn check_backup(root: &Path) -> mainstay::Result<()> {
 pub struct Subject {
     early: Image,
     late: Image,
+    /// The same as the second, with no more of a log than it needs.
+    lean: Image,
     said: Vec<(u64, String)>,
 }
 
@@ -166,7 +179,8 @@ impl Subject {
             (image, said) = (recording.end(), recording.said(recording.events.len()));
             images.push(image.clone());
         }
-        Ok(Subject { early: images.remove(0), late: image, said })
+        let lean = lean(&image, &homes.image)?;
+        Ok(Subject { early: images.remove(0), late: image, lean, said })
     }
 
     fn settle(&self, directory: &Path, options: &Options) -> Outcome<()> {
@@ -201,6 +215,10 @@ impl Subject {
         let hit: &[PathBuf] = match procedure {
             Procedure::SalvageFirst => &segments[..1],
             Procedure::SalvageAll => &segments,
+            Procedure::SalvageLast => &segments[segments.len() - 1..],
+            Procedure::SalvageGone => {
+                return Ok(image.without(&Path::new(DATABASE).join("log")));
+            }
             _ => &segments[segments.len().saturating_sub(2)..][..1],
         };
         for path in hit {
@@ -251,6 +269,19 @@ impl Subject {
             false => Err(format!("LOST: {cut:?} instead of {undisturbed:?}")),
         }
     }
+}
+
+/// The files with an index that nothing but a backup could make again.
+fn lean(image: &Image, home: &Path) -> Outcome<Image> {
+    let told = |error: mainstay::Error| format!("trimming: {error}");
+    let disk = |error: std::io::Error| format!("trimming: {error}");
+    image.write(home).map_err(disk)?;
+    let options = options().feed_retention(Duration::ZERO, 0);
+    let db = options.open(home.join(DATABASE)).map_err(told)?;
+    db.trim().map_err(told)?;
+    db.close().map_err(told)?;
+    drop(db);
+    Image::read(home).map_err(disk)
 }
 
 /// The revision that a database ends with, and its cells.

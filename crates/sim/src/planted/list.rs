@@ -50,15 +50,15 @@ pub fn check_of(bug: Bug) -> Check {
         Bug::LatchForgotten | Bug::NoSyncOfRewritten | Bug::RevisionReused => Check::Failures,
         Bug::NoSyncOfIdentity => Check::Procedure(Procedure::Create),
         Bug::NoSyncOfIdentityName => Check::Procedure(Procedure::Restore),
-        Bug::NoSyncOfNewDirectory => Check::Procedure(Procedure::SalvageAll),
+        Bug::NoSyncOfNewDirectory => Check::Procedure(Procedure::SalvageGone),
         Bug::NoSyncOfPart | Bug::NoSyncOfPartName => Check::Procedure(Procedure::Backup),
         Bug::NoSyncOfRestoredLog => Check::Procedure(Procedure::Restore),
         Bug::NoSyncOfRename => Check::Procedure(Procedure::Divide),
+        Bug::NoSyncOfSalvagedCopyName => Check::Procedure(Procedure::SalvageLast),
         Bug::NoSyncOfMovedIndex => Check::Procedure(Procedure::SalvageFirst),
-        Bug::NoSyncOfCut
-        | Bug::NoSyncOfMovedSegment
-        | Bug::NoSyncOfSalvagedCopy
-        | Bug::NoSyncOfSalvagedCopyName => Check::Procedure(Procedure::SalvageBoth),
+        Bug::NoSyncOfCut | Bug::NoSyncOfMovedSegment | Bug::NoSyncOfSalvagedCopy => {
+            Check::Procedure(Procedure::SalvageBoth)
+        }
         _ => Check::Cuts,
     }
 }
