@@ -47,7 +47,10 @@ pub fn check_of(bug: Bug) -> Check {
         Bug::CasAlwaysWins | Bug::GuardRangeForgotten | Bug::PublishBeforeSync => Check::Histories,
         Bug::CounterLostOnDelete | Bug::ExpiryByWallClock => Check::Suite,
         Bug::ChecksumIgnored => Check::Flips,
-        Bug::LatchForgotten | Bug::NoSyncOfRewritten | Bug::RevisionReused => Check::Failures,
+        Bug::LatchForgotten
+        | Bug::NoSyncOfReplayed
+        | Bug::NoSyncOfRewritten
+        | Bug::RevisionReused => Check::Failures,
         Bug::NoSyncOfIdentity => Check::Procedure(Procedure::Create),
         Bug::NoSyncOfIdentityName => Check::Procedure(Procedure::Restore),
         Bug::NoSyncOfNewDirectory => Check::Procedure(Procedure::SalvageGone),
