@@ -6,6 +6,7 @@
 //!   cuts   power fails at every boundary of a drill
 //!   failures   each call of a disk fails in turn
 //!   flips  a bit of a file is another one
+//!   soak   load for long, and nothing grows
 //!   disk   a file system that writes down what is done to it, and knows what a power cut would leave
 //! ```
 
@@ -15,4 +16,5 @@ pub mod drill;
 pub mod failures;
 pub mod flips;
 pub mod kill;
+pub mod soak;
 mod watchdog;

@@ -1,5 +1,7 @@
 //! Proves that nothing acknowledged is lost, one way after the other; `prove help` lists them.
 
+mod soak;
+
 use clap::{Parser, Subcommand};
 use mainstay_sim::drill::Outcome;
 use mainstay_sim::{cuts, failures, flips};
@@ -48,6 +50,18 @@ enum Way {
         #[arg(long, default_value_t = u64::from(std::process::id()))]
         seed: u64,
     },
+    /// Loads a database for long, at 80 % of what it can do: nothing may grow.
+    Soak {
+        /// How long the load lasts.
+        #[arg(long, default_value_t = 600)]
+        seconds: u64,
+        /// What choices come from.
+        #[arg(long, default_value_t = u64::from(std::process::id()))]
+        seed: u64,
+        /// Where the picture of it is put.
+        #[arg(long, default_value = "soak.svg")]
+        report: PathBuf,
+    },
     /// Looks at a violation again.
     Again {
         /// Where it was kept.
@@ -65,6 +79,7 @@ fn main() -> ExitCode {
         }
         Way::Failures { count, seed } => fail(&failures::Plan { seed, count }),
         Way::Flips { count, seed } => flip(&flips::Plan { seed, count }),
+        Way::Soak { seconds, seed, report } => soak::run(seconds, seed, &report),
         Way::Again { file, home } => cuts::again(&file, &home),
     };
     match done {
