@@ -9,6 +9,7 @@
 //!   failures   each call of a disk fails in turn
 //!   flips      a bit of a file is another one
 //!   history    many threads, what each was told and when, and whether any one order explains it
+//!   soak       load for long, and nothing grows
 //!
 //!   planted    bugs on purpose: each of them is found
 //! ```
@@ -22,4 +23,5 @@ pub mod history;
 pub mod kill;
 #[cfg(feature = "planted")]
 pub mod planted;
+pub mod soak;
 mod watchdog;
