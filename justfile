@@ -19,6 +19,10 @@ bench-server *ARGS:
 kill *ARGS:
     cargo run --release -p mainstay-sim --bin kill -- {{ARGS}}
 
+# Loads a database for ten minutes, draws soak.svg; nothing may grow: `just soak --seconds 3600`.
+soak *ARGS:
+    cargo run --release -p mainstay-sim --bin prove -- soak {{ARGS}}
+
 fmt:
     cargo fmt --all
 
