@@ -22,6 +22,9 @@ kill *ARGS:
 # Records what threads are told and checks that one order explains it; `just histories --operations 5000000 --seed 7`.
 histories *ARGS:
     cargo run --release -p mainstay-sim --bin histories -- {{ARGS}}
+# Loads a database for ten minutes, draws soak.svg; nothing may grow: `just soak --seconds 3600`.
+soak *ARGS:
+    cargo run --release -p mainstay-sim --bin prove -- soak {{ARGS}}
 
 fmt:
     cargo fmt --all

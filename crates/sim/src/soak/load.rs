@@ -7,7 +7,7 @@
 
 use super::histogram::Histogram;
 use super::pace::Pace;
-use super::sample::{self, Sample};
+use super::sample::{self, Sample, Ticks};
 use super::work::Hand;
 use crate::drill::Outcome;
 use mainstay::{Clock, SystemClock};
@@ -87,14 +87,16 @@ impl Load<'_> {
             }
             Ok(())
         };
-        let mut samples = Vec::new();
+        let (mut samples, mut ticks) = (Vec::new(), Ticks::now()?);
         self.all(hands, &work, || {
             for second in 1..=seconds {
                 self.sleep_until(start_us + second * SECOND_US);
                 if self.is_over() {
                     break;
                 }
-                let sample = self.sample(second, &pace)?;
+                let before = std::mem::replace(&mut ticks, Ticks::now()?);
+                let others_percent = ticks.others_percent(before);
+                let sample = Sample { others_percent, ..self.sample(second, &pace)? };
                 tell(&sample);
                 samples.push(sample);
             }
@@ -111,6 +113,7 @@ impl Load<'_> {
             disk_bytes: sample::disk_bytes(self.directory),
             latencies: self.latencies.take(),
             backlog: pace.backlog(self.now_us()),
+            ..Sample::default()
         })
     }
 

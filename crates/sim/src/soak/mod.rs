@@ -24,7 +24,7 @@ mod work;
 pub use histogram::Latencies;
 pub use picture::draw;
 pub use sample::Sample;
-pub use verdict::{Figure, judge};
+pub use verdict::{Figure, Verdict, judge};
 
 use crate::drill::Outcome;
 use follower::Follower;

@@ -1,4 +1,4 @@
-//! The picture of a soak: five curves over one axis of time, with the quarters that are compared.
+//! The picture of a soak: six figures over one axis of time, with the quarters that are compared.
 //!
 //! ```text
 //!   title
@@ -7,6 +7,7 @@
 //!   disk          │ ╱╲╱╲╱╲╱╲╱╲╱╲╱╲╱╲╱╲╱╲╱╲╱╲╱╲
 //!   latency       │ ──── p99 ──── p50 ────────
 //!   throughput    │ ──────────────────────────
+//!   others        │ ╱╲_____________________╱╲_
 //!                 └ 0 ── 2 min ── 4 min ──────
 //! ```
 
@@ -17,7 +18,7 @@ use std::fmt::Write;
 const WIDTH: f64 = 880.0;
 const LEFT: f64 = 72.0;
 const RIGHT: f64 = 150.0;
-const TOP: f64 = 74.0;
+const TOP: f64 = 90.0;
 /// A panel, and what is between it and the next one.
 const PANEL: f64 = 92.0;
 const GAP: f64 = 38.0;
@@ -82,6 +83,9 @@ fn panels(target: f64) -> Vec<Panel> {
         Panel::of("Disk, all files", "MiB", |it| mib(it.disk_bytes)),
         latency,
         Panel { goal: Some(target), ..done },
+        Panel::of("Other programs on the machine", "% of its processors", |it| {
+            it.others_percent as f64
+        }),
     ]
 }
 
@@ -109,14 +113,17 @@ pub fn draw(report: &Report) -> String {
 
 fn title(report: &Report) -> String {
     let minutes = report.samples.len() as f64 / 60.0;
-    format!("Soak: {minutes:.1} minutes at {} operations a second", report.target)
+    let target = short(report.target as f64);
+    format!("Soak: {minutes:.1} minutes at {target} operations a second")
 }
 
 fn subtitle(report: &Report) -> String {
     let (made, merged) = report.branches;
     format!(
-        "80 % of the peak of {}; {made} branches made and deleted, {merged} merged. Shaded: the quarters that are compared.",
-        report.peak
+        "80 % of a peak of {}; {} branches made and deleted, {} of them merged. Shaded: the quarters that are compared.",
+        short(report.peak as f64),
+        short(made as f64),
+        short(merged as f64),
     )
 }
 
@@ -208,8 +215,8 @@ impl Svg<'_> {
         self.label((LEFT, top - 9.0), "ink name", "start", &format!("{}{unit}", panel.name));
         if let Some(goal) = panel.goal {
             self.level(scale.y(goal), (0.0, self.samples.len() as f64), "goal");
-            let text = format!("asked for {}", short(goal));
-            self.label((WIDTH - RIGHT + 10.0, top + PANEL), "goal-ink", "start", &text);
+            let text = format!("asked for: {}", short(goal));
+            self.label((WIDTH - RIGHT + 10.0, top + 54.0), "goal-ink", "start", &text);
         }
         for (place, curve) in panel.curves.iter().enumerate() {
             self.curve(curve, &scale);
@@ -301,6 +308,7 @@ mod tests {
             disk_bytes: (60 + second % 60) << 20,
             latencies: Latencies { count: 3990, p50_us: 900, p99_us: 12_000, max_us: 90_000 },
             backlog: 0,
+            others_percent: second % 3,
         };
         let samples = (1..=seconds).map(sample).collect();
         Report { peak: 5000, target: 4000, samples, ..Report::default() }
@@ -336,7 +344,7 @@ mod tests {
         let svg = draw(&report(600));
         let curves: Vec<&str> =
             svg.split("points=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
-        assert_eq!(curves.len(), 6);
+        assert_eq!(curves.len(), 7);
         assert!(curves.iter().all(|points| points.split(' ').count() == 600));
         assert!(svg.contains("10 min") && svg.contains("4,000"));
     }

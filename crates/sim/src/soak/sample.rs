@@ -21,6 +21,52 @@ pub struct Sample {
     pub latencies: Latencies,
     /// Operations that should have begun by now and have not.
     pub backlog: u64,
+    /// How much of the machine's processors other programs took in this second, in percent.
+    pub others_percent: u64,
+}
+
+/// What the processors have done since the machine was started, in ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Ticks {
+    /// All there were.
+    all: u64,
+    /// Those that somebody used.
+    busy: u64,
+    /// Those of them that this process used.
+    own: u64,
+}
+
+impl Ticks {
+    pub fn now() -> Outcome<Ticks> {
+        let read =
+            |path: &str| fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
+        let machine = read("/proc/stat")?;
+        let own = read("/proc/self/stat")?;
+        Ticks::of(&machine, &own).ok_or_else(|| "/proc tells of no processors".to_owned())
+    }
+
+    /// The first line tells of all processors: user, nice, system, idle, waiting for disks, and so on. Of a process the name
+    /// ends with a parenthesis, and user and system are the twelfth and thirteenth field behind it.
+    fn of(machine: &str, own: &str) -> Option<Ticks> {
+        let line = machine.lines().next()?.strip_prefix("cpu ")?;
+        let ticks: Vec<u64> =
+            line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        let all = ticks.iter().take(8).sum();
+        let fields: Vec<&str> = own.rsplit_once(')')?.1.split_whitespace().collect();
+        let of_own = |place: usize| fields.get(place).and_then(|word| word.parse::<u64>().ok());
+        Some(Ticks {
+            all,
+            busy: all - ticks.get(3)? - ticks.get(4)?,
+            own: of_own(11)? + of_own(12)?,
+        })
+    }
+
+    /// The share of others since an earlier look.
+    pub fn others_percent(self, before: Ticks) -> u64 {
+        let all = self.all.saturating_sub(before.all).max(1);
+        let busy = self.busy.saturating_sub(before.busy);
+        busy.saturating_sub(self.own.saturating_sub(before.own)) * 100 / all
+    }
 }
 
 /// The resident memory of this process.
@@ -51,6 +97,17 @@ pub(super) fn disk_bytes(directory: &Path) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_others_take_is_what_is_busy_without_us() {
+        let own = |ticks| format!("7 (a (b) c) S 1 2 3 4 5 6 7 8 9 10 {ticks} 5 0 0 20");
+        let before = Ticks::of("cpu  100 10 40 800 50 0 0 0 0 0\ncpu0 1", &own(100)).unwrap();
+        assert_eq!(before, Ticks { all: 1000, busy: 150, own: 105 });
+        let after = Ticks::of("cpu  210 10 90 830 50 0 5 5 0 0\ncpu0 1", &own(170)).unwrap();
+        assert_eq!(after.others_percent(before), 50);
+        assert_eq!(before.others_percent(before), 0);
+        assert!(Ticks::now().unwrap().busy > 0 && Ticks::of("", "").is_none());
+    }
 
     #[test]
     fn the_process_has_memory_and_files_and_a_directory_its_bytes() {

@@ -1,7 +1,7 @@
 //! Runs a soak, tells how it goes, and draws it.
 
 use mainstay_sim::drill::Outcome;
-use mainstay_sim::soak::{self, Figure, News, Plan, Report, Sample};
+use mainstay_sim::soak::{self, Figure, News, Plan, Report, Sample, Verdict};
 use std::fs;
 use std::path::Path;
 
@@ -15,7 +15,7 @@ pub fn run(seconds: u64, seed: u64, report: &Path) -> Outcome<()> {
     fs::write(report, soak::draw(&done)).map_err(|error| format!("{report:?}: {error}"))?;
     print(&done);
     println!("the picture is in {}", report.display());
-    let grown = done.figures.iter().filter(|figure| !figure.holds);
+    let grown = done.figures.iter().filter(|figure| figure.verdict == Verdict::NotFlat);
     let grown: Vec<String> = grown.map(Figure::to_string).collect();
     if grown.is_empty() { Ok(()) } else { Err(grown.join("; ")) }
 }
@@ -25,8 +25,17 @@ fn tell(news: &News<'_>) {
         News::Peak(peak, target) => {
             println!("peak {peak} operations a second, load {target}");
             println!(
-                "{:>8}{:>10}{:>6}{:>10}{:>9}{:>9}{:>9}{:>9}{:>9}",
-                "second", "MiB", "fds", "disk MiB", "done", "p50 ms", "p99 ms", "max ms", "backlog"
+                "{:>8}{:>10}{:>6}{:>10}{:>9}{:>9}{:>9}{:>9}{:>9}{:>10}",
+                "second",
+                "MiB",
+                "fds",
+                "disk MiB",
+                "done",
+                "p50 ms",
+                "p99 ms",
+                "max ms",
+                "backlog",
+                "others %"
             );
         }
         News::Second(sample) if sample.second % TOLD_EVERY == 0 => row(sample),
@@ -35,11 +44,19 @@ fn tell(news: &News<'_>) {
 }
 
 fn row(sample: &Sample) {
-    let Sample { second, memory_bytes, descriptors, disk_bytes, latencies, backlog } = sample;
+    let Sample {
+        second,
+        memory_bytes,
+        descriptors,
+        disk_bytes,
+        latencies,
+        backlog,
+        others_percent,
+    } = sample;
     let mib = |bytes: &u64| *bytes as f64 / f64::from(1 << 20);
     let ms = |us: u64| us as f64 / 1000.0;
     println!(
-        "{second:>8}{:>10.1}{descriptors:>6}{:>10.1}{:>9}{:>9.1}{:>9.1}{:>9.1}{backlog:>9}",
+        "{second:>8}{:>10.1}{descriptors:>6}{:>10.1}{:>9}{:>9.1}{:>9.1}{:>9.1}{backlog:>9}{others_percent:>10}",
         mib(memory_bytes),
         mib(disk_bytes),
         latencies.count,
