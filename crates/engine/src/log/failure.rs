@@ -26,6 +26,14 @@ pub(super) fn sync_failure(file: &str, error: &io::Error) -> Error {
     Error::new(Code::SyncFailed, message)
 }
 
+/// A write that failed and cannot be taken back: nobody knows what of it is in the file, full or not.
+pub(super) fn left_behind(file: &str, error: &io::Error) -> Error {
+    let message = format!(
+        "cutting back {file} failed: {error}; a write that failed may be in it, reopen the database"
+    );
+    Error::new(Code::Io, message)
+}
+
 /// Bytes of the log that are not what was written.
 pub(super) fn damage(file: &str, offset: u64, what: &str) -> Error {
     let message = format!(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::planted::{self, Bug};
 use mainstay_model::{Code, Error, Result, Revision};
 
-use super::failure::{io_failure, sync_failure};
+use super::failure::{io_failure, left_behind, sync_failure};
 use super::files::File;
 use super::frame::ALIGN;
 use super::segment::{self, HEADER_BYTES, Header, PREPARED, Place, Segment};
@@ -190,7 +190,7 @@ impl Writer {
     fn cut_back(&mut self, error: &io::Error) -> Error {
         let failure = io_failure("writing", &self.segment.name, error);
         if let Err(error) = self.file.truncate(self.offset) {
-            return self.break_with(io_failure("cutting back", &self.segment.name, &error));
+            return self.break_with(left_behind(&self.segment.name, &error));
         }
         // Without the reservation the next write takes its blocks when it comes.
         let kept = self.file.allocate(self.capacity).is_ok();

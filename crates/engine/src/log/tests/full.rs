@@ -15,6 +15,8 @@ struct Small {
 struct State {
     left: AtomicI64,
     sync_fails: AtomicBool,
+    /// A file system that needs room to let go of some.
+    truncate_fails: AtomicBool,
     read_only: AtomicBool,
     /// What was done, in order.
     steps: parking_lot::Mutex<Vec<&'static str>>,
@@ -91,7 +93,10 @@ impl File for SmallFile {
         self.0.allocate(len)
     }
     fn truncate(&self, len: u64) -> io::Result<()> {
-        self.0.truncate(len)
+        match self.1.truncate_fails.load(Ordering::Relaxed) {
+            true => Err(io::ErrorKind::StorageFull.into()),
+            false => self.0.truncate(len),
+        }
     }
     fn len(&self) -> io::Result<u64> {
         self.0.len()
@@ -141,6 +146,22 @@ fn a_full_disk_refuses_a_frame_larger_than_a_segment_and_takes_it_later() {
     files.state.left.store(i64::MAX, Ordering::Relaxed);
     writer.write(&out, 1, 1, builder.chain()).unwrap();
     assert_eq!(reopen(&files.inner, 0).0, [1]);
+}
+
+/// A write that failed and stays in the file is there when the log is opened: nobody may be told that it is not.
+#[test]
+fn what_cannot_be_cut_back_is_no_full_disk() {
+    let files = Small::new(i64::MAX);
+    let (_log, mut writer) = Log::create(files.clone(), ID, 1, SMALL).unwrap();
+    files.state.left.store(100, Ordering::Relaxed);
+    files.state.truncate_fails.store(true, Ordering::Relaxed);
+    let mut builder = FrameBuilder::new(0, &ID);
+    let out = encode(&mut builder, 1, 1, 300, 0);
+    assert_eq!(writer.write(&out, 1, 1, builder.chain()).unwrap_err().code(), Code::Io);
+    files.state.left.store(i64::MAX, Ordering::Relaxed);
+    files.state.truncate_fails.store(false, Ordering::Relaxed);
+    assert_eq!(writer.write(&out, 1, 1, builder.chain()).unwrap_err().code(), Code::Io);
+    assert_eq!(reopen(&files.inner, 0).0, Vec::<u64>::new());
 }
 
 #[test]
