@@ -187,10 +187,8 @@ impl Core {
         let stamper = Stamper::new(options.clock.clone(), stamp);
         let mut executor = Executor::new(state.clone(), stamper, end.last);
         executor.load_sessions()?;
-        let (durability, interval) = (options.durability, options.sync_interval);
         let chain = Chain::new(end.chain, &id);
-        let sequencer =
-            Sequencer::new(state.clone(), executor, writer, chain, durability, interval);
+        let sequencer = Sequencer::new(state.clone(), executor, writer, chain, &options);
         let inner = Arc::new(Inner {
             clock: options.clock.clone(),
             options,

@@ -14,6 +14,7 @@ use crate::index::NEWEST;
 use crate::planted::{self, Bug};
 use crate::priority;
 use crate::store::Store;
+use crate::sync::MutexGuard;
 use crate::sync::thread::{self, JoinHandle};
 use mainstay_model::{
     Answer, Code, Error, IndexCommand, Result, Revision, Stamp, SystemCommand, Transaction,
@@ -113,6 +114,15 @@ impl Workers {
     }
 
     fn spawn_all(&mut self, core: &Arc<Inner>) -> Result<()> {
+        if !core.options.background {
+            let inner = Arc::downgrade(core);
+            core.sequencer.when_work(move || {
+                if let Some(core) = inner.upgrade() {
+                    core.make_room();
+                }
+            });
+            return Ok(());
+        }
         let bell = self.bell.clone();
         let flush_bell: Arc<Bell> = Arc::default();
         let sequencer = core.sequencer.clone();
@@ -270,9 +280,29 @@ impl Held {
 }
 
 impl Inner {
+    /// By a writer that finds the buffers full, where no thread flushes them. A callback may have come here while its
+    /// thread was flushing: then that goes on when it returns.
+    fn make_room(&self) {
+        let Some(flushing) = self.flushing.try_lock() else { return };
+        let classes = self.index().classes.all().iter().enumerate();
+        for (class, rule) in classes {
+            while is_overdue((&self.index().stores()[class], rule)) {
+                if !attempt(self, "compact", || self.compact(class, Busy::of(rule).runs)) {
+                    break;
+                }
+            }
+        }
+        if !attempt(self, "flush", || self.flush_while(flushing)) {
+            self.sequencer.buffers_flushed(None);
+        }
+    }
+
     /// Moves sealed buffers into the stores, once the log holds the oldest durably.
     pub fn flush_sealed(&self) -> Result<()> {
-        let _one = self.flushing.lock();
+        self.flush_while(self.flushing.lock())
+    }
+
+    fn flush_while(&self, _flushing: MutexGuard<'_, ()>) -> Result<()> {
         let Some(last) = self.index().tables().sealed.first().map(|sealed| sealed.1) else {
             return Ok(());
         };

@@ -36,6 +36,7 @@ pub struct Options {
     pub(crate) feed_retention: Duration,
     pub(crate) feed_retention_bytes: u64,
     pub(crate) sweep_interval: Option<Duration>,
+    pub(crate) background: bool,
     pub(crate) reader_limit: Duration,
     pub(crate) idle_limit: Duration,
     pub(crate) transaction_limit: Duration,
@@ -69,6 +70,7 @@ impl Options {
             feed_retention: DAY,
             feed_retention_bytes: 1 << 30,
             sweep_interval: Some(Duration::from_secs(1)),
+            background: true,
             reader_limit: Duration::from_secs(3600),
             idle_limit: Duration::from_secs(30),
             transaction_limit: Duration::from_secs(300),
@@ -183,6 +185,33 @@ impl Options {
     #[must_use]
     pub fn sweep_interval(mut self, interval: Option<Duration>) -> Options {
         self.sweep_interval = interval;
+        self
+    }
+
+    /// Whether the database has threads of its own. Default: it has.
+    ///
+    /// Without them whoever calls does the work, and nothing happens between calls; so a program of one thread does the
+    /// same each time it runs, if its [clock](Options::clock) and its [files](Options::files) do. What is different then:
+    ///
+    /// - A write, [`Database::submit`] and [`Database::submit_with`] have their answer when they return, and callbacks are
+    ///   called before; inside a callback, those of what it submits are called when it has returned.
+    /// - What was written under [`Durability::Interval`] is synced by the first write, sync or sweep behind its interval,
+    ///   which passes by the database's clock; until there is one, it is not.
+    /// - A writer that finds the write buffers full moves them into the stores itself.
+    /// - Nobody compacts, applies retention or trims the log but [`Database::trim`]; nobody turns expiries into deletions but
+    ///   [`Database::sweep`], which should both be called now and then; nobody deletes what deleted runs have left but
+    ///   [`Database::reap`], and nobody fills an index over records of before but [`Database::fill_indexes`].
+    ///
+    /// ```
+    /// use mainstay::{CellCommand, Name, Options, Transaction};
+    /// let db = Options::new().background(false).memory()?;
+    /// let ticket = db.submit(Transaction::new().step(CellCommand::set(Name::new("a")?, 1)));
+    /// assert!(ticket.is_done());
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    #[must_use]
+    pub fn background(mut self, background: bool) -> Options {
+        self.background = background;
         self
     }
 

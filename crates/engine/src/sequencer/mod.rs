@@ -16,6 +16,8 @@
 //! - Answers leave, and readers see, only what the durability asked for allows: a group is published
 //!   when it is written, and synced first if any of its transactions asks for that.
 //! - Answers are given with no lock held ([`calls`]): a callback may submit, execute, close or panic.
+//! - Without a background ([`Options::background`]) there is no log thread: whoever calls brings what was submitted before
+//!   through both stages, waiting for others who are at them.
 //! - The log thread runs callbacks, too. Before it waits in one, it does what others leave to it
 //!   ([`Sequencer::see_through`]): nobody else would.
 
@@ -28,6 +30,7 @@ use crate::candidates::Submitted;
 use crate::clock::{Clock, SystemClock};
 use crate::executor::{Executor, State};
 use crate::log::{Chain, Writer};
+use crate::options::Options;
 use crate::planted::{self, Bug};
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::thread::Thread;
@@ -63,6 +66,8 @@ pub(crate) struct Sequencer {
     pub state: Arc<State>,
     durability: Durability,
     sync_interval: Duration,
+    /// There is a log thread. Without one, whoever calls sees its work through.
+    background: bool,
     queue: Mutex<Queue>,
     exec: Mutex<Executor>,
     group: Mutex<Group>,
@@ -93,9 +98,10 @@ pub(crate) struct Sequencer {
     listening: AtomicUsize,
     moved: Mutex<()>,
     moved_on: Condvar,
-    /// Told when there is work for the background.
+    /// Told when there is work for the background; without one, asked for room when buffers are full.
     on_work: OnceLock<Box<dyn Fn() + Send + Sync>>,
-    clock: SystemClock,
+    /// What the sync interval and stalls go by: the machine's, or, where nobody waits, the database's.
+    clock: Arc<dyn Clock>,
     longest_stall_us: AtomicU64,
     /// What is told of sessions after a failed sync.
     remembered: Mutex<Option<Arc<Remembered>>>,
@@ -107,15 +113,19 @@ impl Sequencer {
         executor: Executor,
         writer: Writer,
         chain: Chain,
-        durability: Durability,
-        sync_interval: Duration,
+        options: &Options,
     ) -> Sequencer {
+        let clock: Arc<dyn Clock> = match options.background {
+            true => Arc::new(SystemClock::new()),
+            false => options.clock.clone(),
+        };
         let written = executor.executed();
         let log = LogStage::new(writer, written, executor.stamper.last(), chain);
         Sequencer {
             state,
-            durability,
-            sync_interval,
+            durability: options.durability,
+            sync_interval: options.sync_interval,
+            background: options.background,
             queue: Mutex::default(),
             exec: Mutex::new(executor),
             group: Mutex::default(),
@@ -139,7 +149,7 @@ impl Sequencer {
             moved: Mutex::new(()),
             moved_on: Condvar::new(),
             on_work: OnceLock::new(),
-            clock: SystemClock::new(),
+            clock,
             longest_stall_us: AtomicU64::new(0),
             remembered: Mutex::default(),
         }
@@ -152,7 +162,9 @@ impl Sequencer {
     }
 
     fn tell_workers(&self) {
-        self.on_work.get().inspect(|tell| tell());
+        if self.background {
+            self.on_work.get().inspect(|tell| tell());
+        }
     }
 
     /// Whether the log's segment is half full.
@@ -187,8 +199,8 @@ impl Sequencer {
     }
 
     fn wait_at(&self, work: Work, waiter: &Arc<Waiter>) -> Result<Receipt> {
-        // Who only waits for the others leaves the work to them: the flush runs behind writers.
-        let hands_on = !matches!(work, Work::Sync);
+        // Who only waits for the others leaves the work to them, if there are any: the flush runs behind writers.
+        let hands_on = !matches!(work, Work::Sync) || !self.background;
         self.enter(work, Completion::Waiter(waiter.clone()));
         match hands_on {
             true => self.drive_unless(waiter),
@@ -307,6 +319,9 @@ impl Sequencer {
     /// Waits while too much is under way, then counts so many more in. They do not count before:
     /// those who wait would keep each other out.
     fn wait_for_room(&self, more: usize) -> Result<()> {
+        if !self.background {
+            self.make_room()?;
+        }
         // A callback that submits must not wait for the answers that come behind its own.
         if calls::is_calling() {
             self.in_flight.fetch_add(more, Ordering::Relaxed);
@@ -319,12 +334,15 @@ impl Sequencer {
         while self.is_full() || is_crowded() {
             self.check_open()?;
             if waited > STUCK_US && self.flush_failed.load(Ordering::Relaxed) {
-                let message = "the write buffers are full and cannot be flushed: see the \
-                               database's last failure";
-                return Err(Error::new(Code::QueueFull, message));
+                return Err(stuck());
             }
             self.room_made.wait_for(&mut room, Duration::from_millis(10));
             waited = self.clock.monotonic_us() - begun;
+            if !self.background {
+                drop(room);
+                self.make_room()?;
+                room = self.room.lock();
+            }
         }
         self.longest_stall_us.fetch_max(waited, Ordering::Relaxed);
         self.check_open()?;
@@ -333,8 +351,26 @@ impl Sequencer {
         Ok(())
     }
 
-    fn is_full(&self) -> bool {
+    /// Where there is no background: has full buffers flushed, by this thread. No lock may be held.
+    #[cold]
+    fn make_room(&self) -> Result<()> {
+        if !self.has_full_buffers() {
+            return Ok(());
+        }
+        self.on_work.get().inspect(|make| make());
+        // In a callback somebody further down may be flushing, who is done when it returns.
+        match self.has_full_buffers() && self.flush_failed.load(Ordering::Relaxed) {
+            true => Err(stuck()),
+            false => Ok(()),
+        }
+    }
+
+    fn has_full_buffers(&self) -> bool {
         self.state.sealed.load(Ordering::Relaxed) >= SEALED_LIMIT
+    }
+
+    fn is_full(&self) -> bool {
+        self.has_full_buffers()
             || self.unwritten_bytes.load(Ordering::Relaxed) >= UNWRITTEN_LIMIT_BYTES
     }
 
@@ -416,6 +452,13 @@ impl Sequencer {
         self.listening.fetch_sub(1, Ordering::SeqCst);
         done
     }
+}
+
+#[cold]
+fn stuck() -> Error {
+    let message =
+        "the write buffers are full and cannot be flushed: see the database's last failure";
+    Error::new(Code::QueueFull, message)
 }
 
 fn closed() -> Error {

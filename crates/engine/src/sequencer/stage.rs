@@ -2,7 +2,6 @@
 
 use super::{Sequencer, calls, closed};
 use crate::bell;
-use crate::clock::Clock;
 use crate::executor::{Round, Told};
 use crate::log::{Chain, Growing, Writer};
 use crate::planted::{self, Bug};
@@ -104,6 +103,9 @@ impl LogStage {
 impl Sequencer {
     /// By a caller: does the log's work if nobody else does.
     pub(super) fn drive(&self) {
+        if !self.background {
+            return self.see_through();
+        }
         let group = self.log.try_lock().and_then(|mut log| self.log_group(&mut log));
         // The next group first, then the answers of this one: the disk should not wait.
         self.wake_log();
@@ -112,8 +114,8 @@ impl Sequencer {
 
     /// Wakes the log thread if it rests while there is work.
     pub(super) fn wake_log(&self) {
-        if self.is_closed() {
-            // The log thread may have ended: what came too late is answered here.
+        if self.is_closed() || !self.background {
+            // The log thread may have ended: what came too late is answered here. Or there never was one.
             return self.see_through();
         }
         if !self.log_idle.load(Ordering::SeqCst) || !self.has_work() {
@@ -130,6 +132,9 @@ impl Sequencer {
         self.combine_all();
         let group = self.log_group(&mut self.log.lock());
         self.answer_group(group);
+        if !self.background {
+            self.sync_late();
+        }
     }
 
     /// Whether something waits for the log, executed or not. What is queued while somebody
