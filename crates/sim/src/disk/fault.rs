@@ -47,6 +47,10 @@ pub enum Fault {
     /// It fails, and some of it has happened all the same: half of a write, or all of a renaming. What a sync that fails
     /// should have made durable is dropped, as Linux does it: pages count as clean.
     Half,
+    /// Power fails right now: what was asked for is begun, and nobody is told how it ends.
+    Cut,
+    /// There is no power; nothing has happened.
+    Off,
 }
 
 impl fmt::Display for Fault {
@@ -56,6 +60,8 @@ impl fmt::Display for Fault {
             Fault::Full => "ENOSPC",
             Fault::Short => "short",
             Fault::Half => "EIO half way",
+            Fault::Cut => "a power cut",
+            Fault::Off => "no power",
         })
     }
 }
@@ -69,8 +75,18 @@ struct State {
     /// By action: what was asked for since the last look.
     counts: [u64; Action::ALL.len()],
     plan: Option<Plan>,
+    power: Power,
     /// Where it happened first.
     hit: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+enum Power {
+    #[default]
+    On,
+    /// For so many calls more.
+    For(u64),
+    Off,
 }
 
 /// From the n-th call of a kind on, so many fail.
@@ -89,6 +105,29 @@ impl Faults {
         let from = state.counts[action as usize] + n;
         state.plan = Some(Plan { action, from, to: from.saturating_add(many), fault });
         state.hit = None;
+    }
+
+    /// Power fails at the n-th call from now on, of whatever kind. It does not come back: what is left is another disk.
+    pub fn cut_power(&self, n: u64) {
+        self.state().power = Power::For(n);
+    }
+
+    /// Power fails now, between calls.
+    pub fn cut_power_now(&self) {
+        self.state().power = Power::Off;
+    }
+
+    /// Power does not fail, if it has not yet.
+    pub fn keep_power(&self) {
+        let power = &mut self.state().power;
+        if matches!(power, Power::For(_)) {
+            *power = Power::On;
+        }
+    }
+
+    /// Whether there is power.
+    pub fn has_power(&self) -> bool {
+        !matches!(self.state().power, Power::Off)
     }
 
     /// Nothing fails any more; says where something did.
@@ -111,6 +150,15 @@ impl Faults {
     /// Something is asked for; says how it fails, if it does.
     pub fn ask(&self, action: Action, whom: impl FnOnce() -> String) -> Option<Fault> {
         let mut state = self.state();
+        match &mut state.power {
+            Power::On => {}
+            Power::For(0) => {
+                state.power = Power::Off;
+                return Some(Fault::Cut);
+            }
+            Power::For(calls) => *calls -= 1,
+            Power::Off => return Some(Fault::Off),
+        }
         let count = state.counts[action as usize];
         state.counts[action as usize] += 1;
         let plan = state.plan.filter(|plan| plan.action == action)?;

@@ -1,8 +1,9 @@
 //! A disk that can be asked what it would hold if power failed now.
 //!
 //! ```text
-//!   database ── kernel ── mount (FUSE) ──> tree: the files as they are
-//!                           │
+//!   database ── kernel ── mount (FUSE) ─┐
+//!   its log, in one process ──── files ─┴─> volume ──> tree: the files as they are
+//!                           ┌──────────────────┘
 //!                           └──> tape: every change, every sync, and notes of the writers, in order
 //!                                  │ replayed up to a cut
 //!                                  v
@@ -14,18 +15,22 @@
 
 mod event;
 mod fault;
+mod files;
 mod homes;
 mod image;
 mod model;
 mod mount;
 mod platter;
 mod tree;
+mod volume;
 
 pub use event::{Event, Ino, Kind, ROOT, Tape};
 pub use fault::{Action, Fault, Faults};
+pub use files::LogFiles;
 pub use homes::Homes;
 pub use image::{Image, Node};
 pub use model::Model;
 pub use mount::Mount;
 pub use platter::Platter;
 pub use tree::Tree;
+pub use volume::{Refusal, Volume};

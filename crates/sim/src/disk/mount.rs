@@ -1,8 +1,9 @@
 //! A file system in memory that writes down what is done to it.
 
-use super::event::{Event, Ino, Kind, Tape};
-use super::fault::{Action, Fault, Faults};
+use super::event::{Ino, Kind, Tape};
+use super::fault::{Action, Faults};
 use super::tree::Tree;
+use super::volume::{Refusal, Volume};
 use fuser::{
     BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
     Generation, INodeNo, LockOwner, MountOption, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
@@ -12,7 +13,6 @@ use fuser::{
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Nobody else changes anything, so that the kernel may remember it.
@@ -24,27 +24,18 @@ const BLOCKS: u64 = 1 << 24;
 /// A file system, mounted until it is dropped.
 pub struct Mount {
     session: Option<BackgroundSession>,
-    shared: Shared,
+    volume: Volume,
     directory: PathBuf,
-}
-
-/// What the file system and its owner share.
-#[derive(Clone)]
-struct Shared {
-    tree: Arc<Mutex<Tree>>,
-    tape: Tape,
-    faults: Faults,
 }
 
 impl Mount {
     /// Mounts these files on a directory, which must be there.
     pub fn new(tree: Tree, directory: &Path) -> io::Result<Mount> {
-        let tree = Arc::new(Mutex::new(tree));
-        let shared = Shared { tree, tape: Tape::default(), faults: Faults::default() };
+        let volume = Volume::new(tree);
         let mut config = Config::default();
         config.mount_options = vec![MountOption::FSName("mainstay-sim".to_owned())];
-        let session = fuser::spawn_mount(shared.clone(), directory, &config)?;
-        Ok(Mount { session: Some(session), shared, directory: directory.to_owned() })
+        let session = fuser::spawn_mount(Served(volume.clone()), directory, &config)?;
+        Ok(Mount { session: Some(session), volume, directory: directory.to_owned() })
     }
 
     /// Where it is mounted.
@@ -54,17 +45,17 @@ impl Mount {
 
     /// What is done to it.
     pub fn tape(&self) -> &Tape {
-        &self.shared.tape
+        self.volume.tape()
     }
 
     /// What fails.
     pub fn faults(&self) -> &Faults {
-        &self.shared.faults
+        self.volume.faults()
     }
 
     /// The files as they are.
     pub fn tree(&self) -> Tree {
-        self.shared.tree().clone()
+        self.volume.tree().clone()
     }
 
     /// Unmounts it.
@@ -80,121 +71,36 @@ impl Drop for Mount {
     }
 }
 
-impl Shared {
-    fn tree(&self) -> MutexGuard<'_, Tree> {
-        self.tree.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// What the kernel asks for.
+struct Served(Volume);
 
-    /// Does it and writes it down, both under one lock: the tape has the order in which things happened.
-    fn happen(&self, tree: &mut Tree, event: Event) {
-        tree.apply(&event);
-        self.tape.push(event);
-    }
-
-    /// Whether something fails, and that only.
-    fn fails(&self, tree: &Tree, action: Action, ino: Ino, name: &str) -> Option<Fault> {
-        self.faults.ask(action, || tree.path(ino).join(name).display().to_string())
-    }
-
+impl Served {
     fn make(&self, parent: INodeNo, name: &OsStr, kind: Kind) -> Result<FileAttr, Errno> {
-        let mut tree = self.tree();
-        let (parent, name) = (parent.0, text(name)?);
-        if let Some(fault) = self.fails(&tree, Action::Make, parent, &name) {
-            return Err(errno(fault));
-        }
-        if tree.find(parent, &name).is_some() {
-            return Err(Errno::EEXIST);
-        }
-        let ino = tree.next_ino();
-        self.happen(&mut tree, Event::Make { parent, name, ino, kind });
-        attributes(&tree, ino)
+        let ino = self.0.make(parent.0, &text(name)?, kind).map_err(errno)?;
+        attributes(&self.0.tree(), ino)
     }
 
     fn remove(&self, parent: INodeNo, name: &OsStr) -> Result<(), Errno> {
-        let mut tree = self.tree();
-        let (parent, name) = (parent.0, text(name)?);
-        if let Some(fault) = self.fails(&tree, Action::Remove, parent, &name) {
-            return Err(errno(fault));
-        }
-        let ino = tree.find(parent, &name).ok_or(Errno::ENOENT)?;
-        if tree.entries(ino).is_some_and(|entries| !entries.is_empty()) {
-            return Err(Errno::ENOTEMPTY);
-        }
-        self.happen(&mut tree, Event::Remove { parent, name });
-        Ok(())
+        self.0.remove(parent.0, &text(name)?).map_err(errno)
     }
 
-    fn resize(&self, ino: Ino, len: u64) -> Result<(), Errno> {
-        let mut tree = self.tree();
-        if let Some(fault) = self.fails(&tree, Action::Write, ino, "") {
-            return Err(errno(fault));
-        }
-        self.happen(&mut tree, Event::Resize { ino, len });
-        Ok(())
+    fn sync(&self, action: Action, ino: INodeNo) -> Result<(), Errno> {
+        self.0.sync(action, ino.0).map_err(errno)
     }
 
-    fn write(&self, ino: Ino, offset: u64, data: &[u8]) -> Result<u32, Errno> {
-        let mut tree = self.tree();
-        let fault = self.fails(&tree, Action::Write, ino, "");
-        let len = match fault {
-            Some(Fault::Io | Fault::Full) => 0,
-            Some(Fault::Short | Fault::Half) => data.len() / 2,
-            None => data.len(),
-        };
-        if len > 0 {
-            self.happen(&mut tree, Event::Write { ino, offset, bytes: data[..len].to_vec() });
-        }
-        match fault {
-            // Nothing at all would be taken for a full disk by some and for a reason to try for ever by others.
-            None => Ok(len as u32),
-            Some(Fault::Short) if len > 0 => Ok(len as u32),
-            Some(fault) => Err(errno(fault)),
-        }
-    }
-
-    fn sync(&self, action: Action, ino: Ino) -> Result<(), Errno> {
-        let tree = self.tree();
-        match self.fails(&tree, action, ino, "") {
-            Some(fault) => {
-                if fault == Fault::Half && action == Action::Sync {
-                    self.tape.push(Event::Dropped { ino });
-                }
-                Err(errno(fault))
-            }
-            None => {
-                self.tape.push(Event::Sync { ino });
-                Ok(())
-            }
-        }
-    }
-
-    fn rename(&self, from: (Ino, String), to: (Ino, String)) -> Result<(), Errno> {
-        let mut tree = self.tree();
-        let fault = self.fails(&tree, Action::Rename, to.0, &to.1);
-        if fault.is_some_and(|fault| fault != Fault::Half) {
-            return Err(Errno::EIO);
-        }
-        tree.find(from.0, &from.1).ok_or(Errno::ENOENT)?;
-        self.happen(&mut tree, Event::Rename { from, to });
-        fault.map_or(Ok(()), |fault| Err(errno(fault)))
-    }
-
-    fn read(&self, ino: Ino, offset: u64, size: u32) -> Result<Vec<u8>, Errno> {
-        let tree = self.tree();
-        if let Some(fault) = self.fails(&tree, Action::Read, ino, "") {
-            return Err(errno(fault));
-        }
-        let bytes = tree.bytes(ino).ok_or(Errno::EISDIR)?;
-        let start = bytes.len().min(offset as usize);
-        let end = bytes.len().min(start + size as usize);
-        Ok(bytes[start..end].to_vec())
+    fn resize(&self, ino: INodeNo, len: u64) -> Result<(), Errno> {
+        self.0.resize(ino.0, len).map_err(errno)
     }
 }
 
-fn errno(fault: Fault) -> Errno {
-    match fault {
-        Fault::Full => Errno::ENOSPC,
-        _ => Errno::EIO,
+fn errno(refusal: Refusal) -> Errno {
+    match refusal {
+        Refusal::Exists => Errno::EEXIST,
+        Refusal::NotFound => Errno::ENOENT,
+        Refusal::NotEmpty => Errno::ENOTEMPTY,
+        Refusal::IsDirectory => Errno::EISDIR,
+        Refusal::Full => Errno::ENOSPC,
+        Refusal::Io => Errno::EIO,
     }
 }
 
@@ -230,9 +136,9 @@ fn attributes(tree: &Tree, ino: Ino) -> Result<FileAttr, Errno> {
 /// Nothing passes through the kernel's cache: what is written is written now, and reads can fail.
 const OPENED: FopenFlags = FopenFlags::FOPEN_DIRECT_IO;
 
-impl Filesystem for Shared {
+impl Filesystem for Served {
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let tree = self.tree();
+        let tree = self.0.tree();
         let found = text(name).and_then(|name| tree.find(parent.0, &name).ok_or(Errno::ENOENT));
         match found.and_then(|ino| attributes(&tree, ino)) {
             Ok(attributes) => reply.entry(&TTL, &attributes, Generation(0)),
@@ -241,7 +147,7 @@ impl Filesystem for Shared {
     }
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        match attributes(&self.tree(), ino.0) {
+        match attributes(&self.0.tree(), ino.0) {
             Ok(attributes) => reply.attr(&TTL, &attributes),
             Err(error) => reply.error(error),
         }
@@ -265,8 +171,8 @@ impl Filesystem for Shared {
         _flags: Option<fuser::BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        let resized = size.map_or(Ok(()), |len| self.resize(ino.0, len));
-        match resized.and_then(|()| attributes(&self.tree(), ino.0)) {
+        let resized = size.map_or(Ok(()), |len| self.resize(ino, len));
+        match resized.and_then(|()| attributes(&self.0.tree(), ino.0)) {
             Ok(attributes) => reply.attr(&TTL, &attributes),
             Err(error) => reply.error(error),
         }
@@ -320,7 +226,7 @@ impl Filesystem for Shared {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        match Shared::read(self, ino.0, offset, size) {
+        match self.0.read(ino.0, offset, size as usize).map_err(errno) {
             Ok(bytes) => reply.data(&bytes),
             Err(error) => reply.error(error),
         }
@@ -338,8 +244,8 @@ impl Filesystem for Shared {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        match Shared::write(self, ino.0, offset, data) {
-            Ok(written) => reply.written(written),
+        match self.0.write(ino.0, offset, data).map_err(errno) {
+            Ok(written) => reply.written(written as u32),
             Err(error) => reply.error(error),
         }
     }
@@ -357,12 +263,7 @@ impl Filesystem for Shared {
         if mode != 0 {
             return reply.error(Errno::EOPNOTSUPP);
         }
-        let len = self.tree().bytes(ino.0).map_or(0, <[u8]>::len) as u64;
-        let done = match offset + length > len {
-            true => self.resize(ino.0, offset + length),
-            false => Ok(()),
-        };
-        answer(done, reply);
+        answer(self.0.reserve(ino.0, offset + length).map_err(errno), reply);
     }
 
     fn rename(
@@ -380,7 +281,7 @@ impl Filesystem for Shared {
         }
         let names = text(name).and_then(|name| text(newname).map(|newname| (name, newname)));
         let done = names.and_then(|(name, newname)| {
-            Shared::rename(self, (parent.0, name), (newparent.0, newname))
+            self.0.rename((parent.0, name), (newparent.0, newname)).map_err(errno)
         });
         answer(done, reply);
     }
@@ -398,11 +299,11 @@ impl Filesystem for Shared {
     }
 
     fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        answer(self.sync(Action::Sync, ino.0), reply);
+        answer(self.sync(Action::Sync, ino), reply);
     }
 
     fn fsyncdir(&self, _: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        answer(self.sync(Action::SyncDir, ino.0), reply);
+        answer(self.sync(Action::SyncDir, ino), reply);
     }
 
     fn readdir(
@@ -413,7 +314,7 @@ impl Filesystem for Shared {
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
-        let tree = self.tree();
+        let tree = self.0.tree();
         let Some(entries) = tree.entries(ino.0) else { return reply.error(Errno::ENOTDIR) };
         for (at, (name, ino)) in entries.iter().enumerate().skip(offset as usize) {
             let kind = match tree.bytes(*ino) {

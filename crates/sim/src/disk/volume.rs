@@ -1,0 +1,226 @@
+//! A disk that writes down what is done to it, and fails when it is told to.
+//!
+//! ```text
+//!   mount: a kernel asks ─┐
+//!                         ├──> volume ──> faults: does this call fail? ──> tree, and the tape
+//!   files: a log asks ────┘
+//! ```
+
+use super::event::{Event, Ino, Kind, ROOT, Tape};
+use super::fault::{Action, Fault, Faults};
+use super::tree::Tree;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A disk; clones are the same one.
+#[derive(Clone, Debug, Default)]
+pub struct Volume {
+    tree: Arc<Mutex<Tree>>,
+    tape: Tape,
+    faults: Faults,
+}
+
+/// Why something was not done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The name is taken.
+    Exists,
+    /// Nothing has this name.
+    NotFound,
+    /// The directory is not empty.
+    NotEmpty,
+    /// It is a directory.
+    IsDirectory,
+    /// There is no room.
+    Full,
+    /// It failed.
+    Io,
+}
+
+impl From<Fault> for Refusal {
+    fn from(fault: Fault) -> Refusal {
+        match fault {
+            Fault::Full => Refusal::Full,
+            Fault::Io | Fault::Short | Fault::Half | Fault::Cut | Fault::Off => Refusal::Io,
+        }
+    }
+}
+
+impl From<Refusal> for io::Error {
+    fn from(refusal: Refusal) -> io::Error {
+        match refusal {
+            Refusal::Exists => io::ErrorKind::AlreadyExists.into(),
+            Refusal::NotFound => io::ErrorKind::NotFound.into(),
+            Refusal::NotEmpty => io::ErrorKind::DirectoryNotEmpty.into(),
+            Refusal::IsDirectory => io::ErrorKind::IsADirectory.into(),
+            Refusal::Full => io::ErrorKind::StorageFull.into(),
+            Refusal::Io => io::Error::other("the disk fails"),
+        }
+    }
+}
+
+impl Volume {
+    /// A disk with these files.
+    pub fn new(tree: Tree) -> Volume {
+        Volume { tree: Arc::new(Mutex::new(tree)), ..Volume::default() }
+    }
+
+    /// What is done to it.
+    pub fn tape(&self) -> &Tape {
+        &self.tape
+    }
+
+    /// What fails.
+    pub fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    /// The files as they are.
+    pub fn tree(&self) -> MutexGuard<'_, Tree> {
+        self.tree.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does it and writes it down, both under one lock: the tape has the order in which things happened.
+    fn happen(&self, tree: &mut Tree, event: Event) {
+        tree.apply(&event);
+        self.tape.push(event);
+    }
+
+    /// How something fails, if it does.
+    fn fault(&self, tree: &Tree, action: Action, ino: Ino, name: &str) -> Option<Fault> {
+        self.faults.ask(action, || tree.path(ino).join(name).display().to_string())
+    }
+
+    /// Does something that happens as a whole or not at all, and says how it ended.
+    fn change(&self, tree: &mut Tree, fault: Option<Fault>, event: Event) -> Result<(), Refusal> {
+        let happens = match &event {
+            Event::Rename { .. } => matches!(fault, None | Some(Fault::Half | Fault::Cut)),
+            _ => matches!(fault, None | Some(Fault::Cut)),
+        };
+        if happens {
+            self.happen(tree, event);
+        }
+        fault.map_or(Ok(()), |fault| Err(fault.into()))
+    }
+
+    /// Makes a file or a directory; gives its number.
+    pub fn make(&self, parent: Ino, name: &str, kind: Kind) -> Result<Ino, Refusal> {
+        let mut tree = self.tree();
+        let fault = self.fault(&tree, Action::Make, parent, name);
+        if tree.find(parent, name).is_some() {
+            return Err(fault.map_or(Refusal::Exists, Refusal::from));
+        }
+        let ino = tree.next_ino();
+        let name = name.to_owned();
+        self.change(&mut tree, fault, Event::Make { parent, name, ino, kind })?;
+        Ok(ino)
+    }
+
+    /// Removes a file or an empty directory.
+    pub fn remove(&self, parent: Ino, name: &str) -> Result<(), Refusal> {
+        let mut tree = self.tree();
+        let fault = self.fault(&tree, Action::Remove, parent, name);
+        let ino = tree.find(parent, name).ok_or(Refusal::NotFound)?;
+        if tree.entries(ino).is_some_and(|entries| !entries.is_empty()) {
+            return Err(Refusal::NotEmpty);
+        }
+        self.change(&mut tree, fault, Event::Remove { parent, name: name.to_owned() })
+    }
+
+    /// Renames something, in place of what has the new name.
+    pub fn rename(&self, from: (Ino, String), to: (Ino, String)) -> Result<(), Refusal> {
+        let mut tree = self.tree();
+        let fault = self.fault(&tree, Action::Rename, to.0, &to.1);
+        tree.find(from.0, &from.1).ok_or(Refusal::NotFound)?;
+        self.change(&mut tree, fault, Event::Rename { from, to })
+    }
+
+    /// Cuts a file, or makes it longer by zeros.
+    pub fn resize(&self, ino: Ino, len: u64) -> Result<(), Refusal> {
+        let mut tree = self.tree();
+        let shrinks = tree.bytes(ino).is_some_and(|bytes| bytes.len() as u64 >= len);
+        // What makes room needs none.
+        let fault = self.fault(&tree, Action::Write, ino, "");
+        let fault = fault.filter(|fault| !(shrinks && *fault == Fault::Full));
+        self.change(&mut tree, fault, Event::Resize { ino, len })
+    }
+
+    /// Makes a file at least so long.
+    pub fn reserve(&self, ino: Ino, len: u64) -> Result<(), Refusal> {
+        match self.len(ino)? < len {
+            true => self.resize(ino, len),
+            false => Ok(()),
+        }
+    }
+
+    /// The length of a file.
+    pub fn len(&self, ino: Ino) -> Result<u64, Refusal> {
+        self.tree().bytes(ino).map(|bytes| bytes.len() as u64).ok_or(Refusal::IsDirectory)
+    }
+
+    /// Writes some of these bytes; says how many.
+    pub fn write(&self, ino: Ino, offset: u64, data: &[u8]) -> Result<usize, Refusal> {
+        let mut tree = self.tree();
+        let fault = self.fault(&tree, Action::Write, ino, "");
+        let len = match fault {
+            Some(Fault::Io | Fault::Full | Fault::Off) => 0,
+            Some(Fault::Short | Fault::Half) => data.len() / 2,
+            // What of it arrives is for the model to say.
+            Some(Fault::Cut) | None => data.len(),
+        };
+        if len > 0 {
+            self.happen(&mut tree, Event::Write { ino, offset, bytes: data[..len].to_vec() });
+        }
+        match fault {
+            // Nothing at all would be taken for a full disk by some and for a reason to try for ever by others.
+            None => Ok(len),
+            Some(Fault::Short) if len > 0 => Ok(len),
+            Some(fault) => Err(fault.into()),
+        }
+    }
+
+    /// Reads up to so many bytes.
+    pub fn read(&self, ino: Ino, offset: u64, size: usize) -> Result<Vec<u8>, Refusal> {
+        let tree = self.tree();
+        if let Some(fault) = self.fault(&tree, Action::Read, ino, "") {
+            return Err(fault.into());
+        }
+        let bytes = tree.bytes(ino).ok_or(Refusal::IsDirectory)?;
+        let start = bytes.len().min(offset as usize);
+        let end = bytes.len().min(start + size);
+        Ok(bytes[start..end].to_vec())
+    }
+
+    /// Syncs a file, or a directory.
+    pub fn sync(&self, action: Action, ino: Ino) -> Result<(), Refusal> {
+        let tree = self.tree();
+        match self.fault(&tree, action, ino, "") {
+            Some(fault) => {
+                if fault == Fault::Half && action == Action::Sync {
+                    self.tape.push(Event::Dropped { ino });
+                }
+                Err(fault.into())
+            }
+            None => {
+                self.tape.push(Event::Sync { ino });
+                Ok(())
+            }
+        }
+    }
+
+    /// What has a name in the directory that everything is in.
+    pub fn find(&self, name: &str) -> Result<Ino, Refusal> {
+        self.check_power()?;
+        self.tree().find(ROOT, name).ok_or(Refusal::NotFound)
+    }
+
+    /// The names in that directory.
+    pub fn names(&self) -> Result<Vec<String>, Refusal> {
+        self.check_power()?;
+        Ok(self.tree().entries(ROOT).into_iter().flatten().map(|(name, _)| name.clone()).collect())
+    }
+
+    fn check_power(&self) -> Result<(), Refusal> {
+        if self.faults.has_power() { Ok(()) } else { Err(Refusal::Io) }
+    }
+}
