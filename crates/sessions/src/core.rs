@@ -23,7 +23,6 @@ use mainstay::{
 };
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -178,7 +177,8 @@ impl Core {
     /// before, is not executed from here on. A crash does not take that back. The epoch that is expected to end is tried
     /// first.
     async fn take(&self, expected: Stamp, deadline: Deadline) -> Result<Taken> {
-        let (nonce, mut over) = (nonce(), expected);
+        // Not from the seed of the settings: two clients may have the same one.
+        let (nonce, mut over) = (self.means.runtime.unique(), expected);
         loop {
             let mut opening = self.opening.clone();
             if let SessionCommand::Open { hold, .. } = &mut opening {
@@ -413,11 +413,6 @@ impl Drop for Opening<'_> {
         }
         self.core.changed.ring();
     }
-}
-
-/// A number that no other client has. Not from the seed: two clients may have the same one.
-fn nonce() -> u64 {
-    RandomState::new().hash_one(0).max(1)
 }
 
 /// The answer of a command on sessions.

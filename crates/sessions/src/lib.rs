@@ -58,6 +58,8 @@ mod request;
 mod runtime;
 mod session;
 mod settings;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 mod transport;
 mod window;
 

@@ -1,6 +1,7 @@
 //! What a client runs on: time, and somebody who does what has to be done beside its callers.
 
 use std::future::Future;
+use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -28,4 +29,10 @@ pub trait Runtime: Send + Sync {
 
     /// Has a task done, beside everything else. It lives for as long as the runtime does, at most.
     fn spawn(&self, task: Task);
+
+    /// A number that no client anywhere is given twice, as far as chance allows, and that is not zero. Whoever simulates a
+    /// world gives them from a seed.
+    fn unique(&self) -> u64 {
+        RandomState::new().hash_one(0).max(1)
+    }
 }

@@ -1,9 +1,9 @@
 //! A database that says what cannot be: whoever asks it is told an error, or goes on; nobody panics.
 
-use super::simulation::{Inline, Surroundings};
 use super::world::{World, settings, world};
 use super::*;
 use mainstay::{Answering, SessionAnswer, SessionInfo};
+use mainstay_sessions::simulation::{Inline, Surroundings};
 use mainstay_sessions::{Client, Doorbell, Transport};
 
 /// What it says of a session.

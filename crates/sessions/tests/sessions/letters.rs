@@ -204,7 +204,7 @@ fn closing_the_session_ends_its_listener() {
 
 #[test]
 fn who_listens_goes_on_with_the_session_that_is_opened_anew() {
-    let clock = ManualClock::new(START_US);
+    let clock = ManualClock::new(simulation::START_US);
     let shared: Arc<dyn Clock> = clock.clone();
     let db = Options::new().clock(shared).sweep_interval(None).memory().unwrap();
     let session = open(&db);

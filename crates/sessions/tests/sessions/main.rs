@@ -14,18 +14,15 @@ mod standing;
 mod timing;
 
 mod script;
-mod simulation;
 mod world;
 
 use mainstay::{
     Answer, CellCommand, Clock, Database, Durability, ManualClock, Name, Options, Receipt, Result,
     SessionOptions, Transaction, Value,
 };
-use mainstay_sessions::Settings;
+use mainstay_sessions::{Settings, simulation};
 use std::sync::Arc;
 use std::time::Duration;
-
-const START_US: u64 = 1_700_000_000_000_000;
 
 /// Longer than anything takes on a busy machine: who waits this long waits for what does not come.
 const PATIENCE: Duration = Duration::from_secs(60);

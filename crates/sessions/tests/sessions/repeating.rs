@@ -1,9 +1,9 @@
 //! Ways that bring one call twice: what they tell is true of both copies.
 
-use super::simulation::{Inline, Surroundings};
 use super::world::{never, settings, world};
 use super::*;
 use mainstay::{Answering, ErrorKind, Hold, SessionCommand};
+use mainstay_sessions::simulation::{Inline, Surroundings};
 use mainstay_sessions::{Client, Doorbell, Faults, Faulty, Transport};
 use std::sync::atomic::{AtomicU64, Ordering};
 

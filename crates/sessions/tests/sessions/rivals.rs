@@ -1,9 +1,9 @@
 //! Several clients of one name: the last that opened the session has it, and nobody gets an answer of another one.
 
-use super::simulation::Surroundings;
 use super::world::{World, cut, kind, never, settings, silent, world};
 use super::*;
 use mainstay::{Error, ErrorKind};
+use mainstay_sessions::simulation::Surroundings;
 use mainstay_sessions::{AsyncSession, Client, Faults, Faulty, Letter, Planted, Runtime};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;

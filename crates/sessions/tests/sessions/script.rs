@@ -2,9 +2,9 @@
 //!
 //! Operation `u` adds `u` to a cell of its own: so the cell tells how often it was executed, and an answer whose it is.
 
-use super::simulation::{Inline, Simulation, Surroundings};
 use super::*;
 use mainstay::{Error, ErrorKind, SessionAnswer, SessionCommand};
+use mainstay_sessions::simulation::{Inline, Simulation, Surroundings};
 use mainstay_sessions::{AsyncSession, Client, Faults, Faulty, Letter, Planted};
 use parking_lot::Mutex;
 
@@ -65,7 +65,7 @@ fn cell(id: i64) -> String {
 impl Script {
     pub fn run(&self) -> Outcome {
         let simulation = Simulation::new();
-        let db = simulation.database();
+        let db = simulation.database().unwrap();
         let world = Arc::new(World {
             script: self.clone(),
             simulation: simulation.clone(),

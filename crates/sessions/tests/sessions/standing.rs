@@ -1,9 +1,9 @@
 //! Opening, going on, expiring, closing; windows and deadlines: in simulated time.
 
-use super::simulation::Surroundings;
 use super::world::{World, cut, deaf, kind, never, settings, silent, world};
 use super::*;
 use mainstay::{Code, ErrorKind, Guard};
+use mainstay_sessions::simulation::Surroundings;
 use mainstay_sessions::{Client, Faults, Planted};
 
 #[test]

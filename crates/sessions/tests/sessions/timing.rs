@@ -1,8 +1,8 @@
 //! When attempts are made: by a clock that tests move.
 
-use super::simulation::{Inline, Simulation, Surroundings};
 use super::*;
 use mainstay::{Answering, Code, Error};
+use mainstay_sessions::simulation::{Inline, Simulation, Surroundings};
 use mainstay_sessions::{Client, Doorbell, Runtime, Transport};
 use parking_lot::Mutex;
 
@@ -37,7 +37,7 @@ impl Transport for Diary {
 fn times(answers: bool, settings: Settings) -> (Vec<u64>, Error) {
     let simulation = Simulation::new();
     let surroundings = || Surroundings(simulation.clone());
-    let (inner, time) = (Inline::new(&simulation.database()), surroundings());
+    let (inner, time) = (Inline::new(&simulation.database().unwrap()), surroundings());
     let diary = Arc::new(Diary { inner, time, asked_us: Mutex::default(), answers });
     let client = Client::on(diary.clone(), settings, Arc::new(surroundings())).unwrap();
     let session = simulation.run(client.open_async(named("s"))).unwrap();

@@ -1,8 +1,8 @@
 //! A simulated world with a database, and clients on ways of their own.
 
-use super::simulation::{Inline, Simulation, Surroundings};
 use super::*;
 use mainstay::ErrorKind;
+use mainstay_sessions::simulation::{Inline, Simulation, Surroundings};
 use mainstay_sessions::{AsyncSession, Client, Faults, Faulty, Runtime};
 
 /// A simulated world with a database, and clients on ways of their own.
@@ -13,7 +13,7 @@ pub struct World {
 
 pub fn world() -> World {
     let simulation = Simulation::new();
-    World { db: simulation.database(), simulation }
+    World { db: simulation.database().unwrap(), simulation }
 }
 
 pub fn never() -> Faults {

@@ -1,13 +1,28 @@
 //! A world in one thread, whose time passes when everybody waits for it: the same seed gives the same run.
+//!
+//! ```text
+//!   run(main) ──> somebody who is ready, in turn or by chance ──> nobody is: time passes until the next timer
+//!                   main | tasks of clients: keep-alives, letters | whatever else runs beside
+//! ```
+//!
+//! For tests alone, with the feature `simulation`.
 
-use super::*;
-use mainstay::{Answering, ChangeKind, Contract, Feed, Filter};
-use mainstay_sessions::{Doorbell, Runtime, Task, Transport};
+use crate::pauses::mixed;
+use crate::{Doorbell, Runtime, Task, Transport};
+use mainstay::{
+    Answering, ChangeKind, Contract, Database, Durability, Feed, Filter, ManualClock, Name,
+    Options, Receipt, Result, Transaction,
+};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+/// When time begins.
+pub const START_US: u64 = 1_700_000_000_000_000;
 
 /// Time, and all that runs in it.
 pub struct Simulation {
@@ -17,6 +32,10 @@ pub struct Simulation {
 
 #[derive(Default)]
 struct Inside {
+    /// Where the order of those who are ready comes from; in turn without it.
+    chance: Option<u64>,
+    /// How many numbers were given that nobody else is given.
+    numbers: u64,
     now_us: u64,
     timers: BTreeMap<(u64, u64), Waker>,
     timer_count: u64,
@@ -25,18 +44,58 @@ struct Inside {
     ready: VecDeque<u64>,
 }
 
+impl Inside {
+    /// Somebody who is ready.
+    fn pick(&mut self) -> Option<u64> {
+        let place = match &mut self.chance {
+            Some(state) if self.ready.len() > 1 => {
+                *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+                (mixed(*state) % self.ready.len() as u64) as usize
+            }
+            _ => 0,
+        };
+        self.ready.remove(place)
+    }
+}
+
 /// The task that is waited for.
 const MAIN_TASK: u64 = 0;
 
 impl Simulation {
+    /// A world in which everybody has a turn.
+    #[allow(clippy::new_ret_no_self, reason = "whoever runs in it shares it")]
     pub fn new() -> Arc<Simulation> {
-        let clock = ManualClock::new(START_US);
-        Arc::new(Simulation { clock, inside: Mutex::default() })
+        Arc::new(Simulation { clock: ManualClock::new(START_US), inside: Mutex::default() })
     }
 
-    /// A database in this world's time.
-    pub fn database(&self) -> Database {
-        memory(&self.clock)
+    /// A world in which chance says who of those who are ready goes on.
+    pub fn of(seed: u64) -> Arc<Simulation> {
+        let simulation = Simulation::new();
+        simulation.inside.lock().chance = Some(seed);
+        simulation
+    }
+
+    /// The clock that goes with it.
+    pub fn clock(&self) -> &Arc<ManualClock> {
+        &self.clock
+    }
+
+    /// A database in this world's time, and in its thread.
+    pub fn database(&self) -> Result<Database> {
+        let options = Options::new().clock(self.clock.clone()).background(false);
+        options.durability(Durability::Memory).memory()
+    }
+
+    /// Microseconds since the beginning.
+    pub fn now_us(&self) -> u64 {
+        self.inside.lock().now_us
+    }
+
+    /// A number that nobody else is given.
+    pub fn unique(&self) -> u64 {
+        let mut inside = self.inside.lock();
+        inside.numbers += 1;
+        mixed(inside.numbers).max(1)
     }
 
     /// Runs until this is done. Time passes when nothing else can be done.
@@ -71,11 +130,10 @@ impl Simulation {
     fn next(&self) -> u64 {
         loop {
             let mut inside = self.inside.lock();
-            if let Some(task) = inside.ready.pop_front() {
+            if let Some(task) = inside.pick() {
                 return task;
             }
-            let (due_us, timer) = *inside.timers.keys().next().expect("everybody waits for ever");
-            let waker = inside.timers.remove(&(due_us, timer)).unwrap();
+            let ((due_us, _), waker) = inside.timers.pop_first().expect("everybody waits for ever");
             let passed = due_us.saturating_sub(inside.now_us);
             inside.now_us += passed;
             drop(inside);
@@ -108,7 +166,7 @@ impl Simulation {
     }
 
     /// The future for a moment of this world.
-    fn nap(self: &Arc<Simulation>, time: Duration) -> Task {
+    pub fn nap(self: &Arc<Simulation>, time: Duration) -> Task {
         let world = self.clone();
         let mut set = None;
         let us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX / 4).min(u64::MAX / 4);
@@ -146,7 +204,7 @@ pub struct Surroundings(pub Arc<Simulation>);
 
 impl Runtime for Surroundings {
     fn now_us(&self) -> u64 {
-        self.0.inside.lock().now_us
+        self.0.now_us()
     }
 
     fn sleep(&self, time: Duration) -> Task {
@@ -155,6 +213,10 @@ impl Runtime for Surroundings {
 
     fn spawn(&self, task: Task) {
         self.0.start(task);
+    }
+
+    fn unique(&self) -> u64 {
+        self.0.unique()
     }
 }
 
@@ -165,6 +227,7 @@ pub struct Inline {
 }
 
 impl Inline {
+    /// The way to this database.
     pub fn new(db: &Database) -> Inline {
         Inline { db: db.clone(), listening: Arc::default() }
     }
