@@ -2,7 +2,8 @@
 //!
 //! Their table runs ahead of what readers see, so the writer is asked for what is in it; after a failed sync it answers
 //! nobody. Then the table is read once more, as of the last revision that can be seen, and time stands still for it:
-//! no client can renew its lease, and all of them begin anew when the database is opened.
+//! no client can renew its lease, and all of them begin anew when the database is opened. Whoever asks for what is on
+//! stable storage is told of nothing else: what was seen before it was synced may be gone when the database is opened.
 
 use super::Sequencer;
 use crate::apply::sessions::{self, Desk};
@@ -10,12 +11,12 @@ use crate::executor::{check_limits, run_all};
 use crate::overlay::Overlay;
 use crate::session_table::SessionTable;
 use mainstay_model::{
-    Command, Error, Receipt, Result, Revision, SessionCommand, Stamp, Transaction,
+    Command, Durability, Error, Receipt, Result, Revision, SessionCommand, Stamp, Transaction,
 };
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// The sessions as of the last revision that was published.
+/// The sessions as of a revision.
 pub(super) struct Remembered {
     revision: Revision,
     now: Stamp,
@@ -30,7 +31,8 @@ impl Sequencer {
             return Err(refused);
         }
         check_limits(transaction)?;
-        let remembered = self.remember()?;
+        let durability = transaction.durability.unwrap_or(self.durability);
+        let remembered = self.remember(durability)?;
         let Remembered { revision, now, ref table } = *remembered;
         let desk = Desk { index: &self.state.index, table, at: revision, now };
         let mut overlay = Overlay::default();
@@ -41,15 +43,19 @@ impl Sequencer {
         Ok(Receipt { revision, stamp: now, held: true, repeated: false, answers })
     }
 
-    fn remember(&self) -> Result<Arc<Remembered>> {
+    fn remember(&self, durability: Durability) -> Result<Arc<Remembered>> {
+        let last = || match durability {
+            Durability::Sync => self.published().min(self.durable()),
+            Durability::Interval | Durability::Memory => self.published(),
+        };
         // What was being written when the sync failed may have come to be seen since.
-        let is_true = |there: &Arc<Remembered>| there.revision == self.published();
+        let is_true = |there: &Arc<Remembered>| there.revision == last();
         if let Some(there) = self.remembered.lock().clone().filter(is_true) {
             return Ok(there);
         }
         // Not under the lock: who comes to the executor may have to call back others, who look, too.
         let now = self.with_exec(|exec| exec.now().max(exec.stamper.last()));
-        let revision = self.published();
+        let revision = last();
         let table = SessionTable::load(&self.state.index, revision, now)?;
         let there = Arc::new(Remembered { revision, now, table: Mutex::new(table) });
         Ok(self.remembered.lock().insert(there).clone())

@@ -2,7 +2,7 @@
 
 use super::machine::Machine;
 use super::*;
-use mainstay::{Answer, Code, ErrorKind, SessionCommand};
+use mainstay::{Answer, Code, ErrorKind, SessionAnswer, SessionCommand};
 use seam::FaultyFiles;
 use std::sync::atomic::Ordering;
 
@@ -107,6 +107,36 @@ fn after_a_failed_sync_sessions_can_be_looked_at() {
     db.close().unwrap();
     assert_eq!(db.sessions().list(None, 10).unwrap_err().code(), Code::Closed);
     assert_eq!(session.pending(0, 10).unwrap_err().code(), Code::Closed);
+}
+
+#[test]
+fn who_asks_for_what_is_durable_is_told_of_nothing_else_after_a_failed_sync() {
+    let (files, faults) = FaultyFiles::new();
+    let db = Machine::with(files).open();
+    open(&db, "s");
+    db.sessions().send("s", "kept").unwrap();
+    db.sync().unwrap();
+    let send = SessionCommand::Send { session: name("s"), payload: b"loose".into() };
+    let loose = Transaction::new().step(send).durability(Durability::Memory);
+    db.execute(loose).unwrap();
+    faults.sync_fails.store(true, Ordering::SeqCst);
+    db.sync().unwrap_err();
+    let pending = |durability| {
+        let (session, after, limit, epoch) = (name("s"), 0, 10, 0);
+        let command = SessionCommand::Pending { session, after, limit, epoch };
+        let look = Transaction::new().step(command).durability(durability);
+        match db.execute(look).unwrap().answers.remove(0) {
+            Answer::Session(answer) => match *answer {
+                SessionAnswer::Pending { requests, .. } => requests.len(),
+                other => panic!("{other:?}"),
+            },
+            other => panic!("{other:?}"),
+        }
+    };
+    for _ in 0..2 {
+        assert_eq!(pending(Durability::Memory), 2, "it was seen before");
+        assert_eq!(pending(Durability::Sync), 1, "its number may be that of another one soon");
+    }
 }
 
 #[test]
