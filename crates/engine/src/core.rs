@@ -144,12 +144,15 @@ impl Core {
         let id = DatabaseId(place.database);
         let (log, writer, end) = if has_segments(&place)? {
             sync_all(&*place.files)?;
-            let mut replay = Replay { index: &index, replayed: 0 };
+            let certain = Log::certain(&*place.files).map_err(|error| log_error(&error))?;
+            let mut replay = Replay { index: &index, replayed: 0, certain };
             let visit = &mut |frame: &log::Frame<'_>| replay.frame(frame, mark);
             let (log, writer, found) =
                 Log::open(place.files.clone(), id, mark, options_of_log, visit)?;
             let replayed = replay.replayed;
             let last = found.last_revision.max(mark);
+            // All of it is on stable storage now.
+            index.flush(last)?;
             (
                 log,
                 writer,
@@ -595,13 +598,20 @@ fn fits(mark: &Mark, classes: &Classes) -> bool {
 }
 
 /// Puts what the log holds behind the mark into the index.
+///
+/// What a failed sync has dropped is read as if it were there, and is not before the log has written it once more, which
+/// it does behind all that is replayed. So only what is proven synced goes into the stores until then; the rest is
+/// less than a segment.
 struct Replay<'a> {
     index: &'a Index,
     replayed: u64,
+    /// Everything up to here is proven synced.
+    certain: Revision,
 }
 
 impl Replay<'_> {
     fn frame(&mut self, frame: &log::Frame<'_>, mark: Revision) -> Result<()> {
+        self.certain = self.certain.max(frame.synced_revision());
         for transaction in frame.transactions() {
             let transaction = transaction?;
             let twice = planted::is(Bug::ReplayedTwice) && transaction.revision == mark;
@@ -618,7 +628,7 @@ impl Replay<'_> {
             self.replayed += 1;
             if self.index.wants_seal(&active) {
                 self.index.seal(transaction.revision);
-                self.index.flush(transaction.revision)?;
+                self.index.flush(self.certain)?;
             }
         }
         Ok(())

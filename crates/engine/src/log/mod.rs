@@ -153,6 +153,13 @@ impl Log {
         Ok((Log { shared }, writer, recovered))
     }
 
+    /// Everything up to here is on stable storage, by the names of segments: one is synced before the next gets its name.
+    pub fn certain(files: &dyn Files) -> std::io::Result<Revision> {
+        let names = files.list()?;
+        let newest = names.iter().filter_map(|name| segment::parse_name(name)).max();
+        Ok(newest.unwrap_or(0).saturating_sub(1))
+    }
+
     /// The oldest revision still held.
     pub fn first_revision(&self) -> Revision {
         self.shared.first()
