@@ -8,6 +8,7 @@
 //!   cuts       power fails at every boundary of a drill
 //!   failures   each call of a disk fails in turn
 //!   flips      a bit of a file is another one
+//!   world      a server, its disk, its clients and the ways between them, in one thread and from one seed
 //!   history    many threads, what each was told and when, and whether any one order explains it
 //! ```
 
@@ -19,3 +20,4 @@ pub mod flips;
 pub mod history;
 pub mod kill;
 mod watchdog;
+pub mod world;
