@@ -84,10 +84,10 @@ impl Client {
     /// had the session since, or it is gone, their numbers may be those of other requests: they end with `UnknownOutcome`, and
     /// are not sent.
     ///
-    /// Requests that go on have a new epoch, which is to be written down with their numbers before they are sent; requests
-    /// that do not keep the one they had. `left` is what was written down with the last epoch: of what was left in an earlier
-    /// one nobody knows the outcome, and neither after a crash before the new epoch was written down, or where this fails:
-    /// the session may have been taken, and then `epoch` is not its last one any more.
+    /// Requests that go on have a new epoch, which is to be written down with their numbers before any of them is sent; the
+    /// others keep the one they had. `epoch` is the last one that was written down, and `left` what stands with it: what stands
+    /// with an earlier one ends with `UnknownOutcome`. So does everything after a crash before the new epoch was written down,
+    /// and after this has failed: the session may have been taken, and then `epoch` is not its last one any more.
     ///
     /// ```
     /// use mainstay::{CellCommand, Database, Name, SessionOptions, Transaction};

@@ -10,6 +10,8 @@
 //!   flips      a bit of a file is another one
 //!   world      a server, its disk, its clients and the ways between them, in one thread and from one seed
 //!   history    many threads, what each was told and when, and whether any one order explains it
+//!
+//!   planted    bugs on purpose: each of them is found
 //! ```
 
 pub mod cuts;
@@ -19,5 +21,7 @@ pub mod failures;
 pub mod flips;
 pub mod history;
 pub mod kill;
+#[cfg(feature = "planted")]
+pub mod planted;
 mod watchdog;
 pub mod world;

@@ -1,5 +1,6 @@
 //! The first stage: transactions are executed, one round of them at a time.
 
+use super::look::only_looks;
 use super::stage::FRAME_BYTES;
 use super::{IN_FLIGHT_LIMIT, MODELS, Sequencer, calls};
 use crate::bell;
@@ -221,6 +222,7 @@ impl Sequencer {
             return self.queue.lock().push(work, completion);
         }
         if (in_flight >= IN_FLIGHT_LIMIT || self.is_full())
+            && !work.transaction().is_some_and(only_looks)
             && let Err(error) = self.wait_for_room(0)
         {
             self.leave(1);

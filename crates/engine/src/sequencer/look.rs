@@ -62,8 +62,8 @@ impl Sequencer {
     }
 }
 
-/// Whether all that a transaction does is to look at sessions.
-fn only_looks(transaction: &Transaction) -> bool {
+/// Whether all that a transaction does is to look at sessions: that needs no room.
+pub(super) fn only_looks(transaction: &Transaction) -> bool {
     let Transaction { steps, guards, otherwise, request, .. } = transaction;
     let plain = guards.is_empty() && otherwise.is_none() && request.is_none();
     plain && !steps.is_empty() && steps.iter().all(|step| looks(&step.command).is_some())

@@ -151,7 +151,10 @@ fn cut_after<T: Send>(
 ) -> T {
     // All connections are there and used, so that what vanishes is the answer.
     for round in 0..4 {
-        db.cells().set("warm", round).unwrap();
+        // Outside of a session, what meets a connection that was just cut may have been sent: nobody repeats it.
+        while let Err(error) = db.cells().set("warm", round) {
+            assert_eq!(error.kind(), ErrorKind::UnknownOutcome);
+        }
         db.cells().get("warm").unwrap();
     }
     proxy.swallow(true);

@@ -1,12 +1,15 @@
 //! Cuts at boundaries, by the thousand.
 
+use super::procedure::{Procedure, Subject, cut_all};
 use super::recording::{DATABASE, Recording, runs};
 use super::trouble::Trouble;
 use crate::disk::{Event, Homes, Image, Model, Platter, Tree};
 use crate::drill::{Account, Look, Outcome, Work, options};
+use mainstay::Options;
 use mainstay_conformance::random::Random;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// How many processes follow each other before a new database is begun.
 const CHAIN: u64 = 4;
@@ -20,6 +23,8 @@ pub struct Plan {
     pub cuts: u64,
     /// How many of them, at most, in one recording.
     pub cuts_each: u64,
+    /// Whether what is done beside writing is cut off as well.
+    pub beside: bool,
     /// Where a violation is kept.
     pub keep: PathBuf,
 }
@@ -45,39 +50,63 @@ pub struct Tally {
     pub torn: u64,
     /// Indexes that were made anew from the log.
     pub rebuilt: u64,
+    /// Cuts of what is done beside writing: backups, restores, salvages.
+    pub procedures: u64,
 }
 
 /// Runs the plan; the error says what was violated.
 pub fn run(plan: &Plan, mut say: impl FnMut(&Tally)) -> Outcome<Tally> {
     let mut tally = Tally::default();
     let mut chain = 0;
-    while tally.cuts < plan.cuts {
+    if plan.beside {
+        cut_beside(plan, &mut tally)?;
+    }
+    let wanted = tally.cuts + plan.cuts;
+    while tally.cuts < wanted {
         chain += 1;
-        explore_chain(plan, chain, &mut tally, &mut say)?;
+        explore_chain(plan, chain, wanted, &mut tally, &mut say)?;
     }
     Ok(tally)
+}
+
+/// What is done beside writing.
+fn cut_beside(plan: &Plan, tally: &mut Tally) -> Outcome<()> {
+    let homes = Homes::make()?;
+    let subject = Subject::make(plan.seed, &homes)?;
+    for procedure in Procedure::ALL {
+        let cuts = cut_all(procedure, &subject, &homes, (plan.seed, plan.cuts_each as usize))?;
+        tally.cuts += cuts;
+        tally.procedures += cuts;
+    }
+    Ok(())
 }
 
 /// Several processes on one database, each beginning with what a cut has left of the one before.
 fn explore_chain(
     plan: &Plan,
     chain: u64,
+    wanted: u64,
     tally: &mut Tally,
     say: &mut impl FnMut(&Tally),
 ) -> Outcome<()> {
     let homes = Homes::make()?;
     let (mut base, mut before) = (Image::default(), Vec::new());
     for generation in 1..=CHAIN {
-        if tally.cuts >= plan.cuts {
+        if tally.cuts >= wanted {
             break;
         }
         let mut random = Random::of(&[plan.seed, chain, generation]);
         let operations = [5, 30, 120][random.below(3) as usize];
         let seed = random.next();
         let work = Work { seed, generation, writers: 4, operations, faulty: false };
-        let recording = Recording::make(base, before, work, &homes.mounted)?;
+        // Half of them keep no more of the log than they need: then a mark that is lost shows.
+        let options = match random.chance(50) {
+            true => options().feed_retention(Duration::ZERO, 0),
+            false => options(),
+        };
+        let recording = Recording::make(base, before, work, options, &homes.mounted)?;
         tally.recordings += 1;
-        let cuts = choose(&recording, plan, plan.cuts - tally.cuts, &mut random);
+        let cuts = choose(&recording, plan, wanted - tally.cuts, &mut random);
         let explorer = Explorer { recording: &recording, homes: &homes, plan };
         let last = explorer.explore(&cuts, tally)?;
         say(tally);
@@ -206,7 +235,17 @@ pub fn settle(
     tally: &mut Tally,
 ) -> Outcome<()> {
     image.write(home).map_err(|error| format!("writing an image: {error}"))?;
-    let db = options().open(home.join(DATABASE));
+    settle_at(&home.join(DATABASE), &options(), said, tally)
+}
+
+/// Opens a database and settles the account.
+pub fn settle_at(
+    directory: &Path,
+    options: &Options,
+    said: &[(u64, String)],
+    tally: &mut Tally,
+) -> Outcome<()> {
+    let db = options.clone().open(directory);
     let db = db.map_err(|error| format!("LOST: opening after the cut: {error}"))?;
     let report = db.open_report();
     tally.torn += u64::from(report.cut.is_some());

@@ -13,9 +13,11 @@
 //! is kept as a file, and can be looked at again, exactly.
 
 mod explore;
+mod procedure;
 mod recording;
 mod trouble;
 
 pub use explore::{Plan, Tally, run, settle};
+pub use procedure::{Procedure, Subject, cut_all};
 pub use recording::{DATABASE, Recording, Taped};
 pub use trouble::{Trouble, again};

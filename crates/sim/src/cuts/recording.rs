@@ -1,8 +1,8 @@
 //! A drill on a disk that writes down what is done to it.
 
 use crate::disk::{Event, Image, Mount, Tape, Tree};
-use crate::drill::{Outcome, Run, Voice, Work, options, write};
-use mainstay::Database;
+use crate::drill::{Outcome, Run, Voice, Work, write};
+use mainstay::{Database, Options};
 use mainstay_conformance::random::Random;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -41,19 +41,20 @@ impl Recording {
         base: Image,
         before: Vec<(u64, String)>,
         work: Work,
+        options: Options,
         home: &Path,
     ) -> Outcome<Recording> {
         let disk = |error: std::io::Error| format!("the disk in memory: {error}");
         let mount = Mount::new(Tree::of(&base), home).map_err(disk)?;
         let voice: Arc<dyn Voice> = Arc::new(Taped(mount.tape().clone()));
-        let opened = options().open(mount.directory().join(DATABASE));
+        let mut random = Random::of(&[work.seed, work.generation]);
+        let opened = options.open(mount.directory().join(DATABASE));
         let db = opened.map_err(|error| format!("LOST: opening after the cut: {error}"))?;
         let writers = write(&db, &voice, work);
         keep_house(&db, &writers, work)?;
         for writer in writers {
             writer.join().map_err(|_| "a writer panicked")?;
         }
-        let mut random = Random::of(&[work.seed, work.generation]);
         if random.chance(50) {
             db.close().map_err(|error| format!("closing: {error}"))?;
         }
@@ -82,9 +83,11 @@ impl Recording {
 
     /// The places where a cut may show something that others do not.
     pub fn boundaries(&self) -> Vec<usize> {
+        // The end is one, too: all that was said was said by then.
         let is_one = |at: &usize| {
             let around = [at.checked_sub(1), Some(*at)].into_iter().flatten();
-            around.filter_map(|at| self.events.get(at)).any(Event::is_boundary)
+            *at == self.events.len()
+                || around.filter_map(|at| self.events.get(at)).any(Event::is_boundary)
         };
         (0..=self.events.len()).filter(is_one).collect()
     }

@@ -98,16 +98,6 @@ impl Tape {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What was said so far.
-    pub fn notes(&self) -> Vec<String> {
-        let events = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let note = |event: &Event| match event {
-            Event::Note(line) => Some(line.clone()),
-            _ => None,
-        };
-        events.iter().filter_map(note).collect()
-    }
-
     /// How much there is.
     pub fn len(&self) -> usize {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).len()

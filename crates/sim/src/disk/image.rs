@@ -61,6 +61,12 @@ impl Image {
         self.0.insert(path, node);
     }
 
+    /// The same, without something and all that is in it.
+    pub fn without(&self, path: &Path) -> Image {
+        let stays = |(at, _): &(&PathBuf, &Node)| !at.starts_with(path);
+        Image(self.0.iter().filter(stays).map(|(at, node)| (at.clone(), node.clone())).collect())
+    }
+
     /// Everything, parents first.
     pub fn nodes(&self) -> impl Iterator<Item = (&PathBuf, &Node)> {
         self.0.iter()

@@ -24,6 +24,9 @@ mod platter;
 mod tree;
 mod volume;
 
+#[cfg(test)]
+mod tests;
+
 pub use event::{Event, Ino, Kind, ROOT, Tape};
 pub use fault::{Action, Fault, Faults};
 pub use files::LogFiles;

@@ -1,14 +1,21 @@
 //! One failure, and everything that must hold around it.
 
 use crate::cuts::{DATABASE, Taped, settle};
-use crate::disk::{Action, Fault, Homes, Image, Model, Mount, Platter, Tree};
+use crate::disk::{Action, Event, Fault, Homes, Image, Model, Mount, Platter, Tree};
 use crate::drill::{Outcome, Voice, Work, all_cells, options, write};
 use mainstay::{Clock, Code, Database, SystemClock};
 use mainstay_conformance::random::Random;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+
+/// How often power fails while it is opened again, and written to.
+const CUTS: usize = 4;
+
+/// Buffers so small that what is replayed goes to the index at once.
+const REPLAY_BUFFER_BYTES: u64 = 64 << 10;
 
 /// How long writing may need to go on when there is room again.
 const RESUME_US: u64 = 20_000_000;
@@ -78,36 +85,59 @@ impl Patient {
         }
         shown.calls = Action::ALL.map(|action| (action, mount.faults().count(action))).into();
         shown.hit = mount.faults().clear();
-        let first = notes(&mount);
+        let reopened_at = mount.tape().len();
         let work = Work { generation: generation + 1, operations: 3, faulty: false, ..work };
         let reopened = write_again(&mount, &voice, work);
         reopened.map_err(|what| format!("opened again on the same disk: {what}"))?;
-        let second = notes(&mount);
-        let (first, second) = (said(&first, &[]), said(&second, &first));
-        let all = [(generation, first), (generation + 1, second)];
-        let all: Vec<_> = self.said.iter().cloned().chain(all).collect();
-        shown.acknowledged = self.pull_the_plug(&mount, &all, seed, homes)?;
+        let aftermath = Aftermath { events: mount.tape().take(), reopened_at, generation };
+        shown.acknowledged = self.pull_the_plug(&aftermath, seed, homes)?;
         mount.end().map_err(disk)?;
         Ok(shown)
     }
 
-    /// Under every model that loses something, everything acknowledged is there.
-    fn pull_the_plug(
-        &self,
-        mount: &Mount,
-        said: &[(u64, String)],
-        seed: u64,
-        homes: &Homes,
-    ) -> Outcome<u64> {
+    /// Power fails at the end, and at some moments since it was opened again: everything acknowledged by then is there.
+    fn pull_the_plug(&self, aftermath: &Aftermath, seed: u64, homes: &Homes) -> Outcome<u64> {
+        let mut random = Random::of(&[seed]);
         let mut platter = Platter::of(&Tree::of(&self.image));
-        mount.tape().take().iter().for_each(|event| platter.apply(event));
-        let mut tally = Default::default();
-        for model in [Model::Nothing, Model::Torn512, Model::Everything] {
-            let image = platter.cut(model, &mut Random::of(&[seed, model as u64]));
-            settle(&image, said, &homes.image, &mut tally)
-                .map_err(|what| format!("power failed afterwards ({model}): {what}"))?;
+        let (mut at, mut tally) = (0, Default::default());
+        for (cut, model) in aftermath.cuts(&mut random) {
+            aftermath.events[at..cut].iter().for_each(|event| platter.apply(event));
+            at = cut;
+            let image = platter.cut(model, &mut random);
+            let said: Vec<_> = self.said.iter().cloned().chain(aftermath.said(cut)).collect();
+            settle(&image, &said, &homes.image, &mut tally).map_err(|what| {
+                let total = aftermath.events.len();
+                format!("power failed afterwards (event {cut} of {total}, {model}): {what}")
+            })?;
         }
         Ok(tally.acknowledged)
+    }
+}
+
+/// What happened on the disk: first while it failed, then when it was well and the database was opened again.
+struct Aftermath {
+    events: Vec<Event>,
+    reopened_at: usize,
+    generation: u64,
+}
+
+impl Aftermath {
+    fn cuts(&self, random: &mut Random) -> BTreeSet<(usize, Model)> {
+        let (from, end) = (self.reopened_at, self.events.len());
+        let mut cuts: BTreeSet<_> =
+            [Model::Nothing, Model::Torn512, Model::Everything].map(|model| (end, model)).into();
+        for _ in 0..CUTS {
+            let cut = from + random.below((end - from) as u64 + 1) as usize;
+            cuts.insert((cut, Model::ALL[random.below(Model::ALL.len() as u64) as usize]));
+        }
+        cuts
+    }
+
+    /// What both processes had said by then.
+    fn said(&self, cut: usize) -> [(u64, String); 2] {
+        let first = said(&self.events[..self.reopened_at]);
+        let second = said(&self.events[self.reopened_at..cut]);
+        [(self.generation, first), (self.generation + 1, second)]
     }
 }
 
@@ -174,7 +204,8 @@ fn go_on(db: &Database) -> Outcome<()> {
 
 /// Opens it on the disk as it is now, and writes.
 fn write_again(mount: &Mount, voice: &Arc<dyn Voice>, work: Work) -> Outcome<()> {
-    let opened = options().open(mount.directory().join(DATABASE));
+    let options = options().write_buffer_bytes(REPLAY_BUFFER_BYTES);
+    let opened = options.open(mount.directory().join(DATABASE));
     let db = opened.map_err(|error| format!("LOST: {error}"))?;
     for writer in write(&db, voice, work) {
         writer.join().map_err(|_| "a writer panicked")?;
@@ -182,11 +213,10 @@ fn write_again(mount: &Mount, voice: &Arc<dyn Voice>, work: Work) -> Outcome<()>
     db.close().map_err(|error| format!("closing: {error}"))
 }
 
-/// Everything that was said so far.
-fn notes(mount: &Mount) -> Vec<String> {
-    mount.tape().notes()
-}
-
-fn said(lines: &[String], before: &[String]) -> String {
-    lines[before.len()..].iter().fold(String::new(), |said, line| said + line + "\n")
+fn said(events: &[Event]) -> String {
+    let note = |event: &Event| match event {
+        Event::Note(line) => Some(format!("{line}\n")),
+        _ => None,
+    };
+    events.iter().filter_map(note).collect()
 }

@@ -3,7 +3,7 @@
 use super::case::{Case, Patient, Shown};
 use crate::cuts::Recording;
 use crate::disk::{Action, Fault, Homes, Image};
-use crate::drill::{Outcome, Work};
+use crate::drill::{Outcome, Work, options};
 use crate::watchdog::Watchdog;
 use mainstay_conformance::random::Random;
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,7 +63,7 @@ fn patient(seed: u64, homes: &Homes) -> Outcome<Patient> {
     let (mut image, mut said) = (Image::default(), Vec::new());
     for generation in 1..=2 {
         let work = Work { seed, generation, writers: 4, operations: 40, faulty: false };
-        let recording = Recording::make(image, said, work, &homes.mounted)?;
+        let recording = Recording::make(image, said, work, options(), &homes.mounted)?;
         (image, said) = (recording.end(), recording.said(recording.events.len()));
     }
     Ok(Patient { image, said })

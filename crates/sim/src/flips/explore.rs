@@ -3,7 +3,7 @@
 use super::flip::{Ending, Flip, try_out};
 use crate::cuts::Recording;
 use crate::disk::{Homes, Image};
-use crate::drill::{Outcome, Work};
+use crate::drill::{Outcome, Work, options};
 use crate::watchdog::Watchdog;
 use mainstay_conformance::random::Random;
 use std::collections::BTreeMap;
@@ -72,7 +72,7 @@ fn written(seed: u64, homes: &Homes) -> Outcome<(Image, Vec<(u64, String)>)> {
     let (mut image, mut said) = (Image::default(), Vec::new());
     for generation in 1..=2 {
         let work = Work { seed, generation, writers: 4, operations: 60, faulty: false };
-        let recording = Recording::make(image, said, work, &homes.mounted)?;
+        let recording = Recording::make(image, said, work, options(), &homes.mounted)?;
         (image, said) = (recording.end(), recording.said(recording.events.len()));
     }
     Ok((image, said))

@@ -57,7 +57,7 @@ impl Script {
             seed,
             clients: 2 + random.below(3) as usize,
             tasks: 1 + random.below(4) as usize,
-            requests: 8 + random.below(16),
+            requests: 8 + random.below(40),
             window: 1 + random.below(5) as usize,
             deadline: Duration::from_millis([300, 3_000, 60_000][random.below(3) as usize]),
             lease: Duration::from_millis(lease),

@@ -1,5 +1,8 @@
 //! Proves that nothing acknowledged is lost, one way after the other; `prove help` lists them.
 
+#[cfg(feature = "planted")]
+mod bugs;
+
 use clap::{Parser, Subcommand};
 use mainstay_sim::drill::Outcome;
 use mainstay_sim::{cuts, failures, flips, world};
@@ -60,6 +63,24 @@ enum Way {
         #[arg(long)]
         trace: bool,
     },
+    /// Plants bugs, one at a time, and looks for each.
+    #[cfg(feature = "planted")]
+    Planted {
+        /// These alone; all without it.
+        bugs: Vec<String>,
+        /// What choices come from.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
+    /// Plants a bug and runs its check.
+    #[cfg(feature = "planted")]
+    Hunt {
+        /// The bug.
+        bug: String,
+        /// What choices come from.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
     /// Looks at a violation again.
     Again {
         /// Where it was kept.
@@ -73,11 +94,15 @@ enum Way {
 fn main() -> ExitCode {
     let done = match Words::parse().way {
         Way::Cuts { count, each, seed, keep } => {
-            cut(&cuts::Plan { seed, cuts: count, cuts_each: each, keep })
+            cut(&cuts::Plan { seed, cuts: count, cuts_each: each, keep, beside: true })
         }
         Way::Failures { count, seed } => fail(&failures::Plan { seed, count }),
         Way::Flips { count, seed } => flip(&flips::Plan { seed, count }),
         Way::World { seeds, from, trace } => simulate(&world::Plan { from, seeds, print: trace }),
+        #[cfg(feature = "planted")]
+        Way::Planted { bugs, seed } => bugs::all(&bugs, seed),
+        #[cfg(feature = "planted")]
+        Way::Hunt { bug, seed } => bugs::one(&bug, seed),
         Way::Again { file, home } => cuts::again(&file, &home),
     };
     match done {
@@ -97,6 +122,10 @@ fn cut(plan: &cuts::Plan) -> Outcome<()> {
     println!(
         "{recordings} recordings, {} torn ends, {} indexes rebuilt, {} unsynced writes gone",
         tally.torn, tally.rebuilt, tally.unsynced_lost
+    );
+    println!(
+        "{} cuts of creations, backups, restores, salvages, new classes, new indexes",
+        tally.procedures
     );
     println!(
         "{cuts} power cuts, {during_recovery} of them during recovery, {acknowledged} acknowledged writes looked \

@@ -1,0 +1,340 @@
+//! What is done to databases beside writing to them, cut off as well: backups, restores, salvages, new classes.
+//!
+//! ```text
+//!   files ── procedure on a disk that writes down what is done to it ── "done" ──> tape
+//!                                             │ up to each boundary
+//!                                             v
+//!   done: it is so, and everything is there     not done: it can be begun again, and then everything is there
+//! ```
+
+use super::explore::{Tally, settle_at};
+use super::recording::{DATABASE, Recording};
+use crate::disk::{Event, Homes, Image, Model, Mount, Node, Platter, Tree};
+use crate::drill::{Outcome, Work, all_cells, options};
+use mainstay::doctor::Verdict;
+use mainstay::{Code, Options, Revision, Versioned, doctor, restore_backup, verify_backup};
+use mainstay_conformance::random::Random;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Procedure {
+    /// A database is made.
+    Create,
+    /// A backup is written.
+    Backup,
+    /// A database is made of a backup and an increment.
+    Restore,
+    /// A log whose first segment is damaged is salvaged: what is before the damage goes aside.
+    SalvageFirst,
+    /// A log whose last segment but one is damaged is salvaged: what is behind it goes aside.
+    SalvageMiddle,
+    /// A log whose last segment is damaged is salvaged: a copy of it is kept.
+    SalvageLast,
+    /// A log with nothing but damage is salvaged: it begins anew behind the index.
+    SalvageAll,
+    /// A log that is gone is salvaged: it begins anew behind the index.
+    SalvageGone,
+    /// A damaged log beside a damaged index is salvaged: the index goes aside.
+    SalvageBoth,
+    /// An index is divided into other classes.
+    Divide,
+    /// An index that is gone is made anew.
+    Rebuild,
+}
+
+/// The line that says that it is done.
+const DONE: &str = "done";
+
+impl Procedure {
+    /// All of them.
+    pub const ALL: [Procedure; 11] = [
+        Procedure::Create,
+        Procedure::Backup,
+        Procedure::Restore,
+        Procedure::SalvageFirst,
+        Procedure::SalvageMiddle,
+        Procedure::SalvageLast,
+        Procedure::SalvageAll,
+        Procedure::SalvageGone,
+        Procedure::SalvageBoth,
+        Procedure::Divide,
+        Procedure::Rebuild,
+    ];
+
+    /// The options that it opens databases with.
+    fn options(self) -> Options {
+        match self {
+            Procedure::Divide => options().retention_class("own/1/", None),
+            _ => options(),
+        }
+    }
+
+    /// The files that it begins with.
+    fn prepare(self, subject: &Subject, home: &Path) -> Outcome<Image> {
+        match self {
+            Procedure::Create => Ok(Image::default()),
+            Procedure::Backup => Ok(subject.late.clone()),
+            Procedure::Divide => Ok(subject.lean.clone()),
+            Procedure::Restore => subject.backups(home),
+            Procedure::Rebuild => Ok(subject.late.without(&Path::new(DATABASE).join("index"))),
+            _ => subject.damaged(self),
+        }
+    }
+
+    /// Does it.
+    fn perform(self, root: &Path) -> Outcome<()> {
+        let told = |error: mainstay::Error| format!("{self:?}: {error}");
+        let db = root.join(DATABASE);
+        match self {
+            Procedure::Create | Procedure::Divide | Procedure::Rebuild => {
+                self.options().open(&db).map_err(told)?.close().map_err(told)
+            }
+            Procedure::Backup => {
+                let db = options().open(&db).map_err(told)?;
+                db.backup(&root.join("backup"), &mut |_| {}).map_err(told).map(drop)
+            }
+            Procedure::Restore => restore(root).map_err(told),
+            _ => doctor::salvage(&db).map_err(told).map(drop),
+        }
+    }
+
+    /// What must be so if power failed.
+    fn verify(self, root: &Path, done: bool, subject: &Subject) -> Outcome<()> {
+        let told = |error: mainstay::Error| format!("{self:?}, done: {done}: {error}");
+        let db = root.join(DATABASE);
+        match self {
+            Procedure::Create => self.options().open(&db).map_err(told)?.close().map_err(told),
+            Procedure::Backup => {
+                subject.settle(&db, &options())?;
+                match done {
+                    true => check_backup(root).map_err(told),
+                    false => Ok(()),
+                }
+            }
+            Procedure::Restore => {
+                if !done {
+                    begin_restore_again(root).map_err(told)?;
+                }
+                subject.settle(&db, &options())
+            }
+            Procedure::Divide | Procedure::Rebuild => subject.settle(&db, &self.options()),
+            _ => {
+                if !done {
+                    doctor::salvage(&db).map_err(told)?;
+                } else if doctor::inspect(&db).map_err(told)?.verdict == Verdict::Salvage {
+                    return Err(format!("LOST: {self:?} is to be done again"));
+                }
+                subject.check_aside(self, &db)?;
+                subject.check_salvaged(self, &db)
+            }
+        }
+    }
+}
+
+fn restore(root: &Path) -> mainstay::Result<()> {
+    let files = ["full", "more"].map(|name| root.join(name));
+    restore_backup(&root.join(DATABASE), &files, &mut |_| {}).map(drop)
+}
+
+/// What a cut has left of it may have to be removed first; then who restores is told so.
+fn begin_restore_again(root: &Path) -> mainstay::Result<()> {
+    match restore(root) {
+        Err(error) if error.code() == Code::ForeignDirectory => {
+            // It may be whole already: then it opens.
+            if options().open(root.join(DATABASE)).is_ok() {
+                return Ok(());
+            }
+            let _ = fs::remove_dir_all(root.join(DATABASE));
+            restore(root)
+        }
+        restored => restored,
+    }
+}
+
+fn check_backup(root: &Path) -> mainstay::Result<()> {
+    verify_backup(&root.join("backup")).map(drop)
+}
+
+/// A database at two moments of its life.
+pub struct Subject {
+    early: Image,
+    late: Image,
+    /// The same as the second, with no more of a log than it needs.
+    lean: Image,
+    said: Vec<(u64, String)>,
+}
+
+impl Subject {
+    /// A database that two processes have written to.
+    pub fn make(seed: u64, homes: &Homes) -> Outcome<Subject> {
+        let (mut image, mut said) = (Image::default(), Vec::new());
+        let mut images = Vec::new();
+        for generation in 1..=2 {
+            let work = Work { seed, generation, writers: 4, operations: 60, faulty: false };
+            let recording = Recording::make(image, said, work, options(), &homes.mounted)?;
+            (image, said) = (recording.end(), recording.said(recording.events.len()));
+            images.push(image.clone());
+        }
+        let lean = lean(&image, &homes.image)?;
+        Ok(Subject { early: images.remove(0), late: image, lean, said })
+    }
+
+    fn settle(&self, directory: &Path, options: &Options) -> Outcome<()> {
+        settle_at(directory, options, &self.said, &mut Tally::default())
+    }
+
+    /// A full backup of the first moment, and an increment from there to the second.
+    fn backups(&self, home: &Path) -> Outcome<Image> {
+        let told = |error: mainstay::Error| format!("backing up: {error}");
+        let disk = |error: std::io::Error| format!("backing up: {error}");
+        let root = home.join("backups");
+        let mut backups = Image::default();
+        let (full, more) = (home.join("full"), home.join("more"));
+        self.early.write(&root).map_err(disk)?;
+        let db = options().open(root.join(DATABASE)).map_err(told)?;
+        let revision = db.backup(&full, &mut |_| {}).map_err(told)?.revision;
+        drop(db);
+        self.late.write(&root).map_err(disk)?;
+        let db = options().open(root.join(DATABASE)).map_err(told)?;
+        db.backup_since(revision, &more, &mut |_| {}).map_err(told)?;
+        for (name, path) in [("full", full), ("more", more)] {
+            backups.put(PathBuf::from(name), Node::File(fs::read(&path).map_err(disk)?));
+            fs::remove_file(path).map_err(disk)?;
+        }
+        Ok(backups)
+    }
+
+    /// The files with what is to be salvaged.
+    fn damaged(&self, procedure: Procedure) -> Outcome<Image> {
+        let mut image = self.late.clone();
+        let segments = self.segments();
+        let hit: &[PathBuf] = match procedure {
+            Procedure::SalvageFirst => &segments[..1],
+            Procedure::SalvageAll => &segments,
+            Procedure::SalvageLast => &segments[segments.len() - 1..],
+            Procedure::SalvageGone => {
+                return Ok(image.without(&Path::new(DATABASE).join("log")));
+            }
+            _ => &segments[segments.len().saturating_sub(2)..][..1],
+        };
+        for path in hit {
+            let bytes = image.bytes_mut(path).ok_or("there is no such file")?;
+            // Behind the header, in the first frame.
+            bytes[200] ^= 1;
+        }
+        if procedure == Procedure::SalvageBoth {
+            let mark = Path::new(DATABASE).join("index").join("MARK");
+            let bytes = image.bytes_mut(&mark).ok_or("there is no mark")?;
+            bytes[20] ^= 1;
+        }
+        Ok(image)
+    }
+
+    fn segments(&self) -> Vec<PathBuf> {
+        let is_segment = |path: &&PathBuf| path.extension().is_some_and(|of| of == "seg");
+        self.late.files().map(|(path, _)| path).filter(is_segment).cloned().collect()
+    }
+
+    /// What was damaged is kept, byte by byte.
+    fn check_aside(&self, procedure: Procedure, db: &Path) -> Outcome<()> {
+        let damaged = self.damaged(procedure)?;
+        let told = |error: std::io::Error| format!("looking for what was damaged: {error}");
+        let mut there = Vec::new();
+        for entry in fs::read_dir(db.join("log")).map_err(told)? {
+            there.push(fs::read(entry.map_err(told)?.path()).map_err(told)?);
+        }
+        let before: BTreeMap<_, _> = self.late.files().collect();
+        let changed = damaged.files().filter(|(path, bytes)| before.get(path) != Some(bytes));
+        let segments = changed.filter(|(path, _)| path.extension().is_some_and(|of| of == "seg"));
+        match segments.into_iter().find(|(_, bytes)| !there.contains(bytes)) {
+            Some((path, _)) => Err(format!("LOST: {} was not kept", path.display())),
+            None => Ok(()),
+        }
+    }
+
+    /// It is as after a salvage that nobody cut off.
+    fn check_salvaged(&self, procedure: Procedure, db: &Path) -> Outcome<()> {
+        let home = db.with_extension("undisturbed");
+        let told = |error: mainstay::Error| format!("salvaging: {error}");
+        self.damaged(procedure)?.write(&home).map_err(|error| format!("an image: {error}"))?;
+        doctor::salvage(&home.join(DATABASE)).map_err(told)?;
+        let (cut, undisturbed) =
+            (look(db).map_err(told)?, look(&home.join(DATABASE)).map_err(told)?);
+        match cut == undisturbed {
+            true => Ok(()),
+            false => Err(format!("LOST: {cut:?} instead of {undisturbed:?}")),
+        }
+    }
+}
+
+/// The files with an index that nothing but a backup could make again.
+fn lean(image: &Image, home: &Path) -> Outcome<Image> {
+    let told = |error: mainstay::Error| format!("trimming: {error}");
+    let disk = |error: std::io::Error| format!("trimming: {error}");
+    image.write(home).map_err(disk)?;
+    let options = options().feed_retention(Duration::ZERO, 0);
+    let db = options.open(home.join(DATABASE)).map_err(told)?;
+    db.trim().map_err(told)?;
+    db.close().map_err(told)?;
+    drop(db);
+    Image::read(home).map_err(disk)
+}
+
+/// The revision that a database ends with, and its cells.
+fn look(directory: &Path) -> mainstay::Result<(Revision, Vec<Option<Versioned>>)> {
+    let db = options().open(directory)?;
+    let cells = all_cells().iter().map(|name| db.cells().get_versioned(name)).collect();
+    let cells: mainstay::Result<_> = cells;
+    Ok((db.open_report().revision, cells?))
+}
+
+/// Does it on a disk, and cuts it off at boundaries, so often at most; gives how often that was.
+pub fn cut_all(
+    procedure: Procedure,
+    subject: &Subject,
+    homes: &Homes,
+    (seed, most): (u64, usize),
+) -> Outcome<u64> {
+    let base = procedure.prepare(subject, &homes.image.with_extension("prepared"))?;
+    let disk = |error: std::io::Error| format!("the disk in memory: {error}");
+    let mount = Mount::new(Tree::of(&base), &homes.mounted).map_err(disk)?;
+    procedure.perform(mount.directory())?;
+    mount.tape().push(Event::Note(DONE.to_owned()));
+    let events = mount.tape().take();
+    mount.end().map_err(disk)?;
+    let recording = Recording { generation: 0, base, before: Vec::new(), events };
+    let (mut at, mut cuts) = (0, 0);
+    let mut platter = Platter::of(&Tree::of(&recording.base));
+    let mut random = Random::of(&[seed, procedure as u64]);
+    for (cut, model) in choose(&recording.boundaries(), most, &mut random) {
+        recording.events[at..cut].iter().for_each(|event| platter.apply(event));
+        at = cut;
+        let done = recording.events[..cut].contains(&Event::Note(DONE.to_owned()));
+        let image = platter.cut(model, &mut random);
+        image.write(&homes.image).map_err(disk)?;
+        procedure.verify(&homes.image, done, subject).map_err(|what| {
+            let total = recording.events.len();
+            format!("{procedure:?}, a cut at event {cut} of {total}, model {model}: {what}")
+        })?;
+        cuts += 1;
+    }
+    Ok(cuts)
+}
+
+/// Every boundary under every model, or as many of these as there is room for; the end is always among them.
+fn choose(boundaries: &[usize], most: usize, random: &mut Random) -> BTreeSet<(usize, Model)> {
+    let all = boundaries.iter().flat_map(|cut| Model::ALL.map(|model| (*cut, model)));
+    let all: Vec<(usize, Model)> = all.collect();
+    if all.len() <= most {
+        return all.into_iter().collect();
+    }
+    let mut chosen: BTreeSet<_> = all.iter().rev().take(Model::ALL.len()).copied().collect();
+    while chosen.len() < most {
+        chosen.insert(all[random.below(all.len() as u64) as usize]);
+    }
+    chosen
+}

@@ -1,0 +1,123 @@
+//! Looking for bugs that were planted.
+
+use super::list::{Check, check_of};
+use super::suite;
+use crate::disk::Homes;
+use crate::drill::Outcome;
+use crate::{cuts, failures, flips, history};
+use mainstay::planted::{Bug, plant};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+/// A process that hunts may take so long; what hangs is not found by that: checks have their own limits.
+const HUNT_LIMIT: Duration = Duration::from_secs(240);
+
+/// How often it is looked whether a hunt is over.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What came of a hunt.
+#[derive(Clone, Debug)]
+pub struct Catch {
+    /// The bug.
+    pub bug: Bug,
+    /// The check that was meant for it.
+    pub check: Check,
+    /// What the check said; nothing: it found nothing.
+    pub found: Option<String>,
+}
+
+/// Plants a bug in this process and runs its check: an error is what is wanted.
+pub fn hunt(bug: Bug, seed: u64) -> Outcome<()> {
+    // What a check needs is made before.
+    match check_of(bug) {
+        Check::Cuts => {
+            plant(Some(bug));
+            cuts::run(&plan_of_cuts(seed), |_| {}).map(drop)
+        }
+        Check::Procedure(procedure) => hunt_in_procedure(procedure, bug, seed),
+        Check::Failures => {
+            plant(Some(bug));
+            failures::run(&failures::Plan { seed, count: Some(1000) }, |_| {}).map(drop)
+        }
+        Check::Flips => {
+            plant(Some(bug));
+            flips::run(&flips::Plan { seed, count: Some(1000) }, |_| {}).map(drop)
+        }
+        Check::Histories => {
+            plant(Some(bug));
+            history::run(&history::Plan { seed, operations: 200_000 }).map(drop)
+        }
+        Check::Suite => {
+            plant(Some(bug));
+            suite::run()
+        }
+        Check::Models => Err("models run as tests of the engine".to_owned()),
+    }
+}
+
+fn plan_of_cuts(seed: u64) -> cuts::Plan {
+    let keep = std::env::temp_dir().join(format!("mainstay-planted-{}.json", std::process::id()));
+    cuts::Plan { seed, cuts: 1500, cuts_each: 60, keep, beside: false }
+}
+
+fn hunt_in_procedure(procedure: cuts::Procedure, bug: Bug, seed: u64) -> Outcome<()> {
+    let homes = Homes::make()?;
+    let subject = cuts::Subject::make(seed, &homes)?;
+    plant(Some(bug));
+    cuts::cut_all(procedure, &subject, &homes, (seed, 300)).map(drop)
+}
+
+/// Hunts for every bug but those that are found by models, each in a process of this program.
+pub fn hunt_all(
+    program: &Path,
+    seed: u64,
+    wanted: &[Bug],
+    mut say: impl FnMut(&Catch),
+) -> Outcome<Vec<Catch>> {
+    let mut catches = Vec::new();
+    for &bug in wanted {
+        let check = check_of(bug);
+        if check == Check::Models {
+            continue;
+        }
+        let found = hunt_apart(program, bug, seed)?;
+        let catch = Catch { bug, check, found };
+        say(&catch);
+        catches.push(catch);
+    }
+    Ok(catches)
+}
+
+fn hunt_apart(program: &Path, bug: Bug, seed: u64) -> Outcome<Option<String>> {
+    let told = |error: std::io::Error| format!("hunting for {bug:?}: {error}");
+    let mut command = Command::new(program);
+    command.args(["hunt", &format!("{bug:?}"), "--seed", &seed.to_string()]);
+    let said = tempfile::NamedTempFile::new().map_err(told)?;
+    let out = said.reopen().map_err(told)?;
+    let mut child =
+        command.stdin(Stdio::null()).stdout(out).stderr(Stdio::null()).spawn().map_err(told)?;
+    let mut waited = Duration::ZERO;
+    let ended = loop {
+        match child.try_wait().map_err(told)? {
+            Some(status) => break Some(status),
+            None if waited >= HUNT_LIMIT => break None,
+            None => thread::sleep(LOOK),
+        }
+        waited += LOOK;
+    };
+    let Some(status) = ended else {
+        let _ = child.kill();
+        let _ = child.wait();
+        return Ok(None);
+    };
+    let said = std::fs::read_to_string(said.path()).map_err(told)?;
+    let violation = said.lines().find_map(|line| line.strip_prefix("VIOLATION: "));
+    match (status.success(), violation) {
+        (true, _) => Ok(None),
+        (false, Some(what)) => Ok(Some(what.to_owned())),
+        // A crash is a find as well; what the checks say of it they could not say.
+        (false, None) => Ok(Some(format!("the process ended: {status}"))),
+    }
+}

@@ -1,0 +1,67 @@
+//! Which check is meant to find which bug.
+
+use crate::cuts::Procedure;
+use mainstay::planted::Bug;
+use std::fmt;
+
+/// A check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// Power cuts in a drill.
+    Cuts,
+    /// Power cuts in something that is done beside writing.
+    Procedure(Procedure),
+    /// Failures of the disk.
+    Failures,
+    /// Flipped bits.
+    Flips,
+    /// Histories of many threads.
+    Histories,
+    /// The conformance suite.
+    Suite,
+    /// Models of threads, which run as tests of the engine.
+    Models,
+}
+
+impl fmt::Display for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Check::Procedure(procedure) => write!(f, "cuts of {procedure:?}"),
+            check => f.write_str(&format!("{check:?}").to_lowercase()),
+        }
+    }
+}
+
+/// The check that is meant for a bug.
+pub fn check_of(bug: Bug) -> Check {
+    match bug {
+        Bug::CombineOnce
+        | Bug::GatheredForgotten
+        | Bug::ListenersNotTold
+        | Bug::LogNotWoken
+        | Bug::RefusedStayCounted
+        | Bug::RungReadLate
+        | Bug::SyncWaitsForRoom
+        | Bug::ToldWithoutLock
+        | Bug::UndoForgetsLater => Check::Models,
+        Bug::CasAlwaysWins | Bug::GuardRangeForgotten | Bug::PublishBeforeSync => Check::Histories,
+        Bug::CounterLostOnDelete | Bug::ExpiryByWallClock => Check::Suite,
+        Bug::ChecksumIgnored => Check::Flips,
+        Bug::LatchForgotten
+        | Bug::NoSyncOfReplayed
+        | Bug::NoSyncOfRewritten
+        | Bug::RevisionReused => Check::Failures,
+        Bug::NoSyncOfIdentity => Check::Procedure(Procedure::Create),
+        Bug::NoSyncOfIdentityName => Check::Procedure(Procedure::Restore),
+        Bug::NoSyncOfNewDirectory => Check::Procedure(Procedure::SalvageGone),
+        Bug::NoSyncOfPart | Bug::NoSyncOfPartName => Check::Procedure(Procedure::Backup),
+        Bug::NoSyncOfRestoredLog => Check::Procedure(Procedure::Restore),
+        Bug::NoSyncOfRename => Check::Procedure(Procedure::Divide),
+        Bug::NoSyncOfSalvagedCopyName => Check::Procedure(Procedure::SalvageLast),
+        Bug::NoSyncOfMovedIndex => Check::Procedure(Procedure::SalvageFirst),
+        Bug::NoSyncOfCut | Bug::NoSyncOfMovedSegment | Bug::NoSyncOfSalvagedCopy => {
+            Check::Procedure(Procedure::SalvageBoth)
+        }
+        _ => Check::Cuts,
+    }
+}
