@@ -106,6 +106,8 @@ fn live_with(script: &Script, trace: &Trace, book: &Arc<Book>) -> Outcome<()> {
     simulation.end();
     let ended = ended.and_then(|()| world.look_after_a_cut());
     server.close();
+    // Whatever was planned for later holds on to the world, as the world does to it.
+    simulation.end();
     ended
 }
 

@@ -57,7 +57,7 @@ enum Way {
         #[arg(long, default_value_t = 200)]
         seeds: u64,
         /// The first seed.
-        #[arg(long, default_value_t = 1)]
+        #[arg(long, alias = "seed", default_value_t = 1)]
         from: u64,
         /// Prints everything that happens.
         #[arg(long)]
