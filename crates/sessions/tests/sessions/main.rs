@@ -56,13 +56,6 @@ fn named(name: &str) -> SessionOptions {
     SessionOptions::new().name(name)
 }
 
-/// A database whose time stands still until it is moved.
-fn memory(clock: &Arc<ManualClock>) -> Database {
-    let clock: Arc<dyn Clock> = clock.clone();
-    let options = Options::new().clock(clock).sweep_interval(None);
-    options.durability(Durability::Memory).memory().unwrap()
-}
-
 /// Pauses that are over soon, for tests that run by the machine's time.
 fn quick() -> Settings {
     let (first_pause, longest_pause) = (Duration::from_micros(20), Duration::from_micros(500));

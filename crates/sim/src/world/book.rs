@@ -231,8 +231,10 @@ impl Book {
 impl Inside {
     /// The server is there again, with everything up to a revision: what was not synced behind it is gone.
     pub fn start(&mut self, reached: Revision) {
-        let gone = self.loose.extract_if(.., |answered| answered.revision > reached);
-        let gone: Vec<Answered> = gone.collect();
+        let (gone, kept) =
+            std::mem::take(&mut self.loose).into_iter().partition(|of| of.revision > reached);
+        self.loose = kept;
+        let gone: BTreeSet<Answered> = gone;
         self.tally.lost += gone.len() as u64;
         self.lost.extend(gone);
     }

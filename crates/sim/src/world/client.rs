@@ -132,7 +132,7 @@ impl Person {
 
     fn settings(&self, life: u64) -> Settings {
         let script = &self.world.script;
-        Settings {
+        let settings = Settings {
             window: script.window,
             deadline: Some(script.deadline),
             attempt: Duration::from_millis(200),
@@ -141,9 +141,11 @@ impl Person {
             // Silences are to be silent.
             keeps_alive: !script.silences,
             seed: Some(script.seed ^ (self.number as u64) << 8 ^ life),
-            #[cfg(feature = "planted")]
-            planted: script.planted,
-        }
+            ..Settings::default()
+        };
+        #[cfg(feature = "planted")]
+        let settings = Settings { planted: script.planted, ..settings };
+        settings
     }
 
     async fn work(&self, machine: &Arc<Machine>, life: u64) {

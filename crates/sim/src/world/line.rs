@@ -1,7 +1,7 @@
 //! The line to the server: everything takes its time, and nobody answers while the server is down.
 
 use super::server::Server;
-use mainstay::{Answering, ChangeKind, Feed, Name, Receipt, Transaction};
+use mainstay::{Answering, ChangeKind, Event, Feed, Name, Receipt, Result, Transaction};
 use mainstay_conformance::random::Random;
 use mainstay_sessions::simulation::Simulation;
 use mainstay_sessions::{Doorbell, Task, Transport};
@@ -56,10 +56,18 @@ struct Bell {
     server: Arc<Server>,
 }
 
+impl Bell {
+    fn next_event(&mut self) -> Result<Option<Event>> {
+        let next = self.feed.next(Duration::ZERO);
+        self.server.notice_power();
+        next
+    }
+}
+
 impl Doorbell for Bell {
     fn next(&mut self) -> Answering<'_, u64> {
         Box::pin(poll_fn(|context| {
-            while let Some(event) = self.feed.next(Duration::ZERO)? {
+            while let Some(event) = self.next_event()? {
                 if event.kind == ChangeKind::Sent {
                     return Poll::Ready(Ok(event.counter));
                 }

@@ -349,6 +349,18 @@ impl Server {
         db.watch(Filter { contract, key, ..Filter::default() }, db.revision())
     }
 
+    /// Whoever reads may meet a power cut, too.
+    pub fn notice_power(self: &Arc<Server>) {
+        let is_off = {
+            let inside = self.inside();
+            inside.db.is_some() && !inside.volume.faults().has_power()
+        };
+        if is_off {
+            self.book.count(|tally| tally.inside += 1);
+            self.fall("while somebody reads");
+        }
+    }
+
     /// Wakes somebody when something was done.
     pub fn listen(&self, waker: Waker) {
         self.inside().listening.push(waker);
@@ -360,6 +372,7 @@ impl Server {
         inside.calm = true;
         inside.volume.faults().clear_plan();
         inside.volume.faults().keep_power();
+        inside.troubled = false;
     }
 
     /// Whether it runs, and nobody has letters to come, if that is asked for.
