@@ -252,12 +252,13 @@ impl Database {
             Place::There(link) => return wait(Place::there(link).diff(a, b)),
         };
         core.check_open()?;
-        let (at, now) = core.resolve(At::Latest)?;
-        let _pin = core.pins.hold("diff", core.clock.monotonic_us(), at);
-        let comparison = {
+        let (_pin, comparison) = {
+            // In this order: what readers no longer see may go while the catalog is not held.
             let catalog = core.state.catalog.read();
+            let (at, now) = core.resolve(At::Latest)?;
+            let pin = core.pins.hold("diff", core.clock.monotonic_us(), at);
             let (a, b) = (catalog.visible(a, at)?.id, catalog.visible(b, at)?.id);
-            Comparison::new(core.index(), &catalog, (a, at), (b, at), now)?
+            (pin, Comparison::new(core.index(), &catalog, (a, at), (b, at), now)?)
         };
         let mut names: BTreeSet<Item> = comparison.changed_in_a()?;
         names.append(&mut comparison.changed_in_b()?);
@@ -335,8 +336,8 @@ impl BranchInfo {
         // In this order: what readers no longer see may go while the catalog is not held.
         let catalog = core.state.catalog.read();
         let published = core.sequencer.published();
-        let visible = catalog.branches().filter(|branch| branch.lives_at(published));
-        let mut branches: Vec<BranchInfo> = visible
+        let mut branches: Vec<BranchInfo> = catalog
+            .living(published)
             .map(|branch| {
                 let parent =
                     branch.parent.and_then(|(parent, _)| catalog.name_at(parent, published));

@@ -115,13 +115,14 @@ impl Inner {
     /// Walks what the source changed, as of the newest visible revision and then up to the newest one.
     fn search(&self, from: &Name, into: &Name) -> Result<Option<Candidates>> {
         self.check_open()?;
-        let at = self.sequencer.published();
-        let _pin = self.pins.hold("merge", self.clock.monotonic_us(), at);
-        let (source, comparison) = {
+        let (at, _pin, source, comparison) = {
+            // In this order: what readers no longer see may go while the catalog is not held.
             let catalog = self.state.catalog.read();
+            let at = self.sequencer.published();
+            let pin = self.pins.hold("merge", self.clock.monotonic_us(), at);
             let (a, b) =
                 (catalog.visible(from.as_str(), at)?.id, catalog.visible(into.as_str(), at)?.id);
-            (a, Comparison::new(self.index(), &catalog, (a, at), (b, at), 0)?)
+            (at, pin, a, Comparison::new(self.index(), &catalog, (a, at), (b, at), 0)?)
         };
         let (base, names) = (comparison.base, BTreeSet::new());
         let mut found = Candidates { source, base, names, upto: at };

@@ -21,7 +21,7 @@ use mainstay_model::limits::BRANCH_LIMIT_DEPTH;
 use mainstay_model::{Code, Error, MAIN, Result, Revision};
 pub(crate) use record::{BranchRecord, MergeRecord, TagRecord, UNFINISHED, damaged};
 use smallvec::{SmallVec, smallvec};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 /// A branch and up to which revision it is read, the branch itself first, then its ancestors.
 pub(crate) type Layers = SmallVec<[(u32, Revision); 2]>;
@@ -29,7 +29,11 @@ pub(crate) type Layers = SmallVec<[(u32, Revision); 2]>;
 #[derive(Clone, Debug)]
 pub(crate) struct Catalog {
     branches: BTreeMap<u32, BranchRecord>,
-    /// Branches by the names they have and had.
+    /// Those of them that live for somebody who reads: deleted ones stay in the list above, without end.
+    living: BTreeSet<u32>,
+    /// Deleted branches that readers still see, with the revision of their deletion, oldest first.
+    fading: VecDeque<(Revision, u32)>,
+    /// Branches by the names they have and had, while somebody may see them.
     names: HashMap<String, Vec<u32>>,
     tags: BTreeMap<String, TagRecord>,
     /// Removed tags that readers still see, with the revision of their removal, oldest first.
@@ -56,6 +60,8 @@ impl Catalog {
         };
         Catalog {
             branches: BTreeMap::from([(MAIN_ID, main)]),
+            living: BTreeSet::from([MAIN_ID]),
+            fading: VecDeque::new(),
             names: HashMap::from([(MAIN.to_owned(), vec![MAIN_ID])]),
             tags: BTreeMap::new(),
             removed: VecDeque::new(),
@@ -99,6 +105,8 @@ impl Catalog {
         for name in record.names() {
             self.names.entry(name.clone()).or_default().push(record.id);
         }
+        self.living.insert(record.id);
+        self.fading.extend(record.deleted.map(|deleted| (deleted, record.id)));
         self.branches.insert(record.id, record);
     }
 
@@ -116,6 +124,37 @@ impl Catalog {
     pub fn forget(&mut self, seen: Revision) {
         while self.removed.front().is_some_and(|(removed, ..)| *removed <= seen) {
             self.removed.pop_front();
+        }
+        while let Some(&(_, id)) = self.fading.front().filter(|(deleted, _)| *deleted <= seen) {
+            self.fading.pop_front();
+            self.living.remove(&id);
+            self.forget_names(id);
+            self.forget_merge(id);
+        }
+    }
+
+    /// Nobody finds a deleted branch by its names any more; the feed asks by its number.
+    fn forget_names(&mut self, id: u32) {
+        for name in self.branches.get(&id).into_iter().flat_map(BranchRecord::names) {
+            let Some(ids) = self.names.get_mut(name) else { continue };
+            ids.retain(|&other| other != id);
+            if ids.is_empty() {
+                self.names.remove(name);
+            }
+        }
+    }
+
+    /// Lets go of the merge of a deleted branch into its parent, unless more than that parent is reached through it.
+    ///
+    /// Whoever looks back along the parent has that parent's past already, and a deleted branch is no base. Without this
+    /// every merge would look at all that ever were.
+    fn forget_merge(&mut self, id: u32) {
+        let Some((parent, _)) = self.branches.get(&id).and_then(|record| record.parent) else {
+            return;
+        };
+        let mut merged = self.merges.range((id, 0)..=(id, u32::MAX));
+        if merged.all(|(&(_, from), _)| from == parent) {
+            self.merges.remove(&(parent, id));
         }
     }
 
@@ -191,6 +230,12 @@ impl Catalog {
         self.branches.values()
     }
 
+    /// The branches that were there at a revision which readers may see.
+    pub fn living(&self, at: Revision) -> impl Iterator<Item = &BranchRecord> {
+        let records = self.living.iter().filter_map(|id| self.branches.get(id));
+        records.filter(move |record| record.lives_at(at))
+    }
+
     pub fn tags(&self) -> impl Iterator<Item = (&String, &TagRecord)> {
         self.tags.iter()
     }
@@ -246,10 +291,9 @@ impl Catalog {
 
     /// The branches that were forked from this one and were there at a revision.
     pub fn children(&self, id: u32, at: Revision) -> impl Iterator<Item = &BranchRecord> {
-        let is_child = move |record: &&BranchRecord| {
-            record.lives_at(at) && record.parent.is_some_and(|(parent, _)| parent == id)
-        };
-        self.branches.values().filter(is_child)
+        let is_child =
+            move |record: &&BranchRecord| record.parent.is_some_and(|(parent, _)| parent == id);
+        self.living(at).filter(is_child)
     }
 
     /// Which branch points lie in the past of a branch: for each branch, up to which revision.
@@ -292,8 +336,7 @@ impl Catalog {
 
     /// Where the branches that live at a revision were forked.
     pub fn fork_points(&self, at: Revision) -> impl Iterator<Item = Revision> {
-        let living = self.branches.values().filter(move |record| record.lives_at(at));
-        living.filter_map(|record| record.parent.map(|(_, fork)| fork))
+        self.living(at).filter_map(|record| record.parent.map(|(_, fork)| fork))
     }
 
     /// The revisions that branches, tags and merges need that were there at a revision, with what
@@ -301,7 +344,7 @@ impl Catalog {
     pub fn pins(&self, at: Revision) -> Vec<(Revision, String)> {
         let live = |id: u32| self.branches.get(&id).filter(|record| record.lives_at(at));
         let mut pins = Vec::new();
-        for record in self.branches.values().filter(|record| record.lives_at(at)) {
+        for record in self.living(at) {
             let what = || format!("branch {}", record.name_at(at));
             pins.extend(record.parent.map(|(_, fork)| (fork, what())));
         }
@@ -326,6 +369,8 @@ impl Catalog {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
 
     fn branch(id: u32, name: &str, parent: u32, fork: Revision) -> BranchRecord {
         BranchRecord {
@@ -390,6 +435,96 @@ mod tests {
         assert_eq!(catalog.merge_base((1, 100), (0, 100)), (1, 50));
         assert_eq!(catalog.merge_base((0, 50), (1, 100)), (0, 10), "before the merge");
         assert_eq!(catalog.merge_base((0, 100), (2, 100)), (1, 20));
+    }
+
+    fn merge(catalog: &mut Catalog, into: u32, from: u32, at: Revision) {
+        let record = MergeRecord { from_revision: at - 1, into_revision: at };
+        catalog.merges.entry((into, from)).or_default().push(record);
+    }
+
+    fn delete(catalog: &mut Catalog, id: u32, at: Revision) {
+        let record = BranchRecord { deleted: Some(at), ..catalog.branches[&id].clone() };
+        catalog.absorb_branch(record, at);
+    }
+
+    /// Otherwise each merge would look at all that ever were, while writers wait.
+    #[test]
+    fn branches_that_were_merged_and_deleted_are_not_looked_at_again() {
+        let mut catalog = Catalog::new();
+        for id in 1..=1000 {
+            let at = u64::from(id) * 10;
+            catalog.absorb_branch(branch(id, "try", MAIN_ID, at), at + 1);
+            merge(&mut catalog, MAIN_ID, id, at + 5);
+            delete(&mut catalog, id, at + 6);
+            catalog.forget(at + 6);
+        }
+        assert!(catalog.merges.is_empty() && catalog.fading.is_empty());
+        assert!(!catalog.names.contains_key("try") && catalog.live("try").is_err());
+        assert_eq!(catalog.name_at(1000, NEWEST), Some("try"));
+        assert_eq!(catalog.living(NEWEST).map(|record| record.id).collect::<Vec<_>>(), [MAIN_ID]);
+        assert_eq!(catalog.past(MAIN_ID, NEWEST).len(), 1);
+    }
+
+    #[test]
+    fn a_deleted_branch_through_which_others_are_reached_is_kept_in_mind() {
+        let mut catalog = catalog();
+        // What `b` has done came to `main` by way of a sibling.
+        catalog.absorb_branch(branch(3, "c", MAIN_ID, 30), 31);
+        merge(&mut catalog, 3, 2, 40);
+        merge(&mut catalog, MAIN_ID, 3, 50);
+        delete(&mut catalog, 3, 60);
+        catalog.forget(60);
+        assert_eq!(catalog.merge_base((MAIN_ID, 100), (2, 100)), (2, 39));
+    }
+
+    #[test]
+    fn readers_see_a_branch_until_its_deletion_is_visible() {
+        let mut catalog = catalog();
+        merge(&mut catalog, MAIN_ID, 1, 50);
+        delete(&mut catalog, 2, 60);
+        delete(&mut catalog, 1, 61);
+        catalog.forget(60);
+        assert_eq!(catalog.children(MAIN_ID, 60).map(|record| record.id).collect::<Vec<_>>(), [1]);
+        assert_eq!(catalog.merge_base((MAIN_ID, 60), (1, 60)), (1, 49));
+        assert_eq!(catalog.children(MAIN_ID, NEWEST).count(), 0);
+        catalog.forget(61);
+        assert!(catalog.merges.is_empty());
+    }
+
+    /// Whatever was forked, merged and deleted: what is let go changes no base of branches that live.
+    #[test]
+    fn what_is_let_go_changes_no_base() {
+        proptest!(|(program in vec((0..4_u8, any::<u32>(), any::<u32>()), 1..40))| {
+            let (mut whole, mut less) = (Catalog::new(), Catalog::new());
+            for (step, (what, one, other)) in program.into_iter().enumerate() {
+                let at = (step as u64 + 1) * 10;
+                let living: Vec<u32> = less.living(NEWEST).map(|record| record.id).collect();
+                let pick = |number: u32| living[number as usize % living.len()];
+                for catalog in [&mut whole, &mut less] {
+                    play(catalog, what, pick(one), pick(other), at);
+                }
+                less.forget(at);
+                for a in less.living(NEWEST) {
+                    for b in less.living(NEWEST) {
+                        let (a, b) = ((a.id, at), (b.id, at));
+                        prop_assert_eq!(whole.merge_base(a, b), less.merge_base(a, b));
+                    }
+                }
+            }
+        });
+    }
+
+    fn play(catalog: &mut Catalog, what: u8, one: u32, other: u32, at: Revision) {
+        let has_child = catalog.children(one, NEWEST).next().is_some();
+        match what {
+            0 => {
+                let id = catalog.next_id();
+                catalog.absorb_branch(branch(id, "x", one, at - 1), at);
+            }
+            1 if one != MAIN_ID && !has_child => delete(catalog, one, at),
+            _ if one != other => merge(catalog, one, other, at),
+            _ => {}
+        }
     }
 
     #[test]

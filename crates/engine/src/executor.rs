@@ -495,6 +495,11 @@ impl Executor {
         self.folds.borrow().counts
     }
 
+    #[cfg(test)]
+    pub fn with_folds<T>(&self, look: impl FnOnce(&Folds) -> T) -> T {
+        look(&self.folds.borrow())
+    }
+
     /// How the outbox of `main` stands. What was claimed lately is not looked through again.
     pub fn outbox(&self) -> Result<OutboxState> {
         if !self.state.index.has_runs() {

@@ -10,6 +10,7 @@
 //!   flips      a bit of a file is another one
 //!   world      a server, its disk, its clients and the ways between them, in one thread and from one seed
 //!   history    many threads, what each was told and when, and whether any one order explains it
+//!   soak       load for long, and nothing grows
 //!
 //!   planted    bugs on purpose: each of them is found
 //! ```
@@ -23,5 +24,6 @@ pub mod history;
 pub mod kill;
 #[cfg(feature = "planted")]
 pub mod planted;
+pub mod soak;
 mod watchdog;
 pub mod world;

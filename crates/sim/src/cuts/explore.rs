@@ -104,6 +104,7 @@ fn explore_chain(
             true => options().feed_retention(Duration::ZERO, 0),
             false => options(),
         };
+        let options = options.write_buffer_bytes((64 << 10) << random.below(3));
         let recording = Recording::make(base, before, work, options, &homes.mounted)?;
         tally.recordings += 1;
         let cuts = choose(&recording, plan, wanted - tally.cuts, &mut random);

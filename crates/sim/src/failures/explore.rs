@@ -104,10 +104,9 @@ fn some(all: Vec<Case>, count: u64, random: &mut Random) -> Vec<Case> {
 fn faults(action: Action) -> &'static [Fault] {
     match action {
         Action::Make => &[Fault::Io, Fault::Full],
-        Action::Read | Action::Remove => &[Fault::Io],
+        Action::Read | Action::Remove | Action::Rename | Action::SyncDir => &[Fault::Io],
         Action::Write => &[Fault::Io, Fault::Full, Fault::Short, Fault::Half],
-        Action::Rename | Action::Sync => &[Fault::Io, Fault::Half],
-        Action::SyncDir => &[Fault::Io],
+        Action::Sync => &[Fault::Io, Fault::Half],
     }
 }
 

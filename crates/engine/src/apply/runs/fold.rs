@@ -71,6 +71,12 @@ impl Folds {
         is_same.then_some((remembered.snapshot, remembered.bytes))
     }
 
+    /// Forgets the snapshot of a run that is deleted. If its transaction is given up, it is folded anew.
+    pub(super) fn forget(&mut self, key: &Key) {
+        self.old.remove(key);
+        self.young_bytes -= self.young.remove(key).map_or(0, |young| young.bytes);
+    }
+
     /// Remembers the snapshot of a head.
     fn put(&mut self, key: Key, head: &RunHead, snapshot: RunSnapshot, bytes: Option<usize>) {
         let RunHead { generation, tip, .. } = *head;
@@ -233,4 +239,34 @@ fn nearest(
         at -= KEEP_EVENTS;
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Database, NewEvent};
+
+    /// How many snapshots are remembered, and what they take.
+    fn remembered(db: &Database) -> (usize, usize) {
+        let core = db.here("a test").unwrap();
+        core.sequencer.with_exec(|exec| {
+            exec.with_folds(|folds| (folds.young.len() + folds.old.len(), folds.young_bytes))
+        })
+    }
+
+    /// They stayed until 64 MiB were full, and pushed out those of runs that live.
+    #[test]
+    fn what_is_remembered_of_a_run_goes_with_it() {
+        let db = Database::memory().unwrap();
+        let append = |number: u64| {
+            db.runs()
+                .append(NewEvent::new(&format!("run/{number:02}"), "Noted").with_key("a"))
+                .unwrap()
+        };
+        (0..50).for_each(|number| drop(append(number)));
+        let (count, bytes) = remembered(&db);
+        assert!(count == 50 && bytes > 0);
+        (1..50).for_each(|number| assert!(db.runs().delete(&format!("run/{number:02}")).unwrap()));
+        assert_eq!(remembered(&db), (1, bytes / 50));
+        assert!(!db.runs().delete("run/none").unwrap());
+    }
 }

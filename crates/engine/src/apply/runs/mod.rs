@@ -21,6 +21,7 @@ pub(crate) mod places;
 mod read;
 
 use crate::overlay::Overlay;
+use crate::spaces::RUNS;
 use crate::view::View;
 use append::Writer;
 pub(crate) use check::check;
@@ -42,6 +43,11 @@ pub(crate) fn run(
     if command.is_read() {
         return read(view, overlay, command).map(answer);
     }
+    if let RunCommand::Delete { run } = command {
+        // Runs come and go: what is remembered of those that went would only push out others.
+        folds.forget(&view.key(RUNS, run.as_bytes()).0);
+        return Ok(Answer::Did(delete::delete(view, overlay, run, revision)?));
+    }
     let mut writer = Writer { view, overlay, folds, revision };
     Ok(match command {
         RunCommand::Append { event, expected } => {
@@ -62,7 +68,6 @@ pub(crate) fn run(
         RunCommand::Keep { run, reducer, version, seq, state } => {
             Answer::Did(writer.keep(run, reducer, (*version, *seq), state)?)
         }
-        RunCommand::Delete { run } => Answer::Did(delete::delete(view, overlay, run, revision)?),
         _ => return Err(unknown()),
     })
 }

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "planted")]
 mod bugs;
+mod soak;
 
 use clap::{Parser, Subcommand};
 use mainstay_sim::drill::Outcome;
@@ -81,6 +82,18 @@ enum Way {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
+    /// Loads a database for long, at 80 % of what it can do: nothing may grow.
+    Soak {
+        /// How long the load lasts.
+        #[arg(long, default_value_t = 600)]
+        seconds: u64,
+        /// What choices come from.
+        #[arg(long, default_value_t = u64::from(std::process::id()))]
+        seed: u64,
+        /// Where the picture of it is put.
+        #[arg(long, default_value = "soak.svg")]
+        report: PathBuf,
+    },
     /// Looks at a violation again.
     Again {
         /// Where it was kept.
@@ -103,6 +116,7 @@ fn main() -> ExitCode {
         Way::Planted { bugs, seed } => bugs::all(&bugs, seed),
         #[cfg(feature = "planted")]
         Way::Hunt { bug, seed } => bugs::one(&bug, seed),
+        Way::Soak { seconds, seed, report } => soak::run(seconds, seed, &report),
         Way::Again { file, home } => cuts::again(&file, &home),
     };
     match done {

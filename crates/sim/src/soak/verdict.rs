@@ -1,0 +1,200 @@
+//! Whether a soak stayed flat: its second quarter beside its last one.
+//!
+//! ```text
+//!   |  warming up  |  second quarter  |                |  last quarter  |
+//!                     median a                            median b            b / a within a limit
+//! ```
+//!
+//! | figure | limit | why so much |
+//! |---|---|---|
+//! | memory | 1.15 times | an allocator keeps what it had at the worst moment |
+//! | descriptors | 8 more | tables come and go with every compaction |
+//! | disk | 1.25 times | retention and compaction take turns: the curve is a saw |
+//! | p99 | 2 times where the backlog grows, 4 times in any case | other programs on the machine make it noisy |
+//! | throughput | 0.9 times at least | what is not kept up with |
+//!
+//! Medians of quarters pass over single seconds that are out of line. A run of less than two minutes is not judged: the
+//! database has not warmed up by then.
+
+use super::sample::Sample;
+use std::fmt;
+
+/// The least seconds that are judged.
+const LEAST_SECONDS: usize = 120;
+const MEMORY_RATIO: f64 = 1.15;
+const MORE_DESCRIPTORS: f64 = 8.0;
+const DISK_RATIO: f64 = 1.25;
+const P99_RATIO: f64 = 2.0;
+/// Beyond this a p99 is no noise, even where all is kept up with.
+const P99_WORST_RATIO: f64 = 4.0;
+const THROUGHPUT_RATIO: f64 = 0.9;
+/// A backlog has grown when it is so much of a second's operations more than it was.
+const BACKLOG_GROWN: f64 = 0.5;
+
+/// One figure of both quarters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// What it is, with its unit.
+    pub name: &'static str,
+    /// The median of the second quarter.
+    pub second: f64,
+    /// The median of the last quarter.
+    pub last: f64,
+    /// What is allowed, in words.
+    pub limit: String,
+    /// Whether it stayed flat.
+    pub holds: bool,
+}
+
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Figure { name, second, last, limit, holds } = self;
+        let verdict = if *holds { "flat" } else { "NOT FLAT" };
+        write!(f, "{name:<24}{second:>12.1}{last:>12.1}   {verdict} ({limit})")
+    }
+}
+
+/// Compares the quarters; no figures where the run was too short.
+pub fn judge(samples: &[Sample]) -> Vec<Figure> {
+    if samples.len() < LEAST_SECONDS {
+        return Vec::new();
+    }
+    let medians = |of: fn(&Sample) -> f64| [second, last].map(|part| median(part(samples), of));
+    let backlogs = medians(|sample| sample.backlog as f64);
+    let done = medians(|sample| sample.latencies.count as f64);
+    let grew = backlogs[1] - backlogs[0] > BACKLOG_GROWN * done[0];
+    let p99_ratio = if grew { P99_RATIO } else { P99_WORST_RATIO };
+    vec![
+        at_most("memory, MiB", medians(|sample| mib(sample.memory_bytes)), MEMORY_RATIO),
+        descriptors(medians(|sample| sample.descriptors as f64)),
+        at_most("disk, MiB", medians(|sample| mib(sample.disk_bytes)), DISK_RATIO),
+        at_most("p99, ms", medians(|sample| sample.latencies.p99_us as f64 / 1000.0), p99_ratio),
+        throughput(done),
+    ]
+}
+
+/// The second quarter.
+pub(super) fn second(samples: &[Sample]) -> &[Sample] {
+    &samples[samples.len() / 4..samples.len() / 2]
+}
+
+/// The last quarter.
+pub(super) fn last(samples: &[Sample]) -> &[Sample] {
+    &samples[samples.len() * 3 / 4..]
+}
+
+pub(super) fn median(samples: &[Sample], of: fn(&Sample) -> f64) -> f64 {
+    let mut all: Vec<f64> = samples.iter().map(of).collect();
+    all.sort_by(f64::total_cmp);
+    all.get(all.len() / 2).copied().unwrap_or(0.0)
+}
+
+pub(super) fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+fn at_most(name: &'static str, [second, last]: [f64; 2], ratio: f64) -> Figure {
+    let (limit, holds) = (format!("{ratio} times at most"), last <= second * ratio);
+    Figure { name, second, last, limit, holds }
+}
+
+fn descriptors([second, last]: [f64; 2]) -> Figure {
+    let limit = format!("{MORE_DESCRIPTORS} more at most");
+    Figure { name: "descriptors", second, last, limit, holds: last <= second + MORE_DESCRIPTORS }
+}
+
+fn throughput([second, last]: [f64; 2]) -> Figure {
+    let limit = format!("{THROUGHPUT_RATIO} times at least");
+    let holds = last >= second * THROUGHPUT_RATIO;
+    Figure { name: "operations a second", second, last, limit, holds }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::soak::histogram::Latencies;
+    use mainstay_conformance::random::Random;
+
+    const SECONDS: u64 = 600;
+
+    fn flat(second: u64) -> Sample {
+        Sample {
+            second,
+            memory_bytes: 100 << 20,
+            descriptors: 50,
+            disk_bytes: 80 << 20,
+            latencies: Latencies { count: 4000, p50_us: 2000, p99_us: 9000, max_us: 30_000 },
+            backlog: 3,
+        }
+    }
+
+    fn judged(bend: impl Fn(u64, &mut Sample)) -> Vec<&'static str> {
+        let bent = |second| {
+            let mut sample = flat(second);
+            bend(second, &mut sample);
+            sample
+        };
+        let samples: Vec<Sample> = (0..SECONDS).map(bent).collect();
+        let figures = judge(&samples);
+        assert_eq!(figures.len(), 5);
+        figures.iter().filter(|figure| !figure.holds).map(|figure| figure.name).collect()
+    }
+
+    #[test]
+    fn what_stays_flat_holds() {
+        assert!(judged(|_, _| {}).is_empty());
+    }
+
+    #[test]
+    fn what_grows_is_named() {
+        let grows = |at: u64, by: u64| by * at / SECONDS;
+        assert_eq!(judged(|at, it| it.memory_bytes += grows(at, 60 << 20)), ["memory, MiB"]);
+        assert_eq!(judged(|at, it| it.descriptors += grows(at, 40)), ["descriptors"]);
+        assert_eq!(judged(|at, it| it.disk_bytes += grows(at, 80 << 20)), ["disk, MiB"]);
+        let late = |at, it: &mut Sample| it.latencies.p99_us += grows(at, 300_000);
+        assert_eq!(judged(late), ["p99, ms"]);
+        let slow = |at, it: &mut Sample| it.latencies.count -= grows(at, 2000);
+        assert_eq!(judged(slow), ["operations a second"]);
+    }
+
+    #[test]
+    fn a_p99_of_three_times_is_noise_unless_the_backlog_grows_with_it() {
+        let later = |at: u64, it: &mut Sample| it.latencies.p99_us *= if at > 400 { 3 } else { 1 };
+        assert!(judged(later).is_empty());
+        let behind = |at: u64, it: &mut Sample| {
+            later(at, it);
+            it.backlog += 50 * at;
+        };
+        assert_eq!(judged(behind), ["p99, ms"]);
+    }
+
+    #[test]
+    fn noise_that_stays_the_same_holds() {
+        let noisy = |at: u64, it: &mut Sample| {
+            let mut random = Random::of(&[at]);
+            it.memory_bytes += random.below(20 << 20);
+            it.descriptors += random.below(10);
+            // A saw, as trims make it.
+            it.disk_bytes += (at % 60) << 20;
+            it.latencies.p99_us += random.below(20_000);
+            if random.chance(3) {
+                it.latencies = Latencies { count: 400, p99_us: 3_000_000, ..it.latencies };
+                it.backlog = 10_000;
+            }
+        };
+        assert!(judged(noisy).is_empty());
+    }
+
+    #[test]
+    fn a_short_run_is_not_judged() {
+        assert!(judge(&(0..100).map(flat).collect::<Vec<_>>()).is_empty());
+        assert!(judge(&[]).is_empty());
+    }
+
+    #[test]
+    fn a_figure_shows_both_values() {
+        let figure = at_most("memory, MiB", [100.0, 130.0], MEMORY_RATIO).to_string();
+        assert!(figure.contains("100.0") && figure.contains("130.0"), "{figure}");
+        assert!(figure.ends_with("NOT FLAT (1.15 times at most)"), "{figure}");
+    }
+}

@@ -1,0 +1,164 @@
+//! What is done: every contract, over a working set that does not grow.
+//!
+//! ```text
+//!   hand 0 ─┐  one operation after the other: cells, records, runs, outbox, keyed state, sessions,
+//!   hand 1 ─┤  transactions over all of them, reads now and a second ago
+//!    ...    v
+//!        database ── closed, opened again ── every hand looks for what it was told is there
+//! ```
+//!
+//! Whatever is written again and again has a bounded number of names. What has a new name each time (records and cells that
+//! expire, runs, items) goes again, so that whatever it leaves has to go, too. Requests with ids are missing on purpose:
+//! their receipts are kept for a day.
+
+mod cells;
+mod keyed;
+mod outbox;
+mod reads;
+mod records;
+mod runs;
+mod sessions;
+mod transfers;
+
+pub(super) use cells::COUNTER;
+
+use crate::drill::Outcome;
+use mainstay::{Database, Durability, Options, Receipt, Result, Transaction, Value};
+use mainstay_conformance::random::Random;
+use std::time::Duration;
+
+/// How long what was can be read.
+pub(super) const RETENTION: Duration = Duration::from_secs(5);
+/// How much of the log is kept for the feed.
+const FEED_BYTES: u64 = 32 << 20;
+
+/// Buffers and segments so small that flushes, compactions, trims and sweeps go on all the time.
+pub(super) fn options() -> Options {
+    Options::new()
+        .retention(RETENTION)
+        .record_retention(Some(RETENTION))
+        .keyed_retention(Some(RETENTION))
+        .feed_retention(2 * RETENTION, FEED_BYTES)
+        .sweep_interval(Some(Duration::from_secs(1)))
+        .write_buffer_bytes(8 << 20)
+        .segment_bytes(4 << 20)
+        .cache_bytes(8 << 20)
+        .block_cache_bytes(8 << 20)
+}
+
+/// Writes the working set, so that it is as large at the beginning as at the end.
+pub(super) fn prepare(db: &Database) -> Result<()> {
+    records::declare(db)?;
+    cells::fill(db)
+}
+
+/// One who does one operation after the other, and knows what has to be there.
+pub(super) struct Hand {
+    desk: Desk,
+    cells: cells::Cells,
+    records: records::Records,
+    runs: runs::Runs,
+    outbox: outbox::Outbox,
+    keyed: keyed::Keyed,
+    seat: sessions::Seat,
+    transfers: transfers::Transfers,
+}
+
+/// What all operations of a hand need.
+struct Desk {
+    db: Database,
+    random: Random,
+    /// Which hand, and of how many.
+    number: u64,
+    hands: u64,
+}
+
+impl Desk {
+    /// Mostly on stable storage when it is answered.
+    fn durability(&mut self) -> Durability {
+        match self.random.below(20) {
+            0 => Durability::Memory,
+            1 => Durability::Interval,
+            _ => Durability::Sync,
+        }
+    }
+
+    fn commit(&mut self, transaction: Transaction) -> Result<Receipt> {
+        let durability = self.durability();
+        self.db.execute(transaction.durability(durability))
+    }
+
+    /// Text that does not compress to nothing.
+    fn text(&mut self) -> String {
+        let length = 20 + self.random.below(180);
+        (0..length).map(|_| char::from(b'a' + self.random.below(26) as u8)).collect()
+    }
+}
+
+impl Hand {
+    pub fn new(db: &Database, seed: u64, number: u64, hands: u64) -> Result<Hand> {
+        let random = Random::of(&[seed, number]);
+        let desk = Desk { db: db.clone(), random, number, hands };
+        Ok(Hand {
+            cells: cells::Cells::default(),
+            records: records::Records::default(),
+            runs: runs::Runs::default(),
+            outbox: outbox::Outbox::default(),
+            keyed: keyed::Keyed::declare(&desk)?,
+            seat: sessions::Seat::take(&desk)?,
+            transfers: transfers::Transfers::default(),
+            desk,
+        })
+    }
+
+    /// Does one operation.
+    pub fn step(&mut self) -> Outcome<()> {
+        let desk = &mut self.desk;
+        let chance = desk.random.below(100);
+        let (what, done) = match chance {
+            0..32 => ("cells", self.cells.step(desk)),
+            32..46 => ("records", self.records.step(desk)),
+            46..54 => ("runs", self.runs.step(desk)),
+            54..60 => ("the outbox", self.outbox.step(desk)),
+            60..70 => ("keyed state", self.keyed.step(desk)),
+            70..77 => ("sessions", self.seat.step(desk)),
+            77..84 => ("transfers", self.transfers.step(desk)),
+            _ => ("reads", reads::step(desk)),
+        };
+        done.map_err(|error| format!("{what}: {error}"))
+    }
+}
+
+/// Everything that hands were told is there, and what is gone is gone.
+pub(super) fn check(db: &Database, hands: &[Hand]) -> Outcome<()> {
+    cells::check(db, hands.iter().map(|hand| &hand.cells))?;
+    outbox::check(db, hands)?;
+    transfers::check_sum(db)?;
+    for hand in hands {
+        let number = hand.desk.number;
+        hand.records.check(db, number)?;
+        hand.runs.check(db, number)?;
+        hand.keyed.check(db, number)?;
+        hand.transfers.check(db, number)?;
+        sessions::check(db, hands, number)?;
+    }
+    Ok(())
+}
+
+/// Says that reading failed where nothing may fail.
+fn told(error: mainstay::Error) -> String {
+    format!("looking at what is there: {error}")
+}
+
+/// The number that a cell holds.
+fn number(value: Option<&Value>) -> i64 {
+    value.and_then(Value::as_i64).unwrap_or(0)
+}
+
+/// What was counted and what was found.
+fn agree<T: PartialEq + std::fmt::Debug>(what: &str, expected: T, found: T) -> Outcome<()> {
+    match expected == found {
+        true => Ok(()),
+        false => Err(format!("{what}: there has to be {expected:?}, there is {found:?}")),
+    }
+}

@@ -1,0 +1,62 @@
+//! The outbox: messages are put, claimed and acknowledged.
+
+use super::{Desk, Hand, agree, told};
+use crate::drill::Outcome;
+use mainstay::{Database, Name, OutboxCommand, Result, Transaction};
+use std::time::Duration;
+
+/// How many messages are claimed at once.
+const CLAIM: usize = 64;
+/// Longer than any delivery takes.
+const LEASE: Duration = Duration::from_secs(3600);
+
+/// What this hand was told.
+#[derive(Default)]
+pub(super) struct Outbox {
+    put: u64,
+    acknowledged: u64,
+}
+
+/// The command that puts a message, now and then of a run: those are sent one behind the other.
+pub(super) fn message(desk: &mut Desk) -> Result<OutboxCommand> {
+    let run = match desk.random.chance(25) {
+        true => Some(Name::new(&format!("post/{}", desk.number))?),
+        false => None,
+    };
+    let payload = desk.text().into_bytes();
+    Ok(OutboxCommand::Put { subject: "told".to_owned(), payload, run })
+}
+
+impl Outbox {
+    pub fn step(&mut self, desk: &mut Desk) -> Result<()> {
+        match desk.random.chance(50) {
+            true => self.put(desk),
+            false => self.deliver(desk),
+        }
+    }
+
+    fn put(&mut self, desk: &mut Desk) -> Result<()> {
+        let message = message(desk)?;
+        desk.commit(Transaction::new().step(message))?;
+        self.put += 1;
+        Ok(())
+    }
+
+    fn deliver(&mut self, desk: &mut Desk) -> Result<()> {
+        let held = desk.db.outbox().hold(CLAIM, LEASE)?;
+        let ids: Vec<u64> = held.messages.iter().map(|message| message.id).collect();
+        if !ids.is_empty() {
+            self.acknowledged += desk.db.outbox().ack_held(held.token, &ids)?;
+        }
+        Ok(())
+    }
+}
+
+/// What was put and not acknowledged waits.
+pub(super) fn check(db: &Database, hands: &[Hand]) -> Outcome<()> {
+    let state = db.outbox().state().map_err(told)?;
+    let put: u64 = hands.iter().map(|hand| hand.outbox.put + hand.transfers.done()).sum();
+    let acknowledged: u64 = hands.iter().map(|hand| hand.outbox.acknowledged).sum();
+    agree("messages that were put", put, state.last_id)?;
+    agree("messages that wait", put - acknowledged, state.pending)
+}
