@@ -8,6 +8,7 @@
 //!   cuts       power fails at every boundary of a drill
 //!   failures   each call of a disk fails in turn
 //!   flips      a bit of a file is another one
+//!   world      a server, its disk, its clients and the ways between them, in one thread and from one seed
 //!   history    many threads, what each was told and when, and whether any one order explains it
 //!   soak       load for long, and nothing grows
 //!
@@ -25,3 +26,4 @@ pub mod kill;
 pub mod planted;
 pub mod soak;
 mod watchdog;
+pub mod world;

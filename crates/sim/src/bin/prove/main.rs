@@ -6,7 +6,7 @@ mod soak;
 
 use clap::{Parser, Subcommand};
 use mainstay_sim::drill::Outcome;
-use mainstay_sim::{cuts, failures, flips};
+use mainstay_sim::{cuts, failures, flips, world};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -51,6 +51,18 @@ enum Way {
         /// What choices come from.
         #[arg(long, default_value_t = u64::from(std::process::id()))]
         seed: u64,
+    },
+    /// Lives through simulated worlds: a server, its disk, its clients and the ways between them, from one seed each.
+    World {
+        /// How many.
+        #[arg(long, default_value_t = 200)]
+        seeds: u64,
+        /// The first seed.
+        #[arg(long, alias = "seed", default_value_t = 1)]
+        from: u64,
+        /// Prints everything that happens.
+        #[arg(long)]
+        trace: bool,
     },
     /// Plants bugs, one at a time, and looks for each.
     #[cfg(feature = "planted")]
@@ -99,6 +111,7 @@ fn main() -> ExitCode {
         }
         Way::Failures { count, seed } => fail(&failures::Plan { seed, count }),
         Way::Flips { count, seed } => flip(&flips::Plan { seed, count }),
+        Way::World { seeds, from, trace } => simulate(&world::Plan { from, seeds, print: trace }),
         #[cfg(feature = "planted")]
         Way::Planted { bugs, seed } => bugs::all(&bugs, seed),
         #[cfg(feature = "planted")]
@@ -154,5 +167,24 @@ fn flip(plan: &flips::Plan) -> Outcome<()> {
     tally.files.iter().for_each(|(file, count)| println!("flipped: {count} in {file}"));
     println!("{:?}", tally.endings);
     println!("{} bits flipped, 0 wrong answers", tally.flips);
+    Ok(())
+}
+
+fn simulate(plan: &world::Plan) -> Outcome<()> {
+    println!("seeds from {}", plan.from);
+    let found = world::run(plan, |found| {
+        if found.worlds.is_multiple_of(100) {
+            println!("{} worlds", found.worlds);
+        }
+    })?;
+    let world::Found { worlds, tally, last } = found;
+    println!("{tally:?}");
+    if let Some(last) = last {
+        println!("trace of the last one: {last}");
+    }
+    println!(
+        "{worlds} worlds, {} power cuts, {} requests answered, {} letters handled, 0 violations",
+        tally.cuts, tally.answered, tally.letters
+    );
     Ok(())
 }

@@ -1,0 +1,35 @@
+//! The housekeeper: what nobody does in a database without threads but who is asked to.
+
+use super::World;
+use mainstay::Clock;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Keeps house for as long as the world lasts.
+pub async fn keep(world: Arc<World>) {
+    let mut random = world.random(1);
+    loop {
+        let pause = Duration::from_millis(10 + random.below(150));
+        world.simulation.nap(pause).await;
+        match random.below(20) {
+            0..=6 => drop(world.server.attend("sweep", mainstay::Database::sweep)),
+            7..=11 => world.server.follow(),
+            12..=14 => drop(world.server.attend("sync", mainstay::Database::sync)),
+            15 => drop(world.server.attend("reap", mainstay::Database::reap)),
+            16..=17 => trim(&world),
+            _ => step_back(&world, random.below(3_000_000)),
+        }
+    }
+}
+
+/// Whoever follows is never left behind: what it has not seen is not trimmed.
+fn trim(world: &World) {
+    world.server.follow();
+    drop(world.server.attend("trim", mainstay::Database::trim));
+}
+
+/// A time server says that it is earlier than the clock has it.
+fn step_back(world: &World, by_us: u64) {
+    let clock = world.simulation.clock();
+    clock.set_wall(clock.wall_us() - by_us);
+}

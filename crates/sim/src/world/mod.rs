@@ -1,0 +1,175 @@
+//! A world in one thread: a server, its disk, the ways to it and its clients, all from one seed.
+//!
+//! ```text
+//!   client 0 ── life after life, with what it has written down ──┐   requests, letters; crashes, silences
+//!   client 1 ──                                                 ─┼─ Faulty: loses, repeats, holds, delays
+//!   client 2 ──                                                 ─┘      │
+//!                                                                     line: takes its time, breaks when the server falls
+//!   housekeeper: sweeps, trims, steps the clock back, follows ──┐       │
+//!                                                               v       v
+//!                                         server: a database without threads, by the world's clock
+//!                                              │ log                      │ index: a directory
+//!                                              v                          v
+//!                                         volume: full, fails to sync, loses power at any call
+//!                                              │
+//!                                              v
+//!                       platter ── a model ──> what is left, opened again;  meanwhile nobody is there
+//!
+//!   everything that happens ──> trace: a hash;   what was asked, promised and told ──> book ──> checks
+//! ```
+//!
+//! Nothing asks the machine for time or chance: the same seed gives the same world, call by call. So whatever goes wrong
+//! goes wrong again: `prove world --from SEED --seeds 1 --trace`.
+
+mod book;
+mod check;
+mod client;
+mod crowd;
+mod explore;
+mod follower;
+mod housekeeper;
+mod line;
+mod machine;
+mod operation;
+mod script;
+mod server;
+mod trace;
+
+pub use book::Tally;
+pub use explore::{Found, Plan, run};
+pub use script::Script;
+pub use trace::Digest;
+
+use crate::drill::Outcome;
+use book::Book;
+use client::Person;
+use mainstay_conformance::random::Random;
+use mainstay_sessions::simulation::Simulation;
+use server::Server;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+use trace::Trace;
+
+/// Longer than any world has something to do.
+const LONGEST_US: u64 = 3_600_000_000;
+
+/// What everybody in a world shares.
+struct World {
+    script: Script,
+    simulation: Arc<Simulation>,
+    server: Arc<Server>,
+    book: Arc<Book>,
+    trace: Trace,
+    /// Clients who have not asked for everything yet.
+    busy: AtomicUsize,
+    /// Nothing goes wrong any more: it is time to look at what there is.
+    calm: AtomicBool,
+}
+
+/// A world that came to its end.
+pub struct Lived {
+    /// What happened, as a hash.
+    pub digest: Digest,
+    /// What was counted.
+    pub tally: Tally,
+    /// What must be true and is not.
+    pub wrong: Option<String>,
+    /// The last of what happened.
+    pub tail: Vec<String>,
+}
+
+/// Lives through a world; prints all that happens, if it is to.
+pub fn live(script: &Script, print: bool) -> Lived {
+    let trace = Trace::new(print);
+    let book = Arc::new(Book::default());
+    let wrong = live_with(script, &trace, &book).err();
+    if let Some(wrong) = &wrong {
+        trace.line(0, "world", format_args!("WRONG: {wrong}"));
+    }
+    Lived { digest: trace.digest(), tally: book.tally(), wrong, tail: trace.tail() }
+}
+
+fn live_with(script: &Script, trace: &Trace, book: &Arc<Book>) -> Outcome<()> {
+    let simulation = Simulation::of(script.seed);
+    let server = Server::new(script, &simulation, trace, book)?;
+    let world = Arc::new(World {
+        busy: AtomicUsize::new(script.clients),
+        script: script.clone(),
+        simulation: simulation.clone(),
+        server: server.clone(),
+        book: book.clone(),
+        trace: trace.clone(),
+        calm: AtomicBool::new(false),
+    });
+    let ended = simulation.run(world.clone().play());
+    simulation.end();
+    let ended = ended.and_then(|()| world.look_after_a_cut());
+    server.close();
+    // Whatever was planned for later holds on to the world, as the world does to it.
+    simulation.end();
+    ended
+}
+
+impl World {
+    /// Everybody does what they do, until nobody has anything to do; then all is looked at.
+    async fn play(self: Arc<World>) -> Outcome<()> {
+        self.server.start()?;
+        let people: Vec<Arc<Person>> =
+            (0..self.script.clients).map(|number| Person::new(&self, number)).collect();
+        for person in &people {
+            self.simulation.beside(person.clone().live());
+        }
+        self.simulation.beside(housekeeper::keep(self.clone()));
+        while self.busy.load(Ordering::SeqCst) > 0 {
+            self.simulation.nap(Duration::from_millis(20)).await;
+            self.check_sound()?;
+        }
+        self.become_calm(&people).await?;
+        self.look()
+    }
+
+    /// A violation ends the world at once, and so does one without end.
+    fn check_sound(&self) -> Outcome<()> {
+        self.book.check_sound()?;
+        match self.simulation.now_us() > LONGEST_US {
+            true => Err("the world has no end: somebody waits for what does not come".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    /// Everything arrives that is on its way, the server stands, and letters are handled.
+    async fn become_calm(&self, people: &[Arc<Person>]) -> Outcome<()> {
+        self.calm.store(true, Ordering::SeqCst);
+        self.server.become_calm();
+        people.iter().for_each(|person| person.become_calm());
+        for _ in 0..2000 {
+            self.simulation.nap(Duration::from_millis(20)).await;
+            self.check_sound()?;
+            let mut left = 0;
+            for person in people {
+                left += person.settle().await;
+            }
+            if left == 0 && self.server.has_settled(self.script.is_patient()) {
+                return Ok(());
+            }
+        }
+        Err("the world does not come to rest: letters are not handled".to_owned())
+    }
+
+    fn look(&self) -> Outcome<()> {
+        self.server.look(|db| check::all(&self.book, &self.script, db))
+    }
+
+    /// What was found has to be there after one more power cut, which nobody expects.
+    fn look_after_a_cut(&self) -> Outcome<()> {
+        self.server.fall("at the end");
+        self.server.start()?;
+        self.look()
+    }
+
+    /// A stream of choices for one part of the world.
+    fn random(&self, part: u64) -> Random {
+        Random::of(&[self.script.seed, 0x57_4F_52_4C_44, part])
+    }
+}
