@@ -143,7 +143,6 @@ impl Core {
         let options_of_log = LogOptions { segment_bytes };
         let id = DatabaseId(place.database);
         let (log, writer, end) = if has_segments(&place)? {
-            sync_all(&*place.files)?;
             let certain = Log::certain(&*place.files).map_err(|error| log_error(&error))?;
             let mut replay = Replay { index: &index, replayed: 0, certain };
             let visit = &mut |frame: &log::Frame<'_>| replay.frame(frame, mark);
@@ -537,7 +536,7 @@ fn open_stores(
 ) -> Result<(Mark, Vec<Store>)> {
     let log_exists = has_segments(place)?;
     migrate::settle(directory)?;
-    let known = if rebuild { None } else { Mark::read(directory)? };
+    let known = if rebuild { None } else { Mark::read_durably(directory)? };
     if known.is_none() && log_exists && !rebuild {
         return Err(Error::new(Code::CorruptIndex, "the index is missing its MARK file"));
     }
@@ -645,17 +644,6 @@ pub(crate) fn set_aside(directory: &Path) -> Result<()> {
         std::fs::rename(directory, &aside)
     };
     steps().map_err(|error| io_error("set aside", directory, &error))
-}
-
-/// Replay may flush what it reads, so that has to be on stable storage first.
-fn sync_all(files: &dyn Files) -> Result<()> {
-    let steps = || -> std::io::Result<()> {
-        for name in files.list()?.iter().filter(|name| name.ends_with(".seg")) {
-            planted::unless(Bug::NoSyncOfReplayed, || files.open(name)?.sync())?;
-        }
-        Ok(())
-    };
-    steps().map_err(|error| log_error(&error))
 }
 
 pub(crate) fn make_dir(directory: &Path) -> Result<()> {

@@ -45,6 +45,7 @@ impl Identity {
         let lock = lock(directory)?;
         // Somebody may have made it while this one waited for nothing but the lock.
         if let Some(id) = read(directory)? {
+            keep_names(directory)?;
             return Ok(Identity { id, reserved: None, _lock: lock });
         }
         let id = random_id();
@@ -80,6 +81,12 @@ impl Identity {
             None => Err(foreign(directory)),
         }
     }
+}
+
+/// Makes the names in the directory durable: whoever gave them may have come no further, and what is done now rests on them.
+fn keep_names(directory: &Path) -> Result<()> {
+    let synced = planted::unless(Bug::NoSyncOfKnown, || File::open(directory)?.sync_all());
+    synced.map_err(|error| io_error("sync", directory, &error))
 }
 
 /// The id of the database in a directory; nothing when there is none.

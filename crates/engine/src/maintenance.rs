@@ -549,6 +549,25 @@ mod tests {
         assert_eq!(found.cells().get("a").unwrap(), Some((i - 1).into()));
     }
 
+    #[test]
+    fn what_a_branch_needed_is_let_go_of_when_its_removal_is_durable() {
+        let directory = tempfile::tempdir().unwrap();
+        let hour = Duration::from_secs(3600);
+        let options = Options::new().durability(Durability::Memory).sync_interval(hour);
+        let db = options.retention(Duration::ZERO).open(directory.path()).unwrap();
+        db.cells().set("a", 1).unwrap();
+        let forked = db.fork("b", "main", At::Latest).unwrap();
+        db.cells().set("a", 2).unwrap();
+        let core = db.here("a test").unwrap();
+        core.flush_all().unwrap();
+        db.delete_branch("b").unwrap();
+        let deleted = db.revision();
+        assert!(core.sequencer.durable() < deleted, "nobody has synced it yet");
+        core.raise_floors().unwrap();
+        assert!(core.index().floor(classes::CELLS) > forked, "nothing needs it any more");
+        assert!(core.sequencer.durable() >= deleted, "it does not come back after a power cut");
+    }
+
     /// The floor of every class that holds something of runs.
     fn floors_of_runs(db: &Database) -> Vec<(String, Revision)> {
         let index = db.here("a test").unwrap().index();

@@ -24,6 +24,17 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
+    /// Reads the mark, so that what was read is still there after a power cut.
+    pub fn read_durably(directory: &Path) -> Result<Option<Mark>> {
+        let mark = Mark::read(directory)?;
+        if mark.is_some() {
+            let sync = || fs::File::open(directory)?.sync_all();
+            let synced = planted::unless(Bug::NoSyncOfReadMark, sync);
+            synced.map_err(|error| io_error("sync", directory, &error))?;
+        }
+        Ok(mark)
+    }
+
     /// Reads the mark; nothing when there is none.
     pub fn read(directory: &Path) -> Result<Option<Mark>> {
         let bytes = match fs::read(directory.join(FILE)) {

@@ -49,12 +49,18 @@ bugs! {
     NoSyncBeforeFlush,
     /// The next segment of the log is begun while the last one is not synced.
     NoSyncBeforeRoll,
+    /// The list of tables of a store that is set back after a failure is not synced before it has its name.
+    NoSyncOfCurrent,
+    /// The name of the list of tables of a store that is set back is not synced.
+    NoSyncOfCurrentName,
     /// What a salvage zeroes in a damaged segment is not synced.
     NoSyncOfCut,
     /// The header of a new database gets its name before it is synced.
     NoSyncOfIdentity,
     /// The name of the header of a new database is not synced.
     NoSyncOfIdentityName,
+    /// The names in the directory of a database that is opened are not synced.
+    NoSyncOfKnown,
     /// A group is acknowledged without a sync of the log.
     NoSyncOfLog,
     /// The mark of the index gets its name before it is synced.
@@ -75,10 +81,10 @@ bugs! {
     NoSyncOfPartName,
     /// Segments are trimmed without a sync after each.
     NoSyncOfRemovedSegments,
+    /// The mark that an index is opened by is not synced.
+    NoSyncOfReadMark,
     /// A new index or log takes the place of another, and that is not synced.
     NoSyncOfRename,
-    /// What is replayed goes into the stores before the log that holds it is synced.
-    NoSyncOfReplayed,
     /// The log of a restored database is not synced.
     NoSyncOfRestoredLog,
     /// What was not proven synced is written again and not synced.
@@ -89,14 +95,12 @@ bugs! {
     NoSyncOfSalvagedCopy,
     /// The name of the copy of a damaged segment is not synced.
     NoSyncOfSalvagedCopyName,
+    /// The list of tables that a store is opened by is not synced.
+    NoSyncOfReadTables,
     /// A segment gets its name before its header is synced.
     NoSyncOfSegment,
     /// The name of a new segment is not synced.
     NoSyncOfSegmentName,
-    /// The directory of a new store is not synced.
-    NoSyncOfStore,
-    /// The removal of a segment whose creation was cut off is not synced.
-    NoSyncOfUnfinished,
     /// Readers see a group before it is synced.
     PublishBeforeSync,
     /// A request with an id is not remembered.

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::planted::{self, Bug};
 use mainstay_model::{Code, Result, Revision, Stamp};
 
 use super::DatabaseId;
-use super::failure::{io_failure, sync_failure};
+use super::failure::io_failure;
 use super::files::{File, Files, read_full};
 use super::frame::Frame;
 use super::inspect::Problem;
@@ -63,14 +62,14 @@ impl Survey {
         Ok(survey)
     }
 
-    /// Removes a segment whose creation was cut off, and the reserved file.
+    /// Removes a segment whose creation was cut off, and the reserved file. If they come back, the next start
+    /// removes them.
     pub(super) fn remove_unfinished(&self, files: &dyn Files) -> Result<()> {
         let unfinished = self.unfinished.as_ref().map(|unfinished| unfinished.name.as_str());
         for name in unfinished.into_iter().chain(self.prepared.iter().copied()) {
             files.remove(name).map_err(|error| io_failure("removing", name, &error))?;
         }
-        let synced = planted::unless(Bug::NoSyncOfUnfinished, || files.sync_dir());
-        synced.map_err(|error| sync_failure("the directory of the log", &error))
+        Ok(())
     }
 
     fn add(&mut self, files: &dyn Files, at: usize, id: Option<&DatabaseId>) -> Result<()> {

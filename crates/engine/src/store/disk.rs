@@ -1,7 +1,7 @@
 //! The store on disk: an lsm-tree without its memtable, its journal and its garbage collection.
 
 use std::collections::HashSet;
-use std::fs::{self, File};
+use std::fs;
 use std::ops::Bound;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
@@ -40,9 +40,11 @@ pub struct DiskStore {
     floor: Arc<AtomicU64>,
     due: AtomicBool,
     litter: Litter,
+    /// A failure may have left `current` naming tables that the tree does not know of.
+    astray: AtomicBool,
     /// One ingest at a time: tables must enter in order.
     ingesting: Mutex<()>,
-    /// One compaction at a time: purges rest on it.
+    /// One compaction at a time: purges rest on it. Whoever takes both takes this one second.
     compacting: Mutex<()>,
 }
 
@@ -59,8 +61,10 @@ impl DiskStore {
         expect_existing: bool,
         table_bytes: u64,
     ) -> Result<DiskStore> {
-        if manifest::inspect(dir, expect_existing)? == Found::Nothing {
-            create_directory(dir)?;
+        match manifest::inspect(dir, expect_existing)? {
+            Found::Nothing => create_directory(dir)?,
+            // The tree deletes what this list of tables does not name.
+            Found::Tree => planted::unless(Bug::NoSyncOfReadTables, || manifest::keep(dir))?,
         }
         let floor = Arc::new(AtomicU64::new(0));
         let factory =
@@ -73,6 +77,7 @@ impl DiskStore {
             floor,
             due: AtomicBool::new(true),
             litter: Litter::default(),
+            astray: AtomicBool::new(false),
             ingesting: Mutex::default(),
             compacting: Mutex::default(),
         };
@@ -109,10 +114,11 @@ impl DiskStore {
         }
         let _one = self.ingesting.lock();
         let written = self.write_tables(versions).and_then(|tables| self.register(&tables));
-        if written.is_err()
-            && let Some(_idle) = self.compacting.try_lock()
-        {
-            self.sweep();
+        if written.is_err() {
+            self.astray.store(true, Ordering::Release);
+            if let Some(_idle) = self.compacting.try_lock() {
+                self.sweep();
+            }
         }
         written
     }
@@ -201,6 +207,10 @@ impl DiskStore {
     ///
     /// lsm-tree syncs the new manifest, its directory, and the file that points to it.
     fn register(&self, tables: &[Table]) -> Result<()> {
+        if self.astray.load(Ordering::Acquire) {
+            let _idle = self.compacting.lock();
+            self.come_back()?;
+        }
         self.litter.list(tables.iter().map(Table::id));
         let registered = self.tree.register_tables(tables, None, None, &[], WATERMARK);
         registered.map_err(|error| self.failure(error, "writing"))?;
@@ -213,6 +223,10 @@ impl DiskStore {
         floor: Revision,
         run: impl FnOnce() -> lsm_tree::Result<()>,
     ) -> Result<u64> {
+        if self.astray.load(Ordering::Acquire) {
+            let (_no_ingest, _idle) = (self.ingesting.lock(), self.compacting.lock());
+            self.come_back()?;
+        }
         let _one = self.compacting.lock();
         self.floor.store(floor, Ordering::Release);
         self.due.store(false, Ordering::Release);
@@ -221,10 +235,11 @@ impl DiskStore {
         drop(version);
         let ran = run();
         self.list_tables();
-        if ran.is_err()
-            && let Some(_idle) = self.ingesting.try_lock()
-        {
-            self.sweep();
+        if ran.is_err() {
+            self.astray.store(true, Ordering::Release);
+            if let Some(_idle) = self.ingesting.try_lock() {
+                self.sweep();
+            }
         }
         let moved = self.tree.current_version().id() != before;
         if ran.is_err() || moved {
@@ -248,16 +263,23 @@ impl DiskStore {
         self.litter.list(self.tree.current_version().iter_tables().map(Table::id));
     }
 
-    /// Removes what a failure left, unless the failure came after `current` was switched: then
-    /// the next start needs the new tables.
+    /// Removes what a failure left, unless `current` names it: then the next start needs the new tables.
+    ///
+    /// Nobody may ingest or compact meanwhile.
     fn sweep(&self) {
-        let switched = match manifest::current_id(&self.dir) {
-            Ok(id) => id != Some(self.tree.current_version().id()),
-            Err(_) => true,
-        };
-        if !switched {
+        if self.come_back().is_ok() {
             self.litter.sweep(&self.dir.join(manifest::TABLES));
         }
+    }
+
+    /// Lets `current` name what the tree has, if a failure came after it was switched.
+    ///
+    /// The tree would write its next list of tables over the one that `current` names: whoever stopped it then would leave
+    /// none. Nobody may ingest or compact meanwhile.
+    fn come_back(&self) -> Result<()> {
+        manifest::point(&self.dir, self.tree.current_version().id())?;
+        self.astray.store(false, Ordering::Release);
+        Ok(())
     }
 
     #[cold]
@@ -284,19 +306,8 @@ fn open_tree(config: lsm_tree::Config, dir: &Path) -> Result<Tree> {
     }
 }
 
-/// Creates a directory so that it is still there after a power cut. What is inside it lsm-tree
-/// syncs itself.
+/// Creates a directory. Its name is durable when the mark is that says that something is in it: they are in one
+/// directory. What is inside it lsm-tree syncs itself.
 fn create_directory(dir: &Path) -> Result<()> {
-    let parent = match dir.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    if !parent.exists() {
-        create_directory(parent)?;
-    }
-    if !dir.exists() {
-        fs::create_dir(dir).map_err(|error| io_failure(&error, "creating", dir))?;
-    }
-    let synced = planted::unless(Bug::NoSyncOfStore, || File::open(parent)?.sync_all());
-    synced.map_err(|error| io_failure(&error, "creating", dir))
+    fs::create_dir_all(dir).map_err(|error| io_failure(&error, "creating", dir))
 }

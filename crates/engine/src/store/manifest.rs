@@ -6,10 +6,11 @@
 //! `current`: version id `u64`, xxh3-128 `u128` of the file `v<id>`, checksum type `u8` (0), all
 //! little-endian.
 
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
+use crate::planted::{self, Bug};
 use mainstay_model::Result;
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -17,6 +18,8 @@ use super::failure::{corrupt, io_failure};
 
 const CURRENT: &str = "current";
 const CURRENT_BYTES: usize = 25;
+/// What is to become `current`.
+const NEXT: &str = "current.next";
 
 /// The directory of table files.
 pub(super) const TABLES: &str = "tables";
@@ -35,6 +38,15 @@ struct Current {
     checksum: u128,
 }
 
+impl Current {
+    fn encode(&self) -> [u8; CURRENT_BYTES] {
+        let mut bytes = [0; CURRENT_BYTES];
+        bytes[..8].copy_from_slice(&self.id.to_le_bytes());
+        bytes[8..24].copy_from_slice(&self.checksum.to_le_bytes());
+        bytes
+    }
+}
+
 /// Looks without touching; anything that is not as it was written is an error.
 pub(super) fn inspect(dir: &Path, expect_existing: bool) -> Result<Found> {
     match read_current(dir)? {
@@ -46,6 +58,36 @@ pub(super) fn inspect(dir: &Path, expect_existing: bool) -> Result<Found> {
         None if expect_existing => Err(corrupt(dir, "its file `current` is missing")),
         None => check_untouched(dir).map(|()| Found::Nothing),
     }
+}
+
+/// Makes the names of the tree durable: whoever gave them may have come no further.
+pub(super) fn keep(dir: &Path) -> Result<()> {
+    let synced = File::open(dir).and_then(|dir| dir.sync_all());
+    synced.map_err(|error| io_failure(&error, "opening", dir))
+}
+
+/// Lets the next start open this version, whatever `current` says now.
+pub(super) fn point(dir: &Path, id: u64) -> Result<()> {
+    let named = current_id(dir)?;
+    let path = dir.join(CURRENT);
+    let steps = || -> io::Result<()> {
+        if named != Some(id) {
+            rewrite_current(dir, id)?;
+        }
+        // One that was set back before may not be durable yet.
+        planted::unless(Bug::NoSyncOfCurrentName, || File::open(dir)?.sync_all())
+    };
+    steps().map_err(|error| io_failure(&error, "writing", &path))
+}
+
+fn rewrite_current(dir: &Path, id: u64) -> io::Result<()> {
+    let bytes = fs::read(dir.join(format!("v{id}")))?;
+    let current = Current { id, checksum: xxh3_128(&bytes) };
+    let next = dir.join(NEXT);
+    let mut file = File::create(&next)?;
+    file.write_all(&current.encode())?;
+    planted::unless(Bug::NoSyncOfCurrent, || file.sync_all())?;
+    fs::rename(&next, dir.join(CURRENT))
 }
 
 /// The id of the version that the next start would open.

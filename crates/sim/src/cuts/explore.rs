@@ -1,9 +1,9 @@
 //! Cuts at boundaries, by the thousand.
 
 use super::procedure::{Procedure, Subject, cut_all};
-use super::recording::{DATABASE, Recording, runs};
+use super::recording::{DATABASE, Recording, Start, runs};
 use super::trouble::Trouble;
-use crate::disk::{Event, Homes, Image, Model, Platter, Tree};
+use crate::disk::{Event, Homes, Image, Model};
 use crate::drill::{Account, Look, Outcome, Work, options};
 use mainstay::Options;
 use mainstay_conformance::random::Random;
@@ -13,6 +13,9 @@ use std::time::Duration;
 
 /// How many processes follow each other before a new database is begun.
 const CHAIN: u64 = 4;
+
+/// What happens so soon after a name was given may rest on it.
+const NEAR: usize = 6;
 
 /// What is to be done.
 #[derive(Clone, Debug)]
@@ -38,6 +41,8 @@ pub struct Tally {
     pub cuts: u64,
     /// Of those, in a process that was recovering from one before.
     pub during_recovery: u64,
+    /// Processes that were killed, so that the next one began with what they had not synced.
+    pub kills: u64,
     /// By model.
     pub models: BTreeMap<Model, u64>,
     /// By kind of the event that a cut came right before.
@@ -81,7 +86,8 @@ fn cut_beside(plan: &Plan, tally: &mut Tally) -> Outcome<()> {
     Ok(())
 }
 
-/// Several processes on one database, each beginning with what a cut has left of the one before.
+/// Several processes on one database, each beginning with what a cut has left of the one before, or right where that one was
+/// killed.
 fn explore_chain(
     plan: &Plan,
     chain: u64,
@@ -90,7 +96,7 @@ fn explore_chain(
     say: &mut impl FnMut(&Tally),
 ) -> Outcome<()> {
     let homes = Homes::make()?;
-    let (mut base, mut before) = (Image::default(), Vec::new());
+    let mut start = Start::default();
     for generation in 1..=CHAIN {
         if tally.cuts >= wanted {
             break;
@@ -105,15 +111,32 @@ fn explore_chain(
             false => options(),
         };
         let options = options.write_buffer_bytes((64 << 10) << random.below(3));
-        let recording = Recording::make(base, before, work, options, &homes.mounted)?;
+        let recording = Recording::make(start, work, options, &homes.mounted)?;
         tally.recordings += 1;
         let cuts = choose(&recording, plan, wanted - tally.cuts, &mut random);
         let explorer = Explorer { recording: &recording, homes: &homes, plan };
-        let last = explorer.explore(&cuts, tally)?;
+        let after_cut = explorer.explore(&cuts, tally)?;
         say(tally);
-        (base, before) = last;
+        start = match random.chance(60) {
+            true => after_cut,
+            false => {
+                tally.kills += 1;
+                recording.after_kill(moment(&recording, &mut random))
+            }
+        };
     }
     Ok(())
+}
+
+/// When a process is killed: where it has given something a name, while it was opening, or at any time.
+fn moment(recording: &Recording, random: &mut Random) -> usize {
+    let names = recording.events.iter().enumerate().filter(|(_, event)| is_about_names(event));
+    let names: Vec<usize> = names.map(|(at, _)| at + 1).collect();
+    match random.below(3) {
+        0 if !names.is_empty() => names[random.below(names.len() as u64) as usize],
+        1 => random.below(recording.opening() as u64 + 1) as usize,
+        _ => random.below(recording.events.len() as u64 + 1) as usize,
+    }
 }
 
 /// Some of the boundaries: all that are about names, and as many of the others as there is room for.
@@ -133,9 +156,9 @@ fn choose(
     }
     while chosen.len() < wanted {
         let at = boundaries[random.below(boundaries.len() as u64) as usize];
-        let is_name = recording.events.get(at).is_some_and(is_about_names);
-        // Syncs of the log are the most by far; others are where databases get it wrong.
-        if is_name || random.chance(40) {
+        // Syncs of the log are the most by far; others, and what comes right behind them, are where databases get it wrong.
+        let near = at.saturating_sub(NEAR)..(at + 1).min(recording.events.len());
+        if recording.events[near].iter().any(is_about_names) || random.chance(30) {
             chosen.insert((at, Model::ALL[random.below(Model::ALL.len() as u64) as usize]));
         }
     }
@@ -166,14 +189,11 @@ struct Explorer<'a> {
     plan: &'a Plan,
 }
 
-/// The files after a cut, and what had been said.
-type Left = (Image, Vec<(u64, String)>);
-
 impl Explorer<'_> {
     /// Looks at every cut; gives what one of them has left.
-    fn explore(&self, cuts: &BTreeSet<(usize, Model)>, tally: &mut Tally) -> Outcome<Left> {
-        let Recording { base, events, .. } = self.recording;
-        let mut platter = Platter::of(&Tree::of(base));
+    fn explore(&self, cuts: &BTreeSet<(usize, Model)>, tally: &mut Tally) -> Outcome<Start> {
+        let events = &self.recording.events;
+        let mut platter = self.recording.start.platter();
         let (mut at, mut left) = (0, None);
         let mut random = Random::of(&[self.plan.seed, cuts.len() as u64]);
         let next = random.below(cuts.len().max(1) as u64) as usize;
@@ -194,7 +214,7 @@ impl Explorer<'_> {
             }
             self.count(cut, model, tally);
             if number == next {
-                left = Some((image, self.recording.said(cut)));
+                left = Some(self.recording.after_cut(cut, image));
             }
         }
         left.ok_or_else(|| "nothing was recorded".to_owned())
@@ -206,8 +226,7 @@ impl Explorer<'_> {
     }
 
     fn count(&self, cut: usize, model: Model, tally: &mut Tally) {
-        let opened = |event: &Event| matches!(event, Event::Note(line) if line.starts_with("O "));
-        let recovering = !self.recording.events[..cut].iter().any(opened);
+        let recovering = cut <= self.recording.opening();
         tally.cuts += 1;
         tally.during_recovery += u64::from(recovering && self.recording.generation > 1);
         *tally.models.entry(model).or_default() += 1;

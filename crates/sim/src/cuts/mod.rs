@@ -19,5 +19,5 @@ mod trouble;
 
 pub use explore::{Plan, Tally, run, settle};
 pub use procedure::{Procedure, Subject, cut_all};
-pub use recording::{DATABASE, Recording, Taped};
+pub use recording::{DATABASE, Recording, Start, Taped};
 pub use trouble::{Trouble, again};

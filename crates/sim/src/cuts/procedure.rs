@@ -8,8 +8,8 @@
 //! ```
 
 use super::explore::{Tally, settle_at};
-use super::recording::{DATABASE, Recording};
-use crate::disk::{Event, Homes, Image, Model, Mount, Node, Platter, Tree};
+use super::recording::{DATABASE, Recording, Start};
+use crate::disk::{Event, Homes, Image, Model, Mount, Node, Tree};
 use crate::drill::{Outcome, Work, all_cells, options};
 use mainstay::doctor::Verdict;
 use mainstay::{Code, Options, Revision, Versioned, doctor, restore_backup, verify_backup};
@@ -169,18 +169,19 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// A database that two processes have written to.
+    /// A database that three processes have written to.
     pub fn make(seed: u64, homes: &Homes) -> Outcome<Subject> {
-        let (mut image, mut said) = (Image::default(), Vec::new());
+        let mut start = Start::default();
         let mut images = Vec::new();
-        for generation in 1..=2 {
-            let work = Work { seed, generation, writers: 4, operations: 60, faulty: false };
-            let recording = Recording::make(image, said, work, options(), &homes.mounted)?;
-            (image, said) = (recording.end(), recording.said(recording.events.len()));
-            images.push(image.clone());
+        // The last of them leaves a segment with more than one frame.
+        for (generation, operations) in (1..).zip([60, 60, 3]) {
+            let work = Work { seed, generation, writers: 4, operations, faulty: false };
+            start = Recording::make(start, work, options(), &homes.mounted)?.after_all();
+            images.push(start.base.clone());
         }
-        let lean = lean(&image, &homes.image)?;
-        Ok(Subject { early: images.remove(0), late: image, lean, said })
+        let Start { base: late, before: said, .. } = start;
+        let lean = lean(&late, &homes.image)?;
+        Ok(Subject { early: images.remove(0), late, lean, said })
     }
 
     fn settle(&self, directory: &Path, options: &Options) -> Outcome<()> {
@@ -306,9 +307,10 @@ pub fn cut_all(
     mount.tape().push(Event::Note(DONE.to_owned()));
     let events = mount.tape().take();
     mount.end().map_err(disk)?;
-    let recording = Recording { generation: 0, base, before: Vec::new(), events };
+    let start = Start { base, ..Start::default() };
+    let recording = Recording { generation: 0, start, events };
     let (mut at, mut cuts) = (0, 0);
-    let mut platter = Platter::of(&Tree::of(&recording.base));
+    let mut platter = recording.start.platter();
     let mut random = Random::of(&[seed, procedure as u64]);
     for (cut, model) in choose(&recording.boundaries(), most, &mut random) {
         recording.events[at..cut].iter().for_each(|event| platter.apply(event));

@@ -1,6 +1,6 @@
 //! A drill on a disk that writes down what is done to it.
 
-use crate::disk::{Event, Image, Mount, Tape, Tree};
+use crate::disk::{Event, Image, Mount, Platter, Tape, Tree};
 use crate::drill::{Outcome, Run, Voice, Work, write};
 use mainstay::{Database, Options};
 use mainstay_conformance::random::Random;
@@ -18,12 +18,37 @@ pub const DATABASE: &str = "db";
 pub struct Recording {
     /// The number of the process.
     pub generation: u64,
-    /// The files it began with.
-    pub base: Image,
-    /// What processes before it had said when power failed.
-    pub before: Vec<(u64, String)>,
+    /// What it began with.
+    pub start: Start,
     /// What happened.
     pub events: Vec<Event>,
+}
+
+/// What a process begins with.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Start {
+    /// The files that a power cut left.
+    pub base: Image,
+    /// What processes did since then that were killed: all of it is seen, and what was not synced is not safe.
+    pub since: Vec<Event>,
+    /// What processes before it had said.
+    pub before: Vec<(u64, String)>,
+}
+
+impl Start {
+    /// The files as they are seen.
+    pub fn tree(&self) -> Tree {
+        let mut tree = Tree::of(&self.base);
+        self.since.iter().for_each(|event| tree.apply(event));
+        tree
+    }
+
+    /// The disk under them.
+    pub fn platter(&self) -> Platter {
+        let mut platter = Platter::of(&Tree::of(&self.base));
+        self.since.iter().for_each(|event| platter.apply(event));
+        platter
+    }
 }
 
 /// Writers who speak onto a tape.
@@ -36,16 +61,10 @@ impl Voice for Taped {
 }
 
 impl Recording {
-    /// Lets writers work on a disk that holds an image.
-    pub fn make(
-        base: Image,
-        before: Vec<(u64, String)>,
-        work: Work,
-        options: Options,
-        home: &Path,
-    ) -> Outcome<Recording> {
+    /// Lets writers work on a disk.
+    pub fn make(start: Start, work: Work, options: Options, home: &Path) -> Outcome<Recording> {
         let disk = |error: std::io::Error| format!("the disk in memory: {error}");
-        let mount = Mount::new(Tree::of(&base), home).map_err(disk)?;
+        let mount = Mount::new(start.tree(), home).map_err(disk)?;
         let voice: Arc<dyn Voice> = Arc::new(Taped(mount.tape().clone()));
         let mut random = Random::of(&[work.seed, work.generation]);
         let opened = options.open(mount.directory().join(DATABASE));
@@ -61,12 +80,12 @@ impl Recording {
         let events = mount.tape().take();
         drop(db);
         mount.end().map_err(disk)?;
-        Ok(Recording { generation: work.generation, base, before, events })
+        Ok(Recording { generation: work.generation, start, events })
     }
 
     /// The files at its end.
     pub fn end(&self) -> Image {
-        let mut tree = Tree::of(&self.base);
+        let mut tree = self.start.tree();
         self.events.iter().for_each(|event| tree.apply(event));
         tree.image()
     }
@@ -78,7 +97,30 @@ impl Recording {
             _ => None,
         });
         let said = notes.fold(String::new(), |said, line| said + line + "\n");
-        self.before.iter().cloned().chain([(self.generation, said)]).collect()
+        self.start.before.iter().cloned().chain([(self.generation, said)]).collect()
+    }
+
+    /// What the next process begins with if power fails then, and this is left.
+    pub fn after_cut(&self, cut: usize, left: Image) -> Start {
+        Start { base: left, since: Vec::new(), before: self.said(cut) }
+    }
+
+    /// What the next process begins with if all of it is safe.
+    pub fn after_all(&self) -> Start {
+        self.after_cut(self.events.len(), self.end())
+    }
+
+    /// What the next process begins with if this one is killed then.
+    pub fn after_kill(&self, at: usize) -> Start {
+        let since = self.start.since.iter().chain(&self.events[..at]);
+        let silent = since.filter(|event| !matches!(event, Event::Note(_))).cloned();
+        Start { base: self.start.base.clone(), since: silent.collect(), before: self.said(at) }
+    }
+
+    /// How many events there are before the database was open.
+    pub fn opening(&self) -> usize {
+        let opened = |event: &Event| matches!(event, Event::Note(line) if line.starts_with("O "));
+        self.events.iter().position(opened).unwrap_or(self.events.len())
     }
 
     /// The places where a cut may show something that others do not.
@@ -96,12 +138,16 @@ impl Recording {
 /// Trims, sweeps and flushes while others write, so that these are cut off, too.
 fn keep_house(db: &Database, writers: &[JoinHandle<()>], work: Work) -> Outcome<()> {
     let mut random = Random::of(&[work.seed, work.generation, 1]);
+    // Whoever comes seldom has much to do at once.
+    let often = random.chance(50);
     while !writers.iter().all(JoinHandle::is_finished) {
         thread::sleep(Duration::from_millis(5 + random.below(20)));
-        db.trim().map_err(|error| format!("trimming: {error}"))?;
+        if often {
+            db.trim().map_err(|error| format!("trimming: {error}"))?;
+        }
         db.sweep().map_err(|error| format!("sweeping: {error}"))?;
     }
-    Ok(())
+    db.trim().map_err(|error| format!("trimming: {error}"))
 }
 
 /// Reads what processes have said.

@@ -2,7 +2,7 @@
 
 use super::explore::{Tally, settle};
 use super::recording::Recording;
-use crate::disk::{Model, Platter, Tree};
+use crate::disk::Model;
 use crate::drill::Outcome;
 use mainstay_conformance::random::Random;
 use serde::{Deserialize, Serialize};
@@ -46,7 +46,7 @@ impl Trouble {
 /// Looks at a violation again; the files after the cut stay in a directory.
 pub fn again(path: &Path, home: &Path) -> Outcome<()> {
     let Trouble { recording, cut, model, seed, .. } = Trouble::load(path)?;
-    let mut platter = Platter::of(&Tree::of(&recording.base));
+    let mut platter = recording.start.platter();
     let from = cut.saturating_sub(40);
     for (at, event) in recording.events[..cut].iter().enumerate() {
         if at >= from {

@@ -109,6 +109,7 @@ impl Tree {
     pub fn apply(&mut self, event: &Event) {
         match event {
             Event::Make { parent, name, ino, kind } => {
+                self.next = self.next.max(*ino + 1);
                 match kind {
                     Kind::File => drop(self.files.insert(*ino, Vec::new())),
                     Kind::Directory => drop(self.directories.insert(*ino, BTreeMap::new())),

@@ -2,8 +2,8 @@
 
 use crate::cuts::{DATABASE, Taped, settle};
 use crate::disk::{Action, Event, Fault, Homes, Image, Model, Mount, Platter, Tree};
-use crate::drill::{Outcome, Voice, Work, all_cells, options, write};
-use mainstay::{Clock, Code, Database, SystemClock};
+use crate::drill::{Outcome, Voice, Work, all_cells, write};
+use mainstay::{Clock, Code, Database, Options, SystemClock};
 use mainstay_conformance::random::Random;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,6 +13,9 @@ use std::time::Duration;
 
 /// How often power fails while it is opened again, and written to.
 const CUTS: usize = 4;
+
+/// How often power fails before that, too.
+const CUTS_MEANWHILE: usize = 2;
 
 /// Buffers so small that what is replayed goes to the index at once.
 const REPLAY_BUFFER_BYTES: u64 = 64 << 10;
@@ -47,6 +50,8 @@ pub struct Patient {
     pub image: Image,
     /// What was said, by process.
     pub said: Vec<(u64, String)>,
+    /// How it is opened.
+    pub options: Options,
 }
 
 /// What a case has shown.
@@ -74,7 +79,7 @@ impl Patient {
         mount.faults().plan(case.action, case.n, case.many, case.fault);
         let mut shown = Shown::default();
         let work = Work { seed, generation, writers: 3, operations: 10, faulty: true };
-        match options().open(mount.directory().join(DATABASE)) {
+        match self.options.clone().open(mount.directory().join(DATABASE)) {
             Err(_) => shown.refused = true,
             Ok(db) => {
                 let ended = live_through(&db, &voice, work, case, &mount);
@@ -87,7 +92,7 @@ impl Patient {
         shown.hit = mount.faults().clear();
         let reopened_at = mount.tape().len();
         let work = Work { generation: generation + 1, operations: 3, faulty: false, ..work };
-        let reopened = write_again(&mount, &voice, work);
+        let reopened = write_again(&mount, &voice, work, self.options.clone());
         reopened.map_err(|what| format!("opened again on the same disk: {what}"))?;
         let aftermath = Aftermath { events: mount.tape().take(), reopened_at, generation };
         shown.acknowledged = self.pull_the_plug(&aftermath, seed, homes)?;
@@ -95,7 +100,7 @@ impl Patient {
         Ok(shown)
     }
 
-    /// Power fails at the end, and at some moments since it was opened again: everything acknowledged by then is there.
+    /// Power fails at the end, at some moments since it was opened again, and at some before: everything acknowledged by then is there.
     fn pull_the_plug(&self, aftermath: &Aftermath, seed: u64, homes: &Homes) -> Outcome<u64> {
         let mut random = Random::of(&[seed]);
         let mut platter = Platter::of(&Tree::of(&self.image));
@@ -107,7 +112,7 @@ impl Patient {
             let said: Vec<_> = self.said.iter().cloned().chain(aftermath.said(cut)).collect();
             settle(&image, &said, &homes.image, &mut tally).map_err(|what| {
                 let total = aftermath.events.len();
-                format!("power failed afterwards (event {cut} of {total}, {model}): {what}")
+                format!("power failed (event {cut} of {total}, {model}): {what}")
             })?;
         }
         Ok(tally.acknowledged)
@@ -126,6 +131,10 @@ impl Aftermath {
         let (from, end) = (self.reopened_at, self.events.len());
         let mut cuts: BTreeSet<_> =
             [Model::Nothing, Model::Torn512, Model::Everything].map(|model| (end, model)).into();
+        for _ in 0..CUTS_MEANWHILE {
+            let cut = random.below(from as u64 + 1) as usize;
+            cuts.insert((cut, Model::ALL[random.below(Model::ALL.len() as u64) as usize]));
+        }
         for _ in 0..CUTS {
             let cut = from + random.below((end - from) as u64 + 1) as usize;
             cuts.insert((cut, Model::ALL[random.below(Model::ALL.len() as u64) as usize]));
@@ -134,10 +143,13 @@ impl Aftermath {
     }
 
     /// What both processes had said by then.
-    fn said(&self, cut: usize) -> [(u64, String); 2] {
-        let first = said(&self.events[..self.reopened_at]);
-        let second = said(&self.events[self.reopened_at..cut]);
-        [(self.generation, first), (self.generation + 1, second)]
+    fn said(&self, cut: usize) -> Vec<(u64, String)> {
+        let (first, second) = self.events[..cut].split_at(cut.min(self.reopened_at));
+        let mut by_process = vec![(self.generation, said(first))];
+        if cut >= self.reopened_at {
+            by_process.push((self.generation + 1, said(second)));
+        }
+        by_process
     }
 }
 
@@ -203,8 +215,8 @@ fn go_on(db: &Database) -> Outcome<()> {
 }
 
 /// Opens it on the disk as it is now, and writes.
-fn write_again(mount: &Mount, voice: &Arc<dyn Voice>, work: Work) -> Outcome<()> {
-    let options = options().write_buffer_bytes(REPLAY_BUFFER_BYTES);
+fn write_again(mount: &Mount, voice: &Arc<dyn Voice>, work: Work, options: Options) -> Outcome<()> {
+    let options = options.write_buffer_bytes(REPLAY_BUFFER_BYTES);
     let opened = options.open(mount.directory().join(DATABASE));
     let db = opened.map_err(|error| format!("LOST: {error}"))?;
     for writer in write(&db, voice, work) {

@@ -1,8 +1,8 @@
 //! Failures at every call in turn.
 
 use super::case::{Case, Patient, Shown};
-use crate::cuts::Recording;
-use crate::disk::{Action, Fault, Homes, Image};
+use crate::cuts::{Recording, Start};
+use crate::disk::{Action, Fault, Homes};
 use crate::drill::{Outcome, Work, options};
 use crate::watchdog::Watchdog;
 use mainstay_conformance::random::Random;
@@ -60,13 +60,17 @@ pub fn run(plan: &Plan, mut say: impl FnMut(&Tally)) -> Outcome<Tally> {
 
 /// A database that two processes have written to.
 fn patient(seed: u64, homes: &Homes) -> Outcome<Patient> {
-    let (mut image, mut said) = (Image::default(), Vec::new());
+    let mut start = Start::default();
+    // Half of them keep no more of the log than they need: an index that is damaged cannot be made again.
+    let options = match seed % 2 {
+        0 => options(),
+        _ => options().feed_retention(Duration::ZERO, 0),
+    };
     for generation in 1..=2 {
         let work = Work { seed, generation, writers: 4, operations: 40, faulty: false };
-        let recording = Recording::make(image, said, work, options(), &homes.mounted)?;
-        (image, said) = (recording.end(), recording.said(recording.events.len()));
+        start = Recording::make(start, work, options.clone(), &homes.mounted)?.after_all();
     }
-    Ok(Patient { image, said })
+    Ok(Patient { image: start.base, said: start.before, options })
 }
 
 /// All that can fail: what a process that meets no failure asks for, call by call.
@@ -104,9 +108,9 @@ fn some(all: Vec<Case>, count: u64, random: &mut Random) -> Vec<Case> {
 fn faults(action: Action) -> &'static [Fault] {
     match action {
         Action::Make => &[Fault::Io, Fault::Full],
-        Action::Read | Action::Remove | Action::Rename | Action::SyncDir => &[Fault::Io],
+        Action::Read | Action::Remove | Action::SyncDir => &[Fault::Io],
         Action::Write => &[Fault::Io, Fault::Full, Fault::Short, Fault::Half],
-        Action::Sync => &[Fault::Io, Fault::Half],
+        Action::Sync | Action::Rename => &[Fault::Io, Fault::Half],
     }
 }
 

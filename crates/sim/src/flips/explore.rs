@@ -1,7 +1,7 @@
 //! A bit in every block of every file.
 
 use super::flip::{Ending, Flip, try_out};
-use crate::cuts::Recording;
+use crate::cuts::{Recording, Start};
 use crate::disk::{Homes, Image};
 use crate::drill::{Outcome, Work, options};
 use crate::watchdog::Watchdog;
@@ -69,13 +69,12 @@ pub fn run(plan: &Plan, mut say: impl FnMut(&Tally)) -> Outcome<Tally> {
 
 /// The files of a database that two processes have written to, and what these were told.
 fn written(seed: u64, homes: &Homes) -> Outcome<(Image, Vec<(u64, String)>)> {
-    let (mut image, mut said) = (Image::default(), Vec::new());
+    let mut start = Start::default();
     for generation in 1..=2 {
         let work = Work { seed, generation, writers: 4, operations: 60, faulty: false };
-        let recording = Recording::make(image, said, work, options(), &homes.mounted)?;
-        (image, said) = (recording.end(), recording.said(recording.events.len()));
+        start = Recording::make(start, work, options(), &homes.mounted)?.after_all();
     }
-    Ok((image, said))
+    Ok((start.base, start.before))
 }
 
 /// One flip for each block of each file, in any order.

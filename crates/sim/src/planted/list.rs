@@ -48,8 +48,8 @@ pub fn check_of(bug: Bug) -> Check {
         Bug::CounterLostOnDelete | Bug::ExpiryByWallClock => Check::Suite,
         Bug::ChecksumIgnored => Check::Flips,
         Bug::LatchForgotten
-        | Bug::NoSyncOfReplayed
-        | Bug::NoSyncOfRewritten
+        | Bug::NoSyncOfCurrent
+        | Bug::NoSyncOfCurrentName
         | Bug::RevisionReused => Check::Failures,
         Bug::NoSyncOfIdentity => Check::Procedure(Procedure::Create),
         Bug::NoSyncOfIdentityName => Check::Procedure(Procedure::Restore),
