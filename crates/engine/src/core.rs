@@ -562,6 +562,10 @@ fn open_stores(
     let mark = match known {
         Some(mark) => mark,
         None => {
+            // Where there is a mark there are stores.
+            let sync = || std::fs::File::open(directory)?.sync_all();
+            let synced = planted::unless(Bug::NoSyncOfStores, sync);
+            synced.map_err(|error| io_error("sync", directory, &error))?;
             fresh.write(directory)?;
             fresh
         }

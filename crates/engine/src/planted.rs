@@ -101,6 +101,8 @@ bugs! {
     NoSyncOfSegment,
     /// The name of a new segment is not synced.
     NoSyncOfSegmentName,
+    /// The mark of a new index may be there without its stores.
+    NoSyncOfStores,
     /// Readers see a group before it is synced.
     PublishBeforeSync,
     /// A request with an id is not remembered.

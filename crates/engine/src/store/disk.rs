@@ -306,8 +306,7 @@ fn open_tree(config: lsm_tree::Config, dir: &Path) -> Result<Tree> {
     }
 }
 
-/// Creates a directory. Its name is durable when the mark is that says that something is in it: they are in one
-/// directory. What is inside it lsm-tree syncs itself.
+/// Creates a directory. Its name is synced before there is a mark; what is inside it lsm-tree syncs itself.
 fn create_directory(dir: &Path) -> Result<()> {
     fs::create_dir_all(dir).map_err(|error| io_failure(&error, "creating", dir))
 }

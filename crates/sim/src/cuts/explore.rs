@@ -17,6 +17,12 @@ const CHAIN: u64 = 4;
 /// What happens so soon after a name was given may rest on it.
 const NEAR: usize = 6;
 
+/// For so many cuts of a process, it is also killed once.
+const CUTS_FOR_EACH_KILL: u64 = 10;
+
+/// How often power fails in the process after one that was killed.
+const CUTS_EACH_KILLED: u64 = 8;
+
 /// What is to be done.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -111,44 +117,26 @@ fn explore_chain(
             false => options(),
         };
         let options = options.write_buffer_bytes((64 << 10) << random.below(3));
-        let recording = Recording::make(start, work, options, &homes.mounted)?;
+        let recording = Recording::make(start, work, options.clone(), &homes.mounted)?;
         tally.recordings += 1;
-        let cuts = choose(&recording, plan, wanted - tally.cuts, &mut random);
+        let cuts = choose(&recording, plan.cuts_each.min(wanted - tally.cuts), &mut random);
         let explorer = Explorer { recording: &recording, homes: &homes, plan };
         let after_cut = explorer.explore(&cuts, tally)?;
+        explorer.kill(&options, wanted, &mut random, tally)?;
         say(tally);
         start = match random.chance(60) {
             true => after_cut,
-            false => {
-                tally.kills += 1;
-                recording.after_kill(moment(&recording, &mut random))
-            }
+            false => recording.after_kill(&mut random),
         };
     }
     Ok(())
 }
 
-/// When a process is killed: where it has given something a name, while it was opening, or at any time.
-fn moment(recording: &Recording, random: &mut Random) -> usize {
-    let names = recording.events.iter().enumerate().filter(|(_, event)| is_about_names(event));
-    let names: Vec<usize> = names.map(|(at, _)| at + 1).collect();
-    match random.below(3) {
-        0 if !names.is_empty() => names[random.below(names.len() as u64) as usize],
-        1 => random.below(recording.opening() as u64 + 1) as usize,
-        _ => random.below(recording.events.len() as u64 + 1) as usize,
-    }
-}
-
 /// Some of the boundaries: all that are about names, and as many of the others as there is room for.
-fn choose(
-    recording: &Recording,
-    plan: &Plan,
-    left: u64,
-    random: &mut Random,
-) -> BTreeSet<(usize, Model)> {
+fn choose(recording: &Recording, wanted: u64, random: &mut Random) -> BTreeSet<(usize, Model)> {
     let boundaries = recording.boundaries();
     let mut chosen = BTreeSet::new();
-    let wanted = plan.cuts_each.min(left) as usize;
+    let wanted = wanted as usize;
     let every: usize = boundaries.len() * Model::ALL.len();
     if every <= wanted {
         let all = boundaries.iter().flat_map(|at| Model::ALL.map(|model| (*at, model)));
@@ -158,15 +146,12 @@ fn choose(
         let at = boundaries[random.below(boundaries.len() as u64) as usize];
         // Syncs of the log are the most by far; others, and what comes right behind them, are where databases get it wrong.
         let near = at.saturating_sub(NEAR)..(at + 1).min(recording.events.len());
-        if recording.events[near].iter().any(is_about_names) || random.chance(30) {
+        let is_new = at.abs_diff(recording.opening()) <= NEAR;
+        if is_new || recording.events[near].iter().any(Event::is_about_names) || random.chance(30) {
             chosen.insert((at, Model::ALL[random.below(Model::ALL.len() as u64) as usize]));
         }
     }
     chosen
-}
-
-fn is_about_names(event: &Event) -> bool {
-    matches!(event, Event::Make { .. } | Event::Rename { .. } | Event::Remove { .. })
 }
 
 fn kind(event: Option<&Event>) -> &'static str {
@@ -218,6 +203,31 @@ impl Explorer<'_> {
             }
         }
         left.ok_or_else(|| "nothing was recorded".to_owned())
+    }
+
+    /// Kills the process at some moments; the next one opens what it left, and then power fails.
+    fn kill(
+        &self,
+        options: &Options,
+        wanted: u64,
+        random: &mut Random,
+        tally: &mut Tally,
+    ) -> Outcome<()> {
+        for _ in 0..self.plan.cuts_each.div_ceil(CUTS_FOR_EACH_KILL) {
+            if tally.cuts >= wanted {
+                break;
+            }
+            let start = self.recording.after_kill(random);
+            let (seed, generation) = (random.next(), self.recording.generation + 1);
+            let work = Work { seed, generation, writers: 2, operations: 2, faulty: false };
+            let next = Recording::make(start, work, options.clone(), &self.homes.mounted)?;
+            tally.kills += 1;
+            let mut cuts = choose(&next, CUTS_EACH_KILLED.min(wanted - tally.cuts), random);
+            // What it shows as soon as it is open is there for good.
+            cuts.insert(((next.opening() + 1).min(next.events.len()), Model::Nothing));
+            Explorer { recording: &next, ..*self }.explore(&cuts, tally)?;
+        }
+        Ok(())
     }
 
     fn look(&self, image: &Image, cut: usize, tally: &mut Tally) -> Outcome<()> {

@@ -9,7 +9,7 @@
 
 use super::explore::{Tally, settle_at};
 use super::recording::{DATABASE, Recording, Start};
-use crate::disk::{Event, Homes, Image, Model, Mount, Node, Tree};
+use crate::disk::{Event, Homes, Image, Model, Mount, Node};
 use crate::drill::{Outcome, Work, all_cells, options};
 use mainstay::doctor::Verdict;
 use mainstay::{Code, Options, Revision, Versioned, doctor, restore_backup, verify_backup};
@@ -45,6 +45,12 @@ pub enum Procedure {
     /// An index that is gone is made anew.
     Rebuild,
 }
+
+/// For so many cuts, it is also killed once.
+const CUTS_FOR_EACH_KILL: usize = 10;
+
+/// How often power fails after each of these.
+const CUTS_EACH_KILLED: usize = 8;
 
 /// The line that says that it is done.
 const DONE: &str = "done";
@@ -99,6 +105,27 @@ impl Procedure {
             }
             Procedure::Restore => restore(root).map_err(told),
             _ => doctor::salvage(&db).map_err(told).map(drop),
+        }
+    }
+
+    /// Does it once more, where it was killed.
+    fn perform_again(self, root: &Path) -> Outcome<()> {
+        let told = |error: mainstay::Error| format!("{self:?}, again: {error}");
+        let again = || self.perform(root);
+        match self {
+            Procedure::Restore => begin_restore_again(root).map_err(told),
+            Procedure::Backup => {
+                // It may be there already; then nobody was told.
+                let _ = fs::remove_file(root.join("backup"));
+                again()
+            }
+            Procedure::Create | Procedure::Divide | Procedure::Rebuild => again(),
+            // A log that was salvaged has no more to be salvaged; who opens it makes that certain.
+            _ => {
+                again()?;
+                let quiet = options().background(false).open(root.join(DATABASE));
+                quiet.and_then(|db| db.close()).map_err(told)
+            }
         }
     }
 
@@ -294,6 +321,8 @@ fn look(directory: &Path) -> mainstay::Result<(Revision, Vec<Option<Versioned>>)
 }
 
 /// Does it on a disk, and cuts it off at boundaries, so often at most; gives how often that was.
+///
+/// It is also killed, done again on what that has left, and then cut off.
 pub fn cut_all(
     procedure: Procedure,
     subject: &Subject,
@@ -301,30 +330,60 @@ pub fn cut_all(
     (seed, most): (u64, usize),
 ) -> Outcome<u64> {
     let base = procedure.prepare(subject, &homes.image.with_extension("prepared"))?;
-    let disk = |error: std::io::Error| format!("the disk in memory: {error}");
-    let mount = Mount::new(Tree::of(&base), &homes.mounted).map_err(disk)?;
-    procedure.perform(mount.directory())?;
-    mount.tape().push(Event::Note(DONE.to_owned()));
-    let events = mount.tape().take();
-    mount.end().map_err(disk)?;
-    let start = Start { base, ..Start::default() };
-    let recording = Recording { generation: 0, start, events };
-    let (mut at, mut cuts) = (0, 0);
-    let mut platter = recording.start.platter();
     let mut random = Random::of(&[seed, procedure as u64]);
-    for (cut, model) in choose(&recording.boundaries(), most, &mut random) {
-        recording.events[at..cut].iter().for_each(|event| platter.apply(event));
-        at = cut;
-        let done = recording.events[..cut].contains(&Event::Note(DONE.to_owned()));
-        let image = platter.cut(model, &mut random);
-        image.write(&homes.image).map_err(disk)?;
-        procedure.verify(&homes.image, done, subject).map_err(|what| {
-            let total = recording.events.len();
-            format!("{procedure:?}, a cut at event {cut} of {total}, model {model}: {what}")
-        })?;
-        cuts += 1;
+    let kills = most.div_ceil(CUTS_FOR_EACH_KILL);
+    let trial = Trial { procedure, subject, homes };
+    let recording = trial.record(Start { base, ..Start::default() }, Procedure::perform)?;
+    let mut cuts = trial.cut(&recording, most - kills, &mut random)?;
+    for _ in 0..kills {
+        let next = trial.record(recording.after_kill(&mut random), Procedure::perform_again)?;
+        let killed = trial.cut(&next, CUTS_EACH_KILLED, &mut random);
+        cuts += killed.map_err(|what| format!("killed and begun again: {what}"))?;
     }
     Ok(cuts)
+}
+
+/// Something that is done, and cut off.
+struct Trial<'a> {
+    procedure: Procedure,
+    subject: &'a Subject,
+    homes: &'a Homes,
+}
+
+impl Trial<'_> {
+    fn record(
+        &self,
+        start: Start,
+        perform: fn(Procedure, &Path) -> Outcome<()>,
+    ) -> Outcome<Recording> {
+        let disk = |error: std::io::Error| format!("the disk in memory: {error}");
+        let mount = Mount::new(start.tree(), &self.homes.mounted).map_err(disk)?;
+        perform(self.procedure, mount.directory())?;
+        mount.tape().push(Event::Note(DONE.to_owned()));
+        let events = mount.tape().take();
+        mount.end().map_err(disk)?;
+        Ok(Recording { generation: 0, start, events })
+    }
+
+    fn cut(&self, recording: &Recording, most: usize, random: &mut Random) -> Outcome<u64> {
+        let Trial { procedure, subject, homes } = self;
+        let disk = |error: std::io::Error| format!("writing an image: {error}");
+        let (mut at, mut cuts) = (0, 0);
+        let mut platter = recording.start.platter();
+        for (cut, model) in choose(&recording.boundaries(), most, random) {
+            recording.events[at..cut].iter().for_each(|event| platter.apply(event));
+            at = cut;
+            let done = recording.events[..cut].contains(&Event::Note(DONE.to_owned()));
+            let image = platter.cut(model, random);
+            image.write(&homes.image).map_err(disk)?;
+            procedure.verify(&homes.image, done, subject).map_err(|what| {
+                let total = recording.events.len();
+                format!("{procedure:?}, a cut at event {cut} of {total}, model {model}: {what}")
+            })?;
+            cuts += 1;
+        }
+        Ok(cuts)
+    }
 }
 
 /// Every boundary under every model, or as many of these as there is room for; the end is always among them.
@@ -334,7 +393,8 @@ fn choose(boundaries: &[usize], most: usize, random: &mut Random) -> BTreeSet<(u
     if all.len() <= most {
         return all.into_iter().collect();
     }
-    let mut chosen: BTreeSet<_> = all.iter().rev().take(Model::ALL.len()).copied().collect();
+    let mut chosen: BTreeSet<_> =
+        all.iter().rev().take(Model::ALL.len().min(most)).copied().collect();
     while chosen.len() < most {
         chosen.insert(all[random.below(all.len() as u64) as usize]);
     }

@@ -110,8 +110,21 @@ impl Recording {
         self.after_cut(self.events.len(), self.end())
     }
 
-    /// What the next process begins with if this one is killed then.
-    pub fn after_kill(&self, at: usize) -> Start {
+    /// What the next process begins with if this one is killed: where it has given something a name, or written something,
+    /// while it was opening, or at any time.
+    pub fn after_kill(&self, random: &mut Random) -> Start {
+        let behind = |is_one: fn(&Event) -> bool| -> Vec<usize> {
+            let all = self.events.iter().enumerate();
+            all.filter(|(_, event)| is_one(event)).map(|(at, _)| at + 1).collect()
+        };
+        let places = match random.below(4) {
+            0 => behind(Event::is_about_names),
+            1 => behind(|event| matches!(event, Event::Write { .. })),
+            2 => (0..=self.opening()).collect(),
+            _ => (0..=self.events.len()).collect(),
+        };
+        let chosen = random.below(places.len().max(1) as u64) as usize;
+        let at = places.get(chosen).copied().unwrap_or(0);
         let since = self.start.since.iter().chain(&self.events[..at]);
         let silent = since.filter(|event| !matches!(event, Event::Note(_))).cloned();
         Start { base: self.start.base.clone(), since: silent.collect(), before: self.said(at) }

@@ -77,6 +77,11 @@ pub enum Event {
 }
 
 impl Event {
+    /// Whether it gives a name, or takes one.
+    pub fn is_about_names(&self) -> bool {
+        matches!(self, Event::Make { .. } | Event::Rename { .. } | Event::Remove { .. })
+    }
+
     /// Whether a cut right before it, or right behind it, may show something that others do not.
     pub fn is_boundary(&self) -> bool {
         !matches!(self, Event::Write { .. } | Event::Note(_))

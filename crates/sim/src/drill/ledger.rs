@@ -110,6 +110,11 @@ impl Ledger {
         let settled = Settled { requests: Vec::new(), owners, open_branch_ops: 0 };
         let promised = runs.iter().map(Run::promised).collect();
         let mut settling = Settling { runs, promised, sight, there, settled };
+        if let Some(opened) = runs.iter().filter_map(|run| run.opened).find(|at| *at > found) {
+            return Err(format!(
+                "LOST: a process was opened at revision {opened}, but the log ends at {found}"
+            ));
+        }
         for at in 0..runs.len() {
             settling.own(at, limit(runs, at, found))?;
         }

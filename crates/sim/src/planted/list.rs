@@ -51,12 +51,12 @@ pub fn check_of(bug: Bug) -> Check {
         | Bug::NoSyncOfCurrent
         | Bug::NoSyncOfCurrentName
         | Bug::RevisionReused => Check::Failures,
-        Bug::NoSyncOfIdentity => Check::Procedure(Procedure::Create),
+        Bug::NoSyncOfIdentity | Bug::NoSyncOfStores => Check::Procedure(Procedure::Create),
         Bug::NoSyncOfIdentityName => Check::Procedure(Procedure::Restore),
         Bug::NoSyncOfNewDirectory => Check::Procedure(Procedure::SalvageGone),
         Bug::NoSyncOfPart | Bug::NoSyncOfPartName => Check::Procedure(Procedure::Backup),
         Bug::NoSyncOfRestoredLog => Check::Procedure(Procedure::Restore),
-        Bug::NoSyncOfRename => Check::Procedure(Procedure::Divide),
+        Bug::NoSyncOfKnown | Bug::NoSyncOfRename => Check::Procedure(Procedure::Divide),
         Bug::NoSyncOfSalvagedCopyName => Check::Procedure(Procedure::SalvageLast),
         Bug::NoSyncOfMovedIndex => Check::Procedure(Procedure::SalvageFirst),
         Bug::NoSyncOfCut | Bug::NoSyncOfMovedSegment | Bug::NoSyncOfSalvagedCopy => {

@@ -134,8 +134,8 @@ fn cut(plan: &cuts::Plan) -> Outcome<()> {
     let cuts::Tally { recordings, cuts, during_recovery, acknowledged, .. } = tally;
     println!("{:?}\n{:?}", tally.models, tally.kinds);
     println!(
-        "{recordings} recordings, {} torn ends, {} indexes rebuilt, {} unsynced writes gone",
-        tally.torn, tally.rebuilt, tally.unsynced_lost
+        "{recordings} recordings, {} processes killed before, {} torn ends, {} indexes rebuilt, {} unsynced writes gone",
+        tally.kills, tally.torn, tally.rebuilt, tally.unsynced_lost
     );
     println!(
         "{} cuts of creations, backups, restores, salvages, new classes, new indexes",
