@@ -617,8 +617,7 @@ impl Replay<'_> {
         self.certain = self.certain.max(frame.synced_revision());
         for transaction in frame.transactions() {
             let transaction = transaction?;
-            let twice = planted::is(Bug::ReplayedTwice) && transaction.revision == mark;
-            if transaction.revision <= mark && !twice {
+            if transaction.revision <= mark {
                 continue;
             }
             let few = if planted::is(Bug::FirstEffectOnly) { 1 } else { usize::MAX };

@@ -109,8 +109,6 @@ bugs! {
     ReceiptForgotten,
     /// A transaction that failed counts as under way for ever.
     RefusedStayCounted,
-    /// The last transaction that the stores hold is replayed once more.
-    ReplayedTwice,
     /// A request of a session is executed, and its response not kept.
     ResponseForgotten,
     /// A revision that could not be written is given again while somebody may have been told of it.

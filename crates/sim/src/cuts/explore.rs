@@ -14,9 +14,6 @@ use std::time::Duration;
 /// How many processes follow each other before a new database is begun.
 const CHAIN: u64 = 4;
 
-/// What happens so soon after a name was given may rest on it.
-const NEAR: usize = 6;
-
 /// For so many cuts of a process, it is also killed once.
 const CUTS_FOR_EACH_KILL: u64 = 10;
 
@@ -119,7 +116,7 @@ fn explore_chain(
         let options = options.write_buffer_bytes((64 << 10) << random.below(3));
         let recording = Recording::make(start, work, options.clone(), &homes.mounted)?;
         tally.recordings += 1;
-        let cuts = choose(&recording, plan.cuts_each.min(wanted - tally.cuts), &mut random);
+        let cuts = recording.cuts(plan.cuts_each.min(wanted - tally.cuts), &mut random);
         let explorer = Explorer { recording: &recording, homes: &homes, plan };
         let after_cut = explorer.explore(&cuts, tally)?;
         explorer.kill(&options, wanted, &mut random, tally)?;
@@ -130,28 +127,6 @@ fn explore_chain(
         };
     }
     Ok(())
-}
-
-/// Some of the boundaries: all that are about names, and as many of the others as there is room for.
-fn choose(recording: &Recording, wanted: u64, random: &mut Random) -> BTreeSet<(usize, Model)> {
-    let boundaries = recording.boundaries();
-    let mut chosen = BTreeSet::new();
-    let wanted = wanted as usize;
-    let every: usize = boundaries.len() * Model::ALL.len();
-    if every <= wanted {
-        let all = boundaries.iter().flat_map(|at| Model::ALL.map(|model| (*at, model)));
-        return all.collect();
-    }
-    while chosen.len() < wanted {
-        let at = boundaries[random.below(boundaries.len() as u64) as usize];
-        // Syncs of the log are the most by far; others, and what comes right behind them, are where databases get it wrong.
-        let near = at.saturating_sub(NEAR)..(at + 1).min(recording.events.len());
-        let is_new = at.abs_diff(recording.opening()) <= NEAR;
-        if is_new || recording.events[near].iter().any(Event::is_about_names) || random.chance(30) {
-            chosen.insert((at, Model::ALL[random.below(Model::ALL.len() as u64) as usize]));
-        }
-    }
-    chosen
 }
 
 fn kind(event: Option<&Event>) -> &'static str {
@@ -219,12 +194,15 @@ impl Explorer<'_> {
             }
             let start = self.recording.after_kill(random);
             let (seed, generation) = (random.next(), self.recording.generation + 1);
-            let work = Work { seed, generation, writers: 2, operations: 2, faulty: false };
+            // Who writes nothing writes no mark.
+            let operations = 2 * random.below(2);
+            let work = Work { seed, generation, writers: 2, operations, faulty: false };
             let next = Recording::make(start, work, options.clone(), &self.homes.mounted)?;
             tally.kills += 1;
-            let mut cuts = choose(&next, CUTS_EACH_KILLED.min(wanted - tally.cuts), random);
-            // What it shows as soon as it is open is there for good.
-            cuts.insert(((next.opening() + 1).min(next.events.len()), Model::Nothing));
+            let mut cuts = next.cuts(CUTS_EACH_KILLED.min(wanted - tally.cuts), random);
+            // What it shows as soon as it is open is there for good, and so is what it has said in the end.
+            let ends = [next.opening() + 1, next.events.len()];
+            cuts.extend(ends.map(|at| (at.min(next.events.len()), Model::Nothing)));
             Explorer { recording: &next, ..*self }.explore(&cuts, tally)?;
         }
         Ok(())

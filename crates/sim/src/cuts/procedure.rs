@@ -12,11 +12,14 @@ use super::recording::{DATABASE, Recording, Start};
 use crate::disk::{Event, Homes, Image, Model, Mount, Node};
 use crate::drill::{Outcome, Work, all_cells, options};
 use mainstay::doctor::Verdict;
-use mainstay::{Code, Options, Revision, Versioned, doctor, restore_backup, verify_backup};
+use mainstay::{
+    At, Code, Database, Options, Revision, Value, Versioned, doctor, restore_backup, verify_backup,
+};
 use mainstay_conformance::random::Random;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
 /// What is done.
@@ -40,24 +43,39 @@ pub enum Procedure {
     SalvageGone,
     /// A damaged log beside a damaged index is salvaged: the index goes aside.
     SalvageBoth,
+    /// The same, where nothing is behind the damaged segment.
+    SalvageBothLast,
     /// An index is divided into other classes.
     Divide,
     /// An index that is gone is made anew.
     Rebuild,
+    /// A database is written to, segment after segment, trimmed and closed; then it is trimmed and written to again.
+    Live,
+    /// The same; then nobody asks it for anything.
+    Rest,
 }
 
 /// For so many cuts, it is also killed once.
 const CUTS_FOR_EACH_KILL: usize = 10;
 
 /// How often power fails after each of these.
-const CUTS_EACH_KILLED: usize = 8;
+const CUTS_EACH_KILLED: usize = 6;
+
+/// The cell that is written when it was killed and begun again.
+const AGAIN: u8 = 99;
+
+/// The cell that says at which revision it was written.
+const TURN: &str = "turn";
+
+/// Who has just opened a database compacts it in this time.
+const COMPACTED: Duration = Duration::from_millis(600);
 
 /// The line that says that it is done.
 const DONE: &str = "done";
 
 impl Procedure {
     /// All of them.
-    pub const ALL: [Procedure; 11] = [
+    pub const ALL: [Procedure; 14] = [
         Procedure::Create,
         Procedure::Backup,
         Procedure::Restore,
@@ -67,14 +85,22 @@ impl Procedure {
         Procedure::SalvageAll,
         Procedure::SalvageGone,
         Procedure::SalvageBoth,
+        Procedure::SalvageBothLast,
         Procedure::Divide,
         Procedure::Rebuild,
+        Procedure::Live,
+        Procedure::Rest,
     ];
 
     /// The options that it opens databases with.
     fn options(self) -> Options {
         match self {
             Procedure::Divide => options().retention_class("own/1/", None),
+            // Some tables lie one over the other when it is trimmed.
+            Procedure::Live | Procedure::Rest => {
+                let options = options().retention(Duration::ZERO);
+                options.feed_retention(Duration::ZERO, 0).write_buffer_bytes(192 << 10)
+            }
             _ => options(),
         }
     }
@@ -82,7 +108,7 @@ impl Procedure {
     /// The files that it begins with.
     fn prepare(self, subject: &Subject, home: &Path) -> Outcome<Image> {
         match self {
-            Procedure::Create => Ok(Image::default()),
+            Procedure::Create | Procedure::Live | Procedure::Rest => Ok(Image::default()),
             Procedure::Backup => Ok(subject.late.clone()),
             Procedure::Divide => Ok(subject.lean.clone()),
             Procedure::Restore => subject.backups(home),
@@ -104,6 +130,9 @@ impl Procedure {
                 db.backup(&root.join("backup"), &mut |_| {}).map_err(told).map(drop)
             }
             Procedure::Restore => restore(root).map_err(told),
+            Procedure::Live | Procedure::Rest => {
+                self.options().open(&db).and_then(|db| live(&db)).map_err(told)
+            }
             _ => doctor::salvage(&db).map_err(told).map(drop),
         }
     }
@@ -120,6 +149,15 @@ impl Procedure {
                 again()
             }
             Procedure::Create | Procedure::Divide | Procedure::Rebuild => again(),
+            Procedure::Live => {
+                let db = self.options().open(root.join(DATABASE));
+                db.and_then(|db| live_again(&db)).map_err(told)
+            }
+            Procedure::Rest => {
+                let db = self.options().open(root.join(DATABASE)).map_err(told)?;
+                thread::sleep(COMPACTED);
+                db.close().map_err(told)
+            }
             // A log that was salvaged has no more to be salvaged; who opens it makes that certain.
             _ => {
                 again()?;
@@ -149,6 +187,8 @@ impl Procedure {
                 subject.settle(&db, &options())
             }
             Procedure::Divide | Procedure::Rebuild => subject.settle(&db, &self.options()),
+            Procedure::Live => check_lived(&self.options().open(&db).map_err(told)?, done),
+            Procedure::Rest => check_lived(&self.options().open(&db).map_err(told)?, false),
             _ => {
                 if !done {
                     doctor::salvage(&db).map_err(told)?;
@@ -179,6 +219,56 @@ fn begin_restore_again(root: &Path) -> mainstay::Result<()> {
             restore(root)
         }
         restored => restored,
+    }
+}
+
+/// Writes segment after segment, trims many at once, and writes again.
+fn live(db: &Database) -> mainstay::Result<()> {
+    (0..80).try_for_each(|n| turn(db, n))?;
+    db.trim()?;
+    (80..AGAIN).try_for_each(|n| turn(db, n))?;
+    db.close()
+}
+
+/// Every second revision is one of a cell that says which.
+fn turn(db: &Database, n: u8) -> mainstay::Result<()> {
+    db.cells().set(&cell(n), vec![n; 4096])?;
+    db.cells().set(TURN, db.revision() as i64 + 1).map(drop)
+}
+
+/// Trims before anything is written: that rests on what was found.
+fn live_again(db: &Database) -> mainstay::Result<()> {
+    db.trim()?;
+    turn(db, AGAIN)?;
+    db.close()
+}
+
+fn cell(n: u8) -> String {
+    format!("cell/{n}")
+}
+
+/// What was written is there up to some moment, and nothing behind it; the past is as it was, or said to be gone.
+fn check_lived(db: &Database, done: bool) -> Outcome<()> {
+    let there = |n: u8| match db.cells().get(&cell(n)) {
+        Ok(value) => Ok(value.is_some()),
+        Err(error) => Err(format!("LOST: {}: {error}", cell(n))),
+    };
+    for at in 2..=db.revision() {
+        let past = db.cells().at(At::Revision(at)).and_then(|past| past.get(TURN));
+        match past {
+            // Two cells in a row are written where it was killed between a cell and its turn.
+            Ok(Some(Value::Int(turn))) if at - turn as u64 <= 2 => {}
+            Err(error) if error.code() == Code::HistoryTrimmed => {}
+            seen => return Err(format!("LOST: what was at revision {at}: {seen:?}")),
+        }
+    }
+    let first = (0..AGAIN).map(there).collect::<Outcome<Vec<bool>>>()?;
+    if first.windows(2).any(|two| two == [false, true]) {
+        return Err(format!("LOST: there are holes: {first:?}"));
+    }
+    match done && !there(AGAIN)? && !first.iter().all(|there| *there) {
+        true => Err("LOST: what was acknowledged in the end".to_owned()),
+        false => Ok(()),
     }
 }
 
@@ -243,7 +333,7 @@ impl Subject {
         let hit: &[PathBuf] = match procedure {
             Procedure::SalvageFirst => &segments[..1],
             Procedure::SalvageAll => &segments,
-            Procedure::SalvageLast => &segments[segments.len() - 1..],
+            Procedure::SalvageLast | Procedure::SalvageBothLast => &segments[segments.len() - 1..],
             Procedure::SalvageGone => {
                 return Ok(image.without(&Path::new(DATABASE).join("log")));
             }
@@ -254,7 +344,7 @@ impl Subject {
             // Behind the header, in the first frame.
             bytes[200] ^= 1;
         }
-        if procedure == Procedure::SalvageBoth {
+        if matches!(procedure, Procedure::SalvageBoth | Procedure::SalvageBothLast) {
             let mark = Path::new(DATABASE).join("index").join("MARK");
             let bytes = image.bytes_mut(&mark).ok_or("there is no mark")?;
             bytes[20] ^= 1;
@@ -335,8 +425,13 @@ pub fn cut_all(
     let trial = Trial { procedure, subject, homes };
     let recording = trial.record(Start { base, ..Start::default() }, Procedure::perform)?;
     let mut cuts = trial.cut(&recording, most - kills, &mut random)?;
-    for _ in 0..kills {
-        let next = trial.record(recording.after_kill(&mut random), Procedure::perform_again)?;
+    for kill in 0..kills {
+        // The last names are those that it is done by.
+        let start = match recording.last_renames().nth(kill / 2) {
+            Some(at) if kill % 2 == 0 => recording.killed_at(at),
+            _ => recording.after_kill(&mut random),
+        };
+        let next = trial.record(start, Procedure::perform_again)?;
         let killed = trial.cut(&next, CUTS_EACH_KILLED, &mut random);
         cuts += killed.map_err(|what| format!("killed and begun again: {what}"))?;
     }
@@ -370,7 +465,10 @@ impl Trial<'_> {
         let disk = |error: std::io::Error| format!("writing an image: {error}");
         let (mut at, mut cuts) = (0, 0);
         let mut platter = recording.start.platter();
-        for (cut, model) in choose(&recording.boundaries(), most, random) {
+        let end = recording.events.len();
+        let mut chosen = recording.cuts(most as u64, random);
+        chosen.extend(Model::ALL.map(|model| (end, model)));
+        for (cut, model) in chosen {
             recording.events[at..cut].iter().for_each(|event| platter.apply(event));
             at = cut;
             let done = recording.events[..cut].contains(&Event::Note(DONE.to_owned()));
@@ -384,19 +482,4 @@ impl Trial<'_> {
         }
         Ok(cuts)
     }
-}
-
-/// Every boundary under every model, or as many of these as there is room for; the end is always among them.
-fn choose(boundaries: &[usize], most: usize, random: &mut Random) -> BTreeSet<(usize, Model)> {
-    let all = boundaries.iter().flat_map(|cut| Model::ALL.map(|model| (*cut, model)));
-    let all: Vec<(usize, Model)> = all.collect();
-    if all.len() <= most {
-        return all.into_iter().collect();
-    }
-    let mut chosen: BTreeSet<_> =
-        all.iter().rev().take(Model::ALL.len().min(most)).copied().collect();
-    while chosen.len() < most {
-        chosen.insert(all[random.below(all.len() as u64) as usize]);
-    }
-    chosen
 }

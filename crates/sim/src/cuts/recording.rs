@@ -1,10 +1,11 @@
 //! A drill on a disk that writes down what is done to it.
 
-use crate::disk::{Event, Image, Mount, Platter, Tape, Tree};
+use crate::disk::{Event, Image, Model, Mount, Platter, Tape, Tree};
 use crate::drill::{Outcome, Run, Voice, Work, write};
 use mainstay::{Database, Options};
 use mainstay_conformance::random::Random;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -12,6 +13,9 @@ use std::time::Duration;
 
 /// The database's directory on the disk.
 pub const DATABASE: &str = "db";
+
+/// What happens so soon after a name was given may rest on it.
+const NEAR: usize = 6;
 
 /// What happened in one process, and before it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -117,14 +121,26 @@ impl Recording {
             let all = self.events.iter().enumerate();
             all.filter(|(_, event)| is_one(event)).map(|(at, _)| at + 1).collect()
         };
-        let places = match random.below(4) {
+        let places = match random.below(5) {
             0 => behind(Event::is_about_names),
-            1 => behind(|event| matches!(event, Event::Write { .. })),
-            2 => (0..=self.opening()).collect(),
+            // The last ones often enough.
+            1 => self.last_renames().take([5, usize::MAX][random.below(2) as usize]).collect(),
+            2 => behind(|event| matches!(event, Event::Write { .. })),
+            3 => (0..=self.opening()).collect(),
             _ => (0..=self.events.len()).collect(),
         };
         let chosen = random.below(places.len().max(1) as u64) as usize;
-        let at = places.get(chosen).copied().unwrap_or(0);
+        self.killed_at(places.get(chosen).copied().unwrap_or(0))
+    }
+
+    /// Right behind each renaming, the last one first.
+    pub fn last_renames(&self) -> impl Iterator<Item = usize> {
+        let all = self.events.iter().enumerate().rev();
+        all.filter(|(_, event)| matches!(event, Event::Rename { .. })).map(|(at, _)| at + 1)
+    }
+
+    /// What the next process begins with if this one is killed then.
+    pub fn killed_at(&self, at: usize) -> Start {
         let since = self.start.since.iter().chain(&self.events[..at]);
         let silent = since.filter(|event| !matches!(event, Event::Note(_))).cloned();
         Start { base: self.start.base.clone(), since: silent.collect(), before: self.said(at) }
@@ -134,6 +150,37 @@ impl Recording {
     pub fn opening(&self) -> usize {
         let opened = |event: &Event| matches!(event, Event::Note(line) if line.starts_with("O "));
         self.events.iter().position(opened).unwrap_or(self.events.len())
+    }
+
+    /// So many cuts: everywhere under every model, or else most of them near names.
+    pub fn cuts(&self, wanted: u64, random: &mut Random) -> BTreeSet<(usize, Model)> {
+        let (boundaries, wanted) = (self.boundaries(), wanted as usize);
+        if boundaries.len() * Model::ALL.len() <= wanted {
+            let all = boundaries.iter().flat_map(|at| Model::ALL.map(|model| (*at, model)));
+            return all.collect();
+        }
+        let mut chosen = BTreeSet::new();
+        while chosen.len() < wanted {
+            let at = boundaries[random.below(boundaries.len() as u64) as usize];
+            if random.chance(self.interest(at)) {
+                chosen.insert((at, Model::ALL[random.below(Model::ALL.len() as u64) as usize]));
+            }
+        }
+        chosen
+    }
+
+    /// How often to look there, of a hundred times. Syncs of the log are the most by far; names, and what comes right behind
+    /// them, are where databases get it wrong.
+    fn interest(&self, at: usize) -> u64 {
+        let near = &self.events[at.saturating_sub(NEAR)..(at + 1).min(self.events.len())];
+        let is_renaming = |event: &Event| matches!(event, Event::Rename { .. });
+        if at.abs_diff(self.opening()) <= NEAR || near.iter().any(is_renaming) {
+            100
+        } else if near.iter().any(Event::is_about_names) {
+            40
+        } else {
+            20
+        }
     }
 
     /// The places where a cut may show something that others do not.

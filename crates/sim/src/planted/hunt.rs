@@ -66,7 +66,7 @@ fn hunt_in_procedure(procedure: cuts::Procedure, bug: Bug, seed: u64) -> Outcome
     let homes = Homes::make()?;
     let subject = cuts::Subject::make(seed, &homes)?;
     plant(Some(bug));
-    cuts::cut_all(procedure, &subject, &homes, (seed, 300)).map(drop)
+    cuts::cut_all(procedure, &subject, &homes, (seed, 400)).map(drop)
 }
 
 /// Hunts for every bug but those that are found by models, each in a process of this program.
@@ -108,8 +108,8 @@ fn hunt_apart(program: &Path, bug: Bug, seed: u64) -> Outcome<Option<String>> {
         waited += LOOK;
     };
     let Some(status) = ended else {
+        // It is gone when it can be; nobody waits for it.
         let _ = child.kill();
-        let _ = child.wait();
         return Ok(None);
     };
     let said = std::fs::read_to_string(said.path()).map_err(told)?;

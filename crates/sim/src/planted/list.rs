@@ -39,25 +39,30 @@ pub fn check_of(bug: Bug) -> Check {
         | Bug::GatheredForgotten
         | Bug::ListenersNotTold
         | Bug::LogNotWoken
+        | Bug::PublishBeforeSync
         | Bug::RefusedStayCounted
         | Bug::RungReadLate
         | Bug::SyncWaitsForRoom
         | Bug::ToldWithoutLock
         | Bug::UndoForgetsLater => Check::Models,
-        Bug::CasAlwaysWins | Bug::GuardRangeForgotten | Bug::PublishBeforeSync => Check::Histories,
+        Bug::CasAlwaysWins | Bug::GuardRangeForgotten => Check::Histories,
         Bug::CounterLostOnDelete | Bug::ExpiryByWallClock => Check::Suite,
         Bug::ChecksumIgnored => Check::Flips,
         Bug::LatchForgotten
         | Bug::NoSyncOfCurrent
         | Bug::NoSyncOfCurrentName
         | Bug::RevisionReused => Check::Failures,
+        Bug::NoSyncOfReadMark => Check::Procedure(Procedure::Rest),
+        Bug::NoSyncOfRemovedSegments
+        | Bug::NoSyncOfRewrittenName
+        | Bug::NoSyncOfSegment => Check::Procedure(Procedure::Live),
         Bug::NoSyncOfIdentity | Bug::NoSyncOfStores => Check::Procedure(Procedure::Create),
         Bug::NoSyncOfIdentityName => Check::Procedure(Procedure::Restore),
         Bug::NoSyncOfNewDirectory => Check::Procedure(Procedure::SalvageGone),
         Bug::NoSyncOfPart | Bug::NoSyncOfPartName => Check::Procedure(Procedure::Backup),
         Bug::NoSyncOfRestoredLog => Check::Procedure(Procedure::Restore),
         Bug::NoSyncOfKnown | Bug::NoSyncOfRename => Check::Procedure(Procedure::Divide),
-        Bug::NoSyncOfSalvagedCopyName => Check::Procedure(Procedure::SalvageLast),
+        Bug::NoSyncOfSalvagedCopyName => Check::Procedure(Procedure::SalvageBothLast),
         Bug::NoSyncOfMovedIndex => Check::Procedure(Procedure::SalvageFirst),
         Bug::NoSyncOfCut | Bug::NoSyncOfMovedSegment | Bug::NoSyncOfSalvagedCopy => {
             Check::Procedure(Procedure::SalvageBoth)
