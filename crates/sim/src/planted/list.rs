@@ -13,6 +13,8 @@ pub enum Check {
     Procedure(Procedure),
     /// Failures of the disk.
     Failures,
+    /// Calls that fail under strace.
+    Strace,
     /// Flipped bits.
     Flips,
     /// Histories of many threads.
@@ -30,6 +32,12 @@ impl fmt::Display for Check {
             check => f.write_str(&format!("{check:?}").to_lowercase()),
         }
     }
+}
+
+/// All checks that have to find a bug: the one that is meant for it, and strace for what that is to find as well.
+pub fn checks_of(bug: Bug) -> Vec<Check> {
+    let also = (bug == Bug::LatchForgotten).then_some(Check::Strace);
+    [check_of(bug)].into_iter().chain(also).collect()
 }
 
 /// The check that is meant for a bug.
