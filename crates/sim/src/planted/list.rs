@@ -36,7 +36,8 @@ impl fmt::Display for Check {
 
 /// All checks that have to find a bug: the one that is meant for it, and strace for what that is to find as well.
 pub fn checks_of(bug: Bug) -> Vec<Check> {
-    let also = (bug == Bug::LatchForgotten).then_some(Check::Strace);
+    let traced = matches!(bug, Bug::AnswerBeforeSync | Bug::LatchForgotten);
+    let also = traced.then_some(Check::Strace);
     [check_of(bug)].into_iter().chain(also).collect()
 }
 

@@ -16,10 +16,12 @@
 mod call;
 mod case;
 mod child;
+mod choice;
 mod explore;
 mod pages;
 mod trace;
 mod tracer;
+mod ward;
 
 pub use call::{Call, Errno};
 pub use case::Case;
