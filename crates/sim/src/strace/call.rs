@@ -10,7 +10,8 @@ macro_rules! calls {
         pub enum Call { $($call,)* }
 
         impl Call {
-            /// All of them: `strace -c` of a drill shows no others that change files.
+            /// All of them: `strace -c` of a drill shows no others that change files. Those that it makes only after a failure are
+            /// followed in traces, and not let fail: cases come from a process that meets none.
             pub const ALL: &[Call] = &[$(Call::$call,)*];
 
             /// Its name.

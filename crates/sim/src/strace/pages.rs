@@ -168,8 +168,11 @@ mod tests {
     use super::super::trace::read;
     use super::*;
 
-    fn forgotten(trace: &str, path: &str) -> Vec<Range<u64>> {
-        Pages::after(&read(trace)).0.remove(Path::new(path)).map_or(Vec::new(), |f| f.forgotten)
+    /// The ranges of a file that are forgotten, as text.
+    fn forgotten(trace: &str, path: &str) -> Vec<String> {
+        let file = Pages::after(&read(trace)).0.remove(Path::new(path));
+        let ranges = file.map_or(Vec::new(), |file| file.forgotten);
+        ranges.iter().map(|range| format!("{range:?}")).collect()
     }
 
     const FAILED: &str = "7 fsync(5</d/a>) = -1 EIO (Input/output error) (INJECTED)\n";
@@ -181,9 +184,9 @@ mod tests {
              7 pwrite64(5</d/a>, \"\"..., 8, 8) = 8\n{FAILED}\
              7 pwrite64(5</d/a>, \"\"..., 8, 16) = 8\n7 fsync(5</d/a>) = 0\n"
         );
-        assert_eq!(forgotten(&trace, "/d/a"), [8..16]);
+        assert_eq!(forgotten(&trace, "/d/a"), ["8..16"]);
         let mended = format!("{trace}7 pwrite64(5</d/a>, \"\"..., 4, 8) = 4\n");
-        assert_eq!(forgotten(&mended, "/d/a"), [12..16]);
+        assert_eq!(forgotten(&mended, "/d/a"), ["12..16"]);
     }
 
     #[test]
@@ -198,7 +201,7 @@ mod tests {
         let trace = "7 fsync(5</d/a> <unfinished ...>\n8 write(5</d/a>, \"\"..., 8) = 8\n\
                      7 <... fsync resumed>) = -1 EIO (Input/output error) (INJECTED)\n";
         assert!(forgotten(trace, "/d/a").is_empty());
-        assert_eq!(forgotten(&format!("{trace}{FAILED}"), "/d/a"), [0..8]);
+        assert_eq!(forgotten(&format!("{trace}{FAILED}"), "/d/a"), ["0..8"]);
     }
 
     #[test]
@@ -224,9 +227,9 @@ mod tests {
             "7 write(5</d/a>, \"\"..., 8) = 8\n{FAILED}7 rename(\"/d/a\", \"/d/b\") = 0\n\
              7 rename(\"/d\", \"/e\") = 0\n"
         );
-        assert_eq!(forgotten(&trace, "/e/b"), [0..8]);
+        assert_eq!(forgotten(&trace, "/e/b"), ["0..8"]);
         let gone = format!("{trace}7 ftruncate(5</e/b>, 2) = 0\n");
-        assert_eq!(forgotten(&gone, "/e/b"), [0..2]);
+        assert_eq!(forgotten(&gone, "/e/b"), ["0..2"]);
         assert!(forgotten(&format!("{gone}7 unlink(\"/e/b\") = 0\n"), "/e/b").is_empty());
     }
 }
