@@ -7,6 +7,7 @@
 //!   kill       a process in a drill is killed at any moment
 //!   cuts       power fails at every boundary of a drill
 //!   failures   each call of a disk fails in turn
+//!   strace     calls of the system fail, on a real file system
 //!   flips      a bit of a file is another one
 //!   world      a server, its disk, its clients and the ways between them, in one thread and from one seed
 //!   history    many threads, what each was told and when, and whether any one order explains it
@@ -25,5 +26,6 @@ pub mod kill;
 #[cfg(feature = "planted")]
 pub mod planted;
 pub mod soak;
+pub mod strace;
 mod watchdog;
 pub mod world;

@@ -17,7 +17,7 @@ mod procedure;
 mod recording;
 mod trouble;
 
-pub use explore::{Plan, Tally, run, settle};
+pub use explore::{Plan, Tally, run, settle, settle_at};
 pub use procedure::{Procedure, Subject, cut_all};
 pub use recording::{DATABASE, Recording, Start, Taped};
 pub use trouble::{Trouble, again};

@@ -1,15 +1,14 @@
 //! One failure, and everything that must hold around it.
 
+use super::life::{go_on, live_through, look};
 use crate::cuts::{DATABASE, Taped, settle};
 use crate::disk::{Action, Event, Fault, Homes, Image, Model, Mount, Platter, Tree};
-use crate::drill::{Outcome, Voice, Work, all_cells, write};
-use mainstay::{Clock, Code, Database, Options, SystemClock};
+use crate::drill::{Outcome, Voice, Work, write};
+use mainstay::{Database, Options};
 use mainstay_conformance::random::Random;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 /// How often power fails while it is opened again, and written to.
 const CUTS: usize = 4;
@@ -19,9 +18,6 @@ const CUTS_MEANWHILE: usize = 2;
 
 /// Buffers so small that what is replayed goes to the index at once.
 const REPLAY_BUFFER_BYTES: u64 = 64 << 10;
-
-/// How long writing may need to go on when there is room again.
-const RESUME_US: u64 = 20_000_000;
 
 /// Which call fails, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,7 +78,7 @@ impl Patient {
         match self.options.clone().open(mount.directory().join(DATABASE)) {
             Err(_) => shown.refused = true,
             Ok(db) => {
-                let ended = live_through(&db, &voice, work, case, &mount);
+                let ended = suffer_all(&db, &voice, work, case, &mount);
                 shown.latched = db.stats().read_only;
                 drop(db);
                 ended?;
@@ -154,26 +150,16 @@ impl Aftermath {
 }
 
 /// Writes while the disk fails, reads all the same, and goes on when it is well.
-fn live_through(
+fn suffer_all(
     db: &Database,
     voice: &Arc<dyn Voice>,
     work: Work,
     case: Case,
     mount: &Mount,
 ) -> Outcome<()> {
-    let writers = write(db, voice, work);
-    while !writers.iter().all(JoinHandle::is_finished) {
-        thread::sleep(Duration::from_millis(2));
-        // The disk may fail under these as well; nothing may be lost by it.
-        let _ = db.trim();
-        let _ = db.sweep();
-    }
-    let _ = db.trim();
-    for writer in writers {
-        writer.join().map_err(|_| "a writer panicked")?;
-    }
+    live_through(db, voice, work)?;
     if case.action != Action::Read {
-        look(db).map_err(|error| format!("reading, while the disk failed: {error}"))?;
+        look(db)?;
     }
     mount.faults().clear_plan();
     if case.fault == Fault::Full && case.action != Action::Sync {
@@ -182,36 +168,6 @@ fn live_through(
     // What it could not write it says; that is no loss.
     let _ = db.close();
     Ok(())
-}
-
-fn look(db: &Database) -> mainstay::Result<()> {
-    for name in all_cells() {
-        db.cells().get_versioned(&name)?;
-        db.records().get(&name)?;
-    }
-    db.cells().list("", None, 1000)?;
-    db.sessions().list(None, 1000)?;
-    db.branches();
-    Ok(())
-}
-
-/// There is room again: writing goes on.
-fn go_on(db: &Database) -> Outcome<()> {
-    let clock = SystemClock::new();
-    let begun = clock.monotonic_us();
-    loop {
-        match db.sync() {
-            Ok(_) => return Ok(()),
-            Err(error) if clock.monotonic_us() - begun > RESUME_US => {
-                let last = db.stats().last_failure;
-                return Err(format!("writing does not go on with room again: {error} ({last:?})"));
-            }
-            Err(error) if error.code() == Code::SyncFailed => {
-                return Err(format!("a full disk was taken for a broken one: {error}"));
-            }
-            Err(_) => thread::sleep(Duration::from_millis(20)),
-        }
-    }
 }
 
 /// Opens it on the disk as it is now, and writes.

@@ -12,6 +12,8 @@
 
 mod case;
 mod explore;
+mod life;
 
 pub use case::Case;
 pub use explore::{Plan, Tally, run};
+pub(crate) use life::{go_on, live_through, look};

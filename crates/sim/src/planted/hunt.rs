@@ -1,10 +1,10 @@
 //! Looking for bugs that were planted.
 
-use super::list::{Check, check_of};
+use super::list::{Check, check_of, checks_of};
 use super::suite;
 use crate::disk::Homes;
 use crate::drill::Outcome;
-use crate::{cuts, failures, flips, history};
+use crate::{cuts, failures, flips, history, strace};
 use mainstay::planted::{Bug, plant};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -28,10 +28,10 @@ pub struct Catch {
     pub found: Option<String>,
 }
 
-/// Plants a bug in this process and runs its check: an error is what is wanted.
-pub fn hunt(bug: Bug, seed: u64) -> Outcome<()> {
+/// Plants a bug in this process and runs its check, or strace: an error is what is wanted.
+pub fn hunt(bug: Bug, seed: u64, by_strace: bool) -> Outcome<()> {
     // What a check needs is made before.
-    match check_of(bug) {
+    match if by_strace { Check::Strace } else { check_of(bug) } {
         Check::Cuts => {
             plant(Some(bug));
             cuts::run(&plan_of_cuts(seed), |_| {}).map(drop)
@@ -41,6 +41,8 @@ pub fn hunt(bug: Bug, seed: u64) -> Outcome<()> {
             plant(Some(bug));
             failures::run(&failures::Plan { seed, count: Some(1000) }, |_| {}).map(drop)
         }
+        // Its children have the bug, and this process has not.
+        Check::Strace => strace::run(&plan_of_strace(bug, seed)?, |_| {}).map(drop),
         Check::Flips => {
             plant(Some(bug));
             flips::run(&flips::Plan { seed, count: Some(1000) }, |_| {}).map(drop)
@@ -62,6 +64,11 @@ fn plan_of_cuts(seed: u64) -> cuts::Plan {
     cuts::Plan { seed, cuts: 1500, cuts_each: 60, keep, beside: false }
 }
 
+fn plan_of_strace(bug: Bug, seed: u64) -> Outcome<strace::Plan> {
+    let program = std::env::current_exe().map_err(|error| format!("where am I: {error}"))?;
+    Ok(strace::Plan { seed, count: Some(600), program, bug: Some(format!("{bug:?}")) })
+}
+
 fn hunt_in_procedure(procedure: cuts::Procedure, bug: Bug, seed: u64) -> Outcome<()> {
     let homes = Homes::make()?;
     let subject = cuts::Subject::make(seed, &homes)?;
@@ -77,12 +84,10 @@ pub fn hunt_all(
     mut say: impl FnMut(&Catch),
 ) -> Outcome<Vec<Catch>> {
     let mut catches = Vec::new();
-    for &bug in wanted {
-        let check = check_of(bug);
-        if check == Check::Models {
-            continue;
-        }
-        let found = hunt_apart(program, bug, seed)?;
+    let checks =
+        wanted.iter().flat_map(|bug| checks_of(*bug).into_iter().map(|check| (*bug, check)));
+    for (bug, check) in checks.filter(|(_, check)| *check != Check::Models) {
+        let found = hunt_apart(program, bug, check, seed)?;
         let catch = Catch { bug, check, found };
         say(&catch);
         catches.push(catch);
@@ -90,10 +95,11 @@ pub fn hunt_all(
     Ok(catches)
 }
 
-fn hunt_apart(program: &Path, bug: Bug, seed: u64) -> Outcome<Option<String>> {
+fn hunt_apart(program: &Path, bug: Bug, check: Check, seed: u64) -> Outcome<Option<String>> {
     let told = |error: std::io::Error| format!("hunting for {bug:?}: {error}");
     let mut command = Command::new(program);
     command.args(["hunt", &format!("{bug:?}"), "--seed", &seed.to_string()]);
+    command.args((check == Check::Strace).then_some("--strace"));
     let said = tempfile::NamedTempFile::new().map_err(told)?;
     let out = said.reopen().map_err(told)?;
     let mut child =

@@ -13,6 +13,8 @@ pub enum Check {
     Procedure(Procedure),
     /// Failures of the disk.
     Failures,
+    /// Calls that fail under strace.
+    Strace,
     /// Flipped bits.
     Flips,
     /// Histories of many threads.
@@ -30,6 +32,13 @@ impl fmt::Display for Check {
             check => f.write_str(&format!("{check:?}").to_lowercase()),
         }
     }
+}
+
+/// All checks that have to find a bug: the one that is meant for it, and strace for what that is to find as well.
+pub fn checks_of(bug: Bug) -> Vec<Check> {
+    let traced = matches!(bug, Bug::AnswerBeforeSync | Bug::LatchForgotten);
+    let also = traced.then_some(Check::Strace);
+    [check_of(bug)].into_iter().chain(also).collect()
 }
 
 /// The check that is meant for a bug.
@@ -53,9 +62,9 @@ pub fn check_of(bug: Bug) -> Check {
         | Bug::NoSyncOfCurrentName
         | Bug::RevisionReused => Check::Failures,
         Bug::NoSyncOfReadMark => Check::Procedure(Procedure::Rest),
-        Bug::NoSyncOfRemovedSegments
-        | Bug::NoSyncOfRewrittenName
-        | Bug::NoSyncOfSegment => Check::Procedure(Procedure::Live),
+        Bug::NoSyncOfRemovedSegments | Bug::NoSyncOfRewrittenName | Bug::NoSyncOfSegment => {
+            Check::Procedure(Procedure::Live)
+        }
         Bug::NoSyncOfIdentity | Bug::NoSyncOfStores => Check::Procedure(Procedure::Create),
         Bug::NoSyncOfIdentityName => Check::Procedure(Procedure::Restore),
         Bug::NoSyncOfNewDirectory => Check::Procedure(Procedure::SalvageGone),

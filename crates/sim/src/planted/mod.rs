@@ -11,4 +11,4 @@ mod list;
 mod suite;
 
 pub use hunt::{Catch, hunt, hunt_all};
-pub use list::{Check, check_of};
+pub use list::{Check, check_of, checks_of};

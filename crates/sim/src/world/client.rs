@@ -132,6 +132,8 @@ impl Person {
 
     fn settings(&self, life: u64) -> Settings {
         let script = &self.world.script;
+        // There is one field more where bugs can be planted in the client.
+        #[allow(clippy::needless_update)]
         let settings = Settings {
             window: script.window,
             deadline: Some(script.deadline),

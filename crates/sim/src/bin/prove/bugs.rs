@@ -27,12 +27,12 @@ pub fn all(names: &[String], seed: u64) -> Outcome<()> {
     }
 }
 
-/// Plants one, and runs its check.
-pub fn one(name: &str, seed: u64) -> Outcome<()> {
-    hunt(find(name)?, seed)
+/// Plants one, and runs its check, or strace.
+pub fn one(name: &str, strace: bool, seed: u64) -> Outcome<()> {
+    hunt(find(name)?, seed, strace)
 }
 
-fn find(name: &str) -> Outcome<Bug> {
+pub fn find(name: &str) -> Outcome<Bug> {
     let bug = Bug::ALL.iter().find(|bug| format!("{bug:?}") == name);
     bug.copied().ok_or_else(|| format!("there is no bug `{name}`"))
 }

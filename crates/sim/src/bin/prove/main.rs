@@ -3,10 +3,11 @@
 #[cfg(feature = "planted")]
 mod bugs;
 mod soak;
+mod traced;
 
 use clap::{Parser, Subcommand};
 use mainstay_sim::drill::Outcome;
-use mainstay_sim::{cuts, failures, flips, world};
+use mainstay_sim::{cuts, failures, flips, strace, world};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -43,6 +44,18 @@ enum Way {
         #[arg(long, default_value_t = u64::from(std::process::id()))]
         seed: u64,
     },
+    /// Lets calls of the system fail, on a real file system.
+    Strace {
+        /// How many processes meet a failure; one for every call, in every way, without it.
+        #[arg(long)]
+        count: Option<u64>,
+        /// What choices come from.
+        #[arg(long, default_value_t = u64::from(std::process::id()))]
+        seed: u64,
+    },
+    /// Is the process that strace traces.
+    #[command(hide = true)]
+    Traced(traced::Child),
     /// Flips a bit in blocks of files.
     Flips {
         /// How many of them; one in each block of a database without it.
@@ -78,6 +91,9 @@ enum Way {
     Hunt {
         /// The bug.
         bug: String,
+        /// Runs strace in place of its check.
+        #[arg(long)]
+        strace: bool,
         /// What choices come from.
         #[arg(long, default_value_t = 1)]
         seed: u64,
@@ -110,12 +126,20 @@ fn main() -> ExitCode {
             cut(&cuts::Plan { seed, cuts: count, cuts_each: each, keep, beside: true })
         }
         Way::Failures { count, seed } => fail(&failures::Plan { seed, count }),
+        Way::Strace { count, seed } => match strace::permitted() {
+            Ok(()) => traced::run(count, seed),
+            Err(why) => {
+                println!("{why}");
+                return ExitCode::from(2);
+            }
+        },
+        Way::Traced(child) => child.run(),
         Way::Flips { count, seed } => flip(&flips::Plan { seed, count }),
         Way::World { seeds, from, trace } => simulate(&world::Plan { from, seeds, print: trace }),
         #[cfg(feature = "planted")]
         Way::Planted { bugs, seed } => bugs::all(&bugs, seed),
         #[cfg(feature = "planted")]
-        Way::Hunt { bug, seed } => bugs::one(&bug, seed),
+        Way::Hunt { bug, strace, seed } => bugs::one(&bug, strace, seed),
         Way::Soak { seconds, seed, report } => soak::run(seconds, seed, &report),
         Way::Again { file, home } => cuts::again(&file, &home),
     };
