@@ -564,7 +564,7 @@ mod tests {
         let deleted = db.revision();
         assert!(core.sequencer.durable() < deleted, "nobody has synced it yet");
         core.raise_floors().unwrap();
-        assert!(core.index().floor(classes::CELLS) > forked, "nothing needs it any more");
+        assert!(core.index().floor(crate::classes::CELLS) > forked, "nothing needs it any more");
         assert!(core.sequencer.durable() >= deleted, "it does not come back after a power cut");
     }
 

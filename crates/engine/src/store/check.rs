@@ -3,13 +3,16 @@
 //! The manifest is an archive whose section `tables` lists, little-endian: levels `u8`, and per
 //! level its runs `u8`, and per run its tables `u32`, and per table its id `u64`, checksum type
 //! `u8` (0), xxh3-128 `u128` of its file and first number `u64`.
+//!
+//! A table begins with its blocks, one behind the other: `LSM\x03`, type `u8`, xxh3-128 `u128` of its data, their length `u32`,
+//! their length uncompressed `u32`, the low `u32` of the xxh3-128 of these 29 bytes, the data.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use mainstay_model::Result;
-use xxhash_rust::xxh3::Xxh3;
+use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
 use super::failure::{corrupt, io_failure};
 use super::manifest;
@@ -32,6 +35,9 @@ pub fn check_tables(dir: &Path) -> Result<()> {
     let tables = read_list(&mut listed).map_err(|e| io_failure(&e, "reading", &path))?;
     tables.iter().try_for_each(|table| check_table(&dir.join(manifest::TABLES), table))
 }
+
+const BLOCK_MAGIC: &[u8] = b"LSM\x03";
+const BLOCK_HEADER_BYTES: u64 = 33;
 
 struct Listed {
     id: u64,
@@ -66,7 +72,36 @@ fn check_table(tables: &Path, listed: &Listed) -> Result<()> {
     if checksum == listed.checksum {
         return Ok(());
     }
-    Err(corrupt(&path, "its checksum does not match the one in the list of tables"))
+    let place = sound_bytes(&path).map_err(|error| io_failure(&error, "reading", &path))?;
+    Err(corrupt(&path, &format!("what begins at byte {place} does not match its checksum")))
+}
+
+/// How far the blocks of a table are what was written: up to the damage, or to what comes behind all blocks.
+fn sound_bytes(path: &Path) -> io::Result<u64> {
+    let mut file = BufReader::new(File::open(path)?);
+    let mut sound = 0;
+    while let Some(length) = read_block(&mut file)? {
+        sound += length;
+    }
+    Ok(sound)
+}
+
+/// Reads a block; gives its length, or nothing if it is not what was written.
+fn read_block(file: &mut impl Read) -> io::Result<Option<u64>> {
+    let mut header = Vec::new();
+    file.take(BLOCK_HEADER_BYTES).read_to_end(&mut header)?;
+    let Some((fields, check)) = header.split_last_chunk::<4>() else { return Ok(None) };
+    let is_header = fields.len() == 29 && fields.starts_with(BLOCK_MAGIC);
+    if !is_header || xxh3_128(fields) as u32 != u32::from_le_bytes(*check) {
+        return Ok(None);
+    }
+    let mut fields = &fields[BLOCK_MAGIC.len() + 1..];
+    let checksum = u128::from_le_bytes(take(&mut fields)?);
+    let length = u64::from(u32::from_le_bytes(take(&mut fields)?));
+    let mut data = Vec::new();
+    file.take(length).read_to_end(&mut data)?;
+    let is_sound = data.len() as u64 == length && xxh3_128(&data) == checksum;
+    Ok(is_sound.then_some(BLOCK_HEADER_BYTES + length))
 }
 
 fn checksum(path: &Path) -> io::Result<u128> {

@@ -56,9 +56,9 @@ pub fn try_out(
     let found = Found::by_doctor(&directory, flip)?;
     let mut tally = Default::default();
     match settle(&flipped, said, &homes.image, &mut tally) {
-        Ok(()) if tally.rebuilt > 0 => Ok(Ending::Rebuilt),
+        Ok(()) if tally.rebuilt > 0 => found.names_it(flip).map(|()| Ending::Rebuilt),
         Ok(()) if found.healthy => Ok(Ending::Nothing),
-        Ok(()) => Ok(Ending::FoundByDoctor),
+        Ok(()) => found.names_it(flip).map(|()| Ending::FoundByDoctor),
         Err(what) if is_refusal(&what) => {
             found.names_it(flip)?;
             flipped.write(&homes.image).map_err(|error| format!("writing an image: {error}"))?;
@@ -74,6 +74,13 @@ fn is_refusal(what: &str) -> bool {
         .iter()
         .any(|word| what.contains(word))
 }
+
+fn is_tables(directory: &Path) -> bool {
+    directory.ends_with("tables")
+}
+
+/// No frame of these drills and no block is larger.
+const REACH: usize = 64 << 10;
 
 /// What the doctor says of it.
 struct Found {
@@ -94,12 +101,20 @@ impl Found {
         }
     }
 
-    /// Damage that was met has a name.
+    /// Damage that was met has a name, and in what is made of frames or blocks a place.
     fn names_it(&self, flip: &Flip) -> Outcome<()> {
         let name = flip.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        match !self.healthy && self.said.contains(name) {
-            true => Ok(()),
-            false => Err(format!("the doctor does not name the file: {}", self.said)),
+        let wrong = |what: &str| Err(format!("the doctor does not name the {what}: {}", self.said));
+        let Some((_, behind)) = self.said.split_once(name).filter(|_| !self.healthy) else {
+            return wrong("file");
+        };
+        let has_places = name.ends_with(".seg") || flip.path.parent().is_some_and(is_tables);
+        let digits = behind.split_once("byte ").map_or("", |(_, place)| place);
+        let place: String = digits.chars().take_while(char::is_ascii_digit).collect();
+        match place.parse::<usize>() {
+            Ok(place) if place <= flip.offset && flip.offset - place < REACH => Ok(()),
+            _ if has_places => wrong("place"),
+            _ => Ok(()),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use mainstay_model::Code;
 
-use super::super::Store;
+use super::super::{Store, check_tables};
 use super::{VALUE, entry, ingest, open_small, options, put};
 
 /// A store of some tables in two levels, closed.
@@ -199,4 +199,44 @@ fn a_failed_compaction_leaves_no_file_behind() {
     assert_eq!(tables(dir.path()), listed);
     assert!(store.compaction_due());
     assert!(store.get(b"a", 1).unwrap().is_some());
+}
+
+#[test]
+fn damage_in_a_table_is_told_by_the_place_of_its_block() {
+    let dir = closed_store();
+    let path = tables(dir.path()).pop().unwrap();
+    let whole = fs::read(&path).unwrap();
+    check_tables(dir.path()).unwrap();
+    let mut places = std::collections::BTreeSet::new();
+    for at in (0..whole.len()).step_by(7) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        fs::write(&path, bytes).unwrap();
+        let error = check_tables(dir.path()).unwrap_err().to_string();
+        let (_, place) = error.split_once("begins at byte ").unwrap();
+        let place: usize = place.split(' ').next().unwrap().parse().unwrap();
+        assert!(place <= at, "byte {at} is flipped: {error}");
+        places.insert(place);
+    }
+    assert!(places.len() > 3, "blocks of data, of the index and of the filter: {places:?}");
+}
+
+#[test]
+fn a_list_that_a_failure_left_is_set_back_before_another_is_written() {
+    let dir = closed_store();
+    let before = files(dir.path());
+    let current = fs::read(dir.path().join("current")).unwrap();
+    let id = u64::from_le_bytes(current[..8].try_into().unwrap());
+    // What the tree does before it fails: its next list has its name, and `current` names it.
+    let next = dir.path().join(format!("v{}", id + 1));
+    fs::copy(manifest(dir.path()), &next).unwrap();
+    let mut switched = current.clone();
+    switched[..8].copy_from_slice(&(id + 1).to_le_bytes());
+    fs::write(dir.path().join("current"), switched).unwrap();
+
+    super::super::manifest::point(dir.path(), id).unwrap();
+    assert!(fs::read(dir.path().join("current")).unwrap() == current);
+    fs::remove_file(next).unwrap();
+    assert!(files(dir.path()) == before, "nothing else is there");
+    assert_whole(dir.path());
 }
