@@ -95,7 +95,7 @@ pub(crate) fn read(directory: &Path) -> Result<Option<[u8; 16]>> {
     decode(&bytes, &path).map(Some)
 }
 
-fn decode(bytes: &[u8], path: &Path) -> Result<[u8; 16]> {
+pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<[u8; 16]> {
     let damaged = || {
         let message = format!("{} is not the header of a Mainstay database", path.display());
         Error::new(Code::ForeignDirectory, message)
@@ -121,11 +121,16 @@ fn decode(bytes: &[u8], path: &Path) -> Result<[u8; 16]> {
     Ok(*id)
 }
 
-fn write(directory: &Path, id: &[u8; 16]) -> Result<()> {
+pub(crate) fn encode(id: &[u8; 16]) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend_from_slice(&FORMAT.to_le_bytes());
     bytes.extend_from_slice(id);
     bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
+    bytes
+}
+
+fn write(directory: &Path, id: &[u8; 16]) -> Result<()> {
+    let bytes = encode(id);
     let next = directory.join("DATABASE.next");
     let steps = || -> std::io::Result<()> {
         let mut file = File::create(&next)?;

@@ -172,6 +172,17 @@ fn number(name: &str, beginning: &str) -> Option<u64> {
     digits.parse().ok().filter(|_| is_number)
 }
 
+/// The name of a file of a sink, written again, for fuzzers; nothing for what is none.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn name_again(name: &str) -> Option<String> {
+    let here = Path::new("");
+    let numbered = [(PART, part as fn(&Path, u64) -> PathBuf), (STAGED, staged), (FROM, from)];
+    let mut found =
+        numbered.iter().filter_map(|(kind, path)| Some(path(here, number(name, kind)?)));
+    let path = found.next().or_else(|| Some(mark(here, share(name)?)))?;
+    path.to_str().map(str::to_owned)
+}
+
 #[cold]
 fn gap(directory: &Path, end: u64, start: u64) -> Error {
     let message = format!(

@@ -1,0 +1,76 @@
+//! Requests of HTTP, answered: paths, arguments, headers and bodies.
+
+use crate::http::{Http, Settings, router};
+use axum::body::Body;
+use axum::http::{HeaderName, HeaderValue, Method, Request, Uri, header};
+use http_body_util::BodyExt;
+use hyper::service::Service;
+use hyper_util::service::TowerToHyperService;
+use mainstay::Options;
+use std::sync::LazyLock;
+use tokio::runtime::{Builder, Runtime};
+
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime")
+});
+
+/// More would only take longer.
+const REQUESTS_LIMIT: usize = 16;
+
+/// Requests with a line `---` between them: a line with method and path, headers, an empty line, the body. None is answered with a
+/// fault of the server, and whatever calls itself JSON is.
+pub fn http(bytes: &[u8]) {
+    let requests: Vec<_> = split(bytes, b"\n---\n").into_iter().filter_map(request).collect();
+    if requests.is_empty() {
+        return;
+    }
+    let db = Options::new().background(false).memory().expect("a database in memory");
+    let settings = Settings { feed_wait_limit_ms: 1, ..Settings::default() };
+    let app = Http::new(db, settings).expect("threads");
+    // Feeds end at once.
+    app.start_draining();
+    let service = TowerToHyperService::new(router(app));
+    for request in requests.into_iter().take(REQUESTS_LIMIT) {
+        RUNTIME.block_on(answer(&service, request));
+    }
+}
+
+async fn answer(service: &TowerToHyperService<axum::Router>, request: Request<Body>) {
+    let asked = format!("{} {}", request.method(), request.uri());
+    let Ok(response) = service.call(request).await;
+    assert_ne!(response.status(), 500, "{asked}");
+    let is_json =
+        response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
+    let body = response.into_body().collect().await;
+    if let (true, Ok(body)) = (is_json, body) {
+        let json = serde_json::from_slice::<serde::de::IgnoredAny>(&body.to_bytes());
+        assert!(json.is_ok(), "the answer to {asked} is no JSON: {json:?}");
+    }
+}
+
+fn split<'b>(mut bytes: &'b [u8], between: &[u8]) -> Vec<&'b [u8]> {
+    let mut parts = Vec::new();
+    while let Some(at) = memchr::memmem::find(bytes, between) {
+        parts.push(&bytes[..at]);
+        bytes = &bytes[at + between.len()..];
+    }
+    parts.push(bytes);
+    parts
+}
+
+fn request(bytes: &[u8]) -> Option<Request<Body>> {
+    let parts = split(bytes, b"\n\n");
+    let (head, body) = (parts.first()?, &bytes[(parts.first()?.len() + 2).min(bytes.len())..]);
+    let mut lines = head.split(|byte| *byte == b'\n');
+    let mut words = lines.next()?.splitn(2, |byte| *byte == b' ');
+    let method = Method::from_bytes(words.next()?).ok()?;
+    let uri = Uri::try_from(words.next()?).ok()?;
+    let mut request =
+        Request::builder().method(method).uri(uri).body(Body::from(body.to_vec())).ok()?;
+    for line in lines {
+        let (name, value) = line.split_at_checked(line.iter().position(|byte| *byte == b':')?)?;
+        let value = HeaderValue::from_bytes(value[1..].trim_ascii()).ok()?;
+        request.headers_mut().append(HeaderName::from_bytes(name).ok()?, value);
+    }
+    Some(request)
+}
