@@ -44,7 +44,7 @@ fn record(bytes: &[u8]) {
     let Ok(job) = Job::of(name, record) else { return };
     for names in [&job.depends_on, &job.dependents] {
         assert_eq!(JobName::parse_all(&join(names)).as_ref(), Ok(names));
-        names.iter().for_each(|name| drop(job.waits_for(name)));
+        let _ = names.iter().any(|name| job.waits_for(name));
     }
 }
 
