@@ -244,7 +244,7 @@ mod tests {
     use super::*;
     use crate::wire::Read;
     use crate::{
-        At, CellCommand, Condition, Database, Field, FieldValue, Fields, Guard, HashCommand,
+        At, CellCommand, Code, Condition, Database, Field, FieldValue, Fields, Guard, HashCommand,
         KeySelection, LogicalTime, Name, NewEvent, RecordCommand, RecordWrite, SpaceInfo,
         SpaceOptions, StateWrite, Test, Ttl, Value, VersionKind, Where, backup_head,
     };
@@ -372,6 +372,27 @@ mod tests {
             backup::verify_backup(&path("mended")).unwrap();
             assert_ne!(backup_head(&path("mended")).unwrap().database, db.id().unwrap());
         }
+    }
+
+    #[test]
+    fn files_of_a_format_that_there_never_was_are_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let scratch = root.path().join("scratch");
+        for name in ["full", "increment"] {
+            let mut bytes = fs::read(seeds("backup").join(name)).unwrap();
+            bytes[8..12].fill(0);
+            backup::mend(&mut bytes);
+            fs::write(&scratch, &bytes).unwrap();
+            assert_eq!(backup::verify_backup(&scratch).unwrap_err().code(), Code::CorruptData);
+        }
+        let mut bytes = fs::read(seeds("export").join("main")).unwrap();
+        let format = b"format\x04\x01";
+        let at = bytes.windows(format.len()).position(|part| part == format).unwrap();
+        bytes[at + format.len() - 1] = 0;
+        mend_hash(&mut bytes);
+        fs::write(&scratch, &bytes).unwrap();
+        let refused = export::verify_export(&scratch, &mut |_| {}).unwrap_err();
+        assert_eq!(refused.code(), Code::CorruptData);
     }
 
     /// Writes the seeds that are files of ours: run with `--ignored` when their format changes.
