@@ -131,6 +131,15 @@ mod tests {
         }
     }
 
+    /// What is refused at once leads a fuzzer nowhere.
+    #[test]
+    fn the_seeds_of_commands_and_http_are_done() {
+        let mut refused = Vec::new();
+        feed("commands", |bytes| refused.extend(commands::done(bytes)));
+        feed("http", |bytes| refused.extend(requests_of_http::answered(bytes)));
+        assert!(refused.is_empty(), "{refused:#?}");
+    }
+
     /// The seeds are what the readers take, not what they refuse at once.
     #[test]
     fn the_seeds_of_transactions_are_transactions() {

@@ -13,14 +13,26 @@ const REQUESTS_LIMIT: usize = 64;
 /// All requests, one after the other, on a database in memory: each is answered, and the answer is a reply in both versions
 /// of the protocol.
 pub fn commands(bytes: &[u8]) {
+    done(bytes);
+}
+
+/// Does them all; gives those that were refused, with why.
+pub(super) fn done(bytes: &[u8]) -> Vec<String> {
+    let mut refused = Vec::new();
     let db = Options::new().background(false).memory().expect("a database in memory");
     let mut session = Session::new(&Shared::new(db, Settings::default()), "here".to_owned());
     for words in read(bytes, bytes.len()).into_iter().flatten().take(REQUESTS_LIMIT) {
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        if !waits(&words) {
-            check(&session.answer(&words));
+        if waits(&words) {
+            continue;
+        }
+        let reply = session.answer(&words);
+        check(&reply);
+        if let Reply::Error(why) = reply {
+            refused.push(format!("{}: {why}", String::from_utf8_lossy(words[0])));
         }
     }
+    refused
 }
 
 fn waits(words: &[&[u8]]) -> bool {

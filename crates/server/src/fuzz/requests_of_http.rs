@@ -20,9 +20,14 @@ const REQUESTS_LIMIT: usize = 16;
 /// Requests with a line `---` between them: a line with method and path, headers, an empty line, the body. None is answered with a
 /// fault of the server, and whatever calls itself JSON is.
 pub fn http(bytes: &[u8]) {
+    answered(bytes);
+}
+
+/// Has them all answered; gives those that were refused, with their status.
+pub(super) fn answered(bytes: &[u8]) -> Vec<String> {
     let requests: Vec<_> = split(bytes, b"\n---\n").into_iter().filter_map(request).collect();
     if requests.is_empty() {
-        return;
+        return Vec::new();
     }
     let db = Options::new().background(false).memory().expect("a database in memory");
     let settings = Settings { feed_wait_limit_ms: 1, ..Settings::default() };
@@ -30,22 +35,27 @@ pub fn http(bytes: &[u8]) {
     // Feeds end at once.
     app.start_draining();
     let service = TowerToHyperService::new(router(app));
-    for request in requests.into_iter().take(REQUESTS_LIMIT) {
-        RUNTIME.block_on(answer(&service, request));
-    }
+    let requests = requests.into_iter().take(REQUESTS_LIMIT);
+    requests.filter_map(|request| RUNTIME.block_on(answer(&service, request))).collect()
 }
 
-async fn answer(service: &TowerToHyperService<axum::Router>, request: Request<Body>) {
+/// Has a request answered; gives what was refused, with its status.
+async fn answer(
+    service: &TowerToHyperService<axum::Router>,
+    request: Request<Body>,
+) -> Option<String> {
     let asked = format!("{} {}", request.method(), request.uri());
     let Ok(response) = service.call(request).await;
-    assert_ne!(response.status(), 500, "{asked}");
-    let is_json =
-        response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
+    let status = response.status();
+    assert_ne!(status, 500, "{asked}");
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    let is_json = kind.is_some_and(|kind| kind == "application/json");
     let body = response.into_body().collect().await;
     if let (true, Ok(body)) = (is_json, body) {
         let json = serde_json::from_slice::<serde::de::IgnoredAny>(&body.to_bytes());
         assert!(json.is_ok(), "the answer to {asked} is no JSON: {json:?}");
     }
+    (!status.is_success()).then(|| format!("{asked}: {status}"))
 }
 
 fn split<'b>(mut bytes: &'b [u8], between: &[u8]) -> Vec<&'b [u8]> {
