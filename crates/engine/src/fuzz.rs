@@ -272,8 +272,10 @@ mod tests {
         db
     }
 
+    type Body<'b> = Box<dyn Fn(&[u8]) + 'b>;
+
     /// All targets, each with its body.
-    fn targets(scratch: &Path) -> Vec<(&'static str, Box<dyn Fn(&[u8]) + '_>)> {
+    fn targets(scratch: &Path) -> Vec<(&'static str, Body<'_>)> {
         vec![
             ("backup", Box::new(|bytes: &[u8]| backup(bytes, scratch))),
             ("export", Box::new(|bytes: &[u8]| export(bytes, scratch))),

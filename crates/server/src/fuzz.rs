@@ -84,10 +84,13 @@ pub fn transaction(bytes: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::feeding::{changes, check_targets, feed};
+    use super::requests_of_http::{answered, fresh};
     use super::*;
     use proptest::prelude::*;
 
-    const TARGETS: [(&str, fn(&[u8])); 5] = [
+    type Body = fn(&[u8]);
+
+    const TARGETS: [(&str, Body); 5] = [
         ("commands", commands),
         ("http", http),
         ("requests", requests),
@@ -136,7 +139,7 @@ mod tests {
     fn the_seeds_of_commands_and_http_are_done() {
         let mut refused = Vec::new();
         feed("commands", |bytes| refused.extend(commands::done(bytes)));
-        feed("http", |bytes| refused.extend(requests_of_http::answered(bytes)));
+        feed("http", |bytes| refused.extend(answered(&fresh(), bytes)));
         assert!(refused.is_empty(), "{refused:#?}");
     }
 

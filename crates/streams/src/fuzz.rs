@@ -31,8 +31,8 @@ pub fn manifest(bytes: &[u8]) {
 pub fn notes(bytes: &[u8]) {
     again(bytes, |bytes| read_state::<WindowState<u64>>(b"k", bytes).ok());
     again(bytes, |bytes| serde_json::from_slice::<Output<u64>>(bytes).ok());
-    again(bytes, |bytes| note::<Order>(bytes));
-    again(bytes, |bytes| note::<Said>(bytes));
+    again(bytes, note::<Order>);
+    again(bytes, note::<Said>);
     if let Ok(key) = u64::from_key(bytes) {
         assert_eq!(key.to_key(), bytes);
     }

@@ -25,7 +25,9 @@ pub fn archive(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     text.split_inclusive('\n').for_each(lines);
     whole(text);
-    if let Ok(path) = Path::parse(&text[..text.floor_char_boundary(NAME_LIMIT_BYTES)]) {
+    if text.len() <= NAME_LIMIT_BYTES
+        && let Ok(path) = Path::parse(text)
+    {
         named(path);
     }
 }
@@ -114,8 +116,8 @@ mod tests {
         GzDecoder::new(&packed[..]).read_to_string(&mut text).unwrap();
         write("packed", &packed);
         let end = text.trim_end().rfind('\n').unwrap() + 1;
-        write("lines", text[..end].as_bytes());
-        write("foot", text[end..].as_bytes());
+        write("lines", &text.as_bytes()[..end]);
+        write("foot", &text.as_bytes()[end..]);
         write("name", found.path.as_bytes());
         write("name-escaped", b"archive/a=2Fb/2026/11/15/tenant=2F7=20.7.0000.jsonl.gz");
     }

@@ -7,6 +7,7 @@ use http_body_util::BodyExt;
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use mainstay::Options;
+use parking_lot::Mutex;
 use std::sync::LazyLock;
 use tokio::runtime::{Builder, Runtime};
 
@@ -14,38 +15,47 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime")
 });
 
+pub(super) type Face = TowerToHyperService<axum::Router>;
+
+/// How many inputs were fed, and who answers them.
+static FACE: LazyLock<Mutex<(usize, Face)>> = LazyLock::new(|| Mutex::new((0, fresh())));
+
+/// So many inputs are answered with one database: a new one has threads, and takes longer than all of its requests.
+const INPUTS_LIMIT: usize = 256;
+
+pub(super) fn fresh() -> Face {
+    let db = Options::new().background(false).memory().expect("a database in memory");
+    let settings = Settings { feed_wait_limit_ms: 1, ..Settings::default() };
+    let app = Http::new(db, settings).expect("threads");
+    // Feeds end at once.
+    app.start_draining();
+    TowerToHyperService::new(router(app))
+}
+
 /// More would only take longer.
 const REQUESTS_LIMIT: usize = 16;
 
 /// Requests with a line `---` between them: a line with method and path, headers, an empty line, the body. None is answered with a
 /// fault of the server, and whatever calls itself JSON is.
 pub fn http(bytes: &[u8]) {
-    answered(bytes);
+    let mut face = FACE.lock();
+    if face.0.is_multiple_of(INPUTS_LIMIT) {
+        face.1 = fresh();
+    }
+    face.0 += 1;
+    answered(&face.1, bytes);
 }
 
 /// Has them all answered; gives those that were refused, with their status.
-pub(super) fn answered(bytes: &[u8]) -> Vec<String> {
-    let requests: Vec<_> = split(bytes, b"\n---\n").into_iter().filter_map(request).collect();
-    if requests.is_empty() {
-        return Vec::new();
-    }
-    let db = Options::new().background(false).memory().expect("a database in memory");
-    let settings = Settings { feed_wait_limit_ms: 1, ..Settings::default() };
-    let app = Http::new(db, settings).expect("threads");
-    // Feeds end at once.
-    app.start_draining();
-    let service = TowerToHyperService::new(router(app));
-    let requests = requests.into_iter().take(REQUESTS_LIMIT);
-    requests.filter_map(|request| RUNTIME.block_on(answer(&service, request))).collect()
+pub(super) fn answered(face: &Face, bytes: &[u8]) -> Vec<String> {
+    let requests = split(bytes, b"\n---\n").into_iter().filter_map(request).take(REQUESTS_LIMIT);
+    requests.filter_map(|request| RUNTIME.block_on(answer(face, request))).collect()
 }
 
 /// Has a request answered; gives what was refused, with its status.
-async fn answer(
-    service: &TowerToHyperService<axum::Router>,
-    request: Request<Body>,
-) -> Option<String> {
+async fn answer(face: &Face, request: Request<Body>) -> Option<String> {
     let asked = format!("{} {}", request.method(), request.uri());
-    let Ok(response) = service.call(request).await;
+    let Ok(response) = face.call(request).await;
     let status = response.status();
     assert_ne!(status, 500, "{asked}");
     let kind = response.headers().get(header::CONTENT_TYPE);
