@@ -114,7 +114,7 @@ pub(crate) fn events(
                 event(contract, branch_name(branch), text(name), kind, left, counter)
             };
             if head.flags & LAPSED != 0 {
-                let counter = (head.counter + 1).saturating_sub(head.writes);
+                let counter = head.counter.saturating_add(1).saturating_sub(head.writes);
                 out.push(change(ChangeKind::Expired, Left::Nothing, counter));
             }
             let (kind, left) = match (head.flags, contract) {

@@ -6,23 +6,39 @@
 //!         --checksums made right-----> reader     so that changes get past the checksums
 //! ```
 
+#[cfg(test)]
+#[path = "../../../fuzz/feeding.rs"]
+mod feeding;
+mod files;
+mod replies;
+#[cfg(test)]
+mod seeding;
 mod sessions;
+mod stored;
+mod values;
 
+pub use files::files;
+pub use replies::replies;
 pub use sessions::sessions;
+pub use stored::stored;
+pub use values::values;
 
 use crate::backup;
 use crate::export;
 use crate::hashed::mend_hash;
 use crate::keyed;
 use crate::log::{self, DatabaseId, Follower, Transactions};
-use crate::wire::{Act, Acted, Follow, Followed, Look, Question, Seen, decode, encode};
+use crate::wire::{Act, Acted, Follow, Followed, Look, Question, Seen, StateSince, decode, encode};
+use crate::{BranchInfo, Difference, Filter, Options, Pin, Stats, TagInfo};
 use mainstay_model::{
-    CanonicalEvent, EntryRef, Instant, Receipt, Result, RunSnapshot, SnapshotHead, SnapshotReader,
-    SnapshotSummary, SnapshotWriter, SpaceEntry, Transaction, peek_event,
+    CanonicalEvent, EntryRef, IndexInfo, Instant, KeyedState, Receipt, Result, RunAnswer,
+    RunSnapshot, SnapshotHead, SnapshotReader, SnapshotSummary, SnapshotWriter, SpaceEntry,
+    Transaction, peek_event,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::path::Path;
+use std::time::Duration;
 
 /// Frames of a log, and what is in them.
 pub fn frames(bytes: &[u8]) {
@@ -85,12 +101,36 @@ pub fn export(bytes: &[u8], scratch: &Path) {
         let Ok(contents) = export::verify_export(scratch, &mut |_| {}) else { continue };
         assert_eq!(contents.bytes, bytes.len() as u64);
         assert!(contents.versions <= contents.bytes, "a version takes some bytes");
+        import(scratch);
     }
+}
+
+/// Whatever is taken for a whole export becomes a branch or is refused; that branch is read, told of, written to and exported.
+fn import(scratch: &Path) {
+    let db = Options::new().background(false).memory().expect("a database in memory");
+    if db.import(scratch, "again", &mut |_| {}).is_err() {
+        return;
+    }
+    let branch = db.branch("again").expect("what was imported is there");
+    for name in branch.cells().list("", None, 9).expect("cells").names {
+        let _ = branch.cells().get(&name).expect("a cell");
+        let _ = branch.cells().set(&name, 1);
+    }
+    for (key, _) in branch.records().scan("", &[], None, 9).expect("records").records {
+        let _ = branch.records().set_field(&key, "f", "v");
+    }
+    let _ = db
+        .watch(Filter::default(), 0)
+        .map(|mut feed| while feed.next(Duration::ZERO).is_ok_and(|it| it.is_some()) {});
+    db.export_hash("again").expect("what was imported has a hash");
+    let again = scratch.with_extension("again");
+    let _ = std::fs::remove_file(&again);
+    db.export("again", &again, &mut |_| {}).expect("what was imported can be exported");
+    export::verify_export(&again, &mut |_| {}).expect("what was exported is whole");
 }
 
 /// What runs and the outbox keep: events, heads, snapshots, messages. What is read is written and read again the same.
 pub fn runs(bytes: &[u8]) {
-    let _ = crate::apply::runs::last_seq(bytes);
     let _ = crate::apply::outbox::told(b"m\0\0\0\0\0\0\0\x01", bytes);
     if let Ok(event) = CanonicalEvent::decode(bytes, "r", 3, 7) {
         let peeked = peek_event(bytes).expect("what is read can be peeked at");
@@ -101,7 +141,11 @@ pub fn runs(bytes: &[u8]) {
         assert_eq!(CanonicalEvent::decode(&written, "r", 3, 7).as_ref(), Ok(&event));
     }
     let _ = peek_event(bytes);
-    let _ = RunSnapshot::decode(bytes, "r");
+    if let Ok(snapshot) = RunSnapshot::decode(bytes, "r") {
+        let mut written = Vec::new();
+        snapshot.encode(&mut written);
+        assert_eq!(RunSnapshot::decode(&written, "r").as_ref(), Ok(&snapshot));
+    }
 }
 
 /// A snapshot of keyed state: what is taken for whole is written again entry by entry, and is the same then.
@@ -117,6 +161,20 @@ pub fn keyed(bytes: &[u8]) {
         let again = read_snapshot(&written).expect("what was written can be read");
         assert_eq!((again.0, &again.1, &again.2.positions), (head, &entries, &summary.positions));
         assert_eq!(write_snapshot(&head, &again.1).as_ref(), Ok(&written));
+        restore(bytes, &written);
+    }
+}
+
+/// A space that was restored says what it was restored from, unless it was refused.
+fn restore(bytes: &[u8], written: &[u8]) {
+    let db = Options::new().background(false).memory().expect("a database in memory");
+    let space = db.keyed("s").expect("a name");
+    if space.restore(bytes).is_ok() {
+        let again = space.snapshot().expect("what was restored is there");
+        let other = db.keyed("other").expect("a name");
+        other.restore(&again).expect("what was written can be restored");
+        assert_eq!(other.snapshot().as_ref(), Ok(&again));
+        assert!(again.len() <= written.len(), "what is below the frontier goes, nothing comes");
     }
 }
 
@@ -157,6 +215,20 @@ pub fn wire(bytes: &[u8]) {
     again::<Result<Seen>>(bytes);
     again::<Result<Acted>>(bytes);
     again::<Result<Followed>>(bytes);
+    // What questions are answered with.
+    again::<Result<u64>>(bytes);
+    again::<Result<Option<u64>>>(bytes);
+    again::<Result<bool>>(bytes);
+    again::<Result<String>>(bytes);
+    again::<Result<[u8; 32]>>(bytes);
+    again::<Result<Vec<BranchInfo>>>(bytes);
+    again::<Result<Vec<TagInfo>>>(bytes);
+    again::<Result<Vec<Difference>>>(bytes);
+    again::<Result<Vec<Pin>>>(bytes);
+    again::<Result<Vec<IndexInfo>>>(bytes);
+    again::<Result<Stats>>(bytes);
+    again::<Result<RunAnswer>>(bytes);
+    again::<Result<StateSince>>(bytes);
 }
 
 fn again<T: Serialize + DeserializeOwned>(bytes: &[u8]) {
@@ -168,33 +240,21 @@ fn again<T: Serialize + DeserializeOwned>(bytes: &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use super::feeding::{changes, check_targets, feed, seeds};
     use super::*;
     use crate::wire::Read;
     use crate::{
-        At, CellCommand, Condition, Database, Field, FieldValue, Fields, Filter, Guard,
-        HashCommand, KeySelection, KeyedState, LogicalTime, Name, NewEvent, RecordCommand,
-        RecordWrite, SpaceInfo, SpaceOptions, StateWrite, Test, Ttl, Value, VersionKind, Where,
-        backup_head,
+        At, CellCommand, Code, Condition, Database, Field, FieldValue, Fields, Guard, HashCommand,
+        KeySelection, LogicalTime, Name, NewEvent, RecordCommand, RecordWrite, SpaceInfo,
+        SpaceOptions, StateWrite, Test, Ttl, Value, VersionKind, Where, backup_head,
     };
     use proptest::collection::vec;
-    use proptest::option;
     use proptest::prelude::*;
     use proptest::sample::Index;
     use std::fs;
-    use std::path::PathBuf;
 
     fn from_json(text: &str) -> Value {
         Value::from_json(text).unwrap()
-    }
-
-    fn seeds(target: &str) -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(target)
-    }
-
-    /// Feeds all seeds of a target; gives how many there were.
-    fn feed(target: &str, mut body: impl FnMut(&[u8])) -> usize {
-        let files = fs::read_dir(seeds(target)).unwrap().map(|file| file.unwrap().path());
-        files.map(|file| body(&fs::read(file).unwrap())).count()
     }
 
     /// A small database with something of everything.
@@ -212,41 +272,46 @@ mod tests {
         db
     }
 
+    type Body<'b> = Box<dyn Fn(&[u8]) + 'b>;
+
+    /// All targets, each with its body.
+    fn targets(scratch: &Path) -> Vec<(&'static str, Body<'_>)> {
+        vec![
+            ("backup", Box::new(|bytes: &[u8]| backup(bytes, scratch))),
+            ("export", Box::new(|bytes: &[u8]| export(bytes, scratch))),
+            ("files", Box::new(files)),
+            ("frames", Box::new(frames)),
+            ("keyed", Box::new(keyed)),
+            ("replies", Box::new(replies)),
+            ("runs", Box::new(runs)),
+            ("sessions", Box::new(sessions)),
+            ("stored", Box::new(stored)),
+            ("values", Box::new(values)),
+            ("wire", Box::new(wire)),
+        ]
+    }
+
     #[test]
     fn all_seeds_are_taken_without_a_panic() {
         let root = tempfile::tempdir().unwrap();
         let scratch = root.path().join("scratch");
-        assert!(feed("frames", frames) > 0);
-        assert!(feed("backup", |bytes| backup(bytes, &scratch)) > 1);
-        assert!(feed("export", |bytes| export(bytes, &scratch)) > 0);
-        assert!(feed("wire", wire) > 11);
-        assert!(feed("runs", runs) > 1);
-        assert!(feed("keyed", keyed) > 2);
-        assert!(feed("sessions", sessions) > 3);
+        let targets = targets(&scratch);
+        check_targets("mainstay::fuzz", &targets.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+        for (name, body) in &targets {
+            feed(name, body);
+        }
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(96))]
         /// What a fuzzer does, a little of it with every run of the tests.
         #[test]
-        fn changed_seeds_are_taken_without_a_panic(
-            changes in vec((any::<Index>(), any::<u8>()), 1..6),
-            cut in option::of(any::<Index>()),
-        ) {
+        fn changed_seeds_are_taken_without_a_panic(change in changes()) {
             let root = tempfile::tempdir().unwrap();
             let scratch = root.path().join("scratch");
-            let changed = |bytes: &[u8]| {
-                let mut bytes = bytes.to_vec();
-                changes.iter().for_each(|(at, byte)| *at.get_mut(&mut bytes) = *byte);
-                bytes.truncate(cut.map_or(bytes.len(), |cut| cut.index(bytes.len())));
-                bytes
-            };
-            feed("frames", |bytes| frames(&changed(bytes)));
-            feed("backup", |bytes| backup(&changed(bytes), &scratch));
-            feed("export", |bytes| export(&changed(bytes), &scratch));
-            feed("wire", |bytes| wire(&changed(bytes)));
-            feed("runs", |bytes| runs(&changed(bytes)));
-            feed("keyed", |bytes| keyed(&changed(bytes)));
-            feed("sessions", |bytes| sessions(&changed(bytes)));
+            for (name, body) in targets(&scratch) {
+                feed(name, |bytes| body(&change.of(bytes)));
+            }
         }
     }
 
@@ -309,6 +374,27 @@ mod tests {
             backup::verify_backup(&path("mended")).unwrap();
             assert_ne!(backup_head(&path("mended")).unwrap().database, db.id().unwrap());
         }
+    }
+
+    #[test]
+    fn files_of_a_format_that_there_never_was_are_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let scratch = root.path().join("scratch");
+        for name in ["full", "increment"] {
+            let mut bytes = fs::read(seeds("backup").join(name)).unwrap();
+            bytes[8..12].fill(0);
+            backup::mend(&mut bytes);
+            fs::write(&scratch, &bytes).unwrap();
+            assert_eq!(backup::verify_backup(&scratch).unwrap_err().code(), Code::CorruptData);
+        }
+        let mut bytes = fs::read(seeds("export").join("main")).unwrap();
+        let format = b"format\x04\x01";
+        let at = bytes.windows(format.len()).position(|part| part == format).unwrap();
+        bytes[at + format.len() - 1] = 0;
+        mend_hash(&mut bytes);
+        fs::write(&scratch, &bytes).unwrap();
+        let refused = export::verify_export(&scratch, &mut |_| {}).unwrap_err();
+        assert_eq!(refused.code(), Code::CorruptData);
     }
 
     /// Writes the seeds that are files of ours: run with `--ignored` when their format changes.

@@ -102,7 +102,7 @@ pub(crate) fn read(directory: &Path) -> Result<Option<[u8; 16]>> {
     decode(&bytes, &path).map(Some)
 }
 
-fn decode(bytes: &[u8], path: &Path) -> Result<[u8; 16]> {
+pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<[u8; 16]> {
     let damaged = || {
         let message = format!("{} is not the header of a Mainstay database", path.display());
         Error::new(Code::ForeignDirectory, message)
@@ -122,17 +122,23 @@ fn decode(bytes: &[u8], path: &Path) -> Result<[u8; 16]> {
     }
     let (id, rest) = rest.split_first_chunk::<16>().ok_or_else(damaged)?;
     let crc = rest.first_chunk::<4>().ok_or_else(damaged)?;
-    if crc32c::crc32c(&bytes[..28]) != u32::from_le_bytes(*crc) || rest.len() != 4 {
+    let sound = crc32c::crc32c(&bytes[..28]) == u32::from_le_bytes(*crc) && rest.len() == 4;
+    if !sound || format != FORMAT {
         return Err(Error::new(Code::CorruptData, format!("{} is damaged", path.display())));
     }
     Ok(*id)
 }
 
-fn write(directory: &Path, id: &[u8; 16]) -> Result<()> {
+pub(crate) fn encode(id: &[u8; 16]) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend_from_slice(&FORMAT.to_le_bytes());
     bytes.extend_from_slice(id);
     bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
+    bytes
+}
+
+fn write(directory: &Path, id: &[u8; 16]) -> Result<()> {
+    let bytes = encode(id);
     let next = directory.join("DATABASE.next");
     let steps = || -> std::io::Result<()> {
         let mut file = File::create(&next)?;
@@ -258,6 +264,16 @@ mod tests {
         drop(made);
         let again = Identity::claim(&path).unwrap();
         assert_eq!(again.id, id);
+    }
+
+    #[test]
+    fn a_format_that_there_never_was_is_refused() {
+        let mut bytes = encode(&[7; 16]);
+        bytes[8..12].fill(0);
+        let crc = crc32c::crc32c(&bytes[..28]);
+        bytes[28..].copy_from_slice(&crc.to_le_bytes());
+        let refused = decode(&bytes, Path::new("DATABASE")).unwrap_err();
+        assert_eq!(refused.code(), Code::CorruptData);
     }
 
     #[test]

@@ -62,7 +62,7 @@ impl Mark {
         write().map_err(|error| io_error("write", &path, &error))
     }
 
-    fn encode(&self) -> Vec<u8> {
+    pub fn encode(&self) -> Vec<u8> {
         let class = |(prefix, floor): &(String, Revision)| {
             Value::Array(vec![Value::String(prefix.clone()), Value::Int(*floor as i64)])
         };
@@ -81,7 +81,7 @@ impl Mark {
         out
     }
 
-    fn decode(bytes: &[u8]) -> Option<Mark> {
+    pub fn decode(bytes: &[u8]) -> Option<Mark> {
         let (magic, rest) = bytes.split_first_chunk::<8>()?;
         let (length, rest) = rest.split_first_chunk::<4>()?;
         let (crc, body) = rest.split_first_chunk::<4>()?;

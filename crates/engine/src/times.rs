@@ -22,7 +22,7 @@ const BLOCK_POINTS: usize = 512;
 /// Reads of stored blocks see all of them.
 const NEWEST: Revision = (1 << 62) - 1;
 
-type Point = (Revision, Stamp);
+pub(crate) type Point = (Revision, Stamp);
 
 #[derive(Default)]
 pub(crate) struct Times {
@@ -213,6 +213,17 @@ fn last_reached(
 }
 
 fn encode(points: &[Point], end: Revision, number: Revision) -> Version {
+    let payload = block(points, end);
+    let stamp = points.last().map_or(0, |point| point.1);
+    let head = Head { flags: 0, revision: number, stamp, counter: 1, writes: 1, expires: None };
+    let mut entry = Vec::new();
+    head.write(&payload, &mut entry);
+    let key = spaces::key(spaces::TIMES, spaces::MAIN_ID, &points[0].0.to_be_bytes());
+    Version::new(&key, &entry)
+}
+
+/// The payload of a block.
+pub(crate) fn block(points: &[Point], end: Revision) -> Vec<u8> {
     let mut payload = Vec::new();
     codec::put_varint(&mut payload, end);
     let mut last = (0, 0);
@@ -221,21 +232,19 @@ fn encode(points: &[Point], end: Revision, number: Revision) -> Version {
         codec::put_varint(&mut payload, stamp - last.1);
         last = (revision, stamp);
     }
-    let head =
-        Head { flags: 0, revision: number, stamp: last.1, counter: 1, writes: 1, expires: None };
-    let mut entry = Vec::new();
-    head.write(&payload, &mut entry);
-    let key = spaces::key(spaces::TIMES, spaces::MAIN_ID, &points[0].0.to_be_bytes());
-    Version::new(&key, &entry)
+    payload
 }
 
-fn decode(mut payload: &[u8]) -> Result<(Revision, Vec<Point>)> {
-    let mut read = || codec::get_varint(&mut payload);
-    let end = read().ok_or_else(|| missing(0))?;
+pub(crate) fn decode(mut payload: &[u8]) -> Result<(Revision, Vec<Point>)> {
+    let mut read = |last: Revision| {
+        let number = (!payload.is_empty()).then(|| codec::get_varint(&mut payload));
+        number.map(|number| number.ok_or_else(|| missing(last))).transpose()
+    };
+    let end = read(0)?.ok_or_else(|| missing(0))?;
     let mut points = Vec::new();
     let mut last: Point = (0, 0);
-    while let Some(revision) = read() {
-        let stamp = read().ok_or_else(|| missing(last.0))?;
+    while let Some(revision) = read(last.0)? {
+        let stamp = read(last.0)?.ok_or_else(|| missing(last.0))?;
         last = (last.0.saturating_add(revision), last.1.saturating_add(stamp));
         points.push(last);
     }
@@ -264,6 +273,18 @@ mod tests {
         let times = Times::load(&store, mark).unwrap();
         let kept = times.blocks.read();
         kept.iter().map(|block| (block.first.0, block.end)).collect()
+    }
+
+    #[test]
+    fn a_block_that_ends_in_no_number_is_refused() {
+        let points = [(1, 1_000), (300, 5_000_000)];
+        let whole = block(&points, 400);
+        assert_eq!(decode(&whole), Ok((400, points.to_vec())));
+        for rest in [&[0x80][..], &[0xff; 11], &[1]] {
+            assert!(decode(&[&whole[..], rest].concat()).is_err(), "{rest:?}");
+        }
+        assert!(decode(&whole[..whole.len() - 1]).is_err());
+        assert!(decode(b"").is_err());
     }
 
     #[test]

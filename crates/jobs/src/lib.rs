@@ -56,6 +56,9 @@ mod bell;
 mod claim;
 mod failure;
 mod figures;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 mod graph;
 mod hand;
 mod holder;

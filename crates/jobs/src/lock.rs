@@ -161,7 +161,7 @@ fn fence(name: &str, token: Revision) -> Result<Condition> {
     Ok(Condition::Fence { field: Field::new(TOKEN)?, is: token.to_string().into_bytes() })
 }
 
-fn holder(record: &Record) -> Result<LockHolder> {
+pub(crate) fn holder(record: &Record) -> Result<LockHolder> {
     let owner = record.fields.text(OWNER).unwrap_or_default().to_owned();
     let token = record.fields.text(TOKEN).and_then(|text| text.parse().ok());
     let token = token.ok_or_else(|| {

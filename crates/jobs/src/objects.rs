@@ -38,7 +38,7 @@ impl ObjectPlace {
         ObjectPlace(parts.map(str::to_owned).collect())
     }
 
-    fn path(&self, hash: &str) -> Path {
+    pub fn path(&self, hash: &str) -> Path {
         Path::from_iter(self.0.iter().map(String::as_str).chain([hash]).map(PathPart::from))
     }
 

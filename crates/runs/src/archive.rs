@@ -25,6 +25,9 @@
 
 mod archiver;
 mod events;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 mod import;
 mod line;
 mod name;

@@ -56,6 +56,10 @@ mod settings;
 mod time;
 mod worker;
 
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub use archive::fuzz;
+
 pub use alert::{Alert, AlertKind, Severity};
 pub use figures::{Counted, Figures, RunFigures};
 pub use gap::Gap;

@@ -1,7 +1,18 @@
-//! What fuzzers feed: any bytes to the readers of what clients send. None may panic, and how bytes
-//! arrive makes no difference.
+//! What fuzzers feed: any bytes to the readers of what clients send and of what users write into settings. None may panic,
+//! and how bytes arrive makes no difference.
 
-use crate::http;
+mod commands;
+#[cfg(test)]
+#[path = "../../../fuzz/feeding.rs"]
+mod feeding;
+mod requests_of_http;
+mod settings;
+
+pub use commands::commands;
+pub use requests_of_http::http;
+pub use settings::settings;
+
+use crate::http::read_transaction;
 use crate::outbox;
 use crate::resp::request::{Limits, Parsed, Parser};
 use crate::resp::table::{self, Run};
@@ -65,45 +76,44 @@ fn read(bytes: &[u8], mut there: usize) -> Vec<Result<Vec<Vec<u8>>, String>> {
 pub fn transaction(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let sent = outbox::Settings::default();
-    let Ok(transaction) = http::read_transaction(text, &sent) else { return };
-    let again = http::read_transaction(text, &sent).expect("what was read is read again");
+    let Ok(transaction) = read_transaction(text, &sent) else { return };
+    let again = read_transaction(text, &sent).expect("what was read is read again");
     assert_eq!(format!("{transaction:?}"), format!("{again:?}"));
 }
 
 #[cfg(test)]
 mod tests {
+    use super::feeding::{changes, check_targets, feed};
+    use super::requests_of_http::{answered, fresh};
     use super::*;
-    use proptest::collection::vec;
     use proptest::prelude::*;
-    use proptest::sample::Index;
-    use std::fs;
-    use std::path::Path;
 
-    fn feed(target: &str, mut body: impl FnMut(&[u8])) -> usize {
-        let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(target);
-        let files = fs::read_dir(seeds).unwrap().map(|file| file.unwrap().path());
-        files.map(|file| body(&fs::read(file).unwrap())).count()
-    }
+    type Body = fn(&[u8]);
+
+    const TARGETS: [(&str, Body); 5] = [
+        ("commands", commands),
+        ("http", http),
+        ("requests", requests),
+        ("settings", settings),
+        ("transaction", transaction),
+    ];
 
     #[test]
     fn all_seeds_are_taken_without_a_panic() {
-        assert!(feed("requests", requests) > 2);
-        assert!(feed("transaction", transaction) > 2);
+        check_targets("mainstay_server::fuzz", &TARGETS.map(|(name, _)| name));
+        for (name, body) in &TARGETS {
+            feed(name, body);
+        }
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
         /// What a fuzzer does, a little of it with every run of the tests.
         #[test]
-        fn changed_seeds_are_taken_without_a_panic(
-            changes in vec((any::<Index>(), any::<u8>()), 1..6),
-        ) {
-            let changed = |bytes: &[u8]| {
-                let mut bytes = bytes.to_vec();
-                changes.iter().for_each(|(at, byte)| *at.get_mut(&mut bytes) = *byte);
-                bytes
-            };
-            feed("requests", |bytes| requests(&changed(bytes)));
-            feed("transaction", |bytes| transaction(&changed(bytes)));
+        fn changed_seeds_are_taken_without_a_panic(change in changes()) {
+            for (name, body) in TARGETS {
+                feed(name, |bytes| body(&change.of(bytes)));
+            }
         }
     }
 
@@ -124,13 +134,22 @@ mod tests {
         }
     }
 
+    /// What is refused at once leads a fuzzer nowhere.
+    #[test]
+    fn the_seeds_of_commands_and_http_are_done() {
+        let mut refused = Vec::new();
+        feed("commands", |bytes| refused.extend(commands::done(bytes)));
+        feed("http", |bytes| refused.extend(answered(&fresh(), bytes)));
+        assert!(refused.is_empty(), "{refused:#?}");
+    }
+
     /// The seeds are what the readers take, not what they refuse at once.
     #[test]
     fn the_seeds_of_transactions_are_transactions() {
         feed("transaction", |bytes| {
             let text = std::str::from_utf8(bytes).unwrap();
             let sent = outbox::Settings::default();
-            assert!(http::read_transaction(text, &sent).is_ok(), "{text}");
+            assert!(read_transaction(text, &sent).is_ok(), "{text}");
         });
     }
 }

@@ -167,7 +167,7 @@ fn text<T: Serialize>(what: &T) -> Result<Value> {
     Ok(Value::from(text))
 }
 
-fn read<T: DeserializeOwned>(value: &Value) -> Result<T> {
+pub(crate) fn read<T: DeserializeOwned>(value: &Value) -> Result<T> {
     let text = value.as_str().unwrap_or_default();
     serde_json::from_str(text).map_err(|error| {
         let message = format!("a note on the board of a job cannot be read: {error}");

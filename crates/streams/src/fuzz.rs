@@ -1,7 +1,21 @@
-//! What fuzzers feed: any bytes to the reader of manifests. None may panic, and what is taken for whole says the same when
-//! it is written again.
+//! What fuzzers feed: any bytes to the readers of manifests, of notes on the board, of outputs, states and names of files. None may
+//! panic, and what is taken for whole says the same when it is written again.
 
+#[cfg(test)]
+#[path = "../../../fuzz/feeding.rs"]
+mod feeding;
+
+use crate::board::{self, Order};
 use crate::checkpoint::Manifest;
+use crate::coordinator::Said;
+use crate::sink::name_again;
+use crate::window::WindowState;
+use crate::working::read_state;
+use crate::{Output, OutputId, StateKeyCodec};
+use mainstay_model::Value;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt::Debug;
 
 /// The manifest of a checkpoint, as it is and with its hash made right.
 pub fn manifest(bytes: &[u8]) {
@@ -10,6 +24,42 @@ pub fn manifest(bytes: &[u8]) {
         assert!(manifest.files().all(|file| file.bytes <= manifest.bytes()));
         let written = manifest.encode().expect("what was read can be written");
         assert_eq!(Manifest::decode("again", &written).as_ref(), Ok(&manifest));
+    }
+}
+
+/// What coordinator and shards tell each other, outputs and their ids, states of windows, keys, names of files of sinks.
+pub fn notes(bytes: &[u8]) {
+    again(bytes, |bytes| read_state::<WindowState<u64>>(b"k", bytes).ok());
+    again(bytes, |bytes| serde_json::from_slice::<Output<u64>>(bytes).ok());
+    again(bytes, note::<Order>);
+    again(bytes, note::<Said>);
+    if let Ok(key) = u64::from_key(bytes) {
+        assert_eq!(key.to_key(), bytes);
+    }
+    if let Ok(key) = String::from_key(bytes) {
+        assert_eq!(key.to_key(), bytes);
+        words(&key);
+    }
+}
+
+fn words(text: &str) {
+    if let Ok(id) = text.parse::<OutputId>() {
+        assert_eq!(id.to_string(), text.to_ascii_lowercase());
+    }
+    if let Some(name) = name_again(text) {
+        assert_eq!(name, text, "a file has one name");
+    }
+}
+
+/// A note as the board has it.
+fn note<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    board::read(&Value::from(std::str::from_utf8(bytes).ok()?)).ok()
+}
+
+fn again<T: Serialize + PartialEq + Debug>(bytes: &[u8], read: impl Fn(&[u8]) -> Option<T>) {
+    if let Some(first) = read(bytes) {
+        let written = serde_json::to_vec(&first).expect("what was read can be written");
+        assert_eq!(read(&written), Some(first));
     }
 }
 
@@ -23,30 +73,30 @@ fn mended(bytes: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use super::feeding::{changes, check_targets, feed, seeds};
     use super::*;
-    use crate::{Checkpoints, Job, MemoryState, Shelf};
-    use mainstay_model::{KeyedState, StateWrite};
+    use crate::coordinator::Stage;
+    use crate::window::Window;
+    use crate::{Cause, Checkpoints, Job, MemoryState, Shelf};
+    use mainstay_model::{KeyedState, LogicalTime, StateWrite};
     use proptest::collection::vec;
     use proptest::option;
     use proptest::prelude::*;
     use proptest::sample::Index;
     use std::fs;
-    use std::path::{Path, PathBuf};
 
-    fn seeds() -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/manifest")
-    }
-
-    /// All seeds there are.
+    /// All manifests there are.
     fn all() -> Vec<Vec<u8>> {
-        let files = fs::read_dir(seeds()).unwrap().map(|file| file.unwrap().path());
-        files.map(|file| fs::read(file).unwrap()).collect()
+        let mut all = Vec::new();
+        feed("manifest", |bytes| all.push(bytes.to_vec()));
+        all
     }
 
     #[test]
     fn all_seeds_are_taken_without_a_panic() {
-        assert!(all().len() > 1);
-        all().iter().for_each(|bytes| manifest(bytes));
+        check_targets("mainstay_streams::fuzz", &["manifest", "notes"]);
+        feed("manifest", manifest);
+        feed("notes", notes);
     }
 
     /// What is whole is read, and written byte for byte; a number of bytes that is beyond all numbers is no panic.
@@ -66,6 +116,11 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn changed_notes_are_taken_without_a_panic(change in changes()) {
+            feed("notes", |bytes| notes(&change.of(bytes)));
+        }
+
         /// What a fuzzer does, a little of it with every run of the tests.
         #[test]
         fn changed_seeds_are_refused_and_nobody_falls_over_them(
@@ -95,7 +150,7 @@ mod tests {
         let shelf = Shelf::directory(directory.path()).unwrap();
         let checkpoints = Checkpoints::open(shelf, Job::new("orders", "count")).unwrap();
         let state = MemoryState::new();
-        fs::create_dir_all(seeds()).unwrap();
+        fs::create_dir_all(seeds("manifest")).unwrap();
         for (name, version) in [("full", 1), ("later", 2)] {
             let writes = vec![
                 StateWrite::put("user-7", "1", version),
@@ -103,7 +158,39 @@ mod tests {
             ];
             state.write(writes).unwrap();
             let manifest = checkpoints.take(&state).unwrap();
-            fs::write(seeds().join(name), manifest.encode().unwrap()).unwrap();
+            fs::write(seeds("manifest").join(name), manifest.encode().unwrap()).unwrap();
         }
+    }
+
+    /// Writes the seeds: run with `--ignored` when their format changes.
+    #[test]
+    #[ignore = "writes into the repository"]
+    fn write_notes() {
+        fs::create_dir_all(seeds("notes")).unwrap();
+        let write = |name: &str, bytes: &[u8]| fs::write(seeds("notes").join(name), bytes).unwrap();
+        let output =
+            |key: &[u8]| Output::new("totals", key, Cause::Item(LogicalTime::new(0, 17)), 0, 3_u64);
+        write("output", &serde_json::to_vec(&output(b"user-7")).unwrap());
+        write("output-hex", &serde_json::to_vec(&output(b"\xff\x00")).unwrap());
+        write("id", output(b"user-7").id.to_string().as_bytes());
+        let stage = Stage::Aborted { why: "shard 1 began again".into() };
+        write(
+            "order",
+            &serde_json::to_vec(&Order {
+                checkpoint: 7,
+                epoch: 1,
+                shards: 2,
+                patience_ms: Some(9),
+                stage,
+            })
+            .unwrap(),
+        );
+        write("failed", &serde_json::to_vec(&Said::Failed("no room".into())).unwrap());
+        let window = Window { start_ms: 0, end_ms: 60_000, value: 7_u64 };
+        write("windows", &serde_json::to_vec(&WindowState { windows: vec![window] }).unwrap());
+        write("part", b"part-00000000000000000120");
+        write("staged", b"staged-00000000000000000300");
+        write("shard", b"shard-00000000000000000001-2");
+        write("from", b"from-00000000000000000300");
     }
 }

@@ -22,6 +22,8 @@ pub use file::FileSink;
 pub use idempotent::IdempotentSink;
 pub use memory::MemorySink;
 pub use stock::Committed;
+#[cfg(any(test, fuzzing))]
+pub(crate) use stock::name_again;
 
 use crate::output::Output;
 use mainstay_model::Result;

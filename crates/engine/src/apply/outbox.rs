@@ -88,16 +88,32 @@ struct Outbox<'o> {
 }
 
 /// How many messages there are.
-#[derive(Clone, Copy, Default)]
-struct Counts {
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Counts {
     last_id: u64,
     pending: u64,
     dead: u64,
 }
 
+impl Counts {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(24);
+        for number in [self.last_id, self.pending, self.dead] {
+            put_varint(&mut bytes, number);
+        }
+        bytes
+    }
+
+    pub(crate) fn decode(mut rest: &[u8]) -> Option<Counts> {
+        let rest = &mut rest;
+        let (last_id, pending) = (get_varint(rest)?, get_varint(rest)?);
+        Some(Counts { last_id, pending, dead: get_varint(rest)? })
+    }
+}
+
 /// How a message stands.
-#[derive(Clone, Default)]
-struct State {
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct State {
     tries: u32,
     due: Stamp,
     /// The run's next message; 0: none yet.
@@ -115,6 +131,17 @@ impl State {
     /// of its run was not: were it let go, those behind it would overtake that one.
     fn was_taken(&self) -> bool {
         self.is_dead || self.tries > 0
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(32);
+        put_varint(&mut bytes, u64::from(self.tries));
+        put_varint(&mut bytes, self.due);
+        put_varint(&mut bytes, self.next);
+        bytes.push(u8::from(self.is_dead) | u8::from(self.is_first) << 1);
+        put_text(self.failure.as_deref().unwrap_or_default(), &mut bytes);
+        put_varint(&mut bytes, self.token);
+        bytes
     }
 }
 
@@ -406,20 +433,12 @@ impl Outbox<'_> {
     }
 
     fn counts(&self) -> Result<Counts> {
-        let found = self.read(b"h", |mut rest, _| {
-            let rest = &mut rest;
-            let (last_id, pending) = (get_varint(rest)?, get_varint(rest)?);
-            Some(Counts { last_id, pending, dead: get_varint(rest)? })
-        })?;
+        let found = self.read(b"h", |rest, _| Counts::decode(rest))?;
         Ok(found.unwrap_or_default())
     }
 
     fn set_counts(&mut self, counts: Counts) -> Result<()> {
-        let mut bytes = Vec::with_capacity(24);
-        for number in [counts.last_id, counts.pending, counts.dead] {
-            put_varint(&mut bytes, number);
-        }
-        self.set(b"h", 0, &bytes)
+        self.set(b"h", 0, &counts.encode())
     }
 
     fn last_of(&self, run: &str) -> Result<Option<u64>> {
@@ -439,14 +458,7 @@ impl Outbox<'_> {
     }
 
     fn set_state(&mut self, id: u64, state: &State) -> Result<()> {
-        let mut bytes = Vec::with_capacity(32);
-        put_varint(&mut bytes, u64::from(state.tries));
-        put_varint(&mut bytes, state.due);
-        put_varint(&mut bytes, state.next);
-        bytes.push(u8::from(state.is_dead) | u8::from(state.is_first) << 1);
-        put_text(state.failure.as_deref().unwrap_or_default(), &mut bytes);
-        put_varint(&mut bytes, state.token);
-        self.set(&place(b's', id), 0, &bytes)
+        self.set(&place(b's', id), 0, &state.encode())
     }
 }
 
@@ -457,7 +469,7 @@ fn cut(text: &str) -> &str {
     &text[..end]
 }
 
-fn take_state(rest: &mut &[u8]) -> Option<State> {
+pub(crate) fn take_state(rest: &mut &[u8]) -> Option<State> {
     let tries = u32::try_from(get_varint(rest)?).ok()?;
     let (due, next) = (get_varint(rest)?, get_varint(rest)?);
     let (&flags, tail) = rest.split_first()?;

@@ -201,6 +201,11 @@ pub(super) fn check_version(
         );
         return Err(Error::new(Code::NewerFormat, message));
     }
+    if format == 0 {
+        let message =
+            format!("{path} has format 0, which there never was: it is damaged at byte 8");
+        return Err(Error::new(Code::CorruptData, message));
+    }
     Ok(())
 }
 

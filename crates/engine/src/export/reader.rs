@@ -95,7 +95,7 @@ fn check_head(records: &mut Records<'_>) -> Result<ExportContents> {
     let Ok(Value::Object(head)) = codec::decode(&body) else { return Err(damaged()) };
     match head.get("format").and_then(Value::as_i64) {
         Some(format) if format > FORMAT => return Err(newer(records.file.path(), format)),
-        Some(_) if kind == HEAD => {}
+        Some(FORMAT) if kind == HEAD => {}
         _ => return Err(damaged()),
     }
     let branch = source_of(&body).ok_or_else(damaged)?;

@@ -4,6 +4,7 @@ use mainstay_model::Revision;
 
 use super::DatabaseId;
 use super::frame::{ALIGN, HEAD_BYTES, Head, MAGIC};
+use super::segment::{HEADER_BYTES, Header, name_of, parse_name};
 
 /// Makes a whole frame of the bytes that these begin with, behind one with the crc `chain`; gives its
 /// size, its crc and the revision behind it. Nothing where there is no room for a frame.
@@ -28,4 +29,22 @@ pub fn mend(
     let crc = crc32c::crc32c_append(chain, &bytes[4..head.size()]);
     bytes[..4].copy_from_slice(&crc.to_le_bytes());
     Some((head.size(), crc, head.last() + 1))
+}
+
+/// Makes the checksum of a segment's header right, where there is room for one.
+pub fn mend_header(bytes: &mut [u8]) {
+    if let Some(header) = bytes.first_chunk_mut::<{ HEADER_BYTES as usize }>() {
+        let crc = crc32c::crc32c(&header[..60]);
+        header[60..].copy_from_slice(&crc.to_le_bytes());
+    }
+}
+
+/// The header of a segment, written again; nothing for what is none.
+pub fn read_header(bytes: &[u8]) -> Option<[u8; HEADER_BYTES as usize]> {
+    Header::decode(bytes).ok().map(|header| header.encode())
+}
+
+/// The name of a segment, written again; nothing for what is none.
+pub fn segment_name(name: &str) -> Option<String> {
+    parse_name(name).map(name_of)
 }

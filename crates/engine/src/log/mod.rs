@@ -53,7 +53,7 @@ pub use frame::{Chain, Frame, Growing, Payload};
 pub use inspect::{Problem, Report, SegmentReport, inspect, stamp_in, visit};
 pub use loose::{Follower, LOOSE_HEAD_BYTES};
 #[cfg(any(test, fuzzing))]
-pub use mend::mend;
+pub use mend::{mend, mend_header, read_header, segment_name};
 pub use reader::Reader;
 pub use recover::{Cut, Recovered};
 pub use salvage::salvage;

@@ -114,6 +114,12 @@ fn parse_current(bytes: &[u8]) -> Option<Current> {
     Some(Current { id, checksum })
 }
 
+/// What the file `current` says, for fuzzers: an id and a checksum.
+#[cfg(any(test, fuzzing))]
+pub fn current_of(bytes: &[u8]) -> Option<(u64, u128)> {
+    parse_current(bytes).map(|current| (current.id, current.checksum))
+}
+
 fn check_manifest(dir: &Path, current: &Current) -> Result<()> {
     let path = dir.join(format!("v{}", current.id));
     let bytes = fs::read(&path).map_err(|error| io_failure(&error, "reading", &path))?;

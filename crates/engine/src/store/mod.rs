@@ -36,8 +36,12 @@ use std::sync::Arc;
 
 use mainstay_model::{Result, Revision};
 
+#[cfg(any(test, fuzzing))]
+pub use check::tables_of;
 pub use check::{check_list, check_tables};
 pub use disk::DiskStore;
+#[cfg(any(test, fuzzing))]
+pub use manifest::current_of;
 pub use memory::MemoryStore;
 #[cfg(test)]
 use version::{KEY_LIMIT_BYTES, REVISION_LIMIT, revision_of};

@@ -66,6 +66,10 @@ impl Head {
 
     /// Refuses files of a later form.
     pub fn check(&self) -> Result<()> {
+        if self.archive_version == 0 {
+            let message = format!("the archive of run `{}` has no version", self.run_id);
+            return Err(Error::new(Code::CorruptData, message));
+        }
         if self.archive_version <= ARCHIVE_VERSION {
             return Ok(());
         }

@@ -219,6 +219,40 @@ impl Reading<'_> {
     }
 }
 
+/// What the bytes of a file hold, for fuzzers.
+#[cfg(any(test, fuzzing))]
+pub(super) fn read_packed(bytes: &[u8]) -> Result<Contents> {
+    let (path, visit) = (&Path::default(), &mut |_| Ok(()));
+    let mut reading = Reading { path, visit, head: None, held: None };
+    let mut show = |line: &str| reading.line(line).map(|()| true);
+    let mut lines = Lines { path, unpacker: GzDecoder::new(Vec::new()) };
+    for part in bytes.chunks(PIECE_BYTES) {
+        lines.unpack(part)?;
+        lines.show(&mut show)?;
+    }
+    lines.finish(&mut show)?;
+    reading.finish().map(|(_, contents)| contents)
+}
+
+/// What lines hold that are all but the last of a file, and the last one, for fuzzers.
+#[cfg(any(test, fuzzing))]
+pub(super) fn read_lines(text: &str) -> Result<(String, Contents)> {
+    let (path, visit) = (&Path::default(), &mut |_| Ok(()));
+    let mut reading = Reading { path, visit, head: None, held: None };
+    for line in text.split_inclusive('\n') {
+        reading.line(line)?;
+    }
+    if let Some(event) = reading.held.take() {
+        reading.event(&event)?;
+    }
+    let Some((_, sum)) = reading.head.as_ref().filter(|_| text.ends_with('\n')) else {
+        return Err(damaged(path, &"it ends too early"));
+    };
+    let foot = line::plain(&sum.foot())?;
+    reading.held = Some(foot.clone());
+    Ok((foot, reading.finish()?.1))
+}
+
 /// The path of a file in the archive.
 pub(super) fn path_of(run: &ArchivedRun) -> Result<Path> {
     Path::parse(&run.path).map_err(|error| {

@@ -626,6 +626,18 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        /// What is typed is read or refused.
+        #[test]
+        fn any_text_is_a_field_a_pair_a_test_or_none(text in "[a-z$:=<>! inIN+/\\PC]{0,24}") {
+            let _ = (text.parse::<FieldName>(), text.parse::<Pair>());
+            if let Ok(test) = text.parse::<Test>() {
+                let again = format!("{}{}{}", test.field.0.to_text(), test.operator, test.bound);
+                let _ = again.parse::<Test>();
+            }
+        }
+    }
+
     #[test]
     fn verbs_become_the_words_of_commands() {
         let words = ["put", "k", "a=1", "b=x=y", "c=", "--if", "3", "--ttl", "30s"];

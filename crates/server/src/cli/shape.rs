@@ -199,6 +199,10 @@ fn pair((key, item): (Reply, Reply)) -> (String, Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::shapes::shape;
+    use mainstay_server::resp::table;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
 
     const PAIR: Shape = Shape::Rows(&["key", "stamp_us"]);
 
@@ -227,6 +231,46 @@ mod tests {
         }
         let odd = Reply::Array(vec![Reply::Int(1)]);
         assert_eq!(field("fields", odd.clone(), false), Field::Plain(value(odd)));
+    }
+
+    /// Anything that a server may answer.
+    fn replies() -> impl Strategy<Value = Reply> {
+        let text = prop_oneof![
+            vec(any::<u8>(), 0..8),
+            "[{\\[a\":0-9,}\\]]{0,12}".prop_map(String::into_bytes)
+        ];
+        let leaf = prop_oneof![
+            Just(Reply::Nil),
+            any::<i64>().prop_map(Reply::Int),
+            any::<f64>().prop_map(Reply::Float),
+            any::<bool>().prop_map(Reply::Bool),
+            text.prop_map(Reply::Text),
+            ".{0,8}".prop_map(Reply::Error),
+        ];
+        leaf.prop_recursive(3, 32, 7, |inner| {
+            prop_oneof![
+                vec(inner.clone(), 0..8).prop_map(Reply::Array),
+                vec((inner.clone(), inner), 0..4).prop_map(Reply::Map),
+            ]
+        })
+    }
+
+    proptest! {
+        /// Nobody falls over what a server answers, whatever was asked.
+        #[test]
+        fn any_reply_is_shown(reply in replies(), json: bool) {
+            for command in table::all() {
+                let rows = match shape(command.name).show(reply.clone(), json) {
+                    Shown::One(row) => vec![row],
+                    Shown::Many(rows) => rows,
+                    Shown::Nothing | Shown::Odd(_) => Vec::new(),
+                };
+                for (_, field) in rows.iter().flatten() {
+                    prop_assert!(serde_json::from_str::<serde::de::IgnoredAny>(&field.json()).is_ok());
+                    let _ = field.raw();
+                }
+            }
+        }
     }
 
     #[test]

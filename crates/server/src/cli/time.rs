@@ -59,6 +59,15 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        /// What is typed is read or refused, and what is shown is read again as it was.
+        #[test]
+        fn any_text_is_a_time_or_none(text in "[0-9TZ:. +hmsago\\PC-]{0,24}", us in 0..253_402_200_000_000_000_u64) {
+            let _ = (stamp_us(&text), span_ms(&text));
+            proptest::prop_assert_eq!(stamp_us(&show(us)), Ok(us));
+        }
+    }
+
     #[test]
     fn spans_are_milliseconds_or_have_a_unit() {
         assert_eq!(span_ms("250"), Ok(250));

@@ -51,9 +51,14 @@ pub fn file(path: &Path, problems: &mut Vec<Problem>) -> Layer {
             return Layer::default();
         }
     };
+    file_text(path, &text, problems)
+}
+
+/// What the text of a file gives.
+pub fn file_text(path: &Path, text: &str, problems: &mut Vec<Problem>) -> Layer {
     let line = |at: usize| 1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count();
     let origin = |at: usize| Origin::File(path.to_owned(), Some(line(at)));
-    let (document, errors) = DeTable::parse_recoverable(&text);
+    let (document, errors) = DeTable::parse_recoverable(text);
     if errors.is_empty() {
         let mut walk = Walk { origin: &origin, text: None, layer: Layer::default(), problems };
         walk.entries("", None, 0, document.get_ref());

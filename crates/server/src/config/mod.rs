@@ -151,6 +151,34 @@ impl Sources {
     }
 }
 
+/// The settings in the text of a file, for fuzzers: addresses are numbers, so that nobody is asked for a name.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn read_text(text: &str) -> std::result::Result<Loaded, Vec<Problem>> {
+    let mut problems = Vec::new();
+    let layer = layers::file_text(Path::new(FILE), text, &mut problems);
+    settle_numbers(layer, problems)
+}
+
+/// The setting in a variable of the environment, for fuzzers.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn read_variable(name: &str, value: &str) -> std::result::Result<Loaded, Vec<Problem>> {
+    let mut problems = Vec::new();
+    let layer = layers::environment(&[(name.to_owned(), value.to_owned())], &mut problems);
+    settle_numbers(layer, problems)
+}
+
+#[cfg(any(test, fuzzing))]
+fn settle_numbers(
+    mut layer: layers::Layer,
+    problems: Vec<Problem>,
+) -> std::result::Result<Loaded, Vec<Problem>> {
+    let is_number = |value: &serde_json::Value| {
+        value.as_str().is_some_and(|text| text.parse::<std::net::SocketAddr>().is_ok())
+    };
+    layer.leaves.retain(|leaf| leaf.field.name != "address" || is_number(&leaf.value));
+    settle::settle([layer], None, problems)
+}
+
 /// The defaults alone.
 pub fn defaults() -> Loaded {
     Loaded::default()

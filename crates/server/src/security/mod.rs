@@ -29,6 +29,8 @@ mod waist;
 
 pub use audit::{Audit, Entry, Outcome};
 pub use password::hash;
+#[cfg(any(test, fuzzing))]
+pub(crate) use password::is_usable_hash;
 pub use right::{Area, Right};
 pub use secret::Secret;
 pub use served::{Wanted, recorded_question};

@@ -50,6 +50,12 @@ impl Hash {
     }
 }
 
+/// Whether a text is a hash to use, for fuzzers.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn is_usable_hash(text: &Secret) -> bool {
+    Hash::read(text).is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

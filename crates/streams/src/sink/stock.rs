@@ -159,10 +159,11 @@ fn whole_lines(path: &Path) -> io::Result<u64> {
     }
 }
 
-/// Whose outputs a file says are there.
+/// Whose outputs a file says are there. A name that would be written otherwise, such as one with `-02`, is none of ours.
 fn share(name: &str) -> Option<Share> {
     let (epoch, shard) = name.strip_prefix(SHARD)?.split_once('-')?;
-    Some(Share { epoch: number(epoch, "")?, shard: shard.parse().ok()? })
+    let share = Share { epoch: number(epoch, "")?, shard: shard.parse().ok()? };
+    (mark(Path::new(""), share) == Path::new(name)).then_some(share)
 }
 
 /// The number behind a name's beginning, if it is 20 digits.
@@ -170,6 +171,17 @@ fn number(name: &str, beginning: &str) -> Option<u64> {
     let digits = name.strip_prefix(beginning)?;
     let is_number = digits.len() == 20 && digits.bytes().all(|digit| digit.is_ascii_digit());
     digits.parse().ok().filter(|_| is_number)
+}
+
+/// The name of a file of a sink, written again, for fuzzers; nothing for what is none.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn name_again(name: &str) -> Option<String> {
+    let here = Path::new("");
+    let numbered = [(PART, part as fn(&Path, u64) -> PathBuf), (STAGED, staged), (FROM, from)];
+    let mut found =
+        numbered.iter().filter_map(|(kind, path)| Some(path(here, number(name, kind)?)));
+    let path = found.next().or_else(|| Some(mark(here, share(name)?)))?;
+    path.to_str().map(str::to_owned)
 }
 
 #[cold]
@@ -245,5 +257,20 @@ impl Read for Committed {
             self.file = None;
         }
         Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_name_that_we_write_says_whose_outputs_are_there() {
+        let name = "shard-00000000000000000001-2";
+        assert_eq!(share(name), Some(Share { epoch: 1, shard: 2 }));
+        for other in ["shard-00000000000000000001-02", "shard-00000000000000000001-+2", "shard-1-2"]
+        {
+            assert_eq!(share(other), None, "{other}");
+        }
     }
 }

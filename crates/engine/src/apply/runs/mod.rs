@@ -26,6 +26,8 @@ use crate::view::View;
 use append::Writer;
 pub(crate) use check::check;
 pub(crate) use fold::{FoldCounts, Folds};
+#[cfg(any(test, fuzzing))]
+pub(crate) use head::RunHead;
 pub(crate) use head::{last_seq, shown_seq};
 pub(crate) use left::check_left;
 use mainstay_model::{Answer, Code, Error, Result, Revision, RunAnswer, RunCommand};

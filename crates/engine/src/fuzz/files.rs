@@ -1,0 +1,58 @@
+//! The small files around log and index: what makes a directory a database, the mark, heads of segments, lists of tables.
+
+use crate::identity;
+use crate::log::{mend_header, read_header, segment_name};
+use crate::mark::Mark;
+use crate::store::{current_of, tables_of};
+use std::path::Path;
+
+/// `DATABASE`, `MARK`, the header of a segment, `current` and the list of tables, as they are and with their checksums made
+/// right: what is read is written the same.
+pub fn files(bytes: &[u8]) {
+    for bytes in [bytes.to_vec(), mended(bytes, mend_identity), mended(bytes, mend_mark)] {
+        if let Ok(id) = identity::decode(&bytes, Path::new("DATABASE")) {
+            assert_eq!(identity::encode(&id), bytes);
+        }
+        if let Some(mark) = Mark::decode(&bytes) {
+            assert_eq!(Mark::decode(&mark.encode()).as_ref(), Some(&mark));
+        }
+    }
+    for bytes in [bytes.to_vec(), mended(bytes, mend_header)] {
+        if let Some(header) = read_header(&bytes) {
+            assert_eq!(read_header(&header), Some(header));
+        }
+    }
+    lists(bytes);
+}
+
+fn lists(bytes: &[u8]) {
+    if let Some((id, checksum)) = current_of(bytes) {
+        let written = [&id.to_le_bytes()[..], &checksum.to_le_bytes(), &[0]].concat();
+        assert_eq!(written, bytes);
+    }
+    let tables = tables_of(bytes).unwrap_or_default();
+    assert!(tables.len() <= bytes.len() / 33, "a table takes 33 bytes of its list");
+    if let Some(name) = std::str::from_utf8(bytes).ok().and_then(segment_name) {
+        assert_eq!(name.as_bytes(), bytes);
+    }
+}
+
+fn mended(bytes: &[u8], mend: impl Fn(&mut [u8])) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    mend(&mut bytes);
+    bytes
+}
+
+fn mend_identity(bytes: &mut [u8]) {
+    if let Some(file) = bytes.first_chunk_mut::<32>() {
+        let crc = crc32c::crc32c(&file[..28]);
+        file[28..].copy_from_slice(&crc.to_le_bytes());
+    }
+}
+
+fn mend_mark(bytes: &mut [u8]) {
+    if let Some((head, body)) = bytes.split_first_chunk_mut::<16>() {
+        head[8..12].copy_from_slice(&(body.len() as u32).to_le_bytes());
+        head[12..].copy_from_slice(&crc32c::crc32c(body).to_le_bytes());
+    }
+}

@@ -1,0 +1,113 @@
+//! What the index holds: keys and entries of every space, as the log brings them and as they are read.
+
+use crate::apply::keyed::space::Declaration;
+use crate::apply::runs::RunHead;
+use crate::apply::sessions::bytes::split_part;
+use crate::apply::{keyed, outbox, runs};
+use crate::catalog::{BranchRecord, Catalog, MergeRecord, TagRecord};
+use crate::declared::Declared;
+use crate::entry;
+use crate::{event, receipts, spaces, times};
+use mainstay_model::codec;
+use std::fmt::Debug;
+
+/// The fingerprint of the request whose receipt is among the seeds.
+const FINGERPRINT: u64 = 7;
+
+/// Entries, and what they hold in each space: what is read is written and read again the same.
+pub fn stored(bytes: &[u8]) {
+    entry(bytes);
+    catalog(bytes);
+    contracts(bytes);
+    receipt(bytes);
+    block(bytes);
+    names(bytes);
+    effect(bytes);
+}
+
+fn again<T: PartialEq + Debug>(
+    bytes: &[u8],
+    read: impl Fn(&[u8]) -> Option<T>,
+    write: impl Fn(&T) -> Vec<u8>,
+) {
+    if let Some(first) = read(bytes) {
+        let written = write(&first);
+        assert_eq!(read(&written).as_ref(), Some(&first), "what was written is read as it was");
+    }
+}
+
+fn entry(bytes: &[u8]) {
+    let Ok((head, payload)) = entry::parse(bytes) else { return };
+    assert_eq!(head.revision, entry::revision_of(bytes));
+    let mut written = Vec::new();
+    head.write(payload, &mut written);
+    assert_eq!(written, bytes, "an entry has one form");
+}
+
+fn catalog(bytes: &[u8]) {
+    again(bytes, |bytes| BranchRecord::decode(bytes).ok(), BranchRecord::encode);
+    again(bytes, |bytes| TagRecord::decode(bytes).ok(), TagRecord::encode);
+    again(bytes, |bytes| MergeRecord::decode(bytes).ok(), MergeRecord::encode);
+    again(bytes, |bytes| Declared::decode(bytes).ok(), Declared::encode);
+}
+
+fn contracts(bytes: &[u8]) {
+    let appended = |write: &dyn Fn(&mut Vec<u8>)| {
+        let mut out = Vec::new();
+        write(&mut out);
+        out
+    };
+    let head = |head: &RunHead| appended(&|out| head.encode(out));
+    again(bytes, |bytes| RunHead::decode(bytes).ok(), head);
+    let declared = |declared: &Declaration| appended(&|out| declared.encode(out));
+    again(bytes, |bytes| Declaration::decode(bytes).ok(), declared);
+    again(bytes, |mut bytes| outbox::take_state(&mut bytes), outbox::State::encode);
+    again(bytes, outbox::Counts::decode, outbox::Counts::encode);
+}
+
+fn receipt(bytes: &[u8]) {
+    let Ok(kept) = receipts::decode(bytes, FINGERPRINT) else { return };
+    let mut written = Vec::new();
+    receipts::encode(FINGERPRINT, &kept, &mut written).expect("what was read can be written");
+    let again = receipts::decode(&written, FINGERPRINT).expect("what was written can be read");
+    // Numbers that are none are not equal to themselves.
+    assert_eq!(format!("{again:?}"), format!("{kept:?}"));
+}
+
+/// A block of times: what is behind its last point is not passed over.
+fn block(bytes: &[u8]) {
+    let Ok((end, points)) = times::decode(bytes) else { return };
+    if points.last().is_none_or(|last| last.0 < u64::MAX && last.1 < u64::MAX) {
+        assert_eq!(times::block(&points, end), bytes, "a block has one form");
+    }
+}
+
+fn names(bytes: &[u8]) {
+    if let Some((space, branch, name)) = spaces::split(bytes) {
+        assert_eq!(spaces::key(space, branch, name).as_slice(), bytes);
+    }
+    if let Some((run, generation, rest)) = runs::places::split(bytes) {
+        assert_eq!([&runs::places::life(run, generation)[..], rest].concat(), bytes);
+        let _ = (runs::places::kept_seq(rest), runs::places::seq(rest));
+    }
+    if let Some((space, generation, rest)) = keyed::places::split(bytes) {
+        assert_eq!([&keyed::places::life(space, generation)[..], rest].concat(), bytes);
+        let _ = keyed::places::is_entry(rest);
+    }
+    let _ = (split_part(bytes), MergeRecord::pair(bytes));
+}
+
+/// A key, with its length before it, and an entry: what the feed tells of it, and what the catalog makes of it.
+fn effect(bytes: &[u8]) {
+    let Some((length, rest)) = bytes.split_first() else { return };
+    let Some((key, value)) = rest.split_at_checked(usize::from(*length)) else { return };
+    let (mut catalog, mut told) = (Catalog::new(), Vec::new());
+    if event::events(&catalog, key, value, &mut told).is_err() {
+        told.clear();
+    }
+    assert!(told.len() <= 2, "an effect is an event, and the end of a time before it");
+    if let Ok((head, payload)) = entry::parse(value) {
+        let _ = catalog.absorb(key, &head, payload);
+        let _ = codec::text(payload);
+    }
+}

@@ -1,0 +1,53 @@
+//! Commands of RESP, done: what they say is read by their handlers, and what they answer by our own client.
+
+use super::read;
+use crate::resp::reply::Protocol;
+use crate::resp::{Reply, Session, Settings, Shared};
+use mainstay::{Options, remote};
+
+/// Each of them may wait for changes that nobody makes here.
+const WAITING: [&str; 3] = ["feed.watch", "wire.ask", "wire.feed"];
+/// More would only take longer.
+const REQUESTS_LIMIT: usize = 64;
+
+/// All requests, one after the other, on a database in memory: each is answered, and the answer is a reply in both versions
+/// of the protocol.
+pub fn commands(bytes: &[u8]) {
+    done(bytes);
+}
+
+/// Does them all; gives those that were refused, with why.
+pub(super) fn done(bytes: &[u8]) -> Vec<String> {
+    let mut refused = Vec::new();
+    let db = Options::new().background(false).memory().expect("a database in memory");
+    let mut session = Session::new(&Shared::new(db, Settings::default()), "here".to_owned());
+    for words in read(bytes, bytes.len()).into_iter().flatten().take(REQUESTS_LIMIT) {
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        if waits(&words) {
+            continue;
+        }
+        let reply = session.answer(&words);
+        check(&reply);
+        if let Reply::Error(why) = reply {
+            refused.push(format!("{}: {why}", String::from_utf8_lossy(words[0])));
+        }
+    }
+    refused
+}
+
+fn waits(words: &[&[u8]]) -> bool {
+    let named =
+        |word: &&[u8]| WAITING.iter().any(|name| word.eq_ignore_ascii_case(name.as_bytes()));
+    words.iter().any(|word| named(word) || word.eq_ignore_ascii_case(b"wait"))
+}
+
+fn check(reply: &Reply) {
+    for protocol in [Protocol::Two, Protocol::Three] {
+        let mut bytes = Vec::new();
+        reply.write(protocol, &mut bytes);
+        let mut rest = &bytes[..];
+        let read = remote::decode(&mut rest).expect("what a server writes a client reads");
+        assert!(rest.is_empty(), "a reply is all there is, {read:?} is not");
+        assert_eq!(matches!(read, remote::Reply::Error(_)), reply.is_error());
+    }
+}

@@ -1,0 +1,4 @@
+//! Files of settings.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| mainstay_server::fuzz::settings(bytes));
