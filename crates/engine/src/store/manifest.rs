@@ -122,7 +122,14 @@ pub fn current_of(bytes: &[u8]) -> Option<(u64, u128)> {
 
 fn check_manifest(dir: &Path, current: &Current) -> Result<()> {
     let path = dir.join(format!("v{}", current.id));
-    let bytes = fs::read(&path).map_err(|error| io_failure(&error, "reading", &path))?;
+    let bytes = match fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let what = format!("it names `v{}`, which is not there", current.id);
+            return Err(corrupt(&dir.join(CURRENT), &what));
+        }
+        Err(error) => return Err(io_failure(&error, "reading", &path)),
+    };
     if xxh3_128(&bytes) != current.checksum {
         return Err(corrupt(&path, "its checksum does not match the one in `current`"));
     }

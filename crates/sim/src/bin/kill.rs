@@ -1,6 +1,7 @@
 //! Kills a database over and over and checks that nothing acknowledged is lost.
 //!
-//! `kill [--cycles 200] [--seed n] [--dir d]`; ends with 1 and keeps the directory on a violation.
+//! `kill [--cycles 200] [--each 60] [--seed n] [--dir d]`; ends with 1 and keeps the directory on a violation. After `each` cycles it
+//! goes on with a new database, and the next seed: the account of an old one takes longer and longer.
 
 use mainstay_sim::drill::Outcome;
 use mainstay_sim::kill::child;
@@ -32,13 +33,17 @@ fn be_child(words: &[String]) -> Outcome<()> {
 }
 
 fn be_parent(words: &[String]) -> Outcome<()> {
-    let (mut cycles, mut seed, mut directory) = (200, u64::from(std::process::id()), None);
+    let (mut cycles, mut each, mut seed) = (200, 60, u64::from(std::process::id()));
+    let mut directory = None;
     for pair in words.chunks(2) {
         match pair {
             [option, value] if option == "--cycles" => cycles = number(value)?,
+            [option, value] if option == "--each" => each = number(value)?.max(1),
             [option, value] if option == "--seed" => seed = number(value)?,
             [option, value] if option == "--dir" => directory = Some(PathBuf::from(value)),
-            _ => return Err("usage: kill [--cycles 200] [--seed n] [--dir d]".to_owned()),
+            _ => {
+                return Err("usage: kill [--cycles 200] [--each 60] [--seed n] [--dir d]".to_owned());
+            }
         }
     }
     let program = std::env::current_exe().map_err(|error| format!("where am I: {error}"))?;
@@ -46,9 +51,14 @@ fn be_parent(words: &[String]) -> Outcome<()> {
     // Kept until everything went well.
     let home = home.map_err(|error| format!("no temporary directory: {error}"))?.keep();
     let directory = directory.unwrap_or_else(|| home.join("db"));
-    let plan = Plan { cycles, seed, directory, program };
-    println!("seed {seed}, directory {}", plan.directory.display());
-    let tally = parent::run(&plan, summary)?;
+    let mut tally = Tally::default();
+    for number in 0..cycles.div_ceil(each) {
+        let directory = directory.with_extension(number.to_string());
+        let (cycles, seed) = (each.min(cycles - number * each), seed + number);
+        let plan = Plan { cycles, seed, directory, program: program.clone() };
+        println!("seed {seed}, directory {}", plan.directory.display());
+        tally += parent::run(&plan, summary)?;
+    }
     // What stays behind does no harm.
     let _ = std::fs::remove_dir_all(home);
     let Tally { cycles, acknowledged, second_kills, .. } = tally;

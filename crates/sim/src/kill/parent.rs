@@ -4,6 +4,7 @@ use crate::drill::{Account, Look, Outcome, Run, options};
 use mainstay::{Clock, Database, SystemClock};
 use mainstay_conformance::random::Random;
 use std::io::{BufRead, BufReader};
+use std::ops::AddAssign;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,6 +52,19 @@ pub struct Tally {
     pub rebuilt: u64,
     /// How often a torn end of the log was cut off.
     pub cut: u64,
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Tally) {
+        self.cycles += other.cycles;
+        self.acknowledged += other.acknowledged;
+        self.unsynced_lost += other.unsynced_lost;
+        self.second_kills += other.second_kills;
+        self.during_open += other.during_open;
+        self.requests += other.requests;
+        self.rebuilt += other.rebuilt;
+        self.cut += other.cut;
+    }
 }
 
 /// Runs the plan; the error says what was violated.
