@@ -42,7 +42,9 @@ fn be_parent(words: &[String]) -> Outcome<()> {
             [option, value] if option == "--seed" => seed = number(value)?,
             [option, value] if option == "--dir" => directory = Some(PathBuf::from(value)),
             _ => {
-                return Err("usage: kill [--cycles 200] [--each 60] [--seed n] [--dir d]".to_owned());
+                return Err(
+                    "usage: kill [--cycles 200] [--each 60] [--seed n] [--dir d]".to_owned()
+                );
             }
         }
     }

@@ -8,11 +8,15 @@ use crate::{cuts, failures, flips, history, strace};
 use mainstay::planted::{Bug, plant};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 /// A process that hunts may take so long; what hangs is not found by that: checks have their own limits.
 const HUNT_LIMIT: Duration = Duration::from_secs(240);
+
+/// So many processes hunt at once.
+const HUNTERS: usize = 2;
 
 /// How often it is looked whether a hunt is over.
 const LOOK: Duration = Duration::from_millis(20);
@@ -76,23 +80,32 @@ fn hunt_in_procedure(procedure: cuts::Procedure, bug: Bug, seed: u64) -> Outcome
     cuts::cut_all(procedure, &subject, &homes, (seed, 400)).map(drop)
 }
 
-/// Hunts for every bug but those that are found by models, each in a process of this program.
+/// Hunts for every bug but those that are found by models, each in a process of this program, some at a time.
 pub fn hunt_all(
     program: &Path,
     seed: u64,
     wanted: &[Bug],
-    mut say: impl FnMut(&Catch),
+    say: impl Fn(&Catch) + Sync,
 ) -> Outcome<Vec<Catch>> {
-    let mut catches = Vec::new();
-    let checks =
-        wanted.iter().flat_map(|bug| checks_of(*bug).into_iter().map(|check| (*bug, check)));
-    for (bug, check) in checks.filter(|(_, check)| *check != Check::Models) {
-        let found = hunt_apart(program, bug, check, seed)?;
-        let catch = Catch { bug, check, found };
-        say(&catch);
-        catches.push(catch);
-    }
-    Ok(catches)
+    let all = wanted.iter().flat_map(|bug| checks_of(*bug).into_iter().map(|check| (*bug, check)));
+    let left = Mutex::new(all.filter(|(_, check)| *check != Check::Models));
+    let catches = Mutex::new(Vec::new());
+    let hunter = || -> Outcome<()> {
+        loop {
+            let next = left.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some((bug, check)) = next else { return Ok(()) };
+            let catch = Catch { bug, check, found: hunt_apart(program, bug, check, seed)? };
+            say(&catch);
+            catches.lock().unwrap_or_else(PoisonError::into_inner).push(catch);
+        }
+    };
+    thread::scope(|scope| {
+        let hunters: Vec<_> = (0..HUNTERS).map(|_| scope.spawn(hunter)).collect();
+        let ended =
+            hunters.into_iter().map(|hunter| hunter.join().map_err(|_| "a hunter panicked")?);
+        ended.collect::<Outcome<()>>()
+    })?;
+    Ok(catches.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
 fn hunt_apart(program: &Path, bug: Bug, check: Check, seed: u64) -> Outcome<Option<String>> {
