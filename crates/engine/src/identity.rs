@@ -84,7 +84,7 @@ impl Identity {
 }
 
 /// Makes the names in the directory durable: whoever gave them may have come no further, and what is done now rests on them.
-fn keep_names(directory: &Path) -> Result<()> {
+pub(crate) fn keep_names(directory: &Path) -> Result<()> {
     let synced = planted::unless(Bug::NoSyncOfKnown, || File::open(directory)?.sync_all());
     synced.map_err(|error| io_error("sync", directory, &error))
 }
@@ -212,13 +212,14 @@ fn foreign(directory: &Path) -> Error {
 /// Only its owner gets into a directory that is made here; one that is there stays as it is.
 fn make_directory(directory: &Path) -> Result<()> {
     let steps = || -> std::io::Result<()> {
+        let missing = directory.ancestors().take_while(|above| !above.exists()).count();
         directory.parent().map_or(Ok(()), fs::create_dir_all)?;
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-        // The entry in the parent has to survive a power cut as well.
-        match directory.canonicalize()?.parent() {
-            Some(parent) => planted::unless(Bug::NoSyncOfParent, || File::open(parent)?.sync_all()),
-            None => Ok(()),
+        // The entries in all directories that were made, and in the one above them, have to survive a power cut as well.
+        for above in directory.canonicalize()?.ancestors().skip(1).take(missing.max(1)) {
+            planted::unless(Bug::NoSyncOfParent, || File::open(above)?.sync_all())?;
         }
+        Ok(())
     };
     steps().map_err(|error| io_error("make", directory, &error))
 }

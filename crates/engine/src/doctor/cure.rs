@@ -3,7 +3,7 @@
 use super::judge::Cure;
 use super::{Report, log_end, look};
 use crate::core::make_dir;
-use crate::identity::Identity;
+use crate::identity::{self, Identity};
 use crate::log::{self, DatabaseId, DiskFiles, Log, LogOptions};
 use crate::mark::io_error;
 use crate::planted::{self, Bug};
@@ -32,6 +32,7 @@ pub struct SalvageReport {
 /// neither log nor index suffices, nothing is changed and the error says what is missing.
 pub fn salvage(directory: &Path) -> Result<SalvageReport> {
     let identity = Identity::existing(directory)?;
+    keep_all_names(directory)?;
     let before = look(directory, identity.id, false)?;
     let mut work = Work { directory, done: Vec::new(), aside: Vec::new() };
     let end = log_end(&before.log).unwrap_or(0);
@@ -59,6 +60,17 @@ pub fn salvage(directory: &Path) -> Result<SalvageReport> {
     };
     let lost = before.log.seen_behind.filter(|seen| *seen > kept).map(|seen| (kept + 1, seen));
     Ok(SalvageReport { done: work.done, aside: work.aside, kept, lost, before })
+}
+
+/// What is done to the log rests on what the index holds: that must not be taken back.
+fn keep_all_names(directory: &Path) -> Result<()> {
+    identity::keep_names(directory)?;
+    let index = directory.join("index");
+    let Ok(stores) = std::fs::read_dir(&index) else { return Ok(()) };
+    for store in stores.flatten().filter(|entry| entry.path().is_dir()) {
+        identity::keep_names(&store.path())?;
+    }
+    identity::keep_names(&index)
 }
 
 impl Report {

@@ -227,7 +227,14 @@ pub(super) fn install(files: &dyn Files, file: &dyn File, header: &Header) -> Re
         .map_err(|e| io_failure("writing the header of", &name, &e))?;
     let synced = planted::unless(Bug::NoSyncOfSegment, || file.sync());
     synced.map_err(|error| sync_failure(&name, &error))?;
-    files.rename(PREPARED, &name).map_err(|error| io_failure("naming", &name, &error))?;
+    if let Err(error) = files.rename(PREPARED, &name) {
+        // One that has the name all the same must not stay beside a log that goes on without it.
+        let is_free = files.list().is_ok_and(|names| !names.contains(&name));
+        return Err(match is_free {
+            true => io_failure("naming", &name, &error),
+            false => sync_failure(&name, &error),
+        });
+    }
     let synced = planted::unless(Bug::NoSyncOfSegmentName, || files.sync_dir());
     synced.map_err(|error| sync_failure("the directory of the log", &error))
 }

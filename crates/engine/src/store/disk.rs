@@ -18,7 +18,7 @@ use super::failure::{corrupt, io_failure, tree_failure};
 use super::filter::SieveFactory;
 use super::layout::{self, LEVEL_TABLES, TABLE_BYTES};
 use super::litter::Litter;
-use super::manifest::{self, Found};
+use super::manifest::{self, Current, Found};
 use super::version::{Checker, REVISION_LIMIT, check_key};
 use super::{Entries, Slice, StoreOptions, bounds};
 
@@ -42,6 +42,8 @@ pub struct DiskStore {
     litter: Litter,
     /// A failure may have left `current` naming tables that the tree does not know of.
     astray: AtomicBool,
+    /// What `current` said last.
+    current: Mutex<Option<Current>>,
     /// One ingest at a time: tables must enter in order.
     ingesting: Mutex<()>,
     /// One compaction at a time: purges rest on it. Whoever takes both takes this one second.
@@ -78,10 +80,12 @@ impl DiskStore {
             due: AtomicBool::new(true),
             litter: Litter::default(),
             astray: AtomicBool::new(false),
+            current: Mutex::default(),
             ingesting: Mutex::default(),
             compacting: Mutex::default(),
         };
         store.list_tables();
+        store.learn_current();
         Ok(store)
     }
 
@@ -114,11 +118,10 @@ impl DiskStore {
         }
         let _one = self.ingesting.lock();
         let written = self.write_tables(versions).and_then(|tables| self.register(&tables));
-        if written.is_err() {
-            self.astray.store(true, Ordering::Release);
-            if let Some(_idle) = self.compacting.try_lock() {
-                self.sweep();
-            }
+        if written.is_err()
+            && let Some(_idle) = self.compacting.try_lock()
+        {
+            self.sweep();
         }
         written
     }
@@ -211,9 +214,13 @@ impl DiskStore {
             let _idle = self.compacting.lock();
             self.come_back()?;
         }
-        self.litter.list(tables.iter().map(Table::id));
         let registered = self.tree.register_tables(tables, None, None, &[], WATERMARK);
-        registered.map_err(|error| self.failure(error, "writing"))?;
+        registered.map_err(|error| {
+            self.astray.store(true, Ordering::Release);
+            self.failure(error, "writing")
+        })?;
+        self.litter.list(tables.iter().map(Table::id));
+        self.learn_current();
         self.due.store(true, Ordering::Release);
         Ok(())
     }
@@ -235,6 +242,9 @@ impl DiskStore {
         drop(version);
         let ran = run();
         self.list_tables();
+        if ran.is_ok() {
+            self.learn_current();
+        }
         if ran.is_err() {
             self.astray.store(true, Ordering::Release);
             if let Some(_idle) = self.ingesting.try_lock() {
@@ -259,6 +269,14 @@ impl DiskStore {
         fresh.map(|table| table.metadata.file_size).sum()
     }
 
+    /// Remembers what `current` says, so that it can be said again.
+    fn learn_current(&self) {
+        let mut known = self.current.lock();
+        // One that cannot be read now is made of the list itself if it is needed.
+        let found = manifest::read_current(&self.dir).ok().flatten();
+        *known = found.or(*known).max(*known);
+    }
+
     fn list_tables(&self) {
         self.litter.list(self.tree.current_version().iter_tables().map(Table::id));
     }
@@ -277,7 +295,9 @@ impl DiskStore {
     /// The tree would write its next list of tables over the one that `current` names: whoever stopped it then would leave
     /// none. Nobody may ingest or compact meanwhile.
     fn come_back(&self) -> Result<()> {
-        manifest::point(&self.dir, self.tree.current_version().id())?;
+        let id = self.tree.current_version().id();
+        let known = self.current.lock().filter(|known| known.id == id);
+        manifest::point(&self.dir, id, known)?;
         self.astray.store(false, Ordering::Release);
         Ok(())
     }

@@ -33,8 +33,10 @@ pub(super) enum Found {
     Nothing,
 }
 
-struct Current {
-    id: u64,
+/// What the file `current` says.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Current {
+    pub(super) id: u64,
     checksum: u128,
 }
 
@@ -66,13 +68,13 @@ pub(super) fn keep(dir: &Path) -> Result<()> {
     synced.map_err(|error| io_failure(&error, "opening", dir))
 }
 
-/// Lets the next start open this version, whatever `current` says now.
-pub(super) fn point(dir: &Path, id: u64) -> Result<()> {
+/// Lets the next start open this version, whatever `current` says now; by what it said of it before, if that is known.
+pub(super) fn point(dir: &Path, id: u64, known: Option<Current>) -> Result<()> {
     let named = current_id(dir)?;
     let path = dir.join(CURRENT);
     let steps = || -> io::Result<()> {
         if named != Some(id) {
-            rewrite_current(dir, id)?;
+            rewrite_current(dir, id, known)?;
         }
         // One that was set back before may not be durable yet.
         planted::unless(Bug::NoSyncOfCurrentName, || File::open(dir)?.sync_all())
@@ -80,9 +82,11 @@ pub(super) fn point(dir: &Path, id: u64) -> Result<()> {
     steps().map_err(|error| io_failure(&error, "writing", &path))
 }
 
-fn rewrite_current(dir: &Path, id: u64) -> io::Result<()> {
-    let bytes = fs::read(dir.join(format!("v{id}")))?;
-    let current = Current { id, checksum: xxh3_128(&bytes) };
+fn rewrite_current(dir: &Path, id: u64, known: Option<Current>) -> io::Result<()> {
+    let current = match known {
+        Some(current) => current,
+        None => Current { id, checksum: xxh3_128(&fs::read(dir.join(format!("v{id}")))?) },
+    };
     let next = dir.join(NEXT);
     let mut file = File::create(&next)?;
     file.write_all(&current.encode())?;
@@ -95,7 +99,7 @@ pub(super) fn current_id(dir: &Path) -> Result<Option<u64>> {
     Ok(read_current(dir)?.map(|current| current.id))
 }
 
-fn read_current(dir: &Path) -> Result<Option<Current>> {
+pub(super) fn read_current(dir: &Path) -> Result<Option<Current>> {
     let path = dir.join(CURRENT);
     let bytes = match fs::read(&path) {
         Ok(bytes) => bytes,

@@ -9,7 +9,7 @@
 
 use super::explore::{Tally, settle_at};
 use super::recording::{DATABASE, Recording, Start};
-use crate::disk::{Event, Homes, Image, Model, Mount, Node};
+use crate::disk::{Event, Homes, Image, Model, Mount, Node, Tape};
 use crate::drill::{Outcome, Work, all_cells, options};
 use mainstay::doctor::Verdict;
 use mainstay::{
@@ -118,7 +118,7 @@ impl Procedure {
     }
 
     /// Does it.
-    fn perform(self, root: &Path) -> Outcome<()> {
+    fn perform(self, root: &Path, tape: &Tape) -> Outcome<()> {
         let told = |error: mainstay::Error| format!("{self:?}: {error}");
         let db = root.join(DATABASE);
         match self {
@@ -131,16 +131,16 @@ impl Procedure {
             }
             Procedure::Restore => restore(root).map_err(told),
             Procedure::Live | Procedure::Rest => {
-                self.options().open(&db).and_then(|db| live(&db)).map_err(told)
+                self.options().open(&db).and_then(|db| live(&db, tape)).map_err(told)
             }
             _ => doctor::salvage(&db).map_err(told).map(drop),
         }
     }
 
     /// Does it once more, where it was killed.
-    fn perform_again(self, root: &Path) -> Outcome<()> {
+    fn perform_again(self, root: &Path, tape: &Tape) -> Outcome<()> {
         let told = |error: mainstay::Error| format!("{self:?}, again: {error}");
-        let again = || self.perform(root);
+        let again = || self.perform(root, tape);
         match self {
             Procedure::Restore => begin_restore_again(root).map_err(told),
             Procedure::Backup => {
@@ -151,7 +151,7 @@ impl Procedure {
             Procedure::Create | Procedure::Divide | Procedure::Rebuild => again(),
             Procedure::Live => {
                 let db = self.options().open(root.join(DATABASE));
-                db.and_then(|db| live_again(&db)).map_err(told)
+                db.and_then(|db| live_again(&db, tape)).map_err(told)
             }
             Procedure::Rest => {
                 let db = self.options().open(root.join(DATABASE)).map_err(told)?;
@@ -168,14 +168,19 @@ impl Procedure {
     }
 
     /// What must be so if power failed.
-    fn verify(self, root: &Path, done: bool, subject: &Subject) -> Outcome<()> {
+    fn verify(self, root: &Path, said: &Said, subject: &Subject) -> Outcome<()> {
+        let done = said.done;
         let told = |error: mainstay::Error| format!("{self:?}, done: {done}: {error}");
         let db = root.join(DATABASE);
         match self {
+            Procedure::Create if done && !db.join("DATABASE").exists() => {
+                Err("LOST: the database that was made".to_owned())
+            }
             Procedure::Create => self.options().open(&db).map_err(told)?.close().map_err(told),
             Procedure::Backup => {
                 subject.settle(&db, &options())?;
-                match done {
+                // One that has its name is whole, also if nobody was told.
+                match done || root.join("backup").exists() {
                     true => check_backup(root).map_err(told),
                     false => Ok(()),
                 }
@@ -187,8 +192,9 @@ impl Procedure {
                 subject.settle(&db, &options())
             }
             Procedure::Divide | Procedure::Rebuild => subject.settle(&db, &self.options()),
-            Procedure::Live => check_lived(&self.options().open(&db).map_err(told)?, done),
-            Procedure::Rest => check_lived(&self.options().open(&db).map_err(told)?, false),
+            Procedure::Live | Procedure::Rest => {
+                check_lived(&self.options().open(&db).map_err(told)?, &said.turns)
+            }
             _ => {
                 if !done {
                     doctor::salvage(&db).map_err(told)?;
@@ -211,9 +217,9 @@ fn restore(root: &Path) -> mainstay::Result<()> {
 fn begin_restore_again(root: &Path) -> mainstay::Result<()> {
     match restore(root) {
         Err(error) if error.code() == Code::ForeignDirectory => {
-            // It may be whole already: then it opens.
-            if options().open(root.join(DATABASE)).is_ok() {
-                return Ok(());
+            // With its header it is whole, and opens.
+            if root.join(DATABASE).join("DATABASE").exists() {
+                return options().open(root.join(DATABASE))?.close();
             }
             let _ = fs::remove_dir_all(root.join(DATABASE));
             restore(root)
@@ -223,23 +229,24 @@ fn begin_restore_again(root: &Path) -> mainstay::Result<()> {
 }
 
 /// Writes segment after segment, trims many at once, and writes again.
-fn live(db: &Database) -> mainstay::Result<()> {
-    (0..80).try_for_each(|n| turn(db, n))?;
+fn live(db: &Database, tape: &Tape) -> mainstay::Result<()> {
+    (0..80).try_for_each(|n| turn(db, n, tape))?;
     db.trim()?;
-    (80..AGAIN).try_for_each(|n| turn(db, n))?;
+    (80..AGAIN).try_for_each(|n| turn(db, n, tape))?;
     db.close()
 }
 
 /// Every second revision is one of a cell that says which.
-fn turn(db: &Database, n: u8) -> mainstay::Result<()> {
+fn turn(db: &Database, n: u8, tape: &Tape) -> mainstay::Result<()> {
     db.cells().set(&cell(n), vec![n; 4096])?;
+    tape.push(Event::Note(format!("{TURN} {n}")));
     db.cells().set(TURN, db.revision() as i64 + 1).map(drop)
 }
 
 /// Trims before anything is written: that rests on what was found.
-fn live_again(db: &Database) -> mainstay::Result<()> {
+fn live_again(db: &Database, tape: &Tape) -> mainstay::Result<()> {
     db.trim()?;
-    turn(db, AGAIN)?;
+    turn(db, AGAIN, tape)?;
     db.close()
 }
 
@@ -248,7 +255,7 @@ fn cell(n: u8) -> String {
 }
 
 /// What was written is there up to some moment, and nothing behind it; the past is as it was, or said to be gone.
-fn check_lived(db: &Database, done: bool) -> Outcome<()> {
+fn check_lived(db: &Database, turns: &[u8]) -> Outcome<()> {
     let there = |n: u8| match db.cells().get(&cell(n)) {
         Ok(value) => Ok(value.is_some()),
         Err(error) => Err(format!("LOST: {}: {error}", cell(n))),
@@ -266,10 +273,12 @@ fn check_lived(db: &Database, done: bool) -> Outcome<()> {
     if first.windows(2).any(|two| two == [false, true]) {
         return Err(format!("LOST: there are holes: {first:?}"));
     }
-    match done && !there(AGAIN)? && !first.iter().all(|there| *there) {
-        true => Err("LOST: what was acknowledged in the end".to_owned()),
-        false => Ok(()),
+    for &n in turns {
+        if !there(n)? {
+            return Err(format!("LOST: {} was acknowledged", cell(n)));
+        }
     }
+    Ok(())
 }
 
 fn check_backup(root: &Path) -> mainstay::Result<()> {
@@ -438,6 +447,24 @@ pub fn cut_all(
     Ok(cuts)
 }
 
+/// What was said by then.
+struct Said {
+    /// That it is done.
+    done: bool,
+    /// Which cells were acknowledged, also before it was killed.
+    turns: Vec<u8>,
+}
+
+impl Said {
+    fn by(recording: &Recording, cut: usize) -> Said {
+        let done = recording.events[..cut].contains(&Event::Note(DONE.to_owned()));
+        let said = recording.said(cut);
+        let lines = said.iter().flat_map(|(_, text)| text.lines());
+        let turns = lines.filter_map(|line| line.strip_prefix(TURN)?.trim().parse().ok());
+        Said { done, turns: turns.collect() }
+    }
+}
+
 /// Something that is done, and cut off.
 struct Trial<'a> {
     procedure: Procedure,
@@ -449,11 +476,11 @@ impl Trial<'_> {
     fn record(
         &self,
         start: Start,
-        perform: fn(Procedure, &Path) -> Outcome<()>,
+        perform: fn(Procedure, &Path, &Tape) -> Outcome<()>,
     ) -> Outcome<Recording> {
         let disk = |error: std::io::Error| format!("the disk in memory: {error}");
         let mount = Mount::new(start.tree(), &self.homes.mounted).map_err(disk)?;
-        perform(self.procedure, mount.directory())?;
+        perform(self.procedure, mount.directory(), mount.tape())?;
         mount.tape().push(Event::Note(DONE.to_owned()));
         let events = mount.tape().take();
         mount.end().map_err(disk)?;
@@ -471,10 +498,10 @@ impl Trial<'_> {
         for (cut, model) in chosen {
             recording.events[at..cut].iter().for_each(|event| platter.apply(event));
             at = cut;
-            let done = recording.events[..cut].contains(&Event::Note(DONE.to_owned()));
+            let said = Said::by(recording, cut);
             let image = platter.cut(model, random);
             image.write(&homes.image).map_err(disk)?;
-            procedure.verify(&homes.image, done, subject).map_err(|what| {
+            procedure.verify(&homes.image, &said, subject).map_err(|what| {
                 let total = recording.events.len();
                 format!("{procedure:?}, a cut at event {cut} of {total}, model {model}: {what}")
             })?;

@@ -142,6 +142,12 @@ impl Faults {
         self.state().plan = None;
     }
 
+    /// Whether something may get another name, and nobody is told.
+    pub fn may_rename_unseen(&self) -> bool {
+        let plan = self.state().plan;
+        plan.is_some_and(|plan| (plan.action, plan.fault) == (Action::Rename, Fault::Half))
+    }
+
     /// How often something was asked for.
     pub fn count(&self, action: Action) -> u64 {
         self.state().counts[action as usize]

@@ -75,6 +75,11 @@ impl Drop for Mount {
 struct Served(Volume);
 
 impl Served {
+    /// How long the kernel may believe in a name. Where a renaming fails and happens all the same, it believes in the old ones.
+    fn name_ttl(&self) -> Duration {
+        if self.0.faults().may_rename_unseen() { Duration::ZERO } else { TTL }
+    }
+
     fn make(&self, parent: INodeNo, name: &OsStr, kind: Kind) -> Result<FileAttr, Errno> {
         let ino = self.0.make(parent.0, &text(name)?, kind).map_err(errno)?;
         attributes(&self.0.tree(), ino)
@@ -141,7 +146,7 @@ impl Filesystem for Served {
         let tree = self.0.tree();
         let found = text(name).and_then(|name| tree.find(parent.0, &name).ok_or(Errno::ENOENT));
         match found.and_then(|ino| attributes(&tree, ino)) {
-            Ok(attributes) => reply.entry(&TTL, &attributes, Generation(0)),
+            Ok(attributes) => reply.entry(&self.name_ttl(), &attributes, Generation(0)),
             Err(error) => reply.error(error),
         }
     }
@@ -188,7 +193,7 @@ impl Filesystem for Served {
         reply: ReplyEntry,
     ) {
         match self.make(parent, name, Kind::Directory) {
-            Ok(attributes) => reply.entry(&TTL, &attributes, Generation(0)),
+            Ok(attributes) => reply.entry(&self.name_ttl(), &attributes, Generation(0)),
             Err(error) => reply.error(error),
         }
     }
@@ -205,7 +210,7 @@ impl Filesystem for Served {
     ) {
         match self.make(parent, name, Kind::File) {
             Ok(attributes) => {
-                reply.created(&TTL, &attributes, Generation(0), FileHandle(0), OPENED);
+                reply.created(&self.name_ttl(), &attributes, Generation(0), FileHandle(0), OPENED);
             }
             Err(error) => reply.error(error),
         }

@@ -1,13 +1,14 @@
 //! One failure, and everything that must hold around it.
 
 use super::life::{go_on, live_through, look};
-use crate::cuts::{DATABASE, Taped, settle};
+use crate::cuts::{DATABASE, Recording, Start, Taped, Trouble, settle};
 use crate::disk::{Action, Event, Fault, Homes, Image, Model, Mount, Platter, Tree};
 use crate::drill::{Outcome, Voice, Work, write};
 use mainstay::{Database, Options};
 use mainstay_conformance::random::Random;
 use std::collections::BTreeSet;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// How often power fails while it is opened again, and written to.
@@ -48,6 +49,8 @@ pub struct Patient {
     pub said: Vec<(u64, String)>,
     /// How it is opened.
     pub options: Options,
+    /// Where a violation is kept.
+    pub keep: PathBuf,
 }
 
 /// What a case has shown.
@@ -104,14 +107,31 @@ impl Patient {
         for (cut, model) in aftermath.cuts(&mut random) {
             aftermath.events[at..cut].iter().for_each(|event| platter.apply(event));
             at = cut;
-            let image = platter.cut(model, &mut random);
+            let seed = random.next();
+            let image = platter.cut(model, &mut Random::of(&[seed]));
             let said: Vec<_> = self.said.iter().cloned().chain(aftermath.said(cut)).collect();
             settle(&image, &said, &homes.image, &mut tally).map_err(|what| {
                 let total = aftermath.events.len();
-                format!("power failed (event {cut} of {total}, {model}): {what}")
+                let kept = self.keep(aftermath, (cut, model, seed), &what);
+                format!("power failed (event {cut} of {total}, {model}): {what}\n{kept}")
             })?;
         }
         Ok(tally.acknowledged)
+    }
+
+    /// Keeps a violation, so that it can be looked at again.
+    fn keep(
+        &self,
+        aftermath: &Aftermath,
+        (cut, model, seed): (usize, Model, u64),
+        what: &str,
+    ) -> String {
+        let start =
+            Start { base: self.image.clone(), since: Vec::new(), before: self.said.clone() };
+        let (generation, events) = (aftermath.generation, aftermath.events.clone());
+        let recording = Recording { generation, start, events };
+        let trouble = Trouble { recording, cut, model, seed, what: what.to_owned() };
+        trouble.save(&self.keep)
     }
 }
 

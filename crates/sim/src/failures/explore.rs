@@ -7,6 +7,7 @@ use crate::drill::{Outcome, Work, options};
 use crate::watchdog::Watchdog;
 use mainstay_conformance::random::Random;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// No case needs so long.
@@ -19,6 +20,8 @@ pub struct Plan {
     pub seed: u64,
     /// How many failures; nothing: one at every call, in every way.
     pub count: Option<u64>,
+    /// Where a violation is kept.
+    pub keep: PathBuf,
 }
 
 /// What came of it.
@@ -43,7 +46,7 @@ pub struct Tally {
 /// Runs the plan; the error says what was violated.
 pub fn run(plan: &Plan, mut say: impl FnMut(&Tally)) -> Outcome<Tally> {
     let homes = Homes::make()?;
-    let patient = patient(plan.seed, &homes)?;
+    let patient = patient(plan, &homes)?;
     let dog = Watchdog::new(CASE_LIMIT);
     let mut tally = Tally::default();
     for case in cases(&patient, plan, &homes)? {
@@ -59,7 +62,8 @@ pub fn run(plan: &Plan, mut say: impl FnMut(&Tally)) -> Outcome<Tally> {
 }
 
 /// A database that two processes have written to.
-fn patient(seed: u64, homes: &Homes) -> Outcome<Patient> {
+fn patient(plan: &Plan, homes: &Homes) -> Outcome<Patient> {
+    let seed = plan.seed;
     let mut start = Start::default();
     // Half of them keep no more of the log than they need: an index that is damaged cannot be made again.
     let options = match seed % 2 {
@@ -70,7 +74,7 @@ fn patient(seed: u64, homes: &Homes) -> Outcome<Patient> {
         let work = Work { seed, generation, writers: 4, operations: 40, faulty: false };
         start = Recording::make(start, work, options.clone(), &homes.mounted)?.after_all();
     }
-    Ok(Patient { image: start.base, said: start.before, options })
+    Ok(Patient { image: start.base, said: start.before, options, keep: plan.keep.clone() })
 }
 
 /// All that can fail: what a process that meets no failure asks for, call by call.

@@ -6,7 +6,7 @@ use crate::disk::Homes;
 use crate::drill::Outcome;
 use crate::{cuts, failures, flips, history, strace};
 use mainstay::planted::{Bug, plant};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -17,6 +17,10 @@ const HUNT_LIMIT: Duration = Duration::from_secs(240);
 
 /// So many processes hunt at once.
 const HUNTERS: usize = 2;
+
+/// What checks say when they could not be made: that is no find.
+const OURS: [&str; 5] =
+    ["the disk in memory:", "an image", "no temporary directory", "where am I", "may not trace"];
 
 /// How often it is looked whether a hunt is over.
 const LOOK: Duration = Duration::from_millis(20);
@@ -43,7 +47,8 @@ pub fn hunt(bug: Bug, seed: u64, by_strace: bool) -> Outcome<()> {
         Check::Procedure(procedure) => hunt_in_procedure(procedure, bug, seed),
         Check::Failures => {
             plant(Some(bug));
-            failures::run(&failures::Plan { seed, count: Some(1000) }, |_| {}).map(drop)
+            let keep = keep();
+            failures::run(&failures::Plan { seed, count: Some(1000), keep }, |_| {}).map(drop)
         }
         // Its children have the bug, and this process has not.
         Check::Strace => strace::run(&plan_of_strace(bug, seed)?, |_| {}).map(drop),
@@ -64,8 +69,12 @@ pub fn hunt(bug: Bug, seed: u64, by_strace: bool) -> Outcome<()> {
 }
 
 fn plan_of_cuts(seed: u64) -> cuts::Plan {
-    let keep = std::env::temp_dir().join(format!("mainstay-planted-{}.json", std::process::id()));
-    cuts::Plan { seed, cuts: 1500, cuts_each: 60, keep, beside: false }
+    cuts::Plan { seed, cuts: 1500, cuts_each: 60, keep: keep(), beside: false }
+}
+
+/// Where what was found is kept.
+fn keep() -> PathBuf {
+    std::env::temp_dir().join(format!("mainstay-planted-{}.json", std::process::id()))
 }
 
 fn plan_of_strace(bug: Bug, seed: u64) -> Outcome<strace::Plan> {
@@ -135,8 +144,14 @@ fn hunt_apart(program: &Path, bug: Bug, check: Check, seed: u64) -> Outcome<Opti
     let violation = said.lines().find_map(|line| line.strip_prefix("VIOLATION: "));
     match (status.success(), violation) {
         (true, _) => Ok(None),
+        (false, Some(what)) if OURS.iter().any(|ours| what.contains(ours)) => {
+            Err(format!("hunting for {bug:?}: {what}"))
+        }
         (false, Some(what)) => Ok(Some(what.to_owned())),
-        // A crash is a find as well; what the checks say of it they could not say.
-        (false, None) => Ok(Some(format!("the process ended: {status}"))),
+        // A panic, or a signal, is a find as well; what the checks say of it they could not say.
+        (false, None) if matches!(status.code(), None | Some(101)) => {
+            Ok(Some(format!("the process ended: {status}")))
+        }
+        (false, None) => Err(format!("hunting for {bug:?}: the process ended: {status}")),
     }
 }

@@ -234,7 +234,7 @@ fn a_list_that_a_failure_left_is_set_back_before_another_is_written() {
     switched[..8].copy_from_slice(&(id + 1).to_le_bytes());
     fs::write(dir.path().join("current"), switched).unwrap();
 
-    super::super::manifest::point(dir.path(), id).unwrap();
+    super::super::manifest::point(dir.path(), id, None).unwrap();
     assert!(fs::read(dir.path().join("current")).unwrap() == current);
     fs::remove_file(next).unwrap();
     assert!(files(dir.path()) == before, "nothing else is there");

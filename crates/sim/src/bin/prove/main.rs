@@ -43,6 +43,9 @@ enum Way {
         /// What choices come from.
         #[arg(long, default_value_t = u64::from(std::process::id()))]
         seed: u64,
+        /// Where a violation is kept.
+        #[arg(long, default_value = "violation.json")]
+        keep: PathBuf,
     },
     /// Lets calls of the system fail, on a real file system.
     Strace {
@@ -125,7 +128,7 @@ fn main() -> ExitCode {
         Way::Cuts { count, each, seed, keep } => {
             cut(&cuts::Plan { seed, cuts: count, cuts_each: each, keep, beside: true })
         }
-        Way::Failures { count, seed } => fail(&failures::Plan { seed, count }),
+        Way::Failures { count, seed, keep } => fail(&failures::Plan { seed, count, keep }),
         Way::Strace { count, seed } => match strace::permitted() {
             Ok(()) => traced::run(count, seed),
             Err(why) => {
