@@ -29,7 +29,8 @@ pub(super) fn done(bytes: &[u8]) -> Vec<String> {
         let reply = session.answer(&words);
         check(&reply);
         if let Reply::Error(why) = reply {
-            refused.push(format!("{}: {why}", String::from_utf8_lossy(words[0])));
+            let name = words.first().copied().unwrap_or_default();
+            refused.push(format!("{}: {why}", String::from_utf8_lossy(name)));
         }
     }
     refused
