@@ -15,6 +15,10 @@ bench *ARGS:
 bench-server *ARGS:
     cargo run --release -p bench -- server {{ARGS}}
 
+# Proves that nothing acknowledged is lost; `just prove --planted`.
+prove *ARGS:
+    ./prove {{ARGS}}
+
 # Kills a database with 16 writers over and over; `just kill --cycles 20 --seed 7`.
 kill *ARGS:
     cargo run --release -p mainstay-sim --bin kill -- {{ARGS}}
