@@ -13,6 +13,7 @@
 //! is kept as a file, and can be looked at again, exactly.
 
 mod explore;
+mod life;
 mod procedure;
 mod recording;
 mod trouble;

@@ -8,18 +8,16 @@
 //! ```
 
 use super::explore::{Tally, settle_at};
+use super::life::{check_lived, live, live_again, rest, turn_of};
 use super::recording::{DATABASE, Recording, Start};
 use crate::disk::{Event, Homes, Image, Model, Mount, Node, Tape};
 use crate::drill::{Outcome, Work, all_cells, options};
 use mainstay::doctor::Verdict;
-use mainstay::{
-    At, Code, Database, Options, Revision, Value, Versioned, doctor, restore_backup, verify_backup,
-};
+use mainstay::{Code, Options, Revision, Versioned, doctor, restore_backup, verify_backup};
 use mainstay_conformance::random::Random;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::Duration;
 
 /// What is done.
@@ -60,15 +58,6 @@ const CUTS_FOR_EACH_KILL: usize = 10;
 
 /// How often power fails after each of these.
 const CUTS_EACH_KILLED: usize = 6;
-
-/// The cell that is written when it was killed and begun again.
-const AGAIN: u8 = 99;
-
-/// The cell that says at which revision it was written.
-const TURN: &str = "turn";
-
-/// Who has just opened a database compacts it in this time.
-const COMPACTED: Duration = Duration::from_millis(600);
 
 /// The line that says that it is done.
 const DONE: &str = "done";
@@ -154,9 +143,8 @@ impl Procedure {
                 db.and_then(|db| live_again(&db, tape)).map_err(told)
             }
             Procedure::Rest => {
-                let db = self.options().open(root.join(DATABASE)).map_err(told)?;
-                thread::sleep(COMPACTED);
-                db.close().map_err(told)
+                let db = self.options().open(root.join(DATABASE));
+                db.and_then(|db| rest(&db)).map_err(told)
             }
             // A log that was salvaged has no more to be salvaged; who opens it makes that certain.
             _ => {
@@ -226,59 +214,6 @@ fn begin_restore_again(root: &Path) -> mainstay::Result<()> {
         }
         restored => restored,
     }
-}
-
-/// Writes segment after segment, trims many at once, and writes again.
-fn live(db: &Database, tape: &Tape) -> mainstay::Result<()> {
-    (0..80).try_for_each(|n| turn(db, n, tape))?;
-    db.trim()?;
-    (80..AGAIN).try_for_each(|n| turn(db, n, tape))?;
-    db.close()
-}
-
-/// Every second revision is one of a cell that says which.
-fn turn(db: &Database, n: u8, tape: &Tape) -> mainstay::Result<()> {
-    db.cells().set(&cell(n), vec![n; 4096])?;
-    tape.push(Event::Note(format!("{TURN} {n}")));
-    db.cells().set(TURN, db.revision() as i64 + 1).map(drop)
-}
-
-/// Trims before anything is written: that rests on what was found.
-fn live_again(db: &Database, tape: &Tape) -> mainstay::Result<()> {
-    db.trim()?;
-    turn(db, AGAIN, tape)?;
-    db.close()
-}
-
-fn cell(n: u8) -> String {
-    format!("cell/{n}")
-}
-
-/// What was written is there up to some moment, and nothing behind it; the past is as it was, or said to be gone.
-fn check_lived(db: &Database, turns: &[u8]) -> Outcome<()> {
-    let there = |n: u8| match db.cells().get(&cell(n)) {
-        Ok(value) => Ok(value.is_some()),
-        Err(error) => Err(format!("LOST: {}: {error}", cell(n))),
-    };
-    for at in 2..=db.revision() {
-        let past = db.cells().at(At::Revision(at)).and_then(|past| past.get(TURN));
-        match past {
-            // Two cells in a row are written where it was killed between a cell and its turn.
-            Ok(Some(Value::Int(turn))) if at - turn as u64 <= 2 => {}
-            Err(error) if error.code() == Code::HistoryTrimmed => {}
-            seen => return Err(format!("LOST: what was at revision {at}: {seen:?}")),
-        }
-    }
-    let first = (0..AGAIN).map(there).collect::<Outcome<Vec<bool>>>()?;
-    if first.windows(2).any(|two| two == [false, true]) {
-        return Err(format!("LOST: there are holes: {first:?}"));
-    }
-    for &n in turns {
-        if !there(n)? {
-            return Err(format!("LOST: {} was acknowledged", cell(n)));
-        }
-    }
-    Ok(())
 }
 
 fn check_backup(root: &Path) -> mainstay::Result<()> {
@@ -460,7 +395,7 @@ impl Said {
         let done = recording.events[..cut].contains(&Event::Note(DONE.to_owned()));
         let said = recording.said(cut);
         let lines = said.iter().flat_map(|(_, text)| text.lines());
-        let turns = lines.filter_map(|line| line.strip_prefix(TURN)?.trim().parse().ok());
+        let turns = lines.filter_map(turn_of);
         Said { done, turns: turns.collect() }
     }
 }
