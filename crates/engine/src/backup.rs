@@ -40,6 +40,7 @@ use crate::export::Progress;
 use crate::hashed::HashedWriter;
 use crate::log::DatabaseId;
 use crate::mark::Mark;
+use crate::planted::{self, Bug};
 use crate::scan::Scan;
 use crate::spaces;
 use crate::spare::{Spare, Sparing};
@@ -257,7 +258,7 @@ impl Backup<'_> {
 
 /// A backup never holds what its database could still lose: the log would not reach up to it.
 pub(crate) fn make_durable(core: &Core, revision: Revision) -> Result<()> {
-    match core.sequencer.durable() >= revision {
+    match core.sequencer.durable() >= revision || planted::is(Bug::NoSyncBeforeBackup) {
         true => Ok(()),
         false => core.sequencer.sync().map(|_| ()),
     }

@@ -150,6 +150,9 @@ impl Core {
                 Log::open(place.files.clone(), id, mark, options_of_log, visit)?;
             let replayed = replay.replayed;
             let last = found.last_revision.max(mark);
+            if index.reach() > last && !planted::is(Bug::LostComesBack) {
+                return Err(index_ahead(index.reach(), last));
+            }
             // All of it is on stable storage now.
             index.flush(last)?;
             (
@@ -470,6 +473,16 @@ fn fill_index(
         base.fill(directory, &store_options(options, purger), &mut Watch::silent())?;
     }
     try_index(place, options, purger, false)
+}
+
+/// What the log has lost would come back, and by half: a flush that was cut short has brought it into some stores.
+#[cold]
+fn index_ahead(reach: Revision, last: Revision) -> Error {
+    let message = format!(
+        "the index holds something of revision {reach}, but the log ends at revision {last}: its end is gone; \
+         nothing was changed, look with `mainstay doctor`"
+    );
+    Error::new(Code::CorruptIndex, message)
 }
 
 #[cold]

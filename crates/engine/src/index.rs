@@ -50,6 +50,8 @@ pub(crate) struct Index {
     times: Times,
     /// The stores hold everything up to here.
     flushed: AtomicU64,
+    /// The last revision that any store held something of when it was opened.
+    reach: Revision,
     buffer_bytes: usize,
     database: [u8; 16],
     /// Where the mark is kept; nothing in memory.
@@ -93,6 +95,12 @@ pub(crate) struct IndexParts {
     pub buffer_bytes: usize,
 }
 
+/// The last revision that any of these holds something of; blocks of times have numbers of their own.
+pub(crate) fn reach(stores: &[Store], times: &Times) -> Revision {
+    let others = stores.iter().enumerate().filter(|(class, _)| *class != classes::SYSTEM);
+    others.filter_map(|(_, store)| store.highest()).fold(times.reach(), Revision::max)
+}
+
 impl Index {
     pub fn new(parts: IndexParts) -> Result<Index> {
         let times = Times::load(&parts.stores[classes::SYSTEM], parts.mark.revision)?;
@@ -102,6 +110,7 @@ impl Index {
         let keys =
             parts.classes.of_space(EVENT_KEYS).filter_map(|class| parts.stores[class].highest());
         let since = keys.fold(parts.mark.revision, Revision::max);
+        let reach = reach(&parts.stores, &times);
         let seed = u64::from_le_bytes(parts.mark.database[..8].try_into().unwrap_or_default());
         Ok(Index {
             classes: parts.classes,
@@ -113,6 +122,7 @@ impl Index {
             tables: RwLock::new(Arc::new(Tables { active: Arc::default(), sealed: Vec::new() })),
             times,
             flushed: AtomicU64::new(parts.mark.revision),
+            reach,
             buffer_bytes: parts.buffer_bytes,
             database: parts.mark.database,
             directory: parts.directory,
@@ -137,6 +147,12 @@ impl Index {
 
     pub fn database(&self) -> [u8; 16] {
         self.database
+    }
+
+    /// The last revision that any store held something of when it was opened: a flush that was cut short leaves more there than
+    /// the mark says.
+    pub fn reach(&self) -> Revision {
+        self.reach
     }
 
     pub fn flushed(&self) -> Revision {

@@ -12,7 +12,9 @@ use crate::entry;
 use crate::mark::{Mark, io_error};
 use crate::planted::{self, Bug};
 use crate::pour::Pour;
+use crate::spaces;
 use crate::store::{Store, StoreOptions};
+use crate::times::Times;
 use mainstay_model::{Result, Revision};
 use std::fs::{self, File};
 use std::ops::Bound;
@@ -45,6 +47,41 @@ pub(crate) fn migrate(
     mark: &Mark,
     classes: &Classes,
 ) -> Result<Mark> {
+    let mark = rewrite(directory, options, mark, classes, |_, _| Ok(true))?;
+    swap(directory, None)?;
+    Ok(mark)
+}
+
+/// Writes the index anew with nothing in it that came behind its mark: a flush that was cut short has left that. The index as it
+/// was is kept aside.
+pub(crate) fn set_back(
+    directory: &Path,
+    options: &StoreOptions,
+    mark: &Mark,
+    aside: &Path,
+) -> Result<()> {
+    let classes = Classes::from_labels(mark.classes.iter().map(|class| class.0.as_str()));
+    let is_marked = |key: &[u8], version: &[u8]| {
+        // Blocks of times have numbers of their own.
+        let revision = match key.first() {
+            Some(&spaces::TIMES) => Times::end_of(entry::parse(version)?.1),
+            _ => Some(entry::revision_of(version)),
+        };
+        Ok(revision.is_none_or(|revision| revision <= mark.revision))
+    };
+    settle(directory)?;
+    rewrite(directory, options, mark, &classes, is_marked)?;
+    swap(directory, Some(aside))
+}
+
+/// Writes the index anew beside itself with those versions that are to be kept; gives the new mark.
+fn rewrite(
+    directory: &Path,
+    options: &StoreOptions,
+    mark: &Mark,
+    classes: &Classes,
+    keep: impl Fn(&[u8], &[u8]) -> Result<bool>,
+) -> Result<Mark> {
     let before = Classes::from_labels(mark.classes.iter().map(|class| class.0.as_str()));
     let next = beside(directory, "next");
     fs::create_dir(&next).map_err(|error| io_error("make", &next, &error))?;
@@ -56,13 +93,12 @@ pub(crate) fn migrate(
         .collect::<Result<Vec<_>>>()?;
     for class in 0..before.all().len() {
         let source = open(directory, &before, class, true)?;
-        copy(&source, &targets, classes)?;
+        copy(&source, &targets, classes, &keep)?;
     }
     drop(targets);
     let classes = floors(mark, &before, classes);
     let mark = Mark { database: mark.database, revision: mark.revision, classes };
     mark.write(&next)?;
-    swap(directory, &next)?;
     Ok(mark)
 }
 
@@ -83,14 +119,21 @@ fn floors(mark: &Mark, before: &Classes, classes: &Classes) -> Vec<(String, Revi
     labels.enumerate().map(|(class, label)| (label, floor(class))).collect()
 }
 
-/// Copies every version of a store to the store of its new class.
-fn copy(source: &Store, targets: &[Store], classes: &Classes) -> Result<()> {
+/// Copies versions of a store to the stores of their new classes.
+fn copy(
+    source: &Store,
+    targets: &[Store],
+    classes: &Classes,
+    keep: &impl Fn(&[u8], &[u8]) -> Result<bool>,
+) -> Result<()> {
     let mut pour = Pour::new(targets, classes);
     for row in source.range(Bound::Unbounded, Bound::Unbounded, NEWEST) {
         let (key, newest) = row?;
         let mut entry = Some(newest);
         while let Some(version) = entry {
-            pour.version(&key, &version)?;
+            if keep(&key, &version)? {
+                pour.version(&key, &version)?;
+            }
             entry = match entry::revision_of(&version).checked_sub(1) {
                 Some(at) => source.get(&key, at)?,
                 None => None,
@@ -100,12 +143,16 @@ fn copy(source: &Store, targets: &[Store], classes: &Classes) -> Result<()> {
     pour.finish()
 }
 
-fn swap(directory: &Path, next: &Path) -> Result<()> {
-    let old = beside(directory, "old");
+/// Puts the new index in the place of the old one, which goes, or is kept aside.
+fn swap(directory: &Path, aside: Option<&Path>) -> Result<()> {
+    let (old, next) = (beside(directory, "old"), beside(directory, "next"));
     let steps = || -> std::io::Result<()> {
         fs::rename(directory, &old)?;
-        rename_durably(next, directory)?;
-        fs::remove_dir_all(&old)
+        rename_durably(&next, directory)?;
+        match aside {
+            Some(aside) => fs::rename(&old, aside),
+            None => fs::remove_dir_all(&old),
+        }
     };
     steps().map_err(|error| io_error("replace", directory, &error))
 }

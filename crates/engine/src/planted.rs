@@ -43,8 +43,12 @@ bugs! {
     ListenersNotTold,
     /// The log thread is not woken when there is work for it.
     LogNotWoken,
+    /// What a damaged log has lost is left in the index, where a flush that was cut short has put it.
+    LostComesBack,
     /// The mark says that the stores hold one revision more than they do.
     MarkTooFar,
+    /// A backup holds what its database may still lose.
+    NoSyncBeforeBackup,
     /// A buffer goes into the stores before the log that holds it is synced.
     NoSyncBeforeFlush,
     /// The next segment of the log is begun while the last one is not synced.
@@ -97,6 +101,10 @@ bugs! {
     NoSyncOfSalvagedCopyName,
     /// The list of tables that a store is opened by is not synced.
     NoSyncOfReadTables,
+    /// A database that is salvaged may be none after a power cut.
+    NoSyncOfSalvagedDatabase,
+    /// The mark that a salvage goes by is not synced.
+    NoSyncOfSalvagedMark,
     /// A segment gets its name before its header is synced.
     NoSyncOfSegment,
     /// The name of a new segment is not synced.

@@ -27,6 +27,8 @@ pub(crate) type Point = (Revision, Stamp);
 #[derive(Default)]
 pub(crate) struct Times {
     blocks: RwLock<Vec<Block>>,
+    /// The last revision that anything stored speaks for, also behind the mark.
+    reach: Revision,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -48,9 +50,11 @@ impl Times {
         let from = spaces::key(spaces::TIMES, spaces::MAIN_ID, b"");
         let to = spaces::key(spaces::TIMES + 1, spaces::MAIN_ID, b"");
         let mut blocks: Vec<Block> = Vec::new();
+        let mut reach = 0;
         for row in store.range(Bound::Included(&from), Bound::Excluded(&to), NEWEST) {
             let (_, entry) = row?;
             let (end, points) = decode(entry::parse(&entry)?.1)?;
+            reach = end.max(reach);
             let Some(&first) = points.first() else { continue };
             // A flush that was cut short by a crash was done again: its blocks overlap these.
             let covered = blocks.last().is_some_and(|last| last.end >= first.0);
@@ -63,7 +67,12 @@ impl Times {
             }
             blocks.push(Block { first, end });
         }
-        Ok(Times { blocks: RwLock::new(blocks) })
+        Ok(Times { blocks: RwLock::new(blocks), reach })
+    }
+
+    /// The last revision that anything was stored for when it was loaded, also behind the mark.
+    pub fn reach(&self) -> Revision {
+        self.reach
     }
 
     /// The blocks for the points of a buffer that ends at `end`, numbered above all that is stored.

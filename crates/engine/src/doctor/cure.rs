@@ -2,10 +2,11 @@
 
 use super::judge::Cure;
 use super::{Report, log_end, look};
-use crate::core::make_dir;
+use crate::core::{make_dir, plain_store_options};
 use crate::identity::{self, Identity};
 use crate::log::{self, DatabaseId, DiskFiles, Log, LogOptions};
-use crate::mark::io_error;
+use crate::mark::{Mark, io_error};
+use crate::migrate;
 use crate::planted::{self, Bug};
 use mainstay_model::{Code, Error, Result, Revision};
 use std::path::{Path, PathBuf};
@@ -32,7 +33,8 @@ pub struct SalvageReport {
 /// neither log nor index suffices, nothing is changed and the error says what is missing.
 pub fn salvage(directory: &Path) -> Result<SalvageReport> {
     let identity = Identity::existing(directory)?;
-    keep_all_names(directory)?;
+    migrate::settle(&directory.join("index"))?;
+    keep_names(directory)?;
     let before = look(directory, identity.id, false)?;
     let mut work = Work { directory, done: Vec::new(), aside: Vec::new() };
     let end = log_end(&before.log).unwrap_or(0);
@@ -40,8 +42,10 @@ pub fn salvage(directory: &Path) -> Result<SalvageReport> {
         Cure::Nothing if before.is_healthy() => end.max(before.index_revision()),
         Cure::Nothing | Cure::Beyond => return Err(refusal(&before)),
         Cure::CutLog => {
+            let kept = end.max(before.index_revision());
+            work.set_index_back(&before, kept)?;
             work.cut_log()?;
-            end.max(before.index_revision())
+            kept
         }
         Cure::CutLogAndRebuild => {
             work.set_index_aside()?;
@@ -54,6 +58,7 @@ pub fn salvage(directory: &Path) -> Result<SalvageReport> {
             rest.last_revision().unwrap_or(0)
         }
         Cure::NewLog { first } => {
+            work.set_index_back(&before, *first - 1)?;
             work.new_log(&before, &identity, *first)?;
             *first - 1
         }
@@ -62,15 +67,15 @@ pub fn salvage(directory: &Path) -> Result<SalvageReport> {
     Ok(SalvageReport { done: work.done, aside: work.aside, kept, lost, before })
 }
 
-/// What is done to the log rests on what the index holds: that must not be taken back.
-fn keep_all_names(directory: &Path) -> Result<()> {
-    identity::keep_names(directory)?;
+/// What is done to the log rests on what the index's mark says: a power cut must not take it back. Where there is a mark, all that
+/// it says of the stores is durable.
+fn keep_names(directory: &Path) -> Result<()> {
+    planted::unless(Bug::NoSyncOfSalvagedDatabase, || identity::keep_names(directory))?;
     let index = directory.join("index");
-    let Ok(stores) = std::fs::read_dir(&index) else { return Ok(()) };
-    for store in stores.flatten().filter(|entry| entry.path().is_dir()) {
-        identity::keep_names(&store.path())?;
+    match index.is_dir() {
+        true => planted::unless(Bug::NoSyncOfSalvagedMark, || identity::keep_names(&index)),
+        false => Ok(()),
     }
-    identity::keep_names(&index)
 }
 
 impl Report {
@@ -119,13 +124,34 @@ impl Work<'_> {
         Ok(())
     }
 
+    /// What the log has lost goes from the index as well: a flush that was cut short has left it there, in some stores.
+    fn set_index_back(&mut self, before: &Report, kept: Revision) -> Result<()> {
+        if before.index.reach.is_none_or(|reach| reach <= kept) {
+            return Ok(());
+        }
+        let index = self.directory.join("index");
+        let Some(mark) = Mark::read_durably(&index)? else { return Ok(()) };
+        let aside = self.index_aside();
+        migrate::set_back(&index, &plain_store_options(), &mark, &aside)?;
+        self.aside.push(aside);
+        let revision = mark.revision;
+        self.done.push(format!(
+            "The index was set back to revision {revision}: it held something of what the log has lost."
+        ));
+        Ok(())
+    }
+
+    fn index_aside(&self) -> PathBuf {
+        self.free(1, |number| self.directory.join(format!("index.damaged-{number}")))
+    }
+
     /// Moves the index away, so that the next open builds it from the log.
     fn set_index_aside(&mut self) -> Result<()> {
         let index = self.directory.join("index");
         if !index.exists() {
             return Ok(());
         }
-        let aside = self.free(1, |number| self.directory.join(format!("index.damaged-{number}")));
+        let aside = self.index_aside();
         self.rename(&index, &aside)?;
         self.done.push("The index was set aside; the next open rebuilds it from the log.".into());
         self.aside.push(aside);

@@ -1,8 +1,13 @@
 //! The doctor's look at the index: its mark, and every file of its stores.
 
-use crate::classes::Classes;
+use super::shadow::Shadow;
+use crate::classes::{Classes, SYSTEM};
+use crate::core::plain_store_options;
+use crate::index;
 use crate::mark::{Mark, io_error};
-use crate::store;
+use crate::planted::{self, Bug};
+use crate::store::{self, Store};
+use crate::times::Times;
 use mainstay_model::{Code, Result, Revision};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,6 +22,9 @@ pub struct IndexReport {
     pub state: IndexState,
     /// Its stores, one per retention class; without a readable mark, the directories found.
     pub stores: Vec<StoreReport>,
+    /// The last revision that any store holds something of, where that could be seen: a flush that was cut short leaves more
+    /// than the mark says.
+    pub reach: Option<Revision>,
 }
 
 /// Whether an index can be used.
@@ -53,7 +61,8 @@ pub struct StoreReport {
 }
 
 pub(super) fn look(directory: &Path, id: &[u8; 16]) -> Result<IndexReport> {
-    let report = |state, stores| IndexReport { directory: directory.to_owned(), state, stores };
+    let report =
+        |state, stores| IndexReport { directory: directory.to_owned(), state, stores, reach: None };
     let mark = match Mark::read(directory) {
         Ok(mark) => mark,
         Err(error) if error.code() == Code::CorruptIndex => {
@@ -84,7 +93,25 @@ pub(super) fn look(directory: &Path, id: &[u8; 16]) -> Result<IndexReport> {
     } else {
         IndexState::Sound(mark.revision)
     };
-    Ok(report(state, stores))
+    // Links may not be had; the rest of the report is worth having.
+    let reach = match state {
+        IndexState::Sound(_) if !planted::is(Bug::LostComesBack) => {
+            reach(directory, &mark, &classes).ok()
+        }
+        _ => None,
+    };
+    Ok(IndexReport { reach, ..report(state, stores) })
+}
+
+fn reach(directory: &Path, mark: &Mark, classes: &Classes) -> Result<Revision> {
+    let (shadow, options) = (Shadow::new()?, plain_store_options());
+    let open = |class: usize| {
+        let name = classes.directory(class);
+        Store::open_copy(&shadow.link(&directory.join(&name), &name)?, &options)
+    };
+    let stores = (0..classes.all().len()).map(open).collect::<Result<Vec<_>>>()?;
+    let times = Times::load(&stores[SYSTEM], mark.revision)?;
+    Ok(index::reach(&stores, &times))
 }
 
 pub(super) fn classes(mark: &Mark) -> Option<Classes> {

@@ -117,7 +117,7 @@ pub(super) fn judge(
         return Diagnosis::new(Verdict::Newer, Cure::Nothing, finding, advice);
     }
     let mut diagnosis = match &index.state {
-        IndexState::Sound(mark) => with_index(directory, log, *mark),
+        IndexState::Sound(mark) => with_index(directory, log, *mark, index.reach.unwrap_or(*mark)),
         IndexState::Damaged(why) => without_index(log, why),
         IndexState::BadTable(why) => with_bad_table(log, why),
         IndexState::Absent if !has_log(log) => Diagnosis::healthy(),
@@ -194,7 +194,7 @@ fn with_bad_table(log: &LogReport, why: &str) -> Diagnosis {
     }
 }
 
-fn with_index(directory: &Path, log: &LogReport, mark: Revision) -> Diagnosis {
+fn with_index(directory: &Path, log: &LogReport, mark: Revision, reach: Revision) -> Diagnosis {
     let Some(first) = log.segments.first().map(|segment| segment.first_revision) else {
         return without_log(log, mark);
     };
@@ -213,6 +213,13 @@ fn with_index(directory: &Path, log: &LogReport, mark: Revision) -> Diagnosis {
         }
         Some(problem) if is_damage(problem) => {
             let finding = format!("Everything up to revision {end} can be kept.");
+            Diagnosis::salvage(Cure::CutLog, finding)
+        }
+        _ if end >= mark && reach > end => {
+            let finding = format!(
+                "The index holds something of revision {reach}, but the log ends at revision {end}: \
+                 its end is gone. Everything up to revision {end} can be kept."
+            );
             Diagnosis::salvage(Cure::CutLog, finding)
         }
         problem if end >= mark => {

@@ -118,7 +118,7 @@ fn open(directory: &Path, shadow: &Shadow, classes: &Classes) -> Result<Vec<Stor
             return Ok(Store::memory(options.purge.clone()));
         }
         let name = classes.directory(class);
-        Store::open(&shadow.link(&directory.join(&name), &name)?, &options, true)
+        Store::open_copy(&shadow.link(&directory.join(&name), &name)?, &options)
     };
     (0..classes.all().len()).map(open).collect()
 }

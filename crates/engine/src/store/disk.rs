@@ -68,6 +68,17 @@ impl DiskStore {
             // The tree deletes what this list of tables does not name.
             Found::Tree => planted::unless(Bug::NoSyncOfReadTables, || manifest::keep(dir))?,
         }
+        DiskStore::open_found(dir, options, table_bytes)
+    }
+
+    /// See [`Store::open_copy`](super::Store::open_copy).
+    pub fn open_copy(dir: &Path, options: &StoreOptions) -> Result<DiskStore> {
+        manifest::inspect(dir, true)?;
+        DiskStore::open_found(dir, options, TABLE_BYTES)
+    }
+
+    /// Opens what was looked at, or a tree in an empty directory.
+    fn open_found(dir: &Path, options: &StoreOptions, table_bytes: u64) -> Result<DiskStore> {
         let floor = Arc::new(AtomicU64::new(0));
         let factory =
             SieveFactory { floor: floor.clone(), purge: AssertUnwindSafe(options.purge.clone()) };

@@ -85,6 +85,11 @@ impl Store {
         DiskStore::open(dir, options, expect_existing).map(Store::Disk)
     }
 
+    /// Opens a copy of a store that nobody needs after a power cut.
+    pub fn open_copy(dir: &Path, options: &StoreOptions) -> Result<Store> {
+        DiskStore::open_copy(dir, options).map(Store::Disk)
+    }
+
     /// An empty store that lives as long as the process.
     pub fn memory(purge: Purge) -> Store {
         Store::Memory(MemoryStore::new(purge))
