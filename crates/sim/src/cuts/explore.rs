@@ -1,10 +1,13 @@
 //! Cuts at boundaries, by the thousand.
 
-use super::procedure::{Procedure, Subject, cut_all};
+use super::procedure::Procedure;
 use super::recording::{DATABASE, Recording, Start, runs};
+use super::subject::Subject;
+use super::trial::cut_all;
 use super::trouble::Trouble;
 use crate::disk::{Event, Homes, Image, Model};
 use crate::drill::{Account, Look, Outcome, Work, options};
+use crate::effort;
 use mainstay::Options;
 use mainstay_conformance::random::Random;
 use std::collections::{BTreeMap, BTreeSet};
@@ -158,6 +161,7 @@ impl Explorer<'_> {
         let mut random = Random::of(&[self.plan.seed, cuts.len() as u64]);
         let next = random.below(cuts.len().max(1) as u64) as usize;
         for (number, &(cut, model)) in cuts.iter().enumerate() {
+            effort::step()?;
             events[at..cut].iter().for_each(|event| platter.apply(event));
             at = cut;
             let seed = random.next();
@@ -166,6 +170,7 @@ impl Explorer<'_> {
             if let Err(what) = looked {
                 return Err(self.keep(Trouble {
                     recording: self.recording.clone(),
+                    said: self.recording.said(cut),
                     cut,
                     model,
                     seed,

@@ -24,7 +24,7 @@ pub(super) fn live(db: &Database, tape: &Tape) -> mainstay::Result<()> {
 }
 
 /// Every second revision is one of a cell that says which.
-fn turn(db: &Database, n: u8, tape: &Tape) -> mainstay::Result<()> {
+pub(super) fn turn(db: &Database, n: u8, tape: &Tape) -> mainstay::Result<()> {
     db.cells().set(&cell(n), vec![n; 4096])?;
     tape.push(Event::Note(format!("{TURN} {n}")));
     db.cells().set(TURN, db.revision() as i64 + 1).map(drop)
@@ -67,13 +67,20 @@ pub(super) fn check_lived(db: &Database, turns: &[u8]) -> Outcome<()> {
             seen => return Err(format!("LOST: what was at revision {at}: {seen:?}")),
         }
     }
+    check_there(db, turns)?;
     let first = (0..AGAIN).map(there).collect::<Outcome<Vec<bool>>>()?;
     if first.windows(2).any(|two| two == [false, true]) {
         return Err(format!("LOST: there are holes: {first:?}"));
     }
+    Ok(())
+}
+
+/// What was acknowledged is there.
+pub(super) fn check_there(db: &Database, turns: &[u8]) -> Outcome<()> {
     for &n in turns {
-        if !there(n)? {
-            return Err(format!("LOST: {} was acknowledged", cell(n)));
+        match db.cells().get(&cell(n)) {
+            Ok(Some(_)) => {}
+            seen => return Err(format!("LOST: {} was acknowledged: {seen:?}", cell(n))),
         }
     }
     Ok(())

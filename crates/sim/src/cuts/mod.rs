@@ -16,9 +16,14 @@ mod explore;
 mod life;
 mod procedure;
 mod recording;
+mod setback;
+mod subject;
+mod trial;
 mod trouble;
 
 pub use explore::{Plan, Tally, run, settle, settle_at};
-pub use procedure::{Procedure, Subject, cut_all};
+pub use procedure::Procedure;
 pub use recording::{DATABASE, Recording, Start, Taped};
+pub use subject::Subject;
+pub use trial::cut_all;
 pub use trouble::{Trouble, again};

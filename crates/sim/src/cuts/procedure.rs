@@ -7,17 +7,17 @@
 //!   done: it is so, and everything is there     not done: it can be begun again, and then everything is there
 //! ```
 
-use super::explore::{Tally, settle_at};
-use super::life::{check_lived, live, live_again, rest, turn_of};
-use super::recording::{DATABASE, Recording, Start};
-use crate::disk::{Event, Homes, Image, Model, Mount, Node, Tape};
-use crate::drill::{Outcome, Work, all_cells, options};
+use super::life::{check_lived, check_there, live, live_again, rest};
+use super::recording::{DATABASE, Start};
+use super::setback::{ROUNDS, set_back};
+use super::subject::Subject;
+use super::trial::Said;
+use crate::disk::{Homes, Image, Mount};
+use crate::drill::{Outcome, options, own_cell};
 use mainstay::doctor::Verdict;
-use mainstay::{Code, Options, Revision, Versioned, doctor, restore_backup, verify_backup};
-use mainstay_conformance::random::Random;
-use std::collections::BTreeMap;
+use mainstay::{Code, Durability, Options, doctor, restore_backup, verify_backup};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// What is done.
@@ -27,6 +27,8 @@ pub enum Procedure {
     Create,
     /// A backup is written.
     Backup,
+    /// A backup of what was written without a promise is written.
+    BackupAhead,
     /// A database is made of a backup and an increment.
     Restore,
     /// A log whose first segment is damaged is salvaged: what is before the damage goes aside.
@@ -43,30 +45,33 @@ pub enum Procedure {
     SalvageBoth,
     /// The same, where nothing is behind the damaged segment.
     SalvageBothLast,
+    /// A process was killed when it had given the index a new mark; then the log was damaged, and is salvaged.
+    SalvageMarked,
+    /// A process was killed when it had brought something into a store, and the mark did not say so yet; then the log was
+    /// damaged, and is salvaged.
+    SalvageFlushed,
+    /// A process was killed when it had made a database of a backup; then the log was damaged, and is salvaged.
+    SalvageRestored,
     /// An index is divided into other classes.
     Divide,
     /// An index that is gone is made anew.
     Rebuild,
+    /// An index that the log does not hold is made anew of a backup; then the log is trimmed.
+    Base,
     /// A database is written to, segment after segment, trimmed and closed; then it is trimmed and written to again.
     Live,
     /// The same; then nobody asks it for anything.
     Rest,
+    /// Lists of tables get their names, and that is said to have failed; so they are set back.
+    SetBack,
 }
-
-/// For so many cuts, it is also killed once.
-const CUTS_FOR_EACH_KILL: usize = 10;
-
-/// How often power fails after each of these.
-const CUTS_EACH_KILLED: usize = 6;
-
-/// The line that says that it is done.
-const DONE: &str = "done";
 
 impl Procedure {
     /// All of them.
-    pub const ALL: [Procedure; 14] = [
+    pub const ALL: [Procedure; 20] = [
         Procedure::Create,
         Procedure::Backup,
+        Procedure::BackupAhead,
         Procedure::Restore,
         Procedure::SalvageFirst,
         Procedure::SalvageMiddle,
@@ -75,40 +80,61 @@ impl Procedure {
         Procedure::SalvageGone,
         Procedure::SalvageBoth,
         Procedure::SalvageBothLast,
+        Procedure::SalvageMarked,
+        Procedure::SalvageFlushed,
+        Procedure::SalvageRestored,
         Procedure::Divide,
         Procedure::Rebuild,
+        Procedure::Base,
         Procedure::Live,
         Procedure::Rest,
+        Procedure::SetBack,
     ];
 
     /// The options that it opens databases with.
     fn options(self) -> Options {
         match self {
             Procedure::Divide => options().retention_class("own/1/", None),
+            Procedure::BackupAhead => {
+                let never = Duration::from_secs(3600);
+                options().durability(Durability::Memory).sync_interval(never)
+            }
             // Some tables lie one over the other when it is trimmed.
-            Procedure::Live | Procedure::Rest => {
+            Procedure::Live | Procedure::Rest | Procedure::Base => {
                 let options = options().retention(Duration::ZERO);
                 options.feed_retention(Duration::ZERO, 0).write_buffer_bytes(192 << 10)
             }
+            // Nothing happens by itself.
+            Procedure::SetBack => Procedure::Live.options().background(false),
             _ => options(),
         }
     }
 
-    /// The files that it begins with.
-    fn prepare(self, subject: &Subject, home: &Path) -> Outcome<Image> {
-        match self {
-            Procedure::Create | Procedure::Live | Procedure::Rest => Ok(Image::default()),
-            Procedure::Backup => Ok(subject.late.clone()),
-            Procedure::Divide => Ok(subject.lean.clone()),
-            Procedure::Restore => subject.backups(home),
-            Procedure::Rebuild => Ok(subject.late.without(&Path::new(DATABASE).join("index"))),
-            _ => subject.damaged(self),
-        }
+    /// What it begins with.
+    pub(super) fn prepare(self, subject: &Subject, homes: &Homes) -> Outcome<Start> {
+        let base = match self {
+            Procedure::Create
+            | Procedure::BackupAhead
+            | Procedure::Live
+            | Procedure::Rest
+            | Procedure::SetBack => Image::default(),
+            Procedure::Backup => subject.late.clone(),
+            Procedure::Divide => subject.lean.clone(),
+            Procedure::Restore => subject.backups(&homes.image.with_extension("prepared"))?,
+            Procedure::Rebuild => subject.late.without(&Path::new(DATABASE).join("index")),
+            Procedure::Base => subject.with_base(&homes.image.with_extension("prepared"))?,
+            Procedure::SalvageMarked => return subject.killed_when_named("MARK", homes),
+            Procedure::SalvageFlushed => return subject.killed_when_named("current", homes),
+            Procedure::SalvageRestored => return subject.restored(homes),
+            _ => subject.damaged(self)?,
+        };
+        Ok(Start { base, ..Start::default() })
     }
 
     /// Does it.
-    fn perform(self, root: &Path, tape: &Tape) -> Outcome<()> {
+    pub(super) fn perform(self, mount: &Mount) -> Outcome<()> {
         let told = |error: mainstay::Error| format!("{self:?}: {error}");
+        let (root, tape) = (mount.directory(), mount.tape());
         let db = root.join(DATABASE);
         match self {
             Procedure::Create | Procedure::Divide | Procedure::Rebuild => {
@@ -118,34 +144,53 @@ impl Procedure {
                 let db = options().open(&db).map_err(told)?;
                 db.backup(&root.join("backup"), &mut |_| {}).map_err(told).map(drop)
             }
+            Procedure::BackupAhead => {
+                let db = self.options().open(&db).map_err(told)?;
+                let ahead = (0..20).try_for_each(|n| db.cells().set(&own_cell(0, n), 1).map(drop));
+                let backed_up = ahead.and_then(|()| db.backup(&root.join("backup"), &mut |_| {}));
+                backed_up.map_err(told).map(drop)
+            }
             Procedure::Restore => restore(root).map_err(told),
+            Procedure::Base => {
+                let db = self.options().base(root.join("base")).open(&db);
+                db.and_then(|db| live(&db, tape)).map_err(told)
+            }
             Procedure::Live | Procedure::Rest => {
                 self.options().open(&db).and_then(|db| live(&db, tape)).map_err(told)
+            }
+            Procedure::SetBack => {
+                match set_back(|| self.options().open(&db), mount).map_err(told)? {
+                    ROUNDS => Ok(()),
+                    hits => Err(format!("the disk in memory: {hits} lists of tables failed")),
+                }
             }
             _ => doctor::salvage(&db).map_err(told).map(drop),
         }
     }
 
     /// Does it once more, where it was killed.
-    fn perform_again(self, root: &Path, tape: &Tape) -> Outcome<()> {
+    pub(super) fn perform_again(self, mount: &Mount) -> Outcome<()> {
         let told = |error: mainstay::Error| format!("{self:?}, again: {error}");
-        let again = || self.perform(root, tape);
+        let (root, tape) = (mount.directory(), mount.tape());
+        let again = || self.perform(mount);
         match self {
             Procedure::Restore => begin_restore_again(root).map_err(told),
-            Procedure::Backup => {
+            Procedure::Backup | Procedure::BackupAhead => {
                 // It may be there already; then nobody was told.
                 let _ = fs::remove_file(root.join("backup"));
                 again()
             }
             Procedure::Create | Procedure::Divide | Procedure::Rebuild => again(),
-            Procedure::Live => {
-                let db = self.options().open(root.join(DATABASE));
+            Procedure::Live | Procedure::Base => {
+                let db = self.options().base(root.join("base")).open(root.join(DATABASE));
                 db.and_then(|db| live_again(&db, tape)).map_err(told)
             }
             Procedure::Rest => {
                 let db = self.options().open(root.join(DATABASE));
                 db.and_then(|db| rest(&db)).map_err(told)
             }
+            // Who opens it removes the tables that are not listed.
+            Procedure::SetBack => self.options().open(root.join(DATABASE)).map_err(told).map(drop),
             // A log that was salvaged has no more to be salvaged; who opens it makes that certain.
             _ => {
                 again()?;
@@ -156,7 +201,12 @@ impl Procedure {
     }
 
     /// What must be so if power failed.
-    fn verify(self, root: &Path, said: &Said, subject: &Subject) -> Outcome<()> {
+    pub(super) fn verify(
+        self,
+        root: &Path,
+        said: &Said,
+        (subject, before): (&Subject, &Image),
+    ) -> Outcome<()> {
         let done = said.done;
         let told = |error: mainstay::Error| format!("{self:?}, done: {done}: {error}");
         let db = root.join(DATABASE);
@@ -173,6 +223,7 @@ impl Procedure {
                     false => Ok(()),
                 }
             }
+            Procedure::BackupAhead => check_ahead(root).map_err(told)?,
             Procedure::Restore => {
                 if !done {
                     begin_restore_again(root).map_err(told)?;
@@ -180,8 +231,25 @@ impl Procedure {
                 subject.settle(&db, &options())
             }
             Procedure::Divide | Procedure::Rebuild => subject.settle(&db, &self.options()),
-            Procedure::Live | Procedure::Rest => {
+            Procedure::Live | Procedure::Rest | Procedure::SetBack => {
                 check_lived(&self.options().open(&db).map_err(told)?, &said.turns)
+            }
+            Procedure::Base => {
+                let options = match done {
+                    true => self.options(),
+                    false => self.options().base(root.join("base")),
+                };
+                check_there(&options.open(&db).map_err(told)?, &said.turns)
+            }
+            // Power and log failed one after the other: what was salvaged is the database of one moment or another.
+            Procedure::SalvageRestored if !done && !db.join("DATABASE").exists() => {
+                begin_restore_again(root).map_err(told)
+            }
+            Procedure::SalvageMarked | Procedure::SalvageFlushed | Procedure::SalvageRestored
+                if !done =>
+            {
+                doctor::salvage(&db).map_err(told)?;
+                check_stays(&db).map_err(told)?
             }
             _ => {
                 if !done {
@@ -189,8 +257,9 @@ impl Procedure {
                 } else if doctor::inspect(&db).map_err(told)?.verdict == Verdict::Salvage {
                     return Err(format!("LOST: {self:?} is to be done again"));
                 }
-                subject.check_aside(self, &db)?;
-                subject.check_salvaged(self, &db)
+                subject.check_aside(before, &db)?;
+                subject.check_salvaged(before, &db)?;
+                check_stays(&db).map_err(told)?
             }
         }
     }
@@ -220,228 +289,28 @@ fn check_backup(root: &Path) -> mainstay::Result<()> {
     verify_backup(&root.join("backup")).map(drop)
 }
 
-/// A database at two moments of its life.
-pub struct Subject {
-    early: Image,
-    late: Image,
-    /// The same as the second, with no more of a log than it needs.
-    lean: Image,
-    said: Vec<(u64, String)>,
+/// A database reaches as far as its backups do.
+fn check_ahead(root: &Path) -> mainstay::Result<Outcome<()>> {
+    if !root.join("backup").exists() {
+        return Ok(Ok(()));
+    }
+    let backup = verify_backup(&root.join("backup"))?.revision;
+    let revision = options().open(root.join(DATABASE))?.revision();
+    Ok(match revision >= backup {
+        true => Ok(()),
+        false => Err(format!("LOST: the backup of revision {backup}, the database has {revision}")),
+    })
 }
 
-impl Subject {
-    /// A database that three processes have written to.
-    pub fn make(seed: u64, homes: &Homes) -> Outcome<Subject> {
-        let mut start = Start::default();
-        let mut images = Vec::new();
-        // The last of them leaves a segment with more than one frame.
-        for (generation, operations) in (1..).zip([60, 60, 3]) {
-            let work = Work { seed, generation, writers: 4, operations, faulty: false };
-            start = Recording::make(start, work, options(), &homes.mounted)?.after_all();
-            images.push(start.base.clone());
-        }
-        let Start { base: late, before: said, .. } = start;
-        let lean = lean(&late, &homes.image)?;
-        Ok(Subject { early: images.remove(0), late, lean, said })
-    }
-
-    fn settle(&self, directory: &Path, options: &Options) -> Outcome<()> {
-        settle_at(directory, options, &self.said, &mut Tally::default())
-    }
-
-    /// A full backup of the first moment, and an increment from there to the second.
-    fn backups(&self, home: &Path) -> Outcome<Image> {
-        let told = |error: mainstay::Error| format!("backing up: {error}");
-        let disk = |error: std::io::Error| format!("backing up: {error}");
-        let root = home.join("backups");
-        let mut backups = Image::default();
-        let (full, more) = (home.join("full"), home.join("more"));
-        self.early.write(&root).map_err(disk)?;
-        let db = options().open(root.join(DATABASE)).map_err(told)?;
-        let revision = db.backup(&full, &mut |_| {}).map_err(told)?.revision;
-        drop(db);
-        self.late.write(&root).map_err(disk)?;
-        let db = options().open(root.join(DATABASE)).map_err(told)?;
-        db.backup_since(revision, &more, &mut |_| {}).map_err(told)?;
-        for (name, path) in [("full", full), ("more", more)] {
-            backups.put(PathBuf::from(name), Node::File(fs::read(&path).map_err(disk)?));
-            fs::remove_file(path).map_err(disk)?;
-        }
-        Ok(backups)
-    }
-
-    /// The files with what is to be salvaged.
-    fn damaged(&self, procedure: Procedure) -> Outcome<Image> {
-        let mut image = self.late.clone();
-        let segments = self.segments();
-        let hit: &[PathBuf] = match procedure {
-            Procedure::SalvageFirst => &segments[..1],
-            Procedure::SalvageAll => &segments,
-            Procedure::SalvageLast | Procedure::SalvageBothLast => &segments[segments.len() - 1..],
-            Procedure::SalvageGone => {
-                return Ok(image.without(&Path::new(DATABASE).join("log")));
-            }
-            _ => &segments[segments.len().saturating_sub(2)..][..1],
-        };
-        for path in hit {
-            let bytes = image.bytes_mut(path).ok_or("there is no such file")?;
-            // Behind the header, in the first frame.
-            bytes[200] ^= 1;
-        }
-        if matches!(procedure, Procedure::SalvageBoth | Procedure::SalvageBothLast) {
-            let mark = Path::new(DATABASE).join("index").join("MARK");
-            let bytes = image.bytes_mut(&mark).ok_or("there is no mark")?;
-            bytes[20] ^= 1;
-        }
-        Ok(image)
-    }
-
-    fn segments(&self) -> Vec<PathBuf> {
-        let is_segment = |path: &&PathBuf| path.extension().is_some_and(|of| of == "seg");
-        self.late.files().map(|(path, _)| path).filter(is_segment).cloned().collect()
-    }
-
-    /// What was damaged is kept, byte by byte.
-    fn check_aside(&self, procedure: Procedure, db: &Path) -> Outcome<()> {
-        let damaged = self.damaged(procedure)?;
-        let told = |error: std::io::Error| format!("looking for what was damaged: {error}");
-        let mut there = Vec::new();
-        for entry in fs::read_dir(db.join("log")).map_err(told)? {
-            there.push(fs::read(entry.map_err(told)?.path()).map_err(told)?);
-        }
-        let before: BTreeMap<_, _> = self.late.files().collect();
-        let changed = damaged.files().filter(|(path, bytes)| before.get(path) != Some(bytes));
-        let segments = changed.filter(|(path, _)| path.extension().is_some_and(|of| of == "seg"));
-        match segments.into_iter().find(|(_, bytes)| !there.contains(bytes)) {
-            Some((path, _)) => Err(format!("LOST: {} was not kept", path.display())),
-            None => Ok(()),
-        }
-    }
-
-    /// It is as after a salvage that nobody cut off.
-    fn check_salvaged(&self, procedure: Procedure, db: &Path) -> Outcome<()> {
-        let home = db.with_extension("undisturbed");
-        let told = |error: mainstay::Error| format!("salvaging: {error}");
-        self.damaged(procedure)?.write(&home).map_err(|error| format!("an image: {error}"))?;
-        doctor::salvage(&home.join(DATABASE)).map_err(told)?;
-        let (cut, undisturbed) =
-            (look(db).map_err(told)?, look(&home.join(DATABASE)).map_err(told)?);
-        match cut == undisturbed {
-            true => Ok(()),
-            false => Err(format!("LOST: {cut:?} instead of {undisturbed:?}")),
-        }
-    }
-}
-
-/// The files with an index that nothing but a backup could make again.
-fn lean(image: &Image, home: &Path) -> Outcome<Image> {
-    let told = |error: mainstay::Error| format!("trimming: {error}");
-    let disk = |error: std::io::Error| format!("trimming: {error}");
-    image.write(home).map_err(disk)?;
-    let options = options().feed_retention(Duration::ZERO, 0);
-    let db = options.open(home.join(DATABASE)).map_err(told)?;
-    db.trim().map_err(told)?;
-    db.close().map_err(told)?;
-    drop(db);
-    Image::read(home).map_err(disk)
-}
-
-/// The revision that a database ends with, and its cells.
-fn look(directory: &Path) -> mainstay::Result<(Revision, Vec<Option<Versioned>>)> {
-    let db = options().open(directory)?;
-    let cells = all_cells().iter().map(|name| db.cells().get_versioned(name)).collect();
-    let cells: mainstay::Result<_> = cells;
-    Ok((db.open_report().revision, cells?))
-}
-
-/// Does it on a disk, and cuts it off at boundaries, so often at most; gives how often that was.
-///
-/// It is also killed, done again on what that has left, and then cut off.
-pub fn cut_all(
-    procedure: Procedure,
-    subject: &Subject,
-    homes: &Homes,
-    (seed, most): (u64, usize),
-) -> Outcome<u64> {
-    let base = procedure.prepare(subject, &homes.image.with_extension("prepared"))?;
-    let mut random = Random::of(&[seed, procedure as u64]);
-    let kills = most.div_ceil(CUTS_FOR_EACH_KILL);
-    let trial = Trial { procedure, subject, homes };
-    let recording = trial.record(Start { base, ..Start::default() }, Procedure::perform)?;
-    let mut cuts = trial.cut(&recording, most - kills, &mut random)?;
-    for kill in 0..kills {
-        // The last names are those that it is done by.
-        let start = match recording.last_renames().nth(kill / 2) {
-            Some(at) if kill % 2 == 0 => recording.killed_at(at),
-            _ => recording.after_kill(&mut random),
-        };
-        let next = trial.record(start, Procedure::perform_again)?;
-        let killed = trial.cut(&next, CUTS_EACH_KILLED, &mut random);
-        cuts += killed.map_err(|what| format!("killed and begun again: {what}"))?;
-    }
-    Ok(cuts)
-}
-
-/// What was said by then.
-struct Said {
-    /// That it is done.
-    done: bool,
-    /// Which cells were acknowledged, also before it was killed.
-    turns: Vec<u8>,
-}
-
-impl Said {
-    fn by(recording: &Recording, cut: usize) -> Said {
-        let done = recording.events[..cut].contains(&Event::Note(DONE.to_owned()));
-        let said = recording.said(cut);
-        let lines = said.iter().flat_map(|(_, text)| text.lines());
-        let turns = lines.filter_map(turn_of);
-        Said { done, turns: turns.collect() }
-    }
-}
-
-/// Something that is done, and cut off.
-struct Trial<'a> {
-    procedure: Procedure,
-    subject: &'a Subject,
-    homes: &'a Homes,
-}
-
-impl Trial<'_> {
-    fn record(
-        &self,
-        start: Start,
-        perform: fn(Procedure, &Path, &Tape) -> Outcome<()>,
-    ) -> Outcome<Recording> {
-        let disk = |error: std::io::Error| format!("the disk in memory: {error}");
-        let mount = Mount::new(start.tree(), &self.homes.mounted).map_err(disk)?;
-        perform(self.procedure, mount.directory(), mount.tape())?;
-        mount.tape().push(Event::Note(DONE.to_owned()));
-        let events = mount.tape().take();
-        mount.end().map_err(disk)?;
-        Ok(Recording { generation: 0, start, events })
-    }
-
-    fn cut(&self, recording: &Recording, most: usize, random: &mut Random) -> Outcome<u64> {
-        let Trial { procedure, subject, homes } = self;
-        let disk = |error: std::io::Error| format!("writing an image: {error}");
-        let (mut at, mut cuts) = (0, 0);
-        let mut platter = recording.start.platter();
-        let end = recording.events.len();
-        let mut chosen = recording.cuts(most as u64, random);
-        chosen.extend(Model::ALL.map(|model| (end, model)));
-        for (cut, model) in chosen {
-            recording.events[at..cut].iter().for_each(|event| platter.apply(event));
-            at = cut;
-            let said = Said::by(recording, cut);
-            let image = platter.cut(model, random);
-            image.write(&homes.image).map_err(disk)?;
-            procedure.verify(&homes.image, &said, subject).map_err(|what| {
-                let total = recording.events.len();
-                format!("{procedure:?}, a cut at event {cut} of {total}, model {model}: {what}")
-            })?;
-            cuts += 1;
-        }
-        Ok(cuts)
-    }
+/// What is there is not changed by what is written elsewhere: nothing waits in it for its revision to come.
+fn check_stays(db: &Path) -> mainstay::Result<Outcome<()>> {
+    let db = options().open(db)?;
+    let (cell, other) = (own_cell(0, 0), own_cell(1, 0));
+    let before = db.cells().get_versioned(&cell)?;
+    (0..20).try_for_each(|n| db.cells().set(&other, n).map(drop))?;
+    let now = db.cells().get_versioned(&cell)?;
+    Ok(match before == now {
+        true => Ok(()),
+        false => Err(format!("LOST, and there again: {now:?} after {before:?}")),
+    })
 }

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// The database's directory on the disk.
-pub const DATABASE: &str = "db";
+/// The database's directory on the disk, in others that are made with it.
+pub const DATABASE: &str = "srv/data/db";
 
 /// What happens so soon after a name was given may rest on it.
 const NEAR: usize = 6;

@@ -13,6 +13,8 @@ use std::path::Path;
 pub struct Trouble {
     /// What had happened.
     pub recording: Recording,
+    /// What was said by then, by process.
+    pub said: Vec<(u64, String)>,
     /// How much of it, when power failed.
     pub cut: usize,
     /// Under which model.
@@ -45,7 +47,7 @@ impl Trouble {
 
 /// Looks at a violation again; the files after the cut stay in a directory.
 pub fn again(path: &Path, home: &Path) -> Outcome<()> {
-    let Trouble { recording, cut, model, seed, .. } = Trouble::load(path)?;
+    let Trouble { recording, said, cut, model, seed, .. } = Trouble::load(path)?;
     let mut platter = recording.start.platter();
     let from = cut.saturating_sub(40);
     for (at, event) in recording.events[..cut].iter().enumerate() {
@@ -58,7 +60,7 @@ pub fn again(path: &Path, home: &Path) -> Outcome<()> {
     for (path, bytes) in image.files() {
         println!("{} has {} bytes", path.display(), bytes.len());
     }
-    settle(&image, &recording.said(cut), home, &mut Tally::default())
+    settle(&image, &said, home, &mut Tally::default())
 }
 
 fn brief(text: &str) -> String {

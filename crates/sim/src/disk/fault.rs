@@ -47,6 +47,8 @@ pub enum Fault {
     /// It fails, and some of it has happened all the same: half of a write, or all of a renaming. What a sync that fails
     /// should have made durable is dropped, as Linux does it: pages count as clean.
     Half,
+    /// It fails, and all of it has happened all the same, for good: a renaming, or a sync.
+    After,
     /// Power fails right now: what was asked for is begun, and nobody is told how it ends.
     Cut,
     /// There is no power; nothing has happened.
@@ -60,6 +62,7 @@ impl fmt::Display for Fault {
             Fault::Full => "ENOSPC",
             Fault::Short => "short",
             Fault::Half => "EIO half way",
+            Fault::After => "EIO when it is done",
             Fault::Cut => "a power cut",
             Fault::Off => "no power",
         })
@@ -89,21 +92,43 @@ enum Power {
     Off,
 }
 
-/// From the n-th call of a kind on, so many fail.
+/// Of the calls of a kind on such a path, so many are as ever, and then so many fail.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     action: Action,
-    from: u64,
-    to: u64,
+    /// What the path ends with.
+    place: &'static str,
+    before: u64,
+    many: u64,
     fault: Fault,
+}
+
+impl Plan {
+    /// A call that it is about is made; says whether it fails.
+    fn comes_to_pass(&mut self) -> bool {
+        let fails = self.before == 0 && self.many > 0;
+        match self.before {
+            0 => self.many = self.many.saturating_sub(1),
+            _ => self.before -= 1,
+        }
+        fails
+    }
 }
 
 impl Faults {
     /// The n-th call of a kind from now on fails, and so many in all from there.
     pub fn plan(&self, action: Action, n: u64, many: u64, fault: Fault) {
+        self.set(Plan { action, place: "", before: n, many, fault });
+    }
+
+    /// The n-th call of a kind from now on fails that is on something whose path ends so.
+    pub fn plan_at(&self, action: Action, place: &'static str, n: u64, fault: Fault) {
+        self.set(Plan { action, place, before: n, many: 1, fault });
+    }
+
+    fn set(&self, plan: Plan) {
         let mut state = self.state();
-        let from = state.counts[action as usize] + n;
-        state.plan = Some(Plan { action, from, to: from.saturating_add(many), fault });
+        state.plan = Some(plan);
         state.hit = None;
     }
 
@@ -145,7 +170,9 @@ impl Faults {
     /// Whether something may get another name, and nobody is told.
     pub fn may_rename_unseen(&self) -> bool {
         let plan = self.state().plan;
-        plan.is_some_and(|plan| (plan.action, plan.fault) == (Action::Rename, Fault::Half))
+        plan.is_some_and(|plan| {
+            plan.action == Action::Rename && matches!(plan.fault, Fault::Half | Fault::After)
+        })
     }
 
     /// How often something was asked for.
@@ -154,7 +181,7 @@ impl Faults {
     }
 
     /// Something is asked for; says how it fails, if it does.
-    pub fn ask(&self, action: Action, whom: impl FnOnce() -> String) -> Option<Fault> {
+    pub fn ask(&self, action: Action, whom: impl Fn() -> String) -> Option<Fault> {
         let mut state = self.state();
         match &mut state.power {
             Power::On => {}
@@ -165,14 +192,14 @@ impl Faults {
             Power::For(calls) => *calls -= 1,
             Power::Off => return Some(Fault::Off),
         }
-        let count = state.counts[action as usize];
         state.counts[action as usize] += 1;
-        let plan = state.plan.filter(|plan| plan.action == action)?;
-        if !(plan.from..plan.to).contains(&count) {
+        let plan = state.plan.as_mut().filter(|plan| plan.action == action)?;
+        if !plan.place.is_empty() && !whom().ends_with(plan.place) || !plan.comes_to_pass() {
             return None;
         }
+        let fault = plan.fault;
         state.hit.get_or_insert_with(|| format!("{action:?} of {}", whom()));
-        Some(plan.fault)
+        Some(fault)
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {

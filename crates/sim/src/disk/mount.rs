@@ -60,7 +60,11 @@ impl Mount {
 
     /// Unmounts it.
     pub fn end(mut self) -> io::Result<()> {
-        self.session.take().map_or(Ok(()), BackgroundSession::umount_and_join)
+        match self.session.take().map_or(Ok(()), BackgroundSession::umount_and_join) {
+            // That is how the kernel says that there is no more to be served.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => Ok(()),
+            ended => ended,
+        }
     }
 }
 

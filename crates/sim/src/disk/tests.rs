@@ -189,7 +189,7 @@ fn a_mount_writes_down_what_is_done_and_fails_as_planned() {
     made.write_all(b"d").unwrap();
     assert_eq!(made.write_all(b"e").unwrap_err().kind(), std::io::ErrorKind::StorageFull);
     made.write_all(b"f").unwrap();
-    assert_eq!(mount.faults().clear().as_deref(), Some("Write of b/"));
+    assert_eq!(mount.faults().clear().as_deref(), Some("Write of b"));
     assert_eq!(fs::read(mount.directory().join("b")).unwrap(), b"abcdf");
     mount.faults().plan(Action::Sync, 0, 1, Fault::Half);
     made.sync_all().unwrap_err();

@@ -68,6 +68,12 @@ impl Tree {
         Some((parent, path.file_name()?.to_str()?.to_owned()))
     }
 
+    /// What has a path.
+    pub fn at(&self, path: &Path) -> Option<Ino> {
+        let (parent, name) = self.place(path)?;
+        self.find(parent, &name)
+    }
+
     /// A number that nothing has.
     pub fn next_ino(&mut self) -> Ino {
         self.next += 1;

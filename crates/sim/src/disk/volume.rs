@@ -41,7 +41,9 @@ impl From<Fault> for Refusal {
     fn from(fault: Fault) -> Refusal {
         match fault {
             Fault::Full => Refusal::Full,
-            Fault::Io | Fault::Short | Fault::Half | Fault::Cut | Fault::Off => Refusal::Io,
+            Fault::Io | Fault::Short | Fault::Half | Fault::After | Fault::Cut | Fault::Off => {
+                Refusal::Io
+            }
         }
     }
 }
@@ -88,13 +90,19 @@ impl Volume {
 
     /// How something fails, if it does.
     fn fault(&self, tree: &Tree, action: Action, ino: Ino, name: &str) -> Option<Fault> {
-        self.faults.ask(action, || tree.path(ino).join(name).display().to_string())
+        self.faults.ask(action, || {
+            let path = tree.path(ino);
+            let path = if name.is_empty() { path } else { path.join(name) };
+            path.display().to_string()
+        })
     }
 
     /// Does something that happens as a whole or not at all, and says how it ended.
     fn change(&self, tree: &mut Tree, fault: Option<Fault>, event: Event) -> Result<(), Refusal> {
         let happens = match &event {
-            Event::Rename { .. } => matches!(fault, None | Some(Fault::Half | Fault::Cut)),
+            Event::Rename { .. } => {
+                matches!(fault, None | Some(Fault::Half | Fault::After | Fault::Cut))
+            }
             _ => matches!(fault, None | Some(Fault::Cut)),
         };
         if happens {
@@ -132,7 +140,12 @@ impl Volume {
         let mut tree = self.tree();
         let fault = self.fault(&tree, Action::Rename, to.0, &to.1);
         tree.find(from.0, &from.1).ok_or(Refusal::NotFound)?;
-        self.change(&mut tree, fault, Event::Rename { from, to })
+        let directories = [from.0, to.0];
+        let renamed = self.change(&mut tree, fault, Event::Rename { from, to });
+        if fault == Some(Fault::After) {
+            directories.into_iter().for_each(|ino| self.tape.push(Event::Sync { ino }));
+        }
+        renamed
     }
 
     /// Cuts a file, or makes it longer by zeros.
@@ -166,7 +179,7 @@ impl Volume {
             Some(Fault::Io | Fault::Full | Fault::Off) => 0,
             Some(Fault::Short | Fault::Half) => data.len() / 2,
             // What of it arrives is for the model to say.
-            Some(Fault::Cut) | None => data.len(),
+            Some(Fault::After | Fault::Cut) | None => data.len(),
         };
         if len > 0 {
             self.happen(&mut tree, Event::Write { ino, offset, bytes: data[..len].to_vec() });
@@ -196,8 +209,12 @@ impl Volume {
         let tree = self.tree();
         match self.fault(&tree, action, ino, "") {
             Some(fault) => {
-                if fault == Fault::Half && action == Action::Sync {
-                    self.tape.push(Event::Dropped { ino });
+                match fault {
+                    Fault::Half if action == Action::Sync => {
+                        self.tape.push(Event::Dropped { ino });
+                    }
+                    Fault::After => self.tape.push(Event::Sync { ino }),
+                    _ => {}
                 }
                 Err(fault.into())
             }

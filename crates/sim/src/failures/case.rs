@@ -112,7 +112,7 @@ impl Patient {
             let said: Vec<_> = self.said.iter().cloned().chain(aftermath.said(cut)).collect();
             settle(&image, &said, &homes.image, &mut tally).map_err(|what| {
                 let total = aftermath.events.len();
-                let kept = self.keep(aftermath, (cut, model, seed), &what);
+                let kept = self.keep(aftermath, &said, (cut, model, seed), &what);
                 format!("power failed (event {cut} of {total}, {model}): {what}\n{kept}")
             })?;
         }
@@ -123,6 +123,7 @@ impl Patient {
     fn keep(
         &self,
         aftermath: &Aftermath,
+        said: &[(u64, String)],
         (cut, model, seed): (usize, Model, u64),
         what: &str,
     ) -> String {
@@ -130,7 +131,8 @@ impl Patient {
             Start { base: self.image.clone(), since: Vec::new(), before: self.said.clone() };
         let (generation, events) = (aftermath.generation, aftermath.events.clone());
         let recording = Recording { generation, start, events };
-        let trouble = Trouble { recording, cut, model, seed, what: what.to_owned() };
+        let (said, what) = (said.to_vec(), what.to_owned());
+        let trouble = Trouble { recording, said, cut, model, seed, what };
         trouble.save(&self.keep)
     }
 }

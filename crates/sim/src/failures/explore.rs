@@ -4,10 +4,13 @@ use super::case::{Case, Patient, Shown};
 use crate::cuts::{Recording, Start};
 use crate::disk::{Action, Fault, Homes};
 use crate::drill::{Outcome, Work, options};
+use crate::effort;
 use crate::watchdog::Watchdog;
 use mainstay_conformance::random::Random;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 /// No case needs so long.
@@ -20,6 +23,8 @@ pub struct Plan {
     pub seed: u64,
     /// How many failures; nothing: one at every call, in every way.
     pub count: Option<u64>,
+    /// How many are run at a time.
+    pub jobs: usize,
     /// Where a violation is kept.
     pub keep: PathBuf,
 }
@@ -27,6 +32,8 @@ pub struct Plan {
 /// What came of it.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
+    /// Cases that there are to be run.
+    pub planned: u64,
     /// Cases that were run.
     pub cases: u64,
     /// Those in which the failure came to pass.
@@ -44,21 +51,57 @@ pub struct Tally {
 }
 
 /// Runs the plan; the error says what was violated.
-pub fn run(plan: &Plan, mut say: impl FnMut(&Tally)) -> Outcome<Tally> {
+pub fn run(plan: &Plan, say: impl FnMut(&Tally) + Send) -> Outcome<Tally> {
     let homes = Homes::make()?;
     let patient = patient(plan, &homes)?;
+    let cases = cases(&patient, plan, &homes)?;
+    let tally = Tally { planned: cases.len() as u64, ..Tally::default() };
+    let round = Mutex::new(Round { left: cases.into_iter(), tally, say });
+    let jobs = plan.jobs.max(1);
+    thread::scope(|scope| {
+        let workers: Vec<_> =
+            (0..jobs).map(|_| scope.spawn(|| suffer_all(plan, &patient, &round))).collect();
+        let ended = workers.into_iter().map(|worker| worker.join().map_err(|_| "a panic")?);
+        ended.collect::<Outcome<()>>()
+    })?;
+    let tally = round.into_inner().unwrap_or_else(PoisonError::into_inner).tally;
+    // Threads come first by chance, so that some calls are not made; where few were met little was shown.
+    match tally.hits * 2 >= tally.cases && tally.acknowledged > 0 {
+        true => Ok(tally),
+        false => Err(format!("too little failed, or nothing was looked for: {tally:?}")),
+    }
+}
+
+/// What is left to be done, and what came of the rest.
+struct Round<S> {
+    left: std::vec::IntoIter<Case>,
+    tally: Tally,
+    say: S,
+}
+
+/// Takes one case after the other, until there are no more or one of them shows something.
+fn suffer_all<S: FnMut(&Tally)>(
+    plan: &Plan,
+    patient: &Patient,
+    round: &Mutex<Round<S>>,
+) -> Outcome<()> {
+    let round = || round.lock().unwrap_or_else(PoisonError::into_inner);
+    let homes = Homes::make()?;
     let dog = Watchdog::new(CASE_LIMIT);
-    let mut tally = Tally::default();
-    for case in cases(&patient, plan, &homes)? {
+    loop {
+        let Some(case) = round().left.next() else { return Ok(()) };
+        effort::step()?;
         dog.watch(format!("seed {}: {case}", plan.seed));
-        let shown = patient.suffer(case, plan.seed, &homes);
-        let shown = shown.map_err(|what| format!("seed {}: {case}: {what}", plan.seed))?;
+        let shown = patient.suffer(case, plan.seed, &homes).map_err(|what| {
+            round().left = Vec::new().into_iter();
+            format!("seed {}: {case}: {what}", plan.seed)
+        })?;
+        let Round { tally, say, .. } = &mut *round();
         tally.count(case, &shown);
         if tally.cases.is_multiple_of(50) {
-            say(&tally);
+            say(tally);
         }
     }
-    Ok(tally)
 }
 
 /// A database that two processes have written to.
@@ -112,9 +155,11 @@ fn some(all: Vec<Case>, count: u64, random: &mut Random) -> Vec<Case> {
 fn faults(action: Action) -> &'static [Fault] {
     match action {
         Action::Make => &[Fault::Io, Fault::Full],
-        Action::Read | Action::Remove | Action::SyncDir => &[Fault::Io],
+        Action::Read | Action::Remove => &[Fault::Io],
         Action::Write => &[Fault::Io, Fault::Full, Fault::Short, Fault::Half],
-        Action::Sync | Action::Rename => &[Fault::Io, Fault::Half],
+        Action::Sync => &[Fault::Io, Fault::Half, Fault::After],
+        Action::Rename => &[Fault::Io, Fault::Full, Fault::Half, Fault::After],
+        Action::SyncDir => &[Fault::Io, Fault::After],
     }
 }
 

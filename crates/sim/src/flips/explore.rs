@@ -4,6 +4,7 @@ use super::flip::{Ending, Flip, try_out};
 use crate::cuts::{Recording, Start};
 use crate::disk::{Homes, Image};
 use crate::drill::{Outcome, Work, options};
+use crate::effort;
 use crate::watchdog::Watchdog;
 use mainstay_conformance::random::Random;
 use std::collections::BTreeMap;
@@ -53,6 +54,7 @@ pub fn run(plan: &Plan, mut say: impl FnMut(&Tally)) -> Outcome<Tally> {
             if plan.count.is_some_and(|count| tally.flips >= count) {
                 return Ok(tally);
             }
+            effort::step()?;
             dog.watch(format!("seed {}, database {database}: {flip}", plan.seed));
             let ending = try_out(&image, &said, &flip, &homes)
                 .map_err(|what| format!("seed {}, {flip}: {what}", plan.seed))?;

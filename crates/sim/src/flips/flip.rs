@@ -75,6 +75,11 @@ fn is_refusal(what: &str) -> bool {
         .any(|word| what.contains(word))
 }
 
+/// Whether something is not there, in a database that opens and agrees with itself.
+fn is_missed(what: &str) -> bool {
+    what.starts_with("LOST: ") && !what.starts_with("LOST: opening")
+}
+
 fn is_tables(directory: &Path) -> bool {
     directory.ends_with("tables")
 }
@@ -103,7 +108,11 @@ impl Found {
 
     /// Damage that was met has a name, and in what is made of frames or blocks a place.
     fn names_it(&self, flip: &Flip) -> Outcome<()> {
-        let name = flip.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        // Tables have numbers for names, and each store has such.
+        let parts = if flip.path.parent().is_some_and(is_tables) { 3 } else { 1 };
+        let parts: Vec<_> = flip.path.iter().rev().take(parts).collect();
+        let name: PathBuf = parts.into_iter().rev().collect();
+        let name = name.to_str().unwrap_or_default();
         let wrong = |what: &str| Err(format!("the doctor does not name the {what}: {}", self.said));
         let Some((_, behind)) = self.said.split_once(name).filter(|_| !self.healthy) else {
             return wrong("file");
@@ -123,7 +132,9 @@ impl Found {
 fn mend(said: &[(u64, String)], homes: &Homes, directory: &Path, refused: bool) -> Outcome<Ending> {
     let salvaged = match doctor::salvage(directory) {
         Ok(salvaged) => salvaged,
-        Err(_) if refused => return Ok(Ending::Refused),
+        Err(error) if refused && is_refusal(&format!("{:?}", error.code())) => {
+            return Ok(Ending::Refused);
+        }
         Err(error) => return Err(format!("a read was refused, and it cannot be mended: {error}")),
     };
     let mended = Image::read(&homes.image).map_err(|error| format!("reading: {error}"))?;
@@ -132,7 +143,7 @@ fn mend(said: &[(u64, String)], homes: &Homes, directory: &Path, refused: bool) 
         Ok(()) if refused => Ok(Ending::RefusedAndSalvaged),
         Ok(()) => Ok(Ending::ReadRefused),
         // What nobody but the damaged file had is gone, and whoever salvages is told so.
-        Err(_) if refused && salvaged.lost.is_some() => Ok(Ending::Refused),
+        Err(what) if refused && salvaged.lost.is_some() && is_missed(&what) => Ok(Ending::Refused),
         Err(what) => Err(format!("after salvaging ({:?}): {what}", salvaged.done)),
     }
 }

@@ -16,6 +16,7 @@ pub mod serial;
 mod tests;
 
 use crate::drill::Outcome;
+use crate::effort;
 use linear::{CallTo, Cell, Model, Record};
 use mainstay_conformance::random::Random;
 use recorder::{Setting, Taken};
@@ -59,6 +60,7 @@ pub struct Tally {
 pub fn run(plan: &Plan) -> Outcome<Tally> {
     let mut tally = Tally::default();
     while tally.operations < plan.operations {
+        effort::step()?;
         let wanted = ROUND.min(plan.operations - tally.operations);
         round(plan.seed, tally.rounds, wanted, &mut tally)?;
         tally.rounds += 1;

@@ -1,9 +1,10 @@
 //! Looking for bugs that were planted.
 
-use super::list::{Check, check_of, checks_of};
+use super::list::{Check, checks_of};
 use super::suite;
 use crate::disk::Homes;
 use crate::drill::Outcome;
+use crate::effort;
 use crate::{cuts, failures, flips, history, strace};
 use mainstay::planted::{Bug, plant};
 use std::path::{Path, PathBuf};
@@ -13,14 +14,29 @@ use std::thread;
 use std::time::Duration;
 
 /// A process that hunts may take so long; what hangs is not found by that: checks have their own limits.
-const HUNT_LIMIT: Duration = Duration::from_secs(240);
+const HUNT_LIMIT: Duration = Duration::from_secs(400);
 
 /// So many processes hunt at once.
 const HUNTERS: usize = 2;
 
+/// What is said when a check has found something without the bug.
+const NO_BUG: &str = "also without the bug:";
+
 /// What checks say when they could not be made: that is no find.
-const OURS: [&str; 5] =
-    ["the disk in memory:", "an image", "no temporary directory", "where am I", "may not trace"];
+const OURS: [&str; 12] = [
+    NO_BUG,
+    "the disk in memory:",
+    "an image",
+    "temporary directory",
+    "where am I",
+    "may not trace",
+    "too little failed",
+    "this hangs",
+    "nothing was recorded",
+    "a child that nothing fails for",
+    "backing up:",
+    "trimming:",
+];
 
 /// How often it is looked whether a hunt is over.
 const LOOK: Duration = Duration::from_millis(20);
@@ -36,34 +52,37 @@ pub struct Catch {
     pub found: Option<String>,
 }
 
-/// Plants a bug in this process and runs its check, or strace: an error is what is wanted.
-pub fn hunt(bug: Bug, seed: u64, by_strace: bool) -> Outcome<()> {
-    // What a check needs is made before.
-    match if by_strace { Check::Strace } else { check_of(bug) } {
-        Check::Cuts => {
-            plant(Some(bug));
-            cuts::run(&plan_of_cuts(seed), |_| {}).map(drop)
-        }
+/// Plants a bug in this process and runs one of its checks: an error is what is wanted. The same check must find nothing
+/// where there is no bug.
+pub fn hunt(bug: Bug, seed: u64, nth: usize) -> Outcome<()> {
+    let check = *checks_of(bug).get(nth).ok_or("it has no such check")?;
+    let found = run(check, Some(bug), seed);
+    if found.is_ok() {
+        return Ok(());
+    }
+    effort::go_as_far_again();
+    match run(check, None, seed) {
+        Err(what) if !what.ends_with(effort::ENOUGH) => Err(format!("{NO_BUG} {what}")),
+        _ => found,
+    }
+}
+
+/// Runs a check with a bug, or without.
+fn run(check: Check, bug: Option<Bug>, seed: u64) -> Outcome<()> {
+    // What procedures are done to is made without it, and of those that strace traces the children have it alone.
+    let here = bug.filter(|_| !matches!(check, Check::Procedure(_) | Check::Strace));
+    plant(here);
+    match check {
+        Check::Cuts => cuts::run(&plan_of_cuts(seed), |_| {}).map(drop),
         Check::Procedure(procedure) => hunt_in_procedure(procedure, bug, seed),
         Check::Failures => {
-            plant(Some(bug));
-            let keep = keep();
-            failures::run(&failures::Plan { seed, count: Some(1000), keep }, |_| {}).map(drop)
+            let plan = failures::Plan { seed, count: Some(1000), jobs: 1, keep: keep() };
+            failures::run(&plan, |_| {}).map(drop)
         }
-        // Its children have the bug, and this process has not.
         Check::Strace => strace::run(&plan_of_strace(bug, seed)?, |_| {}).map(drop),
-        Check::Flips => {
-            plant(Some(bug));
-            flips::run(&flips::Plan { seed, count: Some(1000) }, |_| {}).map(drop)
-        }
-        Check::Histories => {
-            plant(Some(bug));
-            history::run(&history::Plan { seed, operations: 200_000 }).map(drop)
-        }
-        Check::Suite => {
-            plant(Some(bug));
-            suite::run()
-        }
+        Check::Flips => flips::run(&flips::Plan { seed, count: Some(1000) }, |_| {}).map(drop),
+        Check::Histories => history::run(&history::Plan { seed, operations: 200_000 }).map(drop),
+        Check::Suite => suite::run(),
         Check::Models => Err("models run as tests of the engine".to_owned()),
     }
 }
@@ -77,15 +96,15 @@ fn keep() -> PathBuf {
     std::env::temp_dir().join(format!("mainstay-planted-{}.json", std::process::id()))
 }
 
-fn plan_of_strace(bug: Bug, seed: u64) -> Outcome<strace::Plan> {
+fn plan_of_strace(bug: Option<Bug>, seed: u64) -> Outcome<strace::Plan> {
     let program = std::env::current_exe().map_err(|error| format!("where am I: {error}"))?;
-    Ok(strace::Plan { seed, count: Some(600), program, bug: Some(format!("{bug:?}")) })
+    Ok(strace::Plan { seed, count: Some(600), program, bug: bug.map(|bug| format!("{bug:?}")) })
 }
 
-fn hunt_in_procedure(procedure: cuts::Procedure, bug: Bug, seed: u64) -> Outcome<()> {
+fn hunt_in_procedure(procedure: cuts::Procedure, bug: Option<Bug>, seed: u64) -> Outcome<()> {
     let homes = Homes::make()?;
     let subject = cuts::Subject::make(seed, &homes)?;
-    plant(Some(bug));
+    plant(bug);
     cuts::cut_all(procedure, &subject, &homes, (seed, 400)).map(drop)
 }
 
@@ -96,14 +115,17 @@ pub fn hunt_all(
     wanted: &[Bug],
     say: impl Fn(&Catch) + Sync,
 ) -> Outcome<Vec<Catch>> {
-    let all = wanted.iter().flat_map(|bug| checks_of(*bug).into_iter().map(|check| (*bug, check)));
-    let left = Mutex::new(all.filter(|(_, check)| *check != Check::Models));
+    let all = wanted.iter().flat_map(|bug| {
+        let checks = checks_of(*bug).into_iter().enumerate();
+        checks.map(|(nth, check)| (*bug, nth, check))
+    });
+    let left = Mutex::new(all.filter(|(_, _, check)| *check != Check::Models));
     let catches = Mutex::new(Vec::new());
     let hunter = || -> Outcome<()> {
         loop {
             let next = left.lock().unwrap_or_else(PoisonError::into_inner).next();
-            let Some((bug, check)) = next else { return Ok(()) };
-            let catch = Catch { bug, check, found: hunt_apart(program, bug, check, seed)? };
+            let Some((bug, nth, check)) = next else { return Ok(()) };
+            let catch = Catch { bug, check, found: hunt_apart(program, bug, nth, seed)? };
             say(&catch);
             catches.lock().unwrap_or_else(PoisonError::into_inner).push(catch);
         }
@@ -117,11 +139,11 @@ pub fn hunt_all(
     Ok(catches.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-fn hunt_apart(program: &Path, bug: Bug, check: Check, seed: u64) -> Outcome<Option<String>> {
+fn hunt_apart(program: &Path, bug: Bug, nth: usize, seed: u64) -> Outcome<Option<String>> {
     let told = |error: std::io::Error| format!("hunting for {bug:?}: {error}");
     let mut command = Command::new(program);
     command.args(["hunt", &format!("{bug:?}"), "--seed", &seed.to_string()]);
-    command.args((check == Check::Strace).then_some("--strace"));
+    command.args(["--nth", &nth.to_string()]);
     let said = tempfile::NamedTempFile::new().map_err(told)?;
     let out = said.reopen().map_err(told)?;
     let mut child =
@@ -148,10 +170,7 @@ fn hunt_apart(program: &Path, bug: Bug, check: Check, seed: u64) -> Outcome<Opti
             Err(format!("hunting for {bug:?}: {what}"))
         }
         (false, Some(what)) => Ok(Some(what.to_owned())),
-        // A panic, or a signal, is a find as well; what the checks say of it they could not say.
-        (false, None) if matches!(status.code(), None | Some(101)) => {
-            Ok(Some(format!("the process ended: {status}")))
-        }
+        // A panic, or a signal: nobody knows whose.
         (false, None) => Err(format!("hunting for {bug:?}: the process ended: {status}")),
     }
 }

@@ -34,11 +34,19 @@ impl fmt::Display for Check {
     }
 }
 
-/// All checks that have to find a bug: the one that is meant for it, and strace for what that is to find as well.
+/// All checks that have to find a bug: the one that is meant for it, and others where it is in several places, or for a
+/// cross-check.
 pub fn checks_of(bug: Bug) -> Vec<Check> {
-    let traced = matches!(bug, Bug::AnswerBeforeSync | Bug::LatchForgotten);
-    let also = traced.then_some(Check::Strace);
-    [check_of(bug)].into_iter().chain(also).collect()
+    let also: &[Check] = match bug {
+        Bug::AnswerBeforeSync | Bug::LatchForgotten => &[Check::Strace],
+        Bug::NoSyncOfMovedIndex => &[Check::Procedure(Procedure::SalvageBoth)],
+        Bug::NoSyncOfNewDirectory => &[Check::Cuts],
+        Bug::NoSyncOfRename => {
+            &[Check::Procedure(Procedure::Restore), Check::Procedure(Procedure::Base)]
+        }
+        _ => &[],
+    };
+    [check_of(bug)].into_iter().chain(also.iter().copied()).collect()
 }
 
 /// The check that is meant for a bug.
@@ -57,10 +65,14 @@ pub fn check_of(bug: Bug) -> Check {
         Bug::CasAlwaysWins | Bug::GuardRangeForgotten => Check::Histories,
         Bug::CounterLostOnDelete | Bug::ExpiryByWallClock => Check::Suite,
         Bug::ChecksumIgnored => Check::Flips,
-        Bug::LatchForgotten
-        | Bug::NoSyncOfCurrent
-        | Bug::NoSyncOfCurrentName
-        | Bug::RevisionReused => Check::Failures,
+        Bug::LatchForgotten | Bug::RevisionReused => Check::Failures,
+        Bug::NoSyncOfCurrent | Bug::NoSyncOfCurrentName | Bug::NoSyncOfReadTables => {
+            Check::Procedure(Procedure::SetBack)
+        }
+        Bug::LostComesBack => Check::Procedure(Procedure::SalvageFlushed),
+        Bug::NoSyncBeforeBackup => Check::Procedure(Procedure::BackupAhead),
+        Bug::NoSyncOfSalvagedMark => Check::Procedure(Procedure::SalvageMarked),
+        Bug::NoSyncOfSalvagedDatabase => Check::Procedure(Procedure::SalvageRestored),
         Bug::NoSyncOfReadMark => Check::Procedure(Procedure::Rest),
         Bug::NoSyncOfRemovedSegments | Bug::NoSyncOfRewrittenName | Bug::NoSyncOfSegment => {
             Check::Procedure(Procedure::Live)

@@ -6,6 +6,7 @@ use super::trace::Event;
 use super::tracer::{Life, is_ours};
 use super::ward::Ward;
 use crate::drill::Outcome;
+use crate::effort;
 use crate::watchdog::Watchdog;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -58,6 +59,7 @@ pub fn run(plan: &Plan, mut say: impl FnMut(&Tally)) -> Outcome<Tally> {
     let dog = Watchdog::new(CASE_LIMIT);
     let mut tally = Tally::default();
     for case in ward.cases()? {
+        effort::step()?;
         dog.watch(format!("seed {}: {case}", plan.seed));
         let done = ward.suffer(case, &mut tally);
         done.map_err(|what| ward.keep(&format!("seed {}: {case}: {what}", plan.seed)))?;
@@ -65,7 +67,11 @@ pub fn run(plan: &Plan, mut say: impl FnMut(&Tally)) -> Outcome<Tally> {
             say(&tally);
         }
     }
-    Ok(tally)
+    // Where nothing was met nothing was shown.
+    match tally.met > 0 && tally.acknowledged > 0 {
+        true => Ok(tally),
+        false => Err(format!("too little failed, or nothing was looked for: {tally:?}")),
+    }
 }
 
 impl Tally {

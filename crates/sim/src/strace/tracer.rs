@@ -9,9 +9,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+/// Other calls than those that are traced do not stop. What is not traced is not injected either.
+const FLAGS: [&str; 8] = ["-f", "-qq", "-y", "-s", "0", "--seccomp-bpf", "-e", "signal=none"];
+
 /// Whether strace is here and may trace; the sentence says why not.
 pub fn permitted() -> Outcome<()> {
-    let tried = Command::new("strace").args(["-f", "-qq", "-o", "/dev/null", "true"]).output();
+    let tried = Command::new("strace").args(FLAGS).args(["-o", "/dev/null", "true"]).output();
     let tried = tried.map_err(|error| format!("there is no strace: {error}"))?;
     match tried.status.success() {
         true => Ok(()),
@@ -62,8 +65,7 @@ impl Tracer {
     fn command(&self, case: Option<Case>, orders: Orders) -> Command {
         let names: Vec<_> = Call::ALL.iter().map(|call| call.name()).collect();
         let mut command = Command::new("strace");
-        // Other calls do not stop: strace hears of these alone. What is not traced is not injected either.
-        command.args(["-f", "-qq", "-y", "-s", "0", "--seccomp-bpf", "-e", "signal=none"]);
+        command.args(FLAGS);
         command.arg("-e").arg(format!("trace={}", names.join(",")));
         if let Some(case) = case {
             command.arg("-e").arg(case.expression());

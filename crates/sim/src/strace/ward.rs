@@ -58,7 +58,10 @@ impl<'a> Ward<'a> {
         let mut all = Vec::new();
         for new in [false, true] {
             let before = self.prepare(new)?;
-            let Life { events, .. } = self.live(None, before.len() as u64 + 1)?;
+            let Life { events, begun, refused, .. } = self.live(None, before.len() as u64 + 1)?;
+            if !begun || refused.is_some() {
+                return Err(format!("a child that nothing fails for does not live: {refused:?}"));
+            }
             for (call, n) in places(&events, &self.tracer.directory) {
                 all.extend(ways(call).map(|(error, lasting)| Case {
                     new,

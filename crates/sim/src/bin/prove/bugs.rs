@@ -27,9 +27,9 @@ pub fn all(names: &[String], seed: u64) -> Outcome<()> {
     }
 }
 
-/// Plants one, and runs its check, or strace.
-pub fn one(name: &str, strace: bool, seed: u64) -> Outcome<()> {
-    hunt(find(name)?, seed, strace)
+/// Plants one, and runs one of its checks.
+pub fn one(name: &str, nth: usize, seed: u64) -> Outcome<()> {
+    hunt(find(name)?, seed, nth)
 }
 
 pub fn find(name: &str) -> Outcome<Bug> {

@@ -40,6 +40,9 @@ enum Way {
         /// How many of them; all without it.
         #[arg(long)]
         count: Option<u64>,
+        /// How many at a time.
+        #[arg(long, default_value_t = 1)]
+        jobs: usize,
         /// What choices come from.
         #[arg(long, default_value_t = u64::from(std::process::id()))]
         seed: u64,
@@ -94,9 +97,9 @@ enum Way {
     Hunt {
         /// The bug.
         bug: String,
-        /// Runs strace in place of its check.
-        #[arg(long)]
-        strace: bool,
+        /// Which of its checks is run, from 0.
+        #[arg(long, default_value_t = 0)]
+        nth: usize,
         /// What choices come from.
         #[arg(long, default_value_t = 1)]
         seed: u64,
@@ -128,7 +131,9 @@ fn main() -> ExitCode {
         Way::Cuts { count, each, seed, keep } => {
             cut(&cuts::Plan { seed, cuts: count, cuts_each: each, keep, beside: true })
         }
-        Way::Failures { count, seed, keep } => fail(&failures::Plan { seed, count, keep }),
+        Way::Failures { count, jobs, seed, keep } => {
+            fail(&failures::Plan { seed, count, jobs, keep })
+        }
         Way::Strace { count, seed } => match strace::permitted() {
             Ok(()) => traced::run(count, seed),
             Err(why) => {
@@ -142,7 +147,7 @@ fn main() -> ExitCode {
         #[cfg(feature = "planted")]
         Way::Planted { bugs, seed } => bugs::all(&bugs, seed),
         #[cfg(feature = "planted")]
-        Way::Hunt { bug, strace, seed } => bugs::one(&bug, strace, seed),
+        Way::Hunt { bug, nth, seed } => bugs::one(&bug, nth, seed),
         Way::Soak { seconds, seed, report } => soak::run(seconds, seed, &report),
         Way::Again { file, home } => cuts::again(&file, &home),
     };
@@ -177,7 +182,8 @@ fn cut(plan: &cuts::Plan) -> Outcome<()> {
 
 fn fail(plan: &failures::Plan) -> Outcome<()> {
     println!("seed {}", plan.seed);
-    let tally = failures::run(plan, |tally| println!("{} failures", tally.cases))?;
+    let tally =
+        failures::run(plan, |tally| println!("{} of {} failures", tally.cases, tally.planned))?;
     tally.places.iter().for_each(|place| println!("failed: {place}"));
     println!("{:?}", tally.actions);
     let failures::Tally { cases, hits, refused, latched, acknowledged, .. } = tally;

@@ -1,0 +1,115 @@
+//! Something that is done to a database, cut off.
+
+use super::life::turn_of;
+use super::procedure::Procedure;
+use super::recording::{Recording, Start};
+use super::subject::Subject;
+use crate::disk::{Event, Homes, Image, Model, Mount};
+use crate::drill::Outcome;
+use crate::effort;
+use mainstay_conformance::random::Random;
+
+/// For so many cuts, it is also killed once.
+const CUTS_FOR_EACH_KILL: usize = 10;
+
+/// How often power fails after each of these.
+const CUTS_EACH_KILLED: usize = 6;
+
+/// The line that says that it is done.
+const DONE: &str = "done";
+
+/// Does it on a disk, and cuts it off at boundaries, so often at most; gives how often that was.
+///
+/// It is also killed, done again on what that has left, and then cut off.
+pub fn cut_all(
+    procedure: Procedure,
+    subject: &Subject,
+    homes: &Homes,
+    (seed, most): (u64, usize),
+) -> Outcome<u64> {
+    let start = procedure.prepare(subject, homes)?;
+    let mut random = Random::of(&[seed, procedure as u64]);
+    let kills = most.div_ceil(CUTS_FOR_EACH_KILL);
+    let trial = Trial { procedure, subject, before: start.tree().image(), homes };
+    let recording = record(start, homes, |mount| procedure.perform(mount))?;
+    let mut cuts = trial.cut(&recording, most - kills, &mut random)?;
+    for kill in 0..kills {
+        // The last names are those that it is done by.
+        let start = match recording.last_renames().nth(kill / 2) {
+            Some(at) if kill % 2 == 0 => recording.killed_at(at),
+            _ => recording.after_kill(&mut random),
+        };
+        let next = record(start, homes, |mount| procedure.perform_again(mount))?;
+        let killed = trial.cut(&next, CUTS_EACH_KILLED, &mut random);
+        cuts += killed.map_err(|what| format!("killed and begun again: {what}"))?;
+    }
+    Ok(cuts)
+}
+
+/// What was said by then.
+pub(super) struct Said {
+    /// That it is done.
+    pub(super) done: bool,
+    /// Which cells were acknowledged, also before it was killed.
+    pub(super) turns: Vec<u8>,
+}
+
+impl Said {
+    fn by(recording: &Recording, cut: usize) -> Said {
+        let done = recording.events[..cut].contains(&Event::Note(DONE.to_owned()));
+        let said = recording.said(cut);
+        let lines = said.iter().flat_map(|(_, text)| text.lines());
+        let turns = lines.filter_map(turn_of);
+        Said { done, turns: turns.collect() }
+    }
+}
+
+/// Something that is done, and cut off.
+struct Trial<'a> {
+    procedure: Procedure,
+    subject: &'a Subject,
+    /// The files that it begins with.
+    before: Image,
+    homes: &'a Homes,
+}
+
+/// Does something on a disk.
+pub(super) fn record(
+    start: Start,
+    homes: &Homes,
+    perform: impl FnOnce(&Mount) -> Outcome<()>,
+) -> Outcome<Recording> {
+    let disk = |error: std::io::Error| format!("the disk in memory: {error}");
+    let mount = Mount::new(start.tree(), &homes.mounted).map_err(disk)?;
+    perform(&mount)?;
+    mount.tape().push(Event::Note(DONE.to_owned()));
+    let events = mount.tape().take();
+    mount.end().map_err(disk)?;
+    Ok(Recording { generation: 0, start, events })
+}
+
+impl Trial<'_> {
+    fn cut(&self, recording: &Recording, most: usize, random: &mut Random) -> Outcome<u64> {
+        let Trial { procedure, subject, before, homes } = self;
+        let disk = |error: std::io::Error| format!("writing an image: {error}");
+        let (mut at, mut cuts) = (0, 0);
+        let mut platter = recording.start.platter();
+        let end = recording.events.len();
+        let mut chosen = recording.cuts(most as u64, random);
+        chosen.extend(Model::ALL.map(|model| (end, model)));
+        for (cut, model) in chosen {
+            effort::step()?;
+            recording.events[at..cut].iter().for_each(|event| platter.apply(event));
+            at = cut;
+            let said = Said::by(recording, cut);
+            let image = platter.cut(model, random);
+            image.write(&homes.image).map_err(disk)?;
+            procedure.verify(&homes.image, &said, (subject, before)).map_err(|what| {
+                let total = recording.events.len();
+                format!("{procedure:?}, a cut at event {cut} of {total}, model {model}: {what}")
+            })?;
+            cuts += 1;
+        }
+        Ok(cuts)
+    }
+}
