@@ -13,7 +13,8 @@ macro_rules! every_keyed_case {
             keyed::conflicts {
                 read_then_written, others_do_not_conflict, restored_meanwhile,
                 filling_does_not_conflict, two_first_puts, puts_to_other_keys_never_conflict,
-                put_is_as_told, waiting_is_as_told, reads_its_own_writes, sees_what_it_replaced, what_it_replaced_is_its_own,
+                put_is_as_told, kinds_that_are_fixed_meanwhile, waiting_is_as_told,
+                reads_its_own_writes, sees_what_it_replaced, what_it_replaced_is_its_own,
                 write_skew_cannot_happen, phantom_among_spaces,
             }
             keyed::feed {

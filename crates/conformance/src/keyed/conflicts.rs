@@ -4,7 +4,8 @@ use super::{held, look, ordered, put, scan, snapshot_of, space, write};
 use crate::World;
 use crate::check::*;
 use mainstay::{
-    Answer, ErrorKind, Interactive, KeyedState, StateAnswer, StateCommand, StateWrite, Wrote,
+    Answer, Code, ErrorKind, Interactive, KeyedState, LogicalTime, SpaceOptions, StateAnswer,
+    StateCommand, StateWrite, Wrote,
 };
 
 #[track_caller]
@@ -168,6 +169,21 @@ pub fn put_is_as_told(w: &mut World) {
         assert_eq!(wrote(t.run(put("late", "1", 29)).unwrap()), [Wrote::Stale]);
     };
     assert!(survives(w, stale, || done(space(w).seal(40).unwrap())), "what is stale stays so");
+}
+
+/// Whose version is of a kind that somebody else has ruled out meanwhile begins again, and hears of it then.
+pub fn kinds_that_are_fixed_meanwhile(w: &mut World) {
+    space(w).declare(SpaceOptions::default()).unwrap();
+    let inside = |t: &mut Interactive| {
+        assert_eq!(wrote(t.run(put("mine", "1", 7)).unwrap()), [Wrote::Applied]);
+    };
+    assert!(survives(w, inside, || done(space(w).append_unique("log", "1", "x").unwrap())));
+    space(w).clear().unwrap();
+    space(w).declare(SpaceOptions::default()).unwrap();
+    let theirs = || done(space(w).put("theirs", "1", LogicalTime::new(1, 0)).unwrap());
+    assert!(!survives(w, inside, theirs));
+    let mut again = w.db().begin().unwrap();
+    refused(again.run(put("mine", "1", 7)), Code::InvalidVersion);
 }
 
 /// The same where writes wait: the first of a version is the one.

@@ -368,7 +368,7 @@ pub enum StatePlace {
         #[serde(with = "fields::maybe_bytes")]
         upto: Option<Vec<u8>>,
     },
-    /// A version that is not sealed.
+    /// A version that is not sealed, and of the kind that the space has.
     Open(Version),
 }
 

@@ -34,7 +34,11 @@ pub(crate) fn holds(
     let at = |place: &[u8]| [&life[..], place].concat();
     match place {
         StatePlace::Space => Ok(Some(false)),
-        StatePlace::Open(version) => Ok(Some(!declared.info.is_sealed(*version))),
+        // Whoever wrote first since then has fixed the kind of versions.
+        StatePlace::Open(version) => {
+            let info = &declared.info;
+            Ok(Some(info.check_version(*version).is_ok() && !info.is_sealed(*version)))
+        }
         StatePlace::Key(key) => unwritten(view, KEYED, &at(&EntryKind::state(key)), since),
         StatePlace::Item { key, id } => {
             unwritten(view, KEYED, &at(&EntryKind::item(key, id)), since)
