@@ -5,7 +5,8 @@
 //!   then         index -> index.old, index.next -> index, index.old is removed
 //! ```
 //!
-//! A crash on the way leaves either the old index or the new one: [`settle`] puts back what was moved.
+//! A crash on the way leaves either the old index or the new one: [`settle`] puts back what was moved. Where the old one is to be
+//! kept aside it goes there at once, and [`settle`] puts the new one in its place, which has its mark once it is whole.
 
 use crate::classes::{self, Classes};
 use crate::entry;
@@ -29,6 +30,9 @@ pub(crate) fn settle(directory: &Path) -> Result<()> {
     let steps = || -> std::io::Result<()> {
         if !directory.exists() && old.exists() {
             fs::rename(&old, directory)?;
+        }
+        if !directory.exists() && Mark::is_in(&next) {
+            rename_durably(&next, directory)?;
         }
         for litter in [&old, &next] {
             if litter.exists() {
@@ -147,10 +151,10 @@ fn copy(
 fn swap(directory: &Path, aside: Option<&Path>) -> Result<()> {
     let (old, next) = (beside(directory, "old"), beside(directory, "next"));
     let steps = || -> std::io::Result<()> {
-        fs::rename(directory, &old)?;
+        fs::rename(directory, aside.unwrap_or(&old))?;
         rename_durably(&next, directory)?;
         match aside {
-            Some(aside) => fs::rename(&old, aside),
+            Some(_) => Ok(()),
             None => fs::remove_dir_all(&old),
         }
     };

@@ -85,7 +85,8 @@ fn cut_beside(plan: &Plan, tally: &mut Tally) -> Outcome<()> {
     let homes = Homes::make()?;
     let subject = Subject::make(plan.seed, &homes)?;
     for procedure in Procedure::ALL {
-        let cuts = cut_all(procedure, &subject, &homes, (plan.seed, plan.cuts_each as usize))?;
+        let tried = cut_all(procedure, &subject, &homes, (plan.seed, plan.cuts_each as usize));
+        let cuts = tried.map_err(|broken| broken.keep(&plan.keep, plan.seed))?;
         tally.cuts += cuts;
         tally.procedures += cuts;
     }
@@ -175,6 +176,7 @@ impl Explorer<'_> {
                     model,
                     seed,
                     what,
+                    procedure: None,
                 }));
             }
             self.count(cut, model, tally);

@@ -25,5 +25,5 @@ pub use explore::{Plan, Tally, run, settle, settle_at};
 pub use procedure::Procedure;
 pub use recording::{DATABASE, Recording, Start, Taped};
 pub use subject::Subject;
-pub use trial::cut_all;
+pub use trial::{Broken, cut_all};
 pub use trouble::{Trouble, again};

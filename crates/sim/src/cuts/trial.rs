@@ -4,10 +4,12 @@ use super::life::turn_of;
 use super::procedure::Procedure;
 use super::recording::{Recording, Start};
 use super::subject::Subject;
+use super::trouble::Trouble;
 use crate::disk::{Event, Homes, Image, Model, Mount};
 use crate::drill::Outcome;
 use crate::effort;
 use mainstay_conformance::random::Random;
+use std::path::Path;
 
 /// For so many cuts, it is also killed once.
 const CUTS_FOR_EACH_KILL: usize = 10;
@@ -26,7 +28,7 @@ pub fn cut_all(
     subject: &Subject,
     homes: &Homes,
     (seed, most): (u64, usize),
-) -> Outcome<u64> {
+) -> Result<u64, Broken> {
     let start = procedure.prepare(subject, homes)?;
     let mut random = Random::of(&[seed, procedure as u64]);
     let kills = most.div_ceil(CUTS_FOR_EACH_KILL);
@@ -41,9 +43,36 @@ pub fn cut_all(
         };
         let next = record(start, homes, |mount| procedure.perform_again(mount))?;
         let killed = trial.cut(&next, CUTS_EACH_KILLED, &mut random);
-        cuts += killed.map_err(|what| format!("killed and begun again: {what}"))?;
+        cuts += killed.map_err(|broken| broken.after_kill())?;
     }
     Ok(cuts)
+}
+
+/// What was violated.
+#[derive(Debug)]
+pub struct Broken {
+    /// In words.
+    pub what: String,
+    /// How it came about, where a cut was looked at.
+    pub trouble: Option<Box<Trouble>>,
+}
+
+impl From<String> for Broken {
+    fn from(what: String) -> Broken {
+        Broken { what, trouble: None }
+    }
+}
+
+impl Broken {
+    /// Keeps it, so that it can be looked at again.
+    pub fn keep(&self, path: &Path, seed: u64) -> String {
+        let kept = self.trouble.as_ref().map(|trouble| trouble.save(path));
+        format!("seed {seed}: {}\n{}", self.what, kept.unwrap_or_default())
+    }
+
+    fn after_kill(self) -> Broken {
+        Broken { what: format!("killed and begun again: {}", self.what), ..self }
+    }
 }
 
 /// What was said by then.
@@ -89,7 +118,7 @@ pub(super) fn record(
 }
 
 impl Trial<'_> {
-    fn cut(&self, recording: &Recording, most: usize, random: &mut Random) -> Outcome<u64> {
+    fn cut(&self, recording: &Recording, most: usize, random: &mut Random) -> Result<u64, Broken> {
         let Trial { procedure, subject, before, homes } = self;
         let disk = |error: std::io::Error| format!("writing an image: {error}");
         let (mut at, mut cuts) = (0, 0);
@@ -102,14 +131,29 @@ impl Trial<'_> {
             recording.events[at..cut].iter().for_each(|event| platter.apply(event));
             at = cut;
             let said = Said::by(recording, cut);
-            let image = platter.cut(model, random);
+            let seed = random.next();
+            let image = platter.cut(model, &mut Random::of(&[seed]));
             image.write(&homes.image).map_err(disk)?;
-            procedure.verify(&homes.image, &said, (subject, before)).map_err(|what| {
-                let total = recording.events.len();
-                format!("{procedure:?}, a cut at event {cut} of {total}, model {model}: {what}")
-            })?;
+            procedure
+                .verify(&homes.image, &said, (subject, before))
+                .map_err(|what| self.broken(recording, (cut, model, seed), what))?;
             cuts += 1;
         }
         Ok(cuts)
+    }
+
+    fn broken(
+        &self,
+        recording: &Recording,
+        (cut, model, seed): (usize, Model, u64),
+        what: String,
+    ) -> Broken {
+        let (procedure, total) = (format!("{:?}", self.procedure), recording.events.len());
+        let said = recording.said(cut);
+        let (recording, told) = (recording.clone(), what.clone());
+        let what = format!("{procedure}, a cut at event {cut} of {total}, model {model}: {what}");
+        let procedure = Some(procedure);
+        let trouble = Trouble { recording, said, cut, model, seed, what: told, procedure };
+        Broken { what, trouble: Some(Box::new(trouble)) }
     }
 }

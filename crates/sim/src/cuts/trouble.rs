@@ -23,6 +23,8 @@ pub struct Trouble {
     pub seed: u64,
     /// What was wrong.
     pub what: String,
+    /// What was done, beside writing.
+    pub procedure: Option<String>,
 }
 
 impl Trouble {
@@ -47,7 +49,7 @@ impl Trouble {
 
 /// Looks at a violation again; the files after the cut stay in a directory.
 pub fn again(path: &Path, home: &Path) -> Outcome<()> {
-    let Trouble { recording, said, cut, model, seed, .. } = Trouble::load(path)?;
+    let Trouble { recording, said, cut, model, seed, what, procedure } = Trouble::load(path)?;
     let mut platter = recording.start.platter();
     let from = cut.saturating_sub(40);
     for (at, event) in recording.events[..cut].iter().enumerate() {
@@ -60,7 +62,14 @@ pub fn again(path: &Path, home: &Path) -> Outcome<()> {
     for (path, bytes) in image.files() {
         println!("{} has {} bytes", path.display(), bytes.len());
     }
-    settle(&image, &said, home, &mut Tally::default())
+    match procedure {
+        None => settle(&image, &said, home, &mut Tally::default()),
+        Some(procedure) => {
+            image.write(home).map_err(|error| format!("writing an image: {error}"))?;
+            println!("what {procedure} has left is in {}: {what}", home.display());
+            Ok(())
+        }
+    }
 }
 
 fn brief(text: &str) -> String {

@@ -72,7 +72,15 @@ impl Image {
         self.0.iter()
     }
 
-    /// The bytes of a file, to be changed.
+    /// The bytes of a file.
+    pub fn bytes(&self, path: &Path) -> Option<&[u8]> {
+        match self.0.get(path) {
+            Some(Node::File(bytes)) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// The same, to be changed.
     pub fn bytes_mut(&mut self, path: &Path) -> Option<&mut Vec<u8>> {
         match self.0.get_mut(path) {
             Some(Node::File(bytes)) => Some(bytes),

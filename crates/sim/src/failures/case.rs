@@ -132,7 +132,7 @@ impl Patient {
         let (generation, events) = (aftermath.generation, aftermath.events.clone());
         let recording = Recording { generation, start, events };
         let (said, what) = (said.to_vec(), what.to_owned());
-        let trouble = Trouble { recording, said, cut, model, seed, what };
+        let trouble = Trouble { recording, said, cut, model, seed, what, procedure: None };
         trouble.save(&self.keep)
     }
 }

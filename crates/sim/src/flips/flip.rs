@@ -53,7 +53,7 @@ pub fn try_out(
     bytes[flip.offset] ^= 1 << flip.bit;
     flipped.write(&homes.image).map_err(|error| format!("writing an image: {error}"))?;
     let directory = homes.image.join(DATABASE);
-    let found = Found::by_doctor(&directory, flip)?;
+    let found = Found::by_doctor(&directory, flip, image)?;
     let mut tally = Default::default();
     match settle(&flipped, said, &homes.image, &mut tally) {
         Ok(()) if tally.rebuilt > 0 => found.names_it(flip).map(|()| Ending::Rebuilt),
@@ -84,23 +84,41 @@ fn is_tables(directory: &Path) -> bool {
     directory.ends_with("tables")
 }
 
-/// No frame of these drills and no block is larger.
+/// No frame of these drills is larger.
 const REACH: usize = 64 << 10;
+
+/// What blocks of tables begin with.
+const BLOCK: &[u8] = b"LSM\x03";
+
+/// The lowest place that may be told for a damaged byte of a sound file: where its block begins, or a frame could.
+fn lowest_place(bytes: &[u8], flip: &Flip) -> usize {
+    match flip.path.parent().is_some_and(is_tables) {
+        true => {
+            let before = &bytes[..bytes.len().min(flip.offset + BLOCK.len())];
+            before.windows(BLOCK.len()).rposition(|it| it == BLOCK).unwrap_or(0)
+        }
+        false => flip.offset.saturating_sub(REACH),
+    }
+}
 
 /// What the doctor says of it.
 struct Found {
     healthy: bool,
     said: String,
+    lowest: usize,
 }
 
 impl Found {
-    fn by_doctor(directory: &Path, flip: &Flip) -> Outcome<Found> {
+    fn by_doctor(directory: &Path, flip: &Flip, sound: &Image) -> Outcome<Found> {
+        let bytes = sound.bytes(&flip.path).ok_or("there is no such file")?;
+        let lowest = lowest_place(bytes, flip);
         match doctor::inspect(directory) {
             Ok(report) => {
-                Ok(Found { healthy: report.is_healthy(), said: report.findings.join("\n") })
+                let said = report.findings.join("\n");
+                Ok(Found { healthy: report.is_healthy(), said, lowest })
             }
             Err(error) if is_refusal(&format!("{:?}", error.code())) => {
-                Ok(Found { healthy: false, said: error.to_string() })
+                Ok(Found { healthy: false, said: error.to_string(), lowest })
             }
             Err(error) => Err(format!("the doctor cannot look at {flip}: {error}")),
         }
@@ -121,7 +139,7 @@ impl Found {
         let digits = behind.split_once("byte ").map_or("", |(_, place)| place);
         let place: String = digits.chars().take_while(char::is_ascii_digit).collect();
         match place.parse::<usize>() {
-            Ok(place) if place <= flip.offset && flip.offset - place < REACH => Ok(()),
+            Ok(place) if (self.lowest..=flip.offset).contains(&place) => Ok(()),
             _ if has_places => wrong("place"),
             _ => Ok(()),
         }

@@ -105,7 +105,7 @@ fn hunt_in_procedure(procedure: cuts::Procedure, bug: Option<Bug>, seed: u64) ->
     let homes = Homes::make()?;
     let subject = cuts::Subject::make(seed, &homes)?;
     plant(bug);
-    cuts::cut_all(procedure, &subject, &homes, (seed, 400)).map(drop)
+    cuts::cut_all(procedure, &subject, &homes, (seed, 400)).map_err(|broken| broken.what).map(drop)
 }
 
 /// Hunts for every bug but those that are found by models, each in a process of this program, some at a time.

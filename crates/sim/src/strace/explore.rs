@@ -87,7 +87,7 @@ impl Tally {
         *self.errors.entry(case.error).or_default() += hits().count() as u64;
         let numbers = |c: char| c.is_ascii_digit();
         let place = |event: &Event| {
-            let path = event.path.strip_prefix(directory).unwrap_or(&event.path);
+            let path = event.path.strip_prefix(directory).unwrap_or(Path::new(".."));
             format!("{} of {}", event.call, path.display()).replace(numbers, "#")
         };
         self.places.extend(hits().map(place));

@@ -110,7 +110,8 @@ impl Life {
     }
 }
 
-/// Whether a call is one on the database.
+/// Whether a call is one on the database, or on the way to it: names above it are synced, too.
 pub fn is_ours(event: &Event, directory: &Path) -> bool {
-    event.path.starts_with(directory)
+    let above = event.path.has_root() && directory.starts_with(&event.path);
+    above || event.path.starts_with(directory)
 }

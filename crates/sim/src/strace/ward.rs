@@ -82,7 +82,9 @@ impl<'a> Ward<'a> {
     fn prepare(&self, new: bool) -> Outcome<Vec<(u64, String)>> {
         let told = |error: io::Error| format!("the directory of a child: {error}");
         if new {
-            return match fs::remove_dir_all(&self.tracer.directory) {
+            // It makes the way to its database as well.
+            let way = Path::new(DATABASE).iter().next().unwrap_or_default();
+            return match fs::remove_dir_all(self.tracer.trace.with_file_name(way)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Err(told(error)),
                 _ => Ok(Vec::new()),
             };
