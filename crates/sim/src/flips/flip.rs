@@ -5,6 +5,7 @@ use crate::disk::{Homes, Image};
 use crate::drill::Outcome;
 use mainstay::doctor;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 /// Where a bit is flipped.
@@ -87,38 +88,49 @@ fn is_tables(directory: &Path) -> bool {
 /// No frame of these drills is larger.
 const REACH: usize = 64 << 10;
 
-/// What blocks of tables begin with.
+/// What a block of a table begins with: a word, a kind, a checksum; then its length, and what else is in front of its data.
 const BLOCK: &[u8] = b"LSM\x03";
+const BLOCK_LENGTH: std::ops::Range<usize> = 21..25;
+const BLOCK_HEADER: usize = 33;
 
-/// The lowest place that may be told for a damaged byte of a sound file: where its block begins, or a frame could.
-fn lowest_place(bytes: &[u8], flip: &Flip) -> usize {
-    match flip.path.parent().is_some_and(is_tables) {
-        true => {
-            let before = &bytes[..bytes.len().min(flip.offset + BLOCK.len())];
-            before.windows(BLOCK.len()).rposition(|it| it == BLOCK).unwrap_or(0)
-        }
-        false => flip.offset.saturating_sub(REACH),
+/// Which places may be told for a damaged byte of a file, of which this is what was written: where its block begins, or where
+/// the blocks end; in a segment where a frame could begin.
+fn places(bytes: &[u8], flip: &Flip) -> RangeInclusive<usize> {
+    if !flip.path.parent().is_some_and(is_tables) {
+        return flip.offset.saturating_sub(REACH)..=flip.offset;
     }
+    let mut begin = 0;
+    while let Some(end) = end_of_block(bytes, begin).filter(|end| *end <= flip.offset) {
+        begin = end;
+    }
+    begin..=begin
+}
+
+fn end_of_block(bytes: &[u8], begin: usize) -> Option<usize> {
+    let block = bytes.get(begin..)?;
+    let length = block.get(BLOCK_LENGTH)?.try_into().map(u32::from_le_bytes).ok()?;
+    block.starts_with(BLOCK).then_some(begin + BLOCK_HEADER + length as usize)
 }
 
 /// What the doctor says of it.
 struct Found {
     healthy: bool,
     said: String,
-    lowest: usize,
+    /// Where it may say that it is.
+    places: RangeInclusive<usize>,
 }
 
 impl Found {
     fn by_doctor(directory: &Path, flip: &Flip, sound: &Image) -> Outcome<Found> {
         let bytes = sound.bytes(&flip.path).ok_or("there is no such file")?;
-        let lowest = lowest_place(bytes, flip);
+        let places = places(bytes, flip);
         match doctor::inspect(directory) {
             Ok(report) => {
                 let said = report.findings.join("\n");
-                Ok(Found { healthy: report.is_healthy(), said, lowest })
+                Ok(Found { healthy: report.is_healthy(), said, places })
             }
             Err(error) if is_refusal(&format!("{:?}", error.code())) => {
-                Ok(Found { healthy: false, said: error.to_string(), lowest })
+                Ok(Found { healthy: false, said: error.to_string(), places })
             }
             Err(error) => Err(format!("the doctor cannot look at {flip}: {error}")),
         }
@@ -139,7 +151,7 @@ impl Found {
         let digits = behind.split_once("byte ").map_or("", |(_, place)| place);
         let place: String = digits.chars().take_while(char::is_ascii_digit).collect();
         match place.parse::<usize>() {
-            Ok(place) if (self.lowest..=flip.offset).contains(&place) => Ok(()),
+            Ok(place) if self.places.contains(&place) => Ok(()),
             _ if has_places => wrong("place"),
             _ => Ok(()),
         }
