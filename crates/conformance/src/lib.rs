@@ -27,10 +27,14 @@ pub mod check;
 pub mod durability;
 pub mod feed;
 pub mod keyed;
+#[cfg(feature = "keyed-stores")]
 pub mod keyed_need;
 pub mod keyed_oracle;
+#[cfg(feature = "keyed-stores")]
 pub mod keyed_stand;
+#[cfg(feature = "keyed-stores")]
 pub mod keyed_store_cases;
+#[cfg(feature = "keyed-stores")]
 pub mod keyed_stores;
 pub mod limits;
 pub mod need;
@@ -51,6 +55,7 @@ pub mod time;
 pub mod transactions;
 pub mod world;
 
+#[cfg(feature = "keyed-stores")]
 pub use keyed_stand::KeyedWorld;
 pub use run_stand::RunWorld;
 pub use stand::StoreWorld;
