@@ -19,7 +19,7 @@ use crate::executor::{Executor, State, load_catalog};
 use crate::figures::Figures;
 use crate::identity::{self, Identity};
 use crate::index::{Index, IndexParts};
-use crate::log::{self, Chain, Cut, DatabaseId, DiskFiles, Files, Log, LogOptions};
+use crate::log::{self, Chain, Cut, DatabaseId, DiskFiles, Files, Known, Log, LogOptions};
 use crate::maintenance::Workers;
 use crate::mark::{Mark, io_error};
 use crate::migrate;
@@ -135,6 +135,8 @@ impl Core {
         let purger: Arc<Purger> = Arc::default();
         let Opened { index, rebuilt, base, restored } = open_index(&mut place, &options, &purger)?;
         let mark = index.flushed();
+        // What the log has lost would come back, and by half, where a flush that was cut short has brought it into some stores.
+        let reach = if planted::is(Bug::LostComesBack) { mark } else { index.reach().max(mark) };
         let segment_bytes = match place.index {
             Some(_) => options.segment_bytes,
             // Memory is not reserved ahead.
@@ -146,13 +148,11 @@ impl Core {
             let certain = Log::certain(&*place.files).map_err(|error| log_error(&error))?;
             let mut replay = Replay { index: &index, replayed: 0, certain };
             let visit = &mut |frame: &log::Frame<'_>| replay.frame(frame, mark);
+            let known = Known { all: mark, some: reach };
             let (log, writer, found) =
-                Log::open(place.files.clone(), id, mark, options_of_log, visit)?;
+                Log::open(place.files.clone(), id, known, options_of_log, visit)?;
             let replayed = replay.replayed;
             let last = found.last_revision.max(mark);
-            if index.reach() > last && !planted::is(Bug::LostComesBack) {
-                return Err(index_ahead(index.reach(), last));
-            }
             // All of it is on stable storage now.
             index.flush(last)?;
             (
@@ -160,8 +160,8 @@ impl Core {
                 writer,
                 End { last, stamp: found.last_stamp, chain: found.chain, cut: found.cut, replayed },
             )
-        } else if mark > 0 && !restored {
-            return Err(missing_log(mark));
+        } else if reach > 0 && !restored {
+            return Err(missing_log(reach));
         } else {
             let (log, writer) = Log::create(place.files.clone(), id, mark + 1, options_of_log)?;
             (log, writer, End { last: mark, ..End::default() })
@@ -475,16 +475,6 @@ fn fill_index(
     try_index(place, options, purger, false)
 }
 
-/// What the log has lost would come back, and by half: a flush that was cut short has brought it into some stores.
-#[cold]
-fn index_ahead(reach: Revision, last: Revision) -> Error {
-    let message = format!(
-        "the index holds something of revision {reach}, but the log ends at revision {last}: its end is gone; \
-         nothing was changed, look with `mainstay doctor`"
-    );
-    Error::new(Code::CorruptIndex, message)
-}
-
 #[cold]
 fn no_base(why: &Error, begins: &str) -> Error {
     let message = format!(
@@ -687,9 +677,9 @@ fn describe_cut(cut: &Cut) -> String {
 }
 
 #[cold]
-fn missing_log(mark: Revision) -> Error {
+fn missing_log(reach: Revision) -> Error {
     let message = format!(
-        "the index holds everything up to revision {mark}, but the log is gone: restore its files"
+        "the index reaches up to revision {reach}, but the log is gone: restore its files, or look with `mainstay doctor`"
     );
     Error::new(Code::CorruptLog, message)
 }

@@ -27,6 +27,7 @@ mod tests;
 use crate::identity::{self, FORMAT};
 use crate::log::{self, DatabaseId, DiskFiles};
 use crate::mark::io_error;
+use crate::migrate;
 use judge::Cure;
 use mainstay_model::{Code, Error, Result, Revision};
 use rustix::fs::{FlockOperation, flock};
@@ -116,7 +117,7 @@ pub fn inspect(directory: &Path) -> Result<Report> {
 /// Looks while the caller sees to it that nobody writes.
 fn look(directory: &Path, id: [u8; 16], in_use: bool) -> Result<Report> {
     let log = look_at_log(&directory.join("log"))?;
-    let index = index::look(&directory.join("index"), &id)?;
+    let index = index::look(&migrate::settled(&directory.join("index")), &id)?;
     let mut diagnosis = judge::judge(&directory.join("log"), &DatabaseId(id), &log, &index);
     let runs = look_at_runs(directory, diagnosis.verdict, in_use)?;
     judge::add_faults(&mut diagnosis, &log, &runs);

@@ -35,11 +35,6 @@ impl Mark {
         Ok(mark)
     }
 
-    /// Whether there is one: an index that is written anew has none before it is whole.
-    pub fn is_in(directory: &Path) -> bool {
-        directory.join(FILE).exists()
-    }
-
     /// Reads the mark; nothing when there is none.
     pub fn read(directory: &Path) -> Result<Option<Mark>> {
         let bytes = match fs::read(directory.join(FILE)) {

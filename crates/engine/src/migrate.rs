@@ -5,8 +5,8 @@
 //!   then         index -> index.old, index.next -> index, index.old is removed
 //! ```
 //!
-//! A crash on the way leaves either the old index or the new one: [`settle`] puts back what was moved. Where the old one is to be
-//! kept aside it goes there at once, and [`settle`] puts the new one in its place, which has its mark once it is whole.
+//! A crash on the way leaves either the old index or the new one: [`settle`] puts back what was moved. One of the same classes
+//! was set back, and is kept aside instead of being removed.
 
 use crate::classes::{self, Classes};
 use crate::entry;
@@ -28,20 +28,41 @@ const NEWEST: Revision = (1 << 62) - 1;
 pub(crate) fn settle(directory: &Path) -> Result<()> {
     let (old, next) = (beside(directory, "old"), beside(directory, "next"));
     let steps = || -> std::io::Result<()> {
-        if !directory.exists() && old.exists() {
-            fs::rename(&old, directory)?;
-        }
-        if !directory.exists() && Mark::is_in(&next) {
-            rename_durably(&next, directory)?;
-        }
-        for litter in [&old, &next] {
-            if litter.exists() {
-                fs::remove_dir_all(litter)?;
+        if old.exists() {
+            match directory.exists() {
+                false => fs::rename(&old, directory)?,
+                true if is_to_be_kept(&old, directory) => fs::rename(&old, aside(directory))?,
+                true => fs::remove_dir_all(&old)?,
             }
         }
-        Ok(())
+        match next.exists() {
+            true => fs::remove_dir_all(&next),
+            false => Ok(()),
+        }
     };
     steps().map_err(|error| io_error("tidy", directory, &error))
+}
+
+/// Where the index is that the next open goes by: a crash may have come between two names.
+pub(crate) fn settled(directory: &Path) -> PathBuf {
+    let old = beside(directory, "old");
+    if !directory.exists() && old.exists() { old } else { directory.to_owned() }
+}
+
+/// Whether an index that was replaced was set back: it has the same classes. One without a mark was being removed.
+fn is_to_be_kept(old: &Path, directory: &Path) -> bool {
+    let labels = |mark: Mark| mark.classes.into_iter().map(|class| class.0).collect::<Vec<_>>();
+    match (Mark::read(old), Mark::read(directory)) {
+        (Ok(None), _) => false,
+        (Ok(Some(old)), Ok(Some(new))) => labels(old) == labels(new),
+        _ => true,
+    }
+}
+
+/// A name beside the index for one that is kept.
+pub(crate) fn aside(directory: &Path) -> PathBuf {
+    let name = |number: u32| beside(directory, &format!("damaged-{number}"));
+    (1..u32::MAX).map(name).find(|path| !path.exists()).unwrap_or_else(|| name(u32::MAX))
 }
 
 /// Writes the index anew for other classes; gives the new mark.
@@ -52,18 +73,15 @@ pub(crate) fn migrate(
     classes: &Classes,
 ) -> Result<Mark> {
     let mark = rewrite(directory, options, mark, classes, |_, _| Ok(true))?;
-    swap(directory, None)?;
+    swap(directory)?;
+    let old = beside(directory, "old");
+    fs::remove_dir_all(&old).map_err(|error| io_error("remove", &old, &error))?;
     Ok(mark)
 }
 
 /// Writes the index anew with nothing in it that came behind its mark: a flush that was cut short has left that. The index as it
-/// was is kept aside.
-pub(crate) fn set_back(
-    directory: &Path,
-    options: &StoreOptions,
-    mark: &Mark,
-    aside: &Path,
-) -> Result<()> {
+/// was is kept aside; gives where.
+pub(crate) fn set_back(directory: &Path, options: &StoreOptions, mark: &Mark) -> Result<PathBuf> {
     let classes = Classes::from_labels(mark.classes.iter().map(|class| class.0.as_str()));
     let is_marked = |key: &[u8], version: &[u8]| {
         // Blocks of times have numbers of their own.
@@ -75,7 +93,10 @@ pub(crate) fn set_back(
     };
     settle(directory)?;
     rewrite(directory, options, mark, &classes, is_marked)?;
-    swap(directory, Some(aside))
+    swap(directory)?;
+    let (old, aside) = (beside(directory, "old"), aside(directory));
+    fs::rename(&old, &aside).map_err(|error| io_error("rename", &old, &error))?;
+    Ok(aside)
 }
 
 /// Writes the index anew beside itself with those versions that are to be kept; gives the new mark.
@@ -147,17 +168,10 @@ fn copy(
     pour.finish()
 }
 
-/// Puts the new index in the place of the old one, which goes, or is kept aside.
-fn swap(directory: &Path, aside: Option<&Path>) -> Result<()> {
+/// Puts the new index in the place of the old one, which has another name then.
+fn swap(directory: &Path) -> Result<()> {
     let (old, next) = (beside(directory, "old"), beside(directory, "next"));
-    let steps = || -> std::io::Result<()> {
-        fs::rename(directory, aside.unwrap_or(&old))?;
-        rename_durably(&next, directory)?;
-        match aside {
-            Some(_) => Ok(()),
-            None => fs::remove_dir_all(&old),
-        }
-    };
+    let steps = || fs::rename(directory, old).and_then(|()| rename_durably(&next, directory));
     steps().map_err(|error| io_error("replace", directory, &error))
 }
 

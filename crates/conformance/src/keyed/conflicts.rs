@@ -182,8 +182,12 @@ pub fn kinds_that_are_fixed_meanwhile(w: &mut World) {
     space(w).declare(SpaceOptions::default()).unwrap();
     let theirs = || done(space(w).put("theirs", "1", LogicalTime::new(1, 0)).unwrap());
     assert!(!survives(w, inside, theirs));
+    // A refusal changes nothing of the transaction.
     let mut again = w.db().begin().unwrap();
     refused(again.run(put("mine", "1", 7)), Code::InvalidVersion);
+    let writes = vec![StateWrite::put("mine", "1", LogicalTime::new(2, 0))];
+    assert_eq!(wrote(again.run(write(writes)).unwrap()), [Wrote::Applied]);
+    again.commit().unwrap();
 }
 
 /// The same where writes wait: the first of a version is the one.

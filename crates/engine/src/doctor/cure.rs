@@ -55,7 +55,9 @@ pub fn salvage(directory: &Path) -> Result<SalvageReport> {
         Cure::DropBefore(segment) => {
             work.drop_before(&before, segment)?;
             let rest = log::inspect(&DiskFiles::read_only(work.log()))?;
-            rest.last_revision().unwrap_or(0)
+            let kept = rest.last_revision().unwrap_or(0).max(before.index_revision());
+            work.set_index_back(&before, kept)?;
+            kept
         }
         Cure::NewLog { first } => {
             work.set_index_back(&before, *first - 1)?;
@@ -99,6 +101,13 @@ fn refusal(report: &Report) -> Error {
     Error::new(code, message)
 }
 
+#[cold]
+fn unseen() -> Error {
+    let message = "how far the index reaches could not be looked at, which needs room in the system's directory for \
+                   temporary files; nothing was changed";
+    Error::new(Code::Io, message)
+}
+
 struct Work<'a> {
     directory: &'a Path,
     done: Vec<String>,
@@ -126,23 +135,21 @@ impl Work<'_> {
 
     /// What the log has lost goes from the index as well: a flush that was cut short has left it there, in some stores.
     fn set_index_back(&mut self, before: &Report, kept: Revision) -> Result<()> {
-        if before.index.reach.is_none_or(|reach| reach <= kept) {
-            return Ok(());
+        match before.index.reach {
+            Some(reach) if reach <= kept => return Ok(()),
+            None if matches!(before.index.state, super::IndexState::Sound(_)) => {
+                return Err(unseen());
+            }
+            _ => {}
         }
         let index = self.directory.join("index");
         let Some(mark) = Mark::read_durably(&index)? else { return Ok(()) };
-        let aside = self.index_aside();
-        migrate::set_back(&index, &plain_store_options(), &mark, &aside)?;
-        self.aside.push(aside);
+        self.aside.push(migrate::set_back(&index, &plain_store_options(), &mark)?);
         let revision = mark.revision;
         self.done.push(format!(
             "The index was set back to revision {revision}: it held something of what the log has lost."
         ));
         Ok(())
-    }
-
-    fn index_aside(&self) -> PathBuf {
-        self.free(1, |number| self.directory.join(format!("index.damaged-{number}")))
     }
 
     /// Moves the index away, so that the next open builds it from the log.
@@ -151,7 +158,7 @@ impl Work<'_> {
         if !index.exists() {
             return Ok(());
         }
-        let aside = self.index_aside();
+        let aside = migrate::aside(&index);
         self.rename(&index, &aside)?;
         self.done.push("The index was set aside; the next open rebuilds it from the log.".into());
         self.aside.push(aside);

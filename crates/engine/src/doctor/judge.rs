@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | sound, or torn behind the mark | sound | none |
 //! | damaged behind the mark | sound | end the log before the damage |
+//! | torn, or ends, before what a flush that was cut short has left in the index | sound | the same, and set the index back to its mark |
 //! | damaged before the mark, whole from a later segment on | sound | set the older segments aside |
 //! | damaged before the mark, too short or gone | sound | set it aside, go on from the index |
 //! | reaches back to revision 1 | damaged | set the index aside: the next open rebuilds it |
@@ -124,7 +125,8 @@ pub(super) fn judge(
         IndexState::Absent => without_index(log, "the index is missing"),
     };
     if let Some(problem) = &log.problem {
-        diagnosis.findings.insert(0, describe(log, problem));
+        let is_torn = problem.torn && index.reach.is_none_or(|reach| reach < problem.expected);
+        diagnosis.findings.insert(0, describe(log, problem, is_torn));
     }
     diagnosis
 }
@@ -138,9 +140,9 @@ fn is_damage(problem: &Problem) -> bool {
 }
 
 /// The problem of the log, in a sentence.
-fn describe(log: &LogReport, problem: &Problem) -> String {
+fn describe(log: &LogReport, problem: &Problem, is_torn: bool) -> String {
     let Problem { file, offset, what, expected, .. } = problem;
-    if problem.torn {
+    if is_torn {
         return format!(
             "A write was cut off at the end of {file} (byte {offset}: {what}). Nothing in it was \
              acknowledged as synced; the next open cuts it."
@@ -196,7 +198,7 @@ fn with_bad_table(log: &LogReport, why: &str) -> Diagnosis {
 
 fn with_index(directory: &Path, log: &LogReport, mark: Revision, reach: Revision) -> Diagnosis {
     let Some(first) = log.segments.first().map(|segment| segment.first_revision) else {
-        return without_log(log, mark);
+        return without_log(log, mark, reach);
     };
     if first > mark.saturating_add(1) {
         let finding = format!(
@@ -236,9 +238,9 @@ fn with_index(directory: &Path, log: &LogReport, mark: Revision, reach: Revision
     }
 }
 
-fn without_log(log: &LogReport, mark: Revision) -> Diagnosis {
+fn without_log(log: &LogReport, mark: Revision, reach: Revision) -> Diagnosis {
     match mark {
-        0 if log.problem.is_none() => Diagnosis::healthy(),
+        0 if log.problem.is_none() && reach == 0 => Diagnosis::healthy(),
         0 => Diagnosis::beyond("The log was all there is.", "Restore a backup."),
         _ => {
             let finding = format!(

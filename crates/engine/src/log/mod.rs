@@ -91,6 +91,21 @@ impl fmt::Debug for DatabaseId {
     }
 }
 
+/// How far the effects of a log are known elsewhere on stable storage: it has been synced that far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// All up to here.
+    pub all: Revision,
+    /// Some up to here: whoever brought them there was cut short.
+    pub some: Revision,
+}
+
+impl From<Revision> for Known {
+    fn from(all: Revision) -> Known {
+        Known { all, some: all }
+    }
+}
+
 /// How the log is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogOptions {
@@ -136,20 +151,21 @@ impl Log {
         Ok((Log { shared }, writer))
     }
 
-    /// Opens a log whose effects up to `after` are known elsewhere on stable storage.
+    /// Opens a log whose effects are known elsewhere on stable storage, up to a revision.
     ///
-    /// Calls `visit` with every frame that holds a later revision, in order, after checking the
-    /// chain from the segment that holds `after` on; cuts a torn tail; refuses damage, and then
+    /// Calls `visit` with every frame that holds a later one than are all known, in order, after checking the
+    /// chain from the segment that holds that one on; cuts a torn tail; refuses damage, and then
     /// changes nothing. What it returns is on stable storage.
     pub fn open(
         files: Arc<dyn Files>,
         id: DatabaseId,
-        after: Revision,
+        known: impl Into<Known>,
         options: LogOptions,
         visit: &mut dyn FnMut(&Frame<'_>) -> Result<()>,
     ) -> Result<(Log, Writer, Recovered)> {
         segment::check_options(&options)?;
-        let (shared, writer, recovered) = recover::recover(files, id, after, options, visit)?;
+        let (shared, writer, recovered) =
+            recover::recover(files, id, known.into(), options, visit)?;
         Ok((Log { shared }, writer, recovered))
     }
 

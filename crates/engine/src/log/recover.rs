@@ -4,7 +4,7 @@
 //! |---|---|
 //! | zeros behind the last frame | a clean end |
 //! | a bad frame in the newest segment that nothing calls synced | a torn tail: zeroed, reported |
-//! | a bad frame that a later frame, a later segment or the caller calls synced | refused |
+//! | a bad frame, or an end, that a later frame, a later segment or the caller calls synced | refused |
 //! | a newest segment without header and content | its creation was cut off: removed, reported |
 //! | a missing or foreign segment, a damaged header, a gap in revisions | refused |
 //! | a newer format version | refused |
@@ -24,7 +24,7 @@ use super::inspect::Problem;
 use super::scanner::{Peek, Scanner, last_used_byte, zero_tail};
 use super::segment::{HEADER_BYTES, Segment};
 use super::survey::{self, Survey, Unfinished, Walk};
-use super::{DatabaseId, Log, LogOptions, Shared, Writer};
+use super::{DatabaseId, Known, Log, LogOptions, Shared, Writer};
 
 /// What opening a log found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,16 +58,17 @@ pub struct Cut {
 pub(super) fn recover(
     files: Arc<dyn Files>,
     id: DatabaseId,
-    after: Revision,
+    known: Known,
     options: LogOptions,
     visit: &mut dyn FnMut(&Frame<'_>) -> Result<()>,
 ) -> Result<(Arc<Shared>, Writer, Recovered)> {
+    let Known { all: after, some } = known;
     let survey = Survey::read(&*files, Some(&id))?;
     if let Some(problem) = &survey.problem {
         return Err(problem.refusal());
     }
     let Some(oldest) = survey.segments.first() else {
-        return restart(files, id, after, options, &survey);
+        return restart(files, id, known, options, &survey);
     };
     check_reach(after, oldest.header.first)?;
     let first_revision = oldest.header.first;
@@ -84,7 +85,7 @@ pub(super) fn recover(
         proven = proven.max(frame.synced_revision());
         if frame.last_revision() > after { visit(frame) } else { Ok(()) }
     })?;
-    check_walk(&survey, &walk, after)?;
+    check_walk(&survey, &walk, after.max(some))?;
     let newest = segments[walk.at].clone();
     let file = survey::open(&*files, &newest.name)?;
     let cut = repair(&*files, &*file, &survey, &walk)?;
@@ -116,17 +117,19 @@ fn check_reach(after: Revision, first: Revision) -> Result<()> {
     Err(Error::new(Code::HistoryTrimmed, message))
 }
 
-fn check_walk(survey: &Survey, walk: &Walk, after: Revision) -> Result<()> {
+fn check_walk(survey: &Survey, walk: &Walk, synced: Revision) -> Result<()> {
     let refused =
-        walk.problem.as_ref().filter(|problem| !problem.torn || after >= problem.expected);
+        walk.problem.as_ref().filter(|problem| !problem.torn || synced >= problem.expected);
     if let Some(problem) = refused {
         return Err(problem.refusal());
     }
-    if after < walk.end.first {
+    if synced < walk.end.first {
         return Ok(());
     }
-    let what =
-        format!("the log ends before revision {}, but revision {after} was synced", walk.end.first);
+    let what = format!(
+        "the log ends before revision {}, but revision {synced} was synced",
+        walk.end.first
+    );
     Err(damage(&survey.segments[walk.at].name, walk.end.offset, &what))
 }
 
@@ -199,7 +202,7 @@ fn make_durable(files: &dyn Files, file: &dyn File, name: &str, from: u64, end: 
 fn restart(
     files: Arc<dyn Files>,
     id: DatabaseId,
-    after: Revision,
+    known: Known,
     options: LogOptions,
     survey: &Survey,
 ) -> Result<(Arc<Shared>, Writer, Recovered)> {
@@ -207,9 +210,10 @@ fn restart(
         let message = "the directory holds no log segment: restore it, or run `mainstay doctor`";
         return Err(Error::new(Code::CorruptLog, message));
     };
-    check_reach(after, unfinished.first)?;
-    if after >= unfinished.first {
-        let what = format!("it is empty, but revision {after} was synced");
+    check_reach(known.all, unfinished.first)?;
+    let synced = known.all.max(known.some);
+    if synced >= unfinished.first {
+        let what = format!("it is empty, but revision {synced} was synced");
         return Err(damage(&unfinished.name, HEADER_BYTES, &what));
     }
     let first = unfinished.first;

@@ -6,15 +6,19 @@
 //! stable storage is told of nothing else: what was seen before it was synced may be gone when the database is opened.
 
 use super::Sequencer;
+use super::execute::Work;
 use crate::apply::sessions::{self, Desk};
 use crate::executor::{check_limits, run_all};
 use crate::overlay::Overlay;
 use crate::session_table::SessionTable;
 use mainstay_model::{
-    Command, Durability, Error, Receipt, Result, Revision, SessionCommand, Stamp, Transaction,
+    Code, Command, Durability, Error, Receipt, Result, Revision, SessionCommand, Stamp, Transaction,
 };
 use parking_lot::Mutex;
 use std::sync::Arc;
+
+/// How often it is tried to look beside writers that fail.
+const TRIES: usize = 16;
 
 /// The sessions as of a revision.
 pub(super) struct Remembered {
@@ -41,6 +45,20 @@ impl Sequencer {
             None => Err(refused.clone()),
         })?;
         Ok(Receipt { revision, stamp: now, held: true, repeated: false, answers })
+    }
+
+    /// Looks at sessions. Who does so waits with writers for what it saw of them; that they fail is not its own failure, and
+    /// then it looks again.
+    pub(super) fn wait_to_look(&self, transaction: Transaction) -> Result<Receipt> {
+        let look = || self.wait_on(Work::Run(transaction.clone().into()));
+        let is_told = |told: &Result<Receipt>| match told {
+            Ok(_) => true,
+            Err(error) => !matches!(
+                error.code(),
+                Code::UnknownOutcome | Code::DiskFull | Code::Io | Code::SyncFailed
+            ),
+        };
+        (1..TRIES).map(|_| look()).find(is_told).unwrap_or_else(look)
     }
 
     fn remember(&self, durability: Durability) -> Result<Arc<Remembered>> {

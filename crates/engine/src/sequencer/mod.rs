@@ -185,7 +185,11 @@ impl Sequencer {
 
     /// Submits and waits; does the work itself where nobody else is at it.
     pub fn execute(&self, transaction: impl Into<Submitted>) -> Result<Receipt> {
-        self.wait_on(Work::Run(transaction.into()))
+        let submitted = transaction.into();
+        match look::only_looks(&submitted.transaction) {
+            true => self.wait_to_look(submitted.transaction),
+            false => self.wait_on(Work::Run(submitted)),
+        }
     }
 
     /// Waits until everything submitted before is on stable storage. It never waits for room: the

@@ -169,8 +169,12 @@ fn restore(directory: &Path, whole: &[(PathBuf, Option<Vec<u8>>)]) {
     }
 }
 
+/// Files with their bytes, and directories.
+type Contents = Vec<(PathBuf, Option<Vec<u8>>)>;
+
 /// A process that was killed when a flush had come into the stores, and the mark did not say so yet; then the log lost its end.
-fn flushed_ahead() -> TempDir {
+/// Gives what the log was before that, too.
+fn flushed_ahead() -> (TempDir, Contents) {
     let directory = tempfile::tempdir().unwrap();
     let quiet = || options().background(false).feed_retention(Duration::ZERO, 0);
     let db = quiet().open(directory.path()).unwrap();
@@ -180,6 +184,7 @@ fn flushed_ahead() -> TempDir {
     let before = contents(directory.path());
     let db = quiet().open(directory.path()).unwrap();
     write(&db.cells(), 301..=310);
+    let log = contents(&directory.path().join("log"));
     db.trim().unwrap();
     drop(db);
     let after = contents(directory.path());
@@ -188,14 +193,22 @@ fn flushed_ahead() -> TempDir {
     let early = before.into_iter().filter(|(path, _)| is_early(path));
     let late = after.into_iter().filter(|(path, _)| !is_early(path));
     restore(directory.path(), &early.chain(late).collect::<Vec<_>>());
-    directory
+    (directory, log)
+}
+
+/// The newest segment of a log, and its last byte that is not zero.
+fn last_byte(log: &Contents) -> (&Path, u64) {
+    let is_segment = |path: &Path| path.extension().is_some_and(|of| of == "seg");
+    let (path, bytes) = log.iter().rfind(|(path, _)| is_segment(path)).unwrap();
+    let used = bytes.as_ref().unwrap().iter().rposition(|byte| *byte != 0);
+    (path, used.unwrap() as u64)
 }
 
 #[test]
 fn what_the_log_has_lost_does_not_come_back_from_the_index() {
-    let directory = flushed_ahead();
+    let (directory, _) = flushed_ahead();
     let Err(refused) = options().open(directory.path()) else { panic!("it opened") };
-    assert_eq!(refused.code(), Code::CorruptIndex, "{refused}");
+    assert_eq!(refused.code(), Code::CorruptLog, "{refused}");
     assert!(refused.message().contains("revision 310"), "{refused}");
     let report = assert_verdict(directory.path(), Verdict::Salvage);
     assert_eq!(report.index.reach, Some(310));
@@ -211,4 +224,63 @@ fn what_the_log_has_lost_does_not_come_back_from_the_index() {
     assert_eq!(histories(&db), before);
     drop(db);
     assert_verdict(directory.path(), Verdict::Healthy);
+}
+
+#[test]
+fn a_frame_that_the_index_has_something_of_is_no_torn_end() {
+    let (directory, log) = flushed_ahead();
+    fs::remove_dir_all(directory.path().join("log")).unwrap();
+    fs::create_dir(directory.path().join("log")).unwrap();
+    for (path, bytes) in &log {
+        fs::write(path, bytes.as_ref().unwrap()).unwrap();
+    }
+    let (segment, place) = last_byte(&log);
+    flip(segment, place);
+    let damaged = fs::read(segment).unwrap();
+    let Err(refused) = options().open(directory.path()) else { panic!("it opened") };
+    assert_eq!(refused.code(), Code::CorruptLog, "{refused}");
+    assert!(fs::read(segment).unwrap() == damaged, "it was cut");
+    let report = assert_verdict(directory.path(), Verdict::Salvage);
+    assert!(report.findings.iter().all(|finding| !finding.contains("cuts it")), "{report}");
+    let salvaged = doctor::salvage(directory.path()).unwrap();
+    assert_eq!(salvaged.kept, 309, "{salvaged:?}");
+    let is_kept = |path: &PathBuf| path.is_file() && fs::read(path).unwrap() == damaged;
+    assert!(salvaged.aside.iter().any(is_kept), "{salvaged:?}");
+    drop(assert_opens_with(directory.path(), 309));
+    assert_verdict(directory.path(), Verdict::Healthy);
+}
+
+#[test]
+fn a_log_that_is_gone_before_the_first_mark_is_missed() {
+    let directory = tempfile::tempdir().unwrap();
+    let quiet = || options().background(false);
+    drop(quiet().open(directory.path()).unwrap());
+    let mark = fs::read(directory.path().join("index/MARK")).unwrap();
+    let db = quiet().open(directory.path()).unwrap();
+    write(&db.cells(), 1..=10);
+    db.trim().unwrap();
+    drop(db);
+    fs::write(directory.path().join("index/MARK"), mark).unwrap();
+    fs::remove_dir_all(directory.path().join("log")).unwrap();
+    assert_verdict(directory.path(), Verdict::Beyond);
+    let Err(refused) = options().open(directory.path()) else { panic!("it opened") };
+    assert_eq!(refused.code(), Code::CorruptLog, "{refused}");
+}
+
+#[test]
+fn an_index_that_was_set_back_is_kept_wherever_that_was_cut_short() {
+    let (directory, _) = flushed_ahead();
+    let [index, old, aside] =
+        ["index", "index.old", "index.damaged-1"].map(|name| directory.path().join(name));
+    let before = contents(&index.join("cells"));
+    // Killed between the two names: it is as it was.
+    fs::rename(&index, &old).unwrap();
+    assert_verdict(directory.path(), Verdict::Salvage);
+    doctor::salvage(directory.path()).unwrap();
+    let kept = |from: &Path| contents(&from.join("cells")).len() == before.len();
+    assert!(kept(&aside) && !old.exists());
+    // Killed before it had its last name.
+    fs::rename(&aside, &old).unwrap();
+    drop(assert_opens_with(directory.path(), 300));
+    assert!(kept(&aside) && !old.exists());
 }

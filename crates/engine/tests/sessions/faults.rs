@@ -110,6 +110,30 @@ fn after_a_failed_sync_sessions_can_be_looked_at() {
 }
 
 #[test]
+fn who_only_looks_while_a_sync_fails_is_answered() {
+    for round in 0..40 {
+        let (files, faults) = FaultyFiles::new();
+        let db = Machine::with(files).open();
+        open(&db, "s");
+        std::thread::scope(|threads| {
+            let writers =
+                (0..3).map(|_| threads.spawn(|| while db.cells().incr("n", 1).is_ok() {}));
+            let writers: Vec<_> = writers.collect();
+            let looker = threads.spawn(|| {
+                while !db.stats().read_only {
+                    db.sessions().list(None, 10).unwrap();
+                    db.sessions().info("s").unwrap();
+                }
+            });
+            std::thread::sleep(std::time::Duration::from_micros(100 * round));
+            faults.sync_fails.store(true, Ordering::SeqCst);
+            writers.into_iter().for_each(|writer| writer.join().unwrap());
+            looker.join().unwrap();
+        });
+    }
+}
+
+#[test]
 fn who_asks_for_what_is_durable_is_told_of_nothing_else_after_a_failed_sync() {
     let (files, faults) = FaultyFiles::new();
     let db = Machine::with(files).open();

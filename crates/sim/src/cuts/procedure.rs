@@ -10,7 +10,7 @@
 use super::life::{check_lived, check_there, live, live_again, rest};
 use super::recording::{DATABASE, Start};
 use super::setback::{ROUNDS, set_back};
-use super::subject::Subject;
+use super::subject::{FLUSHED, Subject};
 use super::trial::Said;
 use crate::disk::{Homes, Image, Mount};
 use crate::drill::{Outcome, options, own_cell};
@@ -50,6 +50,8 @@ pub enum Procedure {
     /// A process was killed when it had brought something into a store, and the mark did not say so yet; then the log was
     /// damaged, and is salvaged.
     SalvageFlushed,
+    /// The same, where the log has lost its last frame alone.
+    SalvageTorn,
     /// A process was killed when it had made a database of a backup; then the log was damaged, and is salvaged.
     SalvageRestored,
     /// An index is divided into other classes.
@@ -68,7 +70,7 @@ pub enum Procedure {
 
 impl Procedure {
     /// All of them.
-    pub const ALL: [Procedure; 20] = [
+    pub const ALL: [Procedure; 21] = [
         Procedure::Create,
         Procedure::Backup,
         Procedure::BackupAhead,
@@ -82,6 +84,7 @@ impl Procedure {
         Procedure::SalvageBothLast,
         Procedure::SalvageMarked,
         Procedure::SalvageFlushed,
+        Procedure::SalvageTorn,
         Procedure::SalvageRestored,
         Procedure::Divide,
         Procedure::Rebuild,
@@ -123,8 +126,9 @@ impl Procedure {
             Procedure::Restore => subject.backups(&homes.image.with_extension("prepared"))?,
             Procedure::Rebuild => subject.late.without(&Path::new(DATABASE).join("index")),
             Procedure::Base => subject.with_base(&homes.image.with_extension("prepared"))?,
-            Procedure::SalvageMarked => return subject.killed_when_named("MARK", homes),
-            Procedure::SalvageFlushed => return subject.killed_when_named("current", homes),
+            Procedure::SalvageMarked => return subject.killed_when_named("index/MARK", homes),
+            Procedure::SalvageFlushed => return subject.killed_when_named(FLUSHED, homes),
+            Procedure::SalvageTorn => return subject.torn_when_flushed(homes),
             Procedure::SalvageRestored => return subject.restored(homes),
             _ => subject.damaged(self)?,
         };
@@ -164,8 +168,19 @@ impl Procedure {
                     hits => Err(format!("the disk in memory: {hits} lists of tables failed")),
                 }
             }
-            _ => doctor::salvage(&db).map_err(told).map(drop),
+            _ => {
+                // Where nothing has to be done nothing is shown.
+                match doctor::salvage(&db).map_err(told)?.done.is_empty() {
+                    true => Err("the disk in memory: there is no damage".to_owned()),
+                    false => Ok(()),
+                }
+            }
         }
+    }
+
+    /// Whether something of the index is not in the log.
+    fn flushes(self) -> bool {
+        matches!(self, Procedure::SalvageFlushed | Procedure::SalvageTorn)
     }
 
     /// Does it once more, where it was killed.
@@ -182,7 +197,11 @@ impl Procedure {
             }
             Procedure::Create | Procedure::Divide | Procedure::Rebuild => again(),
             Procedure::Live | Procedure::Base => {
-                let db = self.options().base(root.join("base")).open(root.join(DATABASE));
+                let options = match self {
+                    Procedure::Base => self.options().base(root.join("base")),
+                    _ => self.options(),
+                };
+                let db = options.open(root.join(DATABASE));
                 db.and_then(|db| live_again(&db, tape)).map_err(told)
             }
             Procedure::Rest => {
@@ -193,7 +212,7 @@ impl Procedure {
             Procedure::SetBack => self.options().open(root.join(DATABASE)).map_err(told).map(drop),
             // A log that was salvaged has no more to be salvaged; who opens it makes that certain.
             _ => {
-                again()?;
+                doctor::salvage(&root.join(DATABASE)).map_err(told)?;
                 let quiet = options().background(false).open(root.join(DATABASE));
                 quiet.and_then(|db| db.close()).map_err(told)
             }
@@ -223,6 +242,9 @@ impl Procedure {
                     false => Ok(()),
                 }
             }
+            Procedure::BackupAhead if done && !root.join("backup").exists() => {
+                Err("LOST: the backup that was made".to_owned())
+            }
             Procedure::BackupAhead => check_ahead(root).map_err(told)?,
             Procedure::Restore => {
                 if !done {
@@ -239,16 +261,22 @@ impl Procedure {
                     true => self.options(),
                     false => self.options().base(root.join("base")),
                 };
-                check_there(&options.open(&db).map_err(told)?, &said.turns)
+                let db = options.open(&db).map_err(told)?;
+                check_there(&db, &said.turns)?;
+                subject.check_late(&db)
             }
             // Power and log failed one after the other: what was salvaged is the database of one moment or another.
             Procedure::SalvageRestored if !done && !db.join("DATABASE").exists() => {
                 begin_restore_again(root).map_err(told)
             }
-            Procedure::SalvageMarked | Procedure::SalvageFlushed | Procedure::SalvageRestored
+            Procedure::SalvageMarked
+            | Procedure::SalvageFlushed
+            | Procedure::SalvageTorn
+            | Procedure::SalvageRestored
                 if !done =>
             {
                 doctor::salvage(&db).map_err(told)?;
+                self.check_early(subject, &db)?;
                 check_stays(&db).map_err(told)?
             }
             _ => {
@@ -259,8 +287,24 @@ impl Procedure {
                 }
                 subject.check_aside(before, &db)?;
                 subject.check_salvaged(before, &db)?;
+                if self.flushes() {
+                    subject.check_index_aside(before, &db)?;
+                }
+                self.check_early(subject, &db)?;
                 check_stays(&db).map_err(told)?
             }
+        }
+    }
+}
+
+impl Procedure {
+    /// A process that was killed has written to one of two cells, and what was there before it began is there.
+    fn check_early(self, subject: &Subject, db: &Path) -> Outcome<()> {
+        match self {
+            Procedure::SalvageMarked | Procedure::SalvageFlushed | Procedure::SalvageTorn => {
+                subject.check_early(db)
+            }
+            _ => Ok(()),
         }
     }
 }

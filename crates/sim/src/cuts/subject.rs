@@ -6,7 +6,7 @@ use super::recording::{DATABASE, Recording, Start};
 use super::trial::record;
 use crate::disk::{Event, Homes, Image, Node};
 use crate::drill::{Outcome, Work, all_cells, options, own_cell};
-use mainstay::{Options, Revision, Versioned, doctor};
+use mainstay::{Database, Options, Revision, Versioned, doctor};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,9 @@ use std::time::Duration;
 /// A place in a segment behind its header, in the first frame.
 const FIRST_FRAME: usize = 200;
 
+/// What says which cells are in the index.
+pub(super) const FLUSHED: &str = "index/cells/current";
+
 /// A database at two moments of its life.
 pub struct Subject {
     early: Image,
@@ -22,7 +25,12 @@ pub struct Subject {
     /// The same as the second, with no more of a log than it needs.
     pub(super) lean: Image,
     said: Vec<(u64, String)>,
+    /// What the cells were at the two moments.
+    early_cells: Cells,
+    late_cells: Cells,
 }
+
+type Cells = Vec<Option<Versioned>>;
 
 impl Subject {
     /// A database that three processes have written to.
@@ -37,7 +45,26 @@ impl Subject {
         }
         let Start { base: late, before: said, .. } = start;
         let lean = lean(&late, &homes.image)?;
-        Ok(Subject { early: images.remove(0), late, lean, said })
+        let early = images.remove(0);
+        let cells_of = |image: &Image| {
+            image.write(&homes.image).map_err(|error| format!("an image: {error}"))?;
+            let seen = look(&homes.image.join(DATABASE));
+            seen.map(|seen| seen.1).map_err(|error| format!("looking: {error}"))
+        };
+        let (early_cells, late_cells) = (cells_of(&early)?, cells_of(&late)?);
+        Ok(Subject { early, late, lean, said, early_cells, late_cells })
+    }
+
+    /// What was there at the first moment is there, or what came after it.
+    pub(super) fn check_early(&self, db: &Path) -> Outcome<()> {
+        let (_, now) = look(db).map_err(|error| format!("LOST: opening: {error}"))?;
+        check_after(&self.early_cells, &now)
+    }
+
+    /// What was there at the second moment is there, or what came after it.
+    pub(super) fn check_late(&self, db: &Database) -> Outcome<()> {
+        let now = cells(db).map_err(|error| format!("LOST: a cell: {error}"))?;
+        check_after(&self.late_cells, &now)
     }
 
     pub(super) fn settle(&self, directory: &Path, options: &Options) -> Outcome<()> {
@@ -107,6 +134,10 @@ impl Subject {
     /// What is left of a process that was killed when it first had given something of the index this name; then its log was
     /// damaged.
     pub(super) fn killed_when_named(&self, name: &str, homes: &Homes) -> Outcome<Start> {
+        spoil(&self.killed(name, homes)?)
+    }
+
+    fn killed(&self, name: &str, homes: &Homes) -> Outcome<Start> {
         let start = Start { base: self.early.clone(), ..Start::default() };
         let recording = record(start, homes, |mount| {
             let db = options().background(false).open(mount.directory().join(DATABASE));
@@ -116,7 +147,34 @@ impl Subject {
             });
             written.map_err(|error| format!("before it was killed: {error}"))
         })?;
-        spoil(&killed_when_named(name, &recording)?)
+        let killed = killed_when_named(name, &recording)?;
+        match name == FLUSHED && !self.is_ahead(&killed.tree().image()) {
+            true => Err("the disk in memory: the index is not ahead of its mark".to_owned()),
+            false => Ok(killed),
+        }
+    }
+
+    /// Whether cells came into the index since the first moment, and its mark does not say so.
+    fn is_ahead(&self, image: &Image) -> bool {
+        let is_same = |name: &str| {
+            let path = Path::new(DATABASE).join(name);
+            self.early.bytes(&path) == image.bytes(&path)
+        };
+        is_same("index/MARK") && !is_same(FLUSHED)
+    }
+
+    /// What is left of a process that was killed when it had brought something into a store; then its log lost its last frame.
+    pub(super) fn torn_when_flushed(&self, homes: &Homes) -> Outcome<Start> {
+        let killed = self.killed(FLUSHED, homes)?;
+        let tree = killed.tree();
+        let path = segments(&tree.image()).pop().ok_or("there is no segment")?;
+        let ino = tree.at(&path).ok_or("there is no such file")?;
+        let bytes = tree.bytes(ino).ok_or("there is no such file")?;
+        let at = bytes.iter().rposition(|byte| *byte != 0).ok_or("there is no frame")?;
+        let write = Event::Write { ino, offset: at as u64, bytes: vec![bytes[at] ^ 1] };
+        let mut torn = killed.clone();
+        torn.since.extend([write, Event::Sync { ino }]);
+        Ok(torn)
     }
 
     /// What is left of a process that was killed when it had made a database of a backup; then its log was damaged.
@@ -140,6 +198,23 @@ impl Subject {
             Some((path, _)) => Err(format!("LOST: {} was not kept", path.display())),
             None => Ok(()),
         }
+    }
+
+    /// The index that was set back is kept: its mark, and which tables it had.
+    pub(super) fn check_index_aside(&self, damaged: &Image, db: &Path) -> Outcome<()> {
+        let index = Path::new(DATABASE).join("index");
+        let is_name = |path: &Path| path.ends_with("MARK") || path.ends_with("current");
+        let files = damaged.files().filter(|(path, _)| is_name(path));
+        for (path, bytes) in files {
+            let Ok(place) = path.strip_prefix(&index) else { continue };
+            match fs::read(db.join("index.damaged-1").join(place)) {
+                Ok(kept) if kept == *bytes => {}
+                other => {
+                    return Err(format!("LOST: {} was not kept: {other:?}", path.display()));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// It is as after a salvage that nobody cut off.
@@ -172,9 +247,15 @@ fn is_segment(path: &Path) -> bool {
     path.extension().is_some_and(|of| of == "seg")
 }
 
-/// Where a process is killed right when something first has this name.
+/// Where a process is killed right when something first has this name in the database.
 fn killed_when_named(name: &str, recording: &Recording) -> Outcome<Start> {
-    let is_it = |event: &Event| matches!(event, Event::Rename { to, .. } if to.1 == name);
+    let path = Path::new(DATABASE).join(name);
+    let mut tree = recording.start.tree();
+    let is_it = |event: &Event| {
+        let parent = path.parent().and_then(|parent| tree.at(parent));
+        tree.apply(event);
+        matches!(event, Event::Rename { to, .. } if Some(to.0) == parent && path.ends_with(&to.1))
+    };
     let at = recording.events.iter().position(is_it).ok_or("the disk in memory: no such name")?;
     Ok(recording.killed_at(at + 1))
 }
@@ -207,9 +288,21 @@ fn lean(image: &Image, home: &Path) -> Outcome<Image> {
 }
 
 /// The revision that a database ends with, and its cells.
-fn look(directory: &Path) -> mainstay::Result<(Revision, Vec<Option<Versioned>>)> {
+fn look(directory: &Path) -> mainstay::Result<(Revision, Cells)> {
     let db = options().open(directory)?;
-    let cells = all_cells().iter().map(|name| db.cells().get_versioned(name)).collect();
-    let cells: mainstay::Result<_> = cells;
-    Ok((db.open_report().revision, cells?))
+    Ok((db.open_report().revision, cells(&db)?))
+}
+
+fn cells(db: &Database) -> mainstay::Result<Cells> {
+    all_cells().iter().map(|name| db.cells().get_versioned(name)).collect()
+}
+
+/// Every cell is what it was, or what was written after that.
+fn check_after(before: &Cells, now: &Cells) -> Outcome<()> {
+    let revision = |cell: &Option<Versioned>| cell.as_ref().map_or(0, |cell| cell.revision);
+    let newest = before.iter().map(revision).max().unwrap_or(0);
+    match before.iter().zip(now).find(|(was, is)| was != is && revision(is) <= newest) {
+        Some((was, is)) => Err(format!("LOST: {is:?} instead of {was:?}")),
+        None => Ok(()),
+    }
 }

@@ -8,7 +8,7 @@ use crate::trail::Trail;
 use crate::view::{Origin, View};
 use mainstay_model::{
     Answer, EntryKind, Name, Result, Revision, SpaceInfo, StateAnswer, StateCommand, StatePlace,
-    StateWrite,
+    StateWrite, Version,
 };
 
 /// Whether what stands here has not been written since a revision; nothing if nobody remembers. That another generation
@@ -135,9 +135,13 @@ fn end_of(answer: &Answer) -> Option<&[u8]> {
 /// What has to stay so that puts become what their answers say: the lowest version open, and where they wait, nothing
 /// else in their places. What is stale stays so.
 fn of_writes(declared: Option<&SpaceInfo>, writes: &[StateWrite]) -> Vec<StatePlace> {
-    let is_sealed = |version| declared.is_some_and(|info| info.is_sealed(version));
+    // What is refused now is told of the space as it is, and no less so when it changes.
+    let is_open = |version: &Version| {
+        declared
+            .is_none_or(|info| info.check_version(*version).is_ok() && !info.is_sealed(*version))
+    };
     let versions = writes.iter().filter_map(StateWrite::version);
-    let lowest = versions.filter(|version| !is_sealed(*version)).min();
+    let lowest = versions.filter(is_open).min();
     let mut places: Vec<_> = lowest.map(StatePlace::Open).into_iter().collect();
     if declared.is_some_and(|info| info.options.ordered) {
         places.extend(writes.iter().filter_map(of_waiting));
