@@ -287,11 +287,12 @@ impl Procedure {
                 }
                 subject.check_aside(before, &db)?;
                 subject.check_salvaged(before, &db)?;
-                if self.flushes() {
-                    subject.check_index_aside(before, &db)?;
-                }
                 self.check_early(subject, &db)?;
-                check_stays(&db).map_err(told)?
+                check_stays(&db).map_err(told)??;
+                match self.flushes() {
+                    true => subject.check_index_aside(before, &db),
+                    false => Ok(()),
+                }
             }
         }
     }
@@ -347,12 +348,14 @@ fn check_ahead(root: &Path) -> mainstay::Result<Outcome<()>> {
 }
 
 /// What is there is not changed by what is written elsewhere: nothing waits in it for its revision to come.
-fn check_stays(db: &Path) -> mainstay::Result<Outcome<()>> {
-    let db = options().open(db)?;
+fn check_stays(directory: &Path) -> mainstay::Result<Outcome<()>> {
+    let db = options().open(directory)?;
     let (cell, other) = (own_cell(0, 0), own_cell(1, 0));
     let before = db.cells().get_versioned(&cell)?;
     (0..20).try_for_each(|n| db.cells().set(&other, n).map(drop))?;
-    let now = db.cells().get_versioned(&cell)?;
+    // Who reads it for the first time remembers nothing of it.
+    drop(db);
+    let now = options().open(directory)?.cells().get_versioned(&cell)?;
     Ok(match before == now {
         true => Ok(()),
         false => Err(format!("LOST, and there again: {now:?} after {before:?}")),

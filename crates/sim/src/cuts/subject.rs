@@ -12,6 +12,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// A place in the first block of a table.
+const FIRST_BLOCK: usize = 50;
+
 /// A place in a segment behind its header, in the first frame.
 const FIRST_FRAME: usize = 200;
 
@@ -125,8 +128,11 @@ impl Subject {
             let bytes = image.bytes_mut(path).ok_or("there is no such file")?;
             bytes[FIRST_FRAME] ^= 1;
         }
-        if matches!(procedure, Procedure::SalvageBoth | Procedure::SalvageBothLast) {
-            spoil_mark(&mut image)?;
+        match procedure {
+            // Opening notices the one by itself, and not the other.
+            Procedure::SalvageBothLast => spoil_mark(&mut image)?,
+            Procedure::SalvageBoth => spoil_table(&mut image)?,
+            _ => {}
         }
         Ok(image)
     }
@@ -236,6 +242,14 @@ fn spoil_mark(image: &mut Image) -> Outcome<()> {
     let mark = Path::new(DATABASE).join("index").join("MARK");
     let bytes = image.bytes_mut(&mark).ok_or("there is no mark")?;
     bytes[20] ^= 1;
+    Ok(())
+}
+
+fn spoil_table(image: &mut Image) -> Outcome<()> {
+    let is_table = |path: &Path| path.parent().is_some_and(|parent| parent.ends_with("tables"));
+    let table = image.files().map(|(path, _)| path).find(|path| is_table(path)).cloned();
+    let bytes = table.and_then(|path| image.bytes_mut(&path)).ok_or("there is no table")?;
+    bytes[FIRST_BLOCK] ^= 1;
     Ok(())
 }
 
