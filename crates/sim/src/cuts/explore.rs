@@ -77,7 +77,11 @@ pub fn run(plan: &Plan, mut say: impl FnMut(&Tally)) -> Outcome<Tally> {
         chain += 1;
         explore_chain(plan, chain, wanted, &mut tally, &mut say)?;
     }
-    Ok(tally)
+    // Where nothing was looked for nothing was shown.
+    match tally.acknowledged > 0 {
+        true => Ok(tally),
+        false => Err(format!("nothing was looked for: {tally:?}")),
+    }
 }
 
 /// What is done beside writing.

@@ -52,7 +52,7 @@ pub fn run(plan: &Plan, mut say: impl FnMut(&Tally)) -> Outcome<Tally> {
         tally.blocks = flips.len() as u64;
         while let Some(flip) = flips.pop() {
             if plan.count.is_some_and(|count| tally.flips >= count) {
-                return Ok(tally);
+                return tally.if_noticed();
             }
             effort::step()?;
             dog.watch(format!("seed {}, database {database}: {flip}", plan.seed));
@@ -64,7 +64,7 @@ pub fn run(plan: &Plan, mut say: impl FnMut(&Tally)) -> Outcome<Tally> {
             }
         }
         if plan.count.is_none() {
-            return Ok(tally);
+            return tally.if_noticed();
         }
     }
 }
@@ -96,6 +96,15 @@ fn flips(image: &Image, random: &mut Random) -> Vec<Flip> {
 }
 
 impl Tally {
+    /// Nearly every byte of a database matters to somebody.
+    fn if_noticed(self) -> Outcome<Tally> {
+        let unnoticed = self.endings.get(&Ending::Nothing).copied().unwrap_or(0);
+        match unnoticed * 2 < self.flips {
+            true => Ok(self),
+            false => Err(format!("most flips were not noticed: {self:?}")),
+        }
+    }
+
     fn count(&mut self, flip: &Flip, ending: Ending) {
         self.flips += 1;
         *self.endings.entry(ending).or_default() += 1;
