@@ -290,8 +290,8 @@ fn spoil(start: &Start) -> Outcome<Start> {
 
 /// The files with an index that nothing but a backup could make again.
 fn lean(image: &Image, home: &Path) -> Outcome<Image> {
-    let told = |error: mainstay::Error| format!("trimming: {error}");
-    let disk = |error: std::io::Error| format!("trimming: {error}");
+    let told = |error: mainstay::Error| format!("making it lean: {error}");
+    let disk = |error: std::io::Error| format!("making it lean: {error}");
     image.write(home).map_err(disk)?;
     let options = options().feed_retention(Duration::ZERO, 0);
     let db = options.open(home.join(DATABASE)).map_err(told)?;

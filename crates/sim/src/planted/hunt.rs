@@ -35,7 +35,8 @@ const OURS: [&str; 12] = [
     "nothing was recorded",
     "a child that nothing fails for",
     "backing up:",
-    "trimming:",
+    // Drills trim as well, and a bug may keep them from it.
+    "making it lean:",
 ];
 
 /// How often it is looked whether a hunt is over.
