@@ -21,6 +21,7 @@ use crate::executor::load_catalog;
 use crate::index::{Index, IndexParts};
 use crate::log::{self, DiskFiles, Frame};
 use crate::mark::Mark;
+use crate::migrate;
 use crate::spaces;
 use crate::store::{Store, StoreOptions};
 use crate::version::Version;
@@ -84,7 +85,7 @@ impl RunsReport {
 
 /// Looks at a database whose files are sound and that nobody writes to.
 pub(super) fn look(directory: &Path) -> Result<RunsReport> {
-    let index_directory = directory.join("index");
+    let index_directory = migrate::settled(&directory.join("index"));
     let Some(mark) = Mark::read(&index_directory)? else {
         return Ok(RunsReport::skipped("there is no index yet"));
     };

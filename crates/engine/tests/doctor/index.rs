@@ -284,3 +284,14 @@ fn an_index_that_was_set_back_is_kept_wherever_that_was_cut_short() {
     drop(assert_opens_with(directory.path(), 300));
     assert!(kept(&aside) && !old.exists());
 }
+
+#[test]
+fn between_two_names_of_an_index_nothing_is_wrong() {
+    let directory = trimmed();
+    let [index, old] = ["index", "index.old"].map(|name| directory.path().join(name));
+    fs::rename(&index, &old).unwrap();
+    let report = assert_verdict(directory.path(), Verdict::Healthy);
+    assert!(report.runs.skipped.is_none(), "{report}");
+    drop(assert_opens_with(directory.path(), 300));
+    assert!(index.exists() && !old.exists());
+}
