@@ -61,8 +61,12 @@ fn is_to_be_kept(old: &Path, directory: &Path) -> bool {
 
 /// A name beside the index for one that is kept.
 pub(crate) fn aside(directory: &Path) -> PathBuf {
-    let name = |number: u32| beside(directory, &format!("damaged-{number}"));
-    (1..u32::MAX).map(name).find(|path| !path.exists()).unwrap_or_else(|| name(u32::MAX))
+    first_free(|number| beside(directory, &format!("damaged-{number}")))
+}
+
+/// The first path that nothing has yet.
+pub(crate) fn first_free(path: impl Fn(u32) -> PathBuf) -> PathBuf {
+    (1..u32::MAX).map(&path).find(|path| !path.exists()).unwrap_or_else(|| path(u32::MAX))
 }
 
 /// Writes the index anew for other classes; gives the new mark.

@@ -195,18 +195,13 @@ impl Work<'_> {
 
     fn move_segment(&mut self, name: &str) -> Result<()> {
         let log = self.log();
-        let aside = self.free(1, |number| match number {
+        let aside = migrate::first_free(|number| match number {
             1 => log.join(format!("{name}.damaged")),
             _ => log.join(format!("{name}.damaged.{number}")),
         });
         self.rename(&log.join(name), &aside)?;
         self.aside.push(aside);
         Ok(())
-    }
-
-    /// The first path that nothing has yet.
-    fn free(&self, from: u32, path: impl Fn(u32) -> PathBuf) -> PathBuf {
-        (from..u32::MAX).map(&path).find(|path| !path.exists()).unwrap_or_else(|| path(u32::MAX))
     }
 
     /// Renames so that it survives a power cut.
