@@ -102,9 +102,9 @@ impl Procedure {
                 let never = Duration::from_secs(3600);
                 options().durability(Durability::Memory).sync_interval(never)
             }
-            // Some tables lie one over the other when it is trimmed.
+            // Some tables lie one over the other when it is trimmed, and segments are many.
             Procedure::Live | Procedure::Rest | Procedure::Base => {
-                let options = options().retention(Duration::ZERO);
+                let options = options().retention(Duration::ZERO).segment_bytes(16 << 10);
                 options.feed_retention(Duration::ZERO, 0).write_buffer_bytes(192 << 10)
             }
             // Nothing happens by itself.

@@ -19,6 +19,9 @@ const HUNT_LIMIT: Duration = Duration::from_secs(400);
 /// So many processes hunt at once.
 const HUNTERS: usize = 2;
 
+/// So often a procedure is done and cut off: which cuts are tried is chance.
+const ROUNDS: u64 = 4;
+
 /// What is said when a check has found something without the bug.
 const NO_BUG: &str = "also without the bug:";
 
@@ -106,7 +109,10 @@ fn hunt_in_procedure(procedure: cuts::Procedure, bug: Option<Bug>, seed: u64) ->
     let homes = Homes::make()?;
     let subject = cuts::Subject::make(seed, &homes)?;
     plant(bug);
-    cuts::cut_all(procedure, &subject, &homes, (seed, 400)).map_err(|broken| broken.what).map(drop)
+    (0..ROUNDS).try_for_each(|round| {
+        let cut = cuts::cut_all(procedure, &subject, &homes, (seed + round, 400));
+        cut.map_err(|broken| broken.what).map(drop)
+    })
 }
 
 /// Hunts for every bug but those that are found by models, each in a process of this program, some at a time.
