@@ -16,6 +16,7 @@ mod explore;
 mod life;
 mod procedure;
 mod recording;
+mod remains;
 mod setback;
 mod subject;
 mod trial;

@@ -7,15 +7,13 @@
 //!   done: it is so, and everything is there     not done: it can be begun again, and then everything is there
 //! ```
 
-use super::life::{check_lived, check_there, live, live_again, rest};
+use super::life::{live, live_again, rest};
 use super::recording::{DATABASE, Start};
 use super::setback::{ROUNDS, set_back};
 use super::subject::{FLUSHED, Subject};
-use super::trial::Said;
 use crate::disk::{Homes, Image, Mount};
 use crate::drill::{Outcome, options, own_cell};
-use mainstay::doctor::Verdict;
-use mainstay::{Code, Durability, Options, doctor, restore_backup, verify_backup};
+use mainstay::{Code, Durability, Options, doctor, restore_backup};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -95,7 +93,7 @@ impl Procedure {
     ];
 
     /// The options that it opens databases with.
-    fn options(self) -> Options {
+    pub(super) fn options(self) -> Options {
         match self {
             Procedure::Divide => options().retention_class("own/1/", None),
             Procedure::BackupAhead => {
@@ -178,11 +176,6 @@ impl Procedure {
         }
     }
 
-    /// Whether something of the index is not in the log.
-    fn flushes(self) -> bool {
-        matches!(self, Procedure::SalvageFlushed | Procedure::SalvageTorn)
-    }
-
     /// Does it once more, where it was killed.
     pub(super) fn perform_again(self, mount: &Mount) -> Outcome<()> {
         let told = |error: mainstay::Error| format!("{self:?}, again: {error}");
@@ -218,96 +211,6 @@ impl Procedure {
             }
         }
     }
-
-    /// What must be so if power failed.
-    pub(super) fn verify(
-        self,
-        root: &Path,
-        said: &Said,
-        (subject, before): (&Subject, &Image),
-    ) -> Outcome<()> {
-        let done = said.done;
-        let told = |error: mainstay::Error| format!("{self:?}, done: {done}: {error}");
-        let db = root.join(DATABASE);
-        match self {
-            Procedure::Create if done && !db.join("DATABASE").exists() => {
-                Err("LOST: the database that was made".to_owned())
-            }
-            Procedure::Create => self.options().open(&db).map_err(told)?.close().map_err(told),
-            Procedure::Backup => {
-                subject.settle(&db, &options())?;
-                // One that has its name is whole, also if nobody was told.
-                match done || root.join("backup").exists() {
-                    true => check_backup(root).map_err(told),
-                    false => Ok(()),
-                }
-            }
-            Procedure::BackupAhead if done && !root.join("backup").exists() => {
-                Err("LOST: the backup that was made".to_owned())
-            }
-            Procedure::BackupAhead => check_ahead(root).map_err(told)?,
-            Procedure::Restore => {
-                if !done {
-                    begin_restore_again(root).map_err(told)?;
-                }
-                subject.settle(&db, &options())
-            }
-            Procedure::Divide | Procedure::Rebuild => subject.settle(&db, &self.options()),
-            Procedure::Live | Procedure::Rest | Procedure::SetBack => {
-                check_lived(&self.options().open(&db).map_err(told)?, &said.turns)
-            }
-            Procedure::Base => {
-                let options = match done {
-                    true => self.options(),
-                    false => self.options().base(root.join("base")),
-                };
-                let db = options.open(&db).map_err(told)?;
-                check_there(&db, &said.turns)?;
-                subject.check_late(&db)
-            }
-            // Power and log failed one after the other: what was salvaged is the database of one moment or another.
-            Procedure::SalvageRestored if !done && !db.join("DATABASE").exists() => {
-                begin_restore_again(root).map_err(told)
-            }
-            Procedure::SalvageMarked
-            | Procedure::SalvageFlushed
-            | Procedure::SalvageTorn
-            | Procedure::SalvageRestored
-                if !done =>
-            {
-                doctor::salvage(&db).map_err(told)?;
-                self.check_early(subject, &db)?;
-                check_stays(&db).map_err(told)?
-            }
-            _ => {
-                if !done {
-                    doctor::salvage(&db).map_err(told)?;
-                } else if doctor::inspect(&db).map_err(told)?.verdict == Verdict::Salvage {
-                    return Err(format!("LOST: {self:?} is to be done again"));
-                }
-                subject.check_aside(before, &db)?;
-                subject.check_salvaged(before, &db)?;
-                self.check_early(subject, &db)?;
-                check_stays(&db).map_err(told)??;
-                match self.flushes() {
-                    true => subject.check_index_aside(before, &db),
-                    false => Ok(()),
-                }
-            }
-        }
-    }
-}
-
-impl Procedure {
-    /// A process that was killed has written to one of two cells, and what was there before it began is there.
-    fn check_early(self, subject: &Subject, db: &Path) -> Outcome<()> {
-        match self {
-            Procedure::SalvageMarked | Procedure::SalvageFlushed | Procedure::SalvageTorn => {
-                subject.check_early(db)
-            }
-            _ => Ok(()),
-        }
-    }
 }
 
 fn restore(root: &Path) -> mainstay::Result<()> {
@@ -316,7 +219,7 @@ fn restore(root: &Path) -> mainstay::Result<()> {
 }
 
 /// What a cut has left of it may have to be removed first; then who restores is told so.
-fn begin_restore_again(root: &Path) -> mainstay::Result<()> {
+pub(super) fn begin_restore_again(root: &Path) -> mainstay::Result<()> {
     match restore(root) {
         Err(error) if error.code() == Code::ForeignDirectory => {
             // With its header it is whole, and opens.
@@ -328,36 +231,4 @@ fn begin_restore_again(root: &Path) -> mainstay::Result<()> {
         }
         restored => restored,
     }
-}
-
-fn check_backup(root: &Path) -> mainstay::Result<()> {
-    verify_backup(&root.join("backup")).map(drop)
-}
-
-/// A database reaches as far as its backups do.
-fn check_ahead(root: &Path) -> mainstay::Result<Outcome<()>> {
-    if !root.join("backup").exists() {
-        return Ok(Ok(()));
-    }
-    let backup = verify_backup(&root.join("backup"))?.revision;
-    let revision = options().open(root.join(DATABASE))?.revision();
-    Ok(match revision >= backup {
-        true => Ok(()),
-        false => Err(format!("LOST: the backup of revision {backup}, the database has {revision}")),
-    })
-}
-
-/// What is there is not changed by what is written elsewhere: nothing waits in it for its revision to come.
-fn check_stays(directory: &Path) -> mainstay::Result<Outcome<()>> {
-    let db = options().open(directory)?;
-    let (cell, other) = (own_cell(0, 0), own_cell(1, 0));
-    let before = db.cells().get_versioned(&cell)?;
-    (0..20).try_for_each(|n| db.cells().set(&other, n).map(drop))?;
-    // Who reads it for the first time remembers nothing of it.
-    drop(db);
-    let now = options().open(directory)?.cells().get_versioned(&cell)?;
-    Ok(match before == now {
-        true => Ok(()),
-        false => Err(format!("LOST, and there again: {now:?} after {before:?}")),
-    })
 }

@@ -3,6 +3,7 @@
 use super::life::turn_of;
 use super::procedure::Procedure;
 use super::recording::{Recording, Start};
+use super::remains::Remains;
 use super::subject::Subject;
 use super::trouble::Trouble;
 use crate::disk::{Event, Homes, Image, Model, Mount};
@@ -32,7 +33,8 @@ pub fn cut_all(
     let start = procedure.prepare(subject, homes)?;
     let mut random = Random::of(&[seed, procedure as u64]);
     let kills = most.div_ceil(CUTS_FOR_EACH_KILL);
-    let trial = Trial { procedure, subject, before: start.tree().image(), homes };
+    let before = start.tree().image();
+    let trial = Trial { procedure, subject, before: &before, homes };
     let recording = record(start, homes, |mount| procedure.perform(mount))?;
     let mut cuts = trial.cut(&recording, most - kills, &mut random)?;
     for kill in 0..kills {
@@ -98,7 +100,7 @@ struct Trial<'a> {
     procedure: Procedure,
     subject: &'a Subject,
     /// The files that it begins with.
-    before: Image,
+    before: &'a Image,
     homes: &'a Homes,
 }
 
@@ -119,7 +121,7 @@ pub(super) fn record(
 
 impl Trial<'_> {
     fn cut(&self, recording: &Recording, most: usize, random: &mut Random) -> Result<u64, Broken> {
-        let Trial { procedure, subject, before, homes } = self;
+        let Trial { procedure, subject, before, homes } = *self;
         let disk = |error: std::io::Error| format!("writing an image: {error}");
         let (mut at, mut cuts) = (0, 0);
         let mut platter = recording.start.platter();
@@ -134,9 +136,8 @@ impl Trial<'_> {
             let seed = random.next();
             let image = platter.cut(model, &mut Random::of(&[seed]));
             image.write(&homes.image).map_err(disk)?;
-            procedure
-                .verify(&homes.image, &said, (subject, before))
-                .map_err(|what| self.broken(recording, (cut, model, seed), what))?;
+            let remains = Remains { procedure, subject, before, root: &homes.image, said: &said };
+            remains.verify().map_err(|what| self.broken(recording, (cut, model, seed), what))?;
             cuts += 1;
         }
         Ok(cuts)

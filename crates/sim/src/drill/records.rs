@@ -106,21 +106,14 @@ pub fn agree(
 /// Every record is as its cell is, on every branch, and found by the indexes; what was over is gone.
 pub fn check(db: &Database) -> Outcome<()> {
     let told = |error: mainstay::Error| format!("looking at records: {error}");
-    wait_for_indexes(db).map_err(told)?;
+    // The last ones are filled here, while nobody else writes.
+    db.fill_indexes().map_err(told)?;
     for info in db.branches() {
         let branch = db.branch(&info.name).map_err(told)?;
         check_mirrors(&branch, &info.name)?;
         check_scans(&branch, &info.name)?;
     }
     check_flashes(db)
-}
-
-/// The last ones are filled here, while nobody else writes.
-fn wait_for_indexes(db: &Database) -> Result<()> {
-    while db.records().indexes()?.iter().any(|index| index.ready.is_none()) {
-        thread::sleep(Duration::from_millis(1));
-    }
-    Ok(())
 }
 
 fn check_mirrors(branch: &Branch, place: &str) -> Outcome<()> {

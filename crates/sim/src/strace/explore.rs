@@ -31,6 +31,8 @@ pub struct Plan {
 /// What came of it.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
+    /// Cases that there are to be run.
+    pub planned: u64,
     /// Cases that were run.
     pub cases: u64,
     /// Those in which the failure came to pass.
@@ -57,8 +59,9 @@ pub struct Tally {
 pub fn run(plan: &Plan, mut say: impl FnMut(&Tally)) -> Outcome<Tally> {
     let mut ward = Ward::make(plan)?;
     let dog = Watchdog::new(CASE_LIMIT);
-    let mut tally = Tally::default();
-    for case in ward.cases()? {
+    let cases = ward.cases()?;
+    let mut tally = Tally { planned: cases.len() as u64, ..Tally::default() };
+    for case in cases {
         effort::step()?;
         dog.watch(format!("seed {}: {case}", plan.seed));
         let done = ward.suffer(case, &mut tally);

@@ -41,7 +41,8 @@ pub fn run(count: Option<u64>, seed: u64) -> Outcome<()> {
     println!("seed {seed}");
     let program = std::env::current_exe().map_err(|error| format!("where am I: {error}"))?;
     let plan = Plan { seed, count, program, bug: None };
-    let tally = strace::run(&plan, |tally| println!("{} processes", tally.cases))?;
+    let tally =
+        strace::run(&plan, |tally| println!("{} of {} processes", tally.cases, tally.planned))?;
     tally.places.iter().for_each(|place| println!("failed: {place}"));
     println!("{:?}", tally.errors);
     let Tally { cases, met, astray, refused, latched, forgotten_bytes, acknowledged, .. } = tally;

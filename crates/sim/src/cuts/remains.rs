@@ -1,0 +1,178 @@
+//! What must be so when power failed in a procedure, or behind it.
+
+use super::life::{check_lived, check_there};
+use super::procedure::{Procedure, begin_restore_again};
+use super::recording::DATABASE;
+use super::subject::Subject;
+use super::trial::Said;
+use crate::disk::Image;
+use crate::drill::{Outcome, options, own_cell};
+use mainstay::doctor::Verdict;
+use mainstay::{doctor, verify_backup};
+use std::path::{Path, PathBuf};
+
+/// A procedure that was cut off, or was done before.
+pub(super) struct Remains<'a> {
+    /// What it was.
+    pub(super) procedure: Procedure,
+    /// What it was done to.
+    pub(super) subject: &'a Subject,
+    /// The files that it began with.
+    pub(super) before: &'a Image,
+    /// The directory that holds what is left.
+    pub(super) root: &'a Path,
+    /// What was said before the cut.
+    pub(super) said: &'a Said,
+}
+
+impl Remains<'_> {
+    /// What was done is done, and what was not can be begun again; then everything is there.
+    pub(super) fn verify(&self) -> Outcome<()> {
+        match self.procedure {
+            Procedure::Create => self.verify_created(),
+            Procedure::Backup => self.verify_backup(),
+            Procedure::BackupAhead => self.verify_ahead(),
+            Procedure::Restore => {
+                if !self.said.done {
+                    begin_restore_again(self.root).map_err(|error| self.told(&error))?;
+                }
+                self.subject.settle(&self.database(), &options())
+            }
+            Procedure::Divide | Procedure::Rebuild => {
+                self.subject.settle(&self.database(), &self.procedure.options())
+            }
+            Procedure::Live | Procedure::Rest | Procedure::SetBack => {
+                let db = self.procedure.options().open(self.database());
+                check_lived(&db.map_err(|error| self.told(&error))?, &self.said.turns)
+            }
+            Procedure::Base => self.verify_base(),
+            _ if self.said.done => self.verify_done(),
+            _ => self.verify_begun_again(),
+        }
+    }
+
+    fn database(&self) -> PathBuf {
+        self.root.join(DATABASE)
+    }
+
+    fn told(&self, error: &mainstay::Error) -> String {
+        format!("{:?}, done: {}: {error}", self.procedure, self.said.done)
+    }
+
+    fn verify_created(&self) -> Outcome<()> {
+        let db = self.database();
+        if self.said.done && !db.join("DATABASE").exists() {
+            return Err("LOST: the database that was made".to_owned());
+        }
+        let opened = self.procedure.options().open(&db);
+        opened.and_then(|db| db.close()).map_err(|error| self.told(&error))
+    }
+
+    fn verify_backup(&self) -> Outcome<()> {
+        self.subject.settle(&self.database(), &options())?;
+        let backup = self.root.join("backup");
+        // One that has its name is whole, also if nobody was told.
+        match self.said.done || backup.exists() {
+            true => verify_backup(&backup).map(drop).map_err(|error| self.told(&error)),
+            false => Ok(()),
+        }
+    }
+
+    /// A database reaches as far as its backups do.
+    fn verify_ahead(&self) -> Outcome<()> {
+        let path = self.root.join("backup");
+        match path.exists() {
+            false if self.said.done => return Err("LOST: the backup that was made".to_owned()),
+            false => return Ok(()),
+            true => {}
+        }
+        let backup = verify_backup(&path).map_err(|error| self.told(&error))?.revision;
+        let opened = options().open(self.database()).map_err(|error| self.told(&error))?;
+        match opened.revision() {
+            revision if revision >= backup => Ok(()),
+            revision => {
+                Err(format!("LOST: the backup of revision {backup}, the database has {revision}"))
+            }
+        }
+    }
+
+    fn verify_base(&self) -> Outcome<()> {
+        let options = self.procedure.options();
+        let options = match self.said.done {
+            true => options,
+            false => options.base(self.root.join("base")),
+        };
+        let db = options.open(self.database()).map_err(|error| self.told(&error))?;
+        check_there(&db, &self.said.turns)?;
+        self.subject.check_late(&db)
+    }
+
+    /// A salvage that is over needs no other.
+    fn verify_done(&self) -> Outcome<()> {
+        let looked = doctor::inspect(&self.database()).map_err(|error| self.told(&error))?;
+        match looked.verdict {
+            Verdict::Salvage => Err(format!("LOST: {:?} is to be done again", self.procedure)),
+            _ => self.verify_salvaged(),
+        }
+    }
+
+    /// A salvage that was cut off is done once more.
+    fn verify_begun_again(&self) -> Outcome<()> {
+        let db = self.database();
+        if self.procedure == Procedure::SalvageRestored && !db.join("DATABASE").exists() {
+            return begin_restore_again(self.root).map_err(|error| self.told(&error));
+        }
+        doctor::salvage(&db).map_err(|error| self.told(&error))?;
+        match self.procedure {
+            // Power and log failed one after the other: what was salvaged is the database of one moment or another.
+            Procedure::SalvageMarked
+            | Procedure::SalvageFlushed
+            | Procedure::SalvageTorn
+            | Procedure::SalvageRestored => {
+                self.check_early()?;
+                check_stays(&db).map_err(|error| self.told(&error))?
+            }
+            _ => self.verify_salvaged(),
+        }
+    }
+
+    fn verify_salvaged(&self) -> Outcome<()> {
+        let db = self.database();
+        self.subject.check_aside(self.before, &db)?;
+        self.subject.check_salvaged(self.before, &db)?;
+        self.check_early()?;
+        check_stays(&db).map_err(|error| self.told(&error))??;
+        match self.procedure {
+            // Something of the index is not in the log.
+            Procedure::SalvageFlushed | Procedure::SalvageTorn => {
+                self.subject.check_index_aside(self.before, &db)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A process that was killed has written to one of two cells, and what was there before it began is there.
+    fn check_early(&self) -> Outcome<()> {
+        match self.procedure {
+            Procedure::SalvageMarked | Procedure::SalvageFlushed | Procedure::SalvageTorn => {
+                self.subject.check_early(&self.database())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What is there is not changed by what is written elsewhere: nothing waits in it for its revision to come.
+fn check_stays(directory: &Path) -> mainstay::Result<Outcome<()>> {
+    let db = options().open(directory)?;
+    let (cell, other) = (own_cell(0, 0), own_cell(1, 0));
+    let before = db.cells().get_versioned(&cell)?;
+    (0..20).try_for_each(|n| db.cells().set(&other, n).map(drop))?;
+    // Who reads it for the first time remembers nothing of it.
+    drop(db);
+    let now = options().open(directory)?.cells().get_versioned(&cell)?;
+    Ok(match before == now {
+        true => Ok(()),
+        false => Err(format!("LOST, and there again: {now:?} after {before:?}")),
+    })
+}
