@@ -205,9 +205,9 @@ fn run_flush(core: &Inner, bell: &Arc<Bell>, compaction: &Bell) {
     }
 }
 
-/// Whether compaction has to come before more is flushed.
+/// Whether compaction has to come before more is flushed. Where it fails it never comes: reads get slower then, and writers go on.
 fn is_overdue((store, class): (&Store, &Class)) -> bool {
-    store.l0_runs() >= Busy::of(class).limit
+    store.l0_runs() >= Busy::of(class).limit && !store.is_clogged()
 }
 
 fn run_compact(core: &Inner, bell: &Bell, flush: &Bell) {
@@ -287,9 +287,7 @@ impl Inner {
         let classes = self.index().classes.all().iter().enumerate();
         for (class, rule) in classes {
             while is_overdue((&self.index().stores()[class], rule)) {
-                if !attempt(self, "compact", || self.compact(class, Busy::of(rule).runs)) {
-                    break;
-                }
+                attempt(self, "compact", || self.compact(class, Busy::of(rule).runs));
             }
         }
         if !attempt(self, "flush", || self.flush_while(flushing)) {

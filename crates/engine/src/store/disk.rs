@@ -42,6 +42,8 @@ pub struct DiskStore {
     litter: Litter,
     /// A failure may have left `current` naming tables that the tree does not know of.
     astray: AtomicBool,
+    /// The last compaction failed: nobody may wait for the next one to catch up.
+    clogged: AtomicBool,
     /// What `current` said last.
     current: Mutex<Option<Current>>,
     /// One ingest at a time: tables must enter in order.
@@ -91,6 +93,7 @@ impl DiskStore {
             due: AtomicBool::new(true),
             litter: Litter::default(),
             astray: AtomicBool::new(false),
+            clogged: AtomicBool::new(false),
             current: Mutex::default(),
             ingesting: Mutex::default(),
             compacting: Mutex::default(),
@@ -166,6 +169,11 @@ impl DiskStore {
         self.tree.l0_run_count()
     }
 
+    /// See [`Store::is_clogged`](super::Store::is_clogged).
+    pub fn is_clogged(&self) -> bool {
+        self.clogged.load(Ordering::Acquire)
+    }
+
     /// See [`Store::disk_bytes`](super::Store::disk_bytes).
     pub fn disk_bytes(&self) -> u64 {
         self.tree.disk_space()
@@ -237,6 +245,16 @@ impl DiskStore {
     }
 
     fn compact_with(
+        &self,
+        floor: Revision,
+        run: impl FnOnce() -> lsm_tree::Result<()>,
+    ) -> Result<u64> {
+        let compacted = self.compact_once(floor, run);
+        self.clogged.store(compacted.is_err(), Ordering::Release);
+        compacted
+    }
+
+    fn compact_once(
         &self,
         floor: Revision,
         run: impl FnOnce() -> lsm_tree::Result<()>,

@@ -179,6 +179,14 @@ impl Store {
         }
     }
 
+    /// Whether compaction fails, over a damaged table say: fresh tables then lie one over the other for as long as it does.
+    pub fn is_clogged(&self) -> bool {
+        match self {
+            Store::Disk(store) => store.is_clogged(),
+            Store::Memory(_) => false,
+        }
+    }
+
     /// The memory for filters and indexes that stays outside the block cache.
     pub fn pinned_bytes(&self) -> u64 {
         match self {
