@@ -10,12 +10,13 @@
 
 use crate::mark::io_error;
 use crate::planted::{self, Bug};
+use crate::way::keep_way_to;
 use mainstay_model::{Code, Error, Result};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, DirBuilder, File};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8; 8] = b"MAINSTAY";
@@ -214,26 +215,9 @@ fn make_directory(directory: &Path) -> Result<()> {
     let steps = || -> std::io::Result<()> {
         directory.parent().map_or(Ok(()), fs::create_dir_all)?;
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-        planted::unless(Bug::NoSyncOfParent, || keep_way_to(&directory.canonicalize()?))
+        planted::unless(Bug::NoSyncOfParent, || keep_way_to(directory))
     };
     steps().map_err(|error| io_error("make", directory, &error))
-}
-
-/// The names of the directories on the way to this one have to survive a power cut as well. Whoever made them may have been killed
-/// before it came to that, so all of them are synced, as far as this file system goes.
-fn keep_way_to(directory: &Path) -> std::io::Result<()> {
-    let device = directory.metadata()?.dev();
-    for (steps, above) in directory.ancestors().skip(1).enumerate() {
-        if steps > 0 && above.metadata()?.dev() != device {
-            break;
-        }
-        match File::open(above) {
-            // Who may not look into a directory has made nothing in it.
-            Err(error) if steps > 0 && error.kind() == ErrorKind::PermissionDenied => break,
-            opened => opened?.sync_all()?,
-        }
-    }
-    Ok(())
 }
 
 fn lock(directory: &Path) -> Result<File> {

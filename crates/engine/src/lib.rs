@@ -124,6 +124,7 @@ mod told;
 mod trail;
 mod version;
 mod view;
+mod way;
 pub mod wire;
 mod written;
 pub use crate::core::OpenReport;
@@ -158,3 +159,4 @@ pub use stats::{
     KeyedFigures, OutboxFigures, RecordFigures, RunFigures, SessionFigures, Stats, WroteFigures,
 };
 pub use ticket::Ticket;
+pub use way::make_directory;

@@ -32,10 +32,9 @@ impl Directory {
     /// The directory at this path, made where there is none.
     pub fn open(root: &Path) -> mainstay::Result<Directory> {
         let made = || -> io::Result<Directory> {
-            std::fs::create_dir_all(root)?;
-            let root = root.canonicalize()?;
             // The directory itself has to be there after a crash, too.
-            root.parent().map_or(Ok(()), |above| File::open(above)?.sync_all())?;
+            mainstay::make_directory(root)?;
+            let root = root.canonicalize()?;
             let files = LocalFileSystem::new_with_prefix(&root).map_err(io::Error::other)?;
             Ok(Directory { files, root })
         };

@@ -99,15 +99,8 @@ impl<O> FileSink<O> {
     }
 
     fn make_directory(&self) -> Result<()> {
-        if self.directory.is_dir() {
-            return Ok(());
-        }
-        let made = std::fs::create_dir_all(&self.directory);
-        made.map_err(|error| io_error("make", &self.directory, &error))?;
-        match self.directory.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            Some(parent) => sync_directory(parent),
-            None => Ok(()),
-        }
+        let made = mainstay::make_directory(&self.directory);
+        made.map_err(|error| io_error("make", &self.directory, &error))
     }
 
     /// Says in the directory whose outputs are there. One that holds nothing is anybody's, whatever it says.

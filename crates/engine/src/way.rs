@@ -1,0 +1,43 @@
+//! Directories whose names stay.
+
+use rustix::fs::{Access, access};
+use std::fs::{DirBuilder, File};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// Makes a directory, and those on the way to it, so that their names survive a power cut. One that is there stays as it is.
+///
+/// Whoever made it may have been killed before its name was safe, so all names on the way to it are synced in any case.
+///
+/// ```
+/// let root = tempfile::tempdir().unwrap();
+/// let archive = root.path().join("archives/2026");
+/// mainstay::make_directory(&archive).unwrap();
+/// assert!(archive.is_dir());
+/// ```
+pub fn make_directory(directory: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).create(directory)?;
+    keep_way_to(directory)
+}
+
+/// Syncs the names of the directories on the way to this one, as far as this file system goes.
+pub(crate) fn keep_way_to(directory: &Path) -> io::Result<()> {
+    let directory = directory.canonicalize()?;
+    let device = directory.metadata()?.dev();
+    for (steps, above) in directory.ancestors().skip(1).enumerate() {
+        if steps > 0 && above.metadata()?.dev() != device {
+            break;
+        }
+        match File::open(above) {
+            // Who may not write to a directory has made nothing in it.
+            Err(error) if error.kind() == ErrorKind::PermissionDenied && !may_write(above) => {}
+            opened => opened?.sync_all()?,
+        }
+    }
+    Ok(())
+}
+
+fn may_write(directory: &Path) -> bool {
+    access(directory, Access::WRITE_OK).is_ok()
+}
