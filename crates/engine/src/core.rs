@@ -12,14 +12,14 @@
 use crate::apply::expire;
 use crate::backup::Watch;
 use crate::backup::restore::Base;
-use crate::catalog::Layers;
+use crate::catalog::{Catalog, Layers};
 use crate::classes::{self, Classes, Rules};
 use crate::clock::{Clock, Stamper};
 use crate::executor::{Executor, State, load_catalog};
 use crate::figures::Figures;
 use crate::identity::{self, Identity};
 use crate::index::{Index, IndexParts};
-use crate::log::{self, Chain, Cut, DatabaseId, DiskFiles, Files, Known, Log, LogOptions};
+use crate::log::{self, Chain, Cut, DatabaseId, DiskFiles, Files, Known, Log, LogOptions, Writer};
 use crate::maintenance::Workers;
 use crate::mark::{Mark, io_error};
 use crate::migrate;
@@ -134,38 +134,7 @@ impl Core {
     fn start(mut place: Place, options: Options) -> Result<Arc<Core>> {
         let purger: Arc<Purger> = Arc::default();
         let Opened { index, rebuilt, base, restored } = open_index(&mut place, &options, &purger)?;
-        let mark = index.flushed();
-        // What the log has lost would come back, and by half, where a flush that was cut short has brought it into some stores.
-        let reach = if planted::is(Bug::LostComesBack) { mark } else { index.reach().max(mark) };
-        let segment_bytes = match place.index {
-            Some(_) => options.segment_bytes,
-            // Memory is not reserved ahead.
-            None => options.segment_bytes.min(MEMORY_SEGMENT_BYTES),
-        };
-        let options_of_log = LogOptions { segment_bytes };
-        let id = DatabaseId(place.database);
-        let (log, writer, end) = if has_segments(&place)? {
-            let certain = Log::certain(&*place.files).map_err(|error| log_error(&error))?;
-            let mut replay = Replay { index: &index, replayed: 0, certain };
-            let visit = &mut |frame: &log::Frame<'_>| replay.frame(frame, mark);
-            let known = Known { all: mark, some: reach };
-            let (log, writer, found) =
-                Log::open(place.files.clone(), id, known, options_of_log, visit)?;
-            let replayed = replay.replayed;
-            let last = found.last_revision.max(mark);
-            // All of it is on stable storage now.
-            index.flush(last)?;
-            (
-                log,
-                writer,
-                End { last, stamp: found.last_stamp, chain: found.chain, cut: found.cut, replayed },
-            )
-        } else if reach > 0 && !restored {
-            return Err(missing_log(reach));
-        } else {
-            let (log, writer) = Log::create(place.files.clone(), id, mark + 1, options_of_log)?;
-            (log, writer, End { last: mark, ..End::default() })
-        };
+        let (log, writer, end) = open_log(&place, &options, &index, restored)?;
         if let Some(identity) = &mut place.identity {
             identity.complete()?;
         }
@@ -176,23 +145,11 @@ impl Core {
         index.graves.begin(end.last);
         let catalog = load_catalog(&index)?;
         purger.learn(&catalog, &index);
-        let next_expiry = expire::next_due(&index, 0)?.unwrap_or(Stamp::MAX);
-        let state = Arc::new(State {
-            index,
-            catalog: RwLock::new(catalog),
-            trail: Trail::new(end.last),
-            next_expiry: AtomicU64::new(next_expiry),
-            reaps: AtomicBool::new(true),
-            fronts: Mutex::default(),
-            sessions: Mutex::default(),
-            time_offset_us: AtomicU64::new(0),
-            sealed: AtomicUsize::new(0),
-            figures: Figures::default(),
-        });
+        let state = Arc::new(new_state(index, catalog, end.last)?);
         let stamper = Stamper::new(options.clock.clone(), stamp);
         let mut executor = Executor::new(state.clone(), stamper, end.last);
         executor.load_sessions()?;
-        let chain = Chain::new(end.chain, &id);
+        let chain = Chain::new(end.chain, &DatabaseId(place.database));
         let sequencer = Sequencer::new(state.clone(), executor, writer, chain, &options);
         let inner = Arc::new(Inner {
             clock: options.clock.clone(),
@@ -365,6 +322,59 @@ struct End {
     replayed: u64,
 }
 
+/// Opens the log and replays into the index what that does not hold; where there is no log yet, makes it.
+fn open_log(
+    place: &Place,
+    options: &Options,
+    index: &Index,
+    restored: bool,
+) -> Result<(Log, Writer, End)> {
+    let mark = index.flushed();
+    // What the log has lost would come back, and by half, where a flush that was cut short has brought it into some stores.
+    let reach = if planted::is(Bug::LostComesBack) { mark } else { index.reach().max(mark) };
+    let segment_bytes = match place.index {
+        Some(_) => options.segment_bytes,
+        // Memory is not reserved ahead.
+        None => options.segment_bytes.min(MEMORY_SEGMENT_BYTES),
+    };
+    let (files, id) = (place.files.clone(), DatabaseId(place.database));
+    let options = LogOptions { segment_bytes };
+    if !has_segments(place)? {
+        if reach > 0 && !restored {
+            return Err(missing_log(reach));
+        }
+        let (log, writer) = Log::create(files, id, mark + 1, options)?;
+        return Ok((log, writer, End { last: mark, ..End::default() }));
+    }
+    let certain = Log::certain(&*files).map_err(|error| log_error(&error))?;
+    let mut replay = Replay { index, replayed: 0, certain };
+    let visit = &mut |frame: &log::Frame<'_>| replay.frame(frame, mark);
+    let known = Known { all: mark, some: reach };
+    let (log, writer, found) = Log::open(files, id, known, options, visit)?;
+    let last = found.last_revision.max(mark);
+    // All of it is on stable storage now.
+    index.flush(last)?;
+    let log::Recovered { last_stamp: stamp, chain, cut, .. } = found;
+    Ok((log, writer, End { last, stamp, chain, cut, replayed: replay.replayed }))
+}
+
+/// What executing and reading share, over an index that holds everything up to `last`.
+fn new_state(index: Index, catalog: Catalog, last: Revision) -> Result<State> {
+    let next_expiry = expire::next_due(&index, 0)?.unwrap_or(Stamp::MAX);
+    Ok(State {
+        index,
+        catalog: RwLock::new(catalog),
+        trail: Trail::new(last),
+        next_expiry: AtomicU64::new(next_expiry),
+        reaps: AtomicBool::new(true),
+        fronts: Mutex::default(),
+        sessions: Mutex::default(),
+        time_offset_us: AtomicU64::new(0),
+        sealed: AtomicUsize::new(0),
+        figures: Figures::default(),
+    })
+}
+
 /// Takes the directory; where there is no database yet, as the one that a base was taken of.
 fn claim(directory: &Path, options: &Options) -> Result<(Identity, Option<Base>)> {
     match &options.base {
@@ -404,6 +414,7 @@ fn open_index(place: &mut Place, options: &Options, purger: &Arc<Purger>) -> Res
         // With log and index both damaged nothing may be thrown away.
         return Err(problem.refusal());
     }
+    check_end(place, &report)?;
     let first = report.segments.first().map(|segment| segment.first_revision);
     let rebuilt = Some(why.message().to_owned());
     if first == Some(1) {
@@ -422,6 +433,26 @@ fn open_index(place: &mut Place, options: &Options, purger: &Arc<Purger>) -> Res
     fits.and_then(|()| base.check_history(&*place.files)).map_err(unfit)?;
     let index = fill_index(place, options, purger, &base)?;
     Ok(Opened { index, rebuilt, base: Some(base.revision()), restored: false })
+}
+
+/// What a damaged index was marked with was synced: a log that ends before that has lost its end, torn or not.
+fn check_end(place: &Place, log: &log::Report) -> Result<()> {
+    let mark = place.index.as_ref().and_then(|index| Mark::read(&migrate::settled(index)).ok()?);
+    let marked =
+        mark.filter(|mark| mark.database == place.database).map_or(0, |mark| mark.revision);
+    if let Some(problem) = log.problem.as_ref().filter(|problem| problem.expected <= marked) {
+        return Err(problem.refusal());
+    }
+    let Some(newest) = log.segments.last() else { return Ok(()) };
+    let end = log.last_revision().unwrap_or(newest.first_revision.saturating_sub(1));
+    if end >= marked {
+        return Ok(());
+    }
+    let message = format!(
+        "the log ends at revision {end}, but the index, which is damaged, was marked with revision {marked}; \
+         nothing was changed, run `mainstay doctor`"
+    );
+    Err(Error::new(Code::CorruptLog, message))
 }
 
 /// The base, checked, where there is nothing else to open: neither a log nor an index.

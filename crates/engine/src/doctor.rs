@@ -94,7 +94,7 @@ impl Report {
 
     /// Whether the index could be built again from the log alone.
     pub fn can_rebuild(&self) -> bool {
-        judge::can_rebuild(&self.log)
+        judge::can_rebuild(&self.log, &self.index)
     }
 }
 
@@ -120,7 +120,7 @@ fn look(directory: &Path, id: [u8; 16], in_use: bool) -> Result<Report> {
     let index = index::look(&migrate::settled(&directory.join("index")), &id)?;
     let mut diagnosis = judge::judge(&directory.join("log"), &DatabaseId(id), &log, &index);
     let runs = look_at_runs(directory, diagnosis.verdict, in_use)?;
-    judge::add_faults(&mut diagnosis, &log, &runs);
+    judge::add_faults(&mut diagnosis, (&log, &index), &runs);
     Ok(Report {
         directory: directory.to_owned(),
         database: DatabaseId(id),

@@ -65,7 +65,8 @@ pub fn salvage(directory: &Path) -> Result<SalvageReport> {
             *first - 1
         }
     };
-    let lost = before.log.seen_behind.filter(|seen| *seen > kept).map(|seen| (kept + 1, seen));
+    let seen = before.log.seen_behind.max(before.index.reach);
+    let lost = seen.filter(|seen| *seen > kept).map(|seen| (kept + 1, seen));
     Ok(SalvageReport { done: work.done, aside: work.aside, kept, lost, before })
 }
 

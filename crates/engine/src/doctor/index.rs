@@ -23,7 +23,7 @@ pub struct IndexReport {
     /// Its stores, one per retention class; without a readable mark, the directories found.
     pub stores: Vec<StoreReport>,
     /// The last revision that any store holds something of, where that could be seen: a flush that was cut short leaves more
-    /// than the mark says.
+    /// than the mark says. Of one that is damaged, what its mark says.
     pub reach: Option<Revision>,
 }
 
@@ -97,6 +97,7 @@ pub(super) fn look(directory: &Path, id: &[u8; 16]) -> Result<IndexReport> {
     let reach = match state {
         IndexState::Sound(revision) if planted::is(Bug::LostComesBack) => Some(revision),
         IndexState::Sound(_) => reach(directory, &mark, &classes).ok(),
+        _ if mark.database == *id => Some(mark.revision),
         _ => None,
     };
     Ok(IndexReport { reach, ..report(state, stores) })

@@ -8,6 +8,7 @@
 //! | damaged before the mark, whole from a later segment on | sound | set the older segments aside |
 //! | damaged before the mark, too short or gone | sound | set it aside, go on from the index |
 //! | reaches back to revision 1 | damaged | set the index aside: the next open rebuilds it |
+//! | the same, and ends, or is torn, before the mark | damaged | the same, by hand: revisions up to the mark are lost |
 //! | does not | damaged | a backup, as the base of a new index |
 //! | reaches back to revision 1 | does not agree with itself | the same as when it is damaged |
 
@@ -73,12 +74,17 @@ impl Diagnosis {
 }
 
 /// Whether the index could be built again from the log alone.
-pub(super) fn can_rebuild(log: &LogReport) -> bool {
-    reaches_back(log) && log.problem.as_ref().is_none_or(|problem| problem.torn)
+pub(super) fn can_rebuild(log: &LogReport, index: &IndexReport) -> bool {
+    let is_whole = log.problem.as_ref().is_none_or(|problem| problem.torn);
+    reaches_back(log) && is_whole && log_end(log).unwrap_or(0) >= index.reach.unwrap_or(0)
 }
 
 /// Adds what runs and the outbox have that does not agree.
-pub(super) fn add_faults(diagnosis: &mut Diagnosis, log: &LogReport, runs: &RunsReport) {
+pub(super) fn add_faults(
+    diagnosis: &mut Diagnosis,
+    (log, index): (&LogReport, &IndexReport),
+    runs: &RunsReport,
+) {
     if runs.faults.is_empty() && !runs.damaged {
         return;
     }
@@ -90,7 +96,7 @@ pub(super) fn add_faults(diagnosis: &mut Diagnosis, log: &LogReport, runs: &Runs
         diagnosis.findings.push(format!("{more} more faults like these are not listed."));
     }
     diagnosis.verdict = Verdict::Disagrees;
-    let (cure, advice) = match can_rebuild(log) {
+    let (cure, advice) = match can_rebuild(log, index) {
         true => (Cure::CutLogAndRebuild, REBUILD),
         false => (Cure::Nothing, NO_REBUILD),
     };
@@ -119,10 +125,10 @@ pub(super) fn judge(
     }
     let mut diagnosis = match &index.state {
         IndexState::Sound(mark) => with_index(directory, log, *mark, index.reach.unwrap_or(*mark)),
-        IndexState::Damaged(why) => without_index(log, why),
-        IndexState::BadTable(why) => with_bad_table(log, why),
+        IndexState::Damaged(why) => without_index(log, why, index.reach.unwrap_or(0)),
+        IndexState::BadTable(why) => with_bad_table(log, why, index.reach.unwrap_or(0)),
         IndexState::Absent if !has_log(log) => Diagnosis::healthy(),
-        IndexState::Absent => without_index(log, "the index is missing"),
+        IndexState::Absent => without_index(log, "the index is missing", 0),
     };
     if let Some(problem) = &log.problem {
         let is_torn = problem.torn && index.reach.is_none_or(|reach| reach < problem.expected);
@@ -157,7 +163,8 @@ fn describe(log: &LogReport, problem: &Problem, is_torn: bool) -> String {
     )
 }
 
-fn without_index(log: &LogReport, why: &str) -> Diagnosis {
+/// `marked` is what the index held when it was sound, as far as that can be seen.
+fn without_index(log: &LogReport, why: &str, marked: Revision) -> Diagnosis {
     let finding = format!("The index cannot be used: {why}.");
     if !reaches_back(log) {
         let begins = match log.segments.first() {
@@ -177,14 +184,23 @@ fn without_index(log: &LogReport, why: &str) -> Diagnosis {
             None => Diagnosis::beyond(finding, "Restore a backup: the log begins with the damage."),
         };
     }
+    let end = log_end(log).unwrap_or(0);
+    if end < marked {
+        let gone = format!(
+            "The index was marked with revision {marked}, but the log ends at revision {end}: its end is gone, too. \
+             Everything up to revision {end} can be kept."
+        );
+        let salvage = Diagnosis::salvage(Cure::CutLogAndRebuild, finding);
+        return Diagnosis { findings: [salvage.findings, vec![gone]].concat(), ..salvage };
+    }
     let advice = "Open the database: it rebuilds the index from the log, which holds everything.";
     Diagnosis::new(Verdict::Mends, Cure::CutLogAndRebuild, finding, advice)
 }
 
 /// Opening may not notice it, so the index has to be set aside for a rebuild.
-fn with_bad_table(log: &LogReport, why: &str) -> Diagnosis {
+fn with_bad_table(log: &LogReport, why: &str, marked: Revision) -> Diagnosis {
     let finding = format!("The database may open, but reads of a damaged table fail: {why}.");
-    let Diagnosis { verdict, cure, .. } = without_index(log, why);
+    let Diagnosis { verdict, cure, .. } = without_index(log, why, marked);
     match verdict {
         Verdict::Beyond => Diagnosis::beyond(
             finding,

@@ -77,6 +77,69 @@ fn a_damaged_table_is_found_and_set_aside() {
     assert!(db.open_report().rebuilt.is_some());
 }
 
+/// Flushes and compactions of a store do not wait for each other where compactions fail.
+#[test]
+fn writers_go_on_over_a_table_that_cannot_be_compacted() {
+    let directory = tempfile::tempdir().unwrap();
+    let small = || options().segment_bytes(1 << 20).write_buffer_bytes(64 << 10);
+    let db = small().open(directory.path()).unwrap();
+    for n in 0..300_u32 {
+        let noise = (0..64).flat_map(|at| (n * 64 + at).wrapping_mul(2_654_435_761).to_le_bytes());
+        db.cells().set(&format!("old {n}"), noise.collect::<Vec<_>>()).unwrap();
+    }
+    db.trim().unwrap();
+    drop(db);
+    // Opening looks into the first block.
+    let tables = contents(&directory.path().join("index/cells/tables"));
+    tables.iter().for_each(|(table, bytes)| flip(table, bytes.as_ref().unwrap().len() as u64 / 2));
+    let (done, is_done) = std::sync::mpsc::channel();
+    let path = directory.path().to_owned();
+    std::thread::spawn(move || {
+        let db = small().open(&path).unwrap();
+        for n in 0..3000 {
+            // Around those that are there: compaction has to read them.
+            let name = format!("{} {n}", ["before", "zero"][n % 2]);
+            db.cells().set(&name, vec![7; 1024]).unwrap();
+        }
+        done.send((db.stats().last_failure, db.cells().get("zero 2999").unwrap())).unwrap();
+    });
+    // Who waits for room waits for ever; nobody else needs so long.
+    let (failure, last) = is_done.recv_timeout(Duration::from_secs(120)).expect("writers go on");
+    assert!(failure.is_some_and(|failure| failure.starts_with("compact")), "it failed");
+    assert_eq!(last, Some(vec![7; 1024].into()));
+}
+
+/// A sound mark over a damaged store still says what was synced.
+#[test]
+fn a_damaged_index_does_not_make_a_torn_end_of_what_was_synced() {
+    let directory = database(300, 300);
+    let list = index_files(directory.path()).into_iter().find(|path| path.ends_with("current"));
+    flip(&list.unwrap(), 4);
+    assert_verdict(directory.path(), Verdict::Mends);
+    let whole = contents(directory.path());
+    let newest = inspect(directory.path()).log.segments.last().unwrap().clone();
+    let path = directory.path().join("log").join(&newest.file);
+    let bytes = fs::read(&path).unwrap();
+    let torn = bytes.iter().rposition(|byte| *byte != 0).unwrap() as u64;
+    let damages: [(&dyn Fn(), u64); 2] = [
+        (&|| flip(&path, torn), 299),
+        (&|| fs::remove_file(&path).unwrap(), newest.first_revision - 1),
+    ];
+    for (damage, kept) in damages {
+        damage();
+        let before = contents(directory.path());
+        let error = options().open(directory.path()).err().unwrap();
+        assert_eq!(error.code(), Code::CorruptLog, "{error}");
+        assert!(contents(directory.path()) == before);
+        let report = assert_verdict(directory.path(), Verdict::Salvage);
+        assert!(!report.can_rebuild(), "{report}");
+        let salvaged = doctor::salvage(directory.path()).unwrap();
+        assert_eq!((salvaged.kept, salvaged.lost), (kept, Some((kept + 1, 300))));
+        drop(assert_opens_with(directory.path(), kept));
+        restore(directory.path(), &whole);
+    }
+}
+
 /// The store of runs and of the outbox is looked at as that of cells is, and set aside with it.
 #[test]
 fn a_damaged_table_of_runs_is_found_and_set_aside() {
