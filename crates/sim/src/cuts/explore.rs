@@ -143,6 +143,7 @@ fn kind(event: Option<&Event>) -> &'static str {
         Some(Event::Write { .. }) => "write",
         Some(Event::Resize { .. }) => "resize",
         Some(Event::Rename { .. }) => "rename",
+        Some(Event::Link { .. }) => "link",
         Some(Event::Remove { .. }) => "remove",
         Some(Event::Sync { .. }) => "sync",
         Some(Event::Dropped { .. }) => "dropped",

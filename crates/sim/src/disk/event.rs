@@ -55,6 +55,15 @@ pub enum Event {
         /// Directory and name after.
         to: (Ino, String),
     },
+    /// A file has one more name.
+    Link {
+        /// The file.
+        ino: Ino,
+        /// The directory of the name.
+        parent: Ino,
+        /// The name.
+        name: String,
+    },
     /// A name is gone.
     Remove {
         /// The directory it was in.
@@ -79,7 +88,10 @@ pub enum Event {
 impl Event {
     /// Whether it gives a name, or takes one.
     pub fn is_about_names(&self) -> bool {
-        matches!(self, Event::Make { .. } | Event::Rename { .. } | Event::Remove { .. })
+        matches!(
+            self,
+            Event::Make { .. } | Event::Rename { .. } | Event::Link { .. } | Event::Remove { .. }
+        )
     }
 
     /// Whether a cut right before it, or right behind it, may show something that others do not.

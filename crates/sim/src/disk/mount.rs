@@ -295,6 +295,17 @@ impl Filesystem for Served {
         answer(done, reply);
     }
 
+    fn link(&self, _: &Request, ino: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let linked = text(name).and_then(|name| {
+            self.0.link(ino.0, parent.0, &name).map_err(errno)?;
+            attributes(&self.0.tree(), ino.0)
+        });
+        match linked {
+            Ok(attributes) => reply.entry(&self.name_ttl(), &attributes, Generation(0)),
+            Err(error) => reply.error(error),
+        }
+    }
+
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         answer(self.remove(parent, name), reply);
     }

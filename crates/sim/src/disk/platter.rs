@@ -95,6 +95,9 @@ impl Platter {
                 self.note(from.0, at, Naming::Unname(from.1.clone()));
                 self.note(to.0, at, Naming::Name(to.1.clone(), ino));
             }
+            Event::Link { ino, parent, name } => {
+                self.note(*parent, at, Naming::Name(name.clone(), *ino));
+            }
             Event::Remove { parent, name } => self.note(*parent, at, Naming::Unname(name.clone())),
             Event::Sync { ino } => self.sync(*ino),
             Event::Dropped { ino } => self.drop_pending(*ino),

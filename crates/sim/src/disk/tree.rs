@@ -134,6 +134,7 @@ impl Tree {
                     self.name(to.0, &to.1, ino);
                 }
             }
+            Event::Link { ino, parent, name } => self.name(*parent, name, *ino),
             Event::Remove { parent, name } => {
                 self.directories.entry(*parent).or_default().remove(name);
             }

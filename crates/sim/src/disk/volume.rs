@@ -124,6 +124,16 @@ impl Volume {
         Ok(ino)
     }
 
+    /// Gives a file one more name.
+    pub fn link(&self, ino: Ino, parent: Ino, name: &str) -> Result<(), Refusal> {
+        let mut tree = self.tree();
+        let fault = self.fault(&tree, Action::Make, parent, name);
+        if tree.find(parent, name).is_some() {
+            return Err(fault.map_or(Refusal::Exists, Refusal::from));
+        }
+        self.change(&mut tree, fault, Event::Link { ino, parent, name: name.to_owned() })
+    }
+
     /// Removes a file or an empty directory.
     pub fn remove(&self, parent: Ino, name: &str) -> Result<(), Refusal> {
         let mut tree = self.tree();

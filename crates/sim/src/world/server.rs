@@ -479,6 +479,7 @@ fn disk_line(tree: &Tree, event: &Event) -> Option<String> {
         }
         Event::Resize { ino, len } => format!("resize {} to {len}", path(*ino)),
         Event::Rename { from, to } => format!("rename {} to {}", from.1, to.1),
+        Event::Link { name, .. } => format!("link {name}"),
         Event::Remove { name, .. } => format!("remove {name}"),
         Event::Sync { ino } => format!("sync {}", path(*ino)),
         Event::Dropped { ino } => format!("sync of {} failed, its pages are dropped", path(*ino)),
