@@ -3,6 +3,7 @@
 use mainstay::{Database, KeyedState, LogicalTime, NewEvent, Options, StateWrite};
 use mainstay_conformance::random::Random;
 use mainstay_runs::archive::{Archive, ArchiveSettings, ArchiveStore, Outcome, StoreSettings};
+use mainstay_runs::relay::{FileTransport, Relay, RelaySettings};
 use mainstay_sim::cuts::{Recording, Start};
 use mainstay_sim::disk::{Event, Homes, Model, Mount, Tape, Tree};
 use mainstay_streams::{
@@ -151,5 +152,35 @@ fn what_a_sink_has_prepared_and_committed_is_there() {
         assert!(text.len() as u64 >= position("committed"), "LOST: {text}, {said:?}");
         let mut sink = FileSink::<String>::new("out", place(root));
         assert_eq!(sink.open(position("prepared")).unwrap(), Opened::Ready, "LOST: {said:?}");
+    });
+}
+
+/// A message is in the outbox until the file has it for good.
+#[test]
+fn a_message_is_in_the_outbox_or_in_the_file() {
+    let messages = ["first", "second", "third", "fourth"];
+    let file = |root: &Path| root.join("srv/messages.jsonl");
+    let perform = |root: &Path, say: &dyn Fn(&str)| {
+        let db = database(root);
+        for message in messages {
+            db.outbox().put("s", message, None).unwrap();
+        }
+        say("written");
+        let settings = RelaySettings { batch: 1, ..RelaySettings::default() };
+        let relay = Relay::new(&db, FileTransport::open(file(root)).unwrap(), settings).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        while db.outbox().state().unwrap().pending > 0 {
+            runtime.block_on(relay.round()).unwrap();
+            say("a round");
+        }
+        db.close().unwrap();
+    };
+    cut_off(perform, |root, said| {
+        let outbox = database(root).outbox();
+        let pending = outbox.state().unwrap().pending as usize;
+        drop(FileTransport::open(file(root)).unwrap());
+        let text = String::from_utf8_lossy(&std::fs::read(file(root)).unwrap()).into_owned();
+        let there = messages.iter().filter(|message| text.contains(&format!("\"{message}\"")));
+        assert!(there.count() + pending >= messages.len(), "LOST: {text}, {pending}, {said:?}");
     });
 }
