@@ -247,20 +247,21 @@ impl Inner {
         }
     }
 
-    /// Finishes what is under way, then stops everything. Reads and writes fail from then on.
+    /// Finishes what is under way, then stops everything. Reads and writes fail from then on. The error says that not all of it
+    /// could be synced; it is closed all the same.
     pub fn close(&self) -> Result<()> {
-        self.sequencer.close();
+        let synced = self.sequencer.close();
         // In a callback nobody waits for another who closes: that one may be waiting for this very thread.
         let workers = match self.sequencer.is_calling() {
             true => self.workers.try_lock(),
             false => Some(self.workers.lock()),
         };
-        let Some(mut workers) = workers else { return Ok(()) };
+        let Some(mut workers) = workers else { return synced };
         if let Some(workers) = workers.take() {
             workers.join();
         }
         *self.identity.lock() = None;
-        Ok(())
+        synced
     }
 
     pub fn check_open(&self) -> Result<()> {

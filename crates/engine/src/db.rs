@@ -462,8 +462,9 @@ impl Database {
         }
     }
 
-    /// Finishes what is under way and closes; every handle answers `Closed` from then on. Of a served
-    /// database only the connections are closed.
+    /// Finishes what is under way, syncs all of it, and closes; every handle answers `Closed` from then on. An error says that
+    /// the last sync failed: it is closed, and what was written without waiting for a sync may be gone after a power cut. Of a
+    /// served database only the connections are closed.
     pub fn close(&self) -> Result<()> {
         match &self.place {
             Place::Here(core) => core.close(),

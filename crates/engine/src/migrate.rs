@@ -175,15 +175,24 @@ fn copy(
 /// Puts the new index in the place of the old one, which has another name then.
 fn swap(directory: &Path) -> Result<()> {
     let (old, next) = (beside(directory, "old"), beside(directory, "next"));
-    let steps = || fs::rename(directory, old).and_then(|()| rename_durably(&next, directory));
+    let steps = || -> std::io::Result<()> {
+        fs::rename(directory, &old)?;
+        // One by one: with the second name alone the old index would be gone.
+        planted::unless(Bug::NoSyncOfSetBack, || sync_names(&old))?;
+        rename_durably(&next, directory)
+    };
     steps().map_err(|error| io_error("replace", directory, &error))
 }
 
 /// Renames so that it survives a power cut.
 pub(crate) fn rename_durably(from: &Path, to: &Path) -> std::io::Result<()> {
     fs::rename(from, to)?;
-    let sync = |parent: &Path| File::open(parent)?.sync_all();
-    planted::unless(Bug::NoSyncOfRename, || to.parent().map_or(Ok(()), sync))
+    planted::unless(Bug::NoSyncOfRename, || sync_names(to))
+}
+
+/// Syncs the directory that something is in.
+fn sync_names(path: &Path) -> std::io::Result<()> {
+    path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
 }
 
 pub(crate) fn beside(directory: &Path, what: &str) -> PathBuf {

@@ -49,6 +49,8 @@ bugs! {
     MarkTooFar,
     /// A backup holds what its database may still lose.
     NoSyncBeforeBackup,
+    /// Floors rise over a branch whose removal may be taken back.
+    NoSyncBeforeFloors,
     /// A buffer goes into the stores before the log that holds it is synced.
     NoSyncBeforeFlush,
     /// The next segment of the log is begun while the last one is not synced.
@@ -57,6 +59,8 @@ bugs! {
     NoSyncOfCurrent,
     /// The name of the list of tables of a store that is set back is not synced.
     NoSyncOfCurrentName,
+    /// What was written without a promise is not synced when a database is closed.
+    NoSyncOfClosed,
     /// What a salvage zeroes in a damaged segment is not synced.
     NoSyncOfCut,
     /// The header of a new database gets its name before it is synced.
@@ -109,6 +113,8 @@ bugs! {
     NoSyncOfSegment,
     /// The name of a new segment is not synced.
     NoSyncOfSegmentName,
+    /// An index that is set back takes the place of the one that is to be kept.
+    NoSyncOfSetBack,
     /// The mark of a new index may be there without its stores.
     NoSyncOfStores,
     /// Readers see a group before it is synced.

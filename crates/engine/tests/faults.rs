@@ -87,8 +87,21 @@ fn after_a_failed_sync_nothing_is_acknowledged_and_reads_go_on() {
     assert_eq!((error.code(), error.kind()), (Code::SyncFailed, ErrorKind::ReadOnly));
     assert_eq!(db.cells().get("a").unwrap(), Some(1.into()), "what is not durable is not seen");
     assert!(db.stats().read_only);
-    db.close().unwrap();
+    assert_eq!(db.close().unwrap_err().code(), Code::SyncFailed);
     assert_eq!(db.cells().get("a").unwrap_err().code(), Code::Closed);
+}
+
+#[test]
+fn closing_says_when_what_was_not_promised_cannot_be_synced() {
+    let (db, _) = open(Durability::Memory);
+    db.cells().set("a", 1).unwrap();
+    db.close().unwrap();
+    let (db, faults) = open(Durability::Memory);
+    db.cells().set("a", 1).unwrap();
+    faults.sync_fails.store(true, Ordering::SeqCst);
+    let error = db.close().unwrap_err();
+    assert_eq!(error.code(), Code::SyncFailed, "{error}");
+    assert_eq!(db.cells().get("a").unwrap_err().code(), Code::Closed, "it is closed all the same");
 }
 
 #[test]

@@ -20,6 +20,14 @@ pub fn step() -> Outcome<()> {
     }
 }
 
+/// Where nothing was met nothing was shown: each of these has to have happened.
+pub fn insist_on(met: &[(&str, u64)]) -> Outcome<()> {
+    match met.iter().find(|(_, count)| *count == 0) {
+        Some((what, _)) => Err(format!("too little was tried: no {what}")),
+        None => Ok(()),
+    }
+}
+
 /// The next check goes no further than the one before.
 #[cfg(feature = "planted")]
 pub fn go_as_far_again() {

@@ -19,7 +19,7 @@
 pub mod cuts;
 pub mod disk;
 pub mod drill;
-mod effort;
+pub mod effort;
 pub mod failures;
 pub mod flips;
 pub mod history;

@@ -330,31 +330,41 @@ impl Sequencer {
         Ok(())
     }
 
-    /// Refuses new work and finishes what is under way. Nothing is written when it returns.
-    pub fn close(&self) {
+    /// Refuses new work, finishes what is under way and syncs what nobody has asked a sync for. Nothing is written when it
+    /// returns.
+    pub fn close(&self) -> Result<()> {
         self.closed.store(true, Ordering::Release);
         self.combine_all();
-        loop {
+        let synced = loop {
             let mut log = self.log.lock();
-            match self.log_group(&mut log) {
-                Some(group) => {
-                    drop(log);
-                    self.answer_group(Some(group));
-                }
-                None => {
-                    if log.unsynced && !self.is_latched() && self.sync_log(&mut log).is_err() {
-                        self.latch();
-                    }
-                    log.closed = true;
-                    break;
-                }
+            if let Some(group) = self.log_group(&mut log) {
+                drop(log);
+                self.answer_group(Some(group));
+                continue;
             }
-        }
+            let synced = planted::unless(Bug::NoSyncOfClosed, || self.sync_last(&mut log));
+            log.closed = true;
+            break synced;
+        };
         self.log_idle.store(false, Ordering::SeqCst);
         self.log_thread.get().inspect(|thread| thread.unpark());
         drop(self.room.lock());
         self.room_made.notify_all();
         self.tell_listeners();
+        synced
+    }
+
+    /// What was acknowledged without a promise is there after a power cut once the database was closed, or the error says so.
+    fn sync_last(&self, log: &mut LogStage) -> Result<()> {
+        if !log.unsynced {
+            return Ok(());
+        }
+        if !self.is_latched() && self.sync_log(log).inspect_err(|_| self.latch()).is_ok() {
+            return Ok(());
+        }
+        let message = "it is closed, but a sync of the log failed: what was written without waiting for one may be \
+                       gone after a power cut";
+        Err(Error::new(Code::SyncFailed, message))
     }
 }
 

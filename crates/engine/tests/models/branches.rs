@@ -2,7 +2,8 @@
 
 use crate::checker::holds;
 use crate::world::{World, join};
-use mainstay::{At, Code, Database};
+use mainstay::{At, BranchCommand, Code, Database, Durability, Name, Transaction};
+use std::time::Duration;
 
 #[test]
 fn a_branch_is_there_as_a_whole_or_not_at_all() {
@@ -12,6 +13,36 @@ fn a_branch_is_there_as_a_whole_or_not_at_all() {
 #[test]
 fn of_transactions_that_conflict_nothing_is_lost() {
     holds("conflicts", conflicts);
+}
+
+#[test]
+fn what_a_branch_needed_stays_until_its_removal_is_synced() {
+    holds("floors", floors);
+}
+
+/// One deletes a branch without waiting for a sync, the other one trims what nothing needs any more.
+pub fn floors() {
+    let world = World::with(1 << 20, |options| options.retention(Duration::ZERO));
+    world.execute("cell-a1");
+    let forked = world.db.fork("side", "main", At::Latest).unwrap();
+    world.execute("cell-a2");
+    join([
+        world.spawn(|world| world.db.trim().unwrap()),
+        world.spawn(|world| {
+            let delete = BranchCommand::Delete { name: Name::new("side").unwrap() };
+            let delete = Transaction::new().step(delete).durability(Durability::Memory);
+            world.db.execute(delete).unwrap();
+        }),
+    ]);
+    let (deleted, durable) = (world.db.revision(), world.db.stats().durable);
+    let past = world.db.cells().at(At::Revision(forked)).and_then(|past| past.get("cell-a1"));
+    match past {
+        Ok(found) => assert!(found.is_some(), "it is gone without a word"),
+        Err(error) => {
+            assert_eq!(error.code(), Code::HistoryTrimmed);
+            assert!(durable >= deleted, "let go of before its removal was synced");
+        }
+    }
 }
 
 /// One forks, deletes and forks again, others write to the parent and read.

@@ -1,7 +1,7 @@
 //! Bugs that the models have to find, each within as many schedules as are run without it.
 
 use crate::checker::finds;
-use crate::{answers, failures, room, visibility, watching};
+use crate::{answers, branches, failures, room, visibility, watching};
 use mainstay::planted::Bug;
 
 #[test]
@@ -27,6 +27,11 @@ fn listeners_who_are_not_told_are_found() {
 #[test]
 fn a_log_thread_that_is_not_woken_is_found() {
     finds(Bug::LogNotWoken, answers::mixed, "deadlock");
+}
+
+#[test]
+fn floors_that_rise_before_the_sync_are_found() {
+    finds(Bug::NoSyncBeforeFloors, branches::floors, "let go of before its removal was synced");
 }
 
 #[test]

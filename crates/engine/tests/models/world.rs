@@ -43,12 +43,17 @@ impl World {
 
     /// One whose write buffers are full when this has come.
     pub fn with_buffers(bytes: u64) -> World {
+        World::with(bytes, |options| options)
+    }
+
+    /// One with other options.
+    pub fn with(bytes: u64, change: impl FnOnce(Options) -> Options) -> World {
         let disk: Arc<Disk> = Arc::default();
         let options = Options::new().files(Arc::new(NotedFiles::new(&disk))).segment_bytes(4096);
         let options = options.clock(ManualClock::new(1_700_000_000_000_000)).sweep_interval(None);
         // No sync comes by itself, and the log thread's pause has no end.
         let options = options.sync_interval(FOR_EVER).cache_bytes(64 << 10);
-        let db = options.write_buffer_bytes(bytes).memory().unwrap();
+        let db = change(options.write_buffer_bytes(bytes)).memory().unwrap();
         World { db, disk, told: Arc::default(), complaints: Arc::default() }
     }
 

@@ -104,7 +104,7 @@ fn after_a_failed_sync_sessions_can_be_looked_at() {
     for refused in [mixed, as_request, Transaction::new()] {
         assert_eq!(db.execute(refused).unwrap_err().code(), Code::SyncFailed);
     }
-    db.close().unwrap();
+    assert_eq!(db.close().unwrap_err().code(), Code::SyncFailed);
     assert_eq!(db.sessions().list(None, 10).unwrap_err().code(), Code::Closed);
     assert_eq!(session.pending(0, 10).unwrap_err().code(), Code::Closed);
 }

@@ -4,6 +4,7 @@
 //! goes on with a new database, and the next seed: the account of an old one takes longer and longer.
 
 use mainstay_sim::drill::Outcome;
+use mainstay_sim::effort;
 use mainstay_sim::kill::child;
 use mainstay_sim::kill::parent::{self, Plan, Tally};
 use std::path::{Path, PathBuf};
@@ -63,7 +64,16 @@ fn be_parent(words: &[String]) -> Outcome<()> {
     }
     // What stays behind does no harm.
     let _ = std::fs::remove_dir_all(home);
-    let Tally { cycles, acknowledged, second_kills, .. } = tally;
+    let Tally { cycles, acknowledged, second_kills, during_open, requests, .. } = tally;
+    effort::insist_on(&[("acknowledged write", acknowledged)])?;
+    // Of so many cycles some end in each way.
+    if cycles >= 100 {
+        effort::insist_on(&[
+            ("second kill", second_kills),
+            ("kill while opening", during_open),
+            ("request that was asked again", requests),
+        ])?;
+    }
     println!(
         "{cycles} cycles, {acknowledged} acknowledged writes, {second_kills} second kills, 0 lost"
     );

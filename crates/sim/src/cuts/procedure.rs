@@ -18,6 +18,9 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+/// The cell that is written behind a backup.
+pub(super) const AFTER: u64 = 20;
+
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Procedure {
@@ -25,7 +28,7 @@ pub enum Procedure {
     Create,
     /// A backup is written.
     Backup,
-    /// A backup of what was written without a promise is written.
+    /// A backup of what was written without a promise is written; then there is more of it, and the database is closed.
     BackupAhead,
     /// A database is made of a backup and an increment.
     Restore,
@@ -126,8 +129,8 @@ impl Procedure {
             Procedure::Base => subject.with_base(&homes.image.with_extension("prepared"))?,
             Procedure::SalvageMarked => return subject.killed_when_named("index/MARK", homes),
             Procedure::SalvageFlushed => return subject.killed_when_named(FLUSHED, homes),
-            Procedure::SalvageTorn => return subject.torn_when_flushed(homes),
             Procedure::SalvageRestored => return subject.restored(homes),
+            Procedure::SalvageTorn => subject.torn_when_flushed(homes)?,
             _ => subject.damaged(self)?,
         };
         Ok(Start { base, ..Start::default() })
@@ -148,9 +151,12 @@ impl Procedure {
             }
             Procedure::BackupAhead => {
                 let db = self.options().open(&db).map_err(told)?;
-                let ahead = (0..20).try_for_each(|n| db.cells().set(&own_cell(0, n), 1).map(drop));
+                let ahead =
+                    (0..AFTER).try_for_each(|n| db.cells().set(&own_cell(0, n), 1).map(drop));
                 let backed_up = ahead.and_then(|()| db.backup(&root.join("backup"), &mut |_| {}));
-                backed_up.map_err(told).map(drop)
+                // Closing keeps what nobody has promised.
+                let more = backed_up.and_then(|_| db.cells().set(&own_cell(0, AFTER), 1));
+                more.and_then(|_| db.close()).map_err(told)
             }
             Procedure::Restore => restore(root).map_err(told),
             Procedure::Base => {

@@ -1,14 +1,14 @@
 //! What must be so when power failed in a procedure, or behind it.
 
 use super::life::{check_lived, check_there};
-use super::procedure::{Procedure, begin_restore_again};
+use super::procedure::{AFTER, Procedure, begin_restore_again};
 use super::recording::DATABASE;
 use super::subject::Subject;
 use super::trial::Said;
 use crate::disk::Image;
 use crate::drill::{Outcome, options, own_cell};
 use mainstay::doctor::Verdict;
-use mainstay::{doctor, verify_backup};
+use mainstay::{doctor, restore_backup, verify_backup};
 use std::path::{Path, PathBuf};
 
 /// A procedure that was cut off, or was done before.
@@ -72,10 +72,14 @@ impl Remains<'_> {
         self.subject.settle(&self.database(), &options())?;
         let backup = self.root.join("backup");
         // One that has its name is whole, also if nobody was told.
-        match self.said.done || backup.exists() {
-            true => verify_backup(&backup).map(drop).map_err(|error| self.told(&error)),
-            false => Ok(()),
+        if !self.said.done && !backup.exists() {
+            return Ok(());
         }
+        verify_backup(&backup).map_err(|error| self.told(&error))?;
+        let restored = self.root.join("restored");
+        let made = restore_backup(&restored, &[backup], &mut |_| {});
+        made.map_err(|error| self.told(&error))?;
+        self.subject.settle(&restored, &options())
     }
 
     /// A database reaches as far as its backups do.
@@ -88,6 +92,10 @@ impl Remains<'_> {
         }
         let backup = verify_backup(&path).map_err(|error| self.told(&error))?.revision;
         let opened = options().open(self.database()).map_err(|error| self.told(&error))?;
+        let after = opened.cells().get(&own_cell(0, AFTER));
+        if self.said.done && after.map_err(|error| self.told(&error))?.is_none() {
+            return Err("LOST: what was written before it was closed".to_owned());
+        }
         match opened.revision() {
             revision if revision >= backup => Ok(()),
             revision => {
@@ -125,10 +133,7 @@ impl Remains<'_> {
         doctor::salvage(&db).map_err(|error| self.told(&error))?;
         match self.procedure {
             // Power and log failed one after the other: what was salvaged is the database of one moment or another.
-            Procedure::SalvageMarked
-            | Procedure::SalvageFlushed
-            | Procedure::SalvageTorn
-            | Procedure::SalvageRestored => {
+            Procedure::SalvageMarked | Procedure::SalvageFlushed | Procedure::SalvageRestored => {
                 self.check_early()?;
                 check_stays(&db).map_err(|error| self.told(&error))?
             }

@@ -169,18 +169,15 @@ impl Subject {
         is_same("index/MARK") && !is_same(FLUSHED)
     }
 
-    /// What is left of a process that was killed when it had brought something into a store; then its log lost its last frame.
-    pub(super) fn torn_when_flushed(&self, homes: &Homes) -> Outcome<Start> {
-        let killed = self.killed(FLUSHED, homes)?;
-        let tree = killed.tree();
-        let path = segments(&tree.image()).pop().ok_or("there is no segment")?;
-        let ino = tree.at(&path).ok_or("there is no such file")?;
-        let bytes = tree.bytes(ino).ok_or("there is no such file")?;
+    /// What is left of a process that was killed when it had brought something into a store, all of it safe after a while; then
+    /// its log lost its last frame.
+    pub(super) fn torn_when_flushed(&self, homes: &Homes) -> Outcome<Image> {
+        let mut image = self.killed(FLUSHED, homes)?.tree().image();
+        let path = segments(&image).pop().ok_or("there is no segment")?;
+        let bytes = image.bytes_mut(&path).ok_or("there is no such file")?;
         let at = bytes.iter().rposition(|byte| *byte != 0).ok_or("there is no frame")?;
-        let write = Event::Write { ino, offset: at as u64, bytes: vec![bytes[at] ^ 1] };
-        let mut torn = killed.clone();
-        torn.since.extend([write, Event::Sync { ino }]);
-        Ok(torn)
+        bytes[at] ^= 1;
+        Ok(image)
     }
 
     /// What is left of a process that was killed when it had made a database of a backup; then its log was damaged.

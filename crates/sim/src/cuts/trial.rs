@@ -16,7 +16,13 @@ use std::path::Path;
 const CUTS_FOR_EACH_KILL: usize = 10;
 
 /// How often power fails after each of these.
-const CUTS_EACH_KILLED: usize = 6;
+const CUTS_EACH_KILLED: u64 = 6;
+
+/// For so many cuts, another one comes right behind one of the last names.
+const CUTS_FOR_EACH_FATE: usize = 10;
+
+/// So many names are the last ones.
+const LAST_NAMES: usize = 6;
 
 /// The line that says that it is done.
 const DONE: &str = "done";
@@ -36,7 +42,10 @@ pub fn cut_all(
     let before = start.tree().image();
     let trial = Trial { procedure, subject, before: &before, homes };
     let recording = record(start, homes, |mount| procedure.perform(mount))?;
-    let mut cuts = trial.cut(&recording, most - kills, &mut random)?;
+    let mut chosen: Vec<_> =
+        recording.cuts((most - kills) as u64, &mut random).into_iter().collect();
+    chosen.extend(between_names(&recording, most / CUTS_FOR_EACH_FATE, &mut random));
+    let mut cuts = trial.cut(&recording, chosen, &mut random)?;
     for kill in 0..kills {
         // The last names are those that it is done by.
         let start = match recording.last_renames().nth(kill / 2) {
@@ -44,10 +53,20 @@ pub fn cut_all(
             _ => recording.after_kill(&mut random),
         };
         let next = record(start, homes, |mount| procedure.perform_again(mount))?;
-        let killed = trial.cut(&next, CUTS_EACH_KILLED, &mut random);
+        let chosen = next.cuts(CUTS_EACH_KILLED, &mut random).into_iter().collect();
+        let killed = trial.cut(&next, chosen, &mut random);
         cuts += killed.map_err(|broken| broken.after_kill())?;
     }
     Ok(cuts)
+}
+
+/// Cuts right behind the last names that were given. Which of several names arrive is chance: the same place is tried again.
+fn between_names(recording: &Recording, count: usize, random: &mut Random) -> Vec<(usize, Model)> {
+    let places: Vec<_> = recording.last_renames().take(LAST_NAMES).collect();
+    let models = [Model::Some, Model::Torn512, Model::Torn4096];
+    let mut one_of = |count: usize| random.below(count as u64) as usize;
+    let count = if places.is_empty() { 0 } else { count };
+    (0..count).map(|_| (places[one_of(places.len())], models[one_of(models.len())])).collect()
 }
 
 /// What was violated.
@@ -120,14 +139,19 @@ pub(super) fn record(
 }
 
 impl Trial<'_> {
-    fn cut(&self, recording: &Recording, most: usize, random: &mut Random) -> Result<u64, Broken> {
+    fn cut(
+        &self,
+        recording: &Recording,
+        mut chosen: Vec<(usize, Model)>,
+        random: &mut Random,
+    ) -> Result<u64, Broken> {
         let Trial { procedure, subject, before, homes } = *self;
         let disk = |error: std::io::Error| format!("writing an image: {error}");
         let (mut at, mut cuts) = (0, 0);
         let mut platter = recording.start.platter();
         let end = recording.events.len();
-        let mut chosen = recording.cuts(most as u64, random);
         chosen.extend(Model::ALL.map(|model| (end, model)));
+        chosen.sort();
         for (cut, model) in chosen {
             effort::step()?;
             recording.events[at..cut].iter().for_each(|event| platter.apply(event));

@@ -2,8 +2,9 @@
 
 use crate::cuts::{DATABASE, settle};
 use crate::disk::{Homes, Image};
-use crate::drill::Outcome;
-use mainstay::doctor;
+use crate::drill::{Outcome, all_cells, options};
+use mainstay::doctor::SalvageReport;
+use mainstay::{At, doctor};
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -63,7 +64,7 @@ pub fn try_out(
         Err(what) if is_refusal(&what) => {
             found.names_it(flip)?;
             flipped.write(&homes.image).map_err(|error| format!("writing an image: {error}"))?;
-            mend(said, homes, &directory, what.starts_with("LOST: opening"))
+            mend(image, said, homes, what.starts_with("LOST: opening"))
         }
         Err(what) => Err(what),
     }
@@ -159,8 +160,8 @@ impl Found {
 }
 
 /// Sets aside what is damaged, and looks for everything again.
-fn mend(said: &[(u64, String)], homes: &Homes, directory: &Path, refused: bool) -> Outcome<Ending> {
-    let salvaged = match doctor::salvage(directory) {
+fn mend(sound: &Image, said: &[(u64, String)], homes: &Homes, refused: bool) -> Outcome<Ending> {
+    let salvaged = match doctor::salvage(&homes.image.join(DATABASE)) {
         Ok(salvaged) => salvaged,
         Err(error) if refused && is_refusal(&format!("{:?}", error.code())) => {
             return Ok(Ending::Refused);
@@ -173,7 +174,31 @@ fn mend(said: &[(u64, String)], homes: &Homes, directory: &Path, refused: bool) 
         Ok(()) if refused => Ok(Ending::RefusedAndSalvaged),
         Ok(()) => Ok(Ending::ReadRefused),
         // What nobody but the damaged file had is gone, and whoever salvages is told so.
-        Err(what) if refused && salvaged.lost.is_some() && is_missed(&what) => Ok(Ending::Refused),
+        Err(what) if refused && salvaged.lost.is_some() && is_missed(&what) => {
+            mended.write(&homes.image).map_err(|error| format!("writing an image: {error}"))?;
+            check_kept(sound, &salvaged, homes).map(|()| Ending::Refused)
+        }
         Err(what) => Err(format!("after salvaging ({:?}): {what}", salvaged.done)),
     }
+}
+
+/// What a salvage says that it has kept is what was there at that revision, and nothing more is lost than it says.
+fn check_kept(sound: &Image, salvaged: &SalvageReport, homes: &Homes) -> Outcome<()> {
+    let told = |error: mainstay::Error| format!("looking at what was kept: {error}");
+    let whole = homes.image.with_extension("sound");
+    sound.write(&whole).map_err(|error| format!("writing an image: {error}"))?;
+    let opened = options().open(homes.image.join(DATABASE)).map_err(told)?;
+    let kept = salvaged.kept;
+    if opened.open_report().revision != kept {
+        return Err(format!("LOST: {:?} instead of revision {kept}", opened.open_report()));
+    }
+    let whole = options().open(whole.join(DATABASE)).map_err(told)?;
+    for name in all_cells() {
+        let then = whole.cells().at(At::Revision(kept)).map_err(told)?;
+        let (was, is) = (then.get(&name).map_err(told)?, opened.cells().get(&name).map_err(told)?);
+        if was != is {
+            return Err(format!("LOST: {name} is {is:?} instead of {was:?} at revision {kept}"));
+        }
+    }
+    Ok(())
 }

@@ -5,7 +5,7 @@ use super::suite;
 use crate::disk::Homes;
 use crate::drill::Outcome;
 use crate::effort;
-use crate::{cuts, failures, flips, history, strace};
+use crate::{cuts, failures, flips, history, strace, world};
 use mainstay::planted::{Bug, plant};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -19,6 +19,9 @@ const HUNT_LIMIT: Duration = Duration::from_secs(400);
 /// So many processes hunt at once.
 const HUNTERS: usize = 2;
 
+/// So many worlds are looked at.
+pub(super) const WORLDS: u64 = 400;
+
 /// So often a procedure is done and cut off: which cuts are tried is chance.
 const ROUNDS: u64 = 4;
 
@@ -26,7 +29,7 @@ const ROUNDS: u64 = 4;
 const NO_BUG: &str = "also without the bug:";
 
 /// What checks say when they could not be made: that is no find.
-const OURS: [&str; 12] = [
+const OURS: [&str; 19] = [
     NO_BUG,
     "the disk in memory:",
     "an image",
@@ -34,6 +37,13 @@ const OURS: [&str; 12] = [
     "where am I",
     "may not trace",
     "too little failed",
+    "too little was tried",
+    "no trace",
+    "cannot start strace",
+    "the directory of a child",
+    "copying what was left",
+    "forgetting:",
+    "looking for what was damaged",
     "this hangs",
     "nothing was recorded",
     "a child that nothing fails for",
@@ -85,6 +95,12 @@ fn run(check: Check, bug: Option<Bug>, seed: u64) -> Outcome<()> {
         }
         Check::Strace => strace::run(&plan_of_strace(bug, seed)?, |_| {}).map(drop),
         Check::Flips => flips::run(&flips::Plan { seed, count: Some(1000) }, |_| {}).map(drop),
+        Check::Worlds => {
+            let plan = world::Plan { from: seed, seeds: WORLDS, print: false };
+            // Before what went wrong it tells all that happened.
+            let wrong = |told: String| told.lines().rev().nth(1).unwrap_or(&told).to_owned();
+            world::run(&plan, |_| {}).map(drop).map_err(wrong)
+        }
         Check::Histories => history::run(&history::Plan { seed, operations: 200_000 }).map(drop),
         Check::Suite => suite::run(),
         Check::Models => Err("models run as tests of the engine".to_owned()),

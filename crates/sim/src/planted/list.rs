@@ -19,6 +19,8 @@ pub enum Check {
     Flips,
     /// Histories of many threads.
     Histories,
+    /// Simulated worlds.
+    Worlds,
     /// The conformance suite.
     Suite,
     /// Models of threads, which run as tests of the engine.
@@ -38,7 +40,16 @@ impl fmt::Display for Check {
 /// cross-check.
 pub fn checks_of(bug: Bug) -> Vec<Check> {
     let also: &[Check] = match bug {
-        Bug::AnswerBeforeSync | Bug::LatchForgotten => &[Check::Strace],
+        Bug::AnswerBeforeSync | Bug::LatchForgotten => &[Check::Strace, Check::Worlds],
+        Bug::ChecksumIgnored
+        | Bug::FeedSkips
+        | Bug::FirstEffectOnly
+        | Bug::MarkTooFar
+        | Bug::NoSyncBeforeFlush
+        | Bug::NoSyncBeforeRoll
+        | Bug::NoSyncOfLog
+        | Bug::NoSyncOfRewritten
+        | Bug::NoSyncOfSegmentName => &[Check::Worlds],
         Bug::NoSyncOfMovedIndex => &[Check::Procedure(Procedure::SalvageBoth)],
         Bug::NoSyncOfNewDirectory => &[Check::Cuts],
         Bug::NoSyncOfRename => {
@@ -56,6 +67,7 @@ pub fn check_of(bug: Bug) -> Check {
         | Bug::GatheredForgotten
         | Bug::ListenersNotTold
         | Bug::LogNotWoken
+        | Bug::NoSyncBeforeFloors
         | Bug::PublishBeforeSync
         | Bug::RefusedStayCounted
         | Bug::RungReadLate
@@ -70,7 +82,8 @@ pub fn check_of(bug: Bug) -> Check {
             Check::Procedure(Procedure::SetBack)
         }
         Bug::LostComesBack => Check::Procedure(Procedure::SalvageFlushed),
-        Bug::NoSyncBeforeBackup => Check::Procedure(Procedure::BackupAhead),
+        Bug::NoSyncBeforeBackup | Bug::NoSyncOfClosed => Check::Procedure(Procedure::BackupAhead),
+        Bug::NoSyncOfSetBack => Check::Procedure(Procedure::SalvageTorn),
         Bug::NoSyncOfSalvagedMark => Check::Procedure(Procedure::SalvageMarked),
         Bug::NoSyncOfSalvagedDatabase => Check::Procedure(Procedure::SalvageRestored),
         Bug::NoSyncOfReadMark => Check::Procedure(Procedure::Rest),

@@ -6,9 +6,11 @@
 //!
 //! A process of its own, because a bug is in all databases of a process, and because some of them hang.
 
+mod clients;
 mod hunt;
 mod list;
 mod suite;
 
+pub use clients::hunt_in_clients;
 pub use hunt::{Catch, hunt, hunt_all};
 pub use list::{Check, check_of, checks_of};

@@ -4,6 +4,10 @@ use super::book::Tally;
 use super::script::Script;
 use super::{Digest, Lived, live};
 use crate::drill::Outcome;
+use crate::effort;
+
+/// Among so many worlds there is one of every kind.
+const MANY: u64 = 100;
 
 /// Which worlds are lived through.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +35,7 @@ pub struct Found {
 pub fn run(plan: &Plan, mut tell: impl FnMut(&Found)) -> Outcome<Found> {
     let mut found = Found::default();
     for seed in plan.from..plan.from.saturating_add(plan.seeds) {
+        effort::step()?;
         let lived = live(&Script::of(seed), plan.print);
         if let Some(wrong) = &lived.wrong {
             return Err(report(seed, wrong, &lived));
@@ -39,6 +44,18 @@ pub fn run(plan: &Plan, mut tell: impl FnMut(&Found)) -> Outcome<Found> {
         found.last = Some(lived.digest);
         found.tally.add(&lived.tally);
         tell(&found);
+    }
+    let Tally { answered, letters, cuts, inside, failed_syncs, full, crashes, .. } = found.tally;
+    if plan.seeds >= MANY {
+        effort::insist_on(&[
+            ("answer", answered),
+            ("letter", letters),
+            ("power cut", cuts),
+            ("power cut in the middle of a call", inside),
+            ("failed sync", failed_syncs),
+            ("full disk", full),
+            ("client that crashed", crashes),
+        ])?;
     }
     Ok(found)
 }

@@ -1,8 +1,9 @@
 //! Bugs that are planted: each is to be found.
 
 use mainstay::planted::Bug;
+use mainstay_sessions::Planted;
 use mainstay_sim::drill::Outcome;
-use mainstay_sim::planted::{Catch, Check, check_of, hunt, hunt_all};
+use mainstay_sim::planted::{Catch, Check, check_of, hunt, hunt_all, hunt_in_clients};
 
 /// Looks for all of them, or for these.
 pub fn all(names: &[String], seed: u64) -> Outcome<()> {
@@ -18,13 +19,23 @@ pub fn all(names: &[String], seed: u64) -> Outcome<()> {
         "{models} more are found by models: cargo test -p mainstay --features model-checking,planted --test models"
     );
     println!("{} of {} planted bugs found", catches.len() - missed.len(), catches.len());
-    match missed.as_slice() {
-        [] => Ok(()),
-        missed => Err(format!(
-            "not found: {:?}",
-            missed.iter().map(|catch| catch.bug).collect::<Vec<_>>()
-        )),
+    let clients = if names.is_empty() { hunt_in_clients(seed, say_of_client)? } else { Vec::new() };
+    match (missed.as_slice(), clients.as_slice()) {
+        ([], []) => Ok(()),
+        (missed, clients) => {
+            let bugs: Vec<_> = missed.iter().map(|catch| catch.bug).collect();
+            Err(format!("not found: {bugs:?}, of clients {clients:?}"))
+        }
     }
+}
+
+fn say_of_client(bug: Planted, found: Option<&str>) {
+    let found = found.map_or("NOT FOUND".to_owned(), |what| format!("found: {what}"));
+    println!("{:<26} of clients, in worlds, {}", format!("{bug:?}"), brief(&found));
+}
+
+fn brief(text: &str) -> String {
+    text.chars().take(140).collect()
 }
 
 /// Plants one, and runs one of its checks.
@@ -41,8 +52,7 @@ fn say(catch: &Catch) {
     let Catch { bug, check, found } = catch;
     match found {
         Some(what) => {
-            let what: String = what.chars().take(140).collect();
-            println!("{:<26} found by {check}: {what}", format!("{bug:?}"));
+            println!("{:<26} found by {check}: {}", format!("{bug:?}"), brief(what));
         }
         None => println!("{:<26} NOT FOUND by {check}", format!("{bug:?}")),
     }
