@@ -20,7 +20,7 @@ struct Words {
 
 #[derive(Subcommand)]
 enum Way {
-    /// Cuts power at every sync, renaming and other boundary of a drill.
+    /// Cuts power at syncs, renamings and other boundaries of drills.
     Cuts {
         /// How many cuts.
         #[arg(long, default_value_t = 500)]
