@@ -463,8 +463,8 @@ impl Database {
     }
 
     /// Finishes what is under way, syncs all of it, and closes; every handle answers `Closed` from then on. An error says that
-    /// the last sync failed: it is closed, and what was written without waiting for a sync may be gone after a power cut. Of a
-    /// served database only the connections are closed.
+    /// a sync failed: it is closed all the same, and what was not synced may be gone after a power cut. Of a served database
+    /// only the connections are closed.
     pub fn close(&self) -> Result<()> {
         match &self.place {
             Place::Here(core) => core.close(),

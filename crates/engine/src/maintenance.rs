@@ -47,6 +47,8 @@ impl Busy {
     }
 }
 
+/// After so many compactions that failed nobody waits for the next one to catch up.
+const FAILURES_WAITED_FOR: u32 = 3;
 /// After so many rounds without a flush all is quiet.
 const QUIET_ROUNDS: u32 = 10;
 /// How many buffers are flushed together while writers fill others: fewer and larger tables, for more memory.
@@ -206,13 +208,15 @@ fn run_flush(core: &Inner, bell: &Arc<Bell>, compaction: &Bell) {
     }
 }
 
-/// Whether compaction has to come before more is flushed. Where it fails it never comes: reads get slower then, and writers go on.
+/// Whether compaction has to come before more is flushed. Where it fails again and again it never comes: reads get slower then, and
+/// writers go on.
 fn is_overdue((store, class): (&Store, &Class)) -> bool {
-    store.l0_runs() >= Busy::of(class).limit && !store.is_clogged()
+    store.l0_runs() >= Busy::of(class).limit && store.failed_compactions() < FAILURES_WAITED_FOR
 }
 
 fn run_compact(core: &Inner, bell: &Bell, flush: &Bell) {
     let (mut rounds, mut silent) = (0_u32, QUIET_ROUNDS);
+    let mut not_before = vec![0; core.index().stores().len()];
     while let Some(rang) = bell.wait(COMPACT_EVERY) {
         silent = if rang { 0 } else { silent.saturating_add(1) };
         let (classes, stores) = (core.index().classes.all(), core.index().stores());
@@ -221,8 +225,10 @@ fn run_compact(core: &Inner, bell: &Bell, flush: &Bell) {
                 true => [Busy::of(&classes[class]).runs; 2],
                 false => [0, RUNS_WHEN_QUIET],
             };
-            while !bell.is_over() && store.is_ripe(least) {
+            let pauses = core.clock.monotonic_us() < not_before[class];
+            while !bell.is_over() && !pauses && store.is_ripe(least) {
                 if !attempt(core, "compact", || core.compact(class, runs)) {
+                    not_before[class] = core.clock.monotonic_us() + pause_us(store);
                     break;
                 }
             }
@@ -235,6 +241,11 @@ fn run_compact(core: &Inner, bell: &Bell, flush: &Bell) {
         }
     }
     flush.end();
+}
+
+/// What failed reads and writes much in vain each time: longer and longer pauses, up to half a minute.
+fn pause_us(store: &Store) -> u64 {
+    (COMPACT_EVERY.as_micros() as u64 / 4) << store.failed_compactions().min(8)
 }
 
 /// Fills indexes that were declared over records of before, some records at a time: writers come between.

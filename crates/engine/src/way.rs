@@ -1,6 +1,6 @@
 //! Directories whose names stay.
 
-use rustix::fs::{Access, access};
+use rustix::fs::{Access, AtFlags, CWD, accessat};
 use std::fs::{DirBuilder, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
@@ -26,12 +26,15 @@ pub(crate) fn keep_way_to(directory: &Path) -> io::Result<()> {
     let directory = directory.canonicalize()?;
     let device = directory.metadata()?.dev();
     for (steps, above) in directory.ancestors().skip(1).enumerate() {
-        if steps > 0 && above.metadata()?.dev() != device {
+        // What something is mounted on has its name from whoever mounted it.
+        if above.metadata()?.dev() != device {
             break;
         }
         match File::open(above) {
-            // Who may not write to a directory has made nothing in it.
-            Err(error) if error.kind() == ErrorKind::PermissionDenied && !may_write(above) => {}
+            // Further up, and where nothing can be made, it was somebody else who made what is there.
+            Err(error)
+                if error.kind() == ErrorKind::PermissionDenied
+                    && (steps > 0 || !may_write(above)) => {}
             opened => opened?.sync_all()?,
         }
     }
@@ -39,5 +42,5 @@ pub(crate) fn keep_way_to(directory: &Path) -> io::Result<()> {
 }
 
 fn may_write(directory: &Path) -> bool {
-    access(directory, Access::WRITE_OK).is_ok()
+    accessat(CWD, directory, Access::WRITE_OK, AtFlags::EACCESS).is_ok()
 }

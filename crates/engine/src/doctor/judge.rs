@@ -166,42 +166,66 @@ fn describe(log: &LogReport, problem: &Problem, is_torn: bool) -> String {
 /// `marked` is what the index held when it was sound, as far as that can be seen.
 fn without_index(log: &LogReport, why: &str, marked: Revision) -> Diagnosis {
     let finding = format!("The index cannot be used: {why}.");
-    if !reaches_back(log) {
-        let begins = match log.segments.first() {
-            Some(first) => format!("begins at revision {}", first.first_revision),
-            None => "holds nothing that can be read".to_owned(),
-        };
-        let advice = format!(
-            "Restore a backup: the log {begins}, so the index cannot be rebuilt from it without \
-             losing what the log no longer holds. Opened with `Options::base`, a backup that was \
-             taken with `Database::backup` and that the log goes on from loses nothing."
-        );
-        return Diagnosis::beyond(finding, &advice);
+    let gone = gone_end(log, marked);
+    let is_damaged = log.problem.as_ref().is_some_and(is_damage);
+    let mut diagnosis = if !reaches_back(log) {
+        Diagnosis::beyond(finding, &how_to_restore(log, gone.is_some()))
+    } else if is_damaged && log_end(log).is_none() {
+        Diagnosis::beyond(finding, "Restore a backup: the log begins with the damage.")
+    } else if is_damaged || gone.is_some() {
+        Diagnosis::salvage(Cure::CutLogAndRebuild, finding)
+    } else {
+        let advice =
+            "Open the database: it rebuilds the index from the log, which holds everything.";
+        Diagnosis::new(Verdict::Mends, Cure::CutLogAndRebuild, finding, advice)
+    };
+    diagnosis.findings.extend(gone);
+    diagnosis
+}
+
+/// Says that the log ends before what the index was marked with, where it does.
+fn gone_end(log: &LogReport, marked: Revision) -> Option<String> {
+    let ends = match log.segments.last() {
+        Some(newest) => {
+            let end = log_end(log).unwrap_or(newest.first_revision.saturating_sub(1));
+            (end < marked).then(|| format!("ends at revision {end}: its end is gone"))
+        }
+        None => (marked > 0).then(|| "has no readable segment: all of it is gone".to_owned()),
+    };
+    ends.map(|ends| format!("The index was marked with revision {marked}, but the log {ends}."))
+}
+
+fn how_to_restore(log: &LogReport, has_lost_its_end: bool) -> String {
+    let begins = match log.segments.first() {
+        Some(first) => format!("begins at revision {}", first.first_revision),
+        None => "holds nothing that can be read".to_owned(),
+    };
+    let why = format!(
+        "Restore a backup: the log {begins}, so the index cannot be rebuilt from it without \
+         losing what the log no longer holds."
+    );
+    match has_lost_its_end {
+        false => format!(
+            "{why} Opened with `Options::base`, a backup that was taken with `Database::backup` and that the \
+             log goes on from loses nothing."
+        ),
+        true => format!(
+            "{why} With the directory `index` moved away, a backup that the log goes on from, opened with \
+             `Options::base`, gives everything but what is gone."
+        ),
     }
-    if log.problem.as_ref().is_some_and(is_damage) {
-        return match log_end(log) {
-            Some(_) => Diagnosis::salvage(Cure::CutLogAndRebuild, finding),
-            None => Diagnosis::beyond(finding, "Restore a backup: the log begins with the damage."),
-        };
-    }
-    let end = log_end(log).unwrap_or(0);
-    if end < marked {
-        let gone = format!(
-            "The index was marked with revision {marked}, but the log ends at revision {end}: its end is gone, too. \
-             Everything up to revision {end} can be kept."
-        );
-        let salvage = Diagnosis::salvage(Cure::CutLogAndRebuild, finding);
-        return Diagnosis { findings: [salvage.findings, vec![gone]].concat(), ..salvage };
-    }
-    let advice = "Open the database: it rebuilds the index from the log, which holds everything.";
-    Diagnosis::new(Verdict::Mends, Cure::CutLogAndRebuild, finding, advice)
 }
 
 /// Opening may not notice it, so the index has to be set aside for a rebuild.
 fn with_bad_table(log: &LogReport, why: &str, marked: Revision) -> Diagnosis {
-    let finding = format!("The database may open, but reads of a damaged table fail: {why}.");
     let Diagnosis { verdict, cure, .. } = without_index(log, why, marked);
-    match verdict {
+    let gone = gone_end(log, marked);
+    let finding = match gone.is_some() {
+        true => format!("Reads of a damaged table of the index fail: {why}."),
+        false => format!("The database may open, but reads of a damaged table fail: {why}."),
+    };
+    let mut diagnosis = match verdict {
+        Verdict::Beyond if gone.is_some() => Diagnosis::beyond(finding, &how_to_restore(log, true)),
         Verdict::Beyond => Diagnosis::beyond(
             finding,
             "Restore a backup, or open it and export what can still be read: the log no longer \
@@ -209,7 +233,9 @@ fn with_bad_table(log: &LogReport, why: &str, marked: Revision) -> Diagnosis {
              that the log goes on from, opened with `Options::base`, loses nothing.",
         ),
         _ => Diagnosis::salvage(cure, finding),
-    }
+    };
+    diagnosis.findings.extend(gone);
+    diagnosis
 }
 
 fn with_index(directory: &Path, log: &LogReport, mark: Revision, reach: Revision) -> Diagnosis {

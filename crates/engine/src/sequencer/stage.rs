@@ -362,8 +362,7 @@ impl Sequencer {
         if !self.is_latched() && self.sync_log(log).inspect_err(|_| self.latch()).is_ok() {
             return Ok(());
         }
-        let message = "it is closed, but a sync of the log failed: what was written without waiting for one may be \
-                       gone after a power cut";
+        let message = "it is closed, but a sync of the log failed: what was not synced may be gone after a power cut";
         Err(Error::new(Code::SyncFailed, message))
     }
 }

@@ -6,7 +6,7 @@ use std::ops::Bound;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::planted::{self, Bug};
 use lsm_tree::compaction::Leveled;
@@ -42,8 +42,8 @@ pub struct DiskStore {
     litter: Litter,
     /// A failure may have left `current` naming tables that the tree does not know of.
     astray: AtomicBool,
-    /// The last compaction failed: nobody may wait for the next one to catch up.
-    clogged: AtomicBool,
+    /// How many compactions failed, one behind the other.
+    failures: AtomicU32,
     /// What `current` said last.
     current: Mutex<Option<Current>>,
     /// One ingest at a time: tables must enter in order.
@@ -93,7 +93,7 @@ impl DiskStore {
             due: AtomicBool::new(true),
             litter: Litter::default(),
             astray: AtomicBool::new(false),
-            clogged: AtomicBool::new(false),
+            failures: AtomicU32::new(0),
             current: Mutex::default(),
             ingesting: Mutex::default(),
             compacting: Mutex::default(),
@@ -169,9 +169,9 @@ impl DiskStore {
         self.tree.l0_run_count()
     }
 
-    /// See [`Store::is_clogged`](super::Store::is_clogged).
-    pub fn is_clogged(&self) -> bool {
-        self.clogged.load(Ordering::Acquire)
+    /// See [`Store::failed_compactions`](super::Store::failed_compactions).
+    pub fn failed_compactions(&self) -> u32 {
+        self.failures.load(Ordering::Acquire)
     }
 
     /// See [`Store::disk_bytes`](super::Store::disk_bytes).
@@ -250,7 +250,10 @@ impl DiskStore {
         run: impl FnOnce() -> lsm_tree::Result<()>,
     ) -> Result<u64> {
         let compacted = self.compact_once(floor, run);
-        self.clogged.store(compacted.is_err(), Ordering::Release);
+        match compacted.is_ok() {
+            true => self.failures.store(0, Ordering::Release),
+            false => drop(self.failures.fetch_add(1, Ordering::AcqRel)),
+        }
         compacted
     }
 

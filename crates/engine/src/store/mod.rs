@@ -179,11 +179,12 @@ impl Store {
         }
     }
 
-    /// Whether compaction fails, over a damaged table say: fresh tables then lie one over the other for as long as it does.
-    pub fn is_clogged(&self) -> bool {
+    /// How many compactions have failed, one behind the other, over a damaged table say: fresh tables lie one over the other for
+    /// as long as they do.
+    pub fn failed_compactions(&self) -> u32 {
         match self {
-            Store::Disk(store) => store.is_clogged(),
-            Store::Memory(_) => false,
+            Store::Disk(store) => store.failed_compactions(),
+            Store::Memory(_) => 0,
         }
     }
 

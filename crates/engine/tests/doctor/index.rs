@@ -140,6 +140,40 @@ fn a_damaged_index_does_not_make_a_torn_end_of_what_was_synced() {
     }
 }
 
+/// The same where opening would not notice the damage to the index, and where the log does not reach back.
+#[test]
+fn an_end_that_is_gone_is_told_with_every_damage_to_the_index() {
+    let remove_newest = |directory: &Path| {
+        let newest = inspect(directory).log.segments.last().unwrap().clone();
+        fs::remove_file(directory.join("log").join(&newest.file)).unwrap();
+    };
+    let flip_table =
+        |directory: &Path| flip(&contents(&directory.join("index/cells/tables"))[0].0, 100);
+    let flip_list = |directory: &Path| flip(&directory.join("index/cells/current"), 4);
+    let whole = database(300, 300);
+    flip_table(whole.path());
+    let one_segment = trimmed();
+    flip_list(one_segment.path());
+    let lean = trimmed();
+    let db = options().open(lean.path()).unwrap();
+    write(&db.cells(), 301..=500);
+    db.trim().unwrap();
+    db.close().unwrap();
+    drop(db);
+    flip_list(lean.path());
+    let cases =
+        [(whole, Verdict::Salvage), (one_segment, Verdict::Beyond), (lean, Verdict::Beyond)];
+    for (directory, verdict) in cases {
+        remove_newest(directory.path());
+        let report = assert_verdict(directory.path(), verdict);
+        assert!(report.findings.iter().any(|finding| finding.contains("is gone.")), "{report}");
+        assert!(!report.to_string().contains("may open"), "{report}");
+        assert!(!report.to_string().contains("loses nothing"), "{report}");
+        let error = options().open(directory.path()).err().unwrap();
+        assert!([Code::CorruptLog, Code::CorruptIndex].contains(&error.code()), "{error}");
+    }
+}
+
 /// The store of runs and of the outbox is looked at as that of cells is, and set aside with it.
 #[test]
 fn a_damaged_table_of_runs_is_found_and_set_aside() {

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 /// A process that hunts may take so long; what hangs is not found by that: checks have their own limits.
-const HUNT_LIMIT: Duration = Duration::from_secs(400);
+const HUNT_LIMIT: Duration = Duration::from_secs(600);
 
 /// So many processes hunt at once.
 const HUNTERS: usize = 2;
@@ -23,7 +23,7 @@ const HUNTERS: usize = 2;
 pub(super) const WORLDS: u64 = 400;
 
 /// So often a procedure is done and cut off: which cuts are tried is chance.
-const ROUNDS: u64 = 4;
+const ROUNDS: u64 = 3;
 
 /// What is said when a check has found something without the bug.
 const NO_BUG: &str = "also without the bug:";

@@ -49,7 +49,8 @@ pub fn checks_of(bug: Bug) -> Vec<Check> {
         | Bug::NoSyncBeforeRoll
         | Bug::NoSyncOfLog
         | Bug::NoSyncOfRewritten
-        | Bug::NoSyncOfSegmentName => &[Check::Worlds],
+        | Bug::NoSyncOfSegmentName
+        | Bug::ResponseForgotten => &[Check::Worlds],
         Bug::NoSyncOfMovedIndex => &[Check::Procedure(Procedure::SalvageBoth)],
         Bug::NoSyncOfNewDirectory => &[Check::Cuts],
         Bug::NoSyncOfRename => {
