@@ -7,6 +7,7 @@ use crate::drill::Outcome;
 use crate::effort;
 use crate::{cuts, failures, flips, history, strace, world};
 use mainstay::planted::{Bug, plant};
+use mainstay::{Clock, SystemClock};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -64,6 +65,8 @@ pub struct Catch {
     pub check: Check,
     /// What the check said; nothing: it found nothing.
     pub found: Option<String>,
+    /// How long it took, also without the bug.
+    pub took: Duration,
 }
 
 /// Plants a bug in this process and runs one of its checks: an error is what is wanted. The same check must find nothing
@@ -148,7 +151,10 @@ pub fn hunt_all(
         loop {
             let next = left.lock().unwrap_or_else(PoisonError::into_inner).next();
             let Some((bug, nth, check)) = next else { return Ok(()) };
-            let catch = Catch { bug, check, found: hunt_apart(program, bug, nth, seed)? };
+            let clock = SystemClock::new();
+            let found = hunt_apart(program, bug, nth, seed)?;
+            let took = Duration::from_micros(clock.monotonic_us());
+            let catch = Catch { bug, check, found, took };
             say(&catch);
             catches.lock().unwrap_or_else(PoisonError::into_inner).push(catch);
         }

@@ -49,10 +49,15 @@ pub fn find(name: &str) -> Outcome<Bug> {
 }
 
 fn say(catch: &Catch) {
-    let Catch { bug, check, found } = catch;
+    let Catch { bug, check, found, took } = catch;
     match found {
         Some(what) => {
-            println!("{:<26} found by {check}: {}", format!("{bug:?}"), brief(what));
+            println!(
+                "{:<26} found by {check}, {} s: {}",
+                format!("{bug:?}"),
+                took.as_secs(),
+                brief(what)
+            );
         }
         None => println!("{:<26} NOT FOUND by {check}", format!("{bug:?}")),
     }
