@@ -42,10 +42,12 @@ pub fn cut_all(
     let before = start.tree().image();
     let trial = Trial { procedure, subject, before: &before, homes };
     let recording = record(start, homes, |mount| procedure.perform(mount))?;
-    let mut chosen: Vec<_> =
-        recording.cuts((most - kills) as u64, &mut random).into_iter().collect();
-    chosen.extend(between_names(&recording, most / CUTS_FOR_EACH_FATE, &mut random));
-    let mut cuts = trial.cut(&recording, chosen, &mut random)?;
+    // When it is done, and near that, most is promised.
+    let mut last = between_names(&recording, most / CUTS_FOR_EACH_FATE, &mut random);
+    last.extend(at_end(&recording));
+    let mut cuts = trial.cut(&recording, last, &mut random)?;
+    let chosen = recording.cuts((most - kills) as u64, &mut random);
+    cuts += trial.cut(&recording, chosen.into_iter().collect(), &mut random)?;
     for kill in 0..kills {
         // The last names are those that it is done by.
         let start = match recording.last_renames().nth(kill / 2) {
@@ -53,11 +55,16 @@ pub fn cut_all(
             _ => recording.after_kill(&mut random),
         };
         let next = record(start, homes, |mount| procedure.perform_again(mount))?;
-        let chosen = next.cuts(CUTS_EACH_KILLED, &mut random).into_iter().collect();
-        let killed = trial.cut(&next, chosen, &mut random);
+        let chosen = next.cuts(CUTS_EACH_KILLED, &mut random).into_iter().chain(at_end(&next));
+        let killed = trial.cut(&next, chosen.collect(), &mut random);
         cuts += killed.map_err(|broken| broken.after_kill())?;
     }
     Ok(cuts)
+}
+
+/// Cuts when all is done, in every way.
+fn at_end(recording: &Recording) -> [(usize, Model); 6] {
+    Model::ALL.map(|model| (recording.events.len(), model))
 }
 
 /// Cuts right behind the last names that were given. Which of several names arrive is chance: the same place is tried again.
@@ -149,8 +156,6 @@ impl Trial<'_> {
         let disk = |error: std::io::Error| format!("writing an image: {error}");
         let (mut at, mut cuts) = (0, 0);
         let mut platter = recording.start.platter();
-        let end = recording.events.len();
-        chosen.extend(Model::ALL.map(|model| (end, model)));
         chosen.sort();
         for (cut, model) in chosen {
             effort::step()?;
