@@ -47,7 +47,7 @@ pub enum Fault {
     /// It fails, and some of it has happened all the same: half of a write, or all of a renaming. What a sync that fails
     /// should have made durable is dropped, as Linux does it: pages count as clean.
     Half,
-    /// It fails, and all of it has happened all the same, for good: a renaming, or a sync.
+    /// It fails, and all of it has happened all the same: a write, or for good a renaming or a sync.
     After,
     /// Power fails right now: what was asked for is begun, and nobody is told how it ends.
     Cut,

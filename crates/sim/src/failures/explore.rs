@@ -156,7 +156,7 @@ fn faults(action: Action) -> &'static [Fault] {
     match action {
         Action::Make => &[Fault::Io, Fault::Full],
         Action::Read | Action::Remove => &[Fault::Io],
-        Action::Write => &[Fault::Io, Fault::Full, Fault::Short, Fault::Half],
+        Action::Write => &[Fault::Io, Fault::Full, Fault::Short, Fault::Half, Fault::After],
         Action::Sync => &[Fault::Io, Fault::Half, Fault::After],
         Action::Rename => &[Fault::Io, Fault::Full, Fault::Half, Fault::After],
         Action::SyncDir => &[Fault::Io, Fault::After],
