@@ -86,6 +86,7 @@ mod memtable;
 mod migrate;
 mod moment;
 mod open;
+mod opening;
 mod options;
 mod outbox;
 mod overlay;

@@ -203,7 +203,7 @@ pub(crate) fn beside(directory: &Path, what: &str) -> PathBuf {
 mod tests {
     use super::*;
     use crate::classes::Rules;
-    use crate::core::plain_store_options;
+    use crate::opening::plain_store_options;
     use crate::{At, Database, ManualClock, NewEvent, Options, RunFilter};
     use std::sync::Arc;
     use std::time::Duration;

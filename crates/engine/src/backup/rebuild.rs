@@ -12,12 +12,12 @@
 use super::BackupReport;
 use super::chain::{End, check_chain};
 use super::watch::Watch;
-use crate::core::{make_dir, plain_store_options};
 use crate::export::Progress;
 use crate::identity::Identity;
 use crate::log::{Chain, DiskFiles, Frame, Growing, Log, LogOptions, Payload, Writer};
 use crate::mark::io_error;
 use crate::migrate;
+use crate::opening::{make_dir, plain_store_options};
 use crate::planted::{self, Bug};
 use mainstay_model::{Code, Error, Result, Revision};
 use std::fs;

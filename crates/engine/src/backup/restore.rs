@@ -130,7 +130,7 @@ impl Base {
         }
         self.contents.mark.write(&next)?;
         if directory.exists() {
-            crate::core::set_aside(directory)?;
+            crate::opening::set_aside(directory)?;
         }
         migrate::rename_durably(&next, directory)
             .map_err(|error| io_error("put in place", directory, &error))

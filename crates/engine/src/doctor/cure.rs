@@ -2,11 +2,11 @@
 
 use super::judge::Cure;
 use super::{Report, log_end, look};
-use crate::core::{make_dir, plain_store_options};
 use crate::identity::{self, Identity};
 use crate::log::{self, DatabaseId, DiskFiles, Log, LogOptions};
 use crate::mark::{Mark, io_error};
 use crate::migrate;
+use crate::opening::{make_dir, plain_store_options};
 use crate::planted::{self, Bug};
 use mainstay_model::{Code, Error, Result, Revision};
 use std::path::{Path, PathBuf};

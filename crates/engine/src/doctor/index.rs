@@ -2,9 +2,9 @@
 
 use super::shadow::Shadow;
 use crate::classes::{Classes, SYSTEM};
-use crate::core::plain_store_options;
 use crate::index;
 use crate::mark::{Mark, io_error};
+use crate::opening::plain_store_options;
 use crate::planted::{self, Bug};
 use crate::store::{self, Store};
 use crate::times::Times;
