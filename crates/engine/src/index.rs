@@ -367,11 +367,11 @@ impl Index {
         }
         // The stamps' space is the last of all, so their blocks follow in order.
         by_class[classes::SYSTEM].extend(&times);
-        for (own, store) in by_class.iter().zip(&self.stores) {
-            let own = own.iter().copied();
-            if own.len() > 0 {
-                store.ingest(own.map(|it| (it.key(), it.revision(), it.entry())))?;
-            }
+        let filled = || by_class.iter().zip(&self.stores).filter(|(own, _)| !own.is_empty());
+        // What is tried again would lie in those stores that took it as often.
+        filled().try_for_each(|(_, store)| store.check_room())?;
+        for (own, store) in filled() {
+            store.ingest(own.iter().map(|it| (it.key(), it.revision(), it.entry())))?;
         }
         Ok(())
     }

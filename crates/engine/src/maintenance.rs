@@ -9,8 +9,9 @@
 
 use crate::catalog::Catalog;
 use crate::classes::{self, Class};
+use crate::clock::{Clock, SystemClock};
 use crate::core::Inner;
-use crate::index::NEWEST;
+use crate::index::{Index, NEWEST};
 use crate::planted::{self, Bug};
 use crate::priority;
 use crate::store::Store;
@@ -209,13 +210,33 @@ fn run_flush(core: &Inner, bell: &Arc<Bell>, compaction: &Bell) {
 }
 
 /// Whether compaction has to come before more is flushed. Where it fails again and again it never comes: reads get slower then, and
-/// writers go on.
+/// writers go on for as long as the store takes more.
 fn is_overdue((store, class): (&Store, &Class)) -> bool {
-    store.l0_runs() >= Busy::of(class).limit && store.failed_compactions() < FAILURES_WAITED_FOR
+    is_deep(store, class) && store.failed_compactions() < FAILURES_WAITED_FOR
+}
+
+/// Whether reads have to look into too many tables.
+fn is_deep(store: &Store, class: &Class) -> bool {
+    store.l0_runs() >= Busy::of(class).limit
+}
+
+/// Compacts what replay has flushed, where no thread does it yet. Nothing is dropped: nobody knows yet what may go. What fails is left
+/// for later while the store takes more.
+pub(crate) fn catch_up(index: &Index) -> Result<()> {
+    for (store, class) in index.stores().iter().zip(index.classes.all()) {
+        while is_overdue((store, class)) || store.check_room().is_err() {
+            if let Err(error) = store.compact(0, Busy::of(class).runs) {
+                store.check_room().map_err(|_| error)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn run_compact(core: &Inner, bell: &Bell, flush: &Bell) {
     let (mut rounds, mut silent) = (0_u32, QUIET_ROUNDS);
+    // Where time stands still, what failed is tried again all the same.
+    let clock = SystemClock::new();
     let mut not_before = vec![0; core.index().stores().len()];
     while let Some(rang) = bell.wait(COMPACT_EVERY) {
         silent = if rang { 0 } else { silent.saturating_add(1) };
@@ -225,10 +246,10 @@ fn run_compact(core: &Inner, bell: &Bell, flush: &Bell) {
                 true => [Busy::of(&classes[class]).runs; 2],
                 false => [0, RUNS_WHEN_QUIET],
             };
-            let pauses = core.clock.monotonic_us() < not_before[class];
+            let pauses = clock.monotonic_us() < not_before[class];
             while !bell.is_over() && !pauses && store.is_ripe(least) {
                 if !attempt(core, "compact", || core.compact(class, runs)) {
-                    not_before[class] = core.clock.monotonic_us() + pause_us(store);
+                    not_before[class] = clock.monotonic_us() + pause_us(store);
                     break;
                 }
             }
@@ -298,8 +319,10 @@ impl Inner {
         let Some(flushing) = self.flushing.try_lock() else { return };
         let classes = self.index().classes.all().iter().enumerate();
         for (class, rule) in classes {
-            while is_overdue((&self.index().stores()[class], rule)) {
-                attempt(self, "compact", || self.compact(class, Busy::of(rule).runs));
+            let compact = || self.compact(class, Busy::of(rule).runs);
+            // What fails is tried again by whoever comes next.
+            while is_deep(&self.index().stores()[class], rule) && attempt(self, "compact", compact)
+            {
             }
         }
         if !attempt(self, "flush", || self.flush_while(flushing)) {

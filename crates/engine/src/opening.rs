@@ -19,6 +19,7 @@ use crate::figures::Figures;
 use crate::identity::{self, Identity};
 use crate::index::{Index, IndexParts};
 use crate::log::{self, Cut, DatabaseId, Files, Known, Log, LogOptions, Writer};
+use crate::maintenance;
 use crate::mark::{Mark, io_error};
 use crate::migrate;
 use crate::options::Options;
@@ -92,7 +93,7 @@ pub(crate) fn open_log(
     let (log, writer, found) = Log::open(files, id, known, options, visit)?;
     let last = found.last_revision.max(mark);
     // All of it is on stable storage now.
-    index.flush(last)?;
+    flush(index, last)?;
     let log::Recovered { last_stamp: stamp, chain, cut, .. } = found;
     Ok((log, writer, End { last, stamp, chain, cut, replayed: replay.replayed }))
 }
@@ -180,7 +181,11 @@ pub(crate) fn open_index(
 
 /// What a damaged index was marked with was synced: a log that ends before that has lost its end, torn or not.
 fn check_end(place: &Place, log: &log::Report) -> Result<()> {
-    let mark = place.index.as_ref().and_then(|index| Mark::read(&migrate::settled(index)).ok()?);
+    let Some(index) = &place.index else { return Ok(()) };
+    let mark = match Mark::read(&migrate::settled(index)) {
+        Err(error) if error.code() == Code::CorruptIndex => None,
+        mark => mark?,
+    };
     let marked =
         mark.filter(|mark| mark.database == place.database).map_or(0, |mark| mark.revision);
     if let Some(problem) = log.problem.as_ref().filter(|problem| problem.expected <= marked) {
@@ -407,11 +412,17 @@ impl Replay<'_> {
             self.replayed += 1;
             if self.index.wants_seal(&active) {
                 self.index.seal(transaction.revision);
-                self.index.flush(self.certain)?;
+                flush(self.index, self.certain)?;
             }
         }
         Ok(())
     }
+}
+
+/// Moves what was replayed into the stores, where no thread compacts them yet.
+fn flush(index: &Index, durable: Revision) -> Result<()> {
+    maintenance::catch_up(index)?;
+    index.flush(durable).map(drop)
 }
 
 /// Keeps a damaged index under another name, in place of one kept before.

@@ -5,41 +5,92 @@ use mainstay_conformance::random::Random;
 use mainstay_runs::archive::{Archive, ArchiveSettings, ArchiveStore, Outcome, StoreSettings};
 use mainstay_runs::relay::{FileTransport, Relay, RelaySettings};
 use mainstay_sim::cuts::{Recording, Start};
-use mainstay_sim::disk::{Event, Homes, Model, Mount, Tape, Tree};
+use mainstay_sim::disk::{Event, Homes, Model, Mount, Tape};
 use mainstay_streams::{
     Cause, Checkpoints, FileSink, Job, MemoryState, Opened, Output, Shelf, Sink,
 };
 use std::io::Read;
 use std::path::Path;
 
-/// Does something on a disk; then looks at what is left of it when power fails, at each boundary, in each way, with what had been
-/// said by then.
-fn cut_off(perform: impl FnOnce(&Path, &dyn Fn(&str)), verify: impl Fn(&Path, &[&str])) {
-    let homes = Homes::make().unwrap();
-    let mount = Mount::new(Tree::default(), &homes.mounted).unwrap();
-    let tape: Tape = mount.tape().clone();
-    perform(mount.directory(), &|line| tape.push(Event::Note(line.to_owned())));
-    let events = tape.take();
-    mount.end().unwrap();
-    let recording = Recording { generation: 0, start: Start::default(), events };
-    let mut platter = recording.start.platter();
-    let (mut at, mut said, mut cuts) = (0, Vec::new(), 0);
-    for cut in recording.boundaries() {
-        for event in &recording.events[at..cut] {
-            platter.apply(event);
-            if let Event::Note(line) = event {
-                said.push(line.as_str());
+/// How often a process is killed before power fails.
+const KILLS: usize = 12;
+
+/// What is done on a disk, by one process or by several that are killed, and what has to be there of it.
+struct Subject<P, V> {
+    homes: Homes,
+    /// Does what those before it have not done yet; is given what they had said.
+    perform: P,
+    /// Is given what was said by then.
+    verify: V,
+}
+
+impl<P: Fn(&Path, &Said, &dyn Fn(&str)), V: Fn(&Path, &Said)> Subject<P, V> {
+    fn record(&self, generation: u64, start: Start) -> Recording {
+        let mount = Mount::new(start.tree(), &self.homes.mounted).unwrap();
+        let tape: Tape = mount.tape().clone();
+        let said = Said::of(&start.before);
+        (self.perform)(mount.directory(), &said, &|line| tape.push(Event::Note(line.to_owned())));
+        let events = tape.take();
+        mount.end().unwrap();
+        Recording { generation, start, events }
+    }
+
+    /// Looks at what is left of it when power fails, at each boundary, in each way; gives how often.
+    fn cut_all(&self, recording: &Recording) -> usize {
+        let mut platter = recording.start.platter();
+        let (mut at, mut cuts) = (0, 0);
+        for cut in recording.boundaries() {
+            recording.events[at..cut].iter().for_each(|event| platter.apply(event));
+            at = cut;
+            let said = Said::of(&recording.said(cut));
+            // Before anything was said nothing is promised.
+            for model in Model::ALL.into_iter().filter(|_| !said.0.is_empty()) {
+                let left = platter.cut(model, &mut Random::of(&[cut as u64]));
+                left.write(&self.homes.image).unwrap();
+                (self.verify)(&self.homes.image, &said);
+                cuts += 1;
             }
         }
-        at = cut;
-        // Before anything was said nothing is promised.
-        for model in Model::ALL.into_iter().filter(|_| !said.is_empty()) {
-            platter.cut(model, &mut Random::of(&[cut as u64])).write(&homes.image).unwrap();
-            verify(&homes.image, &said);
-            cuts += 1;
-        }
+        cuts
     }
+}
+
+/// Does something on a disk; then looks at what is left of it when power fails, with what had been said by then. And so where it was
+/// killed right behind a name and the next process went on with what no disk has yet.
+fn cut_off(perform: impl Fn(&Path, &Said, &dyn Fn(&str)), verify: impl Fn(&Path, &Said)) {
+    let subject = Subject { homes: Homes::make().unwrap(), perform, verify };
+    let first = subject.record(0, Start::default());
+    let cuts = subject.cut_all(&first);
     assert!(cuts > 100, "{cuts} cuts");
+    let events = first.events.iter().enumerate();
+    let named = events.filter(|(_, event)| event.is_about_names()).map(|(at, _)| at + 1);
+    let kills: Vec<usize> = named.collect();
+    assert!(kills.len() >= KILLS, "{} names", kills.len());
+    let mut random = Random::of(&[1]);
+    for _ in 0..KILLS {
+        let at = kills[random.below(kills.len() as u64) as usize];
+        subject.cut_all(&subject.record(1, first.killed_at(at)));
+    }
+}
+
+/// Lines that processes have said.
+#[derive(Debug)]
+struct Said(Vec<String>);
+
+impl Said {
+    fn of(said: &[(u64, String)]) -> Said {
+        Said(said.iter().flat_map(|(_, lines)| lines.lines().map(str::to_owned)).collect())
+    }
+
+    fn has(&self, line: &str) -> bool {
+        self.0.iter().any(|said| said == line)
+    }
+
+    /// The last number that came behind a word; 0 where none has.
+    fn last(&self, word: &str) -> u64 {
+        let mut numbers = self.0.iter().rev().filter_map(|line| line.strip_prefix(word));
+        numbers.next().map_or(0, |number| number.trim().parse().unwrap())
+    }
 }
 
 const RUNS: [&str; 3] = ["a", "b", "c"];
@@ -58,17 +109,21 @@ fn database(root: &Path) -> Database {
 /// A run is deleted when the archive has it for good.
 #[test]
 fn a_run_is_in_the_database_or_in_the_archive() {
-    let perform = |root: &Path, say: &dyn Fn(&str)| {
+    let perform = |root: &Path, said: &Said, say: &dyn Fn(&str)| {
         let db = database(root);
-        for run in RUNS {
-            for kind in ["RunStarted", "RunCompleted"] {
-                db.runs().append(NewEvent::new(run, kind).plan("1")).unwrap();
+        if !said.has("written") {
+            for run in RUNS {
+                for kind in ["RunStarted", "RunCompleted"] {
+                    db.runs().append(NewEvent::new(run, kind).plan("1")).unwrap();
+                }
             }
+            say("written");
         }
-        say("written");
         let archive = archive(&db, root);
-        for run in RUNS {
-            assert!(matches!(archive.archive(run).unwrap(), Outcome::Archived { .. }));
+        for run in RUNS.into_iter().filter(|run| !said.has(run)) {
+            if db.runs().get(run).unwrap().is_some() {
+                assert!(matches!(archive.archive(run).unwrap(), Outcome::Archived { .. }));
+            }
             say(run);
         }
         db.close().unwrap();
@@ -78,7 +133,7 @@ fn a_run_is_in_the_database_or_in_the_archive() {
         let archive = archive(&db, root);
         for run in RUNS {
             let is_here = db.runs().get(run).unwrap().is_some();
-            assert!(!is_here || !said.contains(&run), "{run} was archived and is here");
+            assert!(!is_here || !said.has(run), "{run} was archived and is here");
             if !is_here {
                 let archived = archive.find(run).unwrap();
                 let archived = archived.unwrap_or_else(|| panic!("LOST: {run}, {said:?}"));
@@ -96,18 +151,24 @@ fn a_checkpoint_that_was_taken_is_there() {
         let shelf = Shelf::directory(root.join("srv/checkpoints/of/jobs")).unwrap();
         Checkpoints::open(shelf, Job::new("job", "counts")).unwrap().keep(2)
     };
-    let perform = |root: &Path, say: &dyn Fn(&str)| {
+    let perform = |root: &Path, _: &Said, say: &dyn Fn(&str)| {
         let space = Database::memory().unwrap().keyed("counts").unwrap();
         let checkpoints = open(root);
-        for round in 1..=4_u64 {
+        // What it goes on from may have been shown to others by then.
+        let latest = checkpoints.latest().unwrap().map_or(0, |latest| latest.checkpoint);
+        say(&format!("taken {latest}"));
+        for round in latest + 1..=4 {
             let put = StateWrite::put("key", format!("{round}"), round);
             space.write(vec![put, StateWrite::advance("source", round)]).unwrap();
             let manifest = checkpoints.take(&space).unwrap();
-            say(&manifest.checkpoint.to_string());
+            say(&format!("taken {}", manifest.checkpoint));
         }
     };
     cut_off(perform, |root, said| {
-        let newest: u64 = said.last().unwrap().parse().unwrap();
+        let newest = said.last("taken");
+        if newest == 0 {
+            return;
+        }
         let checkpoints = open(root);
         let kept = checkpoints.list().unwrap();
         let restored = kept.iter().rev().find(|id| **id >= newest);
@@ -129,22 +190,22 @@ fn outputs(range: std::ops::Range<u64>) -> Vec<Output<String>> {
 #[test]
 fn what_a_sink_has_prepared_and_committed_is_there() {
     let place = |root: &Path| root.join("srv/sinks/of/jobs");
-    let perform = |root: &Path, say: &dyn Fn(&str)| {
+    let perform = |root: &Path, said: &Said, say: &dyn Fn(&str)| {
         let mut sink = FileSink::<String>::new("out", place(root));
-        assert_eq!(sink.open(0).unwrap(), Opened::Ready);
-        for checkpoint in 1..=4 {
-            let position = sink.write(&outputs(checkpoint * 10..checkpoint * 10 + 10)).unwrap();
-            sink.prepare(checkpoint).unwrap();
-            say(&format!("prepared {position}"));
+        let (before, mut position) = (said.last("checkpoint"), said.last("prepared"));
+        assert_eq!(sink.open(position).unwrap(), Opened::Ready);
+        for checkpoint in before..=4 {
+            if checkpoint > before {
+                position = sink.write(&outputs(checkpoint * 10..checkpoint * 10 + 10)).unwrap();
+                sink.prepare(checkpoint).unwrap();
+                say(&format!("checkpoint {checkpoint}\nprepared {position}"));
+            }
             sink.commit(checkpoint, position).unwrap();
             say(&format!("committed {position}"));
         }
     };
     cut_off(perform, |root, said| {
-        let position = |what: &str| -> u64 {
-            let last = said.iter().rev().find_map(|line| line.strip_prefix(what));
-            last.map_or(0, |position| position.trim().parse().unwrap())
-        };
+        let position = |what: &str| said.last(what);
         let mut text = String::new();
         if position("committed") > 0 {
             FileSink::<String>::read(place(root)).unwrap().read_to_string(&mut text).unwrap();
@@ -162,18 +223,23 @@ fn what_a_sink_has_prepared_and_committed_is_there() {
 fn a_message_is_in_the_outbox_or_in_the_file() {
     let messages = ["first", "second", "third", "fourth"];
     let file = |root: &Path| root.join("srv/messages.jsonl");
-    let perform = |root: &Path, say: &dyn Fn(&str)| {
+    let perform = |root: &Path, said: &Said, say: &dyn Fn(&str)| {
         let db = database(root);
-        for message in messages {
-            db.outbox().put("s", message, None).unwrap();
+        if !said.has("written") {
+            let there = db.outbox().state().unwrap().pending as usize;
+            for message in &messages[there..] {
+                db.outbox().put("s", *message, None).unwrap();
+            }
+            say("written");
         }
-        say("written");
-        let settings = RelaySettings { batch: 1, ..RelaySettings::default() };
+        // What one has claimed who was killed is free soon.
+        let settings = RelaySettings { batch: 1, lease_ms: 50, ..RelaySettings::default() };
         let relay = Relay::new(&db, FileTransport::open(file(root)).unwrap(), settings).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         while db.outbox().state().unwrap().pending > 0 {
             runtime.block_on(relay.round()).unwrap();
             say("a round");
+            std::thread::sleep(std::time::Duration::from_millis(10));
         }
         db.close().unwrap();
     };

@@ -144,14 +144,23 @@ impl Checkpoints {
 
     /// The numbers of those there are, oldest first.
     pub fn list(&self) -> Result<Vec<u64>> {
-        let below = format!("{}/manifests", self.job.name);
-        let names = self.shelf.list(&below)?;
+        let names = self.shelf.list(&self.manifests())?;
         Ok(names.iter().filter(|name| is_manifest(name)).filter_map(|name| number(name)).collect())
     }
 
     /// The newest one; nothing where there is none.
     pub fn latest(&self) -> Result<Option<Manifest>> {
-        self.latest_of(&self.list()?)
+        let latest = self.latest_of(&self.list()?)?;
+        latest.map(|latest| self.kept_for_good().map(|()| latest)).transpose()
+    }
+
+    /// Whoever wrote a manifest may have been killed before its name was safe: who goes by it makes it so.
+    fn kept_for_good(&self) -> Result<()> {
+        self.shelf.keep(&self.manifests())
+    }
+
+    fn manifests(&self) -> String {
+        format!("{}/manifests", self.job.name)
     }
 
     /// The newest of these. One of a division that was over before it is none: whoever wrote it has not come to take it back.
@@ -170,7 +179,11 @@ impl Checkpoints {
         let all = self.list()?;
         let upto = all.partition_point(|id| *id <= checkpoint);
         let found = self.latest_of(&all[..upto])?;
-        Ok(found.is_some_and(|it| it.checkpoint == checkpoint && it.epoch == epoch))
+        let is_one = found.is_some_and(|it| it.checkpoint == checkpoint && it.epoch == epoch);
+        if is_one {
+            self.kept_for_good()?;
+        }
+        Ok(is_one)
     }
 
     /// The manifest of one of them, which has to be of this job.
@@ -223,7 +236,10 @@ impl Checkpoints {
 
     /// The one to begin from whatever the state is; nothing where none was named.
     pub(crate) fn named(&self) -> Result<Option<Manifest>> {
-        self.back_to.map(|id| self.manifest(id)).transpose()
+        let Some(id) = self.back_to else { return Ok(None) };
+        let named = self.manifest(id)?;
+        self.kept_for_good()?;
+        Ok(Some(named))
     }
 
     /// The number that the next checkpoint gets.

@@ -33,8 +33,10 @@ pub struct SalvageReport {
 /// neither log nor index suffices, nothing is changed and the error says what is missing.
 pub fn salvage(directory: &Path) -> Result<SalvageReport> {
     let identity = Identity::existing(directory)?;
+    // What is removed or moved next goes by these names.
+    planted::unless(Bug::NoSyncOfSalvagedDatabase, || identity::keep_names(directory))?;
     migrate::settle(&directory.join("index"))?;
-    keep_names(directory)?;
+    keep_mark(directory)?;
     let before = look(directory, identity.id, false)?;
     let mut work = Work { directory, done: Vec::new(), aside: Vec::new() };
     let end = log_end(&before.log).unwrap_or(0);
@@ -48,8 +50,9 @@ pub fn salvage(directory: &Path) -> Result<SalvageReport> {
             kept
         }
         Cure::CutLogAndRebuild => {
-            work.set_index_aside()?;
+            // In this order: what the log has lost is known from the index's mark, also to whoever has to begin again.
             work.cut_log()?;
+            work.set_index_aside()?;
             end
         }
         Cure::DropBefore(segment) => {
@@ -72,8 +75,7 @@ pub fn salvage(directory: &Path) -> Result<SalvageReport> {
 
 /// What is done to the log rests on what the index's mark says: a power cut must not take it back. Where there is a mark, all that
 /// it says of the stores is durable.
-fn keep_names(directory: &Path) -> Result<()> {
-    planted::unless(Bug::NoSyncOfSalvagedDatabase, || identity::keep_names(directory))?;
+fn keep_mark(directory: &Path) -> Result<()> {
     let index = directory.join("index");
     match index.is_dir() {
         true => planted::unless(Bug::NoSyncOfSalvagedMark, || identity::keep_names(&index)),

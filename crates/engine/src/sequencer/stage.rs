@@ -359,10 +359,16 @@ impl Sequencer {
         if !log.unsynced {
             return Ok(());
         }
-        if !self.is_latched() && self.sync_log(log).inspect_err(|_| self.latch()).is_ok() {
-            return Ok(());
-        }
-        let message = "it is closed, but a sync of the log failed: what was not synced may be gone after a power cut";
+        let why = match self.is_latched() {
+            true => String::new(),
+            false => match self.sync_log(log).inspect_err(|_| self.latch()) {
+                Ok(()) => return Ok(()),
+                Err(error) => format!(" ({})", error.message()),
+            },
+        };
+        let message = format!(
+            "it is closed, but a sync of the log failed{why}: what was not synced may be gone after a power cut"
+        );
         Err(Error::new(Code::SyncFailed, message))
     }
 }

@@ -6,7 +6,7 @@ use std::ops::Bound;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::planted::{self, Bug};
 use lsm_tree::compaction::Leveled;
@@ -32,6 +32,9 @@ const NUMBER_BASE: u64 = 1 << 40;
 /// watermark need.
 const WATERMARK: u64 = 1 << 39;
 
+/// The tree's list of tables counts the layers of a level in one byte, and says nothing when they are more.
+pub(super) const MOST_RUNS: usize = 250;
+
 /// A store in a directory.
 pub struct DiskStore {
     tree: Tree,
@@ -42,8 +45,8 @@ pub struct DiskStore {
     litter: Litter,
     /// A failure may have left `current` naming tables that the tree does not know of.
     astray: AtomicBool,
-    /// How many compactions failed, one behind the other.
-    failures: AtomicU32,
+    /// How many compactions failed, one behind the other, and how the last one did.
+    failed: Mutex<Option<(u32, Error)>>,
     /// What `current` said last.
     current: Mutex<Option<Current>>,
     /// One ingest at a time: tables must enter in order.
@@ -93,7 +96,7 @@ impl DiskStore {
             due: AtomicBool::new(true),
             litter: Litter::default(),
             astray: AtomicBool::new(false),
-            failures: AtomicU32::new(0),
+            failed: Mutex::default(),
             current: Mutex::default(),
             ingesting: Mutex::default(),
             compacting: Mutex::default(),
@@ -131,6 +134,7 @@ impl DiskStore {
             return Ok(());
         }
         let _one = self.ingesting.lock();
+        self.check_room()?;
         let written = self.write_tables(versions).and_then(|tables| self.register(&tables));
         if written.is_err()
             && let Some(_idle) = self.compacting.try_lock()
@@ -138,6 +142,27 @@ impl DiskStore {
             self.sweep();
         }
         written
+    }
+
+    /// See [`Store::check_room`](super::Store::check_room).
+    pub fn check_room(&self) -> Result<()> {
+        match self.l0_runs() < MOST_RUNS {
+            true => Ok(()),
+            false => Err(self.too_many_runs()),
+        }
+    }
+
+    #[cold]
+    fn too_many_runs(&self) -> Error {
+        let (runs, directory) = (self.l0_runs(), self.dir.display());
+        let (code, why) = match &*self.failed.lock() {
+            Some((_, error)) => (error.code(), format!("it fails: {error}")),
+            None => (Code::QueueFull, "it has not come yet".to_owned()),
+        };
+        let message = format!(
+            "the index in {directory} has {runs} layers of tables and takes no more before they are compacted, and {why}"
+        );
+        Error::new(code, message)
     }
 
     /// See [`Store::compact`](super::Store::compact).
@@ -171,7 +196,7 @@ impl DiskStore {
 
     /// See [`Store::failed_compactions`](super::Store::failed_compactions).
     pub fn failed_compactions(&self) -> u32 {
-        self.failures.load(Ordering::Acquire)
+        self.failed.lock().as_ref().map_or(0, |failed| failed.0)
     }
 
     /// See [`Store::disk_bytes`](super::Store::disk_bytes).
@@ -250,10 +275,9 @@ impl DiskStore {
         run: impl FnOnce() -> lsm_tree::Result<()>,
     ) -> Result<u64> {
         let compacted = self.compact_once(floor, run);
-        match compacted.is_ok() {
-            true => self.failures.store(0, Ordering::Release),
-            false => drop(self.failures.fetch_add(1, Ordering::AcqRel)),
-        }
+        let mut failed = self.failed.lock();
+        let before = failed.as_ref().map_or(0, |failed| failed.0);
+        *failed = compacted.as_ref().err().map(|error| (before.saturating_add(1), error.clone()));
         compacted
     }
 

@@ -179,6 +179,15 @@ impl Store {
         }
     }
 
+    /// Refuses where so many layers of fresh tables lie one over the other that no more can be taken; says why nobody has
+    /// compacted them.
+    pub fn check_room(&self) -> Result<()> {
+        match self {
+            Store::Disk(store) => store.check_room(),
+            Store::Memory(_) => Ok(()),
+        }
+    }
+
     /// How many compactions have failed, one behind the other, over a damaged table say: fresh tables lie one over the other for
     /// as long as they do.
     pub fn failed_compactions(&self) -> u32 {

@@ -103,6 +103,7 @@ impl Volume {
             Event::Rename { .. } => {
                 matches!(fault, None | Some(Fault::Half | Fault::After | Fault::Cut))
             }
+            Event::Resize { .. } => matches!(fault, None | Some(Fault::After | Fault::Cut)),
             _ => matches!(fault, None | Some(Fault::Cut)),
         };
         if happens {

@@ -23,6 +23,8 @@ pub struct Plan {
     pub seed: u64,
     /// How many failures; nothing: one at every call, in every way.
     pub count: Option<u64>,
+    /// Calls of one kind that fail in one way, from then on; nothing: all.
+    pub only: Option<(Action, Fault)>,
     /// How many are run at a time.
     pub jobs: usize,
     /// Where a violation is kept.
@@ -130,6 +132,9 @@ fn cases(patient: &Patient, plan: &Plan, homes: &Homes) -> Outcome<Vec<Case>> {
             let each = (0..count).flat_map(|n| [1, u64::MAX].map(|many| (n, many)));
             all.extend(each.map(|(n, many)| Case { action, n, many, fault: *fault }));
         }
+    }
+    if let Some(only) = plan.only {
+        all.retain(|case| (case.action, case.fault) == only && case.many > 1);
     }
     if let Some(count) = plan.count {
         all = some(all, count, &mut Random::of(&[plan.seed]));

@@ -92,8 +92,9 @@ fn run(check: Check, bug: Option<Bug>, seed: u64) -> Outcome<()> {
     match check {
         Check::Cuts => cuts::run(&plan_of_cuts(seed), |_| {}).map(drop),
         Check::Procedure(procedure) => hunt_in_procedure(procedure, bug, seed),
-        Check::Failures => {
-            let plan = failures::Plan { seed, count: Some(1000), jobs: 1, keep: keep() };
+        Check::Failures(action, fault) => {
+            let only = Some((action, fault));
+            let plan = failures::Plan { seed, count: Some(1000), only, jobs: 1, keep: keep() };
             failures::run(&plan, |_| {}).map(drop)
         }
         Check::Strace => strace::run(&plan_of_strace(bug, seed)?, |_| {}).map(drop),

@@ -1,6 +1,7 @@
 //! Which check is meant to find which bug.
 
 use crate::cuts::Procedure;
+use crate::disk::{Action, Fault};
 use mainstay::planted::Bug;
 use std::fmt;
 
@@ -11,8 +12,8 @@ pub enum Check {
     Cuts,
     /// Power cuts in something that is done beside writing.
     Procedure(Procedure),
-    /// Failures of the disk.
-    Failures,
+    /// Calls of the disk of one kind that fail in one way.
+    Failures(Action, Fault),
     /// Calls that fail under strace.
     Strace,
     /// Flipped bits.
@@ -31,6 +32,7 @@ impl fmt::Display for Check {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Check::Procedure(procedure) => write!(f, "cuts of {procedure:?}"),
+            Check::Failures(action, fault) => write!(f, "failures, {action:?} with {fault}"),
             check => f.write_str(&format!("{check:?}").to_lowercase()),
         }
     }
@@ -80,7 +82,9 @@ pub fn check_of(bug: Bug) -> Check {
         Bug::NoSyncBeforeFlush => Check::Worlds,
         Bug::CounterLostOnDelete | Bug::ExpiryByWallClock => Check::Suite,
         Bug::ChecksumIgnored => Check::Flips,
-        Bug::LatchForgotten | Bug::RevisionReused => Check::Failures,
+        Bug::LatchForgotten => Check::Failures(Action::Sync, Fault::Half),
+        // What was said to have failed is there: nothing came over it.
+        Bug::RevisionReused => Check::Failures(Action::Write, Fault::After),
         Bug::NoSyncOfCurrent | Bug::NoSyncOfCurrentName | Bug::NoSyncOfReadTables => {
             Check::Procedure(Procedure::SetBack)
         }

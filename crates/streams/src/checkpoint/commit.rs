@@ -43,14 +43,18 @@ impl Checkpoints {
         Ok(manifest)
     }
 
-    /// Whether a manifest is there with these bytes.
+    /// Whether a manifest is there for good with these bytes.
     fn is_there(&self, checkpoint: u64, bytes: &[u8]) -> Result<bool> {
         let name = self.manifest_name(checkpoint);
         let Some(file) = self.shelf.open(&name)? else { return Ok(false) };
         let mut there = Vec::new();
         let read = file.take(manifest::LIMIT_BYTES as u64).read_to_end(&mut there);
         read.map_err(|error| Error::new(Code::Io, format!("manifest `{name}`: {error}")))?;
-        Ok(there == bytes)
+        let is_there = there == bytes;
+        if is_there {
+            self.kept_for_good()?;
+        }
+        Ok(is_there)
     }
 
     /// Refuses one that another has come before.

@@ -111,6 +111,13 @@ impl Shelf {
         }
     }
 
+    /// Makes the names in a directory stay that somebody gave who may have been killed then.
+    pub(super) fn keep(&self, below: &str) -> Result<()> {
+        let Kind::Directory(root) = &self.kind else { return Ok(()) };
+        let directory = root.join(below);
+        sync_up(root, &directory).map_err(|error| cannot("sync", directory.display(), &error))
+    }
+
     /// Opens a file; nothing where there is none.
     pub(super) fn open(&self, name: &str) -> Result<Option<Box<dyn Read>>> {
         let inner = self.find(name)?;

@@ -4,6 +4,7 @@ use std::ops::Bound;
 
 use mainstay_model::Code;
 
+use super::super::disk::MOST_RUNS;
 use super::super::{KEY_LIMIT_BYTES, REVISION_LIMIT, Store};
 use super::{VALUE, entry, ingest, open_small, options, purge, put};
 
@@ -27,6 +28,28 @@ fn values_of_17_mib_come_back_whole_after_compaction_and_reopening() {
     let store = Store::open(dir.path(), &options(), true).unwrap();
     assert!(store.get(b"k", 2).unwrap().unwrap()[..] == big[..]);
     assert_eq!(&store.get(b"k", 1).unwrap().unwrap()[9..], b"small");
+}
+
+/// The tree's list of tables would count them wrongly, and could not be opened by again.
+#[test]
+fn no_more_layers_are_taken_than_can_be_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open_small(dir.path(), false);
+    let put = |store: &Store, revision: u64| {
+        let ends = [b"a", b"z"].map(|key| (key.to_vec(), revision, entry(VALUE, revision, b"")));
+        ingest(store, &ends)
+    };
+    for revision in 1..=MOST_RUNS as u64 {
+        put(&store, revision).unwrap();
+    }
+    let refused = put(&store, 1_000).unwrap_err();
+    assert_eq!(refused.code(), Code::QueueFull, "{refused}");
+    drop(store);
+    let store = open_small(dir.path(), true);
+    assert_eq!((store.l0_runs(), store.entries()), (MOST_RUNS, 2 * MOST_RUNS as u64));
+    assert!(put(&store, 1_000).is_err());
+    store.compact(0, 4).unwrap();
+    put(&store, 1_000).unwrap();
 }
 
 #[test]

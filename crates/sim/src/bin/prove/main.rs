@@ -132,7 +132,7 @@ fn main() -> ExitCode {
             cut(&cuts::Plan { seed, cuts: count, cuts_each: each, keep, beside: true })
         }
         Way::Failures { count, jobs, seed, keep } => {
-            fail(&failures::Plan { seed, count, jobs, keep })
+            fail(&failures::Plan { seed, count, only: None, jobs, keep })
         }
         Way::Strace { count, seed } => match strace::permitted() {
             Ok(()) => traced::run(count, seed),
