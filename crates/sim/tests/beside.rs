@@ -13,7 +13,7 @@ use std::io::Read;
 use std::path::Path;
 
 /// How often a process is killed before power fails.
-const KILLS: usize = 12;
+const KILLS: usize = 8;
 
 /// What is done on a disk, by one process or by several that are killed, and what has to be there of it.
 struct Subject<P, V> {
@@ -64,11 +64,11 @@ fn cut_off(perform: impl Fn(&Path, &Said, &dyn Fn(&str)), verify: impl Fn(&Path,
     assert!(cuts > 100, "{cuts} cuts");
     let events = first.events.iter().enumerate();
     let named = events.filter(|(_, event)| event.is_about_names()).map(|(at, _)| at + 1);
-    let kills: Vec<usize> = named.collect();
+    let mut kills: Vec<usize> = named.collect();
     assert!(kills.len() >= KILLS, "{} names", kills.len());
     let mut random = Random::of(&[1]);
     for _ in 0..KILLS {
-        let at = kills[random.below(kills.len() as u64) as usize];
+        let at = kills.swap_remove(random.below(kills.len() as u64) as usize);
         subject.cut_all(&subject.record(1, first.killed_at(at)));
     }
 }

@@ -103,7 +103,7 @@ impl Volume {
             Event::Rename { .. } => {
                 matches!(fault, None | Some(Fault::Half | Fault::After | Fault::Cut))
             }
-            Event::Resize { .. } => matches!(fault, None | Some(Fault::After | Fault::Cut)),
+            // Of cutting, too: so there are writes that have happened and cannot be taken back.
             _ => matches!(fault, None | Some(Fault::Cut)),
         };
         if happens {

@@ -83,7 +83,7 @@ pub fn check_of(bug: Bug) -> Check {
         Bug::CounterLostOnDelete | Bug::ExpiryByWallClock => Check::Suite,
         Bug::ChecksumIgnored => Check::Flips,
         Bug::LatchForgotten => Check::Failures(Action::Sync, Fault::Half),
-        // What was said to have failed is there: nothing came over it.
+        // What was said to have failed is there, and cannot be cut off.
         Bug::RevisionReused => Check::Failures(Action::Write, Fault::After),
         Bug::NoSyncOfCurrent | Bug::NoSyncOfCurrentName | Bug::NoSyncOfReadTables => {
             Check::Procedure(Procedure::SetBack)
