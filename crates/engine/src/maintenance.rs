@@ -221,16 +221,11 @@ fn is_deep(store: &Store, class: &Class) -> bool {
 }
 
 /// Compacts what replay has flushed, where no thread does it yet. Nothing is dropped: nobody knows yet what may go. What fails is left
-/// for later while the store takes more.
-pub(crate) fn catch_up(index: &Index) -> Result<()> {
+/// for later.
+pub(crate) fn catch_up(index: &Index) {
     for (store, class) in index.stores().iter().zip(index.classes.all()) {
-        while is_overdue((store, class)) || store.check_room().is_err() {
-            if let Err(error) = store.compact(0, Busy::of(class).runs) {
-                store.check_room().map_err(|_| error)?;
-            }
-        }
+        while is_overdue((store, class)) && store.compact(0, Busy::of(class).runs).is_ok() {}
     }
-    Ok(())
 }
 
 fn run_compact(core: &Inner, bell: &Bell, flush: &Bell) {
@@ -387,6 +382,11 @@ impl Inner {
 
     /// Moves everything into the stores.
     pub fn flush_all(&self) -> Result<()> {
+        for (class, store) in self.index().stores().iter().enumerate() {
+            if store.check_room().is_err() {
+                self.compact_all(class)?;
+            }
+        }
         self.sequencer.with_exec(|exec| exec.seal());
         while !self.index().tables().sealed.is_empty() {
             self.flush_sealed()?;

@@ -101,6 +101,7 @@ pub(crate) fn open_log(
 /// What executing and reading share, over an index that holds everything up to `last`.
 pub(crate) fn new_state(index: Index, catalog: Catalog, last: Revision) -> Result<State> {
     let next_expiry = expire::next_due(&index, 0)?.unwrap_or(Stamp::MAX);
+    let sealed = AtomicUsize::new(index.tables().sealed.len());
     Ok(State {
         index,
         catalog: RwLock::new(catalog),
@@ -110,7 +111,7 @@ pub(crate) fn new_state(index: Index, catalog: Catalog, last: Revision) -> Resul
         fronts: Mutex::default(),
         sessions: Mutex::default(),
         time_offset_us: AtomicU64::new(0),
-        sealed: AtomicUsize::new(0),
+        sealed,
         figures: Figures::default(),
     })
 }
@@ -419,10 +420,22 @@ impl Replay<'_> {
     }
 }
 
-/// Moves what was replayed into the stores, where no thread compacts them yet.
+/// How many buffers may stay in memory where the stores take no more: those that waited in the process before, and what was under way.
+const KEPT_LIMIT: usize = 4 * SEALED_LIMIT;
+
+/// Moves what was replayed into the stores, where no thread compacts them yet. Where they take no more it stays in memory: reads are
+/// served, and writers are told.
 fn flush(index: &Index, durable: Revision) -> Result<()> {
-    maintenance::catch_up(index)?;
-    index.flush(durable).map(drop)
+    let sealed = index.tables().sealed.len();
+    if sealed == 0 {
+        return Ok(());
+    }
+    maintenance::catch_up(index);
+    let is_full = || index.stores().iter().any(|store| store.check_room().is_err());
+    match index.flush(durable) {
+        Err(_) if sealed <= KEPT_LIMIT && is_full() => Ok(()),
+        flushed => flushed.map(drop),
+    }
 }
 
 /// Keeps a damaged index under another name, in place of one kept before.

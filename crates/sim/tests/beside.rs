@@ -12,7 +12,7 @@ use mainstay_streams::{
 use std::io::Read;
 use std::path::Path;
 
-/// How often a process is killed before power fails.
+/// How often a process is killed before power fails, beside right behind each link.
 const KILLS: usize = 8;
 
 /// What is done on a disk, by one process or by several that are killed, and what has to be there of it.
@@ -67,8 +67,10 @@ fn cut_off(perform: impl Fn(&Path, &Said, &dyn Fn(&str)), verify: impl Fn(&Path,
     let mut kills: Vec<usize> = named.collect();
     assert!(kills.len() >= KILLS, "{} names", kills.len());
     let mut random = Random::of(&[1]);
-    for _ in 0..KILLS {
-        let at = kills.swap_remove(random.below(kills.len() as u64) as usize);
+    let links = |at: &usize| matches!(first.events[at - 1], Event::Link { .. });
+    let linked: Vec<usize> = kills.extract_if(.., |at| links(at)).collect();
+    let others = (0..KILLS).map(|_| kills.swap_remove(random.below(kills.len() as u64) as usize));
+    for at in linked.into_iter().chain(others) {
         subject.cut_all(&subject.record(1, first.killed_at(at)));
     }
 }

@@ -50,9 +50,14 @@ pub fn salvage(directory: &Path) -> Result<SalvageReport> {
             kept
         }
         Cure::CutLogAndRebuild => {
-            // In this order: what the log has lost is known from the index's mark, also to whoever has to begin again.
-            work.cut_log()?;
-            work.set_index_aside()?;
+            // What says how much is lost goes last: whoever has to begin again knows it, too.
+            if before.index.reach.is_some_and(|reach| reach > end) {
+                work.cut_log()?;
+                work.set_index_aside()?;
+            } else {
+                work.set_index_aside()?;
+                work.cut_log()?;
+            }
             end
         }
         Cure::DropBefore(segment) => {

@@ -166,14 +166,27 @@ impl DiskStore {
     }
 
     /// See [`Store::compact`](super::Store::compact).
+    ///
+    /// The strategy takes no more than fifty tables of the size it is given out of a level, and does nothing where the one that is
+    /// to be merged first is larger: all versions of a key are in one. With the largest size that leaves the levels what they are,
+    /// fresh tables come first. What is too large even for that goes with all others.
     pub fn compact(&self, floor: Revision, runs: u8) -> Result<u64> {
-        self.compact_with(floor, || {
-            // The strategy makes the first level as large as this many tables; it has to stay what it is.
-            let table_bytes = self.table_bytes * LEVEL_TABLES / u64::from(runs.max(1));
-            let strategy = Leveled::default().with_l0_threshold(runs);
-            let strategy = strategy.with_table_target_size(table_bytes);
-            self.tree.compact(Arc::new(strategy), WATERMARK)
-        })
+        for runs in [runs.max(1), 1] {
+            let compacted = self.compact_with(floor, || self.compact_level(runs))?;
+            if compacted.is_some() || self.l0_runs() < runs.into() {
+                return Ok(compacted.unwrap_or(0));
+            }
+        }
+        self.compact_all(floor)
+    }
+
+    /// Compacts as a level needs it, where it counts as one that so many fresh tables lie one over the other.
+    fn compact_level(&self, runs: u8) -> lsm_tree::Result<()> {
+        // The strategy makes the first level as large as this many tables; it has to stay what it is.
+        let table_bytes = self.table_bytes * LEVEL_TABLES / u64::from(runs);
+        let strategy = Leveled::default().with_l0_threshold(runs);
+        let strategy = strategy.with_table_target_size(table_bytes);
+        self.tree.compact(Arc::new(strategy), WATERMARK)
     }
 
     /// See [`Store::compact_all`](super::Store::compact_all).
@@ -181,7 +194,8 @@ impl DiskStore {
         if self.tree.table_count() == 0 {
             return Ok(0);
         }
-        self.compact_with(floor, || self.tree.major_compact(self.table_bytes, WATERMARK))
+        let major = || self.tree.major_compact(self.table_bytes, WATERMARK);
+        Ok(self.compact_with(floor, major)?.unwrap_or(0))
     }
 
     /// Whether something was ingested or moved since a compaction last found nothing to do.
@@ -269,11 +283,12 @@ impl DiskStore {
         Ok(())
     }
 
+    /// Gives how many bytes were written; nothing where nothing was done.
     fn compact_with(
         &self,
         floor: Revision,
         run: impl FnOnce() -> lsm_tree::Result<()>,
-    ) -> Result<u64> {
+    ) -> Result<Option<u64>> {
         let compacted = self.compact_once(floor, run);
         let mut failed = self.failed.lock();
         let before = failed.as_ref().map_or(0, |failed| failed.0);
@@ -285,7 +300,7 @@ impl DiskStore {
         &self,
         floor: Revision,
         run: impl FnOnce() -> lsm_tree::Result<()>,
-    ) -> Result<u64> {
+    ) -> Result<Option<u64>> {
         if self.astray.load(Ordering::Acquire) {
             let (_no_ingest, _idle) = (self.ingesting.lock(), self.compacting.lock());
             self.come_back()?;
@@ -312,7 +327,7 @@ impl DiskStore {
             self.due.store(true, Ordering::Release);
         }
         ran.map_err(|error| self.failure(error, "compacting"))?;
-        Ok(if moved { self.written_bytes(&known) } else { 0 })
+        Ok(moved.then(|| self.written_bytes(&known)))
     }
 
     /// The bytes of tables that a compaction wrote, given those that were there before. What is new at

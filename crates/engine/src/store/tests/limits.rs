@@ -52,6 +52,31 @@ fn no_more_layers_are_taken_than_can_be_counted() {
     put(&store, 1_000).unwrap();
 }
 
+/// All versions of a key are in one table, however large.
+#[test]
+fn a_key_with_more_versions_than_fit_into_tables_is_compacted() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open_small(dir.path(), false);
+    let noise = |n: u64| -> Vec<u8> {
+        (0..256)
+            .flat_map(|at| (n * 256 + at).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes())
+            .collect()
+    };
+    for revision in 1..=400 {
+        put(&store, b"hot", revision, &noise(revision));
+        for _ in 0..10 {
+            if store.l0_runs() >= 12 {
+                store.compact(0, 12).unwrap();
+            }
+        }
+        assert!(store.l0_runs() < 12, "revision {revision}: {} layers", store.l0_runs());
+    }
+    for revision in [1, 200, 400] {
+        let found = store.get(b"hot", revision).unwrap().unwrap();
+        assert!(found[..] == entry(VALUE, revision, &noise(revision))[..], "revision {revision}");
+    }
+}
+
 #[test]
 fn the_longest_key_works_and_longer_or_empty_ones_are_refused() {
     both(|store| {
