@@ -52,7 +52,7 @@ pub(crate) struct Index {
     flushed: AtomicU64,
     /// The last revision that any store held something of when it was opened.
     reach: Revision,
-    buffer_bytes: usize,
+    pub buffer_bytes: usize,
     database: [u8; 16],
     /// Where the mark is kept; nothing in memory.
     directory: Option<PathBuf>,

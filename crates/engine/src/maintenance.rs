@@ -384,7 +384,7 @@ impl Inner {
     pub fn flush_all(&self) -> Result<()> {
         for (class, store) in self.index().stores().iter().enumerate() {
             if store.check_room().is_err() {
-                self.compact_all(class)?;
+                attempt(self, "compact", || self.compact_all(class));
             }
         }
         self.sequencer.with_exec(|exec| exec.seal());

@@ -420,20 +420,20 @@ impl Replay<'_> {
     }
 }
 
-/// How many buffers may stay in memory where the stores take no more: those that waited in the process before, and what was under way.
-const KEPT_LIMIT: usize = 4 * SEALED_LIMIT;
+/// What may stay in memory where the stores take no more, beside what buffers have anyway: what was under way in the process before.
+const KEPT_BYTES: usize = 256 << 20;
 
 /// Moves what was replayed into the stores, where no thread compacts them yet. Where they take no more it stays in memory: reads are
 /// served, and writers are told.
 fn flush(index: &Index, durable: Revision) -> Result<()> {
-    let sealed = index.tables().sealed.len();
-    if sealed == 0 {
+    if index.tables().sealed.is_empty() {
         return Ok(());
     }
     maintenance::catch_up(index);
+    let limit = index.buffer_bytes * (SEALED_LIMIT + 4) + KEPT_BYTES;
     let is_full = || index.stores().iter().any(|store| store.check_room().is_err());
     match index.flush(durable) {
-        Err(_) if sealed <= KEPT_LIMIT && is_full() => Ok(()),
+        Err(_) if index.buffered_bytes() <= limit && is_full() => Ok(()),
         flushed => flushed.map(drop),
     }
 }

@@ -168,12 +168,13 @@ impl DiskStore {
     /// See [`Store::compact`](super::Store::compact).
     ///
     /// The strategy takes no more than fifty tables of the size it is given out of a level, and does nothing where the one that is
-    /// to be merged first is larger: all versions of a key are in one. With the largest size that leaves the levels what they are,
-    /// fresh tables come first. What is too large even for that goes with all others.
+    /// to be merged first is larger: all versions of a key are in one. With larger ones, up to the size that leaves the levels what
+    /// they are, it takes more, and fresh tables come first. What is too large even for that goes with all others.
     pub fn compact(&self, floor: Revision, runs: u8) -> Result<u64> {
-        for runs in [runs.max(1), 1] {
+        let is_deep = self.l0_runs() >= runs.max(1).into();
+        for runs in [runs.max(1), LEVEL_TABLES as u8, 1] {
             let compacted = self.compact_with(floor, || self.compact_level(runs))?;
-            if compacted.is_some() || self.l0_runs() < runs.into() {
+            if compacted.is_some() || !is_deep {
                 return Ok(compacted.unwrap_or(0));
             }
         }
@@ -291,8 +292,15 @@ impl DiskStore {
     ) -> Result<Option<u64>> {
         let compacted = self.compact_once(floor, run);
         let mut failed = self.failed.lock();
-        let before = failed.as_ref().map_or(0, |failed| failed.0);
-        *failed = compacted.as_ref().err().map(|error| (before.saturating_add(1), error.clone()));
+        match &compacted {
+            Ok(Some(_)) => *failed = None,
+            // Another way may be tried, and fail as before.
+            Ok(None) => {}
+            Err(error) => {
+                let before = failed.as_ref().map_or(0, |failed| failed.0);
+                *failed = Some((before.saturating_add(1), error.clone()));
+            }
+        }
         compacted
     }
 

@@ -52,16 +52,43 @@ fn no_more_layers_are_taken_than_can_be_counted() {
     put(&store, 1_000).unwrap();
 }
 
+/// Bytes that cannot be compressed.
+fn noise(n: u64) -> Vec<u8> {
+    let number = |at: u64| (n * 256 + at).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
+    (0..256).flat_map(number).collect()
+}
+
+/// Where one way of compacting finds nothing to do and the other fails, it has failed.
+#[test]
+fn failures_behind_a_key_that_is_too_large_are_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open_small(dir.path(), false);
+    for revision in 1..=36 {
+        put(&store, b"hot", revision, &noise(revision));
+        if revision < 36 && store.l0_runs() >= 12 {
+            store.compact(0, 12).unwrap();
+        }
+    }
+    drop(store);
+    for table in std::fs::read_dir(dir.path().join("tables")).unwrap() {
+        let path = table.unwrap().path();
+        let mut bytes = std::fs::read(&path).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        std::fs::write(&path, bytes).unwrap();
+    }
+    let store = open_small(dir.path(), true);
+    for failures in 1..=3 {
+        assert_eq!(store.compact(0, 12).unwrap_err().code(), Code::CorruptIndex);
+        assert_eq!(store.failed_compactions(), failures);
+    }
+}
+
 /// All versions of a key are in one table, however large.
 #[test]
 fn a_key_with_more_versions_than_fit_into_tables_is_compacted() {
     let dir = tempfile::tempdir().unwrap();
     let store = open_small(dir.path(), false);
-    let noise = |n: u64| -> Vec<u8> {
-        (0..256)
-            .flat_map(|at| (n * 256 + at).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes())
-            .collect()
-    };
     for revision in 1..=400 {
         put(&store, b"hot", revision, &noise(revision));
         for _ in 0..10 {
