@@ -431,10 +431,10 @@ fn flush(index: &Index, durable: Revision) -> Result<()> {
     }
     maintenance::catch_up(index);
     let limit = index.buffer_bytes * (SEALED_LIMIT + 4) + KEPT_BYTES;
-    let is_full = || index.stores().iter().any(|store| store.check_room().is_err());
-    match index.flush(durable) {
-        Err(_) if index.buffered_bytes() <= limit && is_full() => Ok(()),
-        flushed => flushed.map(drop),
+    let is_full = index.stores().iter().any(|store| store.check_room().is_err());
+    match is_full && index.buffered_bytes() <= limit {
+        true => Ok(()),
+        false => index.flush(durable).map(drop),
     }
 }
 
