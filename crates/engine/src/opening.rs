@@ -38,6 +38,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::time::Duration;
 
+/// What the memory for buffers is divided by: one active, the sealed ones, and a third of all for what a flush works with and for what
+/// the allocator loses between versions that live for different times.
+const BUFFERS: usize = SEALED_LIMIT + 4;
+
 /// The size of a segment of a log in memory.
 const MEMORY_SEGMENT_BYTES: u64 = 1 << 20;
 
@@ -302,9 +306,7 @@ fn try_index(
         mark,
         directory: place.index.clone(),
         cache_bytes: usize::try_from(options.cache_bytes).unwrap_or(usize::MAX),
-        // One active, the sealed ones, and a third of all for what a flush works with and for what
-        // the allocator loses between versions that live for different times.
-        buffer_bytes: options.write_buffer_bytes as usize / (SEALED_LIMIT + 4),
+        buffer_bytes: options.write_buffer_bytes as usize / BUFFERS,
     })
 }
 
@@ -430,7 +432,7 @@ fn flush(index: &Index, durable: Revision) -> Result<()> {
         return Ok(());
     }
     maintenance::catch_up(index);
-    let limit = index.buffer_bytes * (SEALED_LIMIT + 4) + KEPT_BYTES;
+    let limit = index.buffer_bytes * BUFFERS + KEPT_BYTES;
     let is_full = index.stores().iter().any(|store| store.check_room().is_err());
     match is_full && index.buffered_bytes() <= limit {
         true => Ok(()),

@@ -41,10 +41,10 @@ pub fn salvage(directory: &Path) -> Result<SalvageReport> {
     let mut work = Work { directory, done: Vec::new(), aside: Vec::new() };
     let end = log_end(&before.log).unwrap_or(0);
     let kept = match &before.cure {
-        Cure::Nothing if before.is_healthy() => end.max(before.index_revision()),
+        Cure::Nothing if before.is_healthy() => end.max(before.index.revision()),
         Cure::Nothing | Cure::Beyond => return Err(refusal(&before)),
         Cure::CutLog => {
-            let kept = end.max(before.index_revision());
+            let kept = end.max(before.index.revision());
             work.set_index_back(&before, kept)?;
             work.cut_log()?;
             kept
@@ -63,7 +63,7 @@ pub fn salvage(directory: &Path) -> Result<SalvageReport> {
         Cure::DropBefore(segment) => {
             work.drop_before(&before, segment)?;
             let rest = log::inspect(&DiskFiles::read_only(work.log()))?;
-            let kept = rest.last_revision().unwrap_or(0).max(before.index_revision());
+            let kept = rest.last_revision().unwrap_or(0).max(before.index.revision());
             work.set_index_back(&before, kept)?;
             kept
         }
@@ -85,15 +85,6 @@ fn keep_mark(directory: &Path) -> Result<()> {
     match index.is_dir() {
         true => planted::unless(Bug::NoSyncOfSalvagedMark, || identity::keep_names(&index)),
         false => Ok(()),
-    }
-}
-
-impl Report {
-    fn index_revision(&self) -> Revision {
-        match self.index.state {
-            super::IndexState::Sound(revision) => revision,
-            _ => 0,
-        }
     }
 }
 

@@ -27,6 +27,16 @@ pub struct IndexReport {
     pub reach: Option<Revision>,
 }
 
+impl IndexReport {
+    /// What a sound one is marked with; 0 where it is not.
+    pub(super) fn revision(&self) -> Revision {
+        match self.state {
+            IndexState::Sound(revision) => revision,
+            _ => 0,
+        }
+    }
+}
+
 /// Whether an index can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IndexState {

@@ -76,11 +76,7 @@ impl Diagnosis {
 /// Whether the index could be built again from the log alone.
 pub(super) fn can_rebuild(log: &LogReport, index: &IndexReport) -> bool {
     let is_whole = log.problem.as_ref().is_none_or(|problem| problem.torn);
-    let marked = match index.state {
-        IndexState::Sound(revision) => revision,
-        _ => 0,
-    };
-    let known = index.reach.unwrap_or(0).max(marked);
+    let known = index.reach.unwrap_or(0).max(index.revision());
     reaches_back(log) && is_whole && log_end(log).unwrap_or(0) >= known
 }
 
