@@ -12,6 +12,7 @@
 //!   world      a server, its disk, its clients and the ways between them, in one thread and from one seed
 //!   history    many threads, what each was told and when, and whether any one order explains it
 //!   soak       load for long, and nothing grows
+//!   hostile    greedy clients of every kind beside one honest client
 //!
 //!   planted    bugs on purpose: each of them is found
 //! ```
@@ -23,6 +24,7 @@ pub mod effort;
 pub mod failures;
 pub mod flips;
 pub mod history;
+pub mod hostile;
 pub mod kill;
 #[cfg(feature = "planted")]
 pub mod planted;

@@ -7,7 +7,7 @@ const SUB: u64 = 1 << SUB_BITS;
 const BUCKETS: usize = (SUB * (64 - SUB_BITS as u64 + 1)) as usize;
 
 /// Counts of latencies; any thread adds to it.
-pub(super) struct Histogram {
+pub(crate) struct Histogram {
     counts: Box<[AtomicU64]>,
     most: AtomicU64,
 }

@@ -21,6 +21,7 @@ mod sample;
 mod verdict;
 mod work;
 
+pub(crate) use histogram::Histogram;
 pub use histogram::Latencies;
 pub use picture::draw;
 pub use sample::Sample;
@@ -29,7 +30,6 @@ pub use verdict::{Figure, Verdict, judge};
 use crate::drill::Outcome;
 use follower::Follower;
 use forks::Forks;
-use histogram::Histogram;
 use load::Load;
 use mainstay::{Database, SystemClock, doctor};
 use std::path::Path;

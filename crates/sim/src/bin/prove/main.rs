@@ -2,6 +2,7 @@
 
 #[cfg(feature = "planted")]
 mod bugs;
+mod hostile;
 mod soak;
 mod traced;
 
@@ -116,6 +117,11 @@ enum Way {
         #[arg(long, default_value = "soak.svg")]
         report: PathBuf,
     },
+    /// Attacks a server with greedy clients of every kind, beside one honest client.
+    Hostile(hostile::Words),
+    /// Is the process of the greedy clients.
+    #[command(hide = true)]
+    Greedy(hostile::GreedyWords),
     /// Looks at a violation again.
     Again {
         /// Where it was kept.
@@ -149,6 +155,8 @@ fn main() -> ExitCode {
         #[cfg(feature = "planted")]
         Way::Hunt { bug, nth, seed } => bugs::one(&bug, nth, seed),
         Way::Soak { seconds, seed, report } => soak::run(seconds, seed, &report),
+        Way::Hostile(words) => hostile::run(words),
+        Way::Greedy(words) => hostile::attack(&words),
         Way::Again { file, home } => cuts::again(&file, &home),
     };
     match done {
