@@ -3,7 +3,7 @@
 use crate::catalog::Layers;
 use crate::clock::{Clock, Stamper};
 use crate::executor::{Executor, State, load_catalog};
-use crate::identity::{self, Identity};
+use crate::identity::{self, Hold, Identity};
 use crate::index::Index;
 use crate::log::{self, Chain, DatabaseId, DiskFiles, Files, Log};
 use crate::maintenance::Workers;
@@ -58,6 +58,8 @@ pub(crate) struct Inner {
     #[cfg(test)]
     pub searching: Mutex<Option<Box<dyn FnMut() + Send>>>,
     pub on_disk: bool,
+    /// What the names in the directory led to when it was locked; nothing in memory.
+    pub hold: Option<Arc<Hold>>,
     /// What went wrong last in the background, and where.
     failure: Mutex<Option<String>>,
     /// Keeps the directory locked; let go when the database is closed.
@@ -117,6 +119,10 @@ impl Core {
         if let Some(identity) = &mut place.identity {
             identity.complete()?;
         }
+        let hold = place.identity.as_ref().map(Identity::hold).transpose()?.map(Arc::new);
+        if let Some(hold) = hold.clone() {
+            log.guard_with(move || hold.check());
+        }
         let cut = end.cut.as_ref().map(describe_cut);
         let report = OpenReport { revision: end.last, replayed: end.replayed, cut, rebuilt, base };
         let stamp = end.stamp.max(index.stamp_of(end.last)?.unwrap_or(0));
@@ -145,6 +151,7 @@ impl Core {
             #[cfg(test)]
             searching: Mutex::new(None),
             on_disk: place.index.is_some(),
+            hold,
             failure: Mutex::new(None),
             identity: Mutex::new(place.identity),
         });
@@ -156,6 +163,12 @@ impl Core {
 }
 
 impl Inner {
+    /// Refuses, and keeps writers from going on, once the directory or its lock is no longer what was opened.
+    pub fn check_hold(&self) -> Result<()> {
+        let Some(hold) = &self.hold else { return Ok(()) };
+        hold.check().inspect_err(|error| self.sequencer.refuse_writes(error))
+    }
+
     /// Keeps what went wrong in the background for whoever asks.
     pub fn note_failure(&self, what: &str, error: &Error) {
         *self.failure.lock() = Some(format!("{what}: {error}"));

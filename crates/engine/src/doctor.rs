@@ -26,12 +26,9 @@ mod tests;
 
 use crate::identity::{self, FORMAT};
 use crate::log::{self, DatabaseId, DiskFiles};
-use crate::mark::io_error;
 use crate::migrate;
 use judge::Cure;
 use mainstay_model::{Code, Error, Result, Revision};
-use rustix::fs::{FlockOperation, flock};
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 pub use crate::log::{Problem, Report as LogReport, SegmentReport};
@@ -80,6 +77,8 @@ pub enum Verdict {
     Salvage,
     /// It opens, but what it holds of runs, keyed state, sessions or the outbox does not agree with itself.
     Disagrees,
+    /// More than one program wrote, or can: it opens, but what one of them has acknowledged may be gone.
+    Contested,
     /// It was written by a newer program.
     Newer,
     /// Neither log nor index suffices: restore a backup.
@@ -110,8 +109,12 @@ impl Report {
 pub fn inspect(directory: &Path) -> Result<Report> {
     let id = identity::read(directory)?.ok_or_else(|| not_a_database(directory))?;
     // Held while looking, so that nobody begins to write meanwhile.
-    let guard = SharedLock::take(directory)?;
-    look(directory, id, guard.is_none())
+    let found = identity::look_at_use(directory)?;
+    let mut report = look(directory, id, found.is_open)?;
+    if found.lost_lock_file {
+        judge::add_lost_lock(&mut report);
+    }
+    Ok(report)
 }
 
 /// Looks while the caller sees to it that nobody writes.
@@ -121,6 +124,7 @@ fn look(directory: &Path, id: [u8; 16], in_use: bool) -> Result<Report> {
     let mut diagnosis = judge::judge(&directory.join("log"), &DatabaseId(id), &log, &index);
     let runs = look_at_runs(directory, diagnosis.verdict, in_use)?;
     judge::add_faults(&mut diagnosis, (&log, &index), &runs);
+    judge::add_writers(&mut diagnosis, &log);
     Ok(Report {
         directory: directory.to_owned(),
         database: DatabaseId(id),
@@ -178,28 +182,4 @@ fn not_a_database(directory: &Path) -> Error {
         directory.display()
     );
     Error::new(Code::ForeignDirectory, message)
-}
-
-/// A lock that lets others look but not write; held on a file that is never made for it.
-struct SharedLock {
-    _file: Option<File>,
-}
-
-impl SharedLock {
-    /// Nothing when somebody has the database open.
-    fn take(directory: &Path) -> Result<Option<SharedLock>> {
-        let path = directory.join(identity::LOCK);
-        let file = match File::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Ok(Some(SharedLock { _file: None }));
-            }
-            Err(error) => return Err(io_error("open", &path, &error)),
-        };
-        match flock(&file, FlockOperation::NonBlockingLockShared) {
-            Ok(()) => Ok(Some(SharedLock { _file: Some(file) })),
-            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
-            Err(error) => Err(io_error("lock", &path, &error.into())),
-        }
-    }
 }

@@ -2,26 +2,34 @@
 //!
 //! ```text
 //!   DATABASE   | "MAINSTAY" | format u32 LE | id 16 bytes | crc32c u32 LE |
-//!   LOCK       held by the process that has the database open
+//!   LOCK       locked by the process that has the database open, as are DATABASE and the directory itself
 //!   log/       segments
 //!   index/     MARK and a directory per retention class
 //!   scratch/   files on their way through a server; nothing of the database
 //! ```
+//!
+//! A lock is held on an inode, not on a name. Earlier programs lock `LOCK` alone, and with the name removed the next one
+//! would lock a new file. The directory cannot be made anew without its old inode staying locked, so a second opener is
+//! refused there. Whether the names still lead to what is locked is looked at before anything that goes by a name
+//! ([`Hold::check`]).
 
 use crate::mark::io_error;
 use crate::planted::{self, Bug};
 use crate::way::keep_way_to;
 use mainstay_model::{Code, Error, Result};
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use std::fs::{self, DirBuilder, File};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8; 8] = b"MAINSTAY";
 const FILE: &str = "DATABASE";
 pub(crate) const LOCK: &str = "LOCK";
+/// The directory, by its name inside itself.
+const ITSELF: &str = ".";
 
 /// The format that this program writes, and the newest it reads.
 pub(crate) const FORMAT: u32 = 1;
@@ -31,7 +39,140 @@ pub(crate) struct Identity {
     pub id: [u8; 16],
     /// Where the header file is still to be written.
     reserved: Option<PathBuf>,
-    _lock: File,
+    locks: Locks,
+}
+
+/// Everything that is locked while a database is open.
+struct Locks {
+    directory: PathBuf,
+    /// By the names that lead to them, inside the directory.
+    held: Vec<(&'static str, File)>,
+}
+
+impl Locks {
+    /// Takes the lock that every version of this program takes, and the one that no name can be taken from.
+    fn take(directory: &Path) -> Result<Locks> {
+        let path = directory.join(LOCK);
+        let file = File::options().create(true).truncate(false).read(true).write(true).open(&path);
+        let file = file.map_err(|error| io_error("open", &path, &error))?;
+        let mut locks = Locks { directory: directory.to_owned(), held: Vec::new() };
+        locks.add(LOCK, file, false)?;
+        let itself = File::open(directory).map_err(|error| io_error("open", directory, &error))?;
+        locks.add(ITSELF, itself, true)?;
+        Ok(locks)
+    }
+
+    /// Locks the header file as well; who restores has none before all is there.
+    fn take_header(&mut self) -> Result<()> {
+        let path = self.directory.join(FILE);
+        // Where only reading is allowed a lock is possible all the same, except on network file systems.
+        let file = File::options().read(true).write(true).open(&path);
+        let file = file.or_else(|_| File::open(&path));
+        self.add(FILE, file.map_err(|error| io_error("open", &path, &error))?, true)
+    }
+
+    /// Locks one more. Some network file systems lock no directories, and nothing that is open for reading: what `is_extra`
+    /// may stay unlocked there.
+    fn add(&mut self, name: &'static str, file: File, is_extra: bool) -> Result<()> {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Err(locked(&self.directory)),
+            Err(Errno::BADF | Errno::INVAL | Errno::OPNOTSUPP | Errno::NOLCK) if is_extra => {}
+            Err(error) => return Err(io_error("lock", &self.directory.join(name), &error.into())),
+        }
+        self.held.push((name, file));
+        Ok(())
+    }
+
+    fn hold(&self) -> Result<Hold> {
+        let inode = |(name, file): &(&'static str, File)| match file.metadata() {
+            Ok(found) => Ok((*name, found.dev(), found.ino())),
+            Err(error) => Err(io_error("look at", &self.directory.join(name), &error)),
+        };
+        let mut inodes = self.held.iter().map(inode).collect::<Result<Vec<_>>>()?;
+        // A directory that was moved says more than the files that are missing at its old name.
+        inodes.sort_by_key(|(name, ..)| *name != ITSELF);
+        Ok(Hold { directory: self.directory.clone(), inodes })
+    }
+}
+
+impl Drop for Locks {
+    /// `LOCK` goes last: whoever finds another one held without it takes it for lost.
+    fn drop(&mut self) {
+        while self.held.pop().is_some() {}
+    }
+}
+
+/// Who has a database open. Where nobody does, nobody can while this is there: shared locks let others look, but not write.
+pub(crate) struct Use {
+    pub is_open: bool,
+    /// It is open, and `LOCK` is no longer the file that was locked.
+    pub lost_lock_file: bool,
+    _held: Vec<File>,
+}
+
+/// Looks who has it open; makes no file for it.
+pub(crate) fn look_at_use(directory: &Path) -> Result<Use> {
+    let mut held = Vec::new();
+    let mut taken = Vec::new();
+    for name in [LOCK, ITSELF, FILE] {
+        let path = directory.join(name);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            Err(error) => return Err(io_error("open", &path, &error)),
+        };
+        match flock(&file, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => held.push(file),
+            Err(Errno::WOULDBLOCK) => taken.push(name),
+            Err(_) if name != LOCK => {}
+            Err(error) => return Err(io_error("lock", &path, &error.into())),
+        }
+    }
+    let is_open = !taken.is_empty();
+    Ok(Use { is_open, lost_lock_file: is_open && !taken.contains(&LOCK), _held: held })
+}
+
+/// What the names of a database led to when it was locked.
+///
+/// It keeps nothing open, so it may outlive the lock. While the lock is held no other file gets one of these inodes.
+pub(crate) struct Hold {
+    directory: PathBuf,
+    inodes: Vec<(&'static str, u64, u64)>,
+}
+
+impl Hold {
+    /// Refuses once a name leads somewhere else: whatever is written by name from then on may go into another database, or
+    /// another program may write this one.
+    pub fn check(&self) -> Result<()> {
+        self.inodes.iter().try_for_each(|(name, device, inode)| {
+            let path = self.directory.join(name);
+            let what = match fs::metadata(&path) {
+                Ok(found) if (found.dev(), found.ino()) == (*device, *inode) => return Ok(()),
+                Ok(_) => "leads to another one now",
+                Err(error) if error.kind() == ErrorKind::NotFound => "was removed",
+                Err(error) if error.kind() == ErrorKind::NotADirectory => "was replaced",
+                // Not to be able to look is no sign that anything was changed.
+                Err(_) => return Ok(()),
+            };
+            Err(self.lost(name, what))
+        })
+    }
+
+    #[cold]
+    fn lost(&self, name: &str, what: &str) -> Error {
+        let directory = self.directory.display();
+        let which = match name {
+            ITSELF => format!("{directory}, which this process has open,"),
+            name => format!("{name} in {directory}, which this process holds locked,"),
+        };
+        let message = format!(
+            "{which} {what}: another program may be writing there, so this one writes nothing more until the database \
+             is opened again. What was acknowledged is in the directory that was opened. Stop every program that uses \
+             either, put that directory back if it was moved, and look with `mainstay doctor`"
+        );
+        Error::new(Code::LockLost, message)
+    }
 }
 
 impl Identity {
@@ -43,15 +184,21 @@ impl Identity {
             check_unused(directory)?;
             make_directory(directory)?;
         }
-        let lock = lock(directory)?;
+        let mut locks = Locks::take(directory)?;
         // Somebody may have made it while this one waited for nothing but the lock.
-        if let Some(id) = read(directory)? {
-            keep_names(directory)?;
-            return Ok(Identity { id, reserved: None, _lock: lock });
-        }
-        let id = random_id();
-        write(directory, &id)?;
-        Ok(Identity { id, reserved: None, _lock: lock })
+        let id = match read(directory)? {
+            Some(id) => {
+                keep_names(directory)?;
+                id
+            }
+            None => {
+                let id = random_id();
+                write(directory, &id)?;
+                id
+            }
+        };
+        locks.take_header()?;
+        Ok(Identity { id, reserved: None, locks })
     }
 
     /// Takes an empty directory for a database that is restored. It becomes one by
@@ -59,10 +206,10 @@ impl Identity {
     pub fn reserve(directory: &Path, id: [u8; 16]) -> Result<Identity> {
         check_empty(directory)?;
         make_directory(directory)?;
-        let lock = lock(directory)?;
+        let locks = Locks::take(directory)?;
         match read(directory)? {
             Some(_) => Err(foreign(directory)),
-            None => Ok(Identity { id, reserved: Some(directory.to_owned()), _lock: lock }),
+            None => Ok(Identity { id, reserved: Some(directory.to_owned()), locks }),
         }
     }
 
@@ -70,15 +217,25 @@ impl Identity {
     pub fn complete(&mut self) -> Result<()> {
         if let Some(directory) = &self.reserved {
             write(directory, &self.id)?;
+            self.locks.take_header()?;
         }
         self.reserved = None;
         Ok(())
     }
 
+    /// What to look at before anything is written by its name.
+    pub fn hold(&self) -> Result<Hold> {
+        self.locks.hold()
+    }
+
     /// Takes the lock of a database that must exist.
     pub fn existing(directory: &Path) -> Result<Identity> {
         match read(directory)? {
-            Some(id) => Ok(Identity { id, reserved: None, _lock: lock(directory)? }),
+            Some(id) => {
+                let mut locks = Locks::take(directory)?;
+                locks.take_header()?;
+                Ok(Identity { id, reserved: None, locks })
+            }
             None => Err(foreign(directory)),
         }
     }
@@ -220,21 +377,12 @@ fn make_directory(directory: &Path) -> Result<()> {
     steps().map_err(|error| io_error("make", directory, &error))
 }
 
-fn lock(directory: &Path) -> Result<File> {
-    let path = directory.join(LOCK);
-    let file = File::options().create(true).truncate(false).read(true).write(true).open(&path);
-    let file = file.map_err(|error| io_error("open", &path, &error))?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(file),
-        Err(rustix::io::Errno::WOULDBLOCK) => {
-            let message = format!(
-                "{} is open in another process (or twice in this one): close it there first",
-                directory.display()
-            );
-            Err(Error::new(Code::Locked, message))
-        }
-        Err(error) => Err(io_error("lock", &path, &error.into())),
-    }
+fn locked(directory: &Path) -> Error {
+    let message = format!(
+        "{} is open in another process (or twice in this one): close it there first",
+        directory.display()
+    );
+    Error::new(Code::Locked, message)
 }
 
 /// Sixteen bytes that no other database has.
@@ -261,6 +409,54 @@ mod tests {
         drop(made);
         let again = Identity::claim(&path).unwrap();
         assert_eq!(again.id, id);
+    }
+
+    #[test]
+    fn without_the_lock_file_a_second_one_is_refused_all_the_same() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("a");
+        let made = Identity::claim(&path).unwrap();
+        fs::remove_file(path.join(LOCK)).unwrap();
+        assert_eq!(Identity::claim(&path).err().unwrap().code(), Code::Locked);
+        assert_eq!(Identity::existing(&path).err().unwrap().code(), Code::Locked);
+        let moved = root.path().join("b");
+        fs::rename(&path, &moved).unwrap();
+        assert_eq!(
+            Identity::claim(&moved).err().unwrap().code(),
+            Code::Locked,
+            "whatever its name"
+        );
+        drop(made);
+        Identity::claim(&moved).unwrap();
+    }
+
+    #[test]
+    fn a_hold_notices_every_name_that_leads_elsewhere() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("a");
+        let lose = |how: &dyn Fn()| {
+            let made = Identity::claim(&path).unwrap();
+            let hold = made.hold().unwrap();
+            hold.check().unwrap();
+            how();
+            let lost = hold.check().unwrap_err();
+            assert_eq!(lost.code(), Code::LockLost);
+            lost.message().to_owned()
+        };
+        let told = lose(&|| fs::remove_file(path.join(LOCK)).unwrap());
+        assert!(told.starts_with("LOCK in ") && told.contains("was removed"), "{told}");
+        let told = lose(&|| {
+            fs::remove_file(path.join(LOCK)).unwrap();
+            fs::write(path.join(LOCK), "").unwrap();
+        });
+        assert!(told.contains("leads to another one now"), "{told}");
+        let told = lose(&|| {
+            fs::copy(path.join(FILE), path.join("copy")).unwrap();
+            fs::rename(path.join("copy"), path.join(FILE)).unwrap();
+        });
+        assert!(told.starts_with("DATABASE in "), "{told}");
+        let told = lose(&|| fs::rename(&path, root.path().join("b")).unwrap());
+        assert!(told.contains("which this process has open, was removed"), "{told}");
     }
 
     #[test]

@@ -193,6 +193,9 @@ fn run_flush(core: &Inner, bell: &Arc<Bell>, compaction: &Bell) {
         core.sequencer.when_work(move || bell.ring());
     }
     while let Some(busy) = bell.wait(FLUSH_EVERY) {
+        if !attempt(core, "lock", || core.check_hold()) {
+            continue;
+        }
         attempt(core, "log", || core.prepare_segment());
         let least = if busy { FLUSH_TOGETHER } else { 1 };
         while !bell.is_over() && core.state.sealed.load(Ordering::Relaxed) >= least {
@@ -334,6 +337,8 @@ impl Inner {
         let Some(last) = self.index().tables().sealed.first().map(|sealed| sealed.1) else {
             return Ok(());
         };
+        // The stores and their mark go by their names.
+        self.check_hold()?;
         if self.sequencer.durable() < last && !planted::is(Bug::NoSyncBeforeFlush) {
             self.sequencer.sync()?;
             // A full disk may have taken some of it back meanwhile: look again.
@@ -367,6 +372,7 @@ impl Inner {
         class: usize,
         compact: impl FnOnce(&Store, Revision) -> Result<u64>,
     ) -> Result<()> {
+        self.check_hold()?;
         let (store, floor) = (&self.index().stores()[class], self.index().trim_floor(class));
         let compact = || compact(store, floor);
         self.state.figures.compaction.measure(&*self.clock, compact).map(drop)
@@ -450,6 +456,7 @@ impl Inner {
 
     /// Drops segments of the log that neither replay nor the feed needs.
     pub fn trim_log(&self) -> Result<u64> {
+        self.check_hold()?;
         let kept = u64::try_from(self.options.feed_retention.as_micros()).unwrap_or(u64::MAX);
         let mut keep_from = self.index().revision_at(self.now().saturating_sub(kept))? + 1;
         let starts = self.log.segments();

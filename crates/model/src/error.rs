@@ -246,6 +246,8 @@ codes! {
     CorruptData => Corrupt,
     /// The database was closed.
     Closed => Closed,
+    /// The database's directory or lock was removed or replaced while it was open: nothing is written until it is opened again.
+    LockLost => ReadOnly,
 }
 
 /// What happened, to what, and what to do.

@@ -14,7 +14,7 @@
 
 use super::index::{IndexReport, IndexState};
 use super::later::Later;
-use super::{LogReport, Problem, RunsReport, Verdict, log_end};
+use super::{LogReport, Problem, Report, RunsReport, Verdict, log_end};
 use crate::log::{self, DatabaseId};
 use mainstay_model::{Code, Revision};
 use std::path::Path;
@@ -28,6 +28,10 @@ const REBUILD: &str = "Copy the directory to a safe place, then run `mainstay do
 
 const NO_REBUILD: &str = "Do as the findings say: the log no longer holds enough to rebuild the index. With the \
     directory `index` moved away, a backup that the log goes on from, opened with `Options::base`, rebuilds it.";
+
+const CONTESTED: &str = "Stop every program that uses the directory and copy it to a safe place. Compare what the \
+    programs acknowledged with what is there, and take what is missing from a backup: of two writes of one revision \
+    only one is kept. Never remove LOCK while a program runs.";
 
 /// What `salvage` would do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,6 +106,52 @@ pub(super) fn add_faults(
         false => (Cure::Nothing, NO_REBUILD),
     };
     (diagnosis.cure, diagnosis.advice) = (cure, advice.to_owned());
+}
+
+/// Adds what the log shows of programs that wrote at the same time: an opening makes its segments one behind the other, so none
+/// comes again behind a segment of another.
+pub(super) fn add_writers(diagnosis: &mut Diagnosis, log: &LogReport) {
+    let mut owners = Vec::new();
+    for segment in log.segments.iter().filter(|segment| segment.owner != 0) {
+        if owners.last() == Some(&segment.owner) {
+            continue;
+        }
+        if owners.contains(&segment.owner) {
+            let finding = format!(
+                "{} was made by a program that had made an earlier segment, with one of another program between them.",
+                segment.file
+            );
+            return contest(
+                &mut diagnosis.verdict,
+                &mut diagnosis.findings,
+                &mut diagnosis.advice,
+                finding,
+            );
+        }
+        owners.push(segment.owner);
+    }
+}
+
+/// Adds that the database is open and its lock file is not the one that is locked.
+pub(super) fn add_lost_lock(report: &mut Report) {
+    let finding = "The database is open in a process, but its file LOCK was removed or replaced: an earlier version of this \
+                   program could open it a second time, and may have."
+        .to_owned();
+    contest(&mut report.verdict, &mut report.findings, &mut report.advice, finding);
+}
+
+/// Damage that is found beside it is the graver verdict, and keeps its own advice.
+fn contest(
+    verdict: &mut Verdict,
+    findings: &mut Vec<String>,
+    advice: &mut String,
+    finding: String,
+) {
+    findings.push(finding);
+    if *verdict == Verdict::Healthy {
+        *verdict = Verdict::Contested;
+        *advice = CONTESTED.to_owned();
+    }
 }
 
 /// Whether the log begins where the database did.

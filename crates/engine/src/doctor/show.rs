@@ -119,6 +119,7 @@ impl fmt::Display for Verdict {
             Verdict::Mends => "MENDS ITSELF",
             Verdict::Salvage => "DAMAGED",
             Verdict::Disagrees => "DOES NOT AGREE WITH ITSELF",
+            Verdict::Contested => "MORE THAN ONE WRITER",
             Verdict::Newer => "NEWER FORMAT",
             Verdict::Beyond => "DAMAGED BEYOND REPAIR",
         })

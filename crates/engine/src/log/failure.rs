@@ -34,6 +34,21 @@ pub(super) fn left_behind(file: &str, error: &io::Error) -> Error {
     Error::new(Code::Io, message)
 }
 
+/// A segment that this writer did not make, or its own one that is gone.
+#[cold]
+pub(super) fn foreign_segment(own: &str, newest: Option<String>) -> Error {
+    let found = match newest {
+        Some(name) if name.as_str() > own => format!("{name} was made beside this process"),
+        _ => "it is gone".to_owned(),
+    };
+    let message = format!(
+        "{own} is no longer the newest segment of the log, {found}: another program has written here, so this one writes \
+         nothing more until the database is opened again. Stop every program that uses the directory, copy it to a safe \
+         place, and look with `mainstay doctor`"
+    );
+    Error::new(Code::LockLost, message)
+}
+
 /// Bytes of the log that are not what was written.
 pub(super) fn damage(file: &str, offset: u64, what: &str) -> Error {
     let message = format!(

@@ -44,6 +44,8 @@ pub struct SegmentReport {
     pub bytes: u64,
     /// The bytes of the file.
     pub size_bytes: u64,
+    /// The number of the opening that made it; 0 by programs that had none.
+    pub owner: u64,
 }
 
 /// Something in the log that is not as it was written.
@@ -148,6 +150,7 @@ fn start(survey: &Survey) -> Report {
         frames: 0,
         bytes: HEADER_BYTES,
         size_bytes: found.size,
+        owner: found.header.owner,
     });
     Report {
         database: survey.segments.first().map(|found| found.header.database),

@@ -41,8 +41,9 @@ pub mod writer;
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::Arc;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crate::planted::{self, Bug};
 use mainstay_model::{Code, Error, Result, Revision};
@@ -140,13 +141,15 @@ impl Log {
     ) -> Result<(Log, Writer)> {
         segment::check_options(&options)?;
         clear_unused(&*files, &id)?;
-        let header = Header { database: id, first, previous: first, chain: 0 };
+        let owner = new_owner();
+        let header = Header { database: id, first, previous: first, chain: 0, owner };
         let size = options.segment_bytes.min(FIRST_SEGMENT_BYTES);
         let file = segment::prefill_file(&*files, segment::PREPARED, size)?;
         segment::install(&*files, &*file, &header)?;
         let segment = Arc::new(Segment::new(&header, size));
         segment.set_end(segment::HEADER_BYTES);
-        let shared = Arc::new(Shared::new(files, id, options, vec![segment.clone()]));
+        let shared = Shared::new(files, id, options, vec![segment.clone()]);
+        let shared = Arc::new(Shared { owner, ..shared });
         let writer = Writer::new(shared.clone(), file, segment, header.chain);
         Ok((Log { shared }, writer))
     }
@@ -167,6 +170,11 @@ impl Log {
         let (shared, writer, recovered) =
             recover::recover(files, id, known.into(), options, visit)?;
         Ok((Log { shared }, writer, recovered))
+    }
+
+    /// Has it asked before every file that is made or named: an error keeps the log from it. Set once, when the database is opened.
+    pub fn guard_with(&self, guard: impl Fn() -> Result<()> + Send + Sync + 'static) {
+        let _ = self.shared.guard.set(Box::new(guard));
     }
 
     /// Everything up to here is on stable storage, by the names of segments: one is synced before the next gets its name.
@@ -225,6 +233,7 @@ impl Log {
         if self.shared.prepared.lock().is_some() {
             return Ok(());
         }
+        self.shared.check_guard()?;
         let newest = self.shared.segments.read().back().map_or(0, |segment| segment.size());
         let size = self.shared.next_size(newest);
         let file = segment::prefill_file(&*self.shared.files, segment::FILLING, size)?;
@@ -250,6 +259,11 @@ fn clear_unused(files: &dyn Files, id: &DatabaseId) -> Result<()> {
     Err(Error::new(Code::InvalidArgument, message))
 }
 
+/// A number that no other opening has, and not zero, which segments of earlier programs have.
+fn new_owner() -> u64 {
+    RandomState::new().hash_one(3).max(1)
+}
+
 /// The size of a database's first segment: small ones stay small.
 const FIRST_SEGMENT_BYTES: u64 = 4 << 20;
 
@@ -268,6 +282,10 @@ struct Shared {
     /// One at a time prepares.
     preparing: Mutex<()>,
     trimming: Mutex<()>,
+    /// Says whether the directory is still the one that was opened.
+    guard: OnceLock<Box<dyn Fn() -> Result<()> + Send + Sync>>,
+    /// A number of this opening, for the headers of the segments that it makes.
+    owner: u64,
 }
 
 impl Shared {
@@ -289,7 +307,13 @@ impl Shared {
             prepared: Mutex::new(None),
             preparing: Mutex::new(()),
             trimming: Mutex::new(()),
+            guard: OnceLock::new(),
+            owner: new_owner(),
         }
+    }
+
+    fn check_guard(&self) -> Result<()> {
+        self.guard.get().map_or(Ok(()), |guard| guard())
     }
 
     /// The size of the segment behind one of this size: they grow up to the full size.

@@ -11,7 +11,8 @@
 //!      16     16  database  the database id
 //!      32      8  first     revision of the first transaction in it
 //!      40      8  previous  `first` of the segment before; its own `first` when there is none
-//!      48     12  reserved  zeros
+//!      48      8  owner     a random number of the opening that made it; 0 by earlier programs
+//!      56      4  reserved  zeros
 //!      60      4  crc       crc32c of bytes 0..60
 //!      64      …  frames
 //! ```
@@ -64,6 +65,7 @@ pub(super) struct Header {
     pub(super) first: Revision,
     pub(super) previous: Revision,
     pub(super) chain: u32,
+    pub(super) owner: u64,
 }
 
 /// Why bytes are not a header.
@@ -84,6 +86,7 @@ impl Header {
         bytes[16..32].copy_from_slice(&self.database.0);
         bytes[32..40].copy_from_slice(&self.first.to_le_bytes());
         bytes[40..48].copy_from_slice(&self.previous.to_le_bytes());
+        bytes[48..56].copy_from_slice(&self.owner.to_le_bytes());
         let crc = crc32c::crc32c(&bytes[..60]);
         bytes[60..].copy_from_slice(&crc.to_le_bytes());
         bytes
@@ -99,6 +102,7 @@ impl Header {
                 first: wide(bytes, 32),
                 previous: wide(bytes, 40),
                 chain: number(bytes, 12),
+                owner: wide(bytes, 48),
             }),
             version if sound && version > VERSION => Err(HeaderFault::Newer(version)),
             _ => Err(HeaderFault::Damaged),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::planted::{self, Bug};
 use mainstay_model::{Code, Error, Result, Revision};
 
-use super::failure::{io_failure, left_behind, sync_failure};
+use super::failure::{foreign_segment, io_failure, left_behind, sync_failure};
 use super::files::File;
 use super::frame::ALIGN;
 use super::segment::{self, HEADER_BYTES, Header, PREPARED, Place, Segment};
@@ -145,12 +145,15 @@ impl Writer {
     fn roll(&mut self, bytes: u64, first: Revision) -> Result<()> {
         // Only the newest segment may hold frames that are not on stable storage.
         planted::unless(Bug::NoSyncBeforeRoll, || self.sync())?;
+        self.shared.check_guard()?;
+        self.check_newest()?;
         let size = self.shared.next_size(self.capacity).max(HEADER_BYTES + bytes);
         let header = Header {
             database: self.shared.id,
             first,
             previous: self.segment.first,
             chain: self.chain,
+            owner: self.shared.owner,
         };
         let (file, size) = self.new_file(size, bytes, &header)?;
         self.segment = Arc::new(Segment::new(&header, size));
@@ -160,6 +163,17 @@ impl Writer {
         self.capacity = size;
         self.shared.push_newest(self.segment.clone());
         Ok(())
+    }
+
+    /// Refuses to go on where the newest segment is not the one that this writer is at: another one has been here.
+    fn check_newest(&self) -> Result<()> {
+        // Not to be able to look is no sign of another; the new segment shows what is wrong.
+        let Ok(names) = self.shared.files.list() else { return Ok(()) };
+        let newest = names.iter().filter_map(|name| segment::parse_name(name)).max();
+        match newest {
+            Some(first) if first == self.segment.first => Ok(()),
+            newest => Err(foreign_segment(&self.segment.name, newest.map(segment::name_of))),
+        }
     }
 
     /// Names the prepared file, or one reserved now; gives its size.

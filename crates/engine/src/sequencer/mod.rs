@@ -81,8 +81,10 @@ pub(crate) struct Sequencer {
     spares: Mutex<Vec<Group>>,
     published: AtomicU64,
     durable: AtomicU64,
-    /// A sync failed: nothing is written until the database is reopened.
+    /// A sync failed, or the lock was lost: nothing is written until the database is reopened.
     failed: AtomicBool,
+    /// Why, where it was no sync.
+    refusal: parking_lot::Mutex<Option<Error>>,
     closed: AtomicBool,
     in_flight: AtomicUsize,
     unwritten_bytes: AtomicUsize,
@@ -136,6 +138,7 @@ impl Sequencer {
             published: AtomicU64::new(written),
             durable: AtomicU64::new(written),
             failed: AtomicBool::new(false),
+            refusal: parking_lot::Mutex::new(None),
             closed: AtomicBool::new(false),
             in_flight: AtomicUsize::new(0),
             unwritten_bytes: AtomicUsize::new(0),
@@ -316,8 +319,11 @@ impl Sequencer {
         if !self.is_latched() {
             return Ok(());
         }
-        let message = "a sync of the log failed: nothing is written until the database is reopened";
-        Err(Error::new(Code::SyncFailed, message))
+        Err(self.refusal.lock().clone().unwrap_or_else(|| {
+            let message =
+                "a sync of the log failed: nothing is written until the database is reopened";
+            Error::new(Code::SyncFailed, message)
+        }))
     }
 
     /// Waits while too much is under way, then counts so many more in. They do not count before:
@@ -415,7 +421,14 @@ impl Sequencer {
         self.tell_listeners();
     }
 
-    /// Whether writes are refused because a sync failed.
+    /// Refuses writes until the database is reopened, and says why: nothing is known to be lost, but others may write.
+    #[cold]
+    pub fn refuse_writes(&self, why: &Error) {
+        self.refusal.lock().get_or_insert_with(|| why.clone());
+        self.latch();
+    }
+
+    /// Whether writes are refused because a sync failed or the lock was lost.
     pub fn is_latched(&self) -> bool {
         self.failed.load(Ordering::Acquire)
     }

@@ -281,7 +281,9 @@ impl Sequencer {
     #[cold]
     fn fail(&self, log: &mut LogStage, group: &mut Group, error: &Error) {
         // Nothing of it is in the log after these; after others nobody knows.
+        let is_lost = error.code() == Code::LockLost;
         let clean = matches!(error.code(), Code::DiskFull | Code::TransactionTooLarge)
+            || is_lost
             || planted::is(Bug::RevisionReused);
         let mut failed = std::mem::take(&mut group.waiting);
         let mut exec = self.exec.lock();
@@ -294,7 +296,9 @@ impl Sequencer {
         let undone = clean && exec.undo(log.written, log.stamp).is_ok();
         drop(exec);
         let known = undone || error.code() == Code::Closed;
-        if !known {
+        if is_lost {
+            self.refuse_writes(error);
+        } else if !known {
             self.latch();
         }
         let written = if undone { log.written } else { 0 };

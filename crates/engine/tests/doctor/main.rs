@@ -3,6 +3,7 @@
 mod damage;
 mod index;
 mod refusals;
+mod writers;
 
 use mainstay::doctor::{self, Verdict};
 use mainstay::{Cells, Database, HistoryEntry, Options, Value};
