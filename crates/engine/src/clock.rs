@@ -81,46 +81,72 @@ impl Clock for ManualClock {
 /// A wall clock that runs ahead of the monotonic one by more than this is not believed.
 const JUMP_LIMIT_US: u64 = 3_600_000_000;
 
+/// Stamps and the wall clock are taken for one while they are no further apart than this.
+const TOLERANCE_US: u64 = 60_000_000;
+
+/// How far the distance between them may drift before it is taken anew, so that a time is translated alike for long.
+const DRIFT_US: u64 = 1_000_000;
+
 /// Makes strictly increasing stamps out of a clock that may step back or jump.
 ///
 /// ```text
-///   wall behind the last stamp     -> last stamp + monotonic time passed since
-///   wall over an hour ahead of it  -> the same, and the jump is reported, until confirmed
-///   else                           -> wall
+///   wall behind the last stamp             -> last stamp + monotonic time passed since
+///   wall over an hour ahead of it          -> the same, and the jump is reported, until confirmed
+///   at opening: ahead by more than a limit -> the same
+///   else                                   -> wall
 /// ```
+///
+/// While stamps and the wall clock are apart, times that callers give by the wall clock are moved by the distance.
 pub(crate) struct Stamper {
     clock: Arc<dyn Clock>,
     last: Stamp,
+    /// How far ahead of the last stamp the first reading is believed: so long may the database have been closed.
+    limit_us: Option<u64>,
     /// The newest reading that was believed, and the monotonic clock at that moment.
     anchor: Option<(u64, u64)>,
     jump: Option<u64>,
+    /// The distance that is added to a time of the wall clock to make a stamp of it.
+    wall_offset_us: i64,
 }
 
 impl Stamper {
-    /// Continues behind the last stamp given. The first reading is believed: opening confirms it.
-    pub fn new(clock: Arc<dyn Clock>, last: Stamp) -> Stamper {
-        Stamper { clock, last, anchor: None, jump: None }
+    /// Continues behind the last stamp given. The first reading is believed up to a limit ahead of it.
+    pub fn new(clock: Arc<dyn Clock>, last: Stamp, limit_us: Option<u64>) -> Stamper {
+        Stamper { clock, last, limit_us, anchor: None, jump: None, wall_offset_us: 0 }
     }
 
     /// The time now, as stamps see it, and the monotonic clock; gives no stamp.
     pub fn now(&mut self) -> (Stamp, u64) {
         let wall = self.clock.wall_us();
         let monotonic = self.clock.monotonic_us();
-        let Some((seen, at)) = self.anchor else {
-            let now = wall.max(self.last);
-            self.anchor = Some((now, monotonic));
-            return (now, monotonic);
+        let (steady, limit_us) = match self.anchor {
+            Some((seen, at)) => {
+                (seen.saturating_add(monotonic.saturating_sub(at)), Some(JUMP_LIMIT_US))
+            }
+            // A database that has no stamp yet has nothing that a clock could be wrong about.
+            None => (self.last, self.limit_us.filter(|_| self.last > 0)),
         };
-        let steady = seen.saturating_add(monotonic.saturating_sub(at));
-        let now = if wall > steady.saturating_add(JUMP_LIMIT_US) {
-            self.jump = Some(wall - steady);
-            steady
-        } else {
-            self.jump = None;
-            wall.max(seen).max(if wall < seen { steady } else { 0 })
-        };
+        let is_jump = limit_us.is_some_and(|limit_us| wall > steady.saturating_add(limit_us));
+        self.jump = is_jump.then(|| wall - steady);
+        let seen = self.anchor.map_or(self.last, |(seen, _)| seen);
+        let now = if is_jump || wall < seen { steady } else { wall };
         self.anchor = Some((now, monotonic));
+        self.note_offset(now, wall);
         (now, monotonic)
+    }
+
+    fn note_offset(&mut self, now: Stamp, wall: u64) {
+        let offset_us = (now as i64).saturating_sub(wall as i64);
+        if offset_us.unsigned_abs() <= TOLERANCE_US {
+            self.wall_offset_us = 0;
+        } else if offset_us.abs_diff(self.wall_offset_us) > DRIFT_US {
+            self.wall_offset_us = offset_us;
+        }
+    }
+
+    /// The distance that is added to a time of the wall clock to make a stamp of it: not zero while the two are far apart.
+    pub fn wall_offset_us(&self) -> i64 {
+        self.wall_offset_us
     }
 
     /// The next stamp, given the time now.
@@ -149,6 +175,7 @@ impl Stamper {
     pub fn confirm(&mut self) {
         self.anchor = None;
         self.jump = None;
+        self.limit_us = None;
     }
 }
 
@@ -158,7 +185,7 @@ mod tests {
 
     fn stamper(wall: u64) -> (Arc<ManualClock>, Stamper) {
         let clock = ManualClock::new(wall);
-        (clock.clone(), Stamper::new(clock, 0))
+        (clock.clone(), Stamper::new(clock, 0, None))
     }
 
     fn next(stamper: &mut Stamper) -> Stamp {
@@ -193,6 +220,42 @@ mod tests {
         assert_eq!(stamper.jump_us(), Some(7_200_000_000));
         stamper.confirm();
         assert_eq!(next(&mut stamper), 7_201_000_005);
+    }
+
+    #[test]
+    fn a_clock_far_ahead_at_opening_is_followed_only_when_confirmed() {
+        let [day, last] = [86_400_000_000, 1_000_000_000];
+        let open = |wall| {
+            let clock = ManualClock::new(wall);
+            (clock.clone(), Stamper::new(clock, last, Some(30 * day)))
+        };
+        let (_, mut stamper) = open(last + 29 * day);
+        assert_eq!(next(&mut stamper), last + 29 * day, "it was closed for so long");
+        let (clock, mut stamper) = open(last + 3650 * day);
+        assert_eq!(next(&mut stamper), last + 1);
+        assert_eq!(stamper.jump_us(), Some(3650 * day));
+        assert_eq!(stamper.wall_offset_us(), -(3650 * day as i64));
+        clock.advance(Duration::from_secs(7));
+        assert_eq!(next(&mut stamper), last + 7_000_000, "time goes by");
+        stamper.confirm();
+        assert_eq!(next(&mut stamper), last + 3650 * day + 7_000_000);
+        assert_eq!((stamper.jump_us(), stamper.wall_offset_us()), (None, 0));
+    }
+
+    #[test]
+    fn the_distance_to_the_wall_clock_holds_still_while_it_drifts() {
+        let (clock, mut stamper) = stamper(1_000_000_000_000);
+        next(&mut stamper);
+        clock.set_wall(1_000_000_000_000 - 50_000_000);
+        next(&mut stamper);
+        assert_eq!(stamper.wall_offset_us(), 0, "less than a minute is nothing");
+        clock.set_wall(1_000_000_000_000 - 100_000_000);
+        next(&mut stamper);
+        let offset_us = stamper.wall_offset_us();
+        assert_eq!(offset_us, 100_000_000);
+        clock.set_wall(1_000_000_000_000 - 100_300_000);
+        next(&mut stamper);
+        assert_eq!(stamper.wall_offset_us(), offset_us);
     }
 
     #[test]

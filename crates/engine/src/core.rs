@@ -58,7 +58,7 @@ pub(crate) struct Inner {
     #[cfg(test)]
     pub searching: Mutex<Option<Box<dyn FnMut() + Send>>>,
     pub on_disk: bool,
-    /// What the names in the directory led to when it was locked; nothing in memory.
+    /// The inodes that the names in the directory led to when it was locked; nothing in memory.
     pub hold: Option<Arc<Hold>>,
     /// What went wrong last in the background, and where.
     failure: Mutex<Option<String>>,
@@ -131,7 +131,10 @@ impl Core {
         let catalog = load_catalog(&index)?;
         purger.learn(&catalog, &index);
         let state = Arc::new(new_state(index, catalog, end.last)?);
-        let stamper = Stamper::new(options.clock.clone(), stamp);
+        // Who fills a database from a backup of long ago has said that time went by.
+        let limit = options.clock_jump_limit.filter(|_| report.base.is_none());
+        let limit_us = limit.map(|limit| u64::try_from(limit.as_micros()).unwrap_or(u64::MAX));
+        let stamper = Stamper::new(options.clock.clone(), stamp, limit_us);
         let mut executor = Executor::new(state.clone(), stamper, end.last);
         executor.load_sessions()?;
         let chain = Chain::new(end.chain, &DatabaseId(place.database));

@@ -23,7 +23,7 @@ use mainstay_model::{
 };
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How often [`Database::transaction`] tries again after a conflict.
@@ -436,7 +436,16 @@ impl Database {
         }
     }
 
-    /// Believes a wall clock that jumped ahead by more than an hour.
+    /// By how many microseconds stamps are ahead of the wall clock, negative when they are behind; 0 while they are no more than a
+    /// minute apart, and of a served database. Moments that something expires at are moved by it when they are written.
+    pub fn wall_offset_us(&self) -> i64 {
+        match &self.place {
+            Place::Here(core) => core.index().wall_offset_us.load(Ordering::Relaxed),
+            Place::There(_) => 0,
+        }
+    }
+
+    /// Believes a wall clock that jumped ahead by more than an hour, or that was too far ahead when the database was opened.
     pub fn confirm_clock(&self) {
         match &self.place {
             Place::Here(core) => core.sequencer.with_exec(|exec| {

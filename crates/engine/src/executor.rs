@@ -554,6 +554,7 @@ impl Executor {
         if self.state.time_offset_us.load(Ordering::Relaxed) != offset {
             self.state.time_offset_us.store(offset, Ordering::Relaxed);
         }
+        self.state.index.wall_offset_us.store(self.stamper.wall_offset_us(), Ordering::Relaxed);
         now
     }
 

@@ -31,7 +31,7 @@ use parking_lot::{Mutex, RwLock};
 use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 /// A bound above every revision, for the writer, who sees everything executed.
 pub(crate) const NEWEST: Revision = (1 << 62) - 1;
@@ -71,6 +71,8 @@ pub(crate) struct Index {
     pub graves: Graves,
     /// How they are used.
     pub searches: Searches,
+    /// The distance that is added to a time of the wall clock to make a stamp of it: not zero while stamps and the clock are apart.
+    pub wall_offset_us: AtomicI64,
 }
 
 pub(crate) struct Tables {
@@ -134,6 +136,7 @@ impl Index {
             declared: RwLock::default(),
             graves: Graves::default(),
             searches: Searches::default(),
+            wall_offset_us: AtomicI64::new(0),
         })
     }
 

@@ -41,6 +41,7 @@ pub struct Options {
     pub(crate) idle_limit: Duration,
     pub(crate) transaction_limit: Duration,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) clock_jump_limit: Option<Duration>,
     pub(crate) files: Option<Arc<dyn Files>>,
     pub(crate) base: Option<PathBuf>,
 }
@@ -75,6 +76,7 @@ impl Options {
             idle_limit: Duration::from_secs(30),
             transaction_limit: Duration::from_secs(300),
             clock: Arc::new(SystemClock::new()),
+            clock_jump_limit: Some(Duration::from_secs(365 * 86_400)),
             files: None,
             base: None,
         }
@@ -177,6 +179,15 @@ impl Options {
     pub fn feed_retention(mut self, retention: Duration, limit_bytes: u64) -> Options {
         self.feed_retention = retention;
         self.feed_retention_bytes = limit_bytes;
+        self
+    }
+
+    /// How far the wall clock may be ahead of the last stamp when the database is opened: it may have been closed for so long. A clock
+    /// that is further ahead is followed only once it is confirmed with [`Database::confirm_clock`], for stamps never go back;
+    /// [`Stats::clock_jump_us`](crate::Stats::clock_jump_us) tells. `None`: whatever it shows is believed. Default: 365 days.
+    #[must_use]
+    pub fn clock_jump_limit(mut self, limit: Option<Duration>) -> Options {
+        self.clock_jump_limit = limit;
         self
     }
 

@@ -7,7 +7,7 @@
 //!                     lapsed: absent for everyone; the next write or sweep first counts the expiry
 //! ```
 
-use super::keys::{self, Seen, expiry, lapse, remove, see, see_with, set_expiry};
+use super::keys::{self, Seen, checked_expiry, expiry, lapse, remove, see, see_with, set_expiry};
 use crate::entry::Head;
 use crate::overlay::{Overlay, Payload};
 use crate::planted::{self, Bug};
@@ -24,7 +24,7 @@ pub(crate) fn run(view: &View<'_>, overlay: &mut Overlay, command: &CellCommand)
         CellCommand::Init { name, value } => init(view, overlay, name, value),
         CellCommand::Set { name, value, ttl } => {
             let seen = see(view, overlay, CELLS, name)?;
-            let expires = expiry(view.now, *ttl, seen.expires)?;
+            let expires = expiry(view, *ttl, seen.expires)?;
             put(overlay, seen, value, expires).map(Answer::Counter)
         }
         CellCommand::Cas { name, expected, value } => cas(view, overlay, name, *expected, value),
@@ -139,7 +139,7 @@ fn sum(value: Value, by: Number, name: &Name) -> Result<Value> {
 fn expire(view: &View<'_>, overlay: &mut Overlay, name: &Name, ttl: Ttl) -> Result<Answer> {
     let (seen, payload) =
         see_with(view, overlay, CELLS, name.as_bytes(), |payload| Ok(payload.to_vec()))?;
-    let expires = expiry(view.now, ttl, seen.expires)?;
+    let expires = expiry(view, ttl, seen.expires)?;
     let Some(payload) = payload else { return Ok(Answer::Did(false)) };
     set_expiry(overlay, seen, &payload, expires)?;
     Ok(Answer::Did(true))
@@ -156,7 +156,7 @@ fn restore(
 ) -> Result<Answer> {
     let seen = see(view, overlay, CELLS, name)?;
     let expires = match (value, expires) {
-        (Some(_), Some(stamp)) => expiry(view.now, Ttl::Until(stamp), None)?,
+        (Some(_), Some(stamp)) => Some(checked_expiry(stamp)?),
         _ => None,
     };
     let (start, ()) = match value {

@@ -11,6 +11,7 @@ use crate::spaces::Key;
 use crate::view::{Origin, View};
 use mainstay_model::limits::check_page;
 use mainstay_model::{Code, Error, ExpireOnly, Name, Page, Result, Stamp, Ttl};
+use std::sync::atomic::Ordering;
 
 /// What is known of a key before a write.
 pub(super) struct Seen {
@@ -156,19 +157,31 @@ const LAST_COUNTER: u64 = 1 << 62;
 /// The latest moment a stamp may name: far beyond any calendar, and safe to add to.
 const LAST_STAMP: u64 = 1 << 62;
 
-/// When a write makes its key expire.
-pub(super) fn expiry(now: Stamp, ttl: Ttl, current: Option<Stamp>) -> Result<Option<Stamp>> {
+/// When a write makes its key expire. A moment that a caller names is one of the wall clock, which stamps may be apart from.
+pub(super) fn expiry(view: &View<'_>, ttl: Ttl, current: Option<Stamp>) -> Result<Option<Stamp>> {
     let invalid = |message: &str| Err(Error::new(Code::InvalidTtl, message));
     match ttl {
         Ttl::Clear => Ok(None),
         Ttl::Keep => Ok(current),
         Ttl::Millis(0) => invalid("a time to live of 0 ms: delete it instead"),
-        Ttl::Millis(ms) => match ms.checked_mul(1000).and_then(|us| us.checked_add(now)) {
+        Ttl::Millis(ms) => match ms.checked_mul(1000).and_then(|us| us.checked_add(view.now)) {
             Some(stamp) if stamp <= LAST_STAMP => Ok(Some(stamp)),
             _ => invalid("the time to live ends beyond the calendar"),
         },
-        Ttl::Until(stamp) if stamp <= LAST_STAMP => Ok(Some(stamp)),
-        Ttl::Until(_) => invalid("the expiry lies beyond the calendar"),
+        Ttl::Until(moment) => {
+            // The first is checked as well: what lies beyond the calendar does so whatever is added to it.
+            checked_expiry(moment)?;
+            let offset_us = view.index.wall_offset_us.load(Ordering::Relaxed);
+            checked_expiry(moment.saturating_add_signed(offset_us)).map(Some)
+        }
+    }
+}
+
+/// A stamp that something expires at, as it was written before or is to be written.
+pub(super) fn checked_expiry(stamp: Stamp) -> Result<Stamp> {
+    match stamp {
+        ..=LAST_STAMP => Ok(stamp),
+        _ => Err(Error::new(Code::InvalidTtl, "the expiry lies beyond the calendar")),
     }
 }
 

@@ -7,7 +7,9 @@
 //!
 //! A record without fields is gone: taking the last one out is its deletion.
 
-use super::keys::{self, Seen, expiry, lapse, may_expire, remove, see, see_with, set_expiry};
+use super::keys::{
+    self, Seen, checked_expiry, expiry, lapse, may_expire, remove, see, see_with, set_expiry,
+};
 use super::search::{Search, record, text};
 use crate::catalog::Layers;
 use crate::entry::Head;
@@ -108,7 +110,7 @@ fn write(
     write.check()?;
     let (seen, old) = see_fields(view, overlay, &write.key)?;
     let old = old.as_deref();
-    let expires = expiry(view.now, write.ttl, seen.expires)?;
+    let expires = expiry(view, write.ttl, seen.expires)?;
     if !hold(&write.when, &write.key, &seen, old)? {
         return Ok(Answer::MaybeCounter(None));
     }
@@ -216,10 +218,10 @@ fn pick(
     revision: Revision,
 ) -> Result<Answer> {
     // A time to live that there is not is refused whatever is found.
-    expiry(view.now, pick.ttl, None)?;
+    expiry(view, pick.ttl, None)?;
     let Some(key) = first(view, overlay, pick)? else { return Ok(Answer::Picked(None)) };
     let (seen, old) = see_fields(view, overlay, &key)?;
-    let expires = expiry(view.now, pick.ttl, seen.expires)?;
+    let expires = expiry(view, pick.ttl, seen.expires)?;
     let moment = Moment { now: view.now, revision };
     let values = values(&key, old.as_deref(), &pick.set, moment)?;
     let changes = changes(&pick.set, &values, &pick.clear);
@@ -386,7 +388,7 @@ fn expire(
 ) -> Result<Answer> {
     let (seen, payload) =
         see_with(view, overlay, RECORDS, key.as_bytes(), |payload| Ok(payload.to_vec()))?;
-    let expires = expiry(view.now, ttl, seen.expires)?;
+    let expires = expiry(view, ttl, seen.expires)?;
     let Some(payload) = payload.filter(|_| may_expire(only, seen.expires, expires)) else {
         return Ok(Answer::Did(false));
     };
@@ -406,7 +408,7 @@ fn restore(
     // A record without fields is gone.
     let fields = fields.filter(|fields| !fields.is_empty());
     let expires = match (fields, expires) {
-        (Some(_), Some(stamp)) => expiry(view.now, Ttl::Until(stamp), None)?,
+        (Some(_), Some(stamp)) => Some(checked_expiry(stamp)?),
         _ => None,
     };
     let (start, ()) = overlay.stage(|out| fields.map_or(Ok(()), |fields| fields.encode(out)))?;

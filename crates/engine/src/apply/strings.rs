@@ -96,7 +96,7 @@ fn set(
     // A name that is both is a cell.
     let record = there && old.is_none();
     let kept = if ttl == Ttl::Keep { kept(view, overlay, name, &seen)? } else { None };
-    let expires = expiry(view.now, ttl, kept)?;
+    let expires = expiry(view, ttl, kept)?;
     let did = match only {
         Only::Equals(_) | Only::Differs(_) if record => return Err(records::wrong_type(name)),
         Only::Absent if record => false,
@@ -131,7 +131,7 @@ fn overwrite(
 ) -> Result<Answer> {
     let seen = keys::see(view, overlay, CELLS, name)?;
     let kept = if ttl == Ttl::Keep { kept(view, overlay, name, &seen)? } else { None };
-    let expires = expiry(view.now, ttl, kept)?;
+    let expires = expiry(view, ttl, kept)?;
     // Asked before the write: most often there are no records, and nothing is looked up.
     let record = records::is_there(view, overlay, name)?;
     let counter = put(overlay, seen, value, expires)?;
@@ -225,7 +225,7 @@ fn take(view: &View<'_>, overlay: &mut Overlay, name: &Name) -> Result<Answer> {
 
 fn touch(view: &View<'_>, overlay: &mut Overlay, name: &Name, ttl: Ttl) -> Result<Answer> {
     let (seen, payload) = see_with(view, overlay, name, copied)?;
-    let expires = expiry(view.now, ttl, seen.expires)?;
+    let expires = expiry(view, ttl, seen.expires)?;
     let Some(payload) = payload else { return Ok(Answer::Replaced { did: false, old: None }) };
     let old = Some(codec::decode(&payload)?);
     set_expiry(overlay, seen, &payload, expires)?;
@@ -307,7 +307,7 @@ fn expire(
     only: ExpireOnly,
 ) -> Result<Answer> {
     let (seen, payload) = keys::see_with(view, overlay, CELLS, name.as_bytes(), copied)?;
-    let expires = expiry(view.now, ttl, seen.expires)?;
+    let expires = expiry(view, ttl, seen.expires)?;
     let Some(payload) = payload.filter(|_| may_expire(only, seen.expires, expires)) else {
         return Ok(Answer::Did(false));
     };

@@ -50,6 +50,9 @@ settings! {
         pub transaction_idle_limit_ms: u64 = 30_000, 1..=DAY_MS;
         /// How long a transaction may be open in all.
         pub transaction_limit_ms: u64 = 300_000, 1..=DAY_MS;
+        /// How far the clock may be ahead of the last write when the database is opened; one that is further ahead is followed only
+        /// once it is confirmed. "none" believes whatever it shows.
+        pub clock_jump_limit_ms: Option<u64> = Some(30 * DAY_MS), 1..=YEARS_MS;
         /// A backup that fills an empty directory, or one whose index is lost; "none" without.
         pub base: Option<PathBuf> = None;
     }
@@ -101,6 +104,7 @@ impl Settings {
             .keyed_retention(self.keyed_retention_ms.map(ms))
             .sweep_interval(self.sweep_interval_ms.map(ms))
             .reader_limit(ms(self.reader_limit_ms))
+            .clock_jump_limit(self.clock_jump_limit_ms.map(ms))
             .transaction_limits(ms(self.transaction_idle_limit_ms), ms(self.transaction_limit_ms));
         options = match self.retention_ms {
             Some(retention_ms) => options.retention(ms(retention_ms)),
