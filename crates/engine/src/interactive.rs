@@ -17,6 +17,8 @@ use mainstay_model::{
     Transaction, Ttl, Value, Versioned, Where, Wrote,
 };
 
+use std::time::Duration;
+
 /// An open transaction. Dropping it rolls it back.
 pub struct Interactive(Inside);
 
@@ -80,6 +82,52 @@ impl Interactive {
         match &self.0 {
             Inside::Here(open) => Some(open.guard_count()),
             Inside::There(_) => None,
+        }
+    }
+
+    /// The memory that it holds, about: its commands, what it wrote and what it read. On a served database the
+    /// server holds it, and this is 0.
+    pub fn held_bytes(&self) -> usize {
+        match &self.0 {
+            Inside::Here(open) => open.held_bytes(),
+            Inside::There(_) => 0,
+        }
+    }
+
+    /// How long it stays open if nothing more is asked of it; nothing once it was given up, and on a served database, where
+    /// only the server knows.
+    pub fn time_left(&self) -> Option<Duration> {
+        match &self.0 {
+            Inside::Here(open) => open.time_left(),
+            Inside::There(_) => None,
+        }
+    }
+
+    /// Frees what it holds if its time is over. It stays an open transaction to whoever asks it for something, and says
+    /// `TransactionExpired`.
+    ///
+    /// ```
+    /// use mainstay::{Code, Options};
+    /// use std::time::Duration;
+    /// let db = Options::new().transaction_limits(Duration::ZERO, Duration::ZERO).memory()?;
+    /// let mut t = db.begin()?;
+    /// std::thread::sleep(Duration::from_millis(2));
+    /// t.give_up_if_expired();
+    /// assert_eq!(t.held_bytes(), 0);
+    /// assert_eq!(t.set("a", 1).unwrap_err().code(), Code::TransactionExpired);
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    pub fn give_up_if_expired(&mut self) {
+        if let Inside::Here(open) = &mut self.0 {
+            open.give_up_if_expired();
+        }
+    }
+
+    /// Frees what it holds. Whoever asks it for something is told why from then on. On a served database this does
+    /// nothing.
+    pub fn give_up(&mut self, why: Error) {
+        if let Inside::Here(open) = &mut self.0 {
+            open.give_up(why);
         }
     }
 

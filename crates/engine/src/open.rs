@@ -24,7 +24,7 @@ use crate::snapshot::Snapshot;
 use crate::spaces;
 use crate::told::{self, as_told, told};
 use crate::view::Origin;
-use mainstay_model::limits::GUARD_LIMIT;
+use mainstay_model::limits::{GUARD_LIMIT, OPEN_LIMIT_BYTES, TRANSACTION_LIMIT_COMMANDS};
 use mainstay_model::{
     Answer, At, CellCommand, Code, Command, Contract, Durability, Error, Guard, HashCommand, Name,
     OutboxCommand, Page, Receipt, RecordCommand, RecordPage, RecordPick, Result, Revision,
@@ -33,6 +33,10 @@ use mainstay_model::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// What an entry of a tree of what was read costs beside its name.
+const NOTED_BYTES: usize = 128;
 
 /// A transaction that is open in this process.
 pub(crate) struct Open {
@@ -52,7 +56,13 @@ pub(crate) struct Open {
     durability: Option<Durability>,
     began_us: u64,
     used_us: u64,
-    _pin: PinGuard,
+    /// The memory of the steps.
+    step_bytes: usize,
+    /// The memory of what was read.
+    noted_bytes: usize,
+    /// Set when it was given up: why. It holds nothing more then.
+    given_up: Option<Error>,
+    pin: Option<PinGuard>,
 }
 
 impl Open {
@@ -75,7 +85,10 @@ impl Open {
             durability: None,
             began_us,
             used_us: began_us,
-            _pin: pin,
+            step_bytes: 0,
+            noted_bytes: 0,
+            given_up: None,
+            pin: Some(pin),
         })
     }
 
@@ -93,17 +106,89 @@ impl Open {
 
     /// Refuses to go on after too long a pause, or in all.
     fn touch(&mut self) -> Result<()> {
-        let core = &self.snapshot.core;
-        let now = core.clock.monotonic_us();
-        let us = |limit: std::time::Duration| u64::try_from(limit.as_micros()).unwrap_or(u64::MAX);
-        let idle = now.saturating_sub(self.used_us) > us(core.options.idle_limit);
-        let old = now.saturating_sub(self.began_us) > us(core.options.transaction_limit);
-        if idle || old {
-            let what = if idle { "idle" } else { "open" };
-            let message = format!("the transaction was {what} for too long: begin again");
-            return Err(Error::new(Code::TransactionExpired, message));
+        if let Some(why) = &self.given_up {
+            return Err(why.clone());
+        }
+        let now = self.snapshot.core.clock.monotonic_us();
+        if let Some(expired) = self.expired_at(now) {
+            // Nothing of it can be of use any more.
+            self.give_up(expired.clone());
+            return Err(expired);
         }
         self.used_us = now;
+        Ok(())
+    }
+
+    /// Why it is over by now, if it is.
+    fn expired_at(&self, now_us: u64) -> Option<Error> {
+        let options = &self.snapshot.core.options;
+        let idle = now_us.saturating_sub(self.used_us) > micros(options.idle_limit);
+        let old = now_us.saturating_sub(self.began_us) > micros(options.transaction_limit);
+        if !idle && !old {
+            return None;
+        }
+        let what = if idle { "idle" } else { "open" };
+        let message = format!("the transaction was {what} for too long: begin again");
+        Some(Error::new(Code::TransactionExpired, message))
+    }
+
+    /// How long it stays open if nothing more is asked of it; nothing once it was given up.
+    pub fn time_left(&self) -> Option<Duration> {
+        if self.given_up.is_some() {
+            return None;
+        }
+        let options = &self.snapshot.core.options;
+        let idle_us = self.used_us.saturating_add(micros(options.idle_limit));
+        let old_us = self.began_us.saturating_add(micros(options.transaction_limit));
+        let now_us = self.snapshot.core.clock.monotonic_us();
+        // It is over when more than the limit has passed.
+        let over_us = idle_us.min(old_us).saturating_add(1);
+        Some(Duration::from_micros(over_us.saturating_sub(now_us)))
+    }
+
+    /// Frees what it holds once its time is over; whoever asks it is told so from then on.
+    pub fn give_up_if_expired(&mut self) {
+        if let Some(expired) = self.expired_at(self.snapshot.core.clock.monotonic_us()) {
+            self.give_up(expired);
+        }
+    }
+
+    /// Frees what it holds. Whoever asks it for something is told why from then on.
+    pub fn give_up(&mut self, why: Error) {
+        self.given_up.get_or_insert(why);
+        self.overlay = Overlay::default();
+        self.folds = Folds::default();
+        self.steps = SmallVec::new();
+        self.read = BTreeMap::new();
+        self.events = BTreeMap::new();
+        self.states = BTreeSet::new();
+        self.ranges = Vec::new();
+        self.step_bytes = 0;
+        self.noted_bytes = 0;
+        // History that it could still have read need not be kept for it.
+        self.pin = None;
+    }
+
+    /// The memory that it holds, what every entry costs beside its bytes included.
+    pub fn held_bytes(&self) -> usize {
+        self.overlay.held_bytes() + self.folds.held_bytes() + self.step_bytes + self.noted_bytes
+    }
+
+    /// Says whether a further step of this size fits.
+    fn check_step(&self, bytes: usize) -> Result<()> {
+        if self.steps.len() >= TRANSACTION_LIMIT_COMMANDS {
+            let message = format!(
+                "the transaction has {TRANSACTION_LIMIT_COMMANDS} commands that write, and that is the most: commit, and begin again"
+            );
+            return Err(Error::new(Code::TransactionTooLarge, message));
+        }
+        if self.held_bytes() + bytes > OPEN_LIMIT_BYTES {
+            let message = format!(
+                "the open transaction takes more than {} MiB of memory: commit, and begin again",
+                OPEN_LIMIT_BYTES >> 20
+            );
+            return Err(Error::new(Code::TransactionTooLarge, message));
+        }
         Ok(())
     }
 
@@ -125,6 +210,7 @@ impl Open {
         };
         let live = head.filter(|head| head.is_live(view.now));
         self.check_guards()?;
+        self.noted_bytes += NOTED_BYTES + name.as_str().len();
         self.read.insert(noted, live.and_then(|head| head.expires));
         Ok(())
     }
@@ -137,6 +223,7 @@ impl Open {
         self.check_guards()?;
         let (run, key) = &event;
         let seq = runs::seq_of(&self.snapshot.view(), &Overlay::default(), run, key)?;
+        self.noted_bytes += NOTED_BYTES + run.as_str().len() + key.len();
         self.events.insert(event, seq);
         Ok(())
     }
@@ -248,6 +335,7 @@ impl Open {
             let noted = (space.clone(), place);
             if !self.states.contains(&noted) {
                 self.check_guards()?;
+                self.noted_bytes += NOTED_BYTES + space.as_str().len() + place_bytes(&noted.1);
                 self.states.insert(noted);
             }
         }
@@ -255,6 +343,8 @@ impl Open {
     }
 
     fn change(&mut self, command: Command) -> Result<Answer> {
+        let step_bytes = size_of::<Step>() + command.weight_bytes();
+        self.check_step(step_bytes)?;
         if let Command::State(command) = &command {
             keyed::refuse_replay(command)?;
             self.note_states(command, None)?;
@@ -294,6 +384,7 @@ impl Open {
             }
             _ => return Err(not_on_data()),
         };
+        self.step_bytes += step_bytes;
         self.steps.push(as_told(command, &answer).into());
         Ok(answer)
     }
@@ -368,6 +459,9 @@ impl Open {
         let since = self.snapshot.revision;
         self.snapshot.core.index().check_space_reach(spaces::of(contract)?, since)?;
         self.check_guards()?;
+        let texts = [Some(&prefix), after.as_ref(), upto.as_ref()];
+        let text_bytes: usize = texts.into_iter().flatten().map(String::len).sum();
+        self.noted_bytes += size_of::<Guard>() + text_bytes;
         self.ranges.push(Guard::RangeUnchanged { contract, prefix, after, upto, since, expires });
         Ok(())
     }
@@ -444,6 +538,24 @@ impl Open {
     pub fn step_count(&self) -> usize {
         self.steps.len()
     }
+}
+
+/// The bytes of a place in a space.
+fn place_bytes(place: &StatePlace) -> usize {
+    match place {
+        StatePlace::Key(key) => key.len(),
+        StatePlace::Item { key, id } => key.len() + id.len(),
+        StatePlace::Position(source) => source.len(),
+        StatePlace::Range { prefix, after, upto } => {
+            let ends = [after, upto].into_iter().flatten().map(Vec::len);
+            prefix.len() + ends.sum::<usize>()
+        }
+        _ => 0,
+    }
+}
+
+fn micros(limit: Duration) -> u64 {
+    u64::try_from(limit.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Whether a command on the outbox gives the same when the transaction commits: what a claim takes, others may

@@ -93,6 +93,14 @@ impl Overlay {
         (self.dead_bytes, self.written_bytes) = (0, 0);
     }
 
+    /// The memory that it takes, what every effect costs beside its bytes included.
+    pub fn held_bytes(&self) -> usize {
+        let places = self.places.capacity() * (size_of::<(Key, usize)>() + 1);
+        // Long keys lie beside the effect, and once more beside the map's entry.
+        let keys = 2 * self.key_bytes;
+        self.effects.capacity() * size_of::<Effect>() + self.payloads.capacity() + places + keys
+    }
+
     pub fn effects(&self) -> &[Effect] {
         &self.effects
     }

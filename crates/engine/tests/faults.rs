@@ -46,6 +46,26 @@ fn a_full_disk_takes_nothing_and_writing_goes_on_when_space_returns() {
     }
 }
 
+/// Clients that take all files are no failure of the disk.
+#[test]
+fn a_process_without_a_file_for_the_log_goes_on_when_it_has_one() {
+    let (files, faults) = FaultyFiles::new();
+    let options = Options::new().sweep_interval(None).segment_bytes(1 << 16).background(false);
+    let db = options.files(files).memory().unwrap();
+    let (cells, value) = (db.cells(), "v".repeat(10_000));
+    faults.no_files.store(true, Ordering::SeqCst);
+    let refused = (0..20).find_map(|_| cells.set("a", value.as_str()).err());
+    let refused = refused.expect("a segment is full by then");
+    assert_eq!((refused.code(), refused.kind()), (Code::QueueFull, ErrorKind::Unavailable));
+    assert!(refused.to_string().contains("LimitNOFILE"), "{refused}");
+    let before = db.revision();
+    assert!(cells.set("a", value.as_str()).is_err() && !db.stats().read_only);
+    assert_eq!(cells.get("a").unwrap(), Some(value.as_str().into()), "reads go on");
+    faults.no_files.store(false, Ordering::SeqCst);
+    cells.set("a", "new").unwrap();
+    assert_eq!(db.revision(), before + 1);
+}
+
 #[test]
 fn writers_at_a_full_disk_lose_nothing_that_was_acknowledged() {
     let (db, faults) = open(Durability::Sync);

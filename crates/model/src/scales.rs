@@ -1,7 +1,12 @@
 //! Scales: the answers of one transaction are held together, so together they have a limit.
 
 use crate::limits::ANSWERS_LIMIT_BYTES;
-use crate::{Answer, CanonicalEvent, Code, Error, Fields, Page, Record, RecordPage, Value};
+use crate::{
+    Answer, CanonicalEvent, CellCommand, Code, Command, Condition, Error, Field, FieldValue,
+    Fields, HashCommand, Name, NewEvent, Only, OutboxCommand, Page, Record, RecordCommand,
+    RecordPage, RecordPick, RunCommand, SessionCommand, StateCommand, StateKey, StateWrite,
+    StringCommand, Value, Version,
+};
 
 /// Weighs answers as they are gathered.
 ///
@@ -81,6 +86,181 @@ impl Answer {
             Answer::Session(answer) => answer.weight_bytes(),
             _ => 0,
         }
+    }
+}
+
+impl Command {
+    /// The memory that it takes with all that it holds, about.
+    ///
+    /// ```
+    /// use mainstay_model::{CellCommand, Command, Name, Value};
+    /// let ones = Value::Array(vec![Value::Int(1); 1000]);
+    /// let set: Command = CellCommand::set(Name::new("a")?, ones).into();
+    /// assert!(set.weight_bytes() > 16_000, "a list of numbers takes more than its text");
+    /// # Ok::<(), mainstay_model::Error>(())
+    /// ```
+    pub fn weight_bytes(&self) -> usize {
+        let held = match self {
+            Command::Cell(command) => cell_bytes(command),
+            Command::String(command) => string_bytes(command),
+            Command::Record(command) => record_bytes(command),
+            Command::Hash(command) => hash_bytes(command),
+            Command::Run(command) => run_bytes(command),
+            Command::Outbox(OutboxCommand::Put { subject, payload, .. }) => {
+                subject.len() + payload.len()
+            }
+            Command::Outbox(OutboxCommand::Ack { ids } | OutboxCommand::AckHeld { ids, .. }) => {
+                ids.len() * size_of::<u64>()
+            }
+            Command::Outbox(
+                OutboxCommand::Fail { message, .. } | OutboxCommand::FailHeld { message, .. },
+            ) => message.len(),
+            Command::State(command) => state_bytes(command),
+            Command::Session(SessionCommand::Send { payload, .. }) => payload.len(),
+            _ => 0,
+        };
+        size_of::<Command>() + held
+    }
+}
+
+fn cell_bytes(command: &CellCommand) -> usize {
+    let value = match command {
+        CellCommand::Init { value, .. }
+        | CellCommand::Set { value, .. }
+        | CellCommand::Cas { value, .. }
+        | CellCommand::Restore { value: Some(value), .. } => value.weight_bytes(),
+        CellCommand::List { prefix, after, .. } => {
+            prefix.len() + after.as_ref().map_or(0, String::len)
+        }
+        _ => 0,
+    };
+    value + command.name().map_or(0, |name| name.as_str().len())
+}
+
+fn string_bytes(command: &StringCommand) -> usize {
+    let only = |only: &Only| match only {
+        Only::Equals(value) | Only::Differs(value) => value.weight_bytes(),
+        _ => 0,
+    };
+    let held = match command {
+        StringCommand::Set { value, only: when, .. }
+        | StringCommand::Swap { value, only: when, .. } => value.weight_bytes() + only(when),
+        StringCommand::Put { value, .. } => value.weight_bytes(),
+        StringCommand::SetAll { pairs, .. } => {
+            let pair = |(name, value): &(Name, Value)| {
+                size_of::<(Name, Value)>() + name.as_str().len() + value.weight_bytes()
+            };
+            pairs.iter().map(pair).sum()
+        }
+        StringCommand::Append { text, .. } => text.len(),
+        StringCommand::AddFloat { by, .. } => by.len(),
+        _ => 0,
+    };
+    held + command.name().map_or(0, |name| name.as_str().len())
+}
+
+/// What goes in and out of a record.
+fn change_bytes(set: &[(Field, FieldValue)], clear: &[Field]) -> usize {
+    let value = |(field, value): &(Field, FieldValue)| {
+        let held = if let FieldValue::Bytes(bytes) = value { bytes.len() } else { 0 };
+        size_of::<(Field, FieldValue)>() + field.as_bytes().len() + held
+    };
+    set.iter().map(value).sum::<usize>() + fields_bytes(clear)
+}
+
+fn fields_bytes(fields: &[Field]) -> usize {
+    fields.iter().map(|field| size_of::<Field>() + field.as_bytes().len()).sum()
+}
+
+fn conditions_bytes(conditions: &[Condition]) -> usize {
+    let one = |condition: &Condition| {
+        let held = match condition {
+            Condition::Field { is: Some(is), .. } | Condition::Fence { is, .. } => is.len(),
+            _ => 0,
+        };
+        size_of::<Condition>() + held + condition.field().map_or(0, |field| field.as_bytes().len())
+    };
+    conditions.iter().map(one).sum()
+}
+
+fn record_bytes(command: &RecordCommand) -> usize {
+    match command {
+        RecordCommand::Write(write) => {
+            let key = write.key.as_str().len();
+            key + conditions_bytes(&write.when) + change_bytes(&write.set, &write.clear)
+        }
+        RecordCommand::Delete { key, when } => key.as_str().len() + conditions_bytes(when),
+        RecordCommand::Restore { key, fields, .. } => {
+            key.as_str().len() + fields.as_ref().map_or(0, Fields::weight_bytes)
+        }
+        RecordCommand::Get { key, fields } => {
+            key.as_str().len() + fields.as_ref().map_or(0, |fields| fields_bytes(fields))
+        }
+        RecordCommand::Pick(pick) => {
+            size_of::<RecordPick>() + pick.prefix.len() + change_bytes(&pick.set, &pick.clear)
+        }
+        RecordCommand::Scan { prefix, .. } | RecordCommand::Count { prefix, .. } => prefix.len(),
+        _ => 0,
+    }
+}
+
+fn hash_bytes(command: &HashCommand) -> usize {
+    let held = match command {
+        HashCommand::Set { pairs, .. } => {
+            let pair = |(field, value): &(Field, Vec<u8>)| {
+                size_of::<(Field, Vec<u8>)>() + field.as_bytes().len() + value.len()
+            };
+            pairs.iter().map(pair).sum()
+        }
+        HashCommand::Delete { fields, .. } | HashCommand::Get { fields: Some(fields), .. } => {
+            fields_bytes(fields)
+        }
+        _ => 0,
+    };
+    held + command.key().as_str().len()
+}
+
+fn event_bytes(event: &NewEvent) -> usize {
+    let texts = event.run_id.len() + event.event_type.len();
+    size_of::<NewEvent>() + texts + event.event_data.weight_bytes()
+}
+
+fn run_bytes(command: &RunCommand) -> usize {
+    match command {
+        RunCommand::Append { event, .. } => event_bytes(event),
+        RunCommand::Bootstrap { metadata, events, .. } => {
+            metadata.weight_bytes() + events.iter().map(event_bytes).sum::<usize>()
+        }
+        RunCommand::Restore { events, .. } => events.iter().map(CanonicalEvent::weight_bytes).sum(),
+        RunCommand::Keep { state, .. } => state.weight_bytes(),
+        _ => 0,
+    }
+}
+
+fn state_bytes(command: &StateCommand) -> usize {
+    let write = |write: &StateWrite| {
+        let held = match write {
+            StateWrite::Put { key, value, .. } => key.len() + value.len(),
+            StateWrite::Delete { key, .. } => key.len(),
+            StateWrite::Append { key, id, item } => key.len() + id.len() + item.len(),
+            StateWrite::Merge { key, value, settles, .. } => {
+                key.len()
+                    + value.as_ref().map_or(0, Vec::len)
+                    + settles.len() * size_of::<Version>()
+            }
+            _ => 0,
+        };
+        size_of::<StateWrite>() + held
+    };
+    match command {
+        StateCommand::Write { writes, .. } => writes.iter().map(write).sum(),
+        StateCommand::Restore { block, .. } | StateCommand::Take { block, .. } => {
+            block.as_bytes().len()
+        }
+        StateCommand::Look { keys, .. } => {
+            keys.iter().map(|key| size_of::<StateKey>() + key.0.len()).sum()
+        }
+        _ => 0,
     }
 }
 

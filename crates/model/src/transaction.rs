@@ -156,6 +156,13 @@ impl Transaction {
         }
     }
 
+    /// The memory that it takes with all its commands, about.
+    pub fn weight_bytes(&self) -> usize {
+        let steps = self.steps.iter().chain(self.otherwise.iter().flatten());
+        let steps: usize = steps.map(|step| step.command.weight_bytes()).sum();
+        size_of::<Transaction>() + self.guards.len() * size_of::<Guard>() + steps
+    }
+
     /// Overrides the database's durability.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Transaction {

@@ -10,6 +10,7 @@ pub mod fuzz;
 pub mod histogram;
 pub mod http;
 pub mod jobs;
+pub mod memory;
 pub mod outbox;
 mod process;
 pub mod resp;

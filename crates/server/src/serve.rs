@@ -8,6 +8,7 @@
 use crate::config::Config;
 use crate::crew::Crew;
 use crate::jobs::{Desk, start_sweeping};
+use crate::memory::MemoryBudget;
 use crate::security::Security;
 use crate::telemetry::{self, Telemetry};
 use crate::tls::{Tls, Watch};
@@ -58,14 +59,16 @@ fn run_told(serve: &Config, welcome: impl FnOnce(&str)) -> Result<()> {
     let mut signals =
         Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(|error| failed("signals", &error))?;
     let jobs = Desk::new(db.clone(), serve.jobs.clone())?;
-    let shared =
-        resp::Shared::equipped(db.clone(), serve.resp_settings(), security.clone(), jobs.clone());
+    // One budget for all faces: a client that has filled it on one is refused on the other.
+    let memory = MemoryBudget::new(serve.memory.clone());
+    let (settings, users) = (serve.resp_settings(), security.clone());
+    let shared = resp::Shared::budgeted(db.clone(), settings, users, jobs.clone(), memory.clone());
     let (resp_tls, http_tls) = (tls_if(&tls, serve.tls.resp), tls_if(&tls, serve.tls.http));
     let face = resp::serve_with(listener, resp_tls, &shared)
         .map_err(|error| failed("the event loops", &error))?;
     let web = serve.http_settings().with_scratch_in(&serve.server.data);
     let web = web.map_err(|error| failed("the place of files on their way", &error))?;
-    let (app, stop) = (http_app(&db, web, security, jobs.clone())?, http::Stop::default());
+    let (app, stop) = (http_app(&db, web, security, jobs.clone(), memory)?, http::Stop::default());
     let web = listen(serve.http.address.resolve()?, "--http")?;
     let web_at = web.local_addr().map_err(|error| failed("the listener", &error))?;
     let scheme = if http_tls.is_some() { "https" } else { "http" };
@@ -130,8 +133,9 @@ fn http_app(
     settings: http::Settings,
     security: Arc<Security>,
     jobs: Arc<Desk>,
+    memory: Arc<MemoryBudget>,
 ) -> Result<http::Http> {
-    let app = http::Http::equipped(db.clone(), settings, security, jobs);
+    let app = http::Http::budgeted(db.clone(), settings, security, jobs, memory);
     app.map_err(|error| failed("the HTTP face", &error))
 }
 

@@ -3,10 +3,16 @@
 use std::io::{self, ErrorKind};
 
 use mainstay_model::{Code, Error};
+use rustix::io::Errno;
 
 /// An error of the disk, as one sentence that names the file.
 pub(super) fn io_failure(doing: &str, file: &str, error: &io::Error) -> Error {
     let (code, advice) = match error.kind() {
+        // The disk is well: whoever has the files open closes some of them.
+        _ if is_out_of_files(error) => (
+            Code::QueueFull,
+            "the process has as many files open as it may: try later, or raise the limit (ulimit -n, LimitNOFILE)",
+        ),
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
             (Code::DiskFull, "make space, writes then resume")
         }
@@ -16,6 +22,12 @@ pub(super) fn io_failure(doing: &str, file: &str, error: &io::Error) -> Error {
         _ => (Code::Io, "check the disk"),
     };
     Error::new(code, format!("{doing} {file} failed: {error}; {advice}"))
+}
+
+/// Whether the process, or the system, has as many files open as it may.
+pub(super) fn is_out_of_files(error: &io::Error) -> bool {
+    let limits = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
+    error.raw_os_error().is_some_and(|number| limits.contains(&number))
 }
 
 /// A failed sync: what is on stable storage is unknown from here on.

@@ -8,6 +8,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::failure::is_out_of_files;
 use parking_lot::{Mutex, RwLock};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
@@ -86,17 +87,21 @@ pub(super) fn read_full(file: &dyn File, buf: &mut [u8], offset: u64) -> io::Res
 pub struct DiskFiles {
     directory: PathBuf,
     read_only: bool,
+    /// The directory as it was when this was made, for a moment at which no further file can be opened.
+    kept: Option<std::fs::File>,
 }
 
 impl DiskFiles {
     /// The files of this directory, which must exist.
     pub fn new(directory: impl Into<PathBuf>) -> DiskFiles {
-        DiskFiles { directory: directory.into(), read_only: false }
+        let directory = directory.into();
+        let kept = std::fs::File::open(&directory).ok();
+        DiskFiles { directory, read_only: false, kept }
     }
 
     /// The same, for looking only: opens files without the right to write, refuses changes.
     pub fn read_only(directory: impl Into<PathBuf>) -> DiskFiles {
-        DiskFiles { directory: directory.into(), read_only: true }
+        DiskFiles { directory: directory.into(), read_only: true, kept: None }
     }
 
     fn writable(&self) -> io::Result<()> {
@@ -142,7 +147,11 @@ impl Files for DiskFiles {
 
     fn sync_dir(&self) -> io::Result<()> {
         self.writable()?;
-        std::fs::File::open(&self.directory)?.sync_all()
+        match (std::fs::File::open(&self.directory), &self.kept) {
+            // A segment that has its name must not be lost because clients have all files.
+            (Err(error), Some(kept)) if is_out_of_files(&error) => kept.sync_all(),
+            (opened, _) => opened?.sync_all(),
+        }
     }
 }
 

@@ -282,9 +282,10 @@ impl Sequencer {
     fn fail(&self, log: &mut LogStage, group: &mut Group, error: &Error) {
         // Nothing of it is in the log after these; after others nobody knows.
         let is_lost = error.code() == Code::LockLost;
-        let clean = matches!(error.code(), Code::DiskFull | Code::TransactionTooLarge)
-            || is_lost
-            || planted::is(Bug::RevisionReused);
+        let clean =
+            matches!(error.code(), Code::DiskFull | Code::TransactionTooLarge | Code::QueueFull)
+                || is_lost
+                || planted::is(Bug::RevisionReused);
         let mut failed = std::mem::take(&mut group.waiting);
         let mut exec = self.exec.lock();
         let mut later = match planted::is(Bug::UndoForgetsLater) {

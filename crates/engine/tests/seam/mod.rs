@@ -52,6 +52,8 @@ pub struct Faults {
     /// Bytes that may still be written; negative: no limit.
     pub room: AtomicI64,
     pub sync_fails: AtomicBool,
+    /// No further file can be opened.
+    pub no_files: AtomicBool,
     /// Once it ran full, syncs fail, too.
     pub full_is_broken: AtomicBool,
     pub writes: Gate,
@@ -105,6 +107,9 @@ impl FaultyFiles {
 
 impl Files for FaultyFiles {
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        if self.faults.no_files.load(Ordering::SeqCst) {
+            return Err(io::Error::from_raw_os_error(rustix::io::Errno::MFILE.raw_os_error()));
+        }
         self.inner.create(name).map(|file| self.wrap(file))
     }
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {

@@ -26,7 +26,7 @@ pub use origin::{Origin, Problem};
 pub use settings::Field;
 pub use settle::Loaded;
 
-use crate::{archive, http, jobs, outbox, resp, security, telemetry, tls};
+use crate::{archive, http, jobs, memory, outbox, resp, security, telemetry, tls};
 use mainstay::Result;
 use serde::{Deserialize, Serialize};
 use settings::settings;
@@ -55,6 +55,8 @@ pub struct Config {
     pub resp: resp::Settings,
     /// The face for HTTP.
     pub http: http::Settings,
+    /// The memory for what clients have asked and not read yet.
+    pub memory: memory::Settings,
     /// The database.
     pub database: database::Settings,
     /// Jobs and locks.
@@ -88,6 +90,7 @@ impl Config {
     /// What can be wrong with all settings together.
     fn check_together(&self) -> Result<()> {
         self.check()?;
+        self.memory.check()?;
         self.archive.check_together()?;
         self.tls.check()?;
         crate::serve::check(self)

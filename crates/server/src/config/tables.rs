@@ -4,7 +4,7 @@
 
 use super::database::{self, KeyedRetentionClass, RecordRetentionClass, RetentionClass};
 use super::{Field, Server};
-use crate::{archive, http, jobs, outbox, resp, security, telemetry, tls};
+use crate::{archive, http, jobs, memory, outbox, resp, security, telemetry, tls};
 
 /// One table of the file.
 #[derive(Debug)]
@@ -39,6 +39,7 @@ pub const TABLES: &[Table] = &[
     table!("resp", resp::Settings),
     table!("resp.request", resp::request::Limits),
     table!("http", http::Settings),
+    table!("memory", memory::Settings),
     table!("database", database::Settings),
     table!(["database.retention_classes"], RetentionClass),
     table!(["database.record_retention_classes"], RecordRetentionClass),

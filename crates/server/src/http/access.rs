@@ -9,6 +9,7 @@
 //! it is a transaction. Where there are no users, everybody is let in but pages of elsewhere.
 
 use super::Http;
+use super::answers;
 use super::conditions::SESSION;
 use super::extract::{Asked, Named};
 use super::origin;
@@ -140,13 +141,16 @@ pub(crate) async fn enter(
     parts.extensions.insert(asking.clone());
     let whole = door.recorded.filter(|recorded| recorded.whole);
     let mut again = whole.map(|_| Parts::clone(&parts));
-    let response = next.run(Request::from_parts(parts, body)).await;
+    let account = answers::account(&app).of_user(Some(asking.user.name()));
+    let method = parts.method.clone();
+    let answering = next.run(Request::from_parts(parts, body));
+    let response = answers::on(account.clone(), answering).await;
     if let Some(parts) = &mut again {
         let done = response.status().is_success();
         let outcome = if done { Outcome::Done } else { Outcome::Failed };
         record(&app, parts, door, &asking, outcome).await;
     }
-    Ok(response)
+    Ok(answers::held(&account, &method, response))
 }
 
 /// The prefix in a query; what else is there is the handler's business.

@@ -4,6 +4,7 @@ use super::Http;
 use super::exposition::{Amount, Figure};
 use crate::crew::Crew;
 use crate::jobs::Desk;
+use crate::memory::{Kind, MemoryBudget};
 use crate::process;
 use crate::resp::Shared;
 use crate::resp::table::GROUPS;
@@ -355,6 +356,21 @@ pub(crate) fn http(app: &Http) -> Vec<Figure> {
         .is(app.clerk().under_way()),
         Figure::gauge("http_writes_waiting_limit", "How many may wait there")
             .is(app.settings().waiting_writes),
+    ]
+}
+
+/// What clients make the server hold, by kind.
+pub(crate) fn memory(budget: &MemoryBudget) -> Vec<Figure> {
+    let held = Figure::gauge("client_memory", "Memory that clients make the server hold, by kind");
+    let held = held.bytes();
+    let by_kind = |all: Figure, kind: Kind| all.of("kind", kind.name(), budget.held_bytes(kind));
+    vec![
+        Kind::ALL.into_iter().fold(held, by_kind),
+        Figure::gauge("client_memory_limit", "How much that may be in all")
+            .bytes()
+            .is(budget.settings().total_bytes),
+        Figure::counter("client_memory_refused", "Requests for more of it that were refused")
+            .is(budget.refused()),
     ]
 }
 

@@ -11,6 +11,7 @@
 //! receipt becomes JSON.
 
 mod access;
+mod answers;
 mod branches;
 mod cells;
 mod clerk;
@@ -63,6 +64,7 @@ pub(crate) use transactions::read as read_transaction;
 
 use crate::crew::Crew;
 use crate::jobs::Desk;
+use crate::memory::MemoryBudget;
 use crate::resp;
 use crate::security::Security;
 use clerk::Clerk;
@@ -90,6 +92,7 @@ struct Shared {
     db: Database,
     settings: Settings,
     security: Arc<Security>,
+    memory: Arc<MemoryBudget>,
     writer: Writer,
     jobs: Arc<Desk>,
     clerk: Clerk,
@@ -132,6 +135,17 @@ impl Http {
         security: Arc<Security>,
         jobs: Arc<Desk>,
     ) -> std::io::Result<Http> {
+        Http::budgeted(db, settings, security, jobs, Arc::default())
+    }
+
+    /// The same with the memory that it shares with other faces.
+    pub fn budgeted(
+        db: Database,
+        settings: Settings,
+        security: Arc<Security>,
+        jobs: Arc<Desk>,
+        memory: Arc<MemoryBudget>,
+    ) -> std::io::Result<Http> {
         let seats = |count: usize| Arc::new(Semaphore::new(count.clamp(1, SEATS_LIMIT)));
         let shared = Shared {
             writer: Writer::start(db.clone(), settings.waiting_writes)?,
@@ -151,6 +165,7 @@ impl Http {
             db,
             settings,
             security,
+            memory,
         };
         Ok(Http { shared: Arc::new(shared) })
     }
@@ -218,6 +233,10 @@ impl Http {
 
     fn security(&self) -> &Security {
         &self.shared.security
+    }
+
+    fn memory(&self) -> &Arc<MemoryBudget> {
+        &self.shared.memory
     }
 
     fn writer(&self) -> &Writer {

@@ -1,7 +1,9 @@
 //! The memory that the bodies of all requests share, and the part of it that one body has.
 
 use super::Http;
+use super::answers::{account, no_memory};
 use super::refusal::{Answered, Refusal};
+use crate::memory::{Kind, Reservation};
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -14,6 +16,8 @@ const STEP_BYTES: usize = 256 << 10;
 #[derive(Default)]
 pub(crate) struct Room {
     held: Option<OwnedSemaphorePermit>,
+    /// What of it counts for whoever asks.
+    reserved: Option<Reservation>,
 }
 
 impl Room {
@@ -38,6 +42,8 @@ impl Room {
         if bytes <= SMALL_BYTES {
             return Ok(());
         }
+        let reserved = self.reserved.get_or_insert_with(|| account(app).reservation(Kind::Bodies));
+        reserved.resize(bytes).map_err(|exceeded| no_memory(&exceeded))?;
         // One that is larger than all there is has to be content with all there is.
         let kilobytes = bytes.min(app.settings().bodies_limit_bytes) / 1024;
         let held = self.held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);

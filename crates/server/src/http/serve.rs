@@ -9,6 +9,7 @@
 //! ```
 
 use super::access::Peer;
+use super::answers;
 use super::patience::Patient;
 use super::refusal::Refusal;
 use super::{Http, LOOKS, router};
@@ -124,6 +125,12 @@ fn run(
     runtime.shutdown_timeout(ABANDONED_LIMIT);
 }
 
+/// How many are told at once that they are one too many: each takes a file, and where there are few files the database
+/// needs the others.
+fn refusals(connections: usize) -> usize {
+    (connections / 8).clamp(1, REFUSALS)
+}
+
 struct Server {
     app: Http,
     tls: Option<Tls>,
@@ -138,7 +145,7 @@ impl Server {
         Server {
             router: router(app.clone()),
             seats: Arc::new(Semaphore::new(app.settings().connections.clamp(1, CONNECTIONS))),
-            refusals: Arc::new(Semaphore::new(REFUSALS)),
+            refusals: Arc::new(Semaphore::new(refusals(app.settings().connections))),
             graceful: GracefulShutdown::new(),
             app,
             tls,
@@ -228,9 +235,10 @@ impl Talk {
         builder.timer(TokioTimer::new()).header_read_timeout(settings.header_limit());
         builder.max_buf_size(HEAD_LIMIT_BYTES).max_header_size(HEAD_LIMIT_BYTES);
         let (router, peer) = (TowerToHyperService::new(self.router), self.peer);
+        let account = self.app.memory().connect(None);
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(peer);
-            router.call(request)
+            answers::on(account.clone(), router.call(request))
         });
         // A connection that breaks concerns nobody but its client, who has noticed.
         let _ = self.end.watch(builder.serve_connection(stream, service)).await;

@@ -49,6 +49,9 @@ settings! {
         pub feed_readers: usize = 1024, 1..=1_000_000;
         /// How long a reader of the feed may take nothing before it is cut.
         pub feed_stall_limit_ms: u64 = 20_000, 1..=HOUR_MS;
+        /// How many bytes of a stream of events wait for its reader, but for the last event: then the
+        /// stream waits for it.
+        pub feed_buffer_bytes: usize = 1 << 20, 1..=GIB;
         /// The longest that a page of the feed waits for a first change.
         pub feed_wait_limit_ms: u64 = 60_000, 0..=HOUR_MS;
         /// A page of the feed ends behind the transaction that makes it this large.

@@ -91,11 +91,11 @@ impl Source for TailReader {
     async fn next(&mut self, quiet: Duration) -> Answered<Sending> {
         let told = TailReader::next(self, PAGE_DEFAULT, quiet).await?;
         if told.is_empty() {
-            return Ok(Box::new(once(Event::default().comment("alive"))));
+            return Ok(Box::new(once((Event::default().comment("alive"), 0))));
         }
         Ok(Box::new(told.into_iter().map(|told| {
-            let id = told.seq.to_string();
-            Event::default().event("appended").id(id).data(told.json().get())
+            let (id, text) = (told.seq.to_string(), told.json().get());
+            (Event::default().event("appended").id(id).data(text), text.len())
         })))
     }
 }

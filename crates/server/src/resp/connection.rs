@@ -12,13 +12,15 @@ use super::login::Login;
 use super::multi::Multi;
 use super::reply::Reply;
 use super::request::{Malformed, Parsed, Parser, Words};
-use super::room::Share;
+use super::room::{Holding, Share};
 use super::session::{Handled, Job, Owed, Pending, Session, Written};
 use super::shared::Seat;
 use super::slow_log::Told;
+use super::stalls::{Stalled, Stalls};
 use super::stream::Stream;
 use super::tasks::{Kept, Task};
 use super::{Settings, Shared};
+use crate::memory::Exceeded;
 use crate::security::Verdict;
 use mainstay::{Receipt, Transaction};
 use mio::net::TcpStream;
@@ -97,8 +99,12 @@ pub struct Connection {
     behind_bytes: usize,
     /// What it has put into the database in the batch.
     written: Written,
+    /// The memory of its transactions in the batch.
+    batched_bytes: usize,
     /// Its part of the memory that all share.
     share: Share,
+    /// What it is given limited time for.
+    pub stalls: Stalls,
     _seat: Seat,
     /// Its last request, in case that was slow.
     told: Told,
@@ -132,7 +138,6 @@ impl Connection {
         session.tell_of_itself();
         Connection {
             stream,
-            session,
             parser: Parser::default(),
             input: Vec::new(),
             output: Vec::new(),
@@ -140,7 +145,10 @@ impl Connection {
             debts: VecDeque::new(),
             behind_bytes: 0,
             written: Written::default(),
-            share: shared.room.share(),
+            batched_bytes: 0,
+            share: Share::new(&session.account),
+            session,
+            stalls: Stalls::default(),
             _seat: seat,
             told: Told::default(),
             ending: Ending::HungUp,
@@ -173,6 +181,8 @@ impl Connection {
             Step::Login => self.session.user.is_some(),
             // It is gone when it has.
             Step::Goodbye => false,
+            // They are looked at when the time is there.
+            Step::Reading | Step::Request | Step::Transaction => false,
         }
     }
 
@@ -234,15 +244,27 @@ impl Connection {
         wish
     }
 
-    /// What it holds: of a request, of replies, and between `MULTI` and `EXEC`.
-    fn held_bytes(&self) -> usize {
-        let queued = self.session.multi.as_ref().map_or(0, Multi::bytes);
-        self.input.capacity() + self.output.capacity() + queued
+    /// What it holds of requests, of replies, between `MULTI` and `EXEC`, and in an open transaction.
+    fn holding(&self) -> Holding {
+        let words = self.parser.held_bytes() + self.input.capacity();
+        Holding {
+            requests: words + self.batched_bytes,
+            replies: self.output.capacity(),
+            queued: self.session.multi.as_ref().map_or(0, Multi::bytes),
+            transaction: self.session.open.as_ref().map_or(0, |open| open.held_bytes()),
+        }
     }
 
-    /// What is held beyond the room for all is let go, and the connection with it.
+    /// Notes what it holds; fails where that is too much.
+    fn reserve(&mut self) -> Result<(), Exceeded> {
+        let holding = self.holding();
+        self.share.holds(&self.session.account, holding)
+    }
+
+    /// What is held beyond a limit is let go: what was gathered for a transaction, else the connection.
     fn fit(&mut self) {
-        if self.share.holds(self.held_bytes()) {
+        let Err(exceeded) = self.reserve() else { return };
+        if self.session.give_up_gathered(&exceeded) && self.reserve().is_ok() {
             return;
         }
         let in_mid_reply = self.sent < self.output.len() || self.owes();
@@ -250,10 +272,7 @@ impl Connection {
         self.session.multi = None;
         self.debts.clear();
         if !in_mid_reply {
-            self.write(&Reply::error(
-                "UNAVAILABLE the memory for unfinished requests and unread replies is used up: \
-                 connect again later",
-            ));
+            self.write(&Reply::error(format!("UNAVAILABLE {exceeded}: connect again later")));
         }
         self.ends();
     }
@@ -316,6 +335,7 @@ impl Connection {
             }
             used += taken;
             *left -= 1;
+            self.stalls.took_request();
             if wish.is_some() {
                 self.left_over = used < bytes.len();
                 return (used, wish);
@@ -346,6 +366,7 @@ impl Connection {
             Handled::Run(transaction, owed) => {
                 self.session.tally.batched(self.session.group());
                 self.written.add(words);
+                self.batched_bytes += transaction.weight_bytes();
                 let weight = self.session.weigh(&transaction, self.written);
                 self.behind_bytes = self.behind_bytes.saturating_add(weight);
                 self.debts.push_back(Debt::Batch(batch.len(), owed, self.told));
@@ -499,6 +520,7 @@ impl Connection {
     /// Pays what is owed, from the receipts of the batch.
     pub fn pay(&mut self, receipts: &mut [Option<mainstay::Result<Receipt>>]) {
         (self.behind_bytes, self.written) = (0, Written::default());
+        self.batched_bytes = 0;
         while let Some(debt) = self.debts.pop_front() {
             let reply = match debt {
                 Debt::Reply(reply) => reply,
@@ -523,11 +545,57 @@ impl Connection {
     /// Whether what is unsent may wait for a reader; else it is cut.
     fn may_wait(&mut self) -> bool {
         let unsent = self.output.len() - self.sent;
-        let waits = unsent <= self.settings().output_bytes && self.share.holds(self.held_bytes());
+        let waits = unsent <= self.settings().output_bytes && self.reserve().is_ok();
         if !waits {
             self.ending = Ending::SlowReader;
         }
         waits
+    }
+
+    /// What it has begun and is given limited time for from now on, each with its microseconds.
+    pub fn begun(&mut self) -> impl Iterator<Item = (Step, u64)> + use<> {
+        let is_unsent = self.sent < self.output.len();
+        let is_incomplete = self.awaits_rest();
+        let left = self.session.open.as_ref().and_then(|open| open.time_left());
+        let settings = &self.session.shared.settings;
+        self.stalls.begun(
+            is_unsent.then_some(settings.write_limit_ms),
+            is_incomplete.then_some(settings.request_limit_ms),
+            left,
+        )
+    }
+
+    /// Whether it waits for the rest of a request, and nothing else keeps it from being read.
+    fn awaits_rest(&self) -> bool {
+        !self.input.is_empty() && !self.left_over && !self.readable && self.may_go_on()
+    }
+
+    /// The time for something that it has begun is over. Says what is to be said to whoever did not do it; nothing when
+    /// it did.
+    pub fn stalled(&mut self, step: Step) -> Option<Stalled> {
+        match step {
+            Step::Reading => {
+                let unsent = self.output.len() - self.sent;
+                self.stalls.took_nothing(unsent).then(|| {
+                    self.ending = Ending::SlowReader;
+                    Stalled::Reader
+                })
+            }
+            Step::Request => {
+                let awaits = self.awaits_rest();
+                self.stalls.is_same_request(awaits).then_some(Stalled::Request)
+            }
+            Step::Transaction => {
+                self.stalls.look_at_transaction();
+                if let Some(open) = &mut self.session.open {
+                    open.give_up_if_expired();
+                }
+                // It holds less now, and that always fits.
+                let _ = self.reserve();
+                None
+            }
+            _ => None,
+        }
     }
 
     /// Sends what can be sent; false when the connection is over.
@@ -537,6 +605,7 @@ impl Connection {
                 Ok(0) => return false,
                 Ok(count) => {
                     self.sent += count;
+                    self.stalls.sent(count);
                     self.session.tally.sent(count);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return self.may_wait(),
@@ -549,7 +618,8 @@ impl Connection {
             true => self.output = Vec::new(),
             false => self.output.clear(),
         }
-        self.share.holds(self.held_bytes());
+        // It has shrunk, and that always fits.
+        let _ = self.reserve();
         self.flush()
     }
 

@@ -18,6 +18,12 @@ pub enum Step {
     Login,
     /// Reading the last that it is told.
     Goodbye,
+    /// Taking something of what waits for it.
+    Reading,
+    /// The rest of a request that it has begun.
+    Request,
+    /// The transaction that it has open.
+    Transaction,
 }
 
 /// A connection that has to have done something by now.

@@ -18,6 +18,7 @@ use super::login::Login;
 use super::reply::Reply;
 use super::shared::Seat;
 use super::slow_log::BATCH_LIMIT;
+use super::stalls::Stalled;
 use super::stream::Stream;
 use super::tally::{Tally, count};
 use super::work;
@@ -275,6 +276,9 @@ impl Loop {
                     self.limit_goodbye(place, id);
                 }
                 Step::Handshake | Step::Goodbye => self.close(place),
+                Step::Reading | Step::Request | Step::Transaction => {
+                    self.look_at_stall(place, step)
+                }
                 // Its password is being verified: that is not its fault.
                 Step::Login if connection.state == State::Resting => self.limit_login(place, id),
                 Step::Login => {
@@ -282,6 +286,32 @@ impl Loop {
                     self.list(place);
                 }
             }
+        }
+    }
+
+    /// The time is over for something that a connection has begun.
+    fn look_at_stall(&mut self, place: usize, step: Step) {
+        let Some(connection) = self.connections.get_mut(place) else { return };
+        match connection.stalled(step) {
+            Some(Stalled::Reader) => return self.close(place),
+            Some(Stalled::Request) => {
+                let limit = self.shared.settings.request_limit_ms;
+                connection.close(&Reply::error(format!(
+                    "ERR Protocol error: the rest of the request did not come within resp.request_limit_ms ({limit} ms)"
+                )));
+                self.list(place);
+            }
+            None => {}
+        }
+        self.limit_begun(place);
+    }
+
+    /// What a connection has begun it has to go on with.
+    fn limit_begun(&mut self, place: usize) {
+        let Some(connection) = self.connections.get_mut(place) else { return };
+        let id = connection.session.id;
+        for (step, limit_us) in connection.begun() {
+            self.limit(Due { place, id, step }, limit_us);
         }
     }
 
@@ -522,6 +552,7 @@ impl Loop {
         if connection.has_more() {
             self.list(place);
         }
+        self.limit_begun(place);
     }
 
     fn tell_ending(&self, connection: &Connection) {

@@ -10,6 +10,7 @@
 use super::Shared;
 use super::reply::Reply;
 use super::shared::Seat;
+use crate::memory::{Account, Exceeded, Kind, Reservation};
 use crate::security::User;
 use mainstay::{
     CanonicalEvent, Code, Database, Error, Event, Feed, Fields, Glance, Reached, Revision, RunTail,
@@ -73,6 +74,8 @@ pub struct Reading {
     user: Option<Arc<User>>,
     found: Vec<Event>,
     found_bytes: usize,
+    /// What of that counts for whoever reads.
+    held: Option<Reservation>,
     /// The log goes on behind what was looked through.
     more: bool,
     _seat: Seat,
@@ -84,13 +87,31 @@ impl Reading {
     /// From a place on.
     pub fn new(feed: Feed, limit: usize, until: Until, telling: Telling, seat: Seat) -> Reading {
         let (found, found_bytes, more) = (Vec::new(), 0, false);
-        let (user, _seat, _counted) = (None, seat, None);
-        Reading { feed, limit, until, telling, user, found, found_bytes, more, _seat, _counted }
+        let (user, held, _seat, _counted) = (None, None, seat, None);
+        Reading {
+            feed,
+            limit,
+            until,
+            telling,
+            user,
+            found,
+            found_bytes,
+            held,
+            more,
+            _seat,
+            _counted,
+        }
     }
 
     /// The same with as much as this user may know.
     pub fn told_to(mut self, user: Option<Arc<User>>) -> Reading {
         self.user = user;
+        self
+    }
+
+    /// The same, on this account.
+    pub fn paid_by(mut self, account: &Arc<Account>) -> Reading {
+        self.held = Some(account.reservation(Kind::Feeds));
         self
     }
 
@@ -117,6 +138,7 @@ impl Reading {
 
     fn tell(&mut self) -> Reply {
         self.found_bytes = 0;
+        self.held = self.held.take().map(Reservation::emptied);
         let (events, position) = (std::mem::take(&mut self.found), self.feed.position());
         (self.telling.shape)(Ok(Found { events, position, more: self.more }))
     }
@@ -132,7 +154,7 @@ impl Reading {
                 Glance::Event(event) if self.hides(&event) => {}
                 Glance::Event(event) => {
                     last = event.revision;
-                    self.keep(event);
+                    self.keep(event)?;
                 }
                 Glance::End => break,
                 Glance::More => {
@@ -153,14 +175,19 @@ impl Reading {
         !self.user.as_ref().is_some_and(may_follow)
     }
 
-    fn keep(&mut self, mut event: Event) {
+    fn keep(&mut self, mut event: Event) -> mainstay::Result<()> {
         if !self.telling.values {
             (event.value, event.fields) = (None, None);
         }
         let value_bytes = event.value.as_ref().map_or(0, Value::weight_bytes);
         let fields_bytes = event.fields.as_ref().map_or(0, Fields::weight_bytes);
         self.found_bytes += size_of::<Event>() + event.key.len() + value_bytes + fields_bytes;
+        if let Some(held) = &mut self.held {
+            let too_much = |exceeded: Exceeded| Error::new(Code::QueueFull, exceeded.to_string());
+            held.resize(self.found_bytes).map_err(too_much)?;
+        }
         self.found.push(event);
+        Ok(())
     }
 }
 

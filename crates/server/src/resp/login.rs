@@ -83,6 +83,7 @@ impl Session {
         if user.is_some() {
             self.failures = 0;
         }
+        self.account = self.account.of_user(user.as_ref().map(|user| user.name()));
         self.user = user;
         self.watches = Arc::new(());
         self.watched.clear();

@@ -35,6 +35,7 @@ pub mod session;
 mod settings;
 mod shared;
 pub mod slow_log;
+mod stalls;
 mod stream;
 pub mod table;
 pub mod tally;

@@ -4,7 +4,7 @@ use super::Shared;
 use super::commands::feed::no_waiting;
 use super::once;
 use super::orders::{self, Turn};
-use super::plan::{Plan, Promise, unexpected};
+use super::plan::{Plan, Promise, too_many_commands, unexpected};
 use super::reply::{Protocol, Reply};
 use super::session::{Call, Handled, Owed, Session, no_permission};
 use super::table::{Run, Spec};
@@ -22,8 +22,14 @@ pub struct Multi {
     queued: Vec<Queued>,
     /// The words that were kept.
     bytes: usize,
+    /// The commands that they became.
+    commands: usize,
+    /// The memory of those, beside what the queue itself takes.
+    plan_bytes: usize,
     /// A command was not understood: nothing will be done.
     spoilt: bool,
+    /// Why it was given up, if it was.
+    given_up: Option<String>,
 }
 
 /// A command that waits for `EXEC`.
@@ -81,6 +87,11 @@ impl Multi {
             let message = "TOOLARGE a transaction has at most 100,000 commands and 64 MiB";
             return Ok(Reply::error(message));
         }
+        if self.given_up.is_some() {
+            // Nothing will come of it, so nothing is kept of it.
+            self.bytes = 0;
+            return Ok(QUEUED);
+        }
         let owned = || words.iter().map(|word| word.to_vec()).collect();
         let run = match spec.inside {
             None => spec.run,
@@ -93,11 +104,11 @@ impl Multi {
             },
         };
         if let Some(plan) = run.plan(shared, words) {
-            self.queued.push(match plan {
+            let queued = match plan {
                 Ok(plan) => Queued::Plan(spec.permit(user, plan)?),
                 Err(reply) => Queued::Wrong(reply),
-            });
-            return Ok(QUEUED);
+            };
+            return Ok(self.keep(queued));
         }
         let queued = match run {
             Run::Order(read) => match read(words) {
@@ -124,9 +135,28 @@ impl Multi {
         Ok(QUEUED)
     }
 
+    /// Keeps a plan, if all commands together are not too many: one of them may be a million names.
+    fn keep(&mut self, queued: Queued) -> Reply {
+        if let Queued::Plan(plan) = &queued {
+            self.commands += plan.commands.len();
+            self.plan_bytes += plan.weight_bytes();
+        }
+        if self.commands > TRANSACTION_LIMIT_COMMANDS {
+            self.give_up(String::new());
+            return too_many_commands();
+        }
+        self.queued.push(queued);
+        QUEUED
+    }
+
     /// The memory that what was kept takes, about.
     pub fn bytes(&self) -> usize {
-        self.bytes + self.queued.len() * size_of::<Queued>()
+        self.bytes + self.plan_bytes + self.queued.capacity() * size_of::<Queued>()
+    }
+
+    /// Lets go of all that was kept: nothing will be done, and `EXEC` says why.
+    pub fn give_up(&mut self, why: String) {
+        *self = Multi { spoilt: true, given_up: Some(why), ..Multi::default() };
     }
 
     /// Nothing will be done.
@@ -210,9 +240,12 @@ fn end(session: &mut Session, name: &str) -> Result<(Vec<Queued>, Vec<Guard>), R
         return Err(Reply::error(format!("ERR {name} without MULTI")));
     };
     let watched = std::mem::take(&mut session.watched);
-    match multi.spoilt {
-        true => Err(Reply::error("EXECABORT Transaction discarded because of previous errors.")),
-        false => Ok((multi.queued, watched)),
+    match multi.given_up.filter(|why| !why.is_empty()) {
+        Some(why) => Err(Reply::error(format!("EXECABORT Transaction discarded: {why}"))),
+        None if multi.spoilt => {
+            Err(Reply::error("EXECABORT Transaction discarded because of previous errors."))
+        }
+        None => Ok((multi.queued, watched)),
     }
 }
 

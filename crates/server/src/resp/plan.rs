@@ -11,6 +11,7 @@
 
 use super::reply::Reply;
 use crate::security::{Denied, User};
+use mainstay::limits::TRANSACTION_LIMIT_COMMANDS;
 use mainstay::{
     Answer, At, CellCommand, Command, Database, Error, Receipt, RecordCommand, RunCommand,
     SmallVec, Stamp, StateCommand, StringCommand, Transaction,
@@ -158,6 +159,19 @@ impl Plan {
         }
     }
 
+    /// The memory that it takes, what every command of it costs included.
+    pub fn weight_bytes(&self) -> usize {
+        self.commands.iter().map(Command::weight_bytes).sum()
+    }
+
+    /// Refuses to write more than a transaction may, before anything is done or kept of it.
+    pub fn check_size(&self) -> Result<(), Reply> {
+        if self.commands.len() <= TRANSACTION_LIMIT_COMMANDS || self.is_read() {
+            return Ok(());
+        }
+        Err(too_many_commands())
+    }
+
     /// Whether it changes nothing.
     pub fn is_read(&self) -> bool {
         let is_read = |command: &Command| match command {
@@ -277,6 +291,14 @@ impl Promise {
             },
         }
     }
+}
+
+/// What is said to whoever names more than one transaction may write.
+pub fn too_many_commands() -> Reply {
+    Reply::error(format!(
+        "TOOLARGE a transaction has at most {TRANSACTION_LIMIT_COMMANDS} commands, and a name that is deleted counts \
+         as two: make it several"
+    ))
 }
 
 /// A reply where an answer is not of the kind that its command gives.

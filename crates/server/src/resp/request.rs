@@ -80,6 +80,12 @@ impl Parser {
         }
     }
 
+    /// The memory of the places of its words: many short words take more than their bytes.
+    pub fn held_bytes(&self) -> usize {
+        // They are gathered once more when the request is whole.
+        2 * self.words.capacity() * size_of::<(usize, usize)>()
+    }
+
     /// Whether a request has begun.
     pub fn is_between(&self) -> bool {
         self.at == 0

@@ -1,84 +1,52 @@
-//! Room: the memory that all connections together may hold for what is incomplete or unsent.
-//!
-//! ```text
-//!   room (1 GiB) <-- share of a connection: what it has sent of a request, what it has not read yet
-//!        full: whoever grows is told so and closed; the others are served on
-//! ```
+//! The memory that one connection holds, by kind, as reservations in the budget that all share.
 
+use crate::memory::{Account, Exceeded, Kind, Reservation};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Shares are counted in steps of this: a connection that holds little costs no counting.
-const STEP_BYTES: usize = 64 << 10;
-
-/// The memory that all connections share.
-#[derive(Debug)]
-pub struct Room {
-    held_bytes: AtomicUsize,
-    limit_bytes: usize,
+/// What a connection holds, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Holding {
+    /// Of requests: what is incomplete, and what waits for the batch.
+    pub requests: usize,
+    /// Of replies that are not sent.
+    pub replies: usize,
+    /// Of commands between `MULTI` and `EXEC`.
+    pub queued: usize,
+    /// Of the transaction that is open.
+    pub transaction: usize,
 }
 
-impl Room {
-    /// So much for all.
-    pub fn new(limit_bytes: usize) -> Arc<Room> {
-        Arc::new(Room { held_bytes: AtomicUsize::new(0), limit_bytes })
-    }
-
-    /// What is held now.
-    pub fn held_bytes(&self) -> usize {
-        self.held_bytes.load(Ordering::Relaxed)
-    }
-
-    /// An empty share of it.
-    pub fn share(self: &Arc<Room>) -> Share {
-        Share { room: self.clone(), bytes: 0 }
-    }
-}
-
-/// What one connection holds; given back when it is dropped.
+/// The reservations of one connection; given back when they are dropped.
 #[derive(Debug)]
 pub struct Share {
-    room: Arc<Room>,
-    bytes: usize,
+    account: Arc<Account>,
+    requests: Reservation,
+    replies: Reservation,
+    queued: Reservation,
+    transaction: Reservation,
 }
 
 impl Share {
-    /// Notes what the connection holds now; false when it grew and there is no room for that.
-    pub fn holds(&mut self, bytes: usize) -> bool {
-        let (before, now) = (self.bytes, bytes / STEP_BYTES * STEP_BYTES);
-        self.bytes = now;
-        if now <= before {
-            if now < before {
-                self.room.held_bytes.fetch_sub(before - now, Ordering::Relaxed);
-            }
-            return true;
+    /// Nothing is held yet.
+    pub fn new(account: &Arc<Account>) -> Share {
+        Share {
+            account: account.clone(),
+            requests: account.reservation(Kind::Requests),
+            replies: account.reservation(Kind::Replies),
+            queued: account.reservation(Kind::Queued),
+            transaction: account.reservation(Kind::Transactions),
         }
-        let grown = now - before;
-        self.room.held_bytes.fetch_add(grown, Ordering::Relaxed) + grown <= self.room.limit_bytes
     }
-}
 
-impl Drop for Share {
-    fn drop(&mut self) {
-        self.holds(0);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_grows_beyond_the_room_is_told_and_what_is_dropped_is_free_again() {
-        let room = Room::new(1 << 20);
-        let (mut one, mut two) = (room.share(), room.share());
-        assert!(one.holds(900 << 10));
-        assert!(!two.holds(300 << 10));
-        drop(two);
-        assert!(one.holds(1 << 20));
-        assert!(one.holds(STEP_BYTES - 1), "shrinking always fits");
-        assert_eq!(room.held_bytes(), 0, "a little is not counted");
-        drop(one);
-        assert_eq!(room.held_bytes(), 0);
+    /// Notes what the connection holds now, on the account of whoever it belongs to by now; fails when it grew and
+    /// there is no room for that.
+    pub fn holds(&mut self, account: &Arc<Account>, now: Holding) -> Result<(), Exceeded> {
+        if !Arc::ptr_eq(&self.account, account) {
+            *self = Share::new(account);
+        }
+        self.requests.resize(now.requests)?;
+        self.replies.resize(now.replies)?;
+        self.queued.resize(now.queued)?;
+        self.transaction.resize(now.transaction)
     }
 }

@@ -24,10 +24,11 @@ use super::table::{self, Group, Run, Spec};
 use super::tally::Tally;
 use super::tasks::Task;
 use crate::jobs::Order;
+use crate::memory::{Account, Exceeded};
 use crate::security::{Denied, User};
 use mainstay::{
-    At, CellCommand, Cells, CellsAt, Command, CompactString, Contract, Durability, Guard,
-    HashCommand, Interactive, KEPT_LIMIT_BYTES, MAIN, Moment, Name, OutboxCommand, Receipt,
+    At, CellCommand, Cells, CellsAt, Code, Command, CompactString, Contract, Durability, Error,
+    Guard, HashCommand, Interactive, KEPT_LIMIT_BYTES, MAIN, Moment, Name, OutboxCommand, Receipt,
     RecordCommand, RunCommand, SessionCommand, SmallVec, StateCommand, Step, StringCommand,
     Transaction,
 };
@@ -82,6 +83,8 @@ pub struct Session {
     pub view: Option<CellsAt>,
     /// What all sessions share.
     pub shared: Arc<Shared>,
+    /// Who pays for the memory that it holds.
+    pub account: Arc<Account>,
     /// Where its commands are counted.
     pub tally: Arc<Tally>,
     /// Its last command, if it was one.
@@ -189,10 +192,13 @@ impl<'a> Call<'a> {
 impl Session {
     /// A new one, on `main`.
     pub fn new(shared: &Arc<Shared>, peer: String) -> Session {
+        let user = shared.security.stranger();
+        let account = shared.memory.connect(Some(&shared.face));
         Session {
             id: shared.next_session(),
             peer,
-            user: shared.security.stranger(),
+            account: account.of_user(user.as_ref().map(|user| user.name())),
+            user,
             failures: 0,
             alive: Arc::new(AtomicBool::new(true)),
             protocol: Protocol::Two,
@@ -324,6 +330,20 @@ impl Session {
         }
     }
 
+    /// Lets go of what was gathered for a transaction, if there is something: whoever goes on with it is told why.
+    pub fn give_up_gathered(&mut self, exceeded: &Exceeded) -> bool {
+        let mut gave_up = false;
+        if let Some(multi) = self.multi.as_mut().filter(|multi| multi.bytes() > 0) {
+            multi.give_up(format!("TOOLARGE {exceeded}"));
+            gave_up = true;
+        }
+        if let Some(open) = self.open.as_mut().filter(|open| open.held_bytes() > 0) {
+            open.give_up(Error::new(Code::TransactionTooLarge, exceeded.to_string()));
+            gave_up = true;
+        }
+        gave_up
+    }
+
     fn queue(&mut self, spec: &'static Spec, words: &[&[u8]]) -> Reply {
         let (Some(multi), Some(user)) = (&mut self.multi, &self.user) else { return no_user() };
         multi.push(user, &self.shared, spec, words)
@@ -331,6 +351,7 @@ impl Session {
 
     /// A plan, if the user may do all of it.
     pub fn allowed(&self, spec: &Spec, plan: Plan) -> Result<Plan, Reply> {
+        plan.check_size()?;
         let user = self.user.as_ref().ok_or_else(no_user)?;
         spec.permit(user, plan).map_err(|denied| no_permission(spec, &denied))
     }

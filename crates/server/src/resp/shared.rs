@@ -4,11 +4,11 @@ use super::Settings;
 use super::cursors::Cursors;
 use super::reply::Reply;
 use super::request::Limits;
-use super::room::Room;
 use super::session::Session;
 use super::slow_log::SlowLog;
 use super::tally::{Figures, Tally};
 use crate::jobs::Desk;
+use crate::memory::{Face, MemoryBudget};
 use crate::security::{self, Security};
 use mainstay::{Clock, Database, Durability, Stamp, SystemClock};
 use parking_lot::Mutex;
@@ -25,8 +25,10 @@ pub struct Shared {
     pub jobs: Arc<Desk>,
     /// What can be set.
     pub settings: Settings,
-    /// The memory for what connections have not said or not read to the end.
-    pub room: Arc<Room>,
+    /// The memory for what clients have not said or not read to the end.
+    pub memory: Arc<MemoryBudget>,
+    /// This face's own limit within it.
+    pub face: Face,
     /// Who may do what.
     pub security: Arc<Security>,
     /// What a request may be before it is known who asks.
@@ -87,6 +89,17 @@ impl Shared {
         security: Arc<Security>,
         jobs: Arc<Desk>,
     ) -> Arc<Shared> {
+        Shared::budgeted(db, settings, security, jobs, Arc::default())
+    }
+
+    /// The same with the memory that it shares with other faces.
+    pub fn budgeted(
+        db: Database,
+        settings: Settings,
+        security: Arc<Security>,
+        jobs: Arc<Desk>,
+        memory: Arc<MemoryBudget>,
+    ) -> Arc<Shared> {
         let figures = Figures::default();
         Arc::new(Shared {
             db,
@@ -94,7 +107,8 @@ impl Shared {
             outside: figures.tally(),
             figures,
             slow_log: SlowLog::new(settings.slow_log_us, settings.slow_log_length),
-            room: Room::new(settings.held_bytes),
+            face: MemoryBudget::face("resp.held_bytes", settings.held_bytes),
+            memory,
             cursors: Cursors::new(settings.cursors),
             stranger: stranger(&settings.request, security.settings()),
             settings,

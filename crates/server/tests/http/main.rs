@@ -10,6 +10,7 @@ mod files;
 mod jobs;
 mod keyed;
 mod limits;
+mod memory;
 mod operation;
 mod outbox;
 mod records;

@@ -2,9 +2,13 @@
 
 use mainstay::{Clock, Database, Options, SystemClock};
 use mainstay_server::http::{Http, Serving, Settings, Stop, serve};
+use mainstay_server::jobs::Desk;
+use mainstay_server::memory::{self, MemoryBudget};
+use mainstay_server::security::Security;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 use ureq::Agent;
 use ureq::http::{HeaderMap, Request};
@@ -71,14 +75,24 @@ impl World {
         World::of(Options::new().memory().unwrap(), settings)
     }
 
-    pub fn of(db: Database, mut settings: Settings) -> World {
+    /// One whose clients may make it hold so much.
+    pub fn budgeted(settings: Settings, memory: memory::Settings) -> World {
+        World::served(Options::new().memory().unwrap(), settings, MemoryBudget::new(memory))
+    }
+
+    pub fn of(db: Database, settings: Settings) -> World {
+        World::served(db, settings, Arc::default())
+    }
+
+    fn served(db: Database, mut settings: Settings, memory: Arc<MemoryBudget>) -> World {
         // A small disk is no failure, except where a test says what has to be free.
         if settings.scratch_reserve_bytes == Settings::default().scratch_reserve_bytes {
             settings.scratch_reserve_bytes = 0;
         }
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let app = Http::new(db.clone(), settings).unwrap();
+        let jobs = Desk::plain(db.clone());
+        let app = Http::budgeted(db.clone(), settings, Security::open(), jobs, memory).unwrap();
         let stop = Stop::new();
         let serving = Some(serve(listener, app.clone(), stop.clone()).unwrap());
         let config =

@@ -5,12 +5,16 @@ pub mod process;
 pub mod tools;
 
 use mainstay::{Database, Durability, Options};
+use mainstay_server::jobs::Desk;
+use mainstay_server::memory::{self, MemoryBudget};
 use mainstay_server::resp::{self, Handle, Settings, Shared};
+use mainstay_server::security::Security;
 use mainstay_server::tls::Tls;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -50,12 +54,29 @@ impl Ours {
         Ours::open(listener, settings, tls, Options::new())
     }
 
+    /// One whose clients may make it hold so much.
+    pub fn budgeted(settings: Settings, options: Options, memory: memory::Settings) -> Ours {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Ours::served(listener, settings, None, options, MemoryBudget::new(memory))
+    }
+
     fn open(listener: TcpListener, settings: Settings, tls: Option<Tls>, options: Options) -> Ours {
+        Ours::served(listener, settings, tls, options, Arc::default())
+    }
+
+    fn served(
+        listener: TcpListener,
+        settings: Settings,
+        tls: Option<Tls>,
+        options: Options,
+        memory: Arc<MemoryBudget>,
+    ) -> Ours {
         let directory = tempfile::tempdir().unwrap();
         let options = options.durability(settings.durability);
         let db = options.open(directory.path().join("data")).unwrap();
         let address = listener.local_addr().unwrap();
-        let shared = Shared::new(db.clone(), settings);
+        let jobs = Desk::plain(db.clone());
+        let shared = Shared::budgeted(db.clone(), settings, Security::open(), jobs, memory);
         let handle = resp::serve_with(listener, tls, &shared).unwrap();
         Ours { address, db, handle: Some(handle), _directory: directory }
     }

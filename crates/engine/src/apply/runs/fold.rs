@@ -71,6 +71,12 @@ impl Folds {
         is_same.then_some((remembered.snapshot, remembered.bytes))
     }
 
+    /// The memory that they take, at most.
+    pub fn held_bytes(&self) -> usize {
+        let old = if self.old.is_empty() { 0 } else { HALF_BYTES };
+        self.young_bytes + old
+    }
+
     /// Forgets the snapshot of a run that is deleted. If its transaction is given up, it is folded anew.
     pub(super) fn forget(&mut self, key: &Key) {
         self.old.remove(key);

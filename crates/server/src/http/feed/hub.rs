@@ -11,9 +11,11 @@
 
 use super::Wanted;
 use super::change::{Change, Group, next_group};
+use crate::memory::{Account, Exceeded, Kind, Reservation};
 use mainstay::{Database, Filter, Revision};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -22,6 +24,8 @@ use tokio::sync::mpsc;
 const CHANNEL_GROUPS: usize = 16;
 /// A larger group goes through no channel: its readers take it from the log.
 const GROUP_LIMIT_BYTES: usize = 1 << 20;
+/// How many bytes wait for a reader, but for the last group, before it has to read the log itself.
+const CHANNEL_BYTES: usize = 1 << 20;
 /// How long the thread waits for a change before it looks whether it is still wanted.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -29,11 +33,39 @@ const LOOK: Duration = Duration::from_millis(200);
 pub(crate) struct Delivery {
     pub revision: Revision,
     pub changes: Vec<Arc<Change>>,
+    pub held: Held,
+}
+
+/// The memory of a delivery on the account of its reader, for as long as it is there.
+#[derive(Default)]
+pub(crate) struct Held {
+    _reserved: Option<Reservation>,
+    /// What waits for the reader, this included.
+    queued: Option<(Arc<AtomicUsize>, usize)>,
+}
+
+impl Held {
+    /// Of so many bytes; fails where its reader holds too much.
+    pub fn reserve(account: &Arc<Account>, bytes: usize) -> Result<Held, Exceeded> {
+        let reserved = account.reserve(Kind::Feeds, bytes)?;
+        Ok(Held { _reserved: Some(reserved), queued: None })
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some((queued, bytes)) = &self.queued {
+            queued.fetch_sub(*bytes, Ordering::Relaxed);
+        }
+    }
 }
 
 struct Live {
     wanted: Wanted,
+    account: Arc<Account>,
     sender: mpsc::Sender<Delivery>,
+    /// The bytes that wait for it.
+    queued: Arc<AtomicUsize>,
 }
 
 #[derive(Default)]
@@ -71,7 +103,12 @@ impl Hub {
     }
 
     /// Joins at a position; nothing when the hub is ahead of it: then read on and try again.
-    pub fn join(&self, wanted: Wanted, position: Revision) -> Option<mpsc::Receiver<Delivery>> {
+    pub fn join(
+        &self,
+        wanted: Wanted,
+        position: Revision,
+        account: &Arc<Account>,
+    ) -> Option<mpsc::Receiver<Delivery>> {
         let mut state = self.shared.state.lock();
         if !state.following {
             state.following = true;
@@ -82,7 +119,8 @@ impl Hub {
             return None;
         }
         let (sender, receiver) = mpsc::channel(CHANNEL_GROUPS);
-        state.readers.push(Live { wanted, sender });
+        let (account, queued) = (account.clone(), Arc::default());
+        state.readers.push(Live { wanted, account, sender, queued });
         Some(receiver)
     }
 
@@ -174,26 +212,42 @@ impl Live {
         if changes.is_empty() {
             return true;
         }
-        let delivery = Delivery { revision: group.revision, changes };
-        group.bytes <= GROUP_LIMIT_BYTES && self.sender.try_send(delivery).is_ok()
+        let bytes = changes.iter().map(|change| change.text.get().len()).sum();
+        let Some(held) = self.hold(bytes) else { return false };
+        let delivery = Delivery { revision: group.revision, changes, held };
+        self.sender.try_send(delivery).is_ok()
+    }
+
+    /// The memory for so many bytes; nothing when too much waits for the reader.
+    fn hold(&self, bytes: usize) -> Option<Held> {
+        let waits = self.queued.load(Ordering::Relaxed);
+        if bytes > GROUP_LIMIT_BYTES || waits >= CHANNEL_BYTES {
+            return None;
+        }
+        let mut held = Held::reserve(&self.account, bytes).ok()?;
+        self.queued.fetch_add(bytes, Ordering::Relaxed);
+        held.queued = Some((self.queued.clone(), bytes));
+        Some(held)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::{MemoryBudget, Settings};
 
     #[test]
     fn whoever_is_behind_the_hub_cannot_join_it() {
         let db = Database::memory().unwrap();
         let hub = Hub::start(db.clone()).unwrap();
-        let mut first = hub.join(Wanted::default(), 0).unwrap();
+        let account = MemoryBudget::new(Settings::default()).connect(None);
+        let mut first = hub.join(Wanted::default(), 0, &account).unwrap();
         for revision in 1..=3 {
             db.cells().set("a", 1).unwrap();
             assert_eq!(first.blocking_recv().unwrap().revision, revision);
         }
-        assert!(hub.join(Wanted::default(), 2).is_none(), "it would miss revision 3");
-        let mut second = hub.join(Wanted::default(), 3).unwrap();
+        assert!(hub.join(Wanted::default(), 2, &account).is_none(), "it would miss revision 3");
+        let mut second = hub.join(Wanted::default(), 3, &account).unwrap();
         assert_eq!(hub.position_of(&second), Some(3));
         db.cells().set("a", 1).unwrap();
         assert_eq!(second.blocking_recv().unwrap().revision, 4);
@@ -203,8 +257,9 @@ mod tests {
     fn a_reader_that_is_full_is_let_go_and_nobody_waits_for_it() {
         let db = Database::memory().unwrap();
         let hub = Hub::start(db.clone()).unwrap();
-        let mut full = hub.join(Wanted::default(), 0).unwrap();
-        let mut quick = hub.join(Wanted::default(), 0).unwrap();
+        let account = MemoryBudget::new(Settings::default()).connect(None);
+        let mut full = hub.join(Wanted::default(), 0, &account).unwrap();
+        let mut quick = hub.join(Wanted::default(), 0, &account).unwrap();
         for revision in 1..=40 {
             db.cells().set("a", 1).unwrap();
             assert_eq!(quick.blocking_recv().unwrap().revision, revision);

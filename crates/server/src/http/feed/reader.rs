@@ -2,11 +2,14 @@
 
 use super::Wanted;
 use super::change::next_group;
-use super::hub::Delivery;
+use super::hub::{Delivery, Held};
 use crate::http::Http;
+use crate::http::answers::{account, no_memory};
 use crate::http::refusal::Answered;
+use crate::memory::Account;
 use mainstay::{Database, Feed, Filter, Revision};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TryRecvError;
@@ -19,6 +22,8 @@ const PIECE_BYTES: usize = 256 << 10;
 /// One client's place in the feed.
 pub(crate) struct Reader {
     app: Http,
+    /// Who pays for what is ready.
+    account: Arc<Account>,
     wanted: Wanted,
     /// Everything wanted up to here was given or is ready.
     read: Revision,
@@ -39,7 +44,8 @@ impl Reader {
     /// Begins behind a revision; fails when the log no longer reaches back to it.
     pub async fn open(app: &Http, wanted: Wanted, after: Revision) -> Answered<Reader> {
         let (ready, place) = (VecDeque::new(), Place::Nowhere);
-        let mut reader = Reader { app: app.clone(), wanted, read: after, ready, place };
+        let (app, account) = (app.clone(), account(app));
+        let mut reader = Reader { app, account, wanted, read: after, ready, place };
         reader.read_piece().await?;
         Ok(reader)
     }
@@ -101,11 +107,14 @@ impl Reader {
         let place = std::mem::replace(&mut self.place, Place::Nowhere);
         let feed = if let Place::Behind(feed) = place { Some(feed) } else { None };
         let (db, wanted, after) = (self.app.db().clone(), self.wanted.clone(), self.read);
-        let read = move || Ok(Piece::read(&db, feed, &wanted, after)?);
+        let account = self.account.clone();
+        let read = move || Piece::read(&db, feed, &wanted, after, &account);
         let piece = self.app.slowly(read).await?;
         self.ready.extend(piece.deliveries);
         self.read = piece.position;
-        let live = piece.is_last.then(|| self.app.hub().join(self.wanted.clone(), self.read));
+        let live = piece
+            .is_last
+            .then(|| self.app.hub().join(self.wanted.clone(), self.read, &self.account));
         self.place = match live.flatten() {
             Some(receiver) => Place::Live(receiver),
             None => Place::Behind(piece.feed),
@@ -131,7 +140,8 @@ impl Piece {
         feed: Option<Box<Feed>>,
         wanted: &Wanted,
         after: Revision,
-    ) -> mainstay::Result<Piece> {
+        account: &Arc<Account>,
+    ) -> Answered<Piece> {
         let feed = match feed {
             Some(feed) => feed,
             None => Box::new(db.watch(Filter::default(), after)?),
@@ -145,8 +155,10 @@ impl Piece {
             };
             (events, bytes) = (events + group.events, bytes + group.bytes);
             if !group.changes.is_empty() {
+                let held = Held::reserve(account, group.bytes);
+                let held = held.map_err(|exceeded| no_memory(&exceeded))?;
                 let (revision, changes) = (group.revision, group.changes);
-                piece.deliveries.push(Delivery { revision, changes });
+                piece.deliveries.push(Delivery { revision, changes, held });
             }
         }
         piece.position = piece.feed.position();
@@ -164,9 +176,10 @@ mod tests {
         let db = Database::memory().unwrap();
         let app = Http::new(db, Settings::default()).unwrap();
         let (wanted, ready) = (Wanted::default(), VecDeque::new());
-        let mut reader = Reader { app, wanted, read: 5, ready, place: Place::Nowhere };
+        let account = account(&app);
+        let mut reader = Reader { app, account, wanted, read: 5, ready, place: Place::Nowhere };
         for revision in [4, 5, 6, 6, 9] {
-            reader.take(Delivery { revision, changes: Vec::new() });
+            reader.take(Delivery { revision, changes: Vec::new(), held: Held::default() });
         }
         let seen: Vec<_> = reader.ready.iter().map(|delivery| delivery.revision).collect();
         assert_eq!((seen, reader.read), (vec![6, 9], 9));

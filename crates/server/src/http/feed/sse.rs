@@ -16,8 +16,10 @@ use super::reader::Reader;
 use super::{FeedArguments, Wanted, start};
 use crate::http::Http;
 use crate::http::access::Asking;
+use crate::http::answers::{account, no_memory};
 use crate::http::extract::Asked;
 use crate::http::refusal::{Answered, Problem, Refusal};
+use crate::memory::{Account, Kind, Reservation};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName};
 use axum::response::sse::{Event, Sse};
@@ -29,7 +31,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::Stream;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -59,8 +61,16 @@ pub(crate) async fn stream(
     Ok(follow(app, Changes { reader, told: after }, seat))
 }
 
-/// What a stream is made of, to be sent in order.
-pub(crate) type Sending = Box<dyn Iterator<Item = Event> + Send>;
+/// What a stream is made of, to be sent in order, with the bytes of each.
+pub(crate) type Sending = Box<dyn Iterator<Item = (Event, usize)> + Send>;
+
+/// An event that waits for its connection.
+struct Waiting {
+    event: Event,
+    _reserved: Reservation,
+    /// Its part of what may wait for this reader.
+    _room: OwnedSemaphorePermit,
+}
 
 /// Where a stream comes from.
 pub(crate) trait Source: Send + 'static {
@@ -72,7 +82,10 @@ pub(crate) trait Source: Send + 'static {
 pub(crate) fn follow(app: Http, source: impl Source, seat: OwnedSemaphorePermit) -> Sse<Events> {
     let (sender, receiver) = mpsc::channel(CHANNEL_EVENTS);
     let last = Arc::new(Mutex::new(None));
-    let pump = Pump { app, source, sender, last: last.clone(), _seat: seat };
+    let room_bytes = app.settings().feed_buffer_bytes.min(Semaphore::MAX_PERMITS);
+    let (room, account) = (Arc::new(Semaphore::new(room_bytes)), account(&app));
+    let (told, _seat) = (last.clone(), seat);
+    let pump = Pump { app, account, source, sender, room, room_bytes, last: told, _seat };
     tokio::spawn(pump.run());
     Sse::new(Events { receiver, last })
 }
@@ -90,7 +103,7 @@ pub(crate) fn last_event_id(headers: &HeaderMap) -> Answered<Option<u64>> {
 
 /// What the connection takes from: events, and in the end what ended them.
 pub(crate) struct Events {
-    receiver: mpsc::Receiver<Event>,
+    receiver: mpsc::Receiver<Waiting>,
     last: Arc<Mutex<Option<Event>>>,
 }
 
@@ -100,7 +113,7 @@ impl Stream for Events {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         match self.receiver.poll_recv(context) {
             Poll::Ready(None) => Poll::Ready(self.last.lock().take().map(Ok)),
-            Poll::Ready(Some(event)) => Poll::Ready(Some(Ok(event))),
+            Poll::Ready(Some(waiting)) => Poll::Ready(Some(Ok(waiting.event))),
             Poll::Pending => Poll::Pending,
         }
     }
@@ -109,8 +122,12 @@ impl Stream for Events {
 /// Moves events from where they come to their connection.
 struct Pump<S> {
     app: Http,
+    account: Arc<Account>,
     source: S,
-    sender: mpsc::Sender<Event>,
+    sender: mpsc::Sender<Waiting>,
+    /// The bytes that may still wait for the reader, and all of them.
+    room: Arc<Semaphore>,
+    room_bytes: usize,
     last: Arc<Mutex<Option<Event>>>,
     _seat: OwnedSemaphorePermit,
 }
@@ -129,7 +146,7 @@ impl Source for Changes {
                 self.told = delivery.revision;
                 Box::new(sent(delivery))
             }
-            None => Box::new(std::iter::once(self.life())),
+            None => Box::new(std::iter::once((self.life(), 0))),
         })
     }
 }
@@ -145,12 +162,16 @@ impl Changes {
     }
 }
 
-fn sent(delivery: Delivery) -> impl Iterator<Item = Event> + Send {
-    let Delivery { revision, changes } = delivery;
+fn sent(delivery: Delivery) -> impl Iterator<Item = (Event, usize)> + Send {
+    let Delivery { revision, changes, held } = delivery;
     let last = changes.len().saturating_sub(1);
     changes.into_iter().enumerate().map(move |(place, change)| {
-        let event = Event::default().event(change.kind).data(change.text.get());
-        if place == last { event.id(revision.to_string()) } else { event }
+        // What was reserved for all of them is held as long as one is here.
+        let _ = &held;
+        let text = change.text.get();
+        let event = Event::default().event(change.kind).data(text);
+        let event = if place == last { event.id(revision.to_string()) } else { event };
+        (event, text.len())
     })
 }
 
@@ -189,19 +210,29 @@ impl<S: Source> Pump<S> {
     }
 
     async fn step(&mut self) -> Result<(), End> {
-        for event in self.source.next(self.app.settings().keep_alive()).await? {
-            self.send(event).await?;
+        for (event, bytes) in self.source.next(self.app.settings().keep_alive()).await? {
+            self.send(event, bytes).await?;
         }
         Ok(())
     }
 
-    async fn send(&mut self, event: Event) -> Result<(), End> {
+    async fn send(&mut self, event: Event, bytes: usize) -> Result<(), End> {
         let limit = self.app.settings().feed_stall_limit();
-        match tokio::time::timeout(limit, self.sender.send(event)).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) => Err(End::Quiet),
+        match tokio::time::timeout(limit, self.queue(event, bytes)).await {
+            Ok(sent) => sent,
             Err(_) => Err(End::Told(slow())),
         }
+    }
+
+    /// Waits until the reader has taken enough of what came before.
+    async fn queue(&mut self, event: Event, bytes: usize) -> Result<(), End> {
+        let share = u32::try_from(bytes.clamp(1, self.room_bytes)).unwrap_or(u32::MAX);
+        let room = self.room.clone().acquire_many_owned(share).await;
+        let room = room.map_err(|_| End::Quiet)?;
+        let reserved = self.account.reserve(Kind::Streams, bytes);
+        let reserved = reserved.map_err(|exceeded| End::Told(no_memory(&exceeded)))?;
+        let waiting = Waiting { event, _reserved: reserved, _room: room };
+        self.sender.send(waiting).await.map_err(|_| End::Quiet)
     }
 }
 

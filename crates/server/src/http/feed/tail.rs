@@ -13,9 +13,11 @@ use super::Wanted;
 use super::change::Change;
 use super::hub::Delivery;
 use crate::http::Http;
+use crate::http::answers::account;
 use crate::http::extract::runs_of;
 use crate::http::forms::{Raw, shown_event};
 use crate::http::refusal::Answered;
+use crate::memory::Account;
 use mainstay::{CanonicalEvent, Contract, MAIN, Name, Result};
 use prometheus_client::metrics::gauge::Gauge;
 use serde_json::value::RawValue;
@@ -29,6 +31,8 @@ const PIECE_EVENTS: usize = 1_000;
 /// One client's place in a run.
 pub(crate) struct TailReader {
     app: Http,
+    /// Who pays for what waits at the hub.
+    account: Arc<Account>,
     run: Name,
     branch: Option<String>,
     /// The last event that was given.
@@ -87,8 +91,9 @@ impl TailReader {
         after: u64,
     ) -> Answered<TailReader> {
         runs_of(app.db(), branch.as_deref())?;
+        let account = account(app);
         let (app, _counted) = (app.clone(), Counted::new(&app.metrics().tails));
-        Ok(TailReader { app, run, branch, after, live: None, behind: true, _counted })
+        Ok(TailReader { app, account, run, branch, after, live: None, behind: true, _counted })
     }
 
     /// The last event that was given.
@@ -175,7 +180,7 @@ impl TailReader {
         loop {
             let db = self.app.db();
             let position = db.durable_revision().min(db.revision());
-            match self.app.hub().join(wanted.clone(), position) {
+            match self.app.hub().join(wanted.clone(), position, &self.account) {
                 Some(receiver) => return receiver,
                 None => tokio::task::yield_now().await,
             }

@@ -88,7 +88,7 @@ fn reading(call: &mut Call<'_>) -> Result<Handled, Reply> {
     let deadline_us = shared.ticks_us().saturating_add(wish.wait_ms.saturating_mul(1000));
     let until = Until::Once { deadline_us };
     let reading = Reading::new(feed, wish.limit, until, ROWS, seat);
-    let mut reading = reading.told_to(call.session.user.clone());
+    let mut reading = reading.told_to(call.session.user.clone()).paid_by(&call.session.account);
     match reading.look(shared.ticks_us()) {
         Some(reply) => Ok(Handled::Reply(reply)),
         None => Ok(Handled::Wait(Awaited::Changes(Box::new(reading)))),
@@ -143,7 +143,7 @@ fn watching(call: &mut Call<'_>) -> Result<Handled, Reply> {
     let after = wish.after.unwrap_or_else(|| db.revision());
     let feed = db.watch(wish.filter, after)?;
     let reading = Reading::new(feed, limit, Until::Gone, ROWS, seat);
-    let reading = reading.told_to(call.session.user.clone());
+    let reading = reading.told_to(call.session.user.clone()).paid_by(&call.session.account);
     Ok(Handled::Watch(Box::new(reading.counted(call.session.watches.clone()))))
 }
 

@@ -1,5 +1,6 @@
 //! `INFO`: figures about the server as Redis writes them, in sections of `name:value` lines.
 
+use crate::memory::Kind;
 use crate::process;
 use crate::resp::Shared;
 use crate::resp::reply::Reply;
@@ -47,7 +48,7 @@ fn sections(shared: &Shared) -> Vec<Section> {
     vec![
         ("Server", server(shared)),
         ("Clients", clients(shared)),
-        ("Memory", memory(&stats)),
+        ("Memory", memory(shared, &stats)),
         ("Persistence", persistence(&stats)),
         ("Stats", counts(shared, &totals, &stats)),
         ("Replication", vec![line("role", "master"), line("connected_slaves", 0)]),
@@ -86,15 +87,23 @@ fn clients(shared: &Shared) -> Vec<(String, String)> {
     ]
 }
 
-fn memory(stats: &Stats) -> Vec<(String, String)> {
+fn memory(shared: &Shared, stats: &Stats) -> Vec<(String, String)> {
     let resident = process::resident_bytes().unwrap_or_default();
-    vec![
+    let budget = &shared.memory;
+    let held = Kind::ALL
+        .map(|kind| line(&format!("client_{}_bytes", kind.name()), budget.held_bytes(kind)));
+    let mut lines = vec![
         line("used_memory_rss", resident),
         line("maxmemory", 0),
         line("cache_bytes", stats.cache_bytes),
         line("buffer_bytes", stats.buffer_bytes),
         line("index_pinned_bytes", stats.index_pinned_bytes),
-    ]
+        line("client_bytes", budget.total_held_bytes()),
+        line("client_bytes_limit", budget.settings().total_bytes),
+        line("client_reservations_refused", budget.refused()),
+    ];
+    lines.extend(held);
+    lines
 }
 
 fn persistence(stats: &Stats) -> Vec<(String, String)> {

@@ -2,13 +2,14 @@
 
 use super::expiry::{Clock, Unit, expiry, invalid_time, remaining};
 use crate::resp::arguments::{Arguments, name, not_an_integer, syntax_error};
-use crate::resp::plan::{Answers, Plan, Shape};
+use crate::resp::plan::{Answers, Plan, Shape, too_many_commands};
 use crate::resp::reply::{OK, Reply};
 use crate::resp::request::whole;
 use crate::resp::rights::{Needs, Reach};
 use crate::resp::session::{Call, Job};
 use crate::resp::table::{Group, Run, Spec};
 use crate::security::{Area, Right};
+use mainstay::limits::TRANSACTION_LIMIT_COMMANDS;
 use mainstay::{
     Answer, CellCommand, Command, Contract, ExpireOnly, Moment, Name, RecordCommand, Stamp,
     StringCommand, Transaction, Ttl,
@@ -99,6 +100,9 @@ const fn data(name: &'static str, arity: i32, plan: fn(&[&[u8]]) -> Result<Plan,
 }
 
 fn del(words: &[&[u8]]) -> Result<Plan, Reply> {
+    if words.len() > TRANSACTION_LIMIT_COMMANDS + 1 {
+        return Err(too_many_commands());
+    }
     let delete = |name: Name| deletion(name).into_iter();
     each_key(words, delete)
 }

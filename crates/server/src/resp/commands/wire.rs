@@ -374,7 +374,7 @@ fn following(call: &mut Call<'_>, follow: Follow) -> Result<Handled> {
     let until = Until::Once { deadline_us: deadline_us(call, follow.wait_ms) };
     let limit = follow.limit.clamp(1, FOLLOW_LIMIT);
     let reading = Reading::new(feed, limit, until, FOLLOWED, seat);
-    let reading = reading.told_to(call.session.user.clone());
+    let reading = reading.told_to(call.session.user.clone()).paid_by(&call.session.account);
     Ok(wait(call, Awaited::Changes(Box::new(reading))))
 }
 

@@ -1,0 +1,124 @@
+//! Stalls: a client that begins something and does not go on holds memory, so it has limited time for it.
+//!
+//! ```text
+//!   unsent replies, half a request, an open transaction --begun--> a deadline of the loop
+//!                                                        --then--> done or going on? nothing : cut, or given up
+//! ```
+
+use super::deadlines::Step;
+use std::time::Duration;
+
+/// Whoever takes this much of its replies in the time that it has is slow, and goes on.
+const PROGRESS_BYTES: u64 = 16 << 10;
+
+/// What a connection did not do in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stalled {
+    /// It did not read.
+    Reader,
+    /// It did not send the rest of a request.
+    Request,
+}
+
+/// What a connection is given limited time for, and how far it has come.
+#[derive(Debug, Default)]
+pub struct Stalls {
+    /// All requests that were taken, and all bytes that were sent.
+    requests: u64,
+    sent_bytes: u64,
+    /// How far that was when the deadline was set, while there is one.
+    reading: Option<u64>,
+    request: Option<u64>,
+    transaction: bool,
+}
+
+impl Stalls {
+    /// A request was taken.
+    pub fn took_request(&mut self) {
+        self.requests += 1;
+    }
+
+    /// So many bytes were sent.
+    pub fn sent(&mut self, bytes: usize) {
+        self.sent_bytes += bytes as u64;
+    }
+
+    /// What has begun and has no deadline yet, with its microseconds.
+    pub fn begun(
+        &mut self,
+        unsent_limit_ms: Option<u64>,
+        request_limit_ms: Option<u64>,
+        transaction_left: Option<Duration>,
+    ) -> impl Iterator<Item = (Step, u64)> + use<> {
+        let reading = unsent_limit_ms.filter(|_| self.reading.is_none());
+        if reading.is_some() {
+            self.reading = Some(self.sent_bytes);
+        }
+        let request = request_limit_ms.filter(|_| self.request.is_none());
+        if request.is_some() {
+            self.request = Some(self.requests);
+        }
+        let transaction = transaction_left.filter(|_| !self.transaction);
+        self.transaction |= transaction.is_some();
+        let us = |ms: u64| ms.saturating_mul(1000);
+        let left_us = |left: Duration| u64::try_from(left.as_micros()).unwrap_or(u64::MAX);
+        [
+            reading.map(|ms| (Step::Reading, us(ms))),
+            request.map(|ms| (Step::Request, us(ms))),
+            transaction.map(|left| (Step::Transaction, left_us(left))),
+        ]
+        .into_iter()
+        .flatten()
+    }
+
+    /// The deadline of a reader is there: whether it took next to nothing although there is more.
+    pub fn took_nothing(&mut self, unsent: usize) -> bool {
+        let before = self.reading.take().unwrap_or(self.sent_bytes);
+        unsent > 0 && self.sent_bytes - before < PROGRESS_BYTES
+    }
+
+    /// The deadline of a request is there: whether it is still the same one that the rest is missing of.
+    pub fn is_same_request(&mut self, awaits_rest: bool) -> bool {
+        let before = self.request.take();
+        awaits_rest && before == Some(self.requests)
+    }
+
+    /// The deadline of a transaction is there.
+    pub fn look_at_transaction(&mut self) {
+        self.transaction = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steps(stalls: &mut Stalls, unsent: bool, request: bool) -> Vec<Step> {
+        let limit = |begun: bool| begun.then_some(7);
+        stalls.begun(limit(unsent), limit(request), None).map(|(step, _)| step).collect()
+    }
+
+    #[test]
+    fn a_deadline_is_set_once_and_again_for_what_begins_later() {
+        let mut stalls = Stalls::default();
+        assert_eq!(steps(&mut stalls, true, true), [Step::Reading, Step::Request]);
+        assert_eq!(steps(&mut stalls, true, true), []);
+        assert!(stalls.is_same_request(true), "nothing came of it");
+        assert_eq!(steps(&mut stalls, true, true), [Step::Request]);
+        stalls.took_request();
+        assert!(!stalls.is_same_request(true), "this is another one");
+    }
+
+    #[test]
+    fn who_reads_a_little_goes_on_and_who_reads_nothing_does_not() {
+        let mut stalls = Stalls::default();
+        steps(&mut stalls, true, false);
+        stalls.sent(PROGRESS_BYTES as usize);
+        assert!(!stalls.took_nothing(1));
+        steps(&mut stalls, true, false);
+        stalls.sent(100);
+        assert!(stalls.took_nothing(1), "a trickle keeps the memory");
+        steps(&mut stalls, true, false);
+        assert!(!stalls.took_nothing(0), "all of it was taken");
+    }
+}

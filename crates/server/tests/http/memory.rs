@@ -1,0 +1,73 @@
+//! What clients do not read has limits in bytes, together and each.
+
+use crate::world::{World, until};
+use mainstay_server::http::Settings;
+use mainstay_server::memory;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+const MIB: usize = 1 << 20;
+
+fn limits(total: usize, user: usize, connection: usize) -> memory::Settings {
+    memory::Settings {
+        total_bytes: total * MIB,
+        per_user_bytes: user * MIB,
+        per_connection_bytes: connection * MIB,
+    }
+}
+
+/// A figure of what clients make the server hold.
+#[track_caller]
+fn held(w: &World, kind: &str) -> usize {
+    let (page, name) = (w.get("/metrics").text, format!("client_memory_bytes{{kind=\"{kind}\"}} "));
+    let line = page.lines().find_map(|line| line.strip_prefix("mainstay_")?.strip_prefix(&name));
+    line.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{name}: {page}"))
+}
+
+/// Asks, and reads no more than the status.
+fn ask(w: &World, path: &str) -> (TcpStream, String) {
+    let mut stream = w.connect();
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").as_bytes()).unwrap();
+    let mut status = [0; 12];
+    stream.read_exact(&mut status).unwrap();
+    (stream, String::from_utf8_lossy(&status).into_owned())
+}
+
+#[test]
+fn answers_that_nobody_reads_are_refused_beyond_a_limit() {
+    let w = World::budgeted(Settings::default(), limits(64, 40, 40));
+    // More than the buffers of two sockets take.
+    w.db.cells().set("large", "x".repeat(14 * MIB)).unwrap();
+    w.db.cells().set("small", 1).unwrap();
+    let asked: Vec<_> = (0..10).map(|_| ask(&w, "/v1/cells/large")).collect();
+    let given = asked.iter().filter(|(_, status)| status.ends_with("200")).count();
+    assert!((1..=2).contains(&given), "{given} were given");
+    let bytes = held(&w, "answers");
+    assert!((14 * MIB..=40 * MIB).contains(&bytes), "{bytes}");
+    let (mut refused, _) = asked.into_iter().find(|(_, status)| status.ends_with("503")).unwrap();
+    let mut told = [0; 1024];
+    let read = refused.read(&mut told).unwrap();
+    let told = String::from_utf8_lossy(&told[..read]);
+    assert!(told.contains("memory.per_user_bytes"), "{told}");
+    w.get("/v1/cells/small").ok();
+    drop(refused);
+    until("what was held", || held(&w, "answers") == 0);
+    assert!(ask(&w, "/v1/cells/large").1.ends_with("200"));
+}
+
+#[test]
+fn readers_of_the_feed_that_do_not_read_hold_little() {
+    let settings = Settings { feed_buffer_bytes: 64 << 10, ..Settings::default() };
+    let w = World::budgeted(settings, limits(64, 6, 6));
+    let readers: Vec<_> = (0..8).map(|_| ask(&w, "/v1/feed?after=0")).collect();
+    assert!(readers.iter().all(|(_, status)| status.ends_with("200")));
+    let mut most = 0;
+    for i in 0..60 {
+        w.db.cells().set("a", format!("{i}{}", "x".repeat(900 << 10))).unwrap();
+        most = most.max(held(&w, "feeds") + held(&w, "streams"));
+    }
+    assert!(most <= 6 * MIB, "{most}");
+    // Whoever reads is served as before.
+    let page = w.get("/v1/feed/page?after=59").ok();
+    assert_eq!(page["events"].as_array().map(Vec::len), Some(1));
+}
