@@ -7,10 +7,11 @@
 //!     +---- send <---- pay what is owed <---- execute_all: one sync for all
 //! ```
 //!
-//! The loop's thread drives the log itself: no task and no wake-up per command. Several loops share the
-//! connections, so that one executes while another syncs.
+//! The loop's thread drives the log itself while all its connections wait for it: no task and no wake-up per command. Where others
+//! may read meanwhile, a thread beside it executes the batch. Several loops share the connections.
 
 use super::Shared;
+use super::batches::{Executor, Receipts};
 use super::connection::{Connection, Ending, State, Wish};
 use super::deadlines::{Deadlines, Due, Step};
 use super::feeds::{Awaited, Feeds, Reader};
@@ -26,7 +27,7 @@ use super::workers::Workers;
 use crate::security::Verdict;
 use crate::telemetry::spans;
 use crate::tls::Tls;
-use mainstay::Transaction;
+use mainstay::{Durability, Transaction};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
@@ -55,6 +56,8 @@ enum Message {
     GoOn(usize, u64),
     /// What became of a login.
     LoggedIn(usize, u64, Box<Login>, Verdict),
+    /// The batch that was handed over is done.
+    Executed(Receipts),
     Stop,
 }
 
@@ -148,6 +151,14 @@ struct Listening {
     again: bool,
 }
 
+/// Who waits for a batch.
+#[derive(Default)]
+struct Owed {
+    /// Their places, and the numbers of their sessions.
+    connections: Vec<(usize, u64)>,
+    began_us: u64,
+}
+
 struct Loop {
     shared: Arc<Shared>,
     tls: Option<Tls>,
@@ -162,6 +173,11 @@ struct Loop {
     /// Who had something to do in it.
     served: Vec<usize>,
     batch: Vec<Transaction>,
+    /// Whom the batch will pay, and since when it is gathered.
+    owed: Owed,
+    /// Whom the batch under way pays, while there is one.
+    under_way: Option<Owed>,
+    executor: Executor,
     buffer: Vec<u8>,
     workers: Workers,
     feeds: Feeds,
@@ -183,14 +199,20 @@ impl Loop {
         let poll = Poll::new()?;
         let (messages, inbox) = channel();
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
+        let address = Address { messages, waker };
+        let told = address.clone();
+        let done = move |receipts| told.send(Message::Executed(receipts));
         Ok(Loop {
+            owed: Owed::default(),
+            under_way: None,
+            executor: Executor::start(shared.db.clone(), done)?,
             tally: shared.figures.tally(),
             began_us: 0,
             seen_us: 0,
             shared,
             tls,
             poll,
-            address: Address { messages, waker },
+            address,
             inbox,
             listening: None,
             connections: Slab::new(),
@@ -346,6 +368,13 @@ impl Loop {
                 Message::LoggedIn(place, id, login, verdict) => {
                     self.tell(place, id, |it| it.logged_in(*login, verdict));
                 }
+                Message::Executed(receipts) => {
+                    if let Some(owed) = self.under_way.take() {
+                        let paid = owed.connections.clone();
+                        self.pay(owed, receipts);
+                        paid.into_iter().for_each(|(place, _)| self.list(place));
+                    }
+                }
                 Message::Stop => self.stop(),
             }
         }
@@ -474,7 +503,7 @@ impl Loop {
         self.ready = ready;
         self.tally.known_took(self.seen_us.saturating_sub(self.began_us));
         self.send_known();
-        if !self.batch.is_empty() {
+        if !self.batch.is_empty() && self.under_way.is_none() {
             self.execute();
         }
         let mut served = std::mem::take(&mut self.served);
@@ -488,6 +517,10 @@ impl Loop {
         if std::mem::take(&mut connection.listed) {
             self.served.push(place);
         }
+        // It goes on when it is paid.
+        if connection.owes() {
+            return;
+        }
         let before_us = self.seen_us.max(self.began_us);
         let wish = connection.take_requests(&mut self.buffer, &mut self.batch);
         self.seen_us = self.shared.ticks_us();
@@ -495,6 +528,12 @@ impl Loop {
         if self.shared.slow_log.is_slow(took_us) {
             let last = std::iter::once(connection.told());
             connection.session.note_slow(last, took_us);
+        }
+        if connection.owes() {
+            if self.owed.connections.is_empty() {
+                self.owed.began_us = self.began_us;
+            }
+            self.owed.connections.push((place, connection.session.id));
         }
         if let Some(wish) = wish {
             self.grant(place, wish);
@@ -519,16 +558,40 @@ impl Loop {
     /// Does the batch. Those who waited for it go on in the next turn: one that waits again and again
     /// holds up nobody else.
     fn execute(&mut self) {
-        let batch = std::mem::take(&mut self.batch);
+        let (mut batch, owed) = (std::mem::take(&mut self.batch), std::mem::take(&mut self.owed));
         self.tally.batch(batch.len());
+        if self.others_may_read(&batch, &owed) {
+            match self.executor.take(batch) {
+                Ok(()) => {
+                    self.under_way = Some(owed);
+                    return;
+                }
+                Err(back) => batch = back,
+            }
+        }
         let receipts = spans::batch(batch.len()).in_scope(|| self.shared.db.execute_all(batch));
+        self.pay(owed, receipts);
+    }
+
+    /// Whether somebody could ask for something while the batch waits for the disk.
+    fn others_may_read(&self, batch: &[Transaction], owed: &Owed) -> bool {
+        let usual = self.shared.settings.durability;
+        let waits = |one: &Transaction| one.durability.unwrap_or(usual) == Durability::Sync;
+        self.connections.len() > owed.connections.len() && batch.iter().any(waits)
+    }
+
+    /// Pays those who waited for a batch, from its receipts.
+    fn pay(&mut self, owed: Owed, receipts: Receipts) {
         let mut receipts: Vec<_> = receipts.into_iter().map(Some).collect();
         self.seen_us = self.shared.ticks_us();
-        let took_us = self.seen_us.saturating_sub(self.began_us);
+        let took_us = self.seen_us.saturating_sub(owed.began_us);
         self.tally.batch_took(took_us);
         let mut slow = if self.shared.slow_log.is_slow(took_us) { BATCH_LIMIT } else { 0 };
-        for &place in &self.served {
+        for (place, id) in owed.connections {
             let Some(connection) = self.connections.get_mut(place) else { continue };
+            if connection.session.id != id {
+                continue;
+            }
             if slow > 0 {
                 slow -= connection.session.note_slow(connection.waiting().take(slow), took_us);
             }
@@ -549,7 +612,8 @@ impl Loop {
             let id = connection.session.id;
             return self.limit_goodbye(place, id);
         }
-        if connection.has_more() {
+        // Whoever is owed something goes on when it is paid.
+        if connection.has_more() && !connection.owes() {
             self.list(place);
         }
         self.limit_begun(place);

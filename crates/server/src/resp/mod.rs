@@ -12,6 +12,7 @@
 //! - `event_loop` knows sockets and batches, and no command.
 
 pub mod arguments;
+mod batches;
 pub mod commands;
 mod connection;
 mod cursors;

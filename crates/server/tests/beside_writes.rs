@@ -1,0 +1,77 @@
+//! Who only reads does not wait for the disk that others write to.
+
+#[path = "../../engine/tests/seam/mod.rs"]
+mod seam;
+mod support;
+
+use mainstay::Options;
+use mainstay_server::memory;
+use mainstay_server::resp::Settings;
+use seam::{Faults, FaultyFiles};
+use std::sync::Arc;
+use support::{Client, Ours, encode};
+
+/// Lets the disk go on at the end, however the test ends.
+struct Held(Arc<Faults>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.syncs.let_go();
+    }
+}
+
+/// One event loop for two clients, and a disk whose syncs wait; a third client's write waits for one.
+fn waiting_for_the_disk() -> (Ours, Held, [Client; 3]) {
+    let (files, faults) = FaultyFiles::new();
+    let settings = Settings { loops: 1, ..Settings::default() };
+    let options = Options::new().files(files).sweep_interval(None);
+    let ours = Ours::budgeted(settings, options, memory::Settings::default());
+    let mut clients = [ours.client(), ours.client(), ours.client()];
+    for client in &mut clients {
+        assert_eq!(client.line("SET a old"), r"+OK\r\n");
+    }
+    let before = faults.syncs.came();
+    faults.syncs.hold();
+    clients[0].send_bytes(&[encode(&["SET", "a", "new"]), encode(&["GET", "a"])].concat());
+    faults.syncs.wait_for_more_than(before);
+    (ours, Held(faults), clients)
+}
+
+#[test]
+fn a_read_is_answered_while_another_write_waits_for_the_disk() {
+    let (_ours, held, [mut writer, mut reader, _]) = waiting_for_the_disk();
+    for _ in 0..100 {
+        assert_eq!(reader.line("GET a"), r"$3\r\nold\r\n", "what is not on the disk is not seen");
+    }
+    drop(held);
+    assert_eq!(writer.receive(), r"+OK\r\n");
+    assert_eq!(writer.receive(), r"$3\r\nnew\r\n", "a connection sees its own writes, in order");
+    assert_eq!(reader.line("GET a"), r"$3\r\nnew\r\n");
+}
+
+#[test]
+fn writes_that_come_meanwhile_are_the_next_batch() {
+    let (_ours, held, [mut writer, mut second, mut reader]) = waiting_for_the_disk();
+    let pipeline = [encode(&["SET", "b", "1"]), encode(&["INCR", "b"]), encode(&["GET", "b"])];
+    second.send_bytes(&pipeline.concat());
+    // It was read by now: the loop takes sockets in the order in which they are ready.
+    assert_eq!(reader.line("GET b"), r"$-1\r\n");
+    drop(held);
+    assert_eq!((writer.receive(), writer.receive()), (r"+OK\r\n".into(), r"$3\r\nnew\r\n".into()));
+    assert_eq!(second.receive(), r"+OK\r\n");
+    assert_eq!((second.receive(), second.receive()), (r":2\r\n".into(), r"$1\r\n2\r\n".into()));
+    assert_eq!(reader.line("GET b"), r"$1\r\n2\r\n");
+}
+
+#[test]
+fn whoever_leaves_meanwhile_is_paid_to_nobody() {
+    let (ours, held, [writer, mut reader, _]) = waiting_for_the_disk();
+    drop(writer);
+    assert_eq!(reader.line("GET a"), r"$3\r\nold\r\n");
+    // It may get the place of the one who left.
+    let mut next = ours.client();
+    assert_eq!(next.line("PING"), r"+PONG\r\n");
+    drop(held);
+    assert_eq!(next.line("SET c 1"), r"+OK\r\n");
+    assert_eq!(next.line("GET a"), r"$3\r\nnew\r\n");
+}
