@@ -436,6 +436,15 @@ impl Database {
         }
     }
 
+    /// Why a write would be refused now: the disk is full, a sync failed, or the lock was lost. Nothing while writes are taken, and of a
+    /// served database.
+    pub fn write_refusal(&self) -> Option<Error> {
+        match &self.place {
+            Place::Here(core) => core.sequencer.write_refusal(),
+            Place::There(_) => None,
+        }
+    }
+
     /// By how many microseconds stamps are ahead of the wall clock, negative when they are behind; 0 while they are no more than a
     /// minute apart, and of a served database. Moments that something expires at are moved by it when they are written.
     pub fn wall_offset_us(&self) -> i64 {

@@ -180,6 +180,8 @@ impl Workers {
 fn attempt(core: &Inner, what: &str, step: impl FnOnce() -> Result<()>) -> bool {
     match step() {
         Ok(()) => true,
+        // Closing ends what is under way, and that is no failure.
+        Err(error) if error.code() == Code::Closed => false,
         Err(error) => {
             core.note_failure(what, &error);
             false
@@ -197,6 +199,7 @@ fn run_flush(core: &Inner, bell: &Arc<Bell>, compaction: &Bell) {
             continue;
         }
         attempt(core, "log", || core.prepare_segment());
+        attempt(core, "log", || core.look_for_space());
         let least = if busy { FLUSH_TOGETHER } else { 1 };
         while !bell.is_over() && core.state.sealed.load(Ordering::Relaxed) >= least {
             if core.index().stores().iter().zip(core.index().classes.all()).any(is_overdue) {
@@ -323,9 +326,10 @@ impl Inner {
             {
             }
         }
-        if !attempt(self, "flush", || self.flush_while(flushing)) {
-            self.sequencer.buffers_flushed(None);
-        }
+        attempt(self, "flush", || {
+            let flushed = self.flush_while(flushing);
+            flushed.inspect_err(|error| self.sequencer.buffers_flushed(Err(error)))
+        });
     }
 
     /// Moves sealed buffers into the stores, once the log holds the oldest durably.
@@ -351,7 +355,7 @@ impl Inner {
             let early = planted::is(Bug::NoSyncBeforeFlush);
             let durable = if early { Revision::MAX } else { self.sequencer.durable() };
             let flushed = self.index().flush(durable);
-            self.sequencer.buffers_flushed(flushed.as_ref().ok().map(|flushed| flushed.0));
+            self.sequencer.buffers_flushed(flushed.as_ref().map(|flushed| flushed.0));
             flushed.map(|(_, bytes)| bytes)
         });
         flushed.map(drop)
@@ -384,6 +388,19 @@ impl Inner {
             true => self.log.prepare(),
             false => Ok(()),
         }
+    }
+
+    /// Finds out whether the log takes writes again after the disk was full: where nobody writes, nobody else would.
+    fn look_for_space(&self) -> Result<()> {
+        if !self.sequencer.is_log_full() {
+            return Ok(());
+        }
+        if self.on_disk {
+            self.log.prepare()?;
+        }
+        self.log.probe_space()?;
+        self.sequencer.note_log_full(None);
+        Ok(())
     }
 
     /// Moves everything into the stores.

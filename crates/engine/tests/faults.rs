@@ -67,6 +67,53 @@ fn a_process_without_a_file_for_the_log_goes_on_when_it_has_one() {
 }
 
 #[test]
+fn a_full_log_is_known_until_there_is_space_again() {
+    let (db, faults) = open(Durability::Sync);
+    db.cells().set("a", 1).unwrap();
+    assert_eq!(db.write_refusal(), None);
+    faults.room.store(0, Ordering::SeqCst);
+    db.cells().set("a", 2).unwrap_err();
+    assert_eq!(db.write_refusal().map(|why| why.code()), Some(Code::DiskFull));
+    faults.room.store(-1, Ordering::SeqCst);
+    // Nobody writes: the database finds out by itself.
+    within(60, move || {
+        while db.write_refusal().is_some() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert_eq!(db.cells().get("a").unwrap(), Some(1.into()));
+    });
+}
+
+/// The stores' disk is full: what they write last goes to a device that takes nothing.
+#[test]
+fn a_full_disk_under_the_stores_is_told_at_once_and_writing_resumes() {
+    within(60, || {
+        let directory = tempfile::tempdir().unwrap();
+        let options = Options::new().durability(Durability::Memory).write_buffer_bytes(64 << 10);
+        let db = options.open(directory.path()).unwrap();
+        let full = directory.path().join("index/MARK.next");
+        std::os::unix::fs::symlink("/dev/full", &full).unwrap();
+        let set = |n: i64| db.cells().set(&format!("cell {n}"), "x".repeat(1000));
+        let (first, refused) = (0..10_000).find_map(|n| set(n).err().map(|e| (n, e))).unwrap();
+        assert_eq!((refused.code(), refused.kind()), (Code::DiskFull, ErrorKind::ReadOnly));
+        // Were each of them to wait, it would take minutes.
+        for n in first..first + 100 {
+            assert_eq!(set(n).unwrap_err().code(), Code::DiskFull);
+            assert!(db.cells().get("cell 0").unwrap().is_some(), "reads go on");
+        }
+        assert_eq!(db.write_refusal().map(|why| why.code()), Some(Code::DiskFull));
+        std::fs::remove_file(&full).unwrap();
+        while set(first).is_err() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert_eq!(db.write_refusal(), None);
+        db.close().unwrap();
+        let db = Database::open(directory.path()).unwrap();
+        assert_eq!(db.revision(), first as u64 + 1, "what was acknowledged and nothing else");
+    });
+}
+
+#[test]
 fn writers_at_a_full_disk_lose_nothing_that_was_acknowledged() {
     let (db, faults) = open(Durability::Sync);
     let total = std::sync::atomic::AtomicU64::new(0);
@@ -122,6 +169,20 @@ fn closing_says_when_what_was_not_promised_cannot_be_synced() {
     let error = db.close().unwrap_err();
     assert_eq!(error.code(), Code::SyncFailed, "{error}");
     assert_eq!(db.cells().get("a").unwrap_err().code(), Code::Closed, "it is closed all the same");
+}
+
+/// Work in the background that a close cuts short is no failure, which somebody would be told of.
+#[test]
+fn closing_is_no_failure_of_the_background() {
+    for _ in 0..50 {
+        let options = Options::new().durability(Durability::Memory);
+        let db = options.sweep_interval(Some(Duration::from_millis(1))).memory().unwrap();
+        for n in 0..200 {
+            db.cells().set_with(&format!("k{n}"), 1, mainstay::Ttl::Millis(1 + n / 20)).unwrap();
+        }
+        db.close().unwrap();
+        assert_eq!(db.stats().last_failure, None);
+    }
 }
 
 #[test]

@@ -4,11 +4,13 @@
 mod support;
 
 use mainstay::wire::{self, Follow, Followed};
-use mainstay::{CellCommand, Database, Fields, Filter, Name, RecordCommand, Transaction};
+use mainstay::{
+    CellCommand, Database, Durability, Fields, Filter, Name, Options, RecordCommand, Transaction,
+};
 use mainstay_server::resp::session::Written;
 use mainstay_server::resp::{Session, Settings, Shared};
 use std::io::Read;
-use std::net::Shutdown;
+use std::net::{Shutdown, TcpListener};
 use std::time::Duration;
 use support::{Client, Ours, encode};
 
@@ -247,4 +249,33 @@ fn clients_of_another_type_are_not_listed() {
         assert_eq!(client.line(&format!("CLIENT LIST TYPE {other}")), r"$0\r\n\r\n");
     }
     assert!(client.line("CLIENT LIST ID 1 2 3 1").matches("id=").count() <= 3);
+}
+
+/// Writers are refused at once while the disk is known to be full, so nobody who reads waits behind them.
+#[test]
+fn at_a_full_disk_reads_wait_for_nobody() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options::new().durability(Durability::Memory).write_buffer_bytes(64 << 10);
+    let db = options.open(directory.path()).unwrap();
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let server = support::serve_at(address, &db);
+    let (mut writer, mut reader) = (Client::to(address), Client::to(address));
+    let full = directory.path().join("index/MARK.next");
+    std::os::unix::fs::symlink("/dev/full", &full).unwrap();
+    let value = "x".repeat(1000);
+    let mut set = |n: u32| writer.call(&["SET", &format!("k{n}"), &value]);
+    let first = (0..10_000).find(|n| set(*n) != r"+OK\r\n").unwrap();
+    assert!(set(first).starts_with("-READONLY"), "{}", set(first));
+    // Were each of them to hold the loop for seconds, the reader would give up.
+    let request = encode(&["SET".to_owned(), "more".to_owned(), value.clone()]);
+    assert!(writer.send_or_end(&request.repeat(100)));
+    assert_eq!(reader.call(&["EXISTS", "k0"]), r":1\r\n");
+    for _ in 0..100 {
+        assert!(writer.receive_or_end().is_some_and(|reply| reply.starts_with("-READONLY")));
+    }
+    std::fs::remove_file(&full).unwrap();
+    while writer.call(&["SET", "more", "1"]) != r"+OK\r\n" {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    server.stop();
 }

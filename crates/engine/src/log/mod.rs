@@ -244,7 +244,21 @@ impl Log {
         *prepared = Some((file, size));
         Ok(())
     }
+
+    /// Writes a little into a file that is removed again, to find out whether the disk is full.
+    pub fn probe_space(&self) -> Result<()> {
+        let _one = self.shared.preparing.lock();
+        self.shared.check_guard()?;
+        let probe = segment::FILLING;
+        let fill = |file: &dyn File| files::write_zeros(file, 0, PROBE_BYTES);
+        segment::make_file(&*self.shared.files, probe, PROBE_BYTES, fill)?;
+        let removed = self.shared.files.remove(probe);
+        removed.map_err(|error| io_failure("removing", probe, &error))
+    }
 }
+
+/// The bytes that are written to find out whether there is space.
+const PROBE_BYTES: u64 = 1 << 20;
 
 /// Makes way for a new log: refuses when there is one, removes what a crash in `create` left.
 fn clear_unused(files: &dyn Files, id: &DatabaseId) -> Result<()> {

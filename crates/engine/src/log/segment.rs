@@ -198,7 +198,7 @@ pub(super) fn prefill_file(files: &dyn Files, name: &str, size: u64) -> Result<A
     make_file(files, name, size, |file| file.prefill(size))
 }
 
-fn make_file(
+pub(super) fn make_file(
     files: &dyn Files,
     name: &str,
     size: u64,

@@ -92,6 +92,11 @@ pub(crate) struct Sequencer {
     wants_segment: AtomicBool,
     /// The last flush failed: waiting for room may be in vain.
     flush_failed: AtomicBool,
+    /// Why, and since when flushes fail.
+    flush_failure: parking_lot::Mutex<Option<(Error, u64)>>,
+    /// The log's last write found the disk full.
+    log_full: AtomicBool,
+    log_full_error: parking_lot::Mutex<Option<Error>>,
     room: Mutex<()>,
     room_made: Condvar,
     log_thread: OnceLock<Thread>,
@@ -144,6 +149,9 @@ impl Sequencer {
             unwritten_bytes: AtomicUsize::new(0),
             wants_segment: AtomicBool::new(false),
             flush_failed: AtomicBool::new(false),
+            flush_failure: parking_lot::Mutex::new(None),
+            log_full: AtomicBool::new(false),
+            log_full_error: parking_lot::Mutex::new(None),
             room: Mutex::new(()),
             room_made: Condvar::new(),
             log_thread: OnceLock::new(),
@@ -343,8 +351,8 @@ impl Sequencer {
         let is_crowded = || self.in_flight.load(Ordering::Relaxed) + more > IN_FLIGHT_LIMIT;
         while self.is_full() || is_crowded() {
             self.check_open()?;
-            if waited > STUCK_US && self.flush_failed.load(Ordering::Relaxed) {
-                return Err(stuck());
+            if let Some(stuck) = self.stuck() {
+                return Err(stuck);
             }
             self.room_made.wait_for(&mut room, Duration::from_millis(10));
             waited = self.clock.monotonic_us() - begun;
@@ -369,10 +377,54 @@ impl Sequencer {
         }
         self.on_work.get().inspect(|make| make());
         // In a callback somebody further down may be flushing, who is done when it returns.
-        match self.has_full_buffers() && self.flush_failed.load(Ordering::Relaxed) {
-            true => Err(stuck()),
-            false => Ok(()),
+        if self.has_full_buffers() && self.flush_failed.load(Ordering::Relaxed) {
+            return Err(self.cannot_flush());
         }
+        Ok(())
+    }
+
+    /// Why waiting for room would be in vain. A full disk is told at once: whoever waits may be an event loop that has others to
+    /// serve. What else keeps flushes from succeeding may be over in a moment, but it is waited for only once, not by each writer.
+    fn stuck(&self) -> Option<Error> {
+        if !self.has_full_buffers() || !self.flush_failed.load(Ordering::Relaxed) {
+            return None;
+        }
+        let (code, since_us) = {
+            let failure = self.flush_failure.lock();
+            let (error, since_us) = failure.as_ref()?;
+            (error.code(), *since_us)
+        };
+        let is_over = self.clock.monotonic_us().saturating_sub(since_us) > STUCK_US;
+        (code == Code::DiskFull || is_over).then(|| self.cannot_flush())
+    }
+
+    #[cold]
+    fn cannot_flush(&self) -> Error {
+        let failure = self.flush_failure.lock();
+        let Some((error, _)) = failure.as_ref() else { return stuck() };
+        let message = format!(
+            "the write buffers are full and cannot be flushed: {}; writes resume when they can",
+            error.message()
+        );
+        let code = if error.code() == Code::DiskFull { Code::DiskFull } else { Code::QueueFull };
+        Error::new(code, message)
+    }
+
+    /// Why a write would be refused now; nothing while writes are taken.
+    pub fn write_refusal(&self) -> Option<Error> {
+        let log_full = || self.log_full_error.lock().clone();
+        self.check_sound().err().or_else(|| self.stuck()).or_else(log_full)
+    }
+
+    /// Whether the log's last write found the disk full.
+    pub fn is_log_full(&self) -> bool {
+        self.log_full.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether the log takes writes: nothing when it does.
+    pub fn note_log_full(&self, error: Option<&Error>) {
+        *self.log_full_error.lock() = error.cloned();
+        self.log_full.store(error.is_some(), Ordering::Relaxed);
     }
 
     fn has_full_buffers(&self) -> bool {
@@ -384,10 +436,16 @@ impl Sequencer {
             || self.unwritten_bytes.load(Ordering::Relaxed) >= UNWRITTEN_LIMIT_BYTES
     }
 
-    /// Lets writers go on who waited for a buffer; nothing: the flush failed.
-    pub fn buffers_flushed(&self, count: Option<usize>) {
-        self.flush_failed.store(count.is_none(), Ordering::Relaxed);
-        self.state.sealed.fetch_sub(count.unwrap_or(0), Ordering::Relaxed);
+    /// Lets writers go on who waited for a buffer, or tells them why the flush failed.
+    pub fn buffers_flushed(&self, flushed: std::result::Result<usize, &Error>) {
+        {
+            let mut failure = self.flush_failure.lock();
+            let since_us = failure.as_ref().map(|(_, since_us)| *since_us);
+            let since_us = since_us.unwrap_or_else(|| self.clock.monotonic_us());
+            *failure = flushed.err().map(|error| (error.clone(), since_us));
+        }
+        self.flush_failed.store(flushed.is_err(), Ordering::Relaxed);
+        self.state.sealed.fetch_sub(flushed.unwrap_or(0), Ordering::Relaxed);
         drop(self.room.lock());
         self.room_made.notify_all();
     }

@@ -243,6 +243,9 @@ impl Sequencer {
         }
         log.write(group, self.durable())?;
         if !group.frames.is_empty() {
+            if self.is_log_full() {
+                self.note_log_full(None);
+            }
             self.state.figures.group_transactions.add(group.waiting.len() as u64, 1);
             self.state.figures.group_bytes.add(group.frames.len() as u64, 1);
         }
@@ -286,6 +289,9 @@ impl Sequencer {
             matches!(error.code(), Code::DiskFull | Code::TransactionTooLarge | Code::QueueFull)
                 || is_lost
                 || planted::is(Bug::RevisionReused);
+        if error.code() == Code::DiskFull {
+            self.note_log_full(Some(error));
+        }
         let mut failed = std::mem::take(&mut group.waiting);
         let mut exec = self.exec.lock();
         let mut later = match planted::is(Bug::UndoForgetsLater) {

@@ -23,7 +23,7 @@ impl Watch {
     pub fn start(db: Database, crew: Arc<Crew>) -> std::io::Result<Watch> {
         let (over, wait) = channel::<()>();
         let look = move || {
-            let now = || Condition::of(&db.stats(), &crew);
+            let now = || Condition::of(&db, &crew);
             let mut seen = Condition::default();
             loop {
                 seen = seen.follow(now());
@@ -53,20 +53,26 @@ impl Drop for Watch {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Condition {
     read_only: bool,
+    /// Why writes are refused, if they are.
+    refusal: Option<String>,
     last_failure: Option<String>,
     clock_jump_us: Option<u64>,
+    /// Stamps and the wall clock are apart.
+    is_apart: bool,
     relay_error: Option<String>,
     archive_error: Option<String>,
 }
 
 impl Condition {
-    fn of(stats: &Stats, crew: &Crew) -> Condition {
+    fn of(db: &Database, crew: &Crew) -> Condition {
         let archived = crew.archived();
-        let Stats { read_only, last_failure, clock_jump_us, .. } = stats;
+        let Stats { read_only, last_failure, clock_jump_us, .. } = db.stats();
         Condition {
-            read_only: *read_only,
-            last_failure: last_failure.clone(),
-            clock_jump_us: *clock_jump_us,
+            read_only,
+            refusal: db.write_refusal().map(|error| error.message().to_owned()),
+            last_failure,
+            clock_jump_us,
+            is_apart: db.wall_offset_us() != 0,
             relay_error: crew.relayed().last_error,
             // Within a round one run fails behind the other; what its end shows is the same each time.
             archive_error: archived.last_error.filter(|_| archived.current.is_none()),
@@ -76,9 +82,13 @@ impl Condition {
     /// Tells what is new; gives what is known now.
     fn follow(&self, now: Condition) -> Condition {
         if now.read_only && !self.read_only {
-            tracing::error!(
-                "a sync of the log failed: the database is read-only until it is reopened"
-            );
+            let why = now.refusal.as_deref().unwrap_or("a sync of the log failed");
+            tracing::error!(why, "the database is read-only until it is reopened");
+        }
+        match (&self.refusal, &now.refusal) {
+            (None, Some(why)) if !now.read_only => tracing::error!(why, "writes are refused"),
+            (Some(_), None) => tracing::info!("writes are taken again"),
+            _ => {}
         }
         if let Some(failure) = &now.last_failure
             && now.last_failure != self.last_failure
@@ -101,6 +111,11 @@ impl Condition {
             }
             (Some(_), None) => tracing::info!("the wall clock is believed again"),
             _ => {}
+        }
+        if now.is_apart && !self.is_apart && now.clock_jump_us.is_none() {
+            tracing::warn!(
+                "stamps are ahead of the wall clock: it was ahead when they were given; see Clock in docs/reliability.md"
+            );
         }
         let archive_error = now.archive_error.clone().or_else(|| self.archive_error.clone());
         Condition { archive_error, ..now }

@@ -1,5 +1,5 @@
 use crate::seam::FaultyFiles;
-use crate::world::World;
+use crate::world::{World, until};
 use mainstay::Options;
 use mainstay_server::http::{Settings, route_names};
 use std::collections::BTreeSet;
@@ -27,6 +27,29 @@ fn a_database_that_became_read_only_is_not_ready() {
     assert_eq!(w.get("/v1/cells/a").ok()["value"], 1, "reads go on");
     assert_eq!(w.get("/healthz").status, 200);
     assert!(w.get("/metrics").text.contains("\nmainstay_read_only 1\n"));
+}
+
+#[test]
+fn a_server_whose_disk_is_full_is_not_ready_until_there_is_space() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options::new().durability(mainstay::Durability::Memory);
+    let db = options.write_buffer_bytes(64 << 10).open(directory.path()).unwrap();
+    let w = World::of(db, Settings::default());
+    assert_eq!(w.get("/readyz").status, 200);
+    let full = directory.path().join("index/MARK.next");
+    std::os::unix::fs::symlink("/dev/full", &full).unwrap();
+    let value = format!("{:?}", "x".repeat(1000));
+    let put = |n: u32| w.put(&format!("/v1/cells/c{n}"), &value).status;
+    let first = (0..10_000).find(|n| put(*n) != 200).unwrap();
+    assert_eq!(put(first), 507);
+    let ready = w.get("/readyz");
+    assert_eq!((ready.code().0, ready.json()["error"]["kind"].as_str()), (503, Some("ReadOnly")));
+    let why = ready.json()["error"]["message"].to_string();
+    assert!(why.contains("space"), "{why}");
+    assert_eq!(w.get("/v1/cells/c0").status, 200, "reads go on");
+    std::fs::remove_file(&full).unwrap();
+    until("it is ready", || w.get("/readyz").status == 200);
+    assert_eq!(put(first), 200);
 }
 
 #[test]
