@@ -90,6 +90,9 @@ impl OpenReport {
 impl Core {
     pub fn open(directory: &Path, options: Options) -> Result<Arc<Core>> {
         let (identity, base) = claim(directory, &options)?;
+        if !options.keep_modes {
+            identity::make_private(directory);
+        }
         let log_directory = directory.join("log");
         make_dir(&log_directory)?;
         let files: Arc<dyn Files> = match &options.files {

@@ -19,15 +19,17 @@ use crate::way::keep_way_to;
 use mainstay_model::{Code, Error, Result};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8; 8] = b"MAINSTAY";
 const FILE: &str = "DATABASE";
 pub(crate) const LOCK: &str = "LOCK";
+/// The rights of everybody but the owner.
+const OTHERS: u32 = 0o077;
 /// The directory, by its name inside itself.
 const ITSELF: &str = ".";
 
@@ -103,7 +105,7 @@ impl Drop for Locks {
     }
 }
 
-/// Who has a database open. Where nobody does, nobody can while this is there: shared locks let others look, but not write.
+/// Whether a database is open. Where nobody has it open, nobody can while this is there: shared locks let others look, but not write.
 pub(crate) struct Use {
     pub is_open: bool,
     /// It is open, and `LOCK` is no longer the file that was locked.
@@ -133,7 +135,7 @@ pub(crate) fn look_at_use(directory: &Path) -> Result<Use> {
     Ok(Use { is_open, lost_lock_file: is_open && !taken.contains(&LOCK), _held: held })
 }
 
-/// What the names of a database led to when it was locked.
+/// The inodes that the names of a database led to when it was locked.
 ///
 /// It keeps nothing open, so it may outlive the lock. While the lock is held no other file gets one of these inodes.
 pub(crate) struct Hold {
@@ -223,7 +225,7 @@ impl Identity {
         Ok(())
     }
 
-    /// What to look at before anything is written by its name.
+    /// The inodes to look at before anything is written by its name.
     pub fn hold(&self) -> Result<Hold> {
         self.locks.hold()
     }
@@ -367,7 +369,7 @@ fn foreign(directory: &Path) -> Error {
     Error::new(Code::ForeignDirectory, message)
 }
 
-/// Only its owner gets into a directory that is made here; one that is there stays as it is.
+/// Only its owner gets into a directory that is made here.
 fn make_directory(directory: &Path) -> Result<()> {
     let steps = || -> std::io::Result<()> {
         directory.parent().map_or(Ok(()), fs::create_dir_all)?;
@@ -385,6 +387,38 @@ fn locked(directory: &Path) -> Error {
     Error::new(Code::Locked, message)
 }
 
+/// Takes the rights of others than the owner from all that belongs to a database, whatever it was made with. The owner's own are left:
+/// whoever took the right to write from the owner meant it.
+pub(crate) fn make_private(directory: &Path) {
+    restrict(directory);
+    // What else lies there is not ours, and `log` and `index` may lead to other disks.
+    for name in [FILE, LOCK, "log", "index", "scratch"] {
+        restrict_all(&directory.join(name));
+    }
+}
+
+fn restrict_all(path: &Path) {
+    restrict(path);
+    // A file has no entries; what vanishes meanwhile needs no rights.
+    let Ok(entries) = fs::read_dir(path) else { return };
+    for entry in entries.filter_map(|entry| entry.ok()) {
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => restrict_all(&entry.path()),
+            Ok(kind) if kind.is_file() => restrict(&entry.path()),
+            _ => {}
+        }
+    }
+}
+
+/// Only the owner may change it, and not on every file system: where it cannot be done, it is as if nobody had tried.
+fn restrict(path: &Path) {
+    let Ok(found) = fs::metadata(path) else { return };
+    let mode = found.permissions().mode();
+    if mode & OTHERS != 0 {
+        let _ = fs::set_permissions(path, Permissions::from_mode(mode & !OTHERS));
+    }
+}
+
 /// Sixteen bytes that no other database has.
 pub(crate) fn random_id() -> [u8; 16] {
     let mut id = [0; 16];
@@ -397,7 +431,6 @@ pub(crate) fn random_id() -> [u8; 16] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_new_directory_is_made_and_recognised() {
@@ -477,11 +510,28 @@ mod tests {
         drop(Identity::claim(&claimed).unwrap());
         drop(Identity::reserve(&reserved, [1; 16]).unwrap());
         assert_eq!((mode(&claimed), mode(&reserved)), (0o700, 0o700));
-        let shared = root.path().join("shared");
-        fs::create_dir(&shared).unwrap();
-        fs::set_permissions(&shared, fs::Permissions::from_mode(0o750)).unwrap();
-        drop(Identity::claim(&shared).unwrap());
-        assert_eq!(mode(&shared), 0o750, "whoever made it has said who gets in");
+    }
+
+    #[test]
+    fn others_lose_their_rights_on_all_of_a_database_and_on_nothing_else() {
+        let root = tempfile::tempdir().unwrap();
+        let path = |name: &str| root.path().join(name);
+        let mode = |name: &str| path(name).metadata().unwrap().permissions().mode() & 0o777;
+        fs::create_dir_all(path("index/cells/tables")).unwrap();
+        fs::create_dir(path("mine")).unwrap();
+        let files = ["index/cells/tables/1", "DATABASE", "mine/file"];
+        files.iter().for_each(|name| fs::write(path(name), "x").unwrap());
+        let all = ["", "index", "index/cells", "index/cells/tables", "mine"];
+        for name in all.iter().chain(&files) {
+            fs::set_permissions(path(name), Permissions::from_mode(0o755)).unwrap();
+        }
+        fs::set_permissions(path("DATABASE"), Permissions::from_mode(0o444)).unwrap();
+        make_private(root.path());
+        for name in ["", "index", "index/cells", "index/cells/tables", "index/cells/tables/1"] {
+            assert_eq!(mode(name), 0o700, "{name}");
+        }
+        assert_eq!(mode("DATABASE"), 0o400, "the owner's rights are the owner's to give");
+        assert_eq!([mode("mine"), mode("mine/file")], [0o755; 2]);
     }
 
     #[test]

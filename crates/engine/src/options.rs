@@ -44,6 +44,7 @@ pub struct Options {
     pub(crate) clock_jump_limit: Option<Duration>,
     pub(crate) files: Option<Arc<dyn Files>>,
     pub(crate) base: Option<PathBuf>,
+    pub(crate) keep_modes: bool,
 }
 
 impl Default for Options {
@@ -79,6 +80,7 @@ impl Options {
             clock_jump_limit: Some(Duration::from_secs(365 * 86_400)),
             files: None,
             base: None,
+            keep_modes: false,
         }
     }
 
@@ -179,6 +181,14 @@ impl Options {
     pub fn feed_retention(mut self, retention: Duration, limit_bytes: u64) -> Options {
         self.feed_retention = retention;
         self.feed_retention_bytes = limit_bytes;
+        self
+    }
+
+    /// Whether the database's files and directories keep the modes that they have, so that a group can have access. Default: opening
+    /// takes the rights of everybody but the owner from them.
+    #[must_use]
+    pub fn keep_modes(mut self, keep: bool) -> Options {
+        self.keep_modes = keep;
         self
     }
 

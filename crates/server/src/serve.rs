@@ -14,6 +14,7 @@ use crate::telemetry::{self, Telemetry};
 use crate::tls::{Tls, Watch};
 use crate::{files, http, resp};
 use mainstay::{Code, Database, Error, OpenReport, Result};
+use rustix::fs::Mode;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::net::{SocketAddr, TcpListener};
@@ -33,6 +34,11 @@ pub(crate) fn check(serve: &Config) -> Result<()> {
 /// Serves until a signal comes. `welcome` is shown what to try, when it can be tried.
 pub fn run(serve: &Config, welcome: impl FnOnce(&str)) -> Result<()> {
     check(serve)?;
+    if !serve.database.keep_modes {
+        // Files that the stores, the audit or an archive make are the owner's alone as well. It is the whole process's, so it comes
+        // before there are threads.
+        rustix::process::umask(Mode::RWXG | Mode::RWXO);
+    }
     let telemetry = Telemetry::start(&serve.log, &serve.telemetry)?;
     let served = run_told(serve, welcome);
     // Whoever started the program is told on stderr anyway.

@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -150,6 +151,68 @@ fn sighup_alone_stops_nobody() {
     assert_eq!(server.client().line("GET a"), r"$1\r\n1\r\n");
     server.terminate();
     assert!(server.ended().success());
+}
+
+/// The mode of a path and of everything below it that is open to others than the owner.
+fn open_to_others(path: &std::path::Path) -> Vec<(std::path::PathBuf, u32)> {
+    let mode = path.symlink_metadata().unwrap().permissions().mode() & 0o777;
+    let entries = std::fs::read_dir(path).into_iter().flatten();
+    let below = entries.flat_map(|entry| open_to_others(&entry.unwrap().path()));
+    let own = (mode & 0o077 != 0).then(|| (path.to_owned(), mode));
+    own.into_iter().chain(below).collect()
+}
+
+/// Gives everybody the rights of the owner, as a copy with a loose umask may have them.
+fn open_up(path: &std::path::Path) {
+    let mode = if path.is_dir() { 0o777 } else { 0o666 };
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    for entry in std::fs::read_dir(path).into_iter().flatten() {
+        open_up(&entry.unwrap().path());
+    }
+}
+
+#[test]
+fn what_a_server_has_is_its_owners_alone_and_stopping_is_no_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    for life in 0..3 {
+        open_up(&data);
+        let lines = directory.path().join(format!("lines {life}"));
+        let complaints = std::fs::File::create(&lines).unwrap();
+        let server = Process::serve_with(&data, &[], complaints.into());
+        let mut client = server.client();
+        for n in 0..50 {
+            client.line(&format!("SET k{n} 1 PX {}", 1 + n));
+        }
+        server.terminate();
+        assert!(server.ended().success());
+        assert_eq!(open_to_others(&data), []);
+        let told = std::fs::read_to_string(&lines).unwrap();
+        assert!(told.contains("stopped") && !told.contains("ERROR"), "{told}");
+    }
+}
+
+/// Two processes and one directory: without `LOCK` the second is refused, and the first loses nothing.
+#[test]
+fn a_second_server_is_refused_without_the_lock_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let server = Process::serve(&data);
+    let mut client = server.client();
+    assert_eq!(client.line("SET a 1"), r"+OK\r\n");
+    std::fs::remove_file(data.join("LOCK")).unwrap();
+    let mut second = std::process::Command::new(env!("CARGO_BIN_EXE_mainstay"));
+    second.args(["serve", "--resp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data"]).arg(&data);
+    let refused = second.stdin(std::process::Stdio::null()).output().unwrap();
+    assert!(!refused.status.success());
+    let complaint = String::from_utf8_lossy(&refused.stderr);
+    assert!(complaint.contains("open in another process"), "{complaint}");
+    assert_eq!(client.line("GET a"), r"$1\r\n1\r\n");
+    server.terminate();
+    assert!(server.ended().success());
+    let server = Process::serve(&data);
+    assert_eq!(server.client().line("GET a"), r"$1\r\n1\r\n");
 }
 
 #[test]

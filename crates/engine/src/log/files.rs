@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -113,7 +114,9 @@ impl Files for DiskFiles {
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
         self.writable()?;
         let mut options = std::fs::OpenOptions::new();
-        let file = options.read(true).write(true).create_new(true).open(self.directory.join(name));
+        // Nobody but the owner reads the log, whatever a umask allows.
+        options.read(true).write(true).create_new(true).mode(0o600);
+        let file = options.open(self.directory.join(name));
         Ok(Arc::new(DiskFile(file?)))
     }
 

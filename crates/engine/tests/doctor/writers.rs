@@ -30,6 +30,21 @@ fn without_its_lock_file_a_database_is_not_opened_twice() {
     assert!(report.findings.iter().any(|finding| finding.contains("LOCK")), "{report}");
 }
 
+/// Earlier programs lock nothing but `LOCK`.
+#[test]
+fn an_earlier_program_and_this_one_keep_each_other_out() {
+    let directory = database(0, 3);
+    let lock = || fs::File::open(directory.path().join("LOCK")).unwrap();
+    let earlier = lock();
+    earlier.try_lock().unwrap();
+    assert_eq!(options().open(directory.path()).err().unwrap().code(), Code::Locked);
+    drop(earlier);
+    let db = options().open(directory.path()).unwrap();
+    assert!(lock().try_lock().is_err());
+    drop(db);
+    lock().try_lock().unwrap();
+}
+
 #[test]
 fn a_lost_lock_file_ends_writing_at_the_next_segment_and_nothing_acknowledged_is_lost() {
     let root = tempfile::tempdir().unwrap();

@@ -53,6 +53,9 @@ settings! {
         /// How far the clock may be ahead of the last write when the database is opened; one that is further ahead is followed only
         /// once it is confirmed. "none" believes whatever it shows.
         pub clock_jump_limit_ms: Option<u64> = Some(30 * DAY_MS), 1..=YEARS_MS;
+        /// Whether files and directories of the database keep the modes that they have, so that a group can have access; else opening
+        /// takes the rights of everybody but the owner from them.
+        pub keep_modes: bool = false;
         /// A backup that fills an empty directory, or one whose index is lost; "none" without.
         pub base: Option<PathBuf> = None;
     }
@@ -105,6 +108,7 @@ impl Settings {
             .sweep_interval(self.sweep_interval_ms.map(ms))
             .reader_limit(ms(self.reader_limit_ms))
             .clock_jump_limit(self.clock_jump_limit_ms.map(ms))
+            .keep_modes(self.keep_modes)
             .transaction_limits(ms(self.transaction_idle_limit_ms), ms(self.transaction_limit_ms));
         options = match self.retention_ms {
             Some(retention_ms) => options.retention(ms(retention_ms)),

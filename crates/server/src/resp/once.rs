@@ -87,10 +87,10 @@ fn executed(call: &mut Call<'_>, pending: Pending) -> std::result::Result<Handle
     let done = planned(call.session, spec, words)
         .map_or_else(Handled::Reply, |plan| run(call.session, plan, request, pending));
     // What is to be recorded is, whether it is done once or as often as it is said.
-    match spec.audited {
-        Some(_) => Ok(call.session.recorded(spec, words, done)),
-        None => Ok(done),
+    if spec.is_audited(words) {
+        return Ok(call.session.recorded(spec, words, done));
     }
+    Ok(done)
 }
 
 fn run(session: &Session, plan: Plan, request: SessionRequest, pending: Pending) -> Handled {

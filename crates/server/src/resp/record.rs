@@ -28,7 +28,7 @@ impl Session {
     /// Records what a command has come to, if it is one to be recorded.
     pub fn record(&self, spec: &'static Spec, words: &[&[u8]], reply: &Reply) {
         let audit = self.shared.security.audit();
-        if spec.audited.is_some() && audit.is_on() {
+        if spec.is_audited(words) && audit.is_on() {
             audit.record(&self.entry(spec, words), outcome(reply));
         }
     }

@@ -249,7 +249,7 @@ impl Session {
                 Handled::Reply(no_permission(spec, &denied))
             }
         };
-        if spec.audited.is_some() { self.recorded(spec, words, handled) } else { handled }
+        if spec.is_audited(words) { self.recorded(spec, words, handled) } else { handled }
     }
 
     /// Whoever has not said who they are may do so, or leave.

@@ -35,6 +35,8 @@ pub struct Spec {
     pub reach: Reach,
     /// Whether it is recorded, and how many words behind it are names to be recorded with it.
     pub audited: Option<usize>,
+    /// The first word behind it that it is recorded with; without one it is recorded whatever follows.
+    pub audited_word: Option<&'static str>,
     /// What it does between `MULTI` and `EXEC`, if that is something of its own.
     pub inside: Option<Inside>,
     /// What it does.
@@ -189,6 +191,7 @@ impl Spec {
             needs,
             reach,
             audited,
+            audited_word: None,
             inside: None,
             run,
         }
@@ -210,6 +213,19 @@ impl Spec {
     pub const fn audited(mut self, names: usize) -> Spec {
         self.audited = Some(names);
         self
+    }
+
+    /// It is recorded when this word follows, and with no other.
+    pub const fn audited_for(mut self, word: &'static str) -> Spec {
+        self.audited_word = Some(word);
+        self.audited(1)
+    }
+
+    /// Whether it is recorded with these words.
+    pub fn is_audited(&self, words: &[&[u8]]) -> bool {
+        let follows =
+            |word: &str| words.get(1).is_some_and(|it| it.eq_ignore_ascii_case(word.as_bytes()));
+        self.audited.is_some() && self.audited_word.is_none_or(follows)
     }
 
     /// Whether its words may hold a password, which nobody may show or keep.

@@ -15,7 +15,7 @@ use super::user::{Denied, User};
 use mainstay::{
     BranchCommand, CellCommand, Command, Contract, Guard, HashCommand, IndexCommand, Name,
     OutboxCommand, RecordCommand, RunCommand, SessionCommand, StateCommand, StringCommand,
-    Transaction,
+    SystemCommand, Transaction,
 };
 
 const READ: Right = Right::read(Area::Cells);
@@ -338,6 +338,7 @@ pub fn administrative(command: &Command) -> Option<(&'static str, Vec<String>)> 
             Some((name, about.into_iter().map(str::to_owned).collect()))
         }
         Command::Index(command) => Some(("rec.index", of_indexes(command))),
+        Command::System(SystemCommand::Sweep { .. }) => Some(("sweep", Vec::new())),
         _ => None,
     }
 }

@@ -41,6 +41,10 @@ fn logins_and_administrative_commands_of_redis_clients_are_recorded() {
         "CONFIG GET maxmemory",
         "CONFIG SET requirepass hunter4",
         "DURABILITY INTERVAL",
+        "SLOWLOG GET",
+        "SLOWLOG RESET",
+        "ACL WHOAMI",
+        "ACL users",
         "SESSION.OPEN ID s",
         "SESSION.DO s 1 LOWEST 1 BRANCH.FORK once",
         "SESSION.DO s 2 LOWEST 1 BRANCH.FORK once",
@@ -53,6 +57,8 @@ fn logins_and_administrative_commands_of_redis_clients_are_recorded() {
     client.line("EXEC");
     client.call(&["AUTH", "app", PASSWORD]);
     client.line("FLUSHDB");
+    client.line("SLOWLOG RESET");
+    client.line("ACL USERS");
     client.line("SESSION.DO app:s 1 LOWEST 1 BRANCH.FORK app:x");
     client.line("GET other");
     let wanted = [
@@ -72,11 +78,15 @@ fn logins_and_administrative_commands_of_redis_clients_are_recorded() {
         "default config main done",
         "default config main failed",
         "default durability INTERVAL,main done",
+        "default slowlog RESET,main done",
+        "default acl users,main done",
         "default branch.fork once,main done",
         "default branch.fork once,main failed",
         "default config main done",
         "app auth  done",
         "app flushdb main denied",
+        "app slowlog RESET,main done",
+        "app acl USERS,main done",
         "app branch.fork app:x,main denied",
     ];
     assert_eq!(lines(&world), wanted);
@@ -112,6 +122,8 @@ fn administrative_requests_over_http_are_recorded_alike() {
     ask("POST", "/v1/merges", br#"{"from":"trial","into":"main"}"#);
     let untag = r#"{"commands":[{"untag":{"name":"v1"}}]}"#;
     assert_eq!(ask("POST", "/v1/transactions", untag.as_bytes()).0, 200);
+    let sweep = r#"{"commands":[{"sweep":{"limit":10}}]}"#;
+    assert_eq!(ask("POST", "/v1/transactions", sweep.as_bytes()).0, 200);
     let set = br#"{"commands":[{"set":{"name":"a","value":"secret-value"}}]}"#;
     assert_eq!(ask("POST", "/v1/transactions", set).0, 200);
     let (_, _, file) = ask("GET", "/v1/export/main", b"");
@@ -125,6 +137,7 @@ fn administrative_requests_over_http_are_recorded_alike() {
     world.ask(Some("app"), "DELETE", "/v1/branches/copy", "");
     world.ask(Some("app"), "DELETE", "/v1/record-indexes/1", "");
     world.ask(Some("app"), "POST", "/v1/transactions", untag);
+    world.ask(Some("app"), "POST", "/v1/transactions", sweep);
     world.ask_as(Some(&basic("hunter2", "hunter3")), "GET", "/v1/cells/a", &[], b"");
     let wanted = [
         "default auth  done",
@@ -132,6 +145,7 @@ fn administrative_requests_over_http_are_recorded_alike() {
         "default tag.set v1,main done",
         "default branch.merge trial,main done",
         "default tag.del v1 done",
+        "default sweep  done",
         "default export main done",
         "default import copy done",
         "default import copy failed",
@@ -143,6 +157,7 @@ fn administrative_requests_over_http_are_recorded_alike() {
         "app branch.delete copy denied",
         "app rec.index 1 denied",
         "app tag.del v1 denied",
+        "app sweep  denied",
         "- auth  wrong",
     ];
     assert_eq!(lines(&world), wanted);

@@ -11,6 +11,7 @@ use crate::security::{Area, Right};
 /// The commands of this file.
 pub const COMMANDS: &[Spec] = &[Spec::new("slowlog", -2, Group::Server, Run::Session(slow_log))
     .needs(Needs::Words(right))
+    .audited_for("RESET")
     .syntax("GET | LEN | RESET [count]")
     .about("SLOWLOG GET [count] | LEN | RESET: commands that were slow")];
 

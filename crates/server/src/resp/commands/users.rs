@@ -14,6 +14,7 @@ pub const COMMANDS: &[Spec] = &[
     of("auth", -2, Run::Control(auth)).syntax("[user] password").about("Says who asks"),
     of("acl", -2, Run::Session(acl))
         .needs(Needs::Words(acl_right))
+        .audited_for("USERS")
         .syntax("WHOAMI | USERS [argument ...]")
         .about("ACL WHOAMI: who asks; ACL USERS: who there is"),
 ];
