@@ -10,8 +10,8 @@
 use crate::clock::Clock;
 use crate::session_table::SessionChange;
 use mainstay_model::{
-    Answer, Command, Failed, OutboxAnswer, OutboxCommand, Result, RunAnswer, SessionAnswer,
-    SessionCommand, StateAnswer, StateCommand, StateWrite, Wrote,
+    Answer, Appended, Command, Failed, NewEvent, OutboxAnswer, OutboxCommand, Result, RunAnswer,
+    RunCommand, SessionAnswer, SessionCommand, StateAnswer, StateCommand, StateWrite, Wrote,
 };
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -404,7 +404,10 @@ impl Figures {
     pub fn count_answer(&self, command: &Command, answer: &Answer) {
         let outbox = &self.outbox;
         match (command, answer) {
-            (Command::Run(_), Answer::Run(answer)) => self.runs.count_answer(answer),
+            (Command::Run(command), Answer::Run(answer)) => {
+                self.runs.count_answer(answer);
+                outbox.put.add(messages_with(command, answer));
+            }
             (Command::State(command), answer) => self.keyed.count_answer(command, answer),
             (Command::Session(command), answer) => self.sessions.count_answer(command, answer),
             (Command::Outbox(OutboxCommand::Claim { .. }), Answer::Outbox(answer)) => {
@@ -427,6 +430,20 @@ impl Figures {
             },
             _ => {}
         }
+    }
+}
+
+/// How many messages came with the new events of a command.
+fn messages_with(command: &RunCommand, answer: &RunAnswer) -> u64 {
+    let sent = |(event, told): (&NewEvent, &Appended)| event.message.is_some() && told.persisted;
+    match (command, answer) {
+        (RunCommand::Append { event, .. }, RunAnswer::Appended(told)) => {
+            u64::from(sent((event, told)))
+        }
+        (RunCommand::Bootstrap { events, .. }, RunAnswer::AppendedAll(told)) => {
+            events.iter().zip(told).filter(|pair| sent(*pair)).count() as u64
+        }
+        _ => 0,
     }
 }
 

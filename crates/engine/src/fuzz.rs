@@ -134,8 +134,9 @@ pub fn runs(bytes: &[u8]) {
     let _ = crate::apply::outbox::told(b"m\0\0\0\0\0\0\0\x01", bytes);
     if let Ok(event) = CanonicalEvent::decode(bytes, "r", 3, 7) {
         let peeked = peek_event(bytes).expect("what is read can be peeked at");
-        assert_eq!(peeked.0, event.event_type);
-        assert_eq!(peeked.1.as_deref(), event.step_id.as_deref());
+        assert_eq!(peeked.event_type, event.event_type);
+        assert_eq!(peeked.step.as_deref(), event.step_id.as_deref());
+        assert_eq!(peeked.attempt.as_deref(), event.logical_attempt_id.as_deref());
         let mut written = Vec::new();
         event.encode(&Instant::of_us(7), &mut written).expect("what was read can be written");
         assert_eq!(CanonicalEvent::decode(&written, "r", 3, 7).as_ref(), Ok(&event));
@@ -425,7 +426,7 @@ mod tests {
         event.encode(&Instant::of_us(7), &mut bytes).unwrap();
         fs::write(make("runs", "event"), &bytes).unwrap();
         for (seq, kind) in [(1, "RunStarted"), (2, "StepStarted"), (3, "RunStarted")] {
-            mainstay_model::reduce_parts(&mut snapshot, seq, kind, Some("s"));
+            mainstay_model::reduce_parts(&mut snapshot, seq, kind, Some("s"), Some("x"));
         }
         bytes.clear();
         snapshot.encode(&mut bytes);

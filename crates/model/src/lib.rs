@@ -36,8 +36,8 @@ pub use keyed::{
 };
 pub use name::{NAME_LIMIT_BYTES, Name, RESERVED_PREFIX, check_name};
 pub use outbox::{
-    CLAIM_LIMIT, Claimed, FAILURE_LIMIT_BYTES, Failed, LEASE_LIMIT_MS, Message, OutboxAnswer,
-    OutboxCommand, OutboxState, SUBJECT_LIMIT_BYTES, TRIES_LIMIT,
+    CLAIM_LIMIT, Claimed, EventMessage, FAILURE_LIMIT_BYTES, Failed, LEASE_LIMIT_MS, Message,
+    OutboxAnswer, OutboxCommand, OutboxState, SUBJECT_LIMIT_BYTES, TRIES_LIMIT,
 };
 pub use record::{
     Answering, Capabilities, Change, Changed, Condition, Conditions, Counters, Decimal,
@@ -46,10 +46,11 @@ pub use record::{
     RecordWrite, Scans, Test, Where, check_scan,
 };
 pub use run::{
-    Appended, AttemptSnapshot, CONTRACT_VERSION, CanonicalEvent, EventKey, FetchOptions, Instant,
-    Judgement, KeptState, Listings, NewEvent, PageSize, RunAlert, RunAnswer, RunCapabilities,
-    RunCommand, RunFilter, RunInfo, RunPage, RunSnapshot, RunStatus, RunStore, StepSnapshot,
-    StepStatus, event_id, peek_event, put_text, reduce, reduce_parts, signal_key, take_text,
+    Appended, AttemptSnapshot, CONTRACT_VERSION, CanonicalEvent, EventHeader, EventKey,
+    FetchOptions, Instant, Judgement, KeptState, Listings, NewEvent, PageSize, RunAlert, RunAnswer,
+    RunCapabilities, RunCommand, RunFilter, RunInfo, RunPage, RunSnapshot, RunStatus, RunStore,
+    StepSnapshot, StepStatus, event_id, peek_event, put_text, reduce, reduce_parts, signal_key,
+    take_text,
 };
 pub use scales::Scales;
 pub use session::machine;

@@ -184,6 +184,60 @@ impl From<OutboxCommand> for Command {
     }
 }
 
+/// A message that an event brings along: it is written where the event is new, and is one of the event's run.
+///
+/// In JSON the payload is a text, `{"$bytes": base64}`, or any other value, whose JSON is the payload then.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EventMessage {
+    /// Where it goes.
+    pub subject: String,
+    /// What it says.
+    #[serde(default, with = "payload")]
+    pub payload: Vec<u8>,
+}
+
+/// A payload as the value that it is in JSON.
+mod payload {
+    use crate::Value;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(payload: &[u8], to: S) -> Result<S::Ok, S::Error> {
+        Value::from_text(payload).serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+        Ok(match Value::deserialize(from)? {
+            Value::Null => Vec::new(),
+            value => value.as_text().into_owned(),
+        })
+    }
+}
+
+impl EventMessage {
+    /// A message to a subject.
+    pub fn new(subject: &str, payload: impl Into<Vec<u8>>) -> EventMessage {
+        EventMessage { subject: subject.to_owned(), payload: payload.into() }
+    }
+
+    /// Refuses what the outbox would not take.
+    pub fn check(&self) -> Result<()> {
+        check_subject(&self.subject)?;
+        let length = self.payload.len();
+        if length <= crate::limits::VALUE_LIMIT_BYTES {
+            return Ok(());
+        }
+        let message = format!("a message for `{}` has {length} bytes: too many", self.subject);
+        Err(Error::new(Code::ValueTooLarge, message))
+    }
+
+    /// The command that writes it to the outbox.
+    pub fn put(&self, run: Name) -> OutboxCommand {
+        let EventMessage { subject, payload } = self.clone();
+        OutboxCommand::Put { subject, payload, run: Some(run) }
+    }
+}
+
 /// A message, as whoever delivers it gets it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {

@@ -160,6 +160,10 @@ impl State {
     /// Everything that can be wrong with an event, before anything is written.
     fn check(&self, event: &NewEvent) -> Result<String> {
         CAN.check_event(event)?;
+        if event.message.is_some() {
+            let message = "this store has no outbox: append the event without its message";
+            return Err(Error::new(Code::Unsupported, message));
+        }
         self.check_there(&event.run_id)?;
         event.key()
     }

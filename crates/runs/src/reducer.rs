@@ -128,8 +128,9 @@ impl Reducer for DefaultReducer {
         "run"
     }
 
+    /// The second one looks at the attempts that events name.
     fn version(&self) -> u64 {
-        1
+        2
     }
 
     fn initial(&self, run: &str) -> RunSnapshot {

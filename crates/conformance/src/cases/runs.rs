@@ -70,6 +70,10 @@ macro_rules! every_run_case {
                 in_byte_order, by_prefix, by_status, by_time, pages_give_everything_once,
                 tells_what_is_known, limits_are_checked,
             }
+            runs::messages {
+                comes_with_a_new_event, repeated_append_writes_neither, retried_transaction, in_one_batch,
+                with_the_first_events, in_an_open_transaction, refused_together,
+            }
             runs::merge {
                 what_one_side_appended_travels, what_the_target_appended_stays, both_conflict_under_strict,
                 theirs_appends_what_is_missing, theirs_brings_what_ours_left, ours_keeps_the_target, same_events_are_no_conflict,
@@ -85,6 +89,8 @@ macro_rules! every_run_case {
             runs::reducer {
                 every_transition_of_a_run, every_transition_of_a_step, nothing_follows_the_end,
                 failed_attempt_is_immutable, a_paused_run_begins_nothing, steps_are_independent,
+                late_event_of_a_closed_attempt, event_of_an_attempt_to_come, event_without_an_attempt,
+                attempts_in_a_kept_snapshot,
             }
             runs::refusals {
                 events_say_what_happened, runs_are_named_alike, payloads_have_limits,

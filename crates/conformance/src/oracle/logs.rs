@@ -207,6 +207,9 @@ impl Run<'_> {
         let stored = event.clone().stored(0, id.clone(), key, now.clone());
         let run_seq = log.push(stored, stamp);
         self.put_log(&run, log);
+        if let Some(message) = &event.message {
+            self.outbox(&message.put(run))?;
+        }
         let (event_id, persisted_at) = (id, now);
         Ok(Appended {
             run_seq,

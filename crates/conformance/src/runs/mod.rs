@@ -18,6 +18,7 @@ pub mod kept;
 pub mod keys;
 pub mod list;
 pub mod merge;
+pub mod messages;
 pub mod past;
 pub mod reducer;
 pub mod refusals;

@@ -2,7 +2,7 @@
 
 use super::{is_whole, status, step_status, tell};
 use crate::World;
-use mainstay::{RunStatus, RunStatus::*, StepStatus};
+use mainstay::{NewEvent, RunStatus, RunStatus::*, StepStatus};
 
 /// A state of a run and the events that lead there.
 const WAYS: [(RunStatus, &[&str]); 7] = [
@@ -117,6 +117,81 @@ pub fn failed_attempt_is_immutable(w: &mut World) {
     assert_eq!(w.runs().alerts("r", 0, 9).unwrap().len(), 1, "completing what had failed");
 }
 
+/// An event of the step `s` that names an attempt.
+fn of_attempt(kind: &str, attempt: Option<&str>, key: &str) -> NewEvent {
+    let event = NewEvent::new("r", kind).step("s").with_key(key);
+    attempt.into_iter().fold(event, |event, attempt| event.attempt(attempt))
+}
+
+/// An event counts for the attempt that it names: one of a closed attempt changes nothing, and is told once.
+pub fn late_event_of_a_closed_attempt(w: &mut World) {
+    let (first, second) = (Some("1"), Some("2"));
+    tell(w, "r", &["RunStarted"]);
+    for (kind, attempt) in [
+        ("StepStarted", first),
+        ("StepFailed", first),
+        ("StepRetried", second),
+        ("StepStarted", second),
+        ("StepCompleted", first),
+    ] {
+        w.runs().append(of_attempt(kind, attempt, &format!("{kind} {attempt:?}"))).unwrap();
+    }
+    assert_eq!(step_status(w, "r"), StepStatus::Running);
+    let late = of_attempt("StepCompleted", first, r#"StepCompleted Some("1")"#);
+    assert!(w.runs().append(late).unwrap().idempotent, "told again");
+    assert!(w.runs().append(of_attempt("StepCompleted", second, "end")).unwrap().persisted);
+    assert_eq!(step_status(w, "r"), StepStatus::Success);
+    let snapshot = w.runs().snapshot("r").unwrap().unwrap();
+    let attempts = snapshot.steps["s"].attempts.iter();
+    let ends: Vec<_> = attempts.map(|attempt| (attempt.status, attempt.ended_seq)).collect();
+    assert_eq!(ends, [(StepStatus::Failed, Some(3)), (StepStatus::Success, Some(7))]);
+    let alerts = w.runs().alerts("r", 0, 9).unwrap();
+    assert_eq!(alerts.iter().map(|alert| alert.run_seq).collect::<Vec<_>>(), [6]);
+    is_whole(&w.runs(), "r");
+}
+
+/// An attempt that nothing has opened takes nothing.
+pub fn event_of_an_attempt_to_come(w: &mut World) {
+    tell(w, "r", &["RunStarted", "StepStarted"]);
+    w.runs().append(of_attempt("StepCompleted", Some("2"), "early")).unwrap();
+    assert_eq!(step_status(w, "r"), StepStatus::Running);
+    w.runs().append(of_attempt("StepFailed", Some("1"), "failed")).unwrap();
+    w.runs().append(of_attempt("StepRetried", Some("3"), "too far")).unwrap();
+    assert_eq!(step_status(w, "r"), StepStatus::Failed);
+    assert_eq!(w.runs().alerts("r", 0, 9).unwrap().len(), 2);
+    is_whole(&w.runs(), "r");
+}
+
+/// Events that name no attempt are of the newest one; where attempts are opened by name, no name is the first one.
+pub fn event_without_an_attempt(w: &mut World) {
+    tell(w, "r", &["RunStarted", "StepStarted", "StepFailed", "StepRetried", "StepStarted"]);
+    w.runs().append(of_attempt("StepFailed", Some("2"), "second")).unwrap();
+    assert!(!w.runs().snapshot("r").unwrap().unwrap().is_inconsistent());
+    w.runs().append(of_attempt("StepRetried", Some("3"), "third")).unwrap();
+    w.runs().append(of_attempt("StepStarted", Some("3"), "third began")).unwrap();
+    w.runs().append(of_attempt("StepCompleted", None, "late")).unwrap();
+    assert_eq!(step_status(w, "r"), StepStatus::Running, "the first attempt is closed");
+    assert!(w.runs().snapshot("r").unwrap().unwrap().is_inconsistent());
+    is_whole(&w.runs(), "r");
+}
+
+/// What a snapshot that was kept knows of attempts is enough to go on from it.
+pub fn attempts_in_a_kept_snapshot(w: &mut World) {
+    let attempt = |n: u64| if n == 0 { Some("first") } else { Some("second") };
+    tell(w, "r", &["RunStarted"]);
+    w.runs().append(of_attempt("StepStarted", attempt(0), "1")).unwrap();
+    w.runs().append(of_attempt("StepFailed", attempt(0), "2")).unwrap();
+    w.runs().append(of_attempt("StepRetried", attempt(1), "3")).unwrap();
+    let notes = |from| (from..from + 300).map(|number| super::note("r", number)).collect();
+    w.runs().append_batch(notes(0)).unwrap();
+    w.runs().append(of_attempt("StepStarted", attempt(0), "late")).unwrap();
+    assert_eq!(step_status(w, "r"), StepStatus::Pending);
+    w.runs().append(of_attempt("StepStarted", attempt(1), "4")).unwrap();
+    w.runs().append_batch(notes(300)).unwrap();
+    assert_eq!(step_status(w, "r"), StepStatus::Running);
+    is_whole(&w.runs(), "r");
+}
+
 /// What was begun may end while the run is paused, but nothing begins.
 pub fn a_paused_run_begins_nothing(w: &mut World) {
     tell(w, "r", &["RunStarted", "StepStarted", "RunPaused", "StepFailed", "StepRetried"]);
@@ -129,7 +204,7 @@ pub fn a_paused_run_begins_nothing(w: &mut World) {
 /// Steps are judged by themselves.
 pub fn steps_are_independent(w: &mut World) {
     tell(w, "r", &["RunStarted", "StepStarted", "StepCompleted"]);
-    w.runs().append(mainstay::NewEvent::new("r", "StepStarted").step("t").with_key("t")).unwrap();
+    w.runs().append(NewEvent::new("r", "StepStarted").step("t").with_key("t")).unwrap();
     let steps = w.runs().snapshot("r").unwrap().unwrap().steps;
     let told: Vec<_> = steps.iter().map(|(name, step)| (name.as_str(), step.status)).collect();
     assert_eq!(told, [("s", StepStatus::Success), ("t", StepStatus::Running)]);

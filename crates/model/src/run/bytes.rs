@@ -249,8 +249,19 @@ fn take_event(rest: &mut &[u8], run: &str, seq: u64, stored: Stamp) -> Result<Ca
     })
 }
 
-/// What a reducer looks at first, without the rest: the type and the step of an event that is stored.
-pub fn peek_event(bytes: &[u8]) -> Option<(Cow<'_, str>, Option<Cow<'_, str>>)> {
+/// The parts of a stored event that the reducer of all runs looks at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventHeader<'b> {
+    /// What happened.
+    pub event_type: Cow<'b, str>,
+    /// The step that it concerns.
+    pub step: Option<Cow<'b, str>>,
+    /// The logical attempt that it names.
+    pub attempt: Option<Cow<'b, str>>,
+}
+
+/// Reads of a stored event only what the reducer needs.
+pub fn peek_event(bytes: &[u8]) -> Option<EventHeader<'_>> {
     let (head, mut rest) = bytes.split_first_chunk::<3>()?;
     let which = u16::from_le_bytes([head[1], head[2]]);
     skip_text(&mut rest)?;
@@ -258,7 +269,11 @@ pub fn peek_event(bytes: &[u8]) -> Option<(Cow<'_, str>, Option<Cow<'_, str>>)> 
     skip_text(&mut rest)?;
     skip_value(&mut rest)?;
     let step = if which & STEP != 0 { Some(look_at_text(&mut rest)?) } else { None };
-    (head[0] == FORMAT).then_some((event_type, step))
+    if which & ENGINE_ATTEMPT != 0 {
+        skip_text(&mut rest)?;
+    }
+    let attempt = if which & LOGICAL_ATTEMPT != 0 { Some(look_at_text(&mut rest)?) } else { None };
+    (head[0] == FORMAT).then_some(EventHeader { event_type, step, attempt })
 }
 
 /// Appends a text in its shortest form.
@@ -446,8 +461,9 @@ mod tests {
             event.encode(&Instant::of_us(77), &mut bytes).unwrap();
             prop_assert_eq!(&CanonicalEvent::decode(&bytes, "r", 3, 77).unwrap(), &event);
             let seen = peek_event(&bytes).unwrap();
-            prop_assert_eq!(seen.0, event.event_type.as_str());
-            prop_assert_eq!(seen.1.as_deref(), event.step_id.as_deref());
+            prop_assert_eq!(seen.event_type, event.event_type.as_str());
+            prop_assert_eq!(seen.step.as_deref(), event.step_id.as_deref());
+            prop_assert_eq!(seen.attempt.as_deref(), event.logical_attempt_id.as_deref());
             for cut in 0..bytes.len() {
                 prop_assert!(CanonicalEvent::decode(&bytes[..cut], "r", 3, 77).is_err());
             }

@@ -21,7 +21,7 @@ mod snapshot;
 mod snapshot_bytes;
 mod store;
 
-pub use bytes::{peek_event, put_text, take_text};
+pub use bytes::{EventHeader, peek_event, put_text, take_text};
 pub use capabilities::{Listings, RunCapabilities};
 pub use command::{
     Appended, KeptState, RunAlert, RunAnswer, RunCommand, RunFilter, RunInfo, RunPage,

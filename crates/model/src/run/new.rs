@@ -4,7 +4,7 @@ use super::event::check_names;
 use super::key::{EventKey, signal_key};
 use super::{CanonicalEvent, Instant};
 use crate::limits::{VALUE_LIMIT_BYTES, VALUE_LIMIT_DEPTH};
-use crate::{Code, Error, Name, Result, Value};
+use crate::{Code, Error, EventMessage, Name, Result, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -16,6 +16,9 @@ const KEY_LIMIT_BYTES: usize = 1_024;
 
 /// What the log says of an event: a producer that says it, too, would make it say two things.
 const GIVEN: [&str; 3] = ["runSeq", "persistedAt", "contractVersion"];
+
+/// The message beside an event, where the event is written as JSON.
+const MESSAGE: &str = "message";
 
 /// What the log adds to an event at most: its name, its key, and marks between.
 const ADDED_BYTES: usize = 2_048;
@@ -77,6 +80,9 @@ pub struct NewEvent {
     /// The event that caused it.
     #[serde(default)]
     pub parent_event_id: Option<String>,
+    /// A message for the outbox, which is written only where the event is new. It is no part of the event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<EventMessage>,
     /// What this version does not know.
     #[serde(flatten)]
     pub more: BTreeMap<String, Value>,
@@ -137,6 +143,19 @@ impl NewEvent {
         self
     }
 
+    /// With a message for the outbox, which is written only where the event is new: told again, it writes neither.
+    ///
+    /// ```
+    /// use mainstay_model::NewEvent;
+    /// let paid = NewEvent::new("order-7", "Paid").plan("1").message("receipts", r#"{"order": 7}"#);
+    /// assert_eq!(paid.message.unwrap().subject, "receipts");
+    /// ```
+    #[must_use]
+    pub fn message(mut self, subject: &str, payload: impl Into<Vec<u8>>) -> NewEvent {
+        self.message = Some(EventMessage::new(subject, payload));
+        self
+    }
+
     /// Its idempotency key: its own, or by the signal that caused it, or by what it says.
     pub fn key(&self) -> Result<String> {
         if let Some(key) = &self.idempotency_key {
@@ -194,6 +213,14 @@ impl NewEvent {
             );
             return invalid(message);
         }
+        if self.more.contains_key(MESSAGE) {
+            let message = format!(
+                "an event of run `{}` has a {MESSAGE} among the fields that are not known: it is the one for the outbox, an object of subject and payload",
+                self.run_id
+            );
+            return invalid(message);
+        }
+        self.message.as_ref().map_or(Ok(()), EventMessage::check)?;
         check_names(&self.run_id, &self.more)?;
         check_depth(&self.event_data, self.engine_run_ref.as_ref(), &self.more)?;
         self.event_data.check()?;
@@ -338,6 +365,33 @@ mod tests {
         // Numbers take much less as bytes than in memory.
         event.more.insert("more".to_owned(), vec![Value::Int(1); half / 12].into());
         event.check().unwrap();
+    }
+
+    #[test]
+    fn a_message_is_said_in_json_and_checked() {
+        let read = |message: &str| {
+            let text = format!(r#"[{{"eventType":"Paid","message":{message}}}]"#);
+            NewEvent::list_from_json(&Name::new("r").unwrap(), &text)
+        };
+        for (message, payload) in [
+            (r#"{"subject":"s","payload":"text"}"#, &b"text"[..]),
+            (r#"{"subject":"s","payload":{"$bytes":"/w=="}}"#, b"\xff"),
+            (r#"{"subject":"s","payload":{"order":7}}"#, br#"{"order":7}"#),
+            (r#"{"subject":"s"}"#, b""),
+        ] {
+            let event = read(message).unwrap().remove(0);
+            event.check().unwrap();
+            assert_eq!(event.message, Some(EventMessage::new("s", payload)), "{message}");
+            let again: NewEvent = crate::from_value(crate::to_value(&event).unwrap()).unwrap();
+            assert_eq!(again, event);
+        }
+        for wrong in [r#""text""#, r#"{"payload":"x"}"#, r#"{"subject":"s","to":"x"}"#] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+        assert!(read(r#"{"subject":""}"#).unwrap()[0].check().is_err());
+        let mut event = NewEvent::new("r", "Paid");
+        event.more.insert(MESSAGE.to_owned(), Value::from("x"));
+        assert_eq!(event.check().unwrap_err().code(), Code::InvalidArgument);
     }
 
     #[test]

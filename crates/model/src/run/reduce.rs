@@ -9,6 +9,10 @@
 //!            '--StepSkipped--> SKIPPED                  FAILED --StepRetried--> PENDING, the next attempt
 //! ```
 //!
+//! An event of a step counts for the attempt that it names (`logicalAttemptId`). `StepRetried` names the attempt that it
+//! opens. An event that names none counts for the newest attempt, unless that one was opened by its name: then no name
+//! means the first attempt, as it does in idempotency keys. An event for an attempt that is closed, or not open yet, cannot follow.
+//!
 //! It is pure: the same events give the same snapshot, whoever folds them and however often.
 
 use super::snapshot::{AttemptSnapshot, INCONSISTENT, StepSnapshot};
@@ -38,18 +42,22 @@ pub enum Judgement {
 /// assert_eq!((run.status, run.last_event_seq, run.is_inconsistent()), (RunStatus::Running, 3, true));
 /// ```
 pub fn reduce(run: &mut RunSnapshot, event: &CanonicalEvent) -> Judgement {
-    reduce_parts(run, event.run_seq, &event.event_type, event.step_id.as_deref())
+    let (step, attempt) = (event.step_id.as_deref(), event.logical_attempt_id.as_deref());
+    reduce_parts(run, event.run_seq, &event.event_type, step, attempt)
 }
 
 /// [`reduce`] for those who have not read all of the event: what it looks at is all it needs.
+///
+/// Without any attempt it judges as versions did that knew none.
 pub fn reduce_parts(
     run: &mut RunSnapshot,
     seq: u64,
     event_type: &str,
     step: Option<&str>,
+    attempt: Option<&str>,
 ) -> Judgement {
     run.last_event_seq = seq;
-    let event = Event { seq, event_type };
+    let event = Event { seq, event_type, attempt };
     let judgement = match step {
         Some(step) if event_type.starts_with("Step") => change_step(run, step, event),
         _ => change_run(run, event),
@@ -65,6 +73,7 @@ pub fn reduce_parts(
 struct Event<'e> {
     seq: u64,
     event_type: &'e str,
+    attempt: Option<&'e str>,
 }
 
 fn change_run(run: &mut RunSnapshot, event: Event<'_>) -> Judgement {
@@ -105,22 +114,71 @@ fn change_step(run: &mut RunSnapshot, name: &str, event: Event<'_>) -> Judgement
     if !is_time {
         return illegal(run, event, &format!("the run is {:?}", run.status));
     }
+    let attempts = run.steps.get(name).map_or(&[][..], |step| &step.attempts);
+    let is_its_turn = match becomes {
+        Pending => can_open(attempts, event.attempt),
+        _ => is_newest(attempts, event.attempt),
+    };
+    if !is_its_turn {
+        return illegal(run, event, &wrong_attempt(name, attempts, event.attempt));
+    }
     let status = run.steps.get(name).map_or(Pending, |step| step.status);
     if status != from {
         return illegal(run, event, &format!("step `{name}` is {status:?}"));
     }
     // Most events concern a step that there is: its name need not be copied.
     match run.steps.get_mut(name) {
-        Some(step) => move_step(step, becomes, event.seq),
-        None => move_step(run.steps.entry(name.to_owned()).or_default(), becomes, event.seq),
+        Some(step) => move_step(step, becomes, event),
+        None => move_step(run.steps.entry(name.to_owned()).or_default(), becomes, event),
     }
     Judgement::Applied
 }
 
+/// Whether an event is one of the newest attempt; of a step without attempts it opens the first.
+fn is_newest(attempts: &[AttemptSnapshot], named: Option<&str>) -> bool {
+    let Some(newest) = attempts.last() else { return named.is_none_or(can_be_first) };
+    match (named, &newest.logical_attempt_id) {
+        (Some(named), Some(id)) => named == id,
+        (Some(named), None) => number(named) == Some(attempts.len() as u64),
+        // A step that names its attempts and leaves out the first one's name means the first one.
+        (None, Some(_)) => attempts.len() == 1,
+        (None, None) => true,
+    }
+}
+
+/// Whether `StepRetried` may open an attempt of this name: the number behind that of the newest attempt, or a name that is
+/// no number and that no attempt has.
+fn can_open(attempts: &[AttemptSnapshot], named: Option<&str>) -> bool {
+    let Some(named) = named else { return true };
+    let newest = match attempts.last().and_then(|newest| newest.logical_attempt_id.as_deref()) {
+        Some(id) => number(id),
+        None => Some(attempts.len() as u64),
+    };
+    match (number(named), newest) {
+        (Some(number), Some(newest)) => newest.checked_add(1) == Some(number),
+        _ => attempts.iter().all(|one| one.logical_attempt_id.as_deref() != Some(named)),
+    }
+}
+
+/// Producers count from 1, some from 0, and some give names.
+fn can_be_first(named: &str) -> bool {
+    number(named).is_none_or(|number| number <= 1)
+}
+
+/// The number that an attempt is named by, if it is written as numbers are.
+fn number(named: &str) -> Option<u64> {
+    named.parse().ok().filter(|number: &u64| number.to_string() == named)
+}
+
 /// Moves the newest attempt on; one that has ended stays as it is, and the next one is opened.
-fn move_step(step: &mut StepSnapshot, becomes: StepStatus, seq: u64) {
+fn move_step(step: &mut StepSnapshot, becomes: StepStatus, event: Event<'_>) {
+    let seq = event.seq;
     if step.attempts.is_empty() || becomes == StepStatus::Pending {
-        step.attempts.push(AttemptSnapshot::default());
+        // The first attempt is called 1 unless it is called otherwise: saying so is saying nothing.
+        let says_nothing = |named: &&str| step.attempts.is_empty() && *named == "1";
+        let named = event.attempt.filter(|named| !says_nothing(named));
+        let logical_attempt_id = named.map(str::to_owned);
+        step.attempts.push(AttemptSnapshot { logical_attempt_id, ..Default::default() });
     }
     step.status = becomes;
     let Some(attempt) = step.attempts.last_mut() else { return };
@@ -135,8 +193,16 @@ fn move_step(step: &mut StepSnapshot, becomes: StepStatus, seq: u64) {
 }
 
 #[cold]
+fn wrong_attempt(step: &str, attempts: &[AttemptSnapshot], named: Option<&str>) -> String {
+    let newest = attempts.last().and_then(|newest| newest.logical_attempt_id.clone());
+    let newest = newest.unwrap_or_else(|| attempts.len().max(1).to_string());
+    let named = named.unwrap_or("1");
+    format!("step `{step}` is at attempt `{newest}`, the event names attempt `{named}`")
+}
+
+#[cold]
 fn illegal(run: &RunSnapshot, event: Event<'_>, why: &str) -> Judgement {
-    let Event { event_type, seq } = event;
+    let Event { event_type, seq, .. } = event;
     Judgement::Illegal(format!("event {seq} of run `{}`, {event_type}: {why}", run.run_id))
 }
 
@@ -234,11 +300,88 @@ mod tests {
         }
     }
 
+    /// Folds events of the step `a` of a running run, each with the attempt that it names.
+    fn fold_attempts(events: &[(&str, Option<&str>)]) -> (RunSnapshot, Vec<u64>) {
+        let (mut run, _) = fold(&[("RunStarted", None)]);
+        let mut illegal = Vec::new();
+        for (place, (kind, attempt)) in events.iter().enumerate() {
+            let mut event = event(place as u64 + 2, kind, Some("a"));
+            event.logical_attempt_id = attempt.map(str::to_owned);
+            if let Judgement::Illegal(why) = reduce(&mut run, &event) {
+                assert!(why.contains("attempt") || why.contains("step `a` is"), "{why}");
+                illegal.push(event.run_seq);
+            }
+        }
+        (run, illegal)
+    }
+
+    fn statuses(run: &RunSnapshot) -> Vec<StepStatus> {
+        run.steps["a"].attempts.iter().map(|attempt| attempt.status).collect()
+    }
+
+    #[test]
+    fn an_event_counts_for_the_attempt_that_it_names() {
+        use StepStatus::{Failed, Success};
+        // Named by numbers from 1 or 0, by other names, and the first one not at all.
+        for [first, second] in [
+            [Some("1"), Some("2")],
+            [Some("0"), Some("1")],
+            [Some("x"), Some("y")],
+            [None, Some("2")],
+        ] {
+            let (run, illegal) = fold_attempts(&[
+                ("StepStarted", first),
+                ("StepFailed", first),
+                ("StepRetried", second),
+                ("StepStarted", second),
+                ("StepCompleted", first),
+                ("StepCompleted", second),
+            ]);
+            assert_eq!(illegal, [6], "{first:?}, {second:?}");
+            assert_eq!(statuses(&run), [Failed, Success]);
+            assert_eq!(run.steps["a"].attempts[1].ended_seq, Some(7));
+        }
+    }
+
+    #[test]
+    fn what_names_no_attempt_is_of_the_newest_and_may_meet_its_number() {
+        use StepStatus::{Failed, Success};
+        let (run, illegal) = fold_attempts(&[
+            ("StepStarted", None),
+            ("StepFailed", Some("1")),
+            ("StepRetried", None),
+            ("StepStarted", Some("2")),
+            ("StepCompleted", Some("1")),
+            ("StepCompleted", None),
+        ]);
+        assert_eq!((illegal, statuses(&run)), (vec![6], vec![Failed, Success]));
+    }
+
+    #[test]
+    fn an_attempt_is_opened_by_the_number_that_follows_or_by_a_new_name() {
+        let failed = [("StepStarted", Some("1")), ("StepFailed", Some("1"))];
+        for (named, is_open) in [("1", false), ("2", true), ("3", false), ("02", true), ("b", true)]
+        {
+            let (run, illegal) =
+                fold_attempts(&[&failed[..], &[("StepRetried", Some(named))]].concat());
+            assert_eq!(
+                (illegal.is_empty(), statuses(&run).len() == 2),
+                (is_open, is_open),
+                "{named}"
+            );
+        }
+        let (_, illegal) = fold_attempts(&[("StepStarted", Some("2"))]);
+        assert_eq!(illegal, [2], "attempt 2 was never opened");
+        let (_, illegal) = fold_attempts(&[("StepStarted", Some("1")), ("StepFailed", Some("2"))]);
+        assert_eq!(illegal, [3]);
+    }
+
     proptest! {
         /// Folding in two parts is folding at once, and an attempt that has ended never changes.
         #[test]
         fn a_fold_may_be_cut_anywhere(
             kinds in prop::collection::vec((0..13_usize, 0..3_usize), 0..60),
+            named in prop::collection::vec(0..6_usize, 60),
             cut in 0..60_usize,
         ) {
             let name = |which: usize| ["a", "b", "c"][which];
@@ -248,11 +391,18 @@ mod tests {
                 _ => ("Other", None),
             };
             let events: Vec<_> = kinds.iter().map(of).collect();
-            let (whole, _) = fold(&events);
+            let event = |place: usize| {
+                let (kind, step) = events[place];
+                let mut event = event(place as u64 + 1, kind, step);
+                event.logical_attempt_id = [None, None, None, Some("1"), Some("2"), Some("x")][named[place]].map(str::to_owned);
+                event
+            };
+            let mut whole = RunSnapshot::new("r");
+            (0..events.len()).for_each(|place| drop(reduce(&mut whole, &event(place))));
             let mut run = RunSnapshot::new("r");
-            for (place, (kind, step)) in events.iter().enumerate() {
+            for place in 0..events.len() {
                 let ended: Vec<_> = attempts(&run).filter(|one| one.ended_seq.is_some()).cloned().collect();
-                reduce(&mut run, &event(place as u64 + 1, kind, *step));
+                reduce(&mut run, &event(place));
                 let all: Vec<_> = attempts(&run).cloned().collect();
                 prop_assert!(ended.iter().all(|one| all.contains(one)));
                 if place + 1 == cut {

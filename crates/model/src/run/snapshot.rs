@@ -103,6 +103,9 @@ pub struct AttemptSnapshot {
     /// The event that ended it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_seq: Option<u64>,
+    /// The name that it was opened by; nothing: none, or the first attempt's own, `1`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logical_attempt_id: Option<String>,
 }
 
 /// A step, with all its tries.

@@ -1,16 +1,23 @@
 //! Snapshots as they are kept: by their places.
 //!
 //! ```text
-//!   snapshot  format (1) | status u8 | last sequence | flags | steps        lists: count, then items
-//!   step      name | status u8 | attempts                  attempt  status u8 | started + 1 or 0 | ended + 1 or 0
+//!   snapshot  format (2) | status u8 | last sequence | flags | steps        lists: count, then items
+//!   step      name | status u8 | attempts         attempt  status u8 (+ 128: named) | started + 1 or 0 | ended + 1 or 0 [| name]
 //! ```
+//!
+//! Format 1 has no names: it was made by a reducer that did not look at attempts, and may say what today's events do not
+//! add up to. It can be read, and is not folded further.
 
 use super::bytes::{put_text, take_text};
 use super::{AttemptSnapshot, RunSnapshot, RunStatus, StepSnapshot, StepStatus};
 use crate::value::codec::{get_varint, put_varint};
 use crate::{Code, Error, Result};
 
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
+/// Made without a look at attempts.
+const WITHOUT_ATTEMPTS: u8 = 1;
+/// Marks the status of an attempt whose name follows.
+const NAMED: u8 = 0x80;
 
 const RUN_STATUSES: [RunStatus; 7] = [
     RunStatus::Pending,
@@ -64,7 +71,22 @@ impl RunSnapshot {
         }
     }
 
-    /// Reads what [`RunSnapshot::encode`] wrote.
+    /// Whether these bytes were made by the reducer as it is now, so that further events may be folded on.
+    ///
+    /// ```
+    /// use mainstay_model::RunSnapshot;
+    /// let mut bytes = Vec::new();
+    /// RunSnapshot::new("r").encode(&mut bytes);
+    /// assert!(RunSnapshot::is_current(&bytes));
+    /// // Format 1 is that of versions which did not look at attempts.
+    /// bytes[0] = 1;
+    /// assert!(!RunSnapshot::is_current(&bytes) && RunSnapshot::decode(&bytes, "r").is_ok());
+    /// ```
+    pub fn is_current(bytes: &[u8]) -> bool {
+        bytes.first() == Some(&FORMAT)
+    }
+
+    /// Reads what [`RunSnapshot::encode`] wrote, by this version or an earlier one.
     pub fn decode(bytes: &[u8], run: &str) -> Result<RunSnapshot> {
         let mut rest = bytes;
         let snapshot = take_snapshot(&mut rest, run).filter(|_| rest.is_empty());
@@ -79,9 +101,11 @@ fn put_step(step: &StepSnapshot, out: &mut Vec<u8>) {
     out.push(step_number(step.status));
     put_varint(out, step.attempts.len() as u64);
     for attempt in &step.attempts {
-        out.push(step_number(attempt.status));
+        let named = attempt.logical_attempt_id.as_deref();
+        out.push(step_number(attempt.status) | named.map_or(0, |_| NAMED));
         put_varint(out, attempt.started_seq.map_or(0, |seq| seq + 1));
         put_varint(out, attempt.ended_seq.map_or(0, |seq| seq + 1));
+        named.into_iter().for_each(|named| put_text(named, out));
     }
 }
 
@@ -95,12 +119,13 @@ fn take_byte(rest: &mut &[u8]) -> Option<u8> {
     Some(byte)
 }
 
-fn take_step_status(rest: &mut &[u8]) -> Option<StepStatus> {
-    STEP_STATUSES.get(usize::from(take_byte(rest)?)).copied()
+fn step_status(number: u8) -> Option<StepStatus> {
+    STEP_STATUSES.get(usize::from(number)).copied()
 }
 
 fn take_snapshot(rest: &mut &[u8], run: &str) -> Option<RunSnapshot> {
-    if take_byte(rest)? != FORMAT {
+    let format = take_byte(rest)?;
+    if ![FORMAT, WITHOUT_ATTEMPTS].contains(&format) {
         return None;
     }
     let mut snapshot = RunSnapshot::new(run);
@@ -111,18 +136,22 @@ fn take_snapshot(rest: &mut &[u8], run: &str) -> Option<RunSnapshot> {
     }
     for _ in 0..get_varint(rest)? {
         let name = take_text(rest)?;
-        snapshot.steps.insert(name, take_step(rest)?);
+        snapshot.steps.insert(name, take_step(rest, format)?);
     }
     Some(snapshot)
 }
 
-fn take_step(rest: &mut &[u8]) -> Option<StepSnapshot> {
-    let mut step = StepSnapshot { status: take_step_status(rest)?, attempts: Vec::new() };
+fn take_step(rest: &mut &[u8], format: u8) -> Option<StepSnapshot> {
+    let status = step_status(take_byte(rest)?)?;
+    let mut step = StepSnapshot { status, attempts: Vec::new() };
     for _ in 0..get_varint(rest)? {
-        let status = take_step_status(rest)?;
+        let status = take_byte(rest)?;
+        let is_named = format == FORMAT && status & NAMED != 0;
+        let status = step_status(if is_named { status & !NAMED } else { status })?;
         let [started_seq, ended_seq] =
             [get_varint(rest)?, get_varint(rest)?].map(|seq| seq.checked_sub(1));
-        step.attempts.push(AttemptSnapshot { status, started_seq, ended_seq });
+        let logical_attempt_id = if is_named { Some(take_text(rest)?) } else { None };
+        step.attempts.push(AttemptSnapshot { status, started_seq, ended_seq, logical_attempt_id });
     }
     Some(step)
 }
@@ -133,12 +162,15 @@ mod tests {
     use proptest::prelude::*;
 
     fn snapshot() -> impl Strategy<Value = RunSnapshot> {
-        let attempt = (0..5_usize, prop::option::of(0..999_u64), prop::option::of(0..999_u64))
-            .prop_map(|(status, started_seq, ended_seq)| AttemptSnapshot {
+        let seq = || prop::option::of(0..999_u64);
+        let attempt = (0..5_usize, seq(), seq(), prop::option::of("[0-9a-z]{0,3}")).prop_map(
+            |(status, started_seq, ended_seq, logical_attempt_id)| AttemptSnapshot {
                 status: STEP_STATUSES[status],
                 started_seq,
                 ended_seq,
-            });
+                logical_attempt_id,
+            },
+        );
         let step =
             (0..5_usize, prop::collection::vec(attempt, 0..4)).prop_map(|(status, attempts)| {
                 StepSnapshot { status: STEP_STATUSES[status], attempts }
@@ -165,6 +197,17 @@ mod tests {
             for cut in 0..bytes.len() {
                 prop_assert!(RunSnapshot::decode(&bytes[..cut], "r").is_err());
             }
+        }
+
+        /// Databases hold such bytes: they can be read for ever.
+        #[test]
+        fn a_snapshot_without_names_is_read_from_the_first_format(mut snapshot in snapshot()) {
+            let attempts = snapshot.steps.values_mut().flat_map(|step| &mut step.attempts);
+            attempts.for_each(|attempt| attempt.logical_attempt_id = None);
+            let mut bytes = Vec::new();
+            snapshot.encode(&mut bytes);
+            bytes[0] = 1;
+            prop_assert_eq!(&RunSnapshot::decode(&bytes, "r").unwrap(), &snapshot);
         }
 
         #[test]

@@ -2,7 +2,9 @@
 
 use super::line::{self, Foot, Head};
 use super::name::hex;
-use mainstay::{CanonicalEvent, PageSize, Result, RunSnapshot, RunsAt, Stamp, reduce};
+use mainstay::{
+    CanonicalEvent, PageSize, Result, RunSnapshot, RunsAt, Stamp, reduce, reduce_parts,
+};
 use sha2::{Digest, Sha256};
 use std::collections::VecDeque;
 
@@ -50,6 +52,8 @@ pub(super) struct Sum {
     hash: Sha256,
     count: u64,
     pub snapshot: RunSnapshot,
+    /// What the events add up to by the reducer of versions that did not look at attempts: their files say its hash.
+    without_attempts: RunSnapshot,
     /// When the last event was stored.
     pub last_stored: Option<Stamp>,
 }
@@ -58,7 +62,9 @@ impl Sum {
     /// Of a file that begins with this line.
     pub fn behind(run: &str, head: &str) -> Sum {
         let hash = Sha256::new().chain_update(head);
-        Sum { hash, count: 0, snapshot: RunSnapshot::new(run), last_stored: None }
+        let snapshot = RunSnapshot::new(run);
+        let without_attempts = snapshot.clone();
+        Sum { hash, count: 0, snapshot, without_attempts, last_stored: None }
     }
 
     /// Of a run as it is.
@@ -74,12 +80,23 @@ impl Sum {
 
     pub fn add_event(&mut self, event: &CanonicalEvent) {
         reduce(&mut self.snapshot, event);
+        let CanonicalEvent { run_seq, event_type, step_id, .. } = event;
+        let step = step_id.as_deref();
+        reduce_parts(&mut self.without_attempts, *run_seq, event_type, step, None);
         self.count += 1;
         self.last_stored = event.persisted_at.as_ref().map(|at| at.stamp_us());
     }
 
     pub fn add_line(&mut self, line: &str) {
         self.hash.update(line);
+    }
+
+    /// Whether this is the last line of a file with these lines, by this version or an earlier one.
+    pub fn is_of(&self, foot: &Foot) -> bool {
+        let expected = self.foot();
+        let earlier = || self.without_attempts.hash() == foot.snapshot_hash;
+        (&foot.count, &foot.sha256) == (&expected.count, &expected.sha256)
+            && (foot.snapshot_hash == expected.snapshot_hash || earlier())
     }
 
     pub fn foot(&self) -> Foot {

@@ -312,16 +312,17 @@ mod tests {
             ["append", "r", "StepStarted", "-x", "--step", "a", "--attempt", "2", "--plan", "1"];
         let more = ["--plan-id", "p", "--own-key", "k", "--signal", "s", "--event-id", "e"];
         let last = ["--emitted", "2026-11-15T12:00:00Z", "--expect", "0", "--more", "{}"];
-        let Ok(RunVerb::Append(append)) = parsed(&[&words[..], &more, &last].concat()) else {
-            panic!("no append")
-        };
+        let message = ["--message", "to", "-7"];
+        let all = [&words[..], &more, &last, &message].concat();
+        let Ok(RunVerb::Append(append)) = parsed(&all) else { panic!("no append") };
         let wanted = "RUN.APPEND r StepStarted -x STEP a ATTEMPT 2 PLAN 1 PLANID p KEY k SIGNAL s \
-                      EVENTID e EMITTED 2026-11-15T12:00:00Z EXPECT 0 MORE {}";
+                      EVENTID e EMITTED 2026-11-15T12:00:00Z EXPECT 0 MORE {} MESSAGE to -7";
         assert_eq!(said(append.call(b"-x")), wanted);
         assert!(matches!(parsed(&["show", "r"]), Ok(RunVerb::Timeline(_))));
         for wrong in [
             &["append", "r"][..],
             &["append", "r", "T", "--expect", "x"],
+            &["append", "r", "T", "--message", "to"],
             &["key", "r", "T"],
             &["tail", "r", "--wait", "soon"],
             &["revision", "r"],

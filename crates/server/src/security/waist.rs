@@ -197,7 +197,22 @@ impl User {
             _ => return self.allow_unknown(),
         };
         rights.iter().try_for_each(|right| self.may(*right))?;
-        self.may_touch(command.run().unwrap_or_default().as_bytes())
+        self.may_touch(command.run().unwrap_or_default().as_bytes())?;
+        self.allow_messages(command)
+    }
+
+    /// Whoever appends events with messages needs what writing the messages alone needs.
+    fn allow_messages(&self, command: &RunCommand) -> Result<(), Denied> {
+        let events = match command {
+            RunCommand::Append { event, .. } => std::slice::from_ref(&**event),
+            RunCommand::Bootstrap { events, .. } => events,
+            _ => &[],
+        };
+        for message in events.iter().filter_map(|event| event.message.as_ref()) {
+            self.may(Right::write(Area::Outbox))?;
+            self.may_touch(message.subject.as_bytes())?;
+        }
+        Ok(())
     }
 
     pub(super) fn allow_state(&self, command: &StateCommand) -> Result<(), Denied> {

@@ -7,6 +7,7 @@
 //!   head { last n } --> event n + 1, its key, the head { last n + 1 }     three writes, whatever n is
 //! ```
 
+use super::super::outbox::{self, Fronts};
 use super::fold::{Folds, Step, fresh};
 use super::head::{self, Met, RunHead};
 use super::read::Log;
@@ -45,11 +46,14 @@ struct Entering<'e> {
     key: (Key, u64),
     event_type: &'e str,
     step: Option<&'e str>,
+    attempt: Option<&'e str>,
     /// Where its bytes begin.
     start: usize,
     /// Which of all staged bytes say the same wherever it is stored.
     said: Range<usize>,
     told: Told,
+    /// The bytes that are written with it, beside its own.
+    beside: usize,
 }
 
 /// What the feed tells of what enters.
@@ -96,9 +100,25 @@ impl Writer<'_> {
         };
         let (start, said) = self.overlay.stage(|out| event.encode(&id, &key, &now, out))?;
         let (event_type, step) = (event.event_type.as_str(), event.step_id.as_deref());
-        let told = Told::All;
-        let entering = Entering { run: &run, key: place, event_type, step, start, said, told };
+        let attempt = event.logical_attempt_id.as_deref();
+        let (told, beside) = (Told::All, message_bytes(event));
+        let entering = Entering {
+            run: &run,
+            key: place,
+            event_type,
+            step,
+            attempt,
+            start,
+            said,
+            told,
+            beside,
+        };
         let run_seq = self.enter(met, head, entering)?;
+        if let Some(message) = &event.message {
+            // Its room was looked at before the event was written: they come together or not at all.
+            let put = message.put(run);
+            outbox::run(self.view, self.overlay, &mut Fronts::default(), &put)?;
+        }
         Ok(Appended {
             run_seq,
             idempotent: false,
@@ -123,7 +143,10 @@ impl Writer<'_> {
         }
         // A command that fails has written nothing: what can be wrong with an event is looked at first.
         let events = checked(run, events)?;
-        let sizes = events.iter().map(|event| event.event_data.weight_bytes() + BESIDE_BYTES);
+        let size = |event: &NewEvent| {
+            event.event_data.weight_bytes() + BESIDE_BYTES + message_bytes(event)
+        };
+        let sizes = events.iter().map(size);
         let names = events.len() * 8 * run.as_bytes().len();
         self.overlay.check_room(metadata.weight_bytes() + names + sizes.sum::<usize>())?;
         self.make(run, met, self.view.now, Some(metadata), Told::All)?;
@@ -216,7 +239,10 @@ impl Writer<'_> {
         let now = Instant::of_us(self.view.now);
         let (start, said) = self.overlay.stage(|out| event.encode(&now, out))?;
         let (event_type, step) = (event.event_type.as_str(), event.step_id.as_deref());
-        let entering = Entering { run, key: place, event_type, step, start, said, told };
+        let attempt = event.logical_attempt_id.as_deref();
+        let beside = 0;
+        let entering =
+            Entering { run, key: place, event_type, step, attempt, start, said, told, beside };
         self.enter(met, head, entering)?;
         Ok(true)
     }
@@ -232,8 +258,10 @@ impl Writer<'_> {
         let now = Instant::of_us(self.view.now);
         let (start, said) = self.overlay.stage(|out| event.encode(&now, out))?;
         let (event_type, step) = (event.event_type.as_str(), event.step_id.as_deref());
-        let told = Told::All;
-        let entering = Entering { run, key: place, event_type, step, start, said, told };
+        let attempt = event.logical_attempt_id.as_deref();
+        let (told, beside) = (Told::All, 0);
+        let entering =
+            Entering { run, key: place, event_type, step, attempt, start, said, told, beside };
         self.enter(met, head, entering).map(drop)
     }
 
@@ -323,7 +351,8 @@ impl Writer<'_> {
         // All of it has to fit before any of it is written, with its key, the head, and an alert.
         let bytes = self.overlay.staged(event.start).len();
         let room = check_event(run, bytes).and_then(|()| {
-            self.overlay.check_room(BESIDE_BYTES + 4 * run.len() + event.key.0.len())
+            let beside = BESIDE_BYTES + event.beside + 4 * run.len() + event.key.0.len();
+            self.overlay.check_room(beside)
         });
         if let Err(error) = room {
             self.overlay.take_back(event.start);
@@ -342,6 +371,7 @@ impl Writer<'_> {
             head_key: &met.seen.key,
             event_type: event.event_type,
             step: event.step,
+            attempt: event.attempt,
         };
         let (next, illegal) = step.fold(self.view, self.overlay, self.folds, &head, tip)?;
         if let Some(why) = illegal {
@@ -360,6 +390,12 @@ fn check_event(run: &str, bytes: usize) -> Result<()> {
     let message =
         format!("an event of run `{run}` has {bytes} bytes, {EVENT_LIMIT_BYTES} are the most");
     Err(Error::new(Code::ValueTooLarge, message))
+}
+
+/// The room that the message of an event takes at most.
+fn message_bytes(event: &NewEvent) -> usize {
+    let Some(message) = &event.message else { return 0 };
+    message.subject.len() + message.payload.len() + 4 * event.run_id.len() + BESIDE_BYTES
 }
 
 /// The tip behind an event.

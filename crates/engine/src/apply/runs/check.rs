@@ -71,6 +71,8 @@ struct Life<'l> {
 /// What the events up to one of them have come to.
 struct Sum {
     snapshot: RunSnapshot,
+    /// The same by the reducer of versions that did not look at attempts: they kept snapshots and told alerts by it.
+    without_attempts: RunSnapshot,
     tip: u64,
 }
 
@@ -129,7 +131,9 @@ impl Life<'_> {
     fn begin(&self) -> Result<Sum> {
         let log = self.log();
         let made = log.find(0, |_, payload| Ok(tip(0, payload, None)))?;
-        Ok(Sum { snapshot: RunSnapshot::new(self.run.as_str()), tip: made.unwrap_or_default() })
+        let snapshot = RunSnapshot::new(self.run.as_str());
+        let without_attempts = snapshot.clone();
+        Ok(Sum { snapshot, without_attempts, tip: made.unwrap_or_default() })
     }
 
     /// Checks one event, its key, and what it comes to; nothing follows from one that cannot be read.
@@ -153,9 +157,14 @@ impl Life<'_> {
         let said = event.encode(&Instant::of_us(stamp), &mut bytes)?;
         let of_step = event.step_id.as_deref();
         sum.tip = tip(sum.tip, &bytes[said], of_step);
-        let judgement = reduce_parts(&mut sum.snapshot, seq, &event.event_type, of_step);
-        alerts.check(self, seq, matches!(judgement, Judgement::Illegal(_)), faults)?;
-        self.check_kept(seq, &sum.snapshot, faults)?;
+        let (event_type, attempt) = (&event.event_type, event.logical_attempt_id.as_deref());
+        let judged = [
+            reduce_parts(&mut sum.snapshot, seq, event_type, of_step, attempt),
+            reduce_parts(&mut sum.without_attempts, seq, event_type, of_step, None),
+        ];
+        let is_illegal = judged.map(|judgement| matches!(judgement, Judgement::Illegal(_)));
+        alerts.check(self, seq, is_illegal, faults)?;
+        self.check_kept(seq, &sum, faults)?;
         Ok(Some(sum))
     }
 
@@ -175,7 +184,7 @@ impl Life<'_> {
         Ok(())
     }
 
-    fn check_kept(&self, seq: u64, folded: &RunSnapshot, faults: &mut Faults) -> Result<()> {
+    fn check_kept(&self, seq: u64, sum: &Sum, faults: &mut Faults) -> Result<()> {
         let is_named = seq == self.head.kept_seq;
         if !seq.is_multiple_of(KEEP_EVENTS) && !is_named {
             return Ok(());
@@ -183,13 +192,17 @@ impl Life<'_> {
         let place = places::snapshot(self.run.as_str(), self.head.generation, seq);
         let (key, hash) = self.view.key(STATES, &place);
         let found = self.view.find(self.nothing, &key, hash, |entry, payload| {
-            let kept = || RunSnapshot::decode(payload, self.run.as_str()).ok();
+            let kept = || {
+                let kept = RunSnapshot::decode(payload, self.run.as_str()).ok()?;
+                let is_current = RunSnapshot::is_current(payload);
+                Some(kept == *if is_current { &sum.snapshot } else { &sum.without_attempts })
+            };
             Ok((!entry.is_deleted()).then(kept))
         })?;
         let is_kept = is_named && self.head.kept_bytes <= KEEP_LIMIT_BYTES as u64;
         let what = match found.and_then(|(kept, _)| kept) {
-            Some(Some(kept)) if kept == *folded => return Ok(()),
-            Some(Some(_)) => "the snapshot kept there is not what the events add up to",
+            Some(Some(true)) => return Ok(()),
+            Some(Some(false)) => "the snapshot kept there is not what the events add up to",
             Some(None) => "the snapshot kept there cannot be read",
             None if is_kept => "the head names a snapshot kept there, but there is none",
             None => return Ok(()),
@@ -205,8 +218,8 @@ impl Life<'_> {
             let what = "its head was written for other events (their hashes differ)";
             self.tell(faults, None, what.into(), RESTORE);
         }
-        let says = (head.status, head.inconsistent);
-        if says != (snapshot.status, snapshot.is_inconsistent()) {
+        let flags = [snapshot, &sum.without_attempts].map(RunSnapshot::is_inconsistent);
+        if head.status != snapshot.status || !flags.contains(&head.inconsistent) {
             let what = format!(
                 "its head says {:?}, but its events add up to {:?}",
                 head.status, snapshot.status
@@ -332,12 +345,13 @@ impl<'a> Alerts<'a> {
         Ok(())
     }
 
-    /// Checks that there is an alert where an event could not follow, and only there.
+    /// Checks that there is an alert where an event could not follow, and only there. Where the reducers of today and of
+    /// versions without attempts differ, either may have judged.
     fn check(
         &mut self,
         life: &Life<'_>,
         seq: u64,
-        is_illegal: bool,
+        is_illegal: [bool; 2],
         faults: &mut Faults,
     ) -> Result<()> {
         self.skip(life, seq, faults)?;
@@ -346,8 +360,8 @@ impl<'a> Alerts<'a> {
             self.step(life)?;
         }
         let what = match (is_illegal, is_told) {
-            (true, false) => "it could not follow those before it, but there is no alert",
-            (false, true) => "there is an alert, but it could follow those before it",
+            ([true, true], false) => "it could not follow those before it, but there is no alert",
+            ([false, false], true) => "there is an alert, but it could follow those before it",
             _ => return Ok(()),
         };
         life.tell(faults, Some(seq), what.into(), DERIVED);

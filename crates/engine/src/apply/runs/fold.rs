@@ -29,7 +29,7 @@ const HALF_BYTES: usize = 32 << 20;
 
 /// The newest snapshots of runs that are appended to, so that the writer need not fold them anew.
 ///
-/// A snapshot follows from the events, and the tip of a head tells them: what is remembered under a tip is right
+/// A snapshot follows from the events, and the tip of a head, with its hash of attempts, tells them: what is remembered under a tip is right
 /// wherever it is met, whatever was undone or given up in between.
 #[derive(Default)]
 pub(crate) struct Folds {
@@ -54,6 +54,7 @@ pub(crate) struct FoldCounts {
 struct Remembered {
     generation: u64,
     tip: u64,
+    attempts: u64,
     /// What it takes, as of when it was last weighed.
     bytes: usize,
     snapshot: RunSnapshot,
@@ -67,6 +68,7 @@ impl Folds {
         let remembered = young.or_else(|| self.old.remove(key))?;
         let is_same = remembered.generation == head.generation
             && remembered.tip == head.tip
+            && remembered.attempts == head.attempts
             && remembered.snapshot.last_event_seq == head.last_seq;
         is_same.then_some((remembered.snapshot, remembered.bytes))
     }
@@ -85,12 +87,12 @@ impl Folds {
 
     /// Remembers the snapshot of a head.
     fn put(&mut self, key: Key, head: &RunHead, snapshot: RunSnapshot, bytes: Option<usize>) {
-        let RunHead { generation, tip, .. } = *head;
+        let RunHead { generation, tip, attempts, .. } = *head;
         // A large one is not weighed with every event.
         let weighed = bytes.filter(|_| !head.last_seq.is_multiple_of(WEIGH_EVENTS));
         let bytes = weighed.unwrap_or_else(|| 256 + key.len() + snapshot.weight_bytes());
         self.young_bytes += bytes;
-        self.young.insert(key, Remembered { generation, tip, bytes, snapshot });
+        self.young.insert(key, Remembered { generation, tip, attempts, bytes, snapshot });
         if self.young_bytes > HALF_BYTES {
             self.old = std::mem::take(&mut self.young);
             self.young_bytes = 0;
@@ -104,6 +106,7 @@ pub(super) struct Step<'s> {
     pub head_key: &'s Key,
     pub event_type: &'s str,
     pub step: Option<&'s str>,
+    pub attempt: Option<&'s str>,
 }
 
 impl Step<'_> {
@@ -128,7 +131,9 @@ impl Step<'_> {
             }
         };
         let mut next = RunHead { last_seq: head.last_seq + 1, tip, ..*head };
-        let judgement = reduce_parts(&mut snapshot, next.last_seq, self.event_type, self.step);
+        next.note_attempt(self.attempt);
+        let (seq, event_type) = (next.last_seq, self.event_type);
+        let judgement = reduce_parts(&mut snapshot, seq, event_type, self.step, self.attempt);
         next.follow(&snapshot);
         if is_due(&next) {
             keep(view, overlay, self.run, &mut next, &snapshot)?;
@@ -219,14 +224,15 @@ fn fold(
 ) -> Result<()> {
     let log = super::read::Log { view, overlay, run, generation };
     log.each(after, upto, |seq, _, payload| {
-        let (event_type, step) =
-            peek_event(payload).ok_or_else(|| super::read::damaged(run.as_str(), seq))?;
-        reduce_parts(snapshot, seq, &event_type, step.as_deref());
+        let event = peek_event(payload).ok_or_else(|| super::read::damaged(run.as_str(), seq))?;
+        let (step, attempt) = (event.step.as_deref(), event.attempt.as_deref());
+        reduce_parts(snapshot, seq, &event.event_type, step, attempt);
         Ok(true)
     })
 }
 
-/// The last snapshot that was kept up to an event.
+/// The last snapshot that was kept up to an event by the reducer as it is now. One of an earlier reducer may differ from what
+/// the events add up to, and so may all before it.
 fn nearest(
     view: &View<'_>,
     overlay: &Overlay,
@@ -238,9 +244,12 @@ fn nearest(
     while at > 0 {
         let place = places::snapshot(run.as_str(), head.generation, at);
         let (key, hash) = view.key(STATES, &place);
-        let read = |_, payload: &[u8]| RunSnapshot::decode(payload, run.as_str());
+        let read = |_, payload: &[u8]| {
+            let is_current = RunSnapshot::is_current(payload);
+            is_current.then(|| RunSnapshot::decode(payload, run.as_str())).transpose()
+        };
         if let Some((snapshot, _)) = view.find(overlay, &key, hash, read)? {
-            return Ok(Some(snapshot));
+            return Ok(snapshot);
         }
         at -= KEEP_EVENTS;
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   format (1) | generation | last sequence | status u8 | flags u8 | made at | tip u64 LE | kept at | kept bytes
-//!     [ | shown at ]     where the flags say so
+//!     [ | shown at ] [ | attempts u64 LE ]     where the flags say so
 //! ```
 
 use super::super::keys::{Seen, see_with};
@@ -18,6 +18,7 @@ use mainstay_model::{
 const FORMAT: u8 = 1;
 const INCONSISTENT: u8 = 1;
 const SHOWN: u8 = 2;
+const ATTEMPTS: u8 = 4;
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +38,8 @@ pub(crate) struct RunHead {
     /// The revision that showed the run, where that is another one than its first events': it was restored where
     /// nobody saw it. 0: it was seen from the beginning.
     pub shown: Revision,
+    /// A hash over the attempts that events named, which are not in the tip; 0: none did, or an earlier version wrote them.
+    pub attempts: u64,
 }
 
 impl RunHead {
@@ -52,6 +55,7 @@ impl RunHead {
             kept_seq: 0,
             kept_bytes: 0,
             shown: 0,
+            attempts: 0,
         }
     }
 
@@ -61,7 +65,8 @@ impl RunHead {
         put_varint(out, self.last_seq);
         out.push(self.status.number());
         let shown = if self.shown > 0 { SHOWN } else { 0 };
-        out.push(shown | if self.inconsistent { INCONSISTENT } else { 0 });
+        let attempts = if self.attempts > 0 { ATTEMPTS } else { 0 };
+        out.push(attempts | shown | if self.inconsistent { INCONSISTENT } else { 0 });
         put_varint(out, self.created);
         out.extend_from_slice(&self.tip.to_le_bytes());
         put_varint(out, self.kept_seq);
@@ -69,11 +74,21 @@ impl RunHead {
         if self.shown > 0 {
             put_varint(out, self.shown);
         }
+        if self.attempts > 0 {
+            out.extend_from_slice(&self.attempts.to_le_bytes());
+        }
     }
 
     pub fn decode(bytes: &[u8]) -> Result<RunHead> {
         let mut rest = bytes;
         take(&mut rest).filter(|_| rest.is_empty()).ok_or_else(damaged)
+    }
+
+    /// Adds the attempt that an event names.
+    pub fn note_attempt(&mut self, attempt: Option<&str>) {
+        let Some(attempt) = attempt else { return };
+        let hash = super::append::tip(self.attempts, attempt.as_bytes(), None);
+        self.attempts = hash.max(1);
     }
 
     /// Takes over what the events have come to.
@@ -109,12 +124,15 @@ fn take(rest: &mut &[u8]) -> Option<RunHead> {
     let (generation, last_seq) = (get_varint(rest)?, get_varint(rest)?);
     let (status, flags) = (RunStatus::of_number(byte(rest)?)?, byte(rest)?);
     let created = get_varint(rest)?;
-    let (tip, tail) = rest.split_first_chunk::<8>()?;
-    *rest = tail;
-    let (tip, kept_seq, kept_bytes) =
-        (u64::from_le_bytes(*tip), get_varint(rest)?, get_varint(rest)?);
+    let number = |rest: &mut &[u8]| {
+        let (number, tail) = rest.split_first_chunk::<8>()?;
+        *rest = tail;
+        Some(u64::from_le_bytes(*number))
+    };
+    let (tip, kept_seq, kept_bytes) = (number(rest)?, get_varint(rest)?, get_varint(rest)?);
     let inconsistent = flags & INCONSISTENT != 0;
     let shown = if flags & SHOWN != 0 { get_varint(rest)? } else { 0 };
+    let attempts = if flags & ATTEMPTS != 0 { number(rest)? } else { 0 };
     Some(RunHead {
         generation,
         last_seq,
@@ -125,6 +143,7 @@ fn take(rest: &mut &[u8]) -> Option<RunHead> {
         kept_seq,
         kept_bytes,
         shown,
+        attempts,
     })
 }
 
@@ -208,6 +227,7 @@ mod tests {
     fn a_head_comes_back_as_it_was() {
         comes_back(RunHead::new(7, u64::MAX));
         comes_back(RunHead { shown: 1 << 40, ..RunHead::new(7, u64::MAX) });
+        comes_back(RunHead { shown: 1 << 40, attempts: 1, ..RunHead::new(7, u64::MAX) });
     }
 
     fn comes_back(mut head: RunHead) {

@@ -52,6 +52,9 @@ pub struct Append {
     /// Further fields, as a JSON object
     #[arg(long, value_name = "JSON")]
     more: Option<String>,
+    /// A message of the run for the outbox, written only if the event is new
+    #[arg(long, num_args = 2, value_names = ["SUBJECT", "PAYLOAD"], allow_hyphen_values = true)]
+    message: Vec<String>,
 }
 
 /// Appending several events.
@@ -113,7 +116,8 @@ pub struct Fork {
 impl Append {
     pub(super) fn call(&self, data: &[u8]) -> Call {
         let call = self.run.call("RUN.APPEND").word(&self.event_type).word(data);
-        call.option("STEP", self.step.as_ref())
+        let call = call
+            .option("STEP", self.step.as_ref())
             .option("ATTEMPT", self.attempt.as_ref())
             .option("PLAN", self.plan.as_ref())
             .option("PLANID", self.plan_id.as_ref())
@@ -122,7 +126,11 @@ impl Append {
             .option("EVENTID", self.event_id.as_ref())
             .option("EMITTED", self.emitted.as_ref())
             .option("EXPECT", self.expect)
-            .option("MORE", self.more.as_ref())
+            .option("MORE", self.more.as_ref());
+        match &self.message[..] {
+            [subject, payload] => call.word("MESSAGE").word(subject).word(payload),
+            _ => call,
+        }
     }
 
     pub fn run(self, session: &mut Session) -> Result<()> {

@@ -15,7 +15,8 @@ use utoipa::ToSchema;
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AppendEventForm {
-    /// The event: runId, eventType and what else there is to say of it.
+    /// The event: runId, eventType and what else there is to say of it; message, of subject and payload, goes to the
+    /// outbox if the event is new.
     #[schema(value_type = Object)]
     event: Raw,
     /// The last sequence that the run must have, 0 for none; any without it.

@@ -16,8 +16,9 @@ use crate::resp::rights::Reach;
 use crate::resp::session::{Call, Handled};
 use crate::resp::table::{Group, Inside, Run, Spec};
 use mainstay::{
-    Answer, Appended, At, CanonicalEvent, EventKey, Instant, Name, NewEvent, RunAlert, RunAnswer,
-    RunCommand, RunFilter, RunInfo, RunPage, RunStatus, Stamp, Value, from_value,
+    Answer, Appended, At, CanonicalEvent, EventKey, EventMessage, Instant, Name, NewEvent,
+    RunAlert, RunAnswer, RunCommand, RunFilter, RunInfo, RunPage, RunStatus, Stamp, Value,
+    from_value,
 };
 
 /// How many events or runs are given where no limit is said.
@@ -29,11 +30,11 @@ pub const COMMANDS: &[Spec] = &[
         .writes()
         .syntax(
             "run type data [STEP step] [ATTEMPT n] [PLAN version] [PLANID plan] [KEY key] [SIGNAL id] \
-             [EVENTID id] [EMITTED iso8601] [EXPECT seq] [MORE json]",
+             [EVENTID id] [EMITTED iso8601] [EXPECT seq] [MORE json] [MESSAGE subject payload]",
         )
         .about(
             "Appends an event: its sequence, idempotent, persisted, conflict, its id, when it was \
-             persisted",
+             persisted. With MESSAGE a message of the run goes to the outbox, if the event is new",
         ),
     run("run.batch", 3, Run::Data(batch))
         .writes()
@@ -96,6 +97,10 @@ fn append(words: &[&[u8]]) -> Result<Plan, Reply> {
         match () {
             () if arguments.take("EXPECT") => expected = Some(arguments.count()?),
             () if arguments.take("MORE") => more = Some(arguments.text()?),
+            () if arguments.take("MESSAGE") => {
+                let (subject, payload) = (arguments.text()?, arguments.word()?);
+                event.message = Some(EventMessage::new(subject, payload));
+            }
             () => say(&mut event, &mut arguments)?,
         }
     }
@@ -152,6 +157,7 @@ fn over(json: &str, event: NewEvent) -> Result<NewEvent, Reply> {
         "causedBySignalId",
         "eventId",
         "emittedAt",
+        "message",
     ];
     if let Some(name) = worded.iter().find(|name| fields.contains_key(**name)) {
         let message = format!("INVALID {name} has a word of its own: leave it out of MORE");

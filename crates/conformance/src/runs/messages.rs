@@ -1,0 +1,108 @@
+//! Messages that events bring along: written where the event is new, and nowhere else.
+
+use super::{all, append, note};
+use crate::World;
+use crate::check::*;
+use crate::outbox::{claim, claimed};
+use mainstay::{Code, NewEvent, RequestId, RunCommand, Transaction};
+
+/// An event, told apart by its number, whose message has this subject.
+fn telling(number: u64, subject: &str) -> NewEvent {
+    note("r", number).message(subject, format!("of {number}"))
+}
+
+fn pending(w: &World) -> u64 {
+    w.db().outbox().state().unwrap().pending
+}
+
+/// A message is one of the event's run, with what it was given, and counts as one that was put.
+pub fn comes_with_a_new_event(w: &mut World) {
+    let told = writes_once(w.db(), || w.runs().append(telling(1, "first")).unwrap());
+    assert!(told.persisted);
+    w.runs().append(telling(2, "second")).unwrap();
+    assert_eq!((all(&w.runs(), "r").len(), pending(w)), (2, 2));
+    let messages = claim(w);
+    assert_eq!(messages.len(), 1, "messages of one run keep their order");
+    let message = &messages[0];
+    assert_eq!((message.subject.as_str(), &message.payload[..]), ("first", &b"of 1"[..]));
+    assert_eq!(message.run.as_deref(), Some("r"));
+    assert_eq!(message.written, w.runs().get("r").unwrap().unwrap().created);
+    w.db().outbox().ack(&[message.id]).unwrap();
+    assert_eq!(claimed(w), ["second"]);
+}
+
+/// Told again, also with something else, an event writes neither itself nor its message.
+pub fn repeated_append_writes_neither(w: &mut World) {
+    w.runs().append(telling(1, "first")).unwrap();
+    let again = writes_nothing(w.db(), || w.runs().append(telling(1, "first")).unwrap());
+    assert!(again.idempotent && !again.conflict);
+    let other = telling(1, "other").value("else");
+    assert!(writes_nothing(w.db(), || w.runs().append(other).unwrap()).conflict);
+    // The message is no part of the event: another one is no other event.
+    assert!(!w.runs().append(telling(1, "other")).unwrap().conflict);
+    assert_eq!((pending(w), claimed(w)), (1, vec!["first".to_owned()]));
+}
+
+/// A transaction that is retried as a whole leaves one event and one message.
+pub fn retried_transaction(w: &mut World) {
+    let told = |n| Transaction::new().step(set("c", n)).step(append(telling(1, "first")));
+    w.db().execute(told(1)).unwrap();
+    w.db().execute(told(2)).unwrap();
+    assert_eq!(w.cells().get("c").unwrap(), Some(2.into()));
+    assert_eq!((all(&w.runs(), "r").len(), pending(w)), (1, 1));
+    let named = || told(3).request(RequestId::new("once").unwrap());
+    w.db().execute(named()).unwrap();
+    assert!(w.db().execute(named()).unwrap().repeated);
+    assert_eq!(pending(w), 1);
+}
+
+/// In a batch each event has its own, and one that is there twice has one.
+pub fn in_one_batch(w: &mut World) {
+    w.runs().append(telling(1, "first")).unwrap();
+    let events = vec![telling(1, "again"), telling(2, "second"), note("r", 3), telling(2, "twice")];
+    let told = w.runs().append_batch(events).unwrap();
+    let persisted: Vec<_> = told.iter().map(|one| one.persisted).collect();
+    assert_eq!(persisted, [false, true, true, false]);
+    let mut subjects = Vec::new();
+    while let [message] = &claim(w)[..] {
+        subjects.push(message.subject.clone());
+        w.db().outbox().ack(&[message.id]).unwrap();
+    }
+    assert_eq!(subjects, ["first", "second"]);
+}
+
+/// A run is made with its first events and their messages.
+pub fn with_the_first_events(w: &mut World) {
+    let events = || vec![telling(1, "first"), note("r", 2), telling(3, "second")];
+    writes_once(w.db(), || w.runs().bootstrap("r", 1, events()).unwrap());
+    assert_eq!(pending(w), 2);
+    refused(writes_nothing(w.db(), || w.runs().bootstrap("r", 1, events())), Code::RunExists);
+    assert_eq!(pending(w), 2);
+}
+
+/// In an open transaction both come with the commit, or neither.
+pub fn in_an_open_transaction(w: &mut World) {
+    let mut t = w.db().begin().unwrap();
+    t.run(append(telling(1, "first"))).unwrap();
+    t.run(append(telling(1, "again"))).unwrap();
+    assert_eq!(pending(w), 0);
+    t.commit().unwrap();
+    assert_eq!((all(&w.runs(), "r").len(), pending(w)), (1, 1));
+    let mut t = w.db().begin().unwrap();
+    t.run(append(telling(2, "second"))).unwrap();
+    w.runs().append(telling(2, "faster")).unwrap();
+    refused(t.commit(), Code::Conflict);
+    assert_eq!((all(&w.runs(), "r").len(), pending(w)), (2, 2));
+}
+
+/// Where the event is refused its message is, and the other way round.
+pub fn refused_together(w: &mut World) {
+    for bad in [note("r", 1).message("", "x"), note("r", 1).message("a\0b", "x")] {
+        refused(writes_nothing(w.db(), || w.runs().append(bad)), Code::InvalidArgument);
+    }
+    let event = Box::new(telling(1, "first"));
+    let moved = RunCommand::Append { event, expected: Some(7) };
+    let done = writes_nothing(w.db(), || w.db().execute(Transaction::new().step(moved)));
+    refused(done.map(drop), Code::SequenceMoved);
+    assert_eq!((w.runs().get("r").unwrap().is_none(), pending(w)), (true, 0));
+}
