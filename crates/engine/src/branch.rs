@@ -17,8 +17,8 @@ use crate::runs::Runs;
 use crate::spaces::{KEYED, SPACES};
 use mainstay_model::wire::fields;
 use mainstay_model::{
-    Answer, At, BranchCommand, Code, Contract, Error, Fields, MergeStrategy, Name, Page, Result,
-    Revision, Stamp, Transaction, Value, codec,
+    Answer, At, BranchCommand, Code, Contract, Error, Fields, Guard, MergeStrategy, Name, Page,
+    Receipt, Result, Revision, Stamp, Transaction, Value, codec,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,6 +83,27 @@ impl Branch {
     /// Runs a closure in a transaction on it, again and again while it conflicts with others.
     pub fn transaction<T>(&self, body: impl FnMut(&mut Interactive) -> Result<T>) -> Result<T> {
         retry(&self.place, &self.name, body)
+    }
+
+    /// Runs a closure in a transaction on it while all other writers wait, so that it never conflicts. The closure has to be
+    /// short, and must not write in any other way: that would wait for itself. Gives the value of the closure and the
+    /// receipt; if one of the guards fails, the receipt says so and nothing is written. The database has to be in this
+    /// process.
+    ///
+    /// ```
+    /// let db = mainstay::Database::memory()?;
+    /// let main = db.branch("main")?;
+    /// let (sum, receipt) = main.transaction_alone(Vec::new(), |t| t.incr("n", 1))?;
+    /// assert_eq!((sum.0, receipt.held), (1.into(), true));
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    pub fn transaction_alone<T>(
+        &self,
+        guards: Vec<Guard>,
+        body: impl FnOnce(&mut Interactive) -> Result<T>,
+    ) -> Result<(T, Receipt)> {
+        let core = self.place.here("a transaction that nobody comes between")?;
+        Interactive::alone(core, &self.name, guards, body)
     }
 }
 

@@ -10,12 +10,12 @@ use crate::place::Place;
 use crate::records::RecordsAt;
 use crate::remote::{AsyncCells, AsyncCellsAt, Link, wait};
 use crate::runs::RunsAt;
-use crate::snapshot::{HistoryEntry, Snapshot};
+use crate::snapshot::Snapshot;
 use crate::spaces::{self, MAIN_ID};
 use mainstay_model::{
-    Answer, At, CellCommand, Code, CompactString, Error, MAIN, Name, Number, Page, Result,
-    Revision, StateCommand, Transaction, Ttl, Value, Versioned, check_name, codec, from_value,
-    to_value,
+    Answer, At, CellCommand, Code, CompactString, Error, HistoryEntry, MAIN, Name, Number, Page,
+    Result, Revision, StateCommand, Transaction, Ttl, Value, Versioned, check_name, codec,
+    from_value, to_value,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How far the clocks of callers may be ahead of the database's.
-const CLOCK_SLACK_US: u64 = 60_000_000;
+const CLOCK_SLACK_US: u64 = 5_000_000;
 
 /// What handles hold: when the last one goes, the database is closed.
 pub(crate) struct Core {
@@ -208,7 +208,9 @@ impl Inner {
             }
             At::Revision(revision) => Ok((revision, self.index().stamp_of(revision)?.unwrap_or(0))),
             At::Stamp(stamp) if stamp > self.now().saturating_add(CLOCK_SLACK_US) => {
-                let message = format!("stamp {stamp} lies in the future");
+                let message = format!(
+                    "stamp {stamp} lies more than 5 s in the future: what there will be then is not known yet"
+                );
                 Err(Error::new(Code::FutureRevision, message))
             }
             At::Stamp(stamp) => {

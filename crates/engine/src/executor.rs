@@ -14,8 +14,8 @@ use crate::apply::outbox::Fronts;
 use crate::apply::runs::{FoldCounts, Folds};
 use crate::apply::sessions::Desk;
 use crate::apply::{
-    branches, cells, expire, guards, hashes, indexes, keyed, outbox, reap, records, runs, sessions,
-    strings,
+    branches, cells, expire, guards, hashes, indexes, keyed, names, outbox, reap, records, runs,
+    sessions, strings,
 };
 use crate::candidates::Submitted;
 use crate::catalog::{Catalog, Layers};
@@ -266,6 +266,7 @@ impl Executor {
             (Some(otherwise), false) => otherwise,
             (None, false) => return Err(guard_failed()),
         };
+        overlay.revision = self.next;
         let answers = run_all(steps, |command| {
             self.step(&view, overlay, submitted, command)
                 .map_err(|error| session::of_a_step(transaction, error))
@@ -297,6 +298,7 @@ impl Executor {
             Command::String(command) => strings::run(view, overlay, command),
             Command::Record(command) => records::run(view, overlay, command, self.next),
             Command::Hash(command) => hashes::run(view, overlay, command),
+            Command::Key(command) => names::run(view, overlay, command),
             Command::Run(command) => {
                 runs::run(view, overlay, &mut self.folds.borrow_mut(), command, self.next)
             }

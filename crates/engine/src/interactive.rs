@@ -3,6 +3,7 @@
 //! In this process that is [`Open`], on a served database the server's.
 
 use crate::cells::{cell, counter, did, maybe_counter, number, page};
+use crate::core::Core;
 use crate::keyed::{self, Ask};
 use crate::open::{self, Open};
 use crate::outbox;
@@ -11,11 +12,13 @@ use crate::records::{self, record, records};
 use crate::remote::{AsyncInteractive, wait};
 use crate::runs;
 use mainstay_model::{
-    Answer, Appended, CanonicalEvent, CellCommand, Command, Condition, Durability, Error,
-    ExpireOnly, Kept, Name, NewEvent, Number, Page, Receipt, Record, RecordCommand, RecordPage,
-    RecordWrite, Result, Revision, RunCommand, RunSnapshot, State, StateCommand, StateWrite,
-    Transaction, Ttl, Value, Versioned, Where, Wrote,
+    Answer, Appended, CanonicalEvent, CellCommand, Code, Command, Condition, Contract, Durability,
+    Error, ExpireOnly, Guard, HistoryEntry, Kept, KeyCommand, Name, NewEvent, Number, Page,
+    Receipt, Record, RecordCommand, RecordHistoryEntry, RecordPage, RecordWrite, Result, Revision,
+    RunAnswer, RunCommand, RunSnapshot, Stamp, State, StateCommand, StateWrite, Transaction, Ttl,
+    Value, Versioned, Where, Wrote,
 };
+use std::sync::Arc;
 
 use std::time::Duration;
 
@@ -35,6 +38,24 @@ impl Interactive {
         }))
     }
 
+    /// Runs a closure in a transaction while the writer waits, so that it never conflicts. Gives the value of the closure and
+    /// the receipt; if one of the guards fails, the receipt says so and nothing is written.
+    pub(crate) fn alone<T>(
+        core: &Arc<Core>,
+        branch: &str,
+        guards: Vec<Guard>,
+        body: impl FnOnce(&mut Interactive) -> Result<T>,
+    ) -> Result<(T, Receipt)> {
+        Open::alone(core, branch, guards, |open| {
+            let mut open = Interactive(Inside::Here(open));
+            let value = body(&mut open)?;
+            match open.0 {
+                Inside::Here(open) => Ok((value, open)),
+                Inside::There(_) => Err(Error::new(Code::Unsupported, "the database is served")),
+            }
+        })
+    }
+
     /// The branch it works on.
     pub fn branch(&self) -> &str {
         match &self.0 {
@@ -48,6 +69,14 @@ impl Interactive {
         match &self.0 {
             Inside::Here(open) => open.revision(),
             Inside::There(open) => open.revision(),
+        }
+    }
+
+    /// Its time, which stands still: expiry is judged at it. On a served database only the server knows.
+    pub fn now(&self) -> Option<Stamp> {
+        match &self.0 {
+            Inside::Here(open) => Some(open.now()),
+            Inside::There(_) => None,
         }
     }
 
@@ -151,6 +180,16 @@ impl Interactive {
         }
     }
 
+    /// As [`Interactive::run`], and the commit answers it once more, a read too: the answer in the receipt, at the place that
+    /// [`Interactive::step_count`] told before, has the revision and the time of the commit. On a served database a read is
+    /// answered here alone.
+    pub fn run_as_step(&mut self, command: impl Into<Command>) -> Result<Answer> {
+        match &mut self.0 {
+            Inside::Here(open) => open.run_as_step(command.into()),
+            Inside::There(open) => wait(open.run(command)),
+        }
+    }
+
     /// The value of a cell.
     pub fn get(&mut self, name: &str) -> Result<Option<Value>> {
         Ok(self.get_versioned(name)?.map(|cell| cell.value))
@@ -159,6 +198,59 @@ impl Interactive {
     /// The value of a cell with its counter; the revision of an own write is 0.
     pub fn get_versioned(&mut self, name: &str) -> Result<Option<Versioned>> {
         cell(self.run(CellCommand::Get { name: Name::new(name)? })?)
+    }
+
+    /// The versions of a cell, newest first; the revision of an own write is 0.
+    ///
+    /// ```
+    /// let db = mainstay::Database::memory()?;
+    /// db.cells().set("a", 1)?;
+    /// let mut t = db.begin()?;
+    /// t.set("a", 2)?;
+    /// let values: Vec<_> = t.history("a", 10, None)?.into_iter().map(|version| version.value).collect();
+    /// assert_eq!(values, [Some(2.into()), Some(1.into())]);
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    pub fn history(
+        &mut self,
+        name: &str,
+        limit: usize,
+        before: Option<u64>,
+    ) -> Result<Vec<HistoryEntry>> {
+        let name = Name::new(name)?;
+        match self.run(CellCommand::History { name, limit, before })? {
+            Answer::History(versions) => Ok(versions),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The versions of a record, newest first; the revision of an own write is 0.
+    pub fn record_history(
+        &mut self,
+        key: &str,
+        limit: usize,
+        before: Option<u64>,
+    ) -> Result<Vec<RecordHistoryEntry>> {
+        let key = Name::new(key)?;
+        match self.run(RecordCommand::History { key, limit, before })? {
+            Answer::RecordHistory(versions) => Ok(versions),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The revision that brought an event; 0 for an own one.
+    pub fn revision_of(&mut self, run: &str, seq: u64) -> Result<Option<Revision>> {
+        match runs::of_runs(self.run(RunCommand::Revision { run: Name::new(run)?, seq })?)? {
+            RunAnswer::Revision(revision) => Ok(revision),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Names of cells and records in byte order, each once, own writes included.
+    pub fn names(&mut self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
+        let kinds = vec![Contract::Cells, Contract::Records];
+        let (prefix, after) = (prefix.to_owned(), after.map(str::to_owned));
+        page(self.run(KeyCommand::Names { kinds, prefix, after, limit })?)
     }
 
     /// Names in byte order, own writes included.
@@ -389,4 +481,9 @@ impl Interactive {
 
     /// Forgets everything it wrote.
     pub fn rollback(self) {}
+}
+
+#[cold]
+fn unexpected() -> Error {
+    Error::new(Code::Unsupported, "a read gave an answer of another kind")
 }

@@ -154,7 +154,6 @@ pub use pins::{Pin, PinSummary};
 pub use records::{Records, RecordsAt};
 pub use runs::{Restoring, RunTail, Runs, RunsAt};
 pub use sessions::{Session, SessionOptions, Sessions};
-pub use snapshot::HistoryEntry;
 pub use spare::{Spare, Sparing};
 pub use stats::{
     KeyedFigures, OutboxFigures, RecordFigures, RunFigures, SessionFigures, Stats, WroteFigures,

@@ -118,6 +118,9 @@ impl Moment {
             Command::Cell(CellCommand::List { prefix, after, limit }) => {
                 snapshot.list(prefix, after.as_deref(), *limit).map(Answer::Names)
             }
+            Command::Cell(CellCommand::History { name, limit, before }) => {
+                snapshot.history(name, *limit, *before).map(Answer::History)
+            }
             Command::String(StringCommand::Get { name }) => snapshot.text(name).map(Answer::Cell),
             Command::Hash(command) if command.is_read() => snapshot.hash(command),
             Command::Record(RecordCommand::Get { key, fields }) => {
@@ -129,11 +132,15 @@ impl Moment {
             Command::Record(RecordCommand::Count { prefix, filters }) => {
                 snapshot.count(prefix, filters).map(Answer::Count)
             }
+            Command::Record(RecordCommand::History { key, limit, before }) => {
+                snapshot.record_history(key, *limit, *before).map(Answer::RecordHistory)
+            }
             Command::Run(command) if command.is_read() => {
                 Ok(Answer::Run(Box::new(snapshot.runs(command)?)))
             }
             Command::Outbox(command) if command.is_read() => snapshot.outbox(command),
             Command::State(command) if command.is_read() => snapshot.state(command),
+            Command::Key(command) if command.is_read() => snapshot.key_names(command),
             other => Err(no_read(other)),
         }
     }

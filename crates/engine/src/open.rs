@@ -14,7 +14,7 @@
 use crate::apply::outbox::Fronts;
 use crate::apply::runs::Folds;
 use crate::apply::sessions::Desk;
-use crate::apply::{cells, guards, hashes, keyed, outbox, records, runs, sessions, strings};
+use crate::apply::{cells, guards, hashes, keyed, names, outbox, records, runs, sessions, strings};
 use crate::candidates::Submitted;
 use crate::core::Core;
 use crate::index::NEWEST;
@@ -26,10 +26,10 @@ use crate::told::{self, as_told, told};
 use crate::view::Origin;
 use mainstay_model::limits::{GUARD_LIMIT, OPEN_LIMIT_BYTES, TRANSACTION_LIMIT_COMMANDS};
 use mainstay_model::{
-    Answer, At, CellCommand, Code, Command, Contract, Durability, Error, Guard, HashCommand, Name,
-    OutboxCommand, Page, Receipt, RecordCommand, RecordPage, RecordPick, Result, Revision,
-    RunAnswer, RunCommand, SessionCommand, SmallVec, Stamp, StateCommand, StatePlace, Step,
-    StringCommand, Transaction, Versioned, Where,
+    Answer, At, CellCommand, Code, Command, Contract, Demand, Durability, Error, Guard,
+    HashCommand, KeyCommand, Name, OutboxCommand, Page, Receipt, RecordCommand, RecordPage,
+    RecordPick, Result, Revision, RunAnswer, RunCommand, SessionCommand, SmallVec, Stamp,
+    StateCommand, StatePlace, Step, StringCommand, Transaction, Versioned, Where,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -62,12 +62,50 @@ pub(crate) struct Open {
     noted_bytes: usize,
     /// Set when it was given up: why. It holds nothing more then.
     given_up: Option<Error>,
+    /// The writer waits for it, so that it cannot be asked anything: the sessions that were found to have ended.
+    alone: Option<Vec<SessionCommand>>,
     pin: Option<PinGuard>,
 }
 
 impl Open {
     pub fn begin(core: &Arc<Core>, branch: &str) -> Result<Open> {
-        let mut snapshot = Snapshot::new(core, branch, At::Latest)?;
+        Open::over(core, branch, Snapshot::new(core, branch, At::Latest)?)
+    }
+
+    /// Runs a closure in a transaction that nobody else's comes between: the writer waits meanwhile. It does nothing where a
+    /// guard does not hold.
+    pub fn alone<T>(
+        core: &Arc<Core>,
+        branch: &str,
+        guards: Vec<Guard>,
+        body: impl FnOnce(Box<Open>) -> Result<(T, Box<Open>)>,
+    ) -> Result<(T, Receipt)> {
+        let (mut made, mut ended) = (None, Vec::new());
+        let receipt = core.sequencer.execute_alone(|revision, now| {
+            let (id, layers) = core.layers(branch, revision)?;
+            let snapshot =
+                Snapshot { core: core.clone(), branch: id, layers, revision, now, fresh: false };
+            let mut open = Open::over(core, branch, snapshot)?;
+            open.alone = Some(Vec::new());
+            let (value, mut open) = body(Box::new(open))?;
+            ended = open.alone.take().unwrap_or_default();
+            made = Some(value);
+            let mut transaction = open.take();
+            // The writer waits, so none of its own guards can fail.
+            transaction.otherwise = (!guards.is_empty()).then(Vec::new);
+            transaction.guards = guards;
+            Ok(transaction)
+        });
+        for command in &ended {
+            have_ended(core, command)?;
+        }
+        let message =
+            "a transaction was executed that nobody made: this is a fault of the database";
+        let made = made.ok_or_else(|| Error::new(Code::Unsupported, message));
+        receipt.and_then(|receipt| Ok((made?, receipt)))
+    }
+
+    fn over(core: &Arc<Core>, branch: &str, mut snapshot: Snapshot) -> Result<Open> {
         snapshot.fresh = false;
         let began_us = core.clock.monotonic_us();
         let pin = core.pins.hold("transaction", began_us, snapshot.revision);
@@ -88,6 +126,7 @@ impl Open {
             step_bytes: 0,
             noted_bytes: 0,
             given_up: None,
+            alone: None,
             pin: Some(pin),
         })
     }
@@ -98,6 +137,10 @@ impl Open {
 
     pub fn revision(&self) -> Revision {
         self.snapshot.revision
+    }
+
+    pub fn now(&self) -> Stamp {
+        self.snapshot.now
     }
 
     pub fn durability(&mut self, durability: Durability) {
@@ -239,38 +282,92 @@ impl Open {
         Err(Error::new(Code::TransactionTooLarge, message))
     }
 
-    /// Runs a command on data.
+    /// Runs a command on data. A read is answered by [`Open::read`], from the snapshot and the own writes and with guards;
+    /// everything else is a step of the commit.
     pub fn run(&mut self, command: Command) -> Result<Answer> {
         self.touch()?;
+        if command.is_read() {
+            return self.read(&command);
+        }
+        match &command {
+            Command::Record(RecordCommand::Pick(pick)) => self.note_pick(pick)?,
+            Command::Key(KeyCommand::Clear { .. }) => {
+                names::KINDS
+                    .into_iter()
+                    .try_for_each(|kind| self.note_range(kind, String::new(), None, None, None))?;
+            }
+            _ => {}
+        }
+        self.change(command)
+    }
+
+    /// Runs a command, and has the commit answer it once more, also where it only reads.
+    pub fn run_as_step(&mut self, command: Command) -> Result<Answer> {
+        let again = command.is_read().then(|| command.clone());
+        let answer = self.run(command)?;
+        self.steps.extend(again.map(|command| Step { command, demand: Demand::Nothing }));
+        Ok(answer)
+    }
+
+    /// Answers a command that only reads. An unknown one is refused, so that nothing is read past the snapshot.
+    fn read(&mut self, command: &Command) -> Result<Answer> {
         match command {
             Command::Cell(CellCommand::Get { name }) => {
-                self.look(Contract::Cells, &name)?;
-                cells::get(&self.snapshot.view(), &self.overlay, &name).map(Answer::Cell)
+                self.look(Contract::Cells, name)?;
+                cells::get(&self.snapshot.view(), &self.overlay, name).map(Answer::Cell)
             }
             Command::Cell(CellCommand::List { prefix, after, limit }) => {
-                self.walk(prefix, after, limit).map(Answer::Names)
+                self.walk(prefix.clone(), after.clone(), *limit).map(Answer::Names)
+            }
+            Command::Cell(CellCommand::History { name, limit, before }) => {
+                self.note_read(Contract::Cells, name)?;
+                self.check_reach(Contract::Cells, name)?;
+                let view = self.snapshot.view();
+                cells::history(&view, &self.overlay, name, *limit, *before).map(Answer::History)
             }
             Command::Record(RecordCommand::Get { key, fields }) => {
-                self.look(Contract::Records, &key)?;
+                self.look(Contract::Records, key)?;
                 let (view, wanted) = (self.snapshot.view(), fields.as_deref());
-                records::get(&view, &self.overlay, &key, wanted).map(Answer::Record)
+                records::get(&view, &self.overlay, key, wanted).map(Answer::Record)
             }
             Command::Record(RecordCommand::Scan { prefix, filters, after, limit }) => {
-                self.scan(prefix, &filters, after, limit).map(Answer::Records)
+                self.scan(prefix.clone(), filters, after.clone(), *limit).map(Answer::Records)
             }
             Command::Record(RecordCommand::Count { prefix, filters }) => {
-                self.count(prefix, &filters).map(Answer::Count)
+                self.count(prefix.clone(), filters).map(Answer::Count)
             }
-            Command::Record(RecordCommand::Pick(pick)) => {
-                self.note_pick(&pick)?;
-                self.change(Command::Record(RecordCommand::Pick(pick)))
+            Command::Record(RecordCommand::History { key, limit, before }) => {
+                self.note_read(Contract::Records, key)?;
+                self.check_reach(Contract::Records, key)?;
+                let view = self.snapshot.view();
+                let versions = records::history(&view, &self.overlay, key, *limit, *before);
+                versions.map(Answer::RecordHistory)
             }
-            Command::String(StringCommand::Get { name }) => self.text(&name).map(Answer::Cell),
-            Command::Run(command) if command.is_read() => self.look_at_runs(&command),
-            Command::State(command) if command.is_read() => self.look_at_states(&command),
-            Command::Hash(command) if command.is_read() => self.hash(&command),
-            command => self.change(command),
+            Command::String(StringCommand::Get { name }) => self.text(name).map(Answer::Cell),
+            Command::Run(command) => self.look_at_runs(command),
+            Command::State(command) => self.look_at_states(command),
+            Command::Hash(command) => self.hash(command),
+            Command::Key(command) => self.look_at_names(command),
+            _ => Err(not_on_data()),
         }
+    }
+
+    /// Reads names of cells and records, and guards the whole range.
+    fn look_at_names(&mut self, command: &KeyCommand) -> Result<Answer> {
+        let view = self.snapshot.view();
+        let (answer, expiries) = names::read_until(&view, &self.overlay, command)?;
+        let (prefix, after) = match command {
+            KeyCommand::Names { prefix, after, .. } => (prefix.as_str(), after.as_ref()),
+            _ => ("", None),
+        };
+        let upto = match &answer {
+            Answer::Names(page) => page.next.as_ref(),
+            _ => None,
+        };
+        for (kind, expires) in expiries {
+            self.note_range(kind, prefix.to_owned(), after.cloned(), upto.cloned(), expires)?;
+        }
+        Ok(answer)
     }
 
     /// A cell, as those see it to whom a name is one thing: only where there is none it matters whether
@@ -366,6 +463,7 @@ impl Open {
                 runs::run(&view, &mut self.overlay, &mut self.folds, command, 0)?
             }
             Command::State(command) => keyed::run(&view, &mut self.overlay, command, 0)?,
+            Command::Key(command) => names::run(&view, &mut self.overlay, command)?,
             Command::Outbox(command) if stands_in_open(command) => {
                 outbox::run(&view, &mut self.overlay, &mut Fronts::default(), command)?
             }
@@ -378,7 +476,10 @@ impl Open {
                 let desk = Desk { index, table, at: NEWEST, now };
                 let ran = sessions::run(&desk, &mut self.overlay, command);
                 if matches!(&ran, Err(error) if error.code() == Code::SessionExpired) {
-                    self.have_ended(command)?;
+                    match &mut self.alone {
+                        Some(ended) => ended.push(command.clone()),
+                        None => have_ended(&self.snapshot.core, command)?,
+                    }
                 }
                 ran?
             }
@@ -389,16 +490,6 @@ impl Open {
         Ok(answer)
     }
 
-    /// Who is told that a session is gone must not find it alive after a restart: the writer, which is asked for it, writes
-    /// down that its lease is over.
-    fn have_ended(&self, command: &SessionCommand) -> Result<()> {
-        let Some(session) = command.session().cloned() else { return Ok(()) };
-        let sequencer = &self.snapshot.core.sequencer;
-        let transaction = Transaction::new().step(SessionCommand::Info { session });
-        let checked = sequencer.published();
-        sequencer.execute(Submitted { transaction, checked, candidates: None }).map(drop)
-    }
-
     /// Notes that something is looked at, unless this transaction wrote it. Of a record it may have written
     /// some fields, and look at the others.
     fn look(&mut self, contract: Contract, name: &Name) -> Result<()> {
@@ -406,6 +497,11 @@ impl Open {
         if contract == Contract::Records || self.overlay.find(hash, &key).is_none() {
             self.note_read(contract, name)?;
         }
+        self.snapshot.core.index().check_reach(&key, self.snapshot.revision)
+    }
+
+    fn check_reach(&self, contract: Contract, name: &Name) -> Result<()> {
+        let (key, _) = self.snapshot.view().key(spaces::of(contract)?, name.as_bytes());
         self.snapshot.core.index().check_reach(&key, self.snapshot.revision)
     }
 
@@ -556,6 +652,16 @@ fn place_bytes(place: &StatePlace) -> usize {
 
 fn micros(limit: Duration) -> u64 {
     u64::try_from(limit.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Has the writer commit the expiry of a session before it is reported: leases restart with the database and would revive
+/// the session.
+fn have_ended(core: &Core, command: &SessionCommand) -> Result<()> {
+    let Some(session) = command.session().cloned() else { return Ok(()) };
+    let sequencer = &core.sequencer;
+    let transaction = Transaction::new().step(SessionCommand::Info { session });
+    let checked = sequencer.published();
+    sequencer.execute(Submitted { transaction, checked, candidates: None }).map(drop)
 }
 
 /// Whether a command on the outbox gives the same when the transaction commits: what a claim takes, others may

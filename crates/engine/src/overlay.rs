@@ -42,6 +42,8 @@ impl Effect {
 
 #[derive(Default)]
 pub(crate) struct Overlay {
+    /// The revision that the transaction gets, which reads of its own writes show; 0 while nobody knows it.
+    pub revision: Revision,
     effects: Vec<Effect>,
     payloads: Vec<u8>,
     places: HashMap<Key, usize>,
@@ -80,6 +82,7 @@ impl Overlay {
     }
 
     pub fn clear(&mut self) {
+        self.revision = 0;
         self.effects.clear();
         self.payloads.clear();
         // One large transaction must not keep its memory for ever.

@@ -127,6 +127,10 @@ fn answer_to_value(answer: &Answer) -> Result<Value> {
         Answer::Outbox(answer) => tagged("outbox", [Value::Bytes(wire::encode(answer)?)]),
         Answer::State(answer) => tagged("state", [Value::Bytes(wire::encode(answer)?)]),
         Answer::Session(answer) => tagged("session", [Value::Bytes(wire::encode(answer)?)]),
+        Answer::History(versions) => tagged("history", [Value::Bytes(wire::encode(versions)?)]),
+        Answer::RecordHistory(versions) => {
+            tagged("record_history", [Value::Bytes(wire::encode(versions)?)])
+        }
         // What cannot be given again must not be promised.
         _ => {
             return Err(Error::new(
@@ -201,6 +205,10 @@ fn answer_from_value(value: &Value) -> Option<Answer> {
         ("outbox", [Value::Bytes(frame)]) => Answer::Outbox(wire::decode(frame).ok()?),
         ("state", [Value::Bytes(frame)]) => Answer::State(wire::decode(frame).ok()?),
         ("session", [Value::Bytes(frame)]) => Answer::Session(wire::decode(frame).ok()?),
+        ("history", [Value::Bytes(frame)]) => Answer::History(wire::decode(frame).ok()?),
+        ("record_history", [Value::Bytes(frame)]) => {
+            Answer::RecordHistory(wire::decode(frame).ok()?)
+        }
         ("failed", [Value::String(code), Value::String(message)]) => {
             Answer::Failed(Error::new(Code::from_name(code)?, message.as_str()))
         }
@@ -224,8 +232,8 @@ fn damaged() -> Error {
 mod tests {
     use super::*;
     use mainstay_model::{
-        Appended, BranchCommand, CellCommand, Guard, Instant, Name, OutboxAnswer, RunAnswer,
-        RunSnapshot, StateAnswer, Wrote,
+        Appended, BranchCommand, CellCommand, Guard, HistoryEntry, Instant, Name, OutboxAnswer,
+        RecordHistoryEntry, RunAnswer, RunSnapshot, StateAnswer, Wrote,
     };
 
     /// Receipts outlive the program that wrote them: these numbers may never change.
@@ -319,6 +327,11 @@ mod tests {
             expires: Some(6),
         };
         let page = Page { names: vec!["a".into()], next: None };
+        let (counter, writes, stamp, revision, expires) = (3, 2, 4, 5, Some(6));
+        let version =
+            HistoryEntry { counter, writes, value: Some(Value::Null), stamp, revision, expires };
+        let record_version =
+            RecordHistoryEntry { counter, writes, fields: None, stamp, revision, expires };
         let answers = SmallVec::from_vec(vec![
             Answer::Counter(1),
             Answer::MaybeCounter(None),
@@ -349,6 +362,9 @@ mod tests {
             Answer::Outbox(Box::new(OutboxAnswer::Put(7))),
             Answer::State(Box::new(StateAnswer::Wrote(vec![Wrote::Applied, Wrote::Stale]))),
             Answer::State(Box::new(StateAnswer::Sealed { settled: 3, done: false })),
+            Answer::Run(Box::new(RunAnswer::Revision(Some(4)))),
+            Answer::History(vec![version]),
+            Answer::RecordHistory(vec![record_version]),
         ]);
         let receipt = Receipt { revision: 7, stamp: 8, held: false, repeated: false, answers };
         let mut bytes = Vec::new();

@@ -1,39 +1,17 @@
 //! Snapshots: one branch as of one revision, read without any lock on writers.
 
-use crate::apply::{cells, hashes, keyed, keys, outbox, records, runs};
+use crate::apply::{cells, hashes, keyed, keys, names, outbox, records, runs};
 use crate::catalog::Layers;
 use crate::core::Core;
-use crate::entry::{self, Head};
 use crate::overlay::Overlay;
 use crate::spaces::{CELLS, KEYED, OUTBOX, RECORDS, RUNS};
 use crate::view::View;
-use mainstay_model::limits::check_page;
-use mainstay_model::wire::fields;
 use mainstay_model::{
-    Answer, At, Code, Error, Field, Fields, HashCommand, Name, OutboxCommand, Page, Record,
-    RecordHistoryEntry, RecordPage, Result, Revision, RunAnswer, RunCommand, Scales, Stamp,
-    StateCommand, StateKey, Value, Versioned, Where, codec,
+    Answer, At, Code, Error, Field, HashCommand, HistoryEntry, KeyCommand, Name, OutboxCommand,
+    Page, Record, RecordHistoryEntry, RecordPage, Result, Revision, RunAnswer, RunCommand, Stamp,
+    StateCommand, StateKey, Versioned, Where,
 };
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-
-/// One version of a cell.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct HistoryEntry {
-    /// The cell's counter after this version.
-    pub counter: u64,
-    /// How many writes the version stands for: its transaction may have made several.
-    pub writes: u64,
-    /// The value; nothing where the cell was deleted.
-    #[serde(with = "fields::maybe_value")]
-    pub value: Option<Value>,
-    /// When it was written.
-    pub stamp: Stamp,
-    /// The transaction that wrote it.
-    pub revision: Revision,
-    /// When it expires or expired.
-    pub expires: Option<Stamp>,
-}
 
 /// A branch as of a revision.
 pub(crate) struct Snapshot {
@@ -233,12 +211,8 @@ impl Snapshot {
         limit: usize,
         before: Option<u64>,
     ) -> Result<Vec<HistoryEntry>> {
-        let mut scales = Scales::default();
-        self.past(CELLS, name, limit, before, |head, payload| {
-            let entry = history_entry(head, payload)?;
-            scales.add_value(entry.value.as_ref())?;
-            Ok(entry)
-        })
+        self.check_reach(CELLS, name)?;
+        cells::history(&self.view(), &Overlay::default(), name, limit, before)
     }
 
     /// The versions of a record, newest first, those of the branches it was forked from included.
@@ -248,33 +222,17 @@ impl Snapshot {
         limit: usize,
         before: Option<u64>,
     ) -> Result<Vec<RecordHistoryEntry>> {
-        let mut scales = Scales::default();
-        self.past(RECORDS, key, limit, before, |head, payload| {
-            let entry = record_history_entry(head, payload)?;
-            scales.add_fields(entry.fields.as_ref())?;
-            Ok(entry)
-        })
+        self.check_reach(RECORDS, key)?;
+        records::history(&self.view(), &Overlay::default(), key, limit, before)
     }
 
-    fn past<T>(
-        &self,
-        space: u8,
-        name: &Name,
-        limit: usize,
-        before: Option<u64>,
-        mut read: impl FnMut(Head, &[u8]) -> Result<T>,
-    ) -> Result<Vec<T>> {
-        check_page(limit)?;
-        self.check_reach(space, name)?;
-        let mut entries = Vec::new();
-        self.versions(space, name.as_bytes(), |entry| {
-            let (head, payload) = entry::parse(entry)?;
-            if before.is_none_or(|before| head.counter < before) {
-                entries.push(read(head, payload)?);
-            }
-            Ok(entries.len() < limit)
-        })?;
-        Ok(entries)
+    /// Names of cells or records, each once.
+    pub fn key_names(&self, command: &KeyCommand) -> Result<Answer> {
+        let answer = names::read(&self.view(), &Overlay::default(), command)?;
+        for space in [CELLS, RECORDS] {
+            self.core.index().check_space_reach(space, self.revision)?;
+        }
+        Ok(answer)
     }
 
     /// Visits the kept entries of a key, newest first, layer by layer, until told to stop.
@@ -299,18 +257,4 @@ impl Snapshot {
 #[cold]
 fn trimmed_meanwhile() -> Error {
     Error::new(Code::HistoryTrimmed, "what was read has been trimmed meanwhile: read again")
-}
-
-fn record_history_entry(head: Head, payload: &[u8]) -> Result<RecordHistoryEntry> {
-    let deleted = head.is_deleted();
-    let Head { counter, writes, stamp, revision, expires, .. } = head;
-    let fields = if deleted { None } else { Some(Fields::decode(payload)?) };
-    Ok(RecordHistoryEntry { counter, writes, fields, stamp, revision, expires })
-}
-
-fn history_entry(head: Head, payload: &[u8]) -> Result<HistoryEntry> {
-    let deleted = head.is_deleted();
-    let Head { counter, writes, stamp, revision, expires, .. } = head;
-    let value = if deleted { None } else { Some(codec::decode(payload)?) };
-    Ok(HistoryEntry { counter, writes, value, stamp, revision, expires })
 }

@@ -59,7 +59,7 @@ impl View<'_> {
         mut read: impl FnMut(Head, &[u8]) -> Result<T>,
     ) -> Result<Option<(T, Origin)>> {
         if let Some(effect) = overlay.find(hash, key) {
-            let head = effect.head(0, self.now);
+            let head = effect.head(overlay.revision, self.now);
             return Ok(Some((read(head, overlay.payload(effect))?, Origin::Overlay)));
         }
         self.find_stored(key, hash, read)
@@ -200,7 +200,7 @@ enum Held<'o> {
 impl<'o> Step<'o> {
     fn of_overlay(overlay: &'o Overlay, effect: &'o Effect, now: Stamp) -> Step<'o> {
         let held = Held::Overlay(effect, overlay.payload(effect));
-        Step { head: effect.head(0, now), own: true, held }
+        Step { head: effect.head(overlay.revision, now), own: true, held }
     }
 
     fn of_row(row: Row) -> Result<Step<'o>> {

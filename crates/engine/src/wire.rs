@@ -14,11 +14,10 @@
 
 use crate::event::Event;
 use crate::feed::Filter;
-use crate::snapshot::HistoryEntry;
 use mainstay_model::{
-    Answer, At, Command, Durability, EntryBlock, Name, OutboxAnswer, OutboxCommand, Page, Receipt,
-    Record, RecordCommand, RecordHistoryEntry, RecordPage, Revision, RunAnswer, RunCommand,
-    SnapshotMark, StateAnswer, StateCommand, Transaction, Versioned, Where,
+    Answer, At, Command, Durability, EntryBlock, HistoryEntry, Name, OutboxAnswer, OutboxCommand,
+    Page, Receipt, Record, RecordCommand, RecordHistoryEntry, RecordPage, Revision, RunAnswer,
+    RunCommand, SnapshotMark, StateAnswer, StateCommand, Transaction, Versioned, Where,
 };
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,8 @@
 //! Transactions that are executed side by side.
 
-use mainstay::{Answer, CellCommand, Code, Database, Durability, Guard, Name, Transaction};
+use mainstay::{
+    Answer, CellCommand, Code, Database, Durability, Guard, Interactive, Name, Options, Transaction,
+};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -121,4 +123,54 @@ fn everyone_is_answered_whatever_the_neighbours_do() {
     }
     assert!(one.cells().set("last", 1).is_ok());
     assert_eq!(two.cells().set("last", 1).unwrap_err().code(), Code::Closed);
+}
+
+/// Nothing is committed between the reads and the writes of such a transaction, also while other threads write.
+#[test]
+fn a_transaction_that_nobody_comes_between_never_conflicts() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Options::new().durability(Durability::Interval).open(directory.path()).unwrap();
+    let threads = 8;
+    let rounds = 100;
+    std::thread::scope(|scope| {
+        for number in 0..threads {
+            let db = &db;
+            scope.spawn(move || {
+                let main = db.branch("main").unwrap();
+                for _ in 0..rounds {
+                    db.cells().incr("n", 1).unwrap();
+                    let add = |t: &mut Interactive| {
+                        let n = t.get("n")?.and_then(|value| value.as_i64()).unwrap_or(0);
+                        let listed = t.list("n", None, 10)?.names.len() as i64;
+                        t.set("n", n + listed)?;
+                        Ok(n)
+                    };
+                    let (before, receipt) = main.transaction_alone(Vec::new(), add).unwrap();
+                    assert!(receipt.held && before > 0, "{number}");
+                }
+            });
+        }
+    });
+    assert_eq!(db.cells().get("n").unwrap(), Some((2 * threads * rounds).into()));
+}
+
+#[test]
+fn a_transaction_that_nobody_comes_between_does_nothing_where_a_guard_fails_or_its_closure_does() {
+    let db = Database::memory().unwrap();
+    let main = db.branch("main").unwrap();
+    let name = Name::new("a").unwrap();
+    let absent = Guard::Counter { name, is: None };
+    let set = |t: &mut Interactive| t.set("a", 1);
+    let (_, receipt) = main.transaction_alone(vec![absent.clone()], set).unwrap();
+    assert!(receipt.held && receipt.revision == db.revision());
+    let (_, receipt) = main.transaction_alone(vec![absent], |t| t.set("a", 2)).unwrap();
+    assert!(!receipt.held);
+    let failed = main.transaction_alone(Vec::new(), |t| {
+        t.set("a", "text")?;
+        t.incr("a", 1)
+    });
+    assert_eq!(failed.unwrap_err().code(), Code::NotANumber);
+    assert_eq!(db.cells().get("a").unwrap(), Some(1.into()));
+    // The writer is free again.
+    db.cells().set("a", 4).unwrap();
 }

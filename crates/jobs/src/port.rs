@@ -167,7 +167,7 @@ impl<'t> Port<'t> {
         }
     }
 
-    /// The versions of a record, newest first; what an open transaction wrote is none yet.
+    /// The versions of a record, newest first; the first may be what an open transaction wrote.
     pub async fn history(
         &self,
         key: &str,
@@ -179,7 +179,7 @@ impl<'t> Port<'t> {
                 records.history(key, limit, before)
             }
             Way::Served(_, records) => records.history(key, limit, before).await,
-            Way::Within(_, db) => records(db, &self.branch)?.history(key, limit, before),
+            Way::Within(open, _) => open.lock().record_history(key, limit, before),
         }
     }
 
@@ -226,7 +226,12 @@ impl<'t> Port<'t> {
     /// The database's time.
     pub async fn now_us(&self) -> Result<Stamp> {
         match &self.way {
-            Way::Blocking(db, _) | Way::Submitted(db, _) | Way::Within(_, db) => db.now_us(),
+            Way::Blocking(db, _) | Way::Submitted(db, _) => db.now_us(),
+            // Time stands still in a transaction.
+            Way::Within(open, db) => match open.lock().now() {
+                Some(now) => Ok(now),
+                None => db.now_us(),
+            },
             Way::Served(db, _) => {
                 let nothing = Transaction::new().durability(Durability::Memory);
                 Ok(db.execute(nothing).await?.stamp)

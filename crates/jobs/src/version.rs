@@ -32,7 +32,8 @@ pub struct JobVersion {
 }
 
 impl JobVersion {
-    pub(crate) fn of(name: &JobName, entry: RecordHistoryEntry) -> JobVersion {
+    /// Reads the version of a job from that of its record.
+    pub fn of(name: &JobName, entry: RecordHistoryEntry) -> JobVersion {
         let RecordHistoryEntry { counter, fields, stamp, revision, expires, .. } = entry;
         let was_there = fields.is_some();
         let job = fields.and_then(|fields| {

@@ -172,6 +172,7 @@ impl Out<'_> {
                 Command::Outbox(command) => self.outbox(command),
                 Command::State(command) => self.state(command),
                 Command::Session(command) => self.session(command),
+                Command::Key(command) => self.key(command),
                 Command::System(SystemCommand::Reap { limit }) => {
                     self.tag(49);
                     self.number(*limit as u64);

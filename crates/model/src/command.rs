@@ -2,7 +2,7 @@
 
 use crate::wire::fields;
 use crate::{
-    HashCommand, IndexCommand, Name, OutboxCommand, RecordCommand, Revision, RunCommand,
+    Contract, HashCommand, IndexCommand, Name, OutboxCommand, RecordCommand, Revision, RunCommand,
     SessionCommand, StateCommand, StringCommand, Value,
 };
 use serde::{Deserialize, Serialize};
@@ -33,6 +33,71 @@ pub enum Command {
     State(StateCommand),
     /// On a session.
     Session(SessionCommand),
+    /// On names, whatever they hold.
+    Key(KeyCommand),
+}
+
+impl Command {
+    /// Whether it changes nothing: a transaction that is open answers it from its snapshot and its own writes.
+    pub fn is_read(&self) -> bool {
+        match self {
+            Command::Cell(command) => command.is_read(),
+            Command::String(command) => matches!(command, StringCommand::Get { .. }),
+            Command::Hash(command) => command.is_read(),
+            Command::Record(command) => command.is_read(),
+            Command::Run(command) => command.is_read(),
+            Command::Outbox(command) => command.is_read(),
+            Command::State(command) => command.is_read(),
+            Command::Session(command) => command.reads(),
+            Command::Key(command) => command.is_read(),
+            Command::Branch(_) | Command::System(_) | Command::Index(_) => false,
+        }
+    }
+}
+
+/// Commands on names, be they those of cells or of records.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum KeyCommand {
+    /// Names in byte order, each once, at the point where the transaction stands.
+    Names {
+        /// Of these kinds of state: cells, records.
+        #[serde(with = "fields::list")]
+        kinds: Vec<Contract>,
+        /// Only names that begin with this.
+        prefix: String,
+        /// Only names behind this one.
+        after: Option<String>,
+        /// At most this many.
+        limit: usize,
+    },
+    /// How many names there are, at the point where the transaction stands; more than the limit is the error `TooLarge`.
+    Count {
+        /// Of these kinds of state: cells, records.
+        #[serde(with = "fields::list")]
+        kinds: Vec<Contract>,
+        /// At most this many.
+        limit: usize,
+    },
+    /// Deletes all cells and records of the branch; more than the limit is the error `TooLarge`, and none goes. Answers
+    /// how many names there were.
+    Clear {
+        /// At most this many.
+        limit: usize,
+    },
+}
+
+impl KeyCommand {
+    /// Whether it changes nothing.
+    pub fn is_read(&self) -> bool {
+        !matches!(self, KeyCommand::Clear { .. })
+    }
+}
+
+impl From<KeyCommand> for Command {
+    fn from(command: KeyCommand) -> Command {
+        Command::Key(command)
+    }
 }
 
 /// What can be done with a cell.
@@ -114,6 +179,15 @@ pub enum CellCommand {
         /// At most this many.
         limit: usize,
     },
+    /// The versions of a cell, newest first, at the point where the transaction stands.
+    History {
+        /// The cell.
+        name: Name,
+        /// At most this many.
+        limit: usize,
+        /// Only those with a smaller counter.
+        before: Option<u64>,
+    },
 }
 
 impl CellCommand {
@@ -132,9 +206,18 @@ impl CellCommand {
             | CellCommand::Incr { name, .. }
             | CellCommand::Expire { name, .. }
             | CellCommand::Restore { name, .. }
+            | CellCommand::History { name, .. }
             | CellCommand::Get { name } => Some(name),
             CellCommand::List { .. } => None,
         }
+    }
+
+    /// Whether it changes nothing.
+    pub fn is_read(&self) -> bool {
+        matches!(
+            self,
+            CellCommand::Get { .. } | CellCommand::List { .. } | CellCommand::History { .. }
+        )
     }
 }
 

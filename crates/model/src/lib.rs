@@ -22,7 +22,9 @@ mod value;
 /// Transactions, answers and errors as bytes, for those who are not in this process.
 pub mod wire;
 
-pub use command::{BranchCommand, CellCommand, Command, MergeStrategy, Number, SystemCommand, Ttl};
+pub use command::{
+    BranchCommand, CellCommand, Command, KeyCommand, MergeStrategy, Number, SystemCommand, Ttl,
+};
 pub use compact_str::CompactString;
 pub use contract::Contract;
 pub use error::{Code, Error, ErrorKind, Result};
@@ -65,6 +67,7 @@ pub use smallvec::{SmallVec, smallvec};
 pub use strings::{ExpireOnly, Only, StringCommand};
 pub use time::{At, Durability, Revision, Stamp};
 pub use transaction::{
-    Answer, Demand, Guard, MAIN, Page, Receipt, Request, RequestId, Step, Transaction, Versioned,
+    Answer, Demand, Guard, HistoryEntry, MAIN, Page, Receipt, Request, RequestId, Step,
+    Transaction, Versioned,
 };
 pub use value::{Value, codec, from_value, to_value};

@@ -3,9 +3,9 @@
 use crate::limits::ANSWERS_LIMIT_BYTES;
 use crate::{
     Answer, CanonicalEvent, CellCommand, Code, Command, Condition, Error, Field, FieldValue,
-    Fields, HashCommand, Name, NewEvent, Only, OutboxCommand, Page, Record, RecordCommand,
-    RecordPage, RecordPick, RunCommand, SessionCommand, StateCommand, StateKey, StateWrite,
-    StringCommand, Value, Version,
+    Fields, HashCommand, HistoryEntry, Name, NewEvent, Only, OutboxCommand, Page, Record,
+    RecordCommand, RecordHistoryEntry, RecordPage, RecordPick, RunCommand, SessionCommand,
+    StateCommand, StateKey, StateWrite, StringCommand, Value, Version,
 };
 
 /// Weighs answers as they are gathered.
@@ -84,6 +84,19 @@ impl Answer {
             Answer::Outbox(answer) => answer.weight_bytes(),
             Answer::State(answer) => answer.weight_bytes(),
             Answer::Session(answer) => answer.weight_bytes(),
+            Answer::History(versions) => {
+                let one = |entry: &HistoryEntry| {
+                    size_of::<HistoryEntry>() + entry.value.as_ref().map_or(0, Value::weight_bytes)
+                };
+                versions.iter().map(one).sum()
+            }
+            Answer::RecordHistory(versions) => {
+                let one = |entry: &RecordHistoryEntry| {
+                    let fields = entry.fields.as_ref().map_or(0, Fields::weight_bytes);
+                    size_of::<RecordHistoryEntry>() + fields
+                };
+                versions.iter().map(one).sum()
+            }
             _ => 0,
         }
     }

@@ -13,8 +13,8 @@
 use crate::wire::fields;
 use crate::{
     BranchCommand, Code, Command, Contract, Durability, Error, Field, Name, OutboxAnswer, Record,
-    RecordPage, Revision, RunAnswer, SessionAnswer, SessionRequest, Stamp, StateAnswer, StatePlace,
-    Value, Version,
+    RecordHistoryEntry, RecordPage, Revision, RunAnswer, SessionAnswer, SessionRequest, Stamp,
+    StateAnswer, StatePlace, Value, Version,
 };
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
@@ -418,6 +418,10 @@ pub enum Answer {
     State(Box<StateAnswer>),
     /// What a command on sessions answers.
     Session(Box<SessionAnswer>),
+    /// The versions of a cell, newest first.
+    History(#[serde(with = "fields::list")] Vec<HistoryEntry>),
+    /// The versions of a record, newest first.
+    RecordHistory(#[serde(with = "fields::list")] Vec<RecordHistoryEntry>),
 }
 
 impl Answer {
@@ -453,6 +457,24 @@ pub struct Versioned {
     /// The transaction that wrote it. Zero inside the transaction that is still open.
     pub revision: Revision,
     /// When it expires.
+    pub expires: Option<Stamp>,
+}
+
+/// One version of a cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HistoryEntry {
+    /// The cell's counter after this version.
+    pub counter: u64,
+    /// How many writes the version stands for: its transaction may have made several.
+    pub writes: u64,
+    /// The value; nothing where the cell was deleted.
+    #[serde(with = "fields::maybe_value")]
+    pub value: Option<Value>,
+    /// When it was written.
+    pub stamp: Stamp,
+    /// The transaction that wrote it. Zero inside the transaction that is still open.
+    pub revision: Revision,
+    /// When it expires or expired.
     pub expires: Option<Stamp>,
 }
 

@@ -108,6 +108,7 @@ macro_rules! every_case {
                 tells_and_deletes, nothing_of_nothing,
             }
             transactions::answers {
+                own_writes_have_their_revision, names_see_earlier_steps,
                 one_revision_and_stamp_for_all, revisions_rise_by_one_over_all_branches,
                 stamps_increase_while_the_clock_stands_still, answers_see_earlier_steps,
                 lists_see_earlier_steps, reading_takes_no_revision, empty_does_nothing,
@@ -158,6 +159,8 @@ macro_rules! every_case {
                 all_must_hold, guards_see_the_state_before,
             }
             transactions::interactive {
+                history_is_of_the_transaction, record_history_is_of_the_transaction,
+                names_are_of_the_transaction, revision_of_an_event_is_of_the_transaction,
                 reads_a_snapshot, snapshot_is_taken_at_begin, reads_its_own_writes,
                 own_writes_have_no_revision_yet, sees_its_own_deletions, lists_see_its_own_writes,
                 operations_answer_as_outside, commit_is_one_revision, rollback_leaves_nothing,

@@ -2,7 +2,7 @@
 
 use crate::World;
 use crate::check::*;
-use mainstay::{Answer, At, BranchCommand, Code, ErrorKind, Transaction, Ttl};
+use mainstay::{Answer, At, BranchCommand, Code, ErrorKind, RecordWrite, Transaction, Ttl};
 
 /// All steps of a transaction have one revision and one stamp.
 pub fn one_revision_and_stamp_for_all(w: &mut World) {
@@ -230,4 +230,45 @@ pub fn waiting_for_a_revision(w: &mut World) {
     let now = w.db().revision();
     w.db().wait_for(now, PATIENCE).unwrap();
     refused(w.db().wait_for(now + 1, std::time::Duration::from_millis(20)), Code::TimedOut);
+}
+
+/// A read of an own write shows the revision and the stamp of the transaction.
+pub fn own_writes_have_their_revision(w: &mut World) {
+    let name = || mainstay::Name::new("k").unwrap();
+    let history = mainstay::CellCommand::History { name: name(), limit: 10, before: None };
+    let write = RecordWrite::to("k").unwrap().set("f", "v").unwrap();
+    let record = mainstay::RecordCommand::Get { key: name(), fields: None };
+    let transaction = Transaction::new().step(set("k", 1)).step(get("k")).step(history);
+    let receipt = w.db().execute(transaction.step(write).step(record)).unwrap();
+    let Answer::Cell(Some(cell)) = &receipt.answers[1] else { panic!("{receipt:?}") };
+    assert_eq!((cell.revision, cell.stamp), (receipt.revision, receipt.stamp));
+    let Answer::History(versions) = &receipt.answers[2] else { panic!("{receipt:?}") };
+    assert_eq!(versions, &w.cells().history("k", 10, None).unwrap());
+    let Answer::Record(record) = &receipt.answers[4] else { panic!("{receipt:?}") };
+    assert_eq!(record, &w.records().get("k").unwrap());
+}
+
+/// Names, their number and their deletion are steps like others, and see those before them.
+pub fn names_see_earlier_steps(w: &mut World) {
+    use mainstay::{Contract, KeyCommand};
+    w.cells().set("a", 1).unwrap();
+    w.records().set_field("b", "f", "1").unwrap();
+    let kinds = || vec![Contract::Cells, Contract::Records];
+    let names =
+        || KeyCommand::Names { kinds: kinds(), prefix: String::new(), after: None, limit: 10 };
+    let count = || KeyCommand::Count { kinds: kinds(), limit: 10 };
+    let transaction = Transaction::new().step(set("c", 1)).step(names()).step(count());
+    let transaction = transaction.step(KeyCommand::Clear { limit: 10 }).step(set("d", 1));
+    let answers = w.db().execute(transaction.step(names())).unwrap().answers;
+    let page = |answer: &Answer| match answer {
+        Answer::Names(page) => page.names.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(page(&answers[1]), ["a", "b", "c"]);
+    assert_eq!((&answers[2], &answers[3]), (&Answer::Count(3), &Answer::Count(3)));
+    assert_eq!(page(&answers[5]), ["d"]);
+    w.cells().set("e", 1).unwrap();
+    let clear = Transaction::new().step(KeyCommand::Clear { limit: 1 });
+    refused(w.db().execute(clear), Code::TransactionTooLarge);
+    assert_eq!(w.cells().list("", None, 10).unwrap().names, ["d", "e"], "nothing went");
 }

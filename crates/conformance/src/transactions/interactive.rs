@@ -2,7 +2,7 @@
 
 use crate::World;
 use crate::check::*;
-use mainstay::{Answer, Code, Error, Ttl, Value};
+use mainstay::{Answer, Code, Error, RecordWrite, Ttl, Value};
 
 /// Reads see the snapshot, whatever is written meanwhile.
 pub fn reads_a_snapshot(w: &mut World) {
@@ -234,4 +234,67 @@ pub fn open_too_long_is_over(w: &mut World) {
         w.pass_ms(21_000);
     }
     writes_nothing(w.db(), || refused(t.commit(), Code::TransactionExpired));
+}
+
+/// A history is of the snapshot, begins with what the transaction wrote, and is guarded.
+pub fn history_is_of_the_transaction(w: &mut World) {
+    w.cells().set("a", 1).unwrap();
+    let mut t = w.db().begin().unwrap();
+    let values = |t: &mut mainstay::Interactive| -> Vec<(Option<Value>, u64)> {
+        let versions = t.history("a", 10, None).unwrap().into_iter();
+        versions.map(|version| (version.value, version.revision)).collect()
+    };
+    let first = w.db().revision();
+    w.cells().set("a", 2).unwrap();
+    assert_eq!(values(&mut t), [(int(1), first)], "the snapshot");
+    t.set("a", 3).unwrap();
+    assert_eq!(values(&mut t), [(int(3), 0), (int(1), first)], "its own write comes first");
+    assert_eq!(t.history("a", 1, None).unwrap().len(), 1);
+    assert_eq!(t.history("a", 10, Some(2)).unwrap().len(), 1, "counters below 2");
+    refused(t.commit(), Code::Conflict);
+}
+
+/// The same of records.
+pub fn record_history_is_of_the_transaction(w: &mut World) {
+    w.records().set_field("r", "f", "1").unwrap();
+    let mut t = w.db().begin().unwrap();
+    assert_eq!(t.record_history("r", 10, None).unwrap().len(), 1);
+    w.records().set_field("r", "f", "2").unwrap();
+    assert_eq!(t.record_history("r", 10, None).unwrap().len(), 1, "the snapshot");
+    t.write_record(RecordWrite::to("r").unwrap().set("f", "3").unwrap()).unwrap();
+    let versions = t.record_history("r", 10, None).unwrap();
+    assert_eq!((versions.len(), versions[0].counter, versions[0].revision), (2, 2, 0));
+    refused(t.commit(), Code::Conflict);
+}
+
+/// Names of cells and records are of the snapshot, own writes included; what comes into the range conflicts.
+pub fn names_are_of_the_transaction(w: &mut World) {
+    w.cells().set("a", 1).unwrap();
+    w.records().set_field("b", "f", "1").unwrap();
+    let mut t = w.db().begin().unwrap();
+    w.records().set_field("c", "f", "1").unwrap();
+    t.set("d", 1).unwrap();
+    t.delete("a").unwrap();
+    assert_eq!(t.names("", None, 10).unwrap().names, ["b", "d"]);
+    refused(t.commit(), Code::Conflict);
+    let mut t = w.db().begin().unwrap();
+    assert_eq!(t.names("", None, 2).unwrap().names, ["a", "b"]);
+    w.cells().set("z", 1).unwrap();
+    t.set("d", 1).unwrap();
+    t.commit().unwrap();
+}
+
+/// The revision of an event is one of the snapshot; of an own event it is not known yet.
+pub fn revision_of_an_event_is_of_the_transaction(w: &mut World) {
+    let event = |key: &str| mainstay::NewEvent::new("r", "A").with_key(key);
+    w.runs().append(event("1")).unwrap();
+    let first = w.db().revision();
+    let mut t = w.db().begin().unwrap();
+    assert_eq!(t.revision_of("r", 1).unwrap(), Some(first));
+    assert_eq!(t.revision_of("r", 2).unwrap(), None);
+    w.runs().append(event("2")).unwrap();
+    assert_eq!(t.revision_of("r", 2).unwrap(), None, "the snapshot");
+    t.append(event("own")).unwrap();
+    assert_eq!(t.revision_of("r", 2).unwrap(), Some(0), "its own");
+    refused(t.commit(), Code::Conflict);
 }

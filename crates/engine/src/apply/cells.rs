@@ -14,8 +14,8 @@ use crate::planted::{self, Bug};
 use crate::spaces::CELLS;
 use crate::view::View;
 use mainstay_model::{
-    Answer, CellCommand, Code, Error, Name, Number, Page, Result, Stamp, Ttl, Value, Versioned,
-    codec,
+    Answer, CellCommand, Code, Error, HistoryEntry, Name, Number, Page, Result, Scales, Stamp, Ttl,
+    Value, Versioned, codec,
 };
 
 /// Runs a command on a cell.
@@ -37,6 +37,9 @@ pub(crate) fn run(view: &View<'_>, overlay: &mut Overlay, command: &CellCommand)
         CellCommand::Get { name } => get(view, overlay, name).map(Answer::Cell),
         CellCommand::List { prefix, after, limit } => {
             list(view, overlay, prefix, after.as_deref(), *limit).map(Answer::Names)
+        }
+        CellCommand::History { name, limit, before } => {
+            history(view, overlay, name, *limit, *before).map(Answer::History)
         }
         _ => Err(Error::new(Code::Unsupported, "this version does not know that cell command")),
     }
@@ -179,6 +182,23 @@ pub(crate) fn get(view: &View<'_>, overlay: &Overlay, name: &Name) -> Result<Opt
         Ok(Some(Versioned { value, counter, stamp, revision, expires }))
     };
     Ok(view.find(overlay, &key, hash, read)?.and_then(|(cell, _)| cell))
+}
+
+/// The versions of a cell, newest first.
+pub(crate) fn history(
+    view: &View<'_>,
+    overlay: &Overlay,
+    name: &Name,
+    limit: usize,
+    before: Option<u64>,
+) -> Result<Vec<HistoryEntry>> {
+    let mut scales = Scales::default();
+    keys::history(view, overlay, (CELLS, name), limit, before, |head, payload| {
+        let value = if head.is_deleted() { None } else { Some(codec::decode(payload)?) };
+        scales.add_value(value.as_ref())?;
+        let Head { counter, writes, stamp, revision, expires, .. } = head;
+        Ok(HistoryEntry { counter, writes, value, stamp, revision, expires })
+    })
 }
 
 /// Lists names in byte order.

@@ -4,10 +4,10 @@
 //!   key --see--> Seen { counter, live, lapsed, expiry } --write--> the next version, counter and all
 //! ```
 
-use crate::entry::{DELETED, EXPIRED, Head, LAPSED, QUIET};
+use crate::entry::{self, DELETED, EXPIRED, Head, LAPSED, QUIET};
 use crate::overlay::{Overlay, Payload, Write};
 use crate::planted::{self, Bug};
-use crate::spaces::Key;
+use crate::spaces::{self, Key};
 use crate::view::{Origin, View};
 use mainstay_model::limits::check_page;
 use mainstay_model::{Code, Error, ExpireOnly, Name, Page, Result, Stamp, Ttl};
@@ -222,6 +222,43 @@ pub(super) fn restore(
     };
     overlay.write(seen.key, seen.hash, write)?;
     Ok(counter)
+}
+
+/// The versions of a key, newest first: the transaction's own write, then those of the branch and of the branches it was
+/// forked from. Only versions with a counter below `before`.
+pub(super) fn history<T>(
+    view: &View<'_>,
+    overlay: &Overlay,
+    (space, name): (u8, &Name),
+    limit: usize,
+    before: Option<u64>,
+    mut read: impl FnMut(Head, &[u8]) -> Result<T>,
+) -> Result<Vec<T>> {
+    check_page(limit)?;
+    let mut entries = Vec::new();
+    let mut add = |head: Head, payload: &[u8]| {
+        if before.is_none_or(|before| head.counter < before) {
+            entries.push(read(head, payload)?);
+        }
+        Ok(entries.len() < limit)
+    };
+    let (key, hash) = view.key(space, name.as_bytes());
+    if let Some(effect) = overlay.find(hash, &key)
+        && !add(effect.head(overlay.revision, view.now), overlay.payload(effect))?
+    {
+        return Ok(entries);
+    }
+    let mut visit = |entry: &[u8]| {
+        let (head, payload) = entry::parse(entry)?;
+        add(head, payload)
+    };
+    for &(branch, bound) in view.layers {
+        let key = spaces::key(space, branch, name.as_bytes());
+        if !view.index.versions(&key, bound, &mut visit)? {
+            break;
+        }
+    }
+    Ok(entries)
 }
 
 /// Lists the names of a space in byte order, and says when the first of them that others wrote expires.

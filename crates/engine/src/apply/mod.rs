@@ -22,6 +22,7 @@ pub(crate) mod indexes;
 pub(crate) mod keyed;
 pub(crate) mod keys;
 pub(crate) mod merge;
+pub(crate) mod names;
 pub(crate) mod ordered;
 pub(crate) mod outbox;
 pub(crate) mod reap;

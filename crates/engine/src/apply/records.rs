@@ -19,8 +19,8 @@ use crate::view::View;
 use mainstay_model::limits::check_conditions;
 use mainstay_model::{
     Answer, Change, Changed, Code, Condition, Error, ExpireOnly, Field, FieldValue, Fields, Found,
-    Name, Record, RecordCommand, RecordPage, RecordPick, RecordWrite, Result, Revision, Scales,
-    SmallVec, Stamp, Ttl, Where, check_scan,
+    Name, Record, RecordCommand, RecordHistoryEntry, RecordPage, RecordPick, RecordWrite, Result,
+    Revision, Scales, SmallVec, Stamp, Ttl, Where, check_scan,
 };
 use std::borrow::Cow;
 
@@ -49,8 +49,28 @@ pub(crate) fn run(
         RecordCommand::Count { prefix, filters } => {
             count(view, overlay, prefix, filters).map(|(count, _)| Answer::Count(count))
         }
+        RecordCommand::History { key, limit, before } => {
+            history(view, overlay, key, *limit, *before).map(Answer::RecordHistory)
+        }
         _ => Err(Error::new(Code::Unsupported, "this version does not know that record command")),
     }
+}
+
+/// The versions of a record, newest first.
+pub(crate) fn history(
+    view: &View<'_>,
+    overlay: &Overlay,
+    key: &Name,
+    limit: usize,
+    before: Option<u64>,
+) -> Result<Vec<RecordHistoryEntry>> {
+    let mut scales = Scales::default();
+    keys::history(view, overlay, (RECORDS, key), limit, before, |head, payload| {
+        let fields = if head.is_deleted() { None } else { Some(Fields::decode(payload)?) };
+        scales.add_fields(fields.as_ref())?;
+        let Head { counter, writes, stamp, revision, expires, .. } = head;
+        Ok(RecordHistoryEntry { counter, writes, fields, stamp, revision, expires })
+    })
 }
 
 /// Refuses a name that a record has.

@@ -1,7 +1,7 @@
 //! Commands on cells, and on Redis's strings, as bytes.
 
 use super::Out;
-use crate::{CellCommand, ExpireOnly, Number, Only, StringCommand};
+use crate::{CellCommand, Contract, ExpireOnly, KeyCommand, Number, Only, StringCommand};
 
 impl Out<'_> {
     pub(super) fn cell(&mut self, command: &CellCommand) {
@@ -44,7 +44,37 @@ impl Out<'_> {
                 self.maybe_text(after.as_deref());
                 self.number(*limit as u64);
             }
+            CellCommand::History { name, limit, before } => {
+                self.named(10, name.as_str());
+                self.number(*limit as u64);
+                self.maybe(*before);
+            }
         }
+    }
+
+    pub(super) fn key(&mut self, command: &KeyCommand) {
+        match command {
+            KeyCommand::Names { kinds, prefix, after, limit } => {
+                self.named(11, prefix);
+                self.contracts(kinds);
+                self.maybe_text(after.as_deref());
+                self.number(*limit as u64);
+            }
+            KeyCommand::Count { kinds, limit } => {
+                self.tag(12);
+                self.contracts(kinds);
+                self.number(*limit as u64);
+            }
+            KeyCommand::Clear { limit } => {
+                self.tag(13);
+                self.number(*limit as u64);
+            }
+        }
+    }
+
+    fn contracts(&mut self, kinds: &[Contract]) {
+        self.number(kinds.len() as u64);
+        kinds.iter().for_each(|kind| self.of_contract(1, 2, *kind));
     }
 
     pub(super) fn string(&mut self, command: &StringCommand) {

@@ -49,6 +49,11 @@ impl Out<'_> {
                 self.named(70, prefix);
                 self.filters(filters);
             }
+            RecordCommand::History { key, limit, before } => {
+                self.named(73, key.as_str());
+                self.number(*limit as u64);
+                self.maybe(*before);
+            }
         }
     }
 

@@ -63,6 +63,10 @@ impl Out<'_> {
                 self.maybe(*seq);
             }
             RunCommand::Project { run } => self.named(137, run.as_str()),
+            RunCommand::Revision { run, seq } => {
+                self.named(143, run.as_str());
+                self.number(*seq);
+            }
             RunCommand::Alerts { run, after, limit } => {
                 self.named(138, run.as_str());
                 self.number(*after);

@@ -71,6 +71,15 @@ pub enum RecordCommand {
     },
     /// Writes to the first record that passes; answers its key and what it has become, or nothing.
     Pick(Box<RecordPick>),
+    /// The versions of a record, newest first, at the point where the transaction stands.
+    History {
+        /// The record.
+        key: Name,
+        /// At most this many.
+        limit: usize,
+        /// Only those with a smaller counter.
+        before: Option<u64>,
+    },
 }
 
 /// A write to a record: one step, whatever it looks at and changes.
@@ -392,6 +401,7 @@ impl RecordCommand {
             RecordCommand::Delete { key, .. }
             | RecordCommand::Expire { key, .. }
             | RecordCommand::Restore { key, .. }
+            | RecordCommand::History { key, .. }
             | RecordCommand::Get { key, .. } => Some(key),
             RecordCommand::Scan { .. } | RecordCommand::Count { .. } | RecordCommand::Pick(_) => {
                 None
@@ -403,7 +413,10 @@ impl RecordCommand {
     pub fn is_read(&self) -> bool {
         matches!(
             self,
-            RecordCommand::Get { .. } | RecordCommand::Scan { .. } | RecordCommand::Count { .. }
+            RecordCommand::Get { .. }
+                | RecordCommand::Scan { .. }
+                | RecordCommand::Count { .. }
+                | RecordCommand::History { .. }
         )
     }
 }

@@ -136,6 +136,13 @@ pub enum RunCommand {
         /// Whether the run is whole with this piece and is to be seen.
         ends: bool,
     },
+    /// The revision that brought an event, or nothing where there is none.
+    Revision {
+        /// The run.
+        run: Name,
+        /// The event.
+        seq: u64,
+    },
 }
 
 impl RunCommand {
@@ -153,6 +160,7 @@ impl RunCommand {
             | RunCommand::Fetch { run, .. }
             | RunCommand::Snapshot { run, .. }
             | RunCommand::Project { run }
+            | RunCommand::Revision { run, .. }
             | RunCommand::Alerts { run, .. } => Some(run.as_str()),
             RunCommand::List { .. } => None,
         }
@@ -316,6 +324,8 @@ pub enum RunAnswer {
     Alerts(#[serde(with = "fields::list")] Vec<RunAlert>),
     /// A page of runs.
     Runs(RunPage),
+    /// The revision that brought an event.
+    Revision(Option<Revision>),
 }
 
 impl RunAnswer {

@@ -98,6 +98,9 @@ pub(crate) fn read(view: &View<'_>, overlay: &Overlay, command: &RunCommand) -> 
         RunCommand::List { filter, after, limit } => {
             RunAnswer::Runs(list(view, overlay, filter, after.as_deref(), *limit)?)
         }
+        RunCommand::Revision { run, seq } => {
+            RunAnswer::Revision(revision_of(view, overlay, run, *seq)?)
+        }
         _ => return Err(unknown()),
     })
 }

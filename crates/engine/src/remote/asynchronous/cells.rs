@@ -5,11 +5,10 @@ use super::keyed::{self, AsyncKeyedAt};
 use super::{AsyncRecordsAt, AsyncRunsAt};
 use crate::cells::{counter, did, maybe_counter, number, unexpected};
 use crate::remote::link::Link;
-use crate::snapshot::HistoryEntry;
 use crate::wire::{Read, Seen};
 use mainstay_model::{
-    Answer, At, CellCommand, CompactString, Name, Number, Page, Result, Revision, StateCommand,
-    Ttl, Value, Versioned, from_value, to_value,
+    Answer, At, CellCommand, CompactString, HistoryEntry, Name, Number, Page, Result, Revision,
+    StateCommand, Ttl, Value, Versioned, from_value, to_value,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
