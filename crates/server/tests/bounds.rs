@@ -104,20 +104,6 @@ fn write_much(db: &Database) {
 }
 
 #[test]
-fn inside_multi_the_feed_is_looked_at_once() {
-    let ours = Ours::with(Settings::default());
-    let mut client = ours.client();
-    write_much(&ours.db);
-    assert_eq!(client.line("FEED.READ PREFIX none"), r"*0\r\n");
-    client.line("MULTI");
-    client.line("FEED.READ PREFIX none");
-    client.line("FEED.READ PREFIX c");
-    let done = client.line("EXEC");
-    assert!(done.contains("ask outside of MULTI"), "{done}");
-    assert!(done.contains(r"$2\r\nc0\r\n") && !done.contains("c11"), "{done}");
-}
-
-#[test]
 fn replies_inside_multi_have_a_limit_together() {
     let ours = Ours::start();
     let mut client = ours.client();

@@ -332,3 +332,28 @@ fn a_watched_key_that_was_over_already_does_not_change() {
         assert_eq!(here, [r"*1\r\n+OK\r\n", r"*-1\r\n", r"*-1\r\n"], "{make}");
     }
 }
+
+#[test]
+fn a_field_that_is_compared_may_go() {
+    let ours = Ours::start();
+    let mut client = ours.client();
+    client.line("HSET k a 1 b 2");
+    for (line, expected) in [
+        ("REC.CAS k a IS 2 UNSET a", r"$-1\r\n"),
+        ("REC.CAS k a IS 1 UNSET a", r":2\r\n"),
+        ("HGETALL k", r"*2\r\n$1\r\nb\r\n$1\r\n2\r\n"),
+        ("REC.CAS k a ABSENT SET c 3 UNSET b", r":3\r\n"),
+        ("HGETALL k", r"*2\r\n$1\r\nc\r\n$1\r\n3\r\n"),
+        ("REC.CAS k c IS 3 AND b ABSENT SET d 4", r":4\r\n"),
+        ("HGET k c", r"$1\r\n3\r\n"),
+        // Words that can be read with a new value are.
+        ("REC.CAS k c IS 3 UNSET", r":5\r\n"),
+        ("HGET k c", r"$5\r\nUNSET\r\n"),
+        ("REC.CAS k c IS UNSET SET SET e 5", r":6\r\n"),
+        ("HMGET k c e", r"*2\r\n$3\r\nSET\r\n$1\r\n5\r\n"),
+    ] {
+        assert_eq!(client.line(line), expected, "{line}");
+    }
+    assert!(client.line("REC.CAS k c IS SET x UNSET c").starts_with("-INVALID "), "both at once");
+    assert!(client.line("REC.CAS k c IS SET").starts_with('-'), "nothing is written");
+}

@@ -124,9 +124,9 @@ pub struct Cas {
     record: String,
     /// The field
     field: FieldName,
-    /// Its new value; - takes the standard input
+    /// Its new value; - takes the standard input; without it the options say what is written
     #[arg(allow_negative_numbers = true)]
-    value: String,
+    value: Option<String>,
     /// What the field must hold
     #[arg(long, group = "expected", value_name = "VALUE", allow_hyphen_values = true)]
     is: Option<String>,
@@ -142,7 +142,7 @@ pub struct Cas {
     /// Put another field in as well
     #[arg(long, value_name = "FIELD=VALUE")]
     set: Vec<Pair>,
-    /// Take another field out as well
+    /// Take another field out as well; without a new value also this one
     #[arg(long, value_name = "FIELD")]
     unset: Vec<FieldName>,
     /// How long the record lives from now on: milliseconds, or a span such as 30s [default: as before]
@@ -440,13 +440,14 @@ impl Unset {
 }
 
 impl Cas {
-    fn call(&self, value: &[u8]) -> Call {
+    fn call(&self, value: Option<&[u8]>) -> Call {
         let call = Call::new("REC.CAS").word(&self.record).word(&self.field);
         let call = match &self.is {
             Some(expected) => call.word("IS").word(expected),
             None => call.word("ABSENT"),
         };
-        let call = self.and.iter().fold(call.word(value), |call, pair| {
+        let call = value.into_iter().fold(call, |call, value| call.word(value));
+        let call = self.and.iter().fold(call, |call, pair| {
             call.word("AND").word(&pair.field).word("IS").word(&pair.value)
         });
         let call = self
@@ -462,8 +463,8 @@ impl Cas {
     }
 
     fn run(self, session: &mut Session) -> Result<()> {
-        let value = given(self.value.clone(), session)?;
-        let reply = write(session, &self.on, self.call(&value))?;
+        let value = self.value.clone().map(|value| given(value, session)).transpose()?;
+        let reply = write(session, &self.on, self.call(value.as_deref()))?;
         let key = &self.record;
         let missing = || format!("{key} is not as expected: `mainstay record get {key}`");
         session.show(Shape::One("counter"), keyed(key), reply, missing)
@@ -649,13 +650,18 @@ mod tests {
             panic!("no cas")
         };
         assert_eq!(
-            said(cas.call(b"claimed")),
+            said(cas.call(Some(b"claimed"))),
             "REC.CAS k state IS -1 claimed AND w IS  AND e ABSENT SET w w1 UNSET e TTL 5"
         );
         let Ok(RecordVerb::Cas(cas)) = parsed(&["cas", "k", "f", "v", "--absent"]) else {
             panic!("no cas")
         };
-        assert_eq!(said(cas.call(b"v")), "REC.CAS k f ABSENT v");
+        assert_eq!(said(cas.call(Some(b"v"))), "REC.CAS k f ABSENT v");
+        let Ok(RecordVerb::Cas(cas)) = parsed(&["cas", "k", "f", "--is", "1", "--unset", "f"])
+        else {
+            panic!("no cas")
+        };
+        assert_eq!(said(cas.call(None)), "REC.CAS k f IS 1 UNSET f");
         let words =
             ["count", "p", "--where", "n >= 3", "--where", "s!=a=b", "--where", "x in [\"<\"]"];
         let Ok(RecordVerb::Count(count)) = parsed(&words) else { panic!("no count") };

@@ -89,6 +89,11 @@ impl Desk {
         Ok(opened.insert(jobs).clone())
     }
 
+    /// Opens the jobs, if they are not.
+    pub fn ready(&self) -> Result<()> {
+        self.jobs().map(drop)
+    }
+
     /// The jobs of a branch, to write.
     pub fn on(&self, branch: &str) -> Result<Jobs> {
         self.jobs()?.on_branch(branch)

@@ -280,14 +280,6 @@ impl Awaited {
         matches!(self, Awaited::Changes(reading) if reading.more)
     }
 
-    /// What was found so far, if something was.
-    pub fn tell_found(self) -> Option<Reply> {
-        match self {
-            Awaited::Changes(mut reading) if !reading.found.is_empty() => Some(reading.tell()),
-            _ => None,
-        }
-    }
-
     fn goes_on(&self) -> bool {
         matches!(self, Awaited::Changes(reading) if matches!(reading.until, Until::Gone))
     }

@@ -11,7 +11,7 @@ use super::table::{Run, Spec};
 use crate::jobs::Order;
 use crate::security::{Denied, User};
 use mainstay::limits::{ANSWERS_LIMIT_BYTES, TRANSACTION_LIMIT_BYTES, TRANSACTION_LIMIT_COMMANDS};
-use mainstay::{Guard, Receipt, Transaction};
+use mainstay::{Code, Error, Guard, Receipt, Transaction};
 
 /// It is kept.
 const QUEUED: Reply = Reply::Status("QUEUED");
@@ -37,6 +37,8 @@ enum Queued {
     Plan(Plan),
     /// Something with jobs or locks.
     Order(Order),
+    /// The revision that the transaction gets.
+    Revision,
     /// Its arguments make no sense: that is its reply, and the others go on.
     Wrong(Reply),
     /// It concerns the session alone and is answered when its turn comes.
@@ -48,9 +50,13 @@ impl Queued {
     fn is_of_the_transaction(&self) -> Result<(), Reply> {
         match self {
             Queued::Wrong(_) => Ok(()),
+            Queued::Plan(plan) if plan.once_only => {
+                Err(once::no_part("SESSION.EXEC", "what gives another cursor each time"))
+            }
             Queued::Plan(plan) if plan.at.is_none() => Ok(()),
             Queued::Plan(_) => Err(once::no_past("SESSION.EXEC")),
             Queued::Order(_) => Err(once::no_part("SESSION.EXEC", "an order to jobs and locks")),
+            Queued::Revision => Err(once::no_part("SESSION.EXEC", "REVISION")),
             Queued::Session(spec, ..) => {
                 Err(once::no_part("SESSION.EXEC", &spec.name.to_uppercase()))
             }
@@ -93,24 +99,22 @@ impl Multi {
             return Ok(QUEUED);
         }
         let owned = || words.iter().map(|word| word.to_vec()).collect();
-        let run = match spec.inside {
-            None => spec.run,
-            Some(inside) => match (inside.check)(words) {
-                Ok(()) => Run::Session(inside.run),
-                Err(reply) => {
-                    self.spoilt = true;
-                    return Ok(reply);
-                }
-            },
-        };
-        if let Some(plan) = run.plan(shared, words) {
+        if !spec.is_of_transactions() {
+            self.spoilt = true;
+            return Ok(not_inside_multi(spec));
+        }
+        if let Some(plan) = spec.run.plan(shared, words) {
+            if matches!(&plan, Err(reply) if *reply == no_waiting()) {
+                self.spoilt = true;
+                return Ok(no_waiting());
+            }
             let queued = match plan {
                 Ok(plan) => Queued::Plan(spec.permit(user, plan)?),
                 Err(reply) => Queued::Wrong(reply),
             };
             return Ok(self.keep(queued));
         }
-        let queued = match run {
+        let queued = match spec.run {
             Run::Order(read) => match read(words) {
                 Ok(order) if order.waits() => {
                     self.spoilt = true;
@@ -122,13 +126,13 @@ impl Multi {
                 }
                 Err(reply) => Queued::Wrong(reply),
             },
+            Run::Revision => Queued::Revision,
             Run::Session(run) | Run::Settled(run) if !spec.stands_alone() => {
                 Queued::Session(spec, run, owned())
             }
             _ => {
                 self.spoilt = true;
-                let name = spec.name.to_uppercase();
-                return Ok(Reply::error(format!("ERR {name} is not for inside MULTI")));
+                return Ok(not_inside_multi(spec));
             }
         };
         self.queued.push(queued);
@@ -165,11 +169,18 @@ impl Multi {
     }
 }
 
+/// The refusal of a command that `EXEC` cannot execute.
+fn not_inside_multi(spec: &Spec) -> Reply {
+    let name = spec.name.to_uppercase();
+    Reply::error(format!("ERR {name} is not for inside MULTI"))
+}
+
 /// The replies of an `EXEC`.
 pub struct Exec(Vec<Share>);
 
 enum Share {
     Promise(Promise),
+    Revision,
     Reply(Reply),
 }
 
@@ -178,7 +189,7 @@ impl Exec {
     pub fn count(&self) -> usize {
         let count = |share: &Share| match share {
             Share::Promise(promise) => promise.count(),
-            Share::Reply(_) => 0,
+            Share::Reply(_) | Share::Revision => 0,
         };
         self.0.iter().map(count).sum()
     }
@@ -190,8 +201,10 @@ impl Exec {
             Ok(receipt) => receipt,
             Err(error) => return error.into(),
         };
-        let (stamp, mut answers) = (receipt.stamp, receipt.answers.into_iter());
+        let Receipt { revision, stamp, answers, .. } = receipt;
+        let mut answers = answers.into_iter();
         let reply = |share| match share {
+            Share::Revision => Reply::number(revision),
             Share::Promise(promise) => promise.keep_share(&mut answers, stamp),
             Share::Reply(reply) => reply,
         };
@@ -264,6 +277,7 @@ fn gather(
     for queued in queued {
         let share = match queued {
             Queued::Wrong(reply) => Share::Reply(reply),
+            Queued::Revision => Share::Revision,
             Queued::Session(spec, run, words) => {
                 Share::Reply(run_session(session, spec, run, &words))
             }
@@ -278,7 +292,7 @@ fn gather(
         };
         reply_bytes += if let Share::Reply(reply) = &share { reply.weight_bytes() } else { 0 };
         if reply_bytes > ANSWERS_LIMIT_BYTES {
-            return Err(too_much());
+            return Err(too_much().into());
         }
         shares.push(share);
     }
@@ -290,6 +304,7 @@ fn gather(
 fn together(session: &mut Session, queued: Vec<Queued>, watched: Vec<Guard>) -> Handled {
     let turn = |queued| match queued {
         Queued::Wrong(reply) => Turn::Known(reply),
+        Queued::Revision => Turn::Revision,
         Queued::Session(spec, run, words) => Turn::Known(run_session(session, spec, run, &words)),
         Queued::Plan(plan) if plan.at.is_some() => Turn::Known(session.read(&plan)),
         Queued::Plan(plan) => Turn::Plan(plan),
@@ -300,9 +315,10 @@ fn together(session: &mut Session, queued: Vec<Queued>, watched: Vec<Guard>) -> 
 }
 
 /// Nothing is done then: the transaction was about to begin.
-pub fn too_much() -> Reply {
+pub fn too_much() -> Error {
     let limit = ANSWERS_LIMIT_BYTES >> 20;
-    Reply::error(format!("TOOLARGE the replies take more than {limit} MiB: ask for fewer at once"))
+    let message = format!("the replies take more than {limit} MiB: ask for fewer at once");
+    Error::new(Code::TransactionTooLarge, message)
 }
 
 fn run_session(

@@ -135,6 +135,7 @@ fn planned(
         run => run.plan(&session.shared, words).unwrap_or_else(|| Err(unexpected()))?,
     };
     match (plan.at, spec.run) {
+        _ if plan.once_only => Err(no_part("SESSION.DO", &spec.name.to_uppercase())),
         (None, _) => session.allowed(spec, plan),
         (Some(_), Run::Change(_)) => Err(no_time()),
         (Some(_), _) => Err(no_past("SESSION.DO")),
@@ -146,7 +147,12 @@ fn planned(
 fn is_one_transaction(spec: &Spec) -> bool {
     let is_planned = matches!(
         spec.run,
-        Run::Data(_) | Run::Kept(_) | Run::Sent(_) | Run::Pieces(..) | Run::Change(_)
+        Run::Data(_)
+            | Run::Kept(_)
+            | Run::Sent(_)
+            | Run::Pieces(..)
+            | Run::Whole(..)
+            | Run::Change(_)
     );
     is_planned && (spec.group != Group::Sessions || spec.writes)
 }

@@ -3,7 +3,8 @@
 //! ```text
 //!   turns --> open transaction: commands and orders, one after the other --> commit, with what was watched
 //!     ^                                                                        |
-//!     '------------------ something that was read has changed: again ---------'
+//!     '------------------ something that was read has changed: again ---------'  4 times; then the same while the
+//!                                                                                writer waits: nothing can change
 //! ```
 
 use super::Shared;
@@ -20,13 +21,15 @@ use mainstay::{
 };
 use std::sync::Arc;
 
-/// How often it is tried while others change what it reads.
-const TRIES: usize = 1000;
+/// How often it is tried while others change what it reads, before they have to wait.
+const TRIES: usize = 4;
 
 /// One of the commands.
 pub enum Turn {
     /// Its reply is known.
     Known(Reply),
+    /// The revision that the transaction gets.
+    Revision,
     /// Commands on data.
     Plan(Plan),
     /// Something with jobs or locks.
@@ -36,6 +39,7 @@ pub enum Turn {
 /// What a turn came to before the commit.
 enum Share {
     Known(Reply),
+    Revision,
     /// The answers, each with the place of its step in the transaction, if it is one: the receipt has the final
     /// one.
     Answers(Plan, Result<Vec<(Answer, Option<usize>)>>),
@@ -63,8 +67,10 @@ struct Together {
 }
 
 impl Together {
+    /// Tries optimistically first, which holds nobody up. After too many conflicts it runs while all other writers wait, so
+    /// that it cannot conflict.
     fn run(&self) -> Result<Reply> {
-        for _ in 1..TRIES {
+        for _ in 0..TRIES {
             match self.try_once() {
                 Err(error) if error.kind() == ErrorKind::Conflict => {}
                 done => return done,
@@ -73,36 +79,54 @@ impl Together {
                 return Ok(Reply::NilArray);
             }
         }
-        self.try_once()
+        self.run_alone()
     }
 
     fn try_once(&self) -> Result<Reply> {
         let mut open = self.shared.db.branch(&self.branch)?.begin()?;
-        if let Some(durability) = self.durability {
-            open.durability(durability);
-        }
-        let (mut shares, mut bytes) = (Vec::with_capacity(self.turns.len()), 0);
-        for turn in &self.turns {
-            let share = self.take(turn, &mut open);
-            bytes += share.weight_bytes();
-            if bytes > ANSWERS_LIMIT_BYTES {
-                return Ok(too_much());
-            }
-            shares.push(share);
-        }
+        let shares = self.shares(&mut open)?;
         let mut transaction = open.into_transaction()?;
         // Of one that only reads, nothing is left but what was watched.
         transaction.branch = self.branch.clone();
         transaction.guards.extend(self.watched.iter().cloned());
         let receipt = self.shared.db.execute(transaction).map_err(Interactive::refusal)?;
-        let replies = shares.into_iter().map(|share| share.reply(&receipt)).collect();
-        Ok(Reply::Array(replies))
+        Ok(replies(shares, &receipt))
+    }
+
+    fn run_alone(&self) -> Result<Reply> {
+        // Opening them writes, which cannot be done while the writer waits.
+        self.shared.jobs.ready()?;
+        let branch = self.shared.db.branch(&self.branch)?;
+        let watched = self.watched.clone();
+        let (shares, receipt) = branch.transaction_alone(watched, |open| self.shares(open))?;
+        if !receipt.held {
+            return Ok(Reply::NilArray);
+        }
+        Ok(replies(shares, &receipt))
+    }
+
+    /// Runs all commands in a transaction.
+    fn shares(&self, open: &mut Interactive) -> Result<Vec<Share>> {
+        if let Some(durability) = self.durability {
+            open.durability(durability);
+        }
+        let (mut shares, mut bytes) = (Vec::with_capacity(self.turns.len()), 0);
+        for turn in &self.turns {
+            let share = self.take(turn, open);
+            bytes += share.weight_bytes();
+            if bytes > ANSWERS_LIMIT_BYTES {
+                return Err(too_much());
+            }
+            shares.push(share);
+        }
+        Ok(shares)
     }
 
     /// A command that fails does not stop the others: Redis's rule.
     fn take(&self, turn: &Turn, open: &mut Interactive) -> Share {
         match turn {
             Turn::Known(reply) => Share::Known(reply.clone()),
+            Turn::Revision => Share::Revision,
             Turn::Plan(plan) => Share::Answers(plan.clone(), answers(plan, open)),
             Turn::Order(order) => Share::Outcome(self.shared.jobs.run_in(open, order.clone())),
         }
@@ -120,11 +144,16 @@ impl Together {
     }
 }
 
-/// What commands on data answer inside the transaction.
+fn replies(shares: Vec<Share>, receipt: &Receipt) -> Reply {
+    Reply::Array(shares.into_iter().map(|share| share.reply(receipt)).collect())
+}
+
+/// Runs commands on data inside the transaction. The commit answers all of them once more, reads too, so that the replies
+/// are final.
 fn answers(plan: &Plan, open: &mut Interactive) -> Result<Vec<(Answer, Option<usize>)>> {
     let one = |command: &Command| {
         let place = open.step_count();
-        let answer = open.run(command.clone())?;
+        let answer = open.run_as_step(command.clone())?;
         Ok((answer, place.filter(|_| open.step_count() > place)))
     };
     plan.commands.iter().map(one).collect()
@@ -135,6 +164,7 @@ impl Share {
     fn reply(self, receipt: &Receipt) -> Reply {
         match self {
             Share::Known(reply) => reply,
+            Share::Revision => Reply::number(receipt.revision),
             Share::Answers(plan, Err(error)) => plan.shape.make(Err(error)),
             Share::Answers(plan, Ok(answers)) => {
                 let last = |place: usize| receipt.answers.get(place).cloned();
@@ -142,7 +172,11 @@ impl Share {
                     place.and_then(last).unwrap_or(answer)
                 };
                 let answers: Answers = answers.into_iter().map(settled).collect();
-                plan.shape.make(Ok((answers, receipt.stamp)))
+                let failed = answers.iter().find_map(|answer| match answer {
+                    Answer::Failed(error) => Some(error.clone()),
+                    _ => None,
+                });
+                plan.shape.make(failed.map_or(Ok((answers, receipt.stamp)), Err))
             }
             Share::Outcome(outcome) => shown(outcome.map(|outcome| outcome.at(receipt.revision))),
         }

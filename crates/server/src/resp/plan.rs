@@ -10,11 +10,12 @@
 //! transaction, and a further contract needs no more than a file of plans.
 
 use super::reply::Reply;
+use super::rights;
 use crate::security::{Denied, User};
 use mainstay::limits::TRANSACTION_LIMIT_COMMANDS;
 use mainstay::{
-    Answer, At, CellCommand, Command, Database, Error, Receipt, RecordCommand, RunCommand,
-    SmallVec, Stamp, StateCommand, StringCommand, Transaction,
+    Answer, At, Command, Database, Error, KeyCommand, OutboxCommand, Receipt, RecordCommand,
+    RunCommand, SmallVec, Stamp, StateCommand, Transaction,
 };
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -34,6 +35,8 @@ pub struct Plan {
     pub shape: Shape,
     /// The moment that it reads, if that is not now.
     pub at: Option<At>,
+    /// The reply is not the same each time it is made of the same answers, so no request of a session may hold it.
+    pub once_only: bool,
 }
 
 /// How answers become a reply.
@@ -121,12 +124,23 @@ fn own_words(error: Error) -> Reply {
 impl Plan {
     /// One command.
     pub fn one(command: impl Into<Command>, shape: Shape) -> Plan {
-        Plan { commands: SmallVec::from_iter([command.into()]), shape, at: None }
+        Plan { commands: SmallVec::from_iter([command.into()]), shape, at: None, once_only: false }
     }
 
     /// Several commands.
     pub fn all<C: Into<Command>>(commands: impl IntoIterator<Item = C>, shape: Shape) -> Plan {
-        Plan { commands: commands.into_iter().map(Into::into).collect(), shape, at: None }
+        Plan {
+            commands: commands.into_iter().map(Into::into).collect(),
+            shape,
+            at: None,
+            once_only: false,
+        }
+    }
+
+    /// With a reply that is another each time.
+    pub fn once_only(mut self) -> Plan {
+        self.once_only = true;
+        self
     }
 
     /// As of this moment.
@@ -144,6 +158,13 @@ impl Plan {
     /// Itself without the kinds of state that this user may not touch, if one is left: a command on names,
     /// whatever they hold, does as much as the user may.
     pub fn narrowed(mut self, user: &User) -> Result<Plan, Denied> {
+        for command in &mut self.commands {
+            if let Command::Key(KeyCommand::Names { kinds, .. } | KeyCommand::Count { kinds, .. }) =
+                command
+            {
+                kinds.retain(|kind| rights::kinds(Some(user)).contains(kind));
+            }
+        }
         let is_record = |command: &Command| matches!(command, Command::Record(_));
         let mut denied = None;
         for records in [false, true] {
@@ -174,23 +195,22 @@ impl Plan {
 
     /// Whether it changes nothing.
     pub fn is_read(&self) -> bool {
-        let is_read = |command: &Command| match command {
-            Command::Cell(CellCommand::Get { .. } | CellCommand::List { .. })
-            | Command::String(StringCommand::Get { .. }) => true,
-            Command::Hash(command) => command.is_read(),
-            Command::Record(command) => command.is_read(),
-            Command::Run(command) => command.is_read(),
-            Command::Outbox(command) => command.is_read(),
-            Command::State(command) => command.is_read(),
-            _ => false,
-        };
+        // Only the writer knows the sessions.
+        let is_read =
+            |command: &Command| command.is_read() && !matches!(command, Command::Session(_));
         self.commands.iter().all(is_read)
     }
 
-    /// Whether it can be part of an open transaction: what waits in sessions is seen by the writer alone.
+    /// Whether it can be part of an open transaction. Pending requests of sessions and messages of the outbox are known to
+    /// the writer alone: others may have taken them before the commit.
     pub fn stands_in_open(&self) -> bool {
-        let is_told_by_the_writer =
-            |command: &Command| matches!(command, Command::Session(command) if command.reads());
+        let is_told_by_the_writer = |command: &Command| match command {
+            Command::Session(command) => command.reads(),
+            Command::Outbox(command) => {
+                command.is_read() || matches!(command, OutboxCommand::Claim { .. })
+            }
+            _ => false,
+        };
         !self.commands.iter().any(is_told_by_the_writer)
     }
 
@@ -206,7 +226,9 @@ impl Plan {
             Command::Run(RunCommand::List { filter, limit, .. }) => {
                 filter.status.is_some() || *limit > SHORT_PAGE
             }
+            Command::Key(KeyCommand::Names { limit, .. }) => *limit > SHORT_PAGE,
             Command::Branch(_)
+            | Command::Key(_)
             | Command::Run(RunCommand::Project { .. })
             | Command::State(StateCommand::Dump { .. }) => true,
             Command::State(

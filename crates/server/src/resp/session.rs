@@ -20,17 +20,18 @@ use super::plan::{Plan, Promise};
 use super::reply::{Protocol, Reply};
 use super::request::Limits;
 use super::rights;
-use super::table::{self, Group, Run, Spec};
+use super::table::{self, Elsewhere, Group, Run, Spec};
 use super::tally::Tally;
 use super::tasks::Task;
 use crate::jobs::Order;
 use crate::memory::{Account, Exceeded};
 use crate::security::{Denied, User};
+use mainstay::limits::ANSWERS_LIMIT_BYTES;
 use mainstay::{
     At, CellCommand, Cells, CellsAt, Code, Command, CompactString, Contract, Durability, Error,
-    Guard, HashCommand, Interactive, KEPT_LIMIT_BYTES, MAIN, Moment, Name, OutboxCommand, Receipt,
-    RecordCommand, RunCommand, SessionCommand, SmallVec, StateCommand, Step, StringCommand,
-    Transaction,
+    Guard, HashCommand, Interactive, KEPT_LIMIT_BYTES, KeyCommand, MAIN, Moment, Name,
+    OutboxCommand, Receipt, RecordCommand, RunCommand, SessionCommand, SmallVec, StateCommand,
+    Step, StringCommand, Transaction,
 };
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -263,6 +264,12 @@ impl Session {
     }
 
     fn run(&mut self, spec: &'static Spec, words: &[&[u8]], pending: Pending) -> Handled {
+        if self.open.is_some() && !spec.is_of_transactions() {
+            return Handled::Reply(not_inside(spec));
+        }
+        if let (Run::Whole(_, run), None) = (spec.run, &self.open) {
+            return self.elsewhere(run, words, pending);
+        }
         if let Some(plan) = spec.run.plan(&self.shared, words) {
             return match plan.and_then(|plan| self.allowed(spec, plan)) {
                 Ok(plan) => self.planned(spec, plan, pending),
@@ -271,7 +278,6 @@ impl Session {
         }
         match spec.run {
             Run::Alone(read) => match read(words).and_then(|plan| self.allowed(spec, plan)) {
-                Ok(_) if self.open.is_some() => Handled::Reply(not_inside(spec)),
                 Ok(plan) => self.data(plan, pending),
                 Err(reply) => Handled::Reply(reply),
             },
@@ -283,13 +289,14 @@ impl Session {
             Run::Direct(run) => run(&mut Call { session: self, words }, pending),
             _ if pending != Pending::Nothing => Handled::NotYet,
             Run::Settled(run) => Handled::Reply(run(&mut Call { session: self, words })),
+            Run::Revision => Handled::Reply(Reply::number(match &self.open {
+                Some(open) => open.revision(),
+                None => self.shared.db.revision(),
+            })),
             Run::Control(run) => run(&mut Call { session: self, words }),
             // These have plans.
-            Run::Data(_) | Run::Kept(_) | Run::Sent(_) | Run::Pieces(..) => {
+            Run::Data(_) | Run::Kept(_) | Run::Sent(_) | Run::Pieces(..) | Run::Whole(..) => {
                 Handled::Reply(super::plan::unexpected())
-            }
-            Run::Slow(_) | Run::Change(_) if self.open.is_some() => {
-                Handled::Reply(not_inside(spec))
             }
             Run::Change(read) => {
                 match read(self, words).and_then(|plan| self.allowed(spec, plan)) {
@@ -301,6 +308,19 @@ impl Session {
                 Ok(job) => Handled::Slow(job),
                 Err(reply) => Handled::Reply(reply),
             },
+        }
+    }
+
+    /// Runs a command outside of all transactions.
+    fn elsewhere(&mut self, run: Elsewhere, words: &[&[u8]], pending: Pending) -> Handled {
+        if pending != Pending::Nothing {
+            return Handled::NotYet;
+        }
+        let mut call = Call { session: self, words };
+        match run {
+            Elsewhere::Settled(run) => Handled::Reply(run(&mut call)),
+            Elsewhere::Control(run) => run(&mut call),
+            Elsewhere::Slow(run) => run(&mut call).map_or_else(Handled::Reply, Handled::Slow),
         }
     }
 
@@ -457,7 +477,16 @@ impl Session {
     fn weigh_steps(&self, transaction: &Transaction, written: Written) -> usize {
         let steps = transaction.steps.iter().chain(transaction.otherwise.iter().flatten());
         let weight = |step: &Step| match &step.command {
-            Command::Cell(CellCommand::List { limit, .. }) => limit.saturating_mul(NAME_BYTES),
+            Command::Cell(CellCommand::List { limit, .. })
+            | Command::Key(KeyCommand::Names { limit, .. }) => limit.saturating_mul(NAME_BYTES),
+            // Each version may be as large as the value that is there.
+            Command::Cell(CellCommand::History { name, limit, .. }) => {
+                let one = self.size_bytes(&transaction.branch, name).max(written.largest_bytes);
+                limit.saturating_mul(one.max(NAME_BYTES)).min(ANSWERS_LIMIT_BYTES)
+            }
+            Command::Record(RecordCommand::History { limit, .. }) => {
+                limit.saturating_mul(RECORD_BYTES)
+            }
             Command::Record(RecordCommand::Scan { limit, .. }) => {
                 limit.saturating_mul(RECORD_BYTES)
             }
@@ -531,7 +560,9 @@ impl Session {
         let Some(open) = &mut self.open else { return commands::transactions::none_open() };
         let answers: mainstay::Result<_> =
             plan.commands.into_iter().map(|command| open.run(command)).collect();
-        plan.shape.make(answers.map(|answers| (answers, self.shared.now())))
+        // Time stands still in a transaction.
+        let now = open.now().unwrap_or_else(|| self.shared.now());
+        plan.shape.make(answers.map(|answers| (answers, now)))
     }
 
     /// Reads what is published, or was.

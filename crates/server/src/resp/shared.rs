@@ -34,7 +34,7 @@ pub struct Shared {
     /// What a request may be before it is known who asks.
     pub stranger: Limits,
     /// Where scans stand.
-    pub cursors: Cursors,
+    pub cursors: Arc<Cursors>,
     /// What is counted.
     pub figures: Figures,
     /// The tally of sessions that no event loop drives.
@@ -109,7 +109,7 @@ impl Shared {
             slow_log: SlowLog::new(settings.slow_log_us, settings.slow_log_length),
             face: MemoryBudget::face("resp.held_bytes", settings.held_bytes),
             memory,
-            cursors: Cursors::new(settings.cursors),
+            cursors: Arc::new(Cursors::new(settings.cursors)),
             stranger: stranger(&settings.request, security.settings()),
             settings,
             security,

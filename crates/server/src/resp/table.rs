@@ -37,8 +37,9 @@ pub struct Spec {
     pub audited: Option<usize>,
     /// The first word behind it that it is recorded with; without one it is recorded whatever follows.
     pub audited_word: Option<&'static str>,
-    /// What it does between `MULTI` and `EXEC`, if that is something of its own.
-    pub inside: Option<Inside>,
+    /// Whether it touches no key of any branch, and no list of branches or tags. A command that does, and has no plan, is
+    /// refused in transactions: it would read past the snapshot.
+    pub without_data: bool,
     /// What it does.
     pub run: Run,
 }
@@ -78,15 +79,6 @@ pub enum Group {
     Wire,
     /// The server.
     Server,
-}
-
-/// What a command does between `MULTI` and `EXEC`.
-#[derive(Clone, Copy)]
-pub struct Inside {
-    /// Whether its words may stand there.
-    pub check: fn(&[&[u8]]) -> Result<(), Reply>,
-    /// What it does when its turn comes.
-    pub run: fn(&mut Call<'_>) -> Reply,
 }
 
 /// All groups, in the order of their numbers.
@@ -149,8 +141,13 @@ pub enum Run {
     Alone(fn(&[&[u8]]) -> Result<Plan, Reply>),
     /// The same for what changes branches and tags: off the event loop, or as a request of a session.
     Change(fn(&Session, &[&[u8]]) -> Result<Plan, Reply>),
+    /// A plan where there is a transaction to be part of; elsewhere it goes through more than one transaction could, or
+    /// waits.
+    Whole(fn(&Shared, &[&[u8]]) -> Result<Plan, Reply>, Elsewhere),
     /// An order to jobs and locks, to be run wherever the session stands.
     Order(fn(&[&[u8]]) -> Result<Order, Reply>),
+    /// The revision that is read: a transaction's own, or the newest.
+    Revision,
     /// It needs nothing but the session, and is answered at once.
     Session(fn(&mut Call<'_>) -> Reply),
     /// It looks at the database as it is when all before it is done.
@@ -163,13 +160,39 @@ pub enum Run {
     Slow(fn(&mut Call<'_>) -> Result<Job, Reply>),
 }
 
+/// How a command is run where there is no transaction that it is part of.
+#[derive(Clone, Copy)]
+pub enum Elsewhere {
+    /// It looks at the database as it is when all before it is done.
+    Settled(fn(&mut Call<'_>) -> Reply),
+    /// It may wait for what others do.
+    Control(fn(&mut Call<'_>) -> Handled),
+    /// It takes a while.
+    Slow(fn(&mut Call<'_>) -> Result<Job, Reply>),
+}
+
 impl Run {
+    /// Whether it comes to a plan or an order, which can be part of a transaction.
+    pub fn is_planned(&self) -> bool {
+        matches!(
+            self,
+            Run::Data(_)
+                | Run::Kept(_)
+                | Run::Sent(_)
+                | Run::Pieces(..)
+                | Run::Whole(..)
+                | Run::Order(_)
+                | Run::Revision
+        )
+    }
+
     /// The plan that words come to, where a command has one.
     pub fn plan(&self, shared: &Shared, words: &[&[u8]]) -> Option<Result<Plan, Reply>> {
         match self {
             Run::Data(plan) | Run::Pieces(plan, _) => Some(plan(words)),
             Run::Kept(plan) => Some(plan(shared.jobs.keys(), words)),
             Run::Sent(plan) => Some(plan(&shared.settings.outbox, words)),
+            Run::Whole(plan, _) => Some(plan(shared, words)),
             _ => None,
         }
     }
@@ -192,7 +215,7 @@ impl Spec {
             reach,
             audited,
             audited_word: None,
-            inside: None,
+            without_data: false,
             run,
         }
     }
@@ -262,10 +285,16 @@ impl Spec {
         self
     }
 
-    /// What it does between `MULTI` and `EXEC`, where it cannot do what it does elsewhere.
-    pub const fn inside(mut self, inside: Inside) -> Spec {
-        self.inside = Some(inside);
+    /// It touches no data.
+    pub const fn without_data(mut self) -> Spec {
+        self.without_data = true;
         self
+    }
+
+    /// Whether it can be part of a transaction: data is read and written there by plans and orders alone, which run over the
+    /// transaction's snapshot. A command that has neither is refused by name.
+    pub fn is_of_transactions(&self) -> bool {
+        self.without_data || self.run.is_planned()
     }
 
     /// Whether `MULTI` does not keep it: it is about the transaction, or ends it.

@@ -13,8 +13,8 @@ use super::audit::{Audit, Entry};
 use super::right::{Area, Right};
 use super::user::{Denied, User};
 use mainstay::{
-    BranchCommand, CellCommand, Command, Contract, Guard, HashCommand, IndexCommand, Name,
-    OutboxCommand, RecordCommand, RunCommand, SessionCommand, StateCommand, StringCommand,
+    BranchCommand, CellCommand, Command, Contract, Guard, HashCommand, IndexCommand, KeyCommand,
+    Name, OutboxCommand, RecordCommand, RunCommand, SessionCommand, StateCommand, StringCommand,
     SystemCommand, Transaction,
 };
 
@@ -59,6 +59,7 @@ impl User {
             Command::Outbox(command) => self.allow_outbox(command),
             Command::State(command) => self.allow_state(command),
             Command::Session(command) => self.allow_session(command),
+            Command::Key(command) => self.allow_names(command),
             // A branch is all keys at once.
             Command::Branch(_) => {
                 self.may(Right::write(Area::Branches))?;
@@ -99,7 +100,9 @@ impl User {
 
     fn allow_cell(&self, command: &CellCommand) -> Result<(), Denied> {
         match command {
-            CellCommand::Get { name } => self.allow_key(&[READ], name),
+            CellCommand::Get { name } | CellCommand::History { name, .. } => {
+                self.allow_key(&[READ], name)
+            }
             CellCommand::List { prefix, .. } => self.allow_range(READ, prefix),
             // The sum tells what was there.
             // So does whether a condition held.
@@ -141,7 +144,9 @@ impl User {
 
     pub(super) fn allow_record(&self, command: &RecordCommand) -> Result<(), Denied> {
         match command {
-            RecordCommand::Get { key, .. } => self.allow_key(&[READ_RECORDS], key),
+            RecordCommand::Get { key, .. } | RecordCommand::History { key, .. } => {
+                self.allow_key(&[READ_RECORDS], key)
+            }
             RecordCommand::Scan { prefix, .. } | RecordCommand::Count { prefix, .. } => {
                 self.allow_range(READ_RECORDS, prefix)
             }
@@ -161,6 +166,25 @@ impl User {
             RecordCommand::Delete { key, .. }
             | RecordCommand::Expire { key, .. }
             | RecordCommand::Restore { key, .. } => self.allow_key(&[WRITE_RECORDS], key),
+            _ => self.allow_unknown(),
+        }
+    }
+
+    fn allow_names(&self, command: &KeyCommand) -> Result<(), Denied> {
+        match command {
+            KeyCommand::Names { kinds, prefix, .. } => {
+                kinds.iter().try_for_each(|kind| self.allow_range(reading(*kind), prefix))
+            }
+            KeyCommand::Count { kinds, .. } => {
+                kinds.iter().try_for_each(|kind| self.may(reading(*kind)))?;
+                self.may_touch_everything()
+            }
+            // The number that it answers tells what was there.
+            KeyCommand::Clear { .. } => {
+                let rights = [READ, WRITE, READ_RECORDS, WRITE_RECORDS];
+                rights.iter().try_for_each(|right| self.may(*right))?;
+                self.may_touch_everything()
+            }
             _ => self.allow_unknown(),
         }
     }

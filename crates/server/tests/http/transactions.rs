@@ -232,3 +232,38 @@ fn a_transaction_of_megabytes_is_one_transaction() {
     assert_eq!(receipt["answers"].as_array().unwrap().len(), 8);
     assert_eq!(w.db.revision(), 1);
 }
+
+/// Reads see the steps before them, with the revision that the transaction gets.
+#[test]
+fn histories_and_names_are_steps_whose_answers_are_final() {
+    let w = World::new();
+    w.put("/v1/cells/a", "1").ok();
+    let receipt = run(
+        &w,
+        json!({"commands": [
+            {"set": {"name": "a", "value": 2}},
+            {"history": {"name": "a"}},
+            {"write_record": {"key": "r", "set": {"f": "v"}}},
+            {"record_history": {"name": "r", "limit": 1}},
+            {"list_names": {}},
+            {"count_names": {}},
+            {"append_event": {"event": {"runId": "run", "eventType": "A", "idempotencyKey": "k"}}},
+            {"event_revision": {"run": "run", "seq": 1}},
+            {"event_revision": {"run": "run", "seq": 2}},
+            {"write_record": {"key": "r", "when": [{"field": {"name": "f", "is": "v"}}], "set": {"g": "w"}, "clear": ["f"]}},
+            {"get": {"name": "a"}},
+        ]}),
+    );
+    let revision = &receipt["revision"];
+    let answers = &receipt["answers"];
+    let versions = &answers[1]["history"];
+    assert_eq!((&versions[0]["value"], &versions[0]["revision"]), (&json!(2), revision));
+    assert_eq!(versions[1]["value"], json!(1));
+    assert_eq!(&answers[3]["record_history"][0]["revision"], revision);
+    assert_eq!(answers[4]["page"]["names"], json!(["a", "r"]));
+    assert_eq!(answers[5], json!({"count": 2}));
+    assert_eq!(answers[7], json!({"event_revision": revision}));
+    assert_eq!(answers[8], json!({"event_revision": null}));
+    assert_eq!(answers[9], json!({"counter": 2}), "the field that was compared went");
+    assert_eq!(&answers[10]["cell"]["revision"], revision);
+}

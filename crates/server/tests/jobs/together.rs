@@ -1,7 +1,8 @@
 //! Jobs and locks inside `MULTI` and `TXN`: with everything else, or not at all.
 
 use crate::speaker::{claim, parts, text};
-use crate::support::Ours;
+use crate::support::{Client, Ours};
+use mainstay_server::resp::Settings;
 
 #[test]
 fn a_job_is_done_and_a_cell_is_set_in_one_transaction() {
@@ -158,4 +159,103 @@ fn counters_inside_exec_are_the_final_ones() {
         }
         beside.join().unwrap();
     });
+}
+
+/// So many connections at once.
+const WORKERS: usize = 8;
+/// So many jobs.
+const JOBS: usize = 320;
+
+/// Does `MULTI`, these lines, `EXEC`.
+fn multi(client: &mut Client, lines: &[&str]) -> String {
+    client.line("MULTI");
+    for line in lines {
+        assert_eq!(client.line(line), r"+QUEUED\r\n", "{line}");
+    }
+    client.line("EXEC")
+}
+
+#[test]
+fn exec_without_watch_never_conflicts_however_many_claim() {
+    // What is synced is executed long before it is seen, so that those who try again meet others who are further.
+    let ours = Ours::with(Settings::default());
+    let mut client = ours.client();
+    for id in 0..JOBS {
+        client.line(&format!("JOB.SUBMIT t {id}"));
+    }
+    let claimed: Vec<String> = std::thread::scope(|scope| {
+        let worker = |number: usize| {
+            let mut client = ours.client();
+            move || {
+                let claim = format!("JOB.CLAIM t WORKER {number}");
+                let (mut ids, mut round) = (Vec::new(), 0);
+                loop {
+                    round += 1;
+                    let mark = format!("CELL.SET mark/{number} {round}");
+                    let done = multi(&mut client, &[&claim, "INCR claims", &mark]);
+                    assert!(done.starts_with(r"*3\r\n"), "{done}");
+                    // Nothing is left.
+                    if done.starts_with(r"*3\r\n$-1\r\n") {
+                        return ids;
+                    }
+                    let (id, token) = (parts(&done)[0].clone(), parts(&done)[1].clone());
+                    let complete = format!("JOB.DONE t {id} {token}");
+                    let done = multi(&mut client, &[&complete, "INCR done", "JOB.COUNT t"]);
+                    assert!(done.starts_with(r"*3\r\n$9\r\ncompleted\r\n"), "{done}");
+                    ids.push(id);
+                }
+            }
+        };
+        let workers: Vec<_> = (0..WORKERS).map(|number| scope.spawn(worker(number))).collect();
+        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
+    });
+    let once: std::collections::BTreeSet<&String> = claimed.iter().collect();
+    assert_eq!((claimed.len(), once.len()), (JOBS, JOBS), "each of them once");
+    // Whoever found nothing counted, too.
+    assert_eq!(client.line("GET claims"), text(&(JOBS + WORKERS).to_string()));
+}
+
+#[test]
+fn exec_without_watch_never_conflicts_however_many_take_one_lock() {
+    let ours = Ours::start();
+    let rounds = 40;
+    let held = std::thread::scope(|scope| {
+        let worker = |number: usize| {
+            let mut client = ours.client();
+            move || {
+                let take = format!("LOCK.TAKE l OWNER {number} LEASE 60000");
+                let mut held = 0;
+                for _ in 0..rounds {
+                    let done = multi(&mut client, &[&take, "INCR tries"]);
+                    assert!(done.starts_with(r"*2\r\n"), "{done}");
+                    let token = parts(&done)[0].clone();
+                    if token != "$-1" {
+                        held += 1;
+                        let free = format!("LOCK.FREE l {token}");
+                        let done = multi(&mut client, &[&free, "INCR freed"]);
+                        assert!(done.starts_with(r"*2\r\n:1\r\n"), "it was its own: {done}");
+                    }
+                }
+                held
+            }
+        };
+        let workers: Vec<_> = (0..WORKERS).map(|number| scope.spawn(worker(number))).collect();
+        workers.into_iter().map(|worker| worker.join().unwrap()).sum::<usize>()
+    });
+    let mut client = ours.client();
+    assert_eq!(client.line("GET tries"), text(&(WORKERS * rounds).to_string()));
+    assert_eq!(client.line("GET freed"), text(&held.to_string()));
+}
+
+/// Answers in `EXEC` are final, also where it holds orders: no revision is 0.
+#[test]
+fn reads_beside_orders_in_exec_tell_what_is_there_afterwards() {
+    let ours = Ours::start();
+    let mut client = ours.client();
+    client.line("JOB.SUBMIT t a");
+    for read in ["CELL.GETV c", "CELL.HISTORY c", "JOB.GET t a", "JOB.HISTORY t a", "REVISION"] {
+        let done = multi(&mut client, &["CELL.SET c 1", "JOB.CLAIM t WORKER w", read]);
+        let after = client.line(read);
+        assert!(done.ends_with(&after), "{read}: {done} and then {after}");
+    }
 }

@@ -10,6 +10,8 @@ use super::run::{
 };
 use super::session::{LetterForm, LettersForm, OpenedForm, SessionPageForm, letters};
 use super::{Raw, raw};
+use crate::http::history::VersionForm;
+use crate::http::record_history::RecordVersionForm;
 use crate::sessions::Told;
 use mainstay::{
     Answer, Code, Error, OutboxAnswer, Page, Receipt, Result, RunAnswer, SessionAnswer,
@@ -116,6 +118,12 @@ pub(crate) enum AnswerForm {
     Session(Option<Told>),
     /// A page of sessions.
     Sessions(SessionPageForm),
+    /// The versions of a cell, newest first.
+    History(Vec<VersionForm>),
+    /// The versions of a record, newest first.
+    RecordHistory(Vec<RecordVersionForm>),
+    /// The revision that brought an event; null where there is none.
+    EventRevision(Option<u64>),
 }
 
 /// What a cell held before.
@@ -157,7 +165,7 @@ pub(crate) struct CellForm {
     counter: u64,
     /// When it was written, in microseconds.
     stamp: u64,
-    /// The transaction that wrote it; zero inside the transaction itself.
+    /// The transaction that wrote it.
     revision: u64,
     /// When it expires, in microseconds.
     expires: Option<u64>,
@@ -213,6 +221,13 @@ impl AnswerForm {
             Answer::Outbox(answer) => AnswerForm::of_outbox(*answer)?,
             Answer::State(answer) => AnswerForm::of_state(*answer)?,
             Answer::Session(answer) => AnswerForm::of_session(*answer)?,
+            Answer::History(versions) => {
+                AnswerForm::History(versions.into_iter().map(VersionForm::from).collect())
+            }
+            Answer::RecordHistory(versions) => {
+                let versions = versions.into_iter().map(RecordVersionForm::from);
+                AnswerForm::RecordHistory(versions.collect())
+            }
             _ => return Err(formless()),
         })
     }
@@ -231,6 +246,7 @@ impl AnswerForm {
                 AnswerForm::Alerts(alerts.into_iter().map(AlertForm::from).collect())
             }
             RunAnswer::Runs(page) => AnswerForm::Runs(page.into()),
+            RunAnswer::Revision(revision) => AnswerForm::EventRevision(revision),
             _ => return Err(formless()),
         })
     }

@@ -1,8 +1,11 @@
 //! Commands on cells.
 
 use super::{Raw, given, said, value};
-use mainstay::limits::PAGE_DEFAULT;
-use mainstay::{CellCommand, Code, Error, Name, Number, Result, StringCommand, Ttl, Value};
+use mainstay::limits::{PAGE_DEFAULT, PAGE_LIMIT};
+use mainstay::{
+    CellCommand, Code, Contract, Error, KeyCommand, Name, Number, RecordCommand, Result,
+    StringCommand, Ttl, Value,
+};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -106,6 +109,21 @@ pub(crate) struct ListForm {
     limit: Option<usize>,
 }
 
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct VersionsForm {
+    /// The cell or the record.
+    name: String,
+    /// At most this many; 1,000 without it.
+    limit: Option<usize>,
+    /// Only counters below this one.
+    before: Option<u64>,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CountNamesForm {}
+
 /// What a write does to a time to live.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -208,5 +226,31 @@ impl ListForm {
     pub fn command(self) -> Result<CellCommand> {
         let ListForm { prefix, after, limit } = self;
         Ok(CellCommand::List { prefix, after, limit: limit.unwrap_or(PAGE_DEFAULT) })
+    }
+
+    /// Names of cells and records.
+    pub fn names(self) -> KeyCommand {
+        let ListForm { prefix, after, limit } = self;
+        let kinds = vec![Contract::Cells, Contract::Records];
+        KeyCommand::Names { kinds, prefix, after, limit: limit.unwrap_or(PAGE_DEFAULT) }
+    }
+}
+
+impl CountNamesForm {
+    pub fn command(self) -> KeyCommand {
+        let kinds = vec![Contract::Cells, Contract::Records];
+        KeyCommand::Count { kinds, limit: PAGE_LIMIT }
+    }
+}
+
+impl VersionsForm {
+    pub fn of_cell(self) -> Result<CellCommand> {
+        let limit = self.limit.unwrap_or(PAGE_DEFAULT);
+        Ok(CellCommand::History { name: Name::new(&self.name)?, limit, before: self.before })
+    }
+
+    pub fn of_record(self) -> Result<RecordCommand> {
+        let limit = self.limit.unwrap_or(PAGE_DEFAULT);
+        Ok(RecordCommand::History { key: Name::new(&self.name)?, limit, before: self.before })
     }
 }

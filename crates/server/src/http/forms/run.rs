@@ -93,6 +93,21 @@ pub(crate) struct RunNameForm {
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+pub(crate) struct EventRevisionForm {
+    /// The run.
+    run: String,
+    /// The event.
+    seq: u64,
+}
+
+impl EventRevisionForm {
+    pub fn command(self) -> Result<RunCommand> {
+        Ok(RunCommand::Revision { run: Name::new(&self.run)?, seq: self.seq })
+    }
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct FetchForm {
     /// The run.
     run: String,

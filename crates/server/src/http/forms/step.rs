@@ -2,7 +2,8 @@
 
 use super::branch::{BranchForm, FinishForm, ForkForm, MergeForm, RenameForm, TagForm, UntagForm};
 use super::cell::{
-    CasForm, DeleteForm, ExpireForm, GetForm, IncrForm, InitForm, ListForm, RestoreForm, SetForm,
+    CasForm, CountNamesForm, DeleteForm, ExpireForm, GetForm, IncrForm, InitForm, ListForm,
+    RestoreForm, SetForm, VersionsForm,
 };
 use super::hash::{HashAddFloatForm, HashAddForm, HashCountForm, HashDeleteForm, HashSetForm};
 use super::keyed::{
@@ -19,8 +20,8 @@ use super::record::{
     WriteRecordForm,
 };
 use super::run::{
-    AppendEventForm, BootstrapForm, FetchForm, KeepStateForm, KeptStateForm, ListRunsForm,
-    RestoreRunForm, RunNameForm, RunSnapshotForm,
+    AppendEventForm, BootstrapForm, EventRevisionForm, FetchForm, KeepStateForm, KeptStateForm,
+    ListRunsForm, RestoreRunForm, RunNameForm, RunSnapshotForm,
 };
 use super::session::{
     AcknowledgeForm, HasPendingForm, KeepSessionForm, ListSessionsForm, OpenSessionForm,
@@ -59,6 +60,12 @@ pub(crate) enum StepForm {
     Get(GetForm),
     /// Lists names in byte order.
     List(ListForm),
+    /// The versions of a cell, newest first; the first may be what this transaction wrote.
+    History(VersionsForm),
+    /// Names of cells and records in byte order, each once.
+    ListNames(ListForm),
+    /// How many names of cells and records there are, at most 100,000.
+    CountNames(CountNamesForm),
     /// Writes if a condition holds; answers what was there before, written or not.
     Swap(SwapForm),
     /// Writes several cells, or none.
@@ -97,6 +104,8 @@ pub(crate) enum StepForm {
     ScanRecords(ScanForm),
     /// How many records there are.
     CountRecords(CountForm),
+    /// The versions of a record, newest first; the first may be what this transaction wrote.
+    RecordHistory(VersionsForm),
     /// Puts fields in; answers how many of them are new. A cell of this name is refused.
     HashSet(HashSetForm),
     /// Takes fields out; answers how many of them were there. A cell of this name is refused.
@@ -131,6 +140,8 @@ pub(crate) enum StepForm {
     ProjectRun(RunNameForm),
     /// Events of a run that could not follow those before them.
     RunAlerts(FetchForm),
+    /// The revision that brought an event; null where there is none.
+    EventRevision(EventRevisionForm),
     /// Runs in byte order of their names.
     ListRuns(ListRunsForm),
     /// Writes a message to be sent; answers its number.
@@ -265,6 +276,9 @@ impl StepForm {
             StepForm::Restore(form) => form.command()?.into(),
             StepForm::Get(form) => form.command()?.into(),
             StepForm::List(form) => form.command()?.into(),
+            StepForm::History(form) => form.of_cell()?.into(),
+            StepForm::ListNames(form) => form.names().into(),
+            StepForm::CountNames(form) => form.command().into(),
             StepForm::Sweep(form) => SystemCommand::Sweep { limit: form.limit }.into(),
             StepForm::Swap(form) => form.command()?.into(),
             StepForm::SetAll(form) => form.command()?.into(),
@@ -292,6 +306,7 @@ impl StepForm {
             StepForm::GetRecord(form) => form.command()?.into(),
             StepForm::ScanRecords(form) => form.command()?.into(),
             StepForm::CountRecords(form) => form.command()?.into(),
+            StepForm::RecordHistory(form) => form.of_record()?.into(),
             StepForm::HashSet(form) => form.command()?.into(),
             StepForm::HashDelete(form) => form.command()?.into(),
             StepForm::HashAdd(form) => form.command()?.into(),
@@ -315,6 +330,7 @@ impl StepForm {
             StepForm::SnapshotRun(form) => form.command()?.into(),
             StepForm::ProjectRun(form) => RunCommand::Project { run: form.named()? }.into(),
             StepForm::RunAlerts(form) => form.alerts()?.into(),
+            StepForm::EventRevision(form) => form.command()?.into(),
             StepForm::ListRuns(form) => form.command()?.into(),
             StepForm::PutMessage(form) => form.command()?.into(),
             StepForm::AckMessages(form) => form.command().into(),

@@ -3,10 +3,8 @@
 use crate::resp::arguments::{Arguments, syntax_error};
 use crate::resp::plan::{Answers, Plan, Shape, only, unexpected};
 use crate::resp::reply::Reply;
-use crate::resp::rights::Reach;
-use crate::resp::session::Call;
 use crate::resp::table::{Group, Run, Spec};
-use mainstay::{Answer, At, CellCommand, HistoryEntry, Number, Stamp, Ttl, Versioned};
+use mainstay::{Answer, CellCommand, HistoryEntry, Number, Stamp, Ttl, Versioned};
 
 /// How many versions or names are given where no limit is said.
 const DEFAULT_LIMIT: usize = 100;
@@ -39,8 +37,7 @@ pub const COMMANDS: &[Spec] = &[
         .writes()
         .syntax("name [by]")
         .about("Adds to a number; the sum and the counter"),
-    cell("cell.history", -2, Run::Settled(history))
-        .reaches(Reach::Words)
+    cell("cell.history", -2, Run::Data(history))
         .syntax("name [LIMIT n] [BEFORE counter]")
         .about("The versions of a cell, newest first, deletions included"),
     Spec::new("cell.list", -1, Group::Cells, Run::Data(list))
@@ -205,13 +202,15 @@ fn list(words: &[&[u8]]) -> Result<Plan, Reply> {
     Ok(Plan::one(CellCommand::List { prefix, after, limit }, Shape::ours(names)).at(at))
 }
 
-fn history(call: &mut Call<'_>) -> Reply {
-    read_history(call).unwrap_or_else(|reply| reply)
+fn history(words: &[&[u8]]) -> Result<Plan, Reply> {
+    let mut arguments = Arguments::behind(words);
+    let name = arguments.name()?;
+    let (limit, before) = versions(&mut arguments)?;
+    Ok(Plan::one(CellCommand::History { name, limit, before }, Shape::ours(history_rows)))
 }
 
-fn read_history(call: &mut Call<'_>) -> Result<Reply, Reply> {
-    let mut arguments = call.arguments();
-    let name = arguments.name()?;
+/// `[LIMIT n] [BEFORE counter]`, which end a command.
+pub(super) fn versions(arguments: &mut Arguments<'_>) -> Result<(usize, Option<u64>), Reply> {
     let (mut limit, mut before) = (DEFAULT_LIMIT, None);
     while arguments.left() > 0 {
         if arguments.take("LIMIT") {
@@ -222,8 +221,16 @@ fn read_history(call: &mut Call<'_>) -> Result<Reply, Reply> {
             arguments.end()?;
         }
     }
-    let versions = call.session.cells.at(At::Latest)?.history(name.as_str(), limit, before)?;
-    Ok(Reply::Array(versions.into_iter().map(version).collect()))
+    Ok((limit, before))
+}
+
+fn history_rows(answers: Answers, _: Stamp) -> Reply {
+    match only(answers) {
+        Some(Answer::History(versions)) => {
+            Reply::Array(versions.into_iter().map(version).collect())
+        }
+        _ => unexpected(),
+    }
 }
 
 fn version(entry: HistoryEntry) -> Reply {

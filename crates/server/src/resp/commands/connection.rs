@@ -14,15 +14,28 @@ const NAME_LIMIT_BYTES: usize = 256;
 
 /// The commands of this file.
 pub const COMMANDS: &[Spec] = &[
-    of("ping", -1, Run::Session(ping)).syntax("[text]").about("Answers PONG, or what it was given"),
-    of("echo", 2, Run::Session(echo)).syntax("text").about("Answers what it was given"),
+    of("ping", -1, Run::Session(ping))
+        .without_data()
+        .syntax("[text]")
+        .about("Answers PONG, or what it was given"),
+    of("echo", 2, Run::Session(echo))
+        .without_data()
+        .syntax("text")
+        .about("Answers what it was given"),
     of("hello", -1, Run::Control(hello))
+        .without_data()
         .syntax("[2 | 3] [AUTH user password] [SETNAME name]")
         .about("Says who is here, and in which protocol"),
-    of("select", 2, Run::Session(select)).syntax("0").about("There is one database, number 0"),
-    of("quit", -1, Run::Control(quit)).about("Closes the connection"),
-    of("reset", 1, Run::Control(reset)).about("Sets the connection back to how it began"),
+    of("select", 2, Run::Session(select))
+        .without_data()
+        .syntax("0")
+        .about("There is one database, number 0"),
+    of("quit", -1, Run::Control(quit)).without_data().about("Closes the connection"),
+    of("reset", 1, Run::Control(reset))
+        .without_data()
+        .about("Sets the connection back to how it began"),
     of("client", -2, Run::Session(client))
+        .without_data()
         .syntax(
             "ID | GETNAME | SETNAME | SETINFO | INFO | LIST | NO-EVICT | NO-TOUCH [argument ...]",
         )

@@ -6,7 +6,7 @@ use crate::resp::feeds::{Awaited, Found, Reading, Telling, Until};
 use crate::resp::reply::{Protocol, Reply};
 use crate::resp::rights::Reach;
 use crate::resp::session::{Call, Handled};
-use crate::resp::table::{Group, Inside, Run, Spec};
+use crate::resp::table::{Group, Run, Spec};
 use mainstay::{Event, Filter};
 use std::sync::Arc;
 
@@ -19,7 +19,6 @@ const DEFAULT_LIMIT: usize = 100;
 pub const COMMANDS: &[Spec] = &[
     Spec::new("feed.read", -1, Group::Feed, Run::Control(read))
         .reaches(Reach::Range(range))
-        .inside(Inside { check: waits_not, run: read_at_once })
         .syntax("[AFTER revision] [PREFIX p] [LIMIT n] [WAIT ms]")
         .about("Committed changes behind a revision, in order"),
     Spec::new("feed.watch", -1, Group::Feed, Run::Control(watch))
@@ -79,9 +78,6 @@ fn read(call: &mut Call<'_>) -> Handled {
 
 fn reading(call: &mut Call<'_>) -> Result<Handled, Reply> {
     let wish = wish(call)?;
-    if wish.wait_ms > 0 && (call.session.multi.is_some() || call.session.open.is_some()) {
-        return Err(no_waiting());
-    }
     let shared = call.shared();
     let seat = shared.feed_seat()?;
     let feed = shared.db.watch(wish.filter, wish.after.unwrap_or(0))?;
@@ -95,31 +91,9 @@ fn reading(call: &mut Call<'_>) -> Result<Handled, Reply> {
     }
 }
 
-fn waits_not(words: &[&[u8]]) -> Result<(), Reply> {
-    match read_wish(words)?.wait_ms {
-        0 => Ok(()),
-        _ => Err(no_waiting()),
-    }
-}
-
 /// What is said to whoever would wait inside a transaction.
 pub fn no_waiting() -> Reply {
     Reply::error("ERR waiting is not for inside a transaction")
-}
-
-/// The same between `MULTI` and `EXEC`, where nothing waits: what is found at the first look, which may
-/// be fewer changes than there are.
-fn read_at_once(call: &mut Call<'_>) -> Reply {
-    match reading(call) {
-        Ok(Handled::Reply(reply)) | Err(reply) => reply,
-        Ok(Handled::Wait(awaited)) => match awaited.tell_found() {
-            Some(reply) => reply,
-            None => Reply::error(
-                "ERR nothing was found in the first changes behind that revision: ask outside of MULTI",
-            ),
-        },
-        Ok(_) => super::super::plan::unexpected(),
-    }
 }
 
 fn watch(call: &mut Call<'_>) -> Handled {
@@ -129,9 +103,6 @@ fn watch(call: &mut Call<'_>) -> Handled {
 fn watching(call: &mut Call<'_>) -> Result<Handled, Reply> {
     if call.session.protocol != Protocol::Three {
         return Err(Reply::error("ERR FEED.WATCH pushes, which RESP2 cannot: say HELLO 3 first"));
-    }
-    if call.session.multi.is_some() || call.session.open.is_some() {
-        return Err(Reply::error("ERR FEED.WATCH is not for inside a transaction"));
     }
     let wish = wish(call)?;
     let seat = call.shared().feed_seat()?;

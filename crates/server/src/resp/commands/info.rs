@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 
 /// The commands of this file.
 pub const COMMANDS: &[Spec] = &[Spec::new("info", -1, Group::Server, Run::Session(info))
+    .without_data()
     .syntax("[section ...]")
     .about("Figures about the server, as text; sections can be named")];
 

@@ -6,6 +6,7 @@
 //! ```
 
 use super::branches::reply;
+use super::cells::versions;
 use super::records::{how_many, whole_record};
 use crate::jobs::{Claim, Given, Keys, New, Order, Outcome};
 use crate::resp::arguments::{Arguments, not_an_integer, syntax_error};
@@ -15,7 +16,9 @@ use crate::resp::rights::Needs;
 use crate::resp::session::{Call, Job as Work, no_permission, no_user};
 use crate::resp::table::{Group, Run, Spec};
 use crate::security::{Area, Denied, Right, User};
-use mainstay::{Answer, At, Field, Fields, Name, Record, RecordCommand, RecordPage, Test, Where};
+use mainstay::{
+    Answer, At, Field, Fields, Name, Record, RecordCommand, RecordPage, Stamp, Test, Where,
+};
 use mainstay_jobs::{Grant, Job, JobName, JobVersion, Jobs, Retry, State, Submission, field};
 use std::time::Duration;
 
@@ -58,7 +61,7 @@ pub const COMMANDS: &[Spec] = &[
     of("job.count", -2, Run::Kept(count))
         .syntax("type [STATE state] [REV revision | AT stamp_us]")
         .about("How many jobs of a type there are"),
-    of("job.history", -3, Run::Settled(history))
+    of("job.history", -3, Run::Kept(history))
         .syntax("type id [LIMIT n] [BEFORE counter]")
         .about("What became of a job, newest first: counter, state, worker, step, error, time"),
     of("job.data", 3, Run::Slow(data)).syntax("type id").about("The input of a job, or nil"),
@@ -328,27 +331,20 @@ fn allowed(call: &Call<'_>, may: impl Fn(&User) -> Result<(), Denied>) -> Result
     may(user).map_err(|denied| no_permission(spec, &denied))
 }
 
-fn history(call: &mut Call<'_>) -> Reply {
-    read_history(call).unwrap_or_else(|reply| reply)
-}
-
-fn read_history(call: &mut Call<'_>) -> Result<Reply, Reply> {
-    let mut arguments = call.arguments();
+fn history(keys: &Keys, words: &[&[u8]]) -> Result<Plan, Reply> {
+    let mut arguments = Arguments::behind(words);
     let name = job_name(&mut arguments)?;
-    let (mut limit, mut before) = (DEFAULT_LIMIT, None);
-    while arguments.left() > 0 {
-        match () {
-            () if arguments.take("LIMIT") => limit = arguments.limit()?,
-            () if arguments.take("BEFORE") => before = Some(arguments.count()?),
-            () => return Err(syntax_error()),
+    let (limit, before) = versions(&mut arguments)?;
+    let key = Name::new(&keys.job(&name))?;
+    let rows = move |answers: Answers, _: Stamp| match only(answers) {
+        Some(Answer::RecordHistory(versions)) => {
+            let row = |entry| version(JobVersion::of(&name, entry));
+            Reply::Array(versions.into_iter().map(row).collect())
         }
-    }
-    let key = call.shared().jobs.keys().job(&name);
-    let versions = match looked(call, &key)? {
-        Some(jobs) => jobs.history(&name, limit, before)?,
-        None => Vec::new(),
+        _ => unexpected(),
     };
-    Ok(Reply::Array(versions.into_iter().map(version).collect()))
+    let shape = Shape::asked(rows, Reply::from);
+    Ok(Plan::one(RecordCommand::History { key, limit, before }, shape))
 }
 
 /// What a job was like, and who had it.

@@ -1,18 +1,19 @@
 //! Names, whatever they hold: `DEL`, `EXPIRE`, `SCAN` and the like.
 
 use super::expiry::{Clock, Unit, expiry, invalid_time, remaining};
+use crate::resp::Shared;
 use crate::resp::arguments::{Arguments, name, not_an_integer, syntax_error};
-use crate::resp::plan::{Answers, Plan, Shape, too_many_commands};
+use crate::resp::plan::{Answers, Plan, Shape, only, too_many_commands, unexpected};
 use crate::resp::reply::{OK, Reply};
 use crate::resp::request::whole;
 use crate::resp::rights::{Needs, Reach};
 use crate::resp::session::{Call, Job};
-use crate::resp::table::{Group, Run, Spec};
+use crate::resp::table::{Elsewhere, Group, Run, Spec};
 use crate::security::{Area, Right};
-use mainstay::limits::TRANSACTION_LIMIT_COMMANDS;
+use mainstay::limits::{PAGE_LIMIT, TRANSACTION_LIMIT_COMMANDS};
 use mainstay::{
-    Answer, CellCommand, Command, Contract, ExpireOnly, Moment, Name, RecordCommand, Stamp,
-    StringCommand, Transaction, Ttl,
+    Answer, CellCommand, Command, Contract, ExpireOnly, KeyCommand, Moment, Name, Page,
+    RecordCommand, Stamp, StringCommand, Transaction, Ttl,
 };
 
 use crate::resp::glob::fixed_prefix;
@@ -75,18 +76,18 @@ pub const COMMANDS: &[Spec] = &[
         .keys(1, 1, 1)
         .syntax("key")
         .about("The millisecond until which a key lives"),
-    Spec::new("scan", -2, Group::Keys, Run::Settled(scan))
+    Spec::new("scan", -2, Group::Keys, Run::Whole(scanning, Elsewhere::Settled(scan)))
         .reaches(Reach::Range(scan_range))
         .syntax("cursor [MATCH pattern] [COUNT n] [TYPE type]")
         .about("Names, piece by piece"),
-    Spec::new("keys", 2, Group::Keys, Run::Slow(keys))
+    Spec::new("keys", 2, Group::Keys, Run::Whole(matching, Elsewhere::Slow(keys)))
         .reaches(Reach::Range(keys_range))
         .syntax("pattern")
         .about("All names that match a pattern"),
-    Spec::new("randomkey", 1, Group::Keys, Run::Settled(random))
+    Spec::new("randomkey", 1, Group::Keys, Run::Whole(some_name, Elsewhere::Settled(random)))
         .reaches(Reach::Everything)
         .about("Some name"),
-    Spec::new("flushdb", -1, Group::Keys, Run::Slow(flush))
+    Spec::new("flushdb", -1, Group::Keys, Run::Whole(clearing, Elsewhere::Slow(flush)))
         .writes()
         .syntax("[ASYNC | SYNC]")
         .needs(Needs::Right(Right::write(Area::Admin)))
@@ -280,6 +281,83 @@ fn keys_range(words: &[&[u8]]) -> String {
     words.get(1).map(|pattern| fixed_prefix(pattern)).unwrap_or_default()
 }
 
+/// The kinds of state that names are of; those that a user may not read are left out when the plan is looked at.
+fn both() -> Vec<Contract> {
+    vec![Contract::Cells, Contract::Records]
+}
+
+/// `KEYS` in a transaction, which looks at no more names than a page has.
+fn matching(_: &Shared, words: &[&[u8]]) -> Result<Plan, Reply> {
+    let pattern = words[1].to_vec();
+    let prefix = fixed_prefix(&pattern);
+    let reply = move |answers: Answers, _: Stamp| match only(answers) {
+        Some(Answer::Names(Page { next: Some(_), .. })) => too_many_names(),
+        Some(Answer::Names(page)) => {
+            let fits = |name: &String| matches(&pattern, name.as_bytes());
+            Reply::texts(page.names.into_iter().filter(fits))
+        }
+        _ => unexpected(),
+    };
+    let names = KeyCommand::Names { kinds: both(), prefix, after: None, limit: PAGE_LIMIT };
+    Ok(Plan::one(names, Shape::asked(reply, Reply::from)))
+}
+
+fn too_many_names() -> Reply {
+    Reply::error(format!(
+        "TOOLARGE KEYS in a transaction looks at {PAGE_LIMIT} names at most, and there are more that begin as the pattern \
+         does: use SCAN, or ask outside of the transaction"
+    ))
+}
+
+/// `SCAN` in a transaction.
+fn scanning(shared: &Shared, words: &[&[u8]]) -> Result<Plan, Reply> {
+    let scan = Scan::read(words)?;
+    let after = shared.cursors.after(scan.cursor).ok_or_else(invalid_cursor)?;
+    let kinds: Vec<Contract> = both().into_iter().filter(|kind| scan.wants(*kind)).collect();
+    let (prefix, limit) = (scan.prefix(), scan.count.min(PAGE));
+    let (cursors, pattern) = (shared.cursors.clone(), scan.pattern.map(<[u8]>::to_vec));
+    let reply = move |answers: Answers, _: Stamp| match only(answers) {
+        Some(Answer::Names(page)) => {
+            let next = page.next.map_or(0, |name| cursors.keep(name));
+            scanned(next, page.names, pattern.as_deref())
+        }
+        _ => unexpected(),
+    };
+    let names = KeyCommand::Names { kinds, prefix, after, limit };
+    Ok(Plan::one(names, Shape::asked(reply, Reply::from)).once_only())
+}
+
+/// A page of a scan: its cursor, and the names that match.
+fn scanned(next: u64, names: Vec<String>, pattern: Option<&[u8]>) -> Reply {
+    let fits = |name: &String| pattern.is_none_or(|pattern| matches(pattern, name.as_bytes()));
+    let names = Reply::texts(names.into_iter().filter(fits));
+    Reply::Array(vec![Reply::text(next.to_string()), names])
+}
+
+/// `RANDOMKEY` in a transaction: a name behind a random place; where none follows, the first.
+fn some_name(shared: &Shared, _: &[&[u8]]) -> Result<Plan, Reply> {
+    let names = |after| KeyCommand::Names { kinds: both(), prefix: String::new(), after, limit: 1 };
+    let reply = |answers: Answers, _: Stamp| {
+        let name = |answer| match answer {
+            Answer::Names(page) => page.names.into_iter().next(),
+            _ => None,
+        };
+        Reply::maybe(answers.into_iter().find_map(name).map(Reply::text))
+    };
+    Ok(Plan::all([names(Some(shared.random_text())), names(None)], Shape::ours(reply)))
+}
+
+/// `FLUSHDB` in a transaction: all keys or none.
+fn clearing(_: &Shared, words: &[&[u8]]) -> Result<Plan, Reply> {
+    flush_words(&mut Arguments::behind(words))?;
+    Ok(Plan::one(KeyCommand::Clear { limit: PAGE_LIMIT }, Shape::ours(|_, _| OK)))
+}
+
+fn flush_words(arguments: &mut Arguments<'_>) -> Result<(), Reply> {
+    let _ = arguments.take("ASYNC") || arguments.take("SYNC");
+    arguments.end()
+}
+
 fn keys(call: &mut Call<'_>) -> Result<Job, Reply> {
     let (moment, kinds) = (call.moment()?, call.kinds());
     let pattern = call.words[1].to_vec();
@@ -355,9 +433,7 @@ fn scan_page(call: &mut Call<'_>) -> Result<Reply, Reply> {
     let kinds: Vec<_> = call.kinds().into_iter().filter(|kind| scan.wants(*kind)).collect();
     let page = call.moment()?.names(&kinds, &scan.prefix(), after.as_deref(), count)?;
     let next = page.next.map_or(0, |name| call.shared().cursors.keep(name));
-    let matching = |name: &[u8]| scan.pattern.is_none_or(|pattern| matches(pattern, name));
-    let names = Reply::texts(page.names.into_iter().filter(|name| matching(name.as_bytes())));
-    Ok(Reply::Array(vec![Reply::text(next.to_string()), names]))
+    Ok(scanned(next, page.names, scan.pattern))
 }
 
 fn random(call: &mut Call<'_>) -> Reply {
@@ -377,9 +453,7 @@ fn random_name(call: &Call<'_>) -> Result<Reply, Reply> {
 
 /// Deletes what is there, in pieces: what is written meanwhile may stay.
 fn flush(call: &mut Call<'_>) -> Result<Job, Reply> {
-    let mut arguments = call.arguments();
-    let _ = arguments.take("ASYNC") || arguments.take("SYNC");
-    arguments.end()?;
+    flush_words(&mut call.arguments())?;
     let (moment, empty) = (call.moment()?, call.session.transaction());
     let db = call.shared().db.clone();
     Ok(Box::new(move || {

@@ -1,12 +1,10 @@
 //! Records: `REC.*`.
 
-use super::cells::maybe_counter;
+use super::cells::{maybe_counter, versions};
 use super::expiry::{Clock, Unit, remaining};
 use crate::resp::arguments::{Arguments, syntax_error};
 use crate::resp::plan::{Answers, Plan, Shape, only, unexpected};
 use crate::resp::reply::Reply;
-use crate::resp::rights::Reach;
-use crate::resp::session::Call;
 use crate::resp::table::{Group, Run, Spec};
 use mainstay::{
     Answer, At, Condition, Field, FieldValue, Fields, Name, Record, RecordCommand,
@@ -21,7 +19,7 @@ pub const COMMANDS: &[Spec] = &[
     record("rec.cas", -5, Run::Data(cas))
         .writes()
         .syntax(
-            "key field IS|ABSENT [expected] new [AND field IS|ABSENT [expected]] \
+            "key field IS|ABSENT expected|new [new] [AND field IS|ABSENT [expected]] \
              [SET field value] [UNSET field] [TTL ms]",
         )
         .about(
@@ -39,8 +37,7 @@ pub const COMMANDS: &[Spec] = &[
     record("rec.get", -2, Run::Data(get))
         .syntax("key [REV revision | AT stamp_us]")
         .about("Fields, counter and time to live of a record, now or as it was"),
-    record("rec.history", -2, Run::Settled(history))
-        .reaches(Reach::Words)
+    record("rec.history", -2, Run::Data(history))
         .syntax("key [LIMIT n] [BEFORE counter]")
         .about("The versions of a record, newest first, deletions included"),
     Spec::new("rec.scan", -2, Group::Records, Run::Data(scan))
@@ -87,12 +84,22 @@ fn condition(field: Field, arguments: &mut Arguments<'_>) -> Result<Condition, R
     Ok(Condition::Field { field, is })
 }
 
+/// With a new value for the field that is compared, or without one: then the other words say all that is written, which
+/// may be that this field goes. Words that can be read with a new value are.
 fn cas(words: &[&[u8]]) -> Result<Plan, Reply> {
+    let write = swapping(words, true);
+    let write = write.or_else(|reply| swapping(words, false).map_err(|_| reply))?;
+    Ok(Plan::one(write, Shape::ours(maybe_counter)))
+}
+
+fn swapping(words: &[&[u8]], replaced: bool) -> Result<RecordWrite, Reply> {
     let mut arguments = Arguments::behind(words);
     let mut write = write_to(arguments.name()?)?;
     let swapped = field(&mut arguments)?;
     write.when.push(condition(swapped.clone(), &mut arguments)?);
-    write.set.push((swapped, FieldValue::from(arguments.word()?)));
+    if replaced {
+        write.set.push((swapped, FieldValue::from(arguments.word()?)));
+    }
     while arguments.left() > 0 {
         if arguments.take("AND") {
             let further = field(&mut arguments)?;
@@ -107,7 +114,8 @@ fn cas(words: &[&[u8]]) -> Result<Plan, Reply> {
             return Err(syntax_error());
         }
     }
-    Ok(Plan::one(write, Shape::ours(maybe_counter)))
+    let is_empty = write.set.is_empty() && write.clear.is_empty() && write.ttl == Ttl::Keep;
+    if is_empty { Err(syntax_error()) } else { Ok(write) }
 }
 
 fn set(words: &[&[u8]]) -> Result<Plan, Reply> {
@@ -164,26 +172,20 @@ fn pairs(fields: Fields) -> Reply {
     Reply::Array(fields.into_iter().map(pair).collect())
 }
 
-fn history(call: &mut Call<'_>) -> Reply {
-    read_history(call).unwrap_or_else(|reply| reply)
+fn history(words: &[&[u8]]) -> Result<Plan, Reply> {
+    let mut arguments = Arguments::behind(words);
+    let key = arguments.name()?;
+    let (limit, before) = versions(&mut arguments)?;
+    Ok(Plan::one(RecordCommand::History { key, limit, before }, Shape::ours(history_rows)))
 }
 
-fn read_history(call: &mut Call<'_>) -> Result<Reply, Reply> {
-    let mut arguments = call.arguments();
-    let key = arguments.name()?;
-    let (mut limit, mut before) = (DEFAULT_LIMIT, None);
-    while arguments.left() > 0 {
-        if arguments.take("LIMIT") {
-            limit = arguments.limit()?;
-        } else if arguments.take("BEFORE") {
-            before = Some(arguments.count()?);
-        } else {
-            arguments.end()?;
+fn history_rows(answers: Answers, _: Stamp) -> Reply {
+    match only(answers) {
+        Some(Answer::RecordHistory(versions)) => {
+            Reply::Array(versions.into_iter().map(version).collect())
         }
+        _ => unexpected(),
     }
-    let records = call.shared().db.branch(&call.session.branch)?.records();
-    let versions = records.at(At::Latest)?.history(key.as_str(), limit, before)?;
-    Ok(Reply::Array(versions.into_iter().map(version).collect()))
 }
 
 fn version(entry: RecordHistoryEntry) -> Reply {

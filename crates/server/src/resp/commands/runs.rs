@@ -8,13 +8,14 @@
 
 use super::branches::reply;
 use super::feed::no_waiting;
+use crate::resp::Shared;
 use crate::resp::arguments::{Arguments, syntax_error, text};
 use crate::resp::feeds::{Awaited, Following};
 use crate::resp::plan::{Answers, Plan, Shape, only, unexpected};
 use crate::resp::reply::Reply;
 use crate::resp::rights::Reach;
 use crate::resp::session::{Call, Handled};
-use crate::resp::table::{Group, Inside, Run, Spec};
+use crate::resp::table::{Elsewhere, Group, Run, Spec};
 use mainstay::{
     Answer, Appended, At, CanonicalEvent, EventKey, EventMessage, Instant, Name, NewEvent,
     RunAlert, RunAnswer, RunCommand, RunFilter, RunInfo, RunPage, RunStatus, Stamp, Value,
@@ -47,9 +48,8 @@ pub const COMMANDS: &[Spec] = &[
     run("run.fetch", -2, Run::Data(fetch))
         .syntax("run [AFTER seq] [LIMIT n] [REV revision | AT stamp_us]")
         .about("Events of a run in order, each with its sequence"),
-    run("run.tail", -2, Run::Control(tail))
+    run("run.tail", -2, Run::Whole(tail_inside, Elsewhere::Control(tail)))
         .reaches(Reach::Words)
-        .inside(Inside { check: waits_not, run: tail_at_once })
         .syntax("run [AFTER seq] [LIMIT n] [WAIT ms]")
         .about("Events that are on stable storage, waiting for at least one"),
     run("run.snapshot", -2, Run::Data(snapshot))
@@ -58,7 +58,7 @@ pub const COMMANDS: &[Spec] = &[
     run("run.project", 2, Run::Data(project))
         .syntax("run")
         .about("The same from the first event on, whatever is kept"),
-    Spec::new("run.key", -5, Group::Runs, Run::Session(key))
+    Spec::new("run.key", -5, Group::Runs, Run::Session(key)).without_data()
         .syntax("run type [STEP step] [ATTEMPT n] PLAN version [PLANID plan]")
         .about("The idempotency key of an event"),
     run("run.info", -2, Run::Data(info))
@@ -67,8 +67,7 @@ pub const COMMANDS: &[Spec] = &[
     run("run.alerts", -2, Run::Data(alerts))
         .syntax("run [AFTER seq] [LIMIT n]")
         .about("Events that could not follow those before them: sequence, why, when"),
-    run("run.revision", 3, Run::Settled(revision))
-        .reaches(Reach::Words)
+    run("run.revision", 3, Run::Data(revision))
         .syntax("run seq")
         .about("The revision that brought an event, to fork there; or nil"),
     Spec::new("run.list", -1, Group::Runs, Run::Data(list))
@@ -314,9 +313,6 @@ fn tail(call: &mut Call<'_>) -> Handled {
 fn tailing(call: &Call<'_>) -> Result<Handled, Reply> {
     let Wanted { run, after, limit, wait_ms, .. } = Wanted::read(call.words)?.only(true, false)?;
     let wait_ms = wait_ms.unwrap_or(0);
-    if wait_ms > 0 && (call.session.multi.is_some() || call.session.open.is_some()) {
-        return Err(no_waiting());
-    }
     let shared = call.shared();
     let tail = shared.db.branch(&call.session.branch)?.runs().tail(run.as_str(), after)?;
     let now_us = shared.ticks_us();
@@ -329,18 +325,14 @@ fn tailing(call: &Call<'_>) -> Result<Handled, Reply> {
     })
 }
 
-fn waits_not(words: &[&[u8]]) -> Result<(), Reply> {
-    match Wanted::read(words)?.only(true, false)?.wait_ms {
-        None | Some(0) => Ok(()),
+/// In a transaction nothing waits: the events that it sees, its own included.
+fn tail_inside(_: &Shared, words: &[&[u8]]) -> Result<Plan, Reply> {
+    let Wanted { run, after, limit, wait_ms, .. } = Wanted::read(words)?.only(true, false)?;
+    match wait_ms {
+        None | Some(0) => {
+            Ok(Plan::one(RunCommand::Fetch { run, after, limit }, Shape::ours(events)))
+        }
         _ => Err(no_waiting()),
-    }
-}
-
-/// The same between `MULTI` and `EXEC`, where nothing waits.
-fn tail_at_once(call: &mut Call<'_>) -> Reply {
-    match tailing(call) {
-        Ok(Handled::Reply(reply)) | Err(reply) => reply,
-        Ok(_) => unexpected(),
     }
 }
 
@@ -436,15 +428,17 @@ fn told(answers: Answers, _: Stamp) -> Reply {
     }
 }
 
-fn revision(call: &mut Call<'_>) -> Reply {
-    read_revision(call).unwrap_or_else(|reply| reply)
+fn revision(words: &[&[u8]]) -> Result<Plan, Reply> {
+    let mut arguments = Arguments::behind(words);
+    let (run, seq) = (arguments.name()?, arguments.count()?);
+    Ok(Plan::one(RunCommand::Revision { run, seq }, Shape::ours(brought)))
 }
 
-fn read_revision(call: &Call<'_>) -> Result<Reply, Reply> {
-    let mut arguments = call.arguments();
-    let (run, seq) = (arguments.name()?, arguments.count()?);
-    let runs = call.shared().db.branch(&call.session.branch)?.runs();
-    Ok(Reply::maybe(runs.revision_of(run.as_str(), seq)?.map(Reply::number)))
+fn brought(answers: Answers, _: Stamp) -> Reply {
+    match answer(answers) {
+        Some(RunAnswer::Revision(revision)) => Reply::maybe(revision.map(Reply::number)),
+        _ => unexpected(),
+    }
 }
 
 fn list(words: &[&[u8]]) -> Result<Plan, Reply> {

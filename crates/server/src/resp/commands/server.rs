@@ -1,33 +1,42 @@
 //! The server: `COMMAND`, `CONFIG`, `TIME` and the like.
 
+use super::records::how_many;
+use crate::resp::Shared;
 use crate::resp::arguments::syntax_error;
+use crate::resp::plan::{Plan, Shape};
 use crate::resp::reply::{OK, Reply};
 use crate::resp::rights::{self, Needs, Reach};
 use crate::resp::session::{Call, Job};
-use crate::resp::table::{self, Group, Run, Spec};
+use crate::resp::table::{self, Elsewhere, Group, Run, Spec};
 use crate::security::{Area, Right};
-use mainstay::Durability;
+use mainstay::limits::PAGE_LIMIT;
+use mainstay::{Contract, Durability, KeyCommand};
 
 /// The commands of this file.
 pub const COMMANDS: &[Spec] = &[
     of("command", -1, Run::Session(command))
+        .without_data()
         .syntax("[COUNT | LIST | INFO | DOCS] [name ...]")
         .about("What commands there are"),
     of("config", -2, Run::Session(config))
+        .without_data()
         .needs(Needs::Words(config_right))
         .audited(0)
         .syntax("GET [pattern ...]")
         .about("CONFIG GET: settings by pattern"),
-    of("time", 1, Run::Session(time)).about("Seconds and microseconds of the clock"),
-    of("revision", 1, Run::Settled(revision))
+    of("time", 1, Run::Session(time))
+        .without_data()
+        .about("Seconds and microseconds of the clock"),
+    of("revision", 1, Run::Revision)
         .needs(Needs::Some)
-        .about("The newest visible revision"),
+        .about("The revision that is read: the newest, a transaction's snapshot, or the one that EXEC gets"),
     of("durability", 2, Run::Session(durability))
+        .without_data()
         .needs(Needs::Right(rights::WRITE))
         .audited(1)
         .syntax("SYNC | INTERVAL | MEMORY")
         .about("What has to happen before a write of this connection is answered"),
-    of("dbsize", 1, Run::Slow(count))
+    of("dbsize", 1, Run::Whole(counting, Elsewhere::Slow(count)))
         .needs(Needs::Right(rights::READ))
         .reaches(Reach::Everything)
         .about("How many cells there are, counted"),
@@ -123,12 +132,10 @@ fn config(call: &mut Call<'_>) -> Reply {
 }
 
 fn time(call: &mut Call<'_>) -> Reply {
-    let now_us = call.shared().now();
+    // Time stands still in a transaction.
+    let open = call.session.open.as_ref();
+    let now_us = open.and_then(|open| open.now()).unwrap_or_else(|| call.shared().now());
     Reply::texts([(now_us / 1_000_000).to_string(), (now_us % 1_000_000).to_string()])
-}
-
-fn revision(call: &mut Call<'_>) -> Reply {
-    Reply::number(call.shared().db.revision())
 }
 
 fn durability(call: &mut Call<'_>) -> Reply {
@@ -144,6 +151,12 @@ fn durability(call: &mut Call<'_>) -> Reply {
     }
     call.session.durability = Some(durability);
     OK
+}
+
+/// In a transaction, which counts no more than a page has.
+fn counting(_: &Shared, _: &[&[u8]]) -> Result<Plan, Reply> {
+    let kinds = vec![Contract::Cells, Contract::Records];
+    Ok(Plan::one(KeyCommand::Count { kinds, limit: PAGE_LIMIT }, Shape::ours(how_many)))
 }
 
 fn count(call: &mut Call<'_>) -> Result<Job, Reply> {

@@ -32,10 +32,12 @@ pub const COMMANDS: &[Spec] = &[
         .syntax("[ID id] [LEASE ms] [CAP name value ...]")
         .about("Opens a session, or finds the one of this id; its id"),
     request_of("session.do", -6, Run::Direct(once::execute))
+        .without_data()
         .writes()
         .syntax("id request LOWEST n command [argument ...]")
         .about("Does a command once, however often it is sent: a repeat is answered the same"),
     request_of("session.exec", 5, Run::Control(multi::exec_once))
+        .without_data()
         .writes()
         .syntax("id request LOWEST n")
         .about("Does what MULTI kept, all at once, and once however often it is sent"),

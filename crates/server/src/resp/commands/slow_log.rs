@@ -10,6 +10,7 @@ use crate::security::{Area, Right};
 
 /// The commands of this file.
 pub const COMMANDS: &[Spec] = &[Spec::new("slowlog", -2, Group::Server, Run::Session(slow_log))
+    .without_data()
     .needs(Needs::Words(right))
     .audited_for("RESET")
     .syntax("GET | LEN | RESET [count]")

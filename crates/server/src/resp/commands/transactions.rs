@@ -11,19 +11,28 @@ use mainstay::{Command, Contract, Guard};
 
 /// The commands of this file.
 pub const COMMANDS: &[Spec] = &[
-    of("multi", 1, Run::Control(multi::multi)).about("Keeps the commands that follow for EXEC"),
-    of("exec", 1, Run::Control(multi::exec)).about("Does what was kept, all at once"),
-    of("discard", 1, Run::Control(multi::discard)).about("Forgets what was kept"),
+    of("multi", 1, Run::Control(multi::multi))
+        .without_data()
+        .about("Keeps the commands that follow for EXEC"),
+    of("exec", 1, Run::Control(multi::exec))
+        .without_data()
+        .about("Does what was kept, all at once"),
+    of("discard", 1, Run::Control(multi::discard)).without_data().about("Forgets what was kept"),
     of("watch", -2, Run::Control(watch))
+        .without_data()
         .keys(1, -1, 1)
         .syntax("key [key ...]")
         .needs(Needs::Right(READ))
         .reaches(Reach::Words)
         .about("EXEC does nothing if these change"),
-    of("unwatch", 1, Run::Session(unwatch)).about("Watches nothing any more"),
-    of("txn.begin", 1, Run::Control(begin)).about("Opens a serializable transaction"),
-    of("txn.commit", 1, Run::Control(commit)).about("Commits it; the revision, or CONFLICT"),
-    of("txn.rollback", 1, Run::Control(rollback)).about("Forgets it"),
+    of("unwatch", 1, Run::Session(unwatch)).without_data().about("Watches nothing any more"),
+    of("txn.begin", 1, Run::Control(begin))
+        .without_data()
+        .about("Opens a serializable transaction"),
+    of("txn.commit", 1, Run::Control(commit))
+        .without_data()
+        .about("Commits it; the revision, or CONFLICT"),
+    of("txn.rollback", 1, Run::Control(rollback)).without_data().about("Forgets it"),
 ];
 
 const fn of(name: &'static str, arity: i32, run: Run) -> Spec {

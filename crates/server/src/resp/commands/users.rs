@@ -11,8 +11,12 @@ use crate::security::{Area, DEFAULT_USER, Right, Secret};
 
 /// The commands of this file.
 pub const COMMANDS: &[Spec] = &[
-    of("auth", -2, Run::Control(auth)).syntax("[user] password").about("Says who asks"),
+    of("auth", -2, Run::Control(auth))
+        .without_data()
+        .syntax("[user] password")
+        .about("Says who asks"),
     of("acl", -2, Run::Session(acl))
+        .without_data()
         .needs(Needs::Words(acl_right))
         .audited_for("USERS")
         .syntax("WHOAMI | USERS [argument ...]")

@@ -85,7 +85,10 @@ const ANSWER_LIMIT_BYTES: usize = 192 << 20;
 pub const COMMANDS: &[Spec] = &[
     of("wire.execute", execute).writes().about("Executes a transaction, given as bytes"),
     of("wire.read", read).about("Reads a branch at a point in time, as bytes"),
-    of("wire.run", run).writes().about("Acts in the open transaction or view, as bytes"),
+    of("wire.run", run)
+        .without_data()
+        .writes()
+        .about("Acts in the open transaction or view, as bytes"),
     of("wire.feed", feed).about("Changes after a revision, as bytes"),
     of("wire.ask", ask).writes().about("Answers a question about the database, as bytes"),
 ];
