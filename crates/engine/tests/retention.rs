@@ -140,3 +140,34 @@ fn a_tag_keeps_what_it_shows_but_no_dead_entries_of_an_index() {
     db.trim().unwrap();
     assert!(entries() > 50, "those at the fork, and those now");
 }
+
+/// The number of versions of two cells that a tag holds, after so many writes of each before it and behind it.
+fn versions_held(before: i64, behind: i64) -> usize {
+    let clock = ManualClock::new(1_700_000_000_000_000);
+    let directory = tempfile::tempdir().unwrap();
+    let db = options(&clock).retention(DAY).open(directory.path()).unwrap();
+    fill(&db, &clock, &["a", "b"], before);
+    db.tag("then", "main", At::Latest).unwrap();
+    fill(&db, &clock, &["a", "b"], behind);
+    clock.advance(2 * DAY);
+    db.cells().set("other", 1).unwrap();
+    db.trim().unwrap();
+    assert_eq!(
+        db.cells()
+            .at(At::Stamp(1_700_000_000_000_000 + before as u64 * 60_000_000))
+            .unwrap()
+            .get("a")
+            .unwrap(),
+        Some((before - 1).into())
+    );
+    ["a", "b"].map(|name| db.cells().history(name, 100_000, None).unwrap().len()).iter().sum()
+}
+
+/// Measures the cost of a tag. A floor is one revision, so a tag holds the version of each key that it shows and every later
+/// one, and none before it.
+#[test]
+fn a_tag_holds_what_it_shows_and_all_that_came_behind_it() {
+    assert_eq!(versions_held(500, 0), 2);
+    assert_eq!(versions_held(500, 100), 2 * (1 + 100));
+    assert_eq!(versions_held(10, 500), 2 * (1 + 500));
+}
