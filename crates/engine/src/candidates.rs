@@ -15,6 +15,7 @@ use crate::apply::guards;
 use crate::compare::{Comparison, Item, Point};
 use crate::core::Inner;
 use crate::index::NEWEST;
+use crate::prefetch::Prefetched;
 use crate::spaces::{self, DATA};
 use crate::trail::Trail;
 use mainstay_model::{BranchCommand, Command, Name, Result, Revision, Transaction};
@@ -72,22 +73,24 @@ pub(crate) struct Submitted {
     pub checked: Revision,
     /// What a merge need not look for.
     pub candidates: Option<Box<Candidates>>,
+    /// Long reads that were made before.
+    pub prefetched: Option<Box<Prefetched>>,
 }
 
 impl From<Transaction> for Submitted {
     fn from(transaction: Transaction) -> Submitted {
-        Submitted { transaction, checked: 0, candidates: None }
+        Submitted { transaction, checked: 0, candidates: None, prefetched: None }
     }
 }
 
 impl Inner {
     /// Looks for a merge's candidates, and whether guards on ranges hold so far; any other
     /// transaction goes on as it is.
-    pub fn prepare(&self, transaction: Transaction) -> Submitted {
+    pub fn look_ahead(&self, transaction: Transaction) -> Submitted {
         let checked = self.checked(&transaction).unwrap_or(0);
         let merge = merge_of(&transaction);
         let candidates = merge.and_then(|(from, into)| self.find(from, into)).map(Box::new);
-        Submitted { transaction, checked, candidates }
+        Submitted { transaction, checked, candidates, prefetched: None }
     }
 
     /// Up to where guards on ranges hold; nothing where the writer has to look for itself. A branch

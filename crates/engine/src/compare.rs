@@ -15,6 +15,7 @@ use crate::index::Index;
 use crate::overlay::Overlay;
 use crate::spaces::{self, DATA, KEYED, RECORDS, RUNS, SPACES};
 use crate::view::View;
+use crate::work::Budget;
 use mainstay_model::{Contract, Result, Revision, Stamp, VersionKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -217,7 +218,13 @@ impl<'a> Comparison<'a> {
         generation: u64,
         mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>,
     ) -> Result<()> {
-        let view = View { index: self.index, layers, now: self.now, fresh: false };
+        let view = View {
+            index: self.index,
+            layers,
+            now: self.now,
+            fresh: false,
+            budget: Budget::Unlimited,
+        };
         let (life, nothing) = (places::life(space, generation), Overlay::default());
         let mut walk = view.walk(&nothing, KEYED, &life, None);
         while let Some(step) = walk.next()? {
@@ -230,7 +237,13 @@ impl<'a> Comparison<'a> {
     }
 
     fn side(&self, layers: &Layers, space: u8, name: &[u8]) -> Result<Side> {
-        let view = View { index: self.index, layers, now: self.now, fresh: false };
+        let view = View {
+            index: self.index,
+            layers,
+            now: self.now,
+            fresh: false,
+            budget: Budget::Unlimited,
+        };
         let (key, hash) = view.key(space, name);
         let read = |head: Head, payload: &[u8]| {
             let live = head.is_live(self.now);

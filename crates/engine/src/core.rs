@@ -16,6 +16,7 @@ use crate::places::FeedPlaces;
 use crate::purge::Purger;
 use crate::sequencer::Sequencer;
 use crate::sync;
+use crate::work::Work;
 use mainstay_model::{At, BranchCommand, Code, Error, Name, Result, Revision, Stamp, Transaction};
 use parking_lot::Mutex;
 use std::path::Path;
@@ -138,7 +139,8 @@ impl Core {
         let limit = options.clock_jump_limit.filter(|_| report.base.is_none());
         let limit_us = limit.map(|limit| u64::try_from(limit.as_micros()).unwrap_or(u64::MAX));
         let stamper = Stamper::new(options.clock.clone(), stamp, limit_us);
-        let mut executor = Executor::new(state.clone(), stamper, end.last);
+        let work = Work::in_writer(&options);
+        let mut executor = Executor::new(state.clone(), stamper, end.last, work);
         executor.load_sessions()?;
         let chain = Chain::new(end.chain, &DatabaseId(place.database));
         let sequencer = Sequencer::new(state.clone(), executor, writer, chain, &options);

@@ -187,7 +187,7 @@ impl Database {
         done: impl FnOnce(Result<Receipt>) + Send + 'static,
     ) {
         match &self.place {
-            Place::Here(core) => core.sequencer.submit_with(core.prepare(transaction), done),
+            Place::Here(core) => core.execute_with(transaction, done),
             Place::There(link) => link.submit_with(&transaction, done),
         }
     }

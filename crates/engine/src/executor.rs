@@ -28,6 +28,7 @@ use crate::log::Payload;
 use crate::memtable::Memtable;
 use crate::overlay::{self, Overlay, Write};
 use crate::planted::{self, Bug};
+use crate::prefetch::Reuse;
 use crate::receipts;
 use crate::session_table::{SessionChange, SessionTable};
 use crate::spaces::{self, MAIN_ID};
@@ -35,6 +36,7 @@ use crate::sync::RwLock;
 use crate::trail::Trail;
 use crate::version::Version;
 use crate::view::View;
+use crate::work::Work;
 use mainstay_model::limits::{GUARD_LIMIT, TRANSACTION_LIMIT_COMMANDS};
 use mainstay_model::{
     Answer, BranchCommand, Code, Command, Demand, Error, ErrorKind, MAIN, OutboxCommand,
@@ -85,6 +87,7 @@ pub(crate) struct Executor {
     sessions_changed: Revision,
     /// Readers are at this revision or later.
     pub seen: Revision,
+    work: Work,
     overlay: Overlay,
     scratch: Vec<u8>,
     /// Room for the response of a request of a session.
@@ -116,7 +119,7 @@ pub(crate) struct Round<'a> {
 }
 
 impl Executor {
-    pub fn new(state: Arc<State>, stamper: Stamper, last: Revision) -> Executor {
+    pub fn new(state: Arc<State>, stamper: Stamper, last: Revision, work: Work) -> Executor {
         let active = state.index.tables().active.clone();
         Executor {
             state,
@@ -126,6 +129,7 @@ impl Executor {
             due_since_sweep: Stamp::MAX,
             sessions_changed: 0,
             seen: last,
+            work,
             overlay: Overlay::default(),
             scratch: Vec::new(),
             response: Vec::new(),
@@ -256,23 +260,23 @@ impl Executor {
             forked = self.layers(transaction)?;
             &forked
         };
-        let view = View { index: &self.state.index, layers, now: stamp, fresh: false };
-        let mut held = true;
-        for guard in &transaction.guards {
-            held = held && guards::holds(&view, &self.state.trail, *checked, guard)?;
-        }
+        let view = View::in_transaction(&self.state.index, layers, stamp, &self.work);
+        let held = guards::all_hold(&view, &self.state.trail, *checked, &transaction.guards)?;
         let steps: &[Step] = match (&transaction.otherwise, held) {
             (_, true) => &transaction.steps,
             (Some(otherwise), false) => otherwise,
             (None, false) => return Err(guard_failed()),
         };
         overlay.revision = self.next;
+        let mut reuse = Reuse::of(submitted, held, &self.state.trail, view.branch())?;
         let answers = run_all(steps, |command| {
+            if let Some(answer) = reuse.next(overlay, stamp) {
+                return Ok(answer);
+            }
             self.step(&view, overlay, submitted, command)
                 .map_err(|error| session::of_a_step(transaction, error))
         })?;
-        let revision = self.executed();
-        Ok(Receipt { revision, stamp, held, repeated: false, answers })
+        Ok(Receipt { revision: self.executed(), stamp, held, repeated: false, answers })
     }
 
     fn layers(&self, transaction: &Transaction) -> Result<Layers> {
@@ -509,7 +513,7 @@ impl Executor {
             return Ok(OutboxState::default());
         }
         let now = self.stamper.last();
-        let view = View { index: &self.state.index, layers: &self.main, now, fresh: false };
+        let view = View::unlimited(&self.state.index, &self.main, now);
         let (mut nothing, mut fronts) = (Overlay::default(), self.state.fronts.lock());
         match outbox::run(&view, &mut nothing, &mut fronts, &OutboxCommand::Look)? {
             Answer::Outbox(answer) => crate::outbox::state(*answer),

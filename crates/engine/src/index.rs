@@ -13,6 +13,7 @@
 
 use crate::classes::{self, Class, Classes};
 use crate::current::{Current, Lookup};
+use crate::dead_names::DeadNames;
 use crate::declared::{AllDeclared, Declared};
 use crate::entry;
 use crate::figures::Searches;
@@ -69,6 +70,8 @@ pub(crate) struct Index {
     declared: RwLock<AllDeclared>,
     /// Where their entries are dead.
     pub graves: Graves,
+    /// Ranges of names that are all dead.
+    pub dead_names: DeadNames,
     /// How they are used.
     pub searches: Searches,
     /// The distance that is added to a time of the wall clock to make a stamp of it: not zero while stamps and the clock are apart.
@@ -135,6 +138,7 @@ impl Index {
             has_keyed: AtomicBool::new(true),
             declared: RwLock::default(),
             graves: Graves::default(),
+            dead_names: DeadNames::default(),
             searches: Searches::default(),
             wall_offset_us: AtomicI64::new(0),
         })

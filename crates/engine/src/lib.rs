@@ -60,6 +60,7 @@ mod connection;
 mod core;
 mod current;
 mod db;
+mod dead_names;
 mod declared;
 /// Looks at a database that may be damaged, and saves what can be saved.
 pub mod doctor;
@@ -101,6 +102,7 @@ mod planted;
 #[doc(hidden)]
 pub mod planted;
 mod pour;
+mod prefetch;
 mod priority;
 mod purge;
 mod receipts;
@@ -127,6 +129,7 @@ mod version;
 mod view;
 mod way;
 pub mod wire;
+mod work;
 mod written;
 pub use crate::core::OpenReport;
 pub use backup::{
@@ -160,3 +163,4 @@ pub use stats::{
 };
 pub use ticket::Ticket;
 pub use way::make_directory;
+pub use work::until_stopped;

@@ -24,6 +24,7 @@ use crate::snapshot::Snapshot;
 use crate::spaces;
 use crate::told::{self, as_told, told};
 use crate::view::Origin;
+use crate::work::Work;
 use mainstay_model::limits::{GUARD_LIMIT, OPEN_LIMIT_BYTES, TRANSACTION_LIMIT_COMMANDS};
 use mainstay_model::{
     Answer, At, CellCommand, Code, Command, Contract, Demand, Durability, Error, Guard,
@@ -107,6 +108,7 @@ impl Open {
 
     fn over(core: &Arc<Core>, branch: &str, mut snapshot: Snapshot) -> Result<Open> {
         snapshot.fresh = false;
+        snapshot.work = Some(Work::outside(&core.options));
         let began_us = core.clock.monotonic_us();
         let pin = core.pins.hold("transaction", began_us, snapshot.revision);
         core.index().check_all_reach(snapshot.revision)?;
@@ -576,7 +578,7 @@ impl Open {
         if !guards::ranges_hold(&transaction.guards, branch, trail, checked)? {
             return Err(conflict());
         }
-        let submitted = Submitted { transaction, checked, candidates: None };
+        let submitted = Submitted { checked, ..Submitted::from(transaction) };
         core.sequencer.execute(submitted).map_err(refusal)
     }
 
@@ -661,7 +663,8 @@ fn have_ended(core: &Core, command: &SessionCommand) -> Result<()> {
     let sequencer = &core.sequencer;
     let transaction = Transaction::new().step(SessionCommand::Info { session });
     let checked = sequencer.published();
-    sequencer.execute(Submitted { transaction, checked, candidates: None }).map(drop)
+    let submitted = Submitted { checked, ..Submitted::from(transaction) };
+    sequencer.execute(submitted).map(drop)
 }
 
 /// Whether a command on the outbox gives the same when the transaction commits: what a claim takes, others may

@@ -3,6 +3,7 @@
 use crate::clock::{Clock, SystemClock};
 use crate::db::Database;
 use crate::log::Files;
+use crate::work::WorkLimits;
 use mainstay_model::{Code, Durability, Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,6 +41,7 @@ pub struct Options {
     pub(crate) reader_limit: Duration,
     pub(crate) idle_limit: Duration,
     pub(crate) transaction_limit: Duration,
+    pub(crate) work_limits: WorkLimits,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) clock_jump_limit: Option<Duration>,
     pub(crate) files: Option<Arc<dyn Files>>,
@@ -76,6 +78,11 @@ impl Options {
             reader_limit: Duration::from_secs(3600),
             idle_limit: Duration::from_secs(30),
             transaction_limit: Duration::from_secs(300),
+            work_limits: WorkLimits {
+                entries: 10_000_000,
+                bytes: 4 << 30,
+                writer_entries: 1_000_000,
+            },
             clock: Arc::new(SystemClock::new()),
             clock_jump_limit: Some(Duration::from_secs(365 * 86_400)),
             files: None,
@@ -248,6 +255,33 @@ impl Options {
     pub fn transaction_limits(mut self, idle: Duration, total: Duration) -> Options {
         self.idle_limit = idle;
         self.transaction_limit = total;
+        self
+    }
+
+    /// How many entries one transaction may look at, and how many bytes of them it may read, all its commands together;
+    /// over it the error `TooLarge`, and nothing is written. Default: 10 million, 4 GiB.
+    ///
+    /// ```
+    /// use mainstay::{Code, Options};
+    /// let db = Options::new().work_limits(10, 1 << 20).memory()?;
+    /// (0..11).try_for_each(|i| db.cells().set(&format!("{i}"), i).map(drop))?;
+    /// let error = db.transaction(|t| t.list("", None, 100)).unwrap_err();
+    /// assert_eq!(error.code(), Code::TransactionTooLarge);
+    /// assert!(error.to_string().contains("transaction_entries"));
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    #[must_use]
+    pub fn work_limits(mut self, entries: u64, bytes: u64) -> Options {
+        self.work_limits.entries = entries;
+        self.work_limits.bytes = bytes;
+        self
+    }
+
+    /// How many of these entries a transaction may look at while it holds the writer, so that all others wait for it.
+    /// Searches and lists are made before, as long as nobody changes what they found. Default: 1 million.
+    #[must_use]
+    pub fn writer_entries(mut self, entries: u64) -> Options {
+        self.work_limits.writer_entries = entries;
         self
     }
 

@@ -26,7 +26,7 @@ impl Place {
     /// Executes a transaction and waits.
     pub fn execute(&self, transaction: Transaction) -> Result<Receipt> {
         match self {
-            Place::Here(core) => core.sequencer.execute(core.prepare(transaction)),
+            Place::Here(core) => core.execute(transaction),
             Place::There(link) => link.execute_and_wait(&transaction),
         }
     }

@@ -3,9 +3,11 @@
 use crate::apply::{cells, hashes, keyed, keys, names, outbox, records, runs};
 use crate::catalog::Layers;
 use crate::core::Core;
+use crate::dead_names::DeadWalk;
 use crate::overlay::Overlay;
 use crate::spaces::{CELLS, KEYED, OUTBOX, RECORDS, RUNS};
 use crate::view::View;
+use crate::work::{Budget, Work};
 use mainstay_model::{
     Answer, At, Code, Error, Field, HashCommand, HistoryEntry, KeyCommand, Name, OutboxCommand,
     Page, Record, RecordHistoryEntry, RecordPage, Result, Revision, RunAnswer, RunCommand, Stamp,
@@ -22,6 +24,8 @@ pub(crate) struct Snapshot {
     pub now: Stamp,
     /// Whether this was the newest revision when it was taken.
     pub fresh: bool,
+    /// The work of a transaction that reads it; nothing where it only serves reads.
+    pub work: Option<Work>,
 }
 
 impl Snapshot {
@@ -30,12 +34,23 @@ impl Snapshot {
         let (revision, now) = core.resolve(at)?;
         let (branch, layers) = core.layers(branch, revision)?;
         let fresh = at == At::Latest;
-        Ok(Snapshot { core: core.clone(), branch, layers, revision, now, fresh })
+        Ok(Snapshot { core: core.clone(), branch, layers, revision, now, fresh, work: None })
     }
 
     pub fn view(&self) -> View<'_> {
-        let fresh = self.fresh;
-        View { index: self.core.index(), layers: &self.layers, now: self.now, fresh }
+        let budget = self.budget();
+        View {
+            index: self.core.index(),
+            layers: &self.layers,
+            now: self.now,
+            fresh: self.fresh,
+            budget,
+        }
+    }
+
+    /// The budget that its reads count towards.
+    fn budget(&self) -> Budget<'_> {
+        self.work.as_ref().map_or(Budget::Reader, Budget::Transaction)
     }
 
     pub fn get(&self, name: &Name) -> Result<Option<Versioned>> {
@@ -56,10 +71,27 @@ impl Snapshot {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Page> {
-        let (view, nothing) = (self.view(), Overlay::default());
-        let (page, _) = keys::names(&view, &nothing, space, prefix, after, limit)?;
-        self.core.index().check_space_reach(space, self.revision)?;
-        Ok(page)
+        check_page(limit)?;
+        let range = (prefix.as_bytes(), after.map(str::as_bytes));
+        let found = self.names_within(space, range, (limit, usize::MAX))?;
+        Ok(found.into_page())
+    }
+
+    /// As many names of a space as are wanted, for which no more than so many are looked at.
+    pub fn names_within(
+        &self,
+        space: u8,
+        range: (&[u8], Option<&[u8]>),
+        most: (usize, usize),
+    ) -> Result<keys::Names> {
+        let (index, state) = (self.core.index(), &self.core.state);
+        let start = range.1.map(|after| crate::spaces::key(space, self.branch, after).to_vec());
+        let at = (self.revision, self.now);
+        let dead = DeadWalk::new(&index.dead_names, &state.trail, at, start);
+        let nothing = Overlay::default();
+        let found = keys::names_within(&self.view(), &nothing, Some(dead), space, range, most)?;
+        index.check_space_reach(space, self.revision)?;
+        Ok(found)
     }
 
     /// A cell, to those to whom a name is one thing: a record of this name is the error `WrongType`.
@@ -135,7 +167,8 @@ impl Snapshot {
         let revision = self.core.sequencer.published();
         let layers = self.core.state.catalog.read().layers(self.branch, revision);
         let index = self.core.index();
-        let now = View { index, layers: &layers, now: self.now, fresh: false };
+        let budget = self.budget();
+        let now = View { index, layers: &layers, now: self.now, fresh: false, budget };
         runs::past::answer(&now, self.revision, command)
     }
 
@@ -242,10 +275,14 @@ impl Snapshot {
         name: &[u8],
         mut visit: impl FnMut(&[u8]) -> Result<bool>,
     ) -> Result<()> {
-        let index = self.core.index();
+        let (index, budget) = (self.core.index(), self.budget());
+        let mut counted = |entry: &[u8]| {
+            budget.count(1, entry.len())?;
+            visit(entry)
+        };
         for &(branch, bound) in &self.layers {
             let key = crate::spaces::key(space, branch, name);
-            if !index.versions(&key, bound, &mut visit)? {
+            if !index.versions(&key, bound, &mut counted)? {
                 return Ok(());
             }
         }

@@ -24,6 +24,8 @@ const CHUNK_BYTES: usize = 64 << 10;
 
 pub(crate) struct Trail {
     chunks: RwLock<Chunks>,
+    #[cfg(test)]
+    walks: std::sync::atomic::AtomicU64,
 }
 
 struct Chunks {
@@ -41,7 +43,11 @@ struct Chunk {
 
 impl Trail {
     pub fn new(start: Revision) -> Trail {
-        Trail { chunks: RwLock::new(Chunks { all: VecDeque::new(), start, bytes: 0 }) }
+        Trail {
+            chunks: RwLock::new(Chunks { all: VecDeque::new(), start, bytes: 0 }),
+            #[cfg(test)]
+            walks: Default::default(),
+        }
     }
 
     /// Notes the keys that a transaction wrote.
@@ -84,6 +90,19 @@ impl Trail {
         upto: Revision,
         mut matches: impl FnMut(&[u8]) -> bool,
     ) -> Option<bool> {
+        self.any_at(since, upto, |_, key| matches(key))
+    }
+
+    /// Whether any write after `since`, up to `upto`, matches by its revision and its key; nothing if the trail does not
+    /// reach.
+    pub fn any_at(
+        &self,
+        since: Revision,
+        upto: Revision,
+        mut matches: impl FnMut(Revision, &[u8]) -> bool,
+    ) -> Option<bool> {
+        #[cfg(test)]
+        self.walks.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let chunks = {
             let chunks = self.chunks.read();
             if since < chunks.start {
@@ -93,7 +112,17 @@ impl Trail {
             chunks.all.range(first..).cloned().collect::<Vec<_>>()
         };
         let mut hits = chunks.iter().flat_map(|chunk| writes(&chunk.bytes));
-        Some(hits.any(|(revision, key)| revision > since && revision <= upto && matches(key)))
+        Some(
+            hits.any(|(revision, key)| {
+                revision > since && revision <= upto && matches(revision, key)
+            }),
+        )
+    }
+
+    /// How often it was walked along.
+    #[cfg(test)]
+    pub fn walks(&self) -> u64 {
+        self.walks.load(std::sync::atomic::Ordering::Relaxed)
     }
 }
 

@@ -15,7 +15,8 @@ use crate::memtable::is_before_end;
 use crate::overlay::{Effect, Overlay};
 use crate::scan::{Row, Scan};
 use crate::spaces::{self, Key};
-use mainstay_model::{Result, Stamp};
+use crate::work::{Budget, Meter, Work};
+use mainstay_model::{Result, Revision, Stamp};
 use std::ops::Bound;
 
 /// Where an entry was found.
@@ -34,9 +35,27 @@ pub(crate) struct View<'a> {
     pub now: Stamp,
     /// Whether the view's revision is the newest, so that what it reads may be kept as current.
     pub fresh: bool,
+    /// The budget that its reads count towards.
+    pub budget: Budget<'a>,
 }
 
-impl View<'_> {
+impl<'a> View<'a> {
+    /// The view of a transaction in the writer, whose work is counted from here on.
+    pub fn in_transaction(
+        index: &'a Index,
+        layers: &'a Layers,
+        now: Stamp,
+        work: &'a Work,
+    ) -> View<'a> {
+        work.begin();
+        View { index, layers, now, fresh: false, budget: Budget::Transaction(work) }
+    }
+
+    /// The view of the engine on its own behalf.
+    pub fn unlimited(index: &'a Index, layers: &'a Layers, now: Stamp) -> View<'a> {
+        View { index, layers, now, fresh: false, budget: Budget::Unlimited }
+    }
+
     pub fn branch(&self) -> u32 {
         self.layers[0].0
     }
@@ -74,6 +93,7 @@ impl View<'_> {
         mut read: impl FnMut(Head, &[u8]) -> Result<T>,
     ) -> Result<Option<(T, Origin)>> {
         let mut parse = |entry: &[u8]| {
+            self.budget.count(1, entry.len())?;
             let (head, payload) = entry::parse(entry)?;
             read(head, payload)
         };
@@ -99,7 +119,10 @@ impl View<'_> {
         space: u8,
         prefix: &[u8],
         after: Option<&[u8]>,
-    ) -> Walk<'o> {
+    ) -> Walk<'o>
+    where
+        'a: 'o,
+    {
         let layer = |&(branch, at): &(u32, u64)| {
             let from = match after.filter(|after| *after >= prefix) {
                 Some(after) => Bound::Excluded(spaces::key(space, branch, after)),
@@ -107,7 +130,7 @@ impl View<'_> {
             };
             let end = spaces::after_prefix(&spaces::key(space, branch, prefix));
             let to = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-            Layer::new(self.index.scan(from.as_ref().map(|key| key.as_slice()), to, at))
+            Layer::new(self.scan(from.as_ref().map(|key| key.as_slice()), to, at))
         };
         let from = match after.filter(|after| *after >= prefix) {
             Some(after) => Bound::Excluded(after),
@@ -117,7 +140,12 @@ impl View<'_> {
         let to = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let own = own_names(overlay, space, self.branch(), from, to);
         let layers = self.layers.iter().map(layer).collect();
-        Walk { overlay, own, layers, now: self.now }
+        Walk { overlay, own, layers, now: self.now, budget: self.budget, passed_own: false }
+    }
+
+    /// Walks keys of one layer as of a revision, whatever branch they are of.
+    pub fn scan(&self, from: Bound<&[u8]>, to: Bound<&[u8]>, at: Revision) -> Rows<'a> {
+        Rows { scan: self.index.scan(from, to, at), meter: Meter::new(self.budget) }
     }
 }
 
@@ -153,14 +181,33 @@ fn own_names(
     own
 }
 
-struct Layer {
+/// The rows of a scan, counted.
+pub(crate) struct Rows<'a> {
     scan: Scan,
+    meter: Meter<'a>,
+}
+
+impl Iterator for Rows<'_> {
+    type Item = Result<Row>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Result<Row>> {
+        let row = self.scan.next()?;
+        Some(row.and_then(|row| {
+            self.meter.pass(row.key().len() + row.entry().len())?;
+            Ok(row)
+        }))
+    }
+}
+
+struct Layer<'a> {
+    scan: Rows<'a>,
     row: Option<Row>,
     started: bool,
 }
 
-impl Layer {
-    fn new(scan: Scan) -> Layer {
+impl<'a> Layer<'a> {
+    fn new(scan: Rows<'a>) -> Layer<'a> {
         Layer { scan, row: None, started: false }
     }
 
@@ -179,8 +226,11 @@ impl Layer {
 pub(crate) struct Walk<'o> {
     overlay: &'o Overlay,
     own: Vec<usize>,
-    layers: Vec<Layer>,
+    layers: Vec<Layer<'o>>,
     now: Stamp,
+    budget: Budget<'o>,
+    /// Whether the search for own writes was counted.
+    passed_own: bool,
 }
 
 /// A name that a walk came by.
@@ -232,6 +282,10 @@ impl<'o> Walk<'o> {
     pub fn next(&mut self) -> Result<Option<Step<'o>>> {
         for layer in self.layers.iter_mut().filter(|layer| !layer.started) {
             layer.advance()?;
+        }
+        if !self.passed_own {
+            self.passed_own = true;
+            self.budget.count_own(self.overlay.effects().len())?;
         }
         let own = self.own.last().map(|&place| &self.overlay.effects()[place]);
         let own_name = own.map(|effect| &effect.key[spaces::PREFIX_BYTES..]);

@@ -1,5 +1,6 @@
 //! Commands: what a transaction can do, one enum per contract.
 
+use crate::limits::PAGE_DEFAULT;
 use crate::wire::fields;
 use crate::{
     Contract, HashCommand, IndexCommand, Name, OutboxCommand, RecordCommand, Revision, RunCommand,
@@ -99,6 +100,62 @@ impl From<KeyCommand> for Command {
         Command::Key(command)
     }
 }
+
+impl Command {
+    /// Whether it changes nothing, and any snapshot can answer it.
+    pub fn is_read(&self) -> bool {
+        match self {
+            Command::Cell(CellCommand::Get { .. } | CellCommand::List { .. })
+            | Command::String(StringCommand::Get { .. }) => true,
+            Command::Hash(command) => command.is_read(),
+            Command::Record(command) => command.is_read(),
+            Command::Run(command) => command.is_read(),
+            Command::Outbox(command) => command.is_read(),
+            Command::State(command) => command.is_read(),
+            _ => false,
+        }
+    }
+
+    /// Whether it may look at so much that others should not have to wait behind it.
+    pub fn walks(&self) -> bool {
+        self.looks_at() > PAGE_DEFAULT
+    }
+
+    /// How many entries it may look at, about; a search that passes by all that it does not give may look at any number.
+    pub(crate) fn looks_at(&self) -> usize {
+        match self {
+            Command::Record(RecordCommand::Count { .. })
+            | Command::Run(RunCommand::Project { .. })
+            | Command::State(StateCommand::Dump { .. }) => usize::MAX,
+            Command::Record(RecordCommand::Scan { filters, .. }) if !filters.is_empty() => {
+                usize::MAX
+            }
+            Command::Run(RunCommand::List { filter, .. }) if filter.status.is_some() => usize::MAX,
+            Command::Record(RecordCommand::Pick(_)) => PICK_ENTRIES,
+            Command::Run(RunCommand::Snapshot { .. }) => SNAPSHOT_ENTRIES,
+            Command::Cell(CellCommand::List { limit, .. })
+            | Command::Record(RecordCommand::Scan { limit, .. })
+            | Command::Run(
+                RunCommand::Fetch { limit, .. }
+                | RunCommand::List { limit, .. }
+                | RunCommand::Alerts { limit, .. },
+            )
+            | Command::State(
+                StateCommand::Scan { limit, .. }
+                | StateCommand::List { limit, .. }
+                | StateCommand::Items { limit, .. }
+                | StateCommand::Waiting { limit, .. }
+                | StateCommand::Spaces { limit, .. },
+            ) => *limit,
+            _ => 0,
+        }
+    }
+}
+
+/// Entries that a pick looks at where an index serves it, about.
+const PICK_ENTRIES: usize = 16;
+/// Events that a snapshot of a run is folded forward by, at most.
+const SNAPSHOT_ENTRIES: usize = 256;
 
 /// What can be done with a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -248,6 +248,8 @@ codes! {
     Closed => Closed,
     /// The database's directory or lock was removed or replaced while it was open: nothing is written until it is opened again.
     LockLost => ReadOnly,
+    /// A read was stopped before it ended, as nobody waits for it any more.
+    Cancelled => Unavailable,
 }
 
 /// What happened, to what, and what to do.

@@ -10,6 +10,7 @@
 //!             Receipt { revision, stamp, answers }
 //! ```
 
+use crate::limits::PAGE_DEFAULT;
 use crate::wire::fields;
 use crate::{
     BranchCommand, Code, Command, Contract, Durability, Error, Field, Name, OutboxAnswer, Record,
@@ -187,6 +188,23 @@ impl Transaction {
         let is_merge =
             |step: &Step| matches!(step.command, Command::Branch(BranchCommand::Merge { .. }));
         self.steps.iter().chain(self.otherwise.iter().flatten()).any(is_merge)
+    }
+
+    /// Whether its searches, lists and folds may look at so much that others should not have to wait behind it.
+    ///
+    /// ```
+    /// use mainstay_model::{CellCommand, RecordCommand, Transaction};
+    /// let list = |limit| CellCommand::List { prefix: String::new(), after: None, limit };
+    /// assert!(!Transaction::new().step(list(10)).walks());
+    /// assert!(Transaction::new().step(list(10_000)).walks());
+    /// assert!((0..200).fold(Transaction::new(), |many, _| many.step(list(10))).walks());
+    /// let count = RecordCommand::Count { prefix: String::new(), filters: Vec::new() };
+    /// assert!(Transaction::new().step(count).walks());
+    /// ```
+    pub fn walks(&self) -> bool {
+        let steps = self.steps.iter().chain(self.otherwise.iter().flatten());
+        let looks = steps.map(|step| step.command.looks_at());
+        looks.fold(0, usize::saturating_add) > PAGE_DEFAULT
     }
 }
 

@@ -3,8 +3,8 @@
 
 use crate::entry;
 use crate::graves::{GRAVE_ENTRIES, Grave, Graves};
-use crate::index::Index;
 use crate::spaces::{self, ENTRIES};
+use crate::view::View;
 use mainstay_model::{Result, Revision};
 use std::ops::Bound;
 
@@ -14,7 +14,7 @@ pub(super) type Span = (Bound<Vec<u8>>, Option<Vec<u8>>);
 /// Visits the names of the live entries of a layer in a span, until told to stop. Where all are dead it
 /// walks once, and the next search begins behind.
 pub(super) fn each(
-    index: &Index,
+    view: &View<'_>,
     (branch, at): (u32, Revision),
     (from, to): Span,
     visit: &mut dyn FnMut(&[u8]) -> Result<bool>,
@@ -23,10 +23,11 @@ pub(super) fn each(
     let to = to.as_ref().map(key);
     let to = to.as_ref().map_or(Bound::Unbounded, |to| Bound::Excluded(to.as_slice()));
     let mut from = from.as_ref().map(key);
+    let index = view.index;
     let mut walk = Walk { graves: &index.graves, at, dead: None };
     loop {
         let mut grave = None;
-        for row in index.scan(from.as_ref().map(Vec::as_slice), to, at) {
+        for row in view.scan(from.as_ref().map(Vec::as_slice), to, at) {
             let row = row?;
             index.searches.pass();
             if entry::parse(row.entry())?.0.is_deleted() {

@@ -8,6 +8,7 @@ use crate::index::{Index, NEWEST};
 use crate::overlay::{Overlay, Payload, Write};
 use crate::spaces::{self, Key};
 use crate::view::View;
+use crate::work::Budget;
 use mainstay_model::{Result, Stamp};
 use smallvec::smallvec;
 use std::ops::Bound;
@@ -30,7 +31,7 @@ pub(crate) fn sweep(
         let Some((_, branch, _)) = spaces::split(key) else { continue };
         // Only the branch's own layer has markers: what is inherited expires lazily.
         let layers: Layers = smallvec![(branch, NEWEST)];
-        let view = View { index, layers: &layers, now, fresh: false };
+        let view = View { index, layers: &layers, now, fresh: false, budget: Budget::Unlimited };
         if !keys::lapse_key(&view, overlay, key)? {
             remove_marker(index, overlay, &marker)?;
         }

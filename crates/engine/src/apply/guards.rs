@@ -8,14 +8,26 @@ use crate::spaces::{self, CELLS, Key, OUTBOX, RECORDS};
 use crate::trail::Trail;
 use crate::view::{Origin, View};
 use mainstay_model::{Code, Contract, Error, Fields, Guard, Name, Result, Revision, Stamp, codec};
+use std::collections::BTreeMap;
 
-/// Whether a guard holds for the writer's view.
-pub(crate) fn holds(
+/// Whether all guards hold for the writer's view. Those on ranges are checked together, in one walk along the trail.
+pub(crate) fn all_hold(
     view: &View<'_>,
     trail: &Trail,
     checked: Revision,
-    guard: &Guard,
+    guards: &[Guard],
 ) -> Result<bool> {
+    let mut ranges = Ranges::default();
+    for guard in guards {
+        if !holds(view, checked, guard, &mut ranges)? {
+            return Ok(false);
+        }
+    }
+    Ok(!ranges.any_written(trail, Revision::MAX).ok_or_else(too_old)?)
+}
+
+/// Whether a guard holds, but for the ranges that must not have been written, which are gathered.
+fn holds(view: &View<'_>, checked: Revision, guard: &Guard, ranges: &mut Ranges) -> Result<bool> {
     let nothing = Overlay::default();
     match guard {
         Guard::Counter { name, is } => {
@@ -48,19 +60,16 @@ pub(crate) fn holds(
             Ok(unwritten && still_lives(*expires, view.now))
         }
         Guard::Event { run, key, is } => Ok(runs::seq_of(view, &nothing, run, key)? == *is),
-        Guard::RangeUnchanged { since, expires, .. } => {
-            let range = Range::of(guard, view.branch())?;
-            let since = (*since).max(checked);
-            let seen = |key: &[u8]| !planted::is(Bug::GuardRangeForgotten) && range.contains(key);
-            let written = trail.any(since, Revision::MAX, seen);
-            Ok(!written.ok_or_else(too_old)? && still_lives(*expires, view.now))
+        Guard::RangeUnchanged { expires, .. } => {
+            ranges.add_guard(guard, view.branch(), checked)?;
+            Ok(still_lives(*expires, view.now))
         }
         Guard::StateVersion { space, key, is } => {
             let reader = keyed::read::Reader::open(view, &nothing, space)?;
             Ok(reader.kept(key)?.map(|kept| kept.version) == *is)
         }
         Guard::StateUnchanged { space, place, since } => {
-            keyed::guard::holds(view, trail, space, place, *since)?.ok_or_else(too_old)
+            keyed::guard::holds(view, ranges, space, place, *since)?.ok_or_else(too_old)
         }
         _ => Err(Error::new(Code::Unsupported, "this version does not know that guard")),
     }
@@ -119,42 +128,91 @@ pub(crate) fn ranges_hold(
     trail: &Trail,
     upto: Revision,
 ) -> Result<bool> {
-    let mut ranges: Vec<Range> = Vec::new();
+    let mut ranges = Ranges::default();
     for guard in guards {
         if let Guard::RangeUnchanged { .. } = guard {
-            ranges.push(Range::of(guard, branch)?);
+            ranges.add_guard(guard, branch, 0)?;
         }
     }
-    let Some(oldest) = ranges.iter().map(|range| range.since).min() else { return Ok(true) };
-    let forgets = planted::is(Bug::GuardRangeForgotten);
-    let seen = |key: &[u8]| !forgets && ranges.iter().any(|range| range.contains(key));
-    let written = trail.any(oldest, upto, seen);
-    Ok(!written.ok_or_else(too_old)?)
+    Ok(!ranges.any_written(trail, upto).ok_or_else(too_old)?)
 }
 
-/// A range of names as the trail shows them.
+/// Ranges of keys, none of which may have been written since a revision of its own.
+#[derive(Default)]
+pub(crate) struct Ranges(Vec<Range>);
+
+/// Keys from the first one up to another, which is not in it.
 struct Range {
-    from: spaces::Key,
-    prefix: spaces::Key,
-    upto: Option<spaces::Key>,
+    from: Vec<u8>,
+    to: Option<Vec<u8>>,
     since: Revision,
 }
 
-impl Range {
-    fn of(guard: &Guard, branch: u32) -> Result<Range> {
+impl Ranges {
+    fn add_guard(&mut self, guard: &Guard, branch: u32, checked: Revision) -> Result<()> {
         let Guard::RangeUnchanged { contract, prefix, after, upto, since, .. } = guard else {
             return Err(Error::new(Code::InvalidArgument, "a guard that is on no range"));
         };
         let space = spaces::of(*contract)?;
         let key = |name: &str| spaces::key(space, branch, name.as_bytes());
-        let (from, prefix) = (key(after.as_deref().unwrap_or("")), key(prefix));
-        Ok(Range { from, prefix, upto: upto.as_deref().map(key), since: *since })
+        let (after, upto) = (after.as_deref().map(key), upto.as_deref().map(key));
+        self.add(&key(prefix), after.as_deref(), upto.as_deref(), (*since).max(checked));
+        Ok(())
     }
 
-    fn contains(&self, key: &[u8]) -> bool {
-        key.starts_with(&self.prefix)
-            && key > self.from.as_slice()
-            && self.upto.as_ref().is_none_or(|upto| key <= upto.as_slice())
+    /// Adds the keys that begin with a prefix, behind one of them and up to and including another.
+    pub fn add(
+        &mut self,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        upto: Option<&[u8]>,
+        since: Revision,
+    ) {
+        // The first key behind another one is that one and a zero.
+        let behind = |key: &[u8]| [key, &[0]].concat();
+        let from = after.map(behind).unwrap_or_default().max(prefix.to_vec());
+        let to = [spaces::after_prefix(prefix), upto.map(behind)].into_iter().flatten().min();
+        if to.as_ref().is_none_or(|to| from < *to) {
+            self.0.push(Range { from, to, since });
+        }
+    }
+
+    /// Whether a key of one of them was written after that one's revision, up to another revision; nothing if the trail
+    /// does not reach back. However many they are, the trail is walked once.
+    pub fn any_written(&self, trail: &Trail, upto: Revision) -> Option<bool> {
+        let Some(oldest) = self.0.iter().map(|range| range.since).min() else { return Some(false) };
+        let stretches = self.stretches();
+        trail.any_at(oldest, upto, |revision, key| {
+            let behind = stretches.partition_point(|(first, _)| *first <= key);
+            let since = behind.checked_sub(1).and_then(|place| stretches[place].1);
+            !planted::is(Bug::GuardRangeForgotten) && since.is_some_and(|since| revision > since)
+        })
+    }
+
+    /// The ranges laid side by side: where a stretch begins that the same of them cover, and the earliest of their
+    /// revisions, if any covers it.
+    fn stretches(&self) -> Vec<(&[u8], Option<Revision>)> {
+        let mut ends: Vec<(&[u8], bool, Revision)> = Vec::with_capacity(2 * self.0.len());
+        for Range { from, to, since } in &self.0 {
+            ends.push((from, true, *since));
+            ends.extend(to.as_ref().map(|to| (to.as_slice(), false, *since)));
+        }
+        ends.sort_unstable();
+        let mut covering: BTreeMap<Revision, usize> = BTreeMap::new();
+        let mut stretches: Vec<(&[u8], Option<Revision>)> = Vec::new();
+        for (key, begins, since) in ends {
+            let count = covering.entry(since).or_default();
+            *count = if begins { *count + 1 } else { count.saturating_sub(1) };
+            if *count == 0 {
+                covering.remove(&since);
+            }
+            let oldest = covering.keys().next().copied();
+            match stretches.last_mut() {
+                Some((first, since)) if *first == key => *since = oldest,
+                _ => stretches.push((key, oldest)),
+            }
+        }
+        stretches
     }
 }
 
@@ -163,4 +221,46 @@ fn too_old() -> Error {
     let message = "the transaction's snapshot is older than the writes the database remembers: \
                    begin again";
     Error::new(Code::SnapshotTooOld, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn name() -> impl Strategy<Value = Vec<u8>> {
+        prop::collection::vec(b'a'..b'd', 0..3)
+    }
+
+    type Given = (Vec<u8>, Option<Vec<u8>>, Option<Vec<u8>>, Revision);
+
+    fn contains((prefix, after, upto, _): &Given, key: &[u8]) -> bool {
+        key.starts_with(prefix)
+            && after.as_ref().is_none_or(|after| key > after.as_slice())
+            && upto.as_ref().is_none_or(|upto| key <= upto.as_slice())
+    }
+
+    proptest! {
+        /// One walk for all ranges finds what a walk for each of them does.
+        #[test]
+        fn ranges_together_are_as_strict_as_each_alone(
+            given in prop::collection::vec(
+                (name(), prop::option::of(name()), prop::option::of(name()), 0..8_u64), 0..8),
+            writes in prop::collection::vec(name(), 0..8),
+        ) {
+            let trail = Trail::new(0);
+            for (place, key) in writes.iter().enumerate() {
+                trail.note(place as Revision + 1, [key.as_slice()].into_iter());
+            }
+            let mut ranges = Ranges::default();
+            for (prefix, after, upto, since) in &given {
+                ranges.add(prefix, after.as_deref(), upto.as_deref(), *since);
+            }
+            let written = |one: &Given| trail.any(one.3, Revision::MAX, |key| contains(one, key));
+            let expected = given.iter().any(|one| written(one) == Some(true));
+            let before = trail.walks();
+            prop_assert_eq!(ranges.any_written(&trail, Revision::MAX), Some(expected));
+            prop_assert!(trail.walks() - before <= 1);
+        }
+    }
 }

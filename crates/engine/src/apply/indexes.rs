@@ -17,6 +17,7 @@ use crate::maintenance::SWEEP_LIMIT;
 use crate::overlay::{Effect, Overlay, Payload, Write};
 use crate::spaces::{self, ENTRIES, Key, RECORDS};
 use crate::view::{Origin, View};
+use crate::work::Budget;
 use mainstay_model::limits::{ENTRIES_LIMIT_BYTES, INDEX_LIMIT, INDEX_LIMIT_FIELDS};
 use mainstay_model::{
     Answer, Code, Error, Field, IndexCommand, NAME_LIMIT_BYTES, Result, Revision, SmallVec,
@@ -200,7 +201,7 @@ fn moves(
         return Ok(moves);
     }
     let layers = layers_of(branch);
-    let view = View { index, layers: &layers, now: 0, fresh: false };
+    let view = View { index, layers: &layers, now: 0, fresh: false, budget: Budget::Unlimited };
     let names = |deleted: bool, payload: &[u8]| match deleted {
         true => Ok(covering.iter().map(|_| None).collect()),
         false => covering.iter().map(|one| one.name_of(key, payload)).collect::<Result<Names>>(),

@@ -4,6 +4,7 @@
 //!   key --see--> Seen { counter, live, lapsed, expiry } --write--> the next version, counter and all
 //! ```
 
+use crate::dead_names::DeadWalk;
 use crate::entry::{self, DELETED, EXPIRED, Head, LAPSED, QUIET};
 use crate::overlay::{Overlay, Payload, Write};
 use crate::planted::{self, Bug};
@@ -271,20 +272,75 @@ pub(crate) fn names(
     limit: usize,
 ) -> Result<(Page, Option<Stamp>)> {
     check_page(limit)?;
-    let mut walk = view.walk(overlay, space, prefix.as_bytes(), after.map(str::as_bytes));
-    let mut page = Page::default();
-    let mut expires: Option<Stamp> = None;
+    let range = (prefix.as_bytes(), after.map(str::as_bytes));
+    let found = names_within(view, overlay, None, space, range, (limit, usize::MAX))?;
+    let expires = found.expires;
+    Ok((found.into_page(), expires))
+}
+
+pub(crate) fn text(name: Vec<u8>) -> String {
+    String::from_utf8(name)
+        .unwrap_or_else(|name| String::from_utf8_lossy(name.as_bytes()).into_owned())
+}
+
+/// Names that a walk found.
+#[derive(Default)]
+pub(crate) struct Names {
+    pub names: Vec<Vec<u8>>,
+    /// Where it ended, if there may be more behind.
+    pub next: Option<Vec<u8>>,
+    /// When the first of them that others wrote expires.
+    pub expires: Option<Stamp>,
+    /// How many were looked at, dead ones included.
+    pub looked: usize,
+}
+
+impl Names {
+    pub fn into_page(self) -> Page {
+        let names = self.names.into_iter().map(text).collect();
+        Page { names, next: self.next.map(text) }
+    }
+}
+
+/// Lists names that begin with a prefix and come behind another one, as many as are wanted, and looks at no more than so
+/// many. Where that ends it, `next` is the last one that was looked at, be it dead. Known ranges of dead names are passed
+/// by in one step; the transaction's own writes must not lie in them.
+pub(crate) fn names_within(
+    view: &View<'_>,
+    overlay: &Overlay,
+    mut dead: Option<DeadWalk<'_>>,
+    space: u8,
+    (prefix, after): (&[u8], Option<&[u8]>),
+    (limit, looks): (usize, usize),
+) -> Result<Names> {
+    let mut found = Names::default();
+    let mut walk = view.walk(overlay, space, prefix, after);
     while let Some(step) = walk.next()? {
-        if !step.head.is_live(view.now) {
-            continue;
+        found.looked += 1;
+        let is_last = found.looked >= looks;
+        if step.head.is_live(view.now) {
+            dead.iter_mut().for_each(DeadWalk::ends);
+            if found.names.len() == limit {
+                found.next = found.names.last().cloned();
+                return Ok(found);
+            }
+            let theirs = step.head.expires.filter(|_| !step.own);
+            found.expires = [found.expires, theirs].into_iter().flatten().min();
+            found.names.push(step.name().to_vec());
+        } else if let Some(dead) = &mut dead {
+            let end = dead.dead(spaces::key(space, view.branch(), step.name()).to_vec());
+            if let Some(last) = end.as_deref().and_then(|end| end.get(spaces::PREFIX_BYTES..)) {
+                if !last.starts_with(prefix) {
+                    break;
+                }
+                walk = view.walk(overlay, space, prefix, Some(last));
+            }
         }
-        if page.names.len() == limit {
-            page.next = page.names.last().cloned();
+        if is_last {
+            found.next = Some(step.name().to_vec());
             break;
         }
-        let theirs = step.head.expires.filter(|_| !step.own);
-        expires = [expires, theirs].into_iter().flatten().min();
-        page.names.push(String::from_utf8_lossy(step.name()).into_owned());
     }
-    Ok((page, expires))
+    dead.iter_mut().for_each(DeadWalk::ends);
+    Ok(found)
 }

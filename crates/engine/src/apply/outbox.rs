@@ -50,7 +50,7 @@ pub(crate) fn run(
 ) -> Result<Answer> {
     command.check()?;
     let own: Layers = smallvec![view.layers[0]];
-    let view = &View { index: view.index, layers: &own, now: view.now, fresh: view.fresh };
+    let view = &View { layers: &own, ..*view };
     let mut outbox = Outbox { view, overlay };
     let answer = |answer| Answer::Outbox(Box::new(answer));
     Ok(match command {

@@ -298,7 +298,7 @@ impl Search<'_> {
         visit: &mut Visit<'_>,
     ) -> Result<()> {
         for span in choice.spans(self.prefix.as_bytes(), after) {
-            entries::each(self.view.index, layer, span, &mut |name| {
+            entries::each(self.view, layer, span, &mut |name| {
                 let key = choice.index.key_in(name).ok_or_else(strange)?;
                 match self.wants(key, after) {
                     true => visit(Candidate { key, name: Some(name), origin }),
@@ -322,7 +322,7 @@ impl Search<'_> {
         let from = spaces::key(RECORDS, branch, begin);
         let end = spaces::after_prefix(&spaces::key(RECORDS, branch, prefix));
         let to = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        for row in self.view.index.scan(Bound::Included(&from), to, at) {
+        for row in self.view.scan(Bound::Included(&from), to, at) {
             let row = row?;
             self.view.index.searches.pass();
             let key = row.key().get(spaces::PREFIX_BYTES..).unwrap_or_default();
@@ -338,6 +338,7 @@ impl Search<'_> {
     /// What the transaction itself wrote has no entries yet, and is in no order.
     fn each_own(&self, after: Option<&[u8]>, visit: &mut Visit<'_>) -> Result<()> {
         let branch = self.view.branch();
+        self.view.budget.count_own(self.overlay.effects().len())?;
         for effect in self.overlay.effects() {
             if let Some((RECORDS, of, key)) = spaces::split(&effect.key)
                 && of == branch

@@ -26,6 +26,7 @@ use crate::spaces;
 use crate::store::{Store, StoreOptions};
 use crate::version::Version;
 use crate::view::View;
+use crate::work::Budget;
 use mainstay_model::{Code, Error, MAIN, Result, Revision};
 use std::collections::HashSet;
 use std::path::Path;
@@ -178,7 +179,7 @@ fn check_branch(
     faults: &mut Faults,
 ) -> Result<()> {
     let layers = catalog.layers(branch.id, report.upto);
-    let view = View { index, layers: &layers, now: 0, fresh: false };
+    let view = View { index, layers: &layers, now: 0, fresh: false, budget: Budget::Unlimited };
     faults.branch.clone_from(&branch.name);
     let (runs, events) = runs::check(&view, faults)?;
     report.runs += runs;

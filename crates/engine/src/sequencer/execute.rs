@@ -334,6 +334,12 @@ impl Sequencer {
         }
     }
 
+    /// Executes what is queued now, behind what somebody else is executing.
+    pub(super) fn execute_queued(&self) {
+        self.run_round(self.exec.lock(), IN_FLIGHT_LIMIT);
+        self.wake_log();
+    }
+
     /// Executes what is queued, and waits for what somebody else is executing.
     pub(super) fn combine_all(&self) {
         self.run_round(self.exec.lock(), ROUND_LIMIT);

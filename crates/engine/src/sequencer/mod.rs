@@ -310,6 +310,16 @@ impl Sequencer {
         }
     }
 
+    /// Executes what is queued and waits until it is visible, so that a new snapshot sees what a caller submitted before.
+    pub fn settle_queued(&self) {
+        // In a callback that would wait for the thread that it runs on.
+        if self.in_flight() == 0 || calls::is_calling() {
+            return;
+        }
+        self.execute_queued();
+        self.settle();
+    }
+
     /// Whether this thread may be running a caller's callback.
     pub fn is_calling(&self) -> bool {
         calls::is_calling()

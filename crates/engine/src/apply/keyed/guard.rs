@@ -1,10 +1,10 @@
 //! Whether what was read of a space is still so.
 
 use super::{places, space};
+use crate::apply::guards::Ranges;
 use crate::index::Index;
 use crate::overlay::Overlay;
 use crate::spaces::{self, KEYED, SPACES};
-use crate::trail::Trail;
 use crate::view::{Origin, View};
 use mainstay_model::{
     Answer, EntryKind, Name, Result, Revision, SpaceInfo, StateAnswer, StateCommand, StatePlace,
@@ -12,10 +12,10 @@ use mainstay_model::{
 };
 
 /// Whether what stands here has not been written since a revision; nothing if nobody remembers. That another generation
-/// is shown changes everything.
+/// is shown changes everything. A range is added to those that are checked together.
 pub(crate) fn holds(
     view: &View<'_>,
-    trail: &Trail,
+    ranges: &mut Ranges,
     space: &Name,
     place: &StatePlace,
     since: Revision,
@@ -50,12 +50,8 @@ pub(crate) fn holds(
             let key = |place: &[u8]| spaces::key(KEYED, view.branch(), &at(place));
             let (prefix, after) = (key(prefix), after.as_deref().map(key));
             let upto = upto.as_deref().map(key);
-            let inside = |key: &[u8]| {
-                key.starts_with(&prefix)
-                    && after.as_ref().is_none_or(|after| key > after.as_slice())
-                    && upto.as_ref().is_none_or(|upto| key <= upto.as_slice())
-            };
-            Ok(trail.any(since, Revision::MAX, inside).map(|written| !written))
+            ranges.add(&prefix, after.as_deref(), upto.as_deref(), since);
+            Ok(Some(true))
         }
         _ => Ok(Some(false)),
     }

@@ -9,6 +9,7 @@ use crate::index::Index;
 use crate::overlay::Overlay;
 use crate::spaces::{self, KEYED};
 use crate::view::View;
+use crate::work::Budget;
 use mainstay_model::{Name, Result, Revision};
 use std::ops::Bound;
 
@@ -79,7 +80,13 @@ impl Left<'_> {
     fn is_known(&self, branch: u32, space: &str, generation: u64) -> bool {
         let Ok(name) = Name::new(space) else { return false };
         let layers = self.catalog.layers(branch, self.at);
-        let view = View { index: self.index, layers: &layers, now: 0, fresh: false };
+        let view = View {
+            index: self.index,
+            layers: &layers,
+            now: 0,
+            fresh: false,
+            budget: Budget::Unlimited,
+        };
         match space::meet(&view, &Overlay::default(), &name) {
             Err(_) => true,
             Ok(met) => met.declared.is_some_and(|declared| {

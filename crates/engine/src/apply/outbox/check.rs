@@ -24,7 +24,7 @@ const STRAY: &str = "No message is lost by it; let the index be rebuilt.";
 /// Checks a branch's own outbox; says how many messages it has.
 pub(crate) fn check(view: &View<'_>, faults: &mut Faults) -> Result<u64> {
     let own: Layers = smallvec![view.layers[0]];
-    let view = &View { index: view.index, layers: &own, now: view.now, fresh: false };
+    let view = &View { layers: &own, fresh: false, ..*view };
     let outbox = Outbox { view, overlay: &mut Overlay::default() };
     let mut check = Check { outbox: &outbox, faults, seen: Seen::default() };
     check.states()?;

@@ -14,6 +14,7 @@ use crate::index::Index;
 use crate::overlay::Overlay;
 use crate::spaces::{self, ALERTS, EVENT_KEYS, EVENTS};
 use crate::view::View;
+use crate::work::Budget;
 use mainstay_model::{Name, Result, Revision};
 use std::ops::Bound;
 
@@ -110,7 +111,13 @@ impl Left<'_> {
     /// A head that cannot be read was told of before.
     fn is_lived(&self, branch: u32, run: &Name, generation: u64) -> bool {
         let layers = self.catalog.layers(branch, self.at);
-        let view = View { index: self.index, layers: &layers, now: 0, fresh: false };
+        let view = View {
+            index: self.index,
+            layers: &layers,
+            now: 0,
+            fresh: false,
+            budget: Budget::Unlimited,
+        };
         let nothing = Overlay::default();
         let shown = head::find(&view, &nothing, run).map(|found| found.map(|(head, _)| head));
         let is_lived = |head: Result<Option<head::RunHead>>| match head {

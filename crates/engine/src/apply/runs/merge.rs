@@ -17,6 +17,7 @@ use crate::compare::{Point, Side, Triple};
 use crate::index::NEWEST;
 use crate::overlay::Overlay;
 use crate::view::View;
+use crate::work::Budget;
 use mainstay_model::{CanonicalEvent, MergeStrategy, Name, Result};
 
 /// How many events are read before they are written.
@@ -67,7 +68,7 @@ pub(crate) fn merge(
 }
 
 fn view<'v>(context: &Context<'v>, layers: &'v Layers) -> View<'v> {
-    View { index: context.index, layers, now: context.now, fresh: false }
+    View { index: context.index, layers, now: context.now, fresh: false, budget: Budget::Unlimited }
 }
 
 /// Events on their way from one branch to another.

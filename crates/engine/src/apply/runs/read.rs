@@ -93,7 +93,7 @@ impl Log<'_> {
     ) -> Result<()> {
         let (run, from) = (self.run.as_str(), spaces::key(EVENTS, branch, from));
         let last = spaces::key(EVENTS, branch, &places::at(run, self.generation, *wanted.end()));
-        let rows = self.view.index.scan(Bound::Excluded(&from), Bound::Included(&last), at);
+        let rows = self.view.scan(Bound::Excluded(&from), Bound::Included(&last), at);
         let mut expected = *wanted.start();
         for row in rows {
             let row = row?;

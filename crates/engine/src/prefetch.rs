@@ -1,0 +1,465 @@
+//! Searches and lists of a transaction, made on a snapshot before the writer is asked.
+//!
+//! ```text
+//!   caller   snapshot at a published revision -> answer, and the range of keys that it rests on
+//!   writer   was the range written since, by others (trail) or by the transaction itself (overlay)?
+//!              no  -> the answer
+//!              yes -> it searches itself, within `Options::writer_entries`
+//! ```
+//!
+//! A transaction that writes nothing does not enter the writer at all: it is answered by the snapshot. So nobody waits
+//! for the long reads of somebody else, and no transaction becomes a conflict by it.
+
+use crate::apply::{cells, records};
+use crate::candidates::Submitted;
+use crate::core::Core;
+use crate::executor::{check_limits, run_all};
+use crate::moment::Moment;
+use crate::overlay::Overlay;
+use crate::snapshot::Snapshot;
+use crate::spaces::{self, CELLS, RECORDS, RUNS};
+use crate::trail::Trail;
+use crate::work::Work;
+use mainstay_model::{
+    Answer, At, CellCommand, Code, Command, Durability, Error, Receipt, RecordCommand, Result,
+    Revision, RunAnswer, RunCommand, Scales, Stamp, Transaction,
+};
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Answers to some steps of a transaction, with the ranges of keys that they rest on.
+pub(crate) struct Prefetched {
+    branch: u32,
+    revision: Revision,
+    /// Where the ranges begin and end, in order: between two of them lies a stretch.
+    bounds: Vec<Vec<u8>>,
+    /// By the position of the step.
+    reads: HashMap<usize, Read>,
+    /// The transaction asked for too much before all was read.
+    failed: Option<Error>,
+}
+
+struct Read {
+    answer: Answer,
+    /// The stretches that it rests on.
+    stretches: Range<usize>,
+    /// When the first of what it found expires.
+    expires: Option<Stamp>,
+}
+
+/// An answer and the keys that it rests on: from the first one up to another, which is not in it.
+struct Found {
+    answer: Answer,
+    from: Vec<u8>,
+    to: Option<Vec<u8>>,
+    expires: Option<Stamp>,
+}
+
+impl Core {
+    /// Executes a transaction and waits.
+    pub fn execute(self: &Arc<Core>, transaction: Transaction) -> Result<Receipt> {
+        match self.answer(&transaction) {
+            Some(answered) => answered,
+            None => self.sequencer.execute(self.prepare(transaction)),
+        }
+    }
+
+    /// Executes a transaction; the callback gets its answer.
+    pub fn execute_with(
+        self: &Arc<Core>,
+        transaction: Transaction,
+        done: impl FnOnce(Result<Receipt>) + Send + 'static,
+    ) {
+        match self.answer(&transaction) {
+            Some(answered) => done(answered),
+            None => self.sequencer.submit_with(self.prepare(transaction), done),
+        }
+    }
+
+    /// Makes long reads, and those of a merge, before the writer is asked.
+    pub fn prepare(self: &Arc<Core>, transaction: Transaction) -> Submitted {
+        let prefetched = self.prefetch(&transaction).map(Box::new);
+        Submitted { prefetched, ..self.look_ahead(transaction) }
+    }
+
+    /// Answers a transaction that makes long reads and nothing else; nothing for all others.
+    fn answer(self: &Arc<Core>, transaction: &Transaction) -> Option<Result<Receipt>> {
+        let Transaction { request, guards, otherwise, branch_id, steps, .. } = transaction;
+        let is_plain =
+            request.is_none() && guards.is_empty() && otherwise.is_none() && branch_id.is_none();
+        let only_reads =
+            is_plain && transaction.walks() && steps.iter().all(|step| step.command.is_read());
+        only_reads.then(|| self.answer_reads(transaction))
+    }
+
+    fn answer_reads(self: &Arc<Core>, transaction: &Transaction) -> Result<Receipt> {
+        check_limits(transaction)?;
+        // What the caller submitted before may not be visible yet.
+        self.sequencer.settle_queued();
+        let receipt = loop {
+            match self.read_once(transaction) {
+                // What retention passed by meanwhile is read again.
+                Err(error) if error.code() == Code::HistoryTrimmed => {}
+                read => break read?,
+            }
+        };
+        let durability = transaction.durability.unwrap_or(self.options.durability);
+        if durability == Durability::Sync && self.sequencer.durable() < receipt.revision {
+            self.sequencer.sync()?;
+        }
+        Ok(receipt)
+    }
+
+    fn read_once(self: &Arc<Core>, transaction: &Transaction) -> Result<Receipt> {
+        let mut snapshot = Snapshot::new(self, &transaction.branch, At::Latest)?;
+        snapshot.work = Some(Work::outside(&self.options));
+        let revision = snapshot.revision;
+        let stamp = snapshot.now;
+        let moment = Moment::of(snapshot);
+        let answers = run_all(&transaction.steps, |command| moment.answer(command))?;
+        Ok(Receipt { revision, stamp, held: true, repeated: false, answers })
+    }
+
+    /// Makes the long reads of a transaction; nothing where it has none. What cannot be read here the writer reads, or says
+    /// why not.
+    fn prefetch(self: &Arc<Core>, transaction: &Transaction) -> Option<Prefetched> {
+        if !transaction.walks() {
+            return None;
+        }
+        let mut snapshot = Snapshot::new(self, &transaction.branch, At::Latest).ok()?;
+        snapshot.work = Some(Work::outside(&self.options));
+        let (mut found, mut failed, mut scales) = (Vec::new(), None, Scales::default());
+        for (position, step) in transaction.steps.iter().enumerate() {
+            let read = snapshot.prefetch(&step.command);
+            let weighed = read.and_then(|read| {
+                read.as_ref().map_or(Ok(()), |read| scales.add(&read.answer)).map(|()| read)
+            });
+            match weighed {
+                Ok(read) => found.extend(read.map(|read| (position, read))),
+                Err(error) if ends_all(&error) => {
+                    failed = Some(error.at_position(position));
+                    break;
+                }
+                // It is about this command: the writer says it again.
+                Err(_) => {}
+            }
+        }
+        Some(Prefetched::new(&snapshot, found, failed))
+    }
+}
+
+/// Whether the whole transaction fails by it.
+fn ends_all(error: &Error) -> bool {
+    matches!(error.code(), Code::TransactionTooLarge | Code::Cancelled)
+}
+
+impl Snapshot {
+    /// Answers a long read; nothing for other commands.
+    fn prefetch(&self, command: &Command) -> Result<Option<Found>> {
+        let (view, nothing) = (self.view(), Overlay::default());
+        let (space, prefix, after, upto, expires, answer) = match command {
+            Command::Cell(CellCommand::List { prefix, after, limit }) => {
+                let (page, expires) =
+                    cells::list_until(&view, &nothing, prefix, after.as_deref(), *limit)?;
+                let upto = page.next.clone();
+                (CELLS, prefix, after.as_ref(), upto, expires, Answer::Names(page))
+            }
+            Command::Record(RecordCommand::Scan { prefix, filters, after, limit }) => {
+                let (page, expires) =
+                    records::scan(&view, &nothing, prefix, filters, after.as_deref(), *limit)?;
+                let upto = page.next.clone();
+                (RECORDS, prefix, after.as_ref(), upto, expires, Answer::Records(page))
+            }
+            Command::Record(RecordCommand::Count { prefix, filters }) => {
+                let (count, expires) = records::count(&view, &nothing, prefix, filters)?;
+                (RECORDS, prefix, None, None, expires, Answer::Count(count))
+            }
+            Command::Run(RunCommand::List { filter, after, .. }) => {
+                let Command::Run(command) = command else { return Ok(None) };
+                let answer = self.runs(command)?;
+                let upto = match &answer {
+                    RunAnswer::Runs(page) => page.next.clone(),
+                    _ => None,
+                };
+                let answer = Answer::Run(Box::new(answer));
+                (RUNS, &filter.prefix, after.as_ref(), upto, None, answer)
+            }
+            Command::Run(command) if command.is_read() => return self.prefetch_run(command),
+            _ => return Ok(None),
+        };
+        self.core.index().check_space_reach(space, self.revision)?;
+        let key = |name: &str| spaces::key(space, self.branch, name.as_bytes()).to_vec();
+        let behind = |name: &String| [&key(name)[..], &[0]].concat();
+        let prefix = key(prefix);
+        let from = after.map(behind).unwrap_or_default().max(prefix.clone());
+        let end = spaces::after_prefix(&prefix);
+        let to = [end, upto.as_ref().map(behind)].into_iter().flatten().min();
+        Ok(Some(Found { answer, from, to, expires }))
+    }
+
+    /// Whatever is read of a run rests on its head, which changes whenever the run does.
+    fn prefetch_run(&self, command: &RunCommand) -> Result<Option<Found>> {
+        let Some(run) = command.run() else { return Ok(None) };
+        let answer = Answer::Run(Box::new(self.runs(command)?));
+        let from = spaces::key(RUNS, self.branch, run.as_bytes()).to_vec();
+        let to = Some([&from[..], &[0]].concat());
+        Ok(Some(Found { answer, from, to, expires: None }))
+    }
+}
+
+impl Prefetched {
+    fn new(snapshot: &Snapshot, found: Vec<(usize, Found)>, failed: Option<Error>) -> Prefetched {
+        let ends = found.iter().flat_map(|(_, found)| [Some(&found.from), found.to.as_ref()]);
+        let bounds: BTreeSet<&Vec<u8>> = ends.flatten().collect();
+        let bounds: Vec<Vec<u8>> = bounds.into_iter().cloned().collect();
+        let reads = found.into_iter().map(|(position, Found { answer, from, to, expires })| {
+            let first = stretch_of(&bounds, &from);
+            // Nothing lies behind the last stretch.
+            let end = to.map_or(bounds.len() + 1, |to| stretch_of(&bounds, &to));
+            (position, Read { answer, stretches: first..end.max(first), expires })
+        });
+        let reads = reads.collect();
+        Prefetched { branch: snapshot.branch, revision: snapshot.revision, bounds, reads, failed }
+    }
+
+    /// The stretches that were written since; nothing on another branch, or where nobody remembers.
+    fn written(&self, trail: &Trail, branch: u32) -> Option<BTreeSet<usize>> {
+        let mut written = BTreeSet::new();
+        if self.branch != branch {
+            return None;
+        }
+        trail.any(self.revision, Revision::MAX, |key| {
+            written.insert(stretch_of(&self.bounds, key));
+            false
+        })?;
+        Some(written)
+    }
+}
+
+/// The number of the stretch that a key lies in; 0 is that before all bounds.
+fn stretch_of(bounds: &[Vec<u8>], key: &[u8]) -> usize {
+    bounds.partition_point(|bound| bound.as_slice() <= key)
+}
+
+/// Prefetched reads as the writer uses them, step by step.
+#[derive(Default)]
+pub(crate) struct Reuse<'p> {
+    prefetched: Option<&'p Prefetched>,
+    /// Stretches that were written since, by others or by the transaction itself.
+    written: BTreeSet<usize>,
+    /// How many of its own writes are among them.
+    passed: usize,
+    /// The step that comes next.
+    position: usize,
+}
+
+impl<'p> Reuse<'p> {
+    /// The reads of a transaction whose steps are executed on this branch; the error says that they ask for too much.
+    pub fn of(
+        submitted: &'p Submitted,
+        held: bool,
+        trail: &Trail,
+        branch: u32,
+    ) -> Result<Reuse<'p>> {
+        let prefetched = submitted.prefetched.as_deref().filter(|_| held);
+        let Some(prefetched) = prefetched else { return Ok(Reuse::default()) };
+        if let Some(failed) = &prefetched.failed {
+            return Err(failed.clone());
+        }
+        Ok(match prefetched.written(trail, branch) {
+            Some(written) => Reuse { prefetched: Some(prefetched), written, ..Reuse::default() },
+            None => Reuse::default(),
+        })
+    }
+
+    /// The answer to the next step, if it is still the right one.
+    pub fn next(&mut self, overlay: &Overlay, now: Stamp) -> Option<Answer> {
+        let prefetched = self.prefetched?;
+        let position = self.position;
+        self.position += 1;
+        let read = prefetched.reads.get(&position)?;
+        let own = overlay.effects().get(self.passed..).unwrap_or_default();
+        let stretches = own.iter().map(|effect| stretch_of(&prefetched.bounds, &effect.key));
+        self.written.extend(stretches);
+        self.passed = overlay.effects().len();
+        let unwritten = self.written.range(read.stretches.clone()).next().is_none();
+        let lives = read.expires.is_none_or(|expires| expires > now);
+        (unwritten && lives).then(|| read.answer.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Database, Name, Options, RecordWrite, Where};
+    use mainstay_model::{Guard, Test};
+    use proptest::prelude::*;
+
+    const RECORDS: usize = 1_000;
+
+    fn name(name: impl AsRef<str>) -> Name {
+        Name::new(name.as_ref()).unwrap()
+    }
+
+    fn put(key: &str, value: &str) -> Command {
+        RecordWrite::to(key).unwrap().set("n", value).unwrap().into()
+    }
+
+    fn count(prefix: &str) -> Command {
+        RecordCommand::Count { prefix: prefix.to_owned(), filters: Vec::new() }.into()
+    }
+
+    fn set(cell: &str) -> Command {
+        CellCommand::set(name(cell), 1).into()
+    }
+
+    fn all(commands: impl IntoIterator<Item = Command>) -> Transaction {
+        commands.into_iter().fold(Transaction::new(), Transaction::step)
+    }
+
+    fn filled(options: Options) -> Database {
+        let db = options.durability(Durability::Memory).memory().unwrap();
+        db.execute(all((0..RECORDS).map(|i| put(&format!("r{i:04}"), "1")))).unwrap();
+        db
+    }
+
+    #[test]
+    fn a_transaction_looks_at_so_many_entries_and_writes_nothing_beyond() {
+        let db = filled(Options::new().work_limits(10 * RECORDS as u64, 1 << 30));
+        let before = db.revision();
+        let many = || (0..20).map(|_| count(""));
+        for transaction in
+            [all(many()), all(many().chain([set("a")])), all([set("a")].into_iter().chain(many()))]
+        {
+            let error = db.execute(transaction).unwrap_err();
+            assert_eq!(error.code(), Code::TransactionTooLarge);
+            assert!(error.to_string().contains("transaction_entries"), "{error}");
+        }
+        assert_eq!(db.revision(), before, "nothing was written");
+        db.execute(all((0..9).map(|_| count("")).chain([set("a")]))).unwrap();
+    }
+
+    #[test]
+    fn an_interactive_transaction_has_one_budget_in_all() {
+        let db = filled(Options::new().work_limits(10 * RECORDS as u64, 1 << 30));
+        let mut open = db.begin().unwrap();
+        let outcomes: Vec<_> = (0..20).map(|_| open.run(count(""))).collect();
+        assert!(outcomes[8].is_ok());
+        assert_eq!(outcomes[19].as_ref().unwrap_err().code(), Code::TransactionTooLarge);
+    }
+
+    #[test]
+    fn bytes_that_are_read_have_a_limit_too() {
+        let db = filled(Options::new().work_limits(u64::MAX, 64 << 10));
+        let gets = |n: usize| {
+            let get = |i: usize| RecordCommand::Get {
+                key: name(format!("r{:04}", i % RECORDS)),
+                fields: None,
+            };
+            all((0..n).map(|i| get(i).into()))
+        };
+        db.execute(gets(100)).unwrap();
+        let error = db.execute(gets(10_000)).unwrap_err();
+        assert_eq!(error.code(), Code::TransactionTooLarge);
+        assert!(error.to_string().contains("transaction_read_bytes"), "{error}");
+    }
+
+    #[test]
+    fn long_reads_do_not_hold_the_writer() {
+        // The writer may look at far fewer entries than one count does.
+        let db = filled(Options::new().writer_entries(100));
+        let many = || (0..20).map(|_| count(""));
+        let read = db.execute(all(many())).unwrap();
+        let mixed = db.execute(all([set("a")].into_iter().chain(many()))).unwrap();
+        assert_eq!(read.answers[19], Answer::Count(RECORDS as u64));
+        assert_eq!(mixed.answers[20], Answer::Count(RECORDS as u64));
+        let own = all([put("r", "1")].into_iter().chain(many()));
+        let error = db.execute(own).unwrap_err();
+        assert_eq!(error.code(), Code::TransactionTooLarge, "its own writes are in the way");
+        assert!(error.to_string().contains("transaction_writer_entries"), "{error}");
+    }
+
+    #[test]
+    fn what_others_wrote_meanwhile_is_seen() {
+        let db = filled(Options::new());
+        let core = db.here("a test").unwrap();
+        let submitted = core.prepare(all([set("a"), count("r"), count("x")]));
+        db.execute(all([put("r", "1")])).unwrap();
+        let receipt = core.sequencer.execute(submitted).unwrap();
+        assert_eq!(receipt.answers[1], Answer::Count(RECORDS as u64 + 1));
+        assert_eq!(receipt.answers[2], Answer::Count(0));
+    }
+
+    #[test]
+    fn all_range_guards_of_a_transaction_take_one_walk() {
+        let db = filled(Options::new());
+        let mut open = db.begin().unwrap();
+        for i in 0..500 {
+            open.list(&format!("c{i}"), None, 10).unwrap();
+        }
+        open.set("other", 1).unwrap();
+        let trail = &db.here("a test").unwrap().state.trail;
+        let before = trail.walks();
+        open.commit().unwrap();
+        let walks = trail.walks() - before;
+        assert!(walks <= 2, "{walks} walks: one before the writer is asked, and one in it");
+        let guard = |i: usize| Guard::RangeUnchanged {
+            contract: crate::Contract::Cells,
+            prefix: format!("c{i}"),
+            after: None,
+            upto: None,
+            since: db.revision(),
+            expires: None,
+        };
+        let guarded = (0..500).fold(all([set("a")]), |all, i| all.guard(guard(i)));
+        let before = trail.walks();
+        db.execute(guarded).unwrap();
+        assert!(trail.walks() - before <= 1);
+    }
+
+    fn command() -> impl Strategy<Value = Command> {
+        let key = prop::sample::select(vec!["a", "ab", "b", "ba", "c"]);
+        let prefix = prop::sample::select(vec!["", "a", "b", "c"]);
+        let is = |value: &str| {
+            vec![Where {
+                field: mainstay_model::Field::new("n").unwrap(),
+                test: Test::Eq(value.into()),
+            }]
+        };
+        prop_oneof![
+            (key.clone(), "[12]").prop_map(|(key, value)| put(key, &value)),
+            key.prop_map(|key| RecordCommand::Delete { key: name(key), when: Vec::new() }.into()),
+            prefix.clone().prop_map(count),
+            prefix.prop_map(move |prefix| {
+                let (prefix, filters) = (prefix.to_owned(), is("1"));
+                RecordCommand::Scan { prefix, filters, after: None, limit: 2 }.into()
+            }),
+        ]
+    }
+
+    proptest! {
+        /// Whatever is read before, and whatever others write in between, answers are those of the writer alone.
+        #[test]
+        fn prefetched_answers_are_those_of_the_writer(
+            before in prop::collection::vec(command(), 0..6),
+            meanwhile in prop::collection::vec(command(), 0..3),
+            steps in prop::collection::vec(command(), 1..8),
+        ) {
+            let receipts = [true, false].map(|prefetches| {
+                let clock = crate::ManualClock::new(1_000_000_000);
+                let options = Options::new().durability(Durability::Memory).clock(clock);
+                let db = options.sweep_interval(None).memory().unwrap();
+                let core = db.here("a test").unwrap();
+                let execute = |commands: &[Command]| core.sequencer.execute(all(commands.to_vec())).unwrap();
+                execute(&before);
+                let transaction = all(steps.clone());
+                let submitted =
+                    if prefetches { core.prepare(transaction) } else { transaction.into() };
+                execute(&meanwhile);
+                core.sequencer.execute(submitted).unwrap()
+            });
+            prop_assert_eq!(&receipts[0], &receipts[1]);
+        }
+    }
+}

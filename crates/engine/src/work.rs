@@ -1,0 +1,288 @@
+//! Work budgets: how much one transaction may look at, and the flag that stops long reads.
+//!
+//! ```text
+//!   View { budget } --find, walk, scan--> Budget::count per entry
+//!      Transaction(&Work)   limits on entries and bytes; over them TooLarge
+//!      Reader               no limits, but it can be stopped
+//!      Unlimited            maintenance, merges and the doctor
+//! ```
+//!
+//! Every read of stored entries goes through a [`View`](crate::view::View), and a view cannot be made
+//! without a budget, so no command can forget to count.
+
+use crate::options::Options;
+use mainstay_model::{Code, Error, Result};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The stop flag is read once per this many entries.
+const STOP_INTERVAL: u64 = 4096;
+
+/// Passing by one of the transaction's own writes costs this small a part of reading an entry.
+const OWN_WRITES_PER_ENTRY: usize = 32;
+
+/// Limits on the work of one transaction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WorkLimits {
+    /// Entries it may look at.
+    pub entries: u64,
+    /// Bytes of entries it may read.
+    pub bytes: u64,
+    /// Entries it may look at while it holds the writer.
+    pub writer_entries: u64,
+}
+
+/// Entries and bytes that one transaction has looked at so far.
+///
+/// One thread counts at a time. The counters are atomics only so that snapshots can be shared between threads:
+/// they are loaded and stored, never added to atomically, which costs no more than a plain integer.
+pub(crate) struct Work {
+    entries: AtomicU64,
+    bytes: AtomicU64,
+    /// The count of entries at which the limit or the stop flag is checked next.
+    check_at: AtomicU64,
+    limits: WorkLimits,
+    in_writer: bool,
+}
+
+impl Work {
+    /// The work of a transaction that reads a snapshot.
+    pub fn outside(options: &Options) -> Work {
+        Work::new(options.work_limits, false)
+    }
+
+    /// The work of a transaction in the writer.
+    pub fn in_writer(options: &Options) -> Work {
+        Work::new(options.work_limits, true)
+    }
+
+    fn new(limits: WorkLimits, in_writer: bool) -> Work {
+        let (entries, bytes, check_at) = Default::default();
+        let work = Work { entries, bytes, check_at, limits, in_writer };
+        work.begin();
+        work
+    }
+
+    /// Starts counting for the next transaction.
+    pub fn begin(&self) {
+        self.entries.store(0, Ordering::Relaxed);
+        self.bytes.store(0, Ordering::Relaxed);
+        self.check_at.store(self.next_check(0), Ordering::Relaxed);
+    }
+
+    fn entries_limit(&self) -> u64 {
+        let Work { limits, in_writer, .. } = self;
+        if *in_writer { limits.writer_entries.min(limits.entries) } else { limits.entries }
+    }
+
+    fn next_check(&self, entries: u64) -> u64 {
+        let over = self.entries_limit().saturating_add(1);
+        if self.in_writer { over } else { over.min(entries + STOP_INTERVAL) }
+    }
+
+    #[inline]
+    fn count(&self, entries: u64, bytes: u64) -> Result<()> {
+        let entries = self.entries.load(Ordering::Relaxed) + entries;
+        let bytes = self.bytes.load(Ordering::Relaxed) + bytes;
+        self.entries.store(entries, Ordering::Relaxed);
+        self.bytes.store(bytes, Ordering::Relaxed);
+        if entries >= self.check_at.load(Ordering::Relaxed) || bytes > self.limits.bytes {
+            return self.check(entries, bytes);
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn check(&self, entries: u64, bytes: u64) -> Result<()> {
+        if entries > self.entries_limit() {
+            return Err(self.too_many_entries());
+        }
+        if bytes > self.limits.bytes {
+            return Err(too_many_bytes(self.limits.bytes));
+        }
+        self.check_at.store(self.next_check(entries), Ordering::Relaxed);
+        // Whoever drives the writer runs transactions of others too: its own flag says nothing about them.
+        if self.in_writer { Ok(()) } else { check_stop() }
+    }
+
+    fn too_many_entries(&self) -> Error {
+        let limit = self.entries_limit();
+        let message = if limit < self.limits.entries {
+            format!(
+                "the transaction looks at more than {limit} entries while it holds the writer: make it several, or \
+                 raise `database.transaction_writer_entries`"
+            )
+        } else {
+            format!(
+                "the transaction looks at more than {limit} entries: make it several, or raise \
+                 `database.transaction_entries`"
+            )
+        };
+        Error::new(Code::TransactionTooLarge, message)
+    }
+}
+
+fn too_many_bytes(limit: u64) -> Error {
+    let message = format!(
+        "the transaction reads more than {limit} bytes: make it several, or raise \
+         `database.transaction_read_bytes`"
+    );
+    Error::new(Code::TransactionTooLarge, message)
+}
+
+/// Which budget the reads of a view count towards.
+#[derive(Clone, Copy)]
+pub(crate) enum Budget<'a> {
+    /// Nothing is counted.
+    Unlimited,
+    /// A read outside of transactions: it is never too large, but it can be stopped.
+    Reader,
+    /// That of a transaction.
+    Transaction(&'a Work),
+}
+
+impl Budget<'_> {
+    /// Counts entries that were looked at, and their bytes.
+    #[inline]
+    pub fn count(self, entries: u64, bytes: usize) -> Result<()> {
+        match self {
+            Budget::Transaction(work) => work.count(entries, bytes as u64),
+            Budget::Reader | Budget::Unlimited => Ok(()),
+        }
+    }
+
+    /// Counts own writes that were passed by in search of some of them.
+    #[inline]
+    pub fn count_own(self, writes: usize) -> Result<()> {
+        self.count((writes / OWN_WRITES_PER_ENTRY) as u64, 0)
+    }
+
+    /// Whether walks have to look at the stop flag themselves.
+    pub fn is_reader(self) -> bool {
+        matches!(self, Budget::Reader)
+    }
+}
+
+/// Counts the rows of one walk and stops it in time.
+pub(crate) struct Meter<'a> {
+    budget: Budget<'a>,
+    /// Rows of a reader since it last looked at the stop flag.
+    unchecked: u64,
+}
+
+impl<'a> Meter<'a> {
+    pub fn new(budget: Budget<'a>) -> Meter<'a> {
+        Meter { budget, unchecked: 0 }
+    }
+
+    /// Counts a row of so many bytes.
+    #[inline]
+    pub fn pass(&mut self, bytes: usize) -> Result<()> {
+        if self.budget.is_reader() {
+            self.unchecked += 1;
+            if self.unchecked >= STOP_INTERVAL {
+                self.unchecked = 0;
+                return check_stop();
+            }
+            return Ok(());
+        }
+        self.budget.count(1, bytes)
+    }
+}
+
+thread_local! {
+    static STOP: RefCell<Option<Rc<dyn Fn() -> bool>>> = const { RefCell::new(None) };
+}
+
+/// Runs work on this thread that ends early, with the error `Cancelled`, once `stop` says so: its reads ask every few
+/// thousand entries. A transaction that has reached the writer is not stopped any more.
+///
+/// ```
+/// use mainstay::{Code, Database};
+/// let db = Database::memory()?;
+/// db.transaction(|t| (0..5_000).try_for_each(|i| t.set(&format!("{i:04}"), i).map(drop)))?;
+/// let listed = mainstay::until_stopped(|| true, || db.cells().list("", None, 10_000));
+/// assert_eq!(listed.unwrap_err().code(), Code::Cancelled);
+/// # Ok::<(), mainstay::Error>(())
+/// ```
+pub fn until_stopped<T>(stop: impl Fn() -> bool + 'static, work: impl FnOnce() -> T) -> T {
+    /// Puts the question of before back, also when the work panics.
+    struct Restore(Option<Rc<dyn Fn() -> bool>>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            let before = self.0.take();
+            STOP.with(|current| *current.borrow_mut() = before);
+        }
+    }
+    let before = STOP.with(|current| current.borrow_mut().replace(Rc::new(stop)));
+    let _restore = Restore(before);
+    work()
+}
+
+#[cold]
+fn check_stop() -> Result<()> {
+    let stop = STOP.with(|current| current.borrow().clone());
+    if stop.is_some_and(|stop| stop()) {
+        let message = "the read was stopped: its client is gone, or the server ends";
+        return Err(Error::new(Code::Cancelled, message));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CellCommand, Database, Name, Transaction};
+    use std::cell::Cell;
+
+    const CELLS: usize = 20_000;
+
+    fn filled() -> Database {
+        let db = Database::memory().unwrap();
+        let set = |all: Transaction, i: usize| {
+            all.step(CellCommand::set(Name::new(&format!("c{i:05}")).unwrap(), 1))
+        };
+        db.execute((0..CELLS).fold(Transaction::new(), set)).unwrap();
+        db
+    }
+
+    /// Says stop when it is asked for the third time, and counts how often that is.
+    fn third() -> (Rc<Cell<usize>>, impl Fn() -> bool + 'static) {
+        let asked = Rc::new(Cell::new(0));
+        let count = asked.clone();
+        let stop = move || {
+            count.set(count.get() + 1);
+            count.get() >= 3
+        };
+        (asked, stop)
+    }
+
+    #[test]
+    fn reads_end_where_they_are_told_to() {
+        let db = filled();
+        let (asked, stop) = third();
+        let listed = until_stopped(stop, || db.cells().list("", None, CELLS));
+        assert_eq!(listed.unwrap_err().code(), Code::Cancelled);
+        assert_eq!(asked.get(), 3, "it looked at three parts of five");
+        assert_eq!(db.cells().list("", None, CELLS).unwrap().names.len(), CELLS, "only there");
+        let (_, stop) = third();
+        let mut open = db.begin().unwrap();
+        let listed = until_stopped(stop, || open.list("", None, CELLS));
+        assert_eq!(listed.unwrap_err().code(), Code::Cancelled);
+    }
+
+    #[test]
+    fn transactions_are_stopped_before_the_writer_and_not_in_it() {
+        let db = filled();
+        let list = |limit| CellCommand::List { prefix: String::new(), after: None, limit };
+        let set = || CellCommand::set(Name::new("x").unwrap(), 1);
+        let (_, stop) = third();
+        let long = Transaction::new().step(set()).step(list(CELLS));
+        let stopped = until_stopped(stop, || db.execute(long));
+        assert_eq!(stopped.unwrap_err().code(), Code::Cancelled);
+        assert_eq!(db.cells().get("x").unwrap(), None, "nothing was written");
+        let short = (0..10).fold(Transaction::new().step(set()), |all, _| all.step(list(10)));
+        until_stopped(|| true, || db.execute(short)).unwrap();
+    }
+}
