@@ -84,8 +84,16 @@ impl Open {
         let (mut made, mut ended) = (None, Vec::new());
         let receipt = core.sequencer.execute_alone(|revision, now| {
             let (id, layers) = core.layers(branch, revision)?;
-            let snapshot =
-                Snapshot { core: core.clone(), branch: id, layers, revision, now, fresh: false };
+            let shared = core.clone();
+            let snapshot = Snapshot {
+                core: shared,
+                branch: id,
+                layers,
+                revision,
+                now,
+                fresh: false,
+                work: None,
+            };
             let mut open = Open::over(core, branch, snapshot)?;
             open.alone = Some(Vec::new());
             let (value, mut open) = body(Box::new(open))?;

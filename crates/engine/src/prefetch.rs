@@ -88,8 +88,9 @@ impl Core {
         let Transaction { request, guards, otherwise, branch_id, steps, .. } = transaction;
         let is_plain =
             request.is_none() && guards.is_empty() && otherwise.is_none() && branch_id.is_none();
-        let only_reads =
-            is_plain && transaction.walks() && steps.iter().all(|step| step.command.is_read());
+        let only_reads = is_plain
+            && transaction.walks()
+            && steps.iter().all(|step| step.command.is_snapshot_read());
         only_reads.then(|| self.answer_reads(transaction))
     }
 

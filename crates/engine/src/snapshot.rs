@@ -8,6 +8,7 @@ use crate::overlay::Overlay;
 use crate::spaces::{CELLS, KEYED, OUTBOX, RECORDS, RUNS};
 use crate::view::View;
 use crate::work::{Budget, Work};
+use mainstay_model::limits::check_page;
 use mainstay_model::{
     Answer, At, Code, Error, Field, HashCommand, HistoryEntry, KeyCommand, Name, OutboxCommand,
     Page, Record, RecordHistoryEntry, RecordPage, Result, Revision, RunAnswer, RunCommand, Stamp,

@@ -102,18 +102,9 @@ impl From<KeyCommand> for Command {
 }
 
 impl Command {
-    /// Whether it changes nothing, and any snapshot can answer it.
-    pub fn is_read(&self) -> bool {
-        match self {
-            Command::Cell(CellCommand::Get { .. } | CellCommand::List { .. })
-            | Command::String(StringCommand::Get { .. }) => true,
-            Command::Hash(command) => command.is_read(),
-            Command::Record(command) => command.is_read(),
-            Command::Run(command) => command.is_read(),
-            Command::Outbox(command) => command.is_read(),
-            Command::State(command) => command.is_read(),
-            _ => false,
-        }
+    /// Whether it changes nothing, and any snapshot can answer it: of sessions only the writer knows.
+    pub fn is_snapshot_read(&self) -> bool {
+        self.is_read() && !matches!(self, Command::Session(_))
     }
 
     /// Whether it may look at so much that others should not have to wait behind it.
@@ -133,8 +124,11 @@ impl Command {
             Command::Run(RunCommand::List { filter, .. }) if filter.status.is_some() => usize::MAX,
             Command::Record(RecordCommand::Pick(_)) => PICK_ENTRIES,
             Command::Run(RunCommand::Snapshot { .. }) => SNAPSHOT_ENTRIES,
-            Command::Cell(CellCommand::List { limit, .. })
-            | Command::Record(RecordCommand::Scan { limit, .. })
+            Command::Cell(CellCommand::List { limit, .. } | CellCommand::History { limit, .. })
+            | Command::Record(
+                RecordCommand::Scan { limit, .. } | RecordCommand::History { limit, .. },
+            )
+            | Command::Key(KeyCommand::Names { limit, .. } | KeyCommand::Count { limit, .. })
             | Command::Run(
                 RunCommand::Fetch { limit, .. }
                 | RunCommand::List { limit, .. }

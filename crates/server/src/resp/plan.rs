@@ -195,10 +195,7 @@ impl Plan {
 
     /// Whether it changes nothing.
     pub fn is_read(&self) -> bool {
-        // Only the writer knows the sessions.
-        let is_read =
-            |command: &Command| command.is_read() && !matches!(command, Command::Session(_));
-        self.commands.iter().all(is_read)
+        self.commands.iter().all(Command::is_snapshot_read)
     }
 
     /// Whether it can be part of an open transaction. Pending requests of sessions and messages of the outbox are known to
