@@ -56,6 +56,12 @@ settings! {
         /// Whether files and directories of the database keep the modes that they have, so that a group can have access; else opening
         /// takes the rights of everybody but the owner from them.
         pub keep_modes: bool = false;
+        /// How many entries a transaction may look at, all its commands together.
+        pub transaction_entries: u64 = 10_000_000, 1_000..=1 << 40;
+        /// How many of these it may look at while it holds the writer, so that all others wait.
+        pub transaction_writer_entries: u64 = 1_000_000, 1_000..=1 << 40;
+        /// How many bytes of entries a transaction may read, all its commands together.
+        pub transaction_read_bytes: u64 = 4 << 30, 1 << 20..=TIB;
         /// A backup that fills an empty directory, or one whose index is lost; "none" without.
         pub base: Option<PathBuf> = None;
     }
@@ -109,7 +115,9 @@ impl Settings {
             .reader_limit(ms(self.reader_limit_ms))
             .clock_jump_limit(self.clock_jump_limit_ms.map(ms))
             .keep_modes(self.keep_modes)
-            .transaction_limits(ms(self.transaction_idle_limit_ms), ms(self.transaction_limit_ms));
+            .transaction_limits(ms(self.transaction_idle_limit_ms), ms(self.transaction_limit_ms))
+            .work_limits(self.transaction_entries, self.transaction_read_bytes)
+            .writer_entries(self.transaction_writer_entries);
         options = match self.retention_ms {
             Some(retention_ms) => options.retention(ms(retention_ms)),
             None => options.retention_all(),

@@ -17,6 +17,7 @@ use crate::security::{Outcome, recorded};
 use axum::http::HeaderMap;
 use mainstay::{Command, Database, MAIN, Receipt, Result, Transaction};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
@@ -110,7 +111,7 @@ impl Http {
         let expected = Expected::of(&transaction);
         let (answer, receipt) = oneshot::channel();
         let write = Write { transaction, answer };
-        if write.transaction.takes_a_while() {
+        if write.transaction.takes_a_while() || write.transaction.walks() {
             let db = self.db().clone();
             let submit = move || {
                 submit(&db, write);
@@ -132,7 +133,7 @@ impl Http {
         &self,
         work: impl FnOnce() -> Answered<T> + Send + 'static,
     ) -> Answered<T> {
-        bounded(self.slow_reads(), work).await
+        while_wanted(self.slow_reads(), work).await
     }
 
     /// Looks at the figures of the database.
@@ -140,7 +141,7 @@ impl Http {
         &self,
         work: impl FnOnce() -> Answered<T> + Send + 'static,
     ) -> Answered<T> {
-        bounded(self.looks(), work).await
+        while_wanted(self.looks(), work).await
     }
 
     /// Runs an export, an import or a backup, a bounded number at once.
@@ -150,6 +151,24 @@ impl Http {
     ) -> Answered<T> {
         bounded(self.transfers(), work).await
     }
+}
+
+/// The same for reads, which end early when their client has left or the server stops.
+async fn while_wanted<T: Send + 'static>(
+    seats: Arc<Semaphore>,
+    work: impl FnOnce() -> Answered<T> + Send + 'static,
+) -> Answered<T> {
+    /// Sets the flag when the answer is not awaited any more.
+    struct Wanted(Arc<AtomicBool>);
+    impl Drop for Wanted {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let left: Arc<AtomicBool> = Arc::default();
+    let _wanted = Wanted(left.clone());
+    let work = move || mainstay::until_stopped(move || left.load(Ordering::Relaxed), work);
+    bounded(seats, work).await
 }
 
 /// The permit is kept by the work, which goes on when its client has left.

@@ -148,6 +148,13 @@ impl Order {
         matches!(self, Order::Claim(Claim { wait: Some(wait), .. }) if !wait.is_zero())
     }
 
+    /// Waits no longer than so long.
+    pub fn waits_at_most(&mut self, limit: Duration) {
+        if let Order::Claim(Claim { wait: Some(wait), .. }) = self {
+            *wait = (*wait).min(limit);
+        }
+    }
+
     /// Waits for nothing any more.
     pub fn waits_no_longer(&mut self) {
         if let Order::Claim(claim) = self {

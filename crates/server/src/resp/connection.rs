@@ -27,12 +27,15 @@ use mio::net::TcpStream;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 
 /// How many reads of one connection wait behind its writes in one batch: their values are held, too.
 const READS_BEHIND_WRITES: usize = 32;
 /// And nothing more waits once the answers to it are so large, as far as that can be known before.
 const BYTES_BEHIND_WRITES: usize = 1 << 20;
+/// After so many requests it is looked whether the turn has had its time.
+const TIMED_REQUESTS: usize = 8;
 /// Buffers larger than this are given back when they are empty.
 const KEPT_BYTES: usize = 4 << 10;
 
@@ -116,6 +119,10 @@ pub struct Connection {
     readable: bool,
     /// The client has closed its side: reading comes to an end that no further event tells of.
     hung_up: bool,
+    /// When that was; the end of time while it has not.
+    hung_up_us: Arc<AtomicU64>,
+    /// When the requests of this turn have had their time.
+    turn_ends_us: u64,
     /// Requests were left that could have been taken.
     left_over: bool,
     /// It waits for changes or for what others do, which may never come.
@@ -155,6 +162,8 @@ impl Connection {
             state: State::Open,
             readable: true,
             hung_up: false,
+            hung_up_us: Arc::new(AtomicU64::new(u64::MAX)),
+            turn_ends_us: 0,
             left_over: false,
             waits: false,
             task: None,
@@ -194,7 +203,10 @@ impl Connection {
 
     /// Notes an event: there is something to read, or the client has closed its side.
     pub fn note(&mut self, readable: bool, hung_up: bool) {
-        self.hung_up |= hung_up;
+        if hung_up && !self.hung_up {
+            self.hung_up = true;
+            self.hung_up_us.store(self.session.shared.ticks_us(), Ordering::Relaxed);
+        }
         self.readable |= readable || hung_up;
     }
 
@@ -220,6 +232,7 @@ impl Connection {
         batch: &mut Vec<Transaction>,
     ) -> Option<Wish> {
         let (mut left, mut bytes) = (self.settings().turn_requests, 0);
+        self.turn_ends_us = self.session.shared.ticks_us().saturating_add(self.settings().turn_us);
         let mut wish = self.consume(&[], &mut left, batch);
         while wish.is_none()
             && left > 0
@@ -336,6 +349,9 @@ impl Connection {
             used += taken;
             *left -= 1;
             self.stalls.took_request();
+            if *left % TIMED_REQUESTS == 0 && self.session.shared.ticks_us() >= self.turn_ends_us {
+                *left = 0;
+            }
             if wish.is_some() {
                 self.left_over = used < bytes.len();
                 return (used, wish);
@@ -453,8 +469,21 @@ impl Connection {
         reply.write(self.session.protocol, &mut self.output);
     }
 
+    /// Says whether nobody waits any more for work that is done for it: it is gone, or has closed its side for longer than
+    /// it may take to read the end.
+    pub fn is_given_up(&self) -> impl Fn() -> bool + Send + use<> {
+        let (shared, alive) = (self.session.shared.clone(), self.session.alive.clone());
+        let hung_up_us = self.hung_up_us.clone();
+        let patience_us = self.settings().drain_limit_ms.saturating_mul(1000);
+        move || {
+            let until_us = hung_up_us.load(Ordering::Relaxed).saturating_add(patience_us);
+            !alive.load(Ordering::Acquire) || shared.ticks_us() > until_us
+        }
+    }
+
     /// The reply of work that somebody else did.
     pub fn wake(&mut self, reply: &Reply) {
+        self.session.take_back();
         self.write(reply);
         if self.state == State::Resting {
             self.state = State::Open;

@@ -1,65 +1,147 @@
-//! Patterns of names, as Redis has them: `*`, `?`, `[a-z]`, `[^a]` and `\` before what is meant.
+//! Patterns of names, as Redis has them: `*`, `?`, `[a-z]`, `[^a]` and `\\` before what is meant.
+//!
+//! ```text
+//!   pattern --compile--> one place per byte to be matched, and where stars are
+//!   text: for each byte   places = (places that take it) moved on by one  |  places behind a star
+//! ```
+//!
+//! All places that a match may have reached are bits of a few words, so a text of n bytes takes n steps of `m / 64` words,
+//! whatever the stars and classes: nothing is ever tried again.
 
-/// Whether a text matches a pattern. The time is bounded by the product of both lengths.
+use super::reply::Reply;
+
+/// The longest pattern: names have no more bytes.
+pub const PATTERN_LIMIT_BYTES: usize = 1024;
+
+/// A pattern, compiled.
+pub struct Glob {
+    /// How many bytes a text has at least.
+    length: usize,
+    /// Words of a set of places, of which there is one more than bytes.
+    words: usize,
+    /// For each byte the places that take it, one set behind the other.
+    takes: Vec<u64>,
+    /// Places that a star follows: they stay, whatever comes.
+    stays: Vec<u64>,
+}
+
+impl Glob {
+    /// A pattern that is not too long.
+    pub fn new(pattern: &[u8]) -> Result<Glob, Reply> {
+        if pattern.len() > PATTERN_LIMIT_BYTES {
+            return Err(Reply::error(format!(
+                "TOOLARGE a pattern has at most {PATTERN_LIMIT_BYTES} bytes, as names do; this one has {}",
+                pattern.len()
+            )));
+        }
+        Ok(Glob::compile(pattern))
+    }
+
+    fn compile(pattern: &[u8]) -> Glob {
+        let words = (pattern.len() + 1).div_ceil(64);
+        let mut glob =
+            Glob { length: 0, words, takes: vec![0; 256 * words], stays: vec![0; words] };
+        let mut rest = pattern;
+        while let Some((&first, behind)) = rest.split_first() {
+            rest = match (first, behind) {
+                (b'*', _) => {
+                    glob.stays[glob.length / 64] |= 1 << (glob.length % 64);
+                    behind
+                }
+                (b'?', _) => glob.place(&[u64::MAX; 4], behind),
+                (b'[', _) => {
+                    let (class, behind) = class(behind);
+                    glob.place(&class, behind)
+                }
+                (b'\\', [literal, behind @ ..]) => glob.place(&only(*literal), behind),
+                (literal, _) => glob.place(&only(literal), behind),
+            };
+        }
+        glob
+    }
+
+    /// Adds a place that takes these bytes; gives back what comes behind it.
+    fn place<'p>(&mut self, set: &Bytes, behind: &'p [u8]) -> &'p [u8] {
+        let (word, bit) = (self.length / 64, 1 << (self.length % 64));
+        for byte in (0..=u8::MAX).filter(|byte| has(set, *byte)) {
+            self.takes[usize::from(byte) * self.words + word] |= bit;
+        }
+        self.length += 1;
+        behind
+    }
+
+    /// Whether a text matches.
+    pub fn matches(&self, text: &[u8]) -> bool {
+        let mut places = vec![0_u64; self.words];
+        places[0] = 1;
+        for &byte in text {
+            let takes = &self.takes[usize::from(byte) * self.words..][..self.words];
+            let mut carried = 0;
+            let mut any = 0;
+            for ((place, takes), stays) in places.iter_mut().zip(takes).zip(&self.stays) {
+                let taken = *place & takes;
+                *place = (taken << 1 | carried) | (*place & stays);
+                carried = taken >> 63;
+                any |= *place;
+            }
+            if any == 0 {
+                return false;
+            }
+        }
+        places[self.length / 64] >> (self.length % 64) & 1 == 1
+    }
+}
+
+/// Whether a text matches a pattern; nothing matches one that is too long.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
-    let (mut p, mut t) = (0, 0);
-    // Where to go on after a mismatch: behind the last star, with the star taking one more.
-    let mut again: Option<(usize, usize)> = None;
-    while t < text.len() {
-        if pattern.get(p) == Some(&b'*') {
-            again = Some((p + 1, t));
-            p += 1;
-            continue;
-        }
-        if let Some(next) = one(pattern, p, text[t]) {
-            (p, t) = (next, t + 1);
-            continue;
-        }
-        let Some((star, from)) = again else { return false };
-        again = Some((star, from + 1));
-        (p, t) = (star, from + 1);
-    }
-    pattern[p..].iter().all(|byte| *byte == b'*')
+    Glob::new(pattern).is_ok_and(|glob| glob.matches(text))
 }
 
-/// Where the pattern goes on, if its next part matches a byte.
-fn one(pattern: &[u8], p: usize, byte: u8) -> Option<usize> {
-    match *pattern.get(p)? {
-        b'?' => Some(p + 1),
-        b'[' => class(pattern, p + 1, byte),
-        b'\\' if p + 1 < pattern.len() => (pattern[p + 1] == byte).then_some(p + 2),
-        literal => (literal == byte).then_some(p + 1),
-    }
+/// A set of bytes.
+type Bytes = [u64; 4];
+
+fn has(set: &Bytes, byte: u8) -> bool {
+    set[usize::from(byte / 64)] >> (byte % 64) & 1 == 1
 }
 
-/// Where the pattern goes on behind a class, if the byte is in it. A class that is not closed ends with
-/// the pattern.
-fn class(pattern: &[u8], start: usize, byte: u8) -> Option<usize> {
-    let negated = pattern.get(start) == Some(&b'^');
-    let mut p = start + usize::from(negated);
-    let mut found = false;
+fn only(byte: u8) -> Bytes {
+    let mut set = [0; 4];
+    set[usize::from(byte / 64)] = 1 << (byte % 64);
+    set
+}
+
+/// The bytes of a class, and what comes behind it. A class that is not closed ends with the pattern.
+fn class(pattern: &[u8]) -> (Bytes, &[u8]) {
+    let negated = pattern.first() == Some(&b'^');
+    let mut rest = &pattern[usize::from(negated)..];
+    let mut set = [0; 4];
+    let mut add = |from: u8, to: u8| {
+        for byte in from.min(to)..=from.max(to) {
+            set[usize::from(byte / 64)] |= 1 << (byte % 64);
+        }
+    };
     loop {
-        match pattern.get(p..) {
-            None | Some([]) => break,
-            Some([b']', ..]) => {
-                p += 1;
+        rest = match rest {
+            [] => break,
+            [b']', behind @ ..] => {
+                rest = behind;
                 break;
             }
-            Some([b'\\', literal, ..]) => {
-                found |= *literal == byte;
-                p += 2;
+            [b'\\', literal, behind @ ..] => {
+                add(*literal, *literal);
+                behind
             }
-            Some([from, b'-', to, ..]) => {
-                found |= (*from.min(to)..=*from.max(to)).contains(&byte);
-                p += 3;
+            [from, b'-', to, behind @ ..] => {
+                add(*from, *to);
+                behind
             }
-            Some([literal, ..]) => {
-                found |= *literal == byte;
-                p += 1;
+            [literal, behind @ ..] => {
+                add(*literal, *literal);
+                behind
             }
-        }
+        };
     }
-    (found != negated).then_some(p)
+    (if negated { set.map(|word| !word) } else { set }, rest)
 }
 
 /// The text that everything that matches begins with.
@@ -110,9 +192,40 @@ mod tests {
     }
 
     #[test]
-    fn many_stars_take_no_longer_than_their_product() {
-        let pattern = "a*".repeat(200);
-        assert!(!matches(format!("{pattern}b").as_bytes(), "a".repeat(5000).as_bytes()));
+    fn many_stars_and_classes_take_as_many_steps_as_the_text_has_bytes() {
+        let pattern = format!("{}b", "a*".repeat(500));
+        let glob = Glob::new(pattern.as_bytes()).map_err(drop).unwrap();
+        let text = "a".repeat(1024);
+        // A million places would be tried again and again; so it is done in no time.
+        for _ in 0..100 {
+            assert!(!glob.matches(text.as_bytes()));
+        }
+        assert!(glob.matches(format!("{text}b").as_bytes()));
+        assert_eq!(glob.words, 16, "work per byte of a text");
+    }
+
+    #[test]
+    fn a_pattern_has_as_many_bytes_as_a_name() {
+        let class = format!("[{}]", "a".repeat(1 << 20));
+        let Err(Reply::Error(error)) = Glob::new(class.as_bytes()) else {
+            panic!("it is too long")
+        };
+        assert!(error.contains("1024"), "{error}");
+        assert!(Glob::new(&[b'a'; PATTERN_LIMIT_BYTES]).is_ok());
+    }
+
+    #[test]
+    fn long_patterns_match_over_the_ends_of_words() {
+        for length in [1, 62, 63, 64, 65, 127, 128, 129, 200] {
+            let name = "x".repeat(length);
+            for pattern in
+                [name.clone(), "?".repeat(length), format!("*{name}"), format!("{name}*")]
+            {
+                let glob = Glob::new(pattern.as_bytes()).map_err(drop).unwrap();
+                assert!(glob.matches(name.as_bytes()), "{pattern}");
+                assert!(!glob.matches(&name.as_bytes()[1..]), "{pattern}");
+            }
+        }
     }
 
     #[test]

@@ -223,9 +223,18 @@ pub fn exec(call: &mut Call<'_>) -> Handled {
         return together(session, queued, watched);
     }
     match gather(session, queued, watched) {
-        Ok((transaction, shares)) => Handled::Run(Box::new(transaction), Owed::Exec(Exec(shares))),
+        Ok((transaction, shares)) => done(session, transaction, Owed::Exec(Exec(shares))),
         Err(reply) => Handled::Reply(reply),
     }
+}
+
+/// A transaction in the next batch, or, if it may look at much, off the event loop.
+fn done(session: &Session, transaction: Transaction, owed: Owed) -> Handled {
+    if !transaction.walks() {
+        return Handled::Run(Box::new(transaction), owed);
+    }
+    let db = session.shared.db.clone();
+    Handled::Slow(Box::new(move || owed.reply(db.execute(transaction))))
 }
 
 /// Does what was queued as one transaction, and once, however often it is queued and sent.
@@ -244,7 +253,8 @@ fn executed_once(call: &mut Call<'_>) -> Result<Handled, Reply> {
         reply => reply,
     };
     let exec = Exec(shares.into_iter().map(once).collect());
-    Ok(once::handled(transaction, request, Owed::Exec(exec)))
+    let (transaction, owed) = once::requested(transaction, request, Owed::Exec(exec));
+    Ok(done(session, transaction, owed))
 }
 
 /// Ends `MULTI`: what was queued and what was watched, if it was all understood.

@@ -159,8 +159,18 @@ fn is_one_transaction(spec: &Spec) -> bool {
 
 /// A transaction as a request, which the next batch does.
 pub fn handled(transaction: Transaction, request: SessionRequest, owed: Owed) -> Handled {
+    let (transaction, owed) = requested(transaction, request, owed);
+    Handled::Run(Box::new(transaction), owed)
+}
+
+/// A transaction as a request, and what is owed for it.
+pub fn requested(
+    transaction: Transaction,
+    request: SessionRequest,
+    owed: Owed,
+) -> (Transaction, Owed) {
     let once = Once { request: request.clone(), owed };
-    Handled::Run(Box::new(transaction.in_session(request)), Owed::Once(Box::new(once)))
+    (transaction.in_session(request), Owed::Once(Box::new(once)))
 }
 
 /// The same off the event loop.

@@ -33,6 +33,7 @@ use mainstay::{
     OutboxCommand, Receipt, RecordCommand, RunCommand, SessionCommand, SmallVec, StateCommand,
     Step, StringCommand, Transaction,
 };
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -78,6 +79,8 @@ pub struct Session {
     pub watched: Vec<Guard>,
     /// The transaction it has open.
     pub open: Option<Box<Interactive>>,
+    /// The same while long work is done in it elsewhere.
+    lent: Option<Lent>,
     /// Held by whatever it watches changes with.
     pub watches: Arc<()>,
     /// The view of the past it has open.
@@ -211,6 +214,7 @@ impl Session {
             multi: None,
             watched: Vec::new(),
             open: None,
+            lent: None,
             watches: Arc::new(()),
             view: None,
             shared: shared.clone(),
@@ -329,7 +333,11 @@ impl Session {
         match self.handle(words, Pending::Nothing) {
             Handled::Reply(reply) | Handled::Close(reply) => reply,
             Handled::Run(transaction, owed) => owed.reply(self.shared.db.execute(*transaction)),
-            Handled::Slow(job) => job(),
+            Handled::Slow(job) => {
+                let reply = job();
+                self.take_back();
+                reply
+            }
             Handled::Login(login) => match self.log_in_here(*login) {
                 Handled::Reply(reply) | Handled::Close(reply) => reply,
                 _ => Reply::error("ERR a login waits for itself: a fault of the server"),
@@ -418,7 +426,11 @@ impl Session {
     /// Runs a plan where the session stands: in its transaction, at once, or in the next batch.
     fn data(&mut self, plan: Plan, pending: Pending) -> Handled {
         if plan.at.is_none() && self.open.is_some() {
-            return Handled::Reply(self.inside(plan));
+            return match (plan.takes_a_while(), pending) {
+                (false, _) => Handled::Reply(self.inside(plan)),
+                (true, Pending::Nothing) => self.inside_elsewhere(plan),
+                (true, _) => Handled::NotYet,
+            };
         }
         if plan.takes_a_while() {
             return match pending {
@@ -455,6 +467,7 @@ impl Session {
         if !self.shared.waits() {
             order.waits_no_longer();
         }
+        order.waits_at_most(Duration::from_millis(self.shared.settings.wait_limit_ms));
         let (waits, desk, branch) = (order.waits(), self.shared.jobs.clone(), self.branch.clone());
         let answering = async move { commands::jobs::shown(desk.run(&branch, order).await) };
         Handled::Task(match waits {
@@ -557,12 +570,37 @@ impl Session {
     }
 
     fn inside(&mut self, plan: Plan) -> Reply {
-        let Some(open) = &mut self.open else { return commands::transactions::none_open() };
-        let answers: mainstay::Result<_> =
-            plan.commands.into_iter().map(|command| open.run(command)).collect();
-        // Time stands still in a transaction.
-        let now = open.now().unwrap_or_else(|| self.shared.now());
-        plan.shape.make(answers.map(|answers| (answers, now)))
+        match &mut self.open {
+            Some(open) => run_inside(open, plan, &self.shared),
+            None => commands::transactions::none_open(),
+        }
+    }
+
+    /// The same, elsewhere.
+    fn inside_elsewhere(&mut self, plan: Plan) -> Handled {
+        let shared = self.shared.clone();
+        self.lend(move |open| run_inside(open, plan, &shared))
+            .unwrap_or_else(|| Handled::Reply(commands::transactions::none_open()))
+    }
+
+    /// Does long work in the open transaction, off the event loop; nothing where none is open.
+    pub fn lend(
+        &mut self,
+        work: impl FnOnce(&mut Interactive) -> Reply + Send + 'static,
+    ) -> Option<Handled> {
+        let lent: Lent = Arc::new(Mutex::new(Some(self.open.take()?)));
+        self.lent = Some(lent.clone());
+        Some(Handled::Slow(Box::new(move || match lent.lock().as_mut() {
+            Some(open) => work(open),
+            None => commands::transactions::none_open(),
+        })))
+    }
+
+    /// Has the open transaction back when the work in it is done.
+    pub fn take_back(&mut self) {
+        if let Some(lent) = self.lent.take() {
+            self.open = lent.lock().take();
+        }
     }
 
     /// Reads what is published, or was.
@@ -575,6 +613,17 @@ impl Session {
         let (db, branch) = (self.shared.db.clone(), self.branch.clone());
         Box::new(move || plan.read(&db, &branch))
     }
+}
+
+/// An open transaction that long work is done in.
+type Lent = Arc<Mutex<Option<Box<Interactive>>>>;
+
+fn run_inside(open: &mut Interactive, plan: Plan, shared: &Shared) -> Reply {
+    let answers: mainstay::Result<_> =
+        plan.commands.into_iter().map(|command| open.run(command)).collect();
+    // Time stands still in a transaction.
+    let now = open.now().unwrap_or_else(|| shared.now());
+    plan.shape.make(answers.map(|answers| (answers, now)))
 }
 
 /// What a connection has put into the database in a batch.

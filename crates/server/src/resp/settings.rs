@@ -36,6 +36,8 @@ settings! {
         pub unsent_bytes: usize = 1 << 20, 1..=GIB;
         /// How many requests of one connection are taken in one turn, so that others come to theirs.
         pub turn_requests: usize = 2048, 1..=1_000_000;
+        /// For how long requests of one connection are taken in one turn, in microseconds: expensive ones are fewer.
+        pub turn_us: u64 = 2_000, 1..=10_000_000;
         /// How many bytes of one connection are read in one turn: what it asks is held until the batch is
         /// done.
         pub turn_bytes: usize = 4 << 20, 64 << 10..=GIB;
@@ -46,6 +48,8 @@ settings! {
         /// How many places in the feed are read at once, each of which is an open file; a further one is
         /// refused.
         pub feed_readers: usize = 1024, 1..=1_000_000;
+        /// The longest that JOB.CLAIM, RUN.TAIL and FEED.READ wait; whoever asks for more waits so long.
+        pub wait_limit_ms: u64 = 3_600_000, 0..=86_400_000;
         /// How long those who do not read what they are owed can hold up the end, of the server or of
         /// their own connection.
         pub drain_limit_ms: u64 = 5_000, 0..=3_600_000;

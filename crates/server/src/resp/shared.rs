@@ -13,7 +13,6 @@ use crate::security::{self, Security};
 use mainstay::{Clock, Database, Durability, Stamp, SystemClock};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -139,6 +138,12 @@ impl Shared {
         self.clock.monotonic_us()
     }
 
+    /// When a wait of so long is over; none is longer than the limit.
+    pub fn deadline_us(&self, wait_ms: u64) -> u64 {
+        let wait_ms = wait_ms.min(self.settings.wait_limit_ms);
+        self.ticks_us().saturating_add(wait_ms.saturating_mul(1000))
+    }
+
     /// How long it has been there.
     pub fn uptime_secs(&self) -> u64 {
         self.clock.monotonic_us() / 1_000_000
@@ -195,13 +200,6 @@ impl Shared {
         let clients = self.clients.lock();
         let lines = clients.iter().filter(|(id, _)| wanted(**id));
         lines.map(|(_, line)| format!("{line}\n")).collect()
-    }
-
-    /// Some text, another one each time.
-    pub fn random_text(&self) -> String {
-        let random = RandomState::new().hash_one(self.now());
-        let letter = |byte: u8| char::from(b' ' + byte % 95);
-        random.to_le_bytes().into_iter().map(letter).collect()
     }
 
     /// The settings that Redis's own tools ask for, and those that ours do.

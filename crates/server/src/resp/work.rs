@@ -34,12 +34,12 @@ pub fn measured(shared: &Arc<Shared>, connection: &Connection, job: Job) -> Job 
     let (told, group, client) = (connection.told(), session.group(), session.client());
     let name = session.last.map_or("unknown", |spec| spec.name);
     let waits = Counted::new(shared, |figures| &figures.work_waiting);
-    let shared = shared.clone();
+    let (shared, is_given_up) = (shared.clone(), connection.is_given_up());
     Box::new(move || {
         drop(waits);
         let _runs = Counted::new(&shared, |figures| &figures.work_running);
         let began_us = shared.ticks_us();
-        let reply = spans::work(name).in_scope(job);
+        let reply = spans::work(name).in_scope(|| mainstay::until_stopped(is_given_up, job));
         let took_us = shared.ticks_us().saturating_sub(began_us);
         shared.figures.worked(group, took_us);
         if shared.slow_log.is_slow(took_us) {

@@ -267,3 +267,19 @@ fn histories_and_names_are_steps_whose_answers_are_final() {
     assert_eq!(answers[9], json!({"counter": 2}), "the field that was compared went");
     assert_eq!(&answers[10]["cell"]["revision"], revision);
 }
+
+#[test]
+fn the_counts_of_one_transaction_have_a_budget() {
+    let options = Options::new().work_limits(2_000, 1 << 30);
+    let w = World::of(options.memory().unwrap(), Settings::default());
+    let puts: Vec<Value> = (0..100)
+        .map(|i| json!({"write_record": {"key": format!("r{i:03}"), "set": {"f": "1"}}}))
+        .collect();
+    run(&w, json!({"commands": puts}));
+    let mut commands = vec![json!({"set": {"name": "a", "value": 1}})];
+    commands.extend(std::iter::repeat_n(json!({"count_records": {"prefix": "r"}}), 50));
+    let refused = w.post("/v1/transactions", &json!({"commands": commands}).to_string());
+    assert_eq!(refused.code(), (413, "TransactionTooLarge".into()));
+    assert!(refused.text.contains("transaction_entries"), "{}", refused.text);
+    assert_eq!(w.get("/v1/cells/a").code().0, 404, "nothing was written");
+}

@@ -81,7 +81,7 @@ fn reading(call: &mut Call<'_>) -> Result<Handled, Reply> {
     let shared = call.shared();
     let seat = shared.feed_seat()?;
     let feed = shared.db.watch(wish.filter, wish.after.unwrap_or(0))?;
-    let deadline_us = shared.ticks_us().saturating_add(wish.wait_ms.saturating_mul(1000));
+    let deadline_us = shared.deadline_us(wish.wait_ms);
     let until = Until::Once { deadline_us };
     let reading = Reading::new(feed, wish.limit, until, ROWS, seat);
     let mut reading = reading.told_to(call.session.user.clone()).paid_by(&call.session.account);

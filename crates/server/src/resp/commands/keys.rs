@@ -7,7 +7,7 @@ use crate::resp::plan::{Answers, Plan, Shape, only, too_many_commands, unexpecte
 use crate::resp::reply::{OK, Reply};
 use crate::resp::request::whole;
 use crate::resp::rights::{Needs, Reach};
-use crate::resp::session::{Call, Job};
+use crate::resp::session::{Call, Handled, Job};
 use crate::resp::table::{Elsewhere, Group, Run, Spec};
 use crate::security::{Area, Right};
 use mainstay::limits::{PAGE_LIMIT, TRANSACTION_LIMIT_COMMANDS};
@@ -15,14 +15,17 @@ use mainstay::{
     Answer, CellCommand, Command, Contract, ExpireOnly, KeyCommand, Moment, Name, Page,
     RecordCommand, Stamp, StringCommand, Transaction, Ttl,
 };
+use std::hash::{BuildHasher, RandomState};
 
-use crate::resp::glob::fixed_prefix;
 pub use crate::resp::glob::matches;
+use crate::resp::glob::{Glob, fixed_prefix};
 
 /// How many names are looked at in one go.
 const PAGE: usize = 10_000;
 /// How many names `SCAN` looks at where it is not told.
 const SCAN_COUNT: usize = 10;
+/// How many names a step looks at on an event loop, dead ones included.
+const STEP_LOOKS: usize = 1_000;
 
 /// The commands of this file.
 pub const COMMANDS: &[Spec] = &[
@@ -84,7 +87,7 @@ pub const COMMANDS: &[Spec] = &[
         .reaches(Reach::Range(keys_range))
         .syntax("pattern")
         .about("All names that match a pattern"),
-    Spec::new("randomkey", 1, Group::Keys, Run::Whole(some_name, Elsewhere::Settled(random)))
+    Spec::new("randomkey", 1, Group::Keys, Run::Whole(some_name, Elsewhere::Control(random)))
         .reaches(Reach::Everything)
         .about("Some name"),
     Spec::new("flushdb", -1, Group::Keys, Run::Whole(clearing, Elsewhere::Slow(flush)))
@@ -288,12 +291,11 @@ fn both() -> Vec<Contract> {
 
 /// `KEYS` in a transaction, which looks at no more names than a page has.
 fn matching(_: &Shared, words: &[&[u8]]) -> Result<Plan, Reply> {
-    let pattern = words[1].to_vec();
-    let prefix = fixed_prefix(&pattern);
+    let (glob, prefix) = (Glob::new(words[1])?, fixed_prefix(words[1]));
     let reply = move |answers: Answers, _: Stamp| match only(answers) {
         Some(Answer::Names(Page { next: Some(_), .. })) => too_many_names(),
         Some(Answer::Names(page)) => {
-            let fits = |name: &String| matches(&pattern, name.as_bytes());
+            let fits = |name: &String| glob.matches(name.as_bytes());
             Reply::texts(page.names.into_iter().filter(fits))
         }
         _ => unexpected(),
@@ -315,11 +317,11 @@ fn scanning(shared: &Shared, words: &[&[u8]]) -> Result<Plan, Reply> {
     let after = shared.cursors.after(scan.cursor).ok_or_else(invalid_cursor)?;
     let kinds: Vec<Contract> = both().into_iter().filter(|kind| scan.wants(*kind)).collect();
     let (prefix, limit) = (scan.prefix(), scan.count.min(PAGE));
-    let (cursors, pattern) = (shared.cursors.clone(), scan.pattern.map(<[u8]>::to_vec));
+    let (cursors, glob) = (shared.cursors.clone(), scan.pattern.map(Glob::new).transpose()?);
     let reply = move |answers: Answers, _: Stamp| match only(answers) {
         Some(Answer::Names(page)) => {
             let next = page.next.map_or(0, |name| cursors.keep(name));
-            scanned(next, page.names, pattern.as_deref())
+            scanned(next, page.names, glob.as_ref())
         }
         _ => unexpected(),
     };
@@ -328,23 +330,25 @@ fn scanning(shared: &Shared, words: &[&[u8]]) -> Result<Plan, Reply> {
 }
 
 /// A page of a scan: its cursor, and the names that match.
-fn scanned(next: u64, names: Vec<String>, pattern: Option<&[u8]>) -> Reply {
-    let fits = |name: &String| pattern.is_none_or(|pattern| matches(pattern, name.as_bytes()));
+fn scanned(next: u64, names: Vec<String>, glob: Option<&Glob>) -> Reply {
+    let fits = |name: &String| glob.is_none_or(|glob| glob.matches(name.as_bytes()));
     let names = Reply::texts(names.into_iter().filter(fits));
     Reply::Array(vec![Reply::text(next.to_string()), names])
 }
 
-/// `RANDOMKEY` in a transaction: a name behind a random place; where none follows, the first.
-fn some_name(shared: &Shared, _: &[&[u8]]) -> Result<Plan, Reply> {
-    let names = |after| KeyCommand::Names { kinds: both(), prefix: String::new(), after, limit: 1 };
-    let reply = |answers: Answers, _: Stamp| {
-        let name = |answer| match answer {
-            Answer::Names(page) => page.names.into_iter().next(),
-            _ => None,
-        };
-        Reply::maybe(answers.into_iter().find_map(name).map(Reply::text))
+/// `RANDOMKEY` in a transaction: one of the first thousand names, all of which the transaction has read then.
+fn some_name(_: &Shared, _: &[&[u8]]) -> Result<Plan, Reply> {
+    let prefix = String::new();
+    let names = KeyCommand::Names { kinds: both(), prefix, after: None, limit: STEP_LOOKS };
+    let reply = |answers: Answers, _: Stamp| match only(answers) {
+        Some(Answer::Names(mut page)) if !page.names.is_empty() => {
+            let chosen = chance() % page.names.len() as u64;
+            Reply::text(page.names.swap_remove(chosen as usize))
+        }
+        Some(Answer::Names(_)) => Reply::Null,
+        _ => unexpected(),
     };
-    Ok(Plan::all([names(Some(shared.random_text())), names(None)], Shape::ours(reply)))
+    Ok(Plan::one(names, Shape::ours(reply)))
 }
 
 /// `FLUSHDB` in a transaction: all keys or none.
@@ -360,12 +364,11 @@ fn flush_words(arguments: &mut Arguments<'_>) -> Result<(), Reply> {
 
 fn keys(call: &mut Call<'_>) -> Result<Job, Reply> {
     let (moment, kinds) = (call.moment()?, call.kinds());
-    let pattern = call.words[1].to_vec();
+    let (glob, prefix) = (Glob::new(call.words[1])?, fixed_prefix(call.words[1]));
     Ok(Box::new(move || {
         let mut found = Vec::new();
-        let prefix = fixed_prefix(&pattern);
         let looked = each_page(&moment, &kinds, &prefix, |names| {
-            found.extend(names.into_iter().filter(|name| matches(&pattern, name.as_bytes())));
+            found.extend(names.into_iter().filter(|name| glob.matches(name.as_bytes())));
             true
         });
         looked.map_or_else(Reply::from, |()| Reply::texts(found))
@@ -431,24 +434,38 @@ fn scan_page(call: &mut Call<'_>) -> Result<Reply, Reply> {
     let after = call.shared().cursors.after(scan.cursor).ok_or_else(invalid_cursor)?;
     let count = scan.count.min(PAGE);
     let kinds: Vec<_> = call.kinds().into_iter().filter(|kind| scan.wants(*kind)).collect();
-    let page = call.moment()?.names(&kinds, &scan.prefix(), after.as_deref(), count)?;
+    let glob = scan.pattern.map(Glob::new).transpose()?;
+    // A page with nothing in it says where to go on, as in Redis: many names may be dead.
+    let (prefix, looks) = (scan.prefix(), count.max(STEP_LOOKS));
+    let page = call.moment()?.names_within(&kinds, &prefix, after.as_deref(), count, looks)?;
     let next = page.next.map_or(0, |name| call.shared().cursors.keep(name));
-    Ok(scanned(next, page.names, scan.pattern))
+    Ok(scanned(next, page.names, glob.as_ref()))
 }
 
-fn random(call: &mut Call<'_>) -> Reply {
-    random_name(call).unwrap_or_else(|reply| reply)
-}
-
-/// A name behind a random place in the order of names; where none follows, the first.
-fn random_name(call: &Call<'_>) -> Result<Reply, Reply> {
-    let (moment, kinds) = (call.moment()?, call.kinds());
-    let place = call.shared().random_text();
-    let mut page = moment.names(&kinds, "", Some(&place), 1)?;
-    if page.names.is_empty() {
-        page = moment.names(&kinds, "", None, 1)?;
+fn random(call: &mut Call<'_>) -> Handled {
+    let (moment, kinds) = match call.moment() {
+        Ok(moment) => (moment, call.kinds()),
+        Err(error) => return Handled::Reply(error.into()),
+    };
+    match moment.random_name(&kinds, chance, STEP_LOOKS) {
+        // All that it came by were dead: to find one that lives may take a while.
+        Ok(page) if page.next.is_some() => Handled::Slow(Box::new(move || {
+            random_reply(moment.random_name(&kinds, chance, usize::MAX))
+        })),
+        found => Handled::Reply(random_reply(found)),
     }
-    Ok(Reply::maybe(page.names.into_iter().next().map(Reply::text)))
+}
+
+fn random_reply(found: mainstay::Result<Page>) -> Reply {
+    match found {
+        Ok(page) => Reply::maybe(page.names.into_iter().next().map(Reply::text)),
+        Err(error) => error.into(),
+    }
+}
+
+/// Some number, another one each time.
+fn chance() -> u64 {
+    RandomState::new().hash_one(0)
 }
 
 /// Deletes what is there, in pieces: what is written meanwhile may stay.

@@ -316,7 +316,7 @@ fn tailing(call: &Call<'_>) -> Result<Handled, Reply> {
     let shared = call.shared();
     let tail = shared.db.branch(&call.session.branch)?.runs().tail(run.as_str(), after)?;
     let now_us = shared.ticks_us();
-    let deadline_us = now_us.saturating_add(wait_ms.saturating_mul(1000));
+    let deadline_us = shared.deadline_us(wait_ms);
     let following = Following::new(shared.db.clone(), tail, limit, deadline_us, rows);
     let mut awaited = Awaited::Events(Box::new(following));
     Ok(match awaited.look(now_us) {

@@ -188,7 +188,8 @@ fn execute(call: &mut Call<'_>, pending: Pending) -> Handled {
         return Handled::Reply(reply);
     }
     transaction.durability = transaction.durability.or(call.session.durability);
-    match (transaction.takes_a_while() || !entries.is_empty(), pending) {
+    let takes_a_while = transaction.takes_a_while() || transaction.walks();
+    match (takes_a_while || !entries.is_empty(), pending) {
         (_, Pending::Full) => Handled::NotYet,
         (false, _) => Handled::Run(Box::new(transaction), Owed::Wire(Receipts::Executed)),
         (true, Pending::Nothing) => {
@@ -280,7 +281,7 @@ fn run(call: &mut Call<'_>, pending: Pending) -> Handled {
     match act {
         Act::Begin { branch } => handled(begin(session, &branch)),
         Act::View { branch, at } => handled(view(session, &branch, at)),
-        Act::Run(command) => handled(inside(session, command)),
+        Act::Run(command) => inside(session, command).unwrap_or_else(refused),
         Act::Look(read) => look_held(session, read).unwrap_or_else(refused),
         Act::Commit { durability } => commit(session, durability).unwrap_or_else(refused),
         Act::Take { durability } => handled(take_open(session, durability)),
@@ -309,9 +310,13 @@ fn view(session: &mut Session, branch: &str, at: At) -> Result<Acted> {
     Ok(Acted::Holds(revision))
 }
 
-fn inside(session: &mut Session, command: Command) -> Result<Acted> {
-    let open = session.open.as_mut().ok_or_else(none_open)?;
-    open.run(command).map(Acted::Answered)
+fn inside(session: &mut Session, command: Command) -> Result<Handled> {
+    let walks = command.walks();
+    let run = move |open: &mut Interactive| framed(&open.run(command).map(Acted::Answered));
+    if walks {
+        return session.lend(run).ok_or_else(none_open);
+    }
+    Ok(Handled::Reply(run(session.open.as_mut().ok_or_else(none_open)?)))
 }
 
 fn look_held(session: &Session, read: Read) -> Result<Handled> {
@@ -390,7 +395,7 @@ fn followed(read: Result<Found>) -> Reply {
 }
 
 fn deadline_us(call: &Call<'_>, wait_ms: u64) -> u64 {
-    call.shared().ticks_us().saturating_add(wait_ms.saturating_mul(1000))
+    call.shared().deadline_us(wait_ms)
 }
 
 /// Tells what there is, or waits for it.

@@ -1,0 +1,218 @@
+//! One greedy client does not starve the others: what it can ask for in one go is bounded.
+
+mod support;
+
+use mainstay::{Durability, Options};
+use mainstay_server::resp::{self, Handle, Session, Settings, Shared};
+use std::collections::BTreeSet;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use support::{Client, Ours, encode};
+
+fn settings() -> Settings {
+    Settings { durability: Durability::Memory, loops: 1, ..Settings::default() }
+}
+
+/// A session without a connection, on a database in memory.
+fn session(options: Options) -> Session {
+    let db = options.durability(Durability::Memory).memory().unwrap();
+    Session::new(&Shared::new(db, settings()), "nobody".to_owned())
+}
+
+fn said(session: &mut Session, words: &[&str]) -> String {
+    let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+    format!("{:?}", session.answer(&words))
+}
+
+fn put_records(session: &mut Session, count: usize) {
+    for i in 0..count {
+        said(session, &["HSET", &format!("r{i:05}"), "f", "1"]);
+    }
+}
+
+#[test]
+fn the_counts_of_one_exec_have_a_budget() {
+    let mut session = session(Options::new().work_limits(2_000, 1 << 30));
+    put_records(&mut session, 100);
+    said(&mut session, &["MULTI"]);
+    for _ in 0..50 {
+        said(&mut session, &["REC.COUNT", "r"]);
+    }
+    said(&mut session, &["SET", "written", "1"]);
+    let reply = said(&mut session, &["EXEC"]);
+    assert!(reply.contains("TOOLARGE") && reply.contains("transaction_entries"), "{reply}");
+    assert!(said(&mut session, &["GET", "written"]).contains("Nil"), "nothing was written");
+    said(&mut session, &["TXN.BEGIN"]);
+    let replies: Vec<_> = (0..50).map(|_| said(&mut session, &["REC.COUNT", "r"])).collect();
+    assert!(replies[0].contains("100"), "{}", replies[0]);
+    assert!(replies[49].contains("TOOLARGE"), "{}", replies[49]);
+    assert!(said(&mut session, &["TXN.ROLLBACK"]).contains("OK"), "it came back from the worker");
+}
+
+/// A server with one event loop, on a database in memory.
+struct Served {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    handle: Option<Handle>,
+}
+
+impl Served {
+    fn with(settings: Settings, options: Options) -> Served {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let db = options.durability(Durability::Memory).memory().unwrap();
+        let shared = Shared::new(db, settings);
+        let handle = Some(resp::serve_with(listener, None, &shared).unwrap());
+        Served { address, shared, handle }
+    }
+
+    fn client(&self) -> Client {
+        Client::to(self.address)
+    }
+
+    /// Whether long work is being done, or waits.
+    fn works(&self) -> bool {
+        let figures = &self.shared.figures;
+        figures.work_running.load(Relaxed) + figures.work_waiting.load(Relaxed) > 0
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.handle.take().into_iter().for_each(Handle::stop);
+    }
+}
+
+/// Sends requests in pieces that the sockets hold, and takes their replies.
+fn pipelined(client: &mut Client, requests: &[Vec<u8>]) {
+    for piece in requests.chunks(200) {
+        client.send_and_read(&piece.concat(), |client| {
+            piece.iter().for_each(|_| drop(client.receive()));
+        });
+    }
+}
+
+/// Puts records and begins to count them, over and over, in one transaction that also writes.
+fn begin_counting(client: &mut Client, records: usize, counts: usize) {
+    let put = |i| encode(&["HSET", &format!("r{i:05}"), "f", "1"]);
+    pipelined(client, &(0..records).map(put).collect::<Vec<_>>());
+    let mut multi = vec![encode(&["MULTI"]), encode(&["SET", "a", "1"])];
+    multi.extend(std::iter::repeat_n(encode(&["REC.COUNT", "r"]), counts));
+    pipelined(client, &multi);
+    client.send_bytes(&encode(&["EXEC"]));
+}
+
+/// While one client counts, another one on the same event loop is answered, also when it writes.
+#[test]
+fn an_exec_of_counts_holds_neither_the_event_loop_nor_the_writer() {
+    let served = Served::with(settings(), Options::new());
+    let (mut greedy, mut honest) = (served.client(), served.client());
+    begin_counting(&mut greedy, 2_000, 400);
+    let (mut before, mut during) = (0, 0);
+    while before < 5_000 {
+        let works = served.works();
+        if during > 0 && !works {
+            break;
+        }
+        assert_eq!(honest.call(&["SET", "b", "1"]), r"+OK\r\n");
+        before += usize::from(!works);
+        during += usize::from(works);
+    }
+    assert!(during >= 20, "{during} answers while the counts went on");
+    assert!(greedy.receive().contains("2000"));
+}
+
+/// The client is gone: nobody counts a hundred million records for it.
+#[test]
+fn long_work_ends_when_its_client_is_gone() {
+    let settings = Settings { drain_limit_ms: 0, ..settings() };
+    let served = Served::with(settings, Options::new().work_limits(u64::MAX, u64::MAX));
+    let mut greedy = served.client();
+    begin_counting(&mut greedy, 2_000, 50_000);
+    let wait_until = |done: &dyn Fn() -> bool| {
+        for _ in 0..600 {
+            if done() {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        false
+    };
+    assert!(wait_until(&|| served.works()), "the work begins");
+    drop(greedy);
+    assert!(wait_until(&|| !served.works()), "the work goes on for nobody");
+    assert_eq!(served.client().call(&["EXISTS", "a"]), r":0\r\n", "nothing was written");
+}
+
+#[test]
+fn a_pattern_of_a_mebibyte_is_refused() {
+    let ours = Ours::with(settings());
+    let mut client = ours.client();
+    client.call(&["SET", "a", "1"]);
+    let class = format!("[{}]", "a".repeat(1 << 20));
+    for words in [&["KEYS", &class][..], &["SCAN", "0", "MATCH", &class]] {
+        let reply = client.call(words);
+        assert!(reply.starts_with("-TOOLARGE") && reply.contains("1024"), "{reply:.100}");
+    }
+    assert!(client.call(&["KEYS", "[a-c]"]).contains('a'));
+}
+
+#[test]
+fn a_scan_over_dead_names_goes_in_steps() {
+    let served = Served::with(settings(), Options::new());
+    let mut client = served.client();
+    let each = |word: &'static str, count: usize| -> Vec<Vec<u8>> {
+        (0..count).map(|i| encode(&[word, &format!("k{i:05}"), "1"])).collect()
+    };
+    pipelined(&mut client, &each("SET", 5_000));
+    pipelined(&mut client, &each("DEL", 4_999));
+    let (mut cursor, mut found) = ("0".to_owned(), Vec::new());
+    for _ in 0..50 {
+        let reply = client.call(&["SCAN", &cursor]);
+        let words: Vec<&str> = reply.split(r"\r\n").collect();
+        cursor = words[2].to_owned();
+        found.push(words[3..].join(" "));
+        if cursor == "0" {
+            break;
+        }
+    }
+    assert_eq!(cursor, "0");
+    assert!((4..=10).contains(&found.len()), "{} steps of a thousand names", found.len());
+    let (empty, full): (Vec<_>, Vec<_>) = found.iter().partition(|names| names.starts_with("*0"));
+    assert_eq!((empty.len() + 1, full.len()), (found.len(), 1), "{found:?}");
+    assert!(full[0].contains("k04999"), "{found:?}");
+    assert!(client.call(&["RANDOMKEY"]).contains("k04999"));
+}
+
+#[test]
+fn every_key_is_random_some_day() {
+    let mut session = session(Options::new());
+    for i in 0..100 {
+        said(&mut session, &["SET", &format!("user:profile:{i:04}"), "1"]);
+    }
+    let seen: BTreeSet<String> = (0..2_000).map(|_| said(&mut session, &["RANDOMKEY"])).collect();
+    assert_eq!(seen.len(), 100);
+}
+
+/// A turn whose time is over after eight requests executes no more than these in one batch.
+#[test]
+fn a_turn_ends_by_time_as_well_as_by_count() {
+    let served = Served::with(Settings { turn_us: 1, ..settings() }, Options::new());
+    pipelined(&mut served.client(), &vec![encode(&["SET", "a", "1"]); 1_000]);
+    let batches = served.shared.figures.totals().batches;
+    assert!(batches.count() >= 1_000 / 8, "{} batches of 1,000 requests", batches.count());
+}
+
+#[test]
+fn nobody_waits_longer_than_the_limit() {
+    let ours = Ours::with(Settings { wait_limit_ms: 50, ..settings() });
+    let mut client = ours.client();
+    let forever = u64::MAX.to_string();
+    let revision = ours.db.revision().to_string();
+    client.call(&["FEED.READ", "AFTER", &revision, "WAIT", &forever]);
+    client.call(&["RUN.TAIL", "r", "WAIT", &forever]);
+    client.call(&["JOB.CLAIM", "t", "WORKER", "w", "WAIT", "3600000"]);
+    assert_eq!(client.call(&["PING"]), r"+PONG\r\n", "all of them came back");
+}
