@@ -114,7 +114,7 @@ impl Interactive {
         }
     }
 
-    /// The memory that it holds, about: its commands, what it wrote and what it read. On a served database the
+    /// The memory that it holds, about: its commands, writes and reads. On a served database the
     /// server holds it, and this is 0.
     pub fn held_bytes(&self) -> usize {
         match &self.0 {
@@ -132,7 +132,7 @@ impl Interactive {
         }
     }
 
-    /// Frees what it holds if its time is over. It stays an open transaction to whoever asks it for something, and says
+    /// Frees its memory if its time is over. It stays an open transaction to its caller, and says
     /// `TransactionExpired`.
     ///
     /// ```
@@ -152,7 +152,7 @@ impl Interactive {
         }
     }
 
-    /// Frees what it holds. Whoever asks it for something is told why from then on. On a served database this does
+    /// Frees its memory. Every later call fails with this error. On a served database this does
     /// nothing.
     pub fn give_up(&mut self, why: Error) {
         if let Inside::Here(open) = &mut self.0 {

@@ -36,7 +36,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What an entry of a tree of what was read costs beside its name.
+/// The overhead of an entry in the trees of the read set, beside its name.
 const NOTED_BYTES: usize = 128;
 
 /// A transaction that is open in this process.
@@ -59,7 +59,7 @@ pub(crate) struct Open {
     used_us: u64,
     /// The memory of the steps.
     step_bytes: usize,
-    /// The memory of what was read.
+    /// The memory of the read set.
     noted_bytes: usize,
     /// Set when it was given up: why. It holds nothing more then.
     given_up: Option<Error>,
@@ -199,14 +199,14 @@ impl Open {
         Some(Duration::from_micros(over_us.saturating_sub(now_us)))
     }
 
-    /// Frees what it holds once its time is over; whoever asks it is told so from then on.
+    /// Frees its memory once its time is over; every later call says so.
     pub fn give_up_if_expired(&mut self) {
         if let Some(expired) = self.expired_at(self.snapshot.core.clock.monotonic_us()) {
             self.give_up(expired);
         }
     }
 
-    /// Frees what it holds. Whoever asks it for something is told why from then on.
+    /// Frees its memory. Every later call fails with this error.
     pub fn give_up(&mut self, why: Error) {
         self.given_up.get_or_insert(why);
         self.overlay = Overlay::default();
@@ -222,7 +222,7 @@ impl Open {
         self.pin = None;
     }
 
-    /// The memory that it holds, what every entry costs beside its bytes included.
+    /// The memory that it holds, with the overhead of every entry.
     pub fn held_bytes(&self) -> usize {
         self.overlay.held_bytes() + self.folds.held_bytes() + self.step_bytes + self.noted_bytes
     }

@@ -96,7 +96,7 @@ impl Overlay {
         (self.dead_bytes, self.written_bytes) = (0, 0);
     }
 
-    /// The memory that it takes, what every effect costs beside its bytes included.
+    /// The memory that it takes, with the overhead of every effect.
     pub fn held_bytes(&self) -> usize {
         let places = self.places.capacity() * (size_of::<(Key, usize)>() + 1);
         // Long keys lie beside the effect, and once more beside the map's entry.

@@ -19,7 +19,7 @@ pub const RECEIPT_LIMIT_BYTES: usize = 128 << 20;
 pub const ANSWERS_LIMIT_BYTES: usize = 128 << 20;
 /// The most commands one transaction may hold.
 pub const TRANSACTION_LIMIT_COMMANDS: usize = 100_000;
-/// The most memory that one interactive transaction may take: its commands, what it wrote and what it read.
+/// The most memory that one interactive transaction may take: its commands, its writes and its read set.
 pub const OPEN_LIMIT_BYTES: usize = 256 << 20;
 /// The most guards an interactive transaction may gather.
 pub const GUARD_LIMIT: usize = 10_000;

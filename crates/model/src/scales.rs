@@ -172,7 +172,7 @@ fn string_bytes(command: &StringCommand) -> usize {
     held + command.name().map_or(0, |name| name.as_str().len())
 }
 
-/// What goes in and out of a record.
+/// The fields that a write sets and clears.
 fn change_bytes(set: &[(Field, FieldValue)], clear: &[Field]) -> usize {
     let value = |(field, value): &(Field, FieldValue)| {
         let held = if let FieldValue::Bytes(bytes) = value { bytes.len() } else { 0 };

@@ -5,7 +5,7 @@
 //!       every level has a limit; whoever asks for more than one of them allows is told which, and nobody else
 //! ```
 //!
-//! A reservation counts at every level above it, and gives back what it counted when it is dropped.
+//! A reservation counts at every level above it, and gives its bytes back when it is dropped.
 
 use crate::config::settings::settings;
 use mainstay::{Code, Error, Result};
@@ -21,7 +21,7 @@ const STEP_BYTES: usize = 8 << 10;
 const GIB: u64 = 1 << 30;
 
 settings! {
-    /// The memory for what clients have asked and not read yet. What the database itself holds has settings of its own.
+    /// The memory for unfinished requests, open transactions and unread answers. The database's own memory has settings of its own.
     pub struct Settings {
         /// The most bytes that all clients together make the server hold; whoever asks for more then is
         /// refused, or disconnected where no answer fits.
@@ -48,7 +48,7 @@ impl Settings {
     }
 }
 
-/// What memory is held for.
+/// The purpose that memory is held for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// RESP requests that are incomplete or wait for their batch.
@@ -57,7 +57,7 @@ pub enum Kind {
     Replies,
     /// Commands between `MULTI` and `EXEC`.
     Queued,
-    /// Open interactive transactions: what they wrote and what they read.
+    /// Open interactive transactions: their writes and their read sets.
     Transactions,
     /// Changes that wait for a reader of a feed.
     Feeds,
@@ -228,7 +228,7 @@ impl MemoryBudget {
 #[derive(Clone, Debug)]
 pub struct Face(Arc<Meter>);
 
-/// Who pays for a reservation: a connection, its user, its face and the server.
+/// The path that a reservation counts along: a connection, its user, its face and the server.
 #[derive(Debug)]
 pub struct Account {
     budget: Arc<MemoryBudget>,
@@ -332,8 +332,11 @@ mod tests {
     const MIB: usize = 1 << 20;
 
     fn budget() -> Arc<MemoryBudget> {
-        let (total_bytes, per_user_bytes, per_connection_bytes) = (4 * MIB, 2 * MIB, MIB);
-        MemoryBudget::new(Settings { total_bytes, per_user_bytes, per_connection_bytes })
+        MemoryBudget::new(Settings {
+            total_bytes: 4 * MIB,
+            per_user_bytes: 2 * MIB,
+            per_connection_bytes: MIB,
+        })
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Who only reads does not wait for the disk that others write to.
+//! Reads do not wait for the disk that others write to.
 
 #[path = "../../engine/tests/seam/mod.rs"]
 mod seam;

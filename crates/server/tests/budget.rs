@@ -87,7 +87,7 @@ fn what_is_queued_beyond_a_limit_is_let_go_and_exec_says_so() {
     assert_eq!(greedy.line("GET a"), r"$-1\r\n", "it is served on");
 }
 
-/// Neither what fails nor what is written over and over is free.
+/// Neither failed writes nor repeated ones are free.
 #[test]
 fn an_open_transaction_has_a_limit_and_the_others_go_on() {
     let ours = Ours::budgeted(Settings::default(), Options::new(), limits(64, 32, 4));
@@ -104,7 +104,7 @@ fn an_open_transaction_has_a_limit_and_the_others_go_on() {
     assert_eq!(honest.line("SET other 1"), r"+OK\r\n");
 }
 
-/// Many connections of one user share what the user may hold.
+/// Many connections of one user share the limit of the user.
 #[test]
 fn what_a_user_holds_on_all_connections_has_a_limit() {
     let ours = Ours::budgeted(Settings::default(), Options::new(), limits(64, 6, 6));
@@ -123,7 +123,7 @@ fn what_a_user_holds_on_all_connections_has_a_limit() {
     assert!((MIB..=6 * MIB).contains(&held), "{held} bytes");
 }
 
-/// What nobody goes on with is freed when its time is over, not when somebody comes back.
+/// An abandoned transaction is freed when its time is over, not when its client comes back.
 #[test]
 fn an_expired_transaction_holds_nothing() {
     let soon = Duration::from_millis(300);

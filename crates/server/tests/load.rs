@@ -207,3 +207,25 @@ fn with_few_files_there_are_few_connections_and_writes_go_on() {
     drop(others);
     server.terminate();
 }
+
+/// A flood on both faces at a low limit: whatever is refused meanwhile, the log is not taken for broken.
+#[test]
+fn a_flood_of_connections_never_makes_the_database_read_only() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Process::serve_with_files(&directory.path().join("data"), 128);
+    let mut first = server.client();
+    let address = first.line("CONFIG GET http-address");
+    let web = address.split("//").nth(1).and_then(|rest| rest.split(r"\r\n").next()).unwrap();
+    let mut flood = Vec::new();
+    for round in 0..80 {
+        // Nobody reads, and nobody says anything.
+        flood.extend((0..5).filter_map(|_| std::net::TcpStream::connect(server.address).ok()));
+        flood.extend((0..5).filter_map(|_| std::net::TcpStream::connect(web).ok()));
+        let told = first.call(&["SET", "a", &format!("{round}{}", "x".repeat(1 << 20))]);
+        assert!(told == r"+OK\r\n" || told.starts_with("-UNAVAILABLE"), "{told}");
+    }
+    drop(flood);
+    assert!(first.line("INFO mainstay").contains("read_only:0"));
+    assert_eq!(first.line("SET a 1"), r"+OK\r\n");
+    server.terminate();
+}

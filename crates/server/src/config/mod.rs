@@ -55,7 +55,7 @@ pub struct Config {
     pub resp: resp::Settings,
     /// The face for HTTP.
     pub http: http::Settings,
-    /// The memory for what clients have asked and not read yet.
+    /// The memory for unfinished requests and unread answers.
     pub memory: memory::Settings,
     /// The database.
     pub database: database::Settings,

@@ -7,7 +7,7 @@
 //!                                      too much: 503 with the setting; a stream is cut
 //! ```
 //!
-//! Who asks is known to all that runs for a request, without being handed on from function to function.
+//! The account is known to all code that runs for a request, without a parameter in every function.
 
 use super::Http;
 use super::refusal::Refusal;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 tokio::task_local! {
-    /// Who pays for the memory of the request under way.
+    /// The account of the request under way.
     static ACCOUNT: Arc<Account>;
 }
 
@@ -32,12 +32,12 @@ pub(super) fn on<F: Future>(account: Arc<Account>, work: F) -> impl Future<Outpu
     ACCOUNT.scope(account, work)
 }
 
-/// Who pays for the request under way.
+/// The account of the request under way.
 pub(super) fn account(app: &Http) -> Arc<Account> {
     ACCOUNT.try_with(Arc::clone).unwrap_or_else(|_| app.memory().connect(None))
 }
 
-/// What is said to whoever asks for more memory than there is.
+/// The refusal of a reservation that does not fit.
 pub(super) fn no_memory(exceeded: &Exceeded) -> Refusal {
     Refusal::unavailable(
         "MemoryLimit",
@@ -45,7 +45,7 @@ pub(super) fn no_memory(exceeded: &Exceeded) -> Refusal {
     )
 }
 
-/// An answer that counts for as long as it is held; what does not fit is refused instead.
+/// An answer that counts for as long as it is held; one that does not fit is refused instead.
 pub(super) fn held(account: &Arc<Account>, method: &Method, response: Response) -> Response {
     let (parts, body) = response.into_parts();
     let whole = match body.size_hint().exact() {

@@ -359,7 +359,7 @@ pub(crate) fn http(app: &Http) -> Vec<Figure> {
     ]
 }
 
-/// What clients make the server hold, by kind.
+/// The memory that clients make the server hold, by kind.
 pub(crate) fn memory(budget: &MemoryBudget) -> Vec<Figure> {
     let held = Figure::gauge("client_memory", "Memory that clients make the server hold, by kind");
     let held = held.bytes();

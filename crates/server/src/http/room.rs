@@ -16,7 +16,7 @@ const STEP_BYTES: usize = 256 << 10;
 #[derive(Default)]
 pub(crate) struct Room {
     held: Option<OwnedSemaphorePermit>,
-    /// What of it counts for whoever asks.
+    /// Its bytes on the client's account.
     reserved: Option<Reservation>,
 }
 

@@ -1,4 +1,4 @@
-//! Batches that another thread executes, so that whoever only reads does not wait for the disk.
+//! Batches that another thread executes, so that reads do not wait for the disk.
 //!
 //! ```text
 //!   loop --transactions--> thread: execute_all, one sync --receipts--> loop: pays what is owed
@@ -10,10 +10,10 @@ use std::io;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
-/// What became of a batch.
+/// The outcome of every transaction of a batch.
 pub type Receipts = Vec<Result<Receipt>>;
 
-/// The thread; it ends with this, when what it was given is done.
+/// The thread; it ends with this, once its batches are executed.
 pub struct Executor {
     batches: Option<Sender<Vec<Transaction>>>,
     thread: Option<JoinHandle<()>>,

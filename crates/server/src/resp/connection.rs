@@ -9,7 +9,6 @@
 use super::deadlines::Step;
 use super::feeds::{Awaited, Reading};
 use super::login::Login;
-use super::multi::Multi;
 use super::reply::Reply;
 use super::request::{Malformed, Parsed, Parser, Words};
 use super::room::{Holding, Share};
@@ -106,7 +105,7 @@ pub struct Connection {
     batched_bytes: usize,
     /// Its part of the memory that all share.
     share: Share,
-    /// What it is given limited time for.
+    /// The deadlines of the things that it has begun.
     pub stalls: Stalls,
     _seat: Seat,
     /// Its last request, in case that was slow.
@@ -257,24 +256,24 @@ impl Connection {
         wish
     }
 
-    /// What it holds of requests, of replies, between `MULTI` and `EXEC`, and in an open transaction.
+    /// The memory that it holds, by kind.
     fn holding(&self) -> Holding {
         let words = self.parser.held_bytes() + self.input.capacity();
         Holding {
             requests: words + self.batched_bytes,
             replies: self.output.capacity(),
-            queued: self.session.multi.as_ref().map_or(0, Multi::bytes),
+            queued: self.session.gathered_bytes(),
             transaction: self.session.open.as_ref().map_or(0, |open| open.held_bytes()),
         }
     }
 
-    /// Notes what it holds; fails where that is too much.
+    /// Counts the memory that it holds; fails where that is too much.
     fn reserve(&mut self) -> Result<(), Exceeded> {
         let holding = self.holding();
         self.share.holds(&self.session.account, holding)
     }
 
-    /// What is held beyond a limit is let go: what was gathered for a transaction, else the connection.
+    /// Beyond a limit it gives up its unfinished transaction, else the connection is closed.
     fn fit(&mut self) {
         let Err(exceeded) = self.reserve() else { return };
         if self.session.give_up_gathered(&exceeded) && self.reserve().is_ok() {
@@ -581,7 +580,7 @@ impl Connection {
         waits
     }
 
-    /// What it has begun and is given limited time for from now on, each with its microseconds.
+    /// The things that it has begun and that have no deadline yet, with their microseconds.
     pub fn begun(&mut self) -> impl Iterator<Item = (Step, u64)> + use<> {
         let is_unsent = self.sent < self.output.len();
         let is_incomplete = self.awaits_rest();
@@ -599,8 +598,7 @@ impl Connection {
         !self.input.is_empty() && !self.left_over && !self.readable && self.may_go_on()
     }
 
-    /// The time for something that it has begun is over. Says what is to be said to whoever did not do it; nothing when
-    /// it did.
+    /// A deadline is reached. Says how the connection stalled; nothing when it went on.
     pub fn stalled(&mut self, step: Step) -> Option<Stalled> {
         match step {
             Step::Reading => {

@@ -18,7 +18,7 @@ pub enum Step {
     Login,
     /// Reading the last that it is told.
     Goodbye,
-    /// Taking something of what waits for it.
+    /// Taking some of its replies.
     Reading,
     /// The rest of a request that it has begun.
     Request,

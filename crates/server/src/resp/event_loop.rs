@@ -151,9 +151,9 @@ struct Listening {
     again: bool,
 }
 
-/// Who waits for a batch.
+/// The connections that wait for a batch.
 #[derive(Default)]
-struct Owed {
+struct BatchWaiters {
     /// Their places, and the numbers of their sessions.
     connections: Vec<(usize, u64)>,
     began_us: u64,
@@ -173,10 +173,10 @@ struct Loop {
     /// Who had something to do in it.
     served: Vec<usize>,
     batch: Vec<Transaction>,
-    /// Whom the batch will pay, and since when it is gathered.
-    owed: Owed,
-    /// Whom the batch under way pays, while there is one.
-    under_way: Option<Owed>,
+    /// The connections that wait for the batch, and since when it is gathered.
+    owed: BatchWaiters,
+    /// Those that wait for the batch under way, while there is one.
+    under_way: Option<BatchWaiters>,
     executor: Executor,
     buffer: Vec<u8>,
     workers: Workers,
@@ -203,7 +203,7 @@ impl Loop {
         let told = address.clone();
         let done = move |receipts| told.send(Message::Executed(receipts));
         Ok(Loop {
-            owed: Owed::default(),
+            owed: BatchWaiters::default(),
             under_way: None,
             executor: Executor::start(shared.db.clone(), done)?,
             tally: shared.figures.tally(),
@@ -328,7 +328,7 @@ impl Loop {
         self.limit_begun(place);
     }
 
-    /// What a connection has begun it has to go on with.
+    /// Sets deadlines for the things that a connection has begun.
     fn limit_begun(&mut self, place: usize) {
         let Some(connection) = self.connections.get_mut(place) else { return };
         let id = connection.session.id;
@@ -570,18 +570,22 @@ impl Loop {
             }
         }
         let receipts = spans::batch(batch.len()).in_scope(|| self.shared.db.execute_all(batch));
+        // Some may have waited since an earlier turn, while another batch was under way.
+        if owed.began_us < self.began_us {
+            self.served.extend(owed.connections.iter().map(|(place, _)| *place));
+        }
         self.pay(owed, receipts);
     }
 
     /// Whether somebody could ask for something while the batch waits for the disk.
-    fn others_may_read(&self, batch: &[Transaction], owed: &Owed) -> bool {
+    fn others_may_read(&self, batch: &[Transaction], owed: &BatchWaiters) -> bool {
         let usual = self.shared.settings.durability;
         let waits = |one: &Transaction| one.durability.unwrap_or(usual) == Durability::Sync;
         self.connections.len() > owed.connections.len() && batch.iter().any(waits)
     }
 
     /// Pays those who waited for a batch, from its receipts.
-    fn pay(&mut self, owed: Owed, receipts: Receipts) {
+    fn pay(&mut self, owed: BatchWaiters, receipts: Receipts) {
         let mut receipts: Vec<_> = receipts.into_iter().map(Some).collect();
         self.seen_us = self.shared.ticks_us();
         let took_us = self.seen_us.saturating_sub(owed.began_us);

@@ -74,7 +74,7 @@ pub struct Reading {
     user: Option<Arc<User>>,
     found: Vec<Event>,
     found_bytes: usize,
-    /// What of that counts for whoever reads.
+    /// Those bytes on the reader's account.
     held: Option<Reservation>,
     /// The log goes on behind what was looked through.
     more: bool,
@@ -86,20 +86,18 @@ pub struct Reading {
 impl Reading {
     /// From a place on.
     pub fn new(feed: Feed, limit: usize, until: Until, telling: Telling, seat: Seat) -> Reading {
-        let (found, found_bytes, more) = (Vec::new(), 0, false);
-        let (user, held, _seat, _counted) = (None, None, seat, None);
         Reading {
             feed,
             limit,
             until,
             telling,
-            user,
-            found,
-            found_bytes,
-            held,
-            more,
-            _seat,
-            _counted,
+            user: None,
+            found: Vec::new(),
+            found_bytes: 0,
+            held: None,
+            more: false,
+            _seat: seat,
+            _counted: None,
         }
     }
 

@@ -24,7 +24,7 @@ pub struct Multi {
     bytes: usize,
     /// The commands that they became.
     commands: usize,
-    /// The memory of those, beside what the queue itself takes.
+    /// The memory of those, beside the queue's own.
     plan_bytes: usize,
     /// A command was not understood: nothing will be done.
     spoilt: bool,

@@ -180,7 +180,7 @@ impl Plan {
         }
     }
 
-    /// The memory that it takes, what every command of it costs included.
+    /// The memory that it takes, with the overhead of every command.
     pub fn weight_bytes(&self) -> usize {
         self.commands.iter().map(Command::weight_bytes).sum()
     }
@@ -312,7 +312,7 @@ impl Promise {
     }
 }
 
-/// What is said to whoever names more than one transaction may write.
+/// The refusal of a plan with more commands than a transaction may have.
 pub fn too_many_commands() -> Reply {
     Reply::error(format!(
         "TOOLARGE a transaction has at most {TRANSACTION_LIMIT_COMMANDS} commands, and a name that is deleted counts \

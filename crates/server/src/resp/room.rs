@@ -3,10 +3,10 @@
 use crate::memory::{Account, Exceeded, Kind, Reservation};
 use std::sync::Arc;
 
-/// What a connection holds, in bytes.
+/// The memory of a connection, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Holding {
-    /// Of requests: what is incomplete, and what waits for the batch.
+    /// Of requests that are incomplete or wait for the batch.
     pub requests: usize,
     /// Of replies that are not sent.
     pub replies: usize,
@@ -38,8 +38,7 @@ impl Share {
         }
     }
 
-    /// Notes what the connection holds now, on the account of whoever it belongs to by now; fails when it grew and
-    /// there is no room for that.
+    /// Counts the memory of the connection on the account of its present user; fails when it grew beyond a limit.
     pub fn holds(&mut self, account: &Arc<Account>, now: Holding) -> Result<(), Exceeded> {
         if !Arc::ptr_eq(&self.account, account) {
             *self = Share::new(account);

@@ -87,7 +87,7 @@ pub struct Session {
     pub view: Option<CellsAt>,
     /// What all sessions share.
     pub shared: Arc<Shared>,
-    /// Who pays for the memory that it holds.
+    /// The account that its memory counts on.
     pub account: Arc<Account>,
     /// Where its commands are counted.
     pub tally: Arc<Tally>,
@@ -358,7 +358,13 @@ impl Session {
         }
     }
 
-    /// Lets go of what was gathered for a transaction, if there is something: whoever goes on with it is told why.
+    /// The memory of the commands that wait for `EXEC`, and of the keys watched for them.
+    pub fn gathered_bytes(&self) -> usize {
+        let watched = self.watched.capacity() * size_of::<Guard>();
+        self.multi.as_ref().map_or(0, Multi::bytes) + watched
+    }
+
+    /// Gives up an unfinished transaction, if there is one: the next command on it says why.
     pub fn give_up_gathered(&mut self, exceeded: &Exceeded) -> bool {
         let mut gave_up = false;
         if let Some(multi) = self.multi.as_mut().filter(|multi| multi.bytes() > 0) {

@@ -24,7 +24,7 @@ pub struct Shared {
     pub jobs: Arc<Desk>,
     /// What can be set.
     pub settings: Settings,
-    /// The memory for what clients have not said or not read to the end.
+    /// The memory for unfinished requests and unread replies.
     pub memory: Arc<MemoryBudget>,
     /// This face's own limit within it.
     pub face: Face,

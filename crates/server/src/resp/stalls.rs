@@ -8,10 +8,10 @@
 use super::deadlines::Step;
 use std::time::Duration;
 
-/// Whoever takes this much of its replies in the time that it has is slow, and goes on.
+/// A reader that takes this much within its time is slow, and goes on.
 const PROGRESS_BYTES: u64 = 16 << 10;
 
-/// What a connection did not do in time.
+/// The way in which a connection stalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stalled {
     /// It did not read.
@@ -20,7 +20,7 @@ pub enum Stalled {
     Request,
 }
 
-/// What a connection is given limited time for, and how far it has come.
+/// The deadlines of the things that a connection has begun, and its progress.
 #[derive(Debug, Default)]
 pub struct Stalls {
     /// All requests that were taken, and all bytes that were sent.
@@ -43,7 +43,7 @@ impl Stalls {
         self.sent_bytes += bytes as u64;
     }
 
-    /// What has begun and has no deadline yet, with its microseconds.
+    /// The things that have begun and have no deadline yet, with their microseconds.
     pub fn begun(
         &mut self,
         unsent_limit_ms: Option<u64>,

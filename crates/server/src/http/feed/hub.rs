@@ -40,7 +40,7 @@ pub(crate) struct Delivery {
 #[derive(Default)]
 pub(crate) struct Held {
     _reserved: Option<Reservation>,
-    /// What waits for the reader, this included.
+    /// All bytes that wait for the reader, and those of this delivery.
     queued: Option<(Arc<AtomicUsize>, usize)>,
 }
 

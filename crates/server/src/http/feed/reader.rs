@@ -22,7 +22,7 @@ const PIECE_BYTES: usize = 256 << 10;
 /// One client's place in the feed.
 pub(crate) struct Reader {
     app: Http,
-    /// Who pays for what is ready.
+    /// The account that ready deliveries count on.
     account: Arc<Account>,
     wanted: Wanted,
     /// Everything wanted up to here was given or is ready.

@@ -61,14 +61,14 @@ pub(crate) async fn stream(
     Ok(follow(app, Changes { reader, told: after }, seat))
 }
 
-/// What a stream is made of, to be sent in order, with the bytes of each.
+/// The events of a stream in order, with the bytes of each.
 pub(crate) type Sending = Box<dyn Iterator<Item = (Event, usize)> + Send>;
 
 /// An event that waits for its connection.
 struct Waiting {
     event: Event,
     _reserved: Reservation,
-    /// Its part of what may wait for this reader.
+    /// Its part of the bytes that may wait for this reader.
     _room: OwnedSemaphorePermit,
 }
 
@@ -224,7 +224,7 @@ impl<S: Source> Pump<S> {
         }
     }
 
-    /// Waits until the reader has taken enough of what came before.
+    /// Waits until the reader has taken enough of the events before.
     async fn queue(&mut self, event: Event, bytes: usize) -> Result<(), End> {
         let share = u32::try_from(bytes.clamp(1, self.room_bytes)).unwrap_or(u32::MAX);
         let room = self.room.clone().acquire_many_owned(share).await;

@@ -31,7 +31,7 @@ const PIECE_EVENTS: usize = 1_000;
 /// One client's place in a run.
 pub(crate) struct TailReader {
     app: Http,
-    /// Who pays for what waits at the hub.
+    /// The account that deliveries of the hub count on.
     account: Arc<Account>,
     run: Name,
     branch: Option<String>,
