@@ -2,6 +2,7 @@
 
 use crate::apply::keyed::space::Declaration;
 use crate::apply::keyed::{places, told};
+use crate::apply::outbox::transfer::{Content, Transfer};
 use crate::apply::runs;
 use crate::cells::{Cells, unexpected};
 use crate::compare::{Comparison, Item, Triple};
@@ -273,13 +274,13 @@ impl Database {
             Place::There(link) => return wait(Place::there(link).diff(a, b)),
         };
         core.check_open()?;
-        let (_pin, comparison) = {
+        let (_pin, now, comparison) = {
             // In this order: what readers no longer see may go while the catalog is not held.
             let catalog = core.state.catalog.read();
             let (at, now) = core.resolve(At::Latest)?;
             let pin = core.pins.hold("diff", core.clock.monotonic_us(), at);
             let (a, b) = (catalog.visible(a, at)?.id, catalog.visible(b, at)?.id);
-            (pin, Comparison::new(core.index(), &catalog, (a, at), (b, at), now)?)
+            (pin, now, Comparison::new(core.index(), &catalog, (a, at), (b, at), now)?)
         };
         let mut names: BTreeSet<Item> = comparison.changed_in_a()?;
         names.append(&mut comparison.changed_in_b()?);
@@ -311,6 +312,11 @@ impl Database {
                 a: value(&triple.a.payload)?,
                 b: value(&triple.b.payload)?,
             });
+        }
+        let (a, b) = comparison.layers();
+        for (kind, from, into) in [(DifferenceKind::OnlyA, a, b), (DifferenceKind::OnlyB, b, a)] {
+            let transfer = Transfer { index: core.index(), from, into, now };
+            differences.append(&mut outgoing(core, &transfer, kind)?);
         }
         Ok(differences)
     }
@@ -434,6 +440,23 @@ fn triples<'c>(
     let entry =
         |(space, sides, place): (String, _, Vec<u8>)| comparison.entry(&space, &sides, &place);
     Ok(plain.chain(entries.into_iter().map(entry)))
+}
+
+/// What one branch has to send and the other lacks, as a merge would bring it.
+fn outgoing(core: &Core, transfer: &Transfer<'_>, kind: DifferenceKind) -> Result<Vec<Difference>> {
+    let (mut differences, side) = (Vec::new(), transfer.from[0].0);
+    for one in transfer.missing()? {
+        let Some(content) = transfer.content(&one)? else { continue };
+        let key = one.key(&core.state.catalog.read(), side, &content);
+        let contract = match content {
+            Content::Message { .. } => Contract::Outbox,
+            Content::Request { .. } => Contract::Sessions,
+        };
+        let held = Some(content.to_value());
+        let (a, b) = if kind == DifferenceKind::OnlyA { (held, None) } else { (None, held) };
+        differences.push(Difference { contract, key, kind, base: None, a, b });
+    }
+    Ok(differences)
 }
 
 /// What one side of a difference in keyed state holds.

@@ -144,6 +144,11 @@ impl<'a> Comparison<'a> {
         Ok(Comparison { index, base, base_layers, a, b, now })
     }
 
+    /// The layers of both sides.
+    pub fn layers(&self) -> (&Layers, &Layers) {
+        (&self.a, &self.b)
+    }
+
     /// The names that side `a` may have changed since the base.
     pub fn changed_in_a(&self) -> Result<BTreeSet<Item>> {
         names(self.walk_a())

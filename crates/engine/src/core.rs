@@ -134,7 +134,7 @@ impl Core {
         index.graves.begin(end.last);
         let catalog = load_catalog(&index)?;
         purger.learn(&catalog, &index);
-        let state = Arc::new(new_state(index, catalog, end.last)?);
+        let state = Arc::new(new_state(index, catalog, end.last, &options)?);
         // Who fills a database from a backup of long ago has said that time went by.
         let limit = options.clock_jump_limit.filter(|_| report.base.is_none());
         let limit_us = limit.map(|limit| u64::try_from(limit.as_micros()).unwrap_or(u64::MAX));

@@ -171,6 +171,11 @@ pub(crate) fn events(
             out.push(event(contract, branch_name(branch), text(name), kind, left, head.counter));
         }
         spaces::OUTBOX if !head.is_deleted() => {
+            if let Some((id, session, payload)) = outbox::transfer::told_request(name, payload) {
+                let (kind, left) = (ChangeKind::Set, Left::Value(Value::Bytes(payload)));
+                let (contract, session) = (Contract::Sessions, session.as_str().to_owned());
+                out.push(event(contract, branch_name(branch), session, kind, left, id));
+            }
             let Some((id, subject, run, payload)) = outbox::told(name, payload) else {
                 return Ok(());
             };

@@ -40,7 +40,7 @@ use crate::work::Work;
 use mainstay_model::limits::{GUARD_LIMIT, TRANSACTION_LIMIT_COMMANDS};
 use mainstay_model::{
     Answer, BranchCommand, Code, Command, Demand, Error, ErrorKind, MAIN, OutboxCommand,
-    OutboxState, Receipt, RequestId, Result, Revision, Scales, SmallVec, Stamp, StateCommand, Step,
+    OutboxState, Receipt, RequestId, Result, Revision, Scales, SmallVec, Stamp, Step,
     SystemCommand, Transaction,
 };
 use parking_lot::Mutex;
@@ -49,6 +49,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+pub(crate) mod branch;
 pub(crate) mod session;
 
 /// The answers of so few steps are never too much: each has a limit of its own.
@@ -69,6 +70,8 @@ pub(crate) struct State {
     pub sessions: Mutex<SessionTable>,
     /// What stamps say the time is, less the monotonic clock.
     pub time_offset_us: AtomicU64,
+    /// Whether messages and requests to clients leave from other branches than `main`.
+    pub serves_branches: bool,
     /// Sealed buffers that wait to be flushed.
     pub sealed: AtomicUsize,
     /// What is counted.
@@ -304,9 +307,11 @@ impl Executor {
             Command::Hash(command) => hashes::run(view, overlay, command),
             Command::Key(command) => names::run(view, overlay, command),
             Command::Run(command) => {
+                self.check_tombstone(view, command)?;
                 runs::run(view, overlay, &mut self.folds.borrow_mut(), command, self.next)
             }
             Command::Outbox(command) => {
+                self.check_outbox(view, command, &submitted.transaction.branch)?;
                 outbox::run(view, overlay, &mut self.state.fronts.lock(), command)
             }
             Command::State(command) => {
@@ -327,6 +332,8 @@ impl Executor {
                     revision: self.next,
                     trail: &self.state.trail,
                     candidates: submitted.candidates.as_deref(),
+                    desk: &self.desk(view.now),
+                    dropped: &self.state.figures.sessions.dropped,
                 };
                 match command {
                     Command::Branch(command) => branches::run(&context, overlay, command),
@@ -338,7 +345,7 @@ impl Executor {
                 if command.stands_alone() {
                     check_alone(&submitted.transaction)?;
                 }
-                sessions::run(&self.desk(view.now), overlay, command)
+                self.session(view, overlay, command)
             }
             Command::System(SystemCommand::Sweep { limit }) => {
                 let from = self.state.next_expiry.load(Ordering::Relaxed);
@@ -355,15 +362,6 @@ impl Executor {
 
     fn desk(&self, now: Stamp) -> Desk<'_> {
         Desk { index: &self.state.index, table: &self.state.sessions, at: NEWEST, now }
-    }
-
-    /// Entries are put as they once were where nobody sees them yet, and nowhere else.
-    fn check_replay(&self, view: &View<'_>, command: &StateCommand) -> Result<()> {
-        let is_own = |catalog: &Catalog| catalog.imports().any(|branch| branch.id == view.branch());
-        match command {
-            StateCommand::Replay { .. } if is_own(&self.state.catalog.read()) => Ok(()),
-            command => keyed::refuse_replay(command),
-        }
     }
 
     fn finish(

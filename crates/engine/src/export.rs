@@ -12,6 +12,10 @@
 //!                the length of its versions u8, 80 more while nobody saw it
 //!     8 space    of keyed state, as 2 is of a cell: 1 if it is seen from then on u8 | how it is declared
 //!     5 index    over records: a value with its prefix and fields         behind the head
+//!    10 message  to be sent, as 2 is of a cell: its name is `m` and its number u64 BE, and instead of an entry stands 1 if it is
+//!                dead u8 | why | subject | run | payload
+//!    11 request  to a client, the same with `c`: session | payload
+//!    12 deleted  run, as 2 is of a cell
 //!     9 end      number of versions u64 LE
 //! ```
 //!

@@ -17,6 +17,7 @@ use crate::apply::sessions::Desk;
 use crate::apply::{cells, guards, hashes, keyed, names, outbox, records, runs, sessions, strings};
 use crate::candidates::Submitted;
 use crate::core::Core;
+use crate::executor::branch::only_imports;
 use crate::index::NEWEST;
 use crate::overlay::Overlay;
 use crate::pins::PinGuard;
@@ -469,12 +470,15 @@ impl Open {
             // Its revision is not known before it commits.
             Command::Record(command) => records::run(&view, &mut self.overlay, command, 0)?,
             Command::Hash(command) => hashes::run(&view, &mut self.overlay, command)?,
+            Command::Run(RunCommand::Tombstone { .. }) => return Err(only_imports()),
             Command::Run(command) => {
                 runs::run(&view, &mut self.overlay, &mut self.folds, command, 0)?
             }
             Command::State(command) => keyed::run(&view, &mut self.overlay, command, 0)?,
             Command::Key(command) => names::run(&view, &mut self.overlay, command)?,
             Command::Outbox(command) if stands_in_open(command) => {
+                let serves = self.snapshot.core.state.serves_branches;
+                outbox::check_served(&view, command, &self.branch, serves)?;
                 outbox::run(&view, &mut self.overlay, &mut Fronts::default(), command)?
             }
             // What they answer is provisional: others may send and acknowledge meanwhile.
@@ -484,7 +488,8 @@ impl Open {
                 let state = &self.snapshot.core.state;
                 let (index, table, now) = (&state.index, &state.sessions, self.snapshot.now);
                 let desk = Desk { index, table, at: NEWEST, now };
-                let ran = sessions::run(&desk, &mut self.overlay, command);
+                let serves = state.serves_branches;
+                let ran = sessions::run_on(&view, &desk, &mut self.overlay, command, serves);
                 if matches!(&ran, Err(error) if error.code() == Code::SessionExpired) {
                     match &mut self.alone {
                         Some(ended) => ended.push(command.clone()),

@@ -103,7 +103,12 @@ pub(crate) fn open_log(
 }
 
 /// What executing and reading share, over an index that holds everything up to `last`.
-pub(crate) fn new_state(index: Index, catalog: Catalog, last: Revision) -> Result<State> {
+pub(crate) fn new_state(
+    index: Index,
+    catalog: Catalog,
+    last: Revision,
+    options: &Options,
+) -> Result<State> {
     let next_expiry = expire::next_due(&index, 0)?.unwrap_or(Stamp::MAX);
     let sealed = AtomicUsize::new(index.tables().sealed.len());
     Ok(State {
@@ -115,6 +120,7 @@ pub(crate) fn new_state(index: Index, catalog: Catalog, last: Revision) -> Resul
         fronts: Mutex::default(),
         sessions: Mutex::default(),
         time_offset_us: AtomicU64::new(0),
+        serves_branches: options.serve_branches,
         sealed,
         figures: Figures::default(),
     })

@@ -42,6 +42,7 @@ pub struct Options {
     pub(crate) idle_limit: Duration,
     pub(crate) transaction_limit: Duration,
     pub(crate) work_limits: WorkLimits,
+    pub(crate) serve_branches: bool,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) clock_jump_limit: Option<Duration>,
     pub(crate) files: Option<Arc<dyn Files>>,
@@ -83,6 +84,7 @@ impl Options {
                 bytes: 4 << 30,
                 writer_entries: 1_000_000,
             },
+            serve_branches: false,
             clock: Arc::new(SystemClock::new()),
             clock_jump_limit: Some(Duration::from_secs(365 * 86_400)),
             files: None,
@@ -240,6 +242,14 @@ impl Options {
     #[must_use]
     pub fn background(mut self, background: bool) -> Options {
         self.background = background;
+        self
+    }
+
+    /// Whether messages and requests to clients leave from other branches than `main` as well. Default: no, they are
+    /// state of their branch until it is merged into `main`.
+    #[must_use]
+    pub fn serve_branches(mut self, serve: bool) -> Options {
+        self.serve_branches = serve;
         self
     }
 

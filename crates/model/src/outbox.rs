@@ -101,6 +101,18 @@ pub enum OutboxCommand {
         /// After so many tries it is dead.
         tries: u32,
     },
+    /// Writes a message as an export has kept it; only an import does. Answers its id.
+    Restore {
+        /// Where it goes.
+        subject: String,
+        /// What it says.
+        #[serde(with = "fields::bytes")]
+        payload: Vec<u8>,
+        /// The run that it is of.
+        run: Option<Name>,
+        /// Of a dead one, why it is.
+        dead: Option<String>,
+    },
 }
 
 impl OutboxCommand {
@@ -131,10 +143,25 @@ impl OutboxCommand {
         matches!(self, OutboxCommand::Dead { .. } | OutboxCommand::Look)
     }
 
+    /// Whether it hands messages out, or tells what became of those that were.
+    pub fn delivers(&self) -> bool {
+        matches!(
+            self,
+            OutboxCommand::Claim { .. }
+                | OutboxCommand::Ack { .. }
+                | OutboxCommand::AckHeld { .. }
+                | OutboxCommand::Fail { .. }
+                | OutboxCommand::FailHeld { .. }
+                | OutboxCommand::Replay { .. }
+        )
+    }
+
     /// Refuses what makes no sense whatever the outbox holds.
     pub fn check(&self) -> Result<()> {
         match self {
-            OutboxCommand::Put { subject, .. } => check_subject(subject),
+            OutboxCommand::Put { subject, .. } | OutboxCommand::Restore { subject, .. } => {
+                check_subject(subject)
+            }
             OutboxCommand::Claim { limit, lease_ms } => check_claim(*limit, *lease_ms),
             OutboxCommand::Fail { backoff_ms, tries, .. }
             | OutboxCommand::FailHeld { backoff_ms, tries, .. } => {

@@ -6,7 +6,12 @@ macro_rules! every_outbox_case {
     ($make:ident) => {
         $make! {
             outbox::branches {
-                a_fork_inherits_nothing, a_merge_brings_no_messages,
+                a_fork_inherits_nothing, nothing_is_delivered_from_a_branch, served_branches_deliver_their_own,
+                a_merge_brings_messages_in_order, each_message_is_brought_once, once_by_any_way,
+                what_a_fork_inherits_travels_with_it, a_fork_of_the_past_lacks_what_came_later,
+                an_event_and_its_message_travel_together, ours_leaves_the_messages_of_runs_that_it_leaves,
+                a_difference_shows_messages, messages_go_with_their_branch, messages_are_exported_with_their_branch,
+                an_export_of_main_has_its_messages, requests_to_clients_wait_for_the_merge,
             }
             outbox::claim {
                 oldest_first_and_once, of_nothing_writes_nothing, lease_that_is_over, delivered_goes,

@@ -78,7 +78,10 @@ macro_rules! every_run_case {
                 what_one_side_appended_travels, what_the_target_appended_stays, both_conflict_under_strict,
                 theirs_appends_what_is_missing, theirs_brings_what_ours_left, ours_keeps_the_target, same_events_are_no_conflict,
                 made_on_both_sides, deletions_travel, append_against_deletion, last_merge_is_the_next_base,
-                alerts_travel_with_their_events, judged_where_it_comes_to_stand,
+                alerts_travel_with_their_events, no_merge_makes_a_run_inconsistent,
+                an_inconsistent_run_takes_more, a_rewound_run_is_not_mixed_with_what_it_left,
+                what_the_target_deleted_stays_deleted, what_the_source_made_and_deleted_stays_deleted,
+                a_deletion_against_a_run_that_was_made_meanwhile,
                 all_kinds_in_one_transaction, merged_events_are_told,
             }
             runs::past {
@@ -119,7 +122,7 @@ macro_rules! every_run_case {
             }
             runs::transfer {
                 round_trip, fork_into_another_database, report_counts_runs, hash_knows_runs,
-                imported_branch_lives_on,
+                imported_branch_lives_on, deleted_stays_deleted,
             }
         }
     };

@@ -1,5 +1,6 @@
 //! Branches in the model: a fork is a copy, a merge is a three-way comparison of maps.
 
+use super::outbox::{Letter, Outbox};
 use super::past::{self, Known, Past};
 use super::run::Run;
 use super::versions::{Versions, Writer};
@@ -155,7 +156,34 @@ impl Oracle {
         let runs = run_changes(&sides.each_ref().map(|side| &side.logs), self.latest());
         let spaces =
             space_merge::changes(&sides.each_ref().map(|side| &side.spaces), self.latest());
-        Ok(cells.chain(records).chain(runs).chain(spaces).collect())
+        let [a, b] = [a, b].map(|branch| self.id(branch));
+        let messages = [(a.clone()?, b.clone()?, ChangedOn::A), (b?, a?, ChangedOn::B)];
+        let messages = messages.into_iter().flat_map(|(from, into, on)| {
+            let [from, into] = [from, into].map(|id| &self.lines[&id].state.outbox);
+            from.missing_in(into)
+                .into_iter()
+                .map(move |message| self.message_change(from, &message, on))
+        });
+        Ok(cells.chain(records).chain(runs).chain(spaces).chain(messages).collect())
+    }
+
+    /// A message that one branch has and the other lacks; one that it inherits is shown with the branch that has it.
+    fn message_change(&self, from: &Outbox, letter: &Letter, on: ChangedOn) -> Change {
+        let Letter { message, lies_on, .. } = letter;
+        let name = self.names.iter().find(|(_, id)| *id == lies_on).map(|(name, _)| name);
+        let key = match (from.has(message.id, *lies_on), name) {
+            (false, Some(name)) => format!("{name}/{}", message.id),
+            _ => message.id.to_string(),
+        };
+        let run = message.run.as_deref().map_or(Value::Null, Value::from);
+        let held = [
+            ("payload".to_owned(), Value::Bytes(message.payload.clone())),
+            ("run".to_owned(), run),
+            ("subject".to_owned(), Value::from(message.subject.as_str())),
+        ];
+        let held = Some(Value::Object(held.into()));
+        let sides = if on == ChangedOn::A { [None, held, None] } else { [None, None, held] };
+        change(Contract::Outbox, key, on, sides)
     }
 
     /// The common past of two branches, and both.
@@ -181,7 +209,8 @@ impl Oracle {
             record_outcome(key, strategy)
         }));
         let logs = sides.each_ref().map(|side| &side.logs);
-        clashes.extend(bring_runs(&mut merged.logs, &logs, now, writer, strategy));
+        let (clashing, left) = bring_runs(&mut merged.logs, &logs, now, writer, strategy);
+        clashes.extend(clashing);
         let spaces = sides.each_ref().map(|side| &side.spaces);
         let since = self.shared(source, target).map_or(0, |(revision, _)| revision);
         let clashing =
@@ -190,6 +219,7 @@ impl Oracle {
         if !clashes.is_empty() {
             return Err(Error::new(Code::MergeConflict, "both changed").with_keys(clashes));
         }
+        merged.outbox.take_from(&sides[1].outbox, &left, writer);
         self.line_mut(target).state = merged;
         let known = self.known(source, revision - 1);
         self.line_mut(target).past.learn(revision, known);
@@ -276,8 +306,7 @@ impl State {
             records: self.records.upto(revision),
             logs: self.logs.upto(revision),
             spaces: self.spaces.upto(revision),
-            // What a fork inherits is not pending there.
-            outbox: Default::default(),
+            outbox: self.outbox.forked(revision),
         }
     }
 }
@@ -285,17 +314,28 @@ impl State {
 /// The runs on which two sides differ. Whoever looks at one reads its events: the change tells none.
 fn run_changes(states: &[&Logs; 3], now: Moment) -> Vec<Change> {
     let one = |run: &String| {
-        let on = compare_runs(&states.map(|state| state.value(run, now)))?;
+        let on = compare_runs(&states.map(|state| run_side(state, run, now)))?;
         Some(change(Contract::Runs, run.clone(), on, [None, None, None]))
     };
     every_name(states).into_iter().filter_map(one).collect()
 }
 
-/// Who changed a run: by its events, whenever they were told.
-fn compare_runs([base, a, b]: &[Option<Log>; 3]) -> Option<ChangedOn> {
-    let same = |one: &Option<Log>, other: &Option<Log>| match (one, other) {
-        (Some(one), Some(other)) => one.means(other),
-        (one, other) => one.is_none() && other.is_none(),
+/// A run as one side has it: its log if it lives, and whether it was deleted.
+type RunSide = (Option<Log>, bool);
+
+fn run_side(logs: &Logs, run: &str, now: Moment) -> RunSide {
+    let log = logs.value(run, now);
+    let deleted = log.is_none() && !logs.all(run).is_empty();
+    (log, deleted)
+}
+
+/// Who changed a run: by its events, whenever they were told, and by that it was deleted.
+fn compare_runs([base, a, b]: &[RunSide; 3]) -> Option<ChangedOn> {
+    let same = |one: &RunSide, other: &RunSide| match (one, other) {
+        ((Some(one), _), (Some(other), _)) => one.means(other),
+        ((one, one_deleted), (other, other_deleted)) => {
+            one.is_none() && other.is_none() && one_deleted == other_deleted
+        }
     };
     match (same(a, base), same(b, base)) {
         _ if same(a, b) => None,
@@ -305,31 +345,63 @@ fn compare_runs([base, a, b]: &[Option<Log>; 3]) -> Option<ChangedOn> {
     }
 }
 
-/// Brings runs: the target gets the events whose keys it lacks, behind its own; gives those that clash.
+/// Brings runs: the target gets the events whose keys it lacks, behind its own; gives those that clash, and those that `ours`
+/// leaves as they are.
 fn bring_runs(
     target: &mut Logs,
     states: &[&Logs; 3],
     now: Moment,
     writer: Writer,
     strategy: MergeStrategy,
-) -> Vec<String> {
-    let mut clashes = Vec::new();
+) -> (Vec<String>, BTreeSet<String>) {
+    let (mut clashes, mut left) = (Vec::new(), BTreeSet::new());
     for run in every_name(states) {
-        let sides = states.map(|state| state.value(run, now));
-        match (compare_runs(&sides), strategy) {
-            (Some(ChangedOn::Both), MergeStrategy::Strict) => clashes.push(run.clone()),
-            (Some(ChangedOn::A), _) | (Some(ChangedOn::Both), MergeStrategy::Theirs) => {
-                let [_, theirs, ours] = sides;
-                let log = theirs.map(|theirs| joined(theirs, ours.clone(), writer.stamp));
+        let sides = states.map(|state| run_side(state, run, now));
+        let Some(on) = compare_runs(&sides).filter(|on| *on != ChangedOn::B) else { continue };
+        match run_outcome(sides, on, strategy, writer.stamp) {
+            RunOutcome::Become(log) => {
                 // Where the target lacks nothing, nothing is written.
-                if log != ours {
+                if log.is_none() || log != target.value(run, now) {
                     target.write(writer, run, log, None);
                 }
             }
-            _ => {}
+            RunOutcome::Refused if strategy == MergeStrategy::Ours => {
+                left.insert(run.clone());
+            }
+            RunOutcome::Refused => clashes.push(run.clone()),
         }
     }
-    clashes
+    (clashes, left)
+}
+
+/// What becomes of a run that the source changed.
+enum RunOutcome {
+    Become(Option<Log>),
+    /// It stays as it is under `ours`, else it is a conflict.
+    Refused,
+}
+
+fn run_outcome(
+    [_, (theirs, _), (ours, deleted)]: [RunSide; 3],
+    on: ChangedOn,
+    strategy: MergeStrategy,
+    stamp: Stamp,
+) -> RunOutcome {
+    if on == ChangedOn::Both && strategy != MergeStrategy::Theirs {
+        return RunOutcome::Refused;
+    }
+    let Some(theirs) = theirs else { return RunOutcome::Become(None) };
+    // What was deleted takes no events.
+    if deleted {
+        return RunOutcome::Refused;
+    }
+    let was_consistent = ours.as_ref().is_some_and(Log::is_consistent);
+    let is_judged = was_consistent && (on == ChangedOn::Both || theirs.is_consistent());
+    let log = joined(theirs, ours, stamp);
+    match is_judged && !log.is_consistent() {
+        true => RunOutcome::Refused,
+        false => RunOutcome::Become(Some(log)),
+    }
 }
 
 /// Our log, and behind it what theirs has more.

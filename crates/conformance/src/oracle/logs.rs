@@ -65,6 +65,11 @@ impl Log {
         (snapshot, alerts)
     }
 
+    /// Whether each of its events could follow those before it.
+    pub fn is_consistent(&self) -> bool {
+        self.fold("", u64::MAX).1.is_empty()
+    }
+
     fn last_seq(&self) -> u64 {
         self.events.len() as u64
     }

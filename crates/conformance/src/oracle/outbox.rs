@@ -1,24 +1,41 @@
 //! The outbox in the model: messages in a map, and a rule who may be claimed.
 
 use super::run::Run;
+use super::versions::Writer;
 use mainstay_model::{
     Answer, Code, Error, Failed, LEASE_LIMIT_MS, Message, OutboxAnswer, OutboxCommand, OutboxState,
     Result, Revision, Stamp, TRIES_LIMIT,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// The messages of a branch. What a branch is forked from keeps its own.
+/// The number of the branch `main` in this model.
+const MAIN_ID: u32 = 0;
+
+/// The messages of a branch. What a branch is forked from keeps its own; they go along when the fork is merged, but for those
+/// of `main`, which are on their way.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outbox {
     last_id: u64,
     letters: BTreeMap<u64, Letter>,
+    /// Those that other branches than `main` had when this one was forked from them.
+    inherited: Vec<Letter>,
+    /// Every message that it has or had, by where it was written first, and since when.
+    known: BTreeMap<Written, Revision>,
     /// When each message was last touched.
     touched: BTreeMap<u64, Revision>,
 }
 
+/// A branch, and the number of a message there.
+type Written = (u32, u64);
+
+/// A message and how it stands.
 #[derive(Clone, Debug, PartialEq)]
-struct Letter {
-    message: Message,
+pub(super) struct Letter {
+    pub message: Message,
+    /// The branch that it lies on.
+    pub lies_on: u32,
+    origin: Written,
+    revision: Revision,
     /// From when on it may be claimed.
     due: Stamp,
     is_dead: bool,
@@ -29,6 +46,66 @@ struct Letter {
 }
 
 impl Outbox {
+    /// The outbox of a branch that is forked from this one at a revision.
+    pub(super) fn forked(&self, at: Revision) -> Outbox {
+        let mut known = self.known.clone();
+        known.retain(|_, since| *since <= at);
+        let own = self.letters.values().filter(|letter| letter.lies_on != MAIN_ID);
+        let inherited = self.inherited.iter().chain(own).filter(|letter| letter.revision <= at);
+        Outbox { inherited: inherited.cloned().collect(), known, ..Outbox::default() }
+    }
+
+    /// What it would send by another branch that has it not yet, in the order in which it was written.
+    pub(super) fn missing_in(&self, other: &Outbox) -> Vec<Letter> {
+        let own = self.letters.values().filter(|letter| letter.lies_on != MAIN_ID);
+        let all = self.inherited.iter().chain(own);
+        let mut missing: Vec<Letter> =
+            all.filter(|letter| !other.known.contains_key(&letter.origin)).cloned().collect();
+        missing.sort_by_key(|letter| (letter.revision, letter.message.id));
+        missing
+    }
+
+    /// Takes what another outbox has more, in a merge; the messages of some runs stay behind for good.
+    pub(super) fn take_from(&mut self, other: &Outbox, left: &BTreeSet<String>, writer: Writer) {
+        let before = self.clone();
+        for letter in other.missing_in(self) {
+            let message = letter.message;
+            if !message.run.as_ref().is_some_and(|run| left.contains(run)) {
+                self.put(message.subject, message.payload, message.run, letter.origin, writer);
+            }
+        }
+        for origin in other.known.keys() {
+            self.known.entry(*origin).or_insert(writer.revision);
+        }
+        self.touch(&before, writer.revision);
+    }
+
+    /// Whether it is this outbox itself that has a message.
+    pub(super) fn has(&self, id: u64, lies_on: u32) -> bool {
+        self.letters.get(&id).is_some_and(|letter| letter.lies_on == lies_on)
+    }
+
+    /// Adds a message, which was written first somewhere; gives its number.
+    fn put(
+        &mut self,
+        subject: String,
+        payload: Vec<u8>,
+        run: Option<String>,
+        origin: Written,
+        writer: Writer,
+    ) -> u64 {
+        self.last_id += 1;
+        let (id, written) = (self.last_id, writer.stamp);
+        let holds_up = run.is_some();
+        let message = Message { id, subject, payload, run, tries: 0, written, failure: None };
+        let Writer { home: lies_on, revision, .. } = writer;
+        let (due, is_dead, token) = (written, false, 0);
+        let letter = Letter { message, lies_on, origin, revision, due, is_dead, holds_up, token };
+        self.letters.insert(id, letter);
+        self.known.insert(origin, revision);
+        id
+    }
+
     /// Whether nobody has touched a message since a revision.
     pub(super) fn untouched(&self, id: u64, since: Revision) -> bool {
         self.touched.get(&id).is_none_or(|at| *at <= since)
@@ -115,6 +192,9 @@ impl Outbox {
 impl Run<'_> {
     /// Runs one command on the outbox and gives its answer.
     pub(super) fn outbox(&mut self, command: &OutboxCommand) -> Result<Answer> {
+        if command.delivers() && self.writer.home != MAIN_ID {
+            return Err(Error::new(Code::Unsupported, "messages leave from `main`"));
+        }
         command.check()?;
         let before = self.state.outbox.clone();
         let answer = self.change_outbox(command)?;
@@ -128,20 +208,10 @@ impl Run<'_> {
         let answer = |answer| Ok(Answer::Outbox(Box::new(answer)));
         match command {
             OutboxCommand::Put { subject, payload, run } => {
-                outbox.last_id += 1;
-                let message = Message {
-                    id: outbox.last_id,
-                    subject: subject.clone(),
-                    payload: payload.clone(),
-                    run: run.as_ref().map(|run| run.as_str().to_owned()),
-                    tries: 0,
-                    written: now,
-                    failure: None,
-                };
-                let letter =
-                    Letter { message, due: now, is_dead: false, holds_up: run.is_some(), token: 0 };
-                outbox.letters.insert(outbox.last_id, letter);
-                answer(OutboxAnswer::Put(outbox.last_id))
+                let run = run.as_ref().map(|run| run.as_str().to_owned());
+                let origin = (self.writer.home, outbox.last_id + 1);
+                let (subject, payload) = (subject.clone(), payload.clone());
+                answer(OutboxAnswer::Put(outbox.put(subject, payload, run, origin, self.writer)))
             }
             OutboxCommand::Claim { limit, lease_ms } => {
                 answer(OutboxAnswer::Messages(claim(outbox, *limit, *lease_ms, now)))

@@ -1,8 +1,65 @@
-//! The outbox on branches: a fork inherits nothing that is pending.
+//! The outbox and requests to clients on branches: state of the branch, which leaves from `main` alone.
 
 use super::{BACK_OFF, LEASE, claim, claimed, send, subjects};
 use crate::World;
-use mainstay::At;
+use crate::check::*;
+use mainstay::{
+    Answer, At, Code, Contract, DifferenceKind, MergeStrategy, MergeStrategy::*, NewEvent,
+    OutboxCommand, RunCommand, SessionAnswer, SessionCommand, SessionOptions, Transaction, Value,
+};
+
+fn fork(w: &World, name: &str, from: &str) {
+    w.db().fork(name, from, At::Latest).unwrap();
+}
+
+fn put(w: &World, branch: &str, subject: &str, run: Option<&str>) -> u64 {
+    w.db().branch(branch).unwrap().outbox().put(subject, subject, run).unwrap()
+}
+
+fn merge(w: &World, from: &str, into: &str, strategy: MergeStrategy) {
+    w.db().merge(from, into, strategy).unwrap();
+}
+
+fn pending(w: &World, branch: &str) -> u64 {
+    w.db().branch(branch).unwrap().outbox().state().unwrap().pending
+}
+
+/// The messages and requests by which two branches differ: which, and who has them.
+fn differences(w: &World, a: &str, b: &str) -> Vec<(String, DifferenceKind)> {
+    let all = w.db().diff(a, b).unwrap().into_iter();
+    let sent = all.filter(|one| matches!(one.contract, Contract::Outbox | Contract::Sessions));
+    sent.map(|one| (one.key, one.kind)).collect()
+}
+
+/// Sends a request to a client on a branch.
+fn request(w: &World, branch: &str, session: &str, payload: &str) -> SessionAnswer {
+    let command = SessionCommand::Send { session: name(session), payload: payload.into() };
+    let receipt = w.db().execute(Transaction::on(branch).step(command)).unwrap();
+    match receipt.answers.into_iter().next() {
+        Some(Answer::Session(answer)) => *answer,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What a client has to do, and under which numbers.
+fn mailbox(w: &World, session: &str) -> Vec<(u64, String)> {
+    let command = SessionCommand::Pending { session: name(session), after: 0, limit: 99, epoch: 0 };
+    let receipt = w.db().execute(Transaction::new().step(command)).unwrap();
+    match receipt.answers.into_iter().next() {
+        Some(Answer::Session(answer)) => match *answer {
+            SessionAnswer::Pending { requests, .. } => requests
+                .into_iter()
+                .map(|(number, payload)| (number, String::from_utf8(payload).unwrap()))
+                .collect(),
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+fn open(w: &World, session: &str) {
+    w.db().sessions().open(SessionOptions::new().name(session)).unwrap();
+}
 
 /// Neither pending nor dead ones are inherited; a fork has its own.
 pub fn a_fork_inherits_nothing(w: &mut World) {
@@ -10,25 +67,302 @@ pub fn a_fork_inherits_nothing(w: &mut World) {
     claim(w);
     w.db().outbox().fail(dead, "no", BACK_OFF, 1).unwrap();
     send(w, "of main", Some("r"));
-    w.db().fork("dev", "main", At::Latest).unwrap();
+    fork(w, "dev", "main");
     let dev = w.db().branch("dev").unwrap().outbox();
-    assert!(dev.claim(9, LEASE).unwrap().is_empty() && dev.dead(0, 9).unwrap().is_empty());
+    assert!(dev.dead(0, 9).unwrap().is_empty());
     assert_eq!((dev.state().unwrap().pending, dev.state().unwrap().dead), (0, 0));
-    assert!(!dev.replay(dead).unwrap());
-    assert_eq!(dev.ack(&[dead]).unwrap(), 0);
-    dev.put("of dev", "", Some("r")).unwrap();
-    assert_eq!(subjects(&dev.claim(9, LEASE).unwrap()), ["of dev"]);
+    put(w, "dev", "of dev", Some("r"));
+    assert_eq!((pending(w, "dev"), pending(w, "main")), (1, 1));
     assert_eq!(claimed(w), ["of main"]);
 }
 
-/// A merge brings no messages: what was put on a branch is delivered there or not at all.
-pub fn a_merge_brings_no_messages(w: &mut World) {
-    w.db().fork("dev", "main", At::Latest).unwrap();
-    let dev = w.db().branch("dev").unwrap();
-    dev.outbox().put("of dev", "", None).unwrap();
-    dev.cells().set("c", 1).unwrap();
-    assert!(w.db().diff("dev", "main").unwrap().iter().all(|one| one.key == "c"));
-    w.db().merge("dev", "main", mainstay::MergeStrategy::Strict).unwrap();
-    assert!(claimed(w).is_empty());
-    assert_eq!(dev.outbox().state().unwrap().pending, 1);
+/// Nobody claims, acknowledges, fails or replays a message on another branch than `main`.
+pub fn nothing_is_delivered_from_a_branch(w: &mut World) {
+    let own = send(w, "of main", None);
+    fork(w, "dev", "main");
+    let dev = w.db().branch("dev").unwrap().outbox();
+    let id = dev.put("of dev", "", None).unwrap();
+    writes_nothing(w.db(), || {
+        refused(dev.claim(9, LEASE), Code::Unsupported);
+        refused(dev.ack(&[id, own]), Code::Unsupported);
+        refused(dev.ack_held(1, &[id]), Code::Unsupported);
+        refused(dev.fail(id, "no", BACK_OFF, 1), Code::Unsupported);
+        refused(dev.fail_held(1, id, "no", BACK_OFF, 1), Code::Unsupported);
+        refused(dev.replay(id), Code::Unsupported);
+    });
+    let error = dev.claim(9, LEASE).unwrap_err();
+    assert!(error.message().contains("serve_branches"), "{error}");
+    let mut open = w.db().branch("dev").unwrap().begin().unwrap();
+    refused(open.run(OutboxCommand::Ack { ids: vec![id] }), Code::Unsupported);
+    assert_eq!(claimed(w), ["of main"]);
+    assert_eq!(pending(w, "dev"), 1);
+}
+
+/// Where branches are served each hands its own out.
+pub fn served_branches_deliver_their_own(w: &mut World) {
+    w.configure(|options| options.serve_branches(true));
+    fork(w, "dev", "main");
+    let dev = w.db().branch("dev").unwrap().outbox();
+    for subject in ["delivered", "dead", "waits"] {
+        dev.put(subject, "", None).unwrap();
+    }
+    assert_eq!(subjects(&dev.claim(2, LEASE).unwrap()), ["delivered", "dead"]);
+    assert_eq!(dev.ack(&[1]).unwrap(), 1);
+    dev.fail(2, "no", BACK_OFF, 1).unwrap();
+    open(w, "c");
+    assert_eq!(request(w, "dev", "c", "now"), SessionAnswer::Sent(Some(1)));
+    merge(w, "dev", "main", Strict);
+    assert_eq!(claimed(w), ["waits"], "what was delivered there is not delivered again");
+    let dead = w.db().outbox().dead(0, 9).unwrap();
+    assert_eq!(
+        (subjects(&dead), dead[0].failure.as_deref()),
+        (vec!["dead".to_owned()], Some("no"))
+    );
+    assert_eq!(mailbox(w, "c"), [(1, "now".to_owned())]);
+}
+
+/// A merge into `main` brings messages in their order, behind those that are there, as they are but for their numbers.
+pub fn a_merge_brings_messages_in_order(w: &mut World) {
+    send(w, "before", None);
+    fork(w, "dev", "main");
+    send(w, "meanwhile", Some("r"));
+    for (subject, run) in [("a", Some("r")), ("b", None), ("c", Some("r"))] {
+        put(w, "dev", subject, run);
+    }
+    writes_once(w.db(), || merge(w, "dev", "main", Strict));
+    assert_eq!(w.db().outbox().state().unwrap().pending, 5);
+    let first = claim(w);
+    assert_eq!(
+        subjects(&first),
+        ["before", "meanwhile", "b"],
+        "those of a run wait for each other"
+    );
+    assert_eq!((first[2].id, first[2].payload.as_slice(), first[2].tries), (4, &b"b"[..], 1));
+    for (expected, id) in [("a", 2), ("c", 3)] {
+        w.db().outbox().ack(&[id]).unwrap();
+        let next = claim(w);
+        assert_eq!(subjects(&next), [expected]);
+        assert_eq!(next[0].run.as_deref(), Some("r"));
+        w.db().outbox().ack(&[next[0].id]).unwrap();
+    }
+}
+
+/// Merged again, what was brought is not brought again, whatever became of it meanwhile.
+pub fn each_message_is_brought_once(w: &mut World) {
+    fork(w, "dev", "main");
+    put(w, "dev", "1", None);
+    send(w, "own", None);
+    for strategy in [Strict, Theirs, Ours] {
+        merge(w, "dev", "main", strategy);
+        assert_eq!(w.db().outbox().state().unwrap().last_id, 2);
+    }
+    let delivered: Vec<u64> = claim(w).iter().map(|message| message.id).collect();
+    assert_eq!(w.db().outbox().ack(&delivered).unwrap(), 2);
+    put(w, "dev", "2", None);
+    merge(w, "dev", "main", Strict);
+    merge(w, "dev", "main", Theirs);
+    assert_eq!(claimed(w), ["2"]);
+    merge(w, "main", "dev", Strict);
+    merge(w, "dev", "main", Strict);
+    assert_eq!((pending(w, "dev"), pending(w, "main")), (2, 1), "`main` keeps its own");
+}
+
+/// By way of other branches it comes once, too, and only `main` hands it out.
+pub fn once_by_any_way(w: &mut World) {
+    for name in ["a", "b"] {
+        fork(w, name, "main");
+    }
+    put(w, "a", "of a", None);
+    merge(w, "a", "b", Strict);
+    assert_eq!((pending(w, "b"), pending(w, "main")), (1, 0), "it waits there as well");
+    merge(w, "b", "a", Strict);
+    assert_eq!(pending(w, "a"), 1, "it does not come back");
+    put(w, "b", "of b", None);
+    merge(w, "b", "main", Strict);
+    merge(w, "a", "main", Strict);
+    merge(w, "b", "main", Strict);
+    assert_eq!(claimed(w), ["of a", "of b"]);
+}
+
+/// A fork of a branch brings what the branch had when it was forked, and the branch does not bring it again.
+pub fn what_a_fork_inherits_travels_with_it(w: &mut World) {
+    fork(w, "dev", "main");
+    put(w, "dev", "1", Some("r"));
+    fork(w, "deep", "dev");
+    put(w, "dev", "2", Some("r"));
+    put(w, "deep", "3", Some("r"));
+    merge(w, "dev", "deep", Strict);
+    assert_eq!(pending(w, "deep"), 2, "what was there at the fork is not brought");
+    merge(w, "deep", "main", Strict);
+    merge(w, "dev", "main", Strict);
+    let mut seen = Vec::new();
+    while let [message] = claim(w).as_slice() {
+        seen.push(message.subject.clone());
+        w.db().outbox().ack(&[message.id]).unwrap();
+    }
+    assert_eq!(seen, ["1", "3", "2"]);
+    assert_eq!(pending(w, "main"), 0);
+}
+
+/// From a revision of before a message was put on, a fork does not have it.
+pub fn a_fork_of_the_past_lacks_what_came_later(w: &mut World) {
+    fork(w, "dev", "main");
+    put(w, "dev", "1", None);
+    let then = w.db().revision();
+    put(w, "dev", "2", None);
+    w.db().fork("then", "dev", At::Revision(then)).unwrap();
+    merge(w, "then", "main", Strict);
+    assert_eq!(claimed(w), ["1"]);
+    merge(w, "dev", "main", Strict);
+    assert_eq!(claimed(w), ["2"]);
+}
+
+/// The event and its message come together, or neither does.
+pub fn an_event_and_its_message_travel_together(w: &mut World) {
+    fork(w, "dev", "main");
+    let event = NewEvent::new("r", "RunStarted").plan("1");
+    let put = OutboxCommand::Put {
+        subject: "started".into(),
+        payload: b"r".to_vec(),
+        run: Some(name("r")),
+    };
+    let both = Transaction::on("dev")
+        .step(RunCommand::Append { event: Box::new(event), expected: None })
+        .step(put);
+    w.db().execute(both).unwrap();
+    w.on("dev").set("c", 1).unwrap();
+    w.cells().set("c", 2).unwrap();
+    refused(w.db().merge("dev", "main", Strict), Code::MergeConflict);
+    assert!(w.runs().get("r").unwrap().is_none() && claimed(w).is_empty());
+    merge(w, "dev", "main", Ours);
+    assert_eq!(w.runs().fetch("r", 0, 9).unwrap().len(), 1);
+    assert_eq!(claimed(w), ["started"]);
+}
+
+/// Where `ours` leaves a run as it is, its messages stay behind with its events.
+pub fn ours_leaves_the_messages_of_runs_that_it_leaves(w: &mut World) {
+    w.runs().append(super::noted("r", 1)).unwrap();
+    fork(w, "dev", "main");
+    w.runs_on("dev").append(super::noted("r", 2)).unwrap();
+    put(w, "dev", "of 2", Some("r"));
+    put(w, "dev", "of another", Some("s"));
+    put(w, "dev", "of none", None);
+    w.runs().append(super::noted("r", 3)).unwrap();
+    merge(w, "dev", "main", Ours);
+    assert_eq!(claimed(w), ["of another", "of none"]);
+    assert_eq!(differences(w, "dev", "main"), []);
+    put(w, "dev", "of 4", Some("r"));
+    merge(w, "dev", "main", Theirs);
+    assert_eq!(claimed(w), ["of 4"]);
+}
+
+/// A difference shows the messages that a merge would bring.
+pub fn a_difference_shows_messages(w: &mut World) {
+    send(w, "of main", None);
+    fork(w, "dev", "main");
+    put(w, "dev", "of dev", Some("r"));
+    fork(w, "deep", "dev");
+    put(w, "deep", "of deep", None);
+    send(w, "of main, later", None);
+    let all = w.db().diff("dev", "main").unwrap();
+    assert_eq!(all.len(), 1);
+    assert_eq!((all[0].contract, all[0].key.as_str()), (Contract::Outbox, "1"));
+    assert_eq!((all[0].kind, &all[0].base, &all[0].b), (DifferenceKind::OnlyA, &None, &None));
+    let Some(Value::Object(told)) = &all[0].a else { panic!("{:?}", all[0].a) };
+    assert_eq!(told["subject"], "of dev".into());
+    assert_eq!(told["payload"], Value::Bytes(b"of dev".to_vec()));
+    assert_eq!(told["run"], "r".into());
+    let of = |key: &str, kind| (key.to_owned(), kind);
+    assert_eq!(differences(w, "main", "dev"), [of("1", DifferenceKind::OnlyB)]);
+    assert_eq!(differences(w, "dev", "deep"), [of("1", DifferenceKind::OnlyB)]);
+    let both = [of("dev/1", DifferenceKind::OnlyA), of("1", DifferenceKind::OnlyA)];
+    assert_eq!(differences(w, "deep", "main"), both);
+    merge(w, "deep", "main", Strict);
+    assert_eq!(differences(w, "deep", "main"), []);
+    assert_eq!(differences(w, "dev", "main"), []);
+}
+
+/// Deleted with its branch, a message is gone; one that was brought before is not.
+pub fn messages_go_with_their_branch(w: &mut World) {
+    fork(w, "dev", "main");
+    put(w, "dev", "brought", None);
+    merge(w, "dev", "main", Strict);
+    put(w, "dev", "not brought", None);
+    open(w, "c");
+    request(w, "dev", "c", "not sent");
+    w.db().delete_branch("dev").unwrap();
+    fork(w, "dev", "main");
+    merge(w, "dev", "main", Strict);
+    assert_eq!(claimed(w), ["brought"]);
+    assert_eq!(mailbox(w, "c"), []);
+}
+
+/// An export has them, in order and with what they were written with; an import waits for its merge.
+pub fn messages_are_exported_with_their_branch(w: &mut World) {
+    send(w, "of main", None);
+    fork(w, "dev", "main");
+    put(w, "dev", "1", Some("r"));
+    fork(w, "deep", "dev");
+    put(w, "deep", "2", None);
+    put(w, "deep", "3", Some("r"));
+    open(w, "c");
+    request(w, "deep", "c", "do");
+    request(w, "deep", "c", "do more");
+    let path = w.file("deep.export");
+    w.beside().export("deep", &path, &mut |_| {}).unwrap();
+    let other = if w.is_on_disk() { World::disk() } else { World::memory() };
+    other.beside().import(&path, "copy", &mut |_| {}).unwrap();
+    assert_eq!((pending(&other, "copy"), pending(&other, "main")), (3, 0));
+    open(&other, "c");
+    merge(&other, "copy", "main", Strict);
+    let first = claim(&other);
+    assert_eq!(subjects(&first), ["1", "2"]);
+    other.db().outbox().ack(&[first[0].id]).unwrap();
+    assert_eq!(claimed(&other), ["3"]);
+    assert_eq!(mailbox(&other, "c"), [(1, "do".to_owned()), (2, "do more".to_owned())]);
+}
+
+/// The messages of `main` are in its export, the dead ones as such, and nothing is delivered twice by it where it lies.
+pub fn an_export_of_main_has_its_messages(w: &mut World) {
+    send(w, "dead", None);
+    claim(w);
+    w.db().outbox().fail(1, "nobody there", BACK_OFF, 1).unwrap();
+    send(w, "delivered", None);
+    claim(w);
+    w.db().outbox().ack(&[2]).unwrap();
+    send(w, "pending", None);
+    let path = w.file("main.export");
+    w.beside().export("main", &path, &mut |_| {}).unwrap();
+    w.beside().import(&path, "copy", &mut |_| {}).unwrap();
+    let copy = w.db().branch("copy").unwrap().outbox();
+    let state = copy.state().unwrap();
+    assert_eq!((state.pending, state.dead), (1, 1));
+    assert_eq!(copy.dead(0, 9).unwrap()[0].failure.as_deref(), Some("nobody there"));
+    assert_eq!(claimed(w), ["pending"]);
+}
+
+/// A request to a client that was sent on a branch is kept there, and reaches the client when a merge reaches `main`.
+pub fn requests_to_clients_wait_for_the_merge(w: &mut World) {
+    open(w, "c");
+    open(w, "ends");
+    fork(w, "dev", "main");
+    fork(w, "other", "main");
+    assert_eq!(request(w, "dev", "c", "1"), SessionAnswer::Kept(1));
+    assert_eq!(request(w, "dev", "ends", "nobody hears"), SessionAnswer::Kept(2));
+    assert_eq!(request(w, "dev", "c", "2"), SessionAnswer::Kept(3));
+    assert_eq!(request(w, "dev", "unknown", "3"), SessionAnswer::Sent(None));
+    assert_eq!(mailbox(w, "c"), []);
+    assert_eq!(w.db().sessions().requests_for_retry(u64::MAX, 9).unwrap(), []);
+    let shown: Vec<String> =
+        differences(w, "dev", "main").into_iter().map(|(key, _)| key).collect();
+    assert_eq!(shown, ["c/1", "ends/2", "c/3"]);
+    merge(w, "dev", "other", Strict);
+    assert_eq!(mailbox(w, "c"), [], "from branch to branch it waits on");
+    assert_eq!(request(w, "main", "c", "own"), SessionAnswer::Sent(Some(1)));
+    w.db().sessions().close("ends").unwrap();
+    merge(w, "other", "main", Strict);
+    merge(w, "dev", "main", Theirs);
+    let expected = [(1, "own"), (2, "1"), (3, "2")].map(|(number, text)| (number, text.to_owned()));
+    assert_eq!(mailbox(w, "c"), expected);
+    assert_eq!(differences(w, "dev", "main"), []);
 }

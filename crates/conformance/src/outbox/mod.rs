@@ -46,3 +46,8 @@ pub(crate) fn outlast(w: &World) {
 pub(crate) fn put_command(subject: &str) -> OutboxCommand {
     OutboxCommand::Put { subject: subject.to_owned(), payload: Vec::new(), run: None }
 }
+
+/// An event that the reducer does not know.
+pub(crate) fn noted(run: &str, number: u64) -> mainstay::NewEvent {
+    mainstay::NewEvent::new(run, "Noted").with_key(&format!("note-{number}"))
+}

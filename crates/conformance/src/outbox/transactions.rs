@@ -116,6 +116,7 @@ pub fn interactive_answers_are_as_told(w: &mut World) {
 
 /// An open transaction of a fork tells nothing of its parent's messages, and minds none.
 pub fn interactive_answers_are_of_the_branch(w: &mut World) {
+    w.configure(|options| options.serve_branches(true));
     let id = send(w, "a", None);
     assert_eq!(claimed(w), ["a"]);
     w.db().fork("dev", "main", mainstay::At::Latest).unwrap();

@@ -4,7 +4,7 @@ use super::{all, is_whole, keys_of_run, note, of_run};
 use crate::World;
 use crate::check::*;
 use mainstay::{
-    At, ChangeKind, Code, Contract, Filter, MergeStrategy, MergeStrategy::*, RunStatus,
+    At, ChangeKind, Code, Contract, Filter, MergeStrategy, MergeStrategy::*, NewEvent, RunStatus,
 };
 
 fn forked(w: &World) {
@@ -176,16 +176,100 @@ pub fn alerts_travel_with_their_events(w: &mut World) {
     is_whole(&w.runs(), "r");
 }
 
-/// What `theirs` appends is judged where it comes to stand.
-pub fn judged_where_it_comes_to_stand(w: &mut World) {
+/// Where events could not follow those of the target, `theirs` is a conflict that names the run and changes nothing.
+pub fn no_merge_makes_a_run_inconsistent(w: &mut World) {
     forked(w);
     w.runs_on("dev").append(of_run("r", "RunPaused")).unwrap();
+    w.runs_on("dev").append(note("s", 1)).unwrap();
     w.runs().append(of_run("r", "RunCompleted")).unwrap();
-    merge(w, Theirs).unwrap();
-    let snapshot = w.runs().snapshot("r").unwrap().unwrap();
-    assert_eq!((snapshot.status, snapshot.is_inconsistent()), (RunStatus::Completed, true));
-    assert_eq!(w.runs().alerts("r", 0, 9).unwrap()[0].run_seq, 4);
+    let before = all(&w.runs(), "r");
+    for strategy in [Theirs, Strict] {
+        let error = writes_nothing(w.db(), || merge(w, strategy)).unwrap_err();
+        assert_eq!((error.code(), error.keys()), (Code::MergeConflict, &["r".to_owned()][..]));
+    }
+    assert_eq!(all(&w.runs(), "r"), before);
+    assert!(w.runs().get("s").unwrap().is_none());
+    merge(w, Ours).unwrap();
+    assert_eq!(all(&w.runs(), "r"), before);
+    assert!(!w.runs().get("r").unwrap().unwrap().inconsistent);
+    assert_eq!(keys_of_run(&w.runs(), "s"), ["note-1"]);
     is_whole(&w.runs(), "r");
+}
+
+/// A run that is inconsistent already takes what `theirs` brings.
+pub fn an_inconsistent_run_takes_more(w: &mut World) {
+    forked(w);
+    w.runs_on("dev").append(of_run("r", "RunPaused")).unwrap();
+    w.runs().append(of_run("r", "RunApproved")).unwrap();
+    w.runs().append(of_run("r", "RunCompleted")).unwrap();
+    assert!(w.runs().get("r").unwrap().unwrap().inconsistent);
+    merge(w, Theirs).unwrap();
+    assert_eq!(w.runs().alerts("r", 0, 9).unwrap().len(), 2);
+    is_whole(&w.runs(), "r");
+}
+
+/// A run that was begun again from one of its events is another history, also where the target did not go on.
+pub fn a_rewound_run_is_not_mixed_with_what_it_left(w: &mut World) {
+    let step = |kind: &str| NewEvent::new("r", kind).step("s").plan("1");
+    w.runs().append_batch(vec![of_run("r", "RunStarted"), step("StepStarted")]).unwrap();
+    w.runs().append(step("StepCompleted")).unwrap();
+    w.db().fork_at_event("dev", "main", "r", 2).unwrap();
+    w.runs_on("dev").append(step("StepFailed")).unwrap();
+    let before = all(&w.runs(), "r");
+    for strategy in [Strict, Theirs] {
+        refused(merge(w, strategy), Code::MergeConflict);
+    }
+    merge(w, Ours).unwrap();
+    assert_eq!(all(&w.runs(), "r"), before);
+    assert!(!w.runs().get("r").unwrap().unwrap().inconsistent);
+}
+
+/// What was deleted on the target stays deleted, also under `theirs`: a deleted run takes no events.
+pub fn what_the_target_deleted_stays_deleted(w: &mut World) {
+    forked(w);
+    w.runs_on("dev").append(note("r", 2)).unwrap();
+    w.runs_on("dev").append(note("new", 1)).unwrap();
+    w.runs().delete("r").unwrap();
+    w.runs().append(note("new", 1)).unwrap();
+    w.runs().delete("new").unwrap();
+    for strategy in [Strict, Theirs] {
+        let error = writes_nothing(w.db(), || merge(w, strategy)).unwrap_err();
+        let named = ["new".to_owned(), "r".to_owned()];
+        assert_eq!((error.code(), error.keys()), (Code::MergeConflict, &named[..]));
+    }
+    merge(w, Ours).unwrap();
+    for run in ["r", "new"] {
+        assert!(w.runs().get(run).unwrap().is_none());
+        refused(w.runs().append(note(run, 9)), Code::RunNotFound);
+    }
+}
+
+/// What was made and deleted on the source stays deleted on the target, which never had it.
+pub fn what_the_source_made_and_deleted_stays_deleted(w: &mut World) {
+    forked(w);
+    w.runs_on("dev").append(note("new", 1)).unwrap();
+    w.runs_on("dev").delete("new").unwrap();
+    w.runs_on("dev").delete("r").unwrap();
+    assert_eq!(w.db().diff("dev", "main").unwrap().len(), 2);
+    merge(w, Strict).unwrap();
+    for run in ["r", "new"] {
+        refused(w.runs().append(note(run, 9)), Code::RunNotFound);
+    }
+    assert_eq!(w.db().diff("dev", "main").unwrap(), []);
+    let deleted = w.db().revision();
+    w.db().merge("main", "dev", Strict).unwrap();
+    assert_eq!(w.db().revision(), deleted + 1);
+}
+
+/// Against a run that the target made under the name, a deletion is a conflict.
+pub fn a_deletion_against_a_run_that_was_made_meanwhile(w: &mut World) {
+    forked(w);
+    w.runs_on("dev").append(note("new", 1)).unwrap();
+    w.runs_on("dev").delete("new").unwrap();
+    w.runs().append(note("new", 2)).unwrap();
+    refused(merge(w, Strict), Code::MergeConflict);
+    merge(w, Ours).unwrap();
+    assert_eq!(keys_of_run(&w.runs(), "new"), ["note-2"]);
 }
 
 /// Cells, records and runs in one merge, one transaction.

@@ -59,11 +59,35 @@ pub fn fork_into_another_database(w: &mut World) {
     is_whole(&copy, "s");
 }
 
-/// The report counts runs, and among the versions their events and the making of each.
+/// A run that was deleted takes no events on the copy either: not where it was deleted on the branch, not where the branch
+/// inherits that. Whoever restores it from an archive has it again.
+pub fn deleted_stays_deleted(w: &mut World) {
+    filled(w);
+    w.db().fork("dev", "main", At::Latest).unwrap();
+    w.runs_on("dev").delete("s").unwrap();
+    for branch in ["main", "dev"] {
+        w.beside().import(&exported(w, branch), &format!("{branch} copy"), &mut |_| {}).unwrap();
+    }
+    let (main, dev) = (w.runs_on("main copy"), w.runs_on("dev copy"));
+    for copy in [&main, &dev] {
+        refused(copy.append(note("gone", 1)), Code::RunNotFound);
+        refused(copy.bootstrap("gone", 1, vec![]), Code::RunNotFound);
+    }
+    refused(dev.append(note("s", 2)), Code::RunNotFound);
+    assert_eq!(main.append(note("s", 2)).unwrap().run_seq, 2);
+    let again = w.file("again.export");
+    w.beside().export("dev copy", &again, &mut |_| {}).unwrap();
+    w.beside().import(&again, "third", &mut |_| {}).unwrap();
+    refused(w.runs_on("third").append(note("s", 2)), Code::RunNotFound);
+    assert_eq!(dev.restore("gone", None, None, vec![]).unwrap(), 0);
+    assert_eq!(dev.append(note("gone", 1)).unwrap().run_seq, 1);
+}
+
+/// The report counts runs, and among the versions their events, the making of each, and those that were deleted.
 pub fn report_counts_runs(w: &mut World) {
     filled(w);
     let report = w.beside().export("main", &w.file("main.export"), &mut |_| {}).unwrap();
-    assert_eq!((report.cells, report.runs, report.versions), (1, 2, 306));
+    assert_eq!((report.cells, report.runs, report.versions), (1, 2, 307));
 }
 
 /// The same history has the same hash, and another event another.

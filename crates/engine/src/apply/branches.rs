@@ -1,9 +1,11 @@
 //! Branches and tags: a fork writes one small record, whatever it forks.
 
 use crate::apply::merge;
+use crate::apply::sessions::Desk;
 use crate::candidates::Candidates;
 use crate::catalog::{BranchRecord, Catalog, TagRecord, UNFINISHED};
 use crate::entry::DELETED;
+use crate::figures::Count;
 use crate::index::{Index, NEWEST};
 use crate::overlay::{Overlay, Payload, Write};
 use crate::spaces::{Key, MAIN_ID};
@@ -21,6 +23,10 @@ pub(crate) struct Context<'a> {
     pub trail: &'a Trail,
     /// What a merge need not look for.
     pub candidates: Option<&'a Candidates>,
+    /// Where requests to clients go that a merge brings to `main`.
+    pub desk: &'a Desk<'a>,
+    /// Those of them whose session is gone are counted.
+    pub dropped: &'a Count,
 }
 
 impl Context<'_> {

@@ -2,7 +2,8 @@
 
 use crate::apply::branches::Context;
 use crate::apply::keyed::merge::KeyedMerge;
-use crate::apply::runs;
+use crate::apply::outbox::transfer::{Bringing, Transfer};
+use crate::apply::runs::{self, merge::Merged};
 use crate::catalog::MergeRecord;
 use crate::compare::{Comparison, Item, Triple};
 use crate::entry::{DELETED, LAPSED};
@@ -30,8 +31,12 @@ pub(crate) fn merge(
     let (a, b) = ((source, NEWEST), (target, NEWEST));
     let comparison = Comparison::new(context.index, context.catalog, a, b, context.now)?;
     let names = names(context, source, &comparison)?;
-    check_size(names.len())?;
-    let mut conflicts = Vec::new();
+    let (outgoing, into_layers) = comparison.layers();
+    let (index, now) = (context.index, context.now);
+    let transfer = Transfer { index, from: outgoing, into: into_layers, now };
+    let missing = transfer.missing()?;
+    check_size(names.len() + missing.len())?;
+    let (mut conflicts, mut left_runs) = (Vec::new(), BTreeSet::new());
     let mut states = KeyedMerge::new(context, &comparison, target, strategy);
     for name in names {
         if matches!(name.0, SPACES | KEYED) {
@@ -43,15 +48,19 @@ pub(crate) fn merge(
             continue;
         }
         if triple.space == RUNS {
-            if !runs::merge::merge(
+            let branches = (source, target);
+            let run = String::from_utf8_lossy(&triple.name).into_owned();
+            match runs::merge::merge(
                 context,
                 overlay,
-                (source, target),
+                branches,
                 comparison.base,
                 &triple,
                 strategy,
             )? {
-                conflicts.push(String::from_utf8_lossy(&triple.name).into_owned());
+                Merged::Brought => {}
+                Merged::Left => drop(left_runs.insert(run)),
+                Merged::Conflict => conflicts.push(run),
             }
             continue;
         }
@@ -67,12 +76,21 @@ pub(crate) fn merge(
     }
     conflicts.extend(states.finish(overlay)?);
     if !conflicts.is_empty() {
-        let message = format!(
-            "`{from}` and `{into}` both changed {} keys: merge with theirs or ours",
-            conflicts.len()
-        );
+        let message = match strategy {
+            MergeStrategy::Strict => format!(
+                "`{from}` and `{into}` both changed {} keys: merge with theirs or ours",
+                conflicts.len()
+            ),
+            _ => format!(
+                "{} keys of `{from}` cannot be put together with those of `{into}`: events of a run that would not follow \
+                 each other, or a run that was deleted: merge with ours, which leaves them as they are",
+                conflicts.len()
+            ),
+        };
         return Err(Error::new(Code::MergeConflict, message).with_keys(conflicts));
     }
+    let bringing = Bringing { desk: context.desk, left_runs: &left_runs };
+    context.dropped.add(transfer.bring(overlay, &missing, &bringing)?);
     record(context, overlay, source, target)?;
     Ok(Answer::Revision(context.revision))
 }

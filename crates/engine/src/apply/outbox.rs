@@ -7,20 +7,23 @@
 //!                 q | due u64 BE | id  -> nothing                                who may be claimed when
 //!                 r | run              -> the run's last message
 //!                 d | id u64 BE        -> nothing                                the dead ones
+//!                 c, n, o, k           what is on its way from branch to branch: see `transfer`
 //! ```
 //!
 //! Of a run only the first message stands in the queue; when it goes, the next one enters. So a claim takes from the
 //! front of the queue whatever is due, and nobody is looked at in vain. A lease is a later due: what is not
 //! acknowledged by then is claimed again.
 //!
-//! Only the branch's own layer is looked at: what a fork inherits is not pending there.
+//! Only the branch's own layer is looked at: what a fork inherits is not pending there. Messages of a branch wait there until
+//! it is merged into `main`: from there alone they are delivered, unless branches are served.
 
 mod check;
+pub(crate) mod transfer;
 
 use crate::catalog::Layers;
 use crate::entry::DELETED;
 use crate::overlay::{Overlay, Payload, Write};
-use crate::spaces::{Key, OUTBOX, PREFIX_BYTES};
+use crate::spaces::{Key, MAIN_ID, OUTBOX, PREFIX_BYTES};
 use crate::view::View;
 use hashbrown::HashMap;
 use mainstay_model::codec::{get_varint, put_varint};
@@ -78,8 +81,27 @@ pub(crate) fn run(
         }
         OutboxCommand::Replay { id } => Answer::Did(outbox.replay(*id)?),
         OutboxCommand::Look => answer(OutboxAnswer::State(outbox.look(fronts)?)),
+        OutboxCommand::Restore { subject, payload, run, dead } => {
+            let run = run.as_ref().map(|run| run.as_str().to_owned());
+            let (subject, payload, dead) = (subject.clone(), payload.clone(), dead.clone());
+            let content = transfer::Content::Message { subject, run, payload, dead };
+            answer(OutboxAnswer::Put(outbox.restore(&content)?))
+        }
         _ => return Err(Error::new(Code::Unsupported, "this version does not know that command")),
     })
+}
+
+/// Refuses to deliver from another branch than `main`, unless branches are served.
+pub(crate) fn check_served(
+    view: &View<'_>,
+    command: &OutboxCommand,
+    branch: &str,
+    serves: bool,
+) -> Result<()> {
+    match command.delivers() && view.branch() != MAIN_ID && !serves {
+        true => Err(transfer::not_served(branch)),
+        false => Ok(()),
+    }
 }
 
 struct Outbox<'o> {
@@ -155,21 +177,11 @@ struct Letter {
 
 impl Outbox<'_> {
     fn put(&mut self, subject: &str, payload: &[u8], run: Option<&str>) -> Result<u64> {
-        let mut letter = Vec::with_capacity(64 + payload.len());
-        put_text(subject, &mut letter);
-        put_text(run.unwrap_or_default(), &mut letter);
-        letter.extend_from_slice(payload);
-        if payload.len() > mainstay_model::limits::VALUE_LIMIT_BYTES {
-            let message =
-                format!("a message for `{subject}` has {} bytes: too many", payload.len());
-            return Err(Error::new(Code::ValueTooLarge, message));
-        }
-        self.overlay.check_room(letter.len() + 512)?;
         let mut counts = self.counts()?;
         counts.last_id += 1;
         counts.pending += 1;
         let id = counts.last_id;
-        self.set(&place(b'm', id), 0, &letter)?;
+        self.write_letter(id, subject, payload, run)?;
         let before = run.map(|run| self.last_of(run)).transpose()?.flatten();
         let state = State { due: self.view.now, is_first: run.is_some(), ..State::default() };
         self.set_state(id, &state)?;
@@ -182,6 +194,27 @@ impl Outbox<'_> {
         }
         self.set_counts(counts)?;
         Ok(id)
+    }
+
+    /// Writes what a message says, if there is room for it and for all that is around it.
+    fn write_letter(
+        &mut self,
+        id: u64,
+        subject: &str,
+        payload: &[u8],
+        run: Option<&str>,
+    ) -> Result<()> {
+        if payload.len() > mainstay_model::limits::VALUE_LIMIT_BYTES {
+            let message =
+                format!("a message for `{subject}` has {} bytes: too many", payload.len());
+            return Err(Error::new(Code::ValueTooLarge, message));
+        }
+        let mut letter = Vec::with_capacity(64 + payload.len());
+        put_text(subject, &mut letter);
+        put_text(run.unwrap_or_default(), &mut letter);
+        letter.extend_from_slice(payload);
+        self.overlay.check_room(letter.len() + 512)?;
+        self.set(&place(b'm', id), 0, &letter)
     }
 
     /// Lets a message of a run wait for the one before it.

@@ -1,10 +1,7 @@
 //! A file on its way into a branch.
 
 use super::reader::Records;
-use super::record::{
-    ENTRY, EVENT, HEAD, INDEX, RECORD_VERSION, SPACE, TAG, VERSION, index_of, source_of, tag_of,
-    version_of,
-};
+use super::record::{HEAD, INDEX, TAG, index_of, is_version, source_of, tag_of, version_of};
 use super::{ImportReport, Progress, keyed};
 use crate::db::Database;
 use crate::ticket::Ticket;
@@ -65,7 +62,7 @@ impl<'a> Import<'a> {
             let (kind, body) = records.next()?;
             match kind {
                 HEAD => self.report.source = source_of(&body).unwrap_or_default(),
-                VERSION | RECORD_VERSION | EVENT | ENTRY | SPACE => {
+                kind if is_version(kind) => {
                     let version = version_of(kind, &body);
                     let (revision, command) = version.ok_or_else(|| records.damaged("changed"))?;
                     self.add(revision, command)?;

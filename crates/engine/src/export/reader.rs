@@ -1,8 +1,7 @@
 //! An exported file, record by record, and the check of all of it.
 
 use super::record::{
-    END, ENTRY, EVENT, FORMAT, HEAD, INDEX, MAGIC, RECORD_VERSION, SPACE, TAG, VERSION, index_of,
-    source_of, tag_of, version_of,
+    END, FORMAT, HEAD, INDEX, MAGIC, TAG, index_of, is_version, source_of, tag_of, version_of,
 };
 use super::{ExportContents, Progress, keyed};
 use crate::hashed::HashedReader;
@@ -60,7 +59,7 @@ pub(super) fn check_file(
     loop {
         let (kind, body) = records.next()?;
         match kind {
-            VERSION | RECORD_VERSION | EVENT | ENTRY | SPACE => {
+            kind if is_version(kind) => {
                 let version = version_of(kind, &body);
                 let (_, command) =
                     version.ok_or_else(|| records.damaged("a version cannot be read"))?;

@@ -1,6 +1,7 @@
 //! The records of an export, one by one: what each kind holds, there and back.
 
 use super::keyed;
+use crate::apply::outbox::transfer::Content;
 use crate::apply::runs;
 use crate::declared::Declared;
 use crate::entry::{self, Head};
@@ -21,6 +22,14 @@ pub(super) const EVENT: u8 = 6;
 pub(super) const ENTRY: u8 = 7;
 pub(super) const SPACE: u8 = 8;
 pub(super) const END: u8 = 9;
+pub(super) const MESSAGE: u8 = 10;
+pub(super) const REQUEST: u8 = 11;
+pub(super) const TOMBSTONE: u8 = 12;
+
+/// Whether a record of this kind is written in the transaction of its revision.
+pub(super) fn is_version(kind: u8) -> bool {
+    matches!(kind, VERSION | RECORD_VERSION | EVENT | ENTRY | SPACE | MESSAGE | REQUEST | TOMBSTONE)
+}
 
 pub(super) fn index(declared: &Declared) -> Result<Vec<u8>> {
     let field = |field: &Field| Value::Bytes(field.as_bytes().to_vec());
@@ -67,6 +76,13 @@ pub(super) fn version_of(kind: u8, body: &[u8]) -> Option<(Revision, Command)> {
         let command =
             if kind == SPACE { keyed::space_of(name, entry) } else { keyed::entry_of(name, entry) };
         return Some((u64::from_le_bytes(*revision), command?.into()));
+    }
+    if matches!(kind, MESSAGE | REQUEST) {
+        return Some((u64::from_le_bytes(*revision), Content::command(name, entry)?));
+    }
+    if kind == TOMBSTONE {
+        let run = Name::new(std::str::from_utf8(name).ok()?).ok()?;
+        return Some((u64::from_le_bytes(*revision), RunCommand::Tombstone { run }.into()));
     }
     let (head, payload) = entry::parse(entry).ok()?;
     if kind == EVENT {

@@ -1,17 +1,19 @@
 //! A branch on its way into a file.
 
 use super::record::{
-    END, ENTRY, EVENT, HEAD, INDEX, MAGIC, RECORD_VERSION, SPACE, TAG, VERSION, head, index,
+    END, ENTRY, EVENT, HEAD, INDEX, MAGIC, MESSAGE, RECORD_VERSION, REQUEST, SPACE, TAG, TOMBSTONE,
+    VERSION, head, index,
 };
 use super::{ExportReport, Progress, for_each, keyed, tags_of};
+use crate::apply::outbox::transfer;
 use crate::apply::runs;
 use crate::declared::Declared;
-use crate::entry;
+use crate::entry::{self, QUIET};
 use crate::hashed::HashedWriter;
 use crate::overlay::Overlay;
 use crate::snapshot::Snapshot;
 use crate::sorter::Sorter;
-use crate::spaces::{CELLS, EVENTS, KEYED, RECORDS, RUNS, SPACES};
+use crate::spaces::{CELLS, EVENTS, KEYED, OUTBOX, RECORDS, RUNS, SPACES};
 use crate::spare::Sparing;
 use mainstay_model::{At, Name, Result, Revision};
 use std::collections::VecDeque;
@@ -50,9 +52,13 @@ impl Sparing<'_> {
                 Ok(())
             })?;
         }
-        let runs = each_event(&snapshot, |name, entry| {
+        let runs = each_event(&snapshot, |space, name, entry| {
             versions += 1;
-            sorter.push(entry::revision_of(entry), &[&[EVENTS], name].concat(), entry)
+            sorter.push(entry::revision_of(entry), &[&[space], name].concat(), entry)
+        })?;
+        transfer::each(&snapshot.view(), |one, content| {
+            versions += 1;
+            sorter.push(one.revision, &[&[OUTBOX], &one.place()[..]].concat(), &content.encode())
         })?;
         let spaces = keyed::each(&snapshot, |revision, name, version| {
             versions += 1;
@@ -67,15 +73,22 @@ impl Sparing<'_> {
     }
 }
 
-/// Visits the events of all runs of a branch, what each was made with before them; gives how many runs there are.
+/// Visits the events of all runs of a branch, what each was made with before them, and that runs were deleted; gives how many
+/// runs there are.
 fn each_event(
     snapshot: &Snapshot,
-    mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>,
+    mut visit: impl FnMut(u8, &[u8], &[u8]) -> Result<()>,
 ) -> Result<u64> {
     let (nothing, view) = (Overlay::default(), snapshot.view());
     let (mut walk, mut runs) = (view.walk(&nothing, RUNS, b"", None), 0);
     while let Some(step) = walk.next()? {
         if step.head.is_deleted() {
+            // A name that is taken while its run is restored was no run's.
+            if step.head.flags & QUIET == 0 {
+                let mut entry = Vec::new();
+                step.head.write(b"", &mut entry);
+                visit(RUNS, step.name(), &entry)?;
+            }
             continue;
         }
         runs += 1;
@@ -83,7 +96,7 @@ fn each_event(
         runs::each_event(&view, &run, (step.head, step.payload()), |seq, head, payload| {
             let mut entry = Vec::with_capacity(payload.len() + 32);
             head.write(payload, &mut entry);
-            visit(&[run.as_bytes(), &[0], &seq.to_be_bytes()].concat(), &entry)
+            visit(EVENTS, &[run.as_bytes(), &[0], &seq.to_be_bytes()].concat(), &entry)
         })?;
     }
     Ok(runs)
@@ -125,6 +138,9 @@ impl ExportFile {
                 Some((&EVENTS, name)) => (EVENT, name),
                 Some((&KEYED, name)) => (ENTRY, name),
                 Some((&SPACES, name)) => (SPACE, name),
+                Some((&RUNS, name)) => (TOMBSTONE, name),
+                Some((&OUTBOX, name)) if name.first() == Some(&b'm') => (MESSAGE, name),
+                Some((&OUTBOX, name)) => (REQUEST, name),
                 Some((_, name)) => (VERSION, name),
                 None => (VERSION, &name[..]),
             };

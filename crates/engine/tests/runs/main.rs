@@ -3,6 +3,7 @@
 mod contract;
 mod figures;
 mod log;
+mod merges;
 mod outbox;
 mod past;
 mod programs;

@@ -1,7 +1,7 @@
 //! The outbox: leases, order within a run, back-off, dead letters.
 
 use crate::memory;
-use mainstay::{At, Code, Database, Failed, ManualClock, Message};
+use mainstay::{At, Code, Database, Durability, Failed, ManualClock, Message, Options};
 use std::time::Duration;
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -107,7 +107,7 @@ fn one_whose_lease_is_over_every_time_dies_too() {
 
 #[test]
 fn a_fork_inherits_no_messages_and_has_its_own() {
-    let (db, _) = memory();
+    let db = Options::new().durability(Durability::Memory).serve_branches(true).memory().unwrap();
     db.outbox().put("of main", "", Some("r")).unwrap();
     db.fork("side", "main", At::Latest).unwrap();
     let side = db.branch("side").unwrap().outbox();

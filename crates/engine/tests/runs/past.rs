@@ -151,7 +151,7 @@ fn an_export_brings_runs_as_they_were() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("export");
     let report = db.export("main", &file, &mut |_| {}).unwrap();
-    assert_eq!((report.runs, report.versions), (2, 305));
+    assert_eq!((report.runs, report.versions), (2, 306));
     let (other, _) = memory();
     other.import(&file, "came", &mut |_| {}).unwrap();
     let came = other.branch("came").unwrap().runs();

@@ -206,11 +206,11 @@ fn an_export_as_of_a_tag_between_two_pieces_has_nothing_of_the_run() {
     db.fork("then", "main", At::Revision(between)).unwrap();
     for branch in ["then", "main"] {
         let (report, other) = moved(&db, branch);
-        assert_eq!((report.cells, report.runs, report.versions), (1, 0, 1));
+        // That the run was deleted before is there, and a late producer is told so.
+        assert_eq!((report.cells, report.runs, report.versions), (1, 0, 2));
         let runs = other.branch("moved").unwrap().runs();
         is_not_there(&runs);
-        // Nothing keeps the name from being used there.
-        assert_eq!(runs.append(note("r", 1)).unwrap().run_seq, 1);
+        assert_eq!(runs.append(note("r", 1)).unwrap_err().code(), Code::RunNotFound);
     }
 
     // And when it is whole: the tag still stands before all of it.

@@ -23,6 +23,7 @@ impl Out<'_> {
                 events.iter().for_each(|event| self.object(event));
             }
             RunCommand::Delete { run } => self.named(130, run.as_str()),
+            RunCommand::Tombstone { run } => self.named(143, run.as_str()),
             RunCommand::Restore { run, metadata, created, events } => {
                 self.named(131, run.as_str());
                 self.option(metadata.as_ref(), Out::value);
@@ -137,6 +138,12 @@ impl Out<'_> {
                 self.text(message);
                 self.number(*backoff_ms);
                 self.number(u64::from(*tries));
+            }
+            OutboxCommand::Restore { subject, payload, run, dead } => {
+                self.named(155, subject);
+                self.bytes(payload);
+                self.maybe_text(run.as_ref().map(|run| run.as_str()));
+                self.maybe_text(dead.as_deref());
             }
         }
     }

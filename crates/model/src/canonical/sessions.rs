@@ -50,6 +50,10 @@ impl Out<'_> {
                 self.tag(199);
                 self.number(*sent_before);
             }
+            SessionCommand::Restore { session, payload } => {
+                self.named(203, session.as_str());
+                self.bytes(payload);
+            }
             SessionCommand::Info { session } => self.named(200, session.as_str()),
             SessionCommand::List { after, limit } => {
                 self.tag(201);

@@ -143,6 +143,11 @@ pub enum RunCommand {
         /// The event.
         seq: u64,
     },
+    /// Leaves what a deleted run leaves, as an export has kept it: nothing can be appended to it. Only an import does.
+    Tombstone {
+        /// The run.
+        run: Name,
+    },
 }
 
 impl RunCommand {
@@ -154,6 +159,7 @@ impl RunCommand {
             | RunCommand::RestoreHidden { run, .. }
             | RunCommand::Bootstrap { run, .. }
             | RunCommand::Delete { run }
+            | RunCommand::Tombstone { run }
             | RunCommand::Keep { run, .. }
             | RunCommand::Kept { run, .. }
             | RunCommand::Get { run }
@@ -175,6 +181,7 @@ impl RunCommand {
                 | RunCommand::Delete { .. }
                 | RunCommand::Restore { .. }
                 | RunCommand::RestoreHidden { .. }
+                | RunCommand::Tombstone { .. }
                 | RunCommand::Keep { .. }
         )
     }

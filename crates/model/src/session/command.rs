@@ -42,7 +42,8 @@ pub enum SessionCommand {
         /// Only in this epoch; 0: in whichever it has.
         epoch: Stamp,
     },
-    /// Sends a request to a session's client; answers its number, or nothing where there is no such session.
+    /// Sends a request to a session's client; answers its number, or nothing where there is no such session. On another
+    /// branch than `main` it is kept, and sent when the branch is merged into `main`.
     Send {
         /// The session.
         session: Name,
@@ -94,6 +95,14 @@ pub enum SessionCommand {
         /// At most this many.
         limit: usize,
     },
+    /// Keeps a request to a client on a branch as an export has kept it; only an import does.
+    Restore {
+        /// The session.
+        session: Name,
+        /// What it says.
+        #[serde(with = "fields::bytes")]
+        payload: Vec<u8>,
+    },
 }
 
 /// Says that a client wants to have a session alone: a new epoch of it begins, and what was sent in an earlier one is refused
@@ -114,6 +123,7 @@ impl SessionCommand {
             | SessionCommand::KeepAlive { session, .. }
             | SessionCommand::Close { session, .. }
             | SessionCommand::Send { session, .. }
+            | SessionCommand::Restore { session, .. }
             | SessionCommand::Acknowledge { session, .. }
             | SessionCommand::Pending { session, .. }
             | SessionCommand::Info { session } => Some(session),
@@ -159,7 +169,9 @@ impl SessionCommand {
             SessionCommand::KeepAlive { session, lowest_pending, .. } => {
                 check_number(session, *lowest_pending)
             }
-            SessionCommand::Send { payload, .. } if payload.len() > LETTER_LIMIT_BYTES => {
+            SessionCommand::Send { payload, .. } | SessionCommand::Restore { payload, .. }
+                if payload.len() > LETTER_LIMIT_BYTES =>
+            {
                 let message = format!(
                     "a request to a client has at most {LETTER_LIMIT_BYTES} bytes, this one {}",
                     payload.len()
@@ -285,6 +297,8 @@ pub enum SessionAnswer {
     Info(Option<SessionInfo>),
     /// Sessions.
     List(SessionPage),
+    /// The request is kept on its branch under this number, and is sent once the branch is merged into `main`.
+    Kept(u64),
 }
 
 impl SessionAnswer {
@@ -305,7 +319,7 @@ impl SessionAnswer {
             SessionAnswer::Opened { info, .. } | SessionAnswer::Info(Some(info)) => {
                 info.weight_bytes()
             }
-            SessionAnswer::Sent(_) | SessionAnswer::Info(None) => 0,
+            SessionAnswer::Sent(_) | SessionAnswer::Kept(_) | SessionAnswer::Info(None) => 0,
         }
     }
 }

@@ -65,7 +65,8 @@ fn figures_say_how_long_the_oldest_message_waits() {
 
 #[test]
 fn another_branch_has_an_outbox_of_its_own() {
-    let (world, transport) = (World::new(), MemoryTransport::new());
+    let transport = MemoryTransport::new();
+    let world = World::serving_branches();
     world.put("inherited", None);
     world.db.fork("b", "main", mainstay::At::Latest).unwrap();
     world.db.branch("b").unwrap().outbox().put("own", "", None).unwrap();
@@ -73,6 +74,20 @@ fn another_branch_has_an_outbox_of_its_own() {
     assert_eq!(now(world.relay(transport.clone(), settings).round()).unwrap(), 1);
     assert_eq!(subjects(&transport), ["own"]);
     assert_eq!(world.pending(), 1);
+}
+
+#[test]
+fn a_branch_that_is_not_served_is_not_relayed() {
+    let (world, transport) = (World::new(), MemoryTransport::new());
+    world.db.fork("b", "main", mainstay::At::Latest).unwrap();
+    world.db.branch("b").unwrap().outbox().put("own", "", None).unwrap();
+    let of_b = RelaySettings { branch: "b".to_owned(), ..settings() };
+    let refused = now(world.relay(transport.clone(), of_b).round()).unwrap_err();
+    assert_eq!(refused.code(), mainstay::Code::Unsupported);
+    assert!(subjects(&transport).is_empty());
+    world.db.merge("b", "main", mainstay::MergeStrategy::Strict).unwrap();
+    assert_eq!(now(world.relay(transport.clone(), settings()).round()).unwrap(), 1);
+    assert_eq!(subjects(&transport), ["own"]);
 }
 
 #[test]

@@ -12,8 +12,16 @@ pub struct World {
 
 impl World {
     pub fn new() -> World {
+        World::with(Options::new())
+    }
+
+    pub fn serving_branches() -> World {
+        World::with(Options::new().serve_branches(true))
+    }
+
+    fn with(options: Options) -> World {
         let clock = ManualClock::new(1_700_000_000_000_000);
-        let options = Options::new().durability(Durability::Memory).clock(clock.clone());
+        let options = options.durability(Durability::Memory).clock(clock.clone());
         World { clock, db: options.sweep_interval(None).memory().unwrap() }
     }
 

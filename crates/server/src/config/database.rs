@@ -62,6 +62,9 @@ settings! {
         pub transaction_writer_entries: u64 = 1_000_000, 1_000..=1 << 40;
         /// How many bytes of entries a transaction may read, all its commands together.
         pub transaction_read_bytes: u64 = 4 << 30, 1 << 20..=TIB;
+        /// Whether messages are claimed and requests to clients are sent on other branches than "main" too. Without it, what
+        /// is written on a branch leaves when it has been merged into "main".
+        pub serve_branches: bool = false;
         /// A backup that fills an empty directory, or one whose index is lost; "none" without.
         pub base: Option<PathBuf> = None;
     }
@@ -112,6 +115,7 @@ impl Settings {
             .record_retention(self.record_retention_ms.map(ms))
             .keyed_retention(self.keyed_retention_ms.map(ms))
             .sweep_interval(self.sweep_interval_ms.map(ms))
+            .serve_branches(self.serve_branches)
             .reader_limit(ms(self.reader_limit_ms))
             .clock_jump_limit(self.clock_jump_limit_ms.map(ms))
             .keep_modes(self.keep_modes)

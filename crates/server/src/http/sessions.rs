@@ -208,6 +208,9 @@ pub(crate) struct SendForm {
 pub(crate) struct Sent {
     /// Its number in the session; null where there is no such session, and nothing was sent.
     number: Option<u64>,
+    /// Its number on the branch, where it is kept until that is merged into `main`; not there where it was sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kept: Option<u64>,
     /// The transaction's revision.
     revision: u64,
     /// Whether an earlier request with this Idempotency-Key did the work.
@@ -238,7 +241,10 @@ pub(crate) async fn send(
     let receipt = write(&app, &asking, &headers, command).await?;
     let Receipt { revision, repeated, .. } = receipt;
     match answered(receipt)? {
-        SessionAnswer::Sent(number) => Ok(Json(Sent { number, revision, repeated })),
+        SessionAnswer::Sent(number) => Ok(Json(Sent { number, kept: None, revision, repeated })),
+        SessionAnswer::Kept(kept) => {
+            Ok(Json(Sent { number: None, kept: Some(kept), revision, repeated }))
+        }
         _ => Err(Refusal::foreign(repeated)),
     }
 }

@@ -115,11 +115,15 @@ fn a_branch_has_an_outbox_of_its_own() {
     put(&w, json!({"subject": "main"}));
     w.post("/v1/branches", r#"{"name":"side"}"#).ok();
     w.post("/v1/outbox?branch=side", r#"{"subject":"side"}"#).ok();
-    let claimed = w.post("/v1/outbox/claim?branch=side", "").ok();
-    assert_eq!(claimed["messages"].as_array().unwrap().len(), 1);
-    assert_eq!(claimed["messages"][0]["subject"], "side");
+    assert_eq!(w.post("/v1/outbox/claim?branch=side", "").code().1, "Unsupported");
     assert_eq!(w.get("/v1/outbox?branch=side").ok()["pending"], 1);
     assert_eq!(w.get("/v1/outbox/dead?branch=none").code().0, 404);
+    let diff = w.get("/v1/diff?a=side&b=main").ok();
+    assert_eq!(diff["differences"][0]["contract"], "outbox");
+    w.post("/v1/merges", r#"{"from":"side","into":"main"}"#).ok();
+    let claimed = w.post("/v1/outbox/claim", "").ok();
+    assert_eq!(claimed["messages"].as_array().unwrap().len(), 2);
+    assert_eq!(claimed["messages"][1]["subject"], "side");
 }
 
 #[test]

@@ -35,6 +35,23 @@ pub(super) fn delete(
     Ok(true)
 }
 
+/// Leaves of a run what a deletion leaves, also where it never was: nothing can be appended to it.
+pub(super) fn bury(
+    view: &View<'_>,
+    overlay: &mut Overlay,
+    run: &Name,
+    revision: Revision,
+) -> Result<()> {
+    if delete(view, overlay, run, revision)? {
+        return Ok(());
+    }
+    let met = head::meet(view, overlay, run)?;
+    match met.is_deleted() {
+        true => Ok(()),
+        false => remove(overlay, met.seen),
+    }
+}
+
 /// Lets what a life of a run has left go.
 pub(crate) fn mark(
     index: &Index,

@@ -5,36 +5,64 @@
 //!   base 1..7    source 1..9    target 1..8     conflict; theirs: what the target lacks is appended there, with new
 //!                                               sequences, and nothing is rewritten; ours: nothing happens
 //! ```
+//!
+//! No merge makes a run inconsistent that is not: where the events of one history could not follow those of the other, it is a
+//! conflict, whatever the strategy; with `ours` the run stays as it is. A run that was deleted takes no events, either.
 
 use super::append::{Told, Writer};
 use super::fold::Folds;
 use super::head::{self, RunHead};
-use super::hidden;
-use super::read::Log;
+use super::read::{self, Log};
+use super::{hidden, places};
 use crate::apply::branches::Context;
 use crate::catalog::Layers;
 use crate::compare::{Point, Side, Triple};
 use crate::index::NEWEST;
 use crate::overlay::Overlay;
+use crate::spaces::EVENT_KEYS;
 use crate::view::View;
 use crate::work::Budget;
-use mainstay_model::{CanonicalEvent, MergeStrategy, Name, Result};
+use mainstay_model::{CanonicalEvent, Judgement, MergeStrategy, Name, Result, RunSnapshot, reduce};
 
 /// How many events are read before they are written.
 const PAGE_EVENTS: u64 = 256;
 /// How many bytes of them, about.
 const PAGE_BYTES: usize = 8 << 20;
 
-/// Whether two sides of a run mean the same: the same events.
+/// What became of a run in a merge.
+pub(crate) enum Merged {
+    Brought,
+    /// The target's stays as it is.
+    Left,
+    Conflict,
+}
+
+impl Merged {
+    /// What becomes of a run that cannot be brought.
+    fn refused(strategy: MergeStrategy) -> Merged {
+        match strategy {
+            MergeStrategy::Ours => Merged::Left,
+            _ => Merged::Conflict,
+        }
+    }
+}
+
+/// Whether two sides of a run mean the same: the same events, or that it was deleted.
 pub(crate) fn are_equal(one: &Side, other: &Side) -> bool {
     let said = |side: &Side| {
         let head = side.payload.as_deref().and_then(|payload| RunHead::decode(payload).ok());
         head.map(|head| (head.last_seq, head.tip))
     };
-    said(one) == said(other) && one.payload.is_some() == other.payload.is_some()
+    said(one) == said(other)
+        && one.payload.is_some() == other.payload.is_some()
+        && is_deleted(one) == is_deleted(other)
 }
 
-/// Brings a run that the source changed into the target; says whether it could.
+fn is_deleted(side: &Side) -> bool {
+    side.payload.is_none() && side.counter > 0
+}
+
+/// Brings a run that the source changed into the target, if it can.
 pub(crate) fn merge(
     context: &Context<'_>,
     overlay: &mut Overlay,
@@ -42,11 +70,9 @@ pub(crate) fn merge(
     base: Point,
     triple: &Triple,
     strategy: MergeStrategy,
-) -> Result<bool> {
-    match (triple.b_changed(), strategy) {
-        (true, MergeStrategy::Strict) => return Ok(false),
-        (true, MergeStrategy::Ours) => return Ok(true),
-        _ => {}
+) -> Result<Merged> {
+    if triple.b_changed() && strategy != MergeStrategy::Theirs {
+        return Ok(Merged::refused(strategy));
     }
     let run = Name::new(&String::from_utf8_lossy(&triple.name))?;
     let layers = |branch| context.catalog.layers(branch, NEWEST);
@@ -54,17 +80,27 @@ pub(crate) fn merge(
     let (from, into) = (view(context, &from), view(context, &into));
     let head = |side: &Side| side.payload.as_deref().map(RunHead::decode).transpose();
     let Some(a) = head(&triple.a)? else {
-        super::delete::delete(&into, overlay, &run, context.revision)?;
-        return Ok(true);
+        super::delete::bury(&into, overlay, &run, context.revision)?;
+        return Ok(Merged::Brought);
     };
+    if is_deleted(&triple.b) {
+        return Ok(Merged::refused(strategy));
+    }
     let before = context.catalog.layers(base.0, base.1);
     let before = view(context, &before);
     let travel = Travel { from: &from, into: &into, run: &run, revision: context.revision };
     let changed = head(&triple.b)?.filter(|_| triple.b_changed());
     let common = head(&triple.base)?
         .map_or(Ok(0), |base| travel.common(&before, &base, &a, changed.as_ref()))?;
+    // What the source made inconsistent by itself comes as it is where the target did not go on.
+    let is_judged = |b: &RunHead| !b.inconsistent && (triple.b_changed() || !a.inconsistent);
+    if let Some(b) = head(&triple.b)?.filter(is_judged)
+        && !travel.can_follow(&a, &b, common)?
+    {
+        return Ok(Merged::refused(strategy));
+    }
     travel.go(overlay, &a, common, triple.b.payload.is_some())?;
-    Ok(true)
+    Ok(Merged::Brought)
 }
 
 fn view<'v>(context: &Context<'v>, layers: &'v Layers) -> View<'v> {
@@ -103,6 +139,34 @@ impl Travel<'_> {
         let there = changed.map_or(Ok(then), |b| at(self.into, b.generation))?;
         let is_shared = then.is_some() && then == now && then == there;
         Ok(if is_shared { base.last_seq } else { 0 })
+    }
+
+    /// Whether the events behind one of them that the target lacks can follow those that it has. Where the target ends with
+    /// that one they do, as they did in the source.
+    fn can_follow(&self, a: &RunHead, b: &RunHead, mut after: u64) -> Result<bool> {
+        if after > 0 && after == b.last_seq {
+            return Ok(true);
+        }
+        let nothing = Overlay::default();
+        let snapshot = read::snapshot(self.into, &nothing, self.run, None)?;
+        let mut snapshot = snapshot.unwrap_or_else(|| RunSnapshot::new(self.run.as_str()));
+        while after < a.last_seq {
+            for event in self.events(a, after)? {
+                after = event.run_seq;
+                let is_there = self.has(b, &event.idempotency_key)?;
+                if !is_there && matches!(reduce(&mut snapshot, &event), Judgement::Illegal(_)) {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether the target has an event of this key.
+    fn has(&self, b: &RunHead, key: &str) -> Result<bool> {
+        let place = places::key(self.run.as_str(), b.generation, key);
+        let (key, hash) = self.into.key(EVENT_KEYS, &place);
+        Ok(self.into.find(&Overlay::default(), &key, hash, |_, _| Ok(()))?.is_some())
     }
 
     /// Appends the events behind one of them to the target, those that it lacks.

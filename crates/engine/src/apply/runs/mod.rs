@@ -50,6 +50,10 @@ pub(crate) fn run(
         folds.forget(&view.key(RUNS, run.as_bytes()).0);
         return Ok(Answer::Did(delete::delete(view, overlay, run, revision)?));
     }
+    if let RunCommand::Tombstone { run } = command {
+        delete::bury(view, overlay, run, revision)?;
+        return Ok(Answer::Did(true));
+    }
     let mut writer = Writer { view, overlay, folds, revision };
     Ok(match command {
         RunCommand::Append { event, expected } => {

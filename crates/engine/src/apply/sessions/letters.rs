@@ -2,8 +2,10 @@
 
 use super::bytes::{NUMBER_LIMIT, Part, Profile, damaged, part_key};
 use super::{Desk, answer, check_epoch, expired, write};
+use crate::apply::outbox::transfer;
 use crate::entry::DELETED;
 use crate::overlay::Overlay;
+use crate::view::View;
 use mainstay_model::{
     Answer, Code, Error, LETTERS_LIMIT, MAILBOX_LIMIT, MAILBOX_LIMIT_BYTES, Name, Result,
     SessionAnswer, Stamp,
@@ -16,9 +18,32 @@ impl Desk<'_> {
         session: &Name,
         payload: &[u8],
     ) -> Result<Answer> {
-        let Some(mut profile) = self.live(overlay, session)? else {
+        Ok(answer(SessionAnswer::Sent(self.post(overlay, session, payload)?)))
+    }
+
+    /// Sends what a merge has brought to `main`; says whether the session is there.
+    pub fn deliver(&self, overlay: &mut Overlay, session: &Name, payload: &[u8]) -> Result<bool> {
+        Ok(self.post(overlay, session, payload)?.is_some())
+    }
+
+    /// Keeps a request on its branch until that is merged into `main`; who is gone already gets none then.
+    pub(super) fn keep(
+        &self,
+        view: &View<'_>,
+        overlay: &mut Overlay,
+        session: &Name,
+        payload: &[u8],
+    ) -> Result<Answer> {
+        if self.live(overlay, session)?.is_none() {
             return Ok(answer(SessionAnswer::Sent(None)));
-        };
+        }
+        let number = transfer::keep_request(view, overlay, session, payload)?;
+        Ok(answer(SessionAnswer::Kept(number)))
+    }
+
+    /// Puts a request into a mailbox; gives its number, or nothing where there is no such session.
+    fn post(&self, overlay: &mut Overlay, session: &Name, payload: &[u8]) -> Result<Option<u64>> {
+        let Some(mut profile) = self.live(overlay, session)? else { return Ok(None) };
         profile.pending_bytes += payload.len() as u64;
         check_room(session, &profile)?;
         check_total(self.table.lock().letters())?;
@@ -27,7 +52,7 @@ impl Desk<'_> {
         let key = part_key(session, Part::Letter(number));
         write(self.index, overlay, key, None, 0, payload)?;
         self.write_profile(overlay, session, profile)?;
-        Ok(answer(SessionAnswer::Sent(Some(number))))
+        Ok(Some(number))
     }
 
     pub(super) fn acknowledge(

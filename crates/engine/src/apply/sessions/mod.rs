@@ -8,12 +8,14 @@ pub(crate) mod slot;
 
 pub(crate) use check::check;
 
+use crate::apply::outbox::transfer;
 use crate::entry::{DELETED, Head};
 use crate::index::Index;
 use crate::overlay::{Overlay, Payload, Write};
 use crate::session_slots::Slots;
 use crate::session_table::{Row, SessionTable};
-use crate::spaces::Key;
+use crate::spaces::{Key, MAIN_ID};
+use crate::view::View;
 use bytes::{Part, Profile, Standing, part_key, session_key};
 use mainstay_model::{
     Answer, Code, Error, FORMER_KEPT_US, Former, Hold, Name, Result, Revision, SESSION_LEASE_MS,
@@ -31,6 +33,33 @@ pub(crate) struct Desk<'a> {
     /// What is stored is read as of this revision, which the table is of, too.
     pub at: Revision,
     pub now: Stamp,
+}
+
+/// Runs a command of a transaction on a branch: what it sends is kept there, unless branches are served.
+pub(crate) fn run_on(
+    view: &View<'_>,
+    desk: &Desk<'_>,
+    overlay: &mut Overlay,
+    command: &SessionCommand,
+    serves: bool,
+) -> Result<Answer> {
+    match command {
+        SessionCommand::Send { session, payload } if view.branch() != MAIN_ID && !serves => {
+            command.check()?;
+            desk.keep(view, overlay, session, payload)
+        }
+        command => run(desk, overlay, command),
+    }
+}
+
+/// Keeps a request to a client on a branch, as an import has it.
+pub(crate) fn restore(
+    view: &View<'_>,
+    overlay: &mut Overlay,
+    session: &Name,
+    payload: &[u8],
+) -> Result<Answer> {
+    Ok(answer(SessionAnswer::Kept(transfer::keep_request(view, overlay, session, payload)?)))
 }
 
 /// Runs a command.

@@ -110,6 +110,8 @@ pub(crate) enum AnswerForm {
     Opened(OpenedForm),
     /// The number of a request to a session's client; null where there is no such session.
     Sent(Option<u64>),
+    /// The number on its branch of a request to a session's client that is kept until the branch is merged into `main`.
+    KeptRequest(u64),
     /// Requests that a session's client has not acknowledged.
     Pending(LettersForm),
     /// Requests to be sent again.
@@ -280,6 +282,7 @@ impl AnswerForm {
                 AnswerForm::Opened(OpenedForm::of(info, created))
             }
             SessionAnswer::Sent(number) => AnswerForm::Sent(number),
+            SessionAnswer::Kept(number) => AnswerForm::KeptRequest(number),
             SessionAnswer::Pending { requests, more } => {
                 AnswerForm::Pending(LettersForm::of(requests, more))
             }

@@ -136,6 +136,7 @@ fn send(words: &[&[u8]]) -> Result<Plan, Reply> {
 fn number(answers: Answers, _: Stamp) -> Reply {
     match answer(answers) {
         Some(SessionAnswer::Sent(number)) => Reply::maybe(number.map(Reply::number)),
+        Some(SessionAnswer::Kept(_)) => Reply::Status("KEPT"),
         _ => unexpected(),
     }
 }

@@ -1,0 +1,509 @@
+//! What a branch has to send, on its way to another branch.
+//!
+//! ```text
+//!   the source's layers but `main`              the target
+//!     m | id  messages          --those that it lacks, as they were written-->  m | id, c | id, with new numbers
+//!     c | id  requests to clients                                               and on `main` into mailboxes
+//!     n       the last number of those
+//!
+//!     o | m or c | id                    -> branch, number: where it was written first
+//!     k | m or c | branch                -> up to which number of that branch it knows all
+//! ```
+//!
+//! Numbers of a branch rise, and a merge looks at all that its source knows: so of each branch a target knows everything up to
+//! a number, or knows nothing of what is behind it. What a fork inherits it knows by its layers. Whatever lies on `main` is on
+//! its way already, and is brought nowhere.
+
+use super::{Counts, Letter, Outbox, State, place};
+use crate::apply::sessions::Desk;
+use crate::catalog::{Catalog, Layers};
+use crate::index::{Index, NEWEST};
+use crate::overlay::Overlay;
+use crate::spaces::{MAIN_ID, OUTBOX};
+use crate::view::{Step, View};
+use mainstay_model::{
+    Code, Command, Error, Name, OutboxCommand, Result, Revision, SessionCommand, Stamp, Value,
+    put_text, take_text,
+};
+use smallvec::smallvec;
+use std::collections::BTreeSet;
+
+type Place = super::Place;
+
+/// The number of a branch, and a number that was given there.
+type Written = (u32, u64);
+
+/// No branch has this number.
+const NOBODY: u32 = u32::MAX;
+
+/// What can be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Sort {
+    Message,
+    /// A request to the client of a session.
+    Request,
+}
+
+impl Sort {
+    const ALL: [Sort; 2] = [Sort::Message, Sort::Request];
+
+    fn kind(self) -> u8 {
+        match self {
+            Sort::Message => b'm',
+            Sort::Request => b'c',
+        }
+    }
+
+    fn of(kind: u8) -> Option<Sort> {
+        Sort::ALL.into_iter().find(|sort| sort.kind() == kind)
+    }
+}
+
+/// Something that one branch has to send and another lacks.
+#[derive(Clone, Debug)]
+pub(crate) struct Outgoing {
+    pub sort: Sort,
+    /// The revision that wrote it where it lies.
+    pub revision: Revision,
+    /// The layer that it lies in.
+    layer: (u32, Revision),
+    /// Its number there.
+    pub id: u64,
+    origin: Written,
+}
+
+/// What something that is sent says.
+pub(crate) enum Content {
+    Message { subject: String, run: Option<String>, payload: Vec<u8>, dead: Option<String> },
+    Request { session: Name, payload: Vec<u8> },
+}
+
+/// Two branches, of which one may have to send what the other lacks.
+pub(crate) struct Transfer<'t> {
+    pub index: &'t Index,
+    pub from: &'t Layers,
+    pub into: &'t Layers,
+    pub now: Stamp,
+}
+
+/// What a merge does beside bringing what is sent.
+pub(crate) struct Bringing<'b> {
+    pub desk: &'b Desk<'b>,
+    /// Runs that stay as they are on the target: their messages stay behind with their events, for good.
+    pub left_runs: &'b BTreeSet<String>,
+}
+
+impl Transfer<'_> {
+    /// What the target lacks, in the order in which it was written.
+    pub fn missing(&self) -> Result<Vec<Outgoing>> {
+        let mut found = Vec::new();
+        if !self.index.has_runs() {
+            // Nothing is looked for where no outbox ever was.
+            return Ok(found);
+        }
+        for layer in off_main(self.from) {
+            for sort in Sort::ALL {
+                self.each_behind(layer, sort, |one| found.push(one))?;
+            }
+        }
+        found.sort_by_key(|one| (one.revision, one.sort, one.id));
+        let mut seen = BTreeSet::new();
+        found.retain(|one| seen.insert((one.sort, one.origin)));
+        Ok(found)
+    }
+
+    /// Visits what a layer has behind what the target knows of it.
+    fn each_behind(
+        &self,
+        layer: (u32, Revision),
+        sort: Sort,
+        mut visit: impl FnMut(Outgoing),
+    ) -> Result<()> {
+        let after = place(sort.kind(), self.known(sort, layer.0)?);
+        let (alone, nothing): (Layers, _) = (smallvec![layer], Overlay::default());
+        let view = self.view(&alone);
+        let mut walk = view.walk(&nothing, OUTBOX, &[sort.kind()], Some(&after));
+        while let Some(step) = walk.next()? {
+            let Some(id) = number_of(&step) else { continue };
+            let origin = self.origin(&alone, sort, id)?.unwrap_or((layer.0, id));
+            if origin.1 > self.known(sort, origin.0)? {
+                visit(Outgoing { sort, revision: step.head.revision, layer, id, origin });
+            }
+        }
+        Ok(())
+    }
+
+    /// Up to which number the target knows all of a branch.
+    fn known(&self, sort: Sort, branch: u32) -> Result<u64> {
+        let inherited = self.into.iter().find(|(layer, _)| *layer == branch);
+        let had = inherited.map_or(Ok(0), |layer| self.last(sort, *layer))?;
+        Ok(had
+            .max(self.read(self.into, &known_place(sort, branch), |b, _| number(b))?.unwrap_or(0)))
+    }
+
+    /// The last number that was given in a layer.
+    fn last(&self, sort: Sort, layer: (u32, Revision)) -> Result<u64> {
+        let alone = smallvec![layer];
+        let last = match sort {
+            Sort::Message => {
+                self.read(&alone, b"h", |bytes, _| Some(Counts::decode(bytes)?.last_id))
+            }
+            Sort::Request => self.read(&alone, b"n", |bytes, _| number(bytes)),
+        };
+        Ok(last?.unwrap_or(0))
+    }
+
+    fn origin(&self, layers: &Layers, sort: Sort, id: u64) -> Result<Option<Written>> {
+        self.read(layers, &origin_place(sort, id), |bytes, _| written_of(bytes))
+    }
+
+    /// What it says; nothing where it is gone.
+    pub fn content(&self, one: &Outgoing) -> Result<Option<Content>> {
+        let alone: Layers = smallvec![one.layer];
+        match one.sort {
+            Sort::Message => {
+                let (view, mut nothing) = (self.view(&alone), Overlay::default());
+                let outbox = Outbox { view: &view, overlay: &mut nothing };
+                let whole = outbox.letter(one.id)?.zip(outbox.state(one.id)?);
+                Ok(whole.map(|(letter, state)| message(letter, state)))
+            }
+            Sort::Request => {
+                let place = place(Sort::Request.kind(), one.id);
+                let read = self.read(&alone, &place, |bytes, _| split_request(bytes))?;
+                Ok(read.map(|(session, payload)| Content::Request { session, payload }))
+            }
+        }
+    }
+
+    /// Brings what the target lacks; gives how many requests had nobody any more to go to.
+    pub fn bring(
+        &self,
+        overlay: &mut Overlay,
+        missing: &[Outgoing],
+        bringing: &Bringing<'_>,
+    ) -> Result<u64> {
+        let mut dropped = 0;
+        for one in missing {
+            let Some(content) = self.content(one)? else { continue };
+            if let Content::Message { run: Some(run), .. } = &content
+                && bringing.left_runs.contains(run)
+            {
+                continue;
+            }
+            dropped += u64::from(!self.write(overlay, one, content, bringing.desk)?);
+        }
+        self.learn(overlay)?;
+        Ok(dropped)
+    }
+
+    /// Writes one to the target; says whether it went anywhere.
+    fn write(
+        &self,
+        overlay: &mut Overlay,
+        one: &Outgoing,
+        content: Content,
+        desk: &Desk<'_>,
+    ) -> Result<bool> {
+        let into_main = self.into[0].0 == MAIN_ID;
+        if let (Content::Request { session, payload }, true) = (&content, into_main) {
+            return desk.deliver(overlay, session, payload);
+        }
+        self.target(overlay, |outbox| {
+            let id = outbox.restore(&content)?;
+            match into_main {
+                // Nothing is brought from there: nobody asks.
+                true => Ok(()),
+                false => outbox.set(&origin_place(one.sort, id), 0, &written(one.origin)),
+            }
+        })?;
+        Ok(true)
+    }
+
+    /// From now on the target knows what the source knows.
+    fn learn(&self, overlay: &mut Overlay) -> Result<()> {
+        if !self.index.has_runs() {
+            return Ok(());
+        }
+        let mut knows: Vec<(Sort, u32, u64)> = Vec::new();
+        for layer in off_main(self.from) {
+            for sort in Sort::ALL {
+                knows.push((sort, layer.0, self.last(sort, layer)?));
+            }
+        }
+        let (view, nothing) = (self.view(self.from), Overlay::default());
+        let mut walk = view.walk(&nothing, OUTBOX, b"k", None);
+        while let Some(step) = walk.next()? {
+            let (sort, branch) = split_known(step.name()).ok_or_else(super::damaged)?;
+            knows.push((sort, branch, number(step.payload()).ok_or_else(super::damaged)?));
+        }
+        for (sort, branch, upto) in knows {
+            // Its own numbers it knows by itself.
+            if branch != self.into[0].0 && upto > self.known(sort, branch)? {
+                let place = known_place(sort, branch);
+                self.target(overlay, |outbox| outbox.set(&place, 0, &upto.to_be_bytes()))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn target<T>(
+        &self,
+        overlay: &mut Overlay,
+        write: impl FnOnce(&mut Outbox<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let own: Layers = smallvec![self.into[0]];
+        write(&mut Outbox { view: &self.view(&own), overlay })
+    }
+
+    fn view<'v>(&'v self, layers: &'v Layers) -> View<'v> {
+        View { index: self.index, layers, now: self.now, fresh: false }
+    }
+
+    /// Reads what stands at a place, as it was committed.
+    fn read<T>(
+        &self,
+        layers: &Layers,
+        place: &[u8],
+        mut read: impl FnMut(&[u8], Revision) -> Option<T>,
+    ) -> Result<Option<T>> {
+        let view = self.view(layers);
+        let (key, hash) = view.key(OUTBOX, place);
+        let found = view.find_stored(&key, hash, |head, payload| {
+            let there = (!head.is_deleted()).then(|| read(payload, head.revision));
+            there.map(|read| read.ok_or_else(super::damaged)).transpose()
+        })?;
+        Ok(found.and_then(|(found, _)| found))
+    }
+}
+
+/// Visits all that a branch has to send, for an export: its own, and what it inherits of other branches than `main`.
+pub(crate) fn each(
+    view: &View<'_>,
+    mut visit: impl FnMut(&Outgoing, Content) -> Result<()>,
+) -> Result<()> {
+    let nobody: Layers = smallvec![(NOBODY, 0)];
+    let transfer = Transfer { index: view.index, from: view.layers, into: &nobody, now: view.now };
+    let mut found = transfer.missing()?;
+    if view.branch() == MAIN_ID {
+        for sort in Sort::ALL {
+            transfer.each_behind(view.layers[0], sort, |one| found.push(one))?;
+        }
+    }
+    for one in &found {
+        if let Some(content) = transfer.content(one)? {
+            visit(one, content)?;
+        }
+    }
+    Ok(())
+}
+
+/// The layers that have something to send which is not on its way.
+fn off_main(layers: &Layers) -> impl Iterator<Item = (u32, Revision)> {
+    layers.iter().copied().filter(|(branch, _)| *branch != MAIN_ID)
+}
+
+impl Outgoing {
+    /// Its place in the outbox that it lies in.
+    pub fn place(&self) -> Place {
+        place(self.sort.kind(), self.id)
+    }
+
+    /// The key that a difference shows it under: its number, behind the branch where another one has it.
+    pub fn key(&self, catalog: &Catalog, side: u32, content: &Content) -> String {
+        let id = self.id;
+        let own = match content {
+            Content::Message { .. } => id.to_string(),
+            Content::Request { session, .. } => format!("{session}/{id}"),
+        };
+        match catalog.name_at(self.layer.0, NEWEST).filter(|_| self.layer.0 != side) {
+            Some(branch) => format!("{branch}/{own}"),
+            None => own,
+        }
+    }
+}
+
+impl Content {
+    /// What a difference shows of it.
+    pub fn to_value(&self) -> Value {
+        let told: [(String, Value); 3] = match self {
+            Content::Message { subject, run, payload, .. } => [
+                ("subject".to_owned(), Value::from(subject.as_str())),
+                ("payload".to_owned(), Value::Bytes(payload.clone())),
+                ("run".to_owned(), run.as_deref().map_or(Value::Null, Value::from)),
+            ],
+            Content::Request { session, payload } => {
+                let session = ("session".to_owned(), Value::from(session.as_str()));
+                return Value::Object(
+                    [session, ("payload".to_owned(), Value::Bytes(payload.clone()))].into(),
+                );
+            }
+        };
+        Value::Object(told.into())
+    }
+}
+
+impl Content {
+    /// As an export keeps it: of a message `1` and why where it is dead, else `0`, then subject and run; of a request its
+    /// session; then the payload.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let payload = match self {
+            Content::Message { subject, run, payload, dead } => {
+                bytes.push(u8::from(dead.is_some()));
+                put_text(dead.as_deref().unwrap_or_default(), &mut bytes);
+                put_text(subject, &mut bytes);
+                put_text(run.as_deref().unwrap_or_default(), &mut bytes);
+                payload
+            }
+            Content::Request { session, payload } => {
+                put_text(session.as_str(), &mut bytes);
+                payload
+            }
+        };
+        bytes.extend_from_slice(payload);
+        bytes
+    }
+
+    /// The command that writes it again, by its place and what an export kept of it.
+    pub fn command(place: &[u8], bytes: &[u8]) -> Option<Command> {
+        match Sort::of(*place.first()?)? {
+            Sort::Message => {
+                let (&is_dead, mut rest) = bytes.split_first()?;
+                let (why, subject) = (take_text(&mut rest)?, take_text(&mut rest)?);
+                let run = Some(take_text(&mut rest)?).filter(|run| !run.is_empty());
+                let run = run.map(|run| Name::new(&run)).transpose().ok()?;
+                let dead = (is_dead != 0).then_some(why);
+                Some(OutboxCommand::Restore { subject, payload: rest.to_vec(), run, dead }.into())
+            }
+            Sort::Request => {
+                let (session, payload) = split_request(bytes)?;
+                Some(SessionCommand::Restore { session, payload }.into())
+            }
+        }
+    }
+}
+
+impl Outbox<'_> {
+    /// Writes something as it was written elsewhere; gives its number here.
+    pub(super) fn restore(&mut self, content: &Content) -> Result<u64> {
+        match content {
+            Content::Message { subject, run, payload, dead: None } => {
+                self.put(subject, payload, run.as_deref())
+            }
+            Content::Message { subject, run, payload, dead: Some(why) } => {
+                self.put_dead(subject, payload, run.as_deref(), why)
+            }
+            Content::Request { session, payload } => self.keep(session, payload),
+        }
+    }
+
+    /// Writes a message that was given up; nobody of its run waits for it.
+    fn put_dead(
+        &mut self,
+        subject: &str,
+        payload: &[u8],
+        run: Option<&str>,
+        why: &str,
+    ) -> Result<u64> {
+        let mut counts = self.counts()?;
+        counts.last_id += 1;
+        counts.dead += 1;
+        let (id, due) = (counts.last_id, self.view.now);
+        self.write_letter(id, subject, payload, run)?;
+        let failure = Some(super::cut(why).to_owned()).filter(|why| !why.is_empty());
+        self.set_state(id, &State { due, is_dead: true, failure, ..State::default() })?;
+        self.set(&place(b'd', id), 0, b"")?;
+        self.set_counts(counts)?;
+        Ok(id)
+    }
+
+    /// Keeps a request to a client until the branch is merged; gives its number.
+    pub(super) fn keep(&mut self, session: &Name, payload: &[u8]) -> Result<u64> {
+        let mut bytes = Vec::with_capacity(16 + session.as_bytes().len() + payload.len());
+        put_text(session.as_str(), &mut bytes);
+        bytes.extend_from_slice(payload);
+        self.overlay.check_room(bytes.len() + 64)?;
+        let id = self.read(b"n", |bytes, _| number(bytes))?.unwrap_or(0) + 1;
+        self.set(&place(Sort::Request.kind(), id), 0, &bytes)?;
+        self.set(b"n", 0, &id.to_be_bytes())?;
+        Ok(id)
+    }
+}
+
+/// Keeps a request to a client on a branch; gives its number there.
+pub(crate) fn keep_request(
+    view: &View<'_>,
+    overlay: &mut Overlay,
+    session: &Name,
+    payload: &[u8],
+) -> Result<u64> {
+    let own: Layers = smallvec![view.layers[0]];
+    let view = &View { index: view.index, layers: &own, now: view.now, fresh: view.fresh };
+    Outbox { view, overlay }.keep(session, payload)
+}
+
+/// The request to a client that was written under a key of the outbox, for the feed.
+pub(crate) fn told_request(name: &[u8], payload: &[u8]) -> Option<(u64, Name, Vec<u8>)> {
+    let id = number(name.strip_prefix(&[Sort::Request.kind()])?)?;
+    let (session, payload) = split_request(payload)?;
+    Some((id, session, payload))
+}
+
+fn message(letter: Letter, state: State) -> Content {
+    let Letter { subject, run, payload, .. } = letter;
+    let dead = state.is_dead.then(|| state.failure.unwrap_or_default());
+    Content::Message { subject, run, payload, dead }
+}
+
+fn split_request(mut rest: &[u8]) -> Option<(Name, Vec<u8>)> {
+    let session = Name::new(&take_text(&mut rest)?).ok()?;
+    Some((session, rest.to_vec()))
+}
+
+/// The number of a message or request that a walk came by, if it is there.
+fn number_of(step: &Step<'_>) -> Option<u64> {
+    step.name().get(1..).and_then(number).filter(|_| !step.head.is_deleted())
+}
+
+fn number(bytes: &[u8]) -> Option<u64> {
+    bytes.try_into().ok().map(u64::from_be_bytes)
+}
+
+fn written((branch, id): Written) -> [u8; 12] {
+    let mut bytes = [0; 12];
+    bytes[..4].copy_from_slice(&branch.to_be_bytes());
+    bytes[4..].copy_from_slice(&id.to_be_bytes());
+    bytes
+}
+
+fn written_of(bytes: &[u8]) -> Option<Written> {
+    let (branch, id) = bytes.split_first_chunk::<4>()?;
+    Some((u32::from_be_bytes(*branch), number(id)?))
+}
+
+fn origin_place(sort: Sort, id: u64) -> Place {
+    let mut place: Place = smallvec![b'o', sort.kind()];
+    place.extend_from_slice(&id.to_be_bytes());
+    place
+}
+
+fn known_place(sort: Sort, branch: u32) -> Place {
+    let mut place: Place = smallvec![b'k', sort.kind()];
+    place.extend_from_slice(&branch.to_be_bytes());
+    place
+}
+
+fn split_known(name: &[u8]) -> Option<(Sort, u32)> {
+    let (head, branch) = name.split_first_chunk::<2>()?;
+    Some((Sort::of(head[1])?, u32::from_be_bytes(branch.try_into().ok()?)))
+}
+
+/// Refuses whoever would deliver from a branch that is not served.
+#[cold]
+pub(crate) fn not_served(branch: &str) -> Error {
+    let message = format!(
+        "messages of branch `{branch}` are not delivered: they leave from `main`, once the branch is merged into it, \
+         unless branches are served (the option `serve_branches`, of a server `database.serve_branches`)"
+    );
+    Error::new(Code::Unsupported, message)
+}
