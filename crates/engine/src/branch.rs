@@ -442,7 +442,7 @@ fn triples<'c>(
     Ok(plain.chain(entries.into_iter().map(entry)))
 }
 
-/// What one branch has to send and the other lacks, as a merge would bring it.
+/// Differences in messages and requests to clients: those that a merge would bring.
 fn outgoing(core: &Core, transfer: &Transfer<'_>, kind: DifferenceKind) -> Result<Vec<Difference>> {
     let (mut differences, side) = (Vec::new(), transfer.from[0].0);
     for one in transfer.missing()? {

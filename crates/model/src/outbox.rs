@@ -105,7 +105,7 @@ pub enum OutboxCommand {
     Restore {
         /// Where it goes.
         subject: String,
-        /// What it says.
+        /// Its content.
         #[serde(with = "fields::bytes")]
         payload: Vec<u8>,
         /// The run that it is of.
@@ -143,7 +143,7 @@ impl OutboxCommand {
         matches!(self, OutboxCommand::Dead { .. } | OutboxCommand::Look)
     }
 
-    /// Whether it hands messages out, or tells what became of those that were.
+    /// Whether it hands messages out, or settles those that were handed out.
     pub fn delivers(&self) -> bool {
         matches!(
             self,

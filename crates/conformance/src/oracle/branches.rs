@@ -329,7 +329,7 @@ fn run_side(logs: &Logs, run: &str, now: Moment) -> RunSide {
     (log, deleted)
 }
 
-/// Who changed a run: by its events, whenever they were told, and by that it was deleted.
+/// The side that changed a run: by its events, whenever they were told, and by that it was deleted.
 fn compare_runs([base, a, b]: &[RunSide; 3]) -> Option<ChangedOn> {
     let same = |one: &RunSide, other: &RunSide| match (one, other) {
         ((Some(one), _), (Some(other), _)) => one.means(other),
@@ -374,7 +374,7 @@ fn bring_runs(
     (clashes, left)
 }
 
-/// What becomes of a run that the source changed.
+/// The outcome for a run that the source changed.
 enum RunOutcome {
     Become(Option<Log>),
     /// It stays as it is under `ours`, else it is a conflict.

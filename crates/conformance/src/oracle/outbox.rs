@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The number of the branch `main` in this model.
 const MAIN_ID: u32 = 0;
 
-/// The messages of a branch. What a branch is forked from keeps its own; they go along when the fork is merged, but for those
+/// The messages of a branch. The branch that it is forked from keeps its own; they go along when the fork is merged, but for those
 /// of `main`, which are on their way.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outbox {
@@ -55,7 +55,7 @@ impl Outbox {
         Outbox { inherited: inherited.cloned().collect(), known, ..Outbox::default() }
     }
 
-    /// What it would send by another branch that has it not yet, in the order in which it was written.
+    /// The messages that another branch has not yet, in the order in which they were written.
     pub(super) fn missing_in(&self, other: &Outbox) -> Vec<Letter> {
         let own = self.letters.values().filter(|letter| letter.lies_on != MAIN_ID);
         let all = self.inherited.iter().chain(own);
@@ -65,7 +65,7 @@ impl Outbox {
         missing
     }
 
-    /// Takes what another outbox has more, in a merge; the messages of some runs stay behind for good.
+    /// Takes the messages that it lacks from another outbox, in a merge; those of some runs stay behind for good.
     pub(super) fn take_from(&mut self, other: &Outbox, left: &BTreeSet<String>, writer: Writer) {
         let before = self.clone();
         for letter in other.missing_in(self) {

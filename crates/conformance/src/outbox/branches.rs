@@ -41,7 +41,7 @@ fn request(w: &World, branch: &str, session: &str, payload: &str) -> SessionAnsw
     }
 }
 
-/// What a client has to do, and under which numbers.
+/// The requests in the mailbox of a client, with their numbers.
 fn mailbox(w: &World, session: &str) -> Vec<(u64, String)> {
     let command = SessionCommand::Pending { session: name(session), after: 0, limit: 99, epoch: 0 };
     let receipt = w.db().execute(Transaction::new().step(command)).unwrap();
@@ -147,7 +147,7 @@ pub fn a_merge_brings_messages_in_order(w: &mut World) {
     }
 }
 
-/// Merged again, what was brought is not brought again, whatever became of it meanwhile.
+/// A message that was brought is not brought again by another merge, whatever became of it meanwhile.
 pub fn each_message_is_brought_once(w: &mut World) {
     fork(w, "dev", "main");
     put(w, "dev", "1", None);
@@ -184,7 +184,7 @@ pub fn once_by_any_way(w: &mut World) {
     assert_eq!(claimed(w), ["of a", "of b"]);
 }
 
-/// A fork of a branch brings what the branch had when it was forked, and the branch does not bring it again.
+/// A fork of a branch brings the messages that the branch had when it was forked, and the branch does not bring them again.
 pub fn what_a_fork_inherits_travels_with_it(w: &mut World) {
     fork(w, "dev", "main");
     put(w, "dev", "1", Some("r"));
@@ -297,7 +297,7 @@ pub fn messages_go_with_their_branch(w: &mut World) {
     assert_eq!(mailbox(w, "c"), []);
 }
 
-/// An export has them, in order and with what they were written with; an import waits for its merge.
+/// An export has them, in order and with run and payload; an import waits for its merge.
 pub fn messages_are_exported_with_their_branch(w: &mut World) {
     send(w, "of main", None);
     fork(w, "dev", "main");

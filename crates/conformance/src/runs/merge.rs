@@ -224,7 +224,7 @@ pub fn a_rewound_run_is_not_mixed_with_what_it_left(w: &mut World) {
     assert!(!w.runs().get("r").unwrap().unwrap().inconsistent);
 }
 
-/// What was deleted on the target stays deleted, also under `theirs`: a deleted run takes no events.
+/// A run that was deleted on the target stays deleted, also under `theirs`: a deleted run takes no events.
 pub fn what_the_target_deleted_stays_deleted(w: &mut World) {
     forked(w);
     w.runs_on("dev").append(note("r", 2)).unwrap();
@@ -244,7 +244,7 @@ pub fn what_the_target_deleted_stays_deleted(w: &mut World) {
     }
 }
 
-/// What was made and deleted on the source stays deleted on the target, which never had it.
+/// A run that was made and deleted on the source stays deleted on the target, which never had it.
 pub fn what_the_source_made_and_deleted_stays_deleted(w: &mut World) {
     forked(w);
     w.runs_on("dev").append(note("new", 1)).unwrap();

@@ -31,9 +31,9 @@ pub(crate) fn merge(
     let (a, b) = ((source, NEWEST), (target, NEWEST));
     let comparison = Comparison::new(context.index, context.catalog, a, b, context.now)?;
     let names = names(context, source, &comparison)?;
-    let (outgoing, into_layers) = comparison.layers();
-    let (index, now) = (context.index, context.now);
-    let transfer = Transfer { index, from: outgoing, into: into_layers, now };
+    let (from_layers, into_layers) = comparison.layers();
+    let transfer =
+        Transfer { index: context.index, from: from_layers, into: into_layers, now: context.now };
     let missing = transfer.missing()?;
     check_size(names.len() + missing.len())?;
     let (mut conflicts, mut left_runs) = (Vec::new(), BTreeSet::new());
@@ -59,7 +59,9 @@ pub(crate) fn merge(
                 strategy,
             )? {
                 Merged::Brought => {}
-                Merged::Left => drop(left_runs.insert(run)),
+                Merged::Left => {
+                    left_runs.insert(run);
+                }
                 Merged::Conflict => conflicts.push(run),
             }
             continue;

@@ -1,5 +1,5 @@
-//! What commands may do on the branch that they run on: imports write what an export has kept, and what leaves the database
-//! leaves from `main`.
+//! Rules about the branch that a command runs on: only imports restore the contents of an export, and messages and requests
+//! to clients leave from `main`.
 
 use super::Executor;
 use crate::apply::{keyed, outbox, sessions};
@@ -34,7 +34,7 @@ impl Executor {
         }
     }
 
-    /// Refuses what would deliver from a branch that is not served.
+    /// Refuses to deliver from a branch that is not served.
     pub(super) fn check_outbox(
         &self,
         view: &View<'_>,

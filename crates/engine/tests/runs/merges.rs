@@ -59,7 +59,7 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// What the events of a branch's run add up to, by the reducer alone.
+/// Folds the events of a branch's run by the reducer alone; each of them has to be legal.
 fn folded(db: &Database, branch: &str) -> RunSnapshot {
     let mut snapshot = RunSnapshot::new("r");
     for event in db.branch(branch).unwrap().runs().fetch("r", 0, 1_000).unwrap() {

@@ -23,7 +23,7 @@ impl Out<'_> {
                 events.iter().for_each(|event| self.object(event));
             }
             RunCommand::Delete { run } => self.named(130, run.as_str()),
-            RunCommand::Tombstone { run } => self.named(143, run.as_str()),
+            RunCommand::Tombstone { run } => self.named(156, run.as_str()),
             RunCommand::Restore { run, metadata, created, events } => {
                 self.named(131, run.as_str());
                 self.option(metadata.as_ref(), Out::value);

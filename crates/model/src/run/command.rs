@@ -143,7 +143,7 @@ pub enum RunCommand {
         /// The event.
         seq: u64,
     },
-    /// Leaves what a deleted run leaves, as an export has kept it: nothing can be appended to it. Only an import does.
+    /// Leaves the tombstone of a run that was deleted, as an export has kept it: nothing can be appended to it. Only an import does.
     Tombstone {
         /// The run.
         run: Name,

@@ -99,7 +99,7 @@ pub enum SessionCommand {
     Restore {
         /// The session.
         session: Name,
-        /// What it says.
+        /// Its content.
         #[serde(with = "fields::bytes")]
         payload: Vec<u8>,
     },

@@ -1,4 +1,4 @@
-//! What a branch has to send, on its way to another branch.
+//! Transfer of messages and requests to clients from one branch to another, in a merge.
 //!
 //! ```text
 //!   the source's layers but `main`              the target
@@ -10,9 +10,9 @@
 //!     k | m or c | branch                -> up to which number of that branch it knows all
 //! ```
 //!
-//! Numbers of a branch rise, and a merge looks at all that its source knows: so of each branch a target knows everything up to
-//! a number, or knows nothing of what is behind it. What a fork inherits it knows by its layers. Whatever lies on `main` is on
-//! its way already, and is brought nowhere.
+//! Numbers of a branch rise, and a merge covers everything that its source knows. So one number says how much a branch knows of
+//! another: everything up to it and nothing behind it. A fork knows by its layers everything that it inherits. Messages on
+//! `main` are on their way already, and are brought nowhere.
 
 use super::{Counts, Letter, Outbox, State, place};
 use crate::apply::sessions::Desk;
@@ -36,7 +36,7 @@ type Written = (u32, u64);
 /// No branch has this number.
 const NOBODY: u32 = u32::MAX;
 
-/// What can be sent.
+/// Messages and requests have numbers of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Sort {
     Message,
@@ -72,13 +72,13 @@ pub(crate) struct Outgoing {
     origin: Written,
 }
 
-/// What something that is sent says.
+/// The content of a message or a request.
 pub(crate) enum Content {
     Message { subject: String, run: Option<String>, payload: Vec<u8>, dead: Option<String> },
     Request { session: Name, payload: Vec<u8> },
 }
 
-/// Two branches, of which one may have to send what the other lacks.
+/// A transfer from one branch to another, each with its layers.
 pub(crate) struct Transfer<'t> {
     pub index: &'t Index,
     pub from: &'t Layers,
@@ -86,7 +86,7 @@ pub(crate) struct Transfer<'t> {
     pub now: Stamp,
 }
 
-/// What a merge does beside bringing what is sent.
+/// The merge that a transfer is part of.
 pub(crate) struct Bringing<'b> {
     pub desk: &'b Desk<'b>,
     /// Runs that stay as they are on the target: their messages stay behind with their events, for good.
@@ -94,7 +94,7 @@ pub(crate) struct Bringing<'b> {
 }
 
 impl Transfer<'_> {
-    /// What the target lacks, in the order in which it was written.
+    /// Everything that the target lacks, in the order in which it was written.
     pub fn missing(&self) -> Result<Vec<Outgoing>> {
         let mut found = Vec::new();
         if !self.index.has_runs() {
@@ -112,7 +112,7 @@ impl Transfer<'_> {
         Ok(found)
     }
 
-    /// Visits what a layer has behind what the target knows of it.
+    /// Visits everything in a layer behind the number that the target knows of it.
     fn each_behind(
         &self,
         layer: (u32, Revision),
@@ -157,7 +157,7 @@ impl Transfer<'_> {
         self.read(layers, &origin_place(sort, id), |bytes, _| written_of(bytes))
     }
 
-    /// What it says; nothing where it is gone.
+    /// The content of one; nothing where it is gone.
     pub fn content(&self, one: &Outgoing) -> Result<Option<Content>> {
         let alone: Layers = smallvec![one.layer];
         match one.sort {
@@ -175,7 +175,7 @@ impl Transfer<'_> {
         }
     }
 
-    /// Brings what the target lacks; gives how many requests had nobody any more to go to.
+    /// Writes everything that is missing to the target; gives how many requests were dropped since their session is gone.
     pub fn bring(
         &self,
         overlay: &mut Overlay,
@@ -219,7 +219,7 @@ impl Transfer<'_> {
         Ok(true)
     }
 
-    /// From now on the target knows what the source knows.
+    /// Raises the numbers that the target knows to those of the source.
     fn learn(&self, overlay: &mut Overlay) -> Result<()> {
         if !self.index.has_runs() {
             return Ok(());
@@ -259,7 +259,7 @@ impl Transfer<'_> {
         View { index: self.index, layers, now: self.now, fresh: false }
     }
 
-    /// Reads what stands at a place, as it was committed.
+    /// Reads an entry of the outbox as it was committed.
     fn read<T>(
         &self,
         layers: &Layers,
@@ -276,7 +276,7 @@ impl Transfer<'_> {
     }
 }
 
-/// Visits all that a branch has to send, for an export: its own, and what it inherits of other branches than `main`.
+/// Visits everything that a branch has to send, for an export: its own, and its ancestors' but for that of `main`.
 pub(crate) fn each(
     view: &View<'_>,
     mut visit: impl FnMut(&Outgoing, Content) -> Result<()>,
@@ -323,7 +323,7 @@ impl Outgoing {
 }
 
 impl Content {
-    /// What a difference shows of it.
+    /// The value that a difference shows.
     pub fn to_value(&self) -> Value {
         let told: [(String, Value); 3] = match self {
             Content::Message { subject, run, payload, .. } => [
@@ -364,7 +364,7 @@ impl Content {
         bytes
     }
 
-    /// The command that writes it again, by its place and what an export kept of it.
+    /// The command that restores it from an export.
     pub fn command(place: &[u8], bytes: &[u8]) -> Option<Command> {
         match Sort::of(*place.first()?)? {
             Sort::Message => {

@@ -29,7 +29,7 @@ const PAGE_EVENTS: u64 = 256;
 /// How many bytes of them, about.
 const PAGE_BYTES: usize = 8 << 20;
 
-/// What became of a run in a merge.
+/// The outcome of a merge for one run.
 pub(crate) enum Merged {
     Brought,
     /// The target's stays as it is.
@@ -38,7 +38,7 @@ pub(crate) enum Merged {
 }
 
 impl Merged {
-    /// What becomes of a run that cannot be brought.
+    /// The outcome for a run that cannot be brought.
     fn refused(strategy: MergeStrategy) -> Merged {
         match strategy {
             MergeStrategy::Ours => Merged::Left,

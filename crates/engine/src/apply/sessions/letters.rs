@@ -21,7 +21,7 @@ impl Desk<'_> {
         Ok(answer(SessionAnswer::Sent(self.post(overlay, session, payload)?)))
     }
 
-    /// Sends what a merge has brought to `main`; says whether the session is there.
+    /// Sends a request that a merge has brought to `main`; says whether the session is there.
     pub fn deliver(&self, overlay: &mut Overlay, session: &Name, payload: &[u8]) -> Result<bool> {
         Ok(self.post(overlay, session, payload)?.is_some())
     }

@@ -35,7 +35,7 @@ pub(crate) struct Desk<'a> {
     pub now: Stamp,
 }
 
-/// Runs a command of a transaction on a branch: what it sends is kept there, unless branches are served.
+/// Runs a command of a transaction on a branch: its requests to clients are kept there, unless branches are served.
 pub(crate) fn run_on(
     view: &View<'_>,
     desk: &Desk<'_>,
