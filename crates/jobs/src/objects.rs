@@ -8,6 +8,9 @@
 //! An object is written before the record that names it, under a name made of what it holds: no record names
 //! what is not there, and a repeated or refused operation overwrites nothing. What a refused one wrote stays
 //! until somebody [tidies up](crate::Jobs::tidy).
+//!
+//! A reference is a field of a record, and anyone who may write the record may write the field. So it is not
+//! trusted: an object is read only for the job whose name its path has.
 
 use crate::hand::Hand;
 use crate::job::Job;
@@ -40,6 +43,11 @@ impl ObjectPlace {
 
     pub fn path(&self, hash: &str) -> Path {
         Path::from_iter(self.0.iter().map(String::as_str).chain([hash]).map(PathPart::from))
+    }
+
+    /// Whether an object lies here, whatever it holds.
+    fn holds(&self, path: &Path) -> bool {
+        path.filename().is_some_and(|hash| self.path(hash) == *path)
     }
 
     /// The job of an object, and whether it is its input or its output; nothing where it is no object of jobs
@@ -96,17 +104,22 @@ impl Objects {
         Ok((reference, path.to_string().into_bytes()))
     }
 
-    /// The bytes that a job's record holds or names.
-    pub async fn read(&self, job: &Job, inline: &str, reference: &str) -> Result<Option<Vec<u8>>> {
+    /// The bytes that a job's record holds or names. A reference to anything but an object of this job is
+    /// refused, and the refusal does not repeat it.
+    pub async fn read(
+        &self,
+        at: &ObjectPlace,
+        job: &Job,
+        inline: &str,
+        reference: &str,
+    ) -> Result<Option<Vec<u8>>> {
         if let Some(bytes) = job.fields.get(inline) {
             return Ok(Some(bytes.to_vec()));
         }
         let Some(path) = job.fields.text(reference) else { return Ok(None) };
-        let store = self.store(path)?.clone();
-        let path = Path::parse(path).map_err(|error| {
-            let message = format!("field `{reference}` of job {}: {error}", job.name);
-            Error::new(Code::CorruptData, message)
-        })?;
+        let own = Path::parse(path).ok().filter(|path| at.holds(path));
+        let path = own.ok_or_else(|| foreign(job, reference))?;
+        let store = self.store(path.as_ref())?.clone();
         let source = path.clone();
         let fetch = async move { store.get(&source).await?.bytes().await };
         let bytes = self.hand.run(fetch).await.map_err(|error| failed("read", &path, &error))?;
@@ -165,8 +178,20 @@ fn check(path: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 #[cold]
+fn foreign(job: &Job, reference: &str) -> Error {
+    let message = format!("field `{reference}` of job {} names no object of this job", job.name);
+    Error::new(Code::CorruptData, message)
+}
+
+#[cold]
 fn failed(what: &str, path: &Path, error: &std::io::Error) -> Error {
-    Error::new(Code::Io, format!("object `{path}` could not be {what}: {error}"))
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
+    let why = match cause {
+        // A store of files says which file of the server it looked for.
+        Some(object_store::Error::NotFound { .. }) => "it is not there".to_owned(),
+        _ => error.to_string(),
+    };
+    Error::new(Code::Io, format!("object `{path}` could not be {what}: {why}"))
 }
 
 #[cfg(test)]

@@ -232,11 +232,13 @@ impl<'t> Operations<'t> {
     }
 
     pub async fn params(&self, job: &Job) -> Result<Option<Vec<u8>>> {
-        self.objects().read(job, field::PARAMS, field::PARAMS_REF).await
+        let at = self.object_at(&job.name, field::PARAMS);
+        self.objects().read(&at, job, field::PARAMS, field::PARAMS_REF).await
     }
 
     pub async fn result(&self, job: &Job) -> Result<Option<Vec<u8>>> {
-        self.objects().read(job, field::RESULT, field::RESULT_REF).await
+        let at = self.object_at(&job.name, field::RESULT);
+        self.objects().read(&at, job, field::RESULT, field::RESULT_REF).await
     }
 
     /// Jobs as the writer sees them, which may be ahead of what readers see.

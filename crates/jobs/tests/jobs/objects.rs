@@ -47,11 +47,56 @@ fn a_refused_submission_leaves_the_input_of_the_job_that_is_there() {
         world.db.records().put(&theirs, &other, None).unwrap();
         code(mine.params(&mine.get(&name("a")).unwrap().unwrap()))
     };
-    assert_eq!(refer("t/a/params/none"), Code::Io, "it is not there");
-    let path = object_store::path::Path::from("t/a/params/0123");
+    assert_eq!(refer("mainstay./t/a/params/none"), Code::Io, "it is not there");
+    let path = object_store::path::Path::from("mainstay./t/a/params/0123");
     let put = object_store::ObjectStoreExt::put(&*store, &path, "changed".into());
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(put).unwrap();
-    assert_eq!(refer("t/a/params/0123"), Code::CorruptData, "it is not what was written");
+    assert_eq!(refer("mainstay./t/a/params/0123"), Code::CorruptData, "it is not what was written");
+}
+
+/// A user who may write the records of one type of jobs writes the references in them, too.
+#[test]
+fn a_job_reads_its_own_objects_and_no_others() {
+    let world = World::new();
+    let directory = tempfile::tempdir().unwrap();
+    let local = object_store::local::LocalFileSystem::new_with_prefix(directory.path()).unwrap();
+    let jobs = Jobs::open_with(&world.db, Settings::default(), Arc::new(local)).unwrap();
+    jobs.submit(&job("victim").params(vec![7; 70_000])).unwrap();
+    jobs.submit(&job("thief")).unwrap();
+    let reference = |id: &str| {
+        let job = jobs.get(&name(id)).unwrap().unwrap();
+        job.fields.text(field::PARAMS_REF).unwrap().to_owned()
+    };
+    let path = reference("victim");
+    let hash = path.rsplit('/').next().unwrap();
+    let key = jobs.key(&name("thief"));
+    let dots = path.replacen("victim", "thief/../victim", 1);
+    for foreign in
+        [path.as_str(), &dots, &format!("/{path}"), "mainstay./t/victim", "", "t/thief/params/0"]
+    {
+        world.db.records().set_field(&key, field::PARAMS_REF, foreign).unwrap();
+        world.db.records().set_field(&key, field::RESULT_REF, foreign).unwrap();
+        let thief = jobs.get(&name("thief")).unwrap().unwrap();
+        for read in [jobs.params(&thief), jobs.result(&thief)] {
+            let error = read.expect_err(foreign);
+            assert_eq!(error.code(), Code::CorruptData, "{foreign}: {error}");
+            assert!(error.message().contains("thief"), "{error}");
+            for secret in ["victim", hash] {
+                assert!(!error.message().contains(secret), "{error}");
+            }
+        }
+    }
+    // An object of its own that is not there: the error has no path of the server.
+    world.db.records().set_field(&key, field::PARAMS_REF, "mainstay./t/thief/params/0").unwrap();
+    let thief = jobs.get(&name("thief")).unwrap().unwrap();
+    let error = jobs.params(&thief).unwrap_err();
+    assert_eq!(error.code(), Code::Io, "{error}");
+    assert!(!error.message().contains(directory.path().to_str().unwrap()), "{error}");
+    // A record that names the object of another job neither keeps it nor loses it.
+    world.db.records().set_field(&key, field::PARAMS_REF, path.as_str()).unwrap();
+    assert_eq!(jobs.tidy(std::time::Duration::ZERO).unwrap().deleted, 0);
+    let victim = jobs.get(&name("victim")).unwrap().unwrap();
+    assert_eq!(jobs.params(&victim).unwrap(), Some(vec![7; 70_000]));
 }
 
 /// What a refused operation wrote goes; what any version on any branch names stays.
